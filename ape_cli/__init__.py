@@ -48,21 +48,11 @@ else:  # a type checker shall report any other name
         """A public module or `load`, imported on its first use, or the version."""
         if name == "load":
             return importlib.import_module(f"{__name__}.evaluation.sharing.trained_model").load
+        if name == "__version__":
+            return importlib.import_module(f"{__name__}.core.version").version()
         if name in __all__:
             return importlib.import_module(f"{__name__}.{name}")
-        if name == "__version__":
-            return _version()
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-
-
-def _version() -> str:
-    """The version of the installed package; `0+unknown` if the package is used without being installed."""
-    from importlib import metadata  # slower than everything else here
-
-    try:
-        return metadata.version("ape-cli")
-    except metadata.PackageNotFoundError:
-        return "0+unknown"
 
 
 def __dir__() -> list[str]:

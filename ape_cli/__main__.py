@@ -5,8 +5,7 @@
 as a plug-in. Therefore this module takes the current folder off the path. Name a folder in PYTHONPATH to import from
 it.
 
-Until the path is clean, it imports only modules that Python itself has imported at that point. While Python starts, and
-imports `ape_cli/__init__.py`, Ctrl-C still prints Python's own traceback.
+Until the path is clean, it imports only modules that Python itself has imported at that point.
 """
 
 import os
@@ -18,24 +17,17 @@ import ape_cli
 def leave_current_folder() -> None:
     """Take the current folder off the path, unless PYTHONPATH names it or this package itself is found through it.
 
-    Entries after the standard library stay, because files that are installed (`.pth`) name them. PYTHONSAFEPATH
-    is set for the processes that this one starts: otherwise, Python puts the current folder first on the path of
-    workers, because they start with `python -c`.
+    PYTHONSAFEPATH does the same for the processes that this one starts.
     """
     os.environ["PYTHONSAFEPATH"] = "1"
-    real = os.path.realpath  # pathlib imports a dozen modules
+    real, parent = os.path.realpath, os.path.dirname  # pathlib imports a dozen modules
     try:
         here = real(os.getcwd())  # noqa: PTH109
     except OSError:  # it was removed, and nothing can be imported from it
         return
-    parent = os.path.dirname
     named = {real(entry) for entry in os.environ.get("PYTHONPATH", "").split(os.pathsep) if entry}
-    if here in named or here == real(parent(parent(ape_cli.__file__))):
-        return
-    library = real(parent(os.__file__))
-    end = next((i for i, entry in enumerate(sys.path) if real(entry) == library), len(sys.path))
-    sys.path[:end] = [entry for entry in sys.path[:end] if real(entry) != here]
-    if here not in map(real, sys.path):
+    if here not in named and here != real(parent(parent(ape_cli.__file__))):
+        sys.path[:] = [entry for entry in sys.path if real(entry) != here]
         ape_cli.__path__ = [folder for folder in ape_cli.__path__ if real(parent(folder)) != here]
 
 

@@ -1,4 +1,4 @@
-"""The packages of `ape_cli` are ordered: each imports only from earlier ones, and only some modules import torch."""
+"""The packages and files of `ape_cli` are ordered: each imports only from earlier ones. Only some import torch."""
 
 from __future__ import annotations
 
@@ -6,6 +6,8 @@ import ast
 from pathlib import Path
 
 import pytest
+
+from benchmarks.structure import Package, cycles
 
 ROOT = Path(__file__).parents[1]
 PACKAGE = ROOT / "ape_cli"
@@ -37,6 +39,12 @@ ORDER = list(PIPELINE)
 
 
 @pytest.fixture(scope="module")
+def structure() -> Package:
+    """The files and their imports."""
+    return Package(ROOT)
+
+
+@pytest.fixture(scope="module")
 def trees() -> dict[Path, ast.Module]:
     """The syntax tree of every file, parsed once."""
     return {path: ast.parse(path.read_text(encoding="utf-8")) for path in FILES}
@@ -45,18 +53,6 @@ def trees() -> dict[Path, ast.Module]:
 def package_of(path: Path) -> str:
     """Returns the package or public module of `ape_cli` that a file belongs to."""
     return path.relative_to(PACKAGE).parts[0].removesuffix(".py")
-
-
-def imported(tree: ast.Module) -> set[str]:
-    """Returns the packages and public modules of `ape_cli` that a file imports, at any place in it."""
-    found = set()
-    for node in ast.walk(tree):
-        if isinstance(node, ast.ImportFrom) and node.module and node.module.split(".")[0] == "ape_cli":
-            parts = node.module.split(".")
-            found |= {parts[1]} if len(parts) > 1 else {alias.name for alias in node.names}
-        elif isinstance(node, ast.Import):
-            found |= {a.name.split(".")[1] for a in node.names if a.name.startswith("ape_cli.")}
-    return found & {*PIPELINE, *PUBLIC}
 
 
 def imports_torch(tree: ast.Module) -> bool:
@@ -70,14 +66,19 @@ def imports_torch(tree: ast.Module) -> bool:
     return False
 
 
-def test_a_package_imports_only_from_those_above_it(trees: dict[Path, ast.Module]) -> None:
-    for path, tree in trees.items():
-        own = package_of(path)
+def test_a_package_imports_only_from_those_above_it(structure: Package) -> None:
+    """Imports count at any place of a file. A public module imports only its implementation."""
+    for importer, imported in structure.edges:
+        own, other = f"{importer}.".split(".")[1], f"{imported}.".split(".")[1]
         if own in PUBLIC:
-            assert imported(tree) == {PUBLIC[own]}, path
-        else:
-            later = imported(tree) - set(ORDER[: ORDER.index(own) + 1])
-            assert not later, f"{path} imports from {later}, which do not come before {own}"
+            assert other == PUBLIC[own], importer
+        elif own in PIPELINE:
+            assert other in ORDER[: ORDER.index(own) + 1], f"{importer} imports {imported}"
+
+
+def test_no_two_files_import_each_other(structure: Package) -> None:
+    """There is an order of all files in which each imports only from earlier ones."""
+    assert not cycles(structure.edges)
 
 
 def test_every_file_is_in_a_package_of_the_table() -> None:

@@ -10,7 +10,7 @@ from __future__ import annotations
 from pathlib import Path
 
 from ape_cli import position
-from ape_cli.cli._picture_material import Where, of_scheme
+from ape_cli.cli._picture_material import Places, SchemeOptions, of_scheme
 from ape_cli.reports.pictures import load
 from ape_cli.reports.pictures._figure import encoded
 from ape_cli.storage import files
@@ -18,7 +18,7 @@ from ape_cli.structure import parse_structure
 from ape_cli.structure.places import sizes_of
 
 PAGES_OF = Path(__file__).parents[1] / "docs" / "explanation"
-VIEW, SEED, HEADS = "overview", 42, 4
+VIEW = "overview"
 SIZES = {"length": 24, "depth": 3, "side": 5}  # small, so that the files are small
 STRUCTURES = {"orthogonal": "seq*tree(2)"}  # where the scheme's own structure is that of another scheme
 TEXT = """# Gallery of all schemes
@@ -47,7 +47,7 @@ def structure_of(name: str) -> tuple[str | None, dict[str, int]]:
 def draw(name: str) -> None:
     """Write the picture of a scheme."""
     structure, sizes = structure_of(name)
-    material = of_scheme(name, structure, HEADS, SEED, {}, Where(**sizes))
+    material = of_scheme(name, SchemeOptions(structure=structure), Places(**sizes))
     picture = encoded(material.title, load(VIEW).panels(material), "svg")
     files.write_bytes(PAGES_OF / "gallery" / f"{name}.svg", picture)
 

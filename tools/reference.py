@@ -18,9 +18,9 @@ import typer
 import ape_cli
 from ape_cli import adapters, attention, load, position, tasks
 from ape_cli.cli import app
-from ape_cli.cli._task_options import OPTION_OF_TASKS, flag
+from ape_cli.cli.console import shown
 from ape_cli.cli.fields import listed
-from ape_cli.cli.values import shown
+from ape_cli.cli.options import flag
 from ape_cli.evaluation.sharing import exported
 from ape_cli.evaluation.sharing.trained_model import TrainedModel
 from ape_cli.models.adapters.hugging_face import Encoding
@@ -93,7 +93,7 @@ def commands() -> str:
 
 def _is_elsewhere(one: Any) -> bool:
     """Whether a parameter is not on the page of commands: `--help`, and the options of tasks."""
-    return "--help" in one.opts or OPTION_OF_TASKS in one.name
+    return not one.expose_value
 
 
 def _parameter(one: Any) -> list[str]:

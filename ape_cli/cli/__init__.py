@@ -6,51 +6,57 @@ torch is imported only inside of commands, so that `ape --help` is fast.
 
 from __future__ import annotations
 
+import os
 import sys
 import traceback
 from contextlib import suppress
 from importlib import import_module
+from io import TextIOWrapper
 from pathlib import Path
 
-from ape_cli.cli import console, terminal
+from ape_cli.cli import console
 from ape_cli.cli._app import app
 from ape_cli.core.errors import ApeError
 
 # Each of these modules registers its commands. `ape --help` lists them in this order.
 _WORK = ("gen", "train", "sweep", "evaluate", "report", "draw")
-_OTHER = ("lists", "fields", "verify", "rm", "doctor", "export", "push", "new")
+_OTHER = ("lists", "check", "runs", "show", "fields", "verify", "doctor", "share", "new")
 for stage in _WORK + _OTHER:
     import_module(f"{__name__}.{stage}")
 
 
 def main() -> None:
     """Run the command line, and end the process."""
+    for name in ("stdout", "stderr"):
+        if getattr(sys, name) is None:  # it is closed
+            setattr(sys, name, os.fdopen(os.open(os.devnull, os.O_WRONLY), "w"))
+        elif isinstance(stream := getattr(sys, name), TextIOWrapper):
+            stream.reconfigure(errors="backslashreplace")  # a terminal without Unicode
     code = _code()
-    if (error := terminal.flush()) and not code:
-        code = _told(error)
-        terminal.flush()
+    try:
+        sys.stdout.flush()
+    except OSError as error:  # the disk is full, or the reader of a pipe has gone
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())  # Python flushes again when it ends
+        code = code or _shown(error)
     sys.exit(code)
 
 
 def _code() -> str | int | None:
     """Run the command line, and return the argument of `sys.exit`."""
     try:
-        terminal.prepare()
         _check_current_folder()
         app()
-    except SystemExit as ended:
-        return ended.code
+    except SystemExit as end:
+        return end.code
     except (ApeError, OSError) as error:  # not from within a command: of `--help`, for example
-        return _told(error)
-    except KeyboardInterrupt:
-        raise
-    except BaseException:  # a bug: its traceback may contain addresses
+        return _shown(error)
+    except Exception:  # a bug: its traceback may contain addresses
         console.note_lines(traceback.format_exc().rstrip())
         return 1
     return 0
 
 
-def _told(error: ApeError | OSError) -> int:
+def _shown(error: ApeError | OSError) -> int:
     """Print an error if that is possible, and return the exit status."""
     with suppress(OSError):
         return console.tell(error)
@@ -62,6 +68,4 @@ def _check_current_folder() -> None:
     try:
         Path.cwd()
     except OSError as error:
-        raise ApeError(
-            "there is no current folder", got=error.strerror, fix="change to a folder that exists"
-        ) from error
+        raise ApeError("there is no current folder", got=error.strerror, fix="change to a folder that exists") from None

@@ -2,22 +2,20 @@
 
 from __future__ import annotations
 
-import functools
 import signal
 from collections.abc import Callable, Collection, Iterator
 from contextlib import contextmanager, suppress
-from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, TypeAlias
+from typing import TYPE_CHECKING, Annotated, Any, TypeVar
 
 import typer
 
-import ape_cli
-from ape_cli.cli._help import EXECUTION, OUTPUT, RUNS, HelpfulCommand
+from ape_cli.cli._help import HelpfulCommand
 from ape_cli.cli.console import note, tell
+from ape_cli.cli.options import DATASETS, RESULTS, expanded, with_flags
 from ape_cli.core.errors import ApeError, DataError, suggestion
 from ape_cli.core.messages import messages_to
-from ape_cli.storage.object_store import RemotePath
-from ape_cli.storage.paths import StoragePath, local_path, storage_path
+from ape_cli.core.version import version
+from ape_cli.storage.paths import RemotePath, StoragePath
 
 app = typer.Typer(
     no_args_is_help=True,
@@ -33,90 +31,20 @@ if TYPE_CHECKING:
     from ape_cli.runs.record import OwnCode
     from ape_cli.runs.registry import Registry
 
-    Somewhere: TypeAlias = StoragePath
-else:
-    Somewhere = Path  # Typer takes no unions; `_place` parses the text into a `StoragePath`
-
-
-def somewhere(about: str, *names: str, metavar: str = "DIR", group: str | None = None) -> Any:
-    """An option for a local folder or file, or an address in an object store.
-
-    `about`: its help text; `group`: the title under which `--help` lists it.
-    """
-    return typer.Option(*names, parser=_place, metavar=metavar, help=about, rich_help_panel=group)
-
-
-def _parser(parse: Callable[[Any], StoragePath]) -> Callable[[Any], StoragePath]:
-    """A parser of paths for Typer. It raises `BadParameter` where `parse` raises `ApeError`, and for an empty text."""
-
-    def parsed(text: Any) -> StoragePath:
-        if text == "":  # an unset variable of a shell, which must not mean the current folder
-            raise typer.BadParameter("the name of the file or folder is empty; . is the current folder")
-        try:
-            return parse(text)
-        except ApeError as error:
-            raise typer.BadParameter(str(error)) from None
-
-    return parsed
-
-
-_place, here = _parser(storage_path), _parser(local_path)  # `here` parses what can only be on this machine
-
-
-Dataset = Annotated[
-    Somewhere,
-    typer.Argument(parser=_place, metavar="DATASET", help="Dataset: a folder, an address, or a name under --datasets."),
-]
-Results = Annotated[
-    Somewhere,
-    somewhere("Folder in which runs are registered: a local folder, s3://… or gs://…", "--results", group=OUTPUT),
-]
-Datasets = Annotated[
-    Somewhere,
-    somewhere("Folder that contains the datasets: a local folder, s3://… or gs://…", "--datasets", group=OUTPUT),
-]
-Json = Annotated[bool, typer.Option("--json", help="Print the result as JSON.", rich_help_panel=OUTPUT)]
-Schemes = Annotated[
-    list[str] | None, typer.Option("--scheme", help="Only runs of this scheme; may be repeated.", rich_help_panel=RUNS)
-]
-Tasks = Annotated[
-    list[str] | None,
-    typer.Option(
-        "--task",
-        help="Only runs of this task (tree-copy) or column (tree-copy/depth); may be repeated.",
-        rich_help_panel=RUNS,
-    ),
-]
-Presets = Annotated[
-    list[str] | None, typer.Option("--preset", help="Only runs of this preset; may be repeated.", rich_help_panel=RUNS)
-]
-Log = Annotated[
-    list[str] | None,
-    typer.Option(
-        metavar="NAME",
-        help="Metric logger: json-lines, tensorboard, trackio, wandb or your own; may be repeated.",
-        rich_help_panel=EXECUTION,
-    ),
-]
-Threads = Annotated[
-    int | None, typer.Option(help="Number of CPU threads. Default: all cores.", rich_help_panel=EXECUTION)
-]
-RESULTS, DATASETS = Path("results"), Path("datasets")
-
-
-def stop_signals() -> list[signal.Signals]:
-    """The signals that ask a command to stop. SIGHUP, the end of the terminal, is not one of them under `nohup`."""
-    asked = signal.getsignal(signal.SIGHUP) != signal.SIG_IGN
-    return [signal.SIGINT, signal.SIGTERM, *([signal.SIGHUP] if asked else [])]
-
 
 @contextmanager
 def on_stop(handler: Callable[[int, Any], Any]) -> Iterator[None]:
-    """Within the block, `handler` handles the `stop_signals`. In other threads than the main one, it does not."""
+    """Within the block, `handler` handles Ctrl-C, SIGTERM and the end of the terminal, which `nohup` ignores.
+
+    In other threads than the main one, it does not.
+    """
     before: dict[signal.Signals, Any] = {}
+    numbers = [signal.SIGINT, signal.SIGTERM]
+    if signal.getsignal(signal.SIGHUP) != signal.SIG_IGN:
+        numbers.append(signal.SIGHUP)
     try:
         with suppress(ValueError):  # only the main thread may set signal handlers
-            for number in stop_signals():
+            for number in numbers:
                 before[number] = signal.signal(number, handler)
         yield
     finally:
@@ -124,45 +52,46 @@ def on_stop(handler: Callable[[int, Any], Any]) -> Iterator[None]:
             signal.signal(number, earlier)
 
 
+class Command(HelpfulCommand):
+    """A command that prints user errors without a traceback, and exits with the right status."""
+
+    def invoke(self, ctx: Any) -> Any:
+        """Run the command. SIGTERM and SIGHUP are handled like Ctrl-C. Afterwards, signals are handled as before."""
+        try:
+            with on_stop(signal.default_int_handler), messages_to(note):
+                return super().invoke(ctx)
+        except (ApeError, OSError) as error:
+            if isinstance(error, ApeError):
+                error = with_flags(error, self.get_params(ctx))
+            raise typer.Exit(tell(error)) from None
+        except KeyboardInterrupt:
+            note("interrupted: run the same command again to continue")
+            raise typer.Exit(130) from None
+
+
+F = TypeVar("F", bound=Callable[..., None])
+
+
 def command(
-    example: str, *, name: str | None = None, cls: type[HelpfulCommand] = HelpfulCommand, option: str = ""
-) -> Callable[[Callable[..., None]], Callable[..., None]]:
+    example: str, *, name: str | None = None, cls: type[Command] = Command, option: str = ""
+) -> Callable[[F], F]:
     """Register a function as a command of the same name, or of `name`.
 
     `example` ends its help. `option` is proposed if the user gives a word that the command does not take.
     """
     kind = type(cls.__name__, (cls,), {"option": option})
 
-    def register(function: Callable[..., None]) -> Callable[..., None]:
-        return app.command(name, cls=kind, epilog=example)(_guarded(function))
+    def register(function: F) -> F:
+        app.command(name, cls=kind, epilog=example)(expanded(function))
+        return function
 
     return register
-
-
-def _guarded(function: Callable[..., None]) -> Callable[..., None]:
-    """Make a function print user errors without a traceback, and exit with the right status.
-
-    SIGTERM and SIGHUP are handled like Ctrl-C. Afterwards, signals are handled as before the command.
-    """
-
-    @functools.wraps(function)
-    def run(*args: Any, **kwargs: Any) -> None:
-        try:
-            with on_stop(signal.default_int_handler), messages_to(note):
-                function(*args, **kwargs)
-        except (ApeError, OSError) as error:
-            raise typer.Exit(tell(error)) from None
-        except KeyboardInterrupt:
-            note("interrupted: run the same command again to continue")
-            raise typer.Exit(130) from None
-
-    return run
 
 
 def _version(wanted: bool) -> None:
     """Print the version and exit, if it is wanted."""
     if wanted:
-        print(f"ape {ape_cli.__version__}")
+        print(f"ape {version()}")
         raise typer.Exit
 
 

@@ -2,41 +2,45 @@
 
 from __future__ import annotations
 
-from typing import Any
+from dataclasses import dataclass
+from typing import Any, ClassVar
 
+from ape_cli.cli._help import GRID
+from ape_cli.cli.options import option
 from ape_cli.core.errors import UsageError, brief
 
 
-def given_fields(
-    schemes: str | None,
-    tasks: str | None,
-    data: list[str] | None,
-    orders: str | None,
-    seeds: str | None,
-    structures: str | None,
-    attentions: str | None,
-    preset: str | None,
-    precision: str | None,
-    settings: list[str] | None,
-) -> dict[str, Any]:
-    """The options as fields of a grid. They replace the fields of a file."""
-    from ape_cli.runs.config import parse_values
+@dataclass(frozen=True)
+class GridOptions:
+    """The grid. Its fields replace those of a file."""
 
-    lists = {
-        "schemes": schemes,
-        "tasks": tasks,
-        "orders": orders,
-        "structures": structures,
-        "attentions": attentions,
-    }
-    found: dict[str, Any] = {key: _list(text) for key, text in lists.items() if text is not None}
-    if data:
-        found |= {"data": data} | ({} if tasks else {"tasks": []})
-    elif tasks:
-        found["data"] = []
-    found |= {} if seeds is None else {"seeds": _seeds(seeds)}
-    found |= {key: value for key, value in (("preset", preset), ("precision", precision)) if value is not None}
-    return found | ({"set": parse_values(settings)} if settings else {})
+    PANEL: ClassVar = GRID
+    schemes: str | None = option("Schemes, for example rope,orthogonal-seq.")
+    tasks: str | None = option("Tasks. Each has a dataset with the sizes of the preset.")
+    data: list[str] | None = option("Existing dataset; may be repeated.")
+    orders: str | None = option("Orders of the nodes of trees: breadth,depth,breadth-to-depth,…")
+    seeds: str | None = option("Seeds, for example 42,43,44 or 42-44.")
+    structures: str | None = option("Structures as which positions are read.")
+    attentions: str | None = option("Kinds of attention.")
+    preset: str | None = option("paper, medium, small or tiny. Default: paper on a GPU, else small.")
+    precision: str | None = option("Precision: fp32, tf32 (only on GPUs) or bf16.")
+    settings: list[str] | None = option(
+        "Values of a field of the configuration; may be repeated.", "--set", metavar="KEY=V,V"
+    )
+
+    def fields(self) -> dict[str, Any]:
+        """The options that are given, as fields of a grid. Raises `UsageError` if one is not valid."""
+        from ape_cli.runs.config import parse_values
+
+        lists = ("schemes", "tasks", "orders", "structures", "attentions")
+        fields: dict[str, Any] = {key: _list(text) for key in lists if (text := getattr(self, key)) is not None}
+        if self.data:
+            fields |= {"data": self.data} | ({} if self.tasks else {"tasks": []})
+        elif self.tasks:
+            fields["data"] = []
+        fields |= {} if self.seeds is None else {"seeds": _seeds(self.seeds)}
+        fields |= {key: value for key in ("preset", "precision") if (value := getattr(self, key)) is not None}
+        return fields | ({"set": parse_values(self.settings)} if self.settings else {})
 
 
 def _list(text: str) -> list[str]:

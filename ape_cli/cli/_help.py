@@ -28,9 +28,11 @@ class HelpfulCommand(TyperCommand):
     """
 
     option: ClassVar[str] = ""
+    WORDS: ClassVar = "ape_cli.words"  # where the context has the words of the command line
 
     def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
         """Parse the command line. The error about a word that is no argument names the option that takes it."""
+        ctx.meta[self.WORDS] = list(args)
         flags = {word.partition("=")[0] for word in args}  # parsing takes the words off the list
         try:
             return list(super().parse_args(ctx, args))
@@ -58,14 +60,10 @@ class HelpfulCommand(TyperCommand):
         """The text of `--help`."""
         return str(super().get_help(ctx)).replace(_HYPHEN, "-")
 
-    def listed(self, ctx: Any) -> list[Any]:
-        """The parameters that `--help` lists."""
-        return self.get_params(ctx)
-
     def format_options(self, ctx: Any, formatter: Any) -> None:
         """Write the arguments, and the options by group."""
         groups: dict[str, list[Any]] = {}
-        for one in self.listed(ctx):
+        for one in self.get_params(ctx):
             record = one.get_help_record(ctx)
             if record is not None:
                 names = one.metavar if one.param_type_name == "argument" else record[0]

@@ -2,20 +2,23 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, ClassVar
 
-from ape_cli.cli.values import shown
+from ape_cli.cli._help import MODEL, PLACES, TRAINED
+from ape_cli.cli.console import shown
+from ape_cli.cli.options import Place, option, path
 from ape_cli.core.errors import UsageError, unknown
-from ape_cli.structure import Structure, Tree, example, parse_structure
-from ape_cli.structure.places import ALONE, index_of, places, sizes_of
 
-if TYPE_CHECKING:
+if TYPE_CHECKING:  # numpy and torch are imported by the command when it runs
+    import numpy as np
+    from numpy.typing import NDArray
+
     from ape_cli.position import Scheme
     from ape_cli.reports.pictures import Material, Subject
     from ape_cli.runs.run import Run
     from ape_cli.storage.paths import StoragePath
+    from ape_cli.structure import Structure
 
 _PRESET = "small"  # for the width of the model
 _COMMON = ("d_model", "decay", "max_size")  # settings of every scheme
@@ -24,77 +27,103 @@ _MOST_HEADS = 1024
 
 
 @dataclass(frozen=True)
-class Where:
-    """The places of a picture: sizes of the structure, and the place from which scores are shown."""
+class SchemeOptions:
+    """Options of the scheme that is drawn, which a trained run decides itself."""
 
-    length: int | None = None
-    depth: int | None = None
-    side: int | None = None
-    node: str | None = None
-
-    def of(self, structure: Structure, largest: int | None = None) -> tuple[Any, int | None]:
-        """The places, int64 [N] or [N, C], and the index of the chosen one, or None for the usual one.
-
-        `largest`: the size that a bounded scheme is made for; a default size does not exceed it. Raises `UsageError`.
-        """
-        sizes = {"length": self.length, "depth": self.depth, "side": self.side}
-        for name in sizes_of(structure):
-            if largest is not None and sizes[name] is None:
-                sizes[name] = min(largest, ALONE[name])
-        at = places(structure, sizes)
-        return at, None if self.node is None else index_of(self.node, at)
+    PANEL: ClassVar = MODEL
+    structure: str | None = option(
+        "Structure as which positions are read, for example seq*tree(2). Default: the scheme's own."
+    )
+    heads: int | None = option("Number of heads. Default: 4.")
+    seed: int | None = option("Seed for weights. Default: 42.")
+    settings: list[str] | None = option(
+        "Any option of the scheme, d_model, decay or max_size; may be repeated.", "--set", metavar="KEY=VALUE"
+    )
 
 
-def of_scheme(
-    name: str,
-    structure: str | None,
-    heads: int,
-    seed: int,
-    settings: dict[str, Any],
-    where: Where,
-    given: Collection[str] = (),
-) -> Material:
-    """The scores of a scheme with the weights of a seed.
+@dataclass(frozen=True)
+class Places:
+    """The places between which scores are drawn."""
 
-    `settings`: options of the scheme, and `d_model`, `decay` and `max_size`. `given` are those of `heads` and `seed`
-    that the user has asked for, so that they have to have an effect. Raises `UsageError` for arguments that are not
-    valid or do not fit together.
+    PANEL: ClassVar = PLACES
+    length: int | None = option("Number of places along a sequence. Default: 32; 6 in a product.")
+    depth: int | None = option("Depth of a complete tree. Default: 4; 2 in a product.")
+    side: int | None = option("Number of places along each axis of a grid. Default: 6; 3 in a product.")
+    node: str | None = option(
+        "Place of the query in views from a node: 12, or 2,3 in a grid. Default: the middle; node 2 of trees."
+    )
+
+
+@dataclass(frozen=True)
+class SampleOptions:
+    """The sample on which the attention of a run is drawn."""
+
+    PANEL: ClassVar = TRAINED
+    attention: str | None = option("Attention of the model: encoder (default), decoder, or cross (between them).")
+    split: str | None = option("Split of the sample: train, validation or test. Default: test.")
+    row: int | None = option("Row number of the sample in the split, from 0. Default: 0.")
+    data: Place | None = path("Dataset of the sample. Default: the dataset of the run.")
+
+
+def places_of(
+    options: Places, structure: Structure, largest: int | None = None
+) -> tuple[NDArray[np.int64], int | None]:
+    """The places, int64 [N] or [N, C], and the index of the chosen one, or None for the usual one.
+
+    `largest`: the size that a bounded scheme is made for; a default size does not exceed it. Raises `UsageError`.
     """
+    from ape_cli.structure.places import ALONE, index_of, places, sizes_of
+
+    sizes = {"length": options.length, "depth": options.depth, "side": options.side}
+    for name in sizes_of(structure):
+        if largest is not None and sizes[name] is None:
+            sizes[name] = min(largest, ALONE[name])
+    at = places(structure, sizes)
+    return at, None if options.node is None else index_of(options.node, at)
+
+
+def of_scheme(name: str, options: SchemeOptions, where: Places) -> Material:
+    """The scores of a scheme with initial weights. Raises `UsageError` for options without an effect."""
     from ape_cli import position
     from ape_cli.evaluation.position_scores import initial_scheme
     from ape_cli.reports.pictures import Material
     from ape_cli.runs import config
+    from ape_cli.structure import Tree, example
 
-    found, options = position.load(name), position.options(name)
-    _check_settings(name, settings, options, bounded=found.bounded)
+    cls, defaults = position.load(name), position.options(name)
+    settings = config.parse_settings(options.settings or [])
+    _check_settings(name, settings, defaults, bounded=cls.bounded)
+    heads = 4 if options.heads is None else options.heads
+    seed = 42 if options.seed is None else options.seed
     if not 1 <= heads <= _MOST_HEADS:
         raise UsageError("bad --heads", got=heads, allowed=f"1 to {_MOST_HEADS}", fix="leave it out for 4")
-    asked = config.resolve(_PRESET, name, options, structure=structure, seed=seed, settings=settings | {"heads": heads})
-    read = example(found.structures[0]) if asked.structure is None else asked.structure.algebra
-    at, node = where.of(read)
-    made = initial_scheme(
+    chosen = config.resolve(
+        _PRESET, name, defaults, structure=options.structure, seed=seed, settings=settings | {"heads": heads}
+    )
+    structure = example(cls.structures[0]) if chosen.structure is None else chosen.structure.algebra
+    at, node = places_of(where, structure)
+    scheme = initial_scheme(
         name,
         seed,
-        d_model=asked.d_model,
+        d_model=chosen.d_model,
         heads=heads,
-        structure=read,
-        max_size=asked.max_size or max(1, int((read.level(at) if isinstance(read, Tree) else at).max())),
-        decay=asked.decay,
-        **asked.scheme_options,
+        structure=structure,
+        max_size=chosen.max_size or max(1, int((structure.level(at) if isinstance(structure, Tree) else at).max())),
+        decay=chosen.decay,
+        **chosen.scheme_options,
     )
-    for option, has_effect, why in (
-        ("seed", made.properties.learnable, "has no weights"),
-        ("heads", made.properties.injection != "embeddings", "acts on embeddings, before there are heads"),
-    ):
-        if option in given and not has_effect:
-            raise UsageError(f"--{option} has no effect: {name} {why}", got=f"--{option}", fix="leave it out")
-    title = f"{name}{_changed(settings)} {_about(made)}"
-    if made.properties.learnable:
+    if options.seed is not None and not scheme.properties.learnable:
+        raise UsageError(f"--seed has no effect: {name} has no weights", got="--seed", fix="leave it out")
+    if options.heads is not None and scheme.properties.injection == "embeddings":
+        why = f"{name} acts on embeddings, before there are heads"
+        raise UsageError(f"--heads has no effect: {why}", got="--heads", fix="leave it out")
+    title = f"{name}{_changed(settings)} {_about(scheme)}"
+    if scheme.properties.learnable:
         title += f", initial weights of seed {seed}"
-    return Material(title, [_subject(made, at)], node)
+    return Material(title, [_subject(scheme, at)], node)
 
 
-def of_run(run: Run, where: Where, *, before: bool) -> Material:
+def of_run(run: Run, where: Places, *, before: bool) -> Material:
     """The scores of a finished run's scheme, with its best weights.
 
     `before`: whether the scores with the run's initial weights stand before them. Raises `UsageError` if the scheme of
@@ -104,25 +133,26 @@ def of_run(run: Run, where: Where, *, before: bool) -> Material:
     from ape_cli.experiment.resolution import make_scheme
     from ape_cli.models.checkpoint import load_scheme
     from ape_cli.reports.pictures import Material
+    from ape_cli.structure import parse_structure
 
     config, structure = run.config(), parse_structure(run.read()["dataset"]["structure"])
     read = read_as(config, structure)
-    made = make_scheme(config, read)
-    if before and not made.properties.learnable:
+    initial, trained = make_scheme(config, read), make_scheme(config, read)
+    if before and not initial.properties.learnable:
         raise UsageError(
             "training does not change this scheme, because it has no weights",
             got=f"{config.scheme} of run {run.name}",
             fix="--view attention shows what the run has learned",
         )
-    at, node = where.of(made.structure, config.max_size if made.bounded else None)
-    found = [_subject(made, at, "before training")] if before else []
-    trained = make_scheme(config, read)
+    at, node = places_of(where, initial.structure, config.max_size if initial.bounded else None)
+    subjects = [_subject(initial, at, "before training")] if before else []
     load_scheme(run, trained)
-    found.append(_subject(trained, at, "after training" if before else ""))
-    return Material(f"{run.name}: {config.scheme}{_changed(config.scheme_options)} {_about(made)}", found, node)
+    subjects.append(_subject(trained, at, "after training" if before else ""))
+    title = f"{run.name}: {config.scheme}{_changed(config.scheme_options)} {_about(initial)}"
+    return Material(title, subjects, node)
 
 
-def of_attention(run: Run, folder: StoragePath | None, split: str, row: int, part: str) -> Material:
+def of_attention(run: Run, folder: StoragePath | None, sample: SampleOptions) -> Material:
     """The attention weights of a finished run on a row of a dataset; None for its own.
 
     Raises `UsageError`, `DataError` or `RunError` if that is not possible.
@@ -133,9 +163,10 @@ def of_attention(run: Run, folder: StoragePath | None, split: str, row: int, par
     from ape_cli.reports.pictures import Material
 
     data = own_dataset(run) if folder is None else open_dataset(folder)
-    found = attention_maps(run, data, split, row, part)
+    part, split, row = sample.attention or "encoder", sample.split or "test", sample.row or 0
+    maps = attention_maps(run, data, split, row, part)
     title = f"{run.name}: {part} attention on {data.name}, {split} row {row}"
-    return Material(title, weights=found.weights, tokens=(found.queries, found.keys))
+    return Material(title, weights=maps.weights, tokens=(maps.queries, maps.keys))
 
 
 def _check_settings(scheme: str, settings: dict[str, Any], options: dict[str, Any], *, bounded: bool) -> None:

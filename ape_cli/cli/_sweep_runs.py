@@ -6,7 +6,8 @@ import shlex
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from ape_cli.cli._app import DATASETS, dataset_folder, folder_options
+from ape_cli.cli._app import dataset_folder, folder_options
+from ape_cli.cli.options import DATASETS
 from ape_cli.core.errors import ApeError, DataError
 from ape_cli.storage.paths import storage_path
 

@@ -6,73 +6,44 @@ tasks have in common are one option of the command.
 
 from __future__ import annotations
 
-import re
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager, suppress
-from functools import partial
+from contextlib import suppress
 from inspect import Parameter, Signature
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from ape_cli.cli._help import TASKS, HelpfulCommand, last_word
+from ape_cli.cli._app import Command
+from ape_cli.cli._help import TASKS, last_word
+from ape_cli.cli.options import flag
 from ape_cli.core.errors import ApeError, UsageError
 
 if TYPE_CHECKING:
     from ape_cli.tasks import TaskOption
 
-_KEY, _WORDS = "ape_cli.task_options", "ape_cli.words"
+_KEY = "ape_cli.task_options"
 _TYPES = {"bool": bool, "int": int, "float": float}
-# In the names of parameters: FORM_task_option_NAME. The form says how the value is read.
-OPTION_OF_TASKS = "_task_option_"
 
 
-class TaskCommand(HelpfulCommand):
+class TaskCommand(Command):
     """A command with the options of all tasks beside its own. `given_options` returns their values.
 
-    `--help` beside the name of a task shows only the options of that task.
+    `--help` beside the name of a task shows only the options of that task. They are not in the signature of the
+    command, because loading all tasks takes longer than the rest of `ape --help`.
     """
-
-    def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
-        """Parse the command line. Its words are kept, because `--help` ends the command before they are parsed."""
-        ctx.meta[_WORDS] = list(args)
-        return super().parse_args(ctx, args)
-
-    def listed(self, ctx: Any) -> list[Any]:
-        """The parameters that `--help` lists."""
-        from ape_cli import tasks
-
-        found, named = self.get_params(ctx), self._named(ctx)
-        if named is None:
-            return found
-        own = tasks.options_of(tasks.load(named))
-        about = {option: _about(one) for option, one in own.items()}
-        return [one for one in map(partial(_of_task, about), found) if one is not None]
-
-    def format_epilog(self, ctx: Any, formatter: Any) -> None:
-        """Write the example: one of the task that the command line names, if it names one."""
-        if (named := self._named(ctx)) is not None:
-            self.epilog = example(named)
-        super().format_epilog(ctx, formatter)
-
-    def _named(self, ctx: Any) -> str | None:
-        """The task that the command line names; None if it names none."""
-        from ape_cli import tasks
-
-        names = tasks.names()
-        return next((word for word in ctx.meta[_WORDS] if word in names), None)
 
     def get_params(self, ctx: Any) -> list[Any]:
         """The command's parameters, the options of the tasks, then `--help`."""
-        own = super().get_params(ctx)
-        taken = {flag for parameter in own for flag in parameter.opts}
-        return [*own[:-1], *(one for one in _options() if taken.isdisjoint(one.opts)), *own[-1:]]
+        from ape_cli import tasks
 
-    def invoke(self, ctx: Any) -> Any:
-        """Run the command. Its function does not get the options of tasks, because it does not know their names."""
-        names = [name for name in ctx.params if OPTION_OF_TASKS in name]
-        ctx.meta[_KEY] = {name: ctx.params.pop(name) for name in names}
-        return super().invoke(ctx)
+        words = ctx.meta.get(self.WORDS, ())
+        task = next((word for word in words if word in tasks.names()), None)
+        only_help = task is not None and not {"-h", "--help"}.isdisjoint(words)
+        if only_help:
+            self.epilog = example(str(task))
+        params = super().get_params(ctx)
+        flags = {name for one in params for name in one.opts}
+        more = (one for one in _options(task if only_help else None) if flags.isdisjoint(one.opts))
+        return [*params[:-1], *more, *params[-1:]]
 
 
 def example(task: str) -> str:
@@ -90,90 +61,78 @@ def given_options(ctx: typer.Context, settings: list[str]) -> dict[str, Any]:
     """
     from ape_cli.runs.config import parse_settings
 
-    given = {}
-    for parameter, value in ctx.meta[_KEY].items():
-        if value is not None:
-            form, _, name = parameter.partition(OPTION_OF_TASKS)
-            given[name] = _READ[form](name, value)
+    options = {name: _read(name, *kept) for name, kept in ctx.meta.get(_KEY, {}).items()}
     more = parse_settings(settings)
-    if own := next((key for key in ("order", "source_order") if key in more), None):
-        option = flag(own)
-        fix = f"write {option} {more[own]}"
-        raise UsageError(f"{own} has an option of its own", got=f"--set {own}={more[own]}", fix=fix)
-    if twice := sorted(given.keys() & more.keys()):
-        both = f"{given[twice[0]]} and {more[twice[0]]}"
+    if name := next((key for key in ("order", "source_order") if key in more), None):
+        fix = f"write {flag(name)} {more[name]}"
+        raise UsageError(f"{name} has an option of its own", got=f"--set {name}={more[name]}", fix=fix)
+    if twice := sorted(options.keys() & more.keys()):
+        both = f"{options[twice[0]]} and {more[twice[0]]}"
         raise UsageError(f"{twice[0]} is given twice", got=both, fix="give it once, as an option or with --set")
-    return given | more
+    return options | more
 
 
-@contextmanager
-def named_as_options(task: str) -> Iterator[None]:
-    """Within the block, errors say `--depth-mean`, and not `depth_mean`, which is its name in Python.
-
-    Names of one word are left as they are, because they may be words of a sentence.
-    """
+def _options(task: str | None) -> list[Any]:
+    """One option of the command line for each option of a task, or of all tasks together."""
     from ape_cli import tasks
 
-    try:
-        yield
-    except UsageError as error:
-        with suppress(ApeError):  # the task itself may be unknown
-            for name in tasks.options_of(tasks.load(task)):
-                if "_" in name:
-                    error = _renamed(error, name, flag(name))
-        raise error from None
-
-
-def _renamed(error: UsageError, name: str, option: str) -> UsageError:
-    """The error with an option in place of a name, except where the name is quoted or is set (`name=…`)."""
-    rename = partial(re.sub, rf"(?<![\w'-]){name}(?![\w=])", option)
-    fix = None if error.fix is None else rename(error.fix)
-    return UsageError(rename(error.what), got=error.got, allowed=error.allowed, fix=fix)
-
-
-def _options() -> list[Any]:
-    """One option of the command line for each option that some task has."""
-    from ape_cli import tasks
-
-    found: dict[str, dict[str, tasks.TaskOption]] = {}
-    for task in tasks.names():
+    by_name: dict[str, dict[str, TaskOption]] = {}
+    for name in [task] if task else tasks.names():
         with suppress(ApeError):  # a plug-in's file may be broken; an error follows if its task is asked for
-            for option in tasks.options_of(tasks.load(task)).values():
-                found.setdefault(option.name, {})[task] = option
+            for option in tasks.options_of(tasks.load(name)).values():
+                by_name.setdefault(option.name, {})[name] = option
 
-    def function(**given: Any) -> None: ...
+    def function(**values: Any) -> None: ...
 
     # Typer makes options from the signature of a function
-    wanted = [_parameter(name, of) for name, of in found.items()]
-    function.__signature__ = Signature(wanted)  # type: ignore[attr-defined]
-    function.__annotations__ = {parameter.name: parameter.annotation for parameter in wanted}
-    made = typer.Typer(add_completion=False)
-    made.command()(function)
-    return list(typer.main.get_command(made).params)
+    parameters = [_parameter(name, of, single=task is not None) for name, of in by_name.items()]
+    function.__signature__ = Signature(parameters)  # type: ignore[attr-defined]
+    function.__annotations__ = {one.name: one.annotation for one in parameters}
+    command = typer.Typer(add_completion=False)
+    command.command()(function)
+    return list(typer.main.get_command(command).params)
 
 
-def _parameter(name: str, of: dict[str, TaskOption]) -> Parameter:
-    """The parameter of a function for the option of a name. `of`: what each task that has it says of it."""
+def _parameter(name: str, of: dict[str, TaskOption], *, single: bool) -> Parameter:
+    """The parameter of a function for an option. `of`: what each task that has it says of it."""
     kinds = {option.kind for option in of.values()}
     kind = kinds.pop() if len(kinds) == 1 else "any"
-    form = "list" if kind.startswith("tuple") else "any" if kind == "any" else "plain"
-    metavar = "30,40,60" if form == "list" else None if kind == "bool" else last_word(name)
-    about = typer.Option(flag(name), help=_help(of), show_default=False, metavar=metavar, rich_help_panel=TASKS)
+    is_list = kind.startswith("tuple")
+
+    def keep(ctx: typer.Context, value: Any) -> None:
+        if value is not None:
+            ctx.meta.setdefault(_KEY, {})[name] = "list" if is_list else kind, value
+
+    about = typer.Option(
+        flag(name),
+        help=_help_of_one(*of.values()) if single else _help(of),
+        show_default=False,
+        metavar="30,40,60" if is_list else None if kind == "bool" else last_word(name),
+        rich_help_panel=TASKS,
+        expose_value=False,  # the function of the command does not know the options of tasks
+        callback=keep,
+    )
     annotation = Annotated[_TYPES.get(kind, str) | None, about]  # type: ignore[valid-type]
-    return Parameter(f"{form}{OPTION_OF_TASKS}{name}", Parameter.KEYWORD_ONLY, default=None, annotation=annotation)
+    # some names, such as `from`, are no names of parameters
+    return Parameter(f"option_{name}", Parameter.KEYWORD_ONLY, default=None, annotation=annotation)
 
 
-def _of_task(about: dict[str, str], one: Any) -> Any | None:
-    """A parameter with the help of one task; None for an option that this task does not have. `about`: its options."""
-    option = one.name.partition(OPTION_OF_TASKS)[2]
-    if option:
-        one.help = about.get(option)
-    return None if option and option not in about else one
+def _read(name: str, kind: str, value: Any) -> Any:
+    """The value of an option. Raises `UsageError` if it is not valid.
 
+    If its type differs between tasks (`any`), it is read like `--set NAME=VALUE`.
+    """
+    from ape_cli.runs.config import parse_settings
 
-def flag(name: str) -> str:
-    """The option of the command line for an option of tasks."""
-    return f"--{name.replace('_', '-')}"
+    if kind == "any":
+        return parse_settings([f"{name}={value}"])[name]
+    if kind != "list":
+        return value
+    parts = [part.strip() for part in value.split(",")]
+    if not all(part.isascii() and part.isdecimal() for part in parts):
+        allowed, fix = "whole numbers, separated by commas", f"for example {flag(name)} 30,40,60"
+        raise UsageError(f"bad {flag(name)}", got=repr(value), allowed=allowed, fix=fix)
+    return [int(part) for part in parts]
 
 
 def _help(of: dict[str, TaskOption]) -> str:
@@ -190,7 +149,7 @@ def _help(of: dict[str, TaskOption]) -> str:
     return f"{' '.join(texts)} [{'; '.join(ends)}]".strip()
 
 
-def _about(option: TaskOption) -> str:
+def _help_of_one(option: TaskOption) -> str:
     """The help of an option of one task."""
     default = _text(option.default)
     return f"{option.help}{f'  [default: {default}]' if default else ''}".strip()
@@ -201,26 +160,3 @@ def _text(default: Any) -> str:
     if default in (None, (), False):
         return ""
     return f"{default:g}" if isinstance(default, float) else str(default)
-
-
-def _whole_numbers(name: str, text: str) -> list[int]:
-    """The numbers of `--sizes 30,40,60`. Raises `UsageError` for anything else."""
-    parts = [part.strip() for part in text.split(",")]
-    if not all(part.isascii() and part.isdecimal() for part in parts):
-        allowed, given = "whole numbers, separated by commas", flag(name)
-        raise UsageError(f"bad {given}", got=repr(text), allowed=allowed, fix=f"for example {given} 30,40,60")
-    return [int(part) for part in parts]
-
-
-def _setting(name: str, text: str) -> Any:
-    """A value as `--set NAME=TEXT` gives it, for an option whose type differs between tasks."""
-    from ape_cli.runs.config import parse_settings  # slow to import
-
-    return parse_settings([f"{name}={text}"])[name]
-
-
-_READ: dict[str, Callable[[str, Any], Any]] = {
-    "plain": lambda name, value: value,
-    "list": _whole_numbers,
-    "any": _setting,
-}

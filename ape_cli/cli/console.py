@@ -23,7 +23,6 @@ _NAMED = 80  # characters of a file's name in an error
 _FIXES = {
     **dict.fromkeys((errno.ENOSPC, errno.EDQUOT), "free some space"),
     **dict.fromkeys((errno.EACCES, errno.EPERM, errno.EROFS), "choose a place that you may use"),
-    errno.EBADF: "leave standard output open, for example with >/dev/null",
     errno.ENAMETOOLONG: "choose a shorter name",
 }
 
@@ -72,9 +71,8 @@ def user_error(error: ApeError | OSError) -> ApeError:
     if isinstance(error, ApeError):
         return error
     got, what = error.strerror or str(error), "cannot read or write"
-    if error.filename is not None:
-        name = os.fsdecode(error.filename) if isinstance(error.filename, bytes) else str(error.filename)
-        what = f"cannot use {cut(name, _NAMED)}"
+    if isinstance(error.filename, str | os.PathLike):
+        what = f"cannot use {cut(os.fspath(error.filename), _NAMED)}"
     fix = _FIXES.get(error.errno or 0, "check that it exists, and that you may use it")
     return ApeError(what, got=got, fix=fix)
 
@@ -237,3 +235,16 @@ def print_table(heads: list[str], rows: list[list[str]], numbers: Collection[str
     from ape_cli.reports.listing import Listing
 
     draw(Listing(heads, [[escaping.one_line(text) for text in row] for row in rows], numbers))
+
+
+def shown(value: Any) -> str:
+    """The value of an option or a setting as text; a dash for none.
+
+    >>> shown(None), shown(True), shown(0.98), shown(1e-7), shown("both")
+    ('—', 'true', '0.98', '1e-07', 'both')
+    """
+    if value is None or value == ():
+        return "—"
+    if isinstance(value, bool):
+        return str(value).lower()
+    return f"{value:g}" if isinstance(value, float) else str(value)

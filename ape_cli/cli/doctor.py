@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import os
 import platform
 import re
@@ -13,18 +14,18 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-import ape_cli
-from ape_cli.cli._app import DATASETS, RESULTS, Datasets, Json, Results, command, folder_options
+from ape_cli.cli._app import command, folder_options
 from ape_cli.cli.console import answer, note, note_lines, say, say_commands, user_error
+from ape_cli.cli.options import Folders, Json
 from ape_cli.core import runtime
 from ape_cli.core.errors import ApeError
 from ape_cli.core.extras import how_to_install
+from ape_cli.core.version import PACKAGE, version
 
 if TYPE_CHECKING:  # imported by the command when it runs, because Polars and torch are slow to import
-    from ape_cli.runs.registry import Registry
     from ape_cli.storage.paths import StoragePath
 
-_PACKAGE = "ape-cli"
+_NEEDED = ("torch", "numpy", "pyarrow", "polars", "pydantic", "typer", "rich", "safetensors", "obstore")
 _EXTRA = re.compile(r"(?P<package>[\w.-]+)[^;]*;.*extra == ['\"](?P<extra>[\w-]+)['\"]")
 _GIB = 2**30
 
@@ -32,80 +33,51 @@ _GIB = 2**30
 @command("ape doctor")
 def doctor(
     speed: Annotated[bool, typer.Option("--speed", help="Measure how fast matrices are multiplied.")] = False,
-    results: Results = RESULTS,
-    datasets: Datasets = DATASETS,
+    *,
+    folders: Folders,
     as_json: Json = False,
 ) -> None:
     """Show versions, the machine, folders and leftovers. Nothing is changed."""
     runtime.share_cores()
-    from ape_cli.runs.registry import open_registry
+    from ape_cli.models.device import choose_device
+    from ape_cli.models.speed import measure
+    from ape_cli.runs.commit import commit
 
-    registry = open_registry(results)
-    unreadable: list[dict[str, str]] = []
-    try:
-        runs, leftovers = _runs(registry), _leftovers(registry, results, datasets)
-    except (ApeError, OSError) as error:  # a folder is a file or cannot be read; the rest is shown all the same
-        runs, leftovers = {}, []
-        unreadable = [
-            {
-                "where": f"{results}, {datasets}",
-                "what": user_error(error).summary,
-                "fix": "name folders that can be read",
-            }
-        ]
-    found = {
-        "versions": _versions(),
+    runs, leftovers = _content(folders)
+    needed = {name: _version_of(name) for name in _NEEDED}
+    report = {
+        "versions": {"ape": version(), "commit": commit(), "Python": platform.python_version(), **needed},
         "extras": _extras(),
         "machine": _machine(),
-        "folders": {"results": _folder(results) | runs, "datasets": _folder(datasets)},
-        "leftovers": [*leftovers, *unreadable],
+        "folders": {"results": _folder(folders.results) | runs, "datasets": _folder(folders.datasets)},
+        "leftovers": leftovers,
     }
     if speed:
-        found["speed"] = _speed()
-    if as_json:
-        answer(found)
-    else:
-        _print(found)
+        report["speed"] = [dataclasses.asdict(one) for one in measure(choose_device("auto"))]
+    answer(report) if as_json else _print(report)
 
 
-def _print(found: dict[str, Any]) -> None:
-    """Print what was found."""
-    for title in ("versions", "machine"):
-        _say(title, found[title])
-    for name, about in found["folders"].items():
-        _say(name, about)
-    there = [name for name, about in found["extras"].items() if not about["missing"]]
-    say(f"extras: {', '.join(there) or 'none'}")
-    for name, about in found["extras"].items():
+def _print(report: dict[str, Any]) -> None:
+    """Print the report."""
+    for title, facts in ({name: report[name] for name in ("versions", "machine")} | report["folders"]).items():
+        say(f"{title}: " + ", ".join(f"{name} {value}" for name, value in facts.items() if value is not None))
+    extras = report["extras"]
+    say(f"extras: {', '.join(name for name, about in extras.items() if not about['missing']) or 'none'}")
+    for name, about in extras.items():
         if about["missing"]:
             note(f"the extra {name} is not installed:")
             note_lines(f"  {about['fix']}")
-    machine = found["machine"]
-    if machine["load"] > machine["cores"]:
+    if report["machine"]["load"] > report["machine"]["cores"]:
         note("other programs use the cores: training and measurements are slower")
-    for one in found.get("speed", []):
+    for one in report.get("speed", []):
         say(f"{one['product']}, {one['precision']}: {one['gflops']:.0f} GFLOP/s ({one['library']})")
-    say(f"left over: {len(found['leftovers']) or 'nothing'}")
-    for left in found["leftovers"]:
+    say(f"left over: {len(report['leftovers']) or 'nothing'}")
+    for left in report["leftovers"]:
         say(f"  {left['where']}: {left['what']}", indent=4)
         say_commands([f"  {left['fix']}"])
 
 
-def _say(title: str, facts: dict[str, Any]) -> None:
-    """Print facts as a paragraph."""
-    say(f"{title}: " + ", ".join(f"{name} {value}" for name, value in facts.items() if value is not None))
-
-
-def _versions() -> dict[str, str | None]:
-    """The versions of this program and of what it needs."""
-    from ape_cli.runs.commit import commit
-
-    needed = ("torch", "numpy", "pyarrow", "polars", "pydantic", "typer", "rich", "safetensors", "obstore")
-    versions = {name: _version(name) for name in needed}
-    return {"ape": ape_cli.__version__, "commit": commit(), "Python": platform.python_version(), **versions}
-
-
-def _version(package: str) -> str | None:
+def _version_of(package: str) -> str | None:
     """The version of a package, or None if it is not installed."""
     with suppress(metadata.PackageNotFoundError):
         return metadata.version(package)
@@ -119,88 +91,64 @@ def _extras() -> dict[str, dict[str, Any]]:
     """
     packages: dict[str, list[str]] = {}
     with suppress(metadata.PackageNotFoundError):
-        for line in metadata.requires(_PACKAGE) or []:
-            found = _EXTRA.match(line)
-            if found and found["extra"] != "dev" and found["package"] != _PACKAGE:
-                packages.setdefault(found["extra"], []).append(found["package"])
-    return {
-        extra: {
-            "packages": {name: _version(name) for name in names},
-            "missing": [name for name in names if _version(name) is None],
-            "fix": how_to_install(extra),
-        }
-        for extra, names in sorted(packages.items())
-    }
+        for match in filter(None, map(_EXTRA.match, metadata.requires(PACKAGE) or [])):
+            if match["extra"] != "dev" and match["package"] != PACKAGE:
+                packages.setdefault(match["extra"], []).append(match["package"])
+    extras = {}
+    for extra, names in sorted(packages.items()):
+        versions = {name: _version_of(name) for name in names}
+        missing = [name for name in names if versions[name] is None]
+        extras[extra] = {"packages": versions, "missing": missing, "fix": how_to_install(extra)}
+    return extras
 
 
 def _machine() -> dict[str, Any]:
     """The processor, the cores that this process may use, their load, the memory and the GPUs."""
     from ape_cli.models.device import choose_device, describe, gpu_count
 
-    own = describe(choose_device("auto"))
+    facts = describe(choose_device("auto"))
+    processor = facts["processor"]
+    memory = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES") / _GIB
     return {
         "system": f"{platform.system()} {platform.release()}",
-        "processor": f"{own['processor']['name']} ({own['processor']['instruction_set']})",
-        "products": own["processor"]["products"],
+        "processor": f"{processor['name']} ({processor['instruction_set']})",
+        "products": processor["products"],
         "cores": len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count(),
-        "threads": own["threads"],
+        "threads": facts["threads"],
         "load": round(os.getloadavg()[0], 2),
-        "memory": _memory(),
-        "device": own["device"],
+        "memory": f"{memory:.1f} GiB",
+        "device": facts["device"],
         "GPUs": gpu_count(),
-        "GPU": own.get("gpu"),
+        "GPU": facts.get("gpu"),
     }
-
-
-def _speed() -> list[dict[str, Any]]:
-    """How fast this machine multiplies matrices, on all threads."""
-    import dataclasses
-
-    from ape_cli.models import speed
-    from ape_cli.models.device import choose_device
-
-    return [dataclasses.asdict(one) for one in speed.measure(choose_device("auto"))]
-
-
-def _memory() -> str:
-    """The memory of the machine, and how much of it is free if the system tells."""
-    total = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES") / _GIB
-    with suppress(OSError):  # only Linux has this file
-        lines = Path("/proc/meminfo").read_text(encoding="utf-8").splitlines()
-        free = next((int(line.split()[1]) for line in lines if line.startswith("MemAvailable:")), None)
-        if free is not None:
-            return f"{total:.1f} GiB ({free * 1024 / _GIB:.1f} GiB free)"
-    return f"{total:.1f} GiB"
 
 
 def _folder(folder: StoragePath) -> dict[str, Any]:
     """Where a folder is, whether it can be written to, and how much space is free there."""
     if not isinstance(folder, Path):
         return {"at": str(folder)}
-    there = next(path for path in (folder.absolute(), *folder.absolute().parents) if path.exists())
+    nearest = next(path for path in (folder.absolute(), *folder.absolute().parents) if path.exists())
     return {
         "at": str(folder.absolute()),
         "exists": "yes" if folder.exists() else "no",
-        "writable": "yes" if os.access(there, os.W_OK | os.X_OK) else "no",
-        "free": f"{shutil.disk_usage(there).free / _GIB:.1f} GiB",
+        "writable": "yes" if os.access(nearest, os.W_OK | os.X_OK) else "no",
+        "free": f"{shutil.disk_usage(nearest).free / _GIB:.1f} GiB",
     }
 
 
-def _runs(registry: Registry) -> dict[str, int]:
-    """The number of runs in each status."""
-    table, bad = registry.table()
-    counts = dict(sorted(table["status"].value_counts().iter_rows()))
-    return {f"runs {status}": count for status, count in counts.items()} | (
-        {"runs unreadable": len(bad)} if bad else {}
-    )
-
-
-def _leftovers(registry: Registry, results: StoragePath, datasets: StoragePath) -> list[dict[str, str]]:
-    """What interrupted commands have left. Raises `ApeError` or `OSError` if a folder cannot be read."""
-    import dataclasses
-
+def _content(folders: Folders) -> tuple[dict[str, int], list[dict[str, str]]]:
+    """The number of runs in each status, and what interrupted commands have left, or why that is unknown."""
     from ape_cli.runs import leftovers
+    from ape_cli.runs.registry import open_registry
 
-    of_runs = leftovers.of_runs(registry, folder_options(results), folder_options(datasets=datasets))
-    found = [*of_runs, *leftovers.of_datasets(datasets)]
-    return [dataclasses.asdict(left) for left in found]
+    results, datasets = folders.results, folders.datasets
+    try:
+        registry = open_registry(results)
+        table, unreadable = registry.table()
+        counts = {f"runs {status}": count for status, count in sorted(table["status"].value_counts().iter_rows())}
+        of_runs = leftovers.of_runs(registry, folder_options(results), folder_options(datasets=datasets))
+        left = [dataclasses.asdict(one) for one in (*of_runs, *leftovers.of_datasets(datasets))]
+    except (ApeError, OSError) as error:  # a folder is a file or cannot be read; the rest is shown all the same
+        what = user_error(error).summary
+        return {}, [{"where": f"{results}, {datasets}", "what": what, "fix": "name folders that can be read"}]
+    return counts | ({"runs unreadable": len(unreadable)} if unreadable else {}), left

@@ -3,26 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Collection
-from typing import TYPE_CHECKING, Annotated, Any
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Annotated, Any, ClassVar
 
 import typer
 
 from ape_cli.cli import console
-from ape_cli.cli._app import (
-    DATASETS,
-    RESULTS,
-    Datasets,
-    Json,
-    Results,
-    Somewhere,
-    Threads,
-    command,
-    existing_dataset,
-    note_unreadable,
-    somewhere,
-)
+from ape_cli.cli._app import command, existing_dataset, note_unreadable
 from ape_cli.cli._help import EXECUTION, SCORES
 from ape_cli.cli.console import answer, note, note_lines, say
+from ape_cli.cli.options import DEVICE, THREADS, Folders, Json, Place, option, path
 from ape_cli.core import escaping, runtime
 from ape_cli.core.errors import ApeError, UsageError
 
@@ -35,29 +25,27 @@ if TYPE_CHECKING:  # imported by the command when it runs, because torch is slow
 _CLASS = "most frequent class"  # the only baseline for images
 
 
+@dataclass(frozen=True)
+class EvaluationOptions:
+    """What is measured, and how."""
+
+    PANEL: ClassVar = SCORES
+    split: str = option("Split to evaluate on: train, validation or test.", default="test")
+    data: list[Place] | None = path("Dataset to evaluate on; may be repeated. Default: the dataset of each run.")
+    decode: str = option(
+        "Decoding: teacher (forcing), or greedy, where the model reads its own output.", default="teacher"
+    )
+    device: str = option(DEVICE, default="auto", panel=EXECUTION)
+    batch_size: int = option("Number of rows in a batch. Results do not depend on it.", default=256, panel=EXECUTION)
+    threads: int | None = option(THREADS, panel=EXECUTION)
+
+
 @command("ape eval --decode greedy", name="eval")
 def evaluate(
     runs: Annotated[list[str] | None, typer.Argument(help="Names of runs, or beginnings of names.")] = None,
-    split: Annotated[
-        str, typer.Option(help="Split to evaluate on: train, validation or test.", rich_help_panel=SCORES)
-    ] = "test",
-    data: Annotated[
-        list[Somewhere] | None,
-        somewhere("Dataset to evaluate on; may be repeated. Default: the dataset of each run.", group=SCORES),
-    ] = None,
-    decode: Annotated[
-        str,
-        typer.Option(
-            help="Decoding: teacher (forcing), or greedy, where the model reads its own output.", rich_help_panel=SCORES
-        ),
-    ] = "teacher",
-    device: Annotated[str, typer.Option(help="Device: auto, cpu or cuda.", rich_help_panel=EXECUTION)] = "auto",
-    batch_size: Annotated[
-        int, typer.Option(help="Number of rows in a batch. Results do not depend on it.", rich_help_panel=EXECUTION)
-    ] = 256,
-    threads: Threads = None,
-    datasets: Datasets = DATASETS,
-    results: Results = RESULTS,
+    *,
+    options: EvaluationOptions,
+    folders: Folders,
     as_json: Json = False,
 ) -> None:
     """Evaluate runs, each on every dataset that it fits. Without names: all finished runs that lack this evaluation.
@@ -74,13 +62,12 @@ def evaluate(
     from ape_cli.runs.evaluation_record import DECODINGS
     from ape_cli.runs.registry import open_registry
 
-    pick("decoding", decode, DECODINGS)
-    pick("split", split, SPLITS)
-    where = choose_device(device, threads)
-    if batch_size < 1:
-        raise UsageError("bad --batch-size", got=batch_size, allowed="1 or more", fix="leave it out")
-    registry = open_registry(results)
-    opened = [open_dataset(existing_dataset(folder, datasets)) for folder in data or []]
+    decode, split = pick("decoding", options.decode, DECODINGS), pick("split", options.split, SPLITS)
+    where = choose_device(options.device, options.threads)
+    if options.batch_size < 1:
+        raise UsageError("bad --batch-size", got=options.batch_size, allowed="1 or more", fix="leave it out")
+    registry = open_registry(folders.results)
+    opened = [open_dataset(existing_dataset(folder, folders.datasets)) for folder in options.data or []]
     for asked in opened:
         evaluate.check_decoding(asked, decode)
     others = list({found.manifest.fingerprint: found for found in opened}.values())
@@ -90,7 +77,9 @@ def evaluate(
     for run, other in work:
         try:
             against = other or evaluate.own_dataset(run)
-            found = evaluate.evaluate(run, against, split=split, decode=decode, device=where, batch_size=batch_size)
+            found = evaluate.evaluate(
+                run, against, split=split, decode=decode, device=where, batch_size=options.batch_size
+            )
         except ApeError as error:
             if len(work) == 1:
                 raise

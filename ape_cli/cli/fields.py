@@ -6,9 +6,9 @@ from typing import Annotated, Any
 
 import typer
 
-from ape_cli.cli._app import Json, command
-from ape_cli.cli.console import answer, note, print_table
-from ape_cli.cli.values import shown
+from ape_cli.cli._app import command
+from ape_cli.cli.console import answer, note, print_table, shown
+from ape_cli.cli.options import Json
 
 _MANY = 10**9  # limits from here on are only a protection
 _ENDS = {"gt": "above", "ge": "at least", "lt": "below", "le": "at most"}

@@ -14,8 +14,9 @@ from typing import Annotated
 
 import typer
 
-from ape_cli.cli._app import Json, command, here
+from ape_cli.cli._app import command
 from ape_cli.cli.console import answer, say, say_commands
+from ape_cli.cli.options import Json, here
 from ape_cli.core.errors import UsageError, pick
 from ape_cli.storage import files
 
@@ -38,18 +39,31 @@ def new(
     as_json: Json = False,
 ) -> None:
     """Write the file of a new scheme or task, and its test. Both run at once."""
+    from ape_cli import position, tasks
+
     pick("kind of file", kind, _FOLDERS)
-    stem = _stem(kind, name)
+    stem = name.replace("-", "_")
+    name = stem.replace("_", "-")
+    if not re.fullmatch(r"[a-z][a-z0-9_]*", stem) or len(stem) > _LONGEST or keyword.iskeyword(stem):
+        allowed = f"lower-case letters, digits and dashes, at most {_LONGEST}, beginning with a letter; "
+        allowed += "no keyword of Python"
+        raise UsageError(
+            f"bad name of a {kind}", got=repr(name), allowed=allowed, fix="choose a name such as first-last"
+        )
+    if name in (position if kind == "scheme" else tasks).names():
+        allowed = f"a name that `ape {kind}s` does not list"
+        raise UsageError(f"the name of the {kind} is taken", got=repr(name), allowed=allowed, fix="choose another name")
     file, test = _paths(kind, stem, to)
-    texts = {file: _text(kind, stem), test: _text(f"test_{kind}", stem)}
-    _check_new(kind, texts)
-    for written, text in texts.items():
-        files.write_text(written, text)
-    path = f"PYTHONPATH={shlex.quote(str(to))}"
-    commands = [f"python -m pytest {shlex.quote(str(test))}", *(line.format(name=_name(stem)) for line in _NEXT[kind])]
-    commands = [f"{path} {line}" for line in commands]
+    for written in (file, test):
+        if written.exists():
+            fix = "choose another name, or another folder with --to"
+            raise UsageError("the file exists", got=written, allowed="a new file", fix=fix)
+    files.write_text(test, _text(f"test_{kind}", stem))  # the name counts as taken once its own file is there
+    files.write_text(file, _text(kind, stem))
+    commands = [f"python -m pytest {shlex.quote(str(test))}", *(line.format(name=name) for line in _NEXT[kind])]
+    commands = [f"PYTHONPATH={shlex.quote(str(to))} {line}" for line in commands]
     if as_json:
-        answer({"kind": kind, "name": _name(stem), "written": [str(file), str(test)], "next": commands})
+        answer({"kind": kind, "name": name, "written": [str(file), str(test)], "next": commands})
         return
     say(f"written: {file}")
     say(f"written: {test}")
@@ -59,72 +73,15 @@ def new(
     say_commands(commands)
 
 
-def _name(stem: str) -> str:
-    """The name of a plug-in, from the stem of its file."""
-    return stem.replace("_", "-")
-
-
-def _stem(kind: str, name: str) -> str:
-    """The stem of the file. Raises `UsageError` for a name that is not valid."""
-    stem = name.replace("-", "_")
-    if not re.fullmatch(r"[a-z][a-z0-9_]*", stem) or len(stem) > _LONGEST or keyword.iskeyword(stem):
-        raise UsageError(
-            f"bad name of a {kind}",
-            got=repr(name),
-            allowed=f"lower-case letters, digits and dashes, at most {_LONGEST}, beginning with a letter; "
-            "no keyword of Python",
-            fix="choose a name such as first-last",
-        )
-    return stem
-
-
-def _check_new(kind: str, texts: dict[Path, str]) -> None:
-    """Check that neither the name nor a file is taken. Raises `UsageError` if one is.
-
-    If an interrupted call has written the first file, this call writes the second one.
-    """
-    file, test = texts
-    written = file.is_file() and file.read_text(encoding="utf-8", errors="replace") == texts[file]
-    if _name(file.stem) in _taken(kind) and not written:
-        raise UsageError(
-            f"the name of the {kind} is taken",
-            got=repr(_name(file.stem)),
-            allowed=f"a name that `ape {kind}s` does not list",
-            fix="choose another name",
-        )
-    for path in (test,) if written else texts:
-        if path.exists():
-            raise UsageError(
-                "the file exists",
-                got=path,
-                allowed="a new file",
-                fix="choose another name, or another folder with --to",
-            )
-
-
-def _taken(kind: str) -> list[str]:
-    """The names that a new file of this kind cannot have."""
-    if kind == "scheme":
-        from ape_cli import position
-
-        return position.names()
-    from ape_cli import tasks
-
-    return tasks.names()
-
-
 def _paths(kind: str, stem: str, to: Path) -> tuple[Path, Path]:
     """The file to write, and its test. Raises `UsageError` if an `__init__.py` would hide this package."""
     package, folder = to / "ape_cli", _FOLDERS[kind]
     checkout = (package / folder / "__init__.py").exists()
     marker = package / "__init__.py"
     if marker.exists() and not checkout:
-        raise UsageError(
-            "the folder holds another package called ape_cli",
-            got=marker,
-            allowed="a folder ape_cli without __init__.py, or a checkout of this project",
-            fix=f"remove {marker}: on the Python path it would hide this package",
-        )
+        allowed = "a folder ape_cli without __init__.py, or a checkout of this project"
+        fix = f"remove {marker}: on the Python path it would hide this package"
+        raise UsageError("the folder holds another package called ape_cli", got=marker, allowed=allowed, fix=fix)
     file = package / folder / f"{stem}.py"
     test = to.joinpath("tests", *([folder] if checkout else []), f"test_{stem}.py")
     return file, test
@@ -136,4 +93,4 @@ def _text(template: str, stem: str) -> str:
     class_name = "".join(part.capitalize() for part in stem.split("_"))
     if class_name in {*dir(builtins), *re.findall(r"\w+", text)}:
         class_name += "Plugin"
-    return Template(text).substitute(name=_name(stem), class_name=class_name)
+    return Template(text).substitute(name=stem.replace("_", "-"), class_name=class_name)

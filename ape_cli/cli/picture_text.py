@@ -1,8 +1,8 @@
 """Pictures of positional encodings, drawn with characters.
 
 A number is a shade from the lowest to the highest of the picture: spaces, then `░▒▓█`. In colour it is a colour, as in
-files: white for 0, one colour above and one below. A terminal of 256 colours shows eleven of them, and one of 16
-shows shades. Lines are at most 80 characters long.
+files: white for 0, one colour above and one below. A terminal of 16 colours shows shades. Lines are at most 80
+characters long.
 
 Shapes: L points of a curve, M rows, N columns or places.
 """
@@ -30,19 +30,6 @@ from ape_cli.structure.places import names
 _SHADES = " ░▒▓█"
 _WIDTH, _HEIGHT = 80, 12  # characters of a line, lines of a curve
 _NAME = 8  # characters of the name of a row
-_OF_256 = (
-    130,
-    173,
-    180,
-    223,
-    230,
-    231,
-    189,
-    153,
-    110,
-    68,
-    25,
-)  # from -1 to 1, as a terminal of 256 colours numbers them
 
 
 @dataclass(frozen=True)
@@ -57,7 +44,10 @@ class PictureText:
         width = min(options.max_width, _WIDTH)
         panels = [panel for row in self.rows for panel in row]
         numbers = [panel.values for panel in panels if not isinstance(panel, Curve)]
-        shading = _Shading.of(numbers, None if console.no_color else console.color_system)
+        every = np.concatenate([np.zeros(1), *(values.ravel() for values in numbers)])  # 0 is among them
+        low, high = float(every.min()), float(every.max())
+        coloured = not console.no_color and console.color_system in ("truecolor", "256")
+        shading = _Shading(low, high, coloured)
         for line in textwrap.wrap(self.title, width):
             yield Text(line, style="bold")
         for number, panel in enumerate(panels):
@@ -79,22 +69,13 @@ class _Shading:
 
     low: float
     high: float
-    colours: str | None  # "truecolor", "256" or None
-
-    @classmethod
-    def of(cls, numbers: list[Floats], system: str | None) -> _Shading:
-        """The shading of all numbers of a picture, each [...]. 0 is among them. `system`: rich's name of colours."""
-        low = min((float(some.min(initial=0.0)) for some in numbers), default=0.0)
-        colours = system if system in ("truecolor", "256") else None
-        return cls(low, max((float(some.max(initial=0.0)) for some in numbers), default=0.0), colours)
+    coloured: bool
 
     def cell(self, value: float, width: int = 1) -> Text:
         """A number as characters."""
-        if self.colours:
+        if self.coloured:
             fraction = float(np.clip(value / limit_of(np.array([self.low, self.high])), -1, 1))
-            of_256 = Color.from_ansi(_OF_256[round((fraction + 1) / 2 * (len(_OF_256) - 1))])
-            shown = of_256 if self.colours == "256" else Color.from_rgb(*colour(fraction))
-            return Text(" " * width, style=Style(bgcolor=shown))
+            return Text(" " * width, style=Style(bgcolor=Color.from_rgb(*colour(fraction))))
         share = (value - self.low) / ((self.high - self.low) or 1.0)
         return Text(_SHADES[min(len(_SHADES) - 1, max(0, int(share * len(_SHADES))))] * width)
 
@@ -102,16 +83,12 @@ class _Shading:
         """What the shades mean, in one line."""
         if self.low == self.high:
             return Text("all are 0", style="dim")
-        parts = []
-        if self.colours:
-            for value in dict.fromkeys((self.low, 0.0, self.high)):
-                parts += [self.cell(value, 2), Text(f" {value:.3g}  ")]
-            return Text.assemble(*parts)
-        edges = np.linspace(self.low, self.high, len(_SHADES) + 1)
-        parts += [Text(f"{edges[0]:.3g} ")]
-        for shade, edge in zip(_SHADES, edges[1:], strict=True):
-            parts += [Text(f"[{shade * 2}] {edge:.3g} ")]
-        return Text.assemble(*parts)
+        if self.coloured:
+            values = dict.fromkeys((self.low, 0.0, self.high))
+            return Text.assemble(*(part for value in values for part in (self.cell(value, 2), f" {value:.3g}  ")))
+        first, *edges = np.linspace(self.low, self.high, len(_SHADES) + 1)
+        shades = (f"[{shade * 2}] {edge:.3g} " for shade, edge in zip(_SHADES, edges, strict=True))
+        return Text(f"{first:.3g} {''.join(shades)}")
 
 
 def _curve(panel: Curve, width: int) -> Iterator[Text]:
@@ -119,59 +96,41 @@ def _curve(panel: Curve, width: int) -> Iterator[Text]:
     room = width - 10
     each = -(-len(panel.x) // room)  # offsets in a column
     starts = np.arange(0, len(panel.x), each)
-    counts = np.diff([*starts, len(panel.x)])
-    mean, low, high = (np.add.reduceat(part, starts) / counts for part in (panel.mean, panel.low, panel.high))
+    mean, low, high = (_means(part, each, 0) for part in (panel.mean, panel.low, panel.high))
     wide = max(1, min(6, room // len(starts)))
     bottom, top = panel.y_range
-    levels = np.linspace(top, bottom, _HEIGHT)
-    if top == bottom:
-        levels = levels[:1]
+    levels = np.linspace(top, bottom, 1 if top == bottom else _HEIGHT)
+    rows_of = [np.abs(levels[:, None] - part).argmin(0) for part in (mean, high, low)]  # from the top
     zero = int(np.abs(levels).argmin()) if bottom < 0 < top else -1
-
-    def level(value: float) -> int:
-        return int(np.abs(levels - value).argmin())
-
     yield Text(panel.y_label, style="dim")
     for row, at in enumerate(levels):
-        named = row in (0, len(levels) // 2, len(levels) - 1)
-        line = "".join(
-            _point(row, level(m), level(lo), level(hi), " ·"[row == zero]) * (1 if wide == 1 else wide - 1)
-            + ("" if wide == 1 else " ·"[row == zero])
-            for m, lo, hi in zip(mean, low, high, strict=True)
-        )
-        yield Text(f"{f'{at:.3g}' if named else '':>8} ┤{line}".rstrip())
+        empty = " ·"[row == zero]
+        points = ["●" if row == m else "░" if h <= row <= lo else empty for m, h, lo in zip(*rows_of, strict=True)]
+        line = "".join(points if wide == 1 else (point * (wide - 1) + empty for point in points))
+        label = f"{at:.3g}" if row in (0, len(levels) // 2, len(levels) - 1) else ""
+        yield Text(f"{label:>8} ┤{line}".rstrip())
     yield Text(f"{'':8} └{'─' * (wide * len(starts))}")
     yield Text(f"{'':10}{_ticks(panel.x[starts].tolist(), wide)}".rstrip())
     more = f"; each column is the mean of up to {each} offsets" if each > 1 else ""
-    heads = (
-        f"●: mean over {panel.heads} heads, ░: range over heads" if panel.heads > 1 else "●: one score for all heads"
-    )
+    several = f"●: mean over {panel.heads} heads, ░: range over heads"
     yield Text(f"{'':10}{panel.x_label}{more}", style="dim")
-    yield Text(f"{'':10}{heads}", style="dim")
-
-
-def _point(row: int, mean: int, low: int, high: int, empty: str) -> str:
-    """The character of a curve in a row. Rows count from the top."""
-    if row == mean:
-        return "●"
-    return "░" if high <= row <= low else empty
+    yield Text(f"{'':10}{several if panel.heads > 1 else '●: one score for all heads'}", style="dim")
 
 
 def _ticks(x: list[int], wide: int) -> str:
-    """The numbers below a curve: the first, 0, the last, and between them as many as fit at equal distances.
+    """The numbers below a curve, at equal distances from 0, as many as fit.
 
     >>> _ticks(list(range(-31, 32)), 1).split()
-    ['-31', '-25', '-20', '-15', '-10', '-5', '0', '5', '10', '15', '20', '25', '31']
+    ['-30', '-25', '-20', '-15', '-10', '-5', '0', '5', '10', '15', '20', '25', '30']
     """
     line = [" "] * (wide * len(x) + 8)
     zero = x.index(0) if 0 in x else 0
     room = max(len(str(number)) for number in x) + 2
     step = next(s for s in (1, 2, 5, 10, 20, 50, 100) if s * wide >= room)
-    for index in dict.fromkeys([0, len(x) - 1, zero, *range(zero % step, len(x), step)]):
+    for index in range(zero % step, len(x), step):
         text = str(x[index])
         begin = max(0, index * wide + (wide - len(text)) // 2)
-        if all(c == " " for c in line[max(0, begin - 2) : begin + len(text) + 2]):
-            line[begin : begin + len(text)] = text
+        line[begin : begin + len(text)] = text
     return "".join(line)
 
 
@@ -179,7 +138,7 @@ def _heat_map(panel: HeatMap, shading: _Shading, width: int) -> Iterator[Text]:
     """A line for each row, with its name. Large maps are drawn smaller, with the mean of a block for each cell."""
     room = width - _NAME - 2
     factor = max(1, -(-len(panel.columns) // room))
-    values = _smaller(panel.values, factor)
+    values = _means(_means(panel.values, factor, 0), factor, 1)
     wide = 2 if 2 * values.shape[1] <= room else 1
     keys = " ".join(panel.columns) if panel.words else f"{panel.columns[0]} to {panel.columns[-1]}"
     told = f"{'query':>{_NAME}}  key, from left to right: {escaping.one_line(keys)}"
@@ -191,13 +150,11 @@ def _heat_map(panel: HeatMap, shading: _Shading, width: int) -> Iterator[Text]:
         yield Text.assemble(f"{shown:>{_NAME}}  ", *(shading.cell(value, wide) for value in line))
 
 
-def _smaller(values: Floats, factor: int) -> Floats:
-    """The means of square blocks. [M, N] -> [ceil(M / factor), ceil(N / factor)]"""
-    for axis in (0, 1):
-        starts = np.arange(0, values.shape[axis], factor)
-        counts = np.diff([*starts, values.shape[axis]])
-        values = np.add.reduceat(values, starts, axis) / np.expand_dims(counts, 1 - axis)
-    return values
+def _means(values: Floats, size: int, axis: int) -> Floats:
+    """The means of `size` values at a time along an axis. [..., L, ...] -> [..., ceil(L / size), ...]"""
+    starts = np.arange(0, values.shape[axis], size)
+    counts = np.diff([*starts, values.shape[axis]]).reshape([-1 if a == axis else 1 for a in range(values.ndim)])
+    return np.add.reduceat(values, starts, axis) / counts
 
 
 def _diagram(panel: Diagram, shading: _Shading) -> Iterator[Text | Drawn]:

@@ -3,28 +3,17 @@
 from __future__ import annotations
 
 import sys
+from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, ClassVar
 
 import typer
 
-from ape_cli.cli._app import (
-    RESULTS,
-    Json,
-    Presets,
-    Results,
-    Schemes,
-    Somewhere,
-    Tasks,
-    command,
-    here,
-    note_changed,
-    note_unreadable,
-    somewhere,
-)
+from ape_cli.cli._app import command, note_changed, note_unreadable
 from ape_cli.cli._help import FORMAT, RUNS, SCORES
 from ape_cli.cli._sweep_runs import sweep_runs
 from ape_cli.cli.console import draw, note, say_names
+from ape_cli.cli.options import Json, Place, ResultsFolder, RunFilter, here, option, path
 from ape_cli.core.errors import ApeError, UsageError, pick
 from ape_cli.core.names import checked_name
 
@@ -38,57 +27,58 @@ if TYPE_CHECKING:
 _ENDINGS = {".md": "markdown", ".tex": "latex", ".csv": "csv", ".json": "json", ".html": "html"}
 
 
+def _list_views(wanted: bool) -> None:
+    """`--views`: print the views, and exit."""
+    if not wanted:
+        return
+    from ape_cli.reports.views import every
+
+    found, bad = every()
+    say_names((view.name, view.about) for view in found)
+    note_unreadable(bad)
+    raise typer.Exit
+
+
+@dataclass(frozen=True)
+class ScoreOptions:
+    """Which scores are shown."""
+
+    PANEL: ClassVar = SCORES
+    metric: str = option("Metric: token_accuracy, exact_match or cross_entropy.", default="token_accuracy")
+    against: str | None = option("`paper`: show the paper's numbers next to ours.", metavar="paper")
+    compare: tuple[str, str] | None = option("Compare two rows of the tables in pairs with equal seeds.", metavar="A B")
+    by: str | None = option(
+        "`size`: scores by length or depth, over all evaluated datasets; `op`: by operator of the source; "
+        "`epoch`: halfway through training and at its end.",
+        metavar="size|op|epoch",
+    )
+    view: str | None = option("Name of a view (`ape report --views` lists them). Default: scores.")
+    views: bool = option("List the views and exit.", default=False, callback=_list_views, is_eager=True)
+    interval: bool = option("Show 95% confidence intervals over seeds instead of standard deviations.", default=False)
+    split: str = option("Split: train, validation or test.", default="test")
+    decode: str = option("Decoding: teacher or greedy.", default="teacher")
+
+
+@dataclass(frozen=True)
+class FormatOptions:
+    """In which form scores are shown, and where."""
+
+    PANEL: ClassVar = FORMAT
+    style: str | None = option("Format: rich, markdown, latex, csv, json or html.", "--format")
+    to: Place | None = path("Write to a file. Its extension decides the format.", "--out", metavar="FILE")
+    plots: Place | None = path("Folder for plots of scores, scores by size and learning curves.")
+    plot_format: list[str] | None = option("Format of plots: svg (default), png or pdf; may be repeated.")
+    axis: str | None = option(
+        "Axis of plots: `score` (default), or `error`, which is 100% - score on a log scale.", metavar="score|error"
+    )
+
+
 @command("ape report --interval", option="--task ")
 def report(
-    style: Annotated[
-        str | None,
-        typer.Option("--format", help="Format: rich, markdown, latex, csv, json or html.", rich_help_panel=FORMAT),
-    ] = None,
-    metric: Annotated[
-        str, typer.Option(help="Metric: token_accuracy, exact_match or cross_entropy.", rich_help_panel=SCORES)
-    ] = "token_accuracy",
-    against: Annotated[
-        str | None,
-        typer.Option(metavar="paper", help="`paper`: show the paper's numbers next to ours.", rich_help_panel=SCORES),
-    ] = None,
-    compare: Annotated[
-        tuple[str, str] | None,
-        typer.Option(
-            metavar="A B", help="Compare two rows of the tables in pairs with equal seeds.", rich_help_panel=SCORES
-        ),
-    ] = None,
-    by: Annotated[
-        str | None,
-        typer.Option(
-            metavar="size|op|epoch",
-            help="`size`: scores by length or depth, over all evaluated datasets; `op`: by operator of the source; "
-            "`epoch`: halfway through training and at its end.",
-            rich_help_panel=SCORES,
-        ),
-    ] = None,
-    view: Annotated[
-        str | None,
-        typer.Option(help="Name of a view (`ape report --views` lists them). Default: scores.", rich_help_panel=SCORES),
-    ] = None,
-    views: Annotated[
-        bool,
-        typer.Option(
-            "--views", callback=_list_views, is_eager=True, help="List the views and exit.", rich_help_panel=SCORES
-        ),
-    ] = False,
-    interval: Annotated[
-        bool,
-        typer.Option(
-            "--interval",
-            help="Show 95% confidence intervals over seeds instead of standard deviations.",
-            rich_help_panel=SCORES,
-        ),
-    ] = False,
-    split: Annotated[str, typer.Option(help="Split: train, validation or test.", rich_help_panel=SCORES)] = "test",
-    decode: Annotated[str, typer.Option(help="Decoding: teacher or greedy.", rich_help_panel=SCORES)] = "teacher",
-    scheme: Schemes = None,
-    task: Tasks = None,
-    preset: Presets = None,
+    scores: ScoreOptions,
+    runs: RunFilter,
+    form: FormatOptions,
+    folder: ResultsFolder,
     sweep: Annotated[
         Path | None,
         typer.Option(
@@ -98,27 +88,6 @@ def report(
             rich_help_panel=RUNS,
         ),
     ] = None,
-    to: Annotated[
-        Somewhere | None,
-        somewhere("Write to a file. Its extension decides the format.", "--out", metavar="FILE", group=FORMAT),
-    ] = None,
-    plots: Annotated[
-        Somewhere | None,
-        somewhere("Folder for plots of scores, scores by size and learning curves.", metavar="DIR", group=FORMAT),
-    ] = None,
-    plot_format: Annotated[
-        list[str] | None,
-        typer.Option(help="Format of plots: svg (default), png or pdf; may be repeated.", rich_help_panel=FORMAT),
-    ] = None,
-    axis: Annotated[
-        str | None,
-        typer.Option(
-            metavar="score|error",
-            help="Axis of plots: `score` (default), or `error`, which is 100% - score on a log scale.",
-            rich_help_panel=FORMAT,
-        ),
-    ] = None,
-    results: Results = RESULTS,
     as_json: Json = False,
 ) -> None:
     """Print tables of scores over seeds, like the paper's. `--format html` makes a page with tables and plots.
@@ -133,29 +102,29 @@ def report(
     from ape_cli.runs.registry import open_registry
     from ape_cli.storage import files
 
-    chosen, asked = choose(view, by, compare)
+    chosen, asked = choose(scores.view, scores.by, scores.compare)
     options = Options(
-        metric=metric,
-        decode=decode,
-        split=split,
-        against=against,
-        compare=compare,
-        interval=interval,
+        metric=scores.metric,
+        decode=scores.decode,
+        split=scores.split,
+        against=scores.against,
+        compare=scores.compare,
+        interval=scores.interval,
         own=sweep is not None,  # scores on other datasets are shown by --by size
         sweep=sweep.name if sweep else "",
-        style=_style(style, to, as_json),
-        plots=None if plots is None else str(plots),
-        axis=axis,
+        style=_style(form, as_json),
+        plots=None if form.plots is None else str(form.plots),
+        axis=form.axis,
         asked=asked,
     )
     for error in chosen.rejects(options):
         raise error
-    kinds = _plot_kinds(plots, plot_format or [])
-    scaled = scales.kind_of(axis, metric, drawn=bool(kinds) or options.style == "html")
-    if axis is not None:
+    kinds = _plot_kinds(form)
+    scaled = scales.kind_of(form.axis, scores.metric, drawn=bool(kinds) or options.style == "html")
+    if form.axis is not None:
         require()
-    filtered, standing = filters.make(scheme, task, preset), ""
-    registry = open_registry(results)
+    filtered, standing = filters.make(runs.scheme, runs.task, runs.preset), ""
+    registry = open_registry(folder.results)
     if sweep is None:
         registry = registry.where(filtered)
     else:
@@ -172,20 +141,20 @@ def report(
     note_changed(registry.own_code.values())
     for kind in kinds:
         for name, figure in figures.items():
-            path = (plots or Path()) / f"{checked_name('name of the figure', name)}.{kind}"
+            path = (form.plots or Path()) / f"{checked_name('name of the figure', name)}.{kind}"
             files.write_bytes(path, encode(figure, kind))
             note(f"written: {path}")
     if standing and options.style in ("csv", "json"):
         note(standing)
-    if options.style == "rich" and to is None:
+    if options.style == "rich" and form.to is None:
         draw(rendering.rich(made.tables))
         return
     text = made.text(scaled)
-    if to is None:
+    if form.to is None:
         sys.stdout.write(text)
     else:
-        files.write_text(to, text)
-        note(f"written: {to}")
+        files.write_text(form.to, text)
+        note(f"written: {form.to}")
 
 
 def _read(registry: Registry, view: View, options: Options, standing: str) -> tuple[Document, list[str]]:
@@ -199,39 +168,27 @@ def _read(registry: Registry, view: View, options: Options, standing: str) -> tu
         raise
 
 
-def _list_views(wanted: bool) -> None:
-    """`--views`: print the views, and exit."""
-    if not wanted:
-        return
-    from ape_cli.reports.views import every
-
-    found, bad = every()
-    say_names((view.name, view.about) for view in found)
-    note_unreadable(bad)
-    raise typer.Exit
-
-
-def _style(style: str | None, to: Somewhere | None, as_json: bool) -> str:
+def _style(form: FormatOptions, as_json: bool) -> str:
     """The format, by its name or by the extension of a file. Raises `UsageError` if it is unknown or not clear."""
     from ape_cli.reports import rendering
 
+    style, to = form.style, form.to
     if as_json:
         if style not in (None, "json"):
             raise UsageError("one format at a time", got=f"--json and --format {style}", fix="leave one out")
         return "json"
     if style is None and to is not None and to.suffix not in _ENDINGS:
-        known = ", ".join(_ENDINGS)
-        raise UsageError(
-            "the file's extension is not that of a format", got=str(to), allowed=known, fix="name one with --format"
-        )
+        what = "the file's extension is not that of a format"
+        raise UsageError(what, got=str(to), allowed=", ".join(_ENDINGS), fix="name one with --format")
     return pick("format", style or (_ENDINGS[to.suffix] if to else "rich"), rendering.FORMATS)
 
 
-def _plot_kinds(folder: Somewhere | None, kinds: list[str]) -> list[str]:
+def _plot_kinds(form: FormatOptions) -> list[str]:
     """The formats of the plots; an empty list without --plots. Raises `UsageError` if they are not valid."""
     from ape_cli.reports import plots
 
-    if folder is None:
+    kinds = form.plot_format or []
+    if form.plots is None:
         if kinds:
             raise UsageError("--plot-format needs --plots", got=f"--plot-format {kinds[0]}", fix="add --plots DIR")
         return []

@@ -3,27 +3,17 @@
 from __future__ import annotations
 
 from contextlib import closing
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from ape_cli.cli._app import (
-    DATASETS,
-    RESULTS,
-    Datasets,
-    Json,
-    Log,
-    Results,
-    command,
-    dataset_folder,
-    here,
-    note_changed,
-)
-from ape_cli.cli._grid_options import given_fields, shard_of
-from ape_cli.cli._help import EXECUTION, GRID
+from ape_cli.cli._app import command, dataset_folder, note_changed
+from ape_cli.cli._grid_options import GridOptions, shard_of
 from ape_cli.cli.console import note
-from ape_cli.cli.sweep_summary import print_end, print_plan
+from ape_cli.cli.options import ExecutionOptions, Folders, Json, here, option
+from ape_cli.cli.sweep_table import print_end, print_plan
 from ape_cli.core import runtime
 from ape_cli.core.errors import UsageError, pick
 from ape_cli.storage.paths import storage_path
@@ -40,115 +30,41 @@ if TYPE_CHECKING:
     from ape_cli.sweep.specification import SweepSpecification
 
 
+@dataclass(frozen=True)
+class SweepExecution(ExecutionOptions):
+    """Where and how the trials of a sweep run."""
+
+    engine: str = option("Where trials run: local (processes) or ray (a cluster).", default="local")
+    workers: int | None = option("Number of trials at once. Default: as many as the machine has room for.")
+    threads: int | None = option("local: CPU threads of each trial. Default: an equal share of the cores.")
+    retries: int | None = option("Number of retries of a trial whose process or node dies.")
+    address: str | None = option("ray: address of a cluster. Default: start one on this machine.")
+    cpus_per_trial: float | None = option("ray: CPUs of each trial. Default: 1.", metavar="CPUS")
+    gpus_per_trial: float | None = option(
+        "ray: GPUs of each trial. Default: 0; with 0.25, four trials share a GPU.", metavar="GPUS"
+    )
+    trials_per_task: int | None = option(
+        "ray: trials of each cluster task. Default: several if trials are short.", metavar="TRIALS"
+    )
+    share: str | None = option("Only every N-th trial, starting with the I-th.", "--shard", metavar="I/N")
+    retrain: bool = option(
+        "Train runs again if the code of their scheme or attention has changed since.",
+        "--retrain-changed",
+        default=False,
+    )
+    dry_run: bool = option("Print what would be done, and do nothing.", default=False)
+
+
 @command("ape sweep --schemes sinusoidal,rope --tasks copy,reverse --seeds 42-44")
 def sweep(
     file: Annotated[
         Path | None,
         typer.Argument(parser=here, metavar="FILE.toml", help="File with the grid. Options replace its fields."),
     ] = None,
-    schemes: Annotated[
-        str | None, typer.Option(help="Schemes, for example rope,orthogonal-seq.", rich_help_panel=GRID)
-    ] = None,
-    tasks: Annotated[
-        str | None, typer.Option(help="Tasks. Each has a dataset with the sizes of the preset.", rich_help_panel=GRID)
-    ] = None,
-    data: Annotated[
-        list[str] | None, typer.Option(help="Existing dataset; may be repeated.", rich_help_panel=GRID)
-    ] = None,
-    orders: Annotated[
-        str | None,
-        typer.Option(help="Orders of the nodes of trees: breadth,depth,breadth-to-depth,…", rich_help_panel=GRID),
-    ] = None,
-    seeds: Annotated[
-        str | None, typer.Option(help="Seeds, for example 42,43,44 or 42-44.", rich_help_panel=GRID)
-    ] = None,
-    structures: Annotated[
-        str | None, typer.Option(help="Structures as which positions are read.", rich_help_panel=GRID)
-    ] = None,
-    attentions: Annotated[str | None, typer.Option(help="Kinds of attention.", rich_help_panel=GRID)] = None,
-    preset: Annotated[
-        str | None,
-        typer.Option(help="paper, medium, small or tiny. Default: paper on a GPU, else small.", rich_help_panel=GRID),
-    ] = None,
-    precision: Annotated[
-        str | None, typer.Option(help="Precision: fp32, tf32 (only on GPUs) or bf16.", rich_help_panel=GRID)
-    ] = None,
-    settings: Annotated[
-        list[str] | None,
-        typer.Option(
-            "--set",
-            metavar="KEY=V,V",
-            help="Values of a field of the configuration; may be repeated.",
-            rich_help_panel=GRID,
-        ),
-    ] = None,
-    engine: Annotated[
-        str, typer.Option(help="Where trials run: local (processes) or ray (a cluster).", rich_help_panel=EXECUTION)
-    ] = "local",
-    workers: Annotated[
-        int | None,
-        typer.Option(
-            help="Number of trials at once. Default: as many as the machine has room for.", rich_help_panel=EXECUTION
-        ),
-    ] = None,
-    threads: Annotated[
-        int | None,
-        typer.Option(
-            help="local: CPU threads of each trial. Default: an equal share of the cores.", rich_help_panel=EXECUTION
-        ),
-    ] = None,
-    retries: Annotated[
-        int | None,
-        typer.Option(help="Number of retries of a trial whose process or node dies.", rich_help_panel=EXECUTION),
-    ] = None,
-    address: Annotated[
-        str | None,
-        typer.Option(help="ray: address of a cluster. Default: start one on this machine.", rich_help_panel=EXECUTION),
-    ] = None,
-    cpus_per_trial: Annotated[
-        float | None,
-        typer.Option(metavar="CPUS", help="ray: CPUs of each trial. Default: 1.", rich_help_panel=EXECUTION),
-    ] = None,
-    gpus_per_trial: Annotated[
-        float | None,
-        typer.Option(
-            metavar="GPUS",
-            help="ray: GPUs of each trial. Default: 0; with 0.25, four trials share a GPU.",
-            rich_help_panel=EXECUTION,
-        ),
-    ] = None,
-    trials_per_task: Annotated[
-        int | None,
-        typer.Option(
-            metavar="TRIALS",
-            help="ray: trials of each cluster task. Default: several if trials are short.",
-            rich_help_panel=EXECUTION,
-        ),
-    ] = None,
-    share: Annotated[
-        str | None,
-        typer.Option(
-            "--shard", metavar="I/N", help="Only every N-th trial, starting with the I-th.", rich_help_panel=EXECUTION
-        ),
-    ] = None,
-    retrain: Annotated[
-        bool,
-        typer.Option(
-            "--retrain-changed",
-            help="Train runs again if the code of their scheme or attention has changed since.",
-            rich_help_panel=EXECUTION,
-        ),
-    ] = False,
-    dry_run: Annotated[
-        bool, typer.Option("--dry-run", help="Print what would be done, and do nothing.", rich_help_panel=EXECUTION)
-    ] = False,
-    device: Annotated[str, typer.Option(help="Device: auto, cpu or cuda.", rich_help_panel=EXECUTION)] = "auto",
-    compiled: Annotated[
-        bool, typer.Option("--compile", help="Compile the model with torch.compile.", rich_help_panel=EXECUTION)
-    ] = False,
-    log: Log = None,
-    results: Results = RESULTS,
-    datasets: Datasets = DATASETS,
+    *,
+    grid: GridOptions,
+    execution: SweepExecution,
+    folders: Folders,
     as_json: Json = False,
 ) -> None:
     """Train and evaluate a grid of runs. Finished runs are skipped, and stopped runs are resumed.
@@ -164,43 +80,50 @@ def sweep(
     from ape_cli.sweep import planning, specification, worker
     from ape_cli.training import loggers
 
-    given = given_fields(schemes, tasks, data, orders, seeds, structures, attentions, preset, precision, settings)
+    given = grid.fields()
     grids = [
         specification.check(specification.over(fields, given))
         for fields in (specification.read(file) if file else [{}])
     ]
     # each node of a cluster chooses its own device
-    where = choose_device(device if engine == "local" else "auto")
-    pick("device", device, ["auto", "cpu", "cuda"])
-    for name in log or []:
+    where = choose_device(execution.device if execution.engine == "local" else "auto")
+    pick("device", execution.device, ["auto", "cpu", "cuda"])
+    for name in execution.log or []:
         loggers.load(name)
-    registry = open_registry(results)
-    kind = "cuda" if gpus_per_trial else where.type
+    registry = open_registry(folders.results)
+    kind = "cuda" if execution.gpus_per_trial else where.type
     usual = "paper" if kind == "cuda" else "small"
-    items = planning.shard(_trials(grids, usual, registry, datasets, kind), *shard_of(share))
-    items = planning.mark_changed(items) if retrain else items
-    local_gpu = engine == "local" and where.type == "cuda"
+    items = planning.shard(_trials(grids, usual, registry, folders.datasets, kind), *shard_of(execution.share))
+    items = planning.mark_changed(items) if execution.retrain else items
+    local_gpu = execution.engine == "local" and where.type == "cuda"
+    per_task = execution.trials_per_task
+    if per_task is None and execution.engine == "ray":
+        per_task = planning.per_task(items)
     made = executors.make(
-        engine,
-        workers=gpu_count() if workers is None and local_gpu else workers,
-        threads=threads,
-        retries=retries,
-        address=address,
-        cpus_per_trial=cpus_per_trial,
-        gpus_per_trial=gpus_per_trial,
-        trials_per_task=planning.per_task(items) if trials_per_task is None and engine == "ray" else trials_per_task,
+        execution.engine,
+        workers=gpu_count() if execution.workers is None and local_gpu else execution.workers,
+        threads=execution.threads,
+        retries=execution.retries,
+        address=execution.address,
+        cpus_per_trial=execution.cpus_per_trial,
+        gpus_per_trial=execution.gpus_per_trial,
+        trials_per_task=per_task,
     )
     old = note_changed(_own_code(items))
-    if dry_run:
+    if execution.dry_run:
         print_plan(items, made.slots, as_json, old)
         return
-    if engine == "local":
+    if execution.engine == "local":
         for one in grids:
             check_precision(one.precision, where)
         for known in sorted({remark(item.config.precision, where, item.config.d_model) for item in items} - {""}):
             note(known)
     items = planning.prepare(items, registry)
-    watch = _work(items, made, lambda item: worker.job(item, registry, device, compiled, log or (), retrain), local_gpu)
+
+    def job(item: PlannedTrial) -> Job:
+        return worker.job(item, registry, execution.device, execution.compiled, execution.log or (), execution.retrain)
+
+    watch = _work(items, made, job, local_gpu)
     print_end(items, watch.lines, registry, as_json)
     if watch.count("finished") < len(watch.lines):
         raise typer.Exit(1)

@@ -1,25 +1,28 @@
-"""The progress of a sweep: a live table on a terminal; otherwise one line for each event."""
+"""What `ape sweep` prints: its plan, its progress (a live table on a terminal, otherwise lines), and its end."""
 
 from __future__ import annotations
 
 import statistics
 import sys
 import time
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 from contextlib import contextmanager, nullcontext, suppress
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 from ape_cli.cli._app import on_stop
-from ape_cli.cli.console import Visible, accuracy_of, note
+from ape_cli.cli.console import Visible, accuracy_of, answer, draw, hint, note, print_table, say
+from ape_cli.core.errors import ApeError
 
 if TYPE_CHECKING:
     from rich.console import Console, ConsoleOptions, RenderableType
     from rich.segment import Segment
 
     from ape_cli.core.executors import Event
+    from ape_cli.runs.registry import Registry
     from ape_cli.sweep.planning import PlannedTrial
 
+_TAIL = 12  # number of lines of a failed trial's log that are printed
 _CTRL_C = 3  # characters that `^C` and the cursor need at the end of a line
 _ENDED = 6  # number of trials that have ended and are shown
 _STOPPING = "stopping after the present steps …"
@@ -34,7 +37,7 @@ class Line:
     state: str = "waiting"
     began: float = 0.0
     ended: float = 0.0
-    told: dict[str, Any] = field(default_factory=dict)
+    progress: dict[str, Any] = field(default_factory=dict)  # what the trial has reported
     result: dict[str, Any] = field(default_factory=dict)
     error: str = ""
 
@@ -44,28 +47,27 @@ class Line:
 
     def left(self, now: float) -> float | None:
         """The seconds that are left, from the trial's own pace, or at first from similar runs; None if unknown."""
-        step, steps = self.told.get("step", 0), self.told.get("steps", 0)
-        first = self.told.get("first", step)
-        if step > first:
-            return (now - self.told["since"]) / (step - first) * (steps - step)
+        reported = self.progress
+        if "step" in reported and (done := reported["step"] - reported["first"]):
+            return (now - reported["since"]) / done * (reported["steps"] - reported["step"])
         return self.item.seconds
 
     def cells(self, now: float) -> list[str]:
         """The row of the trial in the live table: what it is, its state, its best known score, and its time."""
-        told, config = self.told, self.item.config
+        reported, config = self.progress, self.item.config
         variant = f" ({self.item.variant})" if self.item.variant else ""
         name = f"{self.item.data.folder.name} {config.scheme}{variant}"
         scores = {
             "test": self.result.get("test"),
-            "validation": told.get("validation"),
-            "training": told.get("accuracy"),
+            "validation": reported.get("validation"),
+            "training": reported.get("accuracy"),
         }
         score = next((f"{split} {value:.2%}" for split, value in scores.items() if value is not None), "")
         state, spent = self.state, f"took {self.took(now)}" if self.began else ""
         if state == "running":
             left = self.left(now)
-            state = f"{told['step']:,}/{told['steps']:,}" if "step" in told else state
-            state = "waits for another process" if told.get("waiting") else state
+            state = f"{reported['step']:,}/{reported['steps']:,}" if "step" in reported else state
+            state = "waits for another process" if reported.get("waiting") else state
             spent = self.took(now) if left is None else f"{clock(left)} left"
         return [name, str(config.seed), state, score, spent]
 
@@ -84,18 +86,20 @@ class Watch:
         line, now = self.lines[event.key], time.monotonic()
         if event.kind == "started":
             again = line.state == "running"
-            line.state, line.began, line.told = "running", now, {}
+            line.state, line.began, line.progress = "running", now, {}
             self._say(line, "starts again, because its process or its node was lost" if again else "started")
         elif event.kind == "told" and "step" not in event.value:
-            line.told = event.value  # the trial waits for another process
+            line.progress = event.value  # the trial waits for another process
         elif event.kind == "told":
-            first = {} if "first" in line.told else {"first": event.value["step"], "since": now}
-            line.told = {key: value for key, value in line.told.items() if key != "waiting"} | first | event.value
+            first = {} if "first" in line.progress else {"first": event.value["step"], "since": now}
+            line.progress = (
+                {key: value for key, value in line.progress.items() if key != "waiting"} | first | event.value
+            )
         elif event.kind == "failed":
             line.ended = now
             line.state, line.error = "failed", event.value.text.strip()
-            own = event.value.error
-            self._say(line, f"failed: {own.what.splitlines()[0] if own else line.error.splitlines()[-1]}")
+            error = event.value.error
+            self._say(line, f"failed: {error.what.splitlines()[0] if error else line.error.splitlines()[-1]}")
         else:
             line.ended = now
             line.state, line.result = event.value["state"], event.value
@@ -167,10 +171,7 @@ class Watch:
         return Group(Text(self.states + more), table)
 
     def __rich_console__(self, console: Console, options: ConsoleOptions) -> Iterator[Segment]:
-        """The live table, for rich. It leaves room at the right for the `^C` that a terminal shows after Ctrl-C.
-
-        Without the room, `^C` would be in a line of its own, and rich, which draws the table again, one line too low.
-        """
+        """The live table, for rich. It leaves room at the right for the `^C` that a terminal shows after Ctrl-C."""
         yield from console.render(self.drawn(), options.update_width(max(1, options.max_width - _CTRL_C)))
 
 
@@ -187,7 +188,7 @@ def watching(items: list[PlannedTrial], slots: int | None) -> Iterator[Watch]:
     with live, on_stop(watch.stop):
         try:
             yield watch
-        except BaseException:  # Ctrl-C, for example; the last table that is drawn shows the trials as stopped
+        except (Exception, KeyboardInterrupt):  # the last table that is drawn shows the trials as stopped
             watch.interrupt()
             if not sys.stderr.isatty():
                 note(watch.states)
@@ -208,3 +209,80 @@ def clock(seconds: float) -> str:
     whole = round(seconds)
     hours, minutes = divmod(whole // 60, 60)
     return f"{hours}:{minutes:02}:{whole % 60:02}" if hours else f"{minutes}:{whole % 60:02}"
+
+
+def print_plan(items: list[PlannedTrial], slots: int | None, as_json: bool, old: Collection[str] = ()) -> None:
+    """Print what a sweep would do, for --dry-run. `old`: names of runs with older code than the present one."""
+    todo = [item for item in items if item.state != "finished"]
+    known = [item.seconds for item in todo if item.seconds is not None]
+    at_once = min(slots, max(1, len(todo))) if slots else None
+    total = sum(known) / at_once if at_once and len(known) == len(todo) else None
+    lines = [
+        {
+            "run": item.name,
+            "state": item.state,
+            "variant": item.variant,
+            "dataset": str(item.data.folder),
+            "dataset_missing": item.data.missing,
+            "seconds": item.seconds,
+        }
+        for item in items
+    ]
+    if as_json:
+        answer({"trials": lines, "to_do": len(todo), "at_once": at_once, "seconds": total})
+        return
+    rows = []
+    to_do = {"finished": "nothing", "new": "train", "changed": "train again", "running": "wait for another process"}
+    for item in items:
+        missing = " (to generate)" if item.data.missing and item in todo else ""
+        took = "" if item not in todo else "?" if item.seconds is None else clock(item.seconds)
+        what = to_do.get(item.state, f"resume ({item.state})") + (" (older code)" if item.name in old else "")
+        rows.append([item.name, item.variant, what, f"{item.data.folder}{missing}", took])
+    print_table(["run", "set", "to do", "dataset", "about"], rows)
+    unknown = "time unknown" if len(known) == len(todo) else "time unknown, as no registered run has the same model"
+    guess = unknown if total is None else f"about {clock(total)}, estimated from registered runs"
+    many = f"{at_once} at once" if at_once else "as many at once as there is room for"
+    say(f"{trials(len(items))}, {len(todo)} to do, {many}: {guess if todo else 'nothing to do'}")
+
+
+def print_end(items: list[PlannedTrial], lines: dict[str, Line], registry: Registry, as_json: bool) -> None:
+    """Print the final state of all trials, and the end of the log of each that failed."""
+    from ape_cli.sweep import worker
+
+    ends: list[dict[str, Any]] = []
+    for item in items:
+        line = lines.get(item.name)
+        state = line.state if line else item.state
+        ends.append({"run": item.name, "state": state, "trained": bool(line and line.result.get("trained"))})
+        if line and line.error:
+            ends[-1]["error"] = line.error
+    if as_json:
+        answer({"trials": ends})
+    for line in (found for found in lines.values() if found.state == "failed"):
+        path = worker.log_of(registry.folder, line.item.name)
+        log = path.read_text(encoding="utf-8") if path.exists() else line.error
+        note("")
+        note(f"failed: {line.item.name}" + (f" ({path})" if path.exists() else ""))
+        for text in log.strip().splitlines()[-_TAIL:]:
+            note(f"  {text}")
+    if not as_json:
+        _print_scores([end["run"] for end in ends if end["state"] == "finished"], registry)
+        count = {state: sum(end["state"] == state for end in ends) for state in dict.fromkeys(e["state"] for e in ends)}
+        trained = sum(end["trained"] for end in ends)
+        say(f"{trials(len(ends))}: {', '.join(f'{n} {s}' for s, n in count.items())}; {trained} trained now")
+
+
+def _print_scores(runs: list[str], registry: Registry) -> None:
+    """Print the table of the scores on the test split, if a run has one."""
+    from ape_cli.reports import document, rendering
+    from ape_cli.reports.views import Options, choose
+
+    chosen, _ = choose(None, None, None)
+    try:
+        made, _ = document.read(registry.only(runs), chosen, Options(own=True, needed=False))
+    except ApeError as error:  # a damaged run, for example; `ape report` says more
+        note(f"no table of scores: {error.summary}")
+        return
+    if made.tables:
+        draw(rendering.rich(made.tables))
+        hint("`ape report` shows this table again; --interval, --metric and --plots show more")

@@ -6,28 +6,27 @@ import json
 import logging
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from typing import TYPE_CHECKING, Annotated, Any
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
 
 import typer
 
 from ape_cli.cli import trained
-from ape_cli.cli._app import (
-    DATASETS,
-    RESULTS,
-    Datasets,
-    Json,
-    Log,
-    Results,
-    Somewhere,
-    Threads,
-    command,
-    existing_dataset,
-    on_stop,
-    somewhere,
-)
-from ape_cli.cli._command_line import given, repeated
-from ape_cli.cli._help import DATA, EXECUTION, EXISTING, MODEL, TRAINING
+from ape_cli.cli._app import command, existing_dataset, on_stop
 from ape_cli.cli.console import answer, note, say
+from ape_cli.cli.options import (
+    THREADS,
+    DataOptions,
+    ExecutionOptions,
+    ExistingRunOptions,
+    Folders,
+    Json,
+    ModelOptions,
+    TrainingOptions,
+    given,
+    option,
+    repeated,
+)
 from ape_cli.core import runtime
 from ape_cli.core.errors import UsageError
 
@@ -42,88 +41,24 @@ if TYPE_CHECKING:
 logger = logging.getLogger(__name__)
 
 
+@dataclass(frozen=True)
+class TrainExecution(ExecutionOptions):
+    """`ExecutionOptions` of a single run."""
+
+    precision: str = option("Precision: fp32, tf32 (only on GPUs) or bf16.", default="fp32")
+    threads: int | None = option(THREADS)
+    dry_run: bool = option("Print what would be trained, and do nothing.", default=False)
+
+
 @command("ape train --scheme orthogonal-tree --task tree-copy", option="--scheme ")
 def train(
     ctx: typer.Context,
-    scheme: Annotated[
-        str | None,
-        typer.Option(
-            help="Positional encoding (`ape schemes` lists them). Required without --config.", rich_help_panel=MODEL
-        ),
-    ] = None,
-    structure: Annotated[
-        str | None,
-        typer.Option(help="Structure as which positions are read, for example seq*tree(2).", rich_help_panel=MODEL),
-    ] = None,
-    attention: Annotated[
-        str, typer.Option(help="Kind of attention (`ape attentions` lists them).", rich_help_panel=MODEL)
-    ] = "dot",
-    data: Annotated[
-        Somewhere | None, somewhere("Dataset: a folder, a name under --datasets, s3://… or gs://…", group=DATA)
-    ] = None,
-    task: Annotated[
-        str | None, typer.Option(help="Task; its dataset has the sizes of the preset.", rich_help_panel=DATA)
-    ] = None,
-    order: Annotated[
-        str | None, typer.Option(help="Order of the nodes of trees: breadth or depth.", rich_help_panel=DATA)
-    ] = None,
-    source_order: Annotated[
-        str | None, typer.Option(help="Order of the nodes of source trees. Default: --order.", rich_help_panel=DATA)
-    ] = None,
-    preset: Annotated[
-        str | None,
-        typer.Option(
-            help="paper, medium, small or tiny. Default: paper on a GPU, else small.", rich_help_panel=TRAINING
-        ),
-    ] = None,
-    seed: Annotated[
-        int, typer.Option(help="Seed for weights, batch order and dropout.", rich_help_panel=TRAINING)
-    ] = 42,
-    file: Annotated[
-        Somewhere | None,
-        somewhere(
-            "Configuration and dataset of a run: its run.json. Other options replace fields of the file.",
-            "--config",
-            metavar="FILE",
-            group=TRAINING,
-        ),
-    ] = None,
-    settings: Annotated[
-        list[str] | None,
-        typer.Option(
-            "--set",
-            metavar="KEY=VALUE",
-            help="Any field of the configuration; may be repeated.",
-            rich_help_panel=TRAINING,
-        ),
-    ] = None,
-    resume: Annotated[bool, typer.Option("--resume", help="Resume a stopped run.", rich_help_panel=EXISTING)] = False,
-    overwrite: Annotated[
-        bool, typer.Option("--overwrite", help="Delete an existing run and train it again.", rich_help_panel=EXISTING)
-    ] = False,
-    no_eval: Annotated[
-        bool, typer.Option("--no-eval", help="Do not evaluate on the test split.", rich_help_panel=TRAINING)
-    ] = False,
-    device: Annotated[str, typer.Option(help="Device: auto, cpu or cuda.", rich_help_panel=EXECUTION)] = "auto",
-    precision: Annotated[
-        str, typer.Option(help="Precision: fp32, tf32 (only on GPUs) or bf16.", rich_help_panel=EXECUTION)
-    ] = "fp32",
-    compiled: Annotated[
-        bool,
-        typer.Option(
-            "--compile",
-            help="Compile the model with torch.compile; faster only on a GPU, if at all.",
-            rich_help_panel=EXECUTION,
-        ),
-    ] = False,
-    dry_run: Annotated[
-        bool,
-        typer.Option("--dry-run", help="Print what would be trained, and do nothing.", rich_help_panel=EXECUTION),
-    ] = False,
-    log: Log = None,
-    threads: Threads = None,
-    results: Results = RESULTS,
-    datasets: Datasets = DATASETS,
+    model: ModelOptions,
+    source: DataOptions,
+    training: TrainingOptions,
+    existing: ExistingRunOptions,
+    execution: TrainExecution,
+    folders: Folders,
     as_json: Json = False,
 ) -> None:
     """Train one run, evaluate it on the test split, and register it. For several processes: torchrun -m ape_cli train …
@@ -143,52 +78,53 @@ def train(
     from ape_cli.training import data_parallel, loggers
     from ape_cli.training.execution import Execution
 
-    chosen_order = _order(order, source_order)
-    if data is not None and (task is not None or chosen_order is not None):
+    chosen_order = _order(source.order, source.source_order)
+    if source.data is not None and (source.task is not None or chosen_order is not None):
         raise UsageError("--data already names a dataset", got="--data with --task or an order", fix="use one of them")
-    if scheme is None and file is None:
+    if model.scheme is None and training.file is None:
         fix = "for example --scheme rope; `ape schemes` lists all"
         raise UsageError("no scheme is named", got="neither --scheme nor --config", fix=fix)
-    if preset is not None and file is not None:
+    if training.preset is not None and training.file is not None:
         fix = "leave --preset out; --set changes single fields"
         raise UsageError("the configuration file has a preset", got="--preset with --config", fix=fix)
-    existing = _existing(resume, overwrite)
+    on_existing = _existing(existing)
     with data_parallel.joined() as group:
-        where = group.device(choose_device(device, threads))
-        typed = config.parse_settings(settings or [])
-        chosen_loggers = [ProgressBar, *map(loggers.load, log or [])]
+        where = group.device(choose_device(execution.device, execution.threads))
+        settings = config.parse_settings(training.settings or [])
+        chosen_loggers = [ProgressBar, *map(loggers.load, execution.log or [])]
         options = ExperimentOptions(
-            preset=preset or ("paper" if where.type == "cuda" else "small"),
-            scheme=scheme or "",
-            structure=structure,
-            attention=attention,
-            seed=seed,
-            precision=precision,
-            settings=typed,
-            data=None if data is None else existing_dataset(data, datasets),
-            task=task,
+            preset=training.preset or ("paper" if where.type == "cuda" else "small"),
+            scheme=model.scheme or "",
+            structure=model.structure,
+            attention=model.attention,
+            seed=training.seed,
+            precision=execution.precision,
+            settings=settings,
+            data=None if source.data is None else existing_dataset(source.data, folders.datasets),
+            task=source.task,
             order=chosen_order,
         )
-        if file is not None:
-            options = options.over(read_config_file(file), given(ctx))
+        if training.file is not None:
+            options = options.over(read_config_file(training.file), given(ctx))
         check_precision(options.precision, where)
-        registry, default_preset = open_registry(results), preset is None and file is None
-        if dry_run:
-            _print_plan(_resolved(options, datasets, default_preset), registry, as_json)
+        default_preset = training.preset is None and training.file is None
+        registry = open_registry(folders.results)
+        if execution.dry_run:
+            _print_plan(_resolved(options, folders.datasets, default_preset), registry, as_json)
             return
-        experiment = group.experiment(lambda: prepared(_resolved(options, datasets, default_preset)))
+        experiment = group.experiment(lambda: prepared(_resolved(options, folders.datasets, default_preset)))
         with _stoppable(group) as stop:
-            execution = Execution(where, compiled, stop, group, chosen_loggers)
+            how = Execution(where, execution.compiled, stop, group, chosen_loggers)
             if group.first and (known := remark(options.precision, where, experiment.config.d_model)):
                 note(known)
-            done = _trained(experiment, registry, execution, existing, test=not no_eval)
+            done = _trained(experiment, registry, how, on_existing, test=not training.no_eval)
     if done is None:
         raise typer.Exit(130)
     if group.first:
         baseline = options.without_positions()
         baselines = trained.compared(experiment.dataset, registry, baseline) if done.evaluation else None
-        settings = [f"{key}={json.dumps(value)}" for key, value in baseline.settings.items() if key in typed]
-        again = repeated(ctx, scheme="none", structure=None, settings=settings, resume=None, overwrite=None)
+        kept = [f"{key}={json.dumps(value)}" for key, value in baseline.settings.items() if key in settings]
+        again = repeated(ctx, scheme="none", structure=None, settings=kept, resume=None, overwrite=None)
         _print(done, baselines, again, as_json)
 
 
@@ -256,15 +192,15 @@ def _trained(
         return None
 
 
-def _existing(resume: bool, overwrite: bool) -> ExistingRun:
+def _existing(options: ExistingRunOptions) -> ExistingRun:
     """What to do with an existing run. Raises `UsageError` if both options are given."""
     from ape_cli.training.execution import ExistingRun
 
-    if resume and overwrite:
+    if options.resume and options.overwrite:
         raise UsageError("--resume and --overwrite exclude each other", got="both", fix="use one of them")
-    if overwrite:
+    if options.overwrite:
         return ExistingRun.OVERWRITE
-    return ExistingRun.RESUME if resume else ExistingRun.REFUSE
+    return ExistingRun.RESUME if options.resume else ExistingRun.REFUSE
 
 
 def _print(done: Trial, baselines: dict[str, Any] | None, again: str, as_json: bool) -> None:

@@ -8,19 +8,9 @@ from typing import Annotated, Any
 
 import typer
 
-from ape_cli.cli._app import (
-    DATASETS,
-    RESULTS,
-    Datasets,
-    Json,
-    Results,
-    Somewhere,
-    command,
-    dataset_folder,
-    existing_dataset,
-    somewhere,
-)
+from ape_cli.cli._app import command, dataset_folder, existing_dataset
 from ape_cli.cli.console import answer, note, say, tell, user_error
+from ape_cli.cli.options import Folders, Json, Place, place
 from ape_cli.core.errors import ApeError, BusyError, RunError, UsageError
 from ape_cli.storage.paths import StoragePath, storage_path
 
@@ -29,12 +19,14 @@ from ape_cli.storage.paths import StoragePath, storage_path
 def verify(
     runs: Annotated[list[str] | None, typer.Argument(help="Names of runs. Default: all.")] = None,
     data: Annotated[
-        list[Somewhere] | None,
-        somewhere("Check this dataset instead: each shard and each row. May be repeated.", "--data"),
+        list[Place] | None,
+        typer.Option(
+            parser=place, metavar="DIR", help="Check this dataset instead: each shard and each row. May be repeated."
+        ),
     ] = None,
     add: Annotated[bool, typer.Option("--add", help="Add digests to the files of runs that have none.")] = False,
-    datasets: Datasets = DATASETS,
-    results: Results = RESULTS,
+    *,
+    folders: Folders,
     as_json: Json = False,
 ) -> None:
     """Check every file of runs, or every row of datasets. Exits with 1 if they are not those that were written.
@@ -45,6 +37,7 @@ def verify(
     if data and (runs or add):
         got = "--data and " + ("--add" if add else " ".join(runs or []))
         raise UsageError("one kind of thing at a time", got=got, allowed="runs or datasets", fix="leave one out")
+    results, datasets = folders.results, folders.datasets
     if data:
         _verify_datasets(data, datasets, as_json)
     else:

@@ -1,5 +1,8 @@
 """User errors. Each says what is wrong, what was given (got), what is allowed, and how to fix it.
 
+Messages name options as in Python, in backquotes: "bad `threads`", "leave `decode` out", "`device=cuda`". The command
+line shows them as flags: "leave --decode out" (`cli/options.py`).
+
 Everything that a user can cause is an `ApeError`, which the command line prints without a traceback. An
 `AssertionError`, or any other exception, is a bug of this program and keeps its traceback.
 """

@@ -15,10 +15,10 @@ from dataclasses import dataclass
 import numpy as np
 import pyarrow as pa
 
-import ape_cli
 from ape_cli.core import budget, own_code, runtime
 from ape_cli.core.errors import BusyError, UsageError
 from ape_cli.core.executors import Executor, Job, JobContext
+from ape_cli.core.version import version
 from ape_cli.data import staging, verification
 from ape_cli.data.card import card
 from ape_cli.data.manifest import Manifest, Shard, fingerprint, read_sealed_manifest, write_manifest
@@ -240,7 +240,7 @@ def _manifest(task: BaseTask, wanted: DatasetPlan, shards: dict[str, Shard]) -> 
         moments=task.moments(wanted.rows["train"], wanted.seed),
         sources=task.files or None,
         versions={
-            "ape": ape_cli.__version__,
+            "ape": version(),
             "pyarrow": pa.__version__,
             "numpy": np.__version__,
             "python": platform.python_version(),

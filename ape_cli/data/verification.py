@@ -8,10 +8,10 @@ from contextlib import suppress
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-import ape_cli
 from ape_cli import tasks
 from ape_cli.core import budget
 from ape_cli.core.errors import ApeError, DataError
+from ape_cli.core.version import version
 from ape_cli.data.manifest import Manifest, Shard, manifest_path
 from ape_cli.data.plan import DatasetPlan
 from ape_cli.data.row_checks import operators
@@ -170,7 +170,7 @@ def check_remade(known: Manifest, made: dict[str, Shard]) -> None:
             if new is not None and new != old:
                 raise DataError(
                     f"a shard is missing, and these versions generate a different one: {old.file}",
-                    got=f"made with pyarrow {pa.__version__} and ape {ape_cli.__version__}",
+                    got=f"made with pyarrow {pa.__version__} and ape {version()}",
                     allowed=f"made with {known.versions}",
                     fix="--overwrite generates the whole dataset again",
                 )

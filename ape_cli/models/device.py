@@ -19,12 +19,12 @@ def choose_device(name: str, threads: int | None = None) -> torch.device:
     """
     if threads is not None:
         if not 1 <= threads <= 4096:
-            raise UsageError("bad --threads", got=threads, allowed="1 to 4096", fix="leave it out for all cores")
+            raise UsageError("bad `threads`", got=threads, allowed="1 to 4096", fix="leave it out for all cores")
         torch.set_num_threads(threads)
     pick("device", name, ["auto", "cpu", "cuda"])
     if name == "cuda" and not torch.cuda.is_available():
         raise UsageError(
-            "no CUDA device is available", got="--device cuda", allowed="auto, cpu", fix="leave --device out"
+            "no CUDA device is available", got="`device=cuda`", allowed="auto, cpu", fix="leave `device` out"
         )
     return torch.device("cuda" if name != "cpu" and torch.cuda.is_available() else "cpu")
 

@@ -26,9 +26,9 @@ def check_precision(name: str, device: torch.device) -> None:
     if name == "tf32" and device.type != "cuda":
         raise UsageError(
             "TF32 needs a GPU",
-            got=f"--precision tf32 on {device.type}",
+            got=f"`precision=tf32` on {device.type}",
             allowed="fp32, bf16",
-            fix="--device cuda",
+            fix="`device=cuda`",
         )
 
 

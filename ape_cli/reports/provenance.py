@@ -7,8 +7,8 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import Any
 
-import ape_cli
 from ape_cli.core.errors import UsageError
+from ape_cli.core.version import version
 from ape_cli.reports.evaluations import METRICS, measured
 from ape_cli.reports.run_descriptions import described
 from ape_cli.reports.tables import Table
@@ -74,7 +74,7 @@ def read(registry: Registry, options: Options) -> Origin:
     chosen, sweep = str(registry.chosen), options.sweep
     facts = [
         ("Written", written()),
-        ("Program", f"ape {ape_cli.__version__}, commit {_short(commit() or 'unknown')}"),
+        ("Program", f"ape {version()}, commit {_short(commit() or 'unknown')}"),
         ("Scores", f"{options.split} split, {options.decode} decoding"),
         *([("Sweep", sweep)] if sweep else []),
         *([("Filter", chosen)] if chosen else []),

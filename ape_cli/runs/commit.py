@@ -7,8 +7,6 @@ import subprocess
 from functools import lru_cache
 from pathlib import Path
 
-import ape_cli
-
 
 @lru_cache(maxsize=1)
 def commit() -> str | None:
@@ -19,7 +17,7 @@ def commit() -> str | None:
     """
     if told := os.environ.get("APE_COMMIT"):
         return told
-    here = Path(ape_cli.__file__).resolve().parent
+    here = Path(__file__).resolve().parents[1]
 
     def git(*words: str) -> str:
         command = ["git", "-C", str(here), *words]

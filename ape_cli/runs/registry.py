@@ -10,9 +10,9 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 from typing import TYPE_CHECKING, Any
 
-import ape_cli
 from ape_cli.core.errors import RunError, UsageError, unknown
 from ape_cli.core.names import checked_name
+from ape_cli.core.version import version
 from ape_cli.runs import filters, record
 from ape_cli.runs.commit import commit
 from ape_cli.runs.config import Config
@@ -191,7 +191,7 @@ class Registry:
                 **({"largest": data.sizes} if data.sizes else {}),
                 "vocabulary": data.manifest.vocabulary,
             },
-            "versions": {"ape": ape_cli.__version__, "torch": here.pop("torch")},
+            "versions": {"ape": version(), "torch": here.pop("torch")},
             "commit": commit(),
             **here,
             "processes": processes,

@@ -44,10 +44,10 @@ def places(structure: Structure, given: dict[str, int | None]) -> I64:
             continue
         low, high = _LIMITS[name]
         if name not in known:
-            allowed = ", ".join(f"--{size}" for size in known) or "none: a ring has its order"
-            raise UsageError(f"{structure} has no {name}", got=f"--{name} {value}", allowed=allowed, fix="leave it out")
+            allowed = ", ".join(f"`{size}`" for size in known) or "none: a ring has its order"
+            raise UsageError(f"{structure} has no {name}", got=f"`{name}={value}`", allowed=allowed, fix="leave it out")
         if not low <= value <= high:
-            raise UsageError(f"bad --{name}", got=value, allowed=f"{low} to {high}", fix="choose one of these")
+            raise UsageError(f"bad `{name}`", got=value, allowed=f"{low} to {high}", fix="choose one of these")
     usual = ALONE if len(factors) == 1 and structure.width <= 2 else _IN_A_PRODUCT
     sizes = {name: usual[name] if given.get(name) is None else given[name] for name in known}
     counts = [_count(factor, sizes) for factor in factors]
@@ -57,7 +57,7 @@ def places(structure: Structure, given: dict[str, int | None]) -> I64:
             f"too many places for a picture: {structure} of this size",
             got=f"{total:,}",
             allowed=f"at most {MOST}",
-            fix=" or ".join(f"a smaller --{name}" for name in known) or "a smaller ring",
+            fix=" or ".join(f"a smaller `{name}`" for name in known) or "a smaller ring",
         )
     axes = [axis for factor in factors for axis in _axes(factor, sizes)]
     found = np.array(list(itertools.product(*axes)), dtype=np.int64)
@@ -74,7 +74,7 @@ def index_of(name: str, at: I64) -> int:
     known = names(at)
     if name.replace(" ", "") not in known:
         allowed = f"{known[0]} to {known[-1]}, as far as the picture reaches"
-        raise UsageError("no such place", got=f"--node {name}", allowed=allowed, fix="name a place that is drawn")
+        raise UsageError("no such place", got=f"`node={name}`", allowed=allowed, fix="name a place that is drawn")
     return known.index(name.replace(" ", ""))
 
 

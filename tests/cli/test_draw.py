@@ -11,7 +11,7 @@ import torch
 from rich.console import Console
 
 from ape_cli import position
-from ape_cli.cli._picture_material import Where, of_run, of_scheme
+from ape_cli.cli._picture_material import Places, SchemeOptions, of_run, of_scheme
 from ape_cli.cli.picture_text import PictureText
 from ape_cli.data.loader import Dataset
 from ape_cli.evaluation.position_scores import position_scores
@@ -93,12 +93,12 @@ def test_every_scheme_fits_80_columns(name: str) -> None:
 
 def test_options_are_those_of_the_scheme() -> None:
     """The slopes of ALiBi with two heads are 2^-4 and 2^-8."""
-    material = of_scheme("alibi", None, 2, 42, {}, Where(length=3))
+    material = of_scheme("alibi", SchemeOptions(heads=2), Places(length=3))
     assert material.subjects[0].scores[:, 0].tolist() == [[0, -(2**-4), -(2**-3)], [0, -(2**-8), -(2**-7)]]
-    narrow = of_scheme("rope", None, 2, 42, {"d_model": 4, "base": 100}, Where(length=3))
+    narrow = of_scheme("rope", SchemeOptions(heads=2, settings=["d_model=4", "base=100"]), Places(length=3))
     np.testing.assert_allclose(narrow.subjects[0].scores[0, 0], np.cos([0, 1, 2]), atol=1e-9)  # one pair, angle 1
     assert narrow.title == "rope (d_model=4, base=100) on seq, 2 heads of 2 channels"
-    one, two = (of_scheme("t5", None, 2, seed, {}, Where()).subjects[0].scores for seed in (1, 2))
+    one, two = (of_scheme("t5", SchemeOptions(heads=2, seed=seed), Places()).subjects[0].scores for seed in (1, 2))
     assert not np.array_equal(one, two)
 
 
@@ -156,7 +156,7 @@ def run(words: Dataset, tmp_path_factory: pytest.TempPathFactory) -> Run:
 
 def test_before_and_after_training(run: Run, words: Dataset) -> None:
     """Before: the model as it is built from the seed. After: the tensors of the run's file."""
-    before, after = of_run(run, Where(length=8), before=True).subjects
+    before, after = of_run(run, Places(length=8), before=True).subjects
     assert (before.name, after.name) == ("before training", "after training")
     scheme = of_data(run.config(), words).scheme
     np.testing.assert_allclose(before.scores, position_scores(scheme, before.places)[0], atol=1e-9)
@@ -166,7 +166,7 @@ def test_before_and_after_training(run: Run, words: Dataset) -> None:
             parameter.copy_(stored[f"scheme.{name}"])
     np.testing.assert_allclose(after.scores, position_scores(scheme, after.places)[0], atol=1e-9)
     assert np.abs(before.scores - after.scores).max() > 0.01
-    (trained,) = of_run(run, Where(length=8), before=False).subjects
+    (trained,) = of_run(run, Places(length=8), before=False).subjects
     assert np.array_equal(trained.scores, after.scores)
 
 

@@ -12,7 +12,7 @@ import pytest
 from rich.console import Console
 
 from ape_cli import tasks
-from ape_cli.cli.image_mosaic import Mosaic
+from ape_cli.cli.drawings import Mosaic
 from ape_cli.data import manifest
 from ape_cli.storage import image_rows
 from ape_cli.storage.sources import ImageSource, LabelledImages

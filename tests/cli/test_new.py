@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-import ast
 import json
+import re
 import subprocess
 import sys
 from pathlib import Path
@@ -13,7 +13,7 @@ import pytest
 from ape_cli import position, tasks
 from ape_cli.cli.new import new
 from tests.conftest import ape
-from tests.test_architecture import ORDER, imported
+from tests.test_architecture import ORDER
 
 ROOT = Path(__file__).parents[2]
 
@@ -37,7 +37,10 @@ def test_what_is_new_imports_as_the_files_beside_it(here: Path, kind: str, packa
     """So that it can be moved into the package, where the order of the packages is checked."""
     ape("new", kind, "soft-window")
     (written,) = here.glob("ape_cli/*/soft_window.py")
-    assert imported(ast.parse(written.read_text())) <= set(ORDER[: ORDER.index(package) + 1])
+    text = written.read_text()
+    imported = re.findall(r"^from ape_cli\.(\w+)", text, re.M) + re.findall(r"^from ape_cli import (\w+)$", text, re.M)
+    assert imported
+    assert set(imported) <= set(ORDER[: ORDER.index(package) + 1])
 
 
 @pytest.mark.parametrize("name", ["a", "tensor", "context-of", "exception", "a-name-of-forty-characters-that-is-long"])
@@ -119,17 +122,10 @@ def test_another_package_of_this_name_is_refused(here: Path) -> None:
     assert left(here) == before
 
 
-def test_an_interrupted_call_can_be_repeated(here: Path) -> None:
-    """Only its own file is taken for its beginning, and a second complete call is refused."""
+def test_a_call_that_failed_can_be_repeated(here: Path) -> None:
     Path("tests").write_text("a file where the folder would be")
-    _, err = ape("new", "scheme", "window", code=1)
-    assert "cannot write tests" in err
-    file, test = here / "ape_cli" / "position" / "window.py", here / "tests" / "test_window.py"
-    text = file.read_text()
+    assert "cannot write tests" in ape("new", "scheme", "window", code=1)[1]
+    assert left(here) == ["tests"]
     Path("tests").unlink()
-    file.write_text(text + "\n")
-    assert "the file exists" in ape("new", "scheme", "window", code=2)[1]
-    file.write_text(text)
     ape("new", "scheme", "window")
-    assert (file.read_text(), test.exists()) == (text, True)
     assert "the file exists" in ape("new", "scheme", "window", code=2)[1]

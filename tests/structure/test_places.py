@@ -30,7 +30,7 @@ def test_sizes_without_an_effect_and_out_of_range_are_errors() -> None:
         of("seq", depth=3)
     with pytest.raises(UsageError, match="cyclic\\(4\\) has no length"):
         of("cyclic(4)", length=3)
-    with pytest.raises(UsageError, match="bad --length"):
+    with pytest.raises(UsageError, match="bad `length`"):
         of("seq", length=0)
     with pytest.raises(UsageError, match="too many places"):
         of("tree(1000)", depth=8)

@@ -235,7 +235,7 @@ def test_mistakes_are_explained() -> None:
         (lambda: tasks.make("grid-copy", "depth"), "grid-copy is not a task on trees"),
         (lambda: tasks.make("c3", "sideways"), "breadth, depth"),
         (lambda: tasks.make("c3", source_order="sideways"), "unknown source order"),
-        (lambda: tasks.make("c3", "breadth-to-depth"), "--order depth --source-order breadth"),
+        (lambda: tasks.make("c3", "breadth-to-depth"), "`order=depth` and `source_order=breadth`"),
         (lambda: tasks.make("copy", source_order="depth"), "copy is not a task on trees"),
         (lambda: tasks.make("c3", None, None, source_orders="depth"), "unknown option of c3"),
         (lambda: tasks.make("copy", depth_mean=3), "unknown option of copy"),

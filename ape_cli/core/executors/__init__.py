@@ -104,9 +104,9 @@ def make(name: str, **options: Any) -> Executor:
         if key not in known:
             raise UsageError(
                 f"engine {name} has no such option",
-                got=f"--{key.replace('_', '-')}",
-                allowed=", ".join(f"--{k.replace('_', '-')}" for k in known),
-                fix="leave it out, or choose another --engine",
+                got=f"`{key}`",
+                allowed=", ".join(f"`{name}`" for name in known),
+                fix="leave it out, or choose another `engine`",
             )
     return found(**given)
 
@@ -114,7 +114,7 @@ def make(name: str, **options: Any) -> Executor:
 def at_least(option: str, value: float | None, least: float) -> None:
     """Raise `UsageError` if the value of an option is given and is not a finite number from `least` on."""
     if value is not None and not least <= value < math.inf:
-        raise UsageError(f"bad --{option}", got=value, allowed=f"{least} or more", fix="leave it out")
+        raise UsageError(f"bad `{option}`", got=value, allowed=f"{least} or more", fix="leave it out")
 
 
 def outcome(link: JobContext, job: Job) -> Event:
@@ -132,7 +132,7 @@ def outcome(link: JobContext, job: Job) -> Event:
         return Event(job.key, "failed", Failure(None, traceback.format_exc()))
 
 
-def lost(job: Job, text: str, fix: str = "run the same command again to continue; use fewer --workers") -> Failure:
+def lost(job: Job, text: str, fix: str = "run the same command again to continue; use fewer `workers`") -> Failure:
     """The failure of a job that did not run to its end, for a reason outside of it. `text` says why."""
     return Failure(ApeError(text, got=job.key, fix=fix), text)
 

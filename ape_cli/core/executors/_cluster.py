@@ -12,7 +12,6 @@ from contextlib import chdir, contextmanager
 from pathlib import Path
 from typing import Any
 
-import ape_cli
 from ape_cli.core.errors import ApeError, UsageError
 
 _KNOCK = 10.0  # seconds within which a cluster must accept a connection
@@ -40,7 +39,7 @@ def joined(address: str | None) -> Iterator[Any]:
     handlers = {number: signal.getsignal(number) for number in (signal.SIGINT, signal.SIGTERM)}
     try:
         # Ray puts the current folder on the path of its workers. The folder of this package is on the path anyway.
-        with chdir(Path(ape_cli.__file__).parents[1]):
+        with chdir(Path(__file__).parents[3]):
             ray.init(
                 address=address or "local",
                 runtime_env={"env_vars": {"PYTHONPATH": path}} if path else None,
@@ -65,7 +64,7 @@ def host_and_port(address: str) -> tuple[str, int]:
     before, at, place = address.rpartition("@")  # what stands before an @ may be a secret
     if at or "//" in address or not host or not (port.isdecimal() and 0 < int(port[:6]) < 65_536):
         raise UsageError(
-            "bad --address",
+            "bad `address`",
             got=repr("…" * bool(before) + at + place),
             allowed="HOST:PORT or auto",
             fix="as `ray start` printed it",
@@ -96,7 +95,7 @@ def fits(ray: Any, wanted: dict[str, float]) -> None:
         have = "; ".join(f"{node.get('CPU', 0):g} CPUs, {node.get('GPU', 0):g} GPUs" for node in nodes)
         raise UsageError(
             "no node of the Ray cluster has room for a trial",
-            got=f"--cpus-per-trial {wanted['CPU']:g}, --gpus-per-trial {wanted['GPU']:g}",
+            got=f"`cpus_per_trial={wanted['CPU']:g}`, `gpus_per_trial={wanted['GPU']:g}`",
             allowed=f"what one of its nodes has: {have}",
             fix="ask for less, or add a node",
         )

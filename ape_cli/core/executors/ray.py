@@ -56,15 +56,15 @@ class Ray(Executor):
     ) -> None:
         """Check the options; the cluster is joined by `work`."""
         if importlib.util.find_spec("ray") is None:
-            raise UsageError("ray is not installed", got="--engine ray", fix=how_to_install("ray"))
+            raise UsageError("ray is not installed", got="`engine=ray`", fix=how_to_install("ray"))
         at_least("workers", workers, 1)
         at_least("retries", retries, 0)
-        at_least("trials-per-task", trials_per_task, 1)
-        at_least("cpus-per-trial", cpus_per_trial, 0)
-        at_least("gpus-per-trial", gpus_per_trial, 0)
+        at_least("trials_per_task", trials_per_task, 1)
+        at_least("cpus_per_trial", cpus_per_trial, 0)
+        at_least("gpus_per_trial", gpus_per_trial, 0)
         if gpus_per_trial > 1 and gpus_per_trial != int(gpus_per_trial):
             allowed = "a share of one, or whole ones"
-            raise UsageError("bad --gpus-per-trial", got=gpus_per_trial, allowed=allowed, fix="for example 0.25, or 2")
+            raise UsageError("bad `gpus_per_trial`", got=gpus_per_trial, allowed=allowed, fix="for example 0.25, or 2")
         if address is not None and address != "auto":
             host_and_port(address)
         self.workers, self.retries, self.address = workers, retries, address

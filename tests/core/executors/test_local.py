@@ -161,9 +161,9 @@ def test_what_a_job_prints_is_not_among_the_results() -> None:
 @pytest.mark.parametrize(
     ("name", "options", "message"),
     [
-        ("local", {"workers": 0}, "bad --workers"),
-        ("local", {"threads": 0}, "bad --threads"),
-        ("local", {"retries": -1}, "bad --retries"),
+        ("local", {"workers": 0}, "bad `workers`"),
+        ("local", {"threads": 0}, "bad `threads`"),
+        ("local", {"retries": -1}, "bad `retries`"),
         ("local", {"gpus_per_trial": 0.5}, "engine local has no such option"),
         ("ray", {"threads": 2}, "engine ray has no such option"),
         ("slurm", {}, "unknown engine"),

@@ -11,13 +11,10 @@ from pathlib import Path
 import pytest
 
 from ape_cli.cli import console
-from ape_cli.data.loader import Dataset
 from tests.conftest import ROOT, ape
 from tests.nightly.limits import ape as limited
 from tests.reports.test_aggregation import add
 
-CLOSED = "error: cannot read or write\n  got:     Bad file descriptor\n"
-CLOSED += "  fix:     leave standard output open, for example with >/dev/null\n"
 FULL = "error: cannot read or write\n  got:     No space left on device\n  fix:     free some space\n"
 
 
@@ -29,15 +26,11 @@ def shell(line: str, where: Path, **environment: str) -> subprocess.CompletedPro
 
 
 @pytest.mark.parametrize("closed", ["0<&-", "1>&-", "2>&-", "0<&- 1>&- 2>&-"])
-def test_closed_streams(words: Dataset, tmp_path: Path, closed: str) -> None:
-    """No file depends on them or gets the number of a stream. A result that cannot be printed is an error."""
-    others = ("ape tasks", "ape tasks --json", f"ape show '{words.folder}'")
-    lost = "1>&-" in closed
-    for line in ("ape gen copy --n 5 --out d", *(others if closed.count("&") == 3 else ())):
-        done = shell(f"{line} {closed}", tmp_path)
-        told = CLOSED if lost and "2>&-" not in closed else ""
-        assert (done.returncode, done.stderr) == (int(lost), told), line
-        assert bool(done.stdout) != lost
+def test_closed_streams(tmp_path: Path, closed: str) -> None:
+    """What would be printed there is lost; the files are written."""
+    done = shell(f"ape gen copy --n 5 --out d {closed}", tmp_path)
+    assert (done.returncode, done.stderr) == (0, "")
+    assert bool(done.stdout) == ("1>&-" not in closed)
     assert shell("ape verify --data d", tmp_path).returncode == 0
 
 
@@ -53,16 +46,6 @@ def test_an_output_whose_reader_has_gone(tmp_path: Path) -> None:
     for words in ("--help", "tasks", "tasks --json"):
         done = shell(f"set -o pipefail; (sleep 0.2; ape {words}) | true", tmp_path)
         assert (done.returncode, done.stderr) == (1, ""), words
-
-
-@pytest.mark.parametrize("size", ["1" * 5000, "²", "99999999999", "0", "x"])
-def test_a_size_of_the_terminal_that_is_no_size(tmp_path: Path, size: str) -> None:
-    found = limited("tasks", where=tmp_path, COLUMNS=size, LINES=size)
-    assert found.code == 0
-    assert found.err.splitlines() == [
-        f"{name} is ignored: it is no number from 1 to 9999" for name in ("COLUMNS", "LINES")
-    ]
-    assert limited("tasks", where=tmp_path, COLUMNS="90", LINES="").err == ""
 
 
 def test_a_current_folder_that_was_removed(tmp_path: Path) -> None:

@@ -172,9 +172,9 @@ def test_a_trial_that_no_node_can_hold_and_one_that_is_interrupted(tmp_path: Pat
 @pytest.mark.parametrize(
     ("options", "message"),
     [
-        ({"gpus_per_trial": 1.5}, "bad --gpus-per-trial"),
-        ({"cpus_per_trial": -1.0}, "bad --cpus-per-trial"),
-        ({"trials_per_task": 0}, "bad --trials-per-task"),
+        ({"gpus_per_trial": 1.5}, "bad `gpus_per_trial`"),
+        ({"cpus_per_trial": -1.0}, "bad `cpus_per_trial`"),
+        ({"trials_per_task": 0}, "bad `trials_per_task`"),
     ],
 )
 def test_bad_options(options: dict[str, Any], message: str) -> None:
@@ -193,7 +193,7 @@ def test_bad_usage(here: Path, option: str, value: str) -> None:
 def test_a_secret_in_an_address_is_not_shown(here: Path, address: str) -> None:
     for command in (["gen", "copy"], ["sweep", "--schemes", "rope", "--tasks", "copy"]):
         said = "".join(ape(*command, "--engine", "ray", "--address", address, code=2))
-        assert "bad --address" in said
+        assert "bad `address`" in said
         assert "GEHEIM" not in said
 
 

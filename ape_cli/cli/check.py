@@ -1,34 +1,52 @@
-"""Tables of the laws that `ape check` measures, and an explanation of each failure."""
+"""`ape check`: measure the laws that schemes and kinds of attention claim, and explain each failure."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
-from typing import TYPE_CHECKING
+import dataclasses
+from typing import TYPE_CHECKING, Annotated
 
-from ape_cli.cli.console import note, print_table, say
+import typer
+
+from ape_cli.cli._app import command
+from ape_cli.cli._help import EXECUTION
+from ape_cli.cli.console import answer, note, print_table, say, ticker
+from ape_cli.cli.options import THREADS, Json
+from ape_cli.core import runtime
 
 if TYPE_CHECKING:  # imported where it is needed, because torch is slow to import
     from ape_cli.evaluation.laws import Finding
 
 
-def findings(names: Iterable[str], tick: Callable[[str], None]) -> list[Finding]:
-    """Measure every law of the named schemes and kinds of attention, or of all if none is named.
-
-    `tick` is called with a line of text before each of them. Raises `UsageError` for an unknown name.
-    """
+@command("ape check rope")
+def check(
+    names: Annotated[
+        list[str] | None, typer.Argument(help="Names of schemes or kinds of attention. Default: all.")
+    ] = None,
+    threads: Annotated[int | None, typer.Option(help=THREADS, rich_help_panel=EXECUTION)] = None,
+    as_json: Json = False,
+) -> None:
+    """Measure the laws that schemes and kinds of attention claim. Exits with 1 if one does not hold."""
+    runtime.share_cores()
     from ape_cli.evaluation import laws
+    from ape_cli.models.device import choose_device
 
-    wanted = list(dict.fromkeys(names))
-    laws.check_names(wanted)
-    chosen = wanted or laws.subjects()
-    found: list[Finding] = []
-    for name in chosen:
+    choose_device("cpu", threads)
+    subjects = list(dict.fromkeys(names or []))
+    laws.check_names(subjects)
+    tick = ticker()
+    findings: list[Finding] = []
+    for name in subjects or laws.subjects():
         tick(f"checking {name}")
-        found += laws.check(name)
-    return found
+        findings += laws.check(name)
+    if as_json:
+        answer([dataclasses.asdict(f) for f in findings])
+    else:
+        _print_findings(findings)
+    if not all(f.holds for f in findings):
+        raise typer.Exit(1)
 
 
-def print_findings(found: list[Finding]) -> None:
+def _print_findings(found: list[Finding]) -> None:
     """Print tables of errors: operators, scores, behaviour in a model, attention. Then explain each failure."""
     from ape_cli.evaluation.laws import IN_A_MODEL, LAWS, OF_ATTENTION
 

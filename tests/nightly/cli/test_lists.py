@@ -10,7 +10,7 @@ import torch
 from ape_cli.cli import app
 from ape_cli.evaluation import profiling
 from ape_cli.position.rope import Rope
-from tests.cli.test_listings import run
+from tests.cli.test_lists import run
 
 
 def test_costs_are_counted_and_timed() -> None:

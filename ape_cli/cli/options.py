@@ -1,0 +1,277 @@
+"""Options as dataclasses, so that several commands share them, and the groups that are shared.
+
+A parameter of a command whose type is such a class stands for all of its fields: `expanded` gives the command one
+option for each of them, and calls it with an instance.
+"""
+
+from __future__ import annotations
+
+import functools
+import inspect
+import re
+import shlex
+from collections.abc import Callable, Iterable
+from dataclasses import Field, dataclass, field, fields, is_dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any, ClassVar, TypeAlias, get_type_hints
+
+import typer
+
+from ape_cli.cli._help import DATA, EXECUTION, EXISTING, MODEL, OUTPUT, RUNS, TRAINING
+from ape_cli.core.errors import ApeError
+from ape_cli.storage.paths import StoragePath, local_path, storage_path
+
+if TYPE_CHECKING:
+    Place: TypeAlias = StoragePath
+else:
+    Place = Path  # Typer takes no unions; the parser makes a `StoragePath` of the text
+
+_QUOTED = re.compile(r"`([a-z]\w*)(?:=([^`]*))?`")
+_SNAKE_CASE = re.compile(r"(?<![\w'\"`-])[a-z]+(?:_[a-z0-9]+)+(?![\w='\"`])")
+
+
+def _parser(parse: Callable[[Any], StoragePath]) -> Callable[[Any], StoragePath]:
+    """A parser of paths for Typer. It raises `BadParameter` where `parse` raises `ApeError`, and for an empty text."""
+
+    def parsed(text: Any) -> StoragePath:
+        if text == "":  # an unset variable of a shell, which must not mean the current folder
+            raise typer.BadParameter("the name of the file or folder is empty; . is the current folder")
+        try:
+            return parse(text)
+        except ApeError as error:
+            raise typer.BadParameter(str(error)) from None
+
+    return parsed
+
+
+place, here = _parser(storage_path), _parser(local_path)  # `here` parses what can only be on this machine
+
+
+def option(help_text: str, *flags: str, default: Any = None, panel: str | None = None, **more: Any) -> Any:
+    """A field that is an option. `panel`: its group in `--help`, in place of the `PANEL` of its class.
+
+    `more` are further arguments of `typer.Option`. Without `flags`, the flag follows from the name of the field.
+    """
+    return field(default=default, metadata={"flags": flags, "help": help_text, "rich_help_panel": panel} | more)
+
+
+def path(help_text: str, *flags: str, metavar: str = "DIR", panel: str | None = None, default: Any = None) -> Any:
+    """An `option` for a local folder or file, or an address in an object store."""
+    return option(help_text, *flags, default=default, panel=panel, metavar=metavar, parser=place)
+
+
+def expanded(function: Callable[..., None]) -> Callable[..., None]:
+    """The function of a command with the fields of dataclasses in place of the parameters of these types."""
+    hints = get_type_hints(function, include_extras=True)
+    groups: dict[str, Any] = {name: hint for name, hint in hints.items() if is_dataclass(hint)}
+    parameters: list[inspect.Parameter] = []
+    for one in inspect.signature(function).parameters.values():
+        if one.name in groups:
+            parameters += _parameters(groups[one.name])
+        else:
+            parameters.append(one.replace(annotation=hints[one.name], kind=one.KEYWORD_ONLY))
+
+    @functools.wraps(function)
+    def run(**values: Any) -> None:
+        for name, group in groups.items():
+            values[name] = group(**{each.name: values.pop(each.name) for each in fields(group)})
+        function(**values)
+
+    run.__signature__ = inspect.Signature(parameters)  # type: ignore[attr-defined]
+    run.__annotations__ = {one.name: one.annotation for one in parameters}
+    return run
+
+
+def _parameters(group: Any) -> list[inspect.Parameter]:
+    """The parameters of a function for the fields of a dataclass."""
+    parameters, hints = [], get_type_hints(group)
+    for each in fields(group):
+        settings = dict(each.metadata)
+        flags = settings.pop("flags")
+        if hints[each.name] is bool:
+            flags = flags or (flag(each.name),)  # without --no-…
+        settings["rich_help_panel"] = settings["rich_help_panel"] or group.PANEL
+        kind: Any = hints[each.name]
+        annotation = Annotated[kind, typer.Option(*flags, **settings)]
+        parameters.append(
+            inspect.Parameter(each.name, inspect.Parameter.KEYWORD_ONLY, default=each.default, annotation=annotation)
+        )
+    return parameters
+
+
+def _flag(each: Field[Any]) -> str:
+    """The flag of a field."""
+    return str(each.metadata["flags"][-1]) if each.metadata["flags"] else flag(each.name)
+
+
+def flags_of(options: Any) -> list[str]:
+    """The flags of the options that are not at their defaults."""
+    return [_flag(each) for each in fields(options) if getattr(options, each.name) != each.default]
+
+
+def flag(name: str) -> str:
+    """The flag of an option for its name in Python.
+
+    >>> flag("depth_mean")
+    '--depth-mean'
+    """
+    return f"--{name.replace('_', '-')}"
+
+
+def with_flags(error: ApeError, params: Iterable[Any]) -> ApeError:
+    """The error of a function, with flags of the command in place of the names that the options have in Python.
+
+    A name is replaced if it is in backquotes, as in "`decode`" or "`decode=greedy`", or if it has an underscore. A
+    field of the configuration becomes "--set FIELD" if the command has this option.
+    """
+    flags = {name[2:].replace("-", "_"): name for one in params for name in one.opts if name.startswith("--")}
+    settings = _fields() if "set" in flags else frozenset()
+
+    def quoted(match: re.Match[str]) -> str:
+        name, value = match.groups()
+        if name in flags:
+            return f"{flags[name]} {value}" if value else flags[name]
+        if name in settings:
+            return f"--set {name}={value}" if value else f"--set {name}"
+        return match[0]
+
+    def renamed(text: Any) -> Any:
+        return _QUOTED.sub(quoted, text) if type(text) is str else text
+
+    def bare(text: str) -> str:
+        return _SNAKE_CASE.sub(lambda match: flags.get(match[0], match[0]), text)
+
+    fix = None if error.fix is None else bare(renamed(error.fix))
+    return type(error)(bare(renamed(error.what)), got=renamed(error.got), allowed=renamed(error.allowed), fix=fix)
+
+
+def _fields() -> frozenset[str]:
+    """The fields of a configuration that `--set` changes."""
+    from ape_cli.runs import config  # slow to import
+
+    return frozenset(name for kind in config.KINDS for name in config.settable(kind))
+
+
+def given(ctx: typer.Context) -> set[str]:
+    """The names of the parameters that the command line gives."""
+    sources = {str(name): ctx.get_parameter_source(str(name)) for name in ctx.params}
+    return {name for name, source in sources.items() if source is not None and source.name == "COMMANDLINE"}
+
+
+def repeated(ctx: typer.Context, **changes: Any) -> str:
+    """The command with the options that were given, some of them replaced. None leaves an option out."""
+    words = ["ape", str(ctx.info_name)]
+    values = {name: ctx.params[name] for name in given(ctx)} | changes
+    for one in ctx.command.params:
+        value = values.get(str(one.name))
+        if value is True:
+            words.append(one.opts[-1])
+        elif value is not None and value is not False:
+            for each in value if isinstance(value, list) else [value]:
+                words += [one.opts[-1], str(each)]
+    return shlex.join(words)
+
+
+RESULTS, DATASETS = Path("results"), Path("datasets")
+Dataset = Annotated[
+    Place,
+    typer.Argument(parser=place, metavar="DATASET", help="Dataset: a folder, an address, or a name under --datasets."),
+]
+Json = Annotated[bool, typer.Option("--json", help="Print the result as JSON.", rich_help_panel=OUTPUT)]
+
+
+@dataclass(frozen=True)
+class ResultsFolder:
+    """Where runs are."""
+
+    PANEL: ClassVar = OUTPUT
+    results: Place = path("Folder in which runs are registered: a local folder, s3://… or gs://…", default=RESULTS)
+
+
+@dataclass(frozen=True)
+class DatasetsFolder:
+    """Where datasets are."""
+
+    PANEL: ClassVar = OUTPUT
+    datasets: Place = path("Folder that contains the datasets: a local folder, s3://… or gs://…", default=DATASETS)
+
+
+@dataclass(frozen=True)
+class Folders(DatasetsFolder, ResultsFolder):
+    """Where runs and datasets are."""
+
+
+@dataclass(frozen=True)
+class ModelOptions:
+    """What is trained."""
+
+    PANEL: ClassVar = MODEL
+    scheme: str | None = option("Positional encoding (`ape schemes` lists them). Required without --config.")
+    structure: str | None = option("Structure as which positions are read, for example seq*tree(2).")
+    attention: str = option("Kind of attention (`ape attentions` lists them).", default="dot")
+
+
+@dataclass(frozen=True)
+class DataOptions:
+    """On which data a model is trained."""
+
+    PANEL: ClassVar = DATA
+    data: Place | None = path("Dataset: a folder, a name under --datasets, s3://… or gs://…")
+    task: str | None = option("Task; its dataset has the sizes of the preset.")
+    order: str | None = option("Order of the nodes of trees: breadth or depth.")
+    source_order: str | None = option("Order of the nodes of source trees. Default: --order.")
+
+
+@dataclass(frozen=True)
+class TrainingOptions:
+    """How a model is trained."""
+
+    PANEL: ClassVar = TRAINING
+    preset: str | None = option("paper, medium, small or tiny. Default: paper on a GPU, else small.")
+    seed: int = option("Seed for weights, batch order and dropout.", default=42)
+    file: Place | None = path(
+        "Configuration and dataset of a run: its run.json. Other options replace fields of the file.",
+        "--config",
+        metavar="FILE",
+    )
+    settings: list[str] | None = option(
+        "Any field of the configuration; may be repeated.", "--set", metavar="KEY=VALUE"
+    )
+    no_eval: bool = option("Do not evaluate on the test split.", default=False)
+
+
+@dataclass(frozen=True)
+class ExistingRunOptions:
+    """What happens to a run that exists already."""
+
+    PANEL: ClassVar = EXISTING
+    resume: bool = option("Resume a stopped run.", default=False)
+    overwrite: bool = option("Delete an existing run and train it again.", default=False)
+
+
+DEVICE = "Device: auto, cpu or cuda."
+THREADS = "Number of CPU threads. Default: all cores."
+
+
+@dataclass(frozen=True)
+class ExecutionOptions:
+    """Where and how training runs, which changes its speed."""
+
+    PANEL: ClassVar = EXECUTION
+    device: str = option(DEVICE, default="auto")
+    compiled: bool = option(
+        "Compile the model with torch.compile; faster only on a GPU, if at all.", "--compile", default=False
+    )
+    log: list[str] | None = option(
+        "Metric logger: json-lines, tensorboard, trackio, wandb or your own; may be repeated.", metavar="NAME"
+    )
+
+
+@dataclass(frozen=True)
+class RunFilter:
+    """Which runs are listed or reported."""
+
+    PANEL: ClassVar = RUNS
+    scheme: list[str] | None = option("Only runs of this scheme; may be repeated.")
+    task: list[str] | None = option("Only runs of this task (tree-copy) or column (tree-copy/depth); may be repeated.")
+    preset: list[str] | None = option("Only runs of this preset; may be repeated.")

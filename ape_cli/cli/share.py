@@ -1,0 +1,111 @@
+"""`ape export` and `ape push`: write the model of a run to a folder of its own, and upload runs and datasets."""
+
+from __future__ import annotations
+
+import tempfile
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Annotated, ClassVar
+
+import typer
+
+from ape_cli.cli._app import command, dataset_folder, dataset_names
+from ape_cli.cli._help import EXISTING, OUTPUT
+from ape_cli.cli.console import answer, hint, note, say
+from ape_cli.cli.options import Folders, Json, Place, ResultsFolder, option, path
+from ape_cli.core import runtime
+from ape_cli.core.errors import UsageError, unknown
+from ape_cli.storage.paths import StoragePath, storage_path
+
+
+@dataclass(frozen=True)
+class ExportOptions:
+    """Where a model is written."""
+
+    PANEL: ClassVar = OUTPUT
+    out: Place = path("Folder to write: a local folder, s3://… or gs://…", default=...)
+    overwrite: bool = option("Replace an earlier export in the folder.", default=False, panel=EXISTING)
+
+
+@command("ape export tree-copy --out tree-copy-model")
+def export(
+    run: Annotated[str, typer.Argument(help="Name of a finished run, or the beginning of its name.")],
+    target: ExportOptions,
+    folder: ResultsFolder,
+    as_json: Json = False,
+) -> None:
+    """Export the model of a run to a folder. `ape_cli.load(DIR)` loads it in Python.
+
+    The folder has the weights, the configuration, the vocabulary and a model card.
+
+    \f
+    Raises `UsageError` if the run is not finished or the folder has other content, and `RunError` if it is damaged.
+    """
+    runtime.share_cores()
+    from ape_cli.evaluation.sharing import exported
+    from ape_cli.runs.registry import open_registry
+
+    out = target.out
+    trained = open_registry(folder.results).find(run)
+    metadata = exported.export(trained, out, overwrite=target.overwrite)
+    if as_json:
+        answer({"run": trained.name, "folder": str(out), "files": list(exported.FILES), "scores": metadata["scores"]})
+        return
+    say(f"{trained.name}: exported to {out}")
+    hint(f'`import ape_cli; model = ape_cli.load("{out}")` loads it in Python')
+
+
+@command("ape push tree-copy --to USER/tree-copy --private")
+def push(
+    what: Annotated[
+        str,
+        typer.Argument(
+            metavar="RUN|DATASET", help="A run or the beginning of its name, an exported folder, or a dataset."
+        ),
+    ],
+    to: Annotated[str, typer.Option("--to", metavar="USER/NAME", help="Repository on the Hub; created if necessary.")],
+    private: Annotated[bool, typer.Option("--private", help="Create a private repository.")] = False,
+    *,
+    folders: Folders,
+    as_json: Json = False,
+) -> None:
+    """Upload a run or a dataset to the Hugging Face Hub. A run is uploaded as `ape export` writes it.
+
+    The token comes from HF_TOKEN or from `hf auth login`.
+
+    \f
+    Raises `UsageError` if there is no such run or dataset, or no token, and `PlaceError` if the Hub refuses.
+    """
+    runtime.share_cores()
+    from ape_cli.data.manifest import manifest_path
+    from ape_cli.evaluation.sharing import exported, hub
+    from ape_cli.runs.registry import open_registry
+
+    hub.check_target(to)
+    named = storage_path(what)
+    folder = dataset_folder(named, folders.datasets)
+    if manifest_path(folder).exists():
+        note(f"uploading the dataset {folder}")
+        kind, address = "dataset", hub.push_dataset(_local(folder), to, private=private)
+    elif exported.is_export(named):
+        kind, address = "model", hub.push_model(_local(named), to, private=private)
+    else:
+        registry = open_registry(folders.results)
+        runs = [run.name for run in registry]
+        if not any(name.startswith(named.name) for name in runs):
+            raise unknown("run or dataset", what, [*runs, *dataset_names(folders.datasets)])
+        run = registry.find(what)
+        with tempfile.TemporaryDirectory(prefix="ape-push-") as temporary:
+            exported.export(run, Path(temporary))
+            kind, address = "model", hub.push_model(Path(temporary), to, private=private)
+    if as_json:
+        answer({"kind": kind, "repository": to, "commit": address})
+        return
+    say(f"{kind} uploaded: {address}")
+
+
+def _local(folder: StoragePath) -> Path:
+    """The folder, which has to be on this machine. Raises `UsageError` if it is in an object store."""
+    if not isinstance(folder, Path):
+        raise UsageError("only a folder of this machine can be uploaded", got=str(folder), fix="download it first")
+    return folder

@@ -1,0 +1,75 @@
+"""Options as dataclasses, and errors from below the command line, which it shows with flags."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Annotated, Any, ClassVar
+
+import pytest
+import typer
+from typer.testing import CliRunner
+
+from ape_cli.cli.options import Place, expanded, flags_of, option, path, with_flags
+from ape_cli.core.errors import UsageError
+from tests.conftest import ape
+
+
+@dataclass(frozen=True)
+class Shared:
+    """Options of each kind."""
+
+    PANEL: ClassVar = "A group"
+    out: Place = path("Where.", default=...)
+    source_order: str | None = option("A word.")
+    more: list[str] | None = option("Words.", "--set", metavar="KEY=VALUE")
+    dry_run: bool = option("A flag.", default=False)
+    count: int = option("A number.", default=3, panel="Another group")
+
+
+def test_a_dataclass_stands_for_its_fields() -> None:
+    calls: list[Any] = []
+
+    def function(name: Annotated[str, typer.Argument()], *, shared: Shared, wide: bool = False) -> None:
+        calls.append((name, shared, wide))
+
+    app = typer.Typer()
+    app.command()(expanded(function))
+    done = CliRunner().invoke(app, ["x", "--out", "a/b", "--set", "k=v", "--set", "l=w", "--dry-run", "--wide"])
+    assert done.exit_code == 0, done.output
+    shared = Shared(out=Path("a/b"), more=["k=v", "l=w"], dry_run=True)
+    assert calls == [("x", shared, True)]
+    assert flags_of(shared) == ["--out", "--set", "--dry-run"]
+    assert CliRunner().invoke(app, ["x"]).exit_code == 2  # --out is required
+    groups = {one.name: one.rich_help_panel for one in typer.main.get_command(app).params if one.name in vars(shared)}
+    assert groups == dict.fromkeys(vars(shared), "A group") | {"count": "Another group"}
+
+
+@pytest.mark.parametrize(
+    ("text", "shown"),
+    [
+        ("leave `source_order` out", "leave --source-order out"),
+        ("bad source_order", "bad --source-order"),
+        ("`dry_run=yes` of 'source_order' and source_order=1", "--dry-run yes of 'source_order' and source_order=1"),
+        ("a smaller `lr_peak`, or `max_size=5`", "a smaller --set lr_peak, or --set max_size=5"),
+        ("see `ape schemes`, `count` or `other`", "see `ape schemes`, --count or `other`"),
+    ],
+)
+def test_names_of_options_are_shown_as_flags(text: str, shown: str) -> None:
+    def function(shared: Shared) -> None: ...
+
+    app = typer.Typer()
+    app.command()(expanded(function))
+    error = with_flags(UsageError(text, got="source_order", fix=text), typer.main.get_command(app).params)
+    assert isinstance(error, UsageError)
+    assert (error.what, error.got, error.fix) == (shown, "source_order", shown)
+
+
+def test_an_error_from_below_has_the_flags_of_the_command() -> None:
+    words = ("train", "--scheme", "rope", "--task", "copy")
+    assert "error: bad --threads\n" in ape(*words, "--threads", "0", code=2)[1]
+    told = ape(*words, "--precision", "tf32", "--device", "cpu", code=2)[1]
+    assert "got:     --precision tf32 on cpu\n" in told
+    assert "fix:     --device cuda\n" in told
+    told = ape("gen", "tree-copy", "--order", "breadth-to-depth", code=2)[1]
+    assert "fix:     --order depth and --source-order breadth\n" in told
