@@ -16,12 +16,12 @@ from ape_cli.cli import drawings
 from ape_cli.cli.image_mosaic import Mosaic
 from ape_cli.core.errors import UsageError, pick
 from ape_cli.core.vocabulary import SPLITS
-from ape_cli.data import row_checks, verification
+from ape_cli.data import row_checks
 from ape_cli.data.manifest import Manifest, read_manifest
 from ape_cli.reports.declared import size_words
 from ape_cli.reports.fitting import FRAME
 from ape_cli.storage import image_rows
-from ape_cli.storage.parquet import read_group
+from ape_cli.storage.parquet import read_group, read_shard
 from ape_cli.storage.paths import StoragePath
 
 
@@ -117,8 +117,7 @@ def read(folder: StoragePath, split: str, row: int) -> Sample | PictureSample:
         if left >= shard.rows:
             left -= shard.rows
             continue
-        verification.check_shard(folder, shard)
-        file = verification.open_shard(folder, manifest, shard)
+        file = read_shard(folder / shard.file, manifest.plan.shard, shard.sha256)
         for i in range(file.num_row_groups):
             here = file.metadata.row_group(i).num_rows
             if left < here:

@@ -11,10 +11,8 @@ from typing import Any
 from ape_cli.core.errors import BusyError, DataError
 from ape_cli.data.facts import Facts
 from ape_cli.data.loader import Dataset, open_dataset
-from ape_cli.data.manifest import manifest_path, read_manifest
+from ape_cli.data.manifest import manifest_path, read_manifest, shard_files
 from ape_cli.data.plan import DatasetPlan
-from ape_cli.data.staging import code_changed
-from ape_cli.storage import folders
 from ape_cli.storage.parquet import ROW_GROUP
 from ape_cli.storage.paths import StoragePath
 from ape_cli.structure import Structure, linearisation
@@ -65,8 +63,8 @@ class TrialDataset(Facts):
 def standing(folder: StoragePath, past: PastRuns | None = None) -> TrialDataset:
     """The dataset in a folder. Raises `DataError` if its manifest is missing or damaged."""
     manifest = read_manifest(folder)
-    there = {name for name, _ in folders.entries(folder / "data")}
-    missing = any(s.file.removeprefix("data/") not in there for shards in manifest.shards.values() for s in shards)
+    present = {f"data/{path.name}" for path in shard_files(folder)}
+    missing = any(shard.file not in present for shards in manifest.shards.values() for shard in shards)
     return TrialDataset(
         folder=folder,
         plan=manifest.plan,
@@ -114,10 +112,10 @@ def of_task(point: Point, datasets: StoragePath, past: PastRuns) -> TrialDataset
     made, wanted, folder = dataset_choice.preset_plan(point.task, point.order, point.config.preset, datasets)
     if manifest_path(folder).exists():
         there = read_manifest(folder).plan
-        if not there.is_that_of(wanted):
-            raise code_changed(folder, there, wanted) or DataError(
+        if there != wanted:
+            raise DataError(
                 f"{folder} holds another dataset than that of preset {point.config.preset}",
-                got="another plan in its manifest.json",
+                got="; ".join(there.differences(wanted)),
                 allowed=f"what `ape train --task {point.task} --preset {point.config.preset}` generates",
                 fix="move it away, name another folder with --datasets, or name it with --data",
             )
