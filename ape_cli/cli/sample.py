@@ -117,7 +117,7 @@ def read(folder: StoragePath, split: str, row: int) -> Sample | PictureSample:
         if left >= shard.rows:
             left -= shard.rows
             continue
-        file = read_shard(folder / shard.file, manifest.plan.shard, shard.sha256)
+        file = read_shard(folder / shard.file, manifest.plan.shard, shard.rows, shard.sha256)
         for i in range(file.num_row_groups):
             here = file.metadata.row_group(i).num_rows
             if left < here:

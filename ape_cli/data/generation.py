@@ -142,7 +142,9 @@ def _verified(out: StoragePath, plan: DatasetPlan, shards: list[Shard], verify: 
     present = {path.name for path in shard_files(out)}
     there = [shard for shard in shards if shard.file.removeprefix("data/") in present]
     if verify:
-        for file in files.each(lambda shard: read_shard(out / shard.file, plan.shard, shard.sha256), there, out):
+        for file in files.each(
+            lambda shard: read_shard(out / shard.file, plan.shard, shard.rows, shard.sha256), there, out
+        ):
             file.close()
     return {shard.file for shard in there}
 
@@ -221,7 +223,7 @@ def write_shard(task: RowWriter, seed: int, out: StoragePath, piece: Piece, plan
                     total = output_folder.content_sum(total, task.content(part))
                     tick(len(block))
                 writer.write_table(pa.concat_tables(parts).combine_chunks(), row_group_size=parquet.ROW_GROUP)
-            parquet.add_note(writer, {"plan": plan_digest, "content": total, "shared": shared})
+            parquet.add_note(writer, {"plan": plan_digest, "file": piece.file, "content": total, "shared": shared})
         digest = files.sha256(temporary)
     return Shard(file=piece.file, rows=len(piece.rows), sha256=digest, content=total, shared=shared)
 

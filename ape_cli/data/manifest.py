@@ -64,6 +64,8 @@ class Manifest(Frozen):
         listed = {split: [(shard.file, shard.rows) for shard in shards] for split, shards in self.shards.items()}
         if listed != {split: [(p.file, len(p.rows)) for p in pieces] for split, pieces in pieces_of(self.plan).items()}:
             raise ValueError("the shards are not those of the plan")
+        if (self.moments is None) != (self.plan.image is None):
+            raise ValueError("images have moments, and other data has none")
         if self.fingerprint != fingerprint(self.plan, self.vocabulary, self.shards):
             raise ValueError("the fingerprint is not that of the structure, the vocabulary and the shards")
         return self

@@ -71,7 +71,7 @@ def _kept(out: StoragePath, plan: DatasetPlan, file: str) -> Shard | None:
     path = out / file
     try:
         note = read_note(path)
-        if note.get("plan") != plan.digest:
+        if (note.get("plan"), note.get("file")) != (plan.digest, file):
             return None
         total = (0, 0)
         with read_shard(path, plan.shard) as shard:
@@ -81,7 +81,7 @@ def _kept(out: StoragePath, plan: DatasetPlan, file: str) -> Shard | None:
                 total = content_sum(
                     total, sequence_rows.content(part) if plan.image is None else image_rows.content(part, plan.image)
                 )
-        if total != tuple(note["content"]):
+        if list(total) != note["content"]:
             return None
         return Shard(file=file, rows=rows, sha256=files.sha256(path), content=total, shared=note["shared"])
     except DataError:

@@ -141,7 +141,7 @@ class Rows(ABC, Generic[_Window, _Batch]):
         """Open a shard of the split. Its digest is checked the first time."""
         about = self.manifest.shards[self.name][shard]
         sha256 = None if shard in self._verified else about.sha256
-        file = read_shard(self.folder / about.file, self.manifest.plan.shard, sha256)
+        file = read_shard(self.folder / about.file, self.manifest.plan.shard, about.rows, sha256)
         self._verified.add(shard)
         return file
 

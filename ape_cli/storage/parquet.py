@@ -21,6 +21,7 @@ from ape_cli.storage.sequence_rows import SCHEMA
 ROW_GROUP = 32_768  # rows
 _SPLIT = "BYTE_STREAM_SPLIT"
 _NOTE = b"ape"  # the key of the note in the footer
+_OVERWRITE = "run the same `ape gen` command with --overwrite, or restore the file"
 _BLOCK = 2**20  # bytes that are hashed at once
 
 
@@ -88,10 +89,13 @@ def _described(schema: pa.Schema) -> str:
     return ", ".join(schema.names) + (f"; positions are {schema.field(at).type}" if at >= 0 else "")
 
 
-def read_shard(path: StoragePath, wanted: pa.Schema = SCHEMA, sha256: str | None = None) -> pq.ParquetFile:
+def read_shard(
+    path: StoragePath, wanted: pa.Schema = SCHEMA, rows: int | None = None, sha256: str | None = None
+) -> pq.ParquetFile:
     """Open a shard, and check its schema and the sizes of its row groups; row data is not read yet.
 
-    If `sha256` is given, the digest of the file is compared with it, and the file is opened once for both.
+    If `rows` or `sha256` is given, the number of rows or the digest of the file is compared with it. The file is
+    opened once for all checks.
 
     Raises `DataError` if the file is missing, was altered or is too large, cannot be read as Parquet, or has another
     schema than `wanted`.
@@ -117,6 +121,10 @@ def read_shard(path: StoragePath, wanted: pa.Schema = SCHEMA, sha256: str | None
             allowed=_described(wanted),
             fix="point to a folder that `ape gen` wrote",
         )
+    if rows not in (None, file.metadata.num_rows):
+        raise DataError(
+            f"a shard has another number of rows: {path}", got=file.metadata.num_rows, allowed=rows, fix=_OVERWRITE
+        )
     for group in map(file.metadata.row_group, range(file.num_row_groups)):
         values = max(group.column(number).num_values for number in range(group.num_columns))
         if values > budget.GROUP_VALUES or group.total_byte_size > budget.memory():
@@ -137,7 +145,7 @@ def _check_digest(path: StoragePath, source: Any, expected: str) -> None:
             f"a shard was altered or truncated: {path}",
             got=f"sha256 {digest.hexdigest()[:16]}…",
             allowed=f"sha256 {expected[:16]}… (manifest.json)",
-            fix="run the same `ape gen` command with --overwrite, or restore the file",
+            fix=_OVERWRITE,
         )
 
 
