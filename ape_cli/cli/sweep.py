@@ -131,14 +131,6 @@ def sweep(
             "--shard", metavar="I/N", help="Only every N-th trial, starting with the I-th.", rich_help_panel=EXECUTION
         ),
     ] = None,
-    retrain: Annotated[
-        bool,
-        typer.Option(
-            "--retrain-changed",
-            help="Train runs again if the code of their scheme or attention has changed since.",
-            rich_help_panel=EXECUTION,
-        ),
-    ] = False,
     dry_run: Annotated[
         bool, typer.Option("--dry-run", help="Print what would be done, and do nothing.", rich_help_panel=EXECUTION)
     ] = False,
@@ -178,7 +170,6 @@ def sweep(
     kind = "cuda" if gpus_per_trial else where.type
     usual = "paper" if kind == "cuda" else "small"
     items = planning.shard(_trials(grids, usual, registry, datasets, kind), *shard_of(share))
-    items = planning.mark_changed(items) if retrain else items
     local_gpu = engine == "local" and where.type == "cuda"
     made = executors.make(
         engine,
@@ -200,7 +191,7 @@ def sweep(
         for known in sorted({remark(item.config.precision, where, item.config.d_model) for item in items} - {""}):
             note(known)
     items = planning.prepare(items, registry, datasets)
-    watch = _work(items, made, lambda item: worker.job(item, registry, device, compiled, log or (), retrain), local_gpu)
+    watch = _work(items, made, lambda item: worker.job(item, registry, device, compiled, log or ()), local_gpu)
     print_end(items, watch.lines, registry, as_json)
     if watch.count("finished") < len(watch.lines):
         raise typer.Exit(1)
@@ -229,10 +220,10 @@ def _trials(
 
 def _own_code(items: list[PlannedTrial]) -> list[OwnCode]:
     """The user's own code with which trials of the sweep were trained."""
-    from ape_cli.models.own_files import own_code_of
+    from ape_cli.runs import record
 
-    trained = [own_code_of(item.run) for item in items if item.run and item.state in ("finished", "stopped")]
-    return [own for own in trained if own is not None]
+    trained = [record.own_code(item.run.read()) for item in items if item.run and item.state in ("finished", "stopped")]
+    return [code for code in trained if code is not None]
 
 
 def _work(items: list[PlannedTrial], engine: Executor, job: Callable[[PlannedTrial], Job], local_gpu: bool) -> Watch:

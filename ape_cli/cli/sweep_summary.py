@@ -38,7 +38,7 @@ def print_plan(items: list[PlannedTrial], slots: int | None, as_json: bool, old:
         answer({"trials": lines, "to_do": len(todo), "at_once": at_once, "seconds": total})
         return
     rows = []
-    to_do = {"finished": "nothing", "new": "train", "changed": "train again", "running": "wait for another process"}
+    to_do = {"finished": "nothing", "new": "train", "running": "wait for another process"}
     for item in items:
         missing = " (to generate)" if item.data.missing and item in todo else ""
         took = "" if item not in todo else "?" if item.seconds is None else clock(item.seconds)

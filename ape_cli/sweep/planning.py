@@ -15,7 +15,6 @@ from ape_cli import position
 from ape_cli.core.errors import DataError, RunError
 from ape_cli.evaluation import evaluate
 from ape_cli.models import settling
-from ape_cli.models.own_files import changed
 from ape_cli.runs import record
 from ape_cli.runs.config import Config
 from ape_cli.runs.registry import Registry
@@ -33,8 +32,8 @@ _SHORT = 100.0  # seconds: a task of a cluster should not be shorter
 class PlannedTrial:
     """A trial of a sweep and its state.
 
-    `state` is `finished`, `new`, `stopped` or `failed` (which are resumed), `changed` (`mark_changed`), `damaged`
-    (training it reports the damage), or `running` in another process. `variant` lists the settings that differ from the
+    `state` is `finished`, `new`, `stopped` or `failed` (which are resumed), `damaged` (training it reports the damage),
+    or `running` in another process. `variant` lists the settings that differ from the
     preset. `seconds` is an estimate from similar runs (`PastRuns`), or None.
     """
 
@@ -104,20 +103,6 @@ def of_grids(
     return plan(points(grids, preset, kind), registry, datasets, named, past)
 
 
-def mark_changed(items: list[PlannedTrial]) -> list[PlannedTrial]:
-    """The trials, with the state `changed` for each run whose scheme or attention has other code now.
-
-    A damaged run, and a run that another process is training, keep their states.
-    """
-
-    def is_changed(item: PlannedTrial) -> bool:
-        return (
-            item.run is not None and item.state not in ("damaged", "running") and bool(changed(item.run, item.config))
-        )
-
-    return [replace(item, state="changed") if is_changed(item) else item for item in items]
-
-
 def shard(items: list[PlannedTrial], number: int, of: int) -> list[PlannedTrial]:
     """The trials of one of `of` machines: every `of`-th trial, starting with trial `number`, counted from 1."""
     return items[number - 1 :: of]
@@ -167,6 +152,5 @@ def prepare(items: list[PlannedTrial], registry: Registry, datasets: StoragePath
                 trial_data.generate(data, item.config.preset, datasets)
                 ready[data.folder] = trial_data.standing(data.folder)
             now = replace(_item(item.config, ready[data.folder], registry), seconds=item.seconds)
-            now = replace(now, state="changed") if item.state == "changed" else now
         found.setdefault(now.name, now)
     return list(found.values())

@@ -46,17 +46,9 @@ class Work:
     device: str
     compiled: bool
     loggers: tuple[str, ...] = ()  # names of metric loggers
-    retrain: bool = False  # whether to train a run again if the code of its scheme or attention has changed
 
 
-def job(
-    item: PlannedTrial,
-    registry: Registry,
-    device: str,
-    compiled: bool,
-    loggers: Sequence[str] = (),
-    retrain: bool = False,
-) -> Job:
+def job(item: PlannedTrial, registry: Registry, device: str, compiled: bool, loggers: Sequence[str] = ()) -> Job:
     """The job of a trial, for an executor. The arguments are those of `Work`."""
     assert item.run is not None
     return Job(
@@ -71,7 +63,6 @@ def job(
                 device=device,
                 compiled=compiled,
                 loggers=tuple(loggers),
-                retrain=retrain,
             ),
         ),
     )
@@ -132,7 +123,6 @@ def _train(link: JobContext, work: Work) -> dict[str, Any]:
     loggers: list[LoggerFactory] = [partial(_Telling, link), *map(load, work.loggers)]
     execution = Execution(where, work.compiled, link.stopping, loggers=loggers)
     since = time.monotonic()
-    existing = ExistingRun.OVERWRITE_CHANGED if work.retrain else ExistingRun.RESUME_OR_START
     while True:
         try:
             done = trial.run_trial(
@@ -140,7 +130,7 @@ def _train(link: JobContext, work: Work) -> dict[str, Any]:
                 data,
                 registry,
                 execution,
-                existing=existing,
+                existing=ExistingRun.RESUME_OR_START,
             )
         except BusyError:
             if time.monotonic() - since > _PATIENCE:
