@@ -34,7 +34,7 @@ class Line:
     state: str = "waiting"
     began: float = 0.0
     ended: float = 0.0
-    told: dict[str, Any] = field(default_factory=dict)
+    progress: dict[str, Any] = field(default_factory=dict)
     result: dict[str, Any] = field(default_factory=dict)
     error: str = ""
 
@@ -44,28 +44,28 @@ class Line:
 
     def left(self, now: float) -> float | None:
         """The seconds that are left, from the trial's own pace, or at first from similar runs; None if unknown."""
-        step, steps = self.told.get("step", 0), self.told.get("steps", 0)
-        first = self.told.get("first", step)
+        step, steps = self.progress.get("step", 0), self.progress.get("steps", 0)
+        first = self.progress.get("first", step)
         if step > first:
-            return (now - self.told["since"]) / (step - first) * (steps - step)
+            return (now - self.progress["since"]) / (step - first) * (steps - step)
         return self.item.seconds
 
     def cells(self, now: float) -> list[str]:
         """The row of the trial in the live table: what it is, its state, its best known score, and its time."""
-        told, config = self.told, self.item.config
+        progress, config = self.progress, self.item.config
         variant = f" ({self.item.variant})" if self.item.variant else ""
         name = f"{self.item.data.folder.name} {config.scheme}{variant}"
         scores = {
             "test": self.result.get("test"),
-            "validation": told.get("validation"),
-            "training": told.get("accuracy"),
+            "validation": progress.get("validation"),
+            "training": progress.get("accuracy"),
         }
         score = next((f"{split} {value:.2%}" for split, value in scores.items() if value is not None), "")
         state, spent = self.state, f"took {self.took(now)}" if self.began else ""
         if state == "running":
             left = self.left(now)
-            state = f"{told['step']:,}/{told['steps']:,}" if "step" in told else state
-            state = "waits for another process" if told.get("waiting") else state
+            state = f"{progress['step']:,}/{progress['steps']:,}" if "step" in progress else state
+            state = "waits for another process" if progress.get("waiting") else state
             spent = self.took(now) if left is None else f"{clock(left)} left"
         return [name, str(config.seed), state, score, spent]
 
@@ -84,13 +84,15 @@ class Watch:
         line, now = self.lines[event.key], time.monotonic()
         if event.kind == "started":
             again = line.state == "running"
-            line.state, line.began, line.told = "running", now, {}
+            line.state, line.began, line.progress = "running", now, {}
             self._say(line, "starts again, because its process or its node was lost" if again else "started")
-        elif event.kind == "told" and "step" not in event.value:
-            line.told = event.value  # the trial waits for another process
-        elif event.kind == "told":
-            first = {} if "first" in line.told else {"first": event.value["step"], "since": now}
-            line.told = {key: value for key, value in line.told.items() if key != "waiting"} | first | event.value
+        elif event.kind == "progress" and "step" not in event.value:
+            line.progress = event.value  # the trial waits for another process
+        elif event.kind == "progress":
+            first = {} if "first" in line.progress else {"first": event.value["step"], "since": now}
+            line.progress = (
+                {key: value for key, value in line.progress.items() if key != "waiting"} | first | event.value
+            )
         elif event.kind == "failed":
             line.ended = now
             line.state, line.error = "failed", event.value.text.strip()

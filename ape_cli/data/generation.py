@@ -186,7 +186,7 @@ def _make(
     shards = {}
     with closing(engine.work(jobs)) as events:
         for event in events:
-            if event.kind == "told":
+            if event.kind == "progress":
                 tick(event.value)
             elif event.kind == "done":
                 shards[event.key] = event.value
@@ -201,7 +201,7 @@ def _write_for(
     """`write_shard` as a job of an executor. It can be stopped between two blocks."""
 
     def tick(rows: int) -> None:
-        context.tell(rows)
+        context.report(rows)
         if context.stopping():
             raise KeyboardInterrupt
 
