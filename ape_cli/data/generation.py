@@ -260,8 +260,7 @@ def _manifest(task: BaseTask, wanted: DatasetPlan, shards: dict[str, Shard]) -> 
         mean_tokens=task.mean_tokens,
         shards=by_split,
         fingerprint=fingerprint(wanted, task.id_names, by_split),
-        moments=task.moments(wanted.rows["train"], wanted.seed),
-        sources=task.files or None,
+        **task.manifest_fields(wanted.rows["train"], wanted.seed),
         versions={
             "ape": ape_cli.__version__,
             "pyarrow": pa.__version__,
