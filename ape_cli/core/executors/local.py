@@ -62,8 +62,9 @@ class Local(Executor):
             while waiting or any(worker.job for worker in workers):
                 for worker in workers:
                     if waiting and worker.job is None:
-                        worker.begin(waiting.popleft())
-                        yield Event(worker.job.key, "started")
+                        job = waiting.popleft()
+                        worker.begin(job)
+                        yield Event(job.key, "started")
                 busy = {worker.pipe: worker for worker in workers if worker.job}
                 for pipe in wait(list(busy)):
                     worker = busy[pipe]  # type: ignore[index]
