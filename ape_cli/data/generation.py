@@ -14,11 +14,13 @@ from dataclasses import dataclass
 
 import numpy as np
 import pyarrow as pa
+from pydantic import ValidationError
 
 import ape_cli
-from ape_cli.core import budget, own_code, runtime
+from ape_cli.core import own_code, runtime
 from ape_cli.core.errors import BusyError, DataError, UsageError
 from ape_cli.core.executors import Executor, Job, JobContext
+from ape_cli.core.validation import first_error
 from ape_cli.data import output_folder
 from ape_cli.data.card import card
 from ape_cli.data.manifest import Manifest, Shard, fingerprint, shard_files, write_manifest
@@ -26,6 +28,7 @@ from ape_cli.data.plan import DatasetPlan, Piece, pieces_of
 from ape_cli.storage import files, locks, parquet
 from ape_cli.storage.parquet import read_shard
 from ape_cli.storage.paths import StoragePath
+from ape_cli.structure import parse_structure
 from ape_cli.tasks import BaseTask, RowWriter
 
 _BLOCK_TOKENS = 400_000  # tokens of one call to `sample_counted`: few enough to stay near the caches
@@ -53,41 +56,27 @@ def plan(task: BaseTask, *, seed: int, rows: Mapping[str, int | None], shard_row
 
     In `rows`, None stands for the default number of rows of the task. Raises `UsageError` if an option is out of range.
     """
-    for split, count in rows.items():
-        least = 1 if split == "train" else 0
-        if count is not None and not least <= count <= 10**12:
-            allowed = f"{least} to 10^12"
-            raise UsageError(f"bad number of {split} rows", got=count, allowed=allowed, fix="choose one of those")
-    if not 1 <= shard_rows <= 10**9:
-        raise UsageError("bad --shard-rows", got=shard_rows, allowed="1 to 10^9", fix=f"try {parquet.ROW_GROUP}")
     if task.tagged and task.source_order is not None:
         got = f"a source in {task.source_order} order with a target in {task.order} order"
         raise UsageError("tags are in the order of the source", got=got, fix="leave --source-order out")
-    total = sum(count or 0 for count in rows.values())
-    if total // shard_rows > budget.SHARDS - 3 * len(rows):
-        raise UsageError(
-            "too many shards",
-            got=f"{total:,} rows in shards of {shard_rows:,}",
-            allowed=f"{budget.SHARDS:,} shards",
-            fix=f"--shard-rows {-(-total // (budget.SHARDS // 2)):,}".replace(",", ""),
-        )
     if not 0 <= seed < 2**63:
         raise UsageError("bad --seed", got=seed, allowed="0 to 2^63 - 1", fix="choose one of those")
-    return DatasetPlan.model_validate(
-        {
-            "task": task.name,
-            "structure": task.structure,
-            "order": task.order,
-            "source_order": task.source_order,
-            "parameters": task.parameters,
-            "seed": seed,
-            "rows": task.rows(rows, seed),
-            "shard_rows": shard_rows,
-            "image": task.image,
-            "tagged": task.tagged or None,
-            "code": own_code.digest(type(task)),
-        }
-    )
+    try:
+        return DatasetPlan(
+            task=task.name,
+            structure=parse_structure(task.structure),
+            order=task.order,
+            source_order=task.source_order,
+            parameters=task.parameters,
+            seed=seed,
+            rows=task.rows(rows, seed),
+            shard_rows=shard_rows,
+            image=task.image,
+            tagged=task.tagged or None,
+            code=own_code.digest(type(task)),
+        )
+    except ValidationError as error:
+        raise UsageError("these rows cannot be generated", got=first_error(error), fix="choose other numbers") from None
 
 
 def generate(
@@ -118,7 +107,7 @@ def generate(
             present = _verified(out, wanted, list(shards.values()), verify)
         else:
             output_folder.check_space(out, task, sum(wanted.rows.values()))
-            shards = output_folder.kept_shards(out, wanted)
+            shards = output_folder.kept_shards(out, task, wanted)
             present = set(shards)
         todo = [p for p in pieces if p.file not in present]
         if manifest is None or todo:

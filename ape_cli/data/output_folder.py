@@ -13,7 +13,7 @@ from ape_cli.core.errors import ApeError, DataError
 from ape_cli.core.vocabulary import SPECIAL
 from ape_cli.data.manifest import SHARD, Manifest, Shard, manifest_path, read_manifest, shard_files
 from ape_cli.data.plan import DatasetPlan, pieces_of
-from ape_cli.storage import files, folders, image_rows, sequence_rows
+from ape_cli.storage import files, folders
 from ape_cli.storage.object_store import RemotePath
 from ape_cli.storage.parquet import read_group, read_note, read_shard
 from ape_cli.storage.paths import StoragePath
@@ -54,19 +54,21 @@ def check_ours(out: StoragePath) -> None:
         )
 
 
-def kept_shards(out: StoragePath, plan: DatasetPlan) -> dict[str, Shard]:
+def kept_shards(out: StoragePath, task: BaseTask, plan: DatasetPlan) -> dict[str, Shard]:
     """The complete shards of an interrupted dataset, by file. Its other shards and the manifest are removed."""
     complete = {path.name for path in _complete(out)} if not manifest_path(out).exists() else set()
     pieces = [p for split in pieces_of(plan).values() for p in split]
     manifest_path(out).unlink(missing_ok=True)
-    kept = {p.file: s for p in pieces if p.file.removeprefix("data/") in complete and (s := _kept(out, plan, p.file))}
+    kept = {
+        p.file: s for p in pieces if p.file.removeprefix("data/") in complete and (s := _kept(out, task, plan, p.file))
+    }
     for path in shard_files(out):
         if f"data/{path.name}" not in kept:
             path.unlink(missing_ok=True)
     return kept
 
 
-def _kept(out: StoragePath, plan: DatasetPlan, file: str) -> Shard | None:
+def _kept(out: StoragePath, task: BaseTask, plan: DatasetPlan, file: str) -> Shard | None:
     """A shard of an interrupted dataset; None if its note is not that of the plan and of its rows."""
     path = out / file
     try:
@@ -78,9 +80,7 @@ def _kept(out: StoragePath, plan: DatasetPlan, file: str) -> Shard | None:
             rows = shard.metadata.num_rows
             for group in range(shard.num_row_groups):
                 part = read_group(shard, group, path)
-                total = content_sum(
-                    total, sequence_rows.content(part) if plan.image is None else image_rows.content(part, plan.image)
-                )
+                total = content_sum(total, task.content(part))
         if list(total) != note["content"]:
             return None
         return Shard(file=file, rows=rows, sha256=files.sha256(path), content=total, shared=note["shared"])

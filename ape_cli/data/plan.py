@@ -55,8 +55,8 @@ class DatasetPlan(Frozen):
     order: Order | None  # linearisation of the target, and of the source unless `source_order` is given
     parameters: Options
     seed: int = Field(ge=0, lt=2**63)
-    rows: Few[Annotated[int, Field(ge=0)]]  # number of rows of each split
-    shard_rows: int = Field(gt=0)
+    rows: Few[Annotated[int, Field(ge=0, le=10**12)]]  # number of rows of each split
+    shard_rows: int = Field(gt=0, le=10**9)
     image: Size | None = None  # height, width and channels; None for sequences
     source_order: Order | None = None  # linearisation of the source, if it differs from the target's
     tagged: bool | None = None  # True if the target has a tag for each token of the source
@@ -126,6 +126,8 @@ class DatasetPlan(Frozen):
         """Check the splits and the number of shards, before anything lists them. Raises `ValueError`."""
         if set(self.rows) != set(SPLITS):
             raise ValueError(f"not a number of rows for each of {', '.join(SPLITS)}")
+        if not self.rows["train"]:
+            raise ValueError("rows.train: at least one training row is needed")
         shards = sum(-(-rows // self.shard_rows) for rows in self.rows.values())
         if shards > budget.SHARDS:
             raise ValueError(f"{shards:,} shards of {self.shard_rows:,} rows; at most {budget.SHARDS:,} are possible")

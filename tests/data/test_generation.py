@@ -395,10 +395,10 @@ def test_two_writers_are_kept_apart(tmp_path: Path, task: Any) -> None:
 @pytest.mark.parametrize(
     ("changes", "shard_rows", "message"),
     [
-        ({"train": 0}, 10, "train rows"),
-        ({"test": -1}, 10, "test rows"),
-        ({"train": 10**15}, 10, "train rows"),
-        ({}, 0, "shard-rows"),
+        ({"train": 0}, 10, "rows.train"),
+        ({"test": -1}, 10, "rows.test"),
+        ({"train": 10**15}, 10, "rows.train"),
+        ({}, 0, "shard_rows"),
     ],
 )
 def test_absurd_sizes(task: Any, changes: dict[str, int], shard_rows: int, message: str) -> None:

@@ -377,8 +377,8 @@ def test_a_source_that_changed_is_another_dataset(given: Any, tmp_path: Path) ->
     [
         (["--n", "2000"], r"not as many images for train[\s\S]*at most 1295"),
         (["--n-validation", "144"], r"for validation[\s\S]*at most 143"),
-        (["--n-test", "-1"], "bad number of test rows"),
-        (["--n", "0"], "bad number of train rows"),
+        (["--n-test", "-1"], "rows.test"),
+        (["--n", "0"], "rows.train"),
         (["--seed", "-1"], "bad --seed"),
         (["--seed", str(2**63)], "bad --seed"),
         (["--order", "breadth"], "images is not a task on trees, so it has no order"),
