@@ -112,18 +112,19 @@ def note_unreadable(bad: list[str], registry: Registry | None = None) -> None:
         note(registry.unverified_note)
 
 
-def note_changed(own: Collection[OwnCode]) -> set[str]:
+def note_changed(trained_with: Collection[OwnCode]) -> set[str]:
     """Print a note about each of the user's schemes whose code has changed since some of these runs were trained.
 
     Returns the names of these runs.
     """
-    if not own:
+    if not trained_with:
         return set()
-    from ape_cli.models.own_files import changes, outdated  # it imports torch
+    from ape_cli.models.own_files import change, changed  # it imports torch
 
-    for change in changes(own, "`ape sweep … --retrain-changed`"):
-        note(change)
-    return outdated(own)
+    outdated = changed(trained_with)
+    for part, runs in outdated.items():
+        note(change(part, runs))
+    return {run for runs in outdated.values() for run in runs}
 
 
 def dataset_folder(data: StoragePath, datasets: StoragePath = DATASETS) -> StoragePath:

@@ -85,7 +85,7 @@ def gen(
     for line in notes:
         note(line)
     if outcome.shared:
-        note(f"{outcome.shared:,} rows: {made.why_shared}")
+        note(f"{outcome.shared:,} rows have a source that may also be in another split")
     splits = ", ".join(f"{count:,} {split}" for split, count in rows.items() if count)
     if as_json:
         answer(

@@ -117,9 +117,8 @@ def _read(folder: StoragePath, split: str, row: int) -> tuple[Manifest, dict[str
     Raises `DataError` if the dataset is damaged, and `UsageError` if there is no such split or row.
     """
     from ape_cli.core.vocabulary import SPLITS
-    from ape_cli.data import verification
     from ape_cli.data.manifest import read_manifest
-    from ape_cli.storage.parquet import read_group
+    from ape_cli.storage.parquet import read_group, read_shard
 
     pick("split", split, SPLITS)
     manifest = read_manifest(folder)
@@ -132,8 +131,7 @@ def _read(folder: StoragePath, split: str, row: int) -> tuple[Manifest, dict[str
         if left >= shard.rows:
             left -= shard.rows
             continue
-        verification.check_shard(folder, shard)
-        file = verification.open_shard(folder, manifest, shard)
+        file = read_shard(folder / shard.file, manifest.plan.shard, shard.rows, shard.sha256)
         for i in range(file.num_row_groups):
             here = file.metadata.row_group(i).num_rows
             if left < here:

@@ -47,11 +47,6 @@ class SweepExecution(ExecutionOptions):
         "ray: trials of each cluster task. Default: several if trials are short.", metavar="TRIALS"
     )
     share: str | None = option("Only every N-th trial, starting with the I-th.", "--shard", metavar="I/N")
-    retrain: bool = option(
-        "Train runs again if the code of their scheme or attention has changed since.",
-        "--retrain-changed",
-        default=False,
-    )
     dry_run: bool = option("Print what would be done, and do nothing.", default=False)
 
 
@@ -94,7 +89,6 @@ def sweep(
     kind = "cuda" if execution.gpus_per_trial else where.type
     usual = "paper" if kind == "cuda" else "small"
     items = planning.shard(_trials(grids, usual, registry, folders.datasets, kind), *shard_of(execution.share))
-    items = planning.mark_changed(items) if execution.retrain else items
     local_gpu = execution.engine == "local" and where.type == "cuda"
     per_task = execution.trials_per_task
     if per_task is None and execution.engine == "ray":
@@ -121,7 +115,7 @@ def sweep(
     items = planning.prepare(items, registry)
 
     def job(item: PlannedTrial) -> Job:
-        return worker.job(item, registry, execution.device, execution.compiled, execution.log or (), execution.retrain)
+        return worker.job(item, registry, execution.device, execution.compiled, execution.log or ())
 
     watch = _work(items, made, job, local_gpu)
     print_end(items, watch.lines, registry, as_json)
@@ -152,10 +146,10 @@ def _trials(
 
 def _own_code(items: list[PlannedTrial]) -> list[OwnCode]:
     """The user's own code with which trials of the sweep were trained."""
-    from ape_cli.models.own_files import own_code_of
+    from ape_cli.runs import record
 
-    trained = [own_code_of(item.run) for item in items if item.run and item.state in ("finished", "stopped")]
-    return [own for own in trained if own is not None]
+    trained = [record.own_code(item.run.read()) for item in items if item.run and item.state in ("finished", "stopped")]
+    return [code for code in trained if code is not None]
 
 
 def _work(items: list[PlannedTrial], engine: Executor, job: Callable[[PlannedTrial], Job], local_gpu: bool) -> Watch:

@@ -88,9 +88,9 @@ class Watch:
             again = line.state == "running"
             line.state, line.began, line.progress = "running", now, {}
             self._say(line, "starts again, because its process or its node was lost" if again else "started")
-        elif event.kind == "told" and "step" not in event.value:
+        elif event.kind == "progress" and "step" not in event.value:
             line.progress = event.value  # the trial waits for another process
-        elif event.kind == "told":
+        elif event.kind == "progress":
             first = {} if "first" in line.progress else {"first": event.value["step"], "since": now}
             line.progress = (
                 {key: value for key, value in line.progress.items() if key != "waiting"} | first | event.value
@@ -232,7 +232,7 @@ def print_plan(items: list[PlannedTrial], slots: int | None, as_json: bool, old:
         answer({"trials": lines, "to_do": len(todo), "at_once": at_once, "seconds": total})
         return
     rows = []
-    to_do = {"finished": "nothing", "new": "train", "changed": "train again", "running": "wait for another process"}
+    to_do = {"finished": "nothing", "new": "train", "running": "wait for another process"}
     for item in items:
         missing = " (to generate)" if item.data.missing and item in todo else ""
         took = "" if item not in todo else "?" if item.seconds is None else clock(item.seconds)

@@ -11,14 +11,15 @@ from typing import Any
 
 from ape_cli.core.errors import DataError, UsageError
 
-JSON_BYTES = 8 * 2**20  # a manifest, the record of a run, or an evaluation
+JSON_BYTES = 8 * 2**20  # the record of a run, or an evaluation
+MANIFEST_BYTES = 32 * 2**20  # the manifest of a dataset
+SHARD_BYTES = 64 * 2**30  # a shard of a dataset
 JSON_VALUES = 500_000  # values in it
 TENSOR_HEADER_BYTES = 16 * 2**20  # the header of a file of tensors, which has the history of a state
 TENSOR_HEADER_VALUES = 1_000_000  # values in it
 VALIDATIONS = 20_000  # of a run; their rows of at most 450 bytes fit into that header, beside the names of the tensors
 HISTORY_VALUES = 10_000_000  # rows times columns of a history
 HISTORY_BYTES = 128 * 2**20  # a history, on the disk and decompressed
-PARQUET_BYTES = 64 * 2**20  # in a shard beside the data that its footer describes: the footer itself, and gaps
 SOLID_BYTES = 256 * 2**20  # a file of more bytes that is mostly a hole is not read
 LOG_BYTES = 256 * 2**20  # a log that a resumed run goes on with
 LOG_LINE_BYTES = 2**16  # a line of it

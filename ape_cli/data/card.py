@@ -51,8 +51,8 @@ def card(manifest: Manifest, task: BaseTask) -> str:
 
 def gen_command(task: BaseTask, rows: Mapping[str, int], seed: int, shard_rows: int | None = None) -> str:
     """The `ape gen` command that generates a dataset of a task again, with these numbers of rows of each split."""
-    given = {k: ",".join(map(str, v)) if isinstance(v, list) else v for k, v in task.given.items()}
-    flags = {f"--{k.replace('_', '-')}": v for k, v in given.items()}
+    values = {k: ",".join(map(str, v)) if isinstance(v, list) else v for k, v in task.command_options.items()}
+    flags = {f"--{k.replace('_', '-')}": v for k, v in values.items()}
     options = [k if v is True else f"{k} {shlex.quote(str(v))}" for k, v in flags.items() if v is not False]
     orders = {"--order": task.order, "--source-order": task.source_order}
     order = "".join(f" {option} {value}" for option, value in orders.items() if value)
@@ -94,7 +94,7 @@ def _images(manifest: Manifest, task: BaseTask) -> tuple[str, str, list[str]]:
     height, width, channels = plan.image
     known = plan.parameters
     shuffled = ["The pixels of each image stand in an order of its own, the same for all its channels."]
-    path = " (PATH is where it lies)" if task.given["source"] == "PATH" else ""
+    path = " (PATH is where it lies)" if task.command_options["source"] == "PATH" else ""
     mean, std = (", ".join(f"{x:.4f}" for x in values) for values in (moments.mean, moments.std))
     facts = [
         f"Images: PNG, {height} x {width} pixels, {'gray' if channels == 1 else 'RGB'}; `size` is the longer side.",

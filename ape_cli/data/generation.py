@@ -14,17 +14,21 @@ from dataclasses import dataclass
 
 import numpy as np
 import pyarrow as pa
+from pydantic import ValidationError
 
-from ape_cli.core import budget, own_code, runtime
-from ape_cli.core.errors import BusyError, UsageError
+from ape_cli.core import own_code, runtime
+from ape_cli.core.errors import BusyError, DataError, UsageError
 from ape_cli.core.executors import Executor, Job, JobContext
+from ape_cli.core.validation import first_error
 from ape_cli.core.version import version
-from ape_cli.data import staging, verification
+from ape_cli.data import output_folder
 from ape_cli.data.card import card
-from ape_cli.data.manifest import Manifest, Shard, fingerprint, read_sealed_manifest, write_manifest
+from ape_cli.data.manifest import Manifest, Shard, fingerprint, shard_files, write_manifest
 from ape_cli.data.plan import DatasetPlan, Piece, pieces_of
 from ape_cli.storage import files, locks, parquet
+from ape_cli.storage.parquet import read_shard
 from ape_cli.storage.paths import StoragePath
+from ape_cli.structure import parse_structure
 from ape_cli.tasks import BaseTask, RowWriter
 
 _BLOCK_TOKENS = 400_000  # tokens of one call to `sample_counted`: few enough to stay near the caches
@@ -52,41 +56,27 @@ def plan(task: BaseTask, *, seed: int, rows: Mapping[str, int | None], shard_row
 
     In `rows`, None stands for the default number of rows of the task. Raises `UsageError` if an option is out of range.
     """
-    for split, count in rows.items():
-        least = 1 if split == "train" else 0
-        if count is not None and not least <= count <= 10**12:
-            allowed = f"{least} to 10^12"
-            raise UsageError(f"bad number of {split} rows", got=count, allowed=allowed, fix="choose one of those")
-    if not 1 <= shard_rows <= 10**9:
-        raise UsageError("bad --shard-rows", got=shard_rows, allowed="1 to 10^9", fix=f"try {parquet.ROW_GROUP}")
     if task.tagged and task.source_order is not None:
         got = f"a source in {task.source_order} order with a target in {task.order} order"
         raise UsageError("tags are in the order of the source", got=got, fix="leave --source-order out")
-    total = sum(count or 0 for count in rows.values())
-    if total // shard_rows > budget.SHARDS - 3 * len(rows):
-        raise UsageError(
-            "too many shards",
-            got=f"{total:,} rows in shards of {shard_rows:,}",
-            allowed=f"{budget.SHARDS:,} shards",
-            fix=f"--shard-rows {-(-total // (budget.SHARDS // 2)):,}".replace(",", ""),
-        )
     if not 0 <= seed < 2**63:
         raise UsageError("bad --seed", got=seed, allowed="0 to 2^63 - 1", fix="choose one of those")
-    return DatasetPlan.model_validate(
-        {
-            "task": task.name,
-            "structure": task.structure,
-            "order": task.order,
-            "source_order": task.source_order,
-            "parameters": task.parameters,
-            "seed": seed,
-            "rows": task.rows(rows, seed),
-            "shard_rows": shard_rows,
-            "image": task.image,
-            "tagged": task.tagged or None,
-            "code": own_code.digest(type(task)),
-        }
-    )
+    try:
+        return DatasetPlan(
+            task=task.name,
+            structure=parse_structure(task.structure),
+            order=task.order,
+            source_order=task.source_order,
+            parameters=task.parameters,
+            seed=seed,
+            rows=task.rows(rows, seed),
+            shard_rows=shard_rows,
+            image=task.image,
+            tagged=task.tagged or None,
+            code=own_code.digest(type(task)),
+        )
+    except ValidationError as error:
+        raise UsageError("these rows cannot be generated", got=first_error(error), fix="choose other numbers") from None
 
 
 def generate(
@@ -96,36 +86,56 @@ def generate(
     *,
     engine: Executor | None = None,
     overwrite: bool = False,
+    verify: bool = True,
     tick: Tick | None = None,
 ) -> GenerationResult:
     """Write the dataset of a plan to `out`. An interrupted dataset is completed; a complete one is left as it is.
 
     Arguments: `engine`, the executor that makes the shards (default: this process); `overwrite`, whether another
-    dataset in the folder is replaced; `tick`, which is called with the number of rows after each block that is written.
+    dataset in the folder is replaced; `verify`, whether the digests of existing shards are checked; `tick`, which is
+    called with the number of rows after each block that is written.
 
     Raises `DataError` if `out` holds something else or damaged files, `BusyError` if another process writes there, and
     `ApeError` if it cannot be written.
     """
     with _working_in(out):
-        known = staging.standing(out, wanted, overwrite)
+        output_folder.check_ours(out)
+        manifest = None if overwrite else output_folder.existing(out, wanted)
         pieces = [p for split in pieces_of(wanted).values() for p in split]
-        if known is not None:
-            todo = [p for p in pieces if not (out / p.file).exists()]
-            verification.check_remade(known, _make(task, wanted.seed, out, todo, engine, tick))
-            if not read_sealed_manifest(out)[1]:  # an earlier version wrote it
-                shards = {shard.file: shard for part in known.shards.values() for shard in part}
-                verification.check_same(out, known, _manifest(task, wanted, shards))
-                write_manifest(out, known)
-            staging.finish(out)
-            return GenerationResult(known, out, sum(len(p.rows) for p in todo))
-        found = staging.begin(out, task, wanted)
-        todo = [p for p in pieces if p.file not in found]
-        made = _make(task, wanted.seed, out, todo, engine, tick)
-        manifest = _manifest(task, wanted, found | made)
-        files.write_text(out / "README.md", card(manifest, task))
-        write_manifest(out, manifest)
-        staging.finish(out)
+        if manifest is not None:
+            shards = {shard.file: shard for split in manifest.shards.values() for shard in split}
+            present = _verified(out, wanted, list(shards.values()), verify)
+        else:
+            output_folder.check_space(out, task, sum(wanted.rows.values()))
+            shards = output_folder.kept_shards(out, task, wanted)
+            present = set(shards)
+        todo = [p for p in pieces if p.file not in present]
+        if manifest is None or todo:
+            shards |= _make(task, wanted, out, todo, engine, tick)
+            complete = _manifest(task, wanted, shards)
+            if manifest is not None and complete.fingerprint != manifest.fingerprint:
+                raise DataError(
+                    "a shard is missing, and these versions generate other rows",
+                    got=f"made with {complete.versions}",
+                    allowed=f"made with {manifest.versions}",
+                    fix="--overwrite generates the whole dataset again",
+                )
+            manifest = complete
+            files.write_text(out / "README.md", card(manifest, task))
+            write_manifest(out, manifest)
         return GenerationResult(manifest, out, sum(len(p.rows) for p in todo))
+
+
+def _verified(out: StoragePath, plan: DatasetPlan, shards: list[Shard], verify: bool) -> set[str]:
+    """The files of the shards that exist. With `verify`, their digests are checked. Raises `DataError`."""
+    present = {path.name for path in shard_files(out)}
+    there = [shard for shard in shards if shard.file.removeprefix("data/") in present]
+    if verify:
+        for file in files.each(
+            lambda shard: read_shard(out / shard.file, plan.shard, shard.rows, shard.sha256), there, out
+        ):
+            file.close()
+    return {shard.file for shard in there}
 
 
 @contextmanager
@@ -138,7 +148,7 @@ def _working_in(out: StoragePath) -> Iterator[None]:
     new = not out.exists()
     files.folder(out)
     try:
-        with locks.locked(out / staging.LOCK, busy):
+        with locks.locked(out / output_folder.LOCK, busy):
             yield
     finally:
         if new:
@@ -147,62 +157,64 @@ def _working_in(out: StoragePath) -> Iterator[None]:
 
 
 def _make(
-    task: BaseTask, seed: int, out: StoragePath, todo: list[Piece], engine: Executor | None, tick: Tick | None
+    task: BaseTask, plan: DatasetPlan, out: StoragePath, todo: list[Piece], engine: Executor | None, tick: Tick | None
 ) -> dict[str, Shard]:
     """Write the shards, in this process or by an executor. Returns their descriptions by file name."""
     tick = tick or (lambda rows: None)
     if engine is None or not todo:
-        return {piece.file: write_shard(task, seed, out, piece, tick) for piece in todo}
+        return {piece.file: write_shard(task, plan.seed, out, piece, plan.digest, tick) for piece in todo}
     largest_first = sorted(todo, key=lambda piece: -len(piece.rows))  # so that no large shard is left for the end
     jobs = [
-        Job(piece.file, _write_for, (task.portion(piece.rows, piece.split, seed), seed, out, piece))
+        Job(
+            piece.file,
+            _write_for,
+            (task.portion(piece.rows, piece.split, plan.seed), plan.seed, out, piece, plan.digest),
+        )
         for piece in largest_first
     ]
-    made = {}
+    shards = {}
     with closing(engine.work(jobs)) as events:
         for event in events:
-            if event.kind == "told":
+            if event.kind == "progress":
                 tick(event.value)
             elif event.kind == "done":
-                made[event.key] = event.value
+                shards[event.key] = event.value
             elif event.kind == "failed":
                 raise event.value.raised()
-    return made
+    return shards
 
 
-def _write_for(link: JobContext, task: RowWriter, seed: int, out: StoragePath, piece: Piece) -> Shard:
+def _write_for(
+    context: JobContext, task: RowWriter, seed: int, out: StoragePath, piece: Piece, plan_digest: str
+) -> Shard:
     """`write_shard` as a job of an executor. It can be stopped between two blocks."""
 
     def tick(rows: int) -> None:
-        link.tell(rows)
-        if link.stopping():
+        context.report(rows)
+        if context.stopping():
             raise KeyboardInterrupt
 
-    return write_shard(task, seed, out, piece, tick)
+    return write_shard(task, seed, out, piece, plan_digest, tick)
 
 
-def write_shard(task: RowWriter, seed: int, out: StoragePath, piece: Piece, tick: Tick | None = None) -> Shard:
-    """Write one shard and its record. The shard is a function of `task`, `seed` and `piece` alone."""
-    path = out / piece.file
-    total, rows, shared = (0, 0), 0, 0
+def write_shard(task: RowWriter, seed: int, out: StoragePath, piece: Piece, plan_digest: str, tick: Tick) -> Shard:
+    """Write one shard. It is a function of `task`, `seed`, `piece` and the digest of the plan alone."""
+    total, shared = (0, 0), 0
     cost = task.mean_tokens + task.mean_answer_tokens
-    with _reused_memory(), files.replacing(path) as temporary:
+    with _reused_memory(), files.replacing(out / piece.file) as temporary:
         with parquet.writer(temporary, task.columns) as writer:
             for group in _cut(piece.rows, int(np.clip(_GROUP_TOKENS / cost, 1, parquet.ROW_GROUP))):
                 parts = []
                 for block in _cut(group, int(np.clip(_BLOCK_TOKENS / cost, 1, 8192))):
-                    part, found = task.sample_counted(rows=block, split=piece.split, seed=seed)
+                    part, part_shared = task.sample_counted(rows=block, split=piece.split, seed=seed)
                     parts.append(part)
-                    shared += found
-                    total = verification.content_sum(total, task.content(part))
-                    rows += len(block)
-                    if tick:
-                        tick(len(block))
+                    shared += part_shared
+                    total = output_folder.content_sum(total, task.content(part))
+                    tick(len(block))
                 writer.write_table(pa.concat_tables(parts).combine_chunks(), row_group_size=parquet.ROW_GROUP)
+            parquet.add_note(writer, {"plan": plan_digest, "file": piece.file, "content": total, "shared": shared})
         digest = files.sha256(temporary)
-    shard = Shard(file=piece.file, rows=rows, sha256=digest, content=total, shared=shared)
-    staging.record(out, shard)
-    return shard
+    return Shard(file=piece.file, rows=len(piece.rows), sha256=digest, content=total, shared=shared)
 
 
 @contextmanager
@@ -237,8 +249,7 @@ def _manifest(task: BaseTask, wanted: DatasetPlan, shards: dict[str, Shard]) -> 
         mean_tokens=task.mean_tokens,
         shards=by_split,
         fingerprint=fingerprint(wanted, task.id_names, by_split),
-        moments=task.moments(wanted.rows["train"], wanted.seed),
-        sources=task.files or None,
+        **task.manifest_fields(wanted.rows["train"], wanted.seed),
         versions={
             "ape": version(),
             "pyarrow": pa.__version__,

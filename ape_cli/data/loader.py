@@ -8,22 +8,21 @@ Shapes: B rows of a batch.
 
 from __future__ import annotations
 
-import logging
 import math
 from collections.abc import Callable
 from functools import partial
 
 import pyarrow as pa
 
-from ape_cli.core.errors import UsageError, pick
+from ape_cli.core.errors import DataError, UsageError, pick
 from ape_cli.core.rng import I64
 from ape_cli.core.vocabulary import SPLITS
-from ape_cli.data import image_batches, row_checks, verification
+from ape_cli.data import image_batches, row_checks
 from ape_cli.data.batches import Batch, Share
 from ape_cli.data.collation import Reading, Window, collate, whole_numbers
 from ape_cli.data.facts import Facts
 from ape_cli.data.image_batches import ImageBatch, ImageRows, Steps
-from ape_cli.data.manifest import Manifest, read_sealed_manifest
+from ape_cli.data.manifest import Manifest, read_manifest, shard_files
 from ape_cli.data.padding import Padding, exact_length
 from ape_cli.data.windows import Rows
 from ape_cli.storage import image_rows
@@ -31,11 +30,12 @@ from ape_cli.storage.parquet import ROW_GROUP
 from ape_cli.storage.paths import StoragePath, storage_path
 from ape_cli.structure import Structure, parse_structure
 
-logger = logging.getLogger(__name__)
-
 
 class Dataset(Facts):
-    """A dataset on disk whose shards are complete. `open_dataset` opens one."""
+    """A dataset on disk whose shards are complete. `open_dataset` opens one.
+
+    Each split is opened once, when it is asked for, and its shards stay open.
+    """
 
     missing = False
 
@@ -43,7 +43,8 @@ class Dataset(Facts):
         """Take the folder and its manifest as they are, without reading the shards."""
         super().__init__(manifest.plan, manifest.mean_size, manifest.mean_tokens, manifest.fingerprint)
         self.folder, self.manifest = folder, manifest
-        self.sizes: dict[str, int] = {}  # what `largest` has found, by the expression of the structure
+        self.sizes: dict[str, int] = {}  # the results of `largest`, by the expression of the structure
+        self._splits: dict[str, Split | ImageSplit] = {}
 
     def largest(self, read: Structure) -> int:
         """See `Facts.largest`. It reads the training split once for each structure. Raises `DataError` if it cannot."""
@@ -72,9 +73,14 @@ class Dataset(Facts):
         return len(self.manifest.vocabulary)
 
     def split(self, name: str) -> Split | ImageSplit:
-        """The rows of a split: `train`, `validation` or `test`. Raises `UsageError` for another name."""
-        found = Split if self.image is None else ImageSplit
-        return found(self.folder, self.manifest, pick("split", name, SPLITS))
+        """The rows of a split: `train`, `validation` or `test`.
+
+        Raises `UsageError` for another name, and `DataError` if one of its shards is missing or damaged.
+        """
+        if pick("split", name, SPLITS) not in self._splits:
+            kind = Split if self.image is None else ImageSplit
+            self._splits[name] = kind(self.folder, self.manifest, name)
+        return self._splits[name]
 
 
 _AT_ONCE = 1024  # rows whose positions are looked at together
@@ -100,8 +106,8 @@ class Split(Rows[Window, Batch]):
         structure: str | Structure | None = None,
         padding: Padding = exact_length,
     ) -> Callable[[Window, I64], Batch]:
-        plan, wanted = self.manifest.plan, None if structure is None else parse_structure(structure)
-        reading = Reading.of(plan.structure, wanted, tagged=bool(plan.tagged))
+        plan, read_as = self.manifest.plan, None if structure is None else parse_structure(structure)
+        reading = Reading.of(plan.structure, read_as, tagged=bool(plan.tagged))
         return partial(collate, reading=reading, share=share, padding=padding)
 
     def _check(self, part: pa.Table) -> None:
@@ -132,10 +138,8 @@ class ImageSplit(Rows[ImageRows, ImageBatch]):
         """As many images as fit into memory, so that a small dataset is decoded only once."""
         return max(ROW_GROUP, _IMAGE_WINDOW // math.prod(self.manifest.plan.image or (1,)))
 
-    def _group(self, number: int) -> pa.Table:
-        part = super()._group(number)
+    def _check(self, part: pa.Table) -> None:
         image_rows.labels(part, self.ids)
-        return part
 
     def _window(self, part: pa.Table) -> ImageRows:
         size = self.manifest.plan.image
@@ -151,14 +155,14 @@ class ImageSplit(Rows[ImageRows, ImageBatch]):
 def open_dataset(folder: str | StoragePath) -> Dataset:
     """Open the dataset in a local folder or at the address of an object store.
 
-    Raises `DataError` if there is no such folder, if it has no complete dataset, or if a shard is missing, altered,
-    truncated or has another schema. Rows are compared with the manifest when they are read for the first time.
+    Shards are opened, and compared with the manifest, when their split is read first. Raises `DataError` if there is no
+    such folder, if it has no complete dataset, or if a shard is missing.
     """
     path = storage_path(folder)
-    manifest, sealed = read_sealed_manifest(path)
-    verification.check_shards(path, manifest)
-    for split in SPLITS:
-        verification.group_rows(path, manifest, split)
-    if not sealed:
-        logger.info(f"{path}: the manifest has no digest, so it is unverified; the same `ape gen` command adds it")
+    manifest = read_manifest(path)
+    present = {f"data/{file.name}" for file in shard_files(path)}
+    for shard in (shard for shards in manifest.shards.values() for shard in shards):
+        if shard.file not in present:
+            again = "run the same `ape gen` command again"
+            raise DataError("a shard is missing", got=str(path / shard.file), fix=again)
     return Dataset(path, manifest)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 from dataclasses import dataclass
 from functools import partial
 from typing import Annotated, Any
@@ -36,15 +37,12 @@ class Frozen(BaseModel):
     model_config = ConfigDict(frozen=True, extra="forbid", allow_inf_nan=False)
 
 
-def late(*names: str) -> Any:
-    """A serialiser that leaves out these fields if they are None.
-
-    Older manifests do not have these fields, and their bytes must stay the same.
-    """
+def omitted_if_none(*names: str) -> Any:
+    """A serialiser that leaves out these fields if they are None."""
 
     def compact(self: BaseModel, handler: SerializerFunctionWrapHandler) -> dict[str, Any]:
-        found: dict[str, Any] = handler(self)
-        return {k: v for k, v in found.items() if k not in names or v is not None}
+        fields: dict[str, Any] = handler(self)
+        return {k: v for k, v in fields.items() if k not in names or v is not None}
 
     return model_serializer(mode="wrap")(compact)
 
@@ -57,18 +55,32 @@ class DatasetPlan(Frozen):
     order: Order | None  # linearisation of the target, and of the source unless `source_order` is given
     parameters: Options
     seed: int = Field(ge=0, lt=2**63)
-    rows: Few[int]  # number of rows of each split
-    shard_rows: int = Field(gt=0)
+    rows: Few[Annotated[int, Field(ge=0, le=10**12)]]  # number of rows of each split
+    shard_rows: int = Field(gt=0, le=10**9)
     image: Size | None = None  # height, width and channels; None for sequences
     source_order: Order | None = None  # linearisation of the source, if it differs from the target's
     tagged: bool | None = None  # True if the target has a tag for each token of the source
     code: str | None = Field(None, pattern=HEX)  # digest of the code of a user's own task (`core/own_code.py`)
 
-    _compact = late("image", "source_order", "tagged", "code")
+    _compact = omitted_if_none("image", "source_order", "tagged", "code")
 
-    def is_that_of(self, wanted: DatasetPlan) -> bool:
-        """Whether a dataset with this plan is the wanted one. Early versions did not record the code of own tasks."""
-        return self in (wanted, wanted.model_copy(update={"code": None}))
+    @property
+    def digest(self) -> str:
+        """The SHA-256 of the plan. Each shard carries it, so that an interrupted dataset can be completed."""
+        return hashlib.sha256(self.model_dump_json().encode()).hexdigest()
+
+    def differences(self, other: DatasetPlan) -> list[str]:
+        """The fields in which another plan differs, in words. `other` is the plan of the present command."""
+
+        def flat(plan: DatasetPlan) -> dict[str, object]:
+            fields = plan.model_dump()
+            nested = {f"{k}.{kk}": vv for k, v in fields.items() if isinstance(v, dict) for kk, vv in v.items()}
+            return {k: v for k, v in fields.items() if k != "code" and not isinstance(v, dict)} | nested
+
+        old, new = flat(self), flat(other)
+        code = [] if self.code == other.code else [f"the code of the task {self.task} has changed since"]
+        changed = (name for name in new | old if old.get(name) != new.get(name))
+        return [*code, *(f"{name} {old.get(name)!r} there, {new.get(name)!r} now" for name in changed)]
 
     @property
     def linearisation(self) -> str | None:
@@ -99,44 +111,23 @@ class DatasetPlan(Frozen):
 
     @field_validator("structure", mode="wrap")
     @classmethod
-    def _of_the_language(cls, given: Any, parse: ValidatorFunctionWrapHandler) -> Structure:
+    def _check_structure(cls, expression: Any, parse: ValidatorFunctionWrapHandler) -> Structure:
         """Parse the expression of a structure. Raises `ValueError` if it is not valid."""
         try:
-            found: Structure = parse(given)
+            structure: Structure = parse(expression)
         except (ValidationError, RecursionError):
-            raise ValueError(f"not a structure: {str(given)[:80]!r}") from None
-        if found != found.algebra:
+            raise ValueError(f"not a structure: {str(expression)[:80]!r}") from None
+        if structure != structure.algebra:
             raise ValueError("line is a way of reading data, so it is not the structure of a dataset")
-        return found
-
-    @field_validator("image")
-    @classmethod
-    def _of_pixels(cls, image: Size | None) -> Size | None:
-        """Check the size of images. Raises `ValueError` if it is not valid."""
-        if image is not None and (not 1 <= min(image[:2]) <= max(image[:2]) < 2**16 or image[2] not in (1, 3)):
-            raise ValueError("not a height and a width below 65,536 with 1 or 3 channels")
-        return image
+        return structure
 
     @model_validator(mode="after")
-    def _of_two_different_orders(self) -> DatasetPlan:
-        """Check the orders. Raises `ValueError` if they are not valid together."""
-        if self.source_order is not None and self.source_order == self.order:
-            raise ValueError("source_order is given although it is the same as order")
-        if self.source_order is not None and self.order is None:
-            raise ValueError("data without an order has no source_order")
-        return self
-
-    @field_validator("rows")
-    @classmethod
-    def _of_the_three_splits(cls, rows: dict[str, int]) -> dict[str, int]:
-        """Check the numbers of rows. Raises `ValueError` if a split is missing or a number is negative."""
-        if set(rows) != set(SPLITS) or min(rows.values()) < 0:
+    def _check_rows(self) -> DatasetPlan:
+        """Check the splits and the number of shards, before anything lists them. Raises `ValueError`."""
+        if set(self.rows) != set(SPLITS):
             raise ValueError(f"not a number of rows for each of {', '.join(SPLITS)}")
-        return rows
-
-    @model_validator(mode="after")
-    def _of_not_too_many_shards(self) -> DatasetPlan:
-        """Check the number of shards before anything lists them. Raises `ValueError` if there are too many."""
+        if not self.rows["train"]:
+            raise ValueError("rows.train: at least one training row is needed")
         shards = sum(-(-rows // self.shard_rows) for rows in self.rows.values())
         if shards > budget.SHARDS:
             raise ValueError(f"{shards:,} shards of {self.shard_rows:,} rows; at most {budget.SHARDS:,} are possible")

@@ -8,7 +8,6 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator
 from functools import lru_cache
-from itertools import accumulate
 from typing import Any, Generic, TypeVar
 
 import numpy as np
@@ -17,12 +16,12 @@ import pyarrow.parquet as pq
 
 from ape_cli.core.errors import UsageError
 from ape_cli.core.rng import I64
-from ape_cli.data import row_checks, verification
 from ape_cli.data.batches import WHOLE, Batch, Share
 from ape_cli.data.collation import Window
 from ape_cli.data.image_batches import ImageBatch, ImageRows
 from ape_cli.data.manifest import Manifest
-from ape_cli.storage.parquet import ROW_GROUP, read_group
+from ape_cli.storage import files
+from ape_cli.storage.parquet import ROW_GROUP, read_group, read_shard
 from ape_cli.storage.paths import StoragePath
 
 _MOST_OPEN = 16  # shards; the others are opened again when they are read
@@ -34,15 +33,16 @@ class Rows(ABC, Generic[_Window, _Batch]):
     """Base class of the rows of one split, which are read window by window."""
 
     def __init__(self, folder: StoragePath, manifest: Manifest, name: str) -> None:
-        """Open the shards of the split. Raises `DataError` if one is missing or damaged."""
+        """Open the shards of the split, and check their digests. Raises `DataError` if one is missing or damaged."""
         self.folder, self.manifest, self.name = folder, manifest, name
-        sizes = verification.group_rows(folder, manifest, name)
-        self._groups = [(shard, i) for shard, groups in enumerate(sizes) for i in range(len(groups))]
-        self._group_rows = [rows for groups in sizes for rows in groups]
-        *self._group_starts, self.rows = accumulate(self._group_rows, initial=0)
+        self.rows = manifest.plan.rows[name]
+        self._verified: set[int] = set()  # shards whose digests were checked
+        self._checked: set[int] = set()  # row groups whose rows were checked
         self._kept: dict[tuple[int, ...], _Window] = {}
         self._open = lru_cache(_MOST_OPEN)(self._opened)
-        self._content = verification.ContentCheck(manifest, name, [len(groups) for groups in sizes])
+        sizes = list(files.each(self._group_sizes, range(len(manifest.shards[name])), folder))
+        self._groups = [(shard, i) for shard, groups in enumerate(sizes) for i in range(len(groups))]
+        self._group_rows = [rows for groups in sizes for rows in groups]
 
     @property
     def ids(self) -> int:
@@ -50,11 +50,11 @@ class Rows(ABC, Generic[_Window, _Batch]):
         return len(self.manifest.vocabulary)
 
     def table(self) -> pa.Table:
-        """All rows of the split as a table, in their order. Raises `DataError` if they are not those generated."""
+        """All rows of the split as a table, in their order. Raises `DataError` if they are not valid."""
         return pa.concat_tables([self.manifest.plan.shard.empty_table(), *self.groups()])
 
     def groups(self) -> Iterator[pa.Table]:
-        """The row groups of the split, in their order. Raises `DataError` if the rows are not those generated."""
+        """The row groups of the split, in their order. Raises `DataError` if the rows are not valid."""
         return map(self._group, range(len(self._groups)))
 
     def steps(self, batch_size: int, seed: int | None = None, epoch: int = 0) -> int:
@@ -81,12 +81,12 @@ class Rows(ABC, Generic[_Window, _Batch]):
         `ImageSplit` describes. `share` selects rows of each batch, for training in several processes. `options` are
         those of `Split` or `ImageSplit`. Raises `UsageError` if an argument is out of range.
         """
-        made = self._collate(seed, epoch, share, **options)
+        collate = self._collate(seed, epoch, share, **options)
         for window, rows in self._epoch(batch_size, seed, epoch, skip):
-            yield made(window, rows)
+            yield collate(window, rows)
 
     @abstractmethod
-    def _collate(self, *given: Any, **options: Any) -> Callable[[_Window, I64], _Batch]:
+    def _collate(self, *arguments: Any, **options: Any) -> Callable[[_Window, I64], _Batch]:
         """The function that collates rows of a window into a batch.
 
         The positional arguments are the seed, the epoch and the share, the keywords are the options of `batches`.
@@ -129,27 +129,37 @@ class Rows(ABC, Generic[_Window, _Batch]):
         """The number of rows after which a window takes no more row groups."""
         return ROW_GROUP
 
+    @abstractmethod
     def _check(self, part: pa.Table) -> None:
-        """Check the rows of a row group before their content. Raises `DataError` if they are not valid."""
+        """Check the rows of a row group. Raises `DataError` if they are not valid."""
 
     @abstractmethod
     def _window(self, part: pa.Table) -> _Window:
         """The window of some row groups, which were checked."""
 
     def _opened(self, shard: int) -> pq.ParquetFile:
-        """Open a shard of the split."""
-        return verification.open_shard(self.folder, self.manifest, self.manifest.shards[self.name][shard])
+        """Open a shard of the split. Its digest is checked the first time."""
+        about = self.manifest.shards[self.name][shard]
+        sha256 = None if shard in self._verified else about.sha256
+        file = read_shard(self.folder / about.file, self.manifest.plan.shard, about.rows, sha256)
+        self._verified.add(shard)
+        return file
+
+    def _group_sizes(self, shard: int) -> list[int]:
+        """The number of rows of each row group of a shard."""
+        about = self._open(shard).metadata
+        return [about.row_group(i).num_rows for i in range(about.num_row_groups)]
 
     def _group(self, number: int) -> pa.Table:
-        """Read a row group of the split, and check its content when it is read for the first time.
+        """Read a row group of the split, and check its rows the first time.
 
-        Raises `DataError` if it cannot be read, or if its rows are not valid or not those that were generated.
+        Raises `DataError` if it cannot be read, or if its rows are not valid.
         """
         shard, group = self._groups[number]
         part = read_group(self._open(shard), group, self.manifest.shards[self.name][shard].file)
-        self._check(part)
-        self._content.add(shard, group, part)
-        row_checks.check_row_numbers(part, self._group_starts[number])
+        if number not in self._checked:
+            self._check(part)
+            self._checked.add(number)
         return part
 
     def _read(self, groups: list[int]) -> _Window:

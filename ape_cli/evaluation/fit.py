@@ -12,7 +12,7 @@ from typing import Any
 from ape_cli import tasks
 from ape_cli.core.errors import ApeError, DataError, UsageError
 from ape_cli.data.loader import Dataset
-from ape_cli.models.own_files import check_installed, check_own_files
+from ape_cli.models.own_files import check_installed, warn_if_changed
 from ape_cli.runs.config import read_config
 from ape_cli.runs.run import Run
 
@@ -35,7 +35,7 @@ def check_finished(run: Run) -> dict[str, Any]:
         )
     config = read_config(about["config"])
     check_installed(config)
-    check_own_files(run, config)
+    warn_if_changed(about)
     return about
 
 

@@ -14,15 +14,13 @@ from ape_cli.core.errors import ApeError, DataError, UsageError
 from ape_cli.core.names import checked_name
 from ape_cli.data import generation
 from ape_cli.data.loader import open_dataset
-from ape_cli.data.manifest import Manifest, manifest_path, read_manifest
+from ape_cli.data.manifest import Manifest, manifest_path, read_manifest, shard_files
 from ape_cli.data.plan import DatasetPlan
-from ape_cli.data.staging import code_changed
 from ape_cli.experiment.datasets import ChosenDataset, check_fingerprint, preset_plan
 from ape_cli.experiment.options import ExperimentOptions
 from ape_cli.experiment.reading import UnreadableError, reading
 from ape_cli.experiment.recorded import RecordedDatasets
 from ape_cli.runs.record import Trained
-from ape_cli.storage import folders
 from ape_cli.storage.parquet import ROW_GROUP
 from ape_cli.storage.paths import StoragePath
 from ape_cli.structure import Structure, example, linearisation, parse_structure
@@ -88,10 +86,10 @@ class Datasets:
             fingerprint = self.recorded.fingerprint(plan)
             return self._missing(plan, folder, task.mean_size, task.mean_tokens, fingerprint, task)
         manifest = read_manifest(folder)
-        if not manifest.plan.is_that_of(plan):
-            raise code_changed(folder, manifest.plan, plan) or DataError(
+        if manifest.plan != plan:
+            raise DataError(
                 f"{folder} holds another dataset than that of preset {options.preset}",
-                got="another plan in its manifest.json",
+                got="; ".join(manifest.plan.differences(plan)),
                 allowed=f"what `ape train --task {options.task} --preset {options.preset}` generates",
                 fix="move it away, name another folder with --datasets, or name it with --data",
             )
@@ -164,7 +162,7 @@ class Datasets:
 
     def _existing(self, folder: StoragePath, manifest: Manifest, made_by: BaseTask | None = None) -> ChosenDataset:
         """The dataset of a manifest, some of whose shards may be missing."""
-        names = {name for name, _ in folders.entries(folder / "data")}
+        names = {f"data/{path.name}" for path in shard_files(folder)}
         shards = [shard for shards in manifest.shards.values() for shard in shards]
         return ChosenDataset(
             folder=folder,
@@ -172,7 +170,7 @@ class Datasets:
             mean_size=manifest.mean_size,
             mean_tokens=manifest.mean_tokens,
             fingerprint=manifest.fingerprint,
-            missing=any(shard.file.removeprefix("data/") not in names for shard in shards),
+            missing=any(shard.file not in names for shard in shards),
             made_by=made_by,
             sizes=self.recorded.sizes(manifest.fingerprint),
         )

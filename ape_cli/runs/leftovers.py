@@ -9,8 +9,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from ape_cli.core.errors import ApeError
-from ape_cli.data.manifest import manifest_path
-from ape_cli.data.staging import is_begun
+from ape_cli.data.manifest import manifest_path, shard_files
 from ape_cli.runs.registry import Registry
 from ape_cli.storage import folders, locks
 from ape_cli.storage.paths import StoragePath
@@ -58,7 +57,7 @@ def of_datasets(datasets: StoragePath) -> Iterator[Leftover]:
     """Yield what is left in the folders of datasets."""
     for name, is_folder in folders.entries(datasets):
         folder = datasets / name
-        if is_folder and not manifest_path(folder).exists() and is_begun(folder):
+        if is_folder and not manifest_path(folder).exists() and shard_files(folder):
             yield Leftover(str(folder), "the dataset is not complete", "repeat its `ape gen` command, or remove it")
         if is_folder:
             yield from _of_files(folder)

@@ -24,7 +24,8 @@ from ape_cli.core.errors import DataError, UsageError
 from ape_cli.core.extras import how_to_install
 from ape_cli.core.rng import I64, U64
 
-Size = tuple[int, int, int]  # height, width, channels: 1 (gray) or 3 (RGB)
+_Side = Annotated[int, Field(ge=1, lt=2**16)]
+Size = tuple[_Side, _Side, Annotated[int, Field(ge=1, le=3)]]  # height, width, channels: 1 (gray) or 3 (RGB)
 
 _NUMBERS = {"row": "uint64", "label": "int64", "size": "uint16"}
 _AGAIN = "generate it again"

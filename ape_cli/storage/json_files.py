@@ -11,13 +11,13 @@ from ape_cli.storage import files
 from ape_cli.storage.paths import StoragePath
 
 
-def read_json(path: StoragePath) -> tuple[bytes, Any]:
-    """The bytes of a JSON file, and the value in it.
+def read_json(path: StoragePath, limit: int = budget.JSON_BYTES) -> tuple[bytes, Any]:
+    """The bytes of a JSON file of at most `limit` bytes, and the value in it.
 
     Raises `OSError` if the file cannot be read or is too large, and `ValueError` if it is not JSON or has too many
     values, because a parser needs hundreds of bytes of memory for each of them.
     """
-    raw = files.read_bytes(path)
+    raw = files.read_bytes(path, limit)
     return raw, parse_json(raw)
 
 

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
-import errno
+import hashlib
+import json
 from pathlib import Path
+from typing import Any
 
 import pyarrow as pa
 import pyarrow.parquet as pq
@@ -18,10 +20,13 @@ from ape_cli.storage.sequence_rows import SCHEMA
 
 ROW_GROUP = 32_768  # rows
 _SPLIT = "BYTE_STREAM_SPLIT"
+_NOTE = b"ape"  # the key of the note in the footer
+_OVERWRITE = "run the same `ape gen` command with --overwrite, or restore the file"
+_BLOCK = 2**20  # bytes that are hashed at once
 
 
 def writer(path: Path, wanted: pa.Schema = SCHEMA) -> pq.ParquetWriter:
-    """Open a Parquet writer for a shard with the schema `wanted`.
+    """Open a Parquet writer for a shard with the schema `wanted`. `add_note` adds to its footer.
 
     Columns of integers use the encoding BYTE_STREAM_SPLIT and zstd compression, without dictionaries. This is smaller
     and faster for such data.
@@ -37,27 +42,16 @@ def writer(path: Path, wanted: pa.Schema = SCHEMA) -> pq.ParquetWriter:
     )
 
 
+def add_note(writer: pq.ParquetWriter, note: dict[str, Any]) -> None:
+    """Put a note into the footer of a shard, for the command that completes an interrupted dataset."""
+    writer.add_key_value_metadata({_NOTE: json.dumps(note)})
+
+
 def _numbers(path: str, kind: pa.DataType) -> list[str]:
     """The path of the leaf column of integers in a (nested) field: a list of one path, or an empty list."""
     if pa.types.is_list(kind) or pa.types.is_fixed_size_list(kind):
         return _numbers(f"{path}.list.element", kind.value_type)
     return [path] if pa.types.is_integer(kind) else []
-
-
-def check_length(path: StoragePath) -> None:
-    """Check that a large Parquet file is no hole and not longer than its content, before all of its bytes are read.
-
-    Raises `OSError` otherwise, and `pyarrow.ArrowException` if it is no Parquet file.
-    """
-    size = path.stat().st_size
-    if size <= budget.PARQUET_BYTES:
-        return
-    with pq.ParquetFile(path.opened() if isinstance(path, RemotePath) else path.absolute()) as file:
-        content = sum(group_sizes(file.metadata))
-    if size > content + budget.PARQUET_BYTES:
-        raise OSError(errno.EFBIG, f"it has {size:,} bytes, of which at most {content:,} are data", str(path))
-    if files.is_hole(path):
-        raise OSError(errno.EFBIG, f"most of its {size:,} bytes were never written", str(path))
 
 
 def group_sizes(about: pq.FileMetaData) -> list[int]:
@@ -89,32 +83,80 @@ def read_group(file: pq.ParquetFile, number: int, name: str | StoragePath) -> pa
     return part
 
 
-def _told(found: pa.Schema) -> str:
+def _described(schema: pa.Schema) -> str:
     """Describe a schema for an error message."""
-    at = found.get_field_index("source_positions")
-    return ", ".join(found.names) + (f"; positions are {found.field(at).type}" if at >= 0 else "")
+    at = schema.get_field_index("source_positions")
+    return ", ".join(schema.names) + (f"; positions are {schema.field(at).type}" if at >= 0 else "")
 
 
-def read_shard(path: StoragePath, wanted: pa.Schema = SCHEMA) -> pq.ParquetFile:
-    """Open a shard and check its schema; row data is not read yet.
+def read_shard(
+    path: StoragePath, wanted: pa.Schema = SCHEMA, rows: int | None = None, sha256: str | None = None
+) -> pq.ParquetFile:
+    """Open a shard, and check its schema and the sizes of its row groups; row data is not read yet.
 
-    Raises `DataError` if the file cannot be read as Parquet, or if its schema is not `wanted`.
+    If `rows` or `sha256` is given, the number of rows or the digest of the file is compared with it. The file is
+    opened once for all checks.
+
+    Raises `DataError` if the file is missing, was altered or is too large, cannot be read as Parquet, or has another
+    schema than `wanted`.
     """
+    if not path.is_file():
+        raise DataError("a shard is missing", got=str(path), fix="run the same `ape gen` command again")
     try:
+        if path.stat().st_size > budget.SHARD_BYTES:
+            raise files.too_large(path, budget.SHARD_BYTES)
+        source = path.opened() if isinstance(path, RemotePath) else pa.OSFile(str(path))
+        if sha256 is not None:
+            _check_digest(path, source, sha256)
         # pre_buffer reads the columns of a row group with few requests to the object store
-        file = (
-            pq.ParquetFile(path.opened(), pre_buffer=True)
-            if isinstance(path, RemotePath)
-            else pq.ParquetFile(path.absolute())
-        )
-        found = file.schema_arrow
+        file = pq.ParquetFile(source, pre_buffer=isinstance(path, RemotePath))
+        schema = file.schema_arrow
     except (OSError, pa.ArrowException, UnicodeDecodeError) as error:
-        raise DataError(f"cannot read {path}", got=str(error).splitlines()[0], fix="generate it again") from error
-    if not found.equals(wanted):
+        got = getattr(error, "strerror", None) or str(error).splitlines()[0]
+        raise DataError(f"cannot read {path}", got=got, fix="restore it, or generate it again") from error
+    if not schema.equals(wanted):
         raise DataError(
             f"{path} is a Parquet file with another schema",
-            got=_told(found),
-            allowed=_told(wanted),
+            got=_described(schema),
+            allowed=_described(wanted),
             fix="point to a folder that `ape gen` wrote",
         )
+    if rows not in (None, file.metadata.num_rows):
+        raise DataError(
+            f"a shard has another number of rows: {path}", got=file.metadata.num_rows, allowed=rows, fix=_OVERWRITE
+        )
+    for group in map(file.metadata.row_group, range(file.num_row_groups)):
+        values = max(group.column(number).num_values for number in range(group.num_columns))
+        if values > budget.GROUP_VALUES or group.total_byte_size > budget.memory():
+            got = f"{values:,} values, {group.total_byte_size:,} bytes"
+            allowed = f"{budget.GROUP_VALUES:,} values in a column, {budget.memory():,} bytes"
+            raise DataError(f"a row group of {path} is too large", got=got, allowed=allowed, fix="use --shard-rows")
     return file
+
+
+def _check_digest(path: StoragePath, source: Any, expected: str) -> None:
+    """Compare the SHA-256 of an open file with the one in the manifest. Raises `DataError` if they differ."""
+    digest = hashlib.sha256()
+    while block := source.read(_BLOCK):
+        digest.update(block)
+    source.seek(0)
+    if digest.hexdigest() != expected:
+        raise DataError(
+            f"a shard was altered or truncated: {path}",
+            got=f"sha256 {digest.hexdigest()[:16]}…",
+            allowed=f"sha256 {expected[:16]}… (manifest.json)",
+            fix=_OVERWRITE,
+        )
+
+
+def read_note(path: StoragePath) -> dict[str, Any]:
+    """What the writer of a shard noted in its footer (`writer`); empty if the file has no valid note.
+
+    Raises `DataError` if the footer cannot be read.
+    """
+    try:
+        with pq.ParquetFile(path.opened() if isinstance(path, RemotePath) else path.absolute()) as file:
+            note = json.loads((file.metadata.metadata or {}).get(_NOTE, b"{}"))
+    except (OSError, pa.ArrowException, ValueError) as error:
+        raise DataError(f"cannot read {path}", got=str(error).splitlines()[0], fix="remove it") from error
+    return note if isinstance(note, dict) else {}

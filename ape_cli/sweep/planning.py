@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import statistics
 from collections.abc import Callable, Iterable
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 from ape_cli.core.errors import RunError
 from ape_cli.data.facts import Facts
@@ -17,7 +17,6 @@ from ape_cli.experiment.choice import Datasets
 from ape_cli.experiment.datasets import ChosenDataset
 from ape_cli.experiment.reading import UnreadableError
 from ape_cli.experiment.resolution import prepared
-from ape_cli.models.own_files import changed
 from ape_cli.runs import record
 from ape_cli.runs.config import Config
 from ape_cli.runs.registry import Registry
@@ -34,9 +33,8 @@ class PlannedTrial:
     """A trial of a sweep and its state.
 
     `data` is its dataset, as it is before the sweep. `run` is None as long as its name is not known. `state` is
-    `finished`, `new`, `stopped` or `failed` (which are resumed), `changed` (`mark_changed`), `damaged` (training it
-    reports the damage), or `running` in another process. `seconds` is an estimate from similar runs (`PastRuns`), or
-    None.
+    `finished`, `new`, `stopped` or `failed` (which are resumed), `damaged` (training it reports the damage), or
+    `running` in another process. `seconds` is an estimate from similar runs (`PastRuns`), or None.
     """
 
     experiment: Experiment
@@ -102,20 +100,6 @@ def of_grids(
     return plan(points(grids, preset, folder), registry, datasets, PastRuns(registry, device))
 
 
-def mark_changed(items: list[PlannedTrial]) -> list[PlannedTrial]:
-    """The trials, with the state `changed` for each run whose scheme or attention has other code now.
-
-    A damaged run, and a run that another process is training, keep their states.
-    """
-
-    def is_changed(item: PlannedTrial) -> bool:
-        return (
-            item.run is not None and item.state not in ("damaged", "running") and bool(changed(item.run, item.config))
-        )
-
-    return [replace(item, state="changed") if is_changed(item) else item for item in items]
-
-
 def shard(items: list[PlannedTrial], number: int, of: int) -> list[PlannedTrial]:
     """The trials of one of `of` machines: every `of`-th trial, starting with trial `number`, counted from 1."""
     return items[number - 1 :: of]
@@ -159,6 +143,5 @@ def prepare(items: list[PlannedTrial], registry: Registry) -> list[PlannedTrial]
         now = item
         if item.state != "finished":
             now = _planned(prepared(item.experiment), item.data, registry, item.seconds)
-            now = replace(now, state="changed") if item.state == "changed" else now
         ready.setdefault(now.name, now)
     return list(ready.values())

@@ -33,7 +33,7 @@ from ape_cli.training.loggers import LoggedRun, LoggerFactory, MetricLogger, is_
 
 _PATIENCE = 150.0  # seconds that a trial waits for a run that another process has locked
 _LOOK = 2.0  # seconds between two attempts
-_TELL = 1.0  # seconds between two reports of a trial's progress
+_REPORT = 1.0  # seconds between two reports of a trial's progress
 
 
 @dataclass(frozen=True)
@@ -47,17 +47,9 @@ class Work:
     device: str
     compiled: bool
     loggers: tuple[str, ...] = ()  # names of metric loggers
-    retrain: bool = False  # whether to train a run again if the code of its scheme or attention has changed
 
 
-def job(
-    item: PlannedTrial,
-    registry: Registry,
-    device: str,
-    compiled: bool,
-    loggers: Sequence[str] = (),
-    retrain: bool = False,
-) -> Job:
+def job(item: PlannedTrial, registry: Registry, device: str, compiled: bool, loggers: Sequence[str] = ()) -> Job:
     """The job of a trial, for an executor. The arguments are those of `Work`."""
     assert item.run is not None
     return Job(
@@ -72,13 +64,12 @@ def job(
                 device=device,
                 compiled=compiled,
                 loggers=tuple(loggers),
-                retrain=retrain,
             ),
         ),
     )
 
 
-def train_one(link: JobContext, work: Work) -> dict[str, Any]:
+def train_one(context: JobContext, work: Work) -> dict[str, Any]:
     """Train or resume one run and evaluate it, or find it finished. Returns its state, `finished` or `elsewhere`.
 
     Messages go into a log. If the trial fails, the log is written to `results/logs/RUN.log`.
@@ -88,7 +79,7 @@ def train_one(link: JobContext, work: Work) -> dict[str, Any]:
         path.unlink(missing_ok=True)  # the log of an earlier failure
     try:
         with contextlib.redirect_stdout(log), contextlib.redirect_stderr(log), messages_to(print):
-            return _train(link, work)
+            return _train(context, work)
     except KeyboardInterrupt:
         raise
     except BaseException as error:
@@ -103,51 +94,52 @@ def log_of(results: StoragePath, run: str) -> StoragePath:
     return results / "logs" / f"{run}.log"
 
 
-class _Telling(MetricLogger):
+class _ProgressReport(MetricLogger):
     """Reports the progress of a trial to the process that runs the sweep, at most once a second."""
 
-    def __init__(self, link: JobContext, run: LoggedRun) -> None:
+    def __init__(self, context: JobContext, run: LoggedRun) -> None:
         """Keep the connection to the sweep."""
-        self.link, self.steps, self.told = link, run.steps, 0.0
+        self.context, self.steps, self.reported = context, run.steps, 0.0
         self.validation = run.history[-1]["validation_token_accuracy"] if run.history else None
 
     def log(self, step: int, metrics: Mapping[str, float]) -> None:
         """Report the progress."""
         if is_validation(metrics):
             self.validation = metrics["validation_token_accuracy"]
-        elif time.monotonic() - self.told > _TELL:
-            self.told, accuracy = time.monotonic(), metrics["recent_token_accuracy"]
-            self.link.tell({"step": step, "steps": self.steps, "accuracy": accuracy, "validation": self.validation})
+        elif time.monotonic() - self.reported > _REPORT:
+            self.reported, accuracy = time.monotonic(), metrics["recent_token_accuracy"]
+            self.context.report(
+                {"step": step, "steps": self.steps, "accuracy": accuracy, "validation": self.validation}
+            )
 
     def close(self) -> None:
         """Do nothing, because the end of the job is reported by the executor."""
 
 
-def _train(link: JobContext, work: Work) -> dict[str, Any]:
+def _train(context: JobContext, work: Work) -> dict[str, Any]:
     """Train one run. Waits if another process has locked it. Raises `KeyboardInterrupt` if the sweep stops."""
     from ape_cli.training.loop import Stopped
 
     where = choose_device(work.device)
-    use_gpu(where, link.number)
+    use_gpu(where, context.number)
     registry, planned = open_registry(work.results), experiment.of(work.config, open_dataset(work.data))
-    loggers: list[LoggerFactory] = [partial(_Telling, link), *map(load, work.loggers)]
-    execution = Execution(where, work.compiled, link.stopping, loggers=loggers)
+    loggers: list[LoggerFactory] = [partial(_ProgressReport, context), *map(load, work.loggers)]
+    execution = Execution(where, work.compiled, context.stopping, loggers=loggers)
     since = time.monotonic()
-    existing = ExistingRun.OVERWRITE_CHANGED if work.retrain else ExistingRun.RESUME_OR_START
     while True:
         try:
             done = trial.run_trial(
                 planned,
                 registry,
                 execution,
-                existing=existing,
+                existing=ExistingRun.RESUME_OR_START,
             )
         except BusyError:
             if time.monotonic() - since > _PATIENCE:
                 return {"state": "elsewhere"}
-            if link.stopping():
+            if context.stopping():
                 raise KeyboardInterrupt from None
-            link.tell({"waiting": True})
+            context.report({"waiting": True})
             time.sleep(_LOOK)
         except Stopped:
             raise KeyboardInterrupt from None

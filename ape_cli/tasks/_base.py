@@ -15,7 +15,7 @@ import pyarrow as pa
 
 from ape_cli.core import budget
 from ape_cli.core.errors import UsageError
-from ape_cli.storage.image_rows import Moments, Size
+from ape_cli.storage.image_rows import Size
 from ape_cli.structure import linearisation
 from ape_cli.structure.linearisation import Order
 
@@ -103,7 +103,6 @@ class BaseTask(RowWriter):
     places_given: ClassVar[bool] = False  # of targets that are trees: whether the source alone shows where nodes are
     size_words: ClassVar[tuple[str, str] | None] = None  # for reports: what a size is, and the label of its axis
     preset_options: ClassVar[Mapping[str, Mapping[str, Any]]] = {}  # by preset: options beside those of the preset
-    why_shared: ClassVar[str] = "there are too few sources like theirs for each split to have its own"
 
     order: Order | None = None  # linearisation of the target, and of the source unless `source_order` is given
     source_order: Order | None = None  # linearisation of the source if it differs from the target's
@@ -141,11 +140,6 @@ class BaseTask(RowWriter):
         """Where each split comes from, in words, if the task has a source of data; else empty."""
         return {}
 
-    @property
-    def files(self) -> dict[str, str]:
-        """The SHA-256 of each file that the rows come from, by its path below the source; empty for drawn rows."""
-        return {}
-
     def notes(self, seed: int) -> list[str]:
         """Lines of text about what a dataset has, for the user and the dataset card."""
         return []
@@ -168,7 +162,7 @@ class BaseTask(RowWriter):
         return {k: v for k, v in self.options.items() if k not in late or v != late[k]}
 
     @property
-    def given(self) -> dict[str, Any]:
+    def command_options(self) -> dict[str, Any]:
         """The options of the command that generates the dataset again."""
         return self.parameters
 
@@ -212,9 +206,9 @@ class BaseTask(RowWriter):
         """The object that is sent to another process to write these rows."""
         return self
 
-    def moments(self, rows: int, seed: int) -> Moments | None:
-        """Mean and standard deviation of the pixels of the first training rows; None if the rows are no images."""
-        return None
+    def manifest_fields(self, rows: int, seed: int) -> dict[str, Any]:
+        """Further fields of the manifest of a dataset with so many training rows."""
+        return {}
 
     def sample(self, *, rows: range, split: str, seed: int) -> pa.Table:
         """These rows of a split, as a table with the schema of a shard. `rows` may be any range of row numbers."""

@@ -106,28 +106,22 @@ class Task(BaseTask):
         )
         return made, shared
 
-    def _check_answers(self, found: object, rows: int) -> None:
-        """Check that there is an answer to each source. Raises `ApeError`."""
-        if isinstance(found, Tokens):
-            starts, positions, symbols = len(found.starts), len(found.position), len(found.symbol)
-            got = f"{starts - 1:,} rows, {positions:,} positions, {symbols:,} symbols"
-            if starts == rows + 1 and positions == symbols == found.starts[-1]:
-                if not plugins.is_own(type(self)) or self._are_ids(found.symbol):
-                    return
-                got = f"{found.symbol.dtype} from {found.symbol.min()} to {found.symbol.max()}"
-        else:
-            got = repr(type(found).__name__)
+    def _check_answers(self, answers: Tokens, rows: int) -> None:
+        """Check that there is an answer to each source, of symbols that have a name. Raises `ApeError`."""
+        starts, symbols = answers.starts, answers.symbol
+        known = (
+            not plugins.is_own(type(self))
+            or not symbols.size
+            or 0 <= symbols.min() <= symbols.max() < len(self.id_names)
+        )
+        if len(starts) == rows + 1 and len(answers.position) == len(symbols) == starts[-1] and known:
+            return
         raise ApeError(
             f"`answer` of task {self.name!r} does not return what it should",
-            got=got,
+            got=f"{len(starts) - 1:,} rows, {len(answers.position):,} positions, {len(symbols):,} symbols",
             allowed=f"`Tokens` of {rows:,} rows, with as many positions as symbols, which are ids of the vocabulary",
             fix="return an answer to each source",
         )
-
-    def _are_ids(self, symbol: I64) -> bool:
-        """Whether all symbols are ids that have a name. int64 [T]"""
-        ids = symbol.dtype.kind in "iu" and symbol.size and 0 <= symbol.min() and symbol.max() < len(self.id_names)
-        return bool(ids) or not symbol.size
 
     def _linear(self, tokens: Tokens, order: Order | None) -> tuple[I64, I64, I64]:
         """The rows of one side in an order: starts [R+1], positions [T] or [T, C], symbols [T]. All are int64."""

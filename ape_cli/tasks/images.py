@@ -50,7 +50,6 @@ class Images(FixedRows[Portion]):
     kind = "image"
     things = "images"
     structure = "grid(2)"  # of the pixels, and of the tokens that a model makes of them
-    why_shared = "validation and test images that are among the source's training images too, pixel by pixel"
 
     where: str = option(
         DIGITS, "CIFAR's binary version (archive or folder), Parquet (file or folder), or digits.", name="source"
@@ -85,7 +84,7 @@ class Images(FixedRows[Portion]):
         return {name: value for name, value in parameters.items() if name != "sha256"}
 
     @property
-    def given(self) -> dict[str, Any]:
+    def command_options(self) -> dict[str, Any]:
         """The options of the command that generates the dataset again. The path of the source is left out."""
         source = DIGITS if self.where == DIGITS else "PATH"
         return {"source": source} | {k: v for k, v in self.options.items() if k != "source" and v}
@@ -104,6 +103,10 @@ class Images(FixedRows[Portion]):
         """Height, width and channels of the images."""
         height, width, channels = self._source.splits["train"].pixels.shape[1:]
         return height, width, channels
+
+    def manifest_fields(self, rows: int, seed: int) -> dict[str, Any]:
+        """The mean and the standard deviation of the pixels of the first training rows."""
+        return {"moments": self.moments(rows, seed)}
 
     @property
     def id_names(self) -> list[str]:

@@ -128,7 +128,7 @@ class UserTrees(FixedRows[TreePortion]):
         return {k: v for k, v in parameters.items() if k in options_of(cls) and k not in ("source", "format", "unit")}
 
     @property
-    def given(self) -> dict[str, Any]:
+    def command_options(self) -> dict[str, Any]:
         """The options of the command that generates the dataset again. The path of the source is left out."""
         default = {name: own.default for name, own in options_of(type(self)).items()}
         return {"source": "PATH"} | {k: v for k, v in self.options.items() if k != "source" and v != default[k]}
@@ -154,10 +154,9 @@ class UserTrees(FixedRows[TreePortion]):
             )
         return read_trees(self.where, format=self.format, unit=self.unit, column=self.column, skip_bad=self.skip_bad)
 
-    @property
-    def files(self) -> dict[str, str]:
+    def manifest_fields(self, rows: int, seed: int) -> dict[str, Any]:
         """The SHA-256 of each file of the source, by its path below the source."""
-        return self._source.files
+        return {"sources": self._source.files}
 
     @cached_property
     def _corpus(self) -> Corpus:

@@ -18,14 +18,13 @@ from ape_cli.training.process_group import SINGLE_PROCESS, ProcessGroup
 class ExistingRun(Enum):
     """What to do if the run does not exist, or if it exists and is not finished.
 
-    Only `OVERWRITE` and `OVERWRITE_CHANGED` change a finished run.
+    Only `OVERWRITE` changes a finished run.
     """
 
     REFUSE = auto()  # start a new run; an unfinished one with a checkpoint is an error
     RESUME = auto()  # resume a stopped or failed run; a missing one is an error
     RESUME_OR_START = auto()  # resume a stopped or failed run, or start a new one
     OVERWRITE = auto()  # delete the existing run and start a new one
-    OVERWRITE_CHANGED = auto()  # the same if the code of its scheme or attention has changed, else `RESUME_OR_START`
 
 
 def _never() -> bool:

@@ -18,7 +18,7 @@ from ape_cli.experiment import Experiment
 from ape_cli.models import factory
 from ape_cli.models.checkpoint import warn_if_unverified
 from ape_cli.models.device import describe, processor
-from ape_cli.models.own_files import changed, changes, check_own_files, own_code_of, own_files
+from ape_cli.models.own_files import own_files, warn_if_changed
 from ape_cli.runs.config import Config
 from ape_cli.runs.registry import Registry
 from ape_cli.runs.run import Run
@@ -56,15 +56,14 @@ def run_trial(
     All ranks of a process group train. Only the first rank reads and writes the registry, and evaluates.
 
     Raises:
-        RunError: The run is unfinished and has a state or weights, and `existing` is `REFUSE`; or the scheme's file
-            has changed since it was begun; or the training failed.
+        RunError: The run is unfinished and has a state or weights, and `existing` is `REFUSE`; or the training failed.
         UsageError: `existing` is `RESUME`, and there is no run to resume.
         BusyError: Another process trains the run.
         Stopped: `execution.stop` was true; the state is stored.
     """
     config, data = experiment.config, experiment.dataset
     run, group = registry.place(config, data), execution.group
-    again = group.tell(lambda: _starts_again(run, config, existing))
+    again = existing is ExistingRun.OVERWRITE
     status = group.tell(lambda: None if again else _status(run))
     _check_existing(run, status, existing)
     if group.first and status != "finished" and (reason := experiment.ambiguity):
@@ -72,12 +71,9 @@ def run_trial(
     new = status is None or (existing is ExistingRun.REFUSE and status != "finished")
     if group.first and new and status is not None:
         logger.info(f"{run.name} {status} before its first checkpoint, so it starts again")
-    if status != "finished" and not new:
-        group.tell(lambda: check_own_files(run, config))
+    if group.first and (status == "finished" or not new):
+        warn_if_changed(run.read())
     if status == "finished":
-        if group.first and (own := own_code_of(run)) is not None:
-            for change in changes([own], "`ape train … --overwrite`"):
-                logger.warning(change)
         logger.info(f"{run.name} is trained already (--overwrite trains it again)")
         if group.first:
             _tidy(run)
@@ -87,21 +83,12 @@ def run_trial(
         with run.writing():
             if not again:
                 _check_unchanged(run, status)
-            elif not _starts_again(run, config, existing):  # another process has trained it again
-                raise _trained_meanwhile(run)
             _train(run, experiment, registry, new, execution)
     else:
         with group.together(execution.device):
             Loop(config, data, None, execution).run()
     evaluation = _evaluated(run, data, execution) if test and group.first else None
     return Trial(run, status != "finished", evaluation)
-
-
-def _starts_again(run: Run, config: Config, existing: ExistingRun) -> bool:
-    """Whether an existing run is to be deleted and trained again."""
-    if existing is ExistingRun.OVERWRITE_CHANGED:
-        return bool(changed(run, config))
-    return existing is ExistingRun.OVERWRITE
 
 
 def _check_existing(run: Run, status: str | None, existing: ExistingRun) -> None:
@@ -168,12 +155,7 @@ def _check_unchanged(run: Run, status: str | None) -> None:
     """
     now = str(run.read()["status"]) if (run.folder / "run.json").exists() else None
     if ("stopped" if now == "running" else now) != status:
-        raise _trained_meanwhile(run, f": {now}")
-
-
-def _trained_meanwhile(run: Run, now: str = "") -> BusyError:
-    """The error that the run is not what it was when it was looked at. `now`: its status."""
-    return BusyError("another process has trained this run meanwhile", got=f"{run.name}{now}", fix="try again")
+        raise BusyError("another process has trained this run meanwhile", got=f"{run.name}: {now}", fix="try again")
 
 
 def _train(
@@ -197,7 +179,8 @@ def _train(
             with opened(execution.loggers, _logged(run, config, loop)) as loggers:
                 if new:
                     device = describe(execution.device)
-                    registry.begin(run, config, data, device, experiment.variant, group.size, own_files(config))
+                    code = own_files(config.scheme, config.attention)
+                    registry.begin(run, config, data, device, experiment.variant, group.size, code)
                 else:
                     _note_ranks(run, config, group)
                     warn_if_unverified(run)

@@ -193,7 +193,7 @@ GRID = ("train", "--scheme", "orthogonal-grid", "--task", "grid-copy", "--preset
     ("words", "code", "message"),
     [
         (["gen", "copyy"], 2, "did you mean 'copy'"),
-        (["gen", "copy", "--n", "-5"], 2, "train rows"),
+        (["gen", "copy", "--n", "-5"], 2, "rows.train"),
         (["gen", "copy", "--order", "depth"], 2, "not a task on trees"),
         (["gen", "copy", "--depth-mean", "3"], 2, "unknown option of copy"),
         (["gen", "c3", "--vocabulary", "9"], 2, "unknown option of c3"),

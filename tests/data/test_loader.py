@@ -220,9 +220,24 @@ def test_damage_is_named(tmp_path: Path) -> None:
     ]:
         damage()
         with pytest.raises(DataError, match=message):
-            open_dataset(tmp_path / "copy")
+            open_dataset(tmp_path / "copy").split("train")
         shard.write_bytes(whole)
-    open_dataset(tmp_path / "copy")
+    open_dataset(tmp_path / "copy").split("train")
+
+
+def test_each_shard_is_opened_once(tmp_path: Path) -> None:
+    """The digest, the footer and the rows are read through one handle, also if a split is asked for again."""
+    write(tmp_path, "copy")
+    opened: list[str] = []
+    real = pa.OSFile
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(pa, "OSFile", lambda path: opened.append(path) or real(path))
+        data = open_dataset(tmp_path)
+        for name in ("train", "validation"):
+            for _ in range(2):
+                list(data.split(name).batches(8))
+                data.largest(data.structure)
+    assert len(opened) == len(set(opened)) == sum(len(data.manifest.shards[s]) for s in ("train", "validation"))
 
 
 def test_foreign_files_are_refused(tmp_path: Path) -> None:
@@ -270,9 +285,9 @@ def test_a_path_too_deep_is_an_error() -> None:
     ("rows", "found"),
     [
         ([[1, 2], [], [1]], "row 1"),
-        ([[1, 2], [2, 3], [1]], "0 roots in row 1"),
-        ([[1, 2], [1, 3], [2, 1, 1]], "2 roots in row 2"),
-        ([[1], [1, 1]], "2 roots in row 1"),
+        ([[1, 2], [2, 3], [1]], "row 1"),
+        ([[1, 2], [1, 3], [2, 1, 1]], "row 2"),
+        ([[1], [1, 1]], "row 1"),
     ],
 )
 @pytest.mark.parametrize("side", ["source", "target"])
@@ -283,7 +298,7 @@ def test_rows_that_are_no_trees(rows: list[list[int]], found: str, side: str) ->
         | {"row": number, "size": 1, "op": None}
         for number, row in enumerate(rows)
     ]
-    with pytest.raises(DataError, match=f"a {side} is (no tree|empty)\n  got:     {found}"):
+    with pytest.raises(DataError, match=f"a {side} is (no tree.*|empty)\n  got:     {found}"):
         row_checks.check_rows(pa.Table.from_pylist(lines, schema=schema(1)), Tree(2), 5)
     whole = pa.Table.from_pylist([{**lines[0], f"{side}_ids": [3], f"{side}_positions": [1]}] * 3, schema=schema(1))
     for part in (whole, whole.slice(1, 2), pa.concat_tables([whole, whole.slice(2)]), whole.slice(0, 0)):

@@ -4,19 +4,14 @@ from __future__ import annotations
 
 import json
 import os
-import shutil
 from pathlib import Path
 from typing import Any
 
-import pyarrow as pa
-import pyarrow.parquet as pq
 import pytest
 import torch
 
 from ape_cli.core import budget
-from ape_cli.core.errors import DataError, RunError
-from ape_cli.data.loader import Dataset, open_dataset
-from ape_cli.data.verification import check_shard
+from ape_cli.core.errors import RunError
 from ape_cli.storage import files
 from ape_cli.storage.tensors import check_length, check_tensors, load_tensors, save_tensors
 
@@ -70,27 +65,6 @@ def test_a_large_file_that_is_a_hole(tmp_path: Path) -> None:
     assert not files.is_hole(path)
     os.truncate(path, budget.SOLID_BYTES + 1)
     assert files.is_hole(path)
-
-
-def test_a_shard_that_is_a_hole(tmp_path: Path, words: Dataset, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Its footer says that a column of text has all of the bytes, most of which were never written."""
-    monkeypatch.setattr(budget, "SOLID_BYTES", 2**20)
-    monkeypatch.setattr(budget, "PARQUET_BYTES", 2**20)
-    data = open_dataset(shutil.copytree(str(words.folder), tmp_path / "d"))
-    shard = data.manifest.shards["test"][0]
-    path = Path(str(data.folder)) / shard.file
-    table = pa.table({"x": [b"\0" * 2**24]})
-    pq.write_table(table, path, compression="none", use_dictionary=False, write_statistics=False)
-    whole = path.read_bytes()
-    path.write_bytes(b"")
-    os.truncate(path, len(whole))
-    with path.open("r+b") as file:
-        for start in range(0, len(whole), 4096):  # blocks of zeros are not written
-            if any(whole[start : start + 4096]):
-                file.seek(start)
-                file.write(whole[start : start + 4096])
-    with pytest.raises(DataError, match="were never written"):
-        check_shard(data.folder, shard)
 
 
 def test_weights_that_are_not_finite(tmp_path: Path) -> None:

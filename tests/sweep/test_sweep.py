@@ -14,6 +14,7 @@ import pytest
 
 from ape_cli.cli.sweep_table import Watch
 from ape_cli.core.errors import BusyError
+from ape_cli.core.executors import JobContext
 from ape_cli.data.loader import open_dataset
 from ape_cli.experiment.datasets import preset_dataset
 from ape_cli.runs.registry import open_registry
@@ -140,19 +141,6 @@ def test_bad_usage(here: Path, words: list[str], message: str) -> None:
     assert not list(here.iterdir())
 
 
-class FakeLink:
-    number = 0
-
-    def __init__(self) -> None:
-        self.told: list[Any] = []
-
-    def tell(self, value: Any) -> None:
-        self.told.append(value)
-
-    def stopping(self) -> bool:
-        return False
-
-
 def test_a_run_that_another_process_holds(here: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """The sweep waits, because the other process may be a dying worker.
 
@@ -166,12 +154,13 @@ def test_a_run_that_another_process_holds(here: Path, monkeypatch: pytest.Monkey
     )
     found = open_registry("results")
     (item,), _ = planning.plan(point, found, Path("datasets"))
-    job, link = worker.job(item, found, "cpu", False), FakeLink()
+    reports: list[Any] = []
+    job, context = worker.job(item, found, "cpu", False), JobContext(0, reports.append, lambda: False)
     assert item.run is not None
     with locks.locked(item.run.folder / ".lock", BusyError("busy")):
-        assert job.call(link, *job.args) == {"state": "elsewhere"}
-    assert {"waiting": True} in link.told
-    assert job.call(link, *job.args)["state"] == "finished"
+        assert job.call(context, *job.args) == {"state": "elsewhere"}
+    assert {"waiting": True} in reports
+    assert job.call(context, *job.args)["state"] == "finished"
     assert open_dataset("datasets/copy-tiny").fingerprint == data.fingerprint
 
 
@@ -190,11 +179,11 @@ def test_the_watch_tells_how_long_it_will_take(here: Path, monkeypatch: pytest.M
     assert watch.time_left() is None
     watch.heed(Event(a, "started"))
     watch.heed(Event(b, "started"))
-    watch.heed(Event(a, "told", {"waiting": True}))
+    watch.heed(Event(a, "progress", {"waiting": True}))
     assert watch.time_left() is None
-    watch.heed(Event(a, "told", {"step": 10, "steps": 100, "accuracy": 0.5, "validation": None}))
+    watch.heed(Event(a, "progress", {"step": 10, "steps": 100, "accuracy": 0.5, "validation": None}))
     clock[0] = 110.0
-    watch.heed(Event(a, "told", {"step": 30, "steps": 100, "accuracy": 0.5, "validation": 0.25}))
+    watch.heed(Event(a, "progress", {"step": 30, "steps": 100, "accuracy": 0.5, "validation": 0.25}))
     assert watch.lines[a].left(110.0) == 10 / 20 * 70
     assert watch.time_left() == (35 + 35 + 35) / 2  # the others take as long as the known one, two at once
     watch.heed(Event(b, "failed", Failure(None, "trace\nit broke")))
@@ -231,9 +220,9 @@ def test_the_table_of_a_sweep_fits_80_columns_and_is_right_after_ctrl_c(
 
     watch.heed(Event(a, "started"))
     watch.heed(Event(b, "started"))
-    watch.heed(Event(b, "told", {"step": 800, "steps": 12_000, "accuracy": 0.5, "validation": None}))
+    watch.heed(Event(b, "progress", {"step": 800, "steps": 12_000, "accuracy": 0.5, "validation": None}))
     assert any("43" not in line and "800/12,000  training 50.00%" in line for line in drawn())
-    watch.heed(Event(b, "told", {"step": 900, "steps": 12_000, "accuracy": 0.5, "validation": 0.25}))
+    watch.heed(Event(b, "progress", {"step": 900, "steps": 12_000, "accuracy": 0.5, "validation": 0.25}))
     assert "900/12,000  validation 25.00%" in "\n".join(drawn())
     watch.heed(Event(a, "done", {"state": "finished", "trained": True, "seconds": 50.0, "test": 0.75}))
     with pytest.raises(KeyboardInterrupt):

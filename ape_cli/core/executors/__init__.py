@@ -9,35 +9,34 @@ from __future__ import annotations
 
 import inspect
 import math
-import pickle
 import sys
 import traceback
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Generator, Sequence
 from dataclasses import dataclass
-from typing import Any, Literal, Protocol
+from typing import Any, Literal
 
 from ape_cli.core import plugins
 from ape_cli.core.errors import ApeError, Lines, UsageError
 
 
-class JobContext(Protocol):
-    """What a job gets as its first argument, to communicate with the process that waits for it."""
+@dataclass(frozen=True)
+class JobContext:
+    """What a job gets as its first argument, to communicate with the process that waits for it.
 
-    @property
-    def number(self) -> int:
-        """The index of the worker on its machine, from 0. It is always 0 on a cluster that assigns GPUs itself."""
+    `number` is the index of the worker on its machine, from 0; it is always 0 on a cluster that assigns GPUs itself.
+    `report` sends a value to the waiting process as an event; delivery is not guaranteed. `stopping` says whether the
+    job was asked to end soon; it may then raise `KeyboardInterrupt`.
+    """
 
-    def tell(self, value: Any) -> None:
-        """Send `value` to the waiting process as an event. Delivery is not guaranteed."""
-
-    def stopping(self) -> bool:
-        """Whether the job was asked to end soon. It may then raise `KeyboardInterrupt`."""
+    number: int
+    report: Callable[[Any], None]
+    stopping: Callable[[], bool]
 
 
 @dataclass(frozen=True)
 class Job:
-    """A job: the call `call(link, *args)`, where `link` is a `JobContext`.
+    """A job: the call `call(context, *args)`, where `context` is a `JobContext`.
 
     `call` must be a function of a module, so that other processes can import it. `key` identifies the job in events.
     """
@@ -51,11 +50,11 @@ class Job:
 class Event:
     """Something that happened to the job called `key`.
 
-    `value` is what the job told, its result, or its `Failure`. A job that is run again has a second `started`.
+    `value` is what the job reported, its result, or its `Failure`. A job that is run again has a second `started`.
     """
 
     key: str
-    kind: Literal["started", "told", "done", "failed"]
+    kind: Literal["started", "progress", "done", "failed"]
     value: Any = None
 
 
@@ -97,18 +96,17 @@ def make(name: str, **options: Any) -> Executor:
 
     Raises `UsageError` if there is no such executor, if it does not have one of the options, or if a value is invalid.
     """
-    found = plugins.load(sys.modules[__name__], "engine", name, Executor)  # type: ignore[type-abstract]
-    known = inspect.signature(found).parameters
-    given = {key: value for key, value in options.items() if value is not None}
-    for key in given:
-        if key not in known:
-            raise UsageError(
-                f"engine {name} has no such option",
-                got=f"`{key}`",
-                allowed=", ".join(f"`{name}`" for name in known),
-                fix="leave it out, or choose another `engine`",
-            )
-    return found(**given)
+    engine = plugins.load(sys.modules[__name__], "engine", name, Executor)  # type: ignore[type-abstract]
+    known = inspect.signature(engine).parameters
+    chosen = {key: value for key, value in options.items() if value is not None}
+    for key in chosen.keys() - known:
+        raise UsageError(
+            f"engine {name} has no such option",
+            got=f"`{key}`",
+            allowed=", ".join(f"`{name}`" for name in known),
+            fix="leave it out, or choose another `engine`",
+        )
+    return engine(**chosen)
 
 
 def at_least(option: str, value: float | None, least: float) -> None:
@@ -117,34 +115,23 @@ def at_least(option: str, value: float | None, least: float) -> None:
         raise UsageError(f"bad `{option}`", got=value, allowed=f"{least} or more", fix="leave it out")
 
 
-def outcome(link: JobContext, job: Job) -> Event:
+def outcome(context: JobContext, job: Job) -> Event:
     """Run a job, and return the event `done` with its result, or `failed`.
 
     Only `KeyboardInterrupt` is passed on.
     """
     try:
-        return Event(job.key, "done", job.call(link, *job.args))
+        return Event(job.key, "done", job.call(context, *job.args))
     except KeyboardInterrupt:
         raise
     except ApeError as error:
-        return Event(job.key, "failed", Failure(_portable(error), str(error)))
+        # an error class of a plug-in may be one that cannot be sent to another process
+        portable = error if type(error).__module__ == ApeError.__module__ else ApeError(Lines(error))
+        return Event(job.key, "failed", Failure(portable, str(error)))
     except BaseException:  # a failing job must not stop the others
         return Event(job.key, "failed", Failure(None, traceback.format_exc()))
 
 
-def lost(job: Job, text: str, fix: str = "run the same command again to continue; use fewer `workers`") -> Failure:
-    """The failure of a job that did not run to its end, for a reason outside of it. `text` says why."""
-    return Failure(ApeError(text, got=job.key, fix=fix), text)
-
-
-def _portable(error: ApeError) -> ApeError:
-    """The error in a form that can be sent to another process with its message.
-
-    An error that cannot be pickled, or that changes its message when it is pickled, becomes an `ApeError`.
-    """
-    try:
-        if str(pickle.loads(pickle.dumps(error))) == str(error):
-            return error
-    except Exception:  # an error class of a plug-in may have other arguments
-        pass
-    return ApeError(Lines(error))
+def lost(job: Job, text: str, fix: str = "run the same command again to continue; use fewer `workers`") -> Event:
+    """The event that a job failed for a reason outside of it. `text` says why."""
+    return Event(job.key, "failed", Failure(ApeError(text, got=job.key, fix=fix), text))

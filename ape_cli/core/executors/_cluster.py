@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import logging
 import os
+import re
 import secrets
 import signal
 import socket
@@ -29,8 +30,11 @@ def joined(address: str | None) -> Iterator[Any]:
     os.environ.setdefault("RAY_AUTH_MODE", "token")
     if address is None and "RAY_AUTH_TOKEN_PATH" not in os.environ:
         os.environ.setdefault("RAY_AUTH_TOKEN", secrets.token_hex(32))
-    if address is not None and address != "auto":
-        _knock(address)
+    if address is not None and address != "auto":  # Ray itself would try for minutes
+        try:
+            socket.create_connection(host_and_port(address), timeout=_KNOCK).close()
+        except OSError as error:
+            raise _unreachable(address, str(error)) from error
     import ray
     import ray.util.scheduling_strategies
 
@@ -60,42 +64,24 @@ def joined(address: str | None) -> Iterator[Any]:
 
 def host_and_port(address: str) -> tuple[str, int]:
     """Split an address HOST:PORT. Raises `UsageError` if it has another form."""
-    host, _, port = address.rpartition(":")
-    before, at, place = address.rpartition("@")  # what stands before an @ may be a secret
-    if at or "//" in address or not host or not (port.isdecimal() and 0 < int(port[:6]) < 65_536):
-        raise UsageError(
-            "bad `address`",
-            got=repr("…" * bool(before) + at + place),
-            allowed="HOST:PORT or auto",
-            fix="as `ray start` printed it",
-        )
-    return host.strip("[]"), int(port)
+    match = re.fullmatch(r"\[?([^@/]+?)\]?:(\d{1,5})", address)
+    if match is None:
+        shown = address.rpartition("@")[2]  # what stands before an @ may be a secret
+        raise UsageError("bad `address`", got=shown, allowed="HOST:PORT or auto", fix="as `ray start` printed it")
+    return match[1], int(match[2])
 
 
-def _knock(address: str) -> None:
-    """Check that something accepts connections at the address, because Ray itself would try for minutes.
-
-    Raises `ApeError` if nothing does.
-    """
-    try:
-        socket.create_connection(host_and_port(address), timeout=_KNOCK).close()
-    except OSError as error:
-        raise _unreachable(address, str(error)) from error
-
-
-def fits(ray: Any, wanted: dict[str, float]) -> None:
-    """Check that some node of the cluster has the `wanted` resources.
-
-    Otherwise Ray would wait forever without a message.
+def check_room(ray: Any, cpus: float, gpus: float) -> None:
+    """Check that some node of the cluster has so many CPUs and GPUs, because Ray would wait forever otherwise.
 
     Raises `UsageError` if no node has them.
     """
     nodes = [node["Resources"] for node in ray.nodes() if node["Alive"]]
-    if not any(all(node.get(kind, 0) >= count for kind, count in wanted.items()) for node in nodes):
+    if not any(node.get("CPU", 0) >= cpus and node.get("GPU", 0) >= gpus for node in nodes):
         have = "; ".join(f"{node.get('CPU', 0):g} CPUs, {node.get('GPU', 0):g} GPUs" for node in nodes)
         raise UsageError(
             "no node of the Ray cluster has room for a trial",
-            got=f"`cpus_per_trial={wanted['CPU']:g}`, `gpus_per_trial={wanted['GPU']:g}`",
+            got=f"`cpus_per_trial={cpus:g}`, `gpus_per_trial={gpus:g}`",
             allowed=f"what one of its nodes has: {have}",
             fix="ask for less, or add a node",
         )

@@ -11,16 +11,17 @@ import os
 import signal
 import threading
 import time
-from collections import deque
-from collections.abc import Generator, Sequence
+from collections import Counter, deque
+from collections.abc import Callable, Generator, Sequence
 from contextlib import suppress
+from functools import partial
 from multiprocessing import resource_tracker
 from multiprocessing.connection import Connection, wait
 from typing import Any
 
-from ape_cli.core.executors import Event, Executor, Job, at_least, lost, outcome
+from ape_cli.core.executors import Event, Executor, Job, JobContext, at_least, lost, outcome
 
-_ASKED = 5.0  # seconds in which a second SIGTERM is ignored: it may be sent to the process group and to each process
+_SAME_REQUEST = 5.0  # seconds in which a second SIGTERM is ignored: a process group and each process may be sent one
 
 
 class Local(Executor):
@@ -52,27 +53,40 @@ class Local(Executor):
         Closing the iterator asks the running jobs to stop, and waits for them.
         """
         count = min(self.slots, len(jobs))
-        threads = self.threads or max(1, cores() // max(1, count))
-        pool = _Pool(count, threads)
-        waiting, tries = deque(jobs), dict.fromkeys((job.key for job in jobs), 0)
+        threads = str(self.threads or max(1, cores() // max(1, count)))
+        # environment variables, because libraries read them when they are loaded
+        environment = dict.fromkeys(("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS"), threads)
+        workers = [_Worker(number, environment) for number in range(count)]
+        waiting, deaths = deque(jobs), Counter[str]()
         try:
-            while waiting or pool.busy():
-                for worker in pool.free():
-                    if waiting:
-                        worker.begin(waiting.popleft())
-                        yield Event(worker.job.key, "started")
-                for worker, event in pool.events():
-                    if event is not None:
-                        yield event
+            while waiting or any(worker.job for worker in workers):
+                for worker in workers:
+                    if waiting and worker.job is None:
+                        job = waiting.popleft()
+                        worker.begin(job)
+                        yield Event(job.key, "started")
+                busy = {worker.pipe: worker for worker in workers if worker.job}
+                for pipe in wait(list(busy)):
+                    worker = busy[pipe]  # type: ignore[index]
+                    job = worker.job
+                    try:
+                        event: Event = worker.pipe.recv()
+                    except (EOFError, OSError):  # it died, maybe in the middle of a message
+                        code = worker.restart()
+                        deaths[job.key] += 1
+                        if deaths[job.key] <= self.retries:
+                            waiting.appendleft(job)
+                        else:
+                            yield lost(job, _death(code, deaths[job.key]))
                         continue
-                    job, code = worker.job, worker.replace()
-                    tries[job.key] += 1
-                    if tries[job.key] <= self.retries:
-                        waiting.appendleft(job)
-                    else:
-                        yield Event(job.key, "failed", lost(job, _death(code, tries[job.key])))
+                    if event.kind in ("done", "failed"):
+                        worker.job = None
+                    yield event
         finally:
-            pool.close()
+            for worker in workers:
+                worker.stop()
+            for worker in workers:
+                worker.process.join()
 
 
 def cores() -> int:
@@ -91,13 +105,15 @@ def _death(code: int | None, times: int) -> str:
 class _Worker:
     """A process, and the job that it runs."""
 
+    job: Any  # a `Job`, or None
+
     def __init__(self, number: int, environment: dict[str, str]) -> None:
         """Start the process with these additional environment variables."""
         self.number, self.environment = number, environment
-        self.held: Job | None = None
         self._start()
 
     def _start(self) -> None:
+        self.job = None
         context = multiprocessing.get_context("spawn")
         self.pipe, other = context.Pipe()
         self.process = context.Process(target=_serve, args=(other, self.number, self.environment))
@@ -110,116 +126,62 @@ class _Worker:
             signal.pthread_sigmask(signal.SIG_SETMASK, before)
         other.close()
 
-    @property
-    def job(self) -> Job:
-        assert self.held is not None
-        return self.held
-
     def begin(self, job: Job) -> None:
         """Send a job to the process."""
-        self.held = job
-        with suppress(BrokenPipeError):  # the process is dead; `events` will notice it
+        self.job = job
+        with suppress(BrokenPipeError):  # the process is dead; its pipe will say so
             self.pipe.send(job)
 
-    def receive(self) -> Event | None:
-        """The next event of the process, or None if it is dead."""
-        try:
-            event: Event = self.pipe.recv()
-        except (EOFError, OSError):  # it may also die in the middle of a message
-            return None
-        if event.kind in ("done", "failed"):
-            self.held = None
-        return event
-
-    def replace(self) -> int | None:
+    def restart(self) -> int | None:
         """Start a new process, and return the exit code of the dead one."""
         self.process.join()
-        code, self.held = self.process.exitcode, None
+        code = self.process.exitcode
         self.pipe.close()
         self._start()
         return code
 
-
-class _Pool:
-    """All worker processes."""
-
-    def __init__(self, count: int, threads: int) -> None:
-        """Start `count` processes that use `threads` threads each."""
-        # environment variables, because libraries read them when they are loaded
-        own = dict.fromkeys(("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS"), str(threads))
-        self.workers = [_Worker(i, own) for i in range(count)]
-
-    def busy(self) -> list[_Worker]:
-        """The workers that have a job."""
-        return [w for w in self.workers if w.held is not None]
-
-    def free(self) -> list[_Worker]:
-        """The workers without a job."""
-        return [w for w in self.workers if w.held is None]
-
-    def events(self) -> list[tuple[_Worker, Event | None]]:
-        """Wait for at least one busy worker, and return the next event of each that is ready.
-
-        The event is None if the worker died.
-        """
-        pipes: dict[Any, _Worker] = {w.pipe: w for w in self.busy()}
-        return [(pipes[ready], pipes[ready].receive()) for ready in wait(list(pipes))]
-
-    def close(self) -> None:
-        """Ask all processes to stop, and wait for them."""
-        for worker in self.workers:
-            worker.pipe.close()  # an idle process ends when its pipe is closed
-            if worker.held is not None and worker.process.is_alive():
-                worker.process.terminate()  # SIGTERM is only a request; long jobs check `stopping`
-        for worker in self.workers:
-            worker.process.join()
-
-
-class _ToParent:
-    """The `JobContext` of a job in a worker process."""
-
-    def __init__(self, pipe: Connection, number: int) -> None:
-        self.pipe, self.number, self.key, self.asked, self.since = pipe, number, "", False, 0.0
-
-    def tell(self, value: Any) -> None:
-        self._send(Event(self.key, "told", value))
-
-    def stopping(self) -> bool:
-        return self.asked
-
-    def _send(self, event: Event) -> None:
-        """Send an event to the parent."""
-        try:
-            self.pipe.send(event)
-        except ConnectionError:  # the parent closed the pipe
-            self.asked = True
-
-    def serve(self, job: Job) -> None:
-        """Run a job and send its outcome."""
-        self.key = job.key
-        self._send(outcome(self, job))
+    def stop(self) -> None:
+        """Ask the process to stop."""
+        self.pipe.close()  # an idle process ends when its pipe is closed
+        if self.job is not None and self.process.is_alive():
+            self.process.terminate()  # SIGTERM is only a request; long jobs check `stopping`
 
 
 def _serve(pipe: Connection, number: int, environment: dict[str, str]) -> None:
     """The main function of a worker process: run jobs until the pipe is closed or the process is asked to stop."""
     os.environ.update(environment)
     os.dup2(2, 1)  # jobs print to stderr, because stdout is for the results that the parent prints
-    link = _ToParent(pipe, number)
+    stop_requested: float | None = None
 
-    def ask(number: int, frame: Any) -> None:
+    def handle(number: int, frame: Any) -> None:
         """Handle SIGTERM: the first asks the job to stop, a later one interrupts it."""
-        if link.asked and time.monotonic() - link.since > _ASKED:
+        nonlocal stop_requested
+        if stop_requested is None:
+            stop_requested = time.monotonic()
+        elif time.monotonic() - stop_requested > _SAME_REQUEST:
             raise KeyboardInterrupt
-        if not link.asked:
-            link.asked, link.since = True, time.monotonic()
 
-    signal.signal(signal.SIGTERM, ask)
-    _end_with_the_parent()
-    while not link.asked:
+    def send(event: Event) -> None:
+        nonlocal stop_requested
         try:
-            link.serve(pipe.recv())
+            pipe.send(event)
+        except ConnectionError:  # the parent closed the pipe
+            stop_requested = stop_requested or time.monotonic()
+
+    signal.signal(signal.SIGTERM, handle)
+    _end_with_the_parent()
+    while stop_requested is None:
+        try:
+            job: Job = pipe.recv()
+            report = partial(_report, send, job.key)
+            send(outcome(JobContext(number, report, lambda: stop_requested is not None), job))
         except (EOFError, ConnectionError, KeyboardInterrupt):
             return
+
+
+def _report(send: Callable[[Event], None], key: str, value: Any) -> None:
+    """Send a value that a job reports."""
+    send(Event(key, "progress", value))
 
 
 def _end_with_the_parent() -> None:

@@ -19,17 +19,18 @@ import os
 import sys
 import time
 from collections import deque
-from collections.abc import Generator, Iterator, Sequence
+from collections.abc import Generator, Sequence
 from contextlib import redirect_stdout, suppress
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 from ape_cli.core.errors import UsageError
-from ape_cli.core.executors import Event, Executor, Job, at_least, lost, outcome
-from ape_cli.core.executors._cluster import fits, host_and_port, joined
+from ape_cli.core.executors import Event, Executor, Job, JobContext, at_least, lost, outcome
+from ape_cli.core.executors._cluster import check_room, host_and_port, joined
 from ape_cli.core.extras import how_to_install
 
-_ASK = 2.0  # seconds between two checks by a job whether to stop
+_CHECK = 2.0  # seconds between two checks by a job whether to stop
 _POLL = 0.25  # seconds between two polls for events
 _STOP = 30.0  # seconds that running tasks have to save their state
 
@@ -62,9 +63,8 @@ class Ray(Executor):
         at_least("trials_per_task", trials_per_task, 1)
         at_least("cpus_per_trial", cpus_per_trial, 0)
         at_least("gpus_per_trial", gpus_per_trial, 0)
-        if gpus_per_trial > 1 and gpus_per_trial != int(gpus_per_trial):
-            allowed = "a share of one, or whole ones"
-            raise UsageError("bad `gpus_per_trial`", got=gpus_per_trial, allowed=allowed, fix="for example 0.25, or 2")
+        if gpus_per_trial > 1 and gpus_per_trial % 1:
+            raise UsageError("bad `gpus_per_trial`", got=gpus_per_trial, allowed="a share of one, or whole ones")
         if address is not None and address != "auto":
             host_and_port(address)
         self.workers, self.retries, self.address = workers, retries, address
@@ -87,82 +87,46 @@ class Ray(Executor):
                 ray.get_runtime_context().get_node_id(), soft=False
             )
             board = ray.remote(_Board).options(num_cpus=0, scheduling_strategy=here).remote()
-            task = ray.remote(_batch).options(num_cpus=self.cpus, num_gpus=self.gpus, max_retries=self.retries)
-            fits(ray, {"CPU": self.cpus, "GPU": self.gpus})
-            tasks = _Tasks(ray, board, task, self.workers or len(jobs))
-            tasks.add([list(jobs[i : i + self.batch]) for i in range(0, len(jobs), self.batch)])
+            remote = ray.remote(_batch).options(num_cpus=self.cpus, num_gpus=self.gpus, max_retries=self.retries)
+            check_room(ray, self.cpus, self.gpus)
+            waiting = deque(list(jobs[i : i + self.batch]) for i in range(0, len(jobs), self.batch))
+            running: dict[Any, list[Job]] = {}
+            ended: set[str] = set()  # keys of jobs; a task that is run again sends their events a second time
             try:
-                while tasks.unfinished():
-                    yield from tasks.events()
+                while waiting or running:
+                    while waiting and len(running) < (self.workers or len(jobs)):
+                        batch = waiting.popleft()
+                        running[remote.remote(board, batch, str(Path.cwd()))] = batch
+                    ready, _ = ray.wait(list(running), timeout=_POLL)
+                    events: list[Event] = ray.get(board.take.remote())
+                    for task in ready:
+                        batch = running.pop(task)
+                        try:
+                            events += ray.get(task)
+                        except ray.exceptions.RayError as error:
+                            left = [job for job in batch if job.key not in ended]
+                            if len(batch) > 1:  # only one of them may be the cause
+                                waiting += [[job] for job in left]
+                            else:
+                                text = f"its task was lost: {type(error).__name__}: {str(error).strip()}"
+                                events += [lost(job, text) for job in left]
+                    for event in events:
+                        if event.key not in ended:
+                            if event.kind in ("done", "failed"):
+                                ended.add(event.key)
+                            yield event
             except BaseException:
-                tasks.cancel()
+                _cancel(ray, board, list(running))
                 raise
 
 
-class _Tasks:
-    """The tasks for a list of jobs: waiting here, running on the cluster, and the keys of jobs that have ended."""
-
-    def __init__(self, ray: Any, board: Any, task: Any, at_once: int) -> None:
-        """Start with no tasks. At most `at_once` tasks run on the cluster."""
-        self.ray, self.board, self.task, self.at_once = ray, board, task, at_once
-        self.waiting: deque[list[Job]] = deque()
-        self.running: dict[Any, list[Job]] = {}
-        self.ended: set[str] = set()
-
-    def add(self, batches: list[list[Job]]) -> None:
-        """Add tasks, each a list of jobs."""
-        self.waiting.extend(batches)
-
-    def unfinished(self) -> bool:
-        """Whether any task is waiting or running."""
-        return bool(self.waiting or self.running)
-
-    def events(self) -> Iterator[Event]:
-        """Start waiting tasks, wait for a moment, and yield what happened since the last call."""
-        while self.waiting and len(self.running) < self.at_once:
-            batch = self.waiting.popleft()
-            self.running[self.task.remote(self.board, batch, str(Path.cwd()))] = batch
-        ready, _ = self.ray.wait(list(self.running), timeout=_POLL)
-        yield from map(self._counted, self._fresh(self.ray.get(self.board.take.remote())))
-        for task in ready:
-            yield from map(self._counted, self._fresh(self._result(task)))
-
-    def _fresh(self, events: list[Event]) -> Iterator[Event]:
-        """Drop the events of jobs that have ended: a task that is run again sends them a second time."""
-        return (event for event in events if event.key not in self.ended)
-
-    def _counted(self, event: Event) -> Event:
-        """Remember the job as ended if this is its last event."""
-        if event.kind in ("done", "failed"):
-            self.ended.add(event.key)
-        return event
-
-    def _result(self, task: Any) -> list[Event]:
-        """The final events of the jobs of a task.
-
-        If a task of several jobs was lost for good, each of its unfinished jobs is run again as its own task, because
-        only one of them may be the cause.
-        """
-        batch = self.running.pop(task)
-        try:
-            found: list[Event] = self.ray.get(task)
-        except self.ray.exceptions.RayError as error:
-            left = [job for job in batch if job.key not in self.ended]
-            if len(batch) > 1:
-                self.add([[job] for job in left])
-                return []
-            text = f"its task was lost: {type(error).__name__}: {str(error).strip()}"
-            return [Event(job.key, "failed", lost(job, text)) for job in left]
-        return found
-
-    def cancel(self) -> None:
-        """Ask running tasks to stop, so that runs save their state, and cancel those that do not stop in time."""
-        with suppress(self.ray.exceptions.RayError):
-            running = list(self.running)
-            self.board.stop.remote()
-            _, running = self.ray.wait(running, num_returns=len(running), timeout=_STOP) if running else ([], [])
-            for task in running:
-                self.ray.cancel(task)
+def _cancel(ray: Any, board: Any, running: list[Any]) -> None:
+    """Ask running tasks to stop, so that runs save their state, and cancel those that do not stop in time."""
+    with suppress(ray.exceptions.RayError):
+        board.stop.remote()
+        _, late = ray.wait(running, num_returns=len(running), timeout=_STOP) if running else ([], [])
+        for task in late:
+            ray.cancel(task)
 
 
 class _Board:
@@ -187,37 +151,23 @@ class _Board:
 
     def take(self) -> list[Event]:
         """Remove and return all events."""
-        found, self.events = self.events, []
-        return found
+        events, self.events = self.events, []
+        return events
 
 
-class _ToBoard:
-    """The `JobContext` of a job in a Ray task."""
+class _StopSignal:
+    """Whether the board says to stop. It is asked every few seconds; if it is gone, the last answer remains."""
 
-    number = 0  # a task sees only the GPUs that Ray assigned to it
+    def __init__(self, board: Any) -> None:
+        self.board, self.checked, self.answer = board, time.monotonic(), False
 
-    def __init__(self, board: Any, key: str) -> None:
-        self.board, self.key = board, key
-        self.asked, self.answer = time.monotonic(), False
-
-    def put(self, event: Event) -> None:
-        """Send an event to the board."""
-        self.board.put.remote(event)
-
-    def tell(self, value: Any) -> None:
-        self.put(Event(self.key, "told", value))
-
-    def stopping(self) -> bool:
-        """Whether the board says to stop.
-
-        The board is asked every few seconds. If it is gone, the last answer remains.
-        """
+    def __call__(self) -> bool:
         import ray
 
-        if time.monotonic() - self.asked > _ASK:
-            self.asked = time.monotonic()
+        if time.monotonic() - self.checked > _CHECK:
+            self.checked = time.monotonic()
             with suppress(ray.exceptions.RayError):
-                self.answer = ray.get(self.board.stopping.remote(), timeout=_ASK)
+                self.answer = ray.get(self.board.stopping.remote(), timeout=_CHECK)
         return self.answer
 
 
@@ -230,15 +180,20 @@ def _batch(board: Any, jobs: list[Job], folder: str) -> list[Event]:
         os.chdir(folder)
     except OSError as error:
         text = f"{folder} is not on node {os.uname().nodename} ({error.strerror})"
-        fix = "share the folder among all nodes, at the same path"
-        return [Event(job.key, "failed", lost(job, text, fix)) for job in jobs]
+        return [lost(job, text, "share the folder among all nodes, at the same path") for job in jobs]
     ended = []
     for job in jobs:
-        link = _ToBoard(board, job.key)
-        link.put(Event(job.key, "started"))
+        board.put.remote(Event(job.key, "started"))
+        report = partial(_report, board, job.key)
         try:
-            ended.append(outcome(link, job))
+            # a task sees only the GPUs that Ray assigned to it
+            ended.append(outcome(JobContext(0, report, _StopSignal(board)), job))
         except KeyboardInterrupt:  # all jobs were asked to stop
             break
-        link.put(ended[-1])
+        board.put.remote(ended[-1])
     return ended
+
+
+def _report(board: Any, key: str, value: Any) -> None:
+    """Send a value that a job reports to the board."""
+    board.put.remote(Event(key, "progress", value))

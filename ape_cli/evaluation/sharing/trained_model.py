@@ -28,7 +28,7 @@ from ape_cli.experiment.reading import read_as
 from ape_cli.experiment.resolution import feed
 from ape_cli.models.checkpoint import put_weights
 from ape_cli.models.device import tune
-from ape_cli.models.own_files import check_installed, check_same
+from ape_cli.models.own_files import check_installed, warn_if_changed
 from ape_cli.models.precision import products
 from ape_cli.models.transformer import Model, Transformer
 from ape_cli.runs.config import Config
@@ -44,12 +44,12 @@ def load(folder: str | StoragePath, device: str | torch.device = "cpu") -> Train
 
     `device`: where the model computes. Like all commands, it makes torch treat denormal numbers as zeros in this
     process. Raises `RunError` if a file is missing, damaged or altered, or if the scheme or the kind of attention is
-    not part of ape and its file is not on the Python path, or is not the one that the model was trained with.
+    not part of ape and its file is not on the Python path. A warning says if that file has changed since the training.
     """
     tune()
     path, about, config, vocabulary = read_export(folder)
     check_installed(config)
-    check_same(config, about.get("own_files", {}))
+    warn_if_changed(about)
     model = model_of(config, about["dataset"], vocabulary)
     put_weights(model, model.current(load_tensors(path / WEIGHTS, AGAIN)[0]), path / WEIGHTS, AGAIN)
     return TrainedModel(model.to(device), config, vocabulary, about)

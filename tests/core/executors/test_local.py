@@ -24,20 +24,20 @@ from ape_cli.core.executors.local import Local
 # Jobs. They are functions of this module, so that workers can import them ---------------------------
 
 
-def square(link: JobContext, number: int) -> int:
-    link.tell({"number": number})
+def square(context: JobContext, number: int) -> int:
+    context.report({"number": number})
     return number * number
 
 
-def refuse(link: JobContext) -> None:
+def refuse(context: JobContext) -> None:
     raise DataError("no such thing", got="this", fix="ask for another")
 
 
-def break_down(link: JobContext) -> None:
+def break_down(context: JobContext) -> None:
     raise ZeroDivisionError("by accident")
 
 
-def die(link: JobContext, folder: str, times: int) -> str:
+def die(context: JobContext, folder: str, times: int) -> str:
     """Kills its own process the first `times` times that it runs."""
     mark = Path(folder) / str(len(list(Path(folder).iterdir())))
     mark.touch()
@@ -46,32 +46,32 @@ def die(link: JobContext, folder: str, times: int) -> str:
     return mark.name
 
 
-def wait_to_be_stopped(link: JobContext, folder: str) -> None:
+def wait_to_be_stopped(context: JobContext, folder: str) -> None:
     (Path(folder) / "running").touch()
-    while not link.stopping():
+    while not context.stopping():
         time.sleep(0.02)
     (Path(folder) / "stopped").touch()
     raise KeyboardInterrupt
 
 
-def store_when_stopped(link: JobContext, folder: str) -> None:
+def store_when_stopped(context: JobContext, folder: str) -> None:
     (Path(folder) / "part").write_text(str(os.getpid()))
     (Path(folder) / "part").rename(Path(folder) / "running")
-    while not link.stopping():
+    while not context.stopping():
         time.sleep(0.02)
     time.sleep(0.5)
     (Path(folder) / "stored").touch()
     raise KeyboardInterrupt
 
 
-def shout(link: JobContext) -> None:
+def shout(context: JobContext) -> None:
     print("from Python", flush=True)
     os.system("echo from the system")
 
 
-def share(link: JobContext) -> tuple[int, str | None]:
+def share(context: JobContext) -> tuple[int, str | None]:
     time.sleep(0.5)  # long enough that each of two workers gets one job
-    return link.number, os.environ.get("OMP_NUM_THREADS")
+    return context.number, os.environ.get("OMP_NUM_THREADS")
 
 
 # -----------------------------------------------------------------------------------------------------
@@ -91,7 +91,7 @@ def ends(events: list[Event]) -> dict[str, Event]:
 def test_every_job_is_done_once() -> None:
     events = work(Local(2), *(Job(str(n), square, (n,)) for n in range(7)))
     assert {key: e.value for key, e in ends(events).items()} == {str(n): n * n for n in range(7)}
-    assert Counter(e.kind for e in events) == {"started": 7, "told": 7, "done": 7}
+    assert Counter(e.kind for e in events) == {"started": 7, "progress": 7, "done": 7}
     assert work(Local(2)) == []
 
 

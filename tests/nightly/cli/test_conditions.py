@@ -18,7 +18,7 @@ import torch
 
 from ape_cli import experiment
 from ape_cli.core.errors import ApeError, RunError, UsageError
-from ape_cli.data import staging
+from ape_cli.data import output_folder
 from ape_cli.data.loader import Dataset
 from ape_cli.models import factory
 from ape_cli.runs.registry import open_registry
@@ -145,7 +145,7 @@ def test_sizes_in_messages_are_never_zero_of_zero(tmp_path: Path, monkeypatch: p
     class Usage:
         free = 700
 
-    monkeypatch.setattr(staging.shutil, "disk_usage", lambda path: Usage)
+    monkeypatch.setattr(output_folder.shutil, "disk_usage", lambda path: Usage)
     _, err = ape("gen", "copy", "--n", "1000", "--out", str(tmp_path / "d"), code=1)
     assert "got:     at least 300.0 kB for " in err
     assert "allowed: 700 bytes" in err

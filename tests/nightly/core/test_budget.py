@@ -40,8 +40,7 @@ def test_a_manifest_with_a_trillion_shards(words: Dataset, tmp_path: Path) -> No
 def test_gen_with_too_many_shards(tmp_path: Path) -> None:
     found = ape("gen", "copy", "--n", "1000000000", "--shard-rows", "1", where=tmp_path)
     assert found.code == 2
-    assert "too many shards" in found.err
-    assert "fix:     --shard-rows 100000" in found.err
+    assert "shards of 1 rows; at most 20,000 are possible" in found.err
     assert not list(tmp_path.iterdir())
 
 
@@ -117,4 +116,4 @@ def test_rows_of_a_run_that_would_be_drawn_again(tmp_path: Path) -> None:
 def test_a_row_group_with_too_many_values(words: Dataset, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(budget, "GROUP_VALUES", 50)
     with pytest.raises(DataError, match=r"a row group of .* is too large"):
-        open_dataset(words.folder)
+        open_dataset(words.folder).split("train")

@@ -2,16 +2,12 @@
 
 from __future__ import annotations
 
-import json
 import os
 from pathlib import Path
 
 import pytest
 
-from ape_cli import tasks
-from ape_cli.data import generation
 from ape_cli.data.loader import Dataset
-from ape_cli.storage import digests
 from tests.data.test_integrity import copied
 from tests.nightly.limits import ape as limited
 
@@ -29,7 +25,7 @@ def test_a_shard_that_is_a_large_hole(words: Dataset, tmp_path: Path) -> None:
             file.write(whole)
         found = limited("verify", "--data", str(folder))
         assert found.code == 1
-        assert f"cannot read {shard}\n  got:     it has 80,0" in found.err
+        assert f"cannot read {shard}\n  got:     it has more than 68,719,476,736 bytes" in found.err
 
 
 @pytest.mark.parametrize("kind", ["pipe", "hole"])
@@ -37,13 +33,7 @@ def test_a_shard_of_an_interrupted_generation_that_is_a_pipe_or_a_hole(tmp_path:
     command = ("gen", "copy", "--n", "60", "--n-validation", "2", "--n-test", "2", "--shard-rows", "20", "--out", "d")
     limited(*command, where=tmp_path)
     (tmp_path / "d" / "manifest.json").unlink()
-    task = tasks.make("copy")
-    plan = generation.plan(task, seed=42, rows={"train": 60, "validation": 2, "test": 2}, shard_rows=20)
-    (tmp_path / "d" / ".plan.json").write_text(digests.sealed(plan.model_dump_json(indent=2)))
     shard = tmp_path / "d" / "data" / "train-00000-of-00003.parquet"
-    described = {"file": f"data/{shard.name}", "rows": 20, "sha256": "0" * 64, "content": [1, 2], "shared": 0}
-    record = shard.with_name(f".{shard.name}.json")
-    record.write_text(digests.sealed(json.dumps({"shard": described}, indent=2)))
     if kind == "pipe":
         shard.unlink()
         os.mkfifo(shard)

@@ -112,5 +112,5 @@ def test_a_number_that_nobody_reads_and_that_cannot_be_written_again(folder: Pat
 def test_a_manifest_with_a_fourth_split(words: Dataset, tmp_path: Path) -> None:
     folder = shutil.copytree(str(words.folder), tmp_path / "d")
     edit(folder / "manifest.json", lambda found: found["shards"].update(extra=[]))
-    with pytest.raises(DataError, match="the splits of the shards are not those of the plan"):
+    with pytest.raises(DataError, match="the shards are not those of the plan"):
         manifest.read_manifest(folder)

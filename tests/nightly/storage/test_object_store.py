@@ -85,7 +85,7 @@ def test_a_missing_shard_is_made_again_and_a_damaged_one_is_named(server: Server
     assert generation.generate(TASK, PLAN, out).written == 100
     assert server.objects("ape/damage") == reference
     server.put(f"ape/damage/{second}", reference[second][:-9] + b"x" + reference[second][-8:])
-    for asked in (lambda: generation.generate(TASK, PLAN, out), lambda: open_dataset(out)):
+    for asked in (lambda: generation.generate(TASK, PLAN, out), lambda: open_dataset(out).split("train")):
         with pytest.raises(DataError, match=r"altered or truncated: s3://ape/damage/data/train-00001"):
             asked()
 
@@ -123,7 +123,6 @@ def test_the_manifest_comes_last(server: Server, monkeypatch: pytest.MonkeyPatch
 
     monkeypatch.setattr(RemotePath, "upload", upload)
     generation.generate(TASK, PLAN, storage_path(address(server, "last")))
-    assert seen[0] == ".plan.json"
     assert seen[-1] == "manifest.json"
     assert sum(name.endswith(".parquet") for name in seen) == 6
 

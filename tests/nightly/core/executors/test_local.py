@@ -19,11 +19,12 @@ def test_workers_are_started_with_ctrl_c_blocked() -> None:
     code = """
 from pathlib import Path
 from ape_cli.core.executors import local
-pool = local._Pool(2, 1)
-for worker in pool.workers:
+pool = [local._Worker(i, {}) for i in range(2)]
+for worker in pool:
     lines = Path(f"/proc/{worker.process.pid}/status").read_text().splitlines()
     print(next(line.split()[1] for line in lines if line.startswith("SigBlk")))
-pool.close()
+for worker in pool:
+    worker.stop()
 """
     environment = os.environ | {"PYTHONPATH": str(ROOT)}
     done = subprocess.run(
@@ -33,7 +34,7 @@ pool.close()
     assert [bool(mask & 1 << (signal.SIGINT - 1)) for mask in masks] == [True, True]
 
 
-def linger(link: JobContext, folder: str) -> None:
+def linger(context: JobContext, folder: str) -> None:
     Path(folder, str(os.getpid())).touch()
     time.sleep(60)
 

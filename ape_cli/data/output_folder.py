@@ -1,0 +1,136 @@
+"""The folder that a dataset is generated into: what it holds already, and what is removed from it.
+
+Each shard notes in its footer the digest of its plan and the content sums of its rows. So an interrupted dataset can be
+completed without any other file. Files that do not belong to a dataset are never touched.
+"""
+
+from __future__ import annotations
+
+import math
+import shutil
+
+from ape_cli.core.errors import ApeError, DataError
+from ape_cli.core.vocabulary import SPECIAL
+from ape_cli.data.manifest import SHARD, Manifest, Shard, manifest_path, read_manifest, shard_files
+from ape_cli.data.plan import DatasetPlan, pieces_of
+from ape_cli.storage import files, folders
+from ape_cli.storage.object_store import RemotePath
+from ape_cli.storage.parquet import read_group, read_note, read_shard
+from ape_cli.storage.paths import StoragePath
+from ape_cli.tasks import BaseTask
+
+LOCK = ".lock"
+
+
+def existing(out: StoragePath, plan: DatasetPlan) -> Manifest | None:
+    """The manifest if the folder holds the dataset of a plan; None if it is empty or the dataset was interrupted.
+
+    Raises `DataError` if the folder holds another dataset.
+    """
+    if manifest_path(out).exists():
+        manifest = read_manifest(out)
+        if manifest.plan != plan:
+            raise _another(out, manifest.plan.differences(plan))
+        return manifest
+    if any(read_note(path).get("plan") != plan.digest for path in _complete(out)):
+        raise _another(out, ["shards of another command or version"])
+    return None
+
+
+def check_ours(out: StoragePath) -> None:
+    """Check that the folder holds a dataset, a part of one, or nothing. Raises `DataError` otherwise."""
+    if folders.is_link(out / "data"):
+        got, fix = "data is a symbolic link", "remove the link, or choose another --out"
+        raise DataError(f"{out} cannot be written", got=got, allowed="a folder of its own", fix=fix)
+    if manifest_path(out).exists() or shard_files(out):
+        return
+    foreign = sorted(path.name for path in out.iterdir() if not _is_left_by_a_kill(path))
+    if foreign:
+        raise DataError(
+            "the folder is not empty, and it does not hold a dataset",
+            got=f"{out} with {', '.join(foreign[:5])}",
+            allowed="a new or an empty folder, or one that `ape gen` wrote",
+            fix="choose another --out",
+        )
+
+
+def kept_shards(out: StoragePath, task: BaseTask, plan: DatasetPlan) -> dict[str, Shard]:
+    """The complete shards of an interrupted dataset, by file. Its other shards and the manifest are removed."""
+    complete = {path.name for path in _complete(out)} if not manifest_path(out).exists() else set()
+    pieces = [p for split in pieces_of(plan).values() for p in split]
+    manifest_path(out).unlink(missing_ok=True)
+    kept = {
+        p.file: s for p in pieces if p.file.removeprefix("data/") in complete and (s := _kept(out, task, plan, p.file))
+    }
+    for path in shard_files(out):
+        if f"data/{path.name}" not in kept:
+            path.unlink(missing_ok=True)
+    return kept
+
+
+def _kept(out: StoragePath, task: BaseTask, plan: DatasetPlan, file: str) -> Shard | None:
+    """A shard of an interrupted dataset; None if its note is not that of the plan and of its rows."""
+    path = out / file
+    try:
+        note = read_note(path)
+        if (note.get("plan"), note.get("file")) != (plan.digest, file):
+            return None
+        total = (0, 0)
+        with read_shard(path, plan.shard) as shard:
+            rows = shard.metadata.num_rows
+            for group in range(shard.num_row_groups):
+                part = read_group(shard, group, path)
+                total = content_sum(total, task.content(part))
+        if list(total) != note["content"]:
+            return None
+        return Shard(file=file, rows=rows, sha256=files.sha256(path), content=total, shared=note["shared"])
+    except DataError:
+        return None
+
+
+def content_sum(x: tuple[int, int], y: tuple[int, int]) -> tuple[int, int]:
+    """Add two content sums: pairs of numbers modulo 2^64."""
+    return (x[0] + y[0]) % 2**64, (x[1] + y[1]) % 2**64
+
+
+def _complete(out: StoragePath) -> list[StoragePath]:
+    """The shards in a folder that are not temporary files."""
+    return [path for path in shard_files(out) if path.suffix == ".parquet"]
+
+
+def _is_left_by_a_kill(path: StoragePath) -> bool:
+    """Whether an entry of a folder without shards comes from a command that was killed early."""
+    if path.name == "data" and path.is_dir():
+        return all(SHARD.fullmatch(entry.name) for entry in path.iterdir())
+    return path.name.startswith(LOCK) or path.name.endswith((".tmp", ".tmp.lock"))
+
+
+def _another(out: StoragePath, differences: list[str]) -> DataError:
+    """The error for a folder that holds another dataset."""
+    return DataError(
+        f"{out} holds another dataset",
+        got="; ".join(differences[:6]),
+        allowed="the same command, or an empty folder",
+        fix="choose another --out, or --overwrite to replace it",
+    )
+
+
+def check_space(out: StoragePath, task: BaseTask, rows: int) -> None:
+    """Check the free disk space for all rows of a dataset. Raises `ApeError` if it would not fit.
+
+    The estimate is the information in the tokens of sources and targets, at most half a byte each: a random token of a
+    vocabulary of V symbols has log2(V) bits. Words over the default vocabulary need 0.6 bytes, and trees more. An
+    object store is not checked, because it has no limit.
+    """
+    if isinstance(out, RemotePath):
+        return
+    bits = min(4.0, math.log2(max(1, len(task.id_names) - len(SPECIAL))))
+    need = rows * (task.mean_tokens + task.mean_answer_tokens) * bits / 8
+    free = shutil.disk_usage(out).free + sum(path.stat().st_size for path in shard_files(out))
+    if need > free:
+        raise ApeError(
+            "the dataset would not fit on the disk",
+            got=f"at least {files.size_text(need)} for {out}",
+            allowed=files.size_text(free),
+            fix="choose a smaller --n or another --out",
+        )
