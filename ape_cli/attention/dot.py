@@ -41,10 +41,6 @@ class Dot(Kind):
             backend = _backend.choose(turned_q, bias, link.decay, dropout)
             if backend == "plain":
                 return average(adjusted(scaled(turned_q, turned_k), bias, link), v, link, dropout)
-            if backend == "flex":
-                from ape_cli.attention import _flex  # here, because it imports torch's compiler, which takes a second
-
-                return _flex.attend(turned_q, turned_k, v, bias, link)
             attend = functional.scaled_dot_product_attention
             return attend(turned_q, turned_k, v, attn_mask=additive(bias, link, turned_q.dtype), dropout_p=dropout)
 

@@ -25,8 +25,8 @@ from ape_cli.structure import Seq
 
 SCHEMES = ("none", "rope", "alibi", "orthogonal-seq")
 LENGTHS = {"cuda": (512, 2048, 8192, 16_384), "cpu": (32, 64)}
-# schemes with a locality bias (orthogonal-seq), an added bias (alibi) and none, with backends that can compute them
-BACKENDS = (("orthogonal-seq", "flex"), ("alibi", "flex"), ("alibi", "plain"), ("none", "plain"), ("none", "flex"))
+# schemes with an added bias (alibi) and none, with the backend that is not their default
+BACKENDS = (("alibi", "plain"), ("none", "plain"))
 ROWS = {"cuda": 1_000_000, "cpu": 2_000}
 
 

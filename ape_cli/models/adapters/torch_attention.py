@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any, NamedTuple
 
+import torch
 from torch import Tensor
 
 from ape_cli.attention import Link, additive, turned
@@ -65,8 +66,34 @@ def flex_inputs(
     (pytorch/pytorch#153799). There, pad the returned q and k, and v, with zeros: `score_mod` hides the keys that are
     beyond those of the contexts. On a CPU, FlexAttention has no gradient.
     """
-    from ape_cli.attention import _flex  # here, because it imports torch's compiler, which takes a second
-
     link = Link.of(scheme, q_context, q_context if k_context is None else k_context)
     bias = scheme.bias(q, link.q_context, link.k_context)
-    return FlexInputs(*turned(scheme, q, k, link), _flex.score_mod(bias, link, q.shape[2], k.shape[2]))
+    return FlexInputs(*turned(scheme, q, k, link), _score_mod(bias, link, q.shape[2], k.shape[2]))
+
+
+def _score_mod(bias: Tensor | None, link: Link, count: int, keys: int) -> Callable[..., Tensor]:
+    """The function that makes a logit from each score: locality bias, bias and masks.
+
+    `count` and `keys` are the numbers of queries and keys without padding. Padding is never attended to.
+    """
+    decay, seen, causal = link.decay, link.keys, link.causal
+
+    def modify(score: Tensor, row: Tensor, head: Tensor, query: Tensor, key: Tensor) -> Tensor:
+        """The logit of one pair, from its score after the scaling by 1/sqrt(K)."""
+        m, n = query.clamp(max=count - 1), key.clamp(max=keys - 1)  # the tensors below have no entries for padding
+        if decay is not None:
+            score = score * decay[_at(decay, 0, row), 0, m, n]
+        if bias is not None:
+            score = score + bias[_at(bias, 0, row), _at(bias, 1, head), m, n]
+        if seen is not None:
+            score = torch.where(seen[_at(seen, 0, row), n], score, -float("inf"))
+        if causal:
+            score = torch.where(key <= query, score, -float("inf"))
+        return torch.where(key < keys, score, -float("inf"))
+
+    return modify
+
+
+def _at(x: Tensor, dim: int, index: Tensor) -> Tensor | int:
+    """The index to use in a dimension whose size may be 1, so that it broadcasts."""
+    return 0 if x.shape[dim] == 1 else index

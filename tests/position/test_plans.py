@@ -1,4 +1,4 @@
-"""Plans and tiles, as used on a GPU, compared with walks, as used on a CPU, and with one product for each vector."""
+"""Plans and tiles of one size, as used on a GPU, compared with groups and with one product for each vector."""
 
 from __future__ import annotations
 
@@ -9,9 +9,9 @@ from torch import Tensor
 
 from ape_cli import position, structure
 from ape_cli.data.position_plan import PositionPlan, run_of
-from ape_cli.position import _tiles
+from ape_cli.position import _grouped
 from ape_cli.position._orthogonal import exponential, fixed_exponential, skew
-from tests.position.test_walk import POSITIONS, H, K, draw, make, mixed, path_by_path, results
+from tests.position.test_grouped import POSITIONS, H, K, draw, make, mixed, path_by_path, results
 
 
 def draws(seed: int) -> torch.Generator:
@@ -20,7 +20,7 @@ def draws(seed: int) -> torch.Generator:
 
 @pytest.fixture(autouse=True)
 def _small_tiles(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(_tiles, "TILE", 4)
+    monkeypatch.setattr(_grouped, "TILE", 4)
 
 
 @pytest.mark.parametrize("name", POSITIONS)
@@ -38,11 +38,17 @@ def test_tiles_are_the_product_along_the_path(name: str) -> None:
 
 def test_every_vector_has_a_place_and_meets_its_operator() -> None:
     which = np.array([3, 0, 3, 3, 3, 3, 1, 0, 3])
-    vector, place, operator = _tiles.cut(which, 5)
-    assert vector.shape == (9 // 4 + 5, 4)
-    assert np.array_equal(vector.ravel()[place], np.arange(9))
-    assert np.array_equal(operator[place // 4], which)
-    assert (vector >= 0).sum() == 9
+    operator, size = _grouped.tiles(which, 5)
+    assert operator.shape == (9 // 4 + 5,)
+    assert (size == 4).all()
+    stage = _grouped.Stage.of(which, operator, size, 1)
+    assert np.array_equal(stage.take[stage.place], np.arange(9))
+    assert np.array_equal(operator[stage.place // 4], which)
+    assert len(stage.empty) == 7 * 4 - 9
+    assert stage.sizes == ((7, 4),)
+    operator, size = _grouped.groups(which)  # 6, 2 and 1 vectors
+    assert operator.tolist() == [3, 0, 1]
+    assert size.tolist() == [6, 2, 1]
 
 
 def test_plans_of_one_shape_have_one_shape() -> None:
@@ -66,7 +72,7 @@ def test_a_decoder_takes_its_encoders_table() -> None:
     assert beside.sizes == plan.sizes != scheme.plan(target).sizes
     first = scheme.context(source, plan=plan)
     second = scheme.context(target, causal=True, beside=first, plan=beside)
-    assert second.state.table is first.state.table
+    assert second.state.products.table is first.state.products.table
     x = draw(3, H, 40, K).requires_grad_()
     found, expected = (results(scheme, x, scheme.turn(x, c, "key")) for c in (second, scheme.context(target)))
     for one, other in zip(found, expected, strict=True):
