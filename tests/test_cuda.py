@@ -13,12 +13,11 @@ import torch
 from torch import Tensor
 
 from ape_cli import attention, position
-from ape_cli.data.batches import Batch
+from ape_cli.data.batches import SequenceBatch
 from ape_cli.data.loader import Dataset, Split
 from ape_cli.data.padding import few_lengths
-from ape_cli.evaluation import metrics
-from ape_cli.models import factory, precision, settling
-from ape_cli.models.transformer import loss
+from ape_cli.models import factory, precision, settling, teacher_forcing
+from ape_cli.models.teacher_forcing import loss
 from ape_cli.position._grouped import Products, Stage, tiles
 from ape_cli.runs import config
 from ape_cli.runs.config import Config
@@ -52,19 +51,21 @@ def data(scheme: str, words: Dataset, trees: Dataset, grids: Dataset) -> Dataset
     return next(d for d in (trees, grids, words) if d is words or reads(d.structure))
 
 
-def first(data: Dataset, found: Config, few: bool = False) -> Batch:
+def first(data: Dataset, found: Config, few: bool = False) -> SequenceBatch:
     split = data.split("train")
     assert isinstance(split, Split)
     padding: dict[str, Any] = {"padding": few_lengths} if few else {}
     return next(iter(split.batches(16, 1, **settling.feed(found, data), **padding)))
 
 
-def results(found: Config, data: Dataset, batch: Batch, device: torch.device, name: str) -> tuple[Tensor, Tensor]:
+def results(
+    found: Config, data: Dataset, batch: SequenceBatch, device: torch.device, name: str
+) -> tuple[Tensor, Tensor]:
     """Returns the scores at the labels, [labels, symbols], and all gradients as one vector."""
     model = factory.of_data(found, data).to(device).train()
-    there = metrics.sent(batch, model, device)
+    there = teacher_forcing.to_device(batch, model, device)
     with precision.products(name):
-        scores = metrics.forward(model, there, name)
+        scores = teacher_forcing.forward(model, there, name)
         loss(scores, there.labels).backward()
     gradients = [torch.zeros_like(p) if p.grad is None else p.grad for p in model.parameters()]
     return scores[there.label_mask].float().cpu().detach(), torch.cat([g.flatten().cpu() for g in gradients])
@@ -110,7 +111,7 @@ def test_backends_of_attention(name: str, length: int) -> None:
         q, k, v = (x.to(GPU).requires_grad_() for x in draws)
         here = scheme.context(torch.arange(length, device=GPU)[None], mask, causal=True)
         with attention.use_backend(chosen), precision.products("fp32"):
-            mixed = attention.make().mix(scheme, q, k, v, attention.Link.of(scheme, here, here), 0.0)
+            mixed = attention.make().attend(scheme, q, k, v, attention.AttentionContext.of(scheme, here, here), 0.0)
             (mixed[0].pow(2).sum() + mixed[1, :, : length // 2].pow(2).sum()).backward()
         gradients = [x.grad for x in (q, k, v)]
         found.append([mixed[0], mixed[1, :, : length // 2], *gradients])
@@ -215,7 +216,7 @@ def test_one_nccl_process(words: Dataset) -> None:
     dist.init_process_group("nccl", store=dist.HashStore(), rank=0, world_size=1)
     try:
         model = factory.of_data(found, words).to(GPU)
-        there = metrics.sent(first(words, found), model, GPU)
+        there = teacher_forcing.to_device(first(words, found), model, GPU)
         parallel = DistributedDataParallel(model)
         loss(parallel(*there.inputs), there.labels).backward()
         expected = results(found, words, first(words, found), GPU, "fp32")[1]

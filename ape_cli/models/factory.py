@@ -161,7 +161,7 @@ def _warn_if_idle(scheme: str) -> None:
         logger.warning(f"{idle.summary}: {idle.fix}")
 
 
-_HOOKS = ("context", "embed", "frame", "rotate", "turn", "bias", "decay")
+_HOOKS = ("context", "embed", "frame", "rotate", "rotate_in_frame", "bias", "decay")
 
 
 def compile_around(model: Model, backend: str = "inductor") -> None:
@@ -180,7 +180,8 @@ def compile_around(model: Model, backend: str = "inductor") -> None:
             fix="leave --compile out",
         ) from error
     for hook in _HOOKS:
-        setattr(model.scheme, hook, torch.compiler.disable(getattr(model.scheme, hook)))
+        if hasattr(model.scheme, hook):
+            setattr(model.scheme, hook, torch.compiler.disable(getattr(model.scheme, hook)))
     torch.compiler.reset()  # discard what was learned about the sizes of another model
     # With None, torch finds out which sizes vary. Inductor cannot pool images whose height and width are variable.
     model.compile(dynamic=True if model.sizes_vary else None, backend=backend)

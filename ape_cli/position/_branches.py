@@ -97,14 +97,12 @@ class Branches(Interpretation):
             tensors += [stage.take, stage.place, stage.empty, stage.operator]
         return PositionPlan(tensors=tuple(tensors), sizes=(reach,))
 
-    def prepare_planned(self, positions: Tensor, plan: PositionPlan, beside: _State | None) -> _State:
-        """The state of positions, from a plan. positions: int64 [B or 1, N]"""
-        (reach,), each = plan.sizes, [iter(plan.tensors)] * 4
-        stages = [Stage(*four, sizes=((len(four[3]), _grouped.TILE),)) for four in zip(*each, strict=True)]
-        return self._state(stages, reach, positions, beside)
-
-    def prepare(self, positions: Tensor, beside: _State | None = None) -> _State:
-        """The state of positions. They are read back to the host if they are on a GPU. positions: int64 [B or 1, N]"""
+    def prepare(self, positions: Tensor, plan: PositionPlan | None = None, beside: _State | None = None) -> _State:
+        """The state of positions, int64 [B or 1, N]. Without a plan they are read back to the host from a GPU."""
+        if plan:
+            (reach,), each = plan.sizes, [iter(plan.tensors)] * 4
+            stages = [Stage(*four, sizes=((len(four[3]), _grouped.TILE),)) for four in zip(*each, strict=True)]
+            return self._state(stages, reach, positions, beside)
         heap = np.maximum(positions.detach().cpu().numpy().ravel(), 1)
         depth = self.tree.level(heap)
         reach = beside.reach if beside else self._reach(heap.size, int(depth.max(initial=0)))
@@ -158,15 +156,15 @@ class Branches(Interpretation):
             reach += 1
         return reach
 
-    def turn(self, x: Tensor, state: _State) -> Tensor:
+    def apply(self, x: Tensor, state: _State) -> Tensor:
         """The operator of each position applied to the vectors there. [B, H, N, K] -> the same"""
         if not state.products.stages:
             return x
         b, h, n, k = x.shape
         copies = b // state.rows
         rows = x.reshape(copies, state.rows, h, n, k).permute(1, 3, 2, 0, 4).reshape(-1, copies * k)
-        turned = state.products(rows).view(state.rows, n, h, copies, k)
-        return turned.permute(3, 0, 2, 1, 4).reshape(b, h, n, k)
+        rotated = state.products(rows).view(state.rows, n, h, copies, k)
+        return rotated.permute(3, 0, 2, 1, 4).reshape(b, h, n, k)
 
 
 KINDS: dict[type[Structure], type[Interpretation]] = {Tree: Branches}

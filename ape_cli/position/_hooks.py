@@ -24,8 +24,7 @@ from ape_cli.position._scheme import Scheme, Shape
 from ape_cli.structure import Cyclic, Structure, Tree
 
 _HOOKS = ("embed", "rotate", "bias", "decay")
-_ALSO = ("frame", "turn", "apart")  # an override of one of these changes the scores too
-_METHODS = (*_HOOKS, *_ALSO, "context", "plan", "prepare", "prepare_planned", "prepare_beside")
+_METHODS = (*_HOOKS, "context", "plan", "prepare", "frame", "rotate_in_frame")
 _B, _M, _N = 3, 5, 7  # numbers that other axes rarely have
 _TOKENS = "return the tokens with the encoding in them, usually `x + p`"
 _SAME = "return rotated queries or keys of the same shape"
@@ -48,7 +47,7 @@ def without_hooks(scheme: type[Scheme]) -> ApeError | None:
     if not plugins.is_own(scheme):
         return None
     with plugins.explained("scheme", scheme):
-        idle = scheme.default_decay == 1.0 and not any(map(scheme.overrides, (*_HOOKS, *_ALSO)))
+        idle = scheme.default_decay == 1.0 and not any(map(scheme.overrides, _HOOKS))
         meant = [f"`{known}` in place of `{name}`" for name, known in _misspelt(scheme, 0.6 if idle else 0.85)]
     if not idle and not meant:
         return None

@@ -16,10 +16,9 @@ from pathlib import Path
 import torch
 
 from ape_cli import attention, position
-from ape_cli.data.batches import Batch
-from ape_cli.evaluation import metrics
-from ape_cli.models import factory, precision, settling
-from ape_cli.models.transformer import loss
+from ape_cli.data.batches import SequenceBatch
+from ape_cli.models import factory, precision, settling, teacher_forcing
+from ape_cli.models.teacher_forcing import loss
 from ape_cli.runs import config
 from ape_cli.structure import Seq
 
@@ -44,7 +43,7 @@ def growth(scheme: str, length: int, preset: str, device: str, backend: str | No
     ids = torch.randint(3, 23, (1, length), generator=torch.Generator().manual_seed(1))
     at, none = torch.arange(length)[None], torch.zeros(1, dtype=torch.int64).numpy()
     mask = torch.ones_like(ids, dtype=torch.bool)
-    made = Batch(
+    made = SequenceBatch(
         source_ids=ids,
         source_positions=at + 1,
         source_mask=mask,
@@ -55,12 +54,12 @@ def growth(scheme: str, length: int, preset: str, device: str, backend: str | No
         size=none,
         op=none,
     )
-    batch = metrics.sent(made, model, where)
+    batch = teacher_forcing.to_device(made, model, where)
 
     def both_ways() -> None:
         if device == "cuda":
             torch.cuda.reset_peak_memory_stats()
-        loss(metrics.forward(model, batch, name), batch.labels).backward()
+        loss(teacher_forcing.forward(model, batch, name), batch.labels).backward()
         model.zero_grad()
 
     requested = nullcontext() if backend is None else attention.use_backend(backend)

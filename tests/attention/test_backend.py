@@ -7,7 +7,7 @@ import torch
 from torch import Tensor
 
 from ape_cli import attention, position
-from ape_cli.attention import Link, _backend
+from ape_cli.attention import AttentionContext, _backend
 from ape_cli.attention.dot import Dot
 from ape_cli.core.errors import UsageError
 from ape_cli.position import Context, Scheme
@@ -31,9 +31,9 @@ def mixed(scheme: Scheme, who: str, backend: str | None) -> Tensor:
     link, count = link_of(scheme, who)
     q, k, v = vectors(1, count), vectors(2, 7), vectors(3, 7)
     if backend is None:
-        return Dot().mix(scheme, q, k, v, link, 0.0)
+        return Dot().attend(scheme, q, k, v, link, 0.0)
     with attention.use_backend(backend):
-        return Dot().mix(scheme, q, k, v, link, 0.0)
+        return Dot().attend(scheme, q, k, v, link, 0.0)
 
 
 @pytest.mark.parametrize("decay", [1.0, 0.8])
@@ -65,7 +65,7 @@ def test_a_bias_of_another_dtype_is_added_as_it_is(dtype: torch.dtype) -> None:
     mask = torch.ones(2, count, dtype=torch.bool)
     mask[1, 9:] = False
     here = scheme.context(torch.arange(1, count + 1)[None], mask, causal=True)
-    link = Link.of(scheme, here, here)
+    link = AttentionContext.of(scheme, here, here)
     q, k, v = (vectors(seed, count).to(dtype) for seed in (1, 2, 3))
     bias = scheme.bias(q, link.q_context, link.k_context)
     logits = torch.einsum("bhmk,bhnk->bhmn", q.double(), k.double()) / (D // H) ** 0.5 + bias.double()
@@ -74,7 +74,7 @@ def test_a_bias_of_another_dtype_is_added_as_it_is(dtype: torch.dtype) -> None:
     error = {torch.float64: 1e-12, torch.float32: 1e-5, torch.bfloat16: 0.05}[dtype]
     for backend in ("plain", "fused"):
         with attention.use_backend(backend):
-            found = Dot().mix(scheme, q, k, v, link, 0.0)
+            found = Dot().attend(scheme, q, k, v, link, 0.0)
         assert found.dtype == dtype
         torch.testing.assert_close(found.double(), wanted, rtol=0, atol=error)
 
@@ -86,7 +86,7 @@ def test_backends_have_the_same_gradients(name: str) -> None:
         link, count = link_of(scheme, "causal and keys")
         given = [vectors(i, n).requires_grad_() for i, n in ((1, count), (2, 7), (3, 7))]
         with attention.use_backend(chosen):
-            (Dot().mix(scheme, *given, link, 0.0) ** 2).sum().backward()
+            (Dot().attend(scheme, *given, link, 0.0) ** 2).sum().backward()
         found.append([x.grad for x in given])
     for one, other in zip(*found, strict=True):
         torch.testing.assert_close(one, other, rtol=1e-5, atol=1e-6)
@@ -126,6 +126,6 @@ def test_some_of_the_queries_see_what_they_see_among_all() -> None:
     scheme = scheme_of("alibi", 0.8)
     link, count = link_of(scheme, "causal and keys")
     q, k, v = vectors(1, count), vectors(2, 7), vectors(3, 7)
-    whole = Dot().mix(scheme, q, k, v, link, 0.0)
-    part = Dot().mix(scheme, q[:, :, 3:5], k[:, :, :5], v[:, :, :5], link.part(3, 5), 0.0)
+    whole = Dot().attend(scheme, q, k, v, link, 0.0)
+    part = Dot().attend(scheme, q[:, :, 3:5], k[:, :, :5], v[:, :, :5], link.part(3, 5), 0.0)
     torch.testing.assert_close(part, whole[:, :, 3:5])

@@ -28,7 +28,7 @@ MISTAKES = [
         "Rope.rotate",
         "return rotate_pairs(x, context.state) if self.interleaved else rotate_halves(x, context.state)",
         """
-        turns = context.state if side == 'query' else Turns(-context.state._exact[0])
+        turns = context.state if side == 'query' else Rotations(-context.state._exact[0])
         return rotate_pairs(x, turns) if self.interleaved else rotate_halves(x, context.state)
         """,
         "position/test_contract.py::test_scores_depend_on_the_path_between_alone",
@@ -118,11 +118,11 @@ MISTAKES = [
     Mistake(
         "a bias that never reaches cross-attention",
         "Relative.bias",
-        "offsets, w = q_context.once(k_context, self.vectors)",
+        "offsets, w = q_context.cached(k_context, self.vectors)",
         """
         if q_context is not k_context:
             return q.new_zeros(1)
-        offsets, w = q_context.once(k_context, self.vectors)
+        offsets, w = q_context.cached(k_context, self.vectors)
         """,
         "position/test_contract.py::test_every_scheme_reaches_cross_attention",
     ),
@@ -150,10 +150,10 @@ MISTAKES = [
     Mistake(
         "a rotary cache keyed on length alone",
         "Rope.prepare",
-        "return Turns(positions[:, None, :, None] * one[:, None])",
+        "return Rotations(positions[:, None, :, None] * one[:, None])",
         """
         return self.__dict__.setdefault('cache', {}).setdefault(
-            positions.shape[1], Turns(positions[:, None, :, None] * one[:, None])
+            positions.shape[1], Rotations(positions[:, None, :, None] * one[:, None])
         )
         """,
         "position/test_rope.py::test_the_base_is_followed_at_once",

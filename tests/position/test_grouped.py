@@ -168,7 +168,7 @@ def test_every_reach_is_the_product_along_the_path(name: str, monkeypatch: pytes
         context = scheme.context(at)
         assert context.state.reach == max(1, min(reach, deepest))
         assert len(context.state.products.stages) == -(-deepest // context.state.reach)
-        for one, other in zip(results(scheme, x, scheme.turn(x, context, "query")), expected, strict=True):
+        for one, other in zip(results(scheme, x, scheme.rotate_in_frame(x, context, "query")), expected, strict=True):
             assert torch.allclose(one, other, rtol=1e-12, atol=1e-11), reach
 
 
@@ -199,7 +199,7 @@ def test_autocast_keeps_the_dtypes(given: torch.dtype, monkeypatch: pytest.Monke
     x = draw(3, H, at.shape[1], K).to(given).requires_grad_()
     with torch.autocast("cpu", torch.bfloat16):
         context = scheme.context(at)
-        turned = scheme.turn(x, context, "key")
+        turned = scheme.rotate_in_frame(x, context, "key")
     assert context.state.products.table.dtype == torch.float32
     assert turned.dtype == given
     turned.float().pow(3).sum().backward()
@@ -230,7 +230,7 @@ def test_a_deeper_decoder_beside_its_encoder(encoder: Tensor, share: int, monkey
     assert beside.state.products.table is source.state.products.table
     assert alone.state.products.table is not source.state.products.table
     assert (alone.state.reach > source.state.reach) == (share == 0)
-    found, expected = (results(scheme, x, scheme.turn(x, c, "query")) for c in (beside, alone))
+    found, expected = (results(scheme, x, scheme.rotate_in_frame(x, c, "query")) for c in (beside, alone))
     for one, other in zip(found, expected, strict=True):
         assert torch.allclose(one, other, rtol=0, atol=1e-12)
     assert torch.allclose(found[0], path_by_path(scheme, x, deeper), rtol=0, atol=1e-12)

@@ -46,7 +46,7 @@ LAWS: dict[str, Callable[[Scheme, torch.dtype], Tensor | None]] = {
     "content": model.content,
     "gradients": model.dead_parameters,
 }
-OF_ATTENTION: dict[str, Callable[[attention.Kind, torch.dtype, float], Tensor | None]] = {
+OF_ATTENTION: dict[str, Callable[[attention.AttentionKind, torch.dtype, float], Tensor | None]] = {
     "permutation": mixing.permutation,
     "rotation": mixing.rotation,
     "values": mixing.values,
@@ -158,7 +158,7 @@ def _of_scheme(blank: Finding, dtype: torch.dtype) -> Iterator[Tensor | None]:
         yield LAWS[blank.law](scheme, dtype)
 
 
-def _of_kind(kind: attention.Kind, law: str, dtype: torch.dtype) -> Iterator[Tensor | None]:
+def _of_kind(kind: attention.AttentionKind, law: str, dtype: torch.dtype) -> Iterator[Tensor | None]:
     """Measure a law of a kind of attention with each locality bias that it takes."""
     for decay in (1.0,) if kind.refuses_decay else _DECAYS.get(law, (1.0,)):
         yield OF_ATTENTION[law](kind, dtype, decay)

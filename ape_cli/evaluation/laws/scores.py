@@ -77,7 +77,7 @@ def locality(scheme: Scheme, dtype: torch.dtype) -> Tensor | None:
     """
     errors = []
     for x, y in list(_pairs(scheme.structure))[:2]:
-        expected = scheme.shape.decay ** length(scheme.structure, x, y, scheme.metric)
+        expected = scheme.shape.decay ** length(scheme.structure, x, y, getattr(scheme, "metric", "path"))
         errors += [greatest(_decay(scheme, *at) - expected) for at in ((x, y), _prefixed(scheme, x, y))]
     return torch.stack(errors).max()
 
@@ -154,7 +154,7 @@ def _reach_of_attention(scheme: Scheme, at: Tensor, dtype: torch.dtype) -> Tenso
     here, flipped = _scores(scheme, at, at, dtype), at.flip(1)
     others = (_scores(scheme, x, y, dtype) for x, y in ((at, flipped), (flipped, at)))  # keys elsewhere, or queries
     moved = torch.stack([(here - other).detach().abs().flatten(1).amax(1) for other in others]).amax(0)  # [3]
-    return (moved if scheme.acts_between else moved[:2]).min()
+    return (moved if getattr(scheme, "acts_between", True) else moved[:2]).min()
 
 
 def shift(scheme: Scheme, dtype: torch.dtype) -> Tensor | None:

@@ -12,7 +12,7 @@ from ape_cli import attention, position
 from ape_cli.attention import dot, linear
 from ape_cli.evaluation import laws
 from ape_cli.position import sinusoidal
-from ape_cli.position._rotation import Turns, sinusoids
+from ape_cli.position._rotation import Rotations, sinusoids
 from ape_cli.position.alibi import Alibi
 from ape_cli.position.learned import Learned
 from ape_cli.position.orthogonal import Orthogonal
@@ -34,7 +34,7 @@ def test_a_scheme_that_turns_both_sides_the_other_way_is_found(monkeypatch: pyte
     right = Rope.rotate
 
     def rotate(self: Rope, x: Tensor, context: position.Context, side: position.Side) -> Tensor:
-        back = Turns(-context.state.of(torch.float64)[0])
+        back = Rotations(-context.state.of(torch.float64)[0])
         turned = context if side == "query" else position.Context(context.positions, state=back)
         return right(self, x, turned, side)
 
@@ -129,7 +129,7 @@ def only_at_home(self: Rope, x: Tensor, context: position.Context, side: positio
     return x if context.causal else RIGHT["rope"](self, x, context, side)
 
 
-def dropped_early(scores: Tensor, v: Tensor, link: attention.Link, dropout: float) -> Tensor:
+def dropped_early(scores: Tensor, v: Tensor, link: attention.AttentionContext, dropout: float) -> Tensor:
     """Wrong attention: dropout acts on the scores, so that a dropped row attends to masked keys."""
     scores = scores if link.mask is None else scores.masked_fill(~link.mask, -1e9)
     return torch.nn.functional.dropout(scores, dropout).softmax(-1) @ v
