@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING, Any
 
 from ape_cli.cli.values import shown
 from ape_cli.core.errors import UsageError, unknown
+from ape_cli.reports.pictures._places import ALONE, index_of, places, sizes_of
 from ape_cli.structure import Structure, Tree, example, parse_structure
-from ape_cli.structure.places import ALONE, index_of, places, sizes_of
 
 if TYPE_CHECKING:
     from ape_cli.position import Scheme

@@ -111,9 +111,9 @@ class _Pen:
         """
         return self.model.decode(written, at, self.memory, self.source, past=self.past)[:, -1].argmax(-1)
 
-    def scores(self, given: Tensor, at: Tensor) -> Tensor:
+    def scores(self, prefix: Tensor, at: Tensor) -> Tensor:
         """The scores of all symbols after each prefix. int64 [B, m], [B or 1, m] -> [B, m, V]"""
-        return self.model.decode(given, at, self.memory, self.source)
+        return self.model.decode(prefix, at, self.memory, self.source)
 
 
 def _follow(pen: _Pen, batch: SequenceBatch, reading: Reading) -> Tensor:
@@ -157,8 +157,8 @@ def _unfold(pen: _Pen, batch: SequenceBatch, task: Trees, reading: Reading) -> T
         if not place.any():
             break
     met = (nodes[:, :, None] == places[:, None, :]) & (nodes > 0)[:, :, None]  # [B, label, written]
-    found = np.where(met.any(-1), np.take_along_axis(symbols, met.argmax(-1), axis=1), PAD)
-    return torch.from_numpy(found).to(labels.device)
+    answer = np.where(met.any(-1), np.take_along_axis(symbols, met.argmax(-1), axis=1), PAD)
+    return torch.from_numpy(answer).to(labels.device)
 
 
 class _Growth:

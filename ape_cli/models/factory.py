@@ -38,26 +38,26 @@ def of_data(config: Config, data: Dataset) -> Model:
     return _classifier(config, data.structure, data.ids, data.image, (moments.mean, moments.std))
 
 
-def without_weights(config: Config, own: Structure, ids: int, image: Size | None) -> Model:
-    """The model of a settled configuration whose stored weights are going to be loaded, for data of structure `own`.
+def without_weights(config: Config, structure: Structure, ids: int, image: Size | None) -> Model:
+    """The model of a settled configuration whose stored weights are going to be loaded, for data of this structure.
 
     `ids` is the number of token ids, or of classes; `image`: height, width and channels of images.
     """
     if image is None:
-        return build(config, own, ids)
+        return build(config, structure, ids)
     assert isinstance(config, ImageConfig)
     unknown = [0.0] * image[2], [1.0] * image[2]  # the moments are stored with the weights
-    return _classifier(config, own, ids, image, unknown)
+    return _classifier(config, structure, ids, image, unknown)
 
 
-def build(config: Config, own: Structure, ids: int) -> Transformer:
-    """The model for sequences of structure `own`, with the weights of its seed. The configuration has to be settled.
+def build(config: Config, structure: Structure, ids: int) -> Transformer:
+    """The model for sequences of this structure, with the weights of its seed. The configuration has to be settled.
 
     `ids` is the number of token ids.
     """
     assert isinstance(config, SequenceConfig)
     encoder, decoder = config.encoder_layers, config.decoder_layers
-    arguments = _of_any_model(config, own, _weights(config, ids, encoder, decoder))
+    arguments = _of_any_model(config, structure, _weights(config, ids, encoder, decoder))
     return Transformer(
         ids=ids,
         encoder_layers=encoder,
@@ -91,16 +91,16 @@ def _check_memory(weights: int) -> None:
 
 def _classifier(
     config: ImageConfig,
-    own: Structure,
+    structure: Structure,
     classes: int,
     image: Size,
     moments: tuple[list[float], list[float]],
 ) -> Classifier:
     """The model for images, whose tokens are read row by row."""
-    how, read = tokenising(config), reading(config.scheme, own, config.structure)
+    how, read = tokenising(config), reading(config.scheme, structure, config.structure)
     rows, columns = how.grid(*image[:2])
     stored = np.stack(np.divmod(np.arange(rows * columns), columns), axis=-1)[None]  # [1, N, 2]
-    places = Reading.of(own, read).places(stored, np.ones((1, rows * columns), dtype=bool))
+    places = Reading.of(structure, read).places(stored, np.ones((1, rows * columns), dtype=bool))
     return Classifier(
         image=image,
         positions=torch.from_numpy(places),
@@ -110,18 +110,18 @@ def _classifier(
         layers=config.encoder_layers,
         attention_dropout=config.attention_dropout,
         stochastic_depth=config.stochastic_depth,
-        **_of_any_model(config, own, _weights(config, classes, config.encoder_layers)),
+        **_of_any_model(config, structure, _weights(config, classes, config.encoder_layers)),
     )
 
 
-def _of_any_model(config: Config, own: Structure, weights: int) -> dict[str, Any]:
+def _of_any_model(config: Config, structure: Structure, weights: int) -> dict[str, Any]:
     """The arguments of every model. The generator draws the scheme's weights first, then the model's.
 
     Raises `UsageError` if the `weights`, a lower limit of their number, do not fit into memory.
     """
     _check_memory(weights)
     generator = torch.Generator().manual_seed(config.seed)
-    scheme = scheme_of(config, own, generator)
+    scheme = scheme_of(config, structure, generator)
     with position.global_seed(generator):
         kind = attention.make(config.attention, **config.attention_options)
     return {
@@ -133,8 +133,8 @@ def _of_any_model(config: Config, own: Structure, weights: int) -> dict[str, Any
     }
 
 
-def scheme_of(config: Config, own: Structure, generator: torch.Generator | None = None) -> Scheme:
-    """The scheme of a settled configuration for data of structure `own`, with the weights of the configuration's seed.
+def scheme_of(config: Config, structure: Structure, generator: torch.Generator | None = None) -> Scheme:
+    """The scheme of a settled configuration for data of this structure, with the weights of the configuration's seed.
 
     `generator`: that of the model, which draws the scheme's weights first; None for a new one. Raises `ApeError` for a
     scheme of a user whose hooks fail, or return wrong shapes.
@@ -143,7 +143,7 @@ def scheme_of(config: Config, own: Structure, generator: torch.Generator | None 
         config.scheme,
         d_model=config.d_model,
         heads=config.heads,
-        structure=reading(config.scheme, own, config.structure).algebra,
+        structure=reading(config.scheme, structure, config.structure).algebra,
         max_size=config.max_size or 1,
         decay=config.decay,
         generator=generator or torch.Generator().manual_seed(config.seed),

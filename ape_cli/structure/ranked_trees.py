@@ -113,7 +113,7 @@ def levels(parent: list[int], rank: list[int], binarised: bool) -> int:
     >>> levels([-1, 0, 0, 2], [0, 0, 1, 0], binarised=False), levels([-1, 0, 0, 2], [0, 0, 1, 0], binarised=True)
     (2, 3)
     """
-    found = [0] * len(parent)
+    depth = [0] * len(parent)
     for node in range(1, len(parent)):
-        found[node] = found[parent[node]] + 1 + (rank[node] if binarised else 0)
-    return max(found)
+        depth[node] = depth[parent[node]] + 1 + (rank[node] if binarised else 0)
+    return max(depth)

@@ -8,8 +8,7 @@ from torch import Tensor
 
 from ape_cli import attention, position
 from ape_cli.attention import AttentionContext, _blocks
-from ape_cli.position import Context, Scheme
-from ape_cli.position.alibi import Alibi
+from ape_cli.position import Context, FastScheme, Scheme, Side
 from tests.attention.plain import D, H, vectors
 
 N = 13
@@ -91,9 +90,12 @@ def test_dropout_is_drawn_again_as_it_was(monkeypatch: pytest.MonkeyPatch) -> No
 def test_a_bias_of_a_state_is_made_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
     """The context of a block has no state, so a scheme with a state is not computed in blocks."""
 
-    class Stateful(Alibi):
-        def prepare(self, positions: Tensor) -> Tensor:
+    class Stateful(FastScheme):
+        def prepare(self, positions: Tensor, plan: object, beside: object) -> Tensor:
             return positions.double()
+
+        def rotate(self, x: Tensor, context: Context, side: Side) -> Tensor:
+            return x
 
         def bias(self, q: Tensor, q_context: Context, k_context: Context) -> Tensor:
             return -(q_context.state[:, None, :, None] - k_context.state[:, None, None, :]).abs()

@@ -22,8 +22,8 @@ MISTAKES = [
     Mistake(
         "linear attention's denominator rotated",
         "Linear.attend",
-        "turned_q @ (turned_k.mT @ values), plain_k.sum(-2, keepdim=True)",
-        "turned_q @ (turned_k.mT @ values), turned_k.sum(-2, keepdim=True)",
+        "rotated_q @ (rotated_k.mT @ values), plain_k.sum(-2, keepdim=True)",
+        "rotated_q @ (rotated_k.mT @ values), rotated_k.sum(-2, keepdim=True)",
         "attention/test_linear.py::test_the_denominator_is_not_rotated",
     ),
     Mistake(
@@ -57,8 +57,8 @@ MISTAKES = [
     Mistake(
         "a softmax in softmax-free attention",
         "SoftmaxFree.attend",
-        "scores(*turned(scheme, q, k, context, q.shape[-1] ** 0.25)).exp()",
-        "scores(*turned(scheme, q, k, context, q.shape[-1] ** 0.25)).softmax(-1)",
+        "scores(*in_units(scheme, q, k, context, q.shape[-1] ** 0.25)).exp()",
+        "scores(*in_units(scheme, q, k, context, q.shape[-1] ** 0.25)).softmax(-1)",
         "attention/test_contract.py::test_against_the_definition",
     ),
     Mistake(
@@ -105,17 +105,17 @@ MISTAKES = [
     ),
     Mistake(
         "FlexAttention that adds the locality bias instead of multiplying by it",
-        "score_mod.modify",
+        "_score_mod.modify",
         "score * decay[_at(decay, 0, row), 0, m, n]",
         "score + decay[_at(decay, 0, row), 0, m, n].log()",
-        "attention/test_backend.py::test_every_backend_gives_the_same",
+        "models/adapters/test_torch_attention.py::test_flex_is_our_attention",
     ),
     Mistake(
         "FlexAttention whose softmax includes padding",
-        "score_mod.modify",
+        "_score_mod.modify",
         'return torch.where(key < keys, score, -float("inf"))',
         "return score",
-        "attention/test_backend.py::test_every_backend_gives_the_same",
+        "models/adapters/test_torch_attention.py::test_flex_is_our_attention",
     ),
     Mistake(
         "blocks of queries of which each sees as far as the first one",
@@ -127,8 +127,8 @@ MISTAKES = [
     Mistake(
         "dropout after a ReLU whose gradient is not scaled",
         "_DroppingRelu.backward",
-        "torch.ops.aten.threshold_backward(grad, found, 0.0).mul_(ctx.scale)",
-        "torch.ops.aten.threshold_backward(grad, found, 0.0)",
+        "torch.ops.aten.threshold_backward(grad, out, 0.0).mul_(ctx.scale)",
+        "torch.ops.aten.threshold_backward(grad, out, 0.0)",
         "attention/test_dropout.py::test_dropout_after_a_relu",
     ),
     Mistake(

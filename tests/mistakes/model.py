@@ -71,11 +71,8 @@ MISTAKES = [
     Mistake(
         "the locality bias missing from cross-attention",
         "Transformer.decode",
-        "link, cross = AttentionContext.of(self.scheme, new, context), AttentionContext.of(self.scheme, new, source)",
-        """
-        link = AttentionContext.of(self.scheme, new, context)
-        cross = AttentionContext(**vars(AttentionContext.of(self.scheme, new, source)) | {'decay': None})
-        """,
+        "AttentionContext.of(self.scheme, new, source)",
+        "AttentionContext(**vars(AttentionContext.of(self.scheme, new, source)) | {'decay': None})",
         "models/test_reference.py::test_the_model_is_the_plain_one",
     ),
     Mistake(

@@ -71,7 +71,7 @@ def test_a_pair_s_own() -> None:
     assert a.cached(a, sums).item() == 2
     assert a.cached(b, differences).item() == -19
     assert b.cached(a, differences).item() == 19
-    assert Context(torch.tensor([[5]])).once(b, sums).item() == 25
+    assert Context(torch.tensor([[5]])).cached(b, sums).item() == 25
 
 
 def test_a_second_that_is_gone_is_not_mistaken_for_a_new_one() -> None:

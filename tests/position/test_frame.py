@@ -11,7 +11,7 @@ from torch import Tensor
 from ape_cli import attention, position
 from ape_cli.attention import Attention, AttentionContext
 from ape_cli.attention.dot import Dot
-from ape_cli.position import Context
+from ape_cli.position import Context, FastScheme
 from ape_cli.position._algebra import blocks
 from ape_cli.position.orthogonal import Orthogonal
 from ape_cli.structure import parse_structure
@@ -76,8 +76,8 @@ def test_schemes_without_one() -> None:
         shape = (1, 3, scheme.structure.width) if scheme.structure.width > 1 else (1, 3)
         context = scheme.context(torch.ones(shape, dtype=torch.int64))
         framed = name in ("orthogonal", "orthogonal-seq", "orthogonal-grid")
-        assert (scheme.frame(context) is not None) == framed, name
-        if not framed:
+        assert (isinstance(scheme, FastScheme) and scheme.frame(context) is not None) == framed, name
+        if isinstance(scheme, FastScheme) and not framed:
             x = torch.randn(1, H, 3, K)
             assert torch.equal(scheme.rotate_in_frame(x, context, "query"), scheme.rotate(x, context, "query"))
 

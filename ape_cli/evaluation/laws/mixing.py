@@ -142,5 +142,5 @@ def dead_parameters(kind: AttentionKind, dtype: torch.dtype, decay: float = 1.0)
     net, (ids, at) = model.small(scheme, dtype, kind), model.sample(scheme)
     net(ids, at, torch.ones_like(ids).bool(), ids, at).logsumexp(-1).sum().backward()
     excused = () if kind.differentiable else ("query", "key", "cross_norm", "scheme")
-    found = [(n, p) for n, p in net.named_parameters() if not any(part in n.split(".") for part in excused)]
-    return torch.tensor(float(sum(p.grad is None or not bool((p.grad != 0).any()) for _, p in found)))
+    learned = [(n, p) for n, p in net.named_parameters() if not any(part in n.split(".") for part in excused)]
+    return torch.tensor(float(sum(p.grad is None or not bool((p.grad != 0).any()) for _, p in learned)))

@@ -89,16 +89,16 @@ def distance(scheme: Scheme, dtype: torch.dtype) -> Tensor | None:
     """
     rate, errors = scheme.shape.decay, []
     for x, y in list(_pairs(scheme.structure))[:2]:
-        found, steps = _decay(scheme, x, y), length(scheme.structure, x, y)
+        decay, steps = _decay(scheme, x, y), length(scheme.structure, x, y)
         least, most = rate**steps, rate ** (steps / scheme.structure.width**0.5)
-        errors += [greatest(found - _decay(scheme, y, x).T), greatest(found - found.clamp(least, most))]
+        errors += [greatest(decay - _decay(scheme, y, x).T), greatest(decay - decay.clamp(least, most))]
     return torch.stack(errors).max()
 
 
 def _decay(scheme: Scheme, x: Tensor, y: Tensor) -> Tensor:
     """The locality bias of all pairs, 1 if there is none. -> float64 [M, N]"""
-    found = scheme.decay(scheme.context(x), scheme.context(y))
-    return torch.ones(x.shape[1], y.shape[1], dtype=torch.float64) if found is None else found[0, 0].double()
+    decay = scheme.decay(scheme.context(x), scheme.context(y))
+    return torch.ones(x.shape[1], y.shape[1], dtype=torch.float64) if decay is None else decay[0, 0].double()
 
 
 def _prefixed(scheme: Scheme, *at: Tensor) -> tuple[Tensor, ...]:
