@@ -49,7 +49,7 @@ class Interpretation(nn.Module, ABC):
         return None
 
     @abstractmethod
-    def apply(self, x: Tensor, state: Any) -> Tensor:
+    def act_on(self, x: Tensor, state: Any) -> Tensor:
         """Apply the operator of each token's position, within the basis of `frame`. [B, H, N, K] -> the same
 
         The argument `x` is given in the basis (as x F), and the result is in the basis too. The map back from the
@@ -101,10 +101,10 @@ class DirectSum(ProductInterpretation):
         """The factors' bases as the blocks of one matrix. -> [H, K, K], None for the identity"""
         return blocks([part.frame(s) for part, s in zip(self._each(), state, strict=True)], self.shares)
 
-    def apply(self, x: Tensor, state: list[Any]) -> Tensor:
+    def act_on(self, x: Tensor, state: list[Any]) -> Tensor:
         """Each factor's operators applied to its share of the channels. [B, H, N, K] -> the same"""
         split = zip(self._each(), x.split(self.shares, dim=-1), state, strict=True)
-        return torch.cat([part.apply(share, s) for part, share, s in split], dim=-1)
+        return torch.cat([part.act_on(share, s) for part, share, s in split], dim=-1)
 
     def _each(self) -> list[Interpretation]:
         """The parts, with their type."""

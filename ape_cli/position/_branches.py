@@ -100,8 +100,11 @@ class Branches(Interpretation):
     def prepare(self, positions: Tensor, plan: PositionPlan | None = None, beside: _State | None = None) -> _State:
         """The state of positions, int64 [B or 1, N]. Without a plan they are read back to the host from a GPU."""
         if plan:
-            (reach,), each = plan.sizes, [iter(plan.tensors)] * 4
-            stages = [Stage(*four, sizes=((len(four[3]), _grouped.TILE),)) for four in zip(*each, strict=True)]
+            (reach,), tensors = plan.sizes, iter(plan.tensors)
+            stages = [
+                Stage(take, place, empty, operator, ((len(operator), _grouped.TILE),))
+                for take, place, empty, operator in zip(tensors, tensors, tensors, tensors, strict=True)
+            ]
             return self._state(stages, reach, positions, beside)
         heap = np.maximum(positions.detach().cpu().numpy().ravel(), 1)
         depth = self.tree.level(heap)
@@ -156,7 +159,7 @@ class Branches(Interpretation):
             reach += 1
         return reach
 
-    def apply(self, x: Tensor, state: _State) -> Tensor:
+    def act_on(self, x: Tensor, state: _State) -> Tensor:
         """The operator of each position applied to the vectors there. [B, H, N, K] -> the same"""
         if not state.products.stages:
             return x

@@ -85,12 +85,13 @@ class Stage:
         tile += rank // size[tile]
         start = (np.cumsum(size) - size) * heads
         place = ((start[tile] + rank % size[tile])[:, None] + size[tile][:, None] * np.arange(heads)).ravel()
-        take = np.full(size.sum() * heads, -1, dtype=np.int64)
-        take[place] = np.arange(place.size)
+        row = np.full(size.sum() * heads, -1, dtype=np.int64)
+        row[place] = np.arange(place.size)
         sizes, tiles = np.unique(size, return_counts=True)
         parts = tuple(zip(tiles[::-1].tolist(), sizes[::-1].tolist(), strict=True))
-        empty = np.flatnonzero(take < 0)
-        return cls(*(torch.from_numpy(x) for x in (np.maximum(take, 0), place, empty, operator)), parts)
+        arrays = np.maximum(row, 0), place, np.flatnonzero(row < 0), operator
+        take, places, empty, operators = map(torch.from_numpy, arrays)
+        return cls(take, places, empty, operators, parts)
 
     def of_some(self, rows: Tensor, device: torch.device) -> Stage:
         """The same places on a device, for these rows out of all. rows: int64 [A * H], on the CPU"""

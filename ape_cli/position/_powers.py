@@ -91,7 +91,7 @@ class Powers(Interpretation):
         """Q. -> [H, K, K], None for the identity"""
         return state[0]
 
-    def apply(self, x: Tensor, state: State) -> Tensor:
+    def act_on(self, x: Tensor, state: State) -> Tensor:
         """R(p t) x. [B, H, N, K] -> the same"""
         return rotate_pairs(x, state[1])
 
@@ -111,7 +111,7 @@ class Joint(ProductInterpretation):
         """Q, with the factors' bases as its blocks. -> [H, K, K], None for the identity"""
         return state[0]
 
-    def apply(self, x: Tensor, state: State) -> Tensor:
+    def act_on(self, x: Tensor, state: State) -> Tensor:
         """R(p t) x for all factors. [B, H, N, K] -> the same"""
         return rotate_pairs(x, state[1])
 

@@ -77,7 +77,7 @@ class Orthogonal(FastScheme):
 
         The vectors are returned unchanged if the operators do not act on this side.
         """
-        return self.operators.apply(x, context.state) if self.side in ("both", side) else x
+        return self.operators.act_on(x, context.state) if self.side in ("both", side) else x
 
 
 def interpret(structure: Structure, channels: int, heads: int, generator: torch.Generator | None) -> Interpretation:

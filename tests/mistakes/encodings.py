@@ -37,14 +37,14 @@ MISTAKES = [
     Mistake(
         "both sides contracted with the same transpose (trees)",
         "Orthogonal.rotate_in_frame",
-        'return self.operators.apply(x, context.state) if self.side in ("both", side) else x',
+        'return self.operators.act_on(x, context.state) if self.side in ("both", side) else x',
         """
         from dataclasses import replace
         from ape_cli.position._grouped import Products
         state = context.state
         if side == 'key' and hasattr(state, 'products'):
             state = replace(state, products=Products(state.products.stages, state.products.table.mT))
-        return self.operators.apply(x, state)
+        return self.operators.act_on(x, state)
         """,
         "position/test_contract.py::test_scores_depend_on_the_path_between_alone",
     ),
