@@ -53,7 +53,7 @@ def test_a_kind_is_one_new_file(tmp_path: Path) -> None:
         "    def __init__(self, scale: float = 1.0) -> None:\n"
         "        self.scale = scale\n"
         "    def attend(self, scheme, q, k, v, context, dropout):\n"
-        "        return self.scale * average(0 * q.detach() @ k.detach().mT, v, link, dropout)\n"
+        "        return self.scale * average(0 * q.detach() @ k.detach().mT, v, context, dropout)\n"
     )
     ape = elsewhere(tmp_path, "ape_cli/attention/even_mean.py", text)
     listed = {kind["attention"]: kind for kind in json.loads(ape("attentions", "--json").stdout)}
