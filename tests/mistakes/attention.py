@@ -148,7 +148,7 @@ MISTAKES = [
     Mistake(
         "scores of a T5 that are scaled by 1/sqrt(K)",
         "_T5Attention.__init__",
-        "own.key_value_proj_dim**0.5",
+        "old.key_value_proj_dim**0.5",
         "1.0",
         "nightly/models/adapters/test_hugging_face.py::test_t5_is_the_encoding_of_t5",
     ),

@@ -103,7 +103,7 @@ def test_a_plan_changes_nothing(name: str) -> None:
             hooks += [
                 scheme.bias(q, other, source),
                 scheme.decay(other, source),
-                scheme.rotate_in_frame(k, source, "key"),
+                scheme.rotate(k, source, "key"),
             ]
             found.append(hooks)
         for one, expected in zip(*found, strict=True):
