@@ -21,17 +21,18 @@ from torch import Tensor, nn
 from torch.func import functional_call, stack_module_state
 from torch.nn import functional
 
-from ape_cli.attention import Attention, Link
+from ape_cli.attention import Attention, AttentionContext
 from ape_cli.core.vocabulary import PAD
-from ape_cli.data.batches import Batch
-from ape_cli.models.transformer import Transformer, loss
+from ape_cli.data.batches import SequenceBatch
+from ape_cli.models.teacher_forcing import loss
+from ape_cli.models.transformer import Transformer
 from ape_cli.position import Context, Scheme
 
 
 class Way(Protocol):
     """A way to take a training step with each member."""
 
-    def __call__(self, batches: Sequence[Batch]) -> Tensor:
+    def __call__(self, batches: Sequence[SequenceBatch]) -> Tensor:
         """Take one optimiser step. -> the losses of the members before it, nats per token, [S]"""
 
     def weights(self) -> dict[str, Tensor]:
@@ -49,7 +50,7 @@ class Joined(NamedTuple):
     labels: Tensor  # [S, B, M]
 
     @classmethod
-    def of(cls, batches: Sequence[Batch]) -> Joined:
+    def of(cls, batches: Sequence[SequenceBatch]) -> Joined:
         """Join one batch of each member."""
         mask = _stacked([b.source_mask for b in batches])
         mask[:, :, 0] = True  # also in padding rows, because attention needs a key
@@ -93,7 +94,7 @@ class Singles:
         self.members = copy.deepcopy(list(members))
         self.optimisers = [_optimiser(list(m.parameters())) for m in self.members]
 
-    def __call__(self, batches: Sequence[Batch]) -> Tensor:
+    def __call__(self, batches: Sequence[SequenceBatch]) -> Tensor:
         """Take one optimiser step. -> [S]"""
         losses = []
         for model, optimiser, b in zip(self.members, self.optimisers, batches, strict=True):
@@ -115,7 +116,7 @@ class Vmapped:
         self.model = copy.deepcopy(members[0]).to("meta")
         self.optimiser = _optimiser(list(self.parameters.values()))
 
-    def __call__(self, batches: Sequence[Batch]) -> Tensor:
+    def __call__(self, batches: Sequence[SequenceBatch]) -> Tensor:
         """Take one optimiser step. -> [S]"""
         joined = Joined.of(batches)
 
@@ -141,7 +142,7 @@ class Folded:
         self.model = _Together(members)
         self.optimiser = _optimiser(list(self.model.parameters()))
 
-    def __call__(self, batches: Sequence[Batch]) -> Tensor:
+    def __call__(self, batches: Sequence[SequenceBatch]) -> Tensor:
         """Take one optimiser step. -> [S]"""
         joined = Joined.of(batches)
         scores, labels = self.model(joined), joined.labels
@@ -169,13 +170,13 @@ class _Together(nn.Module):
     def forward(self, joined: Joined) -> Tensor:
         """The scores of all members. -> [S, B * M, V]"""
         source = self.scheme.context(joined.source_positions, joined.source_mask.flatten(0, 1))
-        x, link = self._embed(joined.source_ids, source), Link.of(self.scheme, source, source)
+        x, link = self._embed(joined.source_ids, source), AttentionContext.of(self.scheme, source, source)
         for layer in self.encoder:
             x = layer(x, self.scheme, link)
         memory = self.encoder_norm(x)
         target = self.scheme.context(joined.input_positions, causal=True, beside=source)
-        x, link = self._embed(joined.input_ids, target), Link.of(self.scheme, target, target)
-        cross = Link.of(self.scheme, target, source)
+        x, link = self._embed(joined.input_ids, target), AttentionContext.of(self.scheme, target, target)
+        cross = AttentionContext.of(self.scheme, target, source)
         for layer in self.decoder:
             x = layer(x, self.scheme, link, memory, cross)
         return _by_member(self.decoder_norm(x), len(self.embedding)) @ self.embedding.mT
@@ -224,13 +225,13 @@ class _Attentions(nn.Module):
         self.query, self.key = _together([m.query for m in members]), _together([m.key for m in members])
         self.value, self.out = _together([m.value for m in members]), _together([m.out for m in members])
 
-    def forward(self, x: Tensor, memory: Tensor, scheme: Scheme, link: Link) -> Tensor:
+    def forward(self, x: Tensor, memory: Tensor, scheme: Scheme, link: AttentionContext) -> Tensor:
         """[S * B, M, D], [S * B, N, D] -> [S * B, M, D]"""
         q, k, v = (
             layer(read).unflatten(-1, (self.heads, -1)).transpose(1, 2)
             for layer, read in ((self.query, x), (self.key, memory), (self.value, memory))
         )
-        return self.out(self.kind.mix(scheme, q, k, v, link, 0.0).transpose(1, 2).flatten(-2))
+        return self.out(self.kind.attend(scheme, q, k, v, link, 0.0).transpose(1, 2).flatten(-2))
 
 
 _OF: dict[type[nn.Module], Any] = {nn.Linear: _Linears, nn.LayerNorm: _Norms, Attention: _Attentions}

@@ -10,11 +10,12 @@ import torch
 
 from ape_cli import position, tasks
 from ape_cli.data import collation
-from ape_cli.data.batches import Batch
+from ape_cli.data.batches import SequenceBatch
 from ape_cli.data.collation import Reading, Window
 from ape_cli.data.loader import Dataset, Split
 from ape_cli.models import factory
-from ape_cli.models.transformer import Transformer, loss
+from ape_cli.models.teacher_forcing import loss
+from ape_cli.models.transformer import Transformer
 from ape_cli.runs import config
 from ape_cli.structure import example, parse_structure
 from ape_cli.tasks import BaseTask
@@ -63,7 +64,7 @@ def sized(task: str, preset: str) -> BaseTask:
     return tasks.make(task, **{k: v for k, v in sizes.items() if k in known})
 
 
-def batches_of(task: str, shape: Shape, expression: str) -> list[Batch]:
+def batches_of(task: str, shape: Shape, expression: str) -> list[SequenceBatch]:
     """Batches of rows of similar lengths, as in training. Their positions are read as `expression`."""
     made = sized(task, shape.preset)
     found = Window.of(made.sample(rows=range(shape.batch_size * 16), split="train", seed=1).combine_chunks())
@@ -113,7 +114,7 @@ class Step:
         self.batches = [b.to(self.device) for b in batches]
         self.done = 0
 
-    def __call__(self, batch: Batch | None = None) -> None:
+    def __call__(self, batch: SequenceBatch | None = None) -> None:
         """Take one step, on `batch` or on the next of the batches in turn."""
         if batch is None:
             batch = self.batches[self.done % len(self.batches)]

@@ -21,10 +21,10 @@ from torch import Tensor, nn
 from torch.nn import functional
 
 from ape_cli import position
-from ape_cli.data.batches import Batch
+from ape_cli.data.batches import SequenceBatch
 from ape_cli.models import factory
 from ape_cli.models.device import tune
-from ape_cli.models.transformer import loss
+from ape_cli.models.teacher_forcing import loss
 from ape_cli.runs import config
 from ape_cli.structure import parse_structure
 from benchmarks._measure import Row, pair_of
@@ -50,7 +50,7 @@ class Peer(nn.Module):
         embedded: Tensor = self.drop(functional.embedding(ids, self.embedding) * math.sqrt(self.embedding.shape[1]))
         return embedded
 
-    def forward(self, batch: Batch) -> Tensor:
+    def forward(self, batch: SequenceBatch) -> Tensor:
         """The scores of a batch. -> [B, M, V]"""
         m = batch.input_ids.shape[1]
         hidden = torch.triu(torch.ones(m, m, dtype=torch.bool), diagonal=1)
@@ -112,7 +112,7 @@ def _torchs_after_relu(x: Tensor, p: float, training: bool) -> Tensor:
     return functional.dropout(functional.relu(x), p, training)
 
 
-def _step(model: nn.Module, scores: Callable[[], Tensor], batch: Batch) -> Callable[[], float]:
+def _step(model: nn.Module, scores: Callable[[], Tensor], batch: SequenceBatch) -> Callable[[], float]:
     optimiser = torch.optim.AdamW(model.parameters(), lr=1e-5, fused=True)
 
     def step() -> float:

@@ -21,7 +21,7 @@ from typing import Any
 import torch
 
 from ape_cli import experiment, position
-from ape_cli.data.batches import Batch
+from ape_cli.data.batches import SequenceBatch
 from ape_cli.data.loader import Dataset
 from ape_cli.experiment.datasets import preset_dataset
 from ape_cli.models import factory
@@ -102,7 +102,7 @@ def _beside(
     return Row(what, pair.ratio, low=pair.low, high=pair.high, absolute=absolute)
 
 
-def _run(way: Way, steps: list[list[Batch]], device: torch.device) -> None:
+def _run(way: Way, steps: list[list[SequenceBatch]], device: torch.device) -> None:
     for step in steps:
         way(step)
     if device.type == "cuda":
@@ -110,7 +110,7 @@ def _run(way: Way, steps: list[list[Batch]], device: torch.device) -> None:
 
 
 def _assert_equal(
-    members: Sequence[Transformer], way: Callable[[Sequence[Transformer]], Way], steps: list[list[Batch]]
+    members: Sequence[Transformer], way: Callable[[Sequence[Transformer]], Way], steps: list[list[SequenceBatch]]
 ) -> None:
     """Assert that losses and weights are equal after some steps.
 
@@ -223,11 +223,11 @@ def _members(shape: Shape, scheme: str, data: Dataset) -> list[Transformer]:
     return [factory.build(each, data.structure, data.ids) for each in settled]
 
 
-def _batches(shape: Shape, data: Dataset, count: int) -> list[list[Batch]]:
+def _batches(shape: Shape, data: Dataset, count: int) -> list[list[SequenceBatch]]:
     """The batches of the first `count` training steps: for each step, one batch per seed."""
     train = sequences(data, "train")
 
-    def of(seed: int) -> Iterator[Batch]:
+    def of(seed: int) -> Iterator[SequenceBatch]:
         return chain.from_iterable(train.batches(shape.batch_size, seed, epoch=epoch) for epoch in range(count))
 
     return [list(step) for step in islice(zip(*map(of, _SEEDS), strict=True), count)]

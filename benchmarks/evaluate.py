@@ -16,7 +16,7 @@ import torch
 
 from ape_cli import experiment, tasks
 from ape_cli.data import generation
-from ape_cli.data.batches import Batch
+from ape_cli.data.batches import SequenceBatch
 from ape_cli.data.loader import open_dataset
 from ape_cli.evaluation import evaluate
 from ape_cli.models import factory
@@ -59,7 +59,7 @@ def measure() -> Iterator[Row]:
 
 
 @torch.no_grad()
-def _forward(model: Transformer, batches: list[Batch]) -> float:
+def _forward(model: Transformer, batches: list[SequenceBatch]) -> float:
     """Run the model on each batch."""
     for b in batches:
         scores = model(*b.inputs)

@@ -26,7 +26,7 @@ SUMMARY = "time of one operator gathered per token, divided by that of orthogona
 class Gathered(Branches):
     """The operators of `tree(k)`, gathered for each token."""
 
-    def prepare(self, positions: Tensor, beside: Any = None) -> Any:
+    def prepare(self, positions: Tensor, plan: Any = None, beside: Any = None) -> Any:
         """The operator of each token. int64 [B, N] -> [B, N, H, K, K]"""
         paths, which = torch.unique(positions.clamp(min=1), return_inverse=True)
         w, tree = self.generators(), self.tree
@@ -40,7 +40,7 @@ class Gathered(Branches):
             operators.append(operator)
         return torch.stack(operators)[which]  # [B, N, H, K, K]
 
-    def turn(self, x: Tensor, state: Any) -> Tensor:
+    def act_on(self, x: Tensor, state: Any) -> Tensor:
         """Apply the operators. [B, H, N, K] -> the same"""
         return (state @ x.transpose(1, 2)[..., None])[..., 0].transpose(1, 2)
 

@@ -22,12 +22,12 @@ import torch
 from torch import Tensor
 
 from ape_cli import experiment
-from ape_cli.data.batches import Batch
+from ape_cli.data.batches import SequenceBatch
 from ape_cli.data.loader import Dataset
 from ape_cli.experiment.datasets import preset_dataset
 from ape_cli.models import factory
 from ape_cli.models.device import choose_device
-from ape_cli.models.transformer import loss
+from ape_cli.models.teacher_forcing import loss
 from ape_cli.runs import config
 from ape_cli.runs.config import Config
 from ape_cli.runs.run import Run
@@ -134,7 +134,7 @@ class _ByHand:
             self.validate()
         return _now(self.device) - start
 
-    def train(self, batches: list[Batch]) -> None:
+    def train(self, batches: list[SequenceBatch]) -> None:
         """Take one step on each batch."""
         self.model.train()
         for batch in batches:
@@ -150,7 +150,7 @@ class _ByHand:
         right = sum(((self.scores(b).argmax(-1) == b.labels) & b.label_mask).sum() for b in self.validation)
         return float(right)
 
-    def scores(self, batch: Batch) -> Tensor:
+    def scores(self, batch: SequenceBatch) -> Tensor:
         """The scores of a batch."""
         return self.model(*batch.inputs)
 

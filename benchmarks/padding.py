@@ -11,7 +11,7 @@ import numpy as np
 
 from ape_cli import tasks
 from ape_cli.data import generation
-from ape_cli.data.batches import Batch
+from ape_cli.data.batches import SequenceBatch
 from ape_cli.data.loader import open_dataset
 from ape_cli.runs import config
 from ape_cli.storage.parquet import ROW_GROUP
@@ -35,7 +35,7 @@ def measure() -> Iterator[Row]:
             yield Row(f"{name}, {sizes}: the worst side", min(share.values()), 0.9, at_least=True, absolute=absolute)
 
 
-def _epoch(name: str, preset: str, folder: Path) -> list[Batch]:
+def _epoch(name: str, preset: str, folder: Path) -> list[SequenceBatch]:
     """The batches of the first training epoch of a preset."""
     chosen = config.preset(preset)
     own = {f.name for f in dataclasses.fields(tasks.load(name))}
@@ -45,11 +45,11 @@ def _epoch(name: str, preset: str, folder: Path) -> list[Batch]:
     return list(sequences(open_dataset(folder), "train").batches(chosen.fields["batch_size"], seed=42))
 
 
-def _source(batch: Batch) -> tuple[int, int]:
+def _source(batch: SequenceBatch) -> tuple[int, int]:
     """Real and padded tokens of the source."""
     return int(batch.source_mask.sum()), batch.source_mask.numel()
 
 
-def _target(batch: Batch) -> tuple[int, int]:
+def _target(batch: SequenceBatch) -> tuple[int, int]:
     """Real and padded tokens of the target."""
     return int(batch.label_mask.sum()), batch.labels.numel()

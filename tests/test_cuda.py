@@ -13,13 +13,12 @@ import torch
 from torch import Tensor
 
 from ape_cli import attention, experiment, position
-from ape_cli.data.batches import Batch
+from ape_cli.data.batches import SequenceBatch
 from ape_cli.data.loader import Dataset, Split
 from ape_cli.data.padding import few_lengths
-from ape_cli.evaluation import metrics
-from ape_cli.models import factory, precision
-from ape_cli.models.transformer import loss
-from ape_cli.position._tiles import TileStage, cut
+from ape_cli.models import factory, precision, teacher_forcing
+from ape_cli.models.teacher_forcing import loss
+from ape_cli.position._grouped import Products, Stage, tiles
 from ape_cli.runs import config
 from ape_cli.runs.config import Config
 from ape_cli.training.cuda_graphs import Replay
@@ -52,19 +51,21 @@ def data(scheme: str, words: Dataset, trees: Dataset, grids: Dataset) -> Dataset
     return next(d for d in (trees, grids, words) if d is words or reads(d.structure))
 
 
-def first(data: Dataset, found: Config, few: bool = False) -> Batch:
+def first(data: Dataset, found: Config, few: bool = False) -> SequenceBatch:
     split = data.split("train")
     assert isinstance(split, Split)
     padding: dict[str, Any] = {"padding": few_lengths} if few else {}
     return next(iter(split.batches(16, 1, **experiment.of(found, data).feed(), **padding)))
 
 
-def results(found: Config, data: Dataset, batch: Batch, device: torch.device, name: str) -> tuple[Tensor, Tensor]:
+def results(
+    found: Config, data: Dataset, batch: SequenceBatch, device: torch.device, name: str
+) -> tuple[Tensor, Tensor]:
     """Returns the scores at the labels, [labels, symbols], and all gradients as one vector."""
     model = factory.of_data(found, data).to(device).train()
-    there = metrics.sent(batch, model, device)
+    there = teacher_forcing.to_device(batch, model, device)
     with precision.products(name):
-        scores = metrics.forward(model, there, name)
+        scores = teacher_forcing.forward(model, there, name)
         loss(scores, there.labels).backward()
     gradients = [torch.zeros_like(p) if p.grad is None else p.grad for p in model.parameters()]
     return scores[there.label_mask].float().cpu().detach(), torch.cat([g.flatten().cpu() for g in gradients])
@@ -98,20 +99,19 @@ def test_kinds_of_attention(kind: str, name: str, words: Dataset) -> None:
 
 @pytest.mark.parametrize("length", [100, 384])
 @pytest.mark.parametrize("name", ["none", "rope", "alibi", "orthogonal-seq"])
-@pytest.mark.parametrize("backend", ["fused", "flex"])
-def test_backends_of_attention(backend: str, name: str, length: int) -> None:
+def test_backends_of_attention(name: str, length: int) -> None:
     """Causal attention over rows of different lengths has the values and gradients of the plain backend."""
     generator = torch.Generator().manual_seed(8)
-    scheme = position.make(name, 64, 4, max_size=length, decay=0.98 if backend == "flex" else 1.0).to(GPU)
+    scheme = position.make(name, 64, 4, max_size=length, decay=1.0).to(GPU)
     mask = torch.ones(2, length, dtype=torch.bool, device=GPU)
     mask[1, length // 2 :] = False
     found = []
     draws = torch.randn(3, 2, 4, length, 16, generator=generator)
-    for chosen in ("plain", backend):
+    for chosen in ("plain", "fused"):
         q, k, v = (x.to(GPU).requires_grad_() for x in draws)
         here = scheme.context(torch.arange(length, device=GPU)[None], mask, causal=True)
         with attention.use_backend(chosen), precision.products("fp32"):
-            mixed = attention.make().mix(scheme, q, k, v, attention.Link.of(scheme, here, here), 0.0)
+            mixed = attention.make().attend(scheme, q, k, v, attention.AttentionContext.of(scheme, here, here), 0.0)
             (mixed[0].pow(2).sum() + mixed[1, :, : length // 2].pow(2).sum()).backward()
         gradients = [x.grad for x in (q, k, v)]
         found.append([mixed[0], mixed[1, :, : length // 2], *gradients])
@@ -216,7 +216,7 @@ def test_one_nccl_process(words: Dataset) -> None:
     dist.init_process_group("nccl", store=dist.HashStore(), rank=0, world_size=1)
     try:
         model = factory.of_data(found, words).to(GPU)
-        there = metrics.sent(first(words, found), model, GPU)
+        there = teacher_forcing.to_device(first(words, found), model, GPU)
         parallel = DistributedDataParallel(model)
         loss(parallel(*there.inputs), there.labels).backward()
         expected = results(found, words, first(words, found), GPU, "fp32")[1]
@@ -229,8 +229,10 @@ def test_one_nccl_process(words: Dataset) -> None:
 def test_tiles_in_bfloat16_and_float32() -> None:
     which = torch.randint(0, 7, (500,)).numpy()
     table = torch.linalg.qr(torch.randn(7, 2, 16, 16)).Q.to(GPU)
-    stage = TileStage(*(torch.from_numpy(x).to(GPU) for x in cut(which, 7)), table)
+    stage = Stage.of(which, *tiles(which, 7), 2)
+    places = (index.to(GPU) for index in (stage.take, stage.place, stage.empty, stage.operator))
+    products = Products([Stage(*places, stage.sizes)], table)
     rows = torch.randn(1000, 16, device=GPU)
     expected = (table[torch.from_numpy(which).to(GPU)].flatten(0, 1) @ rows[..., None])[..., 0]
-    assert apart(stage(rows).cpu(), expected.cpu()) < 1e-5
-    assert apart(stage(rows.bfloat16()).float().cpu(), expected.cpu()) < 1e-2
+    assert apart(products(rows).cpu(), expected.cpu()) < 1e-5
+    assert apart(products(rows.bfloat16()).float().cpu(), expected.cpu()) < 1e-2

@@ -34,7 +34,7 @@ class Rope:
     exact = True
 
     def rotate(self, x: int) -> int:
-        """Turns x."""
+        """Rotations x."""
         # a comment
         if x < 0:
             raise ValueError("né", x)
@@ -57,8 +57,10 @@ def package(folder: Path, **files: str) -> Package:
         pytest.param("# a comment", "# other words", id="a comment is reworded"),
         pytest.param("  # ×", "", id="a comment is removed"),
         pytest.param("# a comment", "y = 0\n\n", id="code is added above"),
-        pytest.param('"""Turns x."""', '"""Turns x\n\n        by its position."""', id="the docstring is reworded"),
-        pytest.param('"""Turns x."""', "", id="the docstring is removed"),
+        pytest.param(
+            '"""Rotations x."""', '"""Rotations x\n\n        by its position."""', id="the docstring is reworded"
+        ),
+        pytest.param('"""Rotations x."""', "", id="the docstring is removed"),
         pytest.param(
             '(y, by="two")', "(\n                y,  # y\n                by='two',\n            )", id="layout"
         ),
@@ -149,7 +151,7 @@ def test_code_that_changed_is_not_found(tmp_path: Path) -> None:
     ):
         code.put("Rope.rotated", "3 * x", "x")
     with pytest.raises(LookupError, match="does not contain"):
-        code.put("Rope.rotate", '"""Turns x."""', "x")
+        code.put("Rope.rotate", '"""Rotations x."""', "x")
 
 
 def test_code_that_stands_twice_names_both_places(tmp_path: Path) -> None:

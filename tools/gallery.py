@@ -13,9 +13,9 @@ from ape_cli import position
 from ape_cli.cli._picture_material import Places, SchemeOptions, of_scheme
 from ape_cli.reports.pictures import load
 from ape_cli.reports.pictures._figure import encoded
+from ape_cli.reports.pictures._places import sizes_of
 from ape_cli.storage import files
 from ape_cli.structure import parse_structure
-from ape_cli.structure.places import sizes_of
 
 PAGES_OF = Path(__file__).parents[1] / "docs" / "explanation"
 VIEW = "overview"

@@ -1,9 +1,9 @@
 """Attention: its kinds, one file each, which are found by name; and the multi-head layer that holds one of them.
 
-A kind gets the scheme, the projections of each head, which are still unrotated, and a `Link` that says who may attend
-to whom:
+A kind gets the scheme, the projections of each head, which are still unrotated, and an `AttentionContext`, which says
+who may attend to whom:
 
-    mix(scheme, q, k, v, link, dropout)    [B, H, M, K], [B, H, N, K], [B, H, N, K] -> [B, H, M, K]
+    attend(scheme, q, k, v, context, dropout)    [B, H, M, K], [B, H, N, K], [B, H, N, K] -> [B, H, M, K]
 
 A kind calls the scheme's hooks itself, because not all kinds rotate at the same point. `dot` is the paper's (sections
 2 and 4.2): its logits are (q k) / sqrt(K), times decay, plus bias, plus mask. If a kind cannot take something (a
@@ -35,16 +35,25 @@ import torch
 from torch import Tensor, nn
 
 from ape_cli.attention._backend import use_backend
-from ape_cli.attention._kind import Kind, Link, additive, adjusted, average, logits, scaled, turned
+from ape_cli.attention._kind import (
+    AttentionContext,
+    AttentionKind,
+    additive,
+    adjusted,
+    average,
+    logits,
+    rotated,
+    scaled,
+)
 from ape_cli.attention._linear_layer import LinearLayer, affine
 from ape_cli.core import own_code, plugins
 from ape_cli.core.errors import UsageError
-from ape_cli.position import Scheme
+from ape_cli.position import FastScheme, Scheme
 
 __all__ = [
     "Attention",
-    "Kind",
-    "Link",
+    "AttentionContext",
+    "AttentionKind",
     "Past",
     "additive",
     "adjusted",
@@ -55,8 +64,8 @@ __all__ = [
     "make",
     "names",
     "options",
+    "rotated",
     "scaled",
-    "turned",
     "use_backend",
 ]
 
@@ -90,7 +99,7 @@ class Attention(nn.Module):
     weights. `kind`: None for the default. Raises `UsageError` if the kind cannot take the scheme.
     """
 
-    def __init__(self, scheme: Scheme, dropout: float, kind: Kind | None = None) -> None:
+    def __init__(self, scheme: Scheme, dropout: float, kind: AttentionKind | None = None) -> None:
         """Create the projections."""
         super().__init__()
         d_model = scheme.shape.d_model
@@ -101,46 +110,50 @@ class Attention(nn.Module):
         self.value = nn.Linear(d_model, d_model)
         self.out = LinearLayer(d_model, d_model)
 
-    def forward(self, x: Tensor, memory: Tensor, scheme: Scheme, link: Link, past: Past | None = None) -> Tensor:
+    def forward(
+        self, x: Tensor, memory: Tensor, scheme: Scheme, context: AttentionContext, past: Past | None = None
+    ) -> Tensor:
         """Attend from x to memory. x: [B, M, D], memory: [B, N, D] -> [B, M, D]
 
         `past`: of tokens that come before memory. They are attended to as well, and those of memory are added to them.
-        The keys of `link` are all of these tokens.
+        The keys of `context` are all of these tokens.
         """
-        q, k, v, link = self._projected(x, memory, scheme, link)
+        q, k, v, context = self._projected(x, memory, scheme, context)
         if past is not None:
             k, v = past.extended(k, v)
         rate = self.dropout if self.training else 0.0
-        mixed = self.kind.mix(scheme, q, k, v, link, rate)
-        return self.out(mixed.transpose(1, 2).flatten(-2))
+        heads = self.kind.attend(scheme, q, k, v, context, rate)
+        return self.out(heads.transpose(1, 2).flatten(-2))
 
-    def weights(self, x: Tensor, memory: Tensor, scheme: Scheme, link: Link) -> Tensor:
+    def weights(self, x: Tensor, memory: Tensor, scheme: Scheme, context: AttentionContext) -> Tensor:
         """The weight of each key in the mean that each query gets, without dropout.
 
         x: [B, M, D], memory: [B, N, D] -> [B, H, M, N]. What a kind returns is linear in the values, so the weights
         are what it returns for the rows of the identity as values.
         """
-        q, k, _, link = self._projected(x, memory, scheme, link)
+        q, k, _, context = self._projected(x, memory, scheme, context)
         one_each = torch.eye(k.shape[2], dtype=k.dtype, device=k.device).expand(*k.shape[:2], -1, -1)
-        return self.kind.mix(scheme, q, k, one_each, link, 0.0)
+        return self.kind.attend(scheme, q, k, one_each, context, 0.0)
 
-    def _projected(self, x: Tensor, memory: Tensor, scheme: Scheme, link: Link) -> tuple[Tensor, Tensor, Tensor, Link]:
-        """Queries [B, H, M, K], keys and values [B, H, N, K], unrotated, and the link that they are mixed by.
+    def _projected(
+        self, x: Tensor, memory: Tensor, scheme: Scheme, context: AttentionContext
+    ) -> tuple[Tensor, Tensor, Tensor, AttentionContext]:
+        """Queries [B, H, M, K], keys and values [B, H, N, K], unrotated, and the context to attend in.
 
         x: [B, M, D], memory: [B, N, D]
         """
         q_frame = k_frame = None
-        if self.kind.takes_frame:
-            link = link.in_frame
-            q_frame, k_frame = scheme.frame(link.q_context), scheme.frame(link.k_context)
-        asks, answers = (self.query, q_frame), [(self.key, k_frame), (self.value, None)]
+        if self.kind.takes_frame and isinstance(scheme, FastScheme):
+            context = context.in_frame
+            q_frame, k_frame = scheme.frame(context.q_context), scheme.frame(context.k_context)
+        query, others = (self.query, q_frame), [(self.key, k_frame), (self.value, None)]
         if x.is_cuda and memory is x:  # a GPU computes one large product faster than several small ones
-            q, k, v = self._project(x, asks, *answers)
+            q, k, v = self._project(x, query, *others)
         elif x.is_cuda:
-            q, k, v = *self._project(x, asks), *self._project(memory, *answers)
+            q, k, v = *self._project(x, query), *self._project(memory, *others)
         else:
-            q, k, v = *self._project(x, asks), *(self._project(memory, one)[0] for one in answers)
-        return q, k, v, link
+            q, k, v = *self._project(x, query), *(self._project(memory, one)[0] for one in others)
+        return q, k, v, context
 
     def _project(self, x: Tensor, *layers: tuple[nn.Linear, Tensor | None]) -> list[Tensor]:
         """Project x by each of the layers, in a frame [H, K, K] if there is one.
@@ -149,19 +162,19 @@ class Attention(nn.Module):
         """
         weights, biases = zip(*(self._framed(layer, frame) for layer, frame in layers), strict=True)
         if len(layers) == 1:
-            found = affine(x, weights[0], biases[0])
+            projected = affine(x, weights[0], biases[0])
         else:
-            found = affine(x, torch.cat(weights), torch.cat(biases))
-        return [part.transpose(1, 2) for part in found.unflatten(-1, (len(layers), self.heads, -1)).unbind(2)]
+            projected = affine(x, torch.cat(weights), torch.cat(biases))
+        return [part.transpose(1, 2) for part in projected.unflatten(-1, (len(layers), self.heads, -1)).unbind(2)]
 
     def _framed(self, layer: nn.Linear, frame: Tensor | None) -> tuple[Tensor, Tensor]:
         """The weight and the bias of a layer in a frame F: (x W' + b) F = x (F' W)' + b F."""
         weight: Tensor = layer.weight
         bias: Tensor = layer.bias
         if frame is not None:
-            turn = frame.mT.to(weight.dtype)
-            weight = (turn @ weight.unflatten(0, (self.heads, -1))).flatten(0, 1)
-            bias = (turn @ bias.view(self.heads, -1, 1)).flatten()
+            basis = frame.mT.to(weight.dtype)
+            weight = (basis @ weight.unflatten(0, (self.heads, -1))).flatten(0, 1)
+            bias = (basis @ bias.view(self.heads, -1, 1)).flatten()
         return weight, bias
 
 
@@ -171,11 +184,11 @@ def names() -> list[str]:
 
 
 @cache
-def load(name: str) -> type[Kind]:
+def load(name: str) -> type[AttentionKind]:
     """The class of a kind. Raises `UsageError` for an unknown name, and `ApeError` if its file cannot be imported."""
-    found = plugins.load(sys.modules[__name__], "attention", name, Kind)  # type: ignore[type-abstract]
-    own_code.remember(found)
-    return found
+    kind = plugins.load(sys.modules[__name__], "attention", name, AttentionKind)  # type: ignore[type-abstract]
+    own_code.remember(kind)
+    return kind
 
 
 def options(name: str) -> dict[str, Any]:
@@ -183,12 +196,12 @@ def options(name: str) -> dict[str, Any]:
     return plugins.options(load(name))
 
 
-def make(name: str = "dot", **given: Any) -> Kind:
+def make(name: str = "dot", **settings: Any) -> AttentionKind:
     """Create a kind by its name, with its options. Raises `UsageError` for names and options that are not valid."""
-    return load(name)(**plugins.settings(f"attention {name}", given, options(name)))
+    return load(name)(**plugins.settings(f"attention {name}", settings, options(name)))
 
 
-def check(kind: Kind, scheme: type[Scheme], decay: float) -> None:
+def check(kind: AttentionKind, scheme: type[Scheme], decay: float) -> None:
     """Check that a kind can take a scheme and a locality bias. `decay`: the locality bias c.
 
     Raises `UsageError`, with the reason, if it cannot.
@@ -205,7 +218,7 @@ def check(kind: Kind, scheme: type[Scheme], decay: float) -> None:
         raise _refusal(kind, "refuses_decay", "a locality bias", f"decay={decay:g}", no_decay)
 
 
-def _refusal(kind: Kind, claim: str, what: str, got: str, fix: str) -> UsageError:
+def _refusal(kind: AttentionKind, claim: str, what: str, got: str, fix: str) -> UsageError:
     """The error for something that a kind refuses, with the names of the kinds that take it."""
     others = ", ".join(name for name in names() if not getattr(load(name), claim))
     reason = getattr(kind, claim)

@@ -4,12 +4,10 @@
 |---|---|---|
 | `plain` | matrix products and a softmax | with a locality bias; on a CPU also with dropout, learned bias or bfloat16 |
 | `fused` | torch's `scaled_dot_product_attention` | everything else |
-| `flex` | torch's FlexAttention, compiled | on request alone |
 
 `fused` cannot multiply scores, which a locality bias needs. On a CPU its fused kernel has neither dropout nor a
 gradient for a bias, and torch then takes a slower path of its own. In bfloat16 it is several times as slow there as
-products and a softmax, which are chosen below 1,024 queries, where scores need little memory. `flex` never stores the
-scores, but it has no dropout on the weights and no gradient on a CPU, and its speed on a GPU has not been measured yet.
+products and a softmax, which are chosen below 1,024 queries, where scores need little memory.
 """
 
 from __future__ import annotations
@@ -24,13 +22,13 @@ from torch import Tensor
 from ape_cli.core.errors import UsageError
 
 _LONG = 1024  # queries from which on the scores of bfloat16 are not stored
-NAMES = ("plain", "fused", "flex")
+NAMES = ("plain", "fused")
 _requested: ContextVar[str | None] = ContextVar("_requested", default=None)
 
 
 @contextmanager
 def use_backend(name: str) -> Iterator[None]:
-    """Compute softmax attention with one backend within this context: `plain`, `fused` or `flex`.
+    """Compute softmax attention with one backend within this context: `plain` or `fused`.
 
     Results stay the same up to rounding. Raises `UsageError` for an unknown name. Attention raises `UsageError` if
     the backend cannot compute what is asked of it.
@@ -53,26 +51,11 @@ def choose(q: Tensor, bias: Tensor | None, decay: Tensor | None, dropout: float)
     Raises `UsageError` if the requested backend cannot compute this.
     """
     requested = _requested.get()
+    if requested == "fused" and decay is not None:
+        raise UsageError("backend fused cannot compute this attention: it has no locality bias", fix="use plain")
     if requested is not None:
-        reason = _obstacle(requested, q, bias, decay, dropout)
-        if reason:
-            raise UsageError(f"backend {requested} cannot compute this attention: {reason}", fix="use another backend")
         return requested
     learned = bias is not None and bias.requires_grad
     on_cpu = q.device.type == "cpu"
     slow = dropout > 0 or learned or (q.dtype == torch.bfloat16 and q.shape[-2] < _LONG)
     return "plain" if decay is not None or (on_cpu and slow) else "fused"
-
-
-def _obstacle(name: str, q: Tensor, bias: Tensor | None, decay: Tensor | None, dropout: float) -> str:
-    """The reason why a backend cannot compute this attention, or an empty string if it can."""
-    if name == "fused" and decay is not None:
-        return "it has no locality bias"
-    if name == "flex":
-        if dropout > 0:
-            return "FlexAttention has no dropout on the weights"
-        if q.device.type == "cpu" and q.requires_grad:
-            return "FlexAttention has no gradient on a CPU"
-        if bias is not None and bias.requires_grad:
-            return "FlexAttention adds up the gradient of a bias with atomic operations, in no fixed order"
-    return ""

@@ -14,7 +14,7 @@ from collections.abc import Callable
 from torch import Tensor, cat
 from torch.utils.checkpoint import checkpoint
 
-from ape_cli.attention import Link
+from ape_cli.attention import AttentionContext
 from ape_cli.position import Scheme
 
 _LONG = 2**20  # number of pairs of a query and a key from which on blocks are faster
@@ -22,37 +22,39 @@ _LONG_FUSED = 2**22  # the same number if torch's kernel takes the bias
 _AT_ONCE = 2**20  # scores of a block, over all rows and heads: 4 MB
 _AT_LEAST = 64  # minimum number of queries in a block
 
-Answer = Callable[[Tensor, Tensor, Tensor, Tensor, Link], Tensor]
+Answer = Callable[[Tensor, Tensor, Tensor, Tensor, AttentionContext], Tensor]
 
 
-def are_worth_it(scheme: Scheme, q: Tensor, k: Tensor, link: Link) -> bool:
+def are_worth_it(scheme: Scheme, q: Tensor, k: Tensor, context: AttentionContext) -> bool:
     """Whether blocks are faster, because many scores or biases would have to be stored. q, k: [B, H, ., K]
 
     The thresholds were measured on a CPU, so blocks are not used on other devices.
     """
     pairs, biased = q.shape[-2] * k.shape[-2], type(scheme).bias is not Scheme.bias
-    if pairs < _LONG or q.device.type != "cpu" or not (biased or link.decay is not None):
+    if pairs < _LONG or q.device.type != "cpu" or not (biased or context.decay is not None):
         return False
-    if biased and not (link.q_context.state is None and link.k_context.state is None):
+    if biased and not (context.q_context.state is None and context.k_context.state is None):
         return False  # the context of a part has no state
-    fused = link.decay is None and not any(True for _ in scheme.parameters())
+    fused = context.decay is None and not any(True for _ in scheme.parameters())
     return pairs >= _LONG_FUSED or not fused
 
 
-def each(answer: Answer, q: Tensor, turned_q: Tensor, turned_k: Tensor, v: Tensor, link: Link, rng: bool) -> Tensor:
-    """Call `answer(q, turned_q, turned_k, v, link)` for each block of q and turned_q. -> [B, H, M, K]
+def each(
+    answer: Answer, q: Tensor, rotated_q: Tensor, rotated_k: Tensor, v: Tensor, context: AttentionContext, rng: bool
+) -> Tensor:
+    """Call `answer(q, rotated_q, rotated_k, v, context)` for each block of q and rotated_q. -> [B, H, M, K]
 
     `rng`: whether `answer` draws random numbers, which then have to be the same when it is computed again.
     """
     rows, heads, count, _ = q.shape
-    size = max(_AT_LEAST, _AT_ONCE // (rows * heads * turned_k.shape[-2]))
+    size = max(_AT_LEAST, _AT_ONCE // (rows * heads * rotated_k.shape[-2]))
 
-    def block(begin: int, q: Tensor, turned_q: Tensor) -> Tensor:
+    def block(begin: int, q: Tensor, rotated_q: Tensor) -> Tensor:
         """The answer of the block of queries that starts at `begin`."""
         # made anew in each pass, so that nothing that is kept in its contexts is reused
-        part = link.part(begin, begin + q.shape[-2])
+        part = context.part(begin, begin + q.shape[-2])
         seen = slice(part.k_context.positions.shape[1])
-        return answer(q, turned_q, turned_k[:, :, seen], v[:, :, seen], part)
+        return answer(q, rotated_q, rotated_k[:, :, seen], v[:, :, seen], part)
 
-    parts = zip(range(0, count, size), q.split(size, dim=-2), turned_q.split(size, dim=-2), strict=True)
+    parts = zip(range(0, count, size), q.split(size, dim=-2), rotated_q.split(size, dim=-2), strict=True)
     return cat([checkpoint(block, *of, use_reentrant=False, preserve_rng_state=rng) for of in parts], dim=-2)

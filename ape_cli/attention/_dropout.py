@@ -31,16 +31,16 @@ def drop(x: Tensor, p: float, training: bool = True) -> Tensor:
         return x
     if not _draws(x):
         return functional.dropout(x, p)
-    found: Tensor = _Dropping.apply(x, p)
-    return found
+    dropped: Tensor = _Dropping.apply(x, p)
+    return dropped
 
 
 def drop_relu(x: Tensor, p: float, training: bool = True) -> Tensor:
     """`drop` of the ReLU of x, as one function. Floating point [...] -> the same"""
     if not training or p == 0.0 or not _draws(x):
         return drop(functional.relu(x), p, training)
-    found: Tensor = _DroppingRelu.apply(x, p)
-    return found
+    dropped: Tensor = _DroppingRelu.apply(x, p)
+    return dropped
 
 
 def _draws(x: Tensor) -> bool:
@@ -72,9 +72,9 @@ def mask(shape: torch.Size, p: float, dtype: torch.dtype) -> tuple[Tensor, float
     count = shape.numel()
     words = torch.empty(-(-count // 4), dtype=torch.int64).random_(-(2**63), None)
     drawn = words.view(torch.int16)[:count].view(shape)  # uniform on -2^15 .. 2^15 - 1
-    found = torch.empty(shape, dtype=dtype)
-    torch.ge(drawn, dropped - _STEPS // 2, out=found)
-    return found, _STEPS / (_STEPS - dropped)
+    kept = torch.empty(shape, dtype=dtype)
+    torch.ge(drawn, dropped - _STEPS // 2, out=kept)
+    return kept, _STEPS / (_STEPS - dropped)
 
 
 class _Dropping(torch.autograd.Function):
@@ -101,8 +101,8 @@ class _Dropping(torch.autograd.Function):
 
 def _times(x: Tensor, kept: Tensor, scale: float | None) -> Tensor:
     """x times a mask and a scale. Floating point [...] -> the same"""
-    found = x * kept
-    return found if scale is None else found.mul_(scale)
+    product = x * kept
+    return product if scale is None else product.mul_(scale)
 
 
 class _DroppingRelu(torch.autograd.Function):
@@ -111,14 +111,14 @@ class _DroppingRelu(torch.autograd.Function):
     @staticmethod
     def forward(ctx: Any, x: Tensor, p: float) -> Tensor:
         """Draw the mask and apply it."""
-        found, ctx.scale = mask(x.shape, p, x.dtype)
-        found.mul_(x).clamp_min_(0.0).mul_(ctx.scale)
-        ctx.save_for_backward(found)
-        return found
+        out, ctx.scale = mask(x.shape, p, x.dtype)
+        out.mul_(x).clamp_min_(0.0).mul_(ctx.scale)
+        ctx.save_for_backward(out)
+        return out
 
     @staticmethod
     @once_differentiable
     def backward(ctx: Any, grad: Tensor) -> tuple[Tensor, None]:
         """Pass the gradient where the result is positive."""
-        (found,) = ctx.saved_tensors
-        return torch.ops.aten.threshold_backward(grad, found, 0.0).mul_(ctx.scale), None
+        (out,) = ctx.saved_tensors
+        return torch.ops.aten.threshold_backward(grad, out, 0.0).mul_(ctx.scale), None

@@ -17,7 +17,7 @@ from abc import abstractmethod
 import torch
 from torch import Tensor
 
-from ape_cli.attention import Kind, Link, adjusted, average
+from ape_cli.attention import AttentionContext, AttentionKind, adjusted, average
 from ape_cli.position import Scheme
 from ape_cli.position._rotation import wide
 
@@ -31,18 +31,18 @@ def distances(q: Tensor, k: Tensor) -> Tensor:
         return torch.cdist(wide(q), wide(k), compute_mode="donot_use_mm_for_euclid_dist")
 
 
-def turned(scheme: Scheme, q: Tensor, k: Tensor, link: Link, unit: float) -> tuple[Tensor, Tensor]:
+def in_units(scheme: Scheme, q: Tensor, k: Tensor, context: AttentionContext, unit: float) -> tuple[Tensor, Tensor]:
     """Queries and keys, rotated and divided by a unit of length, at least float32.
 
     [B, H, M, K], [B, H, N, K] -> the same
     """
     return (
-        wide(scheme.rotate(q, link.q_context, "query")) / unit,
-        wide(scheme.rotate(k, link.k_context, "key")) / unit,
+        wide(scheme.rotate(q, context.q_context, "query")) / unit,
+        wide(scheme.rotate(k, context.k_context, "key")) / unit,
     )
 
 
-class Kernel(Kind):
+class Kernel(AttentionKind):
     """Base class of the kernels, which define their scores and the unit in which they measure distances."""
 
     cost = "M N K differences, slower than a product; on a GPU its gradient holds M N K numbers for a moment"
@@ -55,8 +55,10 @@ class Kernel(Kind):
     def kernel(self, q: Tensor, k: Tensor) -> Tensor:
         """The scores of queries and keys that are given in units. [B, H, M, K], [B, H, N, K] -> [B, H, M, N]"""
 
-    def mix(self, scheme: Scheme, q: Tensor, k: Tensor, v: Tensor, link: Link, dropout: float) -> Tensor:
+    def attend(
+        self, scheme: Scheme, q: Tensor, k: Tensor, v: Tensor, context: AttentionContext, dropout: float
+    ) -> Tensor:
         """The mean of values, weighted by the softmax of the adjusted scores. [B, H, M or N, K] -> [B, H, M, K]"""
-        scores = self.kernel(*turned(scheme, q, k, link, self.unit(q.shape[-1])))
-        bias = scheme.bias(q, link.q_context, link.k_context)
-        return average(adjusted(scores, bias, link), v, link, dropout)
+        scores = self.kernel(*in_units(scheme, q, k, context, self.unit(q.shape[-1])))
+        bias = scheme.bias(q, context.q_context, context.k_context)
+        return average(adjusted(scores, bias, context), v, context, dropout)

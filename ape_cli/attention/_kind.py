@@ -1,4 +1,4 @@
-"""The base class of kinds of attention, the link between queries and keys, and the functions that kinds share.
+"""The base class of kinds of attention, who attends to whom, and the functions that kinds share.
 
 The docstring of `ape_cli.attention` describes what a kind is given, and the shape letters.
 """
@@ -15,11 +15,11 @@ from torch import Tensor
 
 from ape_cli.attention._dropout import drop
 from ape_cli.core import plugins
-from ape_cli.position import Context, Scheme
+from ape_cli.position import Context, FastScheme, Scheme
 
 
 @dataclass(frozen=True)
-class Link:
+class AttentionContext:
     """Who attends to whom. The layers of one stack share it in a forward pass."""
 
     q_context: Context
@@ -32,27 +32,20 @@ class Link:
     framed: bool = False  # whether queries and keys are in the scheme's frame already
 
     @classmethod
-    def of(cls, scheme: Scheme, q_context: Context, k_context: Context) -> Link:
-        """The link between two contexts. It is causal if the keys are a decoder's own."""
+    def of(cls, scheme: Scheme, q_context: Context, k_context: Context) -> AttentionContext:
+        """Who attends to whom between two contexts of positions. It is causal if the keys are a decoder's own."""
         decay = scheme.decay(q_context, k_context)
-        return cls(
-            q_context,
-            k_context,
-            decay=decay,
-            keys=k_context.mask,
-            queries=q_context.mask,
-            causal=k_context.causal,
-        )
+        return cls(q_context, k_context, decay, k_context.mask, q_context.mask, k_context.causal)
 
     @cached_property
-    def in_frame(self) -> Link:
-        """The same link, for queries and keys whose projections have taken in the scheme's frame."""
+    def in_frame(self) -> AttentionContext:
+        """The same context, for queries and keys whose projections have taken in the scheme's frame."""
         return replace(self, framed=True)
 
-    def part(self, begin: int, end: int) -> Link:
-        """The link for the queries from `begin` to `end`, and the keys that they may see.
+    def part(self, begin: int, end: int) -> AttentionContext:
+        """The same for the queries from `begin` to `end`, and the keys that they may see.
 
-        Its contexts have no state, because the state belongs to all positions.
+        The contexts of their positions have no state, because the state belongs to all positions.
         """
         seen = end if self.causal else self.k_context.positions.shape[1]
         return replace(
@@ -92,8 +85,8 @@ class Link:
         return torch.zeros(self.mask.shape, device=self.mask.device).masked_fill_(~self.mask, float("-inf"))
 
 
-class Kind(ABC):
-    """Base class of all kinds of attention. A kind states what it can take, and mixes values."""
+class AttentionKind(ABC):
+    """Base class of all kinds of attention. A kind states what it can take."""
 
     # The reason why the kind refuses something. An empty string means that the kind takes it.
     refuses_bias: ClassVar[str] = ""  # a scheme's bias, added to the scores
@@ -108,10 +101,10 @@ class Kind(ABC):
     # whether it would look ahead in a decoder, whose two attentions are then the default kind
     mixes_queries: ClassVar[bool] = False
 
-    # Which group actions of lemma 2.3 of "Notes on attention and positional encodings" hold, without hooks and masks.
-    permutation: ClassVar[bool] = True  # permutations of queries, and of keys with their values
-    rotation: ClassVar[bool] = True  # one orthogonal g on queries and keys
-    values: ClassVar[bool] = True  # an invertible h on values
+    # The group actions of lemma 2.3 of "Notes on attention and positional encodings" that do not hold, without hooks
+    # and masks: `permutation` (of queries, and of keys with their values), `rotation` (one orthogonal g on queries and
+    # keys), `values` (an invertible h on values).
+    breaks: ClassVar[tuple[str, ...]] = ()
 
     option_help: ClassVar[dict[str, str]] = {}  # what each of its options means, for `ape fields`
     about: ClassVar[str]  # a description in one line
@@ -134,16 +127,16 @@ class Kind(ABC):
             "dropout": cls.takes_dropout,
             "differentiable": cls.differentiable,
             "acts_in": "encoder" if cls.mixes_queries else "encoder, decoder, between",
-            "permutation": cls.permutation,
-            "rotation": cls.rotation,
-            "values": cls.values,
+            **{action: action not in cls.breaks for action in ("permutation", "rotation", "values")},
             "cost": cls.cost,
             "source": cls.source,
         }
 
     @abstractmethod
-    def mix(self, scheme: Scheme, q: Tensor, k: Tensor, v: Tensor, link: Link, dropout: float) -> Tensor:
-        """Mix values by attention. q: [B, H, M, K], k and v: [B, H, N, K], unrotated -> [B, H, M, K]
+    def attend(
+        self, scheme: Scheme, q: Tensor, k: Tensor, v: Tensor, context: AttentionContext, dropout: float
+    ) -> Tensor:
+        """The values that each query gets. q: [B, H, M, K], k and v: [B, H, N, K], unrotated -> [B, H, M, K]
 
         `dropout`: the probability of dropout on the attention weights, 0 in evaluation.
         """
@@ -154,8 +147,8 @@ def logits(scheme: Scheme, q: Tensor, k: Tensor, q_context: Context, k_context: 
 
     q: [B, H, M, K], k: [B, H, N, K], unrotated -> [B, H, M, N]. `dot` takes every scheme, so nothing is checked.
     """
-    link = Link.of(scheme, q_context, k_context)
-    return adjusted(scaled(*turned(scheme, q, k, link)), scheme.bias(q, q_context, k_context), link)
+    context = AttentionContext.of(scheme, q_context, k_context)
+    return adjusted(scaled(*rotated(scheme, q, k, context)), scheme.bias(q, q_context, k_context), context)
 
 
 def scaled(q: Tensor, k: Tensor) -> Tensor:
@@ -163,20 +156,20 @@ def scaled(q: Tensor, k: Tensor) -> Tensor:
     return (q * q.shape[-1] ** -0.5) @ k.mT
 
 
-def turned(scheme: Scheme, q: Tensor, k: Tensor, link: Link) -> tuple[Tensor, Tensor]:
+def rotated(scheme: Scheme, q: Tensor, k: Tensor, context: AttentionContext) -> tuple[Tensor, Tensor]:
     """Rotated queries and keys. [B, H, M, K], [B, H, N, K] -> the same"""
-    act = scheme.turn if link.framed else scheme.rotate
-    return act(q, link.q_context, "query"), act(k, link.k_context, "key")
+    rotate = scheme.rotate_in_frame if context.framed and isinstance(scheme, FastScheme) else scheme.rotate
+    return rotate(q, context.q_context, "query"), rotate(k, context.k_context, "key")
 
 
-def adjusted(scores: Tensor, bias: Tensor | None, link: Link) -> Tensor:
+def adjusted(scores: Tensor, bias: Tensor | None, context: AttentionContext) -> Tensor:
     """Scores, times decay, plus the scheme's bias, which broadcasts to them. [B, H, M, N] -> the same"""
-    if link.decay is not None:
-        scores = scores * link.decay.to(scores.dtype)
+    if context.decay is not None:
+        scores = scores * context.decay.to(scores.dtype)
     return scores if bias is None else scores + bias.to(scores.dtype)
 
 
-def additive(bias: Tensor | None, link: Link, dtype: torch.dtype) -> Tensor | None:
+def additive(bias: Tensor | None, context: AttentionContext, dtype: torch.dtype) -> Tensor | None:
     """The mask of torch's `scaled_dot_product_attention`: the scheme's bias, which is added, and who may attend.
 
     Broadcasts to [B, H, M, N]. It is bool (True: may attend) if there is no bias, and None if nothing is hidden either.
@@ -184,18 +177,18 @@ def additive(bias: Tensor | None, link: Link, dtype: torch.dtype) -> Tensor | No
     error, and from 8 keys on the result is wrong.
     """
     if bias is None:
-        return link.mask
+        return context.mask
     bias = bias.to(dtype)
-    return bias if link.penalty is None else bias + link.penalty.to(dtype)
+    return bias if context.penalty is None else bias + context.penalty.to(dtype)
 
 
-def average(scores: Tensor, v: Tensor, link: Link, dropout: float) -> Tensor:
+def average(scores: Tensor, v: Tensor, context: AttentionContext, dropout: float) -> Tensor:
     """The mean of values, weighted by the softmax over keys of the scores. [B, H, M, N], [B, H, N, K] -> [B, H, M, K]
 
     Keys that are hidden get no weight.
     """
-    if link.penalty is not None:
-        scores = scores + link.penalty.to(scores.dtype)
+    if context.penalty is not None:
+        scores = scores + context.penalty.to(scores.dtype)
     # Dropout acts on the weights after the softmax, so it cannot bring back a masked place.
     weights = drop(torch.softmax(scores, dim=-1), dropout)
     return weights.to(v.dtype) @ v

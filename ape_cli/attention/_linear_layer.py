@@ -55,8 +55,8 @@ class LinearLayer(nn.Linear):
 
 def affine(x: Tensor, weight: Tensor, bias: Tensor | None = None) -> Tensor:
     """x W' + b. [..., I], [O, I], [O] -> [..., O]"""
-    found: Tensor = (_Linear.apply if _is_faster(x, weight) else functional.linear)(x, weight, bias)
-    return found
+    out: Tensor = (_Linear.apply if _is_faster(x, weight) else functional.linear)(x, weight, bias)
+    return out
 
 
 def _is_faster(x: Tensor, weight: Tensor) -> bool:

@@ -23,14 +23,14 @@ import torch
 from torch import Tensor
 from torch.nn import functional
 
-from ape_cli.attention import Kind, Link
+from ape_cli.attention import AttentionContext, AttentionKind
 from ape_cli.attention._kernels import distances
 from ape_cli.core.errors import UsageError
 from ape_cli.position import Scheme
 from ape_cli.position._rotation import wide
 
 
-class Clustered(Kind):
+class Clustered(AttentionKind):
     """Attention of the centroids of clustered queries.
 
     Arguments: `clusters`, the number of clusters in each row and head; `iterations`, of k-means. Raises `UsageError`
@@ -55,22 +55,24 @@ class Clustered(Kind):
                 raise UsageError(f"bad {name}", got=value, allowed=f"{low} to {high}", fix="choose one of those")
         self.clusters, self.iterations = clusters, iterations
 
-    def mix(self, scheme: Scheme, q: Tensor, k: Tensor, v: Tensor, link: Link, dropout: float) -> Tensor:
+    def attend(
+        self, scheme: Scheme, q: Tensor, k: Tensor, v: Tensor, context: AttentionContext, dropout: float
+    ) -> Tensor:
         """Each query gets the attention of its cluster's centroid.
 
-        [B, H, M or N, K] -> [B, H, M, K]. `link` must not be causal.
+        [B, H, M or N, K] -> [B, H, M, K]. `context` must not be causal.
         """
-        assert not link.causal, "a centroid would look ahead"
-        turned_q = scheme.rotate(q, link.q_context, "query")
+        assert not context.causal, "a centroid would look ahead"
+        rotated_q = scheme.rotate(q, context.q_context, "query")
         with torch.autocast(q.device.type, enabled=False):
-            queries = wide(turned_q)
+            queries = wide(rotated_q)
             real = queries.new_ones(len(q), 1, q.shape[2], 1)  # 1 for tokens, 0 for padding
-            if link.queries is not None:
-                real = real * link.queries[:, None, :, None]
+            if context.queries is not None:
+                real = real * context.queries[:, None, :, None]
             member, count = clustering(queries.detach(), real, self.clusters, self.iterations)
-            centroids = means(queries, real, member, count)[0].to(turned_q.dtype)
+            centroids = means(queries, real, member, count)[0].to(rotated_q.dtype)
         shared = functional.scaled_dot_product_attention(
-            centroids, scheme.rotate(k, link.k_context, "key"), v, attn_mask=link.mask, dropout_p=dropout
+            centroids, scheme.rotate(k, context.k_context, "key"), v, attn_mask=context.mask, dropout_p=dropout
         )
         return shared.gather(-2, member[..., None].expand(-1, -1, -1, v.shape[-1]))
 

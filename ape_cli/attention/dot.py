@@ -12,11 +12,21 @@ from __future__ import annotations
 from torch import Tensor
 from torch.nn import functional
 
-from ape_cli.attention import Kind, Link, _backend, _blocks, additive, adjusted, average, scaled, turned
+from ape_cli.attention import (
+    AttentionContext,
+    AttentionKind,
+    _backend,
+    _blocks,
+    additive,
+    adjusted,
+    average,
+    rotated,
+    scaled,
+)
 from ape_cli.position import Scheme
 
 
-class Dot(Kind):
+class Dot(AttentionKind):
     """Scaled dot-product attention."""
 
     refuses_content = ""
@@ -25,29 +35,27 @@ class Dot(Kind):
     cost = "M N K products"
     source = "Vaswani et al. 2017, section 3.2.1"
 
-    def mix(self, scheme: Scheme, q: Tensor, k: Tensor, v: Tensor, link: Link, dropout: float) -> Tensor:
+    def attend(
+        self, scheme: Scheme, q: Tensor, k: Tensor, v: Tensor, context: AttentionContext, dropout: float
+    ) -> Tensor:
         """The mean of values, weighted by the softmax of the logits. [B, H, M or N, K] -> [B, H, M, K]
 
         Raises `UsageError` if the requested backend cannot compute it.
         """
-        turned_q, turned_k = turned(scheme, q, k, link)
+        rotated_q, rotated_k = rotated(scheme, q, k, context)
 
-        def answer(q: Tensor, turned_q: Tensor, turned_k: Tensor, v: Tensor, link: Link) -> Tensor:
-            """The result for some of the queries, which `link` describes.
+        def answer(q: Tensor, rotated_q: Tensor, rotated_k: Tensor, v: Tensor, context: AttentionContext) -> Tensor:
+            """The result for some of the queries, which `context` describes.
 
             `q` is unrotated, as `Scheme.bias` needs it.
             """
-            bias = scheme.bias(q, link.q_context, link.k_context)
-            backend = _backend.choose(turned_q, bias, link.decay, dropout)
+            bias = scheme.bias(q, context.q_context, context.k_context)
+            backend = _backend.choose(rotated_q, bias, context.decay, dropout)
             if backend == "plain":
-                return average(adjusted(scaled(turned_q, turned_k), bias, link), v, link, dropout)
-            if backend == "flex":
-                from ape_cli.attention import _flex  # here, because it imports torch's compiler, which takes a second
+                return average(adjusted(scaled(rotated_q, rotated_k), bias, context), v, context, dropout)
+            mask = additive(bias, context, rotated_q.dtype)
+            return functional.scaled_dot_product_attention(rotated_q, rotated_k, v, attn_mask=mask, dropout_p=dropout)
 
-                return _flex.attend(turned_q, turned_k, v, bias, link)
-            attend = functional.scaled_dot_product_attention
-            return attend(turned_q, turned_k, v, attn_mask=additive(bias, link, turned_q.dtype), dropout_p=dropout)
-
-        if _blocks.are_worth_it(scheme, q, k, link):
-            return _blocks.each(answer, q, turned_q, turned_k, v, link, rng=dropout > 0)
-        return answer(q, turned_q, turned_k, v, link)
+        if _blocks.are_worth_it(scheme, q, k, context):
+            return _blocks.each(answer, q, rotated_q, rotated_k, v, context, rng=dropout > 0)
+        return answer(q, rotated_q, rotated_k, v, context)

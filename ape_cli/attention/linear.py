@@ -19,7 +19,7 @@ import torch
 from torch import Tensor
 from torch.nn import functional
 
-from ape_cli.attention import Kind, Link
+from ape_cli.attention import AttentionContext, AttentionKind
 from ape_cli.position import Scheme
 from ape_cli.position._rotation import wide
 
@@ -31,32 +31,34 @@ def phi(x: Tensor) -> Tensor:
     return x.clamp(max=0.0).exp() + functional.relu(x)
 
 
-class Linear(Kind):
+class Linear(AttentionKind):
     """Attention with a product of positive features."""
 
     refuses_bias = "there are no logits of a query and a key to add it to"
     refuses_decay = "there are no logits of a query and a key to scale"
     takes_dropout = False
-    rotation = False  # phi acts channel by channel
+    breaks = ("rotation",)  # phi acts channel by channel
     about = "phi(q) phi(k), phi = elu + 1, over their sum"
     cost = "(M + N) K K products: linear in tokens"
     source = "Katharopoulos et al. 2020, arXiv:2006.16236, section 3.2"
 
-    def mix(self, scheme: Scheme, q: Tensor, k: Tensor, v: Tensor, link: Link, dropout: float) -> Tensor:
+    def attend(
+        self, scheme: Scheme, q: Tensor, k: Tensor, v: Tensor, context: AttentionContext, dropout: float
+    ) -> Tensor:
         """The mean of values, weighted by the products of features.
 
         [B, H, M or N, K] -> [B, H, M, K]. `dropout` has no effect.
         """
         with torch.autocast(q.device.type, enabled=False):
             plain_q, plain_k, values = phi(wide(q)), phi(wide(k)), wide(v)
-            if link.keys is not None:
-                plain_k = plain_k * link.keys[:, None, :, None]
-            turned_q = scheme.rotate(plain_q, link.q_context, "query")
-            turned_k = scheme.rotate(plain_k, link.k_context, "key")
-            if link.causal:
-                total, seen = causal_sums(turned_q, turned_k, values), plain_k.cumsum(-2)  # [B, H, M, K]
+            if context.keys is not None:
+                plain_k = plain_k * context.keys[:, None, :, None]
+            rotated_q = scheme.rotate(plain_q, context.q_context, "query")
+            rotated_k = scheme.rotate(plain_k, context.k_context, "key")
+            if context.causal:
+                total, seen = causal_sums(rotated_q, rotated_k, values), plain_k.cumsum(-2)  # [B, H, M, K]
             else:
-                total, seen = turned_q @ (turned_k.mT @ values), plain_k.sum(-2, keepdim=True)
+                total, seen = rotated_q @ (rotated_k.mT @ values), plain_k.sum(-2, keepdim=True)
             return (total / (plain_q * seen).sum(-1, keepdim=True)).to(v.dtype)
 
 

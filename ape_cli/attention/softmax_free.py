@@ -13,14 +13,14 @@ from __future__ import annotations
 
 from torch import Tensor
 
-from ape_cli.attention import Kind, Link
+from ape_cli.attention import AttentionContext, AttentionKind
 from ape_cli.attention._dropout import drop
-from ape_cli.attention._kernels import turned
+from ape_cli.attention._kernels import in_units
 from ape_cli.attention.squared_euclidean import scores
 from ape_cli.position import Scheme
 
 
-class SoftmaxFree(Kind):
+class SoftmaxFree(AttentionKind):
     """Attention with a Gaussian of the distance as the weight."""
 
     refuses_bias = "there are no logits of a query and a key to add it to"
@@ -29,9 +29,11 @@ class SoftmaxFree(Kind):
     cost = "M N K differences, like a kernel's"
     source = "Lu et al. 2021, arXiv:2110.11945, section 3.1"
 
-    def mix(self, scheme: Scheme, q: Tensor, k: Tensor, v: Tensor, link: Link, dropout: float) -> Tensor:
+    def attend(
+        self, scheme: Scheme, q: Tensor, k: Tensor, v: Tensor, context: AttentionContext, dropout: float
+    ) -> Tensor:
         """The sum of values, each times its weight. [B, H, M or N, K] -> [B, H, M, K]"""
-        weights = scores(*turned(scheme, q, k, link, q.shape[-1] ** 0.25)).exp()  # [B, H, M, N]
-        if link.mask is not None:
-            weights = weights.masked_fill(~link.mask, 0.0)
+        weights = scores(*in_units(scheme, q, k, context, q.shape[-1] ** 0.25)).exp()  # [B, H, M, N]
+        if context.mask is not None:
+            weights = weights.masked_fill(~context.mask, 0.0)
         return drop(weights, dropout).to(v.dtype) @ v

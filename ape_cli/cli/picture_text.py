@@ -24,8 +24,8 @@ from rich.tree import Tree as Drawn
 from ape_cli.core import escaping
 from ape_cli.reports.pictures import Curve, Diagram, HeatMap, Panel
 from ape_cli.reports.pictures._panels import Floats, colour, limit_of
+from ape_cli.reports.pictures._places import names
 from ape_cli.structure import Grid, Tree
-from ape_cli.structure.places import names
 
 _SHADES = " ░▒▓█"
 _WIDTH, _HEIGHT = 80, 12  # characters of a line, lines of a curve

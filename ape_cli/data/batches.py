@@ -24,10 +24,10 @@ Share = tuple[int, int]  # (i, n): every n-th row of a batch, from its row i on
 WHOLE: Share = (0, 1)
 
 
-class Labelled(ABC):
-    """Base class of batches. `blank` is the label of places where there is nothing to predict."""
+class Batch(ABC):
+    """Base class of batches. `ignore_index` is the label of places where there is nothing to predict."""
 
-    blank: ClassVar[int]
+    ignore_index: ClassVar[int]
     labels: Tensor  # int64 [B, M]
     row: I64  # [B] row number in the split
     size: I64  # [B]
@@ -38,8 +38,8 @@ class Labelled(ABC):
     def inputs(self) -> tuple[Any, ...]:
         """The arguments of the model's forward pass."""
 
-    def planned(self, scheme: Planner) -> Self:
-        """The batch with the scheme's plans of its positions, made on the host before the batch is sent to a GPU."""
+    def planned(self, plan: Planner) -> Self:
+        """The batch with the plans of its positions, computed on the host before the batch is sent to a GPU."""
         return self
 
     def tensors(self) -> Iterator[Tensor]:
@@ -56,7 +56,7 @@ class Labelled(ABC):
     @property
     def label_mask(self) -> Tensor:
         """Bool [B, M], True where there is a label to predict."""
-        return self.labels != self.blank
+        return self.labels != self.ignore_index
 
     def to(self, device: torch.device) -> Self:
         """The batch on another device."""
@@ -80,10 +80,10 @@ class Labelled(ABC):
 
 
 @dataclass(frozen=True)
-class Batch(Labelled):
+class SequenceBatch(Batch):
     """A padded batch of sequences, trees or grids."""
 
-    blank: ClassVar[int] = PAD
+    ignore_index: ClassVar[int] = PAD
 
     source_ids: Tensor  # [B, N]
     source_positions: Tensor  # [B or 1, N] or [B or 1, N, C]
@@ -109,10 +109,10 @@ class Batch(Labelled):
         source = (self.source_ids, self.source_positions, self.source_mask)
         return *source, self.input_ids, self.input_positions, *self.plans
 
-    def planned(self, scheme: Planner) -> Batch:
-        """The batch with the scheme's plans of its positions."""
-        source = scheme.plan(self.source_positions)
-        return replace(self, plans=(source, scheme.plan(self.input_positions, source)))
+    def planned(self, plan: Planner) -> SequenceBatch:
+        """The batch with the plans of its positions."""
+        source = plan(self.source_positions, None)
+        return replace(self, plans=(source, plan(self.input_positions, source)))
 
     def tensors(self) -> Iterator[Tensor]:
         """Yield every tensor of the batch, [B or 1, ...], and of its plans, in a fixed order."""
@@ -120,7 +120,7 @@ class Batch(Labelled):
         for plan in self.plans:
             yield from plan.each()
 
-    def _with(self, change: Callable[[Tensor], Tensor]) -> Batch:
+    def _with(self, change: Callable[[Tensor], Tensor]) -> SequenceBatch:
         return replace(super()._with(change), plans=tuple(plan.changed(change) for plan in self.plans))
 
     @property

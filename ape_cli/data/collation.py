@@ -35,7 +35,7 @@ from ape_cli.core import ragged
 from ape_cli.core.errors import UsageError
 from ape_cli.core.rng import I64
 from ape_cli.core.vocabulary import EOS, PAD, SOS
-from ape_cli.data.batches import WHOLE, Batch, Share, own_rows
+from ape_cli.data.batches import WHOLE, SequenceBatch, Share, own_rows
 from ape_cli.data.padding import Padding, exact_length
 from ape_cli.storage import sequence_rows
 from ape_cli.structure import LINE, Seq, Structure, Tree, columns
@@ -161,7 +161,7 @@ class Reading:
 
 def collate(
     window: Window, rows: I64, reading: Reading, share: Share = WHOLE, padding: Padding = exact_length
-) -> Batch:
+) -> SequenceBatch:
     """Collate the chosen rows of a window into a batch.
 
     `rows` are indices into the window, int64 [B]. With a `share`, the batch has only the rows of this share, padded to
@@ -189,7 +189,7 @@ def collate(
     else:
         given, given_places = _after(SOS, target), _after(0, reading.places(target_at, target_mask))
     tensor = torch.from_numpy
-    return Batch(
+    return SequenceBatch(
         source_ids=tensor(source),
         source_positions=tensor(reading.places(source_at, source_mask)),
         source_mask=tensor(source_mask),

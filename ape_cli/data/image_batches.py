@@ -16,16 +16,16 @@ from torch import Tensor
 
 from ape_cli.core.rng import I64
 from ape_cli.data import augmentation
-from ape_cli.data.batches import WHOLE, Labelled, Share, own_rows
+from ape_cli.data.batches import WHOLE, Batch, Share, own_rows
 
 Steps = tuple[str, ...]  # names of augmentation steps
 
 
 @dataclass(frozen=True)
-class ImageBatch(Labelled):
+class ImageBatch(Batch):
     """One batch of images."""
 
-    blank: ClassVar[int] = -1
+    ignore_index: ClassVar[int] = -1
 
     pixels: Tensor  # uint8 [B, H, W, C]
     labels: Tensor  # int64 [B, 1], -1 where there is nothing to predict
@@ -76,7 +76,7 @@ def collate(album: ImageRows, rows: I64, share: Share, steps: Steps, epoch_seed:
         pixels = augmentation.apply(steps, pixels, [(*epoch_seed, int(row)) for row in album.row[own]])
     return ImageBatch(
         pixels=torch.from_numpy(pixels),
-        labels=torch.from_numpy(labels if asked else np.full_like(labels, ImageBatch.blank)),
+        labels=torch.from_numpy(labels if asked else np.full_like(labels, ImageBatch.ignore_index)),
         row=album.row[own],
         size=album.size[own],
         op=album.labels[own],

@@ -18,7 +18,7 @@ from ape_cli.core.errors import DataError, UsageError, pick
 from ape_cli.core.rng import I64
 from ape_cli.core.vocabulary import SPLITS
 from ape_cli.data import image_batches, row_checks
-from ape_cli.data.batches import Batch, Share
+from ape_cli.data.batches import SequenceBatch, Share
 from ape_cli.data.collation import Reading, Window, collate, whole_numbers
 from ape_cli.data.facts import Facts
 from ape_cli.data.image_batches import ImageBatch, ImageRows, Steps
@@ -87,7 +87,7 @@ _AT_ONCE = 1024  # rows whose positions are looked at together
 _IMAGE_WINDOW = 2**32  # bytes of pixels in a window
 
 
-class Split(Rows[Window, Batch]):
+class Split(Rows[Window, SequenceBatch]):
     """The sequences of one split. Without a seed, batches are ordered by length.
 
     Options of `batches`:
@@ -105,7 +105,7 @@ class Split(Rows[Window, Batch]):
         *,
         structure: str | Structure | None = None,
         padding: Padding = exact_length,
-    ) -> Callable[[Window, I64], Batch]:
+    ) -> Callable[[Window, I64], SequenceBatch]:
         plan, read_as = self.manifest.plan, None if structure is None else parse_structure(structure)
         reading = Reading.of(plan.structure, read_as, tagged=bool(plan.tagged))
         return partial(collate, reading=reading, share=share, padding=padding)

@@ -12,7 +12,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
-from typing import Any, Protocol
+from typing import Any
 
 import torch
 from torch import Tensor
@@ -47,14 +47,9 @@ class PositionPlan:
         return self.first, tuple(t.shape for t in self.tensors), self.sizes, tuple(part.key for part in self.parts)
 
 
-class Planner(Protocol):
-    """An object that makes plans of positions. Schemes are planners."""
-
-    def plan(self, positions: Tensor, beside: PositionPlan | None = None) -> PositionPlan:
-        """The plan of positions, int64 [B or 1, N] or [B or 1, N, C], on the CPU.
-
-        `beside`: the plan of other positions of the same forward pass, or None.
-        """
+# Plans positions, int64 [B or 1, N] or [B or 1, N, C] on the CPU, beside the plan of other positions of the same
+# forward pass, or None.
+Planner = Callable[[Tensor, PositionPlan | None], PositionPlan]
 
 
 def run_of(positions: Tensor) -> int | None:

@@ -16,7 +16,7 @@ import pyarrow.parquet as pq
 
 from ape_cli.core.errors import UsageError
 from ape_cli.core.rng import I64
-from ape_cli.data.batches import WHOLE, Batch, Share
+from ape_cli.data.batches import WHOLE, SequenceBatch, Share
 from ape_cli.data.collation import Window
 from ape_cli.data.image_batches import ImageBatch, ImageRows
 from ape_cli.data.manifest import Manifest
@@ -26,7 +26,7 @@ from ape_cli.storage.paths import StoragePath
 
 _MOST_OPEN = 16  # shards; the others are opened again when they are read
 _Window = TypeVar("_Window", Window, ImageRows)
-_Batch = TypeVar("_Batch", Batch, ImageBatch)
+_Batch = TypeVar("_Batch", SequenceBatch, ImageBatch)
 
 
 class Rows(ABC, Generic[_Window, _Batch]):

@@ -19,7 +19,7 @@ from torch import Tensor, nn
 from ape_cli.attention import Attention
 from ape_cli.core.errors import DataError, UsageError, pick
 from ape_cli.core.vocabulary import PAD, SOS
-from ape_cli.data.batches import Batch, Labelled
+from ape_cli.data.batches import Batch, SequenceBatch
 from ape_cli.data.loader import Dataset
 from ape_cli.evaluation.evaluate import check_fits
 from ape_cli.experiment.images import tokenising
@@ -85,9 +85,9 @@ def attention_maps(run: Run, data: Dataset, split: str, row: int, part: str) -> 
     raise DataError("the row is missing", got=f"row {row} of {split}", fix="generate the dataset again")
 
 
-def _tokens(batch: Labelled, at: int, vocabulary: list[str], part: str) -> tuple[list[str], list[str]]:
+def _tokens(batch: Batch, at: int, vocabulary: list[str], part: str) -> tuple[list[str], list[str]]:
     """The names of the queries and of the keys of a row, without padding."""
-    assert isinstance(batch, Batch)
+    assert isinstance(batch, SequenceBatch)
     target = batch.input_ids[at].tolist()
     # without SOS, the decoder reads the source and gives tags
     target = target[: int(batch.label_mask[at].sum())] if target[0] == SOS else [i for i in target if i != PAD]
@@ -98,7 +98,7 @@ def _tokens(batch: Labelled, at: int, vocabulary: list[str], part: str) -> tuple
     return {"encoder": (source, source), "decoder": (read, read), "cross": (read, source)}[part]
 
 
-def _weights(model: Model, batch: Labelled, at: int, wanted: list[nn.Module]) -> NDArray[np.float64]:
+def _weights(model: Model, batch: Batch, at: int, wanted: list[nn.Module]) -> NDArray[np.float64]:
     """The weights of each of the given attentions on one row of a batch. -> float64 [L, H, M, N], with padding"""
     found: list[Tensor] = []
 

@@ -31,14 +31,14 @@ import torch
 
 from ape_cli.core.rng import I64
 from ape_cli.core.vocabulary import EOS, PAD
-from ape_cli.data.batches import Batch
+from ape_cli.data.batches import SequenceBatch
 from ape_cli.data.loader import Dataset, Split
 from ape_cli.evaluation.metrics import MetricSums
 from ape_cli.structure import Tree
 
 _ROWS = 256  # in a batch; the results do not depend on it
 
-Key = Callable[[Batch], I64]  # -> int64 [B, M, F]
+Key = Callable[[SequenceBatch], I64]  # -> int64 [B, M, F]
 
 
 def count_baselines(data: Dataset, split: str) -> dict[str, dict[str, float]]:
@@ -88,29 +88,29 @@ def _keys(tagged: bool, tree: Tree | None) -> dict[str, Key]:
     return found | ({} if tree is None else {"parent and children": lambda batch: _family(batch, tree)})
 
 
-def _nothing(batch: Batch) -> I64:
+def _nothing(batch: SequenceBatch) -> I64:
     """The same key for all labels."""
     return np.zeros((*batch.labels.shape, 1), dtype=np.int64)
 
 
-def _before(batch: Batch) -> I64:
+def _before(batch: SequenceBatch) -> I64:
     """The label before each label, SOS before the first. -> int64 [B, M]"""
     return batch.input_ids.numpy()
 
 
-def _symbol(batch: Batch) -> I64:
+def _symbol(batch: SequenceBatch) -> I64:
     """The symbol of the source at the place of each label, PAD beyond its end. -> int64 [B, M]"""
     source = batch.source_ids.numpy()
     return np.pad(source, ((0, 0), (0, max(0, batch.labels.shape[1] - source.shape[1]))))[:, : batch.labels.shape[1]]
 
 
-def _beside(batch: Batch) -> I64:
+def _beside(batch: SequenceBatch) -> I64:
     """The symbols before and after each place. -> int64 [B, M, 2]"""
     wide = np.pad(_symbol(batch), ((0, 0), (1, 1)))
     return np.stack([wide[:, :-2], wide[:, 2:]], axis=-1)
 
 
-def _family(batch: Batch, tree: Tree) -> I64:
+def _family(batch: SequenceBatch, tree: Tree) -> I64:
     """The symbols of the parent and of the children of each node of the source, PAD for none. -> int64 [B, M, 1 + k]"""
     at, symbols = batch.source_positions.numpy(), batch.source_ids.numpy()
     first = tree.branching * (at - 1) + 2
@@ -131,7 +131,7 @@ class _Table:
         self.ids = ids
         self.counts: dict[bytes, dict[int, int]] = {}
 
-    def count(self, key: I64, batch: Batch) -> None:
+    def count(self, key: I64, batch: SequenceBatch) -> None:
         """Count the labels of a batch, without EOS. key: int64 [B, M, F]"""
         labels = batch.labels.numpy()
         asked = (labels != PAD) & (labels != EOS)
@@ -166,19 +166,19 @@ def _first_of_most(counts: dict[int, int]) -> int:
     return min(counts, key=lambda label: (-counts[label], label))
 
 
-def _repeated(batch: Batch, answers: I64) -> I64:
+def _repeated(batch: SequenceBatch, answers: I64) -> I64:
     """The label before each label. -> int64 [B, M]"""
     return _before(batch)
 
 
-def _most_of_the_source(batch: Batch, answers: I64) -> I64:
+def _most_of_the_source(batch: SequenceBatch, answers: I64) -> I64:
     """The answer that each source has most often, the first one of several. `answers`: ids. -> int64 [B, 1]"""
     often = (np.bincount(row, minlength=answers[-1] + 1)[answers] for row in batch.source_ids.numpy())
     best = np.array([answers[counts.argmax()] for counts in often])[:, None]
     return np.broadcast_to(best, batch.labels.shape)
 
 
-_RULES: dict[str, Callable[[Batch, I64], I64]] = {
+_RULES: dict[str, Callable[[SequenceBatch, I64], I64]] = {
     "repeated answer": _repeated,
     "most frequent symbol of the source": _most_of_the_source,
 }

@@ -30,7 +30,7 @@ from torch.nn import functional
 from ape_cli.core.errors import DataError
 from ape_cli.core.rng import I64
 from ape_cli.core.vocabulary import EOS, PAD, SOS
-from ape_cli.data.batches import Batch
+from ape_cli.data.batches import SequenceBatch
 from ape_cli.data.collation import Reading
 from ape_cli.evaluation.metrics import MetricSums
 from ape_cli.models.precision import forward_pass, products
@@ -42,7 +42,7 @@ from ape_cli.tasks._trees import Trees
 
 def greedy(
     model: Transformer,
-    batches: Iterable[Batch],
+    batches: Iterable[SequenceBatch],
     device: torch.device,
     precision: str,
     task: BaseTask,
@@ -62,12 +62,12 @@ def greedy(
 
 def written(
     model: Transformer,
-    batches: Iterable[Batch],
+    batches: Iterable[SequenceBatch],
     device: torch.device,
     precision: str,
     task: BaseTask,
     reading: Reading,
-) -> Iterator[tuple[Batch, Tensor]]:
+) -> Iterator[tuple[SequenceBatch, Tensor]]:
     """Yield each batch, on the device, with what a model in evaluation mode writes for it: int64 [B, M].
 
     Each symbol is at the place of its label. PAD is where none was written. Raises `DataError` for trees of a task that
@@ -98,7 +98,7 @@ def written(
 class _Pen:
     """The model, together with the encoded sources of a batch."""
 
-    def __init__(self, model: Transformer, batch: Batch) -> None:
+    def __init__(self, model: Transformer, batch: SequenceBatch) -> None:
         """Encode the sources."""
         self.model = model
         self.memory, self.source = model.encode(batch.source_ids, batch.source_positions, batch.source_mask)
@@ -111,12 +111,12 @@ class _Pen:
         """
         return self.model.decode(written, at, self.memory, self.source, past=self.past)[:, -1].argmax(-1)
 
-    def scores(self, given: Tensor, at: Tensor) -> Tensor:
+    def scores(self, prefix: Tensor, at: Tensor) -> Tensor:
         """The scores of all symbols after each prefix. int64 [B, m], [B or 1, m] -> [B, m, V]"""
-        return self.model.decode(given, at, self.memory, self.source)
+        return self.model.decode(prefix, at, self.memory, self.source)
 
 
-def _follow(pen: _Pen, batch: Batch, reading: Reading) -> Tensor:
+def _follow(pen: _Pen, batch: SequenceBatch, reading: Reading) -> Tensor:
     """Write symbols at places that are known beforehand. -> int64 [B, M], PAD after the end
 
     A sequence ends with EOS.
@@ -132,7 +132,7 @@ def _follow(pen: _Pen, batch: Batch, reading: Reading) -> Tensor:
     return functional.pad(written[:, 1:], (0, batch.labels.shape[1] + 1 - written.shape[1]), value=PAD)
 
 
-def _unfold(pen: _Pen, batch: Batch, task: Trees, reading: Reading) -> Tensor:
+def _unfold(pen: _Pen, batch: SequenceBatch, task: Trees, reading: Reading) -> Tensor:
     """Write symbols at the places that earlier symbols open. -> int64 [B, M]
 
     The result has the symbol that was written at the node of each label, and PAD if none was written there.
@@ -157,8 +157,8 @@ def _unfold(pen: _Pen, batch: Batch, task: Trees, reading: Reading) -> Tensor:
         if not place.any():
             break
     met = (nodes[:, :, None] == places[:, None, :]) & (nodes > 0)[:, :, None]  # [B, label, written]
-    found = np.where(met.any(-1), np.take_along_axis(symbols, met.argmax(-1), axis=1), PAD)
-    return torch.from_numpy(found).to(labels.device)
+    answer = np.where(met.any(-1), np.take_along_axis(symbols, met.argmax(-1), axis=1), PAD)
+    return torch.from_numpy(answer).to(labels.device)
 
 
 class _Growth:
@@ -168,7 +168,7 @@ class _Growth:
     written.
     """
 
-    def __init__(self, task: Trees, batch: Batch, most: int) -> None:
+    def __init__(self, task: Trees, batch: SequenceBatch, most: int) -> None:
         """Open the root of each row's tree."""
         self.task, self.first_in_first_out = task, task.order == "breadth"
         rows = len(batch.labels)

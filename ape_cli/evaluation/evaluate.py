@@ -18,7 +18,7 @@ import torch
 
 from ape_cli import tasks
 from ape_cli.core.errors import DataError, RunError, UsageError, pick
-from ape_cli.data.batches import Labelled
+from ape_cli.data.batches import Batch
 from ape_cli.data.collation import Reading
 from ape_cli.data.facts import Facts
 from ape_cli.data.loader import Dataset, ImageSplit, Split, open_dataset
@@ -117,7 +117,7 @@ def how_to_write(config: Config, data: Dataset) -> tuple[BaseTask, Reading]:
     return tasks.make(plan.task, plan.order, plan.source_order, **options), read
 
 
-_Some = TypeVar("_Some", bound=Labelled)
+_Some = TypeVar("_Some", bound=Batch)
 
 
 def _until(stop: Callable[[], bool], batches: Iterable[_Some]) -> Iterator[_Some]:

@@ -11,28 +11,12 @@ from dataclasses import dataclass, field
 
 import numpy as np
 import torch
-from torch import Tensor, nn
+from torch import Tensor
 
-from ape_cli.data.batches import Labelled
-from ape_cli.models.precision import forward_pass, products
+from ape_cli.data.batches import Batch
+from ape_cli.models.precision import products
+from ape_cli.models.teacher_forcing import forward, to_device
 from ape_cli.models.transformer import Model
-from ape_cli.position import explained
-
-
-def forward(model: Model, batch: Labelled, precision: str, parallel: nn.Module | None = None) -> Tensor:
-    """The teacher-forced scores of a batch. -> [B, M, V]
-
-    `parallel`: the module that wraps the model for a process group and is called in its place.
-    Raises `ApeError` for an exception in a scheme that is not part of ape.
-    """
-    called = model if parallel is None else parallel
-    with explained(), forward_pass(precision, batch.labels.device, model.scheme.shape.d_model):
-        return called(*batch.inputs)
-
-
-def sent(batch: Labelled, model: Model, device: torch.device) -> Labelled:
-    """A batch on the device of its model. For a GPU it has the plans that are made on the host."""
-    return (batch.planned(model.scheme) if device.type == "cuda" else batch).to(device)
 
 
 @dataclass
@@ -46,7 +30,7 @@ class MetricSums:
     correct: list[np.ndarray] = field(default_factory=list)
     nats: list[np.ndarray] = field(default_factory=list)  # sum of the cross-entropy
 
-    def add(self, batch: Labelled, predicted: Tensor, nats: Tensor) -> None:
+    def add(self, batch: Batch, predicted: Tensor, nats: Tensor) -> None:
         """Add the rows of a batch.
 
         predicted: int64 [B, M] ids; nats: floating point [B, M], the cross-entropy of each label.
@@ -75,16 +59,16 @@ class MetricSums:
 
 
 @torch.no_grad()
-def teacher_forced(model: Model, batches: Iterable[Labelled], device: torch.device, precision: str) -> MetricSums:
+def teacher_forced(model: Model, batches: Iterable[Batch], device: torch.device, precision: str) -> MetricSums:
     """Score every label given the true prefix. The model is left in the mode (training or evaluation) that it had."""
     tally, training = MetricSums(), model.training
     model.eval()
     with products(precision):
         for batch in batches:
-            there = sent(batch, model, device)
+            there = to_device(batch, model, device)
             scores = forward(model, there, precision).float()
             nats = torch.nn.functional.cross_entropy(
-                scores.transpose(1, 2), there.labels, ignore_index=batch.blank, reduction="none"
+                scores.transpose(1, 2), there.labels, ignore_index=batch.ignore_index, reduction="none"
             )
             tally.add(there, scores.argmax(-1), nats)
     model.train(training)

@@ -23,7 +23,7 @@ from torch import Tensor, nn
 from ape_cli.core import budget
 from ape_cli.core.errors import RunError
 from ape_cli.core.validation import first_error
-from ape_cli.models.transformer import Model, renamed
+from ape_cli.models.transformer import Model
 from ape_cli.position import Scheme
 from ape_cli.runs import history
 from ape_cli.runs.run import Run
@@ -140,7 +140,7 @@ def load_weights(run: Run, model: Model) -> str:
     """
     stored, digest = run.load_model()
     warn_if_unverified(run)
-    put_weights(model, model.current(stored), run.folder / WEIGHTS, _AGAIN)
+    put_weights(model, stored, run.folder / WEIGHTS, _AGAIN)
     return digest
 
 
@@ -151,7 +151,7 @@ def load_scheme(run: Run, scheme: Scheme) -> None:
     """
     stored, _ = run.load_model()
     warn_if_unverified(run)
-    own = (part for part in renamed(scheme, stored).items() if part[0].startswith("scheme."))
+    own = (part for part in stored.items() if part[0].startswith("scheme."))
     tensors = {name.removeprefix("scheme."): tensor for name, tensor in own}
     put_weights(scheme, tensors, run.folder / WEIGHTS, _AGAIN)
 
@@ -202,7 +202,6 @@ def unpack(tensors: Tensors, model: Model, optimiser: torch.optim.Optimizer, at:
 
     Raises `ValueError` if the tensors do not fit. A parameter that never had a gradient has no moments.
     """
-    tensors = model.current(tensors)
     parameters = dict(model.named_parameters())
     moved = {name for name in parameters if f"optimiser.{name}.step" in tensors}
     has_best = bool(at.holds_best) and at.best_step != at.step

@@ -35,26 +35,26 @@ def of_data(config: Config, data: Dataset) -> Model:
     return _classifier(config, data.structure, data.ids, data.image, (moments.mean, moments.std))
 
 
-def without_weights(config: Config, own: Structure, ids: int, image: Size | None) -> Model:
-    """The model of a complete configuration whose stored weights are going to be loaded, for data of structure `own`.
+def without_weights(config: Config, structure: Structure, ids: int, image: Size | None) -> Model:
+    """The model of a complete configuration whose stored weights are going to be loaded, for data of this structure.
 
     `ids` is the number of token ids, or of classes; `image`: height, width and channels of images.
     """
     if image is None:
-        return build(config, own, ids)
+        return build(config, structure, ids)
     assert isinstance(config, ImageConfig)
     unknown = [0.0] * image[2], [1.0] * image[2]  # the moments are stored with the weights
-    return _classifier(config, own, ids, image, unknown)
+    return _classifier(config, structure, ids, image, unknown)
 
 
-def build(config: Config, own: Structure, ids: int) -> Transformer:
-    """The model for sequences of structure `own`, with the weights of its seed. The configuration has to be complete.
+def build(config: Config, structure: Structure, ids: int) -> Transformer:
+    """The model for sequences of this structure, with the weights of its seed. The configuration has to be complete.
 
     `ids` is the number of token ids.
     """
     assert isinstance(config, SequenceConfig)
     encoder, decoder = config.encoder_layers, config.decoder_layers
-    arguments = _of_any_model(config, read_as(config, own), _weights(config, ids, encoder, decoder))
+    arguments = _of_any_model(config, read_as(config, structure), _weights(config, ids, encoder, decoder))
     return Transformer(
         ids=ids,
         encoder_layers=encoder,
@@ -88,16 +88,16 @@ def _check_memory(weights: int) -> None:
 
 def _classifier(
     config: ImageConfig,
-    own: Structure,
+    structure: Structure,
     classes: int,
     image: Size,
     moments: tuple[list[float], list[float]],
 ) -> Classifier:
     """The model for images, whose tokens are read row by row."""
-    how, read = tokenising(config), read_as(config, own)
+    how, read = tokenising(config), read_as(config, structure)
     rows, columns = how.grid(*image[:2])
     stored = np.stack(np.divmod(np.arange(rows * columns), columns), axis=-1)[None]  # [1, N, 2]
-    places = Reading.of(own, read).places(stored, np.ones((1, rows * columns), dtype=bool))
+    places = Reading.of(structure, read).places(stored, np.ones((1, rows * columns), dtype=bool))
     return Classifier(
         image=image,
         positions=torch.from_numpy(places),
@@ -130,7 +130,7 @@ def _of_any_model(config: Config, read: Structure, weights: int) -> dict[str, An
     }
 
 
-_HOOKS = ("context", "embed", "frame", "rotate", "turn", "bias", "decay")
+_HOOKS = ("context", "embed", "frame", "rotate", "rotate_in_frame", "bias", "decay")
 
 
 def compile_around(model: Model, backend: str = "inductor") -> None:
@@ -149,7 +149,8 @@ def compile_around(model: Model, backend: str = "inductor") -> None:
             fix="leave --compile out",
         ) from error
     for hook in _HOOKS:
-        setattr(model.scheme, hook, torch.compiler.disable(getattr(model.scheme, hook)))
+        if hasattr(model.scheme, hook):
+            setattr(model.scheme, hook, torch.compiler.disable(getattr(model.scheme, hook)))
     torch.compiler.reset()  # discard what was learned about the sizes of another model
     # With None, torch finds out which sizes vary. Inductor cannot pool images whose height and width are variable.
     model.compile(dynamic=True if model.sizes_vary else None, backend=backend)

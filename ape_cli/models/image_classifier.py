@@ -18,7 +18,7 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional
 
-from ape_cli.attention import Kind, Link
+from ape_cli.attention import AttentionContext, AttentionKind
 from ape_cli.attention._dropout import Dropout
 from ape_cli.experiment.images import Tokenising
 from ape_cli.models.layers import Layer, initialise
@@ -78,7 +78,7 @@ class Classifier(Model):
         dropout: float,
         attention_dropout: float,
         stochastic_depth: float,
-        kind: Kind | None = None,
+        kind: AttentionKind | None = None,
         generator: torch.Generator | None = None,
     ) -> None:
         """Create the layers and draw their weights."""
@@ -114,9 +114,9 @@ class Classifier(Model):
         """One vector for each image, from its tokens at the model's own positions. [B, N, D] -> [B, D]"""
         context = self.scheme.context(self.positions)
         x = self.dropout(self.scheme.embed(tokens, context))
-        link = Link.of(self.scheme, context, context)
+        every = AttentionContext.of(self.scheme, context, context)
         for layer in self.encoder:
-            x = layer(x, self.scheme, link)
+            x = layer(x, self.scheme, every)
         x = self.norm(x)
         weights = torch.softmax(self.pool(x), dim=1)  # [B, N, 1]
         return (weights.mT @ x).squeeze(1)

@@ -11,7 +11,7 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional
 
-from ape_cli.attention import Attention, Kind, Link, Past
+from ape_cli.attention import Attention, AttentionContext, AttentionKind, Past
 from ape_cli.attention._dropout import Dropout, drop, drop_relu
 from ape_cli.attention._linear_layer import LinearLayer
 from ape_cli.position import Scheme
@@ -56,7 +56,7 @@ class Layer(nn.Module):
     def __init__(
         self,
         scheme: Scheme,
-        kind: Kind,
+        kind: AttentionKind,
         *,
         d_ff: int,
         dropout: float,
@@ -81,18 +81,18 @@ class Layer(nn.Module):
         self,
         x: Tensor,
         scheme: Scheme,
-        link: Link,
+        context: AttentionContext,
         memory: Tensor | None = None,
-        cross: Link | None = None,
+        cross: AttentionContext | None = None,
         past: tuple[Past | None, Past | None] = (None, None),
     ) -> Tensor:
         """Apply all branches. x: [B, M, D] -> the same
 
-        `link`: who attends to whom in x. `memory`: [B, N, D], the encoder's output, and `cross`: who attends to it;
+        `context`: who attends to whom in x. `memory`: [B, N, D], the encoder's output, and `cross`: who attends to it;
         both or neither are given. `past`: of the two attentions, for tokens before those of x and of `memory`.
         """
         normed = self.self_norm(x)
-        x = x + self._branch(self.self_attention(normed, normed, scheme, link, past=past[0]))
+        x = x + self._branch(self.self_attention(normed, normed, scheme, context, past=past[0]))
         if memory is not None and cross is not None:
             x = x + self._branch(self.cross_attention(self.cross_norm(x), memory, scheme, cross, past=past[1]))
         return x + self._branch(self.ff(self.ff_norm(x)))

@@ -2,7 +2,7 @@
 
 It has pre-norm LayerNorm with a final norm, and ReLU. Input and output share the embeddings, which start from
 N(0, 1/D). They are scaled by sqrt(D) at the input, so that the channels of a token start with variance 1. The model
-works with any `Scheme` and any `Kind` of attention, and never depends on the name of one.
+works with any `Scheme` and any `AttentionKind` of attention, and never depends on the name of one.
 
 Shapes: B batch, N source tokens, M target tokens, D channels, V ids, T tokens of a batch.
 """
@@ -10,7 +10,6 @@ Shapes: B batch, N source tokens, M target tokens, D channels, V ids, T tokens o
 from __future__ import annotations
 
 import math
-import re
 from dataclasses import replace
 from itertools import repeat
 from typing import Any, ClassVar
@@ -21,11 +20,10 @@ from torch.autograd.function import once_differentiable
 from torch.nn import functional
 
 from ape_cli import attention
-from ape_cli.attention import Kind, Link, Past
+from ape_cli.attention import AttentionContext, AttentionKind, Past
 from ape_cli.attention._dropout import Dropout
 from ape_cli.attention._linear_layer import affine
 from ape_cli.core.errors import UsageError
-from ape_cli.core.vocabulary import PAD
 from ape_cli.data.position_plan import PositionPlan
 from ape_cli.models.layers import Layer, initialise
 from ape_cli.position import Context, Scheme
@@ -40,26 +38,11 @@ class Model(nn.Module):
 
     sizes_vary: ClassVar[bool] = True  # whether tensor sizes vary from batch to batch, which torch.compile has to know
 
-    def __init__(self, scheme: Scheme, kind: Kind | None) -> None:
+    def __init__(self, scheme: Scheme, kind: AttentionKind | None) -> None:
         """Keep the scheme and the kind of attention."""
         super().__init__()
         self.kind = kind or attention.make()
         self.scheme = scheme
-
-    def current(self, tensors: dict[str, Tensor]) -> dict[str, Tensor]:
-        """The tensors of a run, [...], renamed to the names that the scheme's parameters have today.
-
-        A name is replaced wherever it occurs in a key, so the state of the optimiser is renamed too.
-        """
-        return renamed(self.scheme, tensors)
-
-
-def renamed(scheme: Scheme, tensors: dict[str, Tensor]) -> dict[str, Tensor]:
-    """`tensors`, [...], with the names that the parameters of `scheme` have today, wherever they occur in a key."""
-    for old, new in scheme.renamed.items():
-        pattern = re.compile(rf"(^|\.)scheme\.{re.escape(old)}(?=\.|$)")
-        tensors = {pattern.sub(rf"\1scheme.{new}", key): value for key, value in tensors.items()}
-    return tensors
 
 
 class Transformer(Model):
@@ -86,7 +69,7 @@ class Transformer(Model):
         dropout: float,
         branches_only: bool = False,
         positions_scale: float = 1.0,
-        kind: Kind | None = None,
+        kind: AttentionKind | None = None,
         generator: torch.Generator | None = None,
     ) -> None:
         """Create the layers and draw their weights."""
@@ -138,9 +121,9 @@ class Transformer(Model):
         """
         context = self.scheme.context(positions, mask, plan=plan)
         x = self.embed(ids, context)
-        link = Link.of(self.scheme, context, context)
+        every = AttentionContext.of(self.scheme, context, context)
         for layer in self.encoder:
-            x = layer(x, self.scheme, link)
+            x = layer(x, self.scheme, every)
         return self.encoder_norm(x), context
 
     def decode(
@@ -167,11 +150,11 @@ class Transformer(Model):
             new = self.scheme.context(positions[:, begin:], causal=True, beside=source)
             read = memory[:, :0]  # its keys and values are in `past`
         x = self.embed(ids[:, begin:], new)
-        link, cross = Link.of(self.scheme, new, context), Link.of(self.scheme, new, source)
+        earlier, cross = AttentionContext.of(self.scheme, new, context), AttentionContext.of(self.scheme, new, source)
         if begin:  # the last token sees all of them
-            link = replace(link, causal=False)
-        for layer, own in zip(self.decoder, past or repeat((None, None)), strict=False):
-            x = layer(x, self.scheme, link, read, cross, own)
+            earlier = replace(earlier, causal=False)
+        for layer, kept in zip(self.decoder, past or repeat((None, None)), strict=False):
+            x = layer(x, self.scheme, earlier, read, cross, kept)
         return affine(self.decoder_norm(x), self.embedding)
 
     def past(self) -> list[tuple[Past, Past]]:
@@ -199,8 +182,8 @@ class Transformer(Model):
 
 def lookup(ids: Tensor, table: Tensor) -> Tensor:
     """The rows of a table. int64 [...], [V, D] -> [..., D]"""
-    found: Tensor = _Lookup.apply(ids, table) if table.is_cuda else functional.embedding(ids, table)
-    return found
+    rows: Tensor = _Lookup.apply(ids, table) if table.is_cuda else functional.embedding(ids, table)
+    return rows
 
 
 class _Lookup(torch.autograd.Function):
@@ -224,15 +207,3 @@ class _Lookup(torch.autograd.Function):
         (ids,) = ctx.saved_tensors
         there = torch.arange(ctx.count, device=ids.device)[:, None] == ids.flatten()  # [V, T]
         return None, there.to(grad.dtype) @ grad.flatten(0, -2)
-
-
-def loss(scores: Tensor, labels: Tensor, blank: int = PAD, smoothing: float = 0.0) -> Tensor:
-    """The cross-entropy in nats, summed over the labels that are not `blank`. [B, M, V], int64 [B, M] -> scalar
-
-    `smoothing`: the share of a label's probability that is spread evenly over all ids (Szegedy et al. 2016,
-    arXiv:1512.00567).
-    """
-    flat = scores.flatten(0, 1).float()
-    return functional.cross_entropy(
-        flat, labels.flatten(), ignore_index=blank, reduction="sum", label_smoothing=smoothing
-    )

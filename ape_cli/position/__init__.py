@@ -17,9 +17,8 @@ forward pass, and the layers share it. Positions are int64 [B, N], or [1, N] if 
 more axis for the factors of a product. 0 is SOS, the empty path. Every scheme acts in the encoder, in the decoder and
 in the attention between them, as in the paper. If the source of a scheme differs from that, the scheme says so.
 
-Some further methods only improve speed, and a scheme does not need them. `prepare_beside` shares between contexts
-what depends on the parameters alone. `Context.once` shares between layers what depends on two contexts. A `frame`,
-which is common to all positions, is taken into the projections of queries and keys.
+`Context.cached` shares between layers what depends on two contexts. `FastScheme` has further methods, which only
+improve speed.
 
 Shape letters here and in `attention/`: B batch, H heads, M queries, N keys, C factors of a product, K channels of a
 head, D channels of the model. Random numbers at construction come from `shape.generator`.
@@ -41,6 +40,8 @@ from __future__ import annotations
 
 import pkgutil
 import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
 from functools import cache
 from typing import Any
 
@@ -48,13 +49,14 @@ import torch
 
 from ape_cli.core import own_code, plugins
 from ape_cli.core.errors import UsageError
+from ape_cli.position._fast import FastScheme, planner
 from ape_cli.position._hooks import check_hooks, constructed, explained, without_hooks
 from ape_cli.position._scheme import Context, Properties, Scheme, Shape, Side
-from ape_cli.position._seeding import global_seed
 from ape_cli.structure import Structure, example, parse_structure
 
 __all__ = [
     "Context",
+    "FastScheme",
     "Properties",
     "Scheme",
     "Shape",
@@ -66,6 +68,7 @@ __all__ = [
     "make",
     "names",
     "options",
+    "planner",
     "without_hooks",
 ]
 
@@ -80,9 +83,9 @@ def names() -> list[str]:
 @cache
 def load(name: str) -> type[Scheme]:
     """The class of a scheme. Raises `UsageError` for an unknown name, and `ApeError` if its file cannot be imported."""
-    found = plugins.load(sys.modules[__name__], "scheme", name, Scheme)
-    own_code.remember(found)
-    return found
+    scheme = plugins.load(sys.modules[__name__], "scheme", name, Scheme)
+    own_code.remember(scheme)
+    return scheme
 
 
 def options(name: str) -> dict[str, Any]:
@@ -98,18 +101,18 @@ def make(
     max_size: int = 100,
     decay: float | None = None,
     generator: torch.Generator | None = None,
-    **given: Any,
+    **settings: Any,
 ) -> Scheme:
     """Create a scheme by its name.
 
     `structure`: a structure or its expression, or None for the scheme's own. `max_size`: the size for which bounded
     schemes are made (length of words, depth of trees). `decay`: the locality bias c; None means the scheme's own
-    default, which is 0.98 for orthogonal-* and 1 (none) for the others. `given`: the scheme's own options.
+    default, which is 0.98 for orthogonal-* and 1 (none) for the others. `settings`: the scheme's own options.
 
     Raises `UsageError` for arguments that are not valid or do not fit together, and `ApeError` if the constructor of a
     scheme that is not part of ape fails.
     """
-    found = load(name)
+    scheme = load(name)
     if d_model < 1 or heads < 1 or d_model % heads or (d_model // heads) % 2:
         raise UsageError(
             "bad d_model and heads",
@@ -119,21 +122,34 @@ def make(
         )
     if max_size < 1:
         raise UsageError("bad max_size", got=max_size, allowed="1 or more", fix="choose the size of the data")
-    with plugins.explained("scheme", found):
-        own_decay, reads = found.default_decay, found.structures
-        wanted = example(reads[0]) if structure is None else parse_structure(structure)
-        fits = found.reads(wanted)
-        rate = own_decay if decay is None else decay
+    with plugins.explained("scheme", scheme):
+        patterns = scheme.structures
+        algebra = example(patterns[0]) if structure is None else parse_structure(structure)
+        fits = scheme.reads(algebra)
+        rate = scheme.default_decay if decay is None else decay
     if not 0.0 < rate <= 1.0:
         raise UsageError("bad decay", got=rate, allowed="above 0, at most 1 (1 turns it off)", fix="try 0.98")
     if not fits:
         raise UsageError(
             f"{name} cannot read positions of this structure",
-            got=wanted.expression,
-            allowed=", ".join(reads),
+            got=algebra.expression,
+            allowed=", ".join(patterns),
             fix="see `ape schemes`",
         )
-    chosen = plugins.settings(name, given, options(name))
-    shape = Shape(d_model=d_model, heads=heads, structure=wanted, max_size=max_size, decay=rate, generator=generator)
+    chosen = plugins.settings(name, settings, options(name))
+    shape = Shape(d_model=d_model, heads=heads, structure=algebra, max_size=max_size, decay=rate, generator=generator)
     with global_seed(generator):
-        return constructed(found, name, shape, chosen)
+        return constructed(scheme, name, shape, chosen)
+
+
+@contextmanager
+def global_seed(generator: torch.Generator | None) -> Iterator[None]:
+    """Seed PyTorch's global generator for a while, so that weights which do not come from `generator` are repeatable.
+
+    Modules such as `nn.Embedding` draw their weights from it. Its seed differs from that of `generator`, because equal
+    seeds would give them the same numbers as the weights of the model. None changes nothing.
+    """
+    with torch.random.fork_rng(devices=[], enabled=generator is not None):
+        if generator is not None:
+            torch.default_generator.manual_seed(generator.initial_seed() ^ 0x5CE4E)
+        yield

@@ -27,13 +27,13 @@ class Interpretation(nn.Module, ABC):
     """Base class of the operators for the paths of one structure."""
 
     @abstractmethod
-    def prepare(self, positions: Tensor, beside: Any = None) -> Any:
+    def prepare(self, positions: Tensor, plan: PositionPlan | None = None, beside: Any = None) -> Any:
         """Compute what the layers of a forward pass share.
 
         positions: int64 [B or 1, N], or [B or 1, N, C] for a product.
 
-        `beside`: the result for other positions of the same forward pass, or None. The parts that depend on the
-        parameters alone are taken from it.
+        `plan`: of these positions, or None. `beside`: the result for other positions of the same forward pass, or
+        None. The parts that depend on the parameters alone are taken from it.
         """
 
     def plan(self, positions: Tensor, beside: PositionPlan | None = None) -> PositionPlan:
@@ -44,19 +44,12 @@ class Interpretation(nn.Module, ABC):
         """
         return PositionPlan()
 
-    def prepare_planned(self, positions: Tensor, plan: PositionPlan, beside: Any) -> Any:
-        """Do the work of `prepare` with the help of a plan.
-
-        positions: int64 [B or 1, N] or [B or 1, N, C]. `beside`: as for `prepare`.
-        """
-        return self.prepare(positions, beside)
-
     def frame(self, state: Any) -> Tensor | None:
         """A basis F, common to all positions, in which the operators are simpler. -> [H, K, K], or None for I"""
         return None
 
     @abstractmethod
-    def turn(self, x: Tensor, state: Any) -> Tensor:
+    def act_on(self, x: Tensor, state: Any) -> Tensor:
         """Apply the operator of each token's position, within the basis of `frame`. [B, H, N, K] -> the same
 
         The argument `x` is given in the basis (as x F), and the result is in the basis too. The map back from the
@@ -91,30 +84,27 @@ class ProductInterpretation(Interpretation):
 class DirectSum(ProductInterpretation):
     """A product of factors of any kind, which are applied one after the other."""
 
-    def prepare(self, positions: Tensor, beside: list[Any] | None = None) -> list[Any]:
+    def prepare(
+        self, positions: Tensor, plan: PositionPlan | None = None, beside: list[Any] | None = None
+    ) -> list[Any]:
         """One state for each factor. positions: int64 [B or 1, N, C]"""
-        given = beside or [None] * len(self.parts)
-        return [part.prepare(positions[..., i], given[i]) for i, part in enumerate(self._each())]
+        plans = plan.parts if plan else [None] * len(self.parts)
+        others = beside or [None] * len(self.parts)
+        return [part.prepare(positions[..., i], plans[i], others[i]) for i, part in enumerate(self._each())]
 
     def plan(self, positions: Tensor, beside: PositionPlan | None = None) -> PositionPlan:
         """A plan with one part for each factor. positions: int64 [B or 1, N, C] on the CPU"""
-        given = beside.parts if beside else [None] * len(self.parts)
-        return PositionPlan(parts=tuple(part.plan(positions[..., i], given[i]) for i, part in enumerate(self._each())))
-
-    def prepare_planned(self, positions: Tensor, plan: PositionPlan, beside: list[Any] | None) -> list[Any]:
-        """One state for each factor, made with the plan's parts. positions: int64 [B or 1, N, C]"""
-        given = beside or [None] * len(self.parts)
-        each = enumerate(self._each())
-        return [part.prepare_planned(positions[..., i], plan.parts[i], given[i]) for i, part in each]
+        others = beside.parts if beside else [None] * len(self.parts)
+        return PositionPlan(parts=tuple(part.plan(positions[..., i], others[i]) for i, part in enumerate(self._each())))
 
     def frame(self, state: list[Any]) -> Tensor | None:
         """The factors' bases as the blocks of one matrix. -> [H, K, K], None for the identity"""
         return blocks([part.frame(s) for part, s in zip(self._each(), state, strict=True)], self.shares)
 
-    def turn(self, x: Tensor, state: list[Any]) -> Tensor:
+    def act_on(self, x: Tensor, state: list[Any]) -> Tensor:
         """Each factor's operators applied to its share of the channels. [B, H, N, K] -> the same"""
         split = zip(self._each(), x.split(self.shares, dim=-1), state, strict=True)
-        return torch.cat([part.turn(share, s) for part, share, s in split], dim=-1)
+        return torch.cat([part.act_on(share, s) for part, share, s in split], dim=-1)
 
     def _each(self) -> list[Interpretation]:
         """The parts, with their type."""

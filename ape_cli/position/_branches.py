@@ -6,11 +6,11 @@ the path b1 b2 ... bL from the root down has the operator W_b1 W_b2 ... W_bL. SO
 
 A table holds the operators of all paths of up to `reach` steps, level by level. A longer path is cut into pieces of
 that length, and the operators of the pieces are applied to its vectors one after the other. The table depends on the
-parameters alone, so the contexts of a forward pass share it. On a CPU, vectors are grouped by the number of their
-operator (`_walk.py`). With a plan, as on a GPU, they are put into tiles (`_tiles.py`).
+parameters alone, so the contexts of a forward pass share it. `_grouped.py` applies the operators: to groups of several
+sizes on a CPU, and to tiles of one size with a plan, as on a GPU.
 
 Shapes: B batch, H heads, N tokens, K channels of a head, P operators in the table, k branches, T vectors for each
-head, of which A take part in a stage. Rows [T * H, m * K] are those of `_tiles.py`.
+head, of which A take part in a stage. Rows [T * H, m * K] are those of `_grouped.py`.
 """
 
 from __future__ import annotations
@@ -24,42 +24,22 @@ from torch import Tensor, nn
 
 from ape_cli.core.rng import I64
 from ape_cli.data.position_plan import PositionPlan
-from ape_cli.position import _tiles
+from ape_cli.position import _grouped
 from ape_cli.position._algebra import Interpretation
+from ape_cli.position._grouped import Products, Stage, groups, tiles
 from ape_cli.position._orthogonal import exact, exponential, random_orthogonal, skew, skew_of, start_angles
-from ape_cli.position._walk import Walk, WalkStage, WalkTable
 from ape_cli.structure import Structure, Tree, trees
 
 _SHARE = 32  # minimum number of vectors for each operator of the table, on average
 
 
 @dataclass(frozen=True)
-class _Plan:
-    """The state that a forward pass keeps for a set of positions."""
+class _State:
+    """What a forward pass keeps for a set of positions."""
 
-    table: WalkTable  # operators by heap index, from the root on
+    products: Products  # without stages if all positions are the root
     reach: int  # steps of the longest path in the table
-    walk: Walk | _Tiling | None  # None if all positions are the root
     rows: int  # rows of the positions: B, or 1 if all rows share them
-
-
-class _Tiling:
-    """Stages of tiles, in the order in which they act.
-
-    Arguments: `plan`, as `Branches.plan` makes it, on the device; `table`, all operators, [P, H, K, K].
-    """
-
-    def __init__(self, plan: PositionPlan, table: Tensor) -> None:
-        """Make a stage of each three tensors of the plan."""
-        three = zip(plan.tensors[::3], plan.tensors[1::3], plan.tensors[2::3], strict=True)
-        self.stages = [_tiles.TileStage(vector, place, operator, table) for vector, place, operator in three]
-
-    def __call__(self, x: Tensor) -> Tensor:
-        """Multiply each vector from the left by the operators of all stages. Rows [T * H, m * K] -> the same"""
-        with torch.autocast(x.device.type, enabled=False):
-            for stage in self.stages:
-                x = stage(x)
-            return x
 
 
 class Branches(Interpretation):
@@ -100,7 +80,7 @@ class Branches(Interpretation):
             return torch.cat(levels).to(self.free.dtype)
 
     def plan(self, positions: Tensor, beside: PositionPlan | None = None) -> PositionPlan:
-        """The plan of positions: three tensors for each stage (see `_tiles.cut`).
+        """The plan of positions: four tensors for each stage, those of a `Stage` in which all rows take part.
 
         positions: int64 [B or 1, N] on the CPU
 
@@ -109,35 +89,38 @@ class Branches(Interpretation):
         heap = np.maximum(positions.numpy().ravel(), 1)
         reach = beside.sizes[0] if beside else self._tiled_reach(heap.size)
         operators = self.tree.level_start(reach + 1) - 1
-        tensors = []
+        tensors: list[Tensor] = []
         for on, which in self._pieces(heap, self.tree.level(heap), reach):
-            met = np.zeros_like(heap)  # the identity, for vectors that take no part in this stage
-            met[on] = which
-            tensors += [torch.from_numpy(x) for x in _tiles.cut(met, operators)]
+            operator = np.zeros_like(heap)  # the identity, for vectors that take no part in this stage
+            operator[on] = which
+            stage = Stage.of(operator, *tiles(operator, operators), self.heads)
+            tensors += [stage.take, stage.place, stage.empty, stage.operator]
         return PositionPlan(tensors=tuple(tensors), sizes=(reach,))
 
-    def prepare_planned(self, positions: Tensor, plan: PositionPlan, beside: _Plan | None) -> _Plan:
-        """The state of positions, from a plan. positions: int64 [B or 1, N]"""
-        (reach,) = plan.sizes
-        table = self._shared(reach, beside)
-        walk = _Tiling(plan, table.operators) if plan.tensors else None
-        return _Plan(table, reach, walk, positions.shape[0])
-
-    def prepare(self, positions: Tensor, beside: _Plan | None = None) -> _Plan:
-        """The state of positions. They are read back to the host if they are on a GPU. positions: int64 [B or 1, N]"""
+    def prepare(self, positions: Tensor, plan: PositionPlan | None = None, beside: _State | None = None) -> _State:
+        """The state of positions, int64 [B or 1, N]. Without a plan they are read back to the host from a GPU."""
+        if plan:
+            (reach,), tensors = plan.sizes, iter(plan.tensors)
+            stages = [
+                Stage(take, place, empty, operator, ((len(operator), _grouped.TILE),))
+                for take, place, empty, operator in zip(tensors, tensors, tensors, tensors, strict=True)
+            ]
+            return self._state(stages, reach, positions, beside)
         heap = np.maximum(positions.detach().cpu().numpy().ravel(), 1)
         depth = self.tree.level(heap)
-        deepest = int(depth.max(initial=0))
-        reach = beside.reach if beside else self._reach(heap.size, deepest)
-        table = self._shared(reach, beside)
-        stages = [
-            WalkStage(on, np.where(which == 0, -1, which), table) for on, which in self._pieces(heap, depth, reach)
-        ]
-        return _Plan(table, reach, Walk(stages, table) if stages else None, positions.shape[0])
+        reach = beside.reach if beside else self._reach(heap.size, int(depth.max(initial=0)))
+        stages = []
+        for on, which in self._pieces(heap, depth, reach):
+            below = which > 0  # the root and SOS take no part
+            rows = torch.from_numpy((on[below, None] * self.heads + np.arange(self.heads)).ravel())
+            stage = Stage.of(which[below], *groups(which[below]), self.heads)
+            stages.append(stage.of_some(rows, positions.device))
+        return self._state(stages, reach, positions, beside)
 
-    def _shared(self, reach: int, beside: _Plan | None) -> WalkTable:
-        """The table of a forward pass: that of `beside`, or a new one."""
-        return beside.table if beside else WalkTable(self.table(reach))
+    def _state(self, stages: list[Stage], reach: int, positions: Tensor, beside: _State | None) -> _State:
+        """The state of positions, int64 [B or 1, N], with the table of `beside` or a new one."""
+        table = beside.products.table if beside else self.table(reach)
+        return _State(Products(stages, table), reach, positions.shape[0])
 
     def _pieces(self, heap: I64, depth: I64, reach: int) -> Iterator[tuple[I64, I64]]:
         """Cut paths into pieces of up to `reach` steps, and yield them with the last steps of the paths first.
@@ -161,7 +144,7 @@ class Branches(Interpretation):
         1. The number does not depend on the depth of the vectors, so batches of one shape have tables of one shape.
         """
         reach = 1
-        while _tiles.TILE * (self.tree.level_start(reach + 2) - 1) <= vectors:
+        while _grouped.TILE * (self.tree.level_start(reach + 2) - 1) <= vectors:
             reach += 1
         return reach
 
@@ -176,15 +159,15 @@ class Branches(Interpretation):
             reach += 1
         return reach
 
-    def turn(self, x: Tensor, state: _Plan) -> Tensor:
+    def act_on(self, x: Tensor, state: _State) -> Tensor:
         """The operator of each position applied to the vectors there. [B, H, N, K] -> the same"""
-        if state.walk is None:
+        if not state.products.stages:
             return x
         b, h, n, k = x.shape
         copies = b // state.rows
         rows = x.reshape(copies, state.rows, h, n, k).permute(1, 3, 2, 0, 4).reshape(-1, copies * k)
-        turned = state.walk(rows).view(state.rows, n, h, copies, k)
-        return turned.permute(3, 0, 2, 1, 4).reshape(b, h, n, k)
+        rotated = state.products(rows).view(state.rows, n, h, copies, k)
+        return rotated.permute(3, 0, 2, 1, 4).reshape(b, h, n, k)
 
 
 KINDS: dict[type[Structure], type[Interpretation]] = {Tree: Branches}

@@ -20,12 +20,12 @@ from torch import Tensor
 
 from ape_cli.core import plugins
 from ape_cli.core.errors import ApeError, said
+from ape_cli.position._fast import FastScheme
 from ape_cli.position._scheme import Scheme, Shape
 from ape_cli.structure import Cyclic, Structure, Tree
 
 _HOOKS = ("embed", "rotate", "bias", "decay")
-_ALSO = ("frame", "turn", "apart")  # an override of one of these changes the scores too
-_METHODS = (*_HOOKS, *_ALSO, "context", "plan", "prepare", "prepare_planned", "prepare_beside")
+_METHODS = (*_HOOKS, "context", "plan", "prepare", "frame", "rotate_in_frame")
 _B, _M, _N = 3, 5, 7  # numbers that other axes rarely have
 _TOKENS = "return the tokens with the encoding in them, usually `x + p`"
 _SAME = "return rotated queries or keys of the same shape"
@@ -48,17 +48,17 @@ def without_hooks(scheme: type[Scheme]) -> ApeError | None:
     if not plugins.is_own(scheme):
         return None
     with plugins.explained("scheme", scheme):
-        idle = scheme.default_decay == 1.0 and not any(map(scheme.overrides, (*_HOOKS, *_ALSO)))
+        idle = scheme.default_decay == 1.0 and not any(map(scheme.overrides, _HOOKS))
         meant = [f"`{known}` in place of `{name}`" for name, known in _misspelt(scheme, 0.6 if idle else 0.85)]
     if not idle and not meant:
         return None
     what = "overrides no hook, so it acts like `none`" if idle else "has a name that nothing reads"
-    own = "" if idle else " Begin the name of a helper of your own with _."
+    hint = "" if idle else " Begin the name of a helper of your own with _."
     return ApeError(
         f"scheme {plugins.name_of(scheme)!r} {what}",
         got=f"class {scheme.__name__} ({_files(scheme)[0]})",
         allowed=", ".join(_HOOKS),
-        fix=f"did you mean {', '.join(meant)}?{own}" if meant else "write one of these methods",
+        fix=f"did you mean {', '.join(meant)}?{hint}" if meant else "write one of these methods",
     )
 
 
@@ -90,21 +90,21 @@ def explained() -> Iterator[None]:
         raise
 
 
-def constructed(found: type[Scheme], name: str, shape: Shape, options: dict[str, Any]) -> Scheme:
+def constructed(kind: type[Scheme], name: str, shape: Shape, options: dict[str, Any]) -> Scheme:
     """A scheme of this class and name. Raises `ApeError` if the constructor fails and is not that of ape itself."""
     what, call_first = f"scheme {name!r} cannot be made", "call super().__init__(shape) first in `__init__`"
     try:
-        scheme = found(shape, **options)
+        scheme = kind(shape, **options)
     except ApeError:
         raise
     except (Exception, SystemExit) as error:
-        if not plugins.is_own(found):
+        if not plugins.is_own(kind):
             raise
         missing = "before Module.__init__() call" in str(error) or "argument: 'shape'" in str(error)
-        got = f"{said(error)}{plugins.place(error, _files(found))}"
+        got = f"{said(error)}{plugins.place(error, _files(kind))}"
         raise ApeError(what, got=got, fix=call_first if missing else "correct the file") from error
     if not isinstance(vars(scheme).get("shape"), Shape):
-        raise ApeError(what, got=f"no `shape` after `__init__` ({_files(found)[0]})", fix=call_first)
+        raise ApeError(what, got=f"no `shape` after `__init__` ({_files(kind)[0]})", fix=call_first)
     scheme.name = name
     return scheme
 
@@ -149,11 +149,11 @@ def _check(scheme: Scheme, rows: int) -> None:
         _expect(scheme, "decay", _called(scheme, "decay", q_at, k_at), "B|1 1 M N", here, _AXES)
 
 
-def _called(scheme: Scheme, hook: str, *given: Any, **named: Any) -> Any:
+def _called(scheme: Scheme, hook: str, *arguments: Any, **named: Any) -> Any:
     """What a hook returns. Raises `ApeError` for an exception in it."""
     try:
         with explained():
-            return getattr(scheme, hook)(*given, **named)
+            return getattr(scheme, hook)(*arguments, **named)
     except ApeError:
         raise
     except (Exception, SystemExit) as error:  # outside its body, for example because it takes other arguments
@@ -176,26 +176,26 @@ def _signature(hook: str) -> str:
     >>> _signature("bias")
     'bias(self, q, q_context, k_context)'
     """
-    return f"{hook}({', '.join(inspect.signature(getattr(Scheme, hook)).parameters)})"
+    return f"{hook}({', '.join(inspect.signature(getattr(FastScheme, hook)).parameters)})"
 
 
-def _expect(scheme: Scheme, hook: str, found: Any, wanted: str, sizes: dict[str, int], fix: str) -> None:
+def _expect(scheme: Scheme, hook: str, result: Any, expected: str, sizes: dict[str, int], fix: str) -> None:
     """Check the shape of what a hook returned: letters of `sizes`, or 1. Only `bias` and `decay` may return None.
 
     Raises `ApeError` for another shape.
     """
     optional = hook in ("bias", "decay")
-    if found is None and optional:
+    if result is None and optional:
         return
-    axes = [axis.split("|") for axis in wanted.split()]
+    axes = [axis.split("|") for axis in expected.split()]
     each = [{sizes.get(letter, 1) for letter in axis} for axis in axes]
-    got = list(found.shape) if isinstance(found, Tensor) else None
+    got = list(result.shape) if isinstance(result, Tensor) else None
     if got and len(got) == len(each) and all(size in allowed for size, allowed in zip(got, each, strict=True)):
         return
     shown, here = ", ".join(" or ".join(axis) for axis in axes), ", ".join(str(max(allowed)) for allowed in each)
     raise ApeError(
         f"the hook `{hook}` of scheme {scheme.name!r} returns the wrong shape",
-        got=f"{type(found).__name__ if got is None else got}{_line_of(scheme, hook)}",
+        got=f"{type(result).__name__ if got is None else got}{_line_of(scheme, hook)}",
         allowed=f"[{shown}]{' or None' if optional else ''}; here [{here}]",
         fix=fix,
     )
@@ -225,8 +225,8 @@ def _positions(scheme: Scheme, rows: int, count: int) -> Tensor:
 
 def _files(scheme: type[Scheme]) -> list[str]:
     """The files of a scheme and of its bases, without those of ape, as the frames of a traceback name them."""
-    own = [base for base in scheme.__mro__ if issubclass(base, Scheme) and plugins.is_own(base)]
-    return [getattr(sys.modules.get(base.__module__), "__file__", None) or "" for base in own]
+    bases = [base for base in scheme.__mro__ if issubclass(base, Scheme) and plugins.is_own(base)]
+    return [getattr(sys.modules.get(base.__module__), "__file__", None) or "" for base in bases]
 
 
 def _line_of(scheme: Scheme, hook: str) -> str:

@@ -95,12 +95,12 @@ def _taylor(s: Tensor, halvings: int) -> Tensor:
         a, b, c = (1.0 / math.factorial(j) for j in (i, i + 1, i + 2))
         return a * identity + b * x + c * x2
 
-    found = three_terms(last)
+    total = three_terms(last)
     for i in range(last - 3, -1, -3):
-        found = found @ x3 + three_terms(i)
+        total = total @ x3 + three_terms(i)
     for _ in range(halvings):
-        found = found @ found
-    return found
+        total = total @ total
+    return total
 
 
 def skew(free: Tensor) -> Tensor:

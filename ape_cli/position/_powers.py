@@ -22,12 +22,13 @@ import math
 import torch
 from torch import Tensor, nn
 
+from ape_cli.data.position_plan import PositionPlan
 from ape_cli.position._algebra import Interpretation, ProductInterpretation, blocks
 from ape_cli.position._orthogonal import exponential, skew, skew_of, start_angles
-from ape_cli.position._rotation import Turns, circle, rotate_pairs
+from ape_cli.position._rotation import Rotations, circle, rotate_pairs
 from ape_cli.structure import Cyclic, Seq, Structure
 
-State = tuple[Tensor | None, Turns]  # Q [H, K, K] or None, and the rotations by the angles p t [B or 1, H, N, K/2]
+State = tuple[Tensor | None, Rotations]  # Q [H, K, K] or None, and the rotations by the angles p t [B or 1, H, N, K/2]
 
 
 class Powers(Interpretation):
@@ -64,7 +65,7 @@ class Powers(Interpretation):
         """Q, whose columns span the planes of rotation. -> [H, K, K], None for the identity"""
         return None if self.basis is None else exponential(skew(self.basis))
 
-    def turns(self, positions: Tensor) -> tuple[Tensor, Tensor]:
+    def rotations(self, positions: Tensor) -> tuple[Tensor, Tensor]:
         """The angles p t, and e^(i p t) as complex numbers.
 
         int64 [B or 1, N] -> float64, complex128 [B or 1, H, N, K/2]
@@ -76,21 +77,21 @@ class Powers(Interpretation):
             return angle, circle(angle)
         distinct, which = torch.unique(positions, return_inverse=True)
         table = self.angle(distinct[None])[0].transpose(0, 1)  # [U, H, K/2]
-        angle, found = (x.index_select(0, which.flatten()).unflatten(0, which.shape) for x in (table, circle(table)))
-        return angle.transpose(1, 2), found.transpose(1, 2)
+        angle, value = (x.index_select(0, which.flatten()).unflatten(0, which.shape) for x in (table, circle(table)))
+        return angle.transpose(1, 2), value.transpose(1, 2)
 
-    def prepare(self, positions: Tensor, beside: State | None = None) -> State:
+    def prepare(self, positions: Tensor, plan: PositionPlan | None = None, beside: State | None = None) -> State:
         """Q and the rotations of positions.
 
         positions: int64 [B or 1, N]. `beside`: a state whose Q is shared, or None.
         """
-        return (beside[0] if beside else self.planes()), Turns(*self.turns(positions))
+        return (beside[0] if beside else self.planes()), Rotations(*self.rotations(positions))
 
     def frame(self, state: State) -> Tensor | None:
         """Q. -> [H, K, K], None for the identity"""
         return state[0]
 
-    def turn(self, x: Tensor, state: State) -> Tensor:
+    def act_on(self, x: Tensor, state: State) -> Tensor:
         """R(p t) x. [B, H, N, K] -> the same"""
         return rotate_pairs(x, state[1])
 
@@ -98,19 +99,19 @@ class Powers(Interpretation):
 class Joint(ProductInterpretation):
     """A product whose factors are all `seq` or `cyclic(n)`: a single rotation serves all of them."""
 
-    def prepare(self, positions: Tensor, beside: State | None = None) -> State:
+    def prepare(self, positions: Tensor, plan: PositionPlan | None = None, beside: State | None = None) -> State:
         """The block-diagonal Q and the rotations of positions. positions: int64 [B or 1, N, C], for C factors"""
         parts = [part for part in self.parts if isinstance(part, Powers)]
-        each = (part.turns(positions[..., i]) for i, part in enumerate(parts))
-        angle, found = (torch.cat(x, dim=-1) for x in zip(*each, strict=True))
+        each = (part.rotations(positions[..., i]) for i, part in enumerate(parts))
+        angle, value = (torch.cat(x, dim=-1) for x in zip(*each, strict=True))
         frame = beside[0] if beside else blocks([part.planes() for part in parts], self.shares)
-        return frame, Turns(angle, found)
+        return frame, Rotations(angle, value)
 
     def frame(self, state: State) -> Tensor | None:
         """Q, with the factors' bases as its blocks. -> [H, K, K], None for the identity"""
         return state[0]
 
-    def turn(self, x: Tensor, state: State) -> Tensor:
+    def act_on(self, x: Tensor, state: State) -> Tensor:
         """R(p t) x for all factors. [B, H, N, K] -> the same"""
         return rotate_pairs(x, state[1])
 

@@ -41,7 +41,7 @@ def circle(angle: Tensor) -> Tensor:
     return torch.complex(angle.cos(), angle.sin())
 
 
-class Turns:
+class Rotations:
     """The rotations e^(i angle) of some positions.
 
     They are computed once, in float64, so that thousands of steps lose no precision.
@@ -64,8 +64,8 @@ class Turns:
         if dtype == torch.float64:
             return self._exact
         if self._single is None:
-            turn = self._exact[1].to(torch.complex64)
-            self._single = self._exact[0].float(), turn, turn.conj().resolve_conj()
+            rotation = self._exact[1].to(torch.complex64)
+            self._single = self._exact[0].float(), rotation, rotation.conj().resolve_conj()
         return self._single
 
 
@@ -77,7 +77,7 @@ def token_major(x: Tensor) -> Tensor:
     return x.transpose(1, 2).contiguous().transpose(1, 2) if x.dim() == 4 else x
 
 
-class _Turning(torch.autograd.Function):
+class _Rotate(torch.autograd.Function):
     """Multiply pairs of channels by e^(i angle).
 
     In the backward pass the pairs are turned back, and the gradient of each angle is Im(g y*), with g the gradient of
@@ -85,12 +85,12 @@ class _Turning(torch.autograd.Function):
     """
 
     @staticmethod
-    def forward(ctx: Any, x: Tensor, angle: Tensor, turn: Tensor, back: Tensor) -> Tensor:
-        """Rotate x [..., K] by `turn`, complex [..., K/2].
+    def forward(ctx: Any, x: Tensor, angle: Tensor, rotation: Tensor, back: Tensor) -> Tensor:
+        """Rotate x [..., K] by `rotation`, complex [..., K/2].
 
-        `angle` is there for its gradient, and `back` is the inverse of `turn`.
+        `angle` is there for its gradient, and `back` is the inverse of `rotation`.
         """
-        out = torch.view_as_real(_pairs(x) * turn).flatten(-2)
+        out = torch.view_as_real(_pairs(x) * rotation).flatten(-2)
         ctx.back, ctx.shape = back, angle.shape
         ctx.save_for_backward(*([out] if ctx.needs_input_grad[1] else []))
         return out
@@ -115,13 +115,13 @@ def _pairs(x: Tensor) -> Tensor:
     return torch.view_as_complex(pairs)
 
 
-def rotate_pairs(x: Tensor, turns: Turns) -> Tensor:
+def rotate_pairs(x: Tensor, rotations: Rotations) -> Tensor:
     """Rotate channels (2i, 2i+1) of each head, as one complex number. [..., N, K] -> the same shape and dtype"""
-    out: Tensor = _Turning.apply(wide(x), *turns.of(x.dtype))
+    out: Tensor = _Rotate.apply(wide(x), *rotations.of(x.dtype))
     return out.to(x.dtype)
 
 
-def rotate_halves(x: Tensor, turns: Turns) -> Tensor:
+def rotate_halves(x: Tensor, rotations: Rotations) -> Tensor:
     """Rotate channels (i, i + K/2) of each head, as one complex number. [..., N, K] -> the same shape and dtype"""
     side_by_side = x.unflatten(-1, (2, -1)).transpose(-1, -2).flatten(-2)
-    return rotate_pairs(side_by_side, turns).unflatten(-1, (-1, 2)).transpose(-1, -2).flatten(-2)
+    return rotate_pairs(side_by_side, rotations).unflatten(-1, (-1, 2)).transpose(-1, -2).flatten(-2)

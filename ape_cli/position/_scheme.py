@@ -26,21 +26,21 @@ class Context:
 
     positions: Tensor  # int64 [B or 1, N], or [B or 1, N, C] for a product of C factors
     mask: Tensor | None = None  # bool [B, N], True for tokens
-    state: Any = None  # the scheme's own: tables, angles or operators
+    state: Any = None  # of a `FastScheme`: its operators
     causal: bool = False  # whether they are a decoder's, which sees only earlier tokens
-    plan: PositionPlan | None = None  # made on the host, with the batch
+    plan: PositionPlan | None = None  # computed on the host, with the batch
     _pairs: dict[Any, Any] = field(default_factory=dict, compare=False, repr=False)
 
-    def once(self, other: Context, make: Callable[[Context, Context], Any]) -> Any:
-        """The result of `make(self, other)`, which is computed at the first call and then kept.
+    def cached(self, other: Context, compute: Callable[[Context, Context], Any]) -> Any:
+        """The result of `compute(self, other)`, which is computed at the first call and then kept.
 
         The layers of a forward pass use it to share what depends on a pair of contexts.
         """
-        key = (make.__qualname__, id(other))
+        key = (compute.__qualname__, id(other))
         if key not in self._pairs:
             # Keep `other` alive, so that its id is not used again. A reference to `self` would never be released.
             held = None if other is self else other
-            self._pairs[key] = held, make(self, other)
+            self._pairs[key] = held, compute(self, other)
         return self._pairs[key][1]
 
     def part(self, begin: int, end: int) -> Context:
@@ -105,9 +105,7 @@ class Scheme(nn.Module):
     relative: bool = False  # whether scores depend on x^-1 y alone
     bounded: ClassVar[bool] = False  # whether `max_size` bounds it; its docstring says what happens beyond
     default_decay: ClassVar[float] = 1.0
-    # the distance of `apart`: `path`, the steps of the path, or `euclidean`, the straight line across a grid
-    metric: str = "path"
-    # whether its bias is a term of the dot product's expansion, which no other kind of attention takes
+    # whether its bias is a term of the dot product's expansion, which no other attention takes
     dot_only: ClassVar[bool] = False
     source: ClassVar[str] = "not named"
     # How reports show the scheme. They read literals from its file and do not import it.
@@ -119,10 +117,6 @@ class Scheme(nn.Module):
     beyond: ClassVar[str] = ""  # what a bounded scheme does with positions beyond max_size
     unique: ClassVar[bool] = True  # no two positions are encoded alike (bounded schemes: up to max_size)
     isometric: ClassVar[bool] = False  # a shift of all positions turns all vectors alike: P(p + k) = R_k P(p)
-    # whether a forward pass reads values back from a GPU, so that its operations cannot be recorded
-    waits: bool = False
-    acts_between: bool = True  # whether it acts in the attention between decoder and encoder too
-    renamed: ClassVar[dict[str, str]] = {}  # names of parameters in earlier versions -> their names today
     variants: ClassVar[tuple[dict[str, Any], ...]] = ()  # options (or `decay`) that `ape check` measures too
     content_dependent: bool = False
     memory: ClassVar[str] = "none"
@@ -136,38 +130,10 @@ class Scheme(nn.Module):
         self.shape = shape
         self.structure = shape.structure
 
-    def prepare(self, positions: Tensor) -> Any:
-        """The state of a context. Override it if hooks share work. positions: int64 [B or 1, N], or [B or 1, N, C]"""
-        return None
-
-    def plan(self, positions: Tensor, beside: PositionPlan | None = None) -> PositionPlan:
-        """The plan of positions: what has to be computed on the host.
-
-        positions: int64 [B or 1, N] or [B or 1, N, C], on the CPU
-
-        Override it if a hook would otherwise have to read the values of positions. `beside`: the plan of other
-        positions of the same forward pass, or None.
-        """
-        return PositionPlan(first=run_of(positions))
-
-    def prepare_planned(self, positions: Tensor, plan: PositionPlan, state: Any) -> Any:
-        """`prepare`, or `prepare_beside` if there is a `state`, with the help of a plan.
-
-        positions: int64 [B or 1, N], or [B or 1, N, C]
-        """
-        return self.prepare(positions) if state is None else self.prepare_beside(positions, state)
-
-    def prepare_beside(self, positions: Tensor, state: Any) -> Any:
-        """`prepare`, where `state` is that of other positions in the same forward pass.
-
-        positions: int64 [B or 1, N], or [B or 1, N, C]. Override it to share what depends on the parameters alone.
-        """
-        return self.prepare(positions)
-
     @classmethod
-    def reads(cls, found: Structure) -> bool:
+    def reads(cls, structure: Structure) -> bool:
         """Whether the scheme can read positions of this structure as they are."""
-        return any(matches(pattern, found) for pattern in cls.structures)
+        return any(matches(pattern, structure) for pattern in cls.structures)
 
     def context(
         self,
@@ -182,7 +148,7 @@ class Scheme(nn.Module):
         positions: int64 [B, N] or [1, N], or [B or 1, N, C] for a product. mask: bool [B, N], True for tokens, or
         None if all are tokens. `causal`: whether they are the positions of a decoder, which sees only earlier tokens.
         `beside`: a context of the same forward pass, whose work on the parameters is shared. `plan`: the plan of
-        these positions, made ahead. Without one, schemes that need a plan wait for positions on a GPU.
+        these positions, made ahead (see `planner`). Without one, schemes that need it wait for positions on a GPU.
 
         Raises `UsageError` for positions of another type or shape, and on a CPU for negative ones.
         """
@@ -197,11 +163,7 @@ class Scheme(nn.Module):
         # On other devices this check would have to wait for the values.
         if positions.device.type == "cpu" and positions.numel() and int(positions.min()) < 0:
             raise UsageError("negative position", got=int(positions.min()), allowed="0 (SOS) and up", fix="check them")
-        if plan is not None:
-            state = self.prepare_planned(positions, plan, beside.state if beside else None)
-        else:
-            state = self.prepare_beside(positions, beside.state) if beside else self.prepare(positions)
-        return Context(positions, mask=mask, state=state, causal=causal, plan=plan)
+        return Context(positions, mask=mask, causal=causal, plan=plan)
 
     def embed(self, x: Tensor, context: Context) -> Tensor:
         """The hook for embeddings: the tokens with positions added, `x + p`, or mixed in. [B, N, D] -> the same"""
@@ -213,18 +175,6 @@ class Scheme(nn.Module):
         [B, H, N, K] -> the same
         """
         return x
-
-    def frame(self, context: Context) -> Tensor | None:
-        """The part of `rotate` that is the same at all positions. -> [H, K, K], None for the identity
-
-        With the frame F, rotate(x) = turn(x F). An attention may take F into its projections, once for all tokens.
-        Then `bias` is given queries in the frame.
-        """
-        return None
-
-    def turn(self, x: Tensor, context: Context, side: Side) -> Tensor:
-        """`rotate`, for vectors that are in the frame already. [B, H, N, K] -> the same"""
-        return self.rotate(x, context, side)
 
     def bias(self, q: Tensor, q_context: Context, k_context: Context) -> Tensor | None:
         """The hook for a term that is added to the logits, after the scaling by 1/sqrt(K). q: [B, H, M, K], unrotated
@@ -240,15 +190,8 @@ class Scheme(nn.Module):
         """
         if self.shape.decay == 1.0:
             return None
-        apart = self.apart(q_context.positions[:, :, None], k_context.positions[:, None, :])
+        apart = self.structure.distance(q_context.positions[:, :, None], k_context.positions[:, None, :])
         return torch.pow(self.shape.decay, apart).float()[:, None]
-
-    def apart(self, x: Tensor, y: Tensor) -> Tensor:
-        """The distance of the locality bias, as `metric` says: int64, or float64 if it is not a whole number.
-
-        Positions int64 [B or 1, M, 1] and [B or 1, 1, N], or with an axis for coordinates -> [B or 1, M, N]
-        """
-        return self.structure.distance(x, y)
 
     @property
     def properties(self) -> Properties:

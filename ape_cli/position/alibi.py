@@ -36,7 +36,7 @@ class Alibi(Scheme):
 
     def bias(self, q: Tensor, q_context: Context, k_context: Context) -> Tensor:
         """-m |i - j|, after the 1/sqrt(K) scaling, in the dtype of the queries. q: [B, H, M, K] -> [B or 1, H, M, N]"""
-        return q_context.once(k_context, self.penalty).to(q.dtype)
+        return q_context.cached(k_context, self.penalty).to(q.dtype)
 
     def penalty(self, q_context: Context, k_context: Context) -> Tensor:
         """The penalty -m |i - j|, which all layers share. -> float32 [B or 1, H, M, N]"""

@@ -25,7 +25,7 @@ from torch import Tensor, nn
 from ape_cli.core.errors import UsageError
 from ape_cli.position import Context, Scheme, Shape
 from ape_cli.position._orthogonal import exponential, skew
-from ape_cli.position._rotation import Turns, frequencies, rotate_pairs, wide
+from ape_cli.position._rotation import Rotations, frequencies, rotate_pairs, wide
 
 
 class MatrixPower(Scheme):
@@ -65,10 +65,9 @@ class MatrixPower(Scheme):
         d = shape.d_model
         self.base, self.learned, self.multiplicative = base, learned, multiplicative
         self.content_dependent = multiplicative
-        self.waits = matrix is not None  # its powers are made by squaring, and the largest position decides how often
         self.matrix = None if matrix is None else _real(matrix, "matrix", (d, d))  # M, float64 [D, D]
-        given = torch.tensor([0.0, 1.0], dtype=torch.float64).repeat(d // 2) if point is None else point
-        self.given = nn.Buffer(_real(given, "point", (d,)), persistent=False)
+        start = torch.tensor([0.0, 1.0], dtype=torch.float64).repeat(d // 2) if point is None else point
+        self.start = nn.Buffer(_real(start, "point", (d,)), persistent=False)
         if matrix is not None and base != 10_000.0:
             raise UsageError("a given matrix has no base", got=f"matrix and base {base:g}", fix="leave one out")
         if matrix is not None and learned:
@@ -81,7 +80,7 @@ class MatrixPower(Scheme):
             self.angles = nn.Parameter(-frequencies(d, base).float())  # [D/2]
             self.basis = nn.Parameter(torch.randn(d, d, generator=shape.generator) * d**-0.5)  # A: [D, D]
             if not multiplicative:
-                self.point = nn.Parameter(self.given.float())  # [D]
+                self.point = nn.Parameter(self.start.float())  # [D]
 
     def power(self, v: Tensor, positions: Tensor) -> Tensor:
         """M^j v for each position j.
@@ -91,38 +90,33 @@ class MatrixPower(Scheme):
         if self.matrix is not None:
             return self._by_squaring(v, positions)
         if not self.learned:
-            return rotate_pairs(v, Turns(positions[..., None] * -frequencies(v.shape[-1], self.base, v.device)))
+            return rotate_pairs(v, Rotations(positions[..., None] * -frequencies(v.shape[-1], self.base, v.device)))
         with torch.autocast(v.device.type, enabled=False):  # in bfloat16 the matrix would not stay orthogonal
-            start = wide(v)
-            q = exponential(skew(self.basis)).to(start.dtype)
-            turned = rotate_pairs(start @ q, Turns(positions[..., None] * self.angles.double()))
-            return (turned @ q.mT).to(v.dtype)
+            exact = wide(v)
+            q = exponential(skew(self.basis)).to(exact.dtype)
+            rotated = rotate_pairs(exact @ q, Rotations(positions[..., None] * self.angles.double()))
+            return (rotated @ q.mT).to(v.dtype)
 
     def _by_squaring(self, v: Tensor, positions: Tensor) -> Tensor:
         """`power` of a given matrix, by repeated squaring in float64. The bits of the positions choose the factors."""
         assert self.matrix is not None
         power = self.matrix.to(v.device)  # M^(2^bit)
-        found, left = v.double(), positions
+        out, left = v.double(), positions
         while bool((left > 0).any()):
-            found = torch.where((left & 1 > 0)[..., None], found @ power.mT, found)
+            out = torch.where((left & 1 > 0)[..., None], out @ power.mT, out)
             power, left = power @ power, left >> 1
-        return found.to(v.dtype)
+        return out.to(v.dtype)
 
-    def prepare(self, positions: Tensor) -> Tensor | None:
-        """The vectors M^j x of an additive encoding.
-
-        int64 [B or 1, N] -> [B or 1, N, D], None if it is multiplicative
-        """
-        if self.multiplicative:
-            return None
-        point = self.point if self.learned else self.given
+    def vectors(self, positions: Tensor) -> Tensor:
+        """The vectors M^j x of an additive encoding. int64 [B or 1, N] -> [B or 1, N, D]"""
+        point = self.point if self.learned else self.start
         return self.power(point.expand(*positions.shape, -1), positions)
 
     def embed(self, x: Tensor, context: Context) -> Tensor:
         """Add M^j x to each embedding, or turn each embedding by M^j. [B, N, D] -> the same"""
         if self.multiplicative:
             return self.power(x, context.positions)
-        return x + context.state.to(x.dtype)
+        return x + self.vectors(context.positions).to(x.dtype)
 
 
 def _real(value: Tensor, name: str, shape: tuple[int, ...]) -> Tensor:

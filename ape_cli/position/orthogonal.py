@@ -13,21 +13,19 @@ Shapes: B batch, H heads, N tokens, C factors of a product, K channels of a head
 
 from __future__ import annotations
 
-from dataclasses import replace
 from typing import Any, ClassVar
 
 import torch
 from torch import Tensor
 
 from ape_cli.core.errors import UsageError, pick
-from ape_cli.data.position_plan import PositionPlan, run_of
-from ape_cli.position import Context, Scheme, Shape, Side, _branches, _powers
+from ape_cli.data.position_plan import PositionPlan
+from ape_cli.position import Context, FastScheme, Shape, Side, _branches, _powers
 from ape_cli.position._algebra import DirectSum, Interpretation
-from ape_cli.position._heads import by_head
 from ape_cli.structure import Structure
 
 
-class Orthogonal(Scheme):
+class Orthogonal(FastScheme):
     """Orthogonal operators for the paths of any structure.
 
     Argument: `side`, where the operators act: `both`, `query` or `key`. Raises `UsageError` for any other value, and
@@ -45,7 +43,6 @@ class Orthogonal(Scheme):
     palette_index = 13
     homomorphism = True
     content_dependent = True
-    renamed: ClassVar[dict[str, str]] = {name: f"operators.{name}" for name in ("angles", "basis", "free")}
     variants: ClassVar[tuple[dict[str, Any], ...]] = ({"side": "query"}, {"side": "key"})
     memory = "as its factors"
 
@@ -63,46 +60,24 @@ class Orthogonal(Scheme):
         """
         return self.operators.generators()
 
-    def prepare(self, positions: Tensor) -> Any:
-        """The state of the operators for positions. int64 [B or 1, N] or [B or 1, N, C]"""
-        return self.operators.prepare(positions)
-
-    def prepare_beside(self, positions: Tensor, state: Any) -> Any:
-        """`prepare`, with the parts of `state` that depend on the parameters alone. positions: int64 [B or 1, N]"""
-        return self.operators.prepare(positions, state)
-
     def plan(self, positions: Tensor, beside: PositionPlan | None = None) -> PositionPlan:
-        """The operators' plan of positions, with the first position of a shared run.
+        """The operators' plan of positions, int64 [B or 1, N] or [B or 1, N, C] on the CPU."""
+        return self.operators.plan(positions, beside)
 
-        positions: int64 [B or 1, N] or [B or 1, N, C] on the CPU
-        """
-        return replace(self.operators.plan(positions, beside), first=run_of(positions))
-
-    def prepare_planned(self, positions: Tensor, plan: PositionPlan, state: Any) -> Any:
-        """`prepare`, or `prepare_beside` if there is a `state`, with the help of a plan.
-
-        positions: int64 [B or 1, N] or [B or 1, N, C]
-        """
-        return self.operators.prepare_planned(positions, plan, state)
+    def prepare(self, positions: Tensor, plan: PositionPlan | None, beside: Any) -> Any:
+        """The state of the operators for positions, int64 [B or 1, N] or [B or 1, N, C]."""
+        return self.operators.prepare(positions, plan, beside)
 
     def frame(self, context: Context) -> Tensor | None:
         """The basis that is common to all positions. -> [H, K, K], None for the identity"""
         return self.operators.frame(context.state)
 
-    def rotate(self, x: Tensor, context: Context, side: Side) -> Tensor:
-        """The operator of each position applied to the vectors there, up to a common basis. [B, H, N, K] -> the same
-
-        The basis is that of `frame`. The result stays in it, which cancels in the scores.
-        """
-        frame = self.frame(context)
-        return self.turn(x if frame is None else by_head(x, frame.to(x.dtype)), context, side)
-
-    def turn(self, x: Tensor, context: Context, side: Side) -> Tensor:
-        """`rotate`, for vectors that are in the basis of `frame` already. [B, H, N, K] -> the same
+    def rotate_in_frame(self, x: Tensor, context: Context, side: Side) -> Tensor:
+        """The operator of each position applied to the vectors there, in the basis of `frame`. [B, H, N, K] -> the same
 
         The vectors are returned unchanged if the operators do not act on this side.
         """
-        return self.operators.turn(x, context.state) if self.side in ("both", side) else x
+        return self.operators.act_on(x, context.state) if self.side in ("both", side) else x
 
 
 def interpret(structure: Structure, channels: int, heads: int, generator: torch.Generator | None) -> Interpretation:

@@ -13,10 +13,11 @@ from __future__ import annotations
 
 from typing import Any, ClassVar
 
+import torch
 from torch import Tensor
 
 from ape_cli.core.errors import UsageError, pick
-from ape_cli.position import Shape
+from ape_cli.position import Context, Shape
 from ape_cli.position.orthogonal import Orthogonal
 from ape_cli.structure import Grid
 
@@ -52,14 +53,15 @@ class OrthogonalGrid(Orthogonal):
                 fix="--set decay=0.98, or leave distance out",
             )
 
-    def apart(self, x: Tensor, y: Tensor) -> Tensor:
-        """The distance of the locality bias in steps: int64 of paths, float64 of straight lines.
+    def decay(self, q_context: Context, k_context: Context) -> Tensor | None:
+        """The locality bias c^distance, with the distance of paths or of straight lines.
 
-        int64 [B or 1, M, 1, C], [B or 1, 1, N, C] -> [B or 1, M, N]
+        -> float32 [B or 1, 1, M, N], or None if c = 1.
         """
-        if self.metric == "path":
-            return super().apart(x, y)
+        if self.metric == "path" or self.shape.decay == 1.0:
+            return super().decay(q_context, k_context)
         assert isinstance(self.structure, Grid)
-        # The result is float64, because a power in float32 can differ in the last digit with its place in a tensor,
+        # The distance is float64, because a power in float32 can differ in the last digit with its place in a tensor,
         # and so with the padding.
-        return self.structure.straight(x, y).double()
+        q_at, k_at = q_context.positions[:, :, None], k_context.positions[:, None, :]
+        return torch.pow(self.shape.decay, self.structure.straight(q_at, k_at).double()).float()[:, None]

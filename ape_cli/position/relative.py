@@ -41,7 +41,7 @@ class Relative(Scheme):
 
     def bias(self, q: Tensor, q_context: Context, k_context: Context) -> Tensor:
         """q_i w[clip(j - i)] / sqrt(K), added after the scaling of the logits. q: [B, H, M, K] -> [B, H, M, N]"""
-        offsets, w = q_context.once(k_context, self.vectors)
+        offsets, w = q_context.cached(k_context, self.vectors)
         return offsets.spread((q * q.shape[-1] ** -0.5) @ w.to(q.dtype).T)
 
     def vectors(self, q_context: Context, k_context: Context) -> tuple[Offsets, Tensor]:

@@ -18,7 +18,7 @@ from torch import Tensor, nn
 
 from ape_cli.core.errors import UsageError
 from ape_cli.position import Context, Scheme, Shape, Side
-from ape_cli.position._rotation import Turns, frequencies, rotate_halves, rotate_pairs
+from ape_cli.position._rotation import Rotations, frequencies, rotate_halves, rotate_pairs
 
 
 class Rope(Scheme):
@@ -53,15 +53,16 @@ class Rope(Scheme):
         if learned:
             self.angles = nn.Parameter(frequencies(shape.head_dim, base).float().repeat(shape.heads, 1))  # [H, K/2]
 
-    def prepare(self, positions: Tensor) -> Turns:
-        """The rotations by the angles [B or 1, H or 1, N, K/2] of positions, int64 [B or 1, N]."""
-        one = (
-            self.angles.double()
-            if self.learned
-            else frequencies(self.shape.head_dim, self.base, positions.device)[None]
-        )
-        return Turns(positions[:, None, :, None] * one[:, None])
+    def rotations(self, context: Context, _: Context) -> Rotations:
+        """The rotations by the angles [B or 1, H or 1, N, K/2] of positions, which all layers share."""
+        positions = context.positions  # int64 [B or 1, N]
+        if self.learned:
+            step = self.angles.double()
+        else:
+            step = frequencies(self.shape.head_dim, self.base, positions.device)[None]
+        return Rotations(positions[:, None, :, None] * step[:, None])
 
     def rotate(self, x: Tensor, context: Context, side: Side) -> Tensor:
         """Turn the vectors at each position. [B, H, N, K] -> the same"""
-        return rotate_pairs(x, context.state) if self.interleaved else rotate_halves(x, context.state)
+        rotations = context.cached(context, self.rotations)
+        return rotate_pairs(x, rotations) if self.interleaved else rotate_halves(x, rotations)

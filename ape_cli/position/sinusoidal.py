@@ -49,7 +49,7 @@ class Sinusoidal(Scheme):
                 fix="choose another d_model",
             )
 
-    def prepare(self, positions: Tensor) -> Tensor:
+    def vectors(self, positions: Tensor) -> Tensor:
         """The vectors of positions, one axis after the other.
 
         int64 [B or 1, N] or [B or 1, N, axes] -> float64 [B or 1, N, D]
@@ -60,4 +60,4 @@ class Sinusoidal(Scheme):
 
     def embed(self, x: Tensor, context: Context) -> Tensor:
         """Add each position's vector to the tokens. [B, N, D] -> the same"""
-        return x + context.state.to(x.dtype)
+        return x + self.vectors(context.positions).to(x.dtype)

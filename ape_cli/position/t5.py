@@ -81,8 +81,8 @@ class T5(Scheme):
 
         -> [B or 1, H, M, N], None if nothing is added
         """
-        found = q_context.once(k_context, self.terms)
-        return None if found is None else found.to(q.dtype)
+        terms = q_context.cached(k_context, self.terms)
+        return None if terms is None else terms.to(q.dtype)
 
     def terms(self, q_context: Context, k_context: Context) -> Tensor | None:
         """The scalars of all pairs, which all layers share. -> [B or 1, H, M, N], None if nothing is added"""

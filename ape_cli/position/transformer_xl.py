@@ -19,7 +19,7 @@ import torch
 from torch import Tensor, nn
 
 from ape_cli.position import Context, Scheme, Shape, Side
-from ape_cli.position._heads import by_head
+from ape_cli.position._fast import by_head
 from ape_cli.position._offsets import Offsets
 from ape_cli.position._rotation import sinusoids
 
@@ -50,9 +50,9 @@ class TransformerXl(Scheme):
 
     def bias(self, q: Tensor, q_context: Context, k_context: Context) -> Tensor:
         """(q + v) r_(i-j) / sqrt(K), added after the scaling of the logits. q: [B, H, M, K] -> [B, H, M, N]"""
-        offsets, r = q_context.once(k_context, self.projected)
-        asking = (q + self.v[:, None].to(q.dtype)) * q.shape[-1] ** -0.5
-        return offsets.spread(by_head(asking, r.to(q.dtype).mT))
+        offsets, r = q_context.cached(k_context, self.projected)
+        biased = (q + self.v[:, None].to(q.dtype)) * q.shape[-1] ** -0.5
+        return offsets.spread(by_head(biased, r.to(q.dtype).mT))
 
     def projected(self, q_context: Context, k_context: Context) -> tuple[Offsets, Tensor]:
         """The distinct offsets, and r of each: [H, L, K]."""

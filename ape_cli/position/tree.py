@@ -100,7 +100,7 @@ class ShivQuirkTree(Scheme):
             left = left - taken.long()
         return torch.stack(entries, dim=-2).long()
 
-    def prepare(self, positions: Tensor) -> Tensor:
+    def vectors(self, positions: Tensor) -> Tensor:
         """The vectors of positions. int64 [B, N] -> [B, N, D]"""
         p = torch.tanh(self.weights)
         step = torch.arange(self.shape.max_size, device=positions.device)
@@ -112,4 +112,4 @@ class ShivQuirkTree(Scheme):
 
     def embed(self, x: Tensor, context: Context) -> Tensor:
         """Add each position's vector to the tokens. [B, N, D] -> the same"""
-        return x + context.state.to(x.dtype)
+        return x + self.vectors(context.positions).to(x.dtype)

@@ -22,9 +22,18 @@ The methods that take positions use only operators, so they accept NumPy arrays 
 
 from __future__ import annotations
 
-from ape_cli.structure._field import StructureField
-from ape_cli.structure.algebras import Cyclic, Grid, LinePlace, Product, Seq, Structure, Tree, bit_length
-from ape_cli.structure.expressions import LINE, columns, example, factors_of, left_out, matches, parse_structure
+from ape_cli.structure.algebras import Cyclic, LinePlace, Seq, Structure, Tree, bit_length
+from ape_cli.structure.expressions import (
+    LINE,
+    StructureField,
+    columns,
+    example,
+    factors_of,
+    left_out,
+    matches,
+    parse_structure,
+)
+from ape_cli.structure.products import Grid, Product
 
 __all__ = [
     "LINE",

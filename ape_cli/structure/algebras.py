@@ -40,8 +40,11 @@ class Structure(ABC):
 
     @cached_property
     def first(self) -> tuple[int, ...]:
-        """The number that is added to each coordinate of a stored position, so that 0 is left for the empty path."""
-        return tuple(f for factor in self.simple for f in factor.first)
+        """The number that is added to each coordinate of a stored position, so that 0 is left for the empty path.
+
+        It is 1 for sequences and rings, whose places a dataset stores from 0 on.
+        """
+        return (1,)
 
     @property
     def algebra(self) -> Structure:
@@ -63,12 +66,13 @@ class Structure(ABC):
         """
         return int(x.max())
 
-    @abstractmethod
     def compose(self, x: Any, y: Any) -> Any:
         """The path x followed by the path y: the absolute position of what is at y when it is seen from x.
 
-        The arguments are int64 and are broadcast. So is the result.
+        The arguments are int64 and are broadcast. So is the result. On sequences and rings it is the sum, which is not
+        reduced modulo the order of a ring.
         """
+        return x + y
 
 
 @dataclass(frozen=True)
@@ -80,18 +84,9 @@ class Seq(Structure):
         """`seq`."""
         return "seq"
 
-    @cached_property
-    def first(self) -> tuple[int, ...]:
-        """`(1,)`: a dataset stores the places of a sequence from 0 on, so 1 is added."""
-        return (1,)
-
     def distance(self, x: Any, y: Any) -> Any:
         """The absolute offset |x - y|. int64, broadcast."""
         return abs(x - y)
-
-    def compose(self, x: Any, y: Any) -> Any:
-        """The sum x + y. int64, broadcast."""
-        return x + y
 
 
 @dataclass(frozen=True)
@@ -123,20 +118,11 @@ class Cyclic(Structure):
         """`cyclic(n)`, with n the order."""
         return f"cyclic({self.order})"
 
-    @cached_property
-    def first(self) -> tuple[int, ...]:
-        """`(1,)`: a dataset stores the places of a ring from 0 on, so 1 is added."""
-        return (1,)
-
     def distance(self, x: Any, y: Any) -> Any:
         """The shorter way round the ring, at most order // 2. int64, broadcast."""
         one_way = (x - y) % self.order
         other_way = (y - x) % self.order
         return one_way + (other_way - one_way) * (other_way < one_way)
-
-    def compose(self, x: Any, y: Any) -> Any:
-        """The sum x + y, not reduced modulo `order`. int64, broadcast."""
-        return x + y
 
 
 @dataclass(frozen=True)
@@ -227,73 +213,6 @@ class Tree(Structure):
         """The heap index of the node at path y below node x. int64, broadcast."""
         x, y = x | (x == 0), y | (y == 0)
         return (x - 1) * self.branching ** self.level(y) + y
-
-
-@dataclass(frozen=True)
-class Product(Structure):
-    """A product of structures. Paths compose component by component, and the distance is the sum of the distances."""
-
-    factors: tuple[Structure, ...]
-
-    @property
-    def expression(self) -> str:
-        """The expressions of the factors, joined by `*`."""
-        return "*".join(f.expression for f in self.factors)
-
-    @property
-    def algebra(self) -> Structure:
-        """The product of the factors' algebras."""
-        return product(tuple(factor.algebra for factor in self.factors))
-
-    @cached_property
-    def simple(self) -> tuple[Structure, ...]:
-        """The simple factors of all factors, in order."""
-        return tuple(s for factor in self.factors for s in factor.simple)
-
-    def distance(self, x: Any, y: Any) -> Any:
-        """The sum of the distances in all coordinates. int64 [..., C], broadcast -> int64 [...]"""
-        return sum(s.distance(x[..., i], y[..., i]) for i, s in enumerate(self.simple))
-
-    def extent(self, x: Any) -> int:
-        """The greatest extent of a coordinate. int64 [..., C]"""
-        return max(s.extent(x[..., i]) for i, s in enumerate(self.simple))
-
-    def compose(self, x: Any, y: Any) -> Any:
-        """The composition in each coordinate. int64 [..., C], broadcast -> int64 [..., C]"""
-        composed = x * 0 + y * 0
-        for i, s in enumerate(self.simple):
-            composed[..., i] = s.compose(x[..., i], y[..., i])
-        return composed
-
-
-@dataclass(frozen=True)
-class Grid(Product):
-    """The regular grid of `len(factors)` dimensions. Its distance is the Manhattan distance."""
-
-    @property
-    def expression(self) -> str:
-        """`grid(n)`, with n the number of dimensions."""
-        return f"grid({len(self.factors)})"
-
-    def straight(self, x: Any, y: Any) -> Any:
-        """The Euclidean distance between two positions in steps.
-
-        It is the square root of the sum of the axes' squared distances. int64 [..., C], broadcast -> floating point
-        [...]
-        """
-        apart = (s.distance(x[..., i], y[..., i]) for i, s in enumerate(self.simple))
-        return sum((1.0 * steps) ** 2 for steps in apart) ** 0.5  # the square of an int64 could overflow
-
-
-def product(factors: tuple[Structure, ...]) -> Structure:
-    """The product of structures, in the one form that each algebra has.
-
-    A single factor is itself, nested products are flattened, and a product of `seq` alone is a `Grid`.
-    """
-    flat = tuple(f for x in factors for f in (x.factors if type(x) is Product else (x,)))
-    if len(flat) > 1 and all(type(f) is Seq for f in flat):
-        return Grid(flat)
-    return flat[0] if len(flat) == 1 else Product(flat)
 
 
 def bit_length(x: Any) -> Any:

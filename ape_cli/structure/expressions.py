@@ -5,10 +5,14 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 from functools import cache
+from typing import Annotated, Any
+
+from pydantic import PlainSerializer, PlainValidator
 
 from ape_cli.core import escaping
-from ape_cli.core.errors import Lines, UsageError
-from ape_cli.structure.algebras import Cyclic, Grid, LinePlace, Product, Seq, Structure, Tree, product
+from ape_cli.core.errors import Lines, UsageError, brief
+from ape_cli.structure.algebras import Cyclic, LinePlace, Seq, Structure, Tree
+from ape_cli.structure.products import Grid, Product, product
 
 LINE = -1  # what `columns` gives for the place along the linearisation
 
@@ -48,12 +52,13 @@ class _Parser:
 
     def whole(self) -> Structure:
         """Parse the whole text. Raises `UsageError` if text is left over or if there are too many factors."""
-        found = self.product()
+        structure = self.product()
         if self.at < len(self.tokens):
             raise self.error(f"expected '*' or the end, found {self.tokens[self.at][0]!r}")
-        if found.width > 16:
-            raise UsageError("too many factors", got=f"{found.width} in {self.text!r}", allowed="16", fix="use fewer")
-        return found
+        if structure.width > 16:
+            got = f"{structure.width} in {self.text!r}"
+            raise UsageError("too many factors", got=got, allowed="16", fix="use fewer")
+        return structure
 
     def product(self) -> Structure:
         """Parse an expression. Nested products are flattened, and a product of `seq` alone becomes a `Grid`."""
@@ -110,7 +115,7 @@ class _Parser:
 
 
 @cache
-def matches(pattern: str, found: Structure) -> bool:
+def matches(pattern: str, structure: Structure) -> bool:
     """Whether a structure matches a pattern: `any`, `tree(k)`, `grid(n)`, `cyclic(n)`, or an expression.
 
     Only the algebra counts, so `line` matches `seq`. Raises `UsageError` if the pattern is not a valid expression.
@@ -121,7 +126,7 @@ def matches(pattern: str, found: Structure) -> bool:
     if pattern == "any":
         return True
     kinds = {"tree(k)": Tree, "grid(n)": Grid, "cyclic(n)": Cyclic}
-    algebra = found.algebra
+    algebra = structure.algebra
     return type(algebra) is kinds[pattern] if pattern in kinds else algebra == parse_structure(pattern)
 
 
@@ -132,13 +137,13 @@ def example(pattern: str) -> Structure:
     )
 
 
-def factors_of(found: Structure) -> tuple[Structure, ...]:
+def factors_of(structure: Structure) -> tuple[Structure, ...]:
     """The factors of a product, or the structure itself. A grid is one factor."""
-    return found.factors if type(found) is Product else (found,)
+    return structure.factors if type(structure) is Product else (structure,)
 
 
-def columns(wanted: Structure, own: Structure) -> list[int] | None:
-    """Where each coordinate of `wanted` is found in data of structure `own`, or None if the data does not have it.
+def columns(read: Structure, stored: Structure) -> list[int] | None:
+    """Where each coordinate of `read` is found in data of structure `stored`, or None if the data does not have it.
 
     Each number is the index of a coordinate of the data, or `LINE`, which is the token's place along the
     linearisation. Factors are taken from left to right:
@@ -155,40 +160,54 @@ def columns(wanted: Structure, own: Structure) -> list[int] | None:
     >>> columns(parse_structure("tree(2)*line"), parse_structure("seq*tree(2)"))
     [1, -1]
     """
-    found: list[int] = []
+    places: list[int] = []
     on_line: list[Structure] = []
-    unread = list(_coordinates(own))
-    ring = any(isinstance(s, Cyclic) for s in own.simple)
-    for factor in factors_of(wanted):
-        match = next((each for each in unread if each[0] == factor and own != Seq()), None)
+    unread = list(_coordinates(stored))
+    ring = any(isinstance(s, Cyclic) for s in stored.simple)
+    for factor in factors_of(read):
+        match = next((each for each in unread if each[0] == factor and stored != Seq()), None)
         if match is not None:
             unread.remove(match)
-            found += match[1]
+            places += match[1]
         elif isinstance(factor, Seq) or (isinstance(factor, Cyclic) and not ring):
             on_line.append(factor.algebra)
-            found.append(LINE)
+            places.append(LINE)
         else:
             return None
-    return found if len(set(on_line)) == len(on_line) else None
+    return places if len(set(on_line)) == len(on_line) else None
 
 
-def left_out(wanted: Structure, own: Structure) -> list[Structure]:
-    """The factors of the data that are not read if its positions are read as `wanted`, if that makes positions equal.
+def left_out(read: Structure, stored: Structure) -> list[Structure]:
+    """The factors of the data that are not read if its positions are read as `read`, if that makes positions equal.
 
     The list is empty if the place along the linearisation is read too, because it differs from token to token.
 
     >>> left_out(parse_structure("tree(2)"), parse_structure("seq*tree(2)"))
     [Seq()]
     """
-    read = columns(wanted, own) or [LINE]
-    if LINE in read or own == Seq():
+    indices = columns(read, stored) or [LINE]
+    if LINE in indices or stored == Seq():
         return []
-    return [factor for factor, places in _coordinates(own) if places[0] not in read]
+    return [factor for factor, places in _coordinates(stored) if places[0] not in indices]
 
 
-def _coordinates(own: Structure) -> Iterator[tuple[Structure, list[int]]]:
+def _coordinates(stored: Structure) -> Iterator[tuple[Structure, list[int]]]:
     """The factors of a structure, each with the indices of its coordinates."""
     first = 0
-    for factor in factors_of(own):
+    for factor in factors_of(stored):
         yield factor, list(range(first, first + factor.width))
         first += factor.width
+
+
+def _validated(value: Any) -> Structure:
+    if not isinstance(value, str | Structure):
+        raise UsageError("bad structure", got=brief(value), allowed="an expression", fix="give it as text")
+    return parse_structure(value)
+
+
+def _expression(structure: Structure) -> str:
+    return structure.expression
+
+
+# a field of pydantic models: a `Structure` in memory, its expression in JSON
+StructureField = Annotated[Structure, PlainValidator(_validated), PlainSerializer(_expression, return_type=str)]

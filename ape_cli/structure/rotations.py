@@ -49,9 +49,9 @@ def rotate_right(starts: I64, heap: I64) -> I64:
     order = np.argsort(key, kind="stable")
     known, level = key[order], Tree(2).level(heap)
 
-    def there(wanted: I64) -> np.ndarray:
+    def there(keys: I64) -> np.ndarray:
         """Whether there are nodes with these keys."""
-        return known[np.minimum(np.searchsorted(known, wanted), known.size - 1)] == wanted
+        return known[np.minimum(np.searchsorted(known, keys), known.size - 1)] == keys
 
     fate = np.full(heap.size, _STAYS)
     root = np.ones_like(heap)  # where the root of each node's subtree is put before it is rotated

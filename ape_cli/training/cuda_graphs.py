@@ -17,9 +17,9 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from ape_cli.data.batches import Labelled
+from ape_cli.data.batches import Batch
 
-Step = Callable[[Labelled, Tensor], tuple[Tensor, Tensor]]  # batch, number of labels -> nats, correct labels
+Step = Callable[[Batch, Tensor], tuple[Tensor, Tensor]]  # batch, number of labels -> nats, correct labels
 
 MOST = 256  # the number of recorded steps; batches of further shapes are trained on without a graph
 
@@ -39,7 +39,7 @@ class Replay:
         self.pool: Any = None
         self.labels = torch.zeros((), device=device)
 
-    def __call__(self, batch: Labelled, labels: int) -> tuple[Tensor, Tensor]:
+    def __call__(self, batch: Batch, labels: int) -> tuple[Tensor, Tensor]:
         """Train on one batch, which has `labels` labels.
 
         Returns two scalars on the device: the summed loss in nats and the number of correct labels.
@@ -60,7 +60,7 @@ class Replay:
 class _Recorded:
     """One recorded step. The tensors of `batch` become its fixed inputs."""
 
-    def __init__(self, batch: Labelled, labels: Tensor, step: Step, pool: Any) -> None:
+    def __init__(self, batch: Batch, labels: Tensor, step: Step, pool: Any) -> None:
         self.there = list(batch.tensors())
         self.graph = torch.cuda.CUDAGraph()
         torch.cuda.current_stream().synchronize()
@@ -68,7 +68,7 @@ class _Recorded:
         with torch.cuda.graph(self.graph, pool=pool, capture_error_mode="thread_local"):
             self.found = step(batch, labels)
 
-    def __call__(self, batch: Labelled) -> tuple[Tensor, Tensor]:
+    def __call__(self, batch: Batch) -> tuple[Tensor, Tensor]:
         for there, here in zip(self.there, batch.tensors(), strict=True):
             there.copy_(here, non_blocking=True)
         self.graph.replay()

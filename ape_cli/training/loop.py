@@ -26,7 +26,7 @@ from typing import Any
 
 import torch
 
-from ape_cli.data.batches import Labelled
+from ape_cli.data.batches import Batch
 from ape_cli.data.loader import Dataset
 from ape_cli.models import precision
 from ape_cli.models.checkpoint import Store
@@ -120,7 +120,7 @@ class Loop:
                     self._log(self.meter.recent())
                 self._store(validates, ended)
 
-    def _train_on(self, batch: Labelled) -> None:
+    def _train_on(self, batch: Batch) -> None:
         """Train on one batch. The results are read later, because reading them waits for the device."""
         nats, correct = self.step(self.at.step, batch)
         self.meter.add(nats, correct, *batch.counts)

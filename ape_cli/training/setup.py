@@ -10,7 +10,7 @@ from typing import Any
 import torch
 
 from ape_cli.core.errors import DataError
-from ape_cli.data.batches import Labelled
+from ape_cli.data.batches import Batch
 from ape_cli.data.loader import Dataset, ImageSplit, Split
 from ape_cli.data.padding import few_lengths
 from ape_cli.experiment.reading import read_as
@@ -20,6 +20,7 @@ from ape_cli.models.device import tune
 from ape_cli.models.factory import compile_around, of_data
 from ape_cli.models.precision import check_precision
 from ape_cli.models.transformer import Model
+from ape_cli.position import planner
 from ape_cli.runs.config import Config
 from ape_cli.training.execution import Execution
 from ape_cli.training.schedule import total_steps
@@ -51,7 +52,7 @@ class Setup:
         """The number of epochs of the whole run."""
         return self.steps / self.train.steps(self.config.batch_size)
 
-    def batches(self, at: Cursor) -> Iterator[tuple[int, int, Labelled]]:
+    def batches(self, at: Cursor) -> Iterator[tuple[int, int, Batch]]:
         """An endless iterator over batches that starts at the cursor.
 
         Each item has the epoch, the number of its batches that are done after this one, and the batch. The cursor is
@@ -68,7 +69,7 @@ class Setup:
                 **self.training_options,
             )
             for number, batch in enumerate(made, done + 1):
-                yield epoch, number, batch.planned(self.model.scheme).pinned() if self.on_gpu else batch
+                yield epoch, number, batch.planned(planner(self.model.scheme)).pinned() if self.on_gpu else batch
             done = 0
 
 

@@ -9,9 +9,8 @@ from __future__ import annotations
 
 from torch import Tensor
 
-from ape_cli.data.batches import Labelled
-from ape_cli.evaluation.metrics import forward
-from ape_cli.models.transformer import loss
+from ape_cli.data.batches import Batch
+from ape_cli.models.teacher_forcing import forward, loss
 from ape_cli.training.cuda_graphs import Replay
 from ape_cli.training.schedule import learning_rate
 from ape_cli.training.setup import Setup
@@ -29,10 +28,10 @@ class TrainingStep:
         execution = setup.execution
         self.parallel = execution.group.parallel(setup.model)
         # the steps of several processes wait for one another, so they are not recorded
-        records = execution.group.size == 1 and not execution.compiled and not setup.model.scheme.waits
+        records = execution.group.size == 1 and not execution.compiled
         self.replay = Replay(self.update, execution.device, records) if setup.on_gpu else None
 
-    def __call__(self, step: int, batch: Labelled) -> tuple[Tensor, Tensor]:
+    def __call__(self, step: int, batch: Batch) -> tuple[Tensor, Tensor]:
         """Train on one batch with the learning rate of `step`, which counts from 0. It does not wait for the device.
 
         Returns two scalars on the device: the summed loss in nats (floating point) and the number of correct labels
@@ -47,14 +46,14 @@ class TrainingStep:
         labels, _ = batch.counts
         return self.replay(batch, labels) if self.replay else self.update(batch, labels)
 
-    def update(self, there: Labelled, labels: int | Tensor) -> tuple[Tensor, Tensor]:
+    def update(self, there: Batch, labels: int | Tensor) -> tuple[Tensor, Tensor]:
         """Train on a batch that is on the device, with the current learning rate. Returns the same as `__call__`.
 
         `labels`: the number of labels in the global batch, a scalar of shape [] on the device if the step is on a GPU.
         """
         config, optimiser = self.setup.config, self.setup.optimiser
         scores = forward(self.setup.model, there, config.precision, self.parallel)  # [B, M, V]
-        total = loss(scores, there.labels, there.blank, config.label_smoothing)
+        total = loss(scores, there.labels, there.ignore_index, config.label_smoothing)
         optimiser.zero_grad(set_to_none=True)
         # the factor is the group size, because gradients are averaged over ranks
         (total / labels * self.setup.execution.group.size).backward()

@@ -214,7 +214,7 @@ def _calls(preset: str, device: str, work: Path) -> Iterator[Call]:
             name = f"{scheme}, {length} tokens"
             yield "growth", name, partial(extras.growth, scheme, length, preset, device)
     for length in extras.LENGTHS[device]:
-        for scheme, backend in extras.BACKENDS if device == "cuda" else extras.BACKENDS[2:3]:
+        for scheme, backend in extras.BACKENDS if device == "cuda" else extras.BACKENDS[:1]:
             name = f"{scheme}, {length} tokens, {backend}"
             yield "backends", name, partial(extras.growth, scheme, length, preset, device, backend)
     yield "generation", "tree-rotate", partial(extras.generation, device)

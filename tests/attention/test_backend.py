@@ -5,10 +5,9 @@ from __future__ import annotations
 import pytest
 import torch
 from torch import Tensor
-from torch.nn.attention import flex_attention
 
 from ape_cli import attention, position
-from ape_cli.attention import Link, _backend, _flex
+from ape_cli.attention import AttentionContext, _backend
 from ape_cli.attention.dot import Dot
 from ape_cli.core.errors import UsageError
 from ape_cli.position import Context, Scheme
@@ -16,10 +15,6 @@ from ape_cli.position.alibi import Alibi
 from tests.attention.plain import D, H
 from tests.attention.test_dot import WHO, link_of
 
-pytestmark = [
-    pytest.mark.filterwarnings("ignore:.*flex_attention called without torch.compile"),
-    pytest.mark.filterwarnings("ignore:The .grad attribute of a Tensor that is not a leaf"),  # torch itself reads it
-]
 SEQUENCES = [name for name in position.names() if position.load(name).reads(position.make("none").structure)]
 
 
@@ -36,9 +31,9 @@ def mixed(scheme: Scheme, who: str, backend: str | None) -> Tensor:
     link, count = link_of(scheme, who)
     q, k, v = vectors(1, count), vectors(2, 7), vectors(3, 7)
     if backend is None:
-        return Dot().mix(scheme, q, k, v, link, 0.0)
+        return Dot().attend(scheme, q, k, v, link, 0.0)
     with attention.use_backend(backend):
-        return Dot().mix(scheme, q, k, v, link, 0.0)
+        return Dot().attend(scheme, q, k, v, link, 0.0)
 
 
 @pytest.mark.parametrize("decay", [1.0, 0.8])
@@ -50,7 +45,7 @@ def test_every_backend_gives_the_same(name: str, decay: float) -> None:
     for who in WHO:
         wanted = mixed(scheme, who, "plain")
         assert wanted.std() > 0.1
-        for backend in ["flex", *(["fused"] if decay == 1.0 else []), None]:
+        for backend in [*(["fused"] if decay == 1.0 else []), None]:
             torch.testing.assert_close(mixed(scheme, who, backend), wanted, rtol=1e-5, atol=1e-6)
 
 
@@ -70,16 +65,16 @@ def test_a_bias_of_another_dtype_is_added_as_it_is(dtype: torch.dtype) -> None:
     mask = torch.ones(2, count, dtype=torch.bool)
     mask[1, 9:] = False
     here = scheme.context(torch.arange(1, count + 1)[None], mask, causal=True)
-    link = Link.of(scheme, here, here)
+    link = AttentionContext.of(scheme, here, here)
     q, k, v = (vectors(seed, count).to(dtype) for seed in (1, 2, 3))
     bias = scheme.bias(q, link.q_context, link.k_context)
     logits = torch.einsum("bhmk,bhnk->bhmn", q.double(), k.double()) / (D // H) ** 0.5 + bias.double()
     assert link.mask is not None
     wanted = torch.softmax(logits.masked_fill(~link.mask, float("-inf")), dim=-1) @ v.double()
     error = {torch.float64: 1e-12, torch.float32: 1e-5, torch.bfloat16: 0.05}[dtype]
-    for backend in ("plain", "fused", "flex"):
+    for backend in ("plain", "fused"):
         with attention.use_backend(backend):
-            found = Dot().mix(scheme, q, k, v, link, 0.0)
+            found = Dot().attend(scheme, q, k, v, link, 0.0)
         assert found.dtype == dtype
         torch.testing.assert_close(found.double(), wanted, rtol=0, atol=error)
 
@@ -91,27 +86,8 @@ def test_backends_have_the_same_gradients(name: str) -> None:
         link, count = link_of(scheme, "causal and keys")
         given = [vectors(i, n).requires_grad_() for i, n in ((1, count), (2, 7), (3, 7))]
         with attention.use_backend(chosen):
-            (Dot().mix(scheme, *given, link, 0.0) ** 2).sum().backward()
+            (Dot().attend(scheme, *given, link, 0.0) ** 2).sum().backward()
         found.append([x.grad for x in given])
-    for one, other in zip(*found, strict=True):
-        torch.testing.assert_close(one, other, rtol=1e-5, atol=1e-6)
-
-
-@pytest.mark.parametrize("name", ["none", "alibi", "rope"])
-def test_the_gradients_of_flex(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Without compilation, FlexAttention has gradients on a CPU, but torch refuses to compute them there."""
-    monkeypatch.setattr(flex_attention, "_validate_device", lambda *tensors: None)
-    scheme, found = scheme_of(name, 0.8), []
-    for flex in (False, True):
-        link, count = link_of(scheme, "causal and keys")
-        q, k, v = (vectors(i, n).requires_grad_() for i, n in ((1, count), (2, 7), (3, 7)))
-        if flex:
-            bias = scheme.bias(q, link.q_context, link.k_context)
-            mixed = _flex.attend(*attention.turned(scheme, q, k, link), v, bias, link)
-        else:
-            mixed = Dot().mix(scheme, q, k, v, link, 0.0)
-        (mixed**2).sum().backward()
-        found.append([x.grad for x in (q, k, v)])
     for one, other in zip(*found, strict=True):
         torch.testing.assert_close(one, other, rtol=1e-5, atol=1e-6)
 
@@ -138,25 +114,18 @@ def test_what_is_chosen() -> None:
 
 def test_a_backend_says_what_it_cannot_compute() -> None:
     q, some = torch.zeros(1, H, 4, D // H, requires_grad=True), torch.zeros(1, 1, 4, 4)
-    for backend, queries, bias, decay, dropout, reason in (
-        ("fused", q, None, some, 0.0, "locality bias"),
-        ("flex", q, None, None, 0.1, "dropout"),
-        ("flex", q, None, None, 0.0, "gradient on a CPU"),
-        ("flex", q.detach(), some.clone().requires_grad_(), None, 0.0, "no fixed order"),
-    ):
-        with attention.use_backend(backend), pytest.raises(UsageError, match=reason):
-            _backend.choose(queries, bias, decay, dropout)
-    with pytest.raises(UsageError, match="plain, fused, flex"), attention.use_backend("flash"):
+    with attention.use_backend("fused"), pytest.raises(UsageError, match="locality bias"):
+        _backend.choose(q, None, some, 0.0)
+    with pytest.raises(UsageError, match="plain, fused"), attention.use_backend("flash"):
         raise AssertionError
     assert _backend.choose(q, None, None, 0.0) == "fused", "a request ends with its context"
 
 
 @torch.no_grad()
 def test_some_of_the_queries_see_what_they_see_among_all() -> None:
-    link, count = link_of(scheme_of("alibi", 0.8), "causal and keys")
-    q, k, v = vectors(1, count), vectors(2, 7), vectors(3, 7)
     scheme = scheme_of("alibi", 0.8)
-    with attention.use_backend("flex"):
-        whole = Dot().mix(scheme, q, k, v, link, 0.0)
-        part = Dot().mix(scheme, q[:, :, 3:5], k[:, :, :5], v[:, :, :5], link.part(3, 5), 0.0)
+    link, count = link_of(scheme, "causal and keys")
+    q, k, v = vectors(1, count), vectors(2, 7), vectors(3, 7)
+    whole = Dot().attend(scheme, q, k, v, link, 0.0)
+    part = Dot().attend(scheme, q[:, :, 3:5], k[:, :, :5], v[:, :, :5], link.part(3, 5), 0.0)
     torch.testing.assert_close(part, whole[:, :, 3:5])

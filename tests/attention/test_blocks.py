@@ -7,9 +7,8 @@ import torch
 from torch import Tensor
 
 from ape_cli import attention, position
-from ape_cli.attention import Link, _blocks
-from ape_cli.position import Context, Scheme
-from ape_cli.position.alibi import Alibi
+from ape_cli.attention import AttentionContext, _blocks
+from ape_cli.position import Context, FastScheme, Scheme, Side
 from tests.attention.plain import D, H, vectors
 
 N = 13
@@ -29,7 +28,7 @@ def make(name: str, decay: float) -> Scheme:
     return scheme
 
 
-def link_of(scheme: Scheme, who: str) -> tuple[Link, int]:
+def link_of(scheme: Scheme, who: str) -> tuple[AttentionContext, int]:
     """Returns the link and the number of queries."""
     mask = torch.ones(2, N, dtype=torch.bool)
     mask[1, 9:] = mask[1, 1] = False
@@ -38,9 +37,9 @@ def link_of(scheme: Scheme, who: str) -> tuple[Link, int]:
         line = torch.stack([line // 4, line % 4], dim=-1)  # a grid that is read row by row
     if who == "another sequence":
         source = scheme.context(line[None, 1:], mask)
-        return Link.of(scheme, scheme.context(line[None, :8], causal=True, beside=source), source), 8
+        return AttentionContext.of(scheme, scheme.context(line[None, :8], causal=True, beside=source), source), 8
     here = scheme.context(line[None, 1:], mask if "keys" in who else None, causal="causal" in who)
-    return Link.of(scheme, here, here), N
+    return AttentionContext.of(scheme, here, here), N
 
 
 def small_blocks(patch: pytest.MonkeyPatch, *, queries: int = 4) -> list[int]:
@@ -62,7 +61,7 @@ def test_in_blocks_as_at_once(name: str, decay: float, who: str, monkeypatch: py
     def answer() -> list[Tensor]:
         link, m = link_of(scheme, who)
         q, k, v = (x.requires_grad_() for x in (vectors(1, m), vectors(2, N), vectors(3, N)))
-        out = attention.make().mix(scheme, q, k, v, link, 0.0)
+        out = attention.make().attend(scheme, q, k, v, link, 0.0)
         return [out, *torch.autograd.grad((out * vectors(5, m)).sum(), [q, k, v, *scheme.parameters()])]
 
     expected = answer()
@@ -82,7 +81,7 @@ def test_dropout_is_drawn_again_as_it_was(monkeypatch: pytest.MonkeyPatch) -> No
     link, m = link_of(scheme, "keys")
     v = vectors(3, N).requires_grad_()
     torch.manual_seed(7)
-    out = attention.make().mix(scheme, vectors(1, m), vectors(2, N), v, link, 0.5)
+    out = attention.make().attend(scheme, vectors(1, m), vectors(2, N), v, link, 0.5)
     torch.rand(3)  # the random stream advances before the backward pass
     grad = torch.autograd.grad((out * vectors(5, m)).sum(), v)[0]
     assert torch.allclose((grad * v).sum(), (out * vectors(5, m)).sum(), rtol=1e-9)
@@ -91,9 +90,12 @@ def test_dropout_is_drawn_again_as_it_was(monkeypatch: pytest.MonkeyPatch) -> No
 def test_a_bias_of_a_state_is_made_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
     """The context of a block has no state, so a scheme with a state is not computed in blocks."""
 
-    class Stateful(Alibi):
-        def prepare(self, positions: Tensor) -> Tensor:
+    class Stateful(FastScheme):
+        def prepare(self, positions: Tensor, plan: object, beside: object) -> Tensor:
             return positions.double()
+
+        def rotate(self, x: Tensor, context: Context, side: Side) -> Tensor:
+            return x
 
         def bias(self, q: Tensor, q_context: Context, k_context: Context) -> Tensor:
             return -(q_context.state[:, None, :, None] - k_context.state[:, None, None, :]).abs()
@@ -101,7 +103,7 @@ def test_a_bias_of_a_state_is_made_at_once(monkeypatch: pytest.MonkeyPatch) -> N
     sizes = small_blocks(monkeypatch)
     scheme = Stateful(make("alibi", 1.0).shape)
     link, m = link_of(scheme, "keys")
-    attention.make().mix(scheme, vectors(1, m), vectors(2, N), vectors(3, N), link, 0.0)
+    attention.make().attend(scheme, vectors(1, m), vectors(2, N), vectors(3, N), link, 0.0)
     assert not sizes
 
 
@@ -115,6 +117,6 @@ def test_what_is_short_or_fused_is_not_cut(monkeypatch: pytest.MonkeyPatch) -> N
         here = scheme.context(torch.arange(1, n + 1)[None])
         q, k, v = (vectors(seed, n) for seed in (1, 2, 3))
         with torch.no_grad():
-            attention.make().mix(scheme, q, k, v, Link.of(scheme, here, here), 0.0)
+            attention.make().attend(scheme, q, k, v, AttentionContext.of(scheme, here, here), 0.0)
         assert len(sizes) == count, (name, n)
         sizes.clear()

@@ -10,7 +10,7 @@ import pytest
 import torch
 
 from ape_cli import attention, experiment, position
-from ape_cli.attention import Attention, Link
+from ape_cli.attention import Attention, AttentionContext
 from ape_cli.core.errors import UsageError
 from ape_cli.data.loader import Dataset
 from ape_cli.evaluation import evaluate, metrics
@@ -121,7 +121,7 @@ def test_a_kind_is_checked_once(monkeypatch: pytest.MonkeyPatch) -> None:
     layer = Attention(scheme, 0.0, kind)
     assert checked == [(kind, type(scheme), 0.9)]
     x, at = torch.randn(1, 3, 16), scheme.context(torch.arange(3)[None])
-    layer(x, x, scheme, Link.of(scheme, at, at))
+    layer(x, x, scheme, AttentionContext.of(scheme, at, at))
     assert len(checked) == 1
 
 
@@ -154,12 +154,12 @@ def test_a_bias_of_no_content_is_added(words: Dataset) -> None:
     scheme = Line(position.make("none", 16, 2).shape)
     at = scheme.context(torch.arange(5)[None])
     q, k = torch.randn(2, 1, 2, 5, 8, dtype=torch.float64)
-    link, plain = Link.of(scheme, at, at), position.make("none", 16, 2)
+    context, plain = AttentionContext.of(scheme, at, at), position.make("none", 16, 2)
     eye = torch.eye(5, dtype=torch.float64).expand(1, 2, -1, -1)
     for name in ALL:
         kind = attention.make(name)
         if not kind.refuses_bias:
-            weights, without = (kind.mix(s, q, k, eye, link, 0.0) for s in (scheme, plain))
+            weights, without = (kind.attend(s, q, k, eye, context, 0.0) for s in (scheme, plain))
             ratio = (weights / without).log()
             expected = scheme.bias(q, at, at)
             assert torch.allclose(ratio - ratio[..., :1], (expected - expected[..., :1]).expand_as(ratio), atol=1e-9)

@@ -9,7 +9,7 @@ import torch
 from torch import Tensor
 
 from ape_cli import attention
-from ape_cli.attention import Link
+from ape_cli.attention import AttentionContext
 from ape_cli.attention.clustered import clustering
 from ape_cli.core.errors import UsageError
 from tests.attention.plain import kind_of, net, scheme_of, vectors
@@ -17,10 +17,12 @@ from tests.attention.plain import kind_of, net, scheme_of, vectors
 NAMES = ["none", "rope", "orthogonal-tree"]
 
 
-def mixed(kind: attention.Kind, name: str, q: Tensor, k: Tensor, v: Tensor, mask: Tensor | None = None) -> Tensor:
+def mixed(
+    kind: attention.AttentionKind, name: str, q: Tensor, k: Tensor, v: Tensor, mask: Tensor | None = None
+) -> Tensor:
     scheme = scheme_of(name, "clustered")
     at = scheme.context(torch.arange(1, q.shape[2] + 1).expand(len(q), -1), mask)
-    return kind.mix(scheme, q, k, v, Link.of(scheme, at, at), 0.0)
+    return kind.attend(scheme, q, k, v, AttentionContext.of(scheme, at, at), 0.0)
 
 
 @pytest.mark.parametrize("name", NAMES)
@@ -103,7 +105,9 @@ def test_it_acts_in_the_encoder_alone() -> None:
     scheme = scheme_of("rope")
     at = scheme.context(torch.arange(4)[None], causal=True)
     with pytest.raises(AssertionError, match="look ahead"):
-        kind_of("clustered").mix(scheme, *(vectors(s, 4) for s in (1, 2, 3)), Link.of(scheme, at, at), 0.0)
+        kind_of("clustered").attend(
+            scheme, *(vectors(s, 4) for s in (1, 2, 3)), AttentionContext.of(scheme, at, at), 0.0
+        )
 
 
 def test_options_that_make_no_sense() -> None:

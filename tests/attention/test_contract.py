@@ -7,7 +7,7 @@ import torch
 from torch import Tensor
 
 from ape_cli import attention, position
-from ape_cli.attention import Link
+from ape_cli.attention import AttentionContext
 from ape_cli.position import Scheme
 from tests.attention.plain import KINDS, OPTIONS, H, K, kind_of, mixture, net, scheme_of, vectors
 from tests.models.test_reference import operator, steps_between
@@ -26,7 +26,7 @@ def test_those_of_the_sources_are_found() -> None:
     assert set(ALL) >= set(KINDS)
 
 
-def link_of(scheme: Scheme, who: str) -> tuple[Link, int, int]:
+def link_of(scheme: Scheme, who: str) -> tuple[AttentionContext, int, int]:
     """Returns the link and the numbers of queries and keys."""
     few, many = (torch.tensor([p, p]) for p in PLACES[scheme.name])
     mask = torch.ones(2, 7, dtype=torch.bool)
@@ -34,8 +34,8 @@ def link_of(scheme: Scheme, who: str) -> tuple[Link, int, int]:
     mask[1, 2] = False
     here = scheme.context(many, mask if "keys" in who else None, causal="causal" in who)
     if who == "another sequence":
-        return Link.of(scheme, scheme.context(few), scheme.context(many, mask)), 5, 7
-    return Link.of(scheme, here, here), 7, 7
+        return AttentionContext.of(scheme, scheme.context(few), scheme.context(many, mask)), 5, 7
+    return AttentionContext.of(scheme, here, here), 7, 7
 
 
 @torch.no_grad()
@@ -54,7 +54,7 @@ def check_definition(kind: str, name: str, decay: float, who: str) -> None:
     scheme = scheme_of(name, decay=decay)
     link, m, n = link_of(scheme, who)
     q, k, v = vectors(1, m), vectors(2, n), vectors(3, n)
-    found = made.mix(scheme, q, k, v, link, 0.0)
+    found = made.attend(scheme, q, k, v, link, 0.0)
     at, of = link.q_context.positions[0].tolist(), link.k_context.positions[0].tolist()
     c = [[decay ** steps_between(scheme, x, y) for y in of] for x in at]
     for b in range(2):
@@ -81,7 +81,7 @@ def test_the_vectors_reach_both_sides_of_a_support() -> None:
 def mixed(kind: str, q: Tensor, k: Tensor, v: Tensor) -> Tensor:
     scheme = scheme_of("none")
     at, of = (scheme.context(torch.arange(x.shape[2])[None] + 1) for x in (q, k))
-    return kind_of(kind).mix(scheme, q, k, v, Link.of(scheme, at, of), 0.0)
+    return kind_of(kind).attend(scheme, q, k, v, AttentionContext.of(scheme, at, of), 0.0)
 
 
 @pytest.mark.parametrize("kind", ALL)
@@ -94,9 +94,9 @@ def test_the_group_actions_that_it_claims(kind: str) -> None:
     g, h = torch.linalg.qr(square)[0], square
     plain, claims = mixed(kind, q, k, v), attention.load(kind)
     for held, one, other in (
-        (claims.permutation, mixed(kind, q[:, :, t], k[:, :, s], v[:, :, s]), plain[:, :, t]),
-        (claims.rotation, mixed(kind, q @ g, k @ g, v), plain),
-        (claims.values, mixed(kind, q, k, v @ h), plain @ h),
+        ("permutation" not in claims.breaks, mixed(kind, q[:, :, t], k[:, :, s], v[:, :, s]), plain[:, :, t]),
+        ("rotation" not in claims.breaks, mixed(kind, q @ g, k @ g, v), plain),
+        ("values" not in claims.breaks, mixed(kind, q, k, v @ h), plain @ h),
     ):
         assert bool(torch.allclose(one, other, atol=1e-9)) == held
         assert held or not torch.allclose(one, other, atol=1e-3)
@@ -119,7 +119,9 @@ def check_prefix(kind: str, name: str, decay: float) -> None:
     q, k, v = vectors(1, 7), vectors(2, 7), vectors(3, 7)
 
     def run(x: Tensor, y: Tensor) -> Tensor:
-        return kind_of(kind).mix(scheme, q, k, v, Link.of(scheme, scheme.context(x), scheme.context(y)), 0.0)
+        return kind_of(kind).attend(
+            scheme, q, k, v, AttentionContext.of(scheme, scheme.context(x), scheme.context(y)), 0.0
+        )
 
     assert torch.allclose(run(at, at), run(moved, moved), atol=1e-9)
     assert not torch.allclose(run(at, at), run(at, moved), atol=1e-3)
@@ -226,7 +228,7 @@ def check_dropout(kind: str, decay: float) -> None:
     made = net(kind, scheme_of("rope", kind, decay), dropout=0.5)
     layer, x = made.encoder[0].self_attention, torch.randn(1, 5, 16, dtype=torch.float64)
     context = made.scheme.context(torch.arange(5)[None])
-    link = Link.of(made.scheme, context, context)
+    link = AttentionContext.of(made.scheme, context, context)
 
     def same() -> bool:
         return torch.equal(layer(x, x, made.scheme, link), layer(x, x, made.scheme, link))
@@ -242,8 +244,8 @@ def test_values_are_free_of_their_own_position(kind: str) -> None:
     """Rotations act on queries and keys only. A single key that all queries see gives its value without rotation."""
     scheme = position.make("rope", 16, H).double()
     q, k, v = vectors(1, 3), vectors(2, 1), vectors(3, 1)
-    link = Link.of(scheme, scheme.context(torch.tensor([[5, 6, 7]])), scheme.context(torch.tensor([[3]])))
-    found = kind_of(kind).mix(scheme, q, k, v, link, 0.0)
+    link = AttentionContext.of(scheme, scheme.context(torch.tensor([[5, 6, 7]])), scheme.context(torch.tensor([[3]])))
+    found = kind_of(kind).attend(scheme, q, k, v, link, 0.0)
     along = (found * v).sum(-1) / (found.norm(dim=-1) * v.norm(dim=-1))
     assert torch.allclose(along.abs(), torch.ones_like(along))
 
@@ -254,7 +256,7 @@ def test_half_precision_stays_half_precision(kind: str) -> None:
     scheme = scheme_of("rope", kind).bfloat16()
     q, k, v = (vectors(seed, 7).bfloat16() for seed in (1, 2, 3))
     here = scheme.context(torch.arange(1, 8)[None])
-    assert kind_of(kind).mix(scheme, q, k, v, Link.of(scheme, here, here), 0.0).dtype == torch.bfloat16
+    assert kind_of(kind).attend(scheme, q, k, v, AttentionContext.of(scheme, here, here), 0.0).dtype == torch.bfloat16
 
 
 @pytest.mark.parametrize("kind", ALL)
@@ -263,7 +265,8 @@ def test_claims_are_told(kind: str) -> None:
     assert made.name == kind
     claims = made.claims()
     assert all(claims[key] for key in ("about", "cost", "source", "acts_in"))
-    assert all(claims[key] == getattr(made, key) for key in ("differentiable", "permutation", "rotation", "values"))
+    assert claims["differentiable"] == made.differentiable
+    assert all(claims[action] == (action not in made.breaks) for action in ("permutation", "rotation", "values"))
     assert claims["dropout"] == made.takes_dropout
     for reason in ("refuses_bias", "refuses_decay", "refuses_content"):
         assert claims[reason.removeprefix("refuses_")] == (not getattr(made, reason))

@@ -8,7 +8,7 @@ from torch import Tensor
 from torch.nn import functional
 
 from ape_cli import position
-from ape_cli.attention import Link
+from ape_cli.attention import AttentionContext
 from ape_cli.attention.dot import Dot
 from ape_cli.position import Scheme
 from tests.attention.plain import D, H, vectors
@@ -26,26 +26,26 @@ def make(name: str) -> Scheme:
     return scheme
 
 
-def link_of(scheme: Scheme, who: str) -> tuple[Link, int]:
-    """Returns the link of 7 keys and the number of queries."""
+def link_of(scheme: Scheme, who: str) -> tuple[AttentionContext, int]:
+    """Returns the context of 7 keys and the number of queries."""
     mask = torch.ones(2, 7, dtype=torch.bool)
     mask[1, 4:] = False
     mask[1, 2] = False
     if who == "another sequence":
         source = scheme.context(torch.arange(1, 8)[None], mask)
-        return Link.of(scheme, scheme.context(torch.arange(4)[None], causal=True), source), 4
+        return AttentionContext.of(scheme, scheme.context(torch.arange(4)[None], causal=True), source), 4
     here = scheme.context(torch.arange(1, 8)[None], mask if "keys" in who else None, causal="causal" in who)
-    return Link.of(scheme, here, here), 7
+    return AttentionContext.of(scheme, here, here), 7
 
 
-def seen_of(link: Link, m: int) -> Tensor:
+def seen_of(context: AttentionContext, m: int) -> Tensor:
     """Returns which query sees which key, bool [2, 1, m, 7], from a loop over all pairs."""
     seen = torch.ones(2, 1, m, 7, dtype=torch.bool)
     for b in range(2):
         for i in range(m):
             for j in range(7):
-                real = link.keys is None or bool(link.keys[b, j])
-                seen[b, 0, i, j] = real and (j <= i or not link.causal)
+                real = context.keys is None or bool(context.keys[b, j])
+                seen[b, 0, i, j] = real and (j <= i or not context.causal)
     return seen
 
 
@@ -61,23 +61,23 @@ def test_a_learned_bias_is_that_of_torch(name: str, who: str, monkeypatch: pytes
     )
     found = []
     for ours in (True, False):
-        link, m = link_of(scheme, who)
+        context, m = link_of(scheme, who)
         q, k, v = (x.clone().requires_grad_() for x in (draws[0][:, :, :m], *draws[1:]))
         if ours:
-            out = Dot().mix(scheme, q, k, v, link, 0.0)
+            out = Dot().attend(scheme, q, k, v, context, 0.0)
         else:
-            bias = scheme.bias(q, link.q_context, link.k_context)
+            bias = scheme.bias(q, context.q_context, context.k_context)
             assert bias is not None
-            turned_q = scheme.rotate(q, link.q_context, "query")
-            out = fused(turned_q, k, v, bias.masked_fill(~seen_of(link, m), float("-inf")))
+            turned_q = scheme.rotate(q, context.q_context, "query")
+            out = fused(turned_q, k, v, bias.masked_fill(~seen_of(context, m), float("-inf")))
         weights = vectors(5, m)
         found.append([out, *torch.autograd.grad((out * weights).sum(), [q, k, v, *scheme.parameters()])])
     for one, other in zip(*found, strict=True):
         assert torch.allclose(one, other, rtol=1e-9, atol=1e-12)
     assert not calls, "a learned bias takes the plain path"
     with torch.no_grad():
-        link, m = link_of(scheme, who)
-        out = Dot().mix(scheme, draws[0][:, :, :m], draws[1], draws[2], link, 0.0)
+        context, m = link_of(scheme, who)
+        out = Dot().attend(scheme, draws[0][:, :, :m], draws[1], draws[2], context, 0.0)
     assert calls == [3]
     assert torch.allclose(out, found[1][0], rtol=1e-9, atol=1e-12)
 
@@ -90,14 +90,14 @@ def test_what_is_not_learned_takes_the_fused_path(name: str, who: str, monkeypat
         functional, "scaled_dot_product_attention", lambda *a, **b: (calls.append(len(a)), fused(*a, **b))[1]
     )
     scheme = make(name)
-    link, m = link_of(scheme, who)
+    context, m = link_of(scheme, who)
     q, k, v = (x.requires_grad_() for x in (vectors(1, m), vectors(2, 7), vectors(3, 7)))
-    out = Dot().mix(scheme, q, k, v, link, 0.0)
+    out = Dot().attend(scheme, q, k, v, context, 0.0)
     assert calls == [3]
-    bias = scheme.bias(q, link.q_context, link.k_context)
-    turned_q, turned_k = scheme.rotate(q, link.q_context, "query"), scheme.rotate(k, link.k_context, "key")
+    bias = scheme.bias(q, context.q_context, context.k_context)
+    turned_q, turned_k = scheme.rotate(q, context.q_context, "query"), scheme.rotate(k, context.k_context, "key")
     scores = turned_q @ turned_k.mT / q.shape[-1] ** 0.5 + (0 if bias is None else bias)
-    expected = scores.masked_fill(~seen_of(link, m), float("-inf")).softmax(-1) @ v
+    expected = scores.masked_fill(~seen_of(context, m), float("-inf")).softmax(-1) @ v
     assert torch.allclose(out, expected, rtol=1e-9, atol=1e-12)
 
 
@@ -105,13 +105,13 @@ def test_what_is_not_learned_takes_the_fused_path(name: str, who: str, monkeypat
 def test_dropout_reaches_a_learned_bias(name: str) -> None:
     """Dropout acts on the weights: about half become 0, the others are doubled, and masked ones stay 0."""
     scheme = make(name)
-    link, m = link_of(scheme, "causal and keys")
+    context, m = link_of(scheme, "causal and keys")
     q, k = vectors(1, m), vectors(2, 7)
     identity = torch.eye(7, dtype=torch.float64).expand(2, H, 7, 7)  # with these values the output is the weights
-    whole = Dot().mix(scheme, q, k, identity, link, 0.0)
+    whole = Dot().attend(scheme, q, k, identity, context, 0.0)
     torch.manual_seed(1)
-    dropped = Dot().mix(scheme, q, k, identity, link, 0.5)
+    dropped = Dot().attend(scheme, q, k, identity, context, 0.5)
     kept = dropped != 0
     assert torch.allclose(dropped[kept], 2 * whole[kept])
-    assert not dropped.masked_select(~seen_of(link, m)).any()
+    assert not dropped.masked_select(~seen_of(context, m)).any()
     assert 0.2 < float(kept[whole != 0].double().mean()) < 0.8

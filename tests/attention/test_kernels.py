@@ -9,7 +9,7 @@ import torch
 from torch import Tensor
 
 from ape_cli import attention
-from ape_cli.attention import Link, boxcar, epanechnikov, euclidean, squared_euclidean
+from ape_cli.attention import AttentionContext, boxcar, epanechnikov, euclidean, squared_euclidean
 from ape_cli.attention._kernels import Kernel, distances
 from tests.attention.plain import H, K, kind_of, scheme_of, vectors
 
@@ -42,12 +42,12 @@ def test_squared_euclidean_is_the_dot_product_up_to_key_norms() -> None:
     """softmax(-|q - k|^2 / (2 sqrt(K))) = softmax((q k - |k|^2 / 2) / sqrt(K)). Keys of one norm make it `dot`."""
     scheme = scheme_of("rope")
     at = scheme.context(torch.arange(1, 8)[None])
-    q, k, v, link = vectors(1, 7), vectors(2, 7), vectors(3, 7), Link.of(scheme, at, at)
-    found = kind_of("squared-euclidean").mix(scheme, q, k, v, link, 0.0)
+    q, k, v, context = vectors(1, 7), vectors(2, 7), vectors(3, 7), AttentionContext.of(scheme, at, at)
+    found = kind_of("squared-euclidean").attend(scheme, q, k, v, context, 0.0)
     norms = k.square().sum(-1)[:, :, None] / (2 * K**0.5)
     assert torch.allclose(found, (attention.logits(scheme, q, k, at, at) - norms).softmax(-1) @ v, atol=1e-9)
     even = k / k.norm(dim=-1, keepdim=True)
-    one, other = (kind_of(name).mix(scheme, q, even, v, link, 0.0) for name in ("squared-euclidean", "dot"))
+    one, other = (kind_of(name).attend(scheme, q, even, v, context, 0.0) for name in ("squared-euclidean", "dot"))
     assert torch.allclose(one, other, atol=1e-9)
 
 

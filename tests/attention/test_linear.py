@@ -10,7 +10,7 @@ import torch
 from torch import Tensor
 from torch.utils._python_dispatch import TorchDispatchMode
 
-from ape_cli.attention import Link
+from ape_cli.attention import AttentionContext
 from ape_cli.attention.linear import CHUNK, causal_sums, phi
 from tests.attention.plain import kind_of, scheme_of, vectors
 
@@ -34,7 +34,7 @@ def test_causal_attention_is_the_quadratic_one(n: int, name: str) -> None:
     keys = torch.ones(2, n, dtype=torch.bool)
     keys[1, 1::3] = False
     at = scheme.context(torch.arange(1, n + 1).expand(2, n), keys, causal=True)
-    found = kind_of("linear").mix(scheme, q, k, v, Link.of(scheme, at, at), 0.0)
+    found = kind_of("linear").attend(scheme, q, k, v, AttentionContext.of(scheme, at, at), 0.0)
     seen = torch.ones(n, n, dtype=torch.bool).tril() & keys[:, None, None]
     turned = scheme.rotate(phi(q), at, "query") @ scheme.rotate(phi(k), at, "key").mT
     total = (phi(q) @ phi(k).mT * seen).sum(-1, keepdim=True)
@@ -57,7 +57,9 @@ def test_the_denominator_is_not_rotated() -> None:
     one = torch.ones(1, 2, 1, 8, dtype=torch.float64)
     for apart in (0, 3, 100):
         at, of = (scheme.context(torch.tensor([[p]])) for p in (2, apart + 2))
-        found = kind_of("linear").mix(scheme, 0 * one, 0 * one, one, Link.of(scheme, at, of), 0.0)  # phi(0) = 1
+        found = kind_of("linear").attend(
+            scheme, 0 * one, 0 * one, one, AttentionContext.of(scheme, at, of), 0.0
+        )  # phi(0) = 1
         expected = sum(2 * math.cos(apart * 10_000 ** (-i / 4)) for i in range(4)) / 8
         assert torch.allclose(found, expected * one, atol=1e-9)
 
@@ -83,5 +85,5 @@ def test_nothing_grows_with_the_square_of_the_tokens(causal: bool) -> None:
     q, k, v = (vectors(seed, n, rows=1).requires_grad_() for seed in (1, 2, 3))
     with Largest() as largest:
         at = scheme.context(torch.arange(n)[None], torch.ones(1, n, dtype=torch.bool), causal=causal)
-        kind_of("linear").mix(scheme, q, k, v, Link.of(scheme, at, at), 0.0).sum().backward()
+        kind_of("linear").attend(scheme, q, k, v, AttentionContext.of(scheme, at, at), 0.0).sum().backward()
     assert largest.found == q.numel()

@@ -6,7 +6,7 @@ import pytest
 import torch
 
 from ape_cli import attention, position
-from ape_cli.attention import Attention, Link
+from ape_cli.attention import Attention, AttentionContext
 
 
 @pytest.mark.parametrize("kind", attention.names())
@@ -17,7 +17,7 @@ def test_the_output_is_the_mean_of_values_with_these_weights(kind: str) -> None:
     x, mask = torch.randn(2, 7, 16), torch.ones(2, 7, dtype=torch.bool)
     mask[0, 5:] = False
     context = scheme.context(torch.arange(1, 8)[None], mask)
-    link = Link.of(scheme, context, context)
+    link = AttentionContext.of(scheme, context, context)
     with torch.no_grad():
         weights = layer.weights(x, x, scheme, link)
         assert weights.shape == (2, 2, 7, 7)
@@ -33,6 +33,6 @@ def test_softmax_weights_by_hand() -> None:
     scheme = position.make("none", 8, 1)
     layer, x = Attention(scheme, 0.0).eval(), torch.randn(1, 5, 8)
     context = scheme.context(torch.arange(1, 6)[None])
-    found = layer.weights(x, x, scheme, Link.of(scheme, context, context))
+    found = layer.weights(x, x, scheme, AttentionContext.of(scheme, context, context))
     expected = torch.softmax(layer.query(x) @ layer.key(x).mT / 8**0.5, dim=-1)
     torch.testing.assert_close(found[:, 0], expected)

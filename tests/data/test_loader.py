@@ -15,7 +15,7 @@ from ape_cli import tasks
 from ape_cli.core.errors import DataError, UsageError
 from ape_cli.core.vocabulary import EOS, PAD, SOS
 from ape_cli.data import generation, row_checks, windows
-from ape_cli.data.batches import Batch
+from ape_cli.data.batches import SequenceBatch
 from ape_cli.data.loader import Dataset, open_dataset
 from ape_cli.storage import parquet
 from ape_cli.storage.sequence_rows import schema
@@ -181,7 +181,7 @@ def test_every_row_once_an_epoch(trees: Dataset, batch_size: int) -> None:
         assert sorted(np.concatenate([b.row for b in batches]).tolist()) == list(range(split.rows))
 
 
-def rows_of(batches: list[Batch]) -> list[list[int]]:
+def rows_of(batches: list[SequenceBatch]) -> list[list[int]]:
     return [b.row.tolist() for b in batches]
 
 

@@ -11,7 +11,7 @@ import torch
 from ape_cli import position, tasks
 from ape_cli.core.errors import DataError
 from ape_cli.core.vocabulary import EOS, PAD, SOS
-from ape_cli.data.batches import Batch
+from ape_cli.data.batches import SequenceBatch
 from ape_cli.data.collation import Reading
 from ape_cli.data.loader import Dataset, open_dataset
 from ape_cli.evaluation import decoding, evaluate
@@ -46,7 +46,7 @@ class Scripted(torch.nn.Module):
         return torch.nn.functional.one_hot(self.lines[:, : ids.shape[1]], self.ids).float()
 
 
-def written(lines: list[list[int]], batch: Batch, task: tasks.Task, expression: str | None = None) -> list[int]:
+def written(lines: list[list[int]], batch: SequenceBatch, task: tasks.Task, expression: str | None = None) -> list[int]:
     """Decodes `lines` and returns the number of correct labels of each row."""
     model = Scripted(torch.tensor(lines))
     reading = Reading.of(parse_structure(task.structure), None if expression is None else parse_structure(expression))
@@ -59,7 +59,7 @@ def test_sequences_end_with_eos() -> None:
     lines = [[3, 4, 5, EOS, 9, 9], [3, 6, 5, EOS, 9, 9], [3, EOS, 5, EOS, 9, 9], [3, 4, 5, 6, 7, 8]]
     labels = torch.tensor([[3, 4, 5, EOS, PAD, PAD]] * 4)
     at, none = torch.arange(6)[None], torch.zeros(4, dtype=torch.int64).numpy()
-    batch = Batch(labels, at, labels != PAD, labels, at, labels, none, none, none - 1)
+    batch = SequenceBatch(labels, at, labels != PAD, labels, at, labels, none, none, none - 1)
     model = Scripted(torch.tensor(lines))
     tally = decoding.greedy(
         model,
@@ -82,10 +82,10 @@ def test_sequences_end_with_eos() -> None:
 X0, X1, X2, X3, F0, F1 = 3, 4, 5, 6, 13, 14
 
 
-def tree_batch() -> Batch:
+def tree_batch() -> SequenceBatch:
     labels = torch.tensor([[F1, X0, F0, X1, X2]])
     source, none = torch.tensor([[F0, X0]]), torch.zeros(1, dtype=torch.int64).numpy()
-    return Batch(
+    return SequenceBatch(
         source,
         torch.tensor([[1, 2]]),
         source > 0,
@@ -124,7 +124,7 @@ def test_the_pointer_closes_its_node_in_truncate_alone() -> None:
     for op in (task.ops.index("truncate"), task.ops.index("no-op")):
         source = torch.tensor([[25, F0, F1]])
         nodes = torch.tensor([[1, 2, 3]])
-        batch = Batch(source, nodes, source > 0, labels, labels, labels, none, none, none + op, nodes)
+        batch = SequenceBatch(source, nodes, source > 0, labels, labels, labels, none, none, none + op, nodes)
         growth = decoding._Growth(task, batch, 5)
         places = []
         for symbol in (F1, X0, F0):
@@ -141,7 +141,9 @@ def test_a_target_that_is_a_label_has_no_children() -> None:
     task = tasks.make("tree-query", "breadth", vocabulary=20, depth_mean=3, depth_std=0)
     labels, none = torch.tensor([[F0]] * 4), torch.zeros(4, dtype=torch.int64).numpy()
     source, nodes = torch.tensor([[23, 27, F0]] * 4), torch.ones(4, 1, dtype=torch.int64)
-    batch = Batch(source, source, source > 0, labels, labels, labels, none, none, torch.arange(4).numpy(), nodes)
+    batch = SequenceBatch(
+        source, source, source > 0, labels, labels, labels, none, none, torch.arange(4).numpy(), nodes
+    )
     growth = decoding._Growth(task, batch, 3)
     assert growth.next().tolist() == [1] * 4
     growth.write(growth.next(), none + F0)
@@ -179,7 +181,7 @@ def test_a_row_does_not_depend_on_the_rows_beside_it() -> None:
     longer = torch.tensor([[F1, X0, F0, X1, X2, PAD, PAD], [F1, F1, X0, X0, F1, X0, X0]])
     nodes = torch.tensor([[1, 2, 3, 6, 7, 0, 0], [1, 2, 4, 5, 3, 6, 7]])
     source, none = torch.tensor([[F0, X0]] * 2), torch.zeros(2, dtype=torch.int64).numpy()
-    both = Batch(source, source, source > 0, longer, longer, longer, none, none, none - 1, nodes)
+    both = SequenceBatch(source, source, source > 0, longer, longer, longer, none, none, none - 1, nodes)
     task, line = tasks.make("tree-copy", "depth"), [F1, F1, X0, X0, F0, X1, X2]
     alone = written([line[:5]], one, task)
     assert alone == [2]  # the root and f0; the row ends before the children of f0

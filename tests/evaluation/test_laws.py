@@ -151,19 +151,19 @@ def test_each_law_finds_what_breaks_it(
         assert measured() > 1e-3
 
 
-def without_mask(scores: Tensor, v: Tensor, link: attention.Link, dropout: float) -> Tensor:
+def without_mask(scores: Tensor, v: Tensor, link: attention.AttentionContext, dropout: float) -> Tensor:
     return scores.softmax(-1) @ v
 
 
-def in_order(scores: Tensor, v: Tensor, link: attention.Link, dropout: float) -> Tensor:
+def in_order(scores: Tensor, v: Tensor, link: attention.AttentionContext, dropout: float) -> Tensor:
     return (scores + torch.arange(scores.shape[-1])).softmax(-1) @ v
 
 
-def of_lengths(scores: Tensor, v: Tensor, link: attention.Link, dropout: float) -> Tensor:
+def of_lengths(scores: Tensor, v: Tensor, link: attention.AttentionContext, dropout: float) -> Tensor:
     return scores.softmax(-1) @ v.abs()
 
 
-def detached(scores: Tensor, v: Tensor, link: attention.Link, dropout: float) -> Tensor:
+def detached(scores: Tensor, v: Tensor, link: attention.AttentionContext, dropout: float) -> Tensor:
     return scores.detach().softmax(-1) @ v
 
 
@@ -171,7 +171,7 @@ def of_signs(q: Tensor, k: Tensor) -> Tensor:
     return scaled(q.abs(), k)
 
 
-def blind(scheme: position.Scheme, q: Tensor, k: Tensor, link: attention.Link) -> tuple[Tensor, Tensor]:
+def blind(scheme: position.Scheme, q: Tensor, k: Tensor, link: attention.AttentionContext) -> tuple[Tensor, Tensor]:
     return q, k
 
 

@@ -14,8 +14,8 @@ from ape_cli.evaluation.laws.scores import reach
 from ape_cli.evaluation.position_scores import ADDED, IN_ATTENTION, SHARE, SPREAD, position_scores
 from ape_cli.position import Scheme
 from ape_cli.position.alibi import Alibi
+from ape_cli.reports.pictures._places import places
 from ape_cli.structure import Seq
-from ape_cli.structure.places import places
 
 D, H, K = 16, 2, 8
 SIZES = {"length": 6, "depth": 2, "side": 3}

@@ -7,7 +7,7 @@ from tests.mistakes._mistake import Mistake
 MISTAKES = [
     Mistake(
         "sinusoids of the first position for all tokens",
-        "Sinusoidal.prepare",
+        "Sinusoidal.vectors",
         "sinusoids(each, self.shape.d_model // axes)",
         "sinusoids(each[:, :1], self.shape.d_model // axes)",
         "evaluation/test_laws.py::test_every_law_that_is_claimed_holds",
@@ -26,29 +26,25 @@ MISTAKES = [
     Mistake(
         "both sides contracted with the same transpose (sequences)",
         "Rope.rotate",
-        "return rotate_pairs(x, context.state) if self.interleaved else rotate_halves(x, context.state)",
+        "return rotate_pairs(x, rotations) if self.interleaved else rotate_halves(x, rotations)",
         """
-        turns = context.state if side == 'query' else Turns(-context.state._exact[0])
-        return rotate_pairs(x, turns) if self.interleaved else rotate_halves(x, context.state)
+        if side == 'key':
+            rotations = Rotations(-rotations._exact[0])
+        return rotate_pairs(x, rotations) if self.interleaved else rotate_halves(x, rotations)
         """,
         "position/test_contract.py::test_scores_depend_on_the_path_between_alone",
     ),
     Mistake(
         "both sides contracted with the same transpose (trees)",
-        "Orthogonal.turn",
-        'return self.operators.turn(x, context.state) if self.side in ("both", side) else x',
+        "Orthogonal.rotate_in_frame",
+        'return self.operators.act_on(x, context.state) if self.side in ("both", side) else x',
         """
-        from copy import copy
         from dataclasses import replace
-        from ape_cli.position._walk import Table
+        from ape_cli.position._grouped import Products
         state = context.state
-        if side == 'key' and getattr(state, 'walk', None):
-            walk = copy(state.walk)
-            walk.table, walk.stages = Table(walk.table.operators.mT), [copy(s) for s in walk.stages]
-            for stage in walk.stages:
-                stage._cast = {}
-            state = replace(state, walk=walk)
-        return self.operators.turn(x, state)
+        if side == 'key' and hasattr(state, 'products'):
+            state = replace(state, products=Products(state.products.stages, state.products.table.mT))
+        return self.operators.act_on(x, state)
         """,
         "position/test_contract.py::test_scores_depend_on_the_path_between_alone",
     ),
@@ -64,7 +60,7 @@ MISTAKES = [
         "Branches.table",
         "below = (above @ w).unflatten(2, (-1, self.channels))",
         "below = w[:, :, None] @ above.unflatten(1, (-1, self.channels))",
-        "position/test_walk.py::test_every_reach_is_the_product_along_the_path",
+        "position/test_grouped.py::test_every_reach_is_the_product_along_the_path",
     ),
     Mistake(
         "one set of generators used for all heads",
@@ -104,25 +100,25 @@ MISTAKES = [
     Mistake(
         "a positional table that is built and not used",
         "Sinusoidal.embed",
-        "return x + context.state.to(x.dtype)",
+        "return x + self.vectors(context.positions).to(x.dtype)",
         "return x",
         "position/test_contract.py::test_only_no_encoding_is_blind_to_order",
     ),
     Mistake(
         "a positional table broadcast from a single position",
         "Sinusoidal.embed",
-        "return x + context.state.to(x.dtype)",
-        "return x + context.state[:, :1].to(x.dtype)",
+        "return x + self.vectors(context.positions).to(x.dtype)",
+        "return x + self.vectors(context.positions)[:, :1].to(x.dtype)",
         "position/test_contract.py::test_every_position_counts",
     ),
     Mistake(
         "a bias that never reaches cross-attention",
         "Relative.bias",
-        "offsets, w = q_context.once(k_context, self.vectors)",
+        "offsets, w = q_context.cached(k_context, self.vectors)",
         """
         if q_context is not k_context:
             return q.new_zeros(1)
-        offsets, w = q_context.once(k_context, self.vectors)
+        offsets, w = q_context.cached(k_context, self.vectors)
         """,
         "position/test_contract.py::test_every_scheme_reaches_cross_attention",
     ),
@@ -135,25 +131,25 @@ MISTAKES = [
     ),
     Mistake(
         "Shiv and Quirk's weights in the wrong order across the levels",
-        "ShivQuirkTree.prepare",
+        "ShivQuirkTree.vectors",
         "weight[:, :, None]",
         "weight.flip(1)[:, :, None]",
         "position/test_tree.py::test_weights_fall_with_the_level_and_each_copy_has_its_own",
     ),
     Mistake(
         "Shiv and Quirk's vectors normalised by the wrong width",
-        "ShivQuirkTree.prepare",
+        "ShivQuirkTree.vectors",
         "(self.tree.branching * self.shape.max_size / 2)",
         "(self.shape.d_model / 2)",
         "position/test_tree.py::test_length_is_about_that_of_the_sinusoidal_vector",
     ),
     Mistake(
         "a rotary cache keyed on length alone",
-        "Rope.prepare",
-        "return Turns(positions[:, None, :, None] * one[:, None])",
+        "Rope.rotations",
+        "return Rotations(positions[:, None, :, None] * step[:, None])",
         """
         return self.__dict__.setdefault('cache', {}).setdefault(
-            positions.shape[1], Turns(positions[:, None, :, None] * one[:, None])
+            positions.shape[1], Rotations(positions[:, None, :, None] * step[:, None])
         )
         """,
         "position/test_rope.py::test_the_base_is_followed_at_once",
@@ -161,8 +157,8 @@ MISTAKES = [
     Mistake(
         "channels paired by halves instead of neighbours",
         "Rope.rotate",
-        "rotate_pairs(x, context.state) if self.interleaved else rotate_halves(x, context.state)",
-        "rotate_pairs(x, context.state) if not self.interleaved else rotate_halves(x, context.state)",
+        "rotate_pairs(x, rotations) if self.interleaved else rotate_halves(x, rotations)",
+        "rotate_pairs(x, rotations) if not self.interleaved else rotate_halves(x, rotations)",
         "position/test_rope.py::test_both_pairings_of_other_implementations",
     ),
     Mistake(
@@ -175,13 +171,13 @@ MISTAKES = [
     Mistake(
         "all factors of a product read the same coordinate",
         "DirectSum.prepare",
-        "[part.prepare(positions[..., i], given[i]) for i, part in enumerate(self._each())]",
-        "[part.prepare(positions[..., 0], given[i]) for i, part in enumerate(self._each())]",
+        "[part.prepare(positions[..., i], plans[i], others[i]) for i, part in enumerate(self._each())]",
+        "[part.prepare(positions[..., 0], plans[i], others[i]) for i, part in enumerate(self._each())]",
         "position/test_algebra.py::test_a_sequence_of_trees",
     ),
     Mistake(
         "the absolute variant on both sides",
-        "Orthogonal.turn",
+        "Orthogonal.rotate_in_frame",
         'self.side in ("both", side)',
         "self.side",
         "position/test_algebra.py::test_the_absolute_variant_turns_one_side",
@@ -231,8 +227,8 @@ MISTAKES = [
     Mistake(
         "a learned matrix whose basis is not turned back",
         "MatrixPower.power",
-        "return (turned @ q.mT).to(v.dtype)",
-        "return turned.to(v.dtype)",
+        "return (rotated @ q.mT).to(v.dtype)",
+        "return rotated.to(v.dtype)",
         "position/test_matrix_power.py::test_learned_starts_at_the_given_angles",
     ),
     Mistake(
@@ -251,14 +247,14 @@ MISTAKES = [
     ),
     Mistake(
         "a table of grids with columns before rows",
-        "Sinusoidal.prepare",
+        "Sinusoidal.vectors",
         "sinusoids(each, self.shape.d_model // axes)",
         "sinusoids(each.flip(-1), self.shape.d_model // axes)",
         "position/test_sinusoidal.py::test_a_grid_by_hand",
     ),
     Mistake(
         "a table of grids whose axes all have the row's",
-        "Sinusoidal.prepare",
+        "Sinusoidal.vectors",
         "sinusoids(each, self.shape.d_model // axes)",
         "sinusoids(each[..., :1].expand_as(each), self.shape.d_model // axes)",
         "position/test_sinusoidal.py::test_a_grid_by_hand",
@@ -272,23 +268,23 @@ MISTAKES = [
     ),
     Mistake(
         "Euclidean distances in units of the largest grid of the batch",
-        "OrthogonalGrid.apart",
-        "return self.structure.straight(x, y).double()",
-        "return self.structure.straight(x, y).double() * 4 / y.amax().clamp(min=4)",
+        "OrthogonalGrid.decay",
+        "self.structure.straight(q_at, k_at).double()",
+        "self.structure.straight(q_at, k_at).double() * 4 / k_at.amax().clamp(min=4)",
         "position/test_orthogonal_grid.py::test_neither_the_batch_nor_padding_moves_a_pair",
     ),
     Mistake(
         "a distance that only the encoder's self-attention uses",
-        "OrthogonalGrid.apart",
+        "OrthogonalGrid.decay",
         'self.metric == "path"',
-        'self.metric == "path" or x.flatten(1, 2).shape != y.flatten(1, 2).shape',
+        'self.metric == "path" or q_context is not k_context',
         "models/test_reference.py::test_the_model_is_the_plain_one",
     ),
     Mistake(
         "the backward pass rotates forwards instead of back",
-        "_Turning.forward",
+        "_Rotate.forward",
         "ctx.back, ctx.shape = back, angle.shape",
-        "ctx.back, ctx.shape = turn, angle.shape",
+        "ctx.back, ctx.shape = rotation, angle.shape",
         "position/test_rotation.py::test_gradients_by_differences",
     ),
     Mistake(
@@ -299,7 +295,7 @@ MISTAKES = [
         above = reach * (np.maximum(depth[on] - 1, 0) // reach) - above
         down = np.minimum(depth[on] - above, reach)
         """,
-        "position/test_walk.py::test_every_reach_is_the_product_along_the_path",
+        "position/test_grouped.py::test_every_reach_is_the_product_along_the_path",
     ),
     Mistake(
         "diagonals shifted by one",
@@ -317,9 +313,9 @@ MISTAKES = [
     ),
     Mistake(
         "a result of one pair of contexts given to another pair",
-        "Context.once",
-        "key = (make.__qualname__, id(other))",
-        "key = make.__name__",
+        "Context.cached",
+        "key = (compute.__qualname__, id(other))",
+        "key = compute.__name__",
         "position/test_context.py::test_a_pair_s_own",
     ),
     Mistake(
@@ -332,8 +328,8 @@ MISTAKES = [
     Mistake(
         "the frame's transpose in the projections",
         "Attention._framed",
-        "turn = frame.mT.to(weight.dtype)",
-        "turn = frame.to(weight.dtype)",
+        "basis = frame.mT.to(weight.dtype)",
+        "basis = frame.to(weight.dtype)",
         "position/test_frame.py::test_projections_in_the_frame_change_nothing",
     ),
     Mistake(
@@ -355,7 +351,7 @@ MISTAKES = [
         "apart",
         "offset = at[None, :] - at[:, None]",
         "offset = at[:, None] - at[None, :]",
-        "structure/test_places.py::test_an_offset_is_key_minus_query",
+        "reports/pictures/test_places.py::test_an_offset_is_key_minus_query",
     ),
     Mistake(
         "contents of length 1, so that an operator's share is not 1 at equal positions",

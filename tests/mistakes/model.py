@@ -71,11 +71,8 @@ MISTAKES = [
     Mistake(
         "the locality bias missing from cross-attention",
         "Transformer.decode",
-        "link, cross = Link.of(self.scheme, new, context), Link.of(self.scheme, new, source)",
-        """
-        link = Link.of(self.scheme, new, context)
-        cross = Link(**vars(Link.of(self.scheme, new, source)) | {'decay': None})
-        """,
+        "AttentionContext.of(self.scheme, new, source)",
+        "AttentionContext(**vars(AttentionContext.of(self.scheme, new, source)) | {'decay': None})",
         "models/test_reference.py::test_the_model_is_the_plain_one",
     ),
     Mistake(
@@ -88,8 +85,8 @@ MISTAKES = [
     Mistake(
         "the locality bias missing from the encoder",
         "Transformer.encode",
-        "Link.of(self.scheme, context, context)",
-        "Link(**vars(Link.of(self.scheme, context, context)) | {'decay': None})",
+        "AttentionContext.of(self.scheme, context, context)",
+        "AttentionContext(**vars(AttentionContext.of(self.scheme, context, context)) | {'decay': None})",
         "models/test_reference.py::test_the_model_is_the_plain_one",
     ),
     Mistake(

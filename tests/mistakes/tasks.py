@@ -224,9 +224,9 @@ MISTAKES = [
     ),
     Mistake(
         "the mask of the inputs applied to the targets",
-        "Labelled.label_mask",
-        "return self.labels != self.blank",
-        "return self.input_ids != self.blank",
+        "Batch.label_mask",
+        "return self.labels != self.ignore_index",
+        "return self.input_ids != self.ignore_index",
         "data/test_loader.py::test_masks_are_of_what_they_mask",
     ),
     Mistake(

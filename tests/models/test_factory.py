@@ -188,7 +188,7 @@ def test_random_parts_of_an_attention_follow_from_the_seed(monkeypatch: pytest.M
     drawn = []
     right = attention.make
 
-    def make(*given: Any, **options: Any) -> attention.Kind:
+    def make(*given: Any, **options: Any) -> attention.AttentionKind:
         drawn.append(torch.rand(1).item())
         return right(*given, **options)
 

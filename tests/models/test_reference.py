@@ -15,9 +15,9 @@ import torch
 from torch import Tensor
 
 from ape_cli import position, tasks
-from ape_cli.attention import Link
+from ape_cli.attention import AttentionContext
 from ape_cli.core.vocabulary import EOS, SOS
-from ape_cli.data.batches import Batch
+from ape_cli.data.batches import SequenceBatch
 from ape_cli.data.collation import Reading
 from ape_cli.evaluation import decoding
 from ape_cli.models.transformer import Transformer
@@ -216,7 +216,9 @@ def test_greedy_writes_what_a_loop_by_hand_writes() -> None:
     assert EOS not in written
     ids, labels = torch.tensor([SOURCE]), torch.tensor([written[1:]])
     none = torch.zeros(1, dtype=torch.int64).numpy()
-    batch = Batch(ids, torch.arange(1, 6)[None], ids != 0, labels, torch.arange(8)[None], labels, none, none, none)
+    batch = SequenceBatch(
+        ids, torch.arange(1, 6)[None], ids != 0, labels, torch.arange(8)[None], labels, none, none, none
+    )
     reading = Reading.of(Seq(), None)
     tally = decoding.greedy(made, [batch], torch.device("cpu"), "fp32", tasks.make("copy"), reading)
     assert tally.columns()["correct"].tolist() == [8]
@@ -230,7 +232,7 @@ def test_dropout_is_at_work_in_training_alone(decay: float) -> None:
     made = net("rope", decay, dropout=0.5)
     layer, x = made.encoder[0], torch.randn(1, 5, D, dtype=torch.float64)
     context = made.scheme.context(torch.arange(5)[None])
-    link = Link.of(made.scheme, context, context)
+    link = AttentionContext.of(made.scheme, context, context)
     ids = torch.tensor([SOURCE])
     for part in (
         lambda: layer.self_attention(x, x, made.scheme, link),

@@ -8,7 +8,7 @@ import pytest
 import torch
 
 from ape_cli import attention, position
-from ape_cli.attention import Attention, Link
+from ape_cli.attention import Attention, AttentionContext
 from ape_cli.models import transformer
 
 
@@ -88,7 +88,7 @@ def test_the_fused_path_is_the_plain_one(name: str) -> None:
     x = torch.randn(2, 7, 32, dtype=torch.float64)
     context = scheme.context(torch.arange(7)[None], causal=True)
     mask = torch.ones(7, 7, dtype=torch.bool).tril()[None, None]
-    link = Link.of(scheme, context, context)
+    link = AttentionContext.of(scheme, context, context)
     assert link.decay is None
     assert link.mask is not None
     assert torch.equal(link.mask, mask)
@@ -96,7 +96,7 @@ def test_the_fused_path_is_the_plain_one(name: str) -> None:
     scores = attention.logits(scheme, q, k, context, context).masked_fill(~mask, float("-inf"))
     expected = layer.out((scores.softmax(-1) @ v).transpose(1, 2).flatten(2))
     assert torch.allclose(layer(x, x, scheme, link), expected)
-    neutral = Link(context, context, torch.ones(1, 1, 7, 7, dtype=torch.float64), causal=True)
+    neutral = AttentionContext(context, context, torch.ones(1, 1, 7, 7, dtype=torch.float64), causal=True)
     assert torch.allclose(layer(x, x, scheme, neutral), expected)
 
 
@@ -107,7 +107,7 @@ def test_dropout_acts_on_weights_never_on_the_mask() -> None:
     layer = Attention(scheme, 0.9).double().train()
     x = torch.randn(1, 6, 16, dtype=torch.float64)
     context = scheme.context(torch.arange(6)[None], torch.tensor([[True, True, False, False, False, False]]))
-    link = Link.of(scheme, context, context)
+    link = AttentionContext.of(scheme, context, context)
     changed = x.clone()
     changed[:, 2:] += 100
     for seed in range(20):

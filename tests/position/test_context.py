@@ -64,28 +64,28 @@ def test_a_pair_s_own() -> None:
         return x.positions - y.positions
 
     a, b, c = (Context(torch.tensor([[at]])) for at in (1, 20, 300))
-    first = a.once(b, sums)
+    first = a.cached(b, sums)
     assert first.item() == 21
-    assert a.once(b, sums) is first
-    assert a.once(c, sums).item() == 301
-    assert a.once(a, sums).item() == 2
-    assert a.once(b, differences).item() == -19
-    assert b.once(a, differences).item() == 19
-    assert Context(torch.tensor([[5]])).once(b, sums).item() == 25
+    assert a.cached(b, sums) is first
+    assert a.cached(c, sums).item() == 301
+    assert a.cached(a, sums).item() == 2
+    assert a.cached(b, differences).item() == -19
+    assert b.cached(a, differences).item() == 19
+    assert Context(torch.tensor([[5]])).cached(b, sums).item() == 25
 
 
 def test_a_second_that_is_gone_is_not_mistaken_for_a_new_one() -> None:
     """Contexts are identified by their address in memory. A released context must not be confused with a new one."""
     a = Context(torch.tensor([[0]]))
     for at in range(50):
-        assert a.once(Context(torch.tensor([[at]])), lambda x, y: int(y.positions)) == at
+        assert a.cached(Context(torch.tensor([[at]])), lambda x, y: int(y.positions)) == at
 
 
 def test_nothing_outlives_its_pass() -> None:
     """Values are released at once, not by the garbage collector, because they hold the graph of all layers."""
     scheme = net("t5").scheme
     context = scheme.context(torch.arange(4)[None])
-    kept = weakref.ref(context.once(context, scheme.terms))
+    kept = weakref.ref(context.cached(context, scheme.terms))
     assert kept() is not None
     del context
     assert kept() is None

@@ -9,9 +9,9 @@ import torch
 from torch import Tensor
 
 from ape_cli import attention, position
-from ape_cli.attention import Attention, Link
+from ape_cli.attention import Attention, AttentionContext
 from ape_cli.attention.dot import Dot
-from ape_cli.position import Context
+from ape_cli.position import Context, FastScheme
 from ape_cli.position._algebra import blocks
 from ape_cli.position.orthogonal import Orthogonal
 from ape_cli.structure import parse_structure
@@ -66,7 +66,7 @@ def test_a_rotation_is_a_turn_in_the_frame(name: str, side: position.Side) -> No
     assert torch.equal(frame, other)
     x = draw(2, H, 5, K)
     framed = torch.einsum("bhni,hij->bhnj", x, frame)
-    assert torch.allclose(scheme.rotate(x, here, side), scheme.turn(framed, here, side), atol=1e-12)
+    assert torch.allclose(scheme.rotate(x, here, side), scheme.rotate_in_frame(framed, here, side), atol=1e-12)
 
 
 def test_schemes_without_one() -> None:
@@ -76,10 +76,10 @@ def test_schemes_without_one() -> None:
         shape = (1, 3, scheme.structure.width) if scheme.structure.width > 1 else (1, 3)
         context = scheme.context(torch.ones(shape, dtype=torch.int64))
         framed = name in ("orthogonal", "orthogonal-seq", "orthogonal-grid")
-        assert (scheme.frame(context) is not None) == framed, name
-        if not framed:
+        assert (isinstance(scheme, FastScheme) and scheme.frame(context) is not None) == framed, name
+        if isinstance(scheme, FastScheme) and not framed:
             x = torch.randn(1, H, 3, K)
-            assert torch.equal(scheme.turn(x, context, "query"), scheme.rotate(x, context, "query"))
+            assert torch.equal(scheme.rotate_in_frame(x, context, "query"), scheme.rotate(x, context, "query"))
 
 
 def test_a_product_s_frame_is_that_of_its_factors() -> None:
@@ -98,7 +98,7 @@ def test_a_product_s_frame_is_that_of_its_factors() -> None:
 # In attention
 
 
-def layer(kind: attention.Kind, scheme: Orthogonal) -> Attention:
+def layer(kind: attention.AttentionKind, scheme: Orthogonal) -> Attention:
     """Weights and biases as after training: none of them is 0."""
     made = Attention(scheme, 0.0, kind).double()
     with torch.no_grad():
@@ -107,12 +107,12 @@ def layer(kind: attention.Kind, scheme: Orthogonal) -> Attention:
     return made
 
 
-def run(kind: attention.Kind, scheme: Orthogonal, contexts: tuple[Context, Context]) -> dict[str, Tensor]:
+def run(kind: attention.AttentionKind, scheme: Orthogonal, contexts: tuple[Context, Context]) -> dict[str, Tensor]:
     """The output, and the gradients of inputs, projections and generators."""
     made = layer(kind, scheme)
     before = {name: value.clone() for name, value in made.state_dict().items()}
     x, memory = draw(2, 5, D).requires_grad_(), draw(2, 7, D, seed=2).requires_grad_()
-    out = made(x, memory, scheme, Link.of(scheme, *contexts))
+    out = made(x, memory, scheme, AttentionContext.of(scheme, *contexts))
     leaves = {"x": x, "memory": memory} | dict(made.named_parameters()) | dict(scheme.named_parameters())
     grads = torch.autograd.grad((out * draw(2, 5, D, seed=3)).sum(), list(leaves.values()))
     assert list(made.state_dict()) == list(before)
@@ -164,7 +164,9 @@ def test_frames_within_autocast(name: str) -> None:
         contexts.append((scheme.context(places(scheme, 2, 5, 1), beside=source), source))
     made = layer(Dot(), rough).float()
     with torch.autocast("cpu", torch.bfloat16):
-        out = made(draw(2, 5, D).float(), draw(2, 7, D, seed=2).float(), rough, Link.of(rough, *contexts[1]))
+        out = made(
+            draw(2, 5, D).float(), draw(2, 7, D, seed=2).float(), rough, AttentionContext.of(rough, *contexts[1])
+        )
     assert out.dtype == torch.bfloat16
     expected = plainly(exact, contexts[0])
     assert 0 < (out.double() - expected).norm() < 0.03 * expected.norm()
@@ -185,5 +187,5 @@ def test_every_structure_s_turn_is_in_its_frame() -> None:
         q, k = draw(2, H, 5, K), draw(2, H, 7, K, seed=2)
         frame = scheme.frame(at)
         assert frame is not None
-        framed = scheme.turn(q @ frame, at, "query") @ scheme.turn(k @ frame, of, "key").mT
+        framed = scheme.rotate_in_frame(q @ frame, at, "query") @ scheme.rotate_in_frame(k @ frame, of, "key").mT
         assert torch.allclose(framed / K**0.5, attention.logits(scheme, q, k, at, of), atol=1e-12), expression

@@ -15,7 +15,7 @@ from ape_cli.evaluation import laws
 from ape_cli.evaluation.laws._subjects import examples
 from ape_cli.models import factory
 from ape_cli.models.transformer import Transformer
-from ape_cli.position import Context, Scheme, Shape
+from ape_cli.position import Context, FastScheme, Scheme, Shape
 from ape_cli.runs.config import resolve
 from ape_cli.structure import Seq
 
@@ -164,10 +164,10 @@ def test_a_hook_that_draws_leaves_the_global_generator_as_it_is(monkeypatch: pyt
     assert torch.equal(torch.get_rng_state(), state)
 
 
-class Preparing(Own):
+class Preparing(FastScheme):
     """`prepare` fails."""
 
-    def prepare(self, positions: Tensor) -> Any:
+    def prepare(self, positions: Tensor, plan: Any, beside: Any) -> Any:
         """Nothing can be prepared."""
         return positions.nothing  # type: ignore[attr-defined]
 

@@ -7,7 +7,7 @@ import torch
 
 from ape_cli import attention, position
 from ape_cli.position._orthogonal import random_orthogonal, skew_of, start_angles
-from ape_cli.position._rotation import Turns
+from ape_cli.position._rotation import Rotations
 
 NAMES = ["orthogonal-seq", "orthogonal-tree"]
 
@@ -132,7 +132,7 @@ def test_long_sequences_and_deep_trees_do_not_drift() -> None:
 
 def test_angles_are_turned_in_float64() -> None:
     angle = torch.tensor([10_000 * 1.2345678], dtype=torch.float64)
-    assert abs(Turns(angle).of(torch.float32)[1].real.double() - angle.cos()).max() < 1e-7
+    assert abs(Rotations(angle).of(torch.float32)[1].real.double() - angle.cos()).max() < 1e-7
 
 
 def test_operators_keep_the_precision_of_the_parameters() -> None:

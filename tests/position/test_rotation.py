@@ -6,7 +6,7 @@ import pytest
 import torch
 from torch import Tensor
 
-from ape_cli.position._rotation import Turns, rotate_halves, rotate_pairs, token_major
+from ape_cli.position._rotation import Rotations, rotate_halves, rotate_pairs, token_major
 
 B, H, N, K = 2, 3, 4, 6
 ANGLES = {  # positions that rows and heads share, those of learned angles, and those of separate rows
@@ -34,7 +34,7 @@ def test_against_sines_and_cosines(shape: tuple[int, ...]) -> None:
     x, angle, weights = draw(B, H, N, K).requires_grad_(), 9 * draw(*shape, seed=2), draw(B, H, N, K, seed=3)
     angle.requires_grad_()
     found = []
-    for rotated in (rotate_pairs(x, Turns(angle)), written_out(x, angle)):
+    for rotated in (rotate_pairs(x, Rotations(angle)), written_out(x, angle)):
         found.append([rotated, *torch.autograd.grad((rotated * weights).sum(), [x, angle])])
     for one, other in zip(*found, strict=True):
         assert one.shape == other.shape
@@ -45,16 +45,16 @@ def test_against_sines_and_cosines(shape: tuple[int, ...]) -> None:
 @pytest.mark.parametrize("rotate", [rotate_pairs, rotate_halves])
 def test_gradients_by_differences(shape: tuple[int, ...], rotate) -> None:
     x, angle = draw(B, H, N, K).requires_grad_(), (9 * draw(*shape, seed=2)).requires_grad_()
-    assert torch.autograd.gradcheck(lambda x, angle: rotate(x, Turns(angle)), (x, angle))
-    assert torch.autograd.gradcheck(lambda x: rotate(x, Turns(angle.detach())), x)
-    assert torch.autograd.gradcheck(lambda angle: rotate(x.detach(), Turns(angle)), angle)
+    assert torch.autograd.gradcheck(lambda x, angle: rotate(x, Rotations(angle)), (x, angle))
+    assert torch.autograd.gradcheck(lambda x: rotate(x, Rotations(angle.detach())), x)
+    assert torch.autograd.gradcheck(lambda angle: rotate(x.detach(), Rotations(angle)), angle)
 
 
 def test_turns_add_up_and_keep_lengths() -> None:
     x, one, other = draw(B, H, N, K), draw(1, H, N, K // 2, seed=2), draw(1, H, N, K // 2, seed=3)
-    twice = rotate_pairs(rotate_pairs(x, Turns(one)), Turns(other))
-    assert torch.allclose(twice, rotate_pairs(x, Turns(one + other)), rtol=0, atol=1e-14)
-    assert torch.allclose(rotate_pairs(rotate_pairs(x, Turns(one)), Turns(-one)), x, rtol=0, atol=1e-14)
+    twice = rotate_pairs(rotate_pairs(x, Rotations(one)), Rotations(other))
+    assert torch.allclose(twice, rotate_pairs(x, Rotations(one + other)), rtol=0, atol=1e-14)
+    assert torch.allclose(rotate_pairs(rotate_pairs(x, Rotations(one)), Rotations(-one)), x, rtol=0, atol=1e-14)
     assert torch.allclose(twice.norm(dim=-1), x.norm(dim=-1))
 
 
@@ -76,10 +76,12 @@ def test_strides_change_nothing(how: str) -> None:
     """Strides of the vectors, and of the incoming gradient."""
     x, angle = strided()[how], draw(1, H, N, K // 2, seed=2).requires_grad_()
     plain, kept = x.clone(memory_format=torch.contiguous_format), x.clone()
-    assert torch.allclose(rotate_pairs(x, Turns(angle)), rotate_pairs(plain, Turns(angle)), rtol=0, atol=1e-14)
+    assert torch.allclose(rotate_pairs(x, Rotations(angle)), rotate_pairs(plain, Rotations(angle)), rtol=0, atol=1e-14)
     assert torch.equal(x, kept), "what is given is not written on"
     leaf = plain.requires_grad_()
-    found = [torch.autograd.grad(rotate_pairs(leaf, Turns(angle)), [leaf, angle], g) for g in (x, kept.contiguous())]
+    found = [
+        torch.autograd.grad(rotate_pairs(leaf, Rotations(angle)), [leaf, angle], g) for g in (x, kept.contiguous())
+    ]
     for one, other in zip(*found, strict=True):
         assert torch.allclose(one, other, rtol=0, atol=1e-14)
 
@@ -89,14 +91,14 @@ def test_strides_change_nothing(how: str) -> None:
 def test_narrow_vectors_are_turned_in_float32(rotate, dtype: torch.dtype) -> None:
     angle = (9 * draw(1, H, N, K // 2, seed=2)).requires_grad_()
     x = draw(B, H, N, K).to(dtype).requires_grad_()
-    found = rotate(x, Turns(angle))
+    found = rotate(x, Rotations(angle))
     assert found.dtype == dtype
-    assert torch.equal(found, rotate(x.float(), Turns(angle)).to(dtype))
+    assert torch.equal(found, rotate(x.float(), Rotations(angle)).to(dtype))
     of_x, of_angle = torch.autograd.grad(found.float().sum(), [x, angle])
     assert of_x.dtype == dtype
     assert of_angle.dtype == torch.float64
     wide = x.detach().double().requires_grad_()
-    expected = torch.autograd.grad(rotate(wide, Turns(angle)).sum(), [wide, angle])
+    expected = torch.autograd.grad(rotate(wide, Rotations(angle)).sum(), [wide, angle])
     assert torch.allclose(of_x.double(), expected[0], atol=0.02)
     assert torch.allclose(of_angle, expected[1], atol=1e-5)
 
@@ -104,7 +106,7 @@ def test_narrow_vectors_are_turned_in_float32(rotate, dtype: torch.dtype) -> Non
 def test_more_rows_of_angles_than_of_vectors() -> None:
     """One row of vectors at several rows of positions: its gradient is the sum over these rows."""
     x, angle = draw(1, H, N, K).requires_grad_(), draw(B, H, N, K // 2, seed=2)
-    found, expected = rotate_pairs(x, Turns(angle)), written_out(x, angle)
+    found, expected = rotate_pairs(x, Rotations(angle)), written_out(x, angle)
     assert torch.allclose(found, expected, rtol=0, atol=1e-14)
     weights = draw(B, H, N, K, seed=3)
     one, other = (torch.autograd.grad((y * weights).sum(), x)[0] for y in (found, expected))

@@ -92,7 +92,7 @@ def test_a_table_of_one_position_makes_a_model_without_positions(monkeypatch: py
 
     The model then is that of `none`: a permuted source changes no score. `ape check` must notice.
     """
-    right = Sinusoidal.prepare
+    right = Sinusoidal.vectors
 
     def faulty(self: Sinusoidal, positions: torch.Tensor) -> torch.Tensor:
         return right(self, torch.zeros_like(positions[:, :1]))  # [B, 1, D], which is broadcast over the tokens
@@ -113,7 +113,7 @@ def test_a_table_of_one_position_makes_a_model_without_positions(monkeypatch: py
 
     assert changed() > 1e-3
     with monkeypatch.context() as patch:
-        patch.setattr(Sinusoidal, "prepare", faulty)
+        patch.setattr(Sinusoidal, "vectors", faulty)
         assert changed() < 1e-12
         broken = [found for found in laws.check("sinusoidal") if not found.holds]
         out, _ = ape("check", "sinusoidal", code=1)

@@ -20,7 +20,6 @@ from ape_cli.runs import config
 from ape_cli.runs.registry import Registry, open_registry
 from ape_cli.runs.run import Run
 from ape_cli.storage import locks
-from ape_cli.storage.tensors import load_tensors
 from ape_cli.training import trial
 from ape_cli.training.execution import Execution, ExistingRun
 from ape_cli.training.loop import Stopped
@@ -330,21 +329,3 @@ def test_damaged_evaluations_are_named(words: Dataset, tmp_path: Path) -> None:
     assert [r.name for r, _ in pending(open_registry(tmp_path), [], "test", "teacher")[0]] == [done.name]
     evaluate.evaluate(done, words, split="test", decode="teacher", device=CPU)
     assert len(done.evaluations()[0]) == 1
-
-
-@pytest.mark.parametrize("scheme", ["orthogonal-seq", "orthogonal-tree"])
-def test_weights_of_an_earlier_version_are_read(trees: Dataset, words: Dataset, tmp_path: Path, scheme: str) -> None:
-    """If parameters have other names today, run and scores are the same, and training continues from its state."""
-    data = words if scheme == "orthogonal-seq" else trees
-    done = run(data, tmp_path, scheme=scheme).run
-    before = evaluate.evaluate(done, data, split="validation", decode="teacher", device=CPU)["overall"]
-    path = done.folder / "model.safetensors"
-    tensors, about, _ = load_tensors(path)
-    earlier = {name.replace("scheme.operators.", "scheme."): value for name, value in tensors.items()}
-    assert earlier.keys() != tensors.keys()
-    done.save_model(earlier, about)
-    vouch(done.folder)
-    assert evaluate.evaluate(done, data, split="validation", decode="teacher", device=CPU)["overall"] == before
-    made = factory.build(done.config(), data.structure, data.ids)
-    state = {f"optimiser.{name}.exp_avg": value for name, value in earlier.items()}
-    assert set(made.current(state)) == {f"optimiser.{name}.exp_avg" for name in tensors}

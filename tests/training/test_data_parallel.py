@@ -15,9 +15,8 @@ from ape_cli import experiment, position
 from ape_cli.core.errors import RunError, UsageError
 from ape_cli.core.vocabulary import PAD
 from ape_cli.data.loader import Dataset
-from ape_cli.evaluation import metrics
 from ape_cli.experiment.reading import reading
-from ape_cli.models import checkpoint, factory
+from ape_cli.models import checkpoint, factory, teacher_forcing
 from ape_cli.runs import config
 from ape_cli.runs.config import Config
 from ape_cli.training import data_parallel
@@ -93,7 +92,7 @@ def test_the_mean_of_the_ranks_gradients_is_that_of_the_whole_batch(
     batch = next(trees.split("train").batches(batch_size, seed=1, structure=read))
     assert len(set(batch.label_mask.sum(1).tolist())) > 1  # otherwise any count of labels would pass
     model = factory.build(wanted, trees.structure, trees.ids).double()
-    scores = metrics.forward(model, batch, "fp32")
+    scores = teacher_forcing.forward(model, batch, "fp32")
     functional.cross_entropy(scores.flatten(0, 1), batch.labels.flatten(), ignore_index=PAD).backward()
 
     total = [torch.zeros_like(p) for p in model.parameters()]
@@ -118,7 +117,7 @@ def test_each_rank_drops_out_on_its_own(words: Dataset) -> None:
 
     def drawn(world: ProcessGroup) -> torch.Tensor:
         loop = Loop(wanted, words, None, Execution(CPU, group=world))
-        return metrics.forward(loop.setup.model.train(), batch, "fp32").detach()
+        return teacher_forcing.forward(loop.setup.model.train(), batch, "fp32").detach()
 
     alone, *others = (drawn(world) for world in (SINGLE_PROCESS, Apart(0, 3), Apart(1, 3), Apart(2, 3)))
     assert torch.equal(alone, others[0])

@@ -17,8 +17,8 @@ from ape_cli import experiment, position, tasks
 from ape_cli.core.errors import DataError, UsageError
 from ape_cli.data import generation
 from ape_cli.data.loader import Dataset, ImageSplit, open_dataset
-from ape_cli.evaluation import evaluate, metrics
-from ape_cli.models import factory
+from ape_cli.evaluation import evaluate
+from ape_cli.models import factory, teacher_forcing
 from ape_cli.runs import config
 from ape_cli.runs.registry import open_registry
 from ape_cli.storage.sources import ImageSource, LabelledImages
@@ -195,7 +195,7 @@ def test_the_mean_of_the_ranks_gradients_is_that_of_the_whole_batch(data: Datase
     how: dict[str, Any] = {"augment": ("crop",)}
     batch = next(train.batches(batch_size, 1, **how))
     whole = factory.of_data(settled, data).double()
-    scores = metrics.forward(whole, batch, "fp32")[:, 0]
+    scores = teacher_forcing.forward(whole, batch, "fp32")[:, 0]
     functional.cross_entropy(scores, batch.labels[:, 0], label_smoothing=0.1).backward()
     total = [torch.zeros_like(p) for p in whole.parameters()]
     for rank in range(3):

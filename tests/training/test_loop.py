@@ -14,7 +14,7 @@ import torch
 
 from ape_cli import experiment, position
 from ape_cli.core.errors import DataError, RunError, UsageError
-from ape_cli.data.batches import Batch
+from ape_cli.data.batches import SequenceBatch
 from ape_cli.data.loader import Dataset, Split
 from ape_cli.evaluation import metrics
 from ape_cli.models import factory
@@ -169,7 +169,9 @@ def test_a_step_follows_the_mean_gradient_of_the_batch(words: Dataset) -> None:
     wanted = tiny("rope", words, dropout=0)
     running = Loop(wanted, words, Memory(), Execution(CPU))
     one = next(words.split("train").batches(8, seed=1))
-    twice = Batch(**{k: torch.cat([v, v]) if torch.is_tensor(v) and len(v) > 1 else v for k, v in vars(one).items()})
+    twice = SequenceBatch(
+        **{k: torch.cat([v, v]) if torch.is_tensor(v) and len(v) > 1 else v for k, v in vars(one).items()}
+    )
     gradients = []
     for found in (one, twice):
         running._train_on(found)

@@ -46,7 +46,7 @@ LAWS: dict[str, Callable[[Scheme, torch.dtype], Tensor | None]] = {
     "content": model.content,
     "gradients": model.dead_parameters,
 }
-OF_ATTENTION: dict[str, Callable[[attention.Kind, torch.dtype, float], Tensor | None]] = {
+OF_ATTENTION: dict[str, Callable[[attention.AttentionKind, torch.dtype, float], Tensor | None]] = {
     "permutation": mixing.permutation,
     "rotation": mixing.rotation,
     "values": mixing.values,
@@ -127,8 +127,8 @@ def check(name: str) -> Iterator[Finding]:
     for options, expressions in (({}, every), *((variant, every[:1]) for variant in position.load(name).variants)):
         for expression in expressions:
             for law, measure in LAWS.items():
-                blank = Finding(subject=name, options=options, structure=expression, law=law, about=_about(measure))
-                yield from _finding(blank, partial(_of_scheme, blank))
+                finding = Finding(subject=name, options=options, structure=expression, law=law, about=_about(measure))
+                yield from _finding(finding, partial(_of_scheme, finding))
 
 
 def _check_attention(name: str) -> Iterator[Finding]:
@@ -140,8 +140,8 @@ def _check_attention(name: str) -> Iterator[Finding]:
         yield _broken(name, error)
         return
     for law, measure in OF_ATTENTION.items():
-        blank = Finding(subject=name, options={}, structure=None, law=law, about=_about(measure))
-        yield from _finding(blank, partial(_of_kind, kind, law))
+        finding = Finding(subject=name, options={}, structure=None, law=law, about=_about(measure))
+        yield from _finding(finding, partial(_of_kind, kind, law))
 
 
 def _broken(name: str, error: ApeError, law: str = "import", about: str = "Its file defines it") -> Finding:
@@ -149,16 +149,16 @@ def _broken(name: str, error: ApeError, law: str = "import", about: str = "Its f
     return Finding(subject=name, options={}, structure="", law=law, about=about, trouble=str(error))
 
 
-def _of_scheme(blank: Finding, dtype: torch.dtype) -> Iterator[Tensor | None]:
+def _of_scheme(finding: Finding, dtype: torch.dtype) -> Iterator[Tensor | None]:
     """Measure a law of a scheme with each locality bias, or with the variant's own."""
-    decays = (blank.options["decay"],) if "decay" in blank.options else _DECAYS.get(blank.law, (1.0,))
+    decays = (finding.options["decay"],) if "decay" in finding.options else _DECAYS.get(finding.law, (1.0,))
     for decay in decays:
-        assert blank.structure is not None
-        scheme = make(blank.subject, blank.structure, dtype, **blank.options | {"decay": decay})
-        yield LAWS[blank.law](scheme, dtype)
+        assert finding.structure is not None
+        scheme = make(finding.subject, finding.structure, dtype, **finding.options | {"decay": decay})
+        yield LAWS[finding.law](scheme, dtype)
 
 
-def _of_kind(kind: attention.Kind, law: str, dtype: torch.dtype) -> Iterator[Tensor | None]:
+def _of_kind(kind: attention.AttentionKind, law: str, dtype: torch.dtype) -> Iterator[Tensor | None]:
     """Measure a law of a kind of attention with each locality bias that it takes."""
     for decay in (1.0,) if kind.refuses_decay else _DECAYS.get(law, (1.0,)):
         yield OF_ATTENTION[law](kind, dtype, decay)
@@ -169,9 +169,9 @@ def _about(measure: Callable[..., Any]) -> str:
     return (measure.__doc__ or "").strip().splitlines()[0].rstrip(".")
 
 
-def _finding(blank: Finding, runs: Callable[[torch.dtype], Iterator[Tensor | None]]) -> Iterator[Finding]:
+def _finding(finding: Finding, runs: Callable[[torch.dtype], Iterator[Tensor | None]]) -> Iterator[Finding]:
     """The result of a law, which is the worst of its runs. Nothing is yielded if the law is not claimed."""
-    worst: Callable[[list[float]], float] = min if blank.law in GAPS else max
+    worst: Callable[[list[float]], float] = min if finding.law in GAPS else max
     errors = []
     try:
         with torch.random.fork_rng(devices=[]), position.explained():
@@ -183,11 +183,11 @@ def _finding(blank: Finding, runs: Callable[[torch.dtype], Iterator[Tensor | Non
                 if not math.isfinite(sum(measured)):
                     raise ArithmeticError("the result is not a finite number")
     except Exception as error:  # any error is a finding, and the other laws are still measured
-        yield replace(blank, trouble=str(error) if isinstance(error, ApeError) else said(error))
+        yield replace(finding, trouble=str(error) if isinstance(error, ApeError) else said(error))
         return
-    if blank.law in GAPS:
+    if finding.law in GAPS:
         holds = all(e >= LEAST_GAP for e in errors)
     else:
-        limits = [LIMITS[torch.float32] if blank.law in _MADE_IN_FLOAT32 else limit for limit in LIMITS.values()]
+        limits = [LIMITS[torch.float32] if finding.law in _MADE_IN_FLOAT32 else limit for limit in LIMITS.values()]
         holds = all(e <= limit for e, limit in zip(errors, limits, strict=True))
-    yield replace(blank, float64=errors[0], float32=errors[1], holds=holds)
+    yield replace(finding, float64=errors[0], float32=errors[1], holds=holds)

@@ -33,8 +33,8 @@ def examples(name: str) -> list[str]:
 def make(name: str, expression: str, dtype: torch.dtype, **options: Any) -> Scheme:
     """A small scheme, with the same weights in either precision. It has no locality bias unless `decay` is given."""
     generator = torch.Generator().manual_seed(3)
-    given = {"decay": 1.0, "max_size": MAX_SIZE} | options
-    return position.make(name, D_MODEL, HEADS, structure=expression, generator=generator, **given).to(dtype)
+    settings = {"decay": 1.0, "max_size": MAX_SIZE} | options
+    return position.make(name, D_MODEL, HEADS, structure=expression, generator=generator, **settings).to(dtype)
 
 
 # Positions ---------------------------------------------------------------------------------------
@@ -111,10 +111,10 @@ def length(structure: Structure, x: Tensor, y: Tensor, metric: str = "path") -> 
 
 def _ancestors(branching: int, heap: int) -> list[int]:
     """A node and all its ancestors, as heap indices."""
-    found = [heap]
-    while found[-1] > 1:
-        found.append((found[-1] - 2) // branching + 1)
-    return found
+    chain = [heap]
+    while chain[-1] > 1:
+        chain.append((chain[-1] - 2) // branching + 1)
+    return chain
 
 
 def origin(structure: Structure) -> Tensor:

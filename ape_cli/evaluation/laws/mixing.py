@@ -15,7 +15,7 @@ from __future__ import annotations
 import torch
 from torch import Tensor
 
-from ape_cli.attention import Kind, Link
+from ape_cli.attention import AttentionContext, AttentionKind
 from ape_cli.evaluation.laws import model
 from ape_cli.evaluation.laws._subjects import D_MODEL, DEEP, FAR, HEADS, greatest, make, paths, vectors
 from ape_cli.position import Scheme
@@ -24,11 +24,11 @@ from ape_cli.position._orthogonal import random_orthogonal
 _K, _M, _N = D_MODEL // HEADS, 20, 23
 
 
-def _attend(kind: Kind, dtype: torch.dtype, q: Tensor, k: Tensor, v: Tensor) -> Tensor:
+def _attend(kind: AttentionKind, dtype: torch.dtype, q: Tensor, k: Tensor, v: Tensor) -> Tensor:
     """Attention without positions, masks or dropout. [1, H, M, K], [1, H, N, K], [1, H, N, K] -> [1, H, M, K]"""
     scheme = make("none", "seq", dtype)
     at, of = (scheme.context(torch.arange(x.shape[2])[None]) for x in (q, k))
-    return kind.mix(scheme, q, k, v, Link(at, of), 0.0)
+    return kind.attend(scheme, q, k, v, AttentionContext(at, of), 0.0)
 
 
 def _qkv(dtype: torch.dtype) -> tuple[Tensor, Tensor, Tensor]:
@@ -39,42 +39,42 @@ def _qkv(dtype: torch.dtype) -> tuple[Tensor, Tensor, Tensor]:
     return 1.5 * vectors(dtype, _M, 1), 1.5 * vectors(dtype, _N, 2), vectors(dtype, _N, 3)
 
 
-def permutation(kind: Kind, dtype: torch.dtype, decay: float = 1.0) -> Tensor | None:
+def permutation(kind: AttentionKind, dtype: torch.dtype, decay: float = 1.0) -> Tensor | None:
     """Att(t Q, s K, s V) = t Att(Q, K, V), where t permutes queries, and s permutes keys and values.
 
     Returns a scalar, shape [].
     """
-    if not kind.permutation:
+    if "permutation" in kind.breaks:
         return None
     generator, (q, k, v) = torch.Generator().manual_seed(4), _qkv(dtype)
     t, s = torch.randperm(_M, generator=generator), torch.randperm(_N, generator=generator)
     return greatest(_attend(kind, dtype, q[:, :, t], k[:, :, s], v[:, :, s]) - _attend(kind, dtype, q, k, v)[:, :, t])
 
 
-def rotation(kind: Kind, dtype: torch.dtype, decay: float = 1.0) -> Tensor | None:
+def rotation(kind: AttentionKind, dtype: torch.dtype, decay: float = 1.0) -> Tensor | None:
     """Att(Q g, K g, V) = Att(Q, K, V), where g is orthogonal.
 
     Returns a scalar, shape [].
     """
-    if not kind.rotation:
+    if "rotation" in kind.breaks:
         return None
     g, (q, k, v) = random_orthogonal((_K, _K), torch.Generator().manual_seed(5)).to(dtype), _qkv(dtype)
     return greatest(_attend(kind, dtype, q @ g, k @ g, v) - _attend(kind, dtype, q, k, v))
 
 
-def values(kind: Kind, dtype: torch.dtype, decay: float = 1.0) -> Tensor | None:
+def values(kind: AttentionKind, dtype: torch.dtype, decay: float = 1.0) -> Tensor | None:
     """Att(Q, K, V h) = Att(Q, K, V) h, where h is invertible.
 
     Returns a scalar, shape [].
     """
-    if not kind.values:
+    if "values" in kind.breaks:
         return None
     h = torch.randn(_K, _K, generator=torch.Generator().manual_seed(6), dtype=torch.float64).to(dtype)
     q, k, v = _qkv(dtype)
     return greatest(_attend(kind, dtype, q, k, v @ h) - _attend(kind, dtype, q, k, v) @ h)
 
 
-def _moved(kind: Kind, dtype: torch.dtype, decay: float, both: bool) -> list[Tensor]:
+def _moved(kind: AttentionKind, dtype: torch.dtype, decay: float, both: bool) -> list[Tensor]:
     """The differences of the results before and after a shift of positions, far along sequences and trees.
 
     The shift is applied to queries and keys (`both`), or to the keys alone.
@@ -89,14 +89,14 @@ def _moved(kind: Kind, dtype: torch.dtype, decay: float, both: bool) -> list[Ten
         prefix = paths(scheme.structure, 1, 11, steps=FAR // 2, depth=DEEP // 2)
         there = [scheme.structure.compose(prefix.expand_as(at), at) for at in (x, y)]
         one, other = (
-            kind.mix(scheme, q, k, v, Link.of(scheme, scheme.context(a), scheme.context(b)), 0.0)
+            kind.attend(scheme, q, k, v, AttentionContext.of(scheme, scheme.context(a), scheme.context(b)), 0.0)
             for a, b in ((x, y), (there[0] if both else x, there[1]))
         )
         errors.append(greatest(one - other))
     return errors
 
 
-def relative(kind: Kind, dtype: torch.dtype, decay: float = 1.0) -> Tensor:
+def relative(kind: AttentionKind, dtype: torch.dtype, decay: float = 1.0) -> Tensor:
     """With an orthogonal encoding, nothing changes if all paths get the same prefix.
 
     Returns a scalar, shape [].
@@ -104,7 +104,7 @@ def relative(kind: Kind, dtype: torch.dtype, decay: float = 1.0) -> Tensor:
     return torch.stack(_moved(kind, dtype, decay, both=True)).max()
 
 
-def reach(kind: Kind, dtype: torch.dtype, decay: float = 1.0) -> Tensor:
+def reach(kind: AttentionKind, dtype: torch.dtype, decay: float = 1.0) -> Tensor:
     """With an orthogonal encoding, positions have an effect; this is the smallest change by other positions of keys.
 
     Returns a scalar, shape [].
@@ -117,7 +117,7 @@ def _scheme(dtype: torch.dtype, decay: float) -> Scheme:
     return make("orthogonal-tree", "tree(2)", dtype, decay=decay)
 
 
-def causality(kind: Kind, dtype: torch.dtype, decay: float = 1.0) -> Tensor:
+def causality(kind: AttentionKind, dtype: torch.dtype, decay: float = 1.0) -> Tensor:
     """Tokens after t and their positions change no score up to t, also with dropout; tested with 70 tokens.
 
     Returns a scalar, shape [].
@@ -125,7 +125,7 @@ def causality(kind: Kind, dtype: torch.dtype, decay: float = 1.0) -> Tensor:
     return model.causality(_scheme(dtype, decay), dtype, kind, count=70)
 
 
-def independence(kind: Kind, dtype: torch.dtype, decay: float = 1.0) -> Tensor:
+def independence(kind: AttentionKind, dtype: torch.dtype, decay: float = 1.0) -> Tensor:
     """The scores of a row are the same alone, beside rows with larger positions, and with padding.
 
     Returns a scalar, shape [].
@@ -133,7 +133,7 @@ def independence(kind: Kind, dtype: torch.dtype, decay: float = 1.0) -> Tensor:
     return model.independence(_scheme(dtype, decay), dtype, kind, count=70)
 
 
-def dead_parameters(kind: Kind, dtype: torch.dtype, decay: float = 1.0) -> Tensor:
+def dead_parameters(kind: AttentionKind, dtype: torch.dtype, decay: float = 1.0) -> Tensor:
     """The number of parameters of a model without a gradient (not counting queries and keys, if the kernel is a step).
 
     Returns a scalar, shape [].
@@ -142,5 +142,5 @@ def dead_parameters(kind: Kind, dtype: torch.dtype, decay: float = 1.0) -> Tenso
     net, (ids, at) = model.small(scheme, dtype, kind), model.sample(scheme)
     net(ids, at, torch.ones_like(ids).bool(), ids, at).logsumexp(-1).sum().backward()
     excused = () if kind.differentiable else ("query", "key", "cross_norm", "scheme")
-    found = [(n, p) for n, p in net.named_parameters() if not any(part in n.split(".") for part in excused)]
-    return torch.tensor(float(sum(p.grad is None or not bool((p.grad != 0).any()) for _, p in found)))
+    learned = [(n, p) for n, p in net.named_parameters() if not any(part in n.split(".") for part in excused)]
+    return torch.tensor(float(sum(p.grad is None or not bool((p.grad != 0).any()) for _, p in learned)))

@@ -11,13 +11,13 @@ from __future__ import annotations
 import torch
 from torch import Tensor, nn
 
-from ape_cli.attention import Kind
+from ape_cli.attention import AttentionKind
 from ape_cli.evaluation.laws._subjects import HEADS, greatest, rows
 from ape_cli.models.transformer import Transformer
 from ape_cli.position import Scheme
 
 
-def small(scheme: Scheme, dtype: torch.dtype, kind: Kind | None = None, dropout: float = 0.0) -> Transformer:
+def small(scheme: Scheme, dtype: torch.dtype, kind: AttentionKind | None = None, dropout: float = 0.0) -> Transformer:
     """A transformer with two encoder and two decoder layers."""
     generator = torch.Generator().manual_seed(8)
     return Transformer(
@@ -37,7 +37,7 @@ def sample(scheme: Scheme, count: int = 9) -> tuple[Tensor, Tensor]:
     return torch.randint(3, 20, (3, count), generator=torch.Generator().manual_seed(1)), rows(scheme.structure, count)
 
 
-def equivariance(scheme: Scheme, dtype: torch.dtype, kind: Kind | None = None, count: int = 9) -> Tensor:
+def equivariance(scheme: Scheme, dtype: torch.dtype, kind: AttentionKind | None = None, count: int = 9) -> Tensor:
     """If tokens are permuted together with their positions, the encoder's output is permuted, and nothing else changes.
 
     Returns a scalar, shape [].
@@ -47,7 +47,7 @@ def equivariance(scheme: Scheme, dtype: torch.dtype, kind: Kind | None = None, c
     return greatest(net.encode(ids[:, order], at[:, order], mask)[0] - net.encode(ids, at, mask)[0][:, order])
 
 
-def causality(scheme: Scheme, dtype: torch.dtype, kind: Kind | None = None, count: int = 9) -> Tensor:
+def causality(scheme: Scheme, dtype: torch.dtype, kind: AttentionKind | None = None, count: int = 9) -> Tensor:
     """Tokens after t and their positions change no score up to t, also with dropout.
 
     Returns a scalar, shape [].
@@ -68,7 +68,7 @@ def causality(scheme: Scheme, dtype: torch.dtype, kind: Kind | None = None, coun
     return greatest(before[:, :t] - after[:, :t])
 
 
-def independence(scheme: Scheme, dtype: torch.dtype, kind: Kind | None = None, count: int = 9) -> Tensor:
+def independence(scheme: Scheme, dtype: torch.dtype, kind: AttentionKind | None = None, count: int = 9) -> Tensor:
     """The scores of a row are the same alone, beside rows with larger positions, and with padding.
 
     Returns a scalar, shape [].

@@ -77,7 +77,7 @@ def locality(scheme: Scheme, dtype: torch.dtype) -> Tensor | None:
     """
     errors = []
     for x, y in list(_pairs(scheme.structure))[:2]:
-        expected = scheme.shape.decay ** length(scheme.structure, x, y, scheme.metric)
+        expected = scheme.shape.decay ** length(scheme.structure, x, y, getattr(scheme, "metric", "path"))
         errors += [greatest(_decay(scheme, *at) - expected) for at in ((x, y), _prefixed(scheme, x, y))]
     return torch.stack(errors).max()
 
@@ -89,16 +89,16 @@ def distance(scheme: Scheme, dtype: torch.dtype) -> Tensor | None:
     """
     rate, errors = scheme.shape.decay, []
     for x, y in list(_pairs(scheme.structure))[:2]:
-        found, steps = _decay(scheme, x, y), length(scheme.structure, x, y)
+        decay, steps = _decay(scheme, x, y), length(scheme.structure, x, y)
         least, most = rate**steps, rate ** (steps / scheme.structure.width**0.5)
-        errors += [greatest(found - _decay(scheme, y, x).T), greatest(found - found.clamp(least, most))]
+        errors += [greatest(decay - _decay(scheme, y, x).T), greatest(decay - decay.clamp(least, most))]
     return torch.stack(errors).max()
 
 
 def _decay(scheme: Scheme, x: Tensor, y: Tensor) -> Tensor:
     """The locality bias of all pairs, 1 if there is none. -> float64 [M, N]"""
-    found = scheme.decay(scheme.context(x), scheme.context(y))
-    return torch.ones(x.shape[1], y.shape[1], dtype=torch.float64) if found is None else found[0, 0].double()
+    decay = scheme.decay(scheme.context(x), scheme.context(y))
+    return torch.ones(x.shape[1], y.shape[1], dtype=torch.float64) if decay is None else decay[0, 0].double()
 
 
 def _prefixed(scheme: Scheme, *at: Tensor) -> tuple[Tensor, ...]:
@@ -154,7 +154,7 @@ def _reach_of_attention(scheme: Scheme, at: Tensor, dtype: torch.dtype) -> Tenso
     here, flipped = _scores(scheme, at, at, dtype), at.flip(1)
     others = (_scores(scheme, x, y, dtype) for x, y in ((at, flipped), (flipped, at)))  # keys elsewhere, or queries
     moved = torch.stack([(here - other).detach().abs().flatten(1).amax(1) for other in others]).amax(0)  # [3]
-    return (moved if scheme.acts_between else moved[:2]).min()
+    return (moved if getattr(scheme, "acts_between", True) else moved[:2]).min()
 
 
 def shift(scheme: Scheme, dtype: torch.dtype) -> Tensor | None:

@@ -15,14 +15,13 @@ from torch import Tensor
 from ape_cli import tasks
 from ape_cli.core.errors import UsageError, pick, unknown
 from ape_cli.core.vocabulary import EOS, FIRST_SYMBOL, PAD
-from ape_cli.data.batches import Batch, Labelled
+from ape_cli.data.batches import Batch, SequenceBatch
 from ape_cli.data.collation import Reading, Side, Window, collate
 from ape_cli.data.image_batches import ImageBatch
 from ape_cli.data.loader import Dataset, ImageSplit, Split
 from ape_cli.evaluation import evaluate
 from ape_cli.evaluation.decoding import written
 from ape_cli.evaluation.fit import misfit
-from ape_cli.evaluation.metrics import forward, sent
 from ape_cli.evaluation.sharing.exported import AGAIN, model_of, read_export
 from ape_cli.experiment.reading import read_as
 from ape_cli.experiment.resolution import feed
@@ -30,6 +29,7 @@ from ape_cli.models.checkpoint import put_weights
 from ape_cli.models.device import tune
 from ape_cli.models.own_files import check_installed, warn_if_changed
 from ape_cli.models.precision import products
+from ape_cli.models.teacher_forcing import forward, to_device
 from ape_cli.models.transformer import Model, Transformer
 from ape_cli.runs.config import Config
 from ape_cli.runs.evaluation_record import DECODINGS
@@ -51,7 +51,7 @@ def load(folder: str | StoragePath, device: str | torch.device = "cpu") -> Train
     check_installed(config)
     warn_if_changed(about)
     model = model_of(config, about["dataset"], vocabulary)
-    put_weights(model, model.current(load_tensors(path / WEIGHTS, AGAIN)[0]), path / WEIGHTS, AGAIN)
+    put_weights(model, load_tensors(path / WEIGHTS, AGAIN)[0], path / WEIGHTS, AGAIN)
     return TrainedModel(model.to(device), config, vocabulary, about)
 
 
@@ -73,15 +73,15 @@ class TrainedModel:
         return next(self.module.parameters()).device
 
     @torch.no_grad()
-    def logits(self, batch: Labelled) -> Tensor:
+    def logits(self, batch: Batch) -> Tensor:
         """The scores of each label's id, given the true prefix. -> [B, M, V]; for images [B, 1, V]
 
         `batch`: of a dataset that fits the model, read with `batches(split)`.
         """
         with products(self.config.precision):
-            return forward(self.module, sent(batch, self.module, self.device), self.config.precision)
+            return forward(self.module, to_device(batch, self.module, self.device), self.config.precision)
 
-    def batches(self, split: Split | ImageSplit, batch_size: int = 256) -> Iterator[Labelled]:
+    def batches(self, split: Split | ImageSplit, batch_size: int = 256) -> Iterator[Batch]:
         """The batches of a split, with positions as the model reads them. Rows of similar length are together.
 
         Raises `DataError` if the dataset does not fit the model.
@@ -175,7 +175,7 @@ class TrainedModel:
                 raise unknown("symbol", str(word), known)
         return np.array([known[word] for word in words], dtype=np.uint16)
 
-    def _written(self, batches: Iterable[Batch], task: tasks.BaseTask, read: Reading) -> list[list[str]]:
+    def _written(self, batches: Iterable[SequenceBatch], task: tasks.BaseTask, read: Reading) -> list[list[str]]:
         """What the model writes for each row, in the order of the rows."""
         assert isinstance(self.module, Transformer)
         found: dict[int, list[str]] = {}
@@ -200,7 +200,7 @@ class TrainedModel:
             )
         return pixels
 
-    def _classes(self, batch: Labelled) -> Iterator[tuple[int, str]]:
+    def _classes(self, batch: Batch) -> Iterator[tuple[int, str]]:
         """The row and the name of the predicted class of each image."""
         best = self.logits(batch)[:, 0].argmax(-1).tolist()
         return ((int(n), self.vocabulary[i]) for n, i in zip(batch.row, best, strict=True))
@@ -222,5 +222,5 @@ def _window(ids: list[np.ndarray], max_tokens: int, *, tagged: bool) -> Window:
 def _images(pixels: Tensor, first: int) -> ImageBatch:
     """A batch of images without labels. uint8 [B, H, W, C]; `first`: the number of the first row"""
     count = len(pixels)
-    blank = torch.full((count, 1), ImageBatch.blank)
-    return ImageBatch(pixels, blank, first + np.arange(count), np.zeros(count, np.int64), np.full(count, -1))
+    labels = torch.full((count, 1), ImageBatch.ignore_index)
+    return ImageBatch(pixels, labels, first + np.arange(count), np.zeros(count, np.int64), np.full(count, -1))

@@ -9,7 +9,7 @@ from typing import Any
 
 from torch import Tensor, nn
 
-from ape_cli.models.adapters.hugging_face import Encoded, Encoding, attend, refuse_cache, split_heads
+from ape_cli.models.adapters._encoding import Encoded, Encoding, attend, refuse_cache, split_heads
 
 
 def sizes(config: Any) -> tuple[int, int, int]:
@@ -41,28 +41,39 @@ class _Positions(nn.Module):
         return Encoded(scheme, scheme.context(self.encoding.positions(x.shape[1], position_ids), causal=True))
 
 
-def _embed(layer: nn.Module, given: tuple[Any, ...], named: dict[str, Any]) -> tuple[tuple[Any, ...], dict[str, Any]]:
+def _embed(
+    layer: nn.Module, arguments: tuple[Any, ...], named: dict[str, Any]
+) -> tuple[tuple[Any, ...], dict[str, Any]]:
     """Before the first layer: add positions to the embeddings, if the scheme does that."""
     encoded = named["position_embeddings"]
-    return (encoded.scheme.embed(given[0], encoded.own), *given[1:]), named
+    return (encoded.scheme.embed(arguments[0], encoded.tokens), *arguments[1:]), named
 
 
 class _LlamaAttention(nn.Module):
     """The attention of a layer, with its own projections."""
 
-    def __init__(self, own: Any) -> None:
+    def __init__(self, old: Any) -> None:
         """Take the projections of the layer's attention."""
         super().__init__()
-        self.q_proj, self.k_proj, self.v_proj, self.o_proj = own.q_proj, own.k_proj, own.v_proj, own.o_proj
-        self.train(own.training)
-        self.heads, self.groups = own.config.num_attention_heads, own.num_key_value_groups
-        self.scale, self.dropout = own.scaling * own.head_dim**0.5, own.attention_dropout
+        self.q_proj, self.k_proj, self.v_proj, self.o_proj = (
+            old.q_proj,
+            old.k_proj,
+            old.v_proj,
+            old.o_proj,
+        )
+        self.train(old.training)
+        self.heads, self.groups = old.config.num_attention_heads, old.num_key_value_groups
+        self.scale, self.dropout = old.scaling * old.head_dim**0.5, old.attention_dropout
 
     def forward(
-        self, hidden_states: Tensor, position_embeddings: Encoded, attention_mask: Tensor | None = None, **given: Any
+        self,
+        hidden_states: Tensor,
+        position_embeddings: Encoded,
+        attention_mask: Tensor | None = None,
+        **named: Any,
     ) -> tuple[Tensor, None]:
         """Attend among the tokens. [B, N, D] -> the same, and None for the weights"""
-        refuse_cache(given)
+        refuse_cache(named)
         q = split_heads(self.q_proj(hidden_states), self.heads) * self.scale
         k, v = (
             split_heads(project(hidden_states), self.heads // self.groups, self.groups)

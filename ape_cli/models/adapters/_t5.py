@@ -12,9 +12,7 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from ape_cli.models.adapters.hugging_face import Encoded, Encoding, attend, refuse_cache, split_heads
-
-_Arguments = tuple[tuple[Any, ...], dict[str, Any]]
+from ape_cli.models.adapters._encoding import Arguments, Encoded, Encoding, attend, refuse_cache, split_heads
 
 
 def sizes(config: Any) -> tuple[int, int, int]:
@@ -38,17 +36,17 @@ def install(model: Any, encoding: Encoding) -> None:
                 block.layer[1].EncDecAttention = _T5Attention(block.layer[1].EncDecAttention)
 
 
-def _encode(stack: Any, given: tuple[Any, ...], named: dict[str, Any]) -> _Arguments:
+def _encode(stack: Any, arguments: tuple[Any, ...], named: dict[str, Any]) -> Arguments:
     """Before a stack: add the encoding of its tokens to its arguments."""
     tokens = named.get("inputs_embeds")
     if tokens is None:
-        tokens = named["input_ids"] if "input_ids" in named else given[0]
+        tokens = named["input_ids"] if "input_ids" in named else arguments[0]
     (encoding,), source, memory = stack.encoded_by, None, named.get("encoder_hidden_states")
     if memory is not None:
         source = encoding.scheme.context(_places(encoding, memory, 1))
     at = _places(encoding, tokens, 0 if stack.is_decoder else 1, target=stack.is_decoder)
-    own = encoding.scheme.context(at, causal=stack.is_decoder, beside=source)
-    return given, named | {"encoded": Encoded(encoding.scheme, own, source)}
+    positions = encoding.scheme.context(at, causal=stack.is_decoder, beside=source)
+    return arguments, named | {"encoded": Encoded(encoding.scheme, positions, source)}
 
 
 def _places(encoding: Encoding, tokens: Tensor, first: int, *, target: bool = False) -> Tensor:
@@ -57,22 +55,22 @@ def _places(encoding: Encoding, tokens: Tensor, first: int, *, target: bool = Fa
     return encoding.positions(count, torch.arange(first, first + count, device=tokens.device)[None], target=target)
 
 
-def _embed(block: nn.Module, given: tuple[Any, ...], named: dict[str, Any]) -> _Arguments:
+def _embed(block: nn.Module, arguments: tuple[Any, ...], named: dict[str, Any]) -> Arguments:
     """Before the first layer: add positions to the embeddings, if the scheme does that."""
     encoded = named["encoded"]
-    return (encoded.scheme.embed(given[0], encoded.own), *given[1:]), named
+    return (encoded.scheme.embed(arguments[0], encoded.tokens), *arguments[1:]), named
 
 
 class _T5Attention(nn.Module):
     """Self-attention or cross-attention of a layer, with its own projections."""
 
-    def __init__(self, own: Any) -> None:
+    def __init__(self, old: Any) -> None:
         """Take the projections of the layer's attention."""
         super().__init__()
-        self.q, self.k, self.v, self.o = own.q, own.k, own.v, own.o
-        self.train(own.training)
-        self.heads, self.dropout = own.n_heads, own.dropout
-        self.scale = own.key_value_proj_dim**0.5  # T5's scores have no factor 1/sqrt(K)
+        self.q, self.k, self.v, self.o = old.q, old.k, old.v, old.o
+        self.train(old.training)
+        self.heads, self.dropout = old.n_heads, old.dropout
+        self.scale = old.key_value_proj_dim**0.5  # T5's scores have no factor 1/sqrt(K)
 
     def forward(
         self,
@@ -81,13 +79,13 @@ class _T5Attention(nn.Module):
         mask: Tensor | None = None,
         key_value_states: Tensor | None = None,
         position_bias: None = None,
-        **given: Any,
+        **named: Any,
     ) -> tuple[Tensor, None, None]:
         """Attend. [B, M, D] -> the same, and None for the bias that layers share and for the weights
 
         `key_value_states`: [B, N, D], the encoder's output, for cross-attention.
         """
-        refuse_cache(given)
+        refuse_cache(named)
         cross = key_value_states is not None
         memory = hidden_states if key_value_states is None else key_value_states
         q, k, v = (

@@ -8,9 +8,10 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any, NamedTuple
 
+import torch
 from torch import Tensor
 
-from ape_cli.attention import Link, additive, turned
+from ape_cli.attention import AttentionContext, additive, rotated
 from ape_cli.core.errors import UsageError
 from ape_cli.position import Context, Scheme
 
@@ -43,17 +44,17 @@ def sdpa_inputs(
 
     Raises `UsageError` for a scheme with a locality bias, which multiplies scores, as this function cannot.
     """
-    link = Link.of(scheme, q_context, q_context if k_context is None else k_context)
-    if link.decay is not None:
+    context = AttentionContext.of(scheme, q_context, q_context if k_context is None else k_context)
+    if context.decay is not None:
         raise UsageError(
             "scaled_dot_product_attention cannot multiply scores, as a locality bias does",
             got=f"scheme {scheme.name} with decay={scheme.shape.decay:g}",
             allowed="decay=1",
             fix="position.make(…, decay=1), or `flex_inputs`",
         )
-    turned_q, turned_k = turned(scheme, q, k, link)
-    bias = scheme.bias(q, link.q_context, link.k_context)
-    return SdpaInputs(turned_q, turned_k, additive(bias, link, turned_q.dtype))
+    rotated_q, rotated_k = rotated(scheme, q, k, context)
+    bias = scheme.bias(q, context.q_context, context.k_context)
+    return SdpaInputs(rotated_q, rotated_k, additive(bias, context, rotated_q.dtype))
 
 
 def flex_inputs(
@@ -65,8 +66,34 @@ def flex_inputs(
     (pytorch/pytorch#153799). There, pad the returned q and k, and v, with zeros: `score_mod` hides the keys that are
     beyond those of the contexts. On a CPU, FlexAttention has no gradient.
     """
-    from ape_cli.attention import _flex  # here, because it imports torch's compiler, which takes a second
+    context = AttentionContext.of(scheme, q_context, q_context if k_context is None else k_context)
+    bias = scheme.bias(q, context.q_context, context.k_context)
+    return FlexInputs(*rotated(scheme, q, k, context), _score_mod(bias, context, q.shape[2], k.shape[2]))
 
-    link = Link.of(scheme, q_context, q_context if k_context is None else k_context)
-    bias = scheme.bias(q, link.q_context, link.k_context)
-    return FlexInputs(*turned(scheme, q, k, link), _flex.score_mod(bias, link, q.shape[2], k.shape[2]))
+
+def _score_mod(bias: Tensor | None, context: AttentionContext, count: int, keys: int) -> Callable[..., Tensor]:
+    """The function that makes a logit from each score: locality bias, bias and masks.
+
+    `count` and `keys` are the numbers of queries and keys without padding. Padding is never attended to.
+    """
+    decay, seen, causal = context.decay, context.keys, context.causal
+
+    def modify(score: Tensor, row: Tensor, head: Tensor, query: Tensor, key: Tensor) -> Tensor:
+        """The logit of one pair, from its score after the scaling by 1/sqrt(K)."""
+        m, n = query.clamp(max=count - 1), key.clamp(max=keys - 1)  # the tensors below have no entries for padding
+        if decay is not None:
+            score = score * decay[_at(decay, 0, row), 0, m, n]
+        if bias is not None:
+            score = score + bias[_at(bias, 0, row), _at(bias, 1, head), m, n]
+        if seen is not None:
+            score = torch.where(seen[_at(seen, 0, row), n], score, -float("inf"))
+        if causal:
+            score = torch.where(key <= query, score, -float("inf"))
+        return torch.where(key < keys, score, -float("inf"))
+
+    return modify
+
+
+def _at(x: Tensor, dim: int, index: Tensor) -> Tensor | int:
+    """The index to use in a dimension whose size may be 1, so that it broadcasts."""
+    return 0 if x.shape[dim] == 1 else index

@@ -11,9 +11,9 @@ import numpy as np
 from ape_cli.core import escaping
 from ape_cli.reports.palette import INK, SCORES, WORDS, drawing
 from ape_cli.reports.pictures._panels import Curve, Diagram, HeatMap, Panel, colour, steady
+from ape_cli.reports.pictures._places import coordinates, edges, names
 from ape_cli.reports.plots import encode
 from ape_cli.structure import Cyclic, Tree
-from ape_cli.structure.places import coordinates, edges, names
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes

@@ -12,7 +12,7 @@ from collections.abc import Sequence
 import numpy as np
 
 from ape_cli.reports.pictures import Curve, Material, Panel, PictureKind, Subject
-from ape_cli.structure.places import apart
+from ape_cli.reports.pictures._places import apart
 
 
 class MeanByOffset(PictureKind):

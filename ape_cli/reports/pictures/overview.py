@@ -5,10 +5,10 @@ from __future__ import annotations
 from dataclasses import replace
 
 from ape_cli.reports.pictures import Material, Panel, PictureKind
+from ape_cli.reports.pictures._places import coordinates
 from ape_cli.reports.pictures.nodes import diagram
 from ape_cli.reports.pictures.offsets import curves
 from ape_cli.reports.pictures.pairs import heat_maps
-from ape_cli.structure.places import coordinates
 
 
 class Overview(PictureKind):

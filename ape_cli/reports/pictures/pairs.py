@@ -9,7 +9,7 @@ from collections.abc import Sequence
 
 from ape_cli.reports.pictures import HeatMap, Material, Panel, PictureKind, Subject
 from ape_cli.reports.pictures._panels import limit_of
-from ape_cli.structure.places import names
+from ape_cli.reports.pictures._places import names
 
 
 class Pairs(PictureKind):

@@ -8,7 +8,7 @@ from torch.nn import functional
 from torch.nn.attention.flex_attention import flex_attention
 
 from ape_cli import adapters, attention
-from ape_cli.attention import Link
+from ape_cli.attention import AttentionContext
 from ape_cli.core.errors import UsageError
 from ape_cli.position import Context, Scheme
 from tests.position.test_contract import READS, make, places, vectors
@@ -41,7 +41,7 @@ def check_sdpa(name: str, expression: str, who: str) -> None:
     )
     inputs = adapters.sdpa_inputs(scheme, q, k, q_context, k_context)
     found = functional.scaled_dot_product_attention(inputs.q, inputs.k, v, attn_mask=inputs.attn_mask)
-    link = Link.of(scheme, q_context, k_context)
+    link = AttentionContext.of(scheme, q_context, k_context)
     wanted = attention.average(attention.logits(scheme, q, k, q_context, k_context), v, link, 0.0)
     assert torch.allclose(found, wanted, atol=1e-12)
     learned = [p for p in scheme.parameters() if scheme.overrides("rotate") or scheme.overrides("bias")]
@@ -68,7 +68,7 @@ def check_flex(name: str, expression: str, who: str) -> None:
     q_context, k_context = contexts(scheme, expression, who)
     q, k, v = vectors(1, count=q_context.positions.shape[1]), vectors(2), vectors(3)
     inputs = adapters.flex_inputs(scheme, q, k, q_context, k_context)
-    wanted = attention.make("dot").mix(scheme, q, k, v, Link.of(scheme, q_context, k_context), 0.0)
+    wanted = attention.make("dot").attend(scheme, q, k, v, AttentionContext.of(scheme, q_context, k_context), 0.0)
     padded = [functional.pad(x, (0, 0, 0, 16 - x.shape[2])) for x in (inputs.q, inputs.k, v)]
     found = flex_attention(*padded, score_mod=inputs.score_mod)
     assert torch.allclose(found[:, :, : q.shape[2]], wanted, atol=1e-12)

@@ -45,14 +45,14 @@ def test_a_stopped_run_ends_as_if_it_had_not_stopped(words: Dataset, kind: str) 
 def test_a_kind_is_one_new_file(tmp_path: Path) -> None:
     """The kind is found in a user's folder on PYTHONPATH, is listed with its options, and trains."""
     text = (
-        "from ape_cli.attention import Kind, average\n"
-        "class EvenMean(Kind):\n"
+        "from ape_cli.attention import AttentionKind, average\n"
+        "class EvenMean(AttentionKind):\n"
         "    about, cost, source = 'the mean of all keys', 'M N', 'an example'\n"
         "    differentiable = False\n"
         "    def __init__(self, scale: float = 1.0) -> None:\n"
         "        self.scale = scale\n"
-        "    def mix(self, scheme, q, k, v, link, dropout):\n"
-        "        return self.scale * average(0 * q.detach() @ k.detach().mT, v, link, dropout)\n"
+        "    def attend(self, scheme, q, k, v, context, dropout):\n"
+        "        return self.scale * average(0 * q.detach() @ k.detach().mT, v, context, dropout)\n"
     )
     ape = elsewhere(tmp_path, "ape_cli/attention/even_mean.py", text)
     listed = {kind["attention"]: kind for kind in json.loads(ape("attentions", "--json").stdout)}

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from typing import Any
 
 import pytest
 import torch
@@ -12,7 +13,7 @@ from ape_cli import attention, position
 from ape_cli.attention import dot, linear
 from ape_cli.evaluation import laws
 from ape_cli.position import sinusoidal
-from ape_cli.position._rotation import Turns, sinusoids
+from ape_cli.position._rotation import sinusoids
 from ape_cli.position.alibi import Alibi
 from ape_cli.position.learned import Learned
 from ape_cli.position.orthogonal import Orthogonal
@@ -34,16 +35,18 @@ def test_a_scheme_that_turns_both_sides_the_other_way_is_found(monkeypatch: pyte
     right = Rope.rotate
 
     def rotate(self: Rope, x: Tensor, context: position.Context, side: position.Side) -> Tensor:
-        back = Turns(-context.state.of(torch.float64)[0])
-        turned = context if side == "query" else position.Context(context.positions, state=back)
-        return right(self, x, turned, side)
+        return right(self, x, context if side == "query" else position.Context(-context.positions), side)
 
     assert broken(monkeypatch, "rope", Rope, "rotate", rotate) == {"relative"}
 
 
 def test_positions_off_by_one_are_found(monkeypatch: pytest.MonkeyPatch) -> None:
     right = Orthogonal.prepare
-    found = broken(monkeypatch, "orthogonal-tree", Orthogonal, "prepare", lambda self, at: right(self, at + 1))
+
+    def prepare(self: Orthogonal, at: Tensor, *rest: Any) -> Any:
+        return right(self, at + 1, *rest)
+
+    found = broken(monkeypatch, "orthogonal-tree", Orthogonal, "prepare", prepare)
     assert {"composition", "inverse", "round trip"} <= found
 
 
@@ -76,8 +79,8 @@ def test_a_bias_that_looks_ahead_is_found(monkeypatch: pytest.MonkeyPatch) -> No
 
 
 def test_a_dead_parameter_is_found(monkeypatch: pytest.MonkeyPatch) -> None:
-    right = ShivQuirkTree.prepare
-    found = broken(monkeypatch, "tree", ShivQuirkTree, "prepare", lambda self, at: right(self, at).detach())
+    right = ShivQuirkTree.vectors
+    found = broken(monkeypatch, "tree", ShivQuirkTree, "vectors", lambda self, at: right(self, at).detach())
     assert found == {"gradients"}
 
 
@@ -129,7 +132,7 @@ def only_at_home(self: Rope, x: Tensor, context: position.Context, side: positio
     return x if context.causal else RIGHT["rope"](self, x, context, side)
 
 
-def dropped_early(scores: Tensor, v: Tensor, link: attention.Link, dropout: float) -> Tensor:
+def dropped_early(scores: Tensor, v: Tensor, link: attention.AttentionContext, dropout: float) -> Tensor:
     """Wrong attention: dropout acts on the scores, so that a dropped row attends to masked keys."""
     scores = scores if link.mask is None else scores.masked_fill(~link.mask, -1e9)
     return torch.nn.functional.dropout(scores, dropout).softmax(-1) @ v

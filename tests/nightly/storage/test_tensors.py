@@ -11,7 +11,7 @@ from ape_cli.models import factory
 from ape_cli.runs import config
 from ape_cli.runs.history import Row
 from ape_cli.storage.tensors import check_length, save_tensors
-from ape_cli.structure.algebras import Seq
+from ape_cli.structure import Seq
 
 
 def test_the_largest_header_that_the_program_writes(tmp_path: Path) -> None:

@@ -5,8 +5,8 @@ from __future__ import annotations
 import numpy as np
 
 from ape_cli.reports.pictures import Material, Subject
+from ape_cli.reports.pictures._places import places
 from ape_cli.structure import parse_structure
-from ape_cli.structure.places import places
 
 
 def subject(structure: str, scores: np.ndarray, name: str = "", **sizes: int | None) -> Subject:

@@ -11,7 +11,7 @@ from torch import Tensor
 from torch.nn import functional
 
 from ape_cli import adapters, attention
-from ape_cli.attention import Link
+from ape_cli.attention import AttentionContext
 from ape_cli.core.errors import UsageError
 from ape_cli.models.adapters.hugging_face import Encoding
 from ape_cli.position import Context, Scheme
@@ -51,7 +51,12 @@ def heads(x: Tensor, count: int = H) -> Tensor:
 
 def ours(scheme: Scheme, q: Tensor, k: Tensor, v: Tensor, query: Context, key: Context) -> Tensor:
     """Our own attention. [B, H, M or N, K] -> [B, M, H K]"""
-    return attention.make("dot").mix(scheme, q, k, v, Link.of(scheme, query, key), 0.0).transpose(1, 2).flatten(2)
+    return (
+        attention.make("dot")
+        .attend(scheme, q, k, v, AttentionContext.of(scheme, query, key), 0.0)
+        .transpose(1, 2)
+        .flatten(2)
+    )
 
 
 def llama_by_hand(model: Any, scheme: Scheme, tokens: Tensor, at: Tensor) -> Tensor:

@@ -16,8 +16,7 @@ from numpy.typing import NDArray
 
 from ape_cli.core.errors import UsageError
 from ape_cli.core.rng import I64
-from ape_cli.structure.algebras import Cyclic, Grid, Structure, Tree
-from ape_cli.structure.expressions import factors_of
+from ape_cli.structure import Cyclic, Grid, Structure, Tree, factors_of
 
 MOST = 512  # places in a picture
 _LIMITS = {"length": (1, 256), "depth": (0, 8), "side": (1, 64)}
@@ -32,14 +31,14 @@ def sizes_of(structure: Structure) -> list[str]:
     return list(dict.fromkeys(name for factor in factors_of(structure) if (name := _size_of(factor))))
 
 
-def places(structure: Structure, given: dict[str, int | None]) -> I64:
+def places(structure: Structure, requested: dict[str, int | None]) -> I64:
     """All places of a structure up to its sizes. -> int64 [N] or [N, C]
 
-    `given` has the sizes `length`, `depth` and `side`; None means the default. Trees are complete. Raises `UsageError`
+    `requested`: the sizes `length`, `depth` and `side`; None means the default. Trees are complete. Raises `UsageError`
     if a size is out of range, if the structure does not have a size that is given, or if there are too many places.
     """
     known, factors = sizes_of(structure), factors_of(structure)
-    for name, value in given.items():
+    for name, value in requested.items():
         if value is None:
             continue
         low, high = _LIMITS[name]
@@ -49,7 +48,7 @@ def places(structure: Structure, given: dict[str, int | None]) -> I64:
         if not low <= value <= high:
             raise UsageError(f"bad `{name}`", got=value, allowed=f"{low} to {high}", fix="choose one of these")
     usual = ALONE if len(factors) == 1 and structure.width <= 2 else _IN_A_PRODUCT
-    sizes = {name: usual[name] if given.get(name) is None else given[name] for name in known}
+    sizes = {name: usual[name] if requested.get(name) is None else requested[name] for name in known}
     counts = [_count(factor, sizes) for factor in factors]
     total = int(np.prod(counts, dtype=np.float64))
     if total > MOST:
@@ -60,8 +59,8 @@ def places(structure: Structure, given: dict[str, int | None]) -> I64:
             fix=" or ".join(f"a smaller `{name}`" for name in known) or "a smaller ring",
         )
     axes = [axis for factor in factors for axis in _axes(factor, sizes)]
-    found = np.array(list(itertools.product(*axes)), dtype=np.int64)
-    return found[:, 0] if structure.width == 1 else found
+    every = np.array(list(itertools.product(*axes)), dtype=np.int64)
+    return every[:, 0] if structure.width == 1 else every
 
 
 def names(at: I64) -> list[str]:

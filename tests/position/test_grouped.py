@@ -1,4 +1,4 @@
-"""Walks in groups, compared with one product for each vector: values and gradients, several stages, shared tables."""
+"""Grouped products, compared with one product for each vector: values and gradients, several stages, shared tables."""
 
 from __future__ import annotations
 
@@ -8,9 +8,9 @@ import torch
 from torch import Tensor
 
 from ape_cli import position
-from ape_cli.position import _branches
+from ape_cli.position import _branches, _grouped
 from ape_cli.position._branches import Branches
-from ape_cli.position._walk import Walk, WalkStage, WalkTable
+from ape_cli.position._grouped import Products, Stage, groups, tiles
 from ape_cli.position.orthogonal import Orthogonal
 
 H, K = 2, 4
@@ -23,21 +23,26 @@ def draw(*shape: int, seed: int = 1) -> Tensor:
 # Any operators
 
 
-def walked(which: list[list[int]], copies: int, operators: Tensor, x: Tensor) -> Tensor:
-    """Stages in the order in which they act.
+def grouped(which: list[list[int]], fixed: bool, operators: Tensor, x: Tensor) -> Tensor:
+    """Stages in the order in which they act, in groups of several sizes or in tiles of one size.
 
-    Each has the operator of each vector; -1 means none, -2 not in this stage. x: [T * H, m * K]
+    Each has the operator of each vector; -1 means none. x: [T * H, m * K]
     """
-    table, stages = WalkTable(operators), []
+    identity = torch.eye(K, dtype=x.dtype).expand(1, H, K, K)
+    operators, stages = torch.cat([identity, operators]), []
     for each in which:
-        met = np.array(each)
-        on = np.flatnonzero(met > -2)
-        stages.append(WalkStage(on, met[on], table))
-    return Walk(stages, table)(x)
+        met = np.array(each) + 1
+        on = np.flatnonzero(met > 0)
+        if fixed:
+            stages.append(Stage.of(met, *tiles(met, len(operators)), H))
+        else:
+            rows = torch.from_numpy((on[:, None] * H + np.arange(H)).ravel())
+            stages.append(Stage.of(met[on], *groups(met[on]), H).of_some(rows, x.device))
+    return Products(stages, operators)(x)
 
 
-def one_by_one(which: list[list[int]], copies: int, operators: Tensor, x: Tensor) -> Tensor:
-    rows = []
+def one_by_one(which: list[list[int]], operators: Tensor, x: Tensor) -> Tensor:
+    rows, copies = [], x.shape[1] // K
     for t in range(len(which[0])):
         for h in range(H):
             for m in range(copies):
@@ -60,22 +65,22 @@ def one_by_one(which: list[list[int]], copies: int, operators: Tensor, x: Tensor
         [[-1, 0]],
         [[1, 1, 1, 1, 1]],
         # two stages, of which the first has fewer vectors
-        [[-2, 0, -2, 1, 0, 1, 0, 1, 0], [-1, 2, 0, 1, 2, 0, 1, 2, 2]],
-        [[-2, -2, 3, -2, 3], [-2, 1, 4, -1, 1], [0, 0, 0, -1, -1]],
-        [[-2, 0, 0, 0, 1, 1], [-1, -1, -1, -1, -1, -1]],
+        [[-1, 0, -1, 1, 0, 1, 0, 1, 0], [-1, 2, 0, 1, 2, 0, 1, 2, 2]],
+        [[-1, -1, 3, -1, 3], [-1, 1, 4, -1, 1], [0, 0, 0, -1, -1]],
     ],
 )
-def test_any_operators(which: list[list[int]], copies: int) -> None:
+def test_any_operators(which: list[list[int]], copies: int, monkeypatch: pytest.MonkeyPatch) -> None:
     """Operators that are not orthogonal, so that a wrong transpose is noticed. Values, and gradients of both."""
+    monkeypatch.setattr(_grouped, "TILE", 4)
     operators, x = draw(5, H, K, K).requires_grad_(), draw(len(which[0]) * H, copies * K, seed=2).requires_grad_()
-    weights = draw(*x.shape, seed=3)
-    found = []
-    for way in (walked, one_by_one):
-        out = way(which, copies, operators, x)
-        found.append([out, *torch.autograd.grad((out * weights).sum(), [x, operators], materialize_grads=True)])
-    for one, other in zip(*found, strict=True):
-        assert torch.allclose(one, other, rtol=0, atol=1e-12)
-    assert torch.autograd.gradcheck(lambda x, operators: walked(which, copies, operators, x), (x, operators))
+    weights, expected = draw(*x.shape, seed=3), one_by_one(which, operators, x)
+    gradients = torch.autograd.grad((expected * weights).sum(), [x, operators], materialize_grads=True)
+    for fixed in (False, True):
+        out = grouped(which, fixed, operators, x)
+        result = [out, *torch.autograd.grad((out * weights).sum(), [x, operators], materialize_grads=True)]
+        for one, other in zip(result, [expected, *gradients], strict=True):
+            assert torch.allclose(one, other, rtol=0, atol=1e-12), fixed
+        assert torch.autograd.gradcheck(lambda x, operators: grouped(which, fixed, operators, x), (x, operators))  # noqa: B023
 
 
 # Operators of paths
@@ -162,9 +167,8 @@ def test_every_reach_is_the_product_along_the_path(name: str, monkeypatch: pytes
         with_reach(monkeypatch, at.numel(), branching, reach)
         context = scheme.context(at)
         assert context.state.reach == max(1, min(reach, deepest))
-        stages = 0 if context.state.walk is None else len(context.state.walk.stages)
-        assert stages == -(-deepest // context.state.reach)
-        for one, other in zip(results(scheme, x, scheme.turn(x, context, "query")), expected, strict=True):
+        assert len(context.state.products.stages) == -(-deepest // context.state.reach)
+        for one, other in zip(results(scheme, x, scheme.rotate_in_frame(x, context, "query")), expected, strict=True):
             assert torch.allclose(one, other, rtol=1e-12, atol=1e-11), reach
 
 
@@ -195,8 +199,8 @@ def test_autocast_keeps_the_dtypes(given: torch.dtype, monkeypatch: pytest.Monke
     x = draw(3, H, at.shape[1], K).to(given).requires_grad_()
     with torch.autocast("cpu", torch.bfloat16):
         context = scheme.context(at)
-        turned = scheme.turn(x, context, "key")
-    assert context.state.table.operators.dtype == torch.float32
+        turned = scheme.rotate_in_frame(x, context, "key")
+    assert context.state.products.table.dtype == torch.float32
     assert turned.dtype == given
     turned.float().pow(3).sum().backward()
     assert x.grad is not None
@@ -223,10 +227,10 @@ def test_a_deeper_decoder_beside_its_encoder(encoder: Tensor, share: int, monkey
     x = draw(3, H, deeper.shape[1], K).requires_grad_()
     source = scheme.context(encoder)
     beside, alone = scheme.context(deeper, causal=True, beside=source), scheme.context(deeper, causal=True)
-    assert beside.state.table is source.state.table
-    assert alone.state.table is not source.state.table
+    assert beside.state.products.table is source.state.products.table
+    assert alone.state.products.table is not source.state.products.table
     assert (alone.state.reach > source.state.reach) == (share == 0)
-    found, expected = (results(scheme, x, scheme.turn(x, c, "query")) for c in (beside, alone))
+    found, expected = (results(scheme, x, scheme.rotate_in_frame(x, c, "query")) for c in (beside, alone))
     for one, other in zip(found, expected, strict=True):
         assert torch.allclose(one, other, rtol=0, atol=1e-12)
     assert torch.allclose(found[0], path_by_path(scheme, x, deeper), rtol=0, atol=1e-12)
@@ -263,6 +267,6 @@ def test_frames_are_shared_beside(expression: str) -> None:
     first, second = (c.state[0] for c in (source, beside))
     if expression == "seq*tree(2)":
         assert second[0] is first[0]  # the context of the sequence
-        assert beside.state[1].table is source.state[1].table
+        assert beside.state[1].products.table is source.state[1].products.table
     else:
         assert second is first

@@ -1,4 +1,4 @@
-"""Plans and tiles, as used on a GPU, compared with walks, as used on a CPU, and with one product for each vector."""
+"""Plans and tiles of one size, as used on a GPU, compared with groups and with one product for each vector."""
 
 from __future__ import annotations
 
@@ -9,9 +9,9 @@ from torch import Tensor
 
 from ape_cli import position, structure
 from ape_cli.data.position_plan import PositionPlan, run_of
-from ape_cli.position import _tiles
+from ape_cli.position import _grouped, planner
 from ape_cli.position._orthogonal import exponential, fixed_exponential, skew
-from tests.position.test_walk import POSITIONS, H, K, draw, make, mixed, path_by_path, results
+from tests.position.test_grouped import POSITIONS, H, K, draw, make, mixed, path_by_path, results
 
 
 def draws(seed: int) -> torch.Generator:
@@ -20,7 +20,7 @@ def draws(seed: int) -> torch.Generator:
 
 @pytest.fixture(autouse=True)
 def _small_tiles(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(_tiles, "TILE", 4)
+    monkeypatch.setattr(_grouped, "TILE", 4)
 
 
 @pytest.mark.parametrize("name", POSITIONS)
@@ -29,20 +29,26 @@ def test_tiles_are_the_product_along_the_path(name: str) -> None:
     branching, at, batch = POSITIONS[name]
     scheme = make(branching)
     x = draw(batch, H, at.shape[1], K).requires_grad_()
-    context = scheme.context(at, plan=scheme.plan(at))
-    found = results(scheme, x, scheme.turn(x, context, "query"))
-    for other in (path_by_path(scheme, x, at), scheme.turn(x, scheme.context(at), "query")):
+    context = scheme.context(at, plan=planner(scheme)(at))
+    found = results(scheme, x, scheme.rotate_in_frame(x, context, "query"))
+    for other in (path_by_path(scheme, x, at), scheme.rotate_in_frame(x, scheme.context(at), "query")):
         for one, expected in zip(found, results(scheme, x, other), strict=True):
             assert torch.allclose(one, expected, rtol=1e-12, atol=1e-11)
 
 
 def test_every_vector_has_a_place_and_meets_its_operator() -> None:
     which = np.array([3, 0, 3, 3, 3, 3, 1, 0, 3])
-    vector, place, operator = _tiles.cut(which, 5)
-    assert vector.shape == (9 // 4 + 5, 4)
-    assert np.array_equal(vector.ravel()[place], np.arange(9))
-    assert np.array_equal(operator[place // 4], which)
-    assert (vector >= 0).sum() == 9
+    operator, size = _grouped.tiles(which, 5)
+    assert operator.shape == (9 // 4 + 5,)
+    assert (size == 4).all()
+    stage = _grouped.Stage.of(which, operator, size, 1)
+    assert np.array_equal(stage.take[stage.place], np.arange(9))
+    assert np.array_equal(operator[stage.place // 4], which)
+    assert len(stage.empty) == 7 * 4 - 9
+    assert stage.sizes == ((7, 4),)
+    operator, size = _grouped.groups(which)  # 6, 2 and 1 vectors
+    assert operator.tolist() == [3, 0, 1]
+    assert size.tolist() == [6, 2, 1]
 
 
 def test_plans_of_one_shape_have_one_shape() -> None:
@@ -54,21 +60,23 @@ def test_plans_of_one_shape_have_one_shape() -> None:
     for seed in range(5):
         at = torch.randint(1, 32, (6, 20), generator=torch.Generator().manual_seed(seed))
         at[0, 0] = 31  # four steps
-        keys.add(scheme.plan(at).key)
+        keys.add(planner(scheme)(at).key)
     assert len(keys) == 1
-    assert scheme.plan(at[:, :10]).key not in keys
+    assert planner(scheme)(at[:, :10]).key not in keys
 
 
 def test_a_decoder_takes_its_encoders_table() -> None:
     scheme, source, target = make(), mixed(2) % 16, mixed(2, count=40)
-    plan = scheme.plan(source)
-    beside = scheme.plan(target, plan)
-    assert beside.sizes == plan.sizes != scheme.plan(target).sizes
+    plan = planner(scheme)(source)
+    beside = planner(scheme)(target, plan)
+    assert beside.sizes == plan.sizes != planner(scheme)(target).sizes
     first = scheme.context(source, plan=plan)
     second = scheme.context(target, causal=True, beside=first, plan=beside)
-    assert second.state.table is first.state.table
+    assert second.state.products.table is first.state.products.table
     x = draw(3, H, 40, K).requires_grad_()
-    found, expected = (results(scheme, x, scheme.turn(x, c, "key")) for c in (second, scheme.context(target)))
+    found, expected = (
+        results(scheme, x, scheme.rotate_in_frame(x, c, "key")) for c in (second, scheme.context(target))
+    )
     for one, other in zip(found, expected, strict=True):
         assert torch.allclose(one, other, rtol=0, atol=1e-11)
 
@@ -84,15 +92,19 @@ def test_a_plan_changes_nothing(name: str) -> None:
         if expression == "seq":
             at = torch.arange(1, 6)[None]
         q, k, x = draw(2, H, 5, 16), draw(2, H, 5, 16, seed=2), draw(2, 5, 32)
-        plan = scheme.plan(at)
+        plan = planner(scheme)(at)
         found = []
         for source, target in (
             (scheme.context(at), None),
-            (scheme.context(at, plan=plan), scheme.plan(at, plan)),
+            (scheme.context(at, plan=plan), planner(scheme)(at, plan)),
         ):
             other = scheme.context(at, causal=True, beside=source, plan=target)
             hooks: list[Tensor | None] = [scheme.embed(x, source), scheme.rotate(q, other, "query")]
-            hooks += [scheme.bias(q, other, source), scheme.decay(other, source), scheme.turn(k, source, "key")]
+            hooks += [
+                scheme.bias(q, other, source),
+                scheme.decay(other, source),
+                scheme.rotate(k, source, "key"),
+            ]
             found.append(hooks)
         for one, expected in zip(*found, strict=True):
             assert (one is None) == (expected is None)

@@ -6,8 +6,8 @@ import numpy as np
 import pytest
 
 from ape_cli.core.errors import UsageError
+from ape_cli.reports.pictures._places import apart, coordinates, edges, index_of, middle, names, places
 from ape_cli.structure import parse_structure
-from ape_cli.structure.places import apart, coordinates, edges, index_of, middle, names, places
 
 
 def of(expression: str, **sizes: int | None) -> tuple:

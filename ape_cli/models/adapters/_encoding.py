@@ -1,0 +1,112 @@
+"""What the families of models share: the encoding that is put into a model, and attention with it.
+
+Shapes: B batch, H heads, M queries, N keys, K channels of a head, C factors of a product.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+from torch.nn import functional
+
+from ape_cli import attention
+from ape_cli.core.errors import UsageError
+from ape_cli.position import Context, Scheme
+from ape_cli.structure import Seq
+
+Arguments = tuple[tuple[Any, ...], dict[str, Any]]  # of a module, by place and by name
+
+
+@dataclass(frozen=True)
+class Encoded:
+    """What a layer needs of a forward pass: the scheme and the contexts of its positions."""
+
+    scheme: Scheme
+    tokens: Context  # positions of the tokens of the stack
+    source: Context | None = None  # positions of the encoder's tokens, for a decoder
+
+
+class Encoding(nn.Module):
+    """The scheme of a model, and the positions of its tokens. `use_scheme` returns it.
+
+    Positions along a sequence need not be given. For other structures, `at` gives them to the forward passes within a
+    block.
+    """
+
+    def __init__(self, scheme: Scheme) -> None:
+        """Keep the scheme as a part of the model."""
+        super().__init__()
+        self.scheme = scheme
+        self._positions: tuple[Tensor | None, Tensor | None] = None, None
+
+    @contextmanager
+    def at(self, positions: Tensor, target_positions: Tensor | None = None) -> Iterator[None]:
+        """Within the block, tokens are at these positions: int64 [B or 1, N], or with an axis [.., C] for products.
+
+        0 is the position of a start token. If there are fewer tokens, they take the first positions, so that a model
+        can generate token by token. `target_positions`: of the decoder of a T5.
+
+            with encoding.at(torch.tensor([[1, 2, 3, 6, 7]])):  # five nodes of a binary tree
+                model(input_ids)
+        """
+        before, self._positions = self._positions, (positions, target_positions)
+        try:
+            yield
+        finally:
+            self._positions = before
+
+    def positions(self, count: int, usual: Tensor, *, target: bool = False) -> Tensor:
+        """The positions of `count` tokens: those that `at` was given, else the usual ones. int64 [B or 1, N (, C)]
+
+        Raises `UsageError` if there are too few, or none for a structure that is no sequence.
+        """
+        positions = self._positions[target]
+        if positions is None:
+            if self.scheme.structure != Seq():
+                which = "target_positions" if target else "positions"
+                raise UsageError(
+                    f"the {which} of the tokens are missing",
+                    got=f"structure {self.scheme.structure}",
+                    allowed="structure seq, or positions",
+                    fix=f"with encoding.at({'positions, ' if target else ''}{which}): model(…)",
+                )
+            return usual
+        if positions.shape[1] < count:
+            raise UsageError(
+                "there are fewer positions than tokens", got=f"{positions.shape[1]} for {count} tokens", fix="give more"
+            )
+        return positions[:, :count].to(usual.device)
+
+
+def attend(
+    encoded: Encoded, q: Tensor, k: Tensor, v: Tensor, mask: Tensor | None, *, cross: bool, dropout: float
+) -> Tensor:
+    """Softmax attention with the scheme. q [B, H, M, K], k and v [B, H, N, K], unrotated -> [B, M, H K]
+
+    q is scaled so that its scores are those of the model after division by sqrt(K). `mask`: added to the scores,
+    broadcasts to [B, H, M, N]. `cross`: whether keys are the encoder's.
+    """
+    keys = encoded.source if cross else encoded.tokens
+    assert keys is not None
+    scores = attention.logits(encoded.scheme, q, k, encoded.tokens, keys)
+    if mask is not None:
+        scores = scores + mask
+    exact = torch.promote_types(scores.dtype, torch.float32)
+    weights = torch.softmax(scores, dim=-1, dtype=exact).to(v.dtype)
+    return (functional.dropout(weights, dropout) @ v).transpose(1, 2).flatten(2)
+
+
+def split_heads(x: Tensor, heads: int, groups: int = 1) -> Tensor:
+    """The projections of each head, repeated for each head of a group. [B, N, H K] -> [B, H groups, N, K]"""
+    return x.unflatten(-1, (heads, -1)).transpose(1, 2).repeat_interleave(groups, dim=1)
+
+
+def refuse_cache(arguments: dict[str, Any]) -> None:
+    """Check the arguments of an attention module. Raises `UsageError` if there is a key-value cache."""
+    if any(arguments.get(name) is not None for name in ("cache", "past_key_values")):
+        raise UsageError("this attention has no key-value cache", got="use_cache=True", fix="use_cache=False")

@@ -1,0 +1,198 @@
+"""Apply to each of many vectors its own operators, out of a few, without a copy of an operator for each vector.
+
+The products are made in stages, and in a stage each vector meets one operator. The vectors that share an operator are
+put side by side, in tiles of some places. Tiles of one size form a group, which is a single batched product. Places
+that are left are empty. There are two ways of cutting vectors into tiles:
+
+- `groups`, for a CPU: an operator has a single tile, and operators with about the same number of vectors have tiles
+  of the same size. Little is padded, and little is called.
+- `tiles`, for a GPU, where launches are expensive and arithmetic is cheap: all tiles have `TILE` places, and there are
+  always T // TILE + P of them, which is enough for any T vectors and P operators. So the shapes do not depend on the
+  operators, and a CUDA graph of a step can be replayed for every batch of its shape.
+
+Shapes: T vectors for each head, K channels, H heads, P operators, n tiles, and m copies of the vectors, which have the
+same positions (rows of a batch that share their positions). A row holds the m copies of one vector, m * K numbers. The
+row of vector t and head h has the index t * H + h. In a stage, A vectors take part.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import torch
+from torch import Tensor
+from torch.autograd.function import once_differentiable
+
+from ape_cli.core.rng import I64
+
+TILE = 32  # places in a tile of fixed size
+_FULL = 0.75  # minimum share of filled places of an operator in its group
+
+
+def groups(which: I64) -> tuple[I64, I64]:
+    """Tiles of several sizes, the largest ones first. which: int64 [T], the number of each vector's operator
+
+    -> int64 [n], int64 [n]: the operator of each tile and its number of places.
+    """
+    used, count = np.unique(which, return_counts=True)
+    order = np.argsort(-count, kind="stable")
+    count, begin = count[order], 0
+    size = count.copy()
+    while begin < count.size:
+        end = begin + int((count[begin:] >= _FULL * count[begin]).sum())
+        size[begin:end] = count[begin]
+        begin = end
+    return used[order], size
+
+
+def tiles(which: I64, operators: int) -> tuple[I64, I64]:
+    """Tiles of one size. which: int64 [T], the number of each vector's operator, out of P
+
+    -> int64 [n], int64 [n]: the operator of each tile, and its number of places. Tiles that are left come last.
+    """
+    needed = -(-np.bincount(which, minlength=operators) // TILE)
+    operator = np.zeros(which.size // TILE + operators, dtype=np.int64)
+    operator[: needed.sum()] = np.repeat(np.arange(operators), needed)
+    return operator, np.full_like(operator, TILE)
+
+
+@dataclass(frozen=True)
+class Stage:
+    """The places of rows in a stage. All tensors are int64. Its places are those of [n, H, places of a tile]."""
+
+    take: Tensor  # the row at each place; any row at an empty place
+    place: Tensor  # [A * H], the place of each row that takes part
+    empty: Tensor  # the empty places
+    operator: Tensor  # [n], the operator of each tile
+    sizes: tuple[tuple[int, int], ...]  # of each group: number of tiles, and places of each
+    rows: Tensor | None = None  # [A * H], the rows that take part; None if all do
+
+    @classmethod
+    def of(cls, which: I64, operator: I64, size: I64, heads: int) -> Stage:
+        """Assign a place to each row, on the CPU.
+
+        which: int64 [A], the operator of each vector; operator, size: int64 [n], of each tile. The tiles of an
+        operator are neighbours.
+        """
+        order = np.argsort(which, kind="stable")
+        _, first, count = np.unique(which[order], return_index=True, return_counts=True)
+        rank = np.empty_like(which)  # of each vector, among those of its operator
+        rank[order] = np.arange(which.size) - np.repeat(first, count)
+        known, at = np.unique(operator, return_index=True)
+        tile = at[np.searchsorted(known, which)]
+        tile += rank // size[tile]
+        start = (np.cumsum(size) - size) * heads
+        place = ((start[tile] + rank % size[tile])[:, None] + size[tile][:, None] * np.arange(heads)).ravel()
+        row = np.full(size.sum() * heads, -1, dtype=np.int64)
+        row[place] = np.arange(place.size)
+        sizes, tiles = np.unique(size, return_counts=True)
+        parts = tuple(zip(tiles[::-1].tolist(), sizes[::-1].tolist(), strict=True))
+        arrays = np.maximum(row, 0), place, np.flatnonzero(row < 0), operator
+        take, places, empty, operators = map(torch.from_numpy, arrays)
+        return cls(take, places, empty, operators, parts)
+
+    def of_some(self, rows: Tensor, device: torch.device) -> Stage:
+        """The same places on a device, for these rows out of all. rows: int64 [A * H], on the CPU"""
+        indices = rows[self.take], self.place, self.empty, self.operator, rows
+        take, place, empty, operator, rows = (index.to(device, non_blocking=True) for index in indices)
+        return Stage(take, place, empty, operator, self.sizes, rows)
+
+
+class Products:
+    """The operators of a forward pass, applied stage by stage.
+
+    Arguments: `stages`, in the order in which they act, on the device of the operators; `table`, [P, H, K, K].
+    """
+
+    def __init__(self, stages: list[Stage], table: Tensor) -> None:
+        """Keep both."""
+        self.stages, self.table = stages, table
+        self._cast: dict[tuple[int, torch.dtype, bool], tuple[Tensor, ...]] = {}
+
+    def __call__(self, x: Tensor) -> Tensor:
+        """Multiply each vector from the left by its operators. [T * H, m * K] -> the same"""
+        with torch.autocast(x.device.type, enabled=False):  # autocast would change the dtype
+            out: Tensor = _Multiply.apply(x, self.table, self)
+            return out
+
+    def operators(self, index: int, dtype: torch.dtype, transposed: bool) -> tuple[Tensor, ...]:
+        """The operators of a stage in a dtype, or their transposes, without a gradient. -> [n * H, K, K] each group
+
+        Products are fastest if both are stored in the order in which they are read.
+        """
+        key = index, dtype, transposed
+        if key not in self._cast:
+            chosen = self.table.detach().index_select(0, self.stages[index].operator).to(dtype)
+            self._cast[key] = self.by_group(index, chosen.mT.contiguous() if transposed else chosen)
+        return self._cast[key]
+
+    def by_group(self, index: int, operators: Tensor) -> tuple[Tensor, ...]:
+        """Cut the operators of a stage into its groups. [n, H, K, K] -> [n * H, K, K] each"""
+        return operators.flatten(0, 1).split([n * self.table.shape[1] for n, _ in self.stages[index].sizes])
+
+    def vectors(self, index: int, rows: Tensor) -> list[Tensor]:
+        """Cut rows, at the places of a stage, into the vectors of its groups. [., m * K] -> [n * H, size * m, K]"""
+        heads, channels = self.table.shape[1], self.table.shape[-1]
+        sizes = self.stages[index].sizes
+        parts = rows.split([n * heads * size for n, size in sizes])
+        return [part.view(n * heads, -1, channels) for part, (n, _) in zip(parts, sizes, strict=True)]
+
+
+class _Multiply(torch.autograd.Function):
+    """The products of all stages, with their gradients."""
+
+    @staticmethod
+    def forward(ctx: Any, x: Tensor, table: Tensor, products: Products) -> Tensor:
+        """Apply the stages in order. [T * H, m * K], [P, H, K, K] -> [T * H, m * K]"""
+        taken = []
+        for i, stage in enumerate(products.stages):
+            here = x.index_select(0, stage.take)
+            out = torch.empty_like(here)
+            each = products.vectors(i, here), products.operators(i, x.dtype, True), products.vectors(i, out)
+            for v, w, o in zip(*each, strict=True):
+                torch.bmm(v, w, out=o)
+            x = _moved(x, out, stage)
+            taken.append(here)
+        ctx.products = products
+        ctx.save_for_backward(*taken)
+        return x
+
+    @staticmethod
+    @once_differentiable
+    def backward(ctx: Any, grad: Tensor) -> tuple[Any, ...]:
+        """The gradients of the rows and of the operators."""
+        products: Products = ctx.products
+        of_table = torch.zeros_like(products.table, dtype=grad.dtype)
+        for i in range(len(products.stages) - 1, -1, -1):
+            stage = products.stages[i]
+            there = grad.index_select(0, stage.take).index_fill_(0, stage.empty, 0.0)
+            back = torch.empty_like(there)
+            of_operators = of_table.new_empty(stage.operator.numel(), *of_table.shape[1:])
+            rows = (products.vectors(i, each) for each in (there, ctx.saved_tensors[i], back))
+            operators = products.operators(i, grad.dtype, False), products.by_group(i, of_operators)
+            for g, v, o, w, of_w in zip(*rows, *operators, strict=True):
+                torch.bmm(g.mT, v, out=of_w)
+                torch.bmm(g, w, out=o)
+            _add_up(of_table, stage.operator, of_operators)
+            grad = _moved(grad, back, stage)
+        return grad, of_table.to(products.table.dtype), None
+
+
+def _moved(x: Tensor, out: Tensor, stage: Stage) -> Tensor:
+    """The rows after a stage: those that take part from their places. [T * H, m * K], [places, m * K] -> as x"""
+    moved = out.index_select(0, stage.place)
+    return moved if stage.rows is None else x.index_copy(0, stage.rows, moved)
+
+
+def _add_up(table: Tensor, operator: Tensor, parts: Tensor) -> None:
+    """Add to each operator of a table the gradients of its tiles. [P, H, K, K], int64 [n], [n, H, K, K]
+
+    On a GPU they are added by a matrix product, because `index_add_` would do it in no fixed order.
+    """
+    if not table.is_cuda:
+        table.index_add_(0, operator, parts)
+        return
+    spread = torch.arange(len(table), device=table.device)[:, None] == operator  # bool [P, n]
+    table += (spread.to(parts.dtype) @ parts.flatten(1)).view_as(table)
