@@ -18,8 +18,8 @@ from ape_cli.core.errors import UsageError, pick
 from ape_cli.core.vocabulary import SPLITS
 from ape_cli.data import row_checks, verification
 from ape_cli.data.manifest import Manifest, read_manifest
-from ape_cli.reports.declared import size_words
-from ape_cli.reports.fitting import FRAME
+from ape_cli.reports.builtin import size_words
+from ape_cli.reports.terminal import FRAME
 from ape_cli.storage import image_rows
 from ape_cli.storage.parquet import read_group
 from ape_cli.storage.paths import StoragePath

@@ -42,7 +42,6 @@ class Orthogonal(Scheme):
     }
     synonyms = ("algebraic", "ape")
     source = "Algebraic Positional Encodings, section 3"
-    palette_index = 13
     homomorphism = True
     content_dependent = True
     renamed: ClassVar[dict[str, str]] = {name: f"operators.{name}" for name in ("angles", "basis", "free")}

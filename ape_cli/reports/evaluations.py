@@ -12,8 +12,8 @@ import polars as pl
 
 from ape_cli.core.errors import ApeError, pick
 from ape_cli.core.vocabulary import SPLITS
+from ape_cli.reports.builtin import is_image
 from ape_cli.reports.columns import LINES
-from ape_cli.reports.declared import is_image
 from ape_cli.reports.run_descriptions import described
 from ape_cli.runs.evaluation_record import DECODINGS
 from ape_cli.runs.registry import Registry

@@ -1,4 +1,4 @@
-"""The figures of a report: how they are drawn, and how they are written to files.
+"""The figures of a report: how they are drawn, their legends, and how they are written to files.
 
 A row looks the same in every figure (`palette.looks`). The files have no dates and no random ids, so the same input
 gives the same bytes. Figures need matplotlib (the extra `plots`).
@@ -12,16 +12,17 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from importlib import import_module
 from importlib.util import find_spec
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 from ape_cli.core import escaping
 from ape_cli.core.errors import ApeError
 from ape_cli.core.extras import how_to_install
-from ape_cli.reports.palette import INK, Look, drawing, looks
+from ape_cli.reports.palette import INK, ZERO, Look, drawing, looks
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
+LINE_STYLES = "A solid line is a scheme with its default settings. A dashed line is a variant of a scheme."
 FORMATS = ("svg", "png", "pdf")  # file formats by their endings
 
 _METADATA: dict[str, dict[str, None]] = {
@@ -50,12 +51,7 @@ def require() -> None:
         ) from error
 
 
-@dataclass(frozen=True)
-class Pieces:
-    """A figure in pieces, as an HTML page shows it: small figures, each with a title, and handles for one legend."""
-
-    panels: list[tuple[str, Figure]]
-    handles: list[Any]  # matplotlib artists with labels
+Pieces: TypeAlias = "tuple[list[tuple[str, Figure]], list[Any]]"  # panels with their titles; handles of a legend
 
 
 @dataclass(frozen=True)
@@ -63,8 +59,8 @@ class Plot:
     """A figure that is not drawn yet, with the names of its rows.
 
     `draw` and `divide` take an axis (one of `scales.KINDS`) and the look of each row. `draw` is None if the figure
-    cannot be drawn, and then `note` says why. `divide` draws the same figure in pieces; without it, an HTML page has
-    the figure in one piece.
+    cannot be drawn, and then `note` says why. `divide` draws the same figure in pieces, as an HTML page shows it: small
+    figures, each with a title, and handles for one legend. Without it, the page has the figure in one piece.
     """
 
     rows: list[str]
@@ -125,3 +121,60 @@ def _shorter(tag: str) -> str:
     """
     tag = re.sub(r"font-family: [^;\"]*; |(?<=\.\d\d)\d+| transform=\"rotate\(-0 [^\"]*\"", "", tag)
     return re.sub(r"\s*\n\s*", " ", tag)
+
+
+def line(label: str, **style: Any) -> Any:
+    """The handle of a line or a mark in a legend, in the neutral colour unless the style has another."""
+    from matplotlib.lines import Line2D
+
+    return Line2D([], [], label=label, **{"color": INK} | style)
+
+
+def area(label: str, **style: Any) -> Any:
+    """The handle of an area in a legend."""
+    from matplotlib.patches import Patch
+
+    return Patch(label=label, **style)
+
+
+def zero_errors() -> Any:
+    """The handle of the hatched strip for errors of 0."""
+    return area("an error of 0, which has no logarithm", **ZERO)
+
+
+def swatch(handle: Any) -> Figure:
+    """The sign of a handle as a small figure without its label, for a legend in HTML."""
+    from matplotlib.figure import Figure
+
+    with drawing():
+        figure = Figure(figsize=(0.45, 0.17))
+        figure.legend(handles=[handle], labels=[""], loc="center", borderpad=0, handletextpad=0, borderaxespad=0)
+    return figure
+
+
+class Legend:
+    """A legend below all axes, with as many columns as its widest label leaves room for.
+
+    handles: matplotlib artists with labels. width: the least width of the figure in inches. The attributes `width` and
+    `height` are the width that the figure needs and the height of the legend, in inches.
+    """
+
+    def __init__(self, handles: list[Any], width: float) -> None:
+        """Measure the labels, and compute the size and the number of columns."""
+        from matplotlib import rcParams
+        from matplotlib.font_manager import FontProperties
+        from matplotlib.textpath import text_to_path
+
+        self.handles = handles
+        font = FontProperties(family=rcParams["font.family"], size=rcParams["font.size"])
+        words = [str(handle.get_label()) for handle in handles]
+        widest = max(text_to_path.get_text_width_height_descent(x, font, ismath=False)[0] for x in words)
+        ems = rcParams["legend.handlelength"] + rcParams["legend.handletextpad"] + rcParams["legend.columnspacing"]
+        column, margins = (widest + ems * rcParams["font.size"]) / 72, 0.3  # inches
+        self.width = max(width, column + margins)
+        self.columns = max(1, min(len(handles), int((self.width - margins) / column)))
+        self.height = 0.15 + 0.19 * -(-len(handles) // self.columns)  # inches
+
+    def put(self, figure: Figure) -> None:
+        """Add the legend to a figure."""
+        figure.legend(handles=self.handles, loc="outside lower center", ncols=self.columns)

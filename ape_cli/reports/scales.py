@@ -81,7 +81,7 @@ class Scale:
 
     def put(self, axes: Axes, which: Literal["x", "y"]) -> None:
         """Set the scale, the limits and the ticks of `axes`."""
-        from matplotlib.ticker import FixedFormatter, FixedLocator, NullFormatter
+        from matplotlib.ticker import NullFormatter
 
         if self.error:
             getattr(axes, f"set_{which}scale")("log")
@@ -90,9 +90,8 @@ class Scale:
             if self.zero is not None:
                 major, words = [self.zero, *major], ["0", *words]
             axis = getattr(axes, f"{which}axis")
-            axis.set_major_locator(FixedLocator(major))
-            axis.set_major_formatter(FixedFormatter(words))
-            axis.set_minor_locator(FixedLocator(minor))
+            axis.set_ticks(major, words)
+            axis.set_ticks(minor, minor=True)
             axis.set_minor_formatter(NullFormatter())
         getattr(axes, f"set_{which}lim")(self.low, self.high)
 

@@ -2,17 +2,30 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
 import polars as pl
 
-from ape_cli.reports.declared import LAST, is_image, scheme_place, task_place
+from ape_cli.reports.builtin import SCHEMES, TASKS, is_image, rank
 from ape_cli.reports.evaluations import SMALLER_IS_BETTER, measured, task_of
 from ape_cli.reports.paper import DEPTH, DOUBTED, IMAGES, TWO_READINGS, is_doubted
 from ape_cli.reports.run_descriptions import CODE
 from ape_cli.structure.linearisation import NAMES
+
+_NUMBER = re.compile(r"(?=.*\d)[-+±–\d.,:%\[\] ]+")  # numbers, intervals and ratios
+
+
+def number(value: float, percent: bool, digits: int, sign: str = "") -> str:
+    """A score as text. With the sign `+` it is a difference of scores, and positive numbers get a sign too."""
+    return f"{100 * value:{sign}.{digits}f}" if percent else f"{value:{sign}.{digits + 1}f}"
+
+
+def is_number(cell: str) -> bool:
+    """Whether the text of a cell is a number, an interval or a ratio."""
+    return bool(_NUMBER.fullmatch(cell))
 
 
 @dataclass(frozen=True)
@@ -57,6 +70,10 @@ class Table:
         """Whether the scores are shown in percent."""
         return self.unit == "%"
 
+    def number(self, value: float, digits: int) -> str:
+        """A score as text. `digits` are those after the point of a percentage."""
+        return number(value, self.percent, digits)
+
     @property
     def underlines(self) -> bool:
         """Whether the best scores are underlined. A single row cannot be compared."""
@@ -65,6 +82,15 @@ class Table:
     def scores(self) -> list[Cell]:
         """The cells that are scores."""
         return [cell for _, cells in self.rows for cell in cells if isinstance(cell, Cell)]
+
+    @property
+    def most_seeds(self) -> int:
+        """The largest number of seeds of a cell, or 0 if the table has no scores."""
+        return max((cell.seeds for cell in self.scores()), default=0)
+
+    def is_text(self, column: int) -> bool:
+        """Whether a column has text that is no number."""
+        return any(isinstance(cell := cells[column], str) and not is_number(cell) for _, cells in self.rows)
 
     def captions(self, *, styled: bool = True) -> list[str]:
         """The notes. If the text is `styled` and scores are underlined, the rule of that comes after the first note."""
@@ -117,12 +143,12 @@ def with_row_names(found: pl.DataFrame) -> pl.DataFrame:
 
 def row_rank(line: dict[str, Any]) -> tuple[int, str]:
     """The sort key of a row among the rows of its table. `line`: one of its lines, with names."""
-    return scheme_place(line["scheme"]), line["row"]
+    return rank(line["scheme"], SCHEMES), line["row"]
 
 
 def column_rank(line: dict[str, Any]) -> tuple[int, int, str]:
     """The sort key of a column among the columns of its table. `line`: one of its lines, with names."""
-    place = LAST if line["form"] else task_place(line["task"])  # another form of a task is not in the paper
+    place = len(TASKS) if line["form"] else rank(line["task"], TASKS)  # another form of a task is not in the paper
     of_order = NAMES.index(line["order"]) if line["order"] in NAMES else 0
     return place, of_order, line["column"]
 

@@ -7,8 +7,8 @@ import io
 from rich.console import Console, RenderableType
 from rich.text import Text
 
-from ape_cli.reports.fitting import WideTable
-from ape_cli.reports.listing import Listing
+from ape_cli.reports.terminal import WideTable
+from ape_cli.reports.terminal import Listing
 
 
 def lines(shown: RenderableType, width: int) -> list[str]:

@@ -30,8 +30,7 @@ from ape_cli.reports.aggregation import over_seeds
 from ape_cli.reports.columns import BEHIND, COLUMN, LINES, arrange
 from ape_cli.reports.curves import MEASURED, History, Panel, histories, label, learning
 from ape_cli.reports.evaluations import METRICS, SMALLER_IS_BETTER, measured, nothing_to_report, task_of
-from ape_cli.reports.legend import LINE_STYLES
-from ape_cli.reports.plots import Plot
+from ape_cli.reports.plots import LINE_STYLES, Plot
 from ape_cli.reports.tables import Table, brackets, cell, of_preset, standing_notes
 from ape_cli.reports.views import Options, View
 from ape_cli.runs.registry import Registry

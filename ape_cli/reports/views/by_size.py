@@ -20,12 +20,11 @@ import polars as pl
 from ape_cli import tasks
 from ape_cli.core.errors import ApeError, UsageError
 from ape_cli.reports import line_plots, parts
+from ape_cli.reports.builtin import size_words
 from ape_cli.reports.columns import CELL, arrange
 from ape_cli.reports.curves import KEYS, Panel, label, split
-from ape_cli.reports.declared import size_words
 from ape_cli.reports.evaluations import measured
-from ape_cli.reports.legend import LINE_STYLES
-from ape_cli.reports.plots import Plot
+from ape_cli.reports.plots import LINE_STYLES, Plot
 from ape_cli.reports.tables import Table, cell, of_preset, standing_notes
 from ape_cli.reports.views import Options, View
 from ape_cli.runs.registry import Registry

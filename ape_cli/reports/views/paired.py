@@ -27,10 +27,9 @@ import polars as pl
 
 from ape_cli.core.errors import ApeError, UsageError, pick
 from ape_cli.reports import aggregation, evaluations, stats
-from ape_cli.reports.cells import number
 from ape_cli.reports.columns import CELL, COLUMN
 from ape_cli.reports.evaluations import SMALLER_IS_BETTER
-from ape_cli.reports.tables import Table, column_rank, of_preset, settings, with_row_names
+from ape_cli.reports.tables import Table, column_rank, number, of_preset, settings, with_row_names
 from ape_cli.reports.views import Options, View
 from ape_cli.runs.registry import Registry
 

@@ -6,8 +6,7 @@ import polars as pl
 
 from ape_cli.reports import aggregation, dot_plots, tables
 from ape_cli.reports.columns import BEHIND
-from ape_cli.reports.legend import LINE_STYLES
-from ape_cli.reports.plots import Plot
+from ape_cli.reports.plots import LINE_STYLES, Plot
 from ape_cli.reports.tables import Table
 from ape_cli.reports.views import Options, View
 from ape_cli.runs.registry import Registry
