@@ -16,12 +16,11 @@ import polars as pl
 from ape_cli.core import escaping
 from ape_cli.core.errors import ApeError
 from ape_cli.core.runtime import without_collection
-from ape_cli.reports import html_page, plots, provenance, rendering
+from ape_cli.reports import html_page, plots, rendering
 from ape_cli.reports.evaluations import SMALLER_IS_BETTER
-from ape_cli.reports.html_page import Metric, Section, anchor
+from ape_cli.reports.html_page import Metric, Origin, Section, anchor
 from ape_cli.reports.palette import looks
 from ape_cli.reports.plots import Plot
-from ape_cli.reports.provenance import Origin
 from ape_cli.reports.tables import Table
 from ape_cli.reports.views import Options, View, every
 from ape_cli.runs.registry import Registry
@@ -68,7 +67,7 @@ class Document:
         return figures, [plot.note for plot in figures.values() if plot and plot.note]
 
     def text(self, axis: str) -> str:
-        """The report in the selected format. `axis` is that of the figures on an HTML page, one of `scales.KINDS`."""
+        """The report in the selected format. `axis` is that of the figures on an HTML page, one of `plots.KINDS`."""
         style = self.selected.options.style
         if style == "html":
             return self._page(axis)
@@ -118,7 +117,7 @@ def read(registry: Registry, view: View[Any], options: Options, standing: str = 
     parts = [selected if other.name == view.name else _result(registry, other, options, bad) for other in views]
     origin, others = None, list[ViewResult]()
     if options.style == "html":
-        origin = provenance.read(registry, options)
+        origin = html_page.origin_of(registry, options)
         for metric in origin.metrics(options.metric)[1:]:
             others += _of_metric(registry, [x for x in views if "metric" not in x.unused], options, metric, bad)
     notes = [note for note in (standing, left_out(bad), registry.unverified_note) if note]

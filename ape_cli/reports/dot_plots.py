@@ -11,9 +11,20 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from ape_cli.core import escaping
-from ape_cli.reports.palette import INK, LEAD, PANEL, PAPER, ZERO, Look, drawing, looks
-from ape_cli.reports.plots import Legend, Pieces, Plot, line, zero_errors
-from ape_cli.reports.scales import Scale, scale
+from ape_cli.reports.palette import (
+    INK,
+    LEAD,
+    PANEL,
+    PAPER,
+    ZERO,
+    Legend,
+    Look,
+    drawing,
+    line,
+    looks,
+    zero_errors,
+)
+from ape_cli.reports.plots import Pieces, Plot, Scale, scale
 from ape_cli.reports.tables import Cell, Table
 
 if TYPE_CHECKING:
@@ -39,7 +50,7 @@ def plot(tables: list[Table]) -> Plot:
 def dots(tables: list[Table], *, axis: str = "score", chosen: dict[str, Look] | None = None) -> Figure:
     """Draw tables: their columns from top to bottom, and a dot with a bar for each row.
 
-    axis: one of `scales.KINDS`. chosen: the look of each row, by default that of `palette.looks`.
+    axis: one of `plots.KINDS`. chosen: the look of each row, by default that of `palette.looks`.
     """
     from matplotlib.figure import Figure
 

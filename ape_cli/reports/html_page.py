@@ -10,19 +10,28 @@ from __future__ import annotations
 
 import base64
 import hashlib
+import os
 import re
 from collections.abc import Sequence
 from dataclasses import dataclass
+from datetime import UTC, datetime
 from importlib import resources
 from typing import TYPE_CHECKING, Any
 
 from jinja2 import Environment, StrictUndefined
 from markupsafe import Markup
 
+import ape_cli
 from ape_cli.core import escaping
-from ape_cli.reports.palette import Look
-from ape_cli.reports.plots import Plot, inline, swatch
+from ape_cli.core.errors import UsageError
+from ape_cli.reports.evaluations import METRICS, measured
+from ape_cli.reports.palette import Look, swatch
+from ape_cli.reports.plots import Plot, inline
+from ape_cli.reports.run_descriptions import described
 from ape_cli.reports.tables import Table, is_number
+from ape_cli.reports.views import Options
+from ape_cli.runs.commit import commit
+from ape_cli.runs.registry import Registry
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -81,11 +90,11 @@ def anchor(title: str) -> str:
 def figure(plot: Plot, name: str, title: str, caption: str, axis: str, chosen: dict[str, Look]) -> PageFigure:
     """Draw a plot for the page.
 
-    name: put before each id. title: what the figure shows, for readers who do not see it. axis: one of `scales.KINDS`.
+    name: put before each id. title: what the figure shows, for readers who do not see it. axis: one of `plots.KINDS`.
     chosen: the look of each row.
     """
     assert plot.draw, "a plot without a figure has no place on a page"
-    caption += _OF_ERRORS if axis == "error" else ""
+    caption = " ".join(f"{caption}{_OF_ERRORS if axis == 'error' else ''}".split())
     if plot.divide is None:
         return PageFigure(title, caption, [("", _svg(plot.draw(axis, chosen), name, f"{title}: a plot"))])
     panels, handles = plot.divide(axis, chosen)
@@ -141,3 +150,90 @@ def _file(name: str) -> str:
 def _one_line(value: Any) -> Any:
     """A value of the template, in which control characters of a name become visible."""
     return value if isinstance(value, Markup) or not isinstance(value, str) else escaping.one_line(value)
+
+
+_NOTES = [
+    "These are the runs that were read for this report. ape and commit: the version of the program that trained them."
+]
+
+
+def written() -> str:
+    """The time at which a report is written, in UTC.
+
+    The environment variable SOURCE_DATE_EPOCH, in seconds since 1970, replaces the present time, so that the same
+    results give the same bytes. Raises `UsageError` if it is not a number of seconds.
+    """
+    told = os.environ.get("SOURCE_DATE_EPOCH")
+    try:
+        time = datetime.now(UTC) if told is None else datetime.fromtimestamp(int(told), UTC)
+    except (ValueError, OverflowError, OSError) as error:
+        raise UsageError(
+            "bad environment variable SOURCE_DATE_EPOCH",
+            got=repr(told),
+            allowed="a whole number of seconds since 1970",
+            fix="correct or unset it",
+        ) from error
+    return time.strftime("%Y-%m-%d %H:%M UTC")
+
+
+@dataclass(frozen=True)
+class Origin:
+    """Where a report comes from."""
+
+    title: str
+    facts: list[tuple[str, str]]  # names and values
+    runs: Table
+    tasks: frozenset[str]  # of the runs
+
+    def name_of(self, metric: str) -> str:
+        """The name of a metric for the tasks of the runs."""
+        return measured(metric, self.tasks)[0]
+
+    def metrics(self, first: str) -> list[str]:
+        """All metrics with different names, and `first` in the first place. Images have one accuracy."""
+        names: dict[str, str] = {}
+        for metric in (first, *METRICS):
+            names.setdefault(self.name_of(metric), metric)
+        return list(names.values())
+
+
+def origin_of(registry: Registry, options: Options) -> Origin:
+    """Read the runs of a report, without those that cannot be read.
+
+    Raises `UsageError` if SOURCE_DATE_EPOCH is not a number of seconds.
+    """
+    rows, tasks = [], set()
+    for run, about, of_run in described(registry, []):
+        rows.append((run.name, _cells(about, run.status_in(about))))
+        tasks.add(of_run["task"])
+    columns = ["status", "preset", "ape", "commit", "device", "started", "finished"]
+    chosen, sweep = str(registry.chosen), options.sweep
+    facts = [
+        ("Written", written()),
+        ("Program", f"ape {ape_cli.__version__}, commit {_short(commit() or 'unknown')}"),
+        ("Scores", f"{options.split} split, {options.decode} decoding"),
+        *([("Sweep", sweep)] if sweep else []),
+        *([("Filter", chosen)] if chosen else []),
+        ("Runs", f"{len(rows):,}"),
+    ]
+    title = f"ape report: {sweep.removesuffix('.toml')}" if sweep else "ape report"
+    return Origin(title, facts, Table("Runs", _NOTES, columns, rows, "", head="run"), frozenset(tasks))
+
+
+def _cells(about: dict[str, Any], status: str) -> list[str | None]:
+    """The cells of a run. Its versions, commit, device and times may be anything, because nothing reads them back."""
+    versions = about.get("versions")
+    ape = versions.get("ape") if isinstance(versions, dict) else None
+    told, device = (None if about.get(name) is None else str(about[name]) for name in ("commit", "device"))
+    times = [str(about[name])[:16].replace("T", " ") if about.get(name) else None for name in ("started", "finished")]
+    version = None if ape is None else str(ape)
+    return [status, about["config"]["preset"], version, told and _short(told), device, *times]
+
+
+def _short(commit: str) -> str:
+    """The first digits of a commit, and the "+" of a commit whose files had changes.
+
+    >>> _short("98c880d958f755497cb5ecb60eb40a2d037165ee+")
+    '98c880d+'
+    """
+    return commit[:7] + "+" * (len(commit) > 7 and commit.endswith("+"))

@@ -9,18 +9,30 @@ from __future__ import annotations
 import itertools
 import math
 import textwrap
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import polars as pl
 
 from ape_cli.core import escaping
-from ape_cli.reports.curves import Panel
 from ape_cli.reports.evaluations import measured
-from ape_cli.reports.palette import DOTTED, HOLLOW, INK, PANEL, ZERO, Look, drawing, looks
-from ape_cli.reports.plots import Legend, Pieces, Plot, area, line, zero_errors
-from ape_cli.reports.scales import Scale, scale
+from ape_cli.reports.palette import (
+    DOTTED,
+    HOLLOW,
+    INK,
+    PANEL,
+    ZERO,
+    Legend,
+    Look,
+    area,
+    drawing,
+    line,
+    looks,
+    zero_errors,
+)
+from ape_cli.reports.plots import Pieces, Plot, Scale, scale
+from ape_cli.reports.tables import by_column
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -30,6 +42,36 @@ FEW = 30  # test rows; a point with fewer rows is hollow and not connected to it
 _SEEN, _RANGE = 0.09, 0.25  # opacities
 _COUNT_SIZE = 5  # font size of the counts above a panel, in points
 _TITLE_WIDTH, _TITLE_LINE = 36, 0.2  # characters in a line of a title; height of a line in inches
+
+
+@dataclass(frozen=True)
+class Panel:
+    """One set of axes.
+
+    `lines` has the columns task, row, scheme, x, mean, least, most and seeds. Rows are in the order of the tables, and
+    x is ascending. `least` and `most` are the smallest and the largest score over seeds. Learning curves also have
+    `test`, the mean on the test split, which is null unless every seed has one. Scores by size also have `rows`, the
+    number of test rows that each seed was scored on at this point.
+    """
+
+    title: str
+    axis: str  # the label of the x axis, with its unit
+    lines: pl.DataFrame
+    seen: tuple[int, int] | None = None  # the smallest and the largest x in the training split
+
+
+def split(lines: pl.DataFrame) -> list[tuple[str, pl.DataFrame]]:
+    """Split lines from `label`, with x, into the panels of a plot. Returns the title and the lines of each panel.
+
+    A title is the name of the column in the tables, and of the preset if there are several.
+    """
+    several = lines["preset"].n_unique() > 1
+    panels = []
+    for panel in by_column(lines):
+        first = panel.row(0, named=True)
+        title = first["column"] + (f", preset {first['preset']}" if several else "")
+        panels.append((title, panel.sort("rank", "x")))
+    return panels
 
 
 def plot(panels: list[Panel], metric: str, before: str = "") -> Plot | None:
@@ -61,7 +103,7 @@ def lines(
 ) -> Figure:
     """Draw panels in a grid that has `columns` columns.
 
-    score, unit: the name of y and its unit. axis: one of `scales.KINDS`. chosen: the look of each row, by default that
+    score, unit: the name of y and its unit. axis: one of `plots.KINDS`. chosen: the look of each row, by default that
     of `palette.looks`.
     """
     from matplotlib.figure import Figure

@@ -1,4 +1,4 @@
-"""The palette of figures: the colour, mark and dashes of each row of the tables, and the style of all figures.
+"""The palette of figures: the look of each row of the tables, the style of all figures, and their legends.
 
 A built-in scheme has its own colour and mark (`builtin.LOOKS`), in every figure. For other schemes, such as a user's
 own, a digest of the name says which colour and mark they ask for. If another scheme of the
@@ -18,9 +18,12 @@ import itertools
 import warnings
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from ape_cli.reports.builtin import LOOKS
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
 
 
 class Look(NamedTuple):
@@ -196,3 +199,60 @@ def drawing(**settings: Any) -> Iterator[None]:
     with style.context(["default", _STYLE | settings]), warnings.catch_warnings():
         warnings.filterwarnings("ignore", message="Glyph .* missing from font")  # somebody's name in another script
         yield
+
+
+def line(label: str, **style: Any) -> Any:
+    """The handle of a line or a mark in a legend, in the neutral colour unless the style has another."""
+    from matplotlib.lines import Line2D
+
+    return Line2D([], [], label=label, **{"color": INK} | style)
+
+
+def area(label: str, **style: Any) -> Any:
+    """The handle of an area in a legend."""
+    from matplotlib.patches import Patch
+
+    return Patch(label=label, **style)
+
+
+def zero_errors() -> Any:
+    """The handle of the hatched strip for errors of 0."""
+    return area("an error of 0, which has no logarithm", **ZERO)
+
+
+def swatch(handle: Any) -> Figure:
+    """The sign of a handle as a small figure without its label, for a legend in HTML."""
+    from matplotlib.figure import Figure
+
+    with drawing():
+        figure = Figure(figsize=(0.45, 0.17))
+        figure.legend(handles=[handle], labels=[""], loc="center", borderpad=0, handletextpad=0, borderaxespad=0)
+    return figure
+
+
+class Legend:
+    """A legend below all axes, with as many columns as its widest label leaves room for.
+
+    handles: matplotlib artists with labels. width: the least width of the figure in inches. The attributes `width` and
+    `height` are the width that the figure needs and the height of the legend, in inches.
+    """
+
+    def __init__(self, handles: list[Any], width: float) -> None:
+        """Measure the labels, and compute the size and the number of columns."""
+        from matplotlib import rcParams
+        from matplotlib.font_manager import FontProperties
+        from matplotlib.textpath import text_to_path
+
+        self.handles = handles
+        font = FontProperties(family=rcParams["font.family"], size=rcParams["font.size"])
+        words = [str(handle.get_label()) for handle in handles]
+        widest = max(text_to_path.get_text_width_height_descent(x, font, ismath=False)[0] for x in words)
+        ems = rcParams["legend.handlelength"] + rcParams["legend.handletextpad"] + rcParams["legend.columnspacing"]
+        column, margins = (widest + ems * rcParams["font.size"]) / 72, 0.3  # inches
+        self.width = max(width, column + margins)
+        self.columns = max(1, min(len(handles), int((self.width - margins) / column)))
+        self.height = 0.15 + 0.19 * -(-len(handles) // self.columns)  # inches
+
+    def put(self, figure: Figure) -> None:
+        """Add the legend to a figure."""
+        figure.legend(handles=self.handles, loc="outside lower center", ncols=self.columns)

@@ -10,7 +10,7 @@ from typing import Any
 import polars as pl
 
 from ape_cli.reports.builtin import SCHEMES, TASKS, is_image, rank
-from ape_cli.reports.evaluations import SMALLER_IS_BETTER, measured, task_of
+from ape_cli.reports.evaluations import CELL, LINES, SMALLER_IS_BETTER, measured, task_of
 from ape_cli.reports.paper import DEPTH, DOUBTED, IMAGES, TWO_READINGS, is_doubted
 from ape_cli.reports.run_descriptions import CODE
 from ape_cli.structure.linearisation import NAMES
@@ -155,15 +155,9 @@ def column_rank(line: dict[str, Any]) -> tuple[int, int, str]:
 
 def _table(group: pl.DataFrame, interval: bool, preset: str) -> Table:
     """The table of the lines of one preset and structure. `preset`: the preset in its title."""
-    cells: dict[tuple[str, str], Cell] = {}
-    order: dict[str, tuple[int, int, str]] = {}
-    rows: dict[str, tuple[int, str]] = {}
-    for line in group.iter_rows(named=True):
-        row, column = line["row"], line["column"]
-        order[column] = column_rank(line)
-        rows[row] = row_rank(line)
-        cells[row, column] = cell(line)
-    columns = sorted(order, key=order.__getitem__)
+    lines = list(group.iter_rows(named=True))
+    rows = [line["row"] for line in sorted(lines, key=row_rank)]
+    columns = list(dict.fromkeys(line["column"] for line in sorted(lines, key=column_rank)))
     first = group.row(0, named=True)
     kind = {"seq": "Sequence tasks", "tree(2)": "Tree tasks"}.get(first["structure"], f"Tasks on {first['structure']}")
     notes = standing_notes(group, interval)
@@ -172,9 +166,9 @@ def _table(group: pl.DataFrame, interval: bool, preset: str) -> Table:
     elif "paper_mean" in group.columns and IMAGES in columns:
         notes.append("The paper's numbers for images are best by epoch: see `ape report --by epoch --against paper`.")
     name, unit = measured(first["metric"], group["task"])
-    body = [(row, [cells.get((row, column)) for column in columns]) for row in sorted(rows, key=rows.__getitem__)]
+    cells = dict(body(group, "column", columns))
     title = f"{'Images' if first['is_image'] else kind}{preset}, {name}"
-    return Table(title, notes, columns, body, unit, interval)
+    return Table(title, notes, columns, [(row, cells[row]) for row in dict.fromkeys(rows)], unit, interval)
 
 
 def cell(line: dict[str, Any]) -> Cell:
@@ -185,6 +179,12 @@ def cell(line: dict[str, Any]) -> Cell:
     basis = Basis(by_seed, line["split"], line["rows"], line["tokens"])
     doubted = paper is not None and is_doubted(line)
     return Cell(line["mean"], line["std"], line["seeds"], line["best"], paper, interval, basis, doubted)
+
+
+def body(group: pl.DataFrame, across: str, columns: Sequence[Any]) -> list[tuple[str, list[Cell | None]]]:
+    """The rows of a table from its lines. `columns` are values of the field `across`, which identifies a column."""
+    cells = {(line["row"], line[across]): cell(line) for line in group.iter_rows(named=True)}
+    return [(row, [cells.get((row, key)) for key in columns]) for row in group["row"].unique(maintain_order=True)]
 
 
 def standing_notes(group: pl.DataFrame, interval: bool) -> list[str]:
@@ -262,3 +262,35 @@ def _column_names(group: pl.DataFrame) -> dict[tuple[Any, ...], str]:
             name += f" {line['fingerprint'][:6]}"
         names[tuple(line[k] for k in _DATA)] = name
     return names
+
+
+# these identify a line of a plot: a row of the tables and its training data
+KEYS = ["task", "order", "preset", "structure", "form", "trained_fingerprint", *CELL]
+
+
+def numbered(runs: list[dict[str, Any]]) -> pl.DataFrame:
+    """The descriptions of runs (`described`) as one line each, numbered by the column `run`."""
+    schema = {k: LINES[k] for k in (*KEYS, "trained_on")} | {"seed": pl.Int64}
+    lines = [{k: run[k] for k in schema} for run in runs]
+    return pl.DataFrame(lines, schema=schema, orient="row").with_row_index("run")
+
+
+def label(lines: pl.DataFrame, keys: Sequence[str] = KEYS) -> pl.DataFrame:
+    """Add the `row` and the `column` that each line has in the tables, and sort the lines in the order of the tables.
+
+    `rank` is the position of a cell among all cells. `keys` are the columns that identify a cell. If `fingerprint` is
+    one of them, the evaluated data identify it too.
+    """
+    cells = lines.unique(keys, keep="first", maintain_order=True)
+    if "fingerprint" not in keys:
+        cells = cells.with_columns(fingerprint="trained_fingerprint", dataset="trained_on")
+    cells = with_row_names(cells)
+    places = [(x["structure"], x["preset"], column_rank(x), row_rank(x)) for x in cells.iter_rows(named=True)]
+    cells = cells[sorted(range(cells.height), key=places.__getitem__)].with_row_index("rank")
+    kept = cells.select(*keys, "row", "column", "rank")
+    return kept.join(lines, on=keys, nulls_equal=True, maintain_order="left_right")
+
+
+def by_column(lines: pl.DataFrame) -> list[pl.DataFrame]:
+    """The lines from `label` of each column of the tables."""
+    return lines.partition_by("structure", "preset", "column", maintain_order=True)
