@@ -1,7 +1,7 @@
 """Select and sort the rows of the table of runs, as `ape runs --filter … --sort …` asks.
 
-A condition is a SQL expression on the columns, as Polars reads it: `status = 'failed' and steps >= 800`. The short forms
-COLUMN=VALUE (also with `!=`, `<`, `<=`, `>` and `>=`) and COLUMN~TEXT need no quotes.
+A condition is a SQL expression on the columns, as Polars reads it: `status = 'failed' and steps >= 800`. The short
+forms COLUMN=VALUE (also with `!=`, `<`, `<=`, `>` and `>=`) and COLUMN~TEXT need no quotes.
 """
 
 from __future__ import annotations
@@ -42,10 +42,8 @@ def _plain(table: pl.DataFrame, name: str, sign: str, value: str) -> pl.Expr:
     name = _column(table, name)
     if sign == "~":
         return pl.col(name).str.contains(value, literal=True)
-    if table.schema[name] == pl.String:
-        value = f"'{value}'"
-    else:
-        value = re.sub("%$", " / 100.0", value.replace(",", ""))
+    is_text = table.schema[name] == pl.String
+    value = f"'{value}'" if is_text else re.sub("%$", " / 100.0", value.replace(",", ""))
     condition = pl.sql_expr(f'"{name}" {sign.replace("==", "=")} {value}')
     return condition.fill_null(sign == "!=")
 

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from ape_cli.core.errors import ApeError
-from ape_cli.reports import html_table, rendering, views
+from ape_cli.reports import html_page, rendering, views
 from ape_cli.reports.evaluations import METRICS
 from ape_cli.reports.html_page import anchor
 from ape_cli.reports.palette import looks
@@ -148,7 +148,7 @@ def test_text_in_a_cell_is_escaped() -> None:
     assert r"a & 50\%\_x\textbar{}\textless{}b\textgreater{} \\" in rendering.text("latex", [table])
     assert "b & $12$ " in rendering.text("latex", [table])
     assert r"| a | 50%_x\|&lt;b> |" in rendering.text("markdown", [table])
-    assert "50%_x|&lt;b&gt;" in html_table.fragment(table)
+    assert "50%_x|&lt;b&gt;" in html_page.page([html_page.Section("x", [table])])
 
 
 def test_what_each_view_refuses() -> None:

@@ -66,7 +66,9 @@ def test_order() -> None:
     assert arranged(TABLE, "validation", descending=True)["steps"].to_list() == [800, 1200, 90, None]
 
 
-@pytest.mark.parametrize("condition", ["", "steps", "steps>", "steps>many", "stepz=1", "steps~1", "=3", "steps > (", "stepz = 'a'"])
+@pytest.mark.parametrize(
+    "condition", ["", "steps", "steps>", "steps>many", "stepz=1", "steps~1", "=3", "steps > (", "stepz = 'a'"]
+)
 def test_bad_conditions(condition: str) -> None:
     with pytest.raises(UsageError):
         selected(TABLE, [condition])

@@ -7,8 +7,7 @@ import io
 from rich.console import Console, RenderableType
 from rich.text import Text
 
-from ape_cli.reports.terminal import WideTable
-from ape_cli.reports.terminal import Listing
+from ape_cli.reports.terminal import Listing, WideTable
 
 
 def lines(shown: RenderableType, width: int) -> list[str]:
