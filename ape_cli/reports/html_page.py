@@ -133,7 +133,7 @@ def page(
         title=title,
         facts=facts,
         missing=missing,
-        policy=f"default-src 'none'; style-src 'unsafe-inline'; script-src 'sha256-{digest}'",
+        policy=Markup(f"default-src 'none'; style-src 'unsafe-inline'; script-src 'sha256-{digest}'"),
         style=Markup(_file("style.css")),
         script=Markup(script),
         metrics={s.metric.key: s.metric.name for s in shown.values() if s.metric},

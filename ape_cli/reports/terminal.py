@@ -46,8 +46,7 @@ class WideTable:
             ways.append((column_groups(widths, options.max_width - label - FRAME - 1), label, heads))
         groups, label, heads = min(ways, key=lambda way: len(way[0]))  # of equally many groups, the first way
         for number, group in enumerate(groups):
-            part = f", columns {group[0] + 1} to {group[-1] + 1} of {len(heads)}" if len(groups) > 1 else ""
-            yield Text(self.title + part, style="table.title")
+            yield Text(self.title + _part(group, len(heads)), style="table.title")
             yield self._grid(group, label, heads)
             if number < len(groups) - 1:
                 yield Text()
@@ -64,6 +63,18 @@ class WideTable:
         for name, cells in self.foot:
             grid.add_row(name, *(cells[i] for i in group), style="dim")
         return grid
+
+
+def _part(group: Sequence[int], columns: int) -> str:
+    """Which columns a group has, in words; empty if it has all.
+
+    >>> _part([0, 1], 3), _part([2], 3), _part([0], 1)
+    (', columns 1 to 2 of 3', ', column 3 of 3', '')
+    """
+    if len(group) == columns:
+        return ""
+    numbers = f"columns {group[0] + 1} to {group[-1] + 1}" if len(group) > 1 else f"column {group[0] + 1}"
+    return f", {numbers} of {columns}"
 
 
 def column_groups(widths: Sequence[int], available: int) -> list[list[int]]:

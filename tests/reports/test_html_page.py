@@ -138,7 +138,7 @@ def test_panels_of_equal_columns_name_their_tables() -> None:
     )
     plot = dot_plots.plot([small, paper])
     assert plot.divide
-    assert [title for title, _ in plot.divide("score", looks(plot.rows)).panels] == [
+    assert [title for title, _ in plot.divide("score", looks(plot.rows))[0]] == [
         "copy (Sequence tasks, preset small)",
         "copy (Sequence tasks, preset paper)",
         "d",  # c has no scores

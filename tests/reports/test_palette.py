@@ -205,5 +205,5 @@ def test_looks_stay_what_they_are() -> None:
     assert palette.looks(["somebody-s-own"])["somebody-s-own"] == ("#9b4702", palette._LYING, "-")
     found = palette.looks(["rope", "rope (decay=0.98)", "rope (window=2)"])
     assert found["rope"] == ("#2f94fe", "o", "-")
-    assert found["rope (decay=0.98)"] == ("#2f94fe", palette._HOURGLASS, (0, (4, 1.5)))  # 14 places after `o`
+    assert found["rope (decay=0.98)"] == ("#2f94fe", builtin.HOURGLASS, (0, (4, 1.5)))  # 14 places after `o`
     assert found["rope (window=2)"] == ("#2f94fe", ">", (0, (7, 1.5, 2.5, 1.5)))
