@@ -147,7 +147,7 @@ def runs(
             "--filter",
             metavar="CONDITION",
             help="Only runs that fulfil a condition on a column, for example status=failed, steps>=800 or "
-            "dataset~tree (contains); may be repeated.",
+            "dataset~tree (contains), or a SQL expression; may be repeated.",
             rich_help_panel=RUNS,
         ),
     ] = None,
