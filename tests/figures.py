@@ -11,7 +11,7 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
 from ape_cli.reports import dot_plots, line_plots, plots
-from ape_cli.reports.curves import Panel
+from ape_cli.reports.line_plots import Panel
 from ape_cli.reports.tables import Cell, Table
 from ape_cli.reports.views import by_epoch
 

@@ -171,6 +171,7 @@ def named_tasks(tree: ast.Module, names: set[str]) -> set[str]:
 
 # Options, and values of options, that are words which other tasks have for a name.
 OWN_WORDS = {"addition": {"reverse"}, "_tree_portion": {"copy"}, "trees": {"copy"}}
+TABLE = PACKAGE / "reports" / "builtin.py"  # the order of the paper's tables; other tasks come after it
 
 
 def test_no_file_names_a_task(trees: dict[Path, ast.Module]) -> None:
@@ -178,6 +179,8 @@ def test_no_file_names_a_task(trees: dict[Path, ast.Module]) -> None:
     from ape_cli import tasks
 
     for path, tree in trees.items():
+        if path == TABLE:
+            continue
         found = named_tasks(tree, set(tasks.names()) - OWN_WORDS.get(path.stem, set()))
         assert not found, f"{path} names {found}"
 

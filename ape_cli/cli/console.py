@@ -232,7 +232,7 @@ def print_table(heads: list[str], rows: list[list[str]], numbers: Collection[str
 
     `numbers`: the heads of the columns that are aligned on the right.
     """
-    from ape_cli.reports.listing import Listing
+    from ape_cli.reports.terminal import Listing
 
     draw(Listing(heads, [[escaping.one_line(text) for text in row] for row in rows], numbers))
 

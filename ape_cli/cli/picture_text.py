@@ -22,8 +22,7 @@ from rich.text import Text
 from rich.tree import Tree as Drawn
 
 from ape_cli.core import escaping
-from ape_cli.reports.pictures import Curve, Diagram, HeatMap, Panel
-from ape_cli.reports.pictures._panels import Floats, colour, limit_of
+from ape_cli.reports.pictures import Curve, Diagram, Floats, HeatMap, Panel, colour, limit_of
 from ape_cli.reports.pictures._places import names
 from ape_cli.structure import Grid, Tree
 

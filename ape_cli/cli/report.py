@@ -95,8 +95,8 @@ def report(
     \f
     Raises `UsageError` if options are not valid or do not fit together.
     """
-    from ape_cli.reports import rendering, scales
-    from ape_cli.reports.plots import draw_figures, encode, missing, require
+    from ape_cli.reports import rendering
+    from ape_cli.reports.plots import axis_kind, draw_figures, encode, missing, require
     from ape_cli.reports.views import Options, choose
     from ape_cli.runs import filters
     from ape_cli.runs.registry import open_registry
@@ -120,7 +120,7 @@ def report(
     for error in chosen.rejects(options):
         raise error
     kinds = _plot_kinds(form)
-    scaled = scales.kind_of(form.axis, scores.metric, drawn=bool(kinds) or options.style == "html")
+    scaled = axis_kind(form.axis, scores.metric, drawn=bool(kinds) or options.style == "html")
     if form.axis is not None:
         require()
     filtered, standing = filters.make(runs.scheme, runs.task, runs.preset), ""

@@ -13,7 +13,6 @@ Listing names imports no plug-in.
 
 from __future__ import annotations
 
-import ast
 import importlib
 import importlib.util
 import inspect
@@ -110,42 +109,13 @@ def _check_attributes(kind: str, found: type, base: type) -> None:
             raise ApeError(what, got=got, allowed=allowed, fix="correct the file")
 
 
-def synonyms(*packages: ModuleType) -> dict[str, str]:
-    """The names of plug-ins of packages, by other words for them."""
-    parts = {package.__name__: names(package) for package in packages}
-    return {word: name for package, known in parts.items() for name in known for word in _synonyms(package, name)}
-
-
-def _synonyms(package: str, name: str) -> list[str]:
-    """The synonyms in the file of a plug-in. What is no text is left out, because a user's file may have anything."""
-    words = literals(package, name).get("synonyms", ())
-    return [word for word in words if isinstance(word, str)] if isinstance(words, tuple | list) else []
-
-
-def literals(package: str, name: str) -> dict[str, Any]:
-    """The literal class attributes in the file of a plug-in, which is read but not imported.
-
-    Reports use this for schemes, because importing a scheme imports torch. `package` is a name such as
-    `ape_cli.position`. The result is empty if there is no such plug-in or its file is not valid Python. If the file has
-    several classes, the attributes of later ones replace those of earlier ones.
-    """
-    spec = importlib.util.find_spec(package)  # this imports the parent of the package only
-    folders = pkgutil.extend_path(list(spec.submodule_search_locations or ()), package) if spec else []
-    file = _file(_found(package, folders).get(name))
-    try:
-        tree = ast.parse(file.read_bytes()) if file else ast.Module([], [])
-    except (OSError, SyntaxError, ValueError):
-        return {}
-    found: dict[str, Any] = {}
-    for statement in (inner for outer in tree.body if isinstance(outer, ast.ClassDef) for inner in outer.body):
-        if isinstance(statement, ast.Assign):
-            targets: list[ast.expr] = statement.targets
-        else:
-            targets = [statement.target] if isinstance(statement, ast.AnnAssign) else []
-        for target in targets:
-            with suppress(ValueError, TypeError):
-                found[ast.unparse(target)] = ast.literal_eval(statement.value)  # type: ignore[attr-defined]
-    return found
+def _synonyms(package: ModuleType) -> dict[str, str]:
+    """The names of the plug-ins of a package, by other words for them. What cannot be imported is left out."""
+    words: dict[str, str] = {}
+    for name in names(package):
+        with suppress(ApeError):
+            words |= {word: name for word in getattr(package.load(name), "synonyms", ()) if isinstance(word, str)}
+    return words
 
 
 def _classes(module: ModuleType, base: type[T]) -> list[type[T]]:
@@ -213,7 +183,8 @@ def not_found(kind: str, name: str, known: Iterable[str], *packages: ModuleType)
         if file.exists():
             fix = "begin the command with `PYTHONPATH=.`, so that its file is found"
             return UsageError(f"unknown {kind}", got=f"{name!r}, whose file is {file}", fix=fix)
-    return unknown(kind, name, known, searched(*packages), synonyms(*packages))
+    words = {word: other for package in packages for word, other in _synonyms(package).items()}
+    return unknown(kind, name, known, searched(*packages), words)
 
 
 def searched(*packages: ModuleType) -> list[str]:

@@ -108,10 +108,6 @@ class Scheme(nn.Module):
     # whether its bias is a term of the dot product's expansion, which no other attention takes
     dot_only: ClassVar[bool] = False
     source: ClassVar[str] = "not named"
-    # How reports show the scheme. They read literals from its file and do not import it.
-    table_place: ClassVar[int | None] = None  # the place of its rows in tables; None: after the others
-    # its colour and mark (`reports.palette`); None: those that no other scheme of its figure has
-    palette_index: ClassVar[int | None] = None
     # Claims that `ape check` measures, and properties that are shown in tables.
     homomorphism: ClassVar[bool] = False  # `rotate` acts by orthogonal operators with [x y] = [x] [y]
     beyond: ClassVar[str] = ""  # what a bounded scheme does with positions beyond max_size

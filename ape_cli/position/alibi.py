@@ -24,7 +24,6 @@ class Alibi(Scheme):
     relative = True
     synonyms = ("linear-bias",)
     source = "Press et al. 2022, arXiv:2108.12409, section 3"
-    palette_index = 7
     unique = False  # equal distances to the left and to the right are encoded alike
     memory = "H L^2"
     extrapolation = "excellent"

@@ -24,8 +24,6 @@ class Learned(Scheme):
     beyond = "positions beyond share the last vector"
     synonyms = ("trainable",)
     source = "Gehring et al. 2017, arXiv:1705.03122, section 3.1"
-    table_place = 3
-    palette_index = 2
     memory = "L D"
     extrapolation = "poor"
 

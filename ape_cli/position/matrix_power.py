@@ -44,7 +44,6 @@ class MatrixPower(Scheme):
         "point": "The vector x (only in Python).",
     }
     source = "Ganev, Notes on attention and positional encodings, section 3"
-    palette_index = 3
     isometric = True
     variants = ({"learned": True}, {"multiplicative": True}, {"learned": True, "multiplicative": True})
     memory = "L D"

@@ -16,6 +16,4 @@ class NoEncoding(Scheme):
 
     synonyms = ("nope", "no-position")
     source = "control"
-    table_place = 1
-    palette_index = 0
     unique = False

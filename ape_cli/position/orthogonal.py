@@ -40,7 +40,6 @@ class Orthogonal(FastScheme):
     }
     synonyms = ("algebraic", "ape")
     source = "Algebraic Positional Encodings, section 3"
-    palette_index = 13
     homomorphism = True
     content_dependent = True
     variants: ClassVar[tuple[dict[str, Any], ...]] = ({"side": "query"}, {"side": "key"})

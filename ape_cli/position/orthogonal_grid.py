@@ -36,8 +36,6 @@ class OrthogonalGrid(Orthogonal):
     }
     synonyms = ("algebraic-grid", "ape-grid")
     source = "Algebraic Positional Encodings, section 3.3"
-    table_place = 9
-    palette_index = 12
     memory = "L D"
     variants: ClassVar[tuple[dict[str, Any], ...]] = ({"distance": "euclidean", "decay": 0.98},)
 

@@ -15,7 +15,5 @@ class OrthogonalSeq(Orthogonal):
     structures = ("seq",)
     synonyms = ("algebraic-seq", "ape-seq")
     source = "Algebraic Positional Encodings, section 3.1"
-    table_place = 7
-    palette_index = 10
     memory = "L D"
     variants = ()  # `orthogonal` has them

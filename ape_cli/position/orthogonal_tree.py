@@ -15,7 +15,5 @@ class OrthogonalTree(Orthogonal):
     structures = ("tree(k)",)
     synonyms = ("algebraic-tree", "ape-tree")
     source = "Algebraic Positional Encodings, section 3.2"
-    table_place = 8
-    palette_index = 11
     memory = "D K a path"
     variants = ()  # `orthogonal` has them

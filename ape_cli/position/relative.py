@@ -28,8 +28,6 @@ class Relative(Scheme):
     dot_only = True
     synonyms = ("shaw", "rpr")
     source = "Shaw et al. 2018, arXiv:1803.02155, section 3.2"
-    table_place = 4
-    palette_index = 4
     content_dependent = True
     memory = "H L^2"
 

@@ -36,8 +36,6 @@ class Rope(Scheme):
     }
     synonyms = ("rotary", "roformer")
     source = "Su et al. 2021, arXiv:2104.09864, section 3.2"
-    table_place = 6
-    palette_index = 8
     homomorphism = True
     content_dependent = True
     variants = ({"learned": True}, {"interleaved": False})

@@ -31,8 +31,6 @@ class Sinusoidal(Scheme):
     flat = True
     synonyms = ("absolute", "sinusoid", "sin-cos")
     source = "Vaswani et al. 2017, arXiv:1706.03762, section 3.5"
-    table_place = 2
-    palette_index = 1
     isometric = True
     memory = "L D"
     extrapolation = "moderate"

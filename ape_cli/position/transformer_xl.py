@@ -31,7 +31,6 @@ class TransformerXl(Scheme):
     dot_only = True
     synonyms = ("xl", "txl")
     source = "Dai et al. 2019, arXiv:1901.02860, section 3.3"
-    palette_index = 6
     content_dependent = True
     memory = "H L^2"
     extrapolation = "good"

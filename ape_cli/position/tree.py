@@ -43,8 +43,6 @@ class ShivQuirkTree(Scheme):
     }
     synonyms = ("shiv-quirk", "tree-pe")
     source = "Shiv and Quirk 2019, NeurIPS 32, section 3"
-    table_place = 5
-    palette_index = 9
     memory = "L D"
 
     def __init__(self, shape: Shape, copies: int = 0) -> None:

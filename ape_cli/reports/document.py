@@ -16,16 +16,34 @@ import polars as pl
 from ape_cli.core import escaping
 from ape_cli.core.errors import ApeError
 from ape_cli.core.runtime import without_collection
-from ape_cli.reports import html_report, provenance, rendering
-from ape_cli.reports.html_page import anchor
-from ape_cli.reports.html_report import ViewResult
+from ape_cli.reports import html_page, plots, rendering
+from ape_cli.reports.evaluations import SMALLER_IS_BETTER
+from ape_cli.reports.html_page import Metric, Origin, Section, anchor
+from ape_cli.reports.palette import looks
 from ape_cli.reports.plots import Plot
-from ape_cli.reports.provenance import Origin
 from ape_cli.reports.tables import Table
 from ape_cli.reports.views import Options, View, every
 from ape_cli.runs.registry import Registry
 
 _NAMED = 5  # names in a note; the lines on the terminal name every one
+
+
+@dataclass(frozen=True)
+class ViewResult:
+    """The result of one view for one metric."""
+
+    view: View[Any]
+    options: Options
+    result: Any
+
+    def tables(self, notes: Sequence[str] = ()) -> list[Table]:
+        """The result as tables, with further notes under each of them."""
+        tables = self.view.tables(self.result, interval=self.options.interval)
+        return [replace(table, notes=[*table.notes, *notes]) for table in tables]
+
+    def plot(self) -> Plot | None:
+        """The result as a figure, or None if there is nothing to draw."""
+        return self.view.plot(self.result, self.options) if self.view.caption else None
 
 
 @dataclass(frozen=True)
@@ -45,22 +63,41 @@ class Document:
 
     def plots(self) -> tuple[dict[str, Plot | None], list[str]]:
         """The plots by the names of their files, and a note about each one that is not drawn."""
-        found = {anchor(part.view.title): part.plot() for part in self.parts if part.view.caption}
-        return found, [plot.note for plot in found.values() if plot and plot.note]
+        figures = {anchor(part.view.title): part.plot() for part in self.parts if part.view.caption}
+        return figures, [plot.note for plot in figures.values() if plot and plot.note]
 
     def text(self, axis: str) -> str:
-        """The report in the selected format. `axis` is that of the figures on an HTML page, one of `scales.KINDS`."""
-        style, part = self.selected.options.style, self.selected
-        if style in ("csv", "json"):
-            found = part.view.frame(part.found)
-            if style == "json":
-                return escaping.json(found.to_dicts()) + "\n"
-            texts = pl.col(pl.String)
-            return found.with_columns(texts.map_elements(escaping.csv, pl.String)).write_csv()
+        """The report in the selected format. `axis` is that of the figures on an HTML page, one of `plots.KINDS`."""
+        style = self.selected.options.style
         if style == "html":
-            assert self.origin, "`read` reads it for a page"
-            return html_report.text(self.selected.view, [*self.parts, *self.others], self.notes, axis, self.origin)
-        return rendering.text(style, self.tables)
+            return self._page(axis)
+        if style not in ("csv", "json"):
+            return rendering.text(style, self.tables)
+        frame = self.selected.view.frame(self.selected.result)
+        if style == "json":
+            return escaping.json(frame.to_dicts()) + "\n"
+        return frame.with_columns(pl.col(pl.String).map_elements(escaping.csv, pl.String)).write_csv()
+
+    def _page(self, axis: str) -> str:
+        """The HTML page. Without matplotlib there are no figures, and the page says so."""
+        assert self.origin, "`read` reads it for a page"
+        parts = [*self.parts, *self.others]
+        missing = plots.missing() if any(part.view.caption for part in parts) else None
+        figures = [None if missing else part.plot() for part in parts]
+        chosen = looks([row for plot in figures if plot for row in plot.rows])
+        sections = []
+        for number, (part, plot) in enumerate(zip(parts, figures, strict=True)):
+            key, title = part.options.metric, part.view.title
+            metric = None if "metric" in part.view.unused else Metric(key, self.origin.name_of(key))
+            figure = None
+            if plot and plot.draw:
+                words = f"{title}, {metric.name}" if metric else title
+                kind = "score" if key in SMALLER_IS_BETTER else axis
+                figure = html_page.figure(plot, f"figure-{number}", words, part.view.caption, kind, chosen)
+            tables = part.tables(self.notes if part.view.name == self.selected.view.name else ())
+            sections.append(Section(title, tables, figure, metric))
+        sections.append(Section("Runs", [self.origin.runs]))
+        return html_page.page(sections, title=self.origin.title, facts=self.origin.facts, missing=missing or "")
 
 
 @without_collection()
@@ -71,21 +108,16 @@ def read(registry: Registry, view: View[Any], options: Options, standing: str = 
 
     Raises `ApeError` if the selected view has nothing to show.
     """
-    found, bad = view.read(registry, options)
-    selected, views = ViewResult(view, options, found), [view]
+    result, bad = view.read(registry, options)
+    selected, views = ViewResult(view, options, result), [view]
     if view.on_page and (options.style == "html" or options.plots is not None):
         each, unreadable = every()
         bad += unreadable
         views = [x for x in each if x.name == view.name or (x.on_page and (options.style == "html" or x.caption))]
-    parts = []
-    for other in views:
-        if other.name == view.name:
-            parts.append(selected)
-        else:
-            parts.append(_result(registry, other, options, bad))
+    parts = [selected if other.name == view.name else _result(registry, other, options, bad) for other in views]
     origin, others = None, list[ViewResult]()
     if options.style == "html":
-        origin = provenance.read(registry, options)
+        origin = html_page.origin_of(registry, options)
         for metric in origin.metrics(options.metric)[1:]:
             others += _of_metric(registry, [x for x in views if "metric" not in x.unused], options, metric, bad)
     notes = [note for note in (standing, left_out(bad), registry.unverified_note) if note]
@@ -95,9 +127,9 @@ def read(registry: Registry, view: View[Any], options: Options, standing: str = 
 def _result(registry: Registry, view: View[Any], options: Options, bad: list[str]) -> ViewResult:
     """A part that need not have anything to show. Lines of text about what cannot be read are appended to `bad`."""
     options = replace(options, needed=False)
-    found, more = view.read(registry, options)
-    bad += more
-    return ViewResult(view, options, found)
+    result, unreadable = view.read(registry, options)
+    bad += unreadable
+    return ViewResult(view, options, result)
 
 
 def _of_metric(

@@ -11,11 +11,20 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from ape_cli.core import escaping
-from ape_cli.reports import legend
-from ape_cli.reports.legend import Legend
-from ape_cli.reports.palette import INK, LEAD, PANEL, PAPER, ZERO, Look, drawing, looks
-from ape_cli.reports.plots import Pieces, Plot
-from ape_cli.reports.scales import Scale, scale
+from ape_cli.reports.palette import (
+    INK,
+    LEAD,
+    PANEL,
+    PAPER,
+    ZERO,
+    Legend,
+    Look,
+    drawing,
+    line,
+    looks,
+    zero_errors,
+)
+from ape_cli.reports.plots import Pieces, Plot, Scale, scale
 from ape_cli.reports.tables import Cell, Table
 
 if TYPE_CHECKING:
@@ -28,7 +37,7 @@ MOST_ROWS = 60  # tables with more rows are not drawn
 
 def plot(tables: list[Table]) -> Plot:
     """The plot of tables, which is not drawn if a table has too many rows."""
-    rows = [row for table in tables for row, _ in table.rows]
+    rows = _names(tables)
     if max(len(table.rows) for table in tables) > MOST_ROWS:
         return Plot(rows, None, f"no plot of the scores: a table has more than {MOST_ROWS} rows")
     return Plot(
@@ -41,22 +50,23 @@ def plot(tables: list[Table]) -> Plot:
 def dots(tables: list[Table], *, axis: str = "score", chosen: dict[str, Look] | None = None) -> Figure:
     """Draw tables: their columns from top to bottom, and a dot with a bar for each row.
 
-    axis: one of `scales.KINDS`. chosen: the look of each row, by default that of `palette.looks`.
+    axis: one of `plots.KINDS`. chosen: the look of each row, by default that of `palette.looks`.
     """
     from matplotlib.figure import Figure
 
     with drawing():
         chosen = chosen or looks(_names(tables))
         along = _along(tables, axis)
-        below_all = Legend(_explained(tables, chosen, along), 2.3 * PANEL[0])
+        legend = Legend(_explained(tables, chosen, along), 2.3 * PANEL[0])
         heights = [len(t.columns) * (0.12 * len(t.rows) + 0.14) + 0.7 for t in tables]
-        figure = Figure(figsize=(below_all.width, sum(heights) + below_all.height), layout="constrained")
+        figure = Figure(figsize=(legend.width, sum(heights) + legend.height), layout="constrained")
         grid = figure.add_gridspec(len(tables), 1, height_ratios=heights)
         for number, table in enumerate(tables):
             axes = figure.add_subplot(grid[number])
             _dots(axes, table, along, chosen)
-            along.put(axes, "x")
-        below_all.put(figure)
+            axes.set_yticks(range(len(table.columns)), [escaping.one_line(name) for name in table.columns])
+            axes.set_title(escaping.one_line(table.title))
+        legend.put(figure)
     return figure
 
 
@@ -68,7 +78,7 @@ def divided(tables: list[Table], *, axis: str, chosen: dict[str, Look]) -> Piece
     from matplotlib.figure import Figure
 
     with drawing():
-        along, made = _along(tables, axis), []
+        along, panels = _along(tables, axis), []
         names = [column for table in tables for column in table.columns]
         for table in tables:
             for number, column in enumerate(table.columns):
@@ -78,12 +88,10 @@ def divided(tables: list[Table], *, axis: str, chosen: dict[str, Look]) -> Piece
                 figure = Figure(figsize=(PANEL[0], 0.15 * len(rows) + 0.7), layout="constrained")
                 axes = figure.add_subplot()
                 _dots(axes, replace(table, columns=[column], rows=rows), along, chosen)
-                along.put(axes, "x")
-                axes.set_title("")
                 axes.set_yticks([])
                 of_table = f" ({table.title.rpartition(', ')[0]})" if names.count(column) > 1 else ""
-                made.append((escaping.one_line(column + of_table), figure))
-        return Pieces(made, _explained(tables, chosen, along))
+                panels.append((escaping.one_line(column + of_table), figure))
+        return panels, _explained(tables, chosen, along)
 
 
 def _names(tables: list[Table]) -> list[str]:
@@ -91,14 +99,9 @@ def _names(tables: list[Table]) -> list[str]:
     return list(dict.fromkeys(row for table in tables for row, _ in table.rows))
 
 
-def _cells(tables: list[Table]) -> list[Cell]:
-    """All scores of tables."""
-    return [cell for table in tables for _, row in table.rows for cell in row if isinstance(cell, Cell)]
-
-
 def _along(tables: list[Table], axis: str) -> Scale:
     """The x axis of all tables."""
-    cells = _cells(tables)
+    cells = [cell for table in tables for cell in table.scores()]
     points = [x for cell in cells for x in (cell.mean, *(cell.paper or ())[:1])]
     ends = [cell.mean + sign * cell.std for cell in cells if cell.std for sign in (-1, 1)]
     return scale(axis, tables[0].unit, points, ends)
@@ -106,15 +109,14 @@ def _along(tables: list[Table], axis: str) -> Scale:
 
 def _explained(tables: list[Table], chosen: dict[str, Look], along: Scale) -> list[Any]:
     """The handles of the legend: all rows, and each other sign in the figure."""
-    cells = _cells(tables)
-    handles = [legend.row(name, chosen[name], lead=True) for name in _names(tables)]
+    cells = [cell for table in tables for cell in table.scores()]
+    thin = {"linewidth": LEAD["linewidth"]}  # as the line that leads to a dot
+    handles = [line(escaping.one_line(name), **chosen[name].style, **thin) for name in _names(tables)]
     if any(cell.std for cell in cells):
-        handles.append(legend.sign("± one standard deviation over seeds"))
+        handles.append(line("± one standard deviation over seeds"))
     if any(cell.paper for cell in cells):
-        handles.append(legend.paper())
-    if along.edge is not None:
-        handles.append(legend.zero())
-    return handles
+        handles.append(line("the paper's", **PAPER))
+    return handles + [zero_errors()] * (along.edge is not None)
 
 
 def _dots(axes: Axes, table: Table, along: Scale, chosen: dict[str, Look]) -> None:
@@ -124,7 +126,7 @@ def _dots(axes: Axes, table: Table, along: Scale, chosen: dict[str, Look]) -> No
         look = chosen[row]
         at = {i + step * (number + 0.5) - 0.4: cell for i, cell in enumerate(cells) if isinstance(cell, Cell)}
         means = along.of([cell.mean for cell in at.values()])
-        axes.plot(means, list(at), label=row, color=look.colour, marker=look.mark, linestyle="none", clip_on=False)
+        axes.plot(means, list(at), label=row, clip_on=False, **look.style | {"linestyle": "none"})
         for (y, cell), mean in zip(at.items(), means, strict=True):
             end = mean if along.begins_at_zero else along.high  # otherwise the length of a line would mean nothing
             axes.plot([along.low, end], [y, y], color=look.colour, linestyle=look.dashes, zorder=1, **LEAD)
@@ -134,11 +136,10 @@ def _dots(axes: Axes, table: Table, along: Scale, chosen: dict[str, Look]) -> No
                 axes.plot(along.of(cell.paper[:1]), [y], color=look.colour, clip_on=False, **PAPER)
     if along.edge is not None:
         axes.axvspan(along.low, along.edge, zorder=0, **ZERO)
-    axes.set_yticks(range(len(table.columns)), [escaping.one_line(name) for name in table.columns])
     axes.set_ylim(len(table.columns) - 0.5, -0.5)
     for edge in range(1, len(table.columns)):
         axes.axhline(edge - 0.5, color=INK, alpha=0.15, linewidth=0.7)
     axes.grid(visible=True, axis="x")
     axes.tick_params(axis="y", length=0)
-    axes.set_title(escaping.one_line(table.title))
     axes.set_xlabel(along.label(table.title.rpartition(", ")[2]))
+    along.put(axes, "x")

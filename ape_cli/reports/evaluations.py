@@ -12,11 +12,41 @@ import polars as pl
 
 from ape_cli.core.errors import ApeError, pick
 from ape_cli.core.vocabulary import SPLITS
-from ape_cli.reports.columns import LINES
-from ape_cli.reports.declared import is_image
+from ape_cli.reports.builtin import is_image
 from ape_cli.reports.run_descriptions import described
 from ape_cli.runs.evaluation_record import DECODINGS
 from ape_cli.runs.registry import Registry
+
+LINES: dict[str, type[pl.DataType]] = {
+    **dict.fromkeys(("task", "order", "scheme", "variant", "configuration", "attention", "preset"), pl.String),
+    **dict.fromkeys(("decode", "split", "metric"), pl.String),
+    **dict.fromkeys(("mean", "std"), pl.Float64),
+    "seeds": pl.Int64,
+    "best": pl.Boolean,
+    **dict.fromkeys(("structure", "form", "trained_on", "trained_fingerprint", "dataset", "fingerprint"), pl.String),
+    "paper_size": pl.Boolean,
+    **dict.fromkeys(("low", "high"), pl.Float64),
+}
+
+# what is behind a score: each seed with its score, and the numbers of evaluated rows and target tokens, which all seeds
+# share. The HTML page shows them; they are not part of machine-readable output.
+BEHIND = ["by_seed", "rows", "tokens"]
+
+# these identify a column of a table; together with CELL they identify a cell
+COLUMN = ["task", "order", "preset", "decode", "split", "metric", "structure", "form"]
+COLUMN += ["trained_fingerprint", "fingerprint"]
+CELL = ["configuration", "scheme", "variant", "attention"]
+
+
+def arrange(found: pl.DataFrame, place: Iterable[str], last: Iterable[str] = ()) -> pl.DataFrame:
+    """The columns for machine-readable output, in the order of `LINES`.
+
+    place: the columns that a view groups by, which are put before the mean. last: columns that are put at the end.
+    """
+    names = [name for name in LINES if name in found.columns]
+    mean = names.index("mean")
+    return found.select(*names[:mean], *place, *names[mean:], *last)
+
 
 METRICS = {  # names for sequences, for images (one label in each row), and for both together
     "token_accuracy": ("token accuracy", "top-1 accuracy", "accuracy"),

@@ -2,23 +2,42 @@
 
 A section is about one view and one metric. Without a script the page shows all sections below one another. With its own
 script it shows those of the selected view and metric, and sorts and filters the rows of tables. The page allows only
-this script and loads nothing: its content security policy says so to the browser. The script and the style are the
-files in the folder `page`.
+this script and loads nothing: its content security policy says so to the browser. The template, the script and the
+style are the files in the folder `page`.
 """
 
 from __future__ import annotations
 
 import base64
 import hashlib
+import os
 import re
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
+from datetime import UTC, datetime
 from importlib import resources
-from string import Template
+from typing import TYPE_CHECKING, Any
 
+from jinja2 import Environment, StrictUndefined
+from markupsafe import Markup
+
+import ape_cli
 from ape_cli.core import escaping
-from ape_cli.reports import html_table
-from ape_cli.reports.tables import Table
+from ape_cli.core.errors import UsageError
+from ape_cli.reports.evaluations import METRICS, measured
+from ape_cli.reports.palette import Look, swatch
+from ape_cli.reports.plots import Plot, inline
+from ape_cli.reports.run_descriptions import described
+from ape_cli.reports.tables import Table, is_number
+from ape_cli.reports.views import Options
+from ape_cli.runs.commit import commit
+from ape_cli.runs.registry import Registry
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
+
+_OF_ERRORS = """ The axis shows the error, 100% less the score, on a logarithmic scale. An error of 0 has no logarithm.
+It stands at 0, in the hatched strip below the scale."""
 
 
 @dataclass(frozen=True)
@@ -30,12 +49,22 @@ class Metric:
 
 
 @dataclass(frozen=True)
+class PageFigure:
+    """A figure in panels beside one legend. Without `signs` it is one drawing with a legend of its own."""
+
+    title: str
+    caption: str
+    panels: Sequence[tuple[str, Markup]]  # titles and SVG elements
+    signs: Sequence[tuple[Markup, str]] = ()  # the legend: SVG elements and words
+
+
+@dataclass(frozen=True)
 class Section:
     """A section of the page: tables, and a figure if there is one."""
 
     title: str
     tables: Sequence[Table]
-    figure: str | None = None  # in HTML (`html_figure`)
+    figure: PageFigure | None = None
     metric: Metric | None = None  # None: the section does not depend on the metric
 
     @property
@@ -43,13 +72,10 @@ class Section:
         """The name of the view in links."""
         return anchor(self.title)
 
-
-@dataclass(frozen=True)
-class About:
-    """The head of the page: its title, and facts as names and values."""
-
-    title: str = "ape report"
-    facts: Sequence[tuple[str, str]] = ()
+    @property
+    def titled(self) -> list[tuple[int, Table]]:
+        """The tables whose titles differ from that of the section, with their numbers."""
+        return [(number, table) for number, table in enumerate(self.tables, 1) if table.title != self.title]
 
 
 def anchor(title: str) -> str:
@@ -61,28 +87,58 @@ def anchor(title: str) -> str:
     return re.sub(r"[^a-z0-9]+", "-", title.lower()).strip("-")
 
 
-def page(sections: Sequence[Section], missing: str | None = None, about: About | None = None) -> str:
+def figure(plot: Plot, name: str, title: str, caption: str, axis: str, chosen: dict[str, Look]) -> PageFigure:
+    """Draw a plot for the page.
+
+    name: put before each id. title: what the figure shows, for readers who do not see it. axis: one of `plots.KINDS`.
+    chosen: the look of each row.
+    """
+    assert plot.draw, "a plot without a figure has no place on a page"
+    caption = " ".join(f"{caption}{_OF_ERRORS if axis == 'error' else ''}".split())
+    if plot.divide is None:
+        return PageFigure(title, caption, [("", _svg(plot.draw(axis, chosen), name, f"{title}: a plot"))])
+    panels, handles = plot.divide(axis, chosen)
+    return PageFigure(
+        title,
+        caption,
+        [
+            (head, Markup(inline(drawn, f"{name}-{i}", f"{title}, {head}: a plot")))
+            for i, (head, drawn) in enumerate(panels)
+        ],
+        [(_svg(swatch(x), f"{name}-legend-{i}"), x.get_label()) for i, x in enumerate(handles)],
+    )
+
+
+def _svg(drawn: Figure, name: str, label: str = "") -> Markup:
+    """A figure as an SVG element of the page (`plots.inline`)."""
+    return Markup(inline(drawn, name, label))
+
+
+def page(
+    sections: Sequence[Section], *, title: str = "ape report", facts: Sequence[tuple[str, str]] = (), missing: str = ""
+) -> str:
     """The page. Sections without tables and figure are left out. The first section is the one that is shown first.
 
-    missing: how to install what plots need, if it is not installed.
+    facts: names and values in the head of the page. missing: how to install what plots need, if it is not installed.
     """
-    head = about or About()
-    shown = [section for section in sections if section.tables or section.figure]
-    names = _names(shown)
-    script, style = _file("script.js"), _file("style.css")
-    links = (f'<li><a href="#{names[i]}">{_heading(section)}</a></li>' for i, section in enumerate(shown))
-    told = f'<p class="notes">Without plots, which need matplotlib: {escaping.html(missing)}.</p>' if missing else ""
-    return Template(_file("page.html")).substitute(
-        title=escaping.html(head.title),
-        policy=f"default-src 'none'; style-src 'unsafe-inline'; script-src '{_digest(script)}'",
-        style=style,
-        script=script,
-        facts="".join(f"<div><dt>{escaping.html(k)}</dt><dd>{escaping.html(v)}</dd></div>" for k, v in head.facts),
-        missing=told,
-        metrics=_choices("metric", ((s.metric.key, s.metric.name) for s in shown if s.metric)),
-        views=_choices("view", ((section.anchor, section.title) for section in shown)),
-        links="\n".join(links),
-        sections="\n".join(_section(section, names[i]) for i, section in enumerate(shown)),
+    shown: dict[str, Section] = {}
+    for section in sections:
+        if section.tables or section.figure:
+            key = f"-{section.metric.key.replace('_', '-')}" if section.metric else ""
+            shown[section.anchor + (key if section.anchor in shown else "")] = section
+    script = _file("script.js")
+    digest = base64.b64encode(hashlib.sha256(script.encode()).digest()).decode()
+    environment = Environment(autoescape=True, undefined=StrictUndefined, finalize=_one_line)
+    return environment.from_string(_file("page.html"), {"is_number": is_number}).render(
+        title=title,
+        facts=facts,
+        missing=missing,
+        policy=Markup(f"default-src 'none'; style-src 'unsafe-inline'; script-src 'sha256-{digest}'"),
+        style=Markup(_file("style.css")),
+        script=Markup(script),
+        metrics={s.metric.key: s.metric.name for s in shown.values() if s.metric},
+        views={s.anchor: s.title for s in shown.values()},
+        sections=list(shown.items()),
     )
 
 
@@ -91,57 +147,93 @@ def _file(name: str) -> str:
     return resources.files("ape_cli.reports").joinpath("page", name).read_text(encoding="utf-8")
 
 
-def _digest(script: str) -> str:
-    """The digest of the script for the content security policy."""
-    return "sha256-" + base64.b64encode(hashlib.sha256(script.encode()).digest()).decode()
+def _one_line(value: Any) -> Any:
+    """A value of the template, in which control characters of a name become visible."""
+    return value if isinstance(value, Markup) or not isinstance(value, str) else escaping.one_line(value)
 
 
-def _names(sections: Sequence[Section]) -> list[str]:
-    """The id of each section: that of its view, and for further metrics of a view also the metric."""
-    found: list[str] = []
-    for section in sections:
-        of_metric = f"{section.anchor}-{section.metric.key.replace('_', '-')}" if section.metric else section.anchor
-        found.append(of_metric if section.anchor in found else section.anchor)
-    return found
+_NOTES = [
+    "These are the runs that were read for this report. ape and commit: the version of the program that trained them."
+]
 
 
-def _heading(section: Section) -> str:
-    """The title of a section, with its metric."""
-    of_metric = f'<span class="minor">: {escaping.html(section.metric.name)}</span>' if section.metric else ""
-    return escaping.html(section.title) + of_metric
+def written() -> str:
+    """The time at which a report is written, in UTC.
+
+    The environment variable SOURCE_DATE_EPOCH, in seconds since 1970, replaces the present time, so that the same
+    results give the same bytes. Raises `UsageError` if it is not a number of seconds.
+    """
+    told = os.environ.get("SOURCE_DATE_EPOCH")
+    try:
+        time = datetime.now(UTC) if told is None else datetime.fromtimestamp(int(told), UTC)
+    except (ValueError, OverflowError, OSError) as error:
+        raise UsageError(
+            "bad environment variable SOURCE_DATE_EPOCH",
+            got=repr(told),
+            allowed="a whole number of seconds since 1970",
+            fix="correct or unset it",
+        ) from error
+    return time.strftime("%Y-%m-%d %H:%M UTC")
 
 
-def _choices(name: str, choices: Iterable[tuple[str, str]]) -> str:
-    """Radio buttons for a choice. The first one is selected. There are none for a single choice."""
-    different = dict(choices)
-    if len(different) < 2:
-        return ""
-    buttons = "".join(
-        f'<label><input type="radio" name="{name}" value="{escaping.html(value)}" autocomplete="off"'
-        f"{' checked' if number == 0 else ''}><span>{escaping.html(words)}</span></label>"
-        for number, (value, words) in enumerate(different.items())
-    )
-    return f"<fieldset><legend>{name.capitalize()}</legend>{buttons}</fieldset>"
+@dataclass(frozen=True)
+class Origin:
+    """Where a report comes from."""
+
+    title: str
+    facts: list[tuple[str, str]]  # names and values
+    runs: Table
+    tasks: frozenset[str]  # of the runs
+
+    def name_of(self, metric: str) -> str:
+        """The name of a metric for the tasks of the runs."""
+        return measured(metric, self.tasks)[0]
+
+    def metrics(self, first: str) -> list[str]:
+        """All metrics with different names, and `first` in the first place. Images have one accuracy."""
+        names: dict[str, str] = {}
+        for metric in (first, *METRICS):
+            names.setdefault(self.name_of(metric), metric)
+        return list(names.values())
 
 
-def _section(section: Section, name: str) -> str:
-    """A section with the id `name`."""
-    inner, links = list[str](), list[str]()
-    for number, table in enumerate(section.tables, 1):
-        place, words = f"{name}-{number}", escaping.html(table.title)
-        if table.title == section.title:  # its only table
-            inner.append(html_table.fragment(table, name))
-            continue
-        links.append(f'<li><a href="#{place}">{words}</a></li>')
-        inner.append(f'<h3 id="{place}">{words}</h3>\n{html_table.fragment(table, place)}')
-    contents = ""
-    if len(links) > 1:
-        listed = f"<summary>{len(links)} tables</summary><ul>{''.join(links)}</ul>"
-        contents = f'<details class="contents">{listed}</details>'
-    of_metric = f' data-metric="{section.metric.key}"' if section.metric else ""
-    return f"""<section data-view="{section.anchor}"{of_metric}>
-<h2 id="{name}">{_heading(section)}</h2>
-{contents}
-{section.figure or ""}
-{"".join(inner)}
-</section>"""
+def origin_of(registry: Registry, options: Options) -> Origin:
+    """Read the runs of a report, without those that cannot be read.
+
+    Raises `UsageError` if SOURCE_DATE_EPOCH is not a number of seconds.
+    """
+    rows, tasks = [], set()
+    for run, about, of_run in described(registry, []):
+        rows.append((run.name, _cells(about, run.status_in(about))))
+        tasks.add(of_run["task"])
+    columns = ["status", "preset", "ape", "commit", "device", "started", "finished"]
+    chosen, sweep = str(registry.chosen), options.sweep
+    facts = [
+        ("Written", written()),
+        ("Program", f"ape {ape_cli.__version__}, commit {_short(commit() or 'unknown')}"),
+        ("Scores", f"{options.split} split, {options.decode} decoding"),
+        *([("Sweep", sweep)] if sweep else []),
+        *([("Filter", chosen)] if chosen else []),
+        ("Runs", f"{len(rows):,}"),
+    ]
+    title = f"ape report: {sweep.removesuffix('.toml')}" if sweep else "ape report"
+    return Origin(title, facts, Table("Runs", _NOTES, columns, rows, "", head="run"), frozenset(tasks))
+
+
+def _cells(about: dict[str, Any], status: str) -> list[str | None]:
+    """The cells of a run. Its versions, commit, device and times may be anything, because nothing reads them back."""
+    versions = about.get("versions")
+    ape = versions.get("ape") if isinstance(versions, dict) else None
+    told, device = (None if about.get(name) is None else str(about[name]) for name in ("commit", "device"))
+    times = [str(about[name])[:16].replace("T", " ") if about.get(name) else None for name in ("started", "finished")]
+    version = None if ape is None else str(ape)
+    return [status, about["config"]["preset"], version, told and _short(told), device, *times]
+
+
+def _short(commit: str) -> str:
+    """The first digits of a commit, and the "+" of a commit whose files had changes.
+
+    >>> _short("98c880d958f755497cb5ecb60eb40a2d037165ee+")
+    '98c880d+'
+    """
+    return commit[:7] + "+" * (len(commit) > 7 and commit.endswith("+"))

@@ -9,20 +9,30 @@ from __future__ import annotations
 import itertools
 import math
 import textwrap
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import polars as pl
 
 from ape_cli.core import escaping
-from ape_cli.reports import legend
-from ape_cli.reports.curves import Panel
 from ape_cli.reports.evaluations import measured
-from ape_cli.reports.legend import Legend
-from ape_cli.reports.palette import DOTTED, HOLLOW, INK, PANEL, ZERO, Look, drawing, looks
-from ape_cli.reports.plots import Pieces, Plot
-from ape_cli.reports.scales import Scale, scale
+from ape_cli.reports.palette import (
+    DOTTED,
+    HOLLOW,
+    INK,
+    PANEL,
+    ZERO,
+    Legend,
+    Look,
+    area,
+    drawing,
+    line,
+    looks,
+    zero_errors,
+)
+from ape_cli.reports.plots import Pieces, Plot, Scale, scale
+from ape_cli.reports.tables import by_column
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -34,14 +44,44 @@ _COUNT_SIZE = 5  # font size of the counts above a panel, in points
 _TITLE_WIDTH, _TITLE_LINE = 36, 0.2  # characters in a line of a title; height of a line in inches
 
 
+@dataclass(frozen=True)
+class Panel:
+    """One set of axes.
+
+    `lines` has the columns task, row, scheme, x, mean, least, most and seeds. Rows are in the order of the tables, and
+    x is ascending. `least` and `most` are the smallest and the largest score over seeds. Learning curves also have
+    `test`, the mean on the test split, which is null unless every seed has one. Scores by size also have `rows`, the
+    number of test rows that each seed was scored on at this point.
+    """
+
+    title: str
+    axis: str  # the label of the x axis, with its unit
+    lines: pl.DataFrame
+    seen: tuple[int, int] | None = None  # the smallest and the largest x in the training split
+
+
+def split(lines: pl.DataFrame) -> list[tuple[str, pl.DataFrame]]:
+    """Split lines from `label`, with x, into the panels of a plot. Returns the title and the lines of each panel.
+
+    A title is the name of the column in the tables, and of the preset if there are several.
+    """
+    several = lines["preset"].n_unique() > 1
+    panels = []
+    for panel in by_column(lines):
+        first = panel.row(0, named=True)
+        title = first["column"] + (f", preset {first['preset']}" if several else "")
+        panels.append((title, panel.sort("rank", "x")))
+    return panels
+
+
 def plot(panels: list[Panel], metric: str, before: str = "") -> Plot | None:
     """The plot of panels, or None without panels. `before`: words before the name of the metric on the y axis."""
     if not panels:
         return None
-    name, unit = _measured(panels, metric)
-    score, rows = f"{before}{name}", _rows(panels)
+    name, unit = measured(metric, itertools.chain.from_iterable(panel.lines["task"].unique() for panel in panels))
+    score = f"{before}{name}"
     return Plot(
-        rows,
+        _rows(panels),
         lambda axis, chosen: lines(panels, score, unit, axis=axis, chosen=chosen),
         divide=lambda axis, chosen: divided(panels, score, unit, axis=axis, chosen=chosen),
     )
@@ -50,11 +90,6 @@ def plot(panels: list[Panel], metric: str, before: str = "") -> Plot | None:
 def _rows(panels: list[Panel]) -> list[str]:
     """The names of all rows in the panels, without repetition."""
     return list(dict.fromkeys(row for panel in panels for row in panel.lines["row"]))
-
-
-def _measured(panels: list[Panel], metric: str) -> tuple[str, str]:
-    """The name and the unit of the metric for all panels."""
-    return measured(metric, itertools.chain.from_iterable(panel.lines["task"].unique() for panel in panels))
 
 
 def lines(
@@ -68,7 +103,7 @@ def lines(
 ) -> Figure:
     """Draw panels in a grid that has `columns` columns.
 
-    score, unit: the name of y and its unit. axis: one of `scales.KINDS`. chosen: the look of each row, by default that
+    score, unit: the name of y and its unit. axis: one of `plots.KINDS`. chosen: the look of each row, by default that
     of `palette.looks`.
     """
     from matplotlib.figure import Figure
@@ -78,20 +113,17 @@ def lines(
         down = -(-len(panels) // across)
         chosen = chosen or looks(_rows(panels))
         upright = _upright(panels, axis, unit)
-        counts = [text for panel in panels if _is_counted(panel) for text in _counts(panel.lines).values()]
+        counts = [text for panel in panels for text in _counts(panel.lines).values()]
         room = 0.6 * _COUNT_SIZE * max(map(len, counts)) + 6 if counts else None  # a digit is 0.6 of its size wide
-        below_all = Legend(_explained(panels, chosen, upright), max(across, 2) * PANEL[0])
-        high = (
-            PANEL[1]
-            + (room or 0) / 72
-            + _TITLE_LINE * max(_lines_of(escaping.one_line(panel.title)).count("\n") for panel in panels)
-        )
-        figure = Figure(figsize=(below_all.width, down * high + below_all.height), layout="constrained")
+        legend = Legend(_explained(panels, chosen, upright), max(across, 2) * PANEL[0])
+        titles = [textwrap.fill(escaping.one_line(x.title), _TITLE_WIDTH, break_on_hyphens=False) for x in panels]
+        high = PANEL[1] + (room or 0) / 72 + _TITLE_LINE * max(title.count("\n") for title in titles)
+        figure = Figure(figsize=(legend.width, down * high + legend.height), layout="constrained")
         grid = figure.add_gridspec(down, across)
-        for number, panel in enumerate(panels):
+        for number, (panel, title) in enumerate(zip(panels, titles, strict=True)):
             axes = figure.add_subplot(grid[divmod(number, across)])
-            _curves(axes, panel, upright, chosen, room)
-            upright.put(axes, "y")
+            _curves(axes, panel, upright, chosen)
+            axes.set_title(title, pad=room)
             below = panels[number + across] if number + across < len(panels) else None
             if below is None or below.axis != panel.axis:
                 axes.set_xlabel(panel.axis)
@@ -99,7 +131,7 @@ def lines(
                 axes.set_ylabel(upright.label(score, "\n"))
             else:
                 axes.tick_params(labelleft=False)
-        below_all.put(figure)
+        legend.put(figure)
     return figure
 
 
@@ -112,43 +144,38 @@ def divided(panels: list[Panel], score: str, unit: str, *, axis: str, chosen: di
 
     with drawing():
         panels = [replace(panel, lines=panel.lines.drop("tokens", strict=False)) for panel in panels]
-        upright, made = _upright(panels, axis, unit), []
+        upright, drawn = _upright(panels, axis, unit), []
         for panel in panels:
             figure = Figure(figsize=PANEL, layout="constrained")
             axes = figure.add_subplot()
-            _curves(axes, panel, upright, chosen, None)
-            upright.put(axes, "y")
+            _curves(axes, panel, upright, chosen)
             axes.set(xlabel=panel.axis, ylabel=upright.label(score, "\n"))
-            axes.set_title("")
-            made.append((escaping.one_line(panel.title), figure))
-        return Pieces(made, _explained(panels, chosen, upright))
+            drawn.append((escaping.one_line(panel.title), figure))
+        return drawn, _explained(panels, chosen, upright)
 
 
 def _upright(panels: list[Panel], axis: str, unit: str) -> Scale:
     """The y axis of all panels."""
-    return scale(axis, unit, [y for panel in panels for y in _scores(panel)])
-
-
-def _lines_of(title: str) -> str:
-    """A title, broken into lines that are not wider than a panel."""
-    return textwrap.fill(title, _TITLE_WIDTH, break_on_hyphens=False)
+    scores = [panel.lines[name].drop_nulls() for panel in panels for name in ("mean", "least", "most")]
+    scores += [test.drop_nulls() for panel in panels if (test := _tested(panel)) is not None]
+    return scale(axis, unit, list(itertools.chain.from_iterable(scores)))
 
 
 def _explained(panels: list[Panel], chosen: dict[str, Look], upright: Scale) -> list[Any]:
     """The handles of the legend: all rows, and each other sign in the figure."""
-    handles = [legend.row(name, chosen[name]) for name in _rows(panels)]
+    handles = [line(escaping.one_line(name), **chosen[name].style) for name in _rows(panels)]
     if any(_tested(panel) is not None for panel in panels):
-        handles.append(legend.test())
+        handles.append(line("the same row on the test split", **DOTTED))
     if any(_few(panel.lines).any() for panel in panels):
-        handles.append(legend.hollow(f"fewer than {FEW} test rows, not connected"))
-    if any(_is_counted(panel) for panel in panels):
-        handles.append(legend.words("above: test rows / target tokens"))
+        handles.append(line(f"fewer than {FEW} test rows, not connected", marker="o", **HOLLOW))
+    if any(_counts(panel.lines) for panel in panels):
+        handles.append(line("above: test rows / target tokens", linestyle="none"))
     if upright.edge is not None:
-        handles.append(legend.zero())
+        handles.append(zero_errors())
     if any(panel.seen for panel in panels):
-        handles.append(legend.shade("sizes seen in training", _SEEN))
-    if any(_several(panel.lines) for panel in panels):
-        handles.append(legend.shade("range over seeds", _RANGE))
+        handles.append(area("sizes seen in training", color=INK, alpha=_SEEN, linewidth=0))
+    if any((panel.lines["seeds"] > 1).any() for panel in panels):
+        handles.append(area("range over seeds", color=INK, alpha=_RANGE, linewidth=0))
     return handles
 
 
@@ -168,47 +195,32 @@ def _few(lines: pl.DataFrame) -> np.ndarray:
     return (lines["rows"] < FEW).to_numpy()
 
 
-def _scores(panel: Panel) -> list[float]:
-    """All scores that a panel shows."""
-    test = _tested(panel)
-    mean, least, most = (panel.lines[name] for name in ("mean", "least", "most"))
-    return [*mean, *least, *most, *(() if test is None else test.drop_nulls())]
-
-
-def _several(lines: pl.DataFrame) -> bool:
-    """Whether a point has more than one seed."""
-    return bool((lines["seeds"] > 1).any())
-
-
-def _curves(axes: Axes, panel: Panel, upright: Scale, chosen: dict[str, Look], room: float | None) -> None:
-    """Draw one panel.
-
-    `room` is the space between the axes and the title for the counts, in points. None is matplotlib's default.
-    """
+def _curves(axes: Axes, panel: Panel, upright: Scale, chosen: dict[str, Look]) -> None:
+    """Draw one panel without its title."""
     from matplotlib.ticker import MaxNLocator, StrMethodFormatter
 
     if panel.seen:
         axes.axvspan(panel.seen[0] - 0.5, panel.seen[1] + 0.5, color=INK, alpha=_SEEN, linewidth=0, zorder=0)
-    for (row,), line in panel.lines.group_by("row", maintain_order=True):
-        _curve(axes, str(row), line, upright, chosen[str(row)], tested=_tested(panel) is not None)
+    for (row,), curve in panel.lines.group_by("row", maintain_order=True):
+        _curve(axes, str(row), curve, upright, chosen[str(row)], tested=_tested(panel) is not None)
     if upright.edge is not None:
         axes.axhspan(upright.low, upright.edge, zorder=0, **ZERO)
-    axes.set_title(_lines_of(escaping.one_line(panel.title)), pad=room)
     place: dict[str, Any] = {"transform": axes.get_xaxis_transform(), "rotation": 90, "ha": "center", "va": "bottom"}
-    for x, text in (_counts(panel.lines) if _is_counted(panel) else {}).items():
+    for x, text in _counts(panel.lines).items():
         axes.text(x, 1.04, text, fontsize=_COUNT_SIZE, color=INK, **place)
     axes.grid(visible=True, axis="y")
     axes.xaxis.set_major_locator(MaxNLocator(5, integer=True))
     axes.xaxis.set_major_formatter(StrMethodFormatter("{x:,.0f}"))
-
-
-def _is_counted(panel: Panel) -> bool:
-    """Whether the numbers of test rows and tokens behind the points are known."""
-    return {"rows", "tokens"} <= set(panel.lines.columns)
+    upright.put(axes, "y")
 
 
 def _counts(lines: pl.DataFrame) -> dict[float, str]:
-    """The numbers of test rows and target tokens behind each point, by x. All lines of a panel share them."""
+    """The numbers of test rows and target tokens behind each point, by x. All lines of a panel share them.
+
+    It is empty if they are not known, as for learning curves.
+    """
+    if not {"rows", "tokens"} <= set(lines.columns):
+        return {}
     at = lines.unique("x", maintain_order=True).select("x", "rows", "tokens")
     return {x: f"{_short(rows)} / {_short(tokens)}" for x, rows, tokens in at.iter_rows()}
 
@@ -218,22 +230,22 @@ def _short(count: int) -> str:
     return f"{count:,}" if count < 10_000 else f"{count / 1000:,.0f}k"
 
 
-def _curve(axes: Axes, row: str, line: pl.DataFrame, upright: Scale, look: Look, *, tested: bool) -> None:
+def _curve(axes: Axes, row: str, curve: pl.DataFrame, upright: Scale, look: Look, *, tested: bool) -> None:
     """Draw the curve of a row: points, the range over seeds, and the test split if it was scored.
 
     Filled points are connected, and hollow points are not.
     """
-    x, mean, few = line["x"].to_numpy(), upright.of(line["mean"].to_numpy()), _few(line)
+    x, mean, few = curve["x"].to_numpy(), upright.of(curve["mean"].to_numpy()), _few(curve)
     marks: dict[str, Any] = {"color": look.colour, "marker": look.mark, "clip_on": False}
     every = -(-x.size // 16)
     axes.plot(x, np.where(few, math.nan, mean), label=row, linestyle=look.dashes, markevery=every, **marks)
     if few.any():
         axes.plot(x[few], mean[few], **marks, **HOLLOW)
     if tested:
-        test = upright.of(line["test"].cast(pl.Float64).fill_null(math.nan).to_numpy())
+        test = upright.of(curve["test"].cast(pl.Float64).fill_null(math.nan).to_numpy())
         axes.plot(x, test, markevery=every, **marks, **DOTTED)
-    if _several(line):
-        ends = upright.of(line["least"].to_numpy()), upright.of(line["most"].to_numpy())
+    if (curve["seeds"] > 1).any():
+        ends = upright.of(curve["least"].to_numpy()), upright.of(curve["most"].to_numpy())
         beside = np.concatenate([[True], few, [True]])  # a point without a neighbour has a bar in place of a band
         alone = few | (beside[:-2] & beside[2:])
         axes.fill_between(x, *ends, where=~alone, color=look.colour, alpha=0.18, linewidth=0)

@@ -1,7 +1,7 @@
-"""The palette of figures: the colour, mark and dashes of each row of the tables, and the style of all figures.
+"""The palette of figures: the look of each row of the tables, the style of all figures, and their legends.
 
-A scheme with a `palette_index` has the colour and the mark of that place in the palette, in every figure. For other
-schemes, such as a user's own, a digest of the name says which colour and mark they ask for. If another scheme of the
+A built-in scheme has its own colour and mark (`builtin.LOOKS`), in every figure. For other schemes, such as a user's
+own, a digest of the name says which colour and mark they ask for. If another scheme of the
 figure has them, they get the next free ones. So all schemes of a figure differ in colour, unless there are more schemes
 than colours. A variant (`rope (decay=0.98)`) has the colour of its scheme. Its mark and its dashes follow from its
 words. No two rows of a figure share both mark and dashes: if two rows want the same, one of them gets the next free
@@ -18,10 +18,12 @@ import itertools
 import warnings
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
-from ape_cli.core.errors import UsageError
-from ape_cli.reports.declared import palette_index
+from ape_cli.reports.builtin import LOOKS
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
 
 
 class Look(NamedTuple):
@@ -31,35 +33,18 @@ class Look(NamedTuple):
     mark: Any
     dashes: Any
 
+    @property
+    def style(self) -> dict[str, Any]:
+        """The arguments of matplotlib's lines."""
+        return {"color": self.colour, "marker": self.mark, "linestyle": self.dashes}
 
-_BOW_TIE = ((-1, -1), (-1, 1), (1, -1), (1, 1), (-1, -1))
-_HOURGLASS = ((-1, -1), (1, -1), (-1, 1), (1, 1), (-1, -1))
+
 _UPRIGHT = ((-0.5, -1), (0.5, -1), (0.5, 1), (-0.5, 1), (-0.5, -1))
 _LYING = ((-1, -0.5), (1, -0.5), (1, 0.5), (-1, 0.5), (-1, -0.5))
 
-# Simulated annealing found these colours, starting near an earlier palette. The CIEDE2000 difference of any two is at
-# least 8.7 in normal vision and under deuteranopia, protanopia and tritanopia (Machado, Oliveira and Fernandes 2009,
-# severity 1.0); for two schemes of one table of record it is at least 11. The contrast (WCAG 2) of each colour is at
-# least 3 on white and 2.8 on the dark page. tests/reports/test_palette.py measures all of this.
-_PALETTE: tuple[tuple[str, Any], ...] = (  # a scheme chooses one by its `palette_index`
-    ("#838383", "d"),
-    ("#c3881c", "s"),
-    ("#a5906b", ">"),
-    ("#96750c", "<"),
-    ("#f05ab3", "D"),
-    ("#547168", _BOW_TIE),
-    ("#5e62ff", _HOURGLASS),
-    ("#6a804a", "p"),
-    ("#2f94fe", "o"),
-    ("#02714b", "^"),
-    ("#9b4702", "v"),
-    ("#9b4bb0", "P"),
-    ("#0f93a4", "X"),
-    ("#c8316c", "*"),
-)
-_COLOURS = tuple(colour for colour, _ in _PALETTE[1:])  # for schemes that choose none; the first is grey
-_SPARE = (_UPRIGHT, _LYING)  # marks that are not in `_PALETTE`
-_MARKS = (*(mark for _, mark in _PALETTE), *_SPARE)
+_COLOURS = tuple(colour for colour, _ in LOOKS.values())[1:]  # for other schemes; the first is grey
+_SPARE = (_UPRIGHT, _LYING)  # marks that no built-in scheme has
+_MARKS = (*(mark for _, mark in LOOKS.values()), *_SPARE)
 SOLID = "-"
 _DASHES = (  # on, off, on, off … in line widths; none looks like a dotted line
     (0, (4, 1.5)),
@@ -123,30 +108,10 @@ def looks(rows: Iterable[str]) -> dict[str, Look]:
     """
     names = sorted(set(rows))
     schemes = sorted({_scheme(name) for name in names})
-    found = _own(schemes)
+    found = {scheme: Look(*LOOKS[scheme], SOLID) for scheme in schemes if scheme in LOOKS}
     _choose([scheme for scheme in schemes if scheme not in found], found, _of_unknown, len(_COLOURS))
     _choose([name for name in names if name not in found], found, _of_variant, len(_DASHES))
     return {name: found[name] for name in names}
-
-
-def _own(schemes: list[str]) -> dict[str, Look]:
-    """The looks that schemes choose by their `palette_index`. If two choose the same, the first one gets it.
-
-    Raises `UsageError` if a scheme chooses one that does not exist.
-    """
-    found: dict[int, str] = {}
-    for scheme in schemes:
-        index = palette_index(scheme)
-        if index is not None and not 0 <= index < len(_PALETTE):
-            raise UsageError(
-                f"bad palette_index of scheme {scheme!r}",
-                got=index,
-                allowed=f"0 to {len(_PALETTE) - 1}, or None",
-                fix="correct it in the file of the scheme",
-            )
-        if index is not None:
-            found.setdefault(index, scheme)
-    return {scheme: Look(*_PALETTE[index], SOLID) for index, scheme in found.items()}
 
 
 def _choose(
@@ -157,21 +122,18 @@ def _choose(
     `of_mark`: the number of wishes with the same mark.
     """
     taken = {claim for name, look in found.items() for claim in _claims(name, look)}
-    displaced = []
-    for name in names:
-        look = next(wishes(name, found))
-        if taken.isdisjoint(_claims(name, look)):
-            found[name] = look
-            taken.update(_claims(name, look))
-        else:
-            displaced.append(name)
-    for name in displaced:
-        strict = itertools.islice(wishes(name, found), len(_MARKS) * of_mark)
-        free = [look for look in strict if taken.isdisjoint(_claims(name, look))][:1]
-        found[name] = next(
-            itertools.chain(free, (x for x in wishes(name, found) if taken.isdisjoint(_claims(name, x)[:2])))
-        )
-        taken.update(_claims(name, found[name]))
+
+    def is_placed(name: str, count: int | None, claims: int = 3) -> bool:
+        for look in itertools.islice(wishes(name, found), count):
+            if taken.isdisjoint(_claims(name, look)[:claims]):
+                found[name] = look
+                taken.update(_claims(name, look))
+                return True
+        return False
+
+    for name in [name for name in names if not is_placed(name, 1)]:
+        if not is_placed(name, len(_MARKS) * of_mark):
+            is_placed(name, None, claims=2)
 
 
 def _claims(name: str, look: Look) -> list[tuple[Any, ...]]:
@@ -187,7 +149,7 @@ def _claims(name: str, look: Look) -> list[tuple[Any, ...]]:
 
 
 def _of_unknown(scheme: str, found: dict[str, Look]) -> Iterator[Look]:
-    """The possible looks of a scheme without a `palette_index`, in an order that a digest of its name chooses."""
+    """The possible looks of a scheme that is not built in, in an order that a digest of its name chooses."""
     number = _hash(scheme)
     colours, number = _rotated(_COLOURS, number), number // len(_COLOURS)
     for mark in itertools.chain(_rotated(_SPARE, number), _rotated(_MARKS[: -len(_SPARE)], number), _stars()):
@@ -237,3 +199,60 @@ def drawing(**settings: Any) -> Iterator[None]:
     with style.context(["default", _STYLE | settings]), warnings.catch_warnings():
         warnings.filterwarnings("ignore", message="Glyph .* missing from font")  # somebody's name in another script
         yield
+
+
+def line(label: str, **style: Any) -> Any:
+    """The handle of a line or a mark in a legend, in the neutral colour unless the style has another."""
+    from matplotlib.lines import Line2D
+
+    return Line2D([], [], label=label, **{"color": INK} | style)
+
+
+def area(label: str, **style: Any) -> Any:
+    """The handle of an area in a legend."""
+    from matplotlib.patches import Patch
+
+    return Patch(label=label, **style)
+
+
+def zero_errors() -> Any:
+    """The handle of the hatched strip for errors of 0."""
+    return area("an error of 0, which has no logarithm", **ZERO)
+
+
+def swatch(handle: Any) -> Figure:
+    """The sign of a handle as a small figure without its label, for a legend in HTML."""
+    from matplotlib.figure import Figure
+
+    with drawing():
+        figure = Figure(figsize=(0.45, 0.17))
+        figure.legend(handles=[handle], labels=[""], loc="center", borderpad=0, handletextpad=0, borderaxespad=0)
+    return figure
+
+
+class Legend:
+    """A legend below all axes, with as many columns as its widest label leaves room for.
+
+    handles: matplotlib artists with labels. width: the least width of the figure in inches. The attributes `width` and
+    `height` are the width that the figure needs and the height of the legend, in inches.
+    """
+
+    def __init__(self, handles: list[Any], width: float) -> None:
+        """Measure the labels, and compute the size and the number of columns."""
+        from matplotlib import rcParams
+        from matplotlib.font_manager import FontProperties
+        from matplotlib.textpath import text_to_path
+
+        self.handles = handles
+        font = FontProperties(family=rcParams["font.family"], size=rcParams["font.size"])
+        words = [str(handle.get_label()) for handle in handles]
+        widest = max(text_to_path.get_text_width_height_descent(x, font, ismath=False)[0] for x in words)
+        ems = rcParams["legend.handlelength"] + rcParams["legend.handletextpad"] + rcParams["legend.columnspacing"]
+        column, margins = (widest + ems * rcParams["font.size"]) / 72, 0.3  # inches
+        self.width = max(width, column + margins)
+        self.columns = max(1, min(len(handles), int((self.width - margins) / column)))
+        self.height = 0.15 + 0.19 * -(-len(handles) // self.columns)  # inches
+
+    def put(self, figure: Figure) -> None:
+        """Add the legend to a figure."""
+        figure.legend(handles=self.handles, loc="outside lower center", ncols=self.columns)

@@ -17,7 +17,7 @@ from typing import Any
 import polars as pl
 
 from ape_cli.core.errors import UsageError
-from ape_cli.reports.declared import is_image
+from ape_cli.reports.builtin import is_image
 
 # A `depth` column of the paper's table 2 can be read in two ways. These two of our columns are compared with it.
 DEPTH = ("depth", "breadth-to-depth")

@@ -1,23 +1,92 @@
-"""Tables of a report as text: for a terminal, and in Markdown. LaTeX is in `latex.py`, and HTML in `html_table.py`."""
+"""Tables of a report as text: for a terminal, in Markdown, and in LaTeX (booktabs). HTML is in `html_page.py`."""
 
 from __future__ import annotations
 
 import io
-from collections.abc import Iterator
+import itertools
+import re
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 
 from rich.console import Console, ConsoleOptions, Group, RenderableType
 from rich.text import Text
 
 from ape_cli.core import escaping
-from ape_cli.reports.cells import Markup, most_seeds, number, paper_of, rows_of, spread_of
-from ape_cli.reports.fitting import WideTable
-from ape_cli.reports.latex import latex
-from ape_cli.reports.tables import Cell, Table
+from ape_cli.reports.tables import Cell, Table, is_number
+from ape_cli.reports.terminal import FRAME, WideTable, column_groups, heading
 
 FORMATS = ("rich", "markdown", "latex", "csv", "json", "html")
+
+
+@dataclass(frozen=True)
+class Markup:
+    """How a format writes a cell. Each field is a template with %s."""
+
+    plain: str  # mean and deviation
+    best: str  # the same, underlined
+    std: str
+    interval: str  # with both ends
+    seeds: str  # the number of seeds, if a cell has fewer than others
+    paper: str  # the score of the paper
+    empty: str
+    number: str  # a number that is text already
+    escape: Callable[[str], str]  # writes any other text
+    dagger: str  # after a number of the paper that is doubted
+
+    def spread(self, cell: Cell, table: Table) -> str:
+        """The text after a mean: the deviation, or the interval if the table shows intervals. Empty for one seed."""
+        if table.interval:
+            ends = cell.interval and tuple(table.number(end, 1) for end in cell.interval)
+            return self.interval % ends if ends else ""
+        return "" if cell.std is None else self.std % table.number(cell.std, 1)
+
+    def beside(self, cell: Cell, table: Table) -> str:
+        """The paper's score, with its deviation and a mark if it is doubted. Empty if there is none."""
+        if cell.paper is None:
+            return ""
+        mean, std = cell.paper
+        spread = "" if std is None else self.std % table.number(std, 1)
+        return self.paper % (table.number(mean, 2) + self.dagger * cell.doubted + spread)
+
+    def cell(self, cell: Cell | str | None, table: Table) -> str:
+        """A cell as text."""
+        if cell is None:
+            return self.empty
+        if isinstance(cell, str):
+            return self.number % cell if is_number(cell) else self.escape(cell)
+        text = self.best if cell.best and table.underlines else self.plain
+        text %= table.number(cell.mean, 2), self.spread(cell, table)
+        text += self.seeds % cell.seeds if cell.seeds < table.most_seeds else ""
+        return text + self.beside(cell, table)
+
+    def rows(self, table: Table) -> list[list[str]]:
+        """The rows as text, with their labels, and without the counts."""
+        return [[self.escape(label), *(self.cell(cell, table) for cell in cells)] for label, cells in table.rows]
+
+
 _MARKDOWN = Markup(
-    "%s%s", "<ins>%s</ins>%s", " ±%s", " (%s to %s)", " ×%s", " [%s]", " ±%s", "—", "%s", escaping.markdown
+    plain="%s%s",
+    best="<ins>%s</ins>%s",
+    std=" ±%s",
+    interval=" (%s to %s)",
+    seeds=" ×%s",
+    paper=" [%s]",
+    empty="—",
+    number="%s",
+    escape=escaping.markdown,
+    dagger="†",
+)
+_LATEX = Markup(
+    plain="$%s%s$",
+    best=r"\underline{$%s%s$}",
+    std=r"_{\pm %s}",
+    interval=r"\ (%s,\,%s)",
+    seeds=r" $\times %s$",
+    paper=" [$%s$]",
+    empty="---",
+    number="$%s$",
+    escape=escaping.latex,
+    dagger=r"^\dagger",
 )
 
 
@@ -25,12 +94,11 @@ def rich(tables: list[Table]) -> RenderableType:
     """The tables for a terminal."""
     parts: list[RenderableType] = []
     for table in tables:
-        most = most_seeds(table)
         grid = WideTable(
             table.title,
             table.head,
             table.columns,
-            [(Text(label), [_styled(cell, table, most) for cell in cells]) for label, cells in table.rows],
+            [(Text(label), [_styled(cell, table) for cell in cells]) for label, cells in table.rows],
             [(Text(label), [Text(count) for count in counts]) for label, counts in table.foot],
         )
         parts += [grid, _Captions(table), Text()]
@@ -49,18 +117,16 @@ class _Captions:
         yield from (Text(note, style="dim") for note in self.table.captions(styled=styled))
 
 
-def _styled(cell: Cell | str | None, table: Table, most: int) -> Text:
-    """A cell for a terminal. `most` is the largest number of seeds of a cell of the table."""
+def _styled(cell: Cell | str | None, table: Table) -> Text:
+    """A cell for a terminal."""
     if cell is None:
         return Text("—", style="dim")
     if isinstance(cell, str):
         return Text(cell)
-    best = cell.best and table.underlines
-    text = Text(number(cell.mean, table.percent, 2), style="bold underline" if best else "")
-    text.append(spread_of(cell, table, _MARKDOWN), style="not bold not underline dim")
-    if cell.seeds < most:
-        text.append(f" ×{cell.seeds}", style="not bold not underline dim")
-    text.append(paper_of(cell, table, _MARKDOWN), style="not bold not underline cyan")
+    text = Text(table.number(cell.mean, 2), style="bold underline" if cell.best and table.underlines else "")
+    seeds = f" ×{cell.seeds}" if cell.seeds < table.most_seeds else ""
+    text.append(_MARKDOWN.spread(cell, table) + seeds, style="not bold not underline dim")
+    text.append(_MARKDOWN.beside(cell, table), style="not bold not underline cyan")
     return text
 
 
@@ -68,13 +134,113 @@ def markdown(tables: list[Table]) -> str:
     """The tables in Markdown."""
     out = []
     for table in tables:
-        out += [f"### {escaping.markdown(table.title)}", ""]
-        out.append("| " + " | ".join(map(escaping.markdown, [table.head, *table.columns])) + " |")
-        out.append("|" + "|".join(["---", *["---:"] * len(table.columns)]) + "|")
-        out += ["| " + " | ".join([escaping.markdown(name), *row]) + " |" for name, *row in rows_of(table, _MARKDOWN)]
-        out += ["| " + " | ".join([f"*{escaping.markdown(label)}*", *counts]) + " |" for label, counts in table.foot]
+        foot = [[f"*{escaping.markdown(label)}*", *counts] for label, counts in table.foot]
+        rows = [[*map(escaping.markdown, [table.head, *table.columns])], *_MARKDOWN.rows(table), *foot]
+        lines = ["| " + " | ".join(row) + " |" for row in rows]
+        lines.insert(1, "|" + "|".join(["---", *["---:"] * len(table.columns)]) + "|")
+        out += [f"### {escaping.markdown(table.title)}", "", *lines]
         out += ["", escaping.markdown_prose(" ".join(table.captions())), ""]
     return "\n".join(out)
+
+
+_LATEX_HEAD = r"""% Tables by `ape report --format latex`. The preamble of the document needs:
+%   \usepackage{booktabs}
+%   \usepackage{graphicx}
+% Names in a script that pdfLaTeX does not have need XeLaTeX or LuaLaTeX.
+"""
+_SHRINK = r"\resizebox{\ifdim\width>\linewidth\linewidth\else\width\fi}{!}{%"
+_PAGE = 60  # lines of parts in one table environment
+_LINE = 64  # characters in a line of an article; a wider table is scaled to the line
+_MOST_CHARACTERS = 96  # a wider table is divided into parts below each other, because it could not be read
+
+
+def latex(tables: list[Table]) -> str:
+    """The tables as LaTeX table environments, each with a caption and a label.
+
+    The first lines name the packages that the preamble needs. A label follows from the title of its table; tables with
+    the same title are numbered. A table with many columns has several parts below each other, each with the rows that
+    it has a score for. If they do not fit on a page, they are several tables.
+    """
+    out, labels = [_LATEX_HEAD], list[str]()
+    for table in tables:
+        title, notes = (_latex_prose(text) for text in (table.title, " ".join(table.captions())))
+        stem = "tab:" + ("-".join(re.findall("[a-z0-9]+", table.title.lower())) or "table")
+        pages: list[list[str]] = [[]]
+        for part in _tabulars(table):
+            if pages[-1] and sum(map(_height, [*pages[-1], part])) > _PAGE:
+                pages.append([])
+            pages[-1].append(part)
+        for number, parts in enumerate(pages, 1):
+            caption = f"{title}, part {number} of {len(pages)}" if len(pages) > 1 else title
+            numbered = itertools.chain([stem], (f"{stem}-{i}" for i in itertools.count(2)))
+            labels.append(next(label for label in numbered if label not in labels))
+            out += [
+                "\\begin{table}",
+                "\\centering",
+                "\n\\par\\medskip\n".join(parts),
+                f"\\caption[{{{caption}}}]{{{caption}. {notes}}}",
+                f"\\label{{{labels[-1]}}}",
+                "\\end{table}",
+                "",
+            ]
+    return "\n".join(out)
+
+
+def _height(part: str) -> int:
+    """The number of lines that a part of a table takes on a page. The names of columns may have several."""
+    cells = [line.removesuffix(" \\\\").split(" & ") for line in part.split("\n")]
+    return sum(1 + max(cell.count("\\\\") for cell in line) for line in cells)
+
+
+def _tabulars(table: Table) -> Iterator[str]:
+    """The tabular environments of a table: one, or several if it has many columns."""
+    names = [heading(name, tight=True) for name in table.columns]
+    head = [escaping.latex(table.head.capitalize()), *map(_stacked, names)]
+    body = _LATEX.rows(table)
+    foot = [[*map(escaping.latex, [label, *counts])] for label, counts in table.foot]
+    label, *widths = (
+        max(*map(len, name.split("\n")), *(_printed(row[number]) for row in (*body, *foot)))
+        for number, name in enumerate([table.head, *names])
+    )
+    room = max(_MOST_CHARACTERS - label, _MOST_CHARACTERS // 2)  # beside a very long name of a row, the table is shrunk
+    for part in column_groups(widths, room):
+
+        def line(cells: Sequence[str], columns: Sequence[int] = part) -> str:
+            """The cells of a row in this part."""
+            return " & ".join([cells[0], *(cells[1 + i] for i in columns)]) + " \\\\"
+
+        shown = [row for row in body if any(row[1 + i] != _LATEX.empty for i in part)] or body
+        wide = label + sum(widths[i] + FRAME for i in part) > _LINE
+        lines = [_SHRINK] if wide else []
+        lines += [f"\\begin{{tabular}}{{l{'r' * len(part)}}}", "\\toprule", line(head), "\\midrule", *map(line, shown)]
+        lines += ["\\midrule", *map(line, foot)] if foot else []
+        lines += ["\\bottomrule", "\\end{tabular}" + ("}" if wide else "")]
+        yield "\n".join(lines)
+
+
+def _stacked(name: str) -> str:
+    r"""The name of a column in LaTeX, with its lines below each other.
+
+    >>> _stacked("c3"), _stacked("tree-ops/\nbreadth")
+    ('c3', '\\shortstack[r]{tree-ops/\\\\breadth}')
+    """
+    lines = "\\\\".join(escaping.latex(line) for line in name.split("\n"))
+    return rf"\shortstack[r]{{{lines}}}" if "\n" in name else lines
+
+
+def _printed(cell: str) -> int:
+    r"""About how many characters wide a cell in LaTeX is printed.
+
+    >>> _printed(r"\underline{$77.01_{\pm 0.3}$} $\times 3$")
+    11
+    """
+    signs = re.sub(r"\\(pm|times)", "±", cell)
+    return len(re.sub(r"\\[a-z]+|[${}_ \\]", "", signs))
+
+
+def _latex_prose(text: str) -> str:
+    """A title or notes in LaTeX. Code between backticks has a typewriter font."""
+    return re.sub("`([^`]*)`", r"\\texttt{\1}", escaping.latex(text))
 
 
 def text(style: str, tables: list[Table]) -> str:

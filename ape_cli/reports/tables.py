@@ -2,17 +2,30 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
 import polars as pl
 
-from ape_cli.reports.declared import LAST, is_image, scheme_place, task_place
-from ape_cli.reports.evaluations import SMALLER_IS_BETTER, measured, task_of
+from ape_cli.reports.builtin import SCHEMES, TASKS, is_image, rank
+from ape_cli.reports.evaluations import CELL, LINES, SMALLER_IS_BETTER, measured, task_of
 from ape_cli.reports.paper import DEPTH, DOUBTED, IMAGES, TWO_READINGS, is_doubted
 from ape_cli.reports.run_descriptions import CODE
 from ape_cli.structure.linearisation import NAMES
+
+_NUMBER = re.compile(r"(?=.*\d)[-+±–\d.,:%\[\] ]+")  # numbers, intervals and ratios
+
+
+def number(value: float, percent: bool, digits: int, sign: str = "") -> str:
+    """A score as text. With the sign `+` it is a difference of scores, and positive numbers get a sign too."""
+    return f"{100 * value:{sign}.{digits}f}" if percent else f"{value:{sign}.{digits + 1}f}"
+
+
+def is_number(cell: str) -> bool:
+    """Whether the text of a cell is a number, an interval or a ratio."""
+    return bool(_NUMBER.fullmatch(cell))
 
 
 @dataclass(frozen=True)
@@ -57,6 +70,10 @@ class Table:
         """Whether the scores are shown in percent."""
         return self.unit == "%"
 
+    def number(self, value: float, digits: int) -> str:
+        """A score as text. `digits` are those after the point of a percentage."""
+        return number(value, self.percent, digits)
+
     @property
     def underlines(self) -> bool:
         """Whether the best scores are underlined. A single row cannot be compared."""
@@ -65,6 +82,15 @@ class Table:
     def scores(self) -> list[Cell]:
         """The cells that are scores."""
         return [cell for _, cells in self.rows for cell in cells if isinstance(cell, Cell)]
+
+    @property
+    def most_seeds(self) -> int:
+        """The largest number of seeds of a cell, or 0 if the table has no scores."""
+        return max((cell.seeds for cell in self.scores()), default=0)
+
+    def is_text(self, column: int) -> bool:
+        """Whether a column has text that is no number."""
+        return any(isinstance(cell := cells[column], str) and not is_number(cell) for _, cells in self.rows)
 
     def captions(self, *, styled: bool = True) -> list[str]:
         """The notes. If the text is `styled` and scores are underlined, the rule of that comes after the first note."""
@@ -117,27 +143,21 @@ def with_row_names(found: pl.DataFrame) -> pl.DataFrame:
 
 def row_rank(line: dict[str, Any]) -> tuple[int, str]:
     """The sort key of a row among the rows of its table. `line`: one of its lines, with names."""
-    return scheme_place(line["scheme"]), line["row"]
+    return rank(line["scheme"], SCHEMES), line["row"]
 
 
 def column_rank(line: dict[str, Any]) -> tuple[int, int, str]:
     """The sort key of a column among the columns of its table. `line`: one of its lines, with names."""
-    place = LAST if line["form"] else task_place(line["task"])  # another form of a task is not in the paper
+    place = len(TASKS) if line["form"] else rank(line["task"], TASKS)  # another form of a task is not in the paper
     of_order = NAMES.index(line["order"]) if line["order"] in NAMES else 0
     return place, of_order, line["column"]
 
 
 def _table(group: pl.DataFrame, interval: bool, preset: str) -> Table:
     """The table of the lines of one preset and structure. `preset`: the preset in its title."""
-    cells: dict[tuple[str, str], Cell] = {}
-    order: dict[str, tuple[int, int, str]] = {}
-    rows: dict[str, tuple[int, str]] = {}
-    for line in group.iter_rows(named=True):
-        row, column = line["row"], line["column"]
-        order[column] = column_rank(line)
-        rows[row] = row_rank(line)
-        cells[row, column] = cell(line)
-    columns = sorted(order, key=order.__getitem__)
+    lines = list(group.iter_rows(named=True))
+    rows = [line["row"] for line in sorted(lines, key=row_rank)]
+    columns = list(dict.fromkeys(line["column"] for line in sorted(lines, key=column_rank)))
     first = group.row(0, named=True)
     kind = {"seq": "Sequence tasks", "tree(2)": "Tree tasks"}.get(first["structure"], f"Tasks on {first['structure']}")
     notes = standing_notes(group, interval)
@@ -146,9 +166,9 @@ def _table(group: pl.DataFrame, interval: bool, preset: str) -> Table:
     elif "paper_mean" in group.columns and IMAGES in columns:
         notes.append("The paper's numbers for images are best by epoch: see `ape report --by epoch --against paper`.")
     name, unit = measured(first["metric"], group["task"])
-    body = [(row, [cells.get((row, column)) for column in columns]) for row in sorted(rows, key=rows.__getitem__)]
+    cells = dict(body(group, "column", columns))
     title = f"{'Images' if first['is_image'] else kind}{preset}, {name}"
-    return Table(title, notes, columns, body, unit, interval)
+    return Table(title, notes, columns, [(row, cells[row]) for row in dict.fromkeys(rows)], unit, interval)
 
 
 def cell(line: dict[str, Any]) -> Cell:
@@ -159,6 +179,12 @@ def cell(line: dict[str, Any]) -> Cell:
     basis = Basis(by_seed, line["split"], line["rows"], line["tokens"])
     doubted = paper is not None and is_doubted(line)
     return Cell(line["mean"], line["std"], line["seeds"], line["best"], paper, interval, basis, doubted)
+
+
+def body(group: pl.DataFrame, across: str, columns: Sequence[Any]) -> list[tuple[str, list[Cell | None]]]:
+    """The rows of a table from its lines. `columns` are values of the field `across`, which identifies a column."""
+    cells = {(line["row"], line[across]): cell(line) for line in group.iter_rows(named=True)}
+    return [(row, [cells.get((row, key)) for key in columns]) for row in group["row"].unique(maintain_order=True)]
 
 
 def standing_notes(group: pl.DataFrame, interval: bool) -> list[str]:
@@ -236,3 +262,35 @@ def _column_names(group: pl.DataFrame) -> dict[tuple[Any, ...], str]:
             name += f" {line['fingerprint'][:6]}"
         names[tuple(line[k] for k in _DATA)] = name
     return names
+
+
+# these identify a line of a plot: a row of the tables and its training data
+KEYS = ["task", "order", "preset", "structure", "form", "trained_fingerprint", *CELL]
+
+
+def numbered(runs: list[dict[str, Any]]) -> pl.DataFrame:
+    """The descriptions of runs (`described`) as one line each, numbered by the column `run`."""
+    schema = {k: LINES[k] for k in (*KEYS, "trained_on")} | {"seed": pl.Int64}
+    lines = [{k: run[k] for k in schema} for run in runs]
+    return pl.DataFrame(lines, schema=schema, orient="row").with_row_index("run")
+
+
+def label(lines: pl.DataFrame, keys: Sequence[str] = KEYS) -> pl.DataFrame:
+    """Add the `row` and the `column` that each line has in the tables, and sort the lines in the order of the tables.
+
+    `rank` is the position of a cell among all cells. `keys` are the columns that identify a cell. If `fingerprint` is
+    one of them, the evaluated data identify it too.
+    """
+    cells = lines.unique(keys, keep="first", maintain_order=True)
+    if "fingerprint" not in keys:
+        cells = cells.with_columns(fingerprint="trained_fingerprint", dataset="trained_on")
+    cells = with_row_names(cells)
+    places = [(x["structure"], x["preset"], column_rank(x), row_rank(x)) for x in cells.iter_rows(named=True)]
+    cells = cells[sorted(range(cells.height), key=places.__getitem__)].with_row_index("rank")
+    kept = cells.select(*keys, "row", "column", "rank")
+    return kept.join(lines, on=keys, nulls_equal=True, maintain_order="left_right")
+
+
+def by_column(lines: pl.DataFrame) -> list[pl.DataFrame]:
+    """The lines from `label` of each column of the tables."""
+    return lines.partition_by("structure", "preset", "column", maintain_order=True)

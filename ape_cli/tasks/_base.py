@@ -97,7 +97,6 @@ class BaseTask(RowWriter):
     ordered: ClassVar[bool] = False  # whether the data has linearisations to choose from, as trees have
     ops: ClassVar[list[str]] = []  # the names of the values of the `op` column
     default_for: ClassVar[str | None] = None  # the structure whose data is this task's if no dataset is named
-    table_place: ClassVar[int | None] = None  # the place of its columns in tables; None: after the others
     form_options: ClassVar[tuple[str, ...]] = ()  # options that columns of tables name if they are not the default
     answer_options: ClassVar[tuple[str, ...]] = ()  # options by which the same source has another answer or form
     places_given: ClassVar[bool] = False  # of targets that are trees: whether the source alone shows where nodes are

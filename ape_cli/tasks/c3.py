@@ -28,7 +28,6 @@ class C3(Trees):
     """
 
     summary = "expressions of the cyclic group C3, one reduction step: (1 + 1) + 0 -> 2 + 0"
-    table_place = 6
 
     @property
     def leaves(self) -> int:

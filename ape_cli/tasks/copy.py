@@ -18,7 +18,6 @@ class Copy(Words):
     """
 
     summary = "the word itself: abca -> abca"
-    table_place = 1
 
     def answer(self, source: Source) -> Tokens:
         """The target of each source: the same word."""

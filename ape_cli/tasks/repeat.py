@@ -24,7 +24,6 @@ class Repeat(Words):
 
     summary = "the word twice in a row: abc -> abcabc"
     answer_options = ("repeats",)
-    table_place = 3
 
     repeats: int = option(2, "How often the word is written.")
 

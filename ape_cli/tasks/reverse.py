@@ -20,7 +20,6 @@ class Reverse(Words):
     """
 
     summary = "the word backwards: abcd -> dcba"
-    table_place = 2
     default_for = "seq"
 
     def answer(self, source: Source) -> Tokens:

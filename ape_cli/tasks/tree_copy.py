@@ -18,7 +18,6 @@ class TreeCopy(PlainTrees):
     """
 
     summary = "the tree itself"
-    table_place = 4
 
     def answer(self, source: Source) -> Tokens:
         """The target of each source: the same tree."""

@@ -55,7 +55,6 @@ class TreeOps(UniqueTrees):
     summary = "extract, flip-extract, truncate or leave a subtree that a leaf points to"
     answer_options = ("mirror",)
     form_options = ("branching", "binarise", "mirror")
-    table_place = 7
     ops: ClassVar[list[str]] = ["extract", "flip-extract", "truncate", "no-op"]
 
     mirror: str = option("all", "What flip-extract mirrors: all, or root.", late=True)

@@ -35,7 +35,6 @@ class TreeRotate(PlainTrees):
     summary = "the mirror image, recursively: f(x, g(y, z)) -> f(g(z, y), x)"
     answer_options = ("mirror",)
     form_options = ("branching", "binarise", "mirror")
-    table_place = 5
     default_for = "tree(k)"
 
     mirror: str = option("all", "What is mirrored: all, root, or search-tree for a rotation.", late=True)

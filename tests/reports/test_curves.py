@@ -9,7 +9,7 @@ from typing import Any
 import polars as pl
 import pytest
 
-from ape_cli.reports import curves
+from ape_cli.reports.line_plots import Panel
 from ape_cli.reports.views import Options, by_epoch
 from ape_cli.runs.registry import Registry
 from tests.conftest import registry_of
@@ -53,9 +53,9 @@ def put(
     return folder
 
 
-def learning(where: Path, metric: str = "token_accuracy", preset: str | None = None) -> list[curves.Panel]:
+def learning(where: Path, metric: str = "token_accuracy", preset: str | None = None) -> list[Panel]:
     bad: list[str] = []
-    found = curves.learning(list(curves.histories(registry_of(where, preset), metric, bad)))
+    found = by_epoch.learning(list(by_epoch.histories(registry_of(where, preset), metric, bad)))
     assert bad == []
     return found
 
@@ -113,7 +113,7 @@ def test_a_history_that_is_gone_or_damaged_is_told(tmp_path: Path) -> None:
     (put(tmp_path, "rope", [0.9], 2) / "history.parquet").unlink()
     (put(tmp_path, "rope", [0.9], 3) / "history.parquet").write_bytes(b"PAR1 and no more")
     bad: list[str] = []
-    (panel,) = curves.learning(list(curves.histories(Registry(tmp_path), "token_accuracy", bad)))
+    (panel,) = by_epoch.learning(list(by_epoch.histories(Registry(tmp_path), "token_accuracy", bad)))
     assert panel.lines["mean"].to_list() == [0.1]
     assert len(bad) == 2
     assert all("no learning curve" in line for line in bad)

@@ -9,7 +9,7 @@ import polars as pl
 import pytest
 
 from ape_cli import position
-from ape_cli.reports import declared, palette
+from ape_cli.reports import builtin, palette
 from ape_cli.sweep import specification
 from tests import colours
 
@@ -86,8 +86,9 @@ def near(names: set[str], vision: str) -> dict[tuple[str, str], float]:
 
 @pytest.mark.parametrize("vision", colours.VISIONS)
 def test_any_two_schemes_with_a_colour_of_their_own_differ_to_everyone(vision: str) -> None:
-    """A scheme without a `palette_index` has the colour of a place in the palette that is free in its figure."""
-    own = {name for name in position.names() if declared.palette_index(name) is not None}
+    """A scheme that is not built in has a colour that is free in its figure."""
+    own = set(builtin.LOOKS)
+    assert own == set(builtin.SCHEMES) >= set(position.names())
     assert len(own) >= 14
     assert near(own, vision) == {}
 
@@ -204,5 +205,5 @@ def test_looks_stay_what_they_are() -> None:
     assert palette.looks(["somebody-s-own"])["somebody-s-own"] == ("#9b4702", palette._LYING, "-")
     found = palette.looks(["rope", "rope (decay=0.98)", "rope (window=2)"])
     assert found["rope"] == ("#2f94fe", "o", "-")
-    assert found["rope (decay=0.98)"] == ("#2f94fe", palette._HOURGLASS, (0, (4, 1.5)))  # 14 places after `o`
+    assert found["rope (decay=0.98)"] == ("#2f94fe", builtin.HOURGLASS, (0, (4, 1.5)))  # 14 places after `o`
     assert found["rope (window=2)"] == ("#2f94fe", ">", (0, (7, 1.5, 2.5, 1.5)))

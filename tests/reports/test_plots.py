@@ -15,8 +15,8 @@ from matplotlib.text import Text
 
 from ape_cli import position
 from ape_cli.reports import line_plots, plots
-from ape_cli.reports.curves import Panel
 from ape_cli.reports.dot_plots import dots
+from ape_cli.reports.line_plots import Panel
 from ape_cli.reports.palette import looks
 from ape_cli.reports.tables import Cell
 from tests.figures import ROWS, TABLE, colour, dotted, drawn, figures, handles, hollow, panel, table, words

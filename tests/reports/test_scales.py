@@ -9,11 +9,10 @@ import pytest
 from matplotlib.figure import Figure
 
 from ape_cli.core.errors import UsageError
-from ape_cli.reports import scales
-from ape_cli.reports.scales import scale
+from ape_cli.reports.plots import Scale, axis_kind, scale
 
 
-def drawn(made: scales.Scale) -> Any:
+def drawn(made: Scale) -> Any:
     axes = Figure().add_subplot()
     made.put(axes, "y")
     return axes
@@ -101,10 +100,10 @@ def test_a_bar_up_to_ten_times_the_smallest_error_away_is_whole() -> None:
 )
 def test_what_makes_no_sense_is_refused(asked: str, metric: str, drawn: bool, message: str) -> None:
     with pytest.raises(UsageError, match=message):
-        scales.kind_of(asked, metric, drawn=drawn)
+        axis_kind(asked, metric, drawn=drawn)
 
 
 def test_the_axis_is_that_of_scores_unless_asked() -> None:
-    assert scales.kind_of(None, "cross_entropy", drawn=False) == "score"
-    assert scales.kind_of("score", "cross_entropy", drawn=True) == "score"
-    assert scales.kind_of("error", "exact_match", drawn=True) == "error"
+    assert axis_kind(None, "cross_entropy", drawn=False) == "score"
+    assert axis_kind("score", "cross_entropy", drawn=True) == "score"
+    assert axis_kind("error", "exact_match", drawn=True) == "error"

@@ -14,7 +14,7 @@ import polars as pl
 import pytest
 from rich.console import Console
 
-from ape_cli.reports import aggregation, columns, evaluations, html_table, rendering, tables
+from ape_cli.reports import aggregation, evaluations, html_page, rendering, tables
 from ape_cli.runs.registry import Registry
 from tests.reports.test_aggregation import ALL, add, lines, tables_of
 
@@ -35,7 +35,7 @@ def frame(column: Column, metric: str = "token_accuracy", order: str | None = No
         for seed, right in enumerate(rights)
     ]
     computed = ("mean", "std", "seeds", "best", "low", "high")
-    schema = {k: v for k, v in columns.LINES.items() if k not in computed}
+    schema = {k: v for k, v in evaluations.LINES.items() if k not in computed}
     counts = dict.fromkeys(("seed", "rows", "tokens"), pl.Int64)
     return pl.DataFrame(found, schema=schema | {"value": pl.Float64} | counts, orient="row")
 
@@ -161,7 +161,7 @@ def test_where_nothing_can_be_underlined_the_rule_is_not_explained(tmp_path: Pat
         return console.file.getvalue()
 
     def marked() -> list[bool]:
-        html = "".join(map(html_table.fragment, tables_of(tmp_path)))
+        html = html_page.page([html_page.Section("Scores", tables_of(tmp_path))])
         texts = [rendering.text(style, tables_of(tmp_path)) for style in ("markdown", "latex")]
         told = ["Underlined" in text for text in (printed("standard"), html, *texts)]
         signs = zip(

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from ape_cli.core.errors import ApeError
-from ape_cli.reports import html_table, rendering, views
+from ape_cli.reports import html_page, rendering, views
 from ape_cli.reports.evaluations import METRICS
 from ape_cli.reports.html_page import anchor
 from ape_cli.reports.palette import looks
@@ -148,34 +148,22 @@ def test_text_in_a_cell_is_escaped() -> None:
     assert r"a & 50\%\_x\textbar{}\textless{}b\textgreater{} \\" in rendering.text("latex", [table])
     assert "b & $12$ " in rendering.text("latex", [table])
     assert r"| a | 50%_x\|&lt;b> |" in rendering.text("markdown", [table])
-    assert "50%_x|&lt;b&gt;" in html_table.fragment(table)
+    assert "50%_x|&lt;b&gt;" in html_page.page([html_page.Section("x", [table])])
 
 
 def test_what_each_view_refuses() -> None:
-    """The options that each view refuses, in its own words."""
-    history = "scores by epoch are from the training history, with its own splits and decoding"
-    reasons = {
-        ("by-size", "against"): "the paper has no scores by size",
-        ("by-operator", "against"): "the paper has no scores by operator",
-        ("by-size", "compare"): "a comparison is over all sizes",
-        ("by-operator", "compare"): "a comparison is over all operators",
-        ("by-epoch", "compare"): "a comparison is of the weights that were kept",
-        ("scores", "compare"): "a comparison is a view of its own",
-        ("by-epoch", "metric"): "exact match is not measured while a run trains, so it has no scores by epoch",
-        (
-            "by-epoch",
-            "decode",
-        ): "scores by epoch are from the training history, with its own splits and decoding",
-        ("by-epoch", "split"): history,
-        ("paired", "against"): "one comparison at a time",
-        ("paired", "interval"): "a comparison always has the interval",
-        ("paired", "plots"): "a comparison has no plots",
-        ("paired", "axis"): "a comparison has no plots",
-        ("by-size", "style"): "a page always has the tables by size",
-        ("by-operator", "style"): "a page always has the tables by op",
-        ("by-epoch", "style"): "a page always has the tables by epoch",
-        ("scores", "style"): "a page always has the tables of the view scores",
+    """The options that each view refuses, with the reason."""
+    names = {
+        "scores": ("compare",),
+        "by-size": ("compare", "against"),
+        "by-operator": ("compare", "against"),
+        "by-epoch": ("compare", "decode", "split"),
+        "paired": ("interval", "against", "plots", "axis"),
     }
+    called = {name: f"the view {name}" for name in names} | {"paired": "a comparison"}
+    reasons = {(name, option): f"{called[name]} does not use --{option}" for name in names for option in names[name]}
+    reasons |= {(name, "style"): f"a page always has {called[name]}" for name in names if name != "paired"}
+    reasons["by-epoch", "metric"] = "exact match is not measured while a run trains, so it has no scores by epoch"
     given = {
         "against": "paper",
         "compare": ROWS,

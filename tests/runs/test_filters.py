@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from ape_cli.core.errors import ApeError
-from ape_cli.reports import curves
+from ape_cli.reports.views import by_epoch
 from ape_cli.runs import filters, record
 from ape_cli.runs.filters import Filter
 from ape_cli.runs.registry import open_registry
@@ -45,7 +45,7 @@ def test_comparisons_and_curves_too(filled: Path) -> None:
     assert [line["column"] for line in found] == ["tree-copy/breadth", "tree-copy/depth", "c3/depth", "all tasks"]
     assert "did you mean 'rope'" in ape(*words[:-3], "ropes", *words[-2:], "--task", "c3", code=2)[1]
     chosen = open_registry(filled).where(filters.make(["alibi"], ["reverse"], ["tiny"]))
-    (panel,) = curves.learning(list(curves.histories(chosen, "token_accuracy", [])))
+    (panel,) = by_epoch.learning(list(by_epoch.histories(chosen, "token_accuracy", [])))
     assert (panel.title, panel.lines["row"].unique().to_list()) == ("reverse", ["alibi"])
 
 

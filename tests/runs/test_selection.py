@@ -51,6 +51,9 @@ def test_comparisons(column: str, value: Any, sign: str) -> None:
         (["verified=false"], ["copy-none-2"]),
         (["steps>80", "run~rope"], ["copy-rope-1"]),
         (["steps==90"], ["copy-none-2"]),
+        (["steps < 100 or run like 'tree%'"], ["copy-none-2", "tree-copy-rope-3", "tree-copy-none-4"]),
+        (["steps is null"], ["tree-copy-rope-3"]),
+        (["run != 'copy-rope-1' and not verified"], ["copy-none-2"]),
     ],
 )
 def test_examples(conditions: list[str], expected: list[str]) -> None:
@@ -63,7 +66,9 @@ def test_order() -> None:
     assert arranged(TABLE, "validation", descending=True)["steps"].to_list() == [800, 1200, 90, None]
 
 
-@pytest.mark.parametrize("condition", ["", "steps", "steps>", "steps>many", "stepz=1", "steps~1", "verified=1", "=3"])
+@pytest.mark.parametrize(
+    "condition", ["", "steps", "steps>", "steps>many", "stepz=1", "steps~1", "=3", "steps > (", "stepz = 'a'"]
+)
 def test_bad_conditions(condition: str) -> None:
     with pytest.raises(UsageError):
         selected(TABLE, [condition])

@@ -10,7 +10,7 @@ import numpy as np
 
 from ape_cli.core import escaping
 from ape_cli.reports.palette import INK, SCORES, WORDS, drawing
-from ape_cli.reports.pictures._panels import Curve, Diagram, HeatMap, Panel, colour, steady
+from ape_cli.reports.pictures import Curve, Diagram, HeatMap, Panel, colour, steady
 from ape_cli.reports.pictures._places import coordinates, edges, names
 from ape_cli.reports.plots import encode
 from ape_cli.structure import Cyclic, Tree

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from ape_cli.reports.pictures import HeatMap, Material, Panel, PictureKind
-from ape_cli.reports.pictures._panels import limit_of
+from ape_cli.reports.pictures import HeatMap, Material, Panel, PictureKind, limit_of
 
 
 class AttentionWeights(PictureKind):

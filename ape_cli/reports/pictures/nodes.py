@@ -9,8 +9,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 from ape_cli.core.errors import UsageError
-from ape_cli.reports.pictures import Diagram, Material, Panel, PictureKind, Subject
-from ape_cli.reports.pictures._panels import limit_of
+from ape_cli.reports.pictures import Diagram, Material, Panel, PictureKind, Subject, limit_of
 from ape_cli.reports.pictures._places import coordinates, middle, names
 
 

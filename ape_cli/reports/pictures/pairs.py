@@ -7,8 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from ape_cli.reports.pictures import HeatMap, Material, Panel, PictureKind, Subject
-from ape_cli.reports.pictures._panels import limit_of
+from ape_cli.reports.pictures import HeatMap, Material, Panel, PictureKind, Subject, limit_of
 from ape_cli.reports.pictures._places import names
 
 

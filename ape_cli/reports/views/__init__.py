@@ -52,13 +52,13 @@ class Options:
     sweep: str = ""  # the name of the file whose sweep is reported, if only that one is
     style: str = "rich"  # one of `rendering.FORMATS`
     plots: str | None = None  # the folder for plots, if the user wants them
-    axis: str | None = None  # one of `scales.KINDS`, if the user gives it
+    axis: str | None = None  # one of `plots.KINDS`, if the user gives it
     asked: str = ""  # the option that selects the view, for example `--by size`; empty without one
     needed: bool = True  # whether `read` raises `ApeError` if there is nothing to show
 
     @property
     def scores(self) -> dict[str, Any]:
-        """The arguments of `evaluations.wanted` and `parts.read` that select the scores."""
+        """The arguments of `evaluations.wanted` and `aggregation.read_parts` that select the scores."""
         return {"metric": self.metric, "decode": self.decode, "split": self.split}
 
 
@@ -68,7 +68,6 @@ class View(ABC, Generic[Found]):
     about: ClassVar[str]  # a line of help
     by: ClassVar[str | None] = None  # `--by BY` is `--view NAME`
     compares: ClassVar[bool] = False  # whether `--compare A B` selects this view, which compares two rows
-    comparison: ClassVar[str] = "a view of its own"  # why `--compare` is not possible with this view, for an error
     unused: ClassVar[tuple[str, ...]] = ()  # options of `Options` without an effect; the user must not give them
     on_page: ClassVar[bool] = True  # whether it is a section of the page; otherwise its page shows it alone
     rank: ClassVar[int] = 100  # its position on the page: lower ranks come first, then names decide
@@ -112,21 +111,13 @@ class View(ABC, Generic[Found]):
         """An error for each invalid option. A view adds its own errors to these, which hold for every view."""
         if options.interval and options.style in ("csv", "json"):
             yield UsageError(f"{options.style} always has the interval", got="--interval", fix="leave it out")
-        if options.compare and not self.compares:
-            got = f"--compare and {options.asked}"
-            yield UsageError(f"a comparison is {self.comparison}", got=got, fix="leave one out")
         if self.compares and not options.compare:
             got = options.asked
             yield UsageError(f"{self.called} needs two rows of the tables", got=got, fix="name them: --compare A B")
         if options.style == "html" and options.asked and self.on_page:
-            what = f"by {self.by}" if self.by else f"of {self.called}"
-            yield UsageError(f"a page always has the tables {what}", got=options.asked, fix="leave it out")
-        if not self.on_page and not self.caption:
-            for name, value in (("plots", options.plots), ("axis", options.axis)):
-                if value is not None:
-                    got = f"{options.asked} and --{name} {value}"
-                    yield UsageError(f"{self.called} has no plots", got=got, fix="leave one out")
-        for name in self.unused:
+            yield UsageError(f"a page always has {self.called}", got=options.asked, fix="leave it out")
+        no_plots = ("plots", "axis") if not self.on_page and not self.caption else ()
+        for name in (*self.unused, *no_plots, *(() if self.compares else ("compare",))):
             if getattr(options, name) != getattr(Options, name):
                 got = f"{options.asked} and --{name}"
                 yield UsageError(f"{self.called} does not use --{name}", got=got, fix="leave one out")

@@ -24,17 +24,33 @@ from typing import Any
 
 import polars as pl
 
-from ape_cli.core.errors import UsageError, pick
+from ape_cli.core.errors import RunError, UsageError, pick
 from ape_cli.reports import line_plots, paper
 from ape_cli.reports.aggregation import over_seeds
-from ape_cli.reports.columns import BEHIND, COLUMN, LINES, arrange
-from ape_cli.reports.curves import MEASURED, History, Panel, histories, label, learning
-from ape_cli.reports.evaluations import METRICS, SMALLER_IS_BETTER, measured, nothing_to_report, task_of
-from ape_cli.reports.legend import LINE_STYLES
-from ape_cli.reports.plots import Plot
-from ape_cli.reports.tables import Table, brackets, cell, of_preset, standing_notes
+from ape_cli.reports.evaluations import (
+    BEHIND,
+    COLUMN,
+    LINES,
+    METRICS,
+    SMALLER_IS_BETTER,
+    arrange,
+    measured,
+    nothing_to_report,
+    task_of,
+)
+from ape_cli.reports.line_plots import Panel, split
+from ape_cli.reports.plots import LINE_STYLES, Plot
+from ape_cli.reports.run_descriptions import described
+from ape_cli.reports.tables import KEYS, Table, body, brackets, by_column, label, numbered, of_preset, standing_notes
 from ape_cli.reports.views import Options, View
 from ape_cli.runs.registry import Registry
+
+# metrics that are measured while a run trains, and their names in its history
+MEASURED = {"token_accuracy": "token_accuracy", "cross_entropy": "loss"}
+
+# a finished run: its description (`described`), its run.json, and its validations
+History = tuple[dict[str, Any], dict[str, Any], pl.DataFrame]
+
 
 METRIC = "token_accuracy"  # the metric that chooses the weights; for images it is the top-1 accuracy
 VALIDATION, CHOSEN, BEST = "validation", "test, chosen on validation", "test, best by epoch"
@@ -73,8 +89,8 @@ class ByEpoch(View[Epochs]):
     about = "halfway through the schedule and at its end, as in the paper's table 3"
     by = "epoch"
     title = "Learning curves"
-    comparison = "of the weights that were kept"
     rank = 30
+    unused = ("decode", "split")  # they are those of the training history
     caption = f"""These are validation scores of finished runs. A line is the mean over seeds. A band reaches
 from the smallest to the largest score. {LINE_STYLES} A dotted line is the test split, which decides nothing."""
 
@@ -89,10 +105,6 @@ from the smallest to the largest score. {LINE_STYLES} A dotted line is the test 
                 allowed=", ".join(MEASURED),
                 fix=f"leave --metric or {options.asked.partition(' ')[0]} out",
             )
-        for option, given, only in (("decode", options.decode, "teacher"), ("split", options.split, "test")):
-            if given != only:
-                what = "scores by epoch are from the training history, with its own splits and decoding"
-                yield UsageError(what, got=f"--{option} {given}", fix=f"leave --{option} out")
 
     def read(self, registry: Registry, options: Options) -> tuple[Epochs, list[str]]:
         """Read the histories of the finished runs.
@@ -124,11 +136,10 @@ from the smallest to the largest score. {LINE_STYLES} A dotted line is the test 
         """A table for each column of the other tables, preset and measure, with checkpoints as columns."""
         if found.lines.is_empty():
             return []
-        groups = found.lines.partition_by("structure", "preset", "column", maintain_order=True)
         measures = (VALIDATION, CHOSEN, BEST)
         return [
             _table(group.filter(measure=m), interval, of_preset(group, found.lines))
-            for group in groups
+            for group in by_column(found.lines)
             for m in measures
             if m in group["measure"]
         ]
@@ -148,8 +159,8 @@ def curves_plot(panels: list[Panel], metric: str) -> Plot | None:
 def lines(found: list[History], metric: str, against: str | None) -> pl.DataFrame:
     """A line for each cell, checkpoint and measure. There are none without histories.
 
-    The columns are those of `columns.LINES`, `checkpoint`, `step`, `epoch` (null if the schedule is in steps) and
-    `measure`, and `row`, `column` and `rank` (`curves.label`). Raises `UsageError` for an unknown `against`.
+    The columns are those of `evaluations.LINES`, `checkpoint`, `step`, `epoch` (null if the schedule is in steps) and
+    `measure`, and `row`, `column` and `rank` (`tables.label`). Raises `UsageError` for an unknown `against`.
     """
     if against is not None:
         pick("comparison", against, ["paper"])
@@ -214,17 +225,59 @@ def _table(group: pl.DataFrame, interval: bool, preset: str) -> Table:
     name, unit = measured(first["metric"], group["task"])
     places = group.sort(pl.col("epoch").is_null(), "epoch", "step")
     names = places["checkpoint"].unique(maintain_order=True).to_list()
-    cells = {(line["row"], line["checkpoint"]): cell(line) for line in group.iter_rows(named=True)}
     notes = [
         *standing_notes(group, interval),
         "Columns: half of the schedule, and the whole schedule.",
         _MEASURES[first["metric"]][first["measure"]],
     ]
-    if any(made.paper for made in cells.values()):
+    if "paper_mean" in group.columns and group["paper_mean"].count():
         notes += [*brackets(group, interval), _THEIRS]
     elif "paper_mean" in group.columns and first["measure"] == BEST:
         notes.append(_NOT_THEIRS)
-    rows = group["row"].unique(maintain_order=True)
-    body = [(row, [cells.get((row, name)) for name in names]) for row in rows]
     title = f"{first['column']} by epoch{preset}, {name}: {first['measure']}"
-    return Table(title, notes, names, body, unit, interval)
+    return Table(title, notes, names, body(group, "checkpoint", names), unit, interval)
+
+
+def histories(registry: Registry, metric: str, bad: list[str]) -> Iterator[History]:
+    """The history of each finished run, with the columns step, validation, test and kept.
+
+    test: null if the test split was not scored. kept: whether the weights were the best so far. A line of text about
+    each run without a readable history is appended to `bad`.
+    """
+    for run, about, of_run in described(registry, bad):
+        if run.status_in(about) != "finished":
+            continue
+        try:
+            history = run.history(about)
+            validation, test = (f"{split}_{MEASURED[metric]}" for split in ("validation", "test"))
+            tested = pl.col(test) if test in history.columns else pl.lit(None)
+            scores = {"validation": pl.col(validation).cast(pl.Float64), "test": tested.cast(pl.Float64)}
+            kept = pl.col("kept") if "kept" in history.columns else pl.lit(None, pl.Boolean)
+            history = history.select(pl.col("step").cast(pl.Int64), **scores, kept=kept).sort("step")
+        except pl.exceptions.PolarsError:
+            bad.append(f"{run.name}: history.parquet is missing or damaged, so there is no learning curve")
+        except RunError as error:
+            bad.append(f"{run.name}: {error.what} ({error.got}), so there is no learning curve")
+        else:
+            yield of_run, about, history
+
+
+def learning(found: list[History]) -> list[Panel]:
+    """The panels of the learning curves of runs."""
+    if not found:
+        return []
+    validation, test = pl.col("validation"), pl.col("test")
+    over_seeds = (
+        pl.concat(history.with_columns(run=pl.lit(i, pl.UInt32)) for i, (_, _, history) in enumerate(found))
+        .join(numbered([of_run for of_run, _, _ in found]), on="run")
+        .group_by([*KEYS, "trained_on", "step"], maintain_order=True)
+        .agg(
+            validation.mean().alias("mean"),
+            validation.min().alias("least"),
+            validation.max().alias("most"),
+            pl.when(test.null_count() == 0).then(test.mean()).alias("test"),
+            pl.len().cast(pl.Int64).alias("seeds"),
+        )
+        .rename({"step": "x"})
+    )
+    return [Panel(title, "steps", lines) for title, lines in split(label(over_seeds))]

@@ -9,54 +9,41 @@ that a run was evaluated on has its own table, as it has its own column in the p
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-
 import polars as pl
 
 from ape_cli import tasks
-from ape_cli.core.errors import UsageError
-from ape_cli.reports import parts
-from ape_cli.reports.columns import COLUMN, arrange
-from ape_cli.reports.curves import KEYS, label
-from ape_cli.reports.evaluations import measured
-from ape_cli.reports.tables import Table, cell, of_preset, standing_notes
+from ape_cli.reports import aggregation
+from ape_cli.reports.evaluations import COLUMN, arrange, measured
+from ape_cli.reports.tables import KEYS, Table, body, by_column, label, of_preset, standing_notes
 from ape_cli.reports.views import Options, View
 from ape_cli.runs.registry import Registry
 
 
 class ByOperator(View[pl.DataFrame]):
-    """Shows a line for each cell and operator, with `row`, `column` and `rank` (`curves.label`)."""
+    """Shows a line for each cell and operator, with `row`, `column` and `rank` (`tables.label`)."""
 
     about = "by operator of the source"
     by = "op"
-    comparison = "over all operators"
     rank = 20
-
-    def rejects(self, options: Options) -> Iterator[UsageError]:
-        """Reject a comparison with the paper."""
-        if options.against:
-            got = f"--against {options.against} {options.asked}"
-            yield UsageError("the paper has no scores by operator", got=got, fix="leave one out")
-        yield from super().rejects(options)
+    unused = ("against",)
 
     def read(self, registry: Registry, options: Options) -> tuple[pl.DataFrame, list[str]]:
-        """Read the evaluations by operator (`parts.read`). Raises `ApeError` if there are none and they are needed."""
-        found, bad = parts.read(registry, "op", **options.scores, own=options.own, needed=options.needed)
+        """Read the evaluations by operator. Raises `ApeError` if there are none and they are needed."""
+        found, bad = aggregation.read_parts(registry, "op", **options.scores, own=options.own, needed=options.needed)
         if found.values.is_empty():
             return found.values, bad
-        pooled = parts.pool(found.values, [*COLUMN, "op"], ["trained_on", "dataset"])
+        pooled = aggregation.pool(found.values, [*COLUMN, "op"], ["trained_on", "dataset"])
         return label(pooled, [*KEYS, "fingerprint"]), bad
 
     def frame(self, found: pl.DataFrame) -> pl.DataFrame:
         """The lines, with the numbers of rows and tokens behind each."""
-        return arrange(found, ["op"], [*parts.COUNTS, *parts.OVER_ROWS])
+        return arrange(found, ["op"], [*aggregation.COUNTS, *aggregation.OVER_ROWS])
 
     def tables(self, found: pl.DataFrame, *, interval: bool = False) -> list[Table]:
         """A table for each column of the other tables and each preset, with operators as columns."""
         if found.is_empty():
             return []
-        groups = found.partition_by("structure", "preset", "column", maintain_order=True)
-        return [_table(group, interval, of_preset(group, found)) for group in groups]
+        return [_table(group, interval, of_preset(group, found)) for group in by_column(found)]
 
 
 def _table(group: pl.DataFrame, interval: bool, preset: str) -> Table:
@@ -65,11 +52,8 @@ def _table(group: pl.DataFrame, interval: bool, preset: str) -> Table:
     known = tasks.load(first["task"]).ops if first["task"] in tasks.names() else []
     there = group["op"].unique(maintain_order=True).to_list()
     columns = [op for op in known if op in there] + [op for op in there if op not in known]
-    cells = {(line["row"], line["op"]): cell(line) for line in group.iter_rows(named=True)}
-    rows = group["row"].unique(maintain_order=True)
-    body = [(row, [cells.get((row, op)) for op in columns]) for row in rows]
-    notes = [*standing_notes(group, interval), parts.counted(group)]
+    notes = [*standing_notes(group, interval), aggregation.counted(group)]
     name, unit = measured(first["metric"], group["task"])
-    foot = parts.counts(group, "op", columns)
+    foot = aggregation.counts(group, "op", columns)
     title = f"{first['column']} by operator{preset}, {name}"
-    return Table(title, notes, columns, body, unit, interval, foot=foot)
+    return Table(title, notes, columns, body(group, "op", columns), unit, interval, foot=foot)

@@ -11,22 +11,19 @@ a function of the task, its parameters and the seed. They are drawn again, so th
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
 
 import polars as pl
 
 from ape_cli import tasks
-from ape_cli.core.errors import ApeError, UsageError
-from ape_cli.reports import line_plots, parts
-from ape_cli.reports.columns import CELL, arrange
-from ape_cli.reports.curves import KEYS, Panel, label, split
-from ape_cli.reports.declared import size_words
-from ape_cli.reports.evaluations import measured
-from ape_cli.reports.legend import LINE_STYLES
-from ape_cli.reports.plots import Plot
-from ape_cli.reports.tables import Table, cell, of_preset, standing_notes
+from ape_cli.core.errors import ApeError
+from ape_cli.reports import aggregation, line_plots
+from ape_cli.reports.builtin import size_words
+from ape_cli.reports.evaluations import CELL, arrange, measured
+from ape_cli.reports.line_plots import Panel, split
+from ape_cli.reports.plots import LINE_STYLES, Plot
+from ape_cli.reports.tables import KEYS, Table, body, by_column, label, of_preset, standing_notes
 from ape_cli.reports.views import Options, View
 from ape_cli.runs.registry import Registry
 from ape_cli.structure import linearisation
@@ -43,8 +40,8 @@ _MOST_DRAWN = 5_000_000  # rows; drawing them takes seconds
 class Sizes:
     """The scores by size, and the sizes in the training data.
 
-    `values` are those of `parts.Parts`, by `size`. `seen` has the range of sizes in training data, by the fingerprint
-    of the data. It is None if the task is not known here.
+    `values` are those of `aggregation.Parts`, by `size`. `seen` has the range of sizes in training data, by its
+    fingerprint. It is None if the task is not known here.
     """
 
     values: pl.DataFrame
@@ -56,39 +53,32 @@ class BySize(View[Sizes]):
 
     about = "by length or depth, over all evaluated datasets"
     by = "size"
-    comparison = "over all sizes"
     rank = 10
+    unused = ("against",)
     caption = f"""These are scores by the size of the source. All lines of a plot are of the same test rows: a dataset
 that only some runs were evaluated on has a plot of its own. The training split holds the sizes in the shaded area. A
 band, or a bar at a single point, reaches from the smallest to the largest score over seeds. A hollow point has fewer
 than {line_plots.FEW} test rows and is not connected to its neighbours. {LINE_STYLES}"""
 
-    def rejects(self, options: Options) -> Iterator[UsageError]:
-        """Reject a comparison with the paper."""
-        if options.against:
-            got = f"--against {options.against} {options.asked}"
-            yield UsageError("the paper has no scores by size", got=got, fix="leave one out")
-        yield from super().rejects(options)
-
     def read(self, registry: Registry, options: Options) -> tuple[Sizes, list[str]]:
-        """Read the evaluations by size (`parts.read`), also those on other data, because `options.own` has no effect.
+        """Read the evaluations by size, also those on other data, because `options.own` has no effect.
 
         Raises `ApeError` if there are none and they are needed.
         """
-        found, bad = parts.read(registry, "size", **options.scores, needed=options.needed)
+        found, bad = aggregation.read_parts(registry, "size", **options.scores, needed=options.needed)
         fingerprints = found.values["trained_fingerprint"].unique(maintain_order=True)
         return Sizes(found.values, {f: seen(found.trained[f]) for f in fingerprints}), bad
 
     def frame(self, found: Sizes) -> pl.DataFrame:
         """A line for each size. `weight` is the number of tokens over all seeds, or of rows for exact match."""
         pooled = pool(found).rename({"first": "size"})
-        return arrange(pooled, ["on", "size", "seen"], ["weight", *parts.COUNTS, *parts.OVER_ROWS])
+        return arrange(pooled, ["on", "size", "seen"], ["weight", *aggregation.COUNTS, *aggregation.OVER_ROWS])
 
     def tables(self, found: Sizes, *, interval: bool = False) -> list[Table]:
         """A table for each column of the other tables and each preset, with sizes as columns."""
         if found.values.is_empty():
             return []
-        groups = pool(found, _COLUMNS).partition_by("structure", "preset", "column", maintain_order=True)
+        groups = by_column(pool(found, _COLUMNS))
         return [_table(group, found, interval, of_preset(group, found.values)) for group in groups]
 
     def plot(self, found: Sizes, options: Options) -> Plot | None:
@@ -150,7 +140,7 @@ def bins(sizes: list[int], limits: Range | None, most: int) -> dict[int, Range]:
 
 
 def pool(sizes: Sizes, most: int | None = None) -> pl.DataFrame:
-    """Aggregate the scores of each row of the tables and each bin over seeds (`parts.pool`).
+    """Aggregate the scores of each row of the tables and each bin over seeds (`aggregation.pool`).
 
     A table has at most `most` bins. If `most` is None, each size has its own bin. A bin reaches from `first` to `last`.
     `seen` is whether the bin is in the range of the training split, null if that is not known. `on` has the names of
@@ -166,7 +156,7 @@ def pool(sizes: Sizes, most: int | None = None) -> pl.DataFrame:
         in_bins = part.join(pl.DataFrame(ends), on="size", maintain_order="left")
         binned.append(in_bins.with_columns(within.alias("seen")))
     column = [*_COLUMN, "metric", "decode", "split", "table", "on", "evaluated", "runs", "seen", "first", "last"]
-    found = label(parts.pool(pl.concat(binned), column))
+    found = label(aggregation.pool(pl.concat(binned), column))
     alike = ["structure", "preset", "column"]
     several = pl.col("table").n_unique().over(alike) > 1
     found = found.sort(pl.col("rank").min().over(alike), "table", "rank", "first")
@@ -204,7 +194,6 @@ def _table(group: pl.DataFrame, sizes: Sizes, interval: bool, preset: str) -> Ta
     first = group.row(0, named=True)
     word = size_words(first["task"], first["structure"])[0]
     ends = group.select("first", "last", "seen").unique().sort("first").rows()
-    cells = {(line["row"], line["first"]): cell(line) for line in group.iter_rows(named=True)}
     limits = sizes.seen[first["trained_fingerprint"]]
     has, of = first["evaluated"], first["runs"]
     few = f"Only {has} of the {of} runs of this column were evaluated on it. Use `ape eval --data …` for the others."
@@ -216,15 +205,14 @@ def _table(group: pl.DataFrame, sizes: Sizes, interval: bool, preset: str) -> Ta
         *([f"A column of more than one {word} pools its rows."] if any(a != b for a, b, _ in ends) else []),
         f"Evaluated on {first['on']}.",
         *([few] if has != of else []),
-        parts.counted(group),
+        aggregation.counted(group),
     ]
     columns = [_span(a, b) + " (seen)" * bool(inside) for a, b, inside in ends]
-    rows = group["row"].unique(maintain_order=True)
-    body = [(row, [cells.get((row, a)) for a, _, _ in ends]) for row in rows]
-    foot = parts.counts(group, "first", [a for a, _, _ in ends])
+    firsts = [a for a, _, _ in ends]
+    foot = aggregation.counts(group, "first", firsts)
     name, unit = measured(first["metric"], group["task"])
     title = f"{first['column']} by {word}{preset}, {name}"
-    return Table(title, notes, columns, body, unit, interval, foot=foot)
+    return Table(title, notes, columns, body(group, "first", firsts), unit, interval, foot=foot)
 
 
 def _span(first: int, last: int) -> str:

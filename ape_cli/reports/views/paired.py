@@ -27,43 +27,22 @@ import polars as pl
 
 from ape_cli.core.errors import ApeError, UsageError, pick
 from ape_cli.reports import aggregation, evaluations, stats
-from ape_cli.reports.cells import number
-from ape_cli.reports.columns import CELL, COLUMN
-from ape_cli.reports.evaluations import SMALLER_IS_BETTER
-from ape_cli.reports.tables import Table, column_rank, of_preset, settings, with_row_names
+from ape_cli.reports.evaluations import CELL, COLUMN, SMALLER_IS_BETTER
+from ape_cli.reports.tables import Table, column_rank, number, of_preset, settings, with_row_names
 from ape_cli.reports.views import Options, View
 from ape_cli.runs.registry import Registry
 
-LINES = {
-    "a": pl.String,
-    "b": pl.String,
+LINES: dict[str, type[pl.DataType]] = {
+    **dict.fromkeys(("a", "b"), pl.String),
     "over": pl.String,  # the kind of pair: "seeds", or "tasks" in the line over all tasks
-    "task": pl.String,
-    "order": pl.String,
-    "preset": pl.String,
-    "decode": pl.String,
-    "split": pl.String,
-    "metric": pl.String,
-    "mean_a": pl.Float64,  # only over pairs
-    "mean_b": pl.Float64,
-    "difference": pl.Float64,  # a - b
-    "std": pl.Float64,
-    "low": pl.Float64,
-    "high": pl.Float64,
-    "better_a": pl.Int64,
-    "better_b": pl.Int64,
-    "pairs": pl.Int64,
-    "p": pl.Float64,  # null beyond `stats.MOST_FLIPPED` pairs
-    "least_p": pl.Float64,
-    "only_a": pl.String,  # seeds without a pair
-    "only_b": pl.String,
-    "column": pl.String,
-    "structure": pl.String,
-    "form": pl.String,
-    "trained_on": pl.String,
-    "trained_fingerprint": pl.String,
-    "dataset": pl.String,
-    "fingerprint": pl.String,
+    **dict.fromkeys(("task", "order", "preset", "decode", "split", "metric"), pl.String),
+    **dict.fromkeys(("mean_a", "mean_b"), pl.Float64),  # only over pairs
+    **dict.fromkeys(("difference", "std", "low", "high"), pl.Float64),  # the difference is a - b
+    **dict.fromkeys(("better_a", "better_b", "pairs"), pl.Int64),
+    **dict.fromkeys(("p", "least_p"), pl.Float64),  # p is null beyond `stats.MOST_FLIPPED` pairs
+    **dict.fromkeys(("only_a", "only_b"), pl.String),  # seeds without a pair
+    **dict.fromkeys(("column", "structure", "form"), pl.String),
+    **dict.fromkeys(("trained_on", "trained_fingerprint", "dataset", "fingerprint"), pl.String),
 }
 _ALL = "all tasks"
 _Key = tuple[Any, ...]  # the values of `COLUMN`
@@ -77,15 +56,7 @@ class Paired(View[pl.DataFrame]):
     on_page = False
     title = "Scores"
     called = "a comparison"
-
-    def rejects(self, options: Options) -> Iterator[UsageError]:
-        """Reject the interval, which the tables always have, and a comparison with the paper."""
-        if options.interval:
-            yield UsageError("a comparison always has the interval", got="--interval", fix="leave it out")
-        if options.against:
-            got = f"--compare and --against {options.against}"
-            yield UsageError("one comparison at a time", got=got, fix="leave one out")
-        yield from super().rejects(options)
+    unused = ("interval", "against")  # the tables always have the interval
 
     def read(self, registry: Registry, options: Options) -> tuple[pl.DataFrame, list[str]]:
         """Read the scores and pair them. Also returns a line of text for each column without a pair.

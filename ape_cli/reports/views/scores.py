@@ -5,16 +5,15 @@ from __future__ import annotations
 import polars as pl
 
 from ape_cli.reports import aggregation, dot_plots, tables
-from ape_cli.reports.columns import BEHIND
-from ape_cli.reports.legend import LINE_STYLES
-from ape_cli.reports.plots import Plot
+from ape_cli.reports.evaluations import BEHIND
+from ape_cli.reports.plots import LINE_STYLES, Plot
 from ape_cli.reports.tables import Table
 from ape_cli.reports.views import Options, View
 from ape_cli.runs.registry import Registry
 
 
 class Scores(View[pl.DataFrame]):
-    """Shows lines of `columns.LINES`. It is always an error if there are none."""
+    """Shows lines of `evaluations.LINES`. It is always an error if there are none."""
 
     about = "schemes down, tasks across, as in the paper's tables 1 and 2"
     rank = 0

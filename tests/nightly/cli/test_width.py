@@ -16,8 +16,7 @@ from pathlib import Path
 import pyte
 import pytest
 
-from ape_cli.reports.fitting import WideTable
-from ape_cli.reports.listing import Listing
+from ape_cli.reports.terminal import Listing, WideTable
 from tests.conftest import ROOT, ape
 
 pytestmark = pytest.mark.usefixtures("forked_workers")

@@ -71,7 +71,7 @@ MINE = '''
 """The number of seeds of each line."""
 
 from ape_cli.reports import evaluations, line_plots
-from ape_cli.reports.curves import Panel
+from ape_cli.reports.line_plots import Panel
 from ape_cli.reports.plots import Plot
 from ape_cli.reports.tables import Table
 from ape_cli.reports.views import View

@@ -5,9 +5,8 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from ape_cli.reports.pictures import Material, load
+from ape_cli.reports.pictures import HeatMap, Material, colour, load, steady
 from ape_cli.reports.pictures._figure import encoded, figure
-from ape_cli.reports.pictures._panels import HeatMap, colour, steady
 from tests.reports.pictures.material import line, made, subject
 
 TREE = made(subject("tree(2)", np.arange(-9, 9).reshape(2, 3, 3), depth=1))

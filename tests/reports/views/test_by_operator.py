@@ -194,9 +194,9 @@ def test_a_page_has_a_section_of_them(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("words", "code", "message"),
     [
-        (["--by", "op", "--compare", "rope", "none"], 2, "over all operators"),
-        (["--by", "op", "--against", "paper"], 2, "no scores by operator"),
-        (["--by", "op", "--format", "html"], 2, "always has the tables by op"),
+        (["--by", "op", "--compare", "rope", "none"], 2, "by-operator does not use --compare"),
+        (["--by", "op", "--against", "paper"], 2, "by-operator does not use --against"),
+        (["--by", "op", "--format", "html"], 2, "always has the view by-operator"),
         (["--by", "op", "--metric", "bleu"], 2, "unknown metric"),
         (["--by", "op", "--interval", "--format", "csv"], 2, "always has the interval"),
         (["--by", "op", "--decode", "greedy"], 1, "no run was evaluated like this"),

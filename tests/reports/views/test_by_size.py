@@ -12,7 +12,7 @@ import pytest
 
 from ape_cli.core.errors import ApeError, UsageError
 from ape_cli.data.loader import Dataset
-from ape_cli.reports import declared, html_table, rendering
+from ape_cli.reports import builtin, html_page, rendering
 from ape_cli.reports.views import Options, by_size
 from ape_cli.runs import record
 from ape_cli.runs.evaluation_record import evaluation_name
@@ -155,7 +155,7 @@ def test_tables_and_programs_are_told_the_rows_and_tokens_of_each_cell(tmp_path:
     latex = rendering.latex([shown])
     assert "\\midrule\ntest rows & 1,200 & 1 \\\\\ntest tokens & 3,600 & 3 \\\\\n\\bottomrule" in latex
     assert latex.count("{") == latex.count("}")
-    page = html_table.fragment(shown)
+    page = html_page.page([html_page.Section("By size", [shown])])
     assert '<tr><th scope="row">test tokens</th><td>3,600</td><td>3</td></tr>\n</tfoot></table>' in page
     drawn = rendering.text("rich", [shown])
     assert drawn.index("rope") < drawn.index("test rows") < drawn.index("test tokens")
@@ -365,4 +365,4 @@ def test_a_size_is_named_by_the_task_or_by_the_structure() -> None:
         ("a-plug-in-that-is-not-here", "seq", "length"),
         ("a-plug-in-that-is-not-here", "seq*tree(2)", "size"),
     ]:
-        assert declared.size_words(task, structure)[0] == expected
+        assert builtin.size_words(task, structure)[0] == expected

@@ -229,8 +229,8 @@ def test_more_pairs_than_signs_are_flipped_have_no_p(tmp_path: Path) -> None:
     [
         (["--compare", A], 2, "--compare"),
         (["--compare", A, "ropes"], 2, "did you mean 'rope'"),
-        (["--compare", A, B, "--against", "paper"], 2, "one comparison at a time"),
-        (["--compare", A, B, "--interval"], 2, "a comparison always has the interval"),
+        (["--compare", A, B, "--against", "paper"], 2, "a comparison does not use --against"),
+        (["--compare", A, B, "--interval"], 2, "a comparison does not use --interval"),
         (["--interval", "--format", "csv"], 2, "csv always has the interval"),
         (["--interval", "--out", "table.json"], 2, "json always has the interval"),
         (["--compare", A, B, "--preset", "tiny"], 1, "has preset 'tiny'"),

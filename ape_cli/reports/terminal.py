@@ -1,11 +1,10 @@
-"""Tables of numbers that fit the width of a terminal. A wide one is divided. Lists are in `listing.py`."""
+"""Tables and lists that fit the width of a terminal: tables of numbers, which are divided, and lists of texts."""
 
 from __future__ import annotations
 
-import itertools
 import re
 import textwrap
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass, field
 
 from rich.console import Console, ConsoleOptions, RenderableType
@@ -22,7 +21,7 @@ FRAME = 3  # characters around each cell; one more for the whole table
 class WideTable:
     """A table with a name and numbers in each row. If it is too wide, its columns are divided among several tables.
 
-    Names of columns are folded more, and then names of rows, if fewer tables are needed then.
+    Names of columns and rows are folded further if fewer tables are needed then.
     """
 
     title: str
@@ -33,28 +32,24 @@ class WideTable:
 
     def __rich_console__(self, console: Console, options: ConsoleOptions) -> Iterator[RenderableType]:
         """Yield the groups of columns, each as a title and a table with the names of the rows."""
+        lines = [*self.rows, *self.foot]
+        labels = [self.head, *(label.plain for label, _ in lines)]
+        natural = max(map(len, labels))
+        folded = min(natural, max(_LABEL, *(len(word) for label in labels for word in label.split())))
         ways = []
-        for label, tight in itertools.product(self._label_widths(), (False, True)):
+        for label, tight in ((natural, False), (natural, True), (folded, True)):
             heads = [heading(name, tight) for name in self.columns]
-            ways.append((column_groups(self._widths(heads), options.max_width - label - FRAME - 1), label, heads))
+            widths = [
+                max(_LEAST, *map(len, head.split("\n")), *(cells[i].cell_len for _, cells in lines))
+                for i, head in enumerate(heads)
+            ]
+            ways.append((column_groups(widths, options.max_width - label - FRAME - 1), label, heads))
         groups, label, heads = min(ways, key=lambda way: len(way[0]))  # of equally many groups, the first way
         for number, group in enumerate(groups):
-            yield Text(self.title + _part(group, len(self.columns)), style="table.title")
+            yield Text(self.title + _part(group, len(heads)), style="table.title")
             yield self._grid(group, label, heads)
             if number < len(groups) - 1:
                 yield Text()
-
-    def _label_widths(self) -> tuple[int, int]:
-        """The widths that the names of the rows may have: that of the longest, and a smaller one if it is long."""
-        names = [self.head, *(label.plain for label, _ in (*self.rows, *self.foot))]
-        widest = max(map(len, names))
-        return widest, min(widest, max(_LABEL, *map(longest_word, names)))
-
-    def _widths(self, heads: Sequence[str]) -> list[int]:
-        """The widths of the columns with these names."""
-        cells = [cells for _, cells in (*self.rows, *self.foot)]
-        widest = [max((line[i].cell_len for line in cells), default=0) for i in range(len(self.columns))]
-        return [max(_LEAST, cell, *map(len, head.split("\n"))) for head, cell in zip(heads, widest, strict=True)]
 
     def _grid(self, group: Sequence[int], label: int, heads: Sequence[str]) -> Table:
         """A table of some of the columns."""
@@ -115,6 +110,42 @@ def heading(name: str, tight: bool) -> str:
     return "\n".join(lines)
 
 
-def longest_word(text: str) -> int:
-    """The length of the longest word."""
-    return max(map(len, text.split()), default=0)
+@dataclass
+class Listing:
+    """Rows of text, of which the first column has names. `numbers`: heads of columns that are aligned on the right.
+
+    If the longest words do not fit side by side, each row is printed as a block of lines.
+    """
+
+    heads: Sequence[str]
+    rows: Sequence[Sequence[str]]
+    numbers: Collection[str] = ()
+
+    def __rich_console__(self, console: Console, options: ConsoleOptions) -> Iterator[RenderableType]:
+        """Yield one table, or the blocks."""
+        columns = list(zip(self.heads, *self.rows, strict=True))
+        widths = [max(map(len, column)) for column in columns]
+        least = [max(len(word) for text in column for word in text.split() or [""]) for column in columns]
+        least[0] = widths[0]  # the names of the rows are not folded
+        available = options.max_width - 1 - FRAME * len(columns)
+        if sum(least) <= available:
+            while sum(widths) > available:  # fold the widest column that can be folded
+                widest = max(range(len(widths)), key=lambda i: (widths[i] > least[i], widths[i]))
+                widths[widest] -= 1
+            table = Table()
+            for head, width in zip(self.heads, widths, strict=True):
+                table.add_column(head, width=width, justify="right" if head in self.numbers else "left")
+            for row in self.rows:
+                table.add_row(*map(Text, row))
+            yield table
+            return
+        yield Text(self.heads[0], style="dim")
+        for name, *cells in self.rows:
+            yield Text(name, style="bold")
+            grid = Table.grid(padding=(0, 1))
+            grid.add_column(no_wrap=True)
+            grid.add_column(overflow="fold")
+            for head, text in zip(self.heads[1:], cells, strict=True):
+                if text:
+                    grid.add_row(Text(f"  {head}:"), Text(text))
+            yield grid

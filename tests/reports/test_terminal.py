@@ -7,8 +7,7 @@ import io
 from rich.console import Console, RenderableType
 from rich.text import Text
 
-from ape_cli.reports.fitting import WideTable
-from ape_cli.reports.listing import Listing
+from ape_cli.reports.terminal import Listing, WideTable
 
 
 def lines(shown: RenderableType, width: int) -> list[str]:
@@ -56,19 +55,13 @@ def test_numbers_of_a_list_are_aligned_on_the_right() -> None:
     assert lines(listing, 80)[3:5] == ["│ rope     │     no │", "│ relative │ 12,864 │"]
 
 
-def test_a_long_word_is_divided_only_if_the_list_fits_only_then() -> None:
+def test_a_list_whose_words_do_not_fit_is_printed_as_blocks() -> None:
     """28 characters: an ordinary text is folded instead, as long as that is enough."""
     word = "validate_every_steps=1000000"
     listing = Listing(["run", "set", "about"], [["a", word, "some words that may be folded"]])
-    assert any(word in line for line in lines(listing, 50))
-    narrow = lines(listing, 45)
-    assert narrow[0].startswith("┏")
-    assert not any(word in line for line in narrow)
-    assert lines(listing, 30)[:2] == ["run", "a"]
-
-
-def test_a_row_with_very_many_lines_is_a_block() -> None:
-    """Six words in a column of one word would be a row of six lines, which is hard to read."""
-    for words, table in ((5, True), (6, False)):
-        listing = Listing(["run", "about"], [["a", " ".join(["abcdefghij"] * words)]])
-        assert lines(listing, 20)[0].startswith("┏") == table
+    for width in (80, 50):
+        shown = lines(listing, width)
+        assert shown[0].startswith("┏")
+        assert any(word in line for line in shown)
+    blocks = [line.rstrip() for line in lines(listing, 45)]
+    assert blocks == ["run", "a", f"  set:   {word}", "  about: some words that may be folded"]

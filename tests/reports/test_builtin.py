@@ -1,0 +1,60 @@
+"""The order of tasks and schemes in tables, and the looks of schemes in figures."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from ape_cli import position, tasks
+from ape_cli.reports import builtin, tables
+
+PAPER = json.loads((Path(builtin.__file__).parent / "paper_tables.json").read_text(encoding="utf-8"))
+
+
+def line(**fields: object) -> dict[str, object]:
+    """The fields of a report's line that decide its place."""
+    return {"task": "copy", "order": None, "form": "", "scheme": "rope", "row": "r", "column": "c"} | fields
+
+
+@pytest.mark.parametrize("table", ["table1", "table2"])
+def test_columns_stand_in_the_order_of_the_paper(table: str) -> None:
+    found = []
+    for column in PAPER[table]["columns"]:
+        task, _, order = column.partition("/")
+        found.append(tables.column_rank(line(task=task, order=order or None, column=column)))
+    assert found == sorted(found)
+    assert found[-1] < tables.column_rank(line(task="tree-copy", order="breadth", form="branching 3"))
+    assert found[-1] < tables.column_rank(line(task="not-here"))
+
+
+def test_rows_stand_in_the_order_of_the_paper() -> None:
+    found = [
+        tables.row_rank(line(scheme=name, row=name)) for name in PAPER["table2"]["rows"] if name in position.names()
+    ]
+    assert len(found) >= 5
+    assert found == sorted(found)
+    assert found[-1] < tables.row_rank(line(scheme="not-here"))
+
+
+def test_schemes_of_somebody_s_own_without_an_import_of_torch() -> None:
+    """They come after the built-in ones, whose colours and marks they never take. In a separate process."""
+    script = """
+import sys
+from ape_cli.reports import builtin, palette, tables
+ranks = [tables.row_rank({"scheme": name, "row": name}) for name in (*builtin.SCHEMES, "aaa", "zzz")]
+assert ranks == sorted(ranks)
+looks = palette.looks([*builtin.SCHEMES[:5], "aaa", "zzz"])
+assert len({look.colour for look in looks.values()}) == len({look.mark for look in looks.values()}) == 7
+assert "torch" not in sys.modules
+"""
+    environment = {"PYTHONPATH": str(Path(__file__).parents[2])}
+    subprocess.run([sys.executable, "-c", script], env=environment, check=True)
+
+
+def test_default_tasks_are_those_of_the_tasks() -> None:
+    found = {tasks.load(name).default_for: name for name in tasks.names() if tasks.load(name).default_for}
+    assert found == {"seq": "reverse", "tree(k)": "tree-rotate", "grid(n)": "grid-rotate", "cyclic(n)": "ring-shift"}
