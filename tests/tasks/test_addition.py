@@ -15,7 +15,7 @@ from ape_cli.core import ragged
 from ape_cli.core.errors import UsageError
 from ape_cli.core.vocabulary import SPLITS
 from ape_cli.tasks import Source
-from ape_cli.tasks._carries import carried
+from ape_cli.tasks.addition import carried
 from tests.tasks.contract import ROWS, count_of, in_splits, rows
 
 FORMS: list[dict[str, Any]] = [

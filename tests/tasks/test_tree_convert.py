@@ -11,7 +11,7 @@ import pytest
 from ape_cli import tasks
 from ape_cli.core.errors import UsageError
 from ape_cli.core.vocabulary import SPLITS
-from ape_cli.tasks._notations import NOTATIONS, written
+from ape_cli.tasks.tree_convert import NOTATIONS, written
 from tests import recursive
 from tests.tasks.contract import ROWS, rows
 
