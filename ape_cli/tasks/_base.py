@@ -130,7 +130,7 @@ class BaseTask(RowWriter):
         for own in dataclasses.fields(self):
             value, name = getattr(self, own.name), own.metadata.get("option") or own.name
             if own.metadata.get("among"):
-                pick(f"value of --{name}", value, own.metadata["among"])
+                pick(name, value, own.metadata["among"])
             if own.metadata.get("between"):
                 check_whole(name, value, *own.metadata["between"])
 

@@ -15,8 +15,8 @@ corner i to corner -i modulo N. So N is always the number of points that are mov
 Permutations are numbered in the lexicographic order of their lists of images, so the identity comes first.
 
 A file with a table of N elements has N lines of N entries. The entry in line i and column j is the product of the
-elements i and j. It is text (UTF-8) with entries that are separated by commas, or by spaces if there is no comma. A file
-whose name ends in `.json` has a list of N lists. Empty lines are skipped.
+elements i and j. It is text (UTF-8) with entries that are separated by commas, or by spaces if there is no comma. A
+file whose name ends in `.json` has a list of N lists. Empty lines are skipped.
 
 - Entries that are all whole numbers are the numbers of elements, from 0 to N - 1. Their order is that of the lines.
 - Other entries are names. The first line is that of the identity. So it lists the names in the order of the lines.

@@ -16,7 +16,7 @@ from typing import Any, ClassVar
 
 import numpy as np
 
-from ape_cli.core.errors import DataError
+from ape_cli.core.errors import DataError, UsageError
 from ape_cli.core.rng import U64
 from ape_cli.core.vocabulary import FIRST_SYMBOL
 from ape_cli.tasks import Source, Tokens, _groups, option
@@ -82,6 +82,8 @@ class GroupWord(Sized):
         super().__post_init__()
         if not _groups.is_file(self.group):
             _groups.check_name(self.group)
+            if self.sha256 is not None:
+                raise UsageError("only a group in a file has a digest", got=self.group, fix="leave sha256 out")
         elif self.sha256 is None:
             _ = self.elements
 

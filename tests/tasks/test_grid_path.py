@@ -166,7 +166,7 @@ def test_the_lightest_trees_are_kruskal_s(monkeypatch: pytest.MonkeyPatch, weigh
     graph = random.integers(0, 10, 800)[kept] * 30
     one, other = one[kept] + graph, other[kept] + graph
     weight = random.integers(0, weights, one.size, dtype=np.uint64)
-    monkeypatch.setattr(_mazes, "_MOST_NUMBERED", numbered)
+    monkeypatch.setattr(grid_path, "_MOST_NUMBERED", numbered)
     found = grid_path.lightest_trees(one, other, weight, 300)
     assert found.tolist() == lightest(one.tolist(), other.tolist(), weight.tolist(), 300)
 
