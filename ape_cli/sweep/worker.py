@@ -30,9 +30,9 @@ from ape_cli.training import trial
 from ape_cli.training.execution import Execution, ExistingRun
 from ape_cli.training.loggers import LoggedRun, LoggerFactory, MetricLogger, is_validation, load
 
-_PATIENCE = 150.0  # seconds that a trial waits for a run that another process has locked
-_LOOK = 2.0  # seconds between two attempts
-_TELL = 1.0  # seconds between two reports of a trial's progress
+_LOCK_TIMEOUT = 150.0  # seconds that a trial waits for a run that another process has locked
+_RETRY_EVERY = 2.0  # seconds between two attempts
+_REPORT_EVERY = 1.0  # seconds between two reports of a trial's progress
 
 
 @dataclass(frozen=True)
@@ -50,31 +50,14 @@ class Work:
 
 
 def job(
-    item: PlannedTrial,
-    registry: Registry,
-    device: str,
-    compiled: bool,
-    loggers: Sequence[str] = (),
-    retrain: bool = False,
+    item: PlannedTrial, registry: Registry, device: str, compiled: bool, loggers: Sequence[str], retrain: bool
 ) -> Job:
     """The job of a trial, for an executor. The arguments are those of `Work`."""
     assert item.run is not None
-    return Job(
-        item.run.name,
-        train_one,
-        (
-            Work(
-                name=item.run.name,
-                config=item.config,
-                data=item.data.folder,
-                results=registry.folder,
-                device=device,
-                compiled=compiled,
-                loggers=tuple(loggers),
-                retrain=retrain,
-            ),
-        ),
+    work = Work(
+        item.run.name, item.config, item.data.folder, registry.folder, device, compiled, tuple(loggers), retrain
     )
+    return Job(work.name, train_one, (work,))
 
 
 def train_one(link: JobContext, work: Work) -> dict[str, Any]:
@@ -102,20 +85,20 @@ def log_of(results: StoragePath, run: str) -> StoragePath:
     return results / "logs" / f"{run}.log"
 
 
-class _Telling(MetricLogger):
+class _Progress(MetricLogger):
     """Reports the progress of a trial to the process that runs the sweep, at most once a second."""
 
     def __init__(self, link: JobContext, run: LoggedRun) -> None:
         """Keep the connection to the sweep."""
-        self.link, self.steps, self.told = link, run.steps, 0.0
+        self.link, self.steps, self.reported = link, run.steps, 0.0
         self.validation = run.history[-1]["validation_token_accuracy"] if run.history else None
 
     def log(self, step: int, metrics: Mapping[str, float]) -> None:
         """Report the progress."""
         if is_validation(metrics):
             self.validation = metrics["validation_token_accuracy"]
-        elif time.monotonic() - self.told > _TELL:
-            self.told, accuracy = time.monotonic(), metrics["recent_token_accuracy"]
+        elif time.monotonic() - self.reported > _REPORT_EVERY:
+            self.reported, accuracy = time.monotonic(), metrics["recent_token_accuracy"]
             self.link.tell({"step": step, "steps": self.steps, "accuracy": accuracy, "validation": self.validation})
 
     def close(self) -> None:
@@ -129,26 +112,20 @@ def _train(link: JobContext, work: Work) -> dict[str, Any]:
     where = choose_device(work.device)
     use_gpu(where, link.number)
     data, registry = open_dataset(work.data), open_registry(work.results)
-    loggers: list[LoggerFactory] = [partial(_Telling, link), *map(load, work.loggers)]
+    loggers: list[LoggerFactory] = [partial(_Progress, link), *map(load, work.loggers)]
     execution = Execution(where, work.compiled, link.stopping, loggers=loggers)
     since = time.monotonic()
     existing = ExistingRun.OVERWRITE_CHANGED if work.retrain else ExistingRun.RESUME_OR_START
     while True:
         try:
-            done = trial.run_trial(
-                work.config,
-                data,
-                registry,
-                execution,
-                existing=existing,
-            )
+            done = trial.run_trial(work.config, data, registry, execution, existing=existing)
         except BusyError:
-            if time.monotonic() - since > _PATIENCE:
+            if time.monotonic() - since > _LOCK_TIMEOUT:
                 return {"state": "elsewhere"}
             if link.stopping():
                 raise KeyboardInterrupt from None
             link.tell({"waiting": True})
-            time.sleep(_LOOK)
+            time.sleep(_RETRY_EVERY)
         except Stopped:
             raise KeyboardInterrupt from None
         else:
