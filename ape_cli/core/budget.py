@@ -21,7 +21,6 @@ HISTORY_BYTES = 128 * 2**20  # a history, on the disk and decompressed
 PARQUET_BYTES = 64 * 2**20  # in a shard beside the data that its footer describes: the footer itself, and gaps
 SOLID_BYTES = 256 * 2**20  # a file of more bytes that is mostly a hole is not read
 LOG_BYTES = 256 * 2**20  # a log that a resumed run goes on with
-LOG_LINE_BYTES = 2**16  # a line of it
 SWEEP_BYTES = 256 * 2**10  # the TOML file of a sweep
 SWEEP_DEPTH = 8  # nested tables and lists in it
 GROUP_TABLE_BYTES = 2**20  # the multiplication table of a group

@@ -23,6 +23,7 @@ Shapes: B rows, M labels, N source tokens, F numbers of a key, L labels of all r
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable
 from functools import cached_property
 
@@ -32,13 +33,24 @@ import torch
 from ape_cli.core.rng import I64
 from ape_cli.core.vocabulary import EOS, PAD
 from ape_cli.data.batches import Batch
-from ape_cli.data.loader import Dataset, Split
+from ape_cli.data.loader import Dataset, ImageSplit, Split
 from ape_cli.evaluation.metrics import MetricSums
 from ape_cli.structure import Tree
 
 _ROWS = 256  # in a batch; the results do not depend on it
 
 Key = Callable[[Batch], I64]  # -> int64 [B, M, F]
+
+
+def majority_baseline(split: Split | ImageSplit) -> float:
+    """The share of the labels of a split that are its most frequent label, from 0 to 1. 0 for a split without rows.
+
+    No constant answer is better. The label may be the end of a sequence, which is a label of words.
+    """
+    counts: Counter[int] = Counter()
+    for batch in split.batches(_ROWS):
+        counts.update(batch.labels[batch.label_mask].tolist())
+    return max(counts.values(), default=0) / max(1, counts.total())
 
 
 def count_baselines(data: Dataset, split: str) -> dict[str, dict[str, float]]:

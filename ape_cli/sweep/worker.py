@@ -50,7 +50,12 @@ class Work:
 
 
 def job(
-    item: PlannedTrial, registry: Registry, device: str, compiled: bool, loggers: Sequence[str], retrain: bool
+    item: PlannedTrial,
+    registry: Registry,
+    device: str,
+    compiled: bool,
+    loggers: Sequence[str] = (),
+    retrain: bool = False,
 ) -> Job:
     """The job of a trial, for an executor. The arguments are those of `Work`."""
     assert item.run is not None

@@ -71,7 +71,9 @@ class Meter:
         """Add the results of the steps since the last call. Raises `RunError` if the loss of a step is not finite."""
         if not self.unread:
             return
-        nats, correct = (self.group.sum(torch.stack(values).tolist()) for values in zip(*self.unread, strict=True))
+        nats, correct = (
+            self.group.all_reduce(torch.stack(values).tolist()) for values in zip(*self.unread, strict=True)
+        )
         first = self.at.step - len(self.unread) + 1
         self.unread = []
         for step, lost in enumerate(nats, first):

@@ -26,7 +26,7 @@ from ape_cli.training.execution import Execution, ExistingRun
 from ape_cli.training.loggers import LoggedRun, opened
 from ape_cli.training.loop import Loop, Stopped
 from ape_cli.training.meter import DivergenceError
-from ape_cli.training.process_group import Gone, ProcessGroup
+from ape_cli.training.process_group import ProcessGroup, RankFailedError
 
 logger = logging.getLogger(__name__)
 
@@ -62,8 +62,8 @@ def run_trial(
     """
     config = settling.settle(config, data)
     run, group = registry.place(config, data), execution.group
-    again = group.tell(lambda: _starts_again(run, config, existing))
-    status = group.tell(lambda: None if again else _status(run))
+    again = group.broadcast(lambda: _starts_again(run, config, existing))
+    status = group.broadcast(lambda: None if again else _status(run))
     _check_existing(run, status, existing)
     if group.first and status != "finished" and (reason := settling.shared_positions(config, data)):
         logger.warning(reason)
@@ -71,7 +71,7 @@ def run_trial(
     if group.first and new and status is not None:
         logger.info(f"{run.name} {status} before its first checkpoint, so it starts again")
     if status != "finished" and not new:
-        group.tell(lambda: check_own_files(run, config))
+        group.broadcast(lambda: check_own_files(run, config))
     if status == "finished":
         if group.first and (own := own_code_of(run)) is not None:
             for change in changes([own], "`ape train … --overwrite`"):
@@ -90,7 +90,7 @@ def run_trial(
                 raise _trained_meanwhile(run)
             _train(run, config, data, registry, new, execution)
     else:
-        with group.together(execution.device):
+        with group.initialised(execution.device):
             Loop(config, data, None, execution).run()
     evaluation = _evaluated(run, data, execution) if test and group.first else None
     return Trial(run, status != "finished", evaluation)
@@ -190,7 +190,7 @@ def _train(
         run.clear()
     registered, group = False, execution.group
     try:
-        with group.together(execution.device):
+        with group.initialised(execution.device):
             # errors of the configuration, the stored state or a logger are raised before the run is registered
             loop = Loop(config, data, run, execution)
             with opened(execution.loggers, _logged(run, config, loop)) as loggers:
@@ -222,7 +222,7 @@ def _resumable(error: BaseException) -> bool:
 
     A run that has diverged would diverge again, and other errors are bugs.
     """
-    stops = Stopped | Gone | KeyboardInterrupt | ApeError | OSError
+    stops = Stopped | RankFailedError | KeyboardInterrupt | ApeError | OSError
     return isinstance(error, stops) and not isinstance(error, DivergenceError)
 
 

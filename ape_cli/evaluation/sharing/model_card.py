@@ -41,12 +41,12 @@ def model_card(about: dict[str, Any], vocabulary: list[str]) -> str:
     column = f"{data['task']}/{data['order']}" if data["order"] else data["task"]
     trained = [one_line(line) for line in (_gen_command(data), train_command(about)) if line]
     versions = ", ".join(f"{name} {version}" for name, version in sorted(about["versions"].items()))
-    rows, result = f"{data['rows']['train']:,} training rows", about["result"]
+    result, rows = about["result"], f"{data['rows']['train']:,} training rows, fingerprint `{data['fingerprint']}`"
     size = f"{result['parameters']:,} parameters, seed {config['seed']}, {result['steps']:,} steps"
     facts = [
         f"- **Task**: {_first_paragraph(data['task'])}",
         f"- **Encoding**: {markdown(_summary(config['scheme']))}",
-        f"- **Data**: {code(data['name'])}, structure {code(data['structure'])}, {rows}, fingerprint `{data['fingerprint']}`",
+        f"- **Data**: {code(data['name'])}, structure {code(data['structure'])}, {rows}",
         f"- **Model**: preset {code(config['preset'])}{_changes(about)}, {size}",
     ]
     loading = ["```python", "import ape_cli", 'model = ape_cli.load("DIR")  # the folder with these files', "```"]

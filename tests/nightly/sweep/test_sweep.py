@@ -202,7 +202,7 @@ def test_a_run_of_another_process_is_waited_for_and_else_not_called_done(
         plan = json.loads(ape(*words, "--dry-run", "--json")[0])
         assert [t["state"] for t in plan["trials"]] == ["running"]
         assert plan["to_do"] == 1
-    monkeypatch.setattr(worker, "_LOOK", 0.01)
+    monkeypatch.setattr(worker, "_RETRY_EVERY", 0.01)
     found, link = open_registry("results"), Asked()
     point = specification.points(
         [specification.check({"schemes": ["none"], "tasks": ["copy"], "set": {"steps": 2}})], "tiny"
