@@ -67,8 +67,10 @@ class ProcessGroup:
         return make()
 
     def dataset(self, find: Callable[[], Dataset]) -> Dataset:
-        """Find or generate a dataset on the first rank, and return it on every rank."""
-        return find()
+        """Find or generate a dataset on the first rank. The other ranks open its folder."""
+        data = find() if self.first else None
+        folder = self.broadcast(lambda: None if data is None else str(data.folder))
+        return open_dataset(folder) if data is None else data
 
     @contextmanager
     def initialised(self, device: torch.device) -> Iterator[None]:
@@ -135,7 +137,7 @@ class DistributedGroup(ProcessGroup):
     # Methods that use the key-value store
 
     def broadcast(self, make: Callable[[], Any]) -> Any:
-        """Call `make` on the first rank, and return its JSON value on every rank. Raises `RankFailedError` if a rank failed."""
+        """Call `make` on the first rank, and return its JSON value on every rank."""
         self.broadcasts += 1
         key = f"broadcast/{self.broadcasts}"
         if self.first:
@@ -148,17 +150,6 @@ class DistributedGroup(ProcessGroup):
             time.sleep(_POLL)
         return json.loads(self.store.get(key))
 
-    def dataset(self, find: Callable[[], Dataset]) -> Dataset:
-        """Call `find` on the first rank. The other ranks open the folder of its dataset."""
-        datasets: list[Dataset] = []
-
-        def folder() -> str:
-            datasets.append(find())
-            return str(datasets[0].folder)
-
-        path = self.broadcast(folder)
-        return datasets[0] if self.first else open_dataset(path)
-
     def reports_error(self) -> bool:
         """Whether this rank reports its error, because it is the first one that failed."""
         try:
@@ -170,7 +161,7 @@ class DistributedGroup(ProcessGroup):
 
     @contextmanager
     def initialised(self, device: torch.device) -> Iterator[None]:
-        """Initialise the process group, and destroy it at the end. Raises `RankFailedError` if another rank has ended."""
+        """Initialise the group, and destroy it at the end. Raises `RankFailedError` if another rank has ended."""
         import torch.distributed as dist
 
         # DistributedDataParallel imports this module, whose default arguments keep the group that exists at this time.
