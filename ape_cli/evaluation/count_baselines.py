@@ -71,11 +71,11 @@ def count_baselines(data: Dataset, split: str) -> dict[str, dict[str, float]]:
     rules = {} if data.plan.tagged else _RULES
     sums = {name: MetricSums() for name in (*keys, *rules)}
     for batch in scored.batches(_ROWS):
-        for name in sums:
+        for name, each in sums.items():
             predicted = tables[name].predict(keys[name](batch)) if name in keys else rules[name](batch, answers)
             labels = batch.labels.numpy()
             right_end = torch.from_numpy(np.where(labels == EOS, EOS, predicted))
-            sums[name].add(batch, right_end, torch.zeros(labels.shape))
+            each.add(batch, right_end, torch.zeros(labels.shape))
     return {name: _scores(each) for name, each in sums.items()}
 
 

@@ -10,13 +10,13 @@ Shapes: R rows, S trees of all rows, T nodes of all trees, k branches.
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from typing import Any, ClassVar
+from typing import ClassVar
 
 import numpy as np
 
 from ape_cli.core import ragged, rng
 from ape_cli.core.rng import I64, U64
-from ape_cli.structure import Tree, trees
+from ape_cli.structure import trees
 from ape_cli.structure.linearisation import Order
 from ape_cli.tasks import Rows, Source, Tokens, option
 from ape_cli.tasks._sized import check_amount, check_normal
@@ -74,11 +74,9 @@ class Forests(PlainTrees):
         """The rows as the dataset holds them: of binary trees if `binarise` is set, else unchanged."""
         if not self.binarise:
             return rows
-        heap = trees.binarise(rows.position[:, 1], self.branching)
-        changes: dict[str, Any] = {"position": np.stack([rows.position[:, 0], heap], axis=1)}
-        if isinstance(rows, Source):
-            changes["size"] = np.maximum.reduceat(Tree(2).level(heap), rows.starts[:-1])
-        return replace(rows, **changes)
+        tree, heap = rows.position.T
+        stored = super().store(replace(rows, position=heap))
+        return replace(stored, position=np.stack([tree, stored.position], axis=1))
 
     def _linear(self, tokens: Tokens, order: Order | None) -> tuple[I64, I64, I64]:
         """The rows of one side, tree after tree, each tree in an order. Shapes are those of `Task._linear`."""
