@@ -24,14 +24,10 @@ def check_finished(run: Run) -> dict[str, Any]:
     about = run.read()
     status = run.status_in(about)
     if status != "finished":
-        raise UsageError(
-            "the run is not finished",
-            got=f"{run.name}: {status}",
-            fix={
-                "running": "wait for it",
-                "failed": "train it again with --overwrite, or with other settings",
-            }.get(status, f"resume it: `ape train --config {shlex.quote(str(run.folder / 'run.json'))} --resume`"),
-        )
+        resume = f"`ape train --config {shlex.quote(str(run.folder / 'run.json'))} --resume`"
+        fixes = {"running": "wait for it", "failed": "train it again with --overwrite, or with other settings"}
+        fix = fixes.get(status, f"resume it: {resume}")
+        raise UsageError("the run is not finished", got=f"{run.name}: {status}", fix=fix)
     config = read_config(about["config"])
     check_installed(config)
     check_own_files(run, config)

@@ -234,12 +234,8 @@ def check_normal(name: str, mean: float, std: float, most: int) -> None:
     Raises `UsageError` if the mean is below 1, if the deviation is negative, or if the distribution reaches too far.
     """
     if not 1 <= mean <= mean + 6 * std <= most or std < 0:
-        raise UsageError(
-            f"bad {name}_mean and {name}_std",
-            got=f"mean {mean:g}, std {std:g}",
-            allowed=f"a mean from 1, a deviation from 0, and mean + 6 std of at most {most}",
-            fix="choose such values",
-        )
+        allowed = f"a mean from 1, a deviation from 0, and mean + 6 std of at most {most}"
+        raise UsageError(f"bad {name}_mean and {name}_std", got=f"mean {mean:g}, std {std:g}", allowed=allowed)
 
 
 def check_amount(what: str, amount: float, most: int) -> None:

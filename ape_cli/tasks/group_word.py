@@ -92,15 +92,11 @@ class GroupWord(Sized):
         """The group. Raises `DataError` if its file cannot be read, or has another table than the one of `sha256`."""
         if not _groups.is_file(self.group):
             return _groups.named(self.group)
-        found = _groups.read_group(self.group)
-        if self.sha256 not in (None, found.sha256):
-            raise DataError(
-                f"{self.group} has another table than the one that is asked for",
-                got=f"sha256 {found.sha256}",
-                allowed=f"sha256 {self.sha256}",
-                fix="name the file with that table, or leave --sha256 out",
-            )
-        return found
+        group = _groups.read_group(self.group)
+        if self.sha256 not in (None, group.sha256):
+            allowed = f"sha256 {self.sha256}"
+            raise DataError(f"{self.group} has another table", got=f"sha256 {group.sha256}", allowed=allowed)
+        return group
 
     @property
     def parameters(self) -> dict[str, Any]:

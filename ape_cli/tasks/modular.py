@@ -72,12 +72,7 @@ class Modular(Sized):
         """Check given options. Raises `UsageError` if sizes contradict them, or if parity has a modulus."""
         super().refuse(options)
         if options.get("kind") == "parity" and "modulus" in options:
-            raise UsageError(
-                "parity has the modulus 2",
-                got=f"modulus {options['modulus']}",
-                allowed="--modulus for --kind arithmetic",
-                fix="leave --modulus out",
-            )
+            raise UsageError("parity has the modulus 2", got=options["modulus"], fix="leave --modulus out")
 
     @property
     def parameters(self) -> dict[str, Any]:

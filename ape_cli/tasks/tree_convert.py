@@ -84,12 +84,8 @@ class TreeConvert(Sized):
     @cached_property
     def _trees(self) -> TreeCopy:
         """The task that draws the trees. Raises `UsageError` if an option is out of range."""
-        return TreeCopy(
-            depth_mean=self.depth_mean,
-            depth_std=self.depth_std,
-            branching=self.branching,
-            vocabulary=self.vocabulary,
-        )
+        names = ("depth_mean", "depth_std", "branching", "vocabulary")
+        return TreeCopy(**{name: getattr(self, name) for name in names})
 
     @property
     def limits(self) -> tuple[int, int, str]:

@@ -48,12 +48,8 @@ class TreeRotate(PlainTrees):
     def check(self) -> None:
         """Check the options. Raises `UsageError` if one is out of range."""
         if self.mirror == "search-tree" and self.branching != 2:
-            raise UsageError(
-                "only binary trees can be rotated",
-                got=f"branching {self.branching}",
-                allowed="2",
-                fix="--mirror all or --mirror root",
-            )
+            fix = "choose the mirror all or root"
+            raise UsageError("only binary trees can be rotated", got=f"branching {self.branching}", fix=fix)
         super().check()
 
     @property

@@ -90,11 +90,8 @@ def _push(folder: Path, names: list[str], repository: str, kind: str, private: b
     with _explained(api.endpoint, repository):
         api.create_repo(repository, repo_type=kind, private=private or None, exist_ok=True)
         if private and not api.repo_info(repository, repo_type=kind).private:
-            raise UsageError(
-                "the repository exists and is public",
-                got=f"--private --to {repository}",
-                fix="make it private on the Hub, leave --private out, or choose another name",
-            )
+            fix = "make it private on the Hub, or choose another name"
+            raise UsageError("the repository exists and is public", got=repository, fix=fix)
         commit = api.upload_folder(
             repo_id=repository,
             repo_type=kind,
