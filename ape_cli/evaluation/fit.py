@@ -39,23 +39,25 @@ def misfit(own: dict[str, Any], data: Dataset) -> DataError | None:
     plan = data.manifest.plan
     same = own.get("fingerprint") == data.fingerprint
     trained_tags = bool(plan.tagged if same else own.get("tagged"))
-    compared: list[tuple[str, Any, Any]] = [  # what differs, of the dataset and of the run
-        ("task or order", [plan.task, plan.linearisation or ""], [own["task"], own["order"] or ""]),
-        ("structure", _form(plan.structure.expression, plan.parameters), _form(own["structure"], own["parameters"])),
-        (
-            "kind of answers",
+    compared: dict[str, list[Any]] = {  # of the dataset and of the run
+        "task or order": [[plan.task, plan.linearisation or ""], [own["task"], own["order"] or ""]],
+        "structure": [
+            _form(plan.structure.expression, plan.parameters),
+            _form(own["structure"], own["parameters"]),
+        ],
+        "kind of answers": [
             _answers(plan.task, plan.parameters, tagged=bool(plan.tagged)),
             _answers(own["task"], own["parameters"], tagged=trained_tags),
-        ),
-        ("size of images", list(data.image) if data.image else None, own.get("image")),
-        ("vocabulary", data.manifest.vocabulary, own["vocabulary"]),
-    ]
-    for what, there, wanted in compared:
-        if there != wanted:
+        ],
+        "size of images": [list(data.image) if data.image else None, own.get("image")],
+        "vocabulary": [data.manifest.vocabulary, own["vocabulary"]],
+    }
+    for what, (there, trained) in compared.items():
+        if there != trained:
             return DataError(
                 f"the dataset has another {what} than the one the run was trained on",
                 got=f"{data.name}: {_text(there)}",
-                allowed=f"{own['name']}: {_text(wanted)}",
+                allowed=f"{own['name']}: {_text(trained)}",
                 fix="choose a dataset of the run's own task and options; its sizes may differ",
             )
     return None
