@@ -72,7 +72,7 @@ def places_of(
 
     `largest`: the size that a bounded scheme is made for; a default size does not exceed it. Raises `UsageError`.
     """
-    from ape_cli.structure.places import ALONE, index_of, places, sizes_of
+    from ape_cli.reports.pictures._places import ALONE, index_of, places, sizes_of
 
     sizes = {"length": options.length, "depth": options.depth, "side": options.side}
     for name in sizes_of(structure):

@@ -135,8 +135,7 @@ def _print(found: dict[str, Any], run: Run, data: Dataset) -> None:
 
 def _baselines(on: Collection[Dataset], split: str) -> dict[str, dict[str, dict[str, float]]]:
     """The scores of each baseline on each dataset, by its fingerprint."""
-    from ape_cli.evaluation.constant_guess import constant_guess
-    from ape_cli.evaluation.count_baselines import count_baselines
+    from ape_cli.evaluation.count_baselines import count_baselines, majority_baseline
 
     found = {}
     for data in on:
@@ -144,7 +143,7 @@ def _baselines(on: Collection[Dataset], split: str) -> dict[str, dict[str, dict[
             if data.image is None:
                 found[data.fingerprint] = count_baselines(data, split)
             else:
-                found[data.fingerprint] = {_CLASS: {"token_accuracy": constant_guess(data.split(split))}}
+                found[data.fingerprint] = {_CLASS: {"token_accuracy": majority_baseline(data.split(split))}}
         except ApeError as error:  # for example, the training split is damaged
             note(f"{data.name}: no baselines, {error.summary}")
     return found

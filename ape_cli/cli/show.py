@@ -42,7 +42,7 @@ def show(
 def _pair(manifest: Manifest, split: str, row: dict[str, Any]) -> Pair:
     """Source and target of a row. Raises `DataError` if the row is not valid."""
     from ape_cli.cli import drawings
-    from ape_cli.reports.declared import size_words
+    from ape_cli.reports.builtin import size_words
 
     plan = manifest.plan
 
@@ -74,7 +74,7 @@ class Pair:
         from rich.table import Table
         from rich.text import Text
 
-        from ape_cli.reports.fitting import FRAME
+        from ape_cli.reports.terminal import FRAME
 
         sides = {"source": self.source, "target": self.target}
         widths = [Measurement.get(console, options, side).maximum for side in sides.values()]

@@ -21,7 +21,7 @@ def compared(data: Dataset, registry: Registry, baseline: ExperimentOptions) -> 
     `constant_guess` is the score of always answering with the most frequent symbol or class. `none` is the token
     accuracy of the registered run of `baseline`, a model without positions, or None if there is no such run.
     """
-    from ape_cli.evaluation.constant_guess import constant_guess
+    from ape_cli.evaluation.count_baselines import majority_baseline
     from ape_cli.evaluation.evaluate import name_of
     from ape_cli.experiment import complete
 
@@ -30,7 +30,7 @@ def compared(data: Dataset, registry: Registry, baseline: ExperimentOptions) -> 
         run = registry.place(complete(baseline.config(data.kind), data), data)
         if run.folder.exists() and (found := run.evaluation(name_of(data, "test", "teacher"))):
             none = found["overall"]["token_accuracy"]
-    return {"constant_guess": constant_guess(data.split("test")), "none": none}
+    return {"constant_guess": majority_baseline(data.split("test")), "none": none}
 
 
 def print_trained(done: Trial, baselines: dict[str, Any] | None, again: str) -> None:

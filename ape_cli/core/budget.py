@@ -22,7 +22,6 @@ HISTORY_VALUES = 10_000_000  # rows times columns of a history
 HISTORY_BYTES = 128 * 2**20  # a history, on the disk and decompressed
 SOLID_BYTES = 256 * 2**20  # a file of more bytes that is mostly a hole is not read
 LOG_BYTES = 256 * 2**20  # a log that a resumed run goes on with
-LOG_LINE_BYTES = 2**16  # a line of it
 GROUP_TABLE_BYTES = 2**20  # the multiplication table of a group
 SHARDS = 20_000  # the shards of a dataset
 GROUP_VALUES = 200_000_000  # the values of a column in a row group of a shard

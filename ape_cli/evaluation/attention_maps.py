@@ -64,16 +64,13 @@ def attention_maps(run: Run, data: Dataset, split: str, row: int, part: str) -> 
     tune()
     config = run.config()
     model = of_data(config, data).eval()
-    there = [other for other, (owner, _) in PARTS.items() if len(getattr(model, owner, ()))]
-    if part not in there:
-        allowed = ", ".join(there) or "none"
-        raise UsageError("the model of the run has no such attention", got=part, allowed=allowed, fix="choose another")
-    layers = getattr(model, stack)
+    layers = getattr(model, stack, ())
+    if not len(layers):
+        raise UsageError("the model of the run has no such attention", got=part, fix="choose another")
     load_weights(run, model)
     for batch in rows.batches(_AT_ONCE, **feed(config, read_as(config, data.structure))):
-        (found,) = np.nonzero(batch.row == row)
-        if len(found):
-            at = int(found[0])
+        if row in batch.row:
+            at = int(np.argmax(batch.row == row))
             if isinstance(config, ImageConfig):
                 assert data.image is not None
                 height, width = tokenising(config).grid(*data.image[:2])
@@ -98,17 +95,17 @@ def _tokens(batch: Batch, at: int, vocabulary: list[str], part: str) -> tuple[li
     return {"encoder": (source, source), "decoder": (read, read), "cross": (read, source)}[part]
 
 
-def _weights(model: Model, batch: Batch, at: int, wanted: list[nn.Module]) -> NDArray[np.float64]:
+def _weights(model: Model, batch: Batch, at: int, modules: list[nn.Module]) -> NDArray[np.float64]:
     """The weights of each of the given attentions on one row of a batch. -> float64 [L, H, M, N], with padding"""
-    found: list[Tensor] = []
+    recorded: list[Tensor] = []
 
-    def record(module: nn.Module, given: tuple[Any, ...]) -> None:
+    def record(module: nn.Module, inputs: tuple[Any, ...]) -> None:
         """Compute the weights before the module's own forward pass."""
         assert isinstance(module, Attention)
-        found.append(module.weights(*given)[at].double())
+        recorded.append(module.weights(*inputs)[at].double())
 
-    hooks = [module.register_forward_pre_hook(record) for module in wanted]
+    hooks = [module.register_forward_pre_hook(record) for module in modules]
     model(*batch.inputs)
     for hook in hooks:
         hook.remove()
-    return torch.stack(found).numpy()
+    return torch.stack(recorded).numpy()

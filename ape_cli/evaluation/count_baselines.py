@@ -23,6 +23,7 @@ Shapes: B rows, M labels, N source tokens, F numbers of a key, L labels of all r
 
 from __future__ import annotations
 
+from collections import Counter, defaultdict
 from collections.abc import Callable
 from functools import cached_property
 
@@ -32,13 +33,24 @@ import torch
 from ape_cli.core.rng import I64
 from ape_cli.core.vocabulary import EOS, PAD
 from ape_cli.data.batches import SequenceBatch
-from ape_cli.data.loader import Dataset, Split
+from ape_cli.data.loader import Dataset, ImageSplit, Split
 from ape_cli.evaluation.metrics import MetricSums
 from ape_cli.structure import Tree
 
 _ROWS = 256  # in a batch; the results do not depend on it
 
 Key = Callable[[SequenceBatch], I64]  # -> int64 [B, M, F]
+
+
+def majority_baseline(split: Split | ImageSplit) -> float:
+    """The share of the labels of a split that are its most frequent label, from 0 to 1. 0 for a split without rows.
+
+    No constant answer is better. The label may be the end of a sequence, which is a label of words.
+    """
+    counts: Counter[int] = Counter()
+    for batch in split.batches(_ROWS):
+        counts.update(batch.labels[batch.label_mask].tolist())
+    return max(counts.values(), default=0) / max(1, counts.total())
 
 
 def count_baselines(data: Dataset, split: str) -> dict[str, dict[str, float]]:
@@ -51,46 +63,39 @@ def count_baselines(data: Dataset, split: str) -> dict[str, dict[str, float]]:
     assert isinstance(scored, Split)
     tree = data.structure if isinstance(data.structure, Tree) else None
     keys = _keys(bool(data.plan.tagged), tree)
-    tables = {name: _Table(data.ids) for name in keys}
+    tables = {name: _Table() for name in keys}
     for batch in train.batches(_ROWS):
         for name, key in keys.items():
             tables[name].count(key(batch), batch)
-    answers = np.flatnonzero(tables["most frequent answer"].of_all())
-    tallies = {name: MetricSums() for name in (*keys, *(() if data.plan.tagged else _RULES))}
+    answers = np.array(sorted(tables["most frequent answer"].total))
+    rules = {} if data.plan.tagged else _RULES
+    sums = {name: MetricSums() for name in (*keys, *rules)}
     for batch in scored.batches(_ROWS):
-        for name, tally in tallies.items():
-            found = tables[name].predict(keys[name](batch)) if name in keys else _RULES[name](batch, answers)
+        for name, each in sums.items():
+            predicted = tables[name].predict(keys[name](batch)) if name in keys else rules[name](batch, answers)
             labels = batch.labels.numpy()
-            right_end = torch.from_numpy(np.where(labels == EOS, EOS, found))
-            tally.add(batch, right_end, torch.zeros(labels.shape))
-    return {name: _scores(tally) for name, tally in tallies.items()}
+            right_end = torch.from_numpy(np.where(labels == EOS, EOS, predicted))
+            each.add(batch, right_end, torch.zeros(labels.shape))
+    return {name: _scores(each) for name, each in sums.items()}
 
 
-def _scores(tally: MetricSums) -> dict[str, float]:
+def _scores(sums: MetricSums) -> dict[str, float]:
     """The token accuracy and the exact match."""
-    of = tally.columns()
-    return {"token_accuracy": tally.token_accuracy, "exact_match": float((of["correct"] == of["tokens"]).mean())}
+    of = sums.columns()
+    return {"token_accuracy": sums.token_accuracy, "exact_match": float((of["correct"] == of["tokens"]).mean())}
 
 
 def _keys(tagged: bool, tree: Tree | None) -> dict[str, Key]:
     """What the tables of a dataset are counted by. `tree`: the structure of the positions if it is a tree."""
+    keys: dict[str, Key] = {"most frequent answer": lambda batch: np.zeros((*batch.labels.shape, 1), dtype=np.int64)}
     if not tagged:
-        return {
-            "most frequent answer": _nothing,
-            "previous answer": lambda batch: _before(batch)[..., None],
-            "previous answer and symbol": lambda batch: np.stack([_before(batch), _symbol(batch)], axis=-1),
-        }
-    found: dict[str, Key] = {
-        "most frequent answer": _nothing,
-        "symbol": lambda batch: _symbol(batch)[..., None],
-        "symbols before and after": _beside,
-    }
-    return found | ({} if tree is None else {"parent and children": lambda batch: _family(batch, tree)})
-
-
-def _nothing(batch: SequenceBatch) -> I64:
-    """The same key for all labels."""
-    return np.zeros((*batch.labels.shape, 1), dtype=np.int64)
+        keys["previous answer"] = lambda batch: _before(batch)[..., None]
+        keys["previous answer and symbol"] = lambda batch: np.stack([_before(batch), _symbol(batch)], axis=-1)
+        return keys
+    keys |= {"symbol": lambda batch: _symbol(batch)[..., None], "symbols before and after": _beside}
+    if tree is not None:
+        keys["parent and children"] = lambda batch: _family(batch, tree)
+    return keys
 
 
 def _before(batch: SequenceBatch) -> I64:
@@ -124,51 +129,36 @@ def _family(batch: SequenceBatch, tree: Tree) -> I64:
 
 
 class _Table:
-    """Counts of labels by key. `ids` is the number of ids, V."""
+    """Counts of labels by key."""
 
-    def __init__(self, ids: int) -> None:
+    def __init__(self) -> None:
         """Nothing is counted yet."""
-        self.ids = ids
-        self.counts: dict[bytes, dict[int, int]] = {}
+        self.counts: defaultdict[bytes, Counter[int]] = defaultdict(Counter)
 
     def count(self, key: I64, batch: SequenceBatch) -> None:
         """Count the labels of a batch, without EOS. key: int64 [B, M, F]"""
         labels = batch.labels.numpy()
-        asked = (labels != PAD) & (labels != EOS)
-        pairs = np.concatenate([key[asked], labels[asked][:, None]], axis=1)  # [L, F + 1]
+        counted = (labels != PAD) & (labels != EOS)
+        pairs = np.concatenate([key[counted], labels[counted][:, None]], axis=1)  # [L, F + 1]
         for pair, count in zip(*np.unique(pairs, axis=0, return_counts=True), strict=True):
-            of_key = self.counts.setdefault(pair[:-1].tobytes(), {})
-            of_key[int(pair[-1])] = of_key.get(int(pair[-1]), 0) + int(count)
-
-    def of_all(self) -> I64:
-        """How often each label was counted, with any key. -> int64 [V]"""
-        total = np.zeros(self.ids, dtype=np.int64)
-        for of_key in self.counts.values():
-            for label, count in of_key.items():
-                total[label] += count
-        return total
+            self.counts[pair[:-1].tobytes()][int(pair[-1])] += int(count)
 
     @cached_property
-    def usual(self) -> int:
-        """The most frequent label of all. It is asked for when everything has been counted."""
-        return int(self.of_all().argmax())
+    def total(self) -> Counter[int]:
+        """How often each label was counted, with any key. It is read when everything has been counted."""
+        return sum(self.counts.values(), Counter())
 
     def predict(self, key: I64) -> I64:
         """The most frequent label of each key; of equally frequent ones the first. int64 [B, M, F] -> int64 [B, M]"""
         flat = np.ascontiguousarray(key.reshape(-1, key.shape[-1]))
         distinct, place = np.unique(flat, axis=0, return_inverse=True)
-        best = [_first_of_most(self.counts.get(key.tobytes(), {self.usual: 1})) for key in distinct]
+        best = [_first_of_most(self.counts.get(key.tobytes(), self.total)) for key in distinct]
         return np.array(best, dtype=np.int64)[place.reshape(-1)].reshape(key.shape[:-1])
 
 
 def _first_of_most(counts: dict[int, int]) -> int:
     """The label with the greatest count; of several the first."""
     return min(counts, key=lambda label: (-counts[label], label))
-
-
-def _repeated(batch: SequenceBatch, answers: I64) -> I64:
-    """The label before each label. -> int64 [B, M]"""
-    return _before(batch)
 
 
 def _most_of_the_source(batch: SequenceBatch, answers: I64) -> I64:
@@ -179,6 +169,6 @@ def _most_of_the_source(batch: SequenceBatch, answers: I64) -> I64:
 
 
 _RULES: dict[str, Callable[[SequenceBatch, I64], I64]] = {
-    "repeated answer": _repeated,
+    "repeated answer": lambda batch, answers: _before(batch),
     "most frequent symbol of the source": _most_of_the_source,
 }

@@ -6,7 +6,6 @@ The run has to be finished, and its task, structure, answers, image size and voc
 from __future__ import annotations
 
 import shlex
-from collections.abc import Sequence
 from typing import Any
 
 from ape_cli import tasks
@@ -25,14 +24,10 @@ def check_finished(run: Run) -> dict[str, Any]:
     about = run.read()
     status = run.status_in(about)
     if status != "finished":
-        raise UsageError(
-            "the run is not finished",
-            got=f"{run.name}: {status}",
-            fix={
-                "running": "wait for it",
-                "failed": "train it again with --overwrite, or with other settings",
-            }.get(status, f"resume it: `ape train --config {shlex.quote(str(run.folder / 'run.json'))} --resume`"),
-        )
+        resume = f"`ape train --config {shlex.quote(str(run.folder / 'run.json'))} --resume`"
+        fixes = {"running": "wait for it", "failed": "train it again with --overwrite, or with other settings"}
+        fix = fixes.get(status, f"resume it: {resume}")
+        raise UsageError("the run is not finished", got=f"{run.name}: {status}", fix=fix)
     config = read_config(about["config"])
     check_installed(config)
     warn_if_changed(about)
@@ -42,66 +37,51 @@ def check_finished(run: Run) -> dict[str, Any]:
 def misfit(own: dict[str, Any], data: Dataset) -> DataError | None:
     """The reason why a run that was trained on `own` cannot be evaluated on `data`, or None if it can."""
     plan = data.manifest.plan
-    if (own["task"], own["order"]) != (plan.task, plan.linearisation):
-        return DataError(
-            "the dataset is of another task or order than the run",
-            got=f"{plan.task} {plan.linearisation or ''}".strip(),
-            allowed=f"{own['task']} {own['order'] or ''}".strip(),
-            fix="choose a dataset of the run's own task; sizes may differ",
-        )
-    ours, theirs = (
-        structure + (f", binarised from branching {p.get('branching', 2)}" if p.get("binarise") else "")
-        for structure, p in ((own["structure"], own["parameters"]), (plan.structure.expression, plan.parameters))
-    )
-    if ours != theirs:
-        return DataError(
-            "the dataset is of another structure than the one the run was trained on",
-            got=f"{data.name}: {theirs}",
-            allowed=f"{own['name']}: {ours}",
-            fix="generate a dataset with the run's own --branching, --binarise or --ring",
-        )
     same = own.get("fingerprint") == data.fingerprint
-    asked = _answers(own["task"], own["parameters"], tagged=bool(plan.tagged if same else own.get("tagged")))
-    if asked != (there := _answers(plan.task, plan.parameters, tagged=bool(plan.tagged))):
-        return DataError(
-            "the dataset asks for other answers than the one the run was trained on",
-            got=f"{data.name}: {there}",
-            allowed=f"{own['name']}: {asked}",
-            fix="generate a dataset with the options of the run's own dataset; sizes may differ",
-        )
-    if own.get("image") != (list(data.image) if data.image else None):
-        return DataError(
-            "the images are of another size than those the run was trained on",
-            got=f"{data.name}: {_size(data.image)}",
-            allowed=f"{own['name']}: {_size(own.get('image'))}",
-            fix="choose images of the same height, width and channels",
-        )
-    if own["vocabulary"] != data.manifest.vocabulary:
-        return DataError(
-            "the dataset has another vocabulary than the one the run was trained on",
-            got=f"{data.name}: {data.ids} ids, {_sketch(data.manifest.vocabulary)}",
-            allowed=f"{own['name']}: {len(own['vocabulary'])} ids, {_sketch(own['vocabulary'])}",
-            fix="generate a dataset of the same task and --vocabulary",
-        )
+    trained_tags = bool(plan.tagged if same else own.get("tagged"))
+    compared: dict[str, list[Any]] = {  # of the dataset and of the run
+        "task or order": [[plan.task, plan.linearisation or ""], [own["task"], own["order"] or ""]],
+        "structure": [
+            _form(plan.structure.expression, plan.parameters),
+            _form(own["structure"], own["parameters"]),
+        ],
+        "kind of answers": [
+            _answers(plan.task, plan.parameters, tagged=bool(plan.tagged)),
+            _answers(own["task"], own["parameters"], tagged=trained_tags),
+        ],
+        "size of images": [list(data.image) if data.image else None, own.get("image")],
+        "vocabulary": [data.manifest.vocabulary, own["vocabulary"]],
+    }
+    for what, (there, trained) in compared.items():
+        if there != trained:
+            return DataError(
+                f"the dataset has another {what} than the one the run was trained on",
+                got=f"{data.name}: {_text(there)}",
+                allowed=f"{own['name']}: {_text(trained)}",
+                fix="choose a dataset of the run's own task and options; its sizes may differ",
+            )
     return None
+
+
+def _form(structure: str, parameters: dict[str, Any]) -> str:
+    """The structure of a dataset, with the branching of trees before they were binarised."""
+    binarised = f", binarised from branching {parameters.get('branching', 2)}" if parameters.get("binarise") else ""
+    return structure + binarised
 
 
 def _answers(task: str, parameters: dict[str, Any], *, tagged: bool) -> str:
     """What decides the answers of a dataset, as text: options of its task if that is known here, and `tagged`."""
     form = ["as tags"] if tagged else []
     try:
-        found = tasks.load(task)
+        loaded = tasks.load(task)
     except ApeError:
         return ", ".join(form)
-    known, given = tasks.options_of(found), found.recorded(parameters)
-    return ", ".join([*(f"{name} {given.get(name, known[name].default)}" for name in found.answer_options), *form])
+    known, given = tasks.options_of(loaded), loaded.recorded(parameters)
+    return ", ".join([*(f"{name} {given.get(name, known[name].default)}" for name in loaded.answer_options), *form])
 
 
-def _size(image: Sequence[int] | None) -> str:
-    """The size of images as text."""
-    return " x ".join(map(str, image)) if image else "no images"
-
-
-def _sketch(vocabulary: list[str]) -> str:
-    """The first symbols of a vocabulary as text."""
-    return " ".join(vocabulary[3:9]) + " …"
+def _text(value: Any) -> str:
+    """What is compared, as text: for a vocabulary, its first symbols."""
+    if isinstance(value, list) and len(value) > 3:
+        return f"{len(value)} ids, {' '.join(value[3:9])} …"
+    return " ".join(map(str, value)).strip() if isinstance(value, list) else str(value or "none")

@@ -63,11 +63,8 @@ def position_scores(scheme: Scheme, places: I64) -> tuple[NDArray[np.float64], s
     with torch.no_grad(), position.explained():
         found, what = _scores(scheme, places)
     if not np.isfinite(found).all():
-        raise ApeError(
-            f"the scores of scheme {scheme.name!r} are not all finite",
-            got="NaN or an infinity",
-            fix="correct its hooks, or choose other options",
-        )
+        fix = "correct its hooks, or choose other options"
+        raise ApeError(f"the scores of scheme {scheme.name!r} are not all finite", fix=fix)
     return found, what
 
 

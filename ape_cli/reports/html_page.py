@@ -21,9 +21,9 @@ from typing import TYPE_CHECKING, Any
 from jinja2 import Environment, StrictUndefined
 from markupsafe import Markup
 
-import ape_cli
 from ape_cli.core import escaping
 from ape_cli.core.errors import UsageError
+from ape_cli.core.version import version
 from ape_cli.reports.evaluations import METRICS, measured
 from ape_cli.reports.palette import Look, swatch
 from ape_cli.reports.plots import Plot, inline
@@ -210,7 +210,7 @@ def origin_of(registry: Registry, options: Options) -> Origin:
     chosen, sweep = str(registry.chosen), options.sweep
     facts = [
         ("Written", written()),
-        ("Program", f"ape {ape_cli.__version__}, commit {_short(commit() or 'unknown')}"),
+        ("Program", f"ape {version()}, commit {_short(commit() or 'unknown')}"),
         ("Scores", f"{options.split} split, {options.decode} decoding"),
         *([("Sweep", sweep)] if sweep else []),
         *([("Filter", chosen)] if chosen else []),

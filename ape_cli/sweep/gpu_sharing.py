@@ -22,16 +22,16 @@ def shared_gpu(wanted: bool) -> Iterator[bool]:
         yield "CUDA_MPS_PIPE_DIRECTORY" in os.environ
         return
     with tempfile.TemporaryDirectory() as folder:
-        own = {"CUDA_MPS_PIPE_DIRECTORY": folder, "CUDA_MPS_LOG_DIRECTORY": folder}
-        os.environ.update(own)
-        started = subprocess.run([control, "-d"], check=False, capture_output=True).returncode == 0
+        variables = {"CUDA_MPS_PIPE_DIRECTORY": folder, "CUDA_MPS_LOG_DIRECTORY": folder}
+        started = not subprocess.run(
+            [control, "-d"], check=False, capture_output=True, env=os.environ | variables
+        ).returncode
+        if started:
+            os.environ.update(variables)
         try:
-            if not started:
-                for name in own:
-                    del os.environ[name]
             yield started
         finally:
             if started:
                 subprocess.run([control], input=b"quit\n", check=False, capture_output=True, timeout=30)
-                for name in own:
+                for name in variables:
                     os.environ.pop(name, None)

@@ -31,9 +31,9 @@ from ape_cli.training import trial
 from ape_cli.training.execution import Execution, ExistingRun
 from ape_cli.training.loggers import LoggedRun, LoggerFactory, MetricLogger, is_validation, load
 
-_PATIENCE = 150.0  # seconds that a trial waits for a run that another process has locked
-_LOOK = 2.0  # seconds between two attempts
-_REPORT = 1.0  # seconds between two reports of a trial's progress
+_LOCK_TIMEOUT = 150.0  # seconds that a trial waits for a run that another process has locked
+_RETRY_EVERY = 2.0  # seconds between two attempts
+_REPORT_EVERY = 1.0  # seconds between two reports of a trial's progress
 
 
 @dataclass(frozen=True)
@@ -52,21 +52,16 @@ class Work:
 def job(item: PlannedTrial, registry: Registry, device: str, compiled: bool, loggers: Sequence[str] = ()) -> Job:
     """The job of a trial, for an executor. The arguments are those of `Work`."""
     assert item.run is not None
-    return Job(
+    work = Work(
         item.run.name,
-        train_one,
-        (
-            Work(
-                name=item.run.name,
-                config=item.experiment.config,
-                data=item.data.folder,
-                results=registry.folder,
-                device=device,
-                compiled=compiled,
-                loggers=tuple(loggers),
-            ),
-        ),
+        item.experiment.config,
+        item.data.folder,
+        registry.folder,
+        device,
+        compiled,
+        tuple(loggers),
     )
+    return Job(work.name, train_one, (work,))
 
 
 def train_one(context: JobContext, work: Work) -> dict[str, Any]:
@@ -94,7 +89,7 @@ def log_of(results: StoragePath, run: str) -> StoragePath:
     return results / "logs" / f"{run}.log"
 
 
-class _ProgressReport(MetricLogger):
+class _Progress(MetricLogger):
     """Reports the progress of a trial to the process that runs the sweep, at most once a second."""
 
     def __init__(self, context: JobContext, run: LoggedRun) -> None:
@@ -106,7 +101,7 @@ class _ProgressReport(MetricLogger):
         """Report the progress."""
         if is_validation(metrics):
             self.validation = metrics["validation_token_accuracy"]
-        elif time.monotonic() - self.reported > _REPORT:
+        elif time.monotonic() - self.reported > _REPORT_EVERY:
             self.reported, accuracy = time.monotonic(), metrics["recent_token_accuracy"]
             self.context.report(
                 {"step": step, "steps": self.steps, "accuracy": accuracy, "validation": self.validation}
@@ -123,24 +118,19 @@ def _train(context: JobContext, work: Work) -> dict[str, Any]:
     where = choose_device(work.device)
     use_gpu(where, context.number)
     registry, planned = open_registry(work.results), experiment.of(work.config, open_dataset(work.data))
-    loggers: list[LoggerFactory] = [partial(_ProgressReport, context), *map(load, work.loggers)]
+    loggers: list[LoggerFactory] = [partial(_Progress, context), *map(load, work.loggers)]
     execution = Execution(where, work.compiled, context.stopping, loggers=loggers)
     since = time.monotonic()
     while True:
         try:
-            done = trial.run_trial(
-                planned,
-                registry,
-                execution,
-                existing=ExistingRun.RESUME_OR_START,
-            )
+            done = trial.run_trial(planned, registry, execution, existing=ExistingRun.RESUME_OR_START)
         except BusyError:
-            if time.monotonic() - since > _PATIENCE:
+            if time.monotonic() - since > _LOCK_TIMEOUT:
                 return {"state": "elsewhere"}
             if context.stopping():
                 raise KeyboardInterrupt from None
             context.report({"waiting": True})
-            time.sleep(_LOOK)
+            time.sleep(_RETRY_EVERY)
         except Stopped:
             raise KeyboardInterrupt from None
         else:

@@ -21,16 +21,15 @@ from __future__ import annotations
 import pkgutil
 import sys
 from functools import cache
-from numbers import Real
 from typing import Any
 
 from ape_cli.core import own_code, plugins
 from ape_cli.core.errors import ApeError, UsageError, unknown
 from ape_cli.structure import linearisation
 from ape_cli.structure.linearisation import Order
-from ape_cli.tasks._base import BaseTask, RowWriter, TaskOption, option, options_of
+from ape_cli.tasks._base import BaseTask, RowWriter, TaskOption, check_whole, option, options_of
 from ape_cli.tasks._rows import Rows, Source, Tokens, join
-from ape_cli.tasks._task import Task, check_whole, letters
+from ape_cli.tasks._task import Task, letters
 
 __all__ = [
     "BaseTask",
@@ -99,16 +98,4 @@ def make(name: str, order: str | None = None, source_order: str | None = None, *
             raise unknown(f"option of {name}", key, known)
         known[key].check(value)
     with plugins.explained("task", found):
-        made = found(order=orders[0], source_order=orders[1], **{known[k].field: v for k, v in options.items()})
-        if plugins.is_own(found):
-            _check_own(made)
-    return made
-
-
-def _check_own(made: BaseTask) -> None:
-    """Check the types of what a user's own task says about itself. Raises `ApeError`."""
-    for name, kind in (("summary", str), ("structure", str), ("mean_size", Real), ("mean_tokens", Real)):
-        value = getattr(made, name)
-        if not isinstance(value, kind):
-            what = f"{name!r} of task {made.name!r} has another type"
-            raise ApeError(what, got=type(value).__name__, allowed=kind.__name__, fix="correct its file")
+        return found(order=orders[0], source_order=orders[1], **{known[k].field: v for k, v in options.items()})

@@ -14,7 +14,7 @@ from typing import Any, ClassVar, NamedTuple
 import pyarrow as pa
 
 from ape_cli.core import budget
-from ape_cli.core.errors import UsageError
+from ape_cli.core.errors import UsageError, pick
 from ape_cli.storage.image_rows import Size
 from ape_cli.structure import linearisation
 from ape_cli.structure.linearisation import Order
@@ -28,13 +28,23 @@ _KINDS: dict[str, tuple[Any, str]] = {
 }
 
 
-def option(default: Any, help: str, *, name: str | None = None, late: bool = False) -> Any:
+def option(
+    default: Any,
+    help: str,
+    *,
+    name: str | None = None,
+    late: bool = False,
+    between: tuple[float, float] | None = None,
+    among: tuple[str, ...] = (),
+) -> Any:
     """Declare an option of a task: a dataclass field with a line of help for `ape gen --help`.
 
     `name` is the name of the option if it differs from the name of the field. A `late` option was added after datasets
-    had been written: manifests leave it out if it has its default, so that older manifests keep their bytes.
+    had been written: manifests leave it out if it has its default, so that older manifests keep their bytes. `between`
+    has the smallest and the largest value, and `among` lists the values of an option that is a text.
     """
-    return field(default=default, metadata={"help": help, "option": name, "late": late})
+    about = {"help": help, "option": name, "late": late, "between": between, "among": among}
+    return field(default=default, metadata=about)
 
 
 class TaskOption(NamedTuple):
@@ -53,6 +63,13 @@ class TaskOption(NamedTuple):
         right, allowed = _KINDS.get(self.kind, (object, ""))
         if not isinstance(value, right) or (right is not object and isinstance(value, bool) != (right is bool)):
             raise UsageError(f"bad {self.name}", got=repr(value), allowed=allowed, fix="give such a value")
+
+
+def check_whole(name: str, value: float, low: float, high: float) -> None:
+    """Check that an option lies in a range. Raises `UsageError` if it does not."""
+    if not low <= value <= high:
+        kind = "number" if isinstance(value, float) else "whole number"
+        raise UsageError(f"bad {name}", got=value, allowed=f"a {kind} in {low}..{high}", fix="choose one of those")
 
 
 class RowWriter(ABC):
@@ -105,6 +122,15 @@ class BaseTask(RowWriter):
 
     order: Order | None = None  # linearisation of the target, and of the source unless `source_order` is given
     source_order: Order | None = None  # linearisation of the source if it differs from the target's
+
+    def __post_init__(self) -> None:
+        """Check the options that declare their values. Raises `UsageError` if one is out of range."""
+        for own in dataclasses.fields(self):
+            value, name = getattr(self, own.name), own.metadata.get("option") or own.name
+            if own.metadata.get("among"):
+                pick(name, value, own.metadata["among"])
+            if own.metadata.get("between"):
+                check_whole(name, value, *own.metadata["between"])
 
     @property
     @abstractmethod

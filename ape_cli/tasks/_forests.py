@@ -10,17 +10,16 @@ Shapes: R rows, S trees of all rows, T nodes of all trees, k branches.
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from typing import Any, ClassVar
+from typing import ClassVar
 
 import numpy as np
 
 from ape_cli.core import ragged, rng
-from ape_cli.core.errors import UsageError
 from ape_cli.core.rng import I64, U64
-from ape_cli.structure import Tree, trees
+from ape_cli.structure import trees
 from ape_cli.structure.linearisation import Order
 from ape_cli.tasks import Rows, Source, Tokens, option
-from ape_cli.tasks._sized import check_normal, over_sizes
+from ape_cli.tasks._sized import check_amount, check_normal
 from ape_cli.tasks._trees import PlainTrees
 
 _MOST_TREES = 1000
@@ -54,15 +53,8 @@ class Forests(PlainTrees):
         """Check the options. Raises `UsageError` if one is out of range or if the rows would be too large."""
         super().check()
         check_normal("trees", self.trees_mean, self.trees_std, _MOST_TREES)
-        most = self.trees_mean + 4 * self.trees_std
-        nodes = most * trees.mean_nodes(self.greatest_depth, self.branching)
-        if nodes > _MOST_NODES:
-            raise UsageError(
-                "the sources would be too large",
-                got=f"{nodes:,.0f} nodes on average in {most:g} trees of depth {self.greatest_depth}",
-                allowed=f"{_MOST_NODES:,} at mean + 4 std",
-                fix="choose fewer or smaller trees",
-            )
+        count = self.trees_mean + 4 * self.trees_std
+        check_amount("nodes", count * trees.mean_nodes(self.greatest_depth, self.branching), _MOST_NODES)
 
     @property
     def structure(self) -> str:
@@ -82,11 +74,9 @@ class Forests(PlainTrees):
         """The rows as the dataset holds them: of binary trees if `binarise` is set, else unchanged."""
         if not self.binarise:
             return rows
-        heap = trees.binarise(rows.position[:, 1], self.branching)
-        changes: dict[str, Any] = {"position": np.stack([rows.position[:, 0], heap], axis=1)}
-        if isinstance(rows, Source):
-            changes["size"] = np.maximum.reduceat(Tree(2).level(heap), rows.starts[:-1])
-        return replace(rows, **changes)
+        tree, heap = rows.position.T
+        stored = super().store(replace(rows, position=heap))
+        return replace(stored, position=np.stack([tree, stored.position], axis=1))
 
     def _linear(self, tokens: Tokens, order: Order | None) -> tuple[I64, I64, I64]:
         """The rows of one side, tree after tree, each tree in an order. Shapes are those of `Task._linear`."""
@@ -97,14 +87,10 @@ class Forests(PlainTrees):
         line = trees.linearise(number, heap, order, 2 if self.binarise else self.branching)
         return tokens.starts, tokens.position[line], tokens.symbol[line]
 
-    @property
-    @over_sizes
-    def mean_size(self) -> float:
+    def expected_size(self) -> float:
         """The mean depth of the deepest tree of a source, in the form that is stored."""
         return self._measured_size
 
-    @property
-    @over_sizes
-    def mean_tokens(self) -> float:
+    def expected_tokens(self) -> float:
         """The expected number of nodes of all trees."""
         return self.trees_mean * self.expected(lambda depth: trees.mean_nodes(depth, self.branching))

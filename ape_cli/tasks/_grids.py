@@ -18,8 +18,8 @@ import numpy as np
 from ape_cli.core import ragged, rng
 from ape_cli.core.rng import I64, U64
 from ape_cli.core.vocabulary import FIRST_SYMBOL
-from ape_cli.tasks import Source, check_whole, letters, option
-from ape_cli.tasks._sized import Sized, over_sizes
+from ape_cli.tasks import Source, letters, option
+from ape_cli.tasks._sized import Sized
 
 _MAX_SIDE = 1000
 
@@ -41,17 +41,9 @@ class Grids(Sized):
 
     side_mean: float = option(10.0, "Mean height and width of a grid, in cells.")
     side_std: float = option(1.0, "Standard deviation of height and width.")
-    vocabulary: int = option(20, "Number of symbols.")
+    vocabulary: int = option(20, "Number of symbols.", between=(1, 60_000))
 
-    @property
-    def limits(self) -> tuple[int, int, str]:
-        """The smallest and the largest side that can be drawn, and an empty reason."""
-        return 1, _MAX_SIDE, ""
-
-    def check(self) -> None:
-        """Check the options. Raises `UsageError` if one is out of range."""
-        super().check()
-        check_whole("vocabulary", self.vocabulary, 1, 60_000)
+    limits = (1, _MAX_SIDE, "")
 
     @property
     def structure(self) -> str:
@@ -60,7 +52,6 @@ class Grids(Sized):
 
     def sides(self, key: U64) -> list[I64]:
         """Draw the sides of one grid for each key. uint64 [R] -> int64 [R] for each dimension"""
-        assert not self.sizes
         return [rng.normal(rng.child(key, axis), self.side_mean, self.side_std, 1, _MAX_SIDE) for axis in self.axes]
 
     def draw(self, key: U64) -> Source:
@@ -78,15 +69,11 @@ class Grids(Sized):
         """The readable names of the ids from 3 on."""
         return letters(self.vocabulary)
 
-    @property
-    @over_sizes
-    def mean_size(self) -> float:
+    def expected_size(self) -> float:
         """The mean of the longest side, in cells."""
         return rng.mean_of_largest(self._side_chances(), 1, len(self.axes))
 
-    @property
-    @over_sizes
-    def mean_tokens(self) -> float:
+    def expected_tokens(self) -> float:
         """The mean number of cells: a power of the mean side, because the sides are independent."""
         return float(self._side_chances() @ np.arange(1, _MAX_SIDE + 1)) ** len(self.axes)
 

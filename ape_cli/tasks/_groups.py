@@ -1,4 +1,4 @@
-"""Finite groups as multiplication tables: families that have a name, and the laws that every table has to satisfy.
+"""Finite groups as multiplication tables: families that have a name, and tables in files.
 
 Products are read from the left to the right. The product of two permutations p and q is the permutation that first
 applies p and then q.
@@ -14,6 +14,13 @@ The rotation `rK` moves corner i to corner i + K modulo N. The reflection `srK` 
 corner i to corner -i modulo N. So N is always the number of points that are moved, and `dihedral-8` has 16 elements.
 Permutations are numbered in the lexicographic order of their lists of images, so the identity comes first.
 
+A file with a table of N elements has N lines of N entries. The entry in line i and column j is the product of the
+elements i and j. It is text (UTF-8) with entries that are separated by commas, or by spaces if there is no comma. A
+file whose name ends in `.json` has a list of N lists. Empty lines are skipped.
+
+- Entries that are all whole numbers are the numbers of elements, from 0 to N - 1. Their order is that of the lines.
+- Other entries are names. The first line is that of the identity. So it lists the names in the order of the lines.
+
 Shapes: N elements, n points.
 """
 
@@ -28,8 +35,15 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from ape_cli.core import budget
 from ape_cli.core.errors import DataError, UsageError
 from ape_cli.core.rng import I64
+from ape_cli.core.vocabulary import SPECIAL
+from ape_cli.storage import files
+from ape_cli.storage.paths import local_path
+
+_MOST_ELEMENTS = 256
+_LONGEST_NAME = 64  # characters
 
 
 @dataclass(frozen=True)
@@ -70,12 +84,12 @@ def _alternating(n: int) -> Group:
     return _of_permutations([p for p in every if sum(a > b for a, b in itertools.combinations(p, 2)) % 2 == 0])
 
 
-def _of_permutations(found: list[tuple[int, ...]]) -> Group:
+def _of_permutations(permutations: list[tuple[int, ...]]) -> Group:
     """The group of permutations that are listed in lexicographic order, each as the images of the points 0..n-1."""
-    images = np.array(found)  # [N, n]
+    images = np.array(permutations)  # [N, n]
     digits = images.shape[1] ** np.arange(images.shape[1])[::-1]
     after = images[:, images].swapaxes(0, 1)  # [N, N, n]: q[p[x]] at [p, q, x]
-    return Group([cycles(p) for p in found], np.searchsorted(images @ digits, after @ digits))
+    return Group([cycles(p) for p in permutations], np.searchsorted(images @ digits, after @ digits))
 
 
 def cycles(images: tuple[int, ...]) -> str:
@@ -110,8 +124,8 @@ def is_file(text: str) -> bool:
 
 def check_name(text: str) -> tuple[str, int]:
     """The family and the number in the name of a group. Raises `UsageError` if there is no such group."""
-    found = re.fullmatch(r"([a-z]+)-([0-9]{1,4})", text)
-    family, n = (found[1], int(found[2])) if found else ("", 0)
+    match = re.fullmatch(r"([a-z]+)-([0-9]{1,4})", text)
+    family, n = (match[1], int(match[2])) if match else ("", 0)
     low, high, _ = _FAMILIES.get(family, (1, 0, _cyclic))
     if not low <= n <= high:
         names = ", ".join(f"{name}-{low} to {name}-{high}" for name, (low, high, _) in _FAMILIES.items())
@@ -126,28 +140,72 @@ def named(text: str) -> Group:
     return _FAMILIES[family][2](n)
 
 
-def check_laws(group: Group, where: object) -> None:
-    """Check the laws of a group. `products` has to be closed already. `where` is the place of the table in messages.
+def read_group(text: str) -> Group:
+    """Read the multiplication table of a group from a local file.
 
-    Raises `DataError` that names elements for which a law does not hold.
+    Raises `UsageError` if no local file can have this name, and `DataError` if the file is missing, is no regular file,
+    has more than 1 MiB, or is not the table of a group.
     """
+    path = local_path(text)
+    try:
+        raw = files.read_bytes(path, budget.GROUP_TABLE_BYTES)
+        lines = json.loads(raw) if path.suffix == ".json" else _lines(raw.decode("utf-8-sig"))
+        group = _of_entries([[str(entry).strip() for entry in line] for line in lines])
+        check_laws(group)
+    except OSError as error:
+        got = error.strerror or str(error)
+        raise DataError(f"cannot read the table {path}", got=got, fix="name a file with the table of a group") from None
+    except (ValueError, TypeError, RecursionError) as error:
+        what = f"{path} is not the multiplication table of a group"
+        raise DataError(what, got=str(error), fix="correct the table") from None
+    return group
+
+
+def _lines(text: str) -> list[list[str]]:
+    """The entries of each line."""
+    separator = "," if "," in text else None
+    return [line.split(separator) for line in text.splitlines() if line.strip()]
+
+
+def _of_entries(lines: list[list[str]]) -> Group:
+    """The names and the products of a table. Raises `ValueError` if it is not square or not closed."""
+    count = len(lines)
+    if not 2 <= count <= _MOST_ELEMENTS or any(len(line) != count for line in lines):
+        sizes = ", ".join(map(str, sorted({len(line) for line in lines})))
+        raise ValueError(
+            f"{count} lines of {sizes} entries, not N lines of N entries for an N of 2 to {_MOST_ELEMENTS}"
+        )
+    names = lines[0]
+    if all(entry.isascii() and entry.isdecimal() for line in lines for entry in line):
+        lines = [[str(int(entry)) for entry in line] for line in lines]
+        names = [str(i) for i in range(count)]
+    for name in names:
+        if names.count(name) > 1:
+            raise ValueError(f"the first line, which is that of the identity, has {name[:_LONGEST_NAME]} twice")
+        if not name or not name.isprintable() or len(name) > _LONGEST_NAME or name in SPECIAL:
+            raise ValueError(f"an element cannot have the name {name[:_LONGEST_NAME]!r}")
+    place = {name: i for i, name in enumerate(names)}
+    for name, line in zip(names, lines, strict=True):
+        for other, entry in zip(names, line, strict=True):
+            if entry not in place:
+                raise ValueError(f"it is not closed: {name} * {other} = {entry[:_LONGEST_NAME]}")
+    return Group(names, np.array([[place[entry] for entry in line] for line in lines], dtype=np.int64))
+
+
+def check_laws(group: Group) -> None:
+    """Check the laws of a group, whose products are closed. Raises `ValueError` that names elements that break one."""
     names, products, number = group.names, group.products, np.arange(len(group.names))
-
-    def broken(what: str, got: str) -> DataError:
-        fix = "correct the table; a table of names has the line and the column of the identity first"
-        return DataError(f"{where} is not the multiplication table of a group: {what}", got=got, fix=fix)
-
     neutral = np.flatnonzero((products == number).all(1) & (products.T == number).all(1))
     if not neutral.size:
-        raise broken("it has no identity", "no element e with e x = x e = x for all x")
+        raise ValueError("it has no identity: no element e with e x = x e = x for all x")
     inverse = products == neutral[0]
     lacking = np.flatnonzero(~(inverse & inverse.T).any(1))
     if lacking.size:
-        raise broken("an element has no inverse", names[lacking[0]])
+        raise ValueError(f"the element {names[lacking[0]]} has no inverse")
     for c in number:
         left, right = products[products, c], products[:, products[:, c]]  # (a b) c and a (b c), [N, N]
         if (left != right).any():
             a, b = np.argwhere(left != right)[0]
             x, y, z = names[a], names[b], names[c]
-            got = f"({x} * {y}) * {z} = {names[left[a, b]]}, {x} * ({y} * {z}) = {names[right[a, b]]}"
-            raise broken("it is not associative", got)
+            sides = f"({x} * {y}) * {z} = {names[left[a, b]]}, {x} * ({y} * {z}) = {names[right[a, b]]}"
+            raise ValueError(f"it is not associative: {sides}")

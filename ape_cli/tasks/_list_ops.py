@@ -11,19 +11,17 @@ Shapes: R trees (rows), T nodes in all, I inner nodes (operators), k the largest
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, ClassVar
 
 import numpy as np
 
 from ape_cli.core import ragged, rng
-from ape_cli.core.errors import UsageError
 from ape_cli.core.rng import I64, U64
 from ape_cli.core.vocabulary import FIRST_SYMBOL
 from ape_cli.structure import Tree, trees
-from ape_cli.tasks import Source, Tokens, check_whole, option
-from ape_cli.tasks._sized import Sized, over_sizes
+from ape_cli.tasks import Source, Tokens, option
+from ape_cli.tasks._sized import Sized, check_amount
 
 OPERATORS = ["MIN", "MAX", "MED", "SM"]  # their ids follow those of the ten digits, in this order
 MIN, MAX, MED, SM = range(4)
@@ -51,7 +49,7 @@ class ListOperations(Sized):
     answer_options = ("intermediate",)
     form_options = ("arguments", "intermediate")
     size_words = ("depth", "depth of the expression, levels")
-    preset_options: ClassVar[Mapping[str, Mapping[str, Any]]] = {
+    preset_options: ClassVar = {
         "small": {"depth_mean": 3, "depth_std": 0.5, "arguments": 4, "intermediate": True},
         "tiny": {"arguments": 3, "intermediate": True},
     }
@@ -59,27 +57,19 @@ class ListOperations(Sized):
 
     depth_mean: float = option(5.0, "Mean depth of a tree, in levels.")
     depth_std: float = option(1.0, "Standard deviation of the depth.")
-    arguments: int = option(5, "Largest number of arguments of an operator; the smallest is 2.")
+    arguments: int = option(5, "Largest number of arguments of an operator; the smallest is 2.", between=(2, 100))
     intermediate: bool = option(False, "Ask for the value of every operator, not only of the outermost one.")
 
     @property
     def limits(self) -> tuple[int, int, str]:
         """The smallest and the largest depth that can be drawn, and the reason for the largest."""
-        return 1, Tree(self.arguments).max_depth, f" (the deepest tree({self.arguments}) that heap indices hold)"
+        return 1, Tree(self.arguments).max_depth, " (the deepest tree that heap indices hold)"
 
     def check(self) -> None:
         """Check the options. Raises `UsageError` if one is out of range or if the trees would be too large."""
-        check_whole("arguments", self.arguments, 2, 100)
         super().check()
         greatest = min(self.limits[1], round(self.depth_mean + 4 * self.depth_std))
-        nodes = trees.mean_nodes(greatest, self._mean_arguments)
-        if nodes > _MOST_NODES:
-            raise UsageError(
-                "the trees would be too large",
-                got=f"{nodes:,.0f} nodes on average at depth {greatest} with up to {self.arguments} arguments",
-                allowed=f"{_MOST_NODES:,} at depth mean + 4 std",
-                fix="choose a smaller depth or fewer arguments",
-            )
+        check_amount("nodes of a tree", trees.mean_nodes(greatest, self._mean_arguments), _MOST_NODES)
 
     @property
     def _mean_arguments(self) -> float:
@@ -149,26 +139,17 @@ class ListOperations(Sized):
         """The readable names of the ids from 3 on: the ten digits, then the operators."""
         return [*map(str, range(DIGITS)), *OPERATORS]
 
-    @property
-    @over_sizes
-    def mean_nodes(self) -> float:
-        """The expected number of nodes of a tree."""
+    def expected_tokens(self) -> float:
+        """The expected number of nodes of a source."""
         return self.expected(lambda depth: trees.mean_nodes(depth, self._mean_arguments))
 
-    @property
-    def mean_operators(self) -> float:
-        """The expected number of operators of such a tree: all nodes but the root are arguments of one of them."""
-        return (self.mean_nodes - 1) / self._mean_arguments
+    def expected_operators(self) -> float:
+        """The expected number of operators of a source: all nodes but the root are arguments of one of them."""
+        return (ListOperations.expected_tokens(self) - 1) / self._mean_arguments
 
-    @property
-    def mean_tokens(self) -> float:
-        """The expected number of nodes of a source."""
-        return self.mean_nodes
-
-    @property
-    def mean_answer_tokens(self) -> float:
+    def expected_answer_tokens(self) -> float:
         """The expected number of values in a target."""
-        return self.mean_operators if self.intermediate else 1.0
+        return self.expected_operators() if self.intermediate else 1.0
 
 
 def _apply(value: I64, operator: I64, first: I64, count: I64, k: int) -> I64:

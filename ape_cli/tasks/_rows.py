@@ -39,14 +39,8 @@ class Source(Tokens):
     def take(self, rows: I64) -> Source:
         """Select rows, in the given order. `rows`: int64 [B], row numbers."""
         place, starts = ragged.take(self.starts, rows)
-        return Source(
-            starts=starts,
-            position=self.position[place],
-            symbol=self.symbol[place],
-            size=self.size[rows],
-            op=None if self.op is None else self.op[rows],
-            chosen=None if self.chosen is None else self.chosen[rows],
-        )
+        op, chosen = (None if column is None else column[rows] for column in (self.op, self.chosen))
+        return Source(starts, self.position[place], self.symbol[place], self.size[rows], op, chosen)
 
 
 Rows = TypeVar("Rows", bound=Tokens)
@@ -54,19 +48,9 @@ Rows = TypeVar("Rows", bound=Tokens)
 
 def join(parts: list[Source]) -> Source:
     """Concatenate the rows of all parts. The parts have the same optional columns."""
-    if len(parts) == 1:
-        return parts[0]
-    starts = ragged.starts_of(np.concatenate([np.diff(p.starts) for p in parts]))
-
-    def cat(name: str) -> Any:
-        columns = [getattr(p, name) for p in parts]
-        return None if columns[0] is None else np.concatenate(columns)
-
-    return Source(
-        starts=starts,
-        position=cat("position"),
-        symbol=cat("symbol"),
-        size=cat("size"),
-        op=cat("op"),
-        chosen=cat("chosen"),
-    )
+    starts = ragged.starts_of(np.concatenate([np.diff(part.starts) for part in parts]))
+    columns: dict[str, Any] = {}
+    for name in ("position", "symbol", "size", "op", "chosen"):
+        values = [getattr(part, name) for part in parts]
+        columns[name] = None if values[0] is None else np.concatenate(values)
+    return Source(starts, **columns)

@@ -17,9 +17,9 @@ import math
 from abc import abstractmethod
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
-from functools import cached_property, wraps
+from functools import cached_property
 from statistics import fmean
-from typing import Any, ClassVar, Self, TypeVar
+from typing import Any, ClassVar, Self
 
 import numpy as np
 
@@ -85,6 +85,7 @@ class Sized(Task):
 
     def __post_init__(self) -> None:
         """Check the options and sort `sizes`. Raises `UsageError` if an option is bad."""
+        super().__post_init__()
         given: Any = self.sizes
         if not isinstance(given, tuple | list) or not all(type(size) is int for size in given):
             allowed = "whole numbers, for example --sizes 30,40,60, or sizes=(30, 40, 60) in Python"
@@ -126,10 +127,32 @@ class Sized(Task):
         low, high, _ = self.limits
         return rng.normal(rng.child(key, "size"), *self._distribution, low, high)
 
+    def expected_size(self) -> float:
+        """The mean size of the sources of a task without `sizes`. The default is the mean of the distribution."""
+        return self._distribution[0]
+
+    def expected_tokens(self) -> float:
+        """The mean number of tokens of a source of a task without `sizes`. The default is the mean size."""
+        return self.expected_size()
+
+    def expected_answer_tokens(self) -> float:
+        """The mean number of tokens of a target of a task without `sizes`. The default is that of a source."""
+        return self.expected_tokens()
+
     @property
     def mean_size(self) -> float:
-        """The mean of the distribution of sizes, or of the listed sizes."""
-        return fmean(part._distribution[0] for part in self.parts)
+        """The mean size of a source."""
+        return fmean(part.expected_size() for part in self.parts)
+
+    @property
+    def mean_tokens(self) -> float:
+        """The mean number of tokens of a source."""
+        return fmean(part.expected_tokens() for part in self.parts)
+
+    @property
+    def mean_answer_tokens(self) -> float:
+        """The mean number of tokens of a target."""
+        return fmean(part.expected_answer_tokens() for part in self.parts)
 
     def expected(self, value: Callable[[int], float]) -> float:
         """The mean of a function of the size, over the distribution that sizes are drawn from."""
@@ -211,25 +234,12 @@ def check_normal(name: str, mean: float, std: float, most: int) -> None:
     Raises `UsageError` if the mean is below 1, if the deviation is negative, or if the distribution reaches too far.
     """
     if not 1 <= mean <= mean + 6 * std <= most or std < 0:
-        raise UsageError(
-            f"bad {name}_mean and {name}_std",
-            got=f"mean {mean:g}, std {std:g}",
-            allowed=f"a mean from 1, a deviation from 0, and mean + 6 std of at most {most}",
-            fix="choose such values",
-        )
+        allowed = f"a mean from 1, a deviation from 0, and mean + 6 std of at most {most}"
+        raise UsageError(f"bad {name}_mean and {name}_std", got=f"mean {mean:g}, std {std:g}", allowed=allowed)
 
 
-_Own = TypeVar("_Own", bound=Sized)
-
-
-def over_sizes(of: Callable[[_Own], float]) -> Callable[[_Own], float]:
-    """Decorate a property so that a task with `sizes` returns its mean over the sizes.
-
-    The decorated function computes the value for a task with one distribution of sizes.
-    """
-
-    @wraps(of)
-    def mean(self: _Own) -> float:
-        return fmean(of(part) for part in self.parts)
-
-    return mean
+def check_amount(what: str, amount: float, most: int) -> None:
+    """Check the expected amount at mean + 4 std of the sizes. Raises `UsageError` if it is greater than `most`."""
+    if amount > most:
+        allowed = f"{most:,} at mean + 4 std"
+        raise UsageError(f"too many {what}", got=f"{amount:,.0f}", allowed=allowed, fix="choose smaller sizes")

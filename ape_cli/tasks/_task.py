@@ -18,7 +18,7 @@ import numpy as np
 import pyarrow as pa
 
 from ape_cli.core import plugins, ragged, rng
-from ape_cli.core.errors import ApeError, UsageError, pick
+from ape_cli.core.errors import ApeError, pick
 from ape_cli.core.rng import I64, U64
 from ape_cli.core.vocabulary import SPECIAL, SPLITS
 from ape_cli.storage import sequence_rows
@@ -167,11 +167,3 @@ def _split_of(tokens: Tokens) -> np.ndarray:
 def letters(count: int) -> list[str]:
     """Readable names for the symbols of a vocabulary: a to z, or w0, w1 and so on if there are more than 26."""
     return [chr(ord("a") + i) for i in range(count)] if count <= 26 else [f"w{i}" for i in range(count)]
-
-
-def check_whole(name: str, value: int, low: int, high: int) -> None:
-    """Check that an option lies in a range. Raises `UsageError` if it does not."""
-    if not low <= value <= high:
-        raise UsageError(
-            f"bad {name}", got=value, allowed=f"a whole number in {low}..{high}", fix="choose one of those"
-        )

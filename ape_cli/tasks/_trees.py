@@ -21,12 +21,11 @@ from typing import Any, ClassVar
 import numpy as np
 
 from ape_cli.core import rng
-from ape_cli.core.errors import UsageError
 from ape_cli.core.rng import I64, U64
 from ape_cli.core.vocabulary import FIRST_SYMBOL
 from ape_cli.structure import Tree, bit_length, trees
-from ape_cli.tasks import Rows, Source, check_whole, option
-from ape_cli.tasks._sized import Sized, over_sizes
+from ape_cli.tasks import Rows, Source, option
+from ape_cli.tasks._sized import Sized, check_amount
 
 _MOST_NODES = 1_000_000  # the expected number of nodes of a tree of the greatest depth must not exceed it
 _MEASURED = 2_000  # number of draws by which the mean size is measured
@@ -50,7 +49,7 @@ class Trees(Sized):
 
     depth_mean: float = option(7.0, "Mean depth of a tree, in levels.")
     depth_std: float = option(1.0, "Standard deviation of the depth.")
-    branching: int = option(2, "Number of children of an inner node.", late=True)
+    branching: int = option(2, "Number of children of an inner node.", late=True, between=(2, 1000))
     binarise: bool = option(
         False, "Store trees as binary trees: left is the first child, right the next sibling.", late=True
     )
@@ -61,27 +60,14 @@ class Trees(Sized):
         return super().form(parameters).replace("binarise", "binarised")
 
     @property
-    def _form(self) -> str:
-        """The kind of trees in words, for error messages."""
-        return f"{'binarised ' if self.binarise else ''}tree({self.branching})"
-
-    @property
     def limits(self) -> tuple[int, int, str]:
         """The smallest and the largest depth that can be drawn, and the reason for the largest."""
-        return self.least_depth, self.max_depth, f" (the deepest {self._form} that heap indices hold)"
+        return self.least_depth, self.max_depth, " (the deepest tree that heap indices hold)"
 
     def check(self) -> None:
         """Check the options. Raises `UsageError` if one is out of range or if the trees would be too large."""
-        check_whole("branching", self.branching, 2, 1000)
         super().check()
-        nodes = trees.mean_nodes(self.greatest_depth, self.branching)
-        if nodes > _MOST_NODES:
-            raise UsageError(
-                "the trees would be too large",
-                got=f"{nodes:,.0f} nodes on average in a {self._form} of depth {self.greatest_depth}",
-                allowed=f"{_MOST_NODES:,} at depth mean + 4 std",
-                fix="choose a smaller depth or branching",
-            )
+        check_amount("nodes of a tree", trees.mean_nodes(self.greatest_depth, self.branching), _MOST_NODES)
 
     @property
     def structure(self) -> str:
@@ -138,9 +124,7 @@ class Trees(Sized):
         """The readable names of the ids from 3 on: leaf symbols as x0, x1, then operators as f0, f1 and so on."""
         return [f"x{i}" for i in range(self.leaves)] + [f"f{i}" for i in range(self.operators)]
 
-    @property
-    @over_sizes
-    def mean_size(self) -> float:
+    def expected_size(self) -> float:
         """The mean depth. For binarised trees it is the mean depth of the binary trees."""
         return self._measured_size if self.binarise else self.depth_mean
 
@@ -155,9 +139,7 @@ class Trees(Sized):
         parts = np.array_split(keys, 1 + int(_MEASURED * self.mean_tokens / 1_000_000))
         return float(np.concatenate([self.store(self.draw(part)).size for part in parts]).mean())
 
-    @property
-    @over_sizes
-    def mean_tokens(self) -> float:
+    def expected_tokens(self) -> float:
         """The expected number of nodes of a tree that has the mean depth, rounded."""
         return trees.mean_nodes(round(self.depth_mean), self.branching)
 
@@ -203,12 +185,7 @@ class PlainTrees(Trees):
     Arguments: those of `Trees`, and `vocabulary`, the number of leaf and operator symbols together.
     """
 
-    vocabulary: int = option(20, "Number of symbols.")
-
-    def check(self) -> None:
-        """Check the options. Raises `UsageError` if one is out of range."""
-        super().check()
-        check_whole("vocabulary", self.vocabulary, 2, 60_000)
+    vocabulary: int = option(20, "Number of symbols.", between=(2, 60_000))
 
     @property
     def leaves(self) -> int:

@@ -39,16 +39,13 @@ class UniqueTrees(PlainTrees):
         Raises `UsageError` if one is out of range, or if trees of the greatest depth would rarely fit the vocabulary.
         """
         super().check()
-        reach = self.greatest_depth
-        fits = trees.leaves_distribution(reach - 1, max(self.leaves, 2048), self.branching)[-1].cumsum()
+        depth = self.greatest_depth
+        fits = trees.leaves_distribution(depth - 1, max(self.leaves, 2048), self.branching)[-1].cumsum()
         if fits[self.leaves] < 0.01:
             need = next((n for n, chance in enumerate(fits) if chance >= 0.5), None)
-            raise UsageError(
-                "vocabulary is too small for unique nodes at this depth",
-                got=f"{self.leaves} leaf symbols for source trees of depth up to {reach}",
-                allowed="enough for one tree in a hundred of depth mean + 4 std to fit",
-                fix=f"--vocabulary {2 * need}, or shallower trees" if need else "shallower trees",
-            )
+            got = f"{self.leaves} leaf symbols for source trees of depth up to {depth}"
+            fix = f"--vocabulary {2 * need}, or shallower trees" if need else "shallower trees"
+            raise UsageError("vocabulary is too small for unique nodes at this depth", got=got, fix=fix)
 
     def _grow(self, depth: I64, key: U64) -> tuple[I64, I64, np.ndarray]:
         """Draw trees whose leaves are at most as many as the leaf symbols, each the first such tree of its stream.

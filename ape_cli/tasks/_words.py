@@ -16,8 +16,8 @@ import numpy as np
 from ape_cli.core import ragged, rng
 from ape_cli.core.rng import U64
 from ape_cli.core.vocabulary import FIRST_SYMBOL
-from ape_cli.tasks import Source, check_whole, letters, option
-from ape_cli.tasks._sized import Sized, over_sizes
+from ape_cli.tasks import Source, letters, option
+from ape_cli.tasks._sized import Sized
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -33,32 +33,17 @@ class Words(Sized):
 
     length_mean: float = option(100.0, "Mean length of a word, in symbols.")
     length_std: float = option(10.0, "Standard deviation of the length.")
-    vocabulary: int = option(20, "Number of symbols.")
+    vocabulary: int = option(20, "Number of symbols.", between=(1, 60_000))
 
-    @property
-    def limits(self) -> tuple[int, int, str]:
-        """The smallest and the largest length of the options, and an empty reason."""
-        return 1, 60_000, ""
-
-    def check(self) -> None:
-        """Check the options. Raises `UsageError` if one is out of range."""
-        super().check()
-        check_whole("vocabulary", self.vocabulary, 1, 60_000)
+    limits = (1, 60_000, "")
 
     def draw(self, key: U64) -> Source:
         """Draw one word for each key. uint64 [R] -> `Source` of R rows"""
-        assert not self.sizes
         return random_words(key, self.length_mean, self.length_std, self.vocabulary)
 
     def symbols(self) -> list[str]:
         """The readable names of the ids from 3 on."""
         return letters(self.vocabulary)
-
-    @property
-    @over_sizes
-    def mean_tokens(self) -> float:
-        """The mean number of symbols, which is the mean length."""
-        return self.length_mean
 
 
 def random_words(key: U64, mean: float, std: float, symbols: int) -> Source:

@@ -32,8 +32,7 @@ from ape_cli.core.errors import UsageError
 from ape_cli.core.rng import I64, U64
 from ape_cli.core.vocabulary import FIRST_SYMBOL
 from ape_cli.tasks import Source, Tokens, check_whole, option
-from ape_cli.tasks._carries import carried
-from ape_cli.tasks._sized import Sized, over_sizes
+from ape_cli.tasks._sized import Sized
 
 _DIGITS = "0123456789abcdefghijklmnopqrstuvwxyz"
 _MOST_DIGITS = 10_000
@@ -81,42 +80,28 @@ class Addition(Sized):
 
     digits_mean: float = option(20.0, "Mean number of digits of each number.")
     digits_std: float = option(5.0, "Standard deviation of the number of digits.")
-    base: int = option(10, "Base of the numbers.")
+    base: int = option(10, "Base of the numbers.", between=(2, len(_DIGITS)))
     reverse: bool = option(False, "Write numbers with the least significant digit first.")
     pad: bool = option(False, "Pad numbers and sum with leading zeros to one common width.")
     index_hints: bool = option(False, "Write an index symbol before each digit, the same for equal place values.")
-    index_symbols: int = option(0, "Number of index symbols for index hints; 0 for as many as a sum may have digits.")
+    index_symbols: int = option(
+        0, "Number of index symbols for index hints; 0 for as many as a sum may have digits.", between=(0, 30_000)
+    )
     random_start: bool = option(False, "Draw the index symbol of the ones at random.")
 
-    @property
-    def limits(self) -> tuple[int, int, str]:
-        """The smallest and the largest number of digits of the options, and an empty reason."""
-        return 1, _MOST_DIGITS, ""
+    limits = (1, _MOST_DIGITS, "")
 
     def check(self) -> None:
         """Check the options. Raises `UsageError` if one is out of range, or if there are too few index symbols."""
         super().check()
-        check_whole("base", self.base, 2, len(_DIGITS))
-        check_whole("index_symbols", self.index_symbols, 0, 30_000)
-        if self.index_symbols and not self.index_hints:
-            raise UsageError(
-                "there are no index hints",
-                got=f"index_symbols {self.index_symbols} without index_hints",
-                fix="give --index-hints as well, or leave --index-symbols out",
+        if bool(self.index_symbols) > self.index_hints or self.random_start > bool(self.index_symbols):
+            got = (
+                f"index_hints {self.index_hints}, index_symbols {self.index_symbols}, random_start {self.random_start}"
             )
-        if 0 < self.index_symbols <= self._most:
-            raise UsageError(
-                "too few index symbols for the digits of a sum",
-                got=self.index_symbols,
-                allowed=f"at least {self._most + 1}",
-                fix="choose more index symbols, or fewer digits",
-            )
-        if self.random_start and not self.index_symbols:
-            raise UsageError(
-                "a random start needs a number of index symbols to choose from",
-                got="random_start without index_symbols",
-                fix=f"give --index-hints and --index-symbols {2 * self._most}, or leave --random-start out",
-            )
+            fix = f"for a random start, give --index-hints and --index-symbols {2 * self._most} as well"
+            raise UsageError("index symbols need index hints, and a random start needs index symbols", got=got, fix=fix)
+        if self.index_symbols:
+            check_whole("index_symbols", self.index_symbols, self._most + 1, 30_000)
 
     @property
     def _most(self) -> int:
@@ -135,7 +120,6 @@ class Addition(Sized):
 
     def draw(self, key: U64) -> Source:
         """Draw two numbers for each key. uint64 [R] -> `Source` of R rows"""
-        assert not self.sizes
         number = np.column_stack([rng.child(key, "first"), rng.child(key, "second")]).ravel()  # [2R]
         count = rng.normal(rng.child(number, "digits"), self.digits_mean, self.digits_std, 1, self._most)
         size = count.reshape(-1, 2).max(axis=1)
@@ -223,23 +207,17 @@ class Addition(Sized):
         """The readable names of the ids from 3 on: the digits, `+`, and the index symbols `#0`, `#1` and so on."""
         return [*_DIGITS[: self.base], "+", *(f"#{i}" for i in range(self._hints))]
 
-    @property
-    @over_sizes
-    def mean_size(self) -> float:
+    def expected_size(self) -> float:
         """The mean number of digits of the longer number."""
         return self._mean_longer
 
-    @property
-    @over_sizes
-    def mean_tokens(self) -> float:
+    def expected_tokens(self) -> float:
         """The mean number of tokens of a source: two numbers with their hints, and `+`."""
         chance = self._chances
         mean = self._mean_longer + 1 if self.pad else float(chance @ np.arange(1, chance.size + 1))
         return 2 * mean * self._for_each + 1
 
-    @property
-    @over_sizes
-    def mean_answer_tokens(self) -> float:
+    def expected_answer_tokens(self) -> float:
         """The mean number of tokens of a target, at most: one digit more than the longer number has, with hints."""
         return (self._mean_longer + 1) * self._for_each
 
@@ -257,3 +235,25 @@ class Addition(Sized):
     def _mean_longer(self) -> float:
         """The mean number of digits of the longer number."""
         return rng.mean_of_largest(self._chances, 1)
+
+
+def carried(total: I64, starts: I64, base: int) -> I64:
+    """The digits of sums, from the sums of the digits at each place.
+
+    A place whose digits sum to base - 1 passes on the carry that it gets. Any other place carries if and only if its
+    digits sum to base or more. So the carry into a place comes from the nearest lower place that is not base - 1, and
+    no loop over places is needed (carry lookahead).
+
+    `total`: int64 [D], from 0 to 2 (base - 1), where row r is `total[starts[r]:starts[r + 1]]`; no row is empty.
+    `starts`: int64 [N+1]. Returns int64 [D]. A carry out of the last place of a row is dropped.
+
+    >>> carried(np.array([9, 10, 9, 0, 10, 9, 9, 0]), np.array([0, 4, 8]), 10)
+    array([9, 0, 0, 1, 0, 0, 0, 1])
+    """
+    decides = np.where(total == base - 1, 0, np.arange(total.size))
+    decides[starts[:-1]] = starts[:-1]  # no carry comes from below the ones
+    carries = total[np.maximum.accumulate(decides)] >= base
+    into = np.zeros_like(total)
+    into[1:] = carries[:-1]
+    into[starts[:-1]] = 0
+    return (total + into) % base

@@ -28,7 +28,7 @@ from ape_cli.core.errors import UsageError
 from ape_cli.core.rng import I64, U64
 from ape_cli.core.vocabulary import FIRST_SYMBOL, PAD
 from ape_cli.tasks import Source, Tokens, check_whole, option
-from ape_cli.tasks._sized import Sized, over_sizes
+from ape_cli.tasks._sized import Sized
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -75,9 +75,14 @@ class AssociativeRecall(Sized):
 
     pairs: int = option(32, "Number of pairs of a key and a value.")
     queries: int = option(0, "Number of queries, without repetition; 0 for one query of each key.")
-    keys: int = option(64, "Number of symbols for keys.")
-    values: int = option(64, "Number of symbols for values.")
-    length: int = option(0, "Number of tokens, over which queries are spread; 0 for queries without gaps.", late=True)
+    keys: int = option(64, "Number of symbols for keys.", between=(1, 30_000))
+    values: int = option(64, "Number of symbols for values.", between=(1, 30_000))
+    length: int = option(
+        0,
+        "Number of tokens, over which queries are spread; 0 for queries without gaps.",
+        late=True,
+        between=(0, 60_000),
+    )
     gap_power: float = option(0.01, "Exponent of the distribution of gaps; 1 for a uniform one.", late=True)
 
     @property
@@ -92,31 +97,17 @@ class AssociativeRecall(Sized):
 
     def check(self) -> None:
         """Check the options. Raises `UsageError` if one is out of range."""
-        check_whole("keys", self.keys, 1, 30_000)
-        check_whole("values", self.values, 1, 30_000)
         super().check()
-        if not 0 <= self.queries <= self.pairs:
-            raise UsageError(
-                "bad queries",
-                got=self.queries,
-                allowed=f"0 to {self.pairs}, the number of pairs, because no key is queried twice",
-                fix="choose fewer queries, or more pairs",
-            )
-        check_whole("length", self.length, 0, 60_000)
+        check_whole("queries", self.queries, 0, self.pairs)
         need = 2 * self.pairs + 2 * (self.queries or self.pairs)
         if self.length and (self.length < need or self.length % 2):
-            raise UsageError(
-                "bad length",
-                got=self.length,
-                allowed=f"an even number from {need}, so that each pair and each query has two tokens; or 0",
-                fix="choose a longer sequence, or fewer pairs",
-            )
+            allowed = f"an even number from {need}, so that each pair and each query has two tokens; or 0"
+            raise UsageError("bad length", got=self.length, allowed=allowed, fix="choose a longer one, or fewer pairs")
         if not 0 < self.gap_power <= 1:
             raise UsageError("bad gap_power", got=self.gap_power, allowed="above 0, at most 1", fix="for example 0.01")
 
     def draw(self, key: U64) -> Source:
         """Draw pairs and queries for each key. uint64 [R] -> `Source` of R rows with 2P + Q or L tokens each"""
-        assert not self.sizes
         rows, queries = key.size, self.queries or self.pairs
         keys = distinct(rng.child(key, "keys"), self.pairs, self.keys)  # [R, P]
         values = rng.below(rng.bits(rng.child(key, "values")[:, None], np.arange(self.pairs)), self.values)
@@ -163,15 +154,11 @@ class AssociativeRecall(Sized):
         """The readable names of the ids from 3 on: the keys k0, k1 and so on, then the values v0, v1 and so on."""
         return [f"k{i}" for i in range(self.keys)] + [f"v{i}" for i in range(self.values)]
 
-    @property
-    @over_sizes
-    def mean_tokens(self) -> float:
+    def expected_tokens(self) -> float:
         """The number of tokens of a source: pairs and queries, and what is between these."""
         return float(self.length) if self.length else 2.0 * self.pairs + (self.queries or self.pairs)
 
-    @property
-    @over_sizes
-    def mean_answer_tokens(self) -> float:
+    def expected_answer_tokens(self) -> float:
         """The number of tokens of a target: the queries, or a tag for each token."""
         return float(self.length or self.queries or self.pairs)
 

@@ -11,12 +11,11 @@ from typing import ClassVar
 import numpy as np
 
 from ape_cli.core import ragged, rng
-from ape_cli.core.errors import UsageError
 from ape_cli.core.rng import U64
 from ape_cli.core.vocabulary import FIRST_SYMBOL
 from ape_cli.tasks import Source, Tokens, option
 from ape_cli.tasks._grids import Grids, cells
-from ape_cli.tasks._sized import over_sizes
+from ape_cli.tasks._sized import check_amount
 
 _LONGEST = 40  # the side at mean + 4 std, so that a box has at most 64,000 cells
 
@@ -49,13 +48,7 @@ class BoxRotate(Grids):
     def check(self) -> None:
         """Check the options. Raises `UsageError` if one is out of range."""
         super().check()
-        if self.side_mean + 4 * self.side_std > _LONGEST:
-            raise UsageError(
-                "the boxes would be too large",
-                got=f"sides of {self.side_mean + 4 * self.side_std:g} cells",
-                allowed=f"{_LONGEST} at side mean + 4 std",
-                fix="choose smaller sides",
-            )
+        check_amount("cells a side", self.side_mean + 4 * self.side_std, _LONGEST)
 
     def draw(self, key: U64) -> Source:
         """Draw one axis and one box for each key. uint64 [R] -> `Source` of R rows with `op`"""
@@ -93,8 +86,6 @@ class BoxRotate(Grids):
         """The readable names of the ids from 3 on: the cells' symbols, then the three axes."""
         return [*super().symbols(), *(f"turn-{axis}" for axis in self.axes)]
 
-    @property
-    @over_sizes
-    def mean_tokens(self) -> float:
+    def expected_tokens(self) -> float:
         """The mean number of cells, and the axis."""
-        return super().mean_tokens + 1
+        return super().expected_tokens() + 1

@@ -29,15 +29,7 @@ class C3(Trees):
 
     summary = "expressions of the cyclic group C3, one reduction step: (1 + 1) + 0 -> 2 + 0"
 
-    @property
-    def leaves(self) -> int:
-        """The number of leaf symbols: the three elements of the group."""
-        return 3
-
-    @property
-    def operators(self) -> int:
-        """The number of operator symbols: the addition."""
-        return 1
+    leaves, operators = 3, 1  # the three elements of the group, and the addition
 
     def answer(self, source: Source) -> Tokens:
         """The target of each source: the expression after one reduction step."""

@@ -18,11 +18,10 @@ from typing import ClassVar
 import numpy as np
 
 from ape_cli.core import ragged, rng
-from ape_cli.core.errors import UsageError
 from ape_cli.core.rng import U64
 from ape_cli.core.vocabulary import FIRST_SYMBOL
-from ape_cli.tasks import Source, Tokens, check_whole, option
-from ape_cli.tasks._sized import Sized, over_sizes
+from ape_cli.tasks import Source, Tokens, option
+from ape_cli.tasks._sized import Sized
 
 _NAMES = ["write", "ignore", "read"]
 _WRITE, _IGNORE, _READ = range(FIRST_SYMBOL, FIRST_SYMBOL + len(_NAMES))
@@ -61,23 +60,13 @@ class FlipFlop(Sized):
 
     length_mean: float = option(50.0, "Mean number of instructions of flip-flop.")
     length_std: float = option(5.0, "Standard deviation of the number of instructions of flip-flop.")
-    ignore_probability: float = option(0.8, "Probability of ignore between the first and the last instruction.")
-    read_share: float = option(0.5, "Share of read among the instructions that are read or write.")
-    vocabulary: int = option(2, "Number of symbols that flip-flop can store.")
+    ignore_probability: float = option(
+        0.8, "Probability of ignore between the first and the last instruction.", between=(0.0, 1.0)
+    )
+    read_share: float = option(0.5, "Share of read among the instructions that are read or write.", between=(0.0, 1.0))
+    vocabulary: int = option(2, "Number of symbols that flip-flop can store.", between=(1, 60_000))
 
-    @property
-    def limits(self) -> tuple[int, int, str]:
-        """The smallest and the largest number of instructions, and an empty reason."""
-        return 2, 30_000, ""
-
-    def check(self) -> None:
-        """Check the options. Raises `UsageError` if one is out of range."""
-        super().check()
-        check_whole("vocabulary", self.vocabulary, 1, 60_000)
-        for name in ("ignore_probability", "read_share"):
-            value = getattr(self, name)
-            if not 0 <= value <= 1:
-                raise UsageError(f"bad {name}", got=value, allowed="a number from 0 to 1", fix="choose such a value")
+    limits = (2, 30_000, "")
 
     @property
     def _read(self) -> float:
@@ -112,14 +101,10 @@ class FlipFlop(Sized):
         """The readable names of the ids from 3 on: the instructions, then the symbols 0, 1 and so on."""
         return _NAMES + [str(i) for i in range(self.vocabulary)]
 
-    @property
-    @over_sizes
-    def mean_tokens(self) -> float:
+    def expected_tokens(self) -> float:
         """The mean number of tokens of a source: 3 of the first and the last instruction, 1 or 2 of each other one."""
         return 3 + (self.length_mean - 2) * (2 - self._read)
 
-    @property
-    @over_sizes
-    def mean_answer_tokens(self) -> float:
+    def expected_answer_tokens(self) -> float:
         """The mean number of reads."""
         return 1 + (self.length_mean - 2) * self._read

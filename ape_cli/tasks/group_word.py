@@ -9,7 +9,6 @@ Shapes: R rows, T elements of all words together, N elements of the group.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import PurePath
@@ -17,13 +16,12 @@ from typing import Any, ClassVar
 
 import numpy as np
 
-from ape_cli.core.errors import DataError, UsageError, pick
+from ape_cli.core.errors import DataError, UsageError
 from ape_cli.core.rng import U64
 from ape_cli.core.vocabulary import FIRST_SYMBOL
 from ape_cli.tasks import Source, Tokens, _groups, option
-from ape_cli.tasks._group_file import read_group
 from ape_cli.tasks._groups import Group
-from ape_cli.tasks._sized import Sized, over_sizes
+from ape_cli.tasks._sized import Sized
 from ape_cli.tasks._words import random_words
 
 
@@ -40,7 +38,7 @@ class GroupWord(Sized):
     - `product`: the product of the whole word, one symbol.
 
     `_groups.py` lists the names of groups, and describes their elements. A group may also be given by its
-    multiplication table in a file (`_group_file.py`). The manifest keeps the file's name and the digest of the table.
+    multiplication table in a file. The manifest keeps the file's name and the digest of the table.
 
     Arguments: `length_mean` and `length_std`, of the distribution of lengths, in elements; `group`, the name of a
     group, or the path of a file with its table (a path has a dot or a slash); `answers`; `sha256`, the digest of the
@@ -62,7 +60,7 @@ class GroupWord(Sized):
     summary = "the product of a word over a finite group: (1 2) (0 1) -> (0 1 2)"
     source = "Merrill et al. 2024, arXiv:2404.08819; Liu et al. 2023, arXiv:2210.10749"
     extent: ClassVar[str] = "length"
-    preset_options: ClassVar[Mapping[str, Mapping[str, Any]]] = {
+    preset_options: ClassVar = {
         "small": {"length_mean": 8.0, "length_std": 1.0},  # what 800 steps can learn of the smallest groups
         "tiny": {"group": "symmetric-3"},
     }
@@ -72,20 +70,20 @@ class GroupWord(Sized):
     group: str = option(
         "alternating-5", "Group: cyclic-N, dihedral-N, symmetric-N, alternating-N, or a file with its table."
     )
-    answers: str = option("tags", "tags (the product so far, at each symbol), prefixes (one by one) or product.")
+    answers: str = option(
+        "tags",
+        "tags (the product so far, at each symbol), prefixes (one by one) or product.",
+        among=("tags", "prefixes", "product"),
+    )
     sha256: str | None = option(None, "SHA-256 of the group's table in a file; another table is refused.", late=True)
 
     def __post_init__(self) -> None:
         """Check the options. Raises `UsageError` if one is bad, and `DataError` if a file is not a group's table."""
         super().__post_init__()
-        pick("kind of --answers", self.answers, ("tags", "prefixes", "product"))
         if not _groups.is_file(self.group):
             _groups.check_name(self.group)
             if self.sha256 is not None:
-                fix = "leave --sha256 out, or name a file"
-                raise UsageError(
-                    "only a group in a file has a digest", got=self.group, allowed="a file, as ./table.csv", fix=fix
-                )
+                raise UsageError("only a group in a file has a digest", got=self.group, fix="leave sha256 out")
         elif self.sha256 is None:
             _ = self.elements
 
@@ -94,15 +92,11 @@ class GroupWord(Sized):
         """The group. Raises `DataError` if its file cannot be read, or has another table than the one of `sha256`."""
         if not _groups.is_file(self.group):
             return _groups.named(self.group)
-        found = read_group(self.group)
-        if self.sha256 not in (None, found.sha256):
-            raise DataError(
-                f"{self.group} has another table than the one that is asked for",
-                got=f"sha256 {found.sha256}",
-                allowed=f"sha256 {self.sha256}",
-                fix="name the file with that table, or leave --sha256 out",
-            )
-        return found
+        group = _groups.read_group(self.group)
+        if self.sha256 not in (None, group.sha256):
+            allowed = f"sha256 {self.sha256}"
+            raise DataError(f"{self.group} has another table", got=f"sha256 {group.sha256}", allowed=allowed)
+        return group
 
     @property
     def parameters(self) -> dict[str, Any]:
@@ -112,27 +106,12 @@ class GroupWord(Sized):
             found |= {"group": f"./{PurePath(self.group).name}", "sha256": self.elements.sha256}
         return found
 
-    @classmethod
-    def recorded(cls, parameters: Mapping[str, Any]) -> dict[str, Any]:
-        """The options among the parameters. Early manifests have `all_prefixes`, and no tags."""
-        found = super().recorded(parameters)
-        every = found.pop("all_prefixes", None)
-        return found if every is None else found | {"answers": "prefixes" if every else "product"}
-
-    @classmethod
-    def form(cls, parameters: Mapping[str, Any]) -> str:
-        """The form of a dataset, as columns of tables name it: `group symmetric-3, answers prefixes`."""
-        return super().form(cls.recorded(parameters))
-
     @property
     def tagged(self) -> bool:
         """Whether the products are tags of the source."""
         return self.answers == "tags"
 
-    @property
-    def limits(self) -> tuple[int, int, str]:
-        """The smallest and the largest length of the options, and an empty reason."""
-        return 1, 60_000, ""
+    limits = (1, 60_000, "")
 
     def symbols(self) -> list[str]:
         """The names of the group's elements, which have the ids from 3 on."""
@@ -140,7 +119,6 @@ class GroupWord(Sized):
 
     def draw(self, key: U64) -> Source:
         """Draw one word for each key. uint64 [R] -> `Source` of R rows"""
-        assert not self.sizes
         return random_words(key, self.length_mean, self.length_std, len(self.elements.names))
 
     def answer(self, source: Source) -> Tokens:
@@ -158,9 +136,3 @@ class GroupWord(Sized):
             return Tokens(source.starts, source.position, symbol)
         rows = np.arange(source.size.size + 1)
         return Tokens(rows, np.zeros(rows.size - 1, dtype=np.int64), symbol[source.starts[1:] - 1])
-
-    @property
-    @over_sizes
-    def mean_tokens(self) -> float:
-        """The mean number of symbols, which is the mean length."""
-        return self.length_mean

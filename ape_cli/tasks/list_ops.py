@@ -66,7 +66,6 @@ class ListOps(ListOperations):
         changes: dict[str, Any] = {"starts": starts, "position": ragged.places_of(starts), "symbol": symbol}
         return replace(rows, **changes)
 
-    @property
-    def mean_tokens(self) -> float:
+    def expected_tokens(self) -> float:
         """The expected number of tokens of a source: its nodes, and a closing bracket for each operator."""
-        return self.mean_nodes + self.mean_operators
+        return super().expected_tokens() + self.expected_operators()

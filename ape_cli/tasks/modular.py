@@ -16,11 +16,11 @@ from typing import Any, ClassVar
 import numpy as np
 
 from ape_cli.core import ragged, rng
-from ape_cli.core.errors import UsageError, pick
+from ape_cli.core.errors import UsageError
 from ape_cli.core.rng import I64, U64
 from ape_cli.core.vocabulary import FIRST_SYMBOL
-from ape_cli.tasks import Source, Tokens, check_whole, option
-from ape_cli.tasks._sized import Sized, over_sizes
+from ape_cli.tasks import Source, Tokens, option
+from ape_cli.tasks._sized import Sized
 from ape_cli.tasks._words import random_words
 
 _SIGNS = ["+", "-", "*", "(", ")"]  # their ids follow those of the digits, in this order
@@ -55,33 +55,24 @@ class Modular(Sized):
     source = "Deletang et al. 2023, arXiv:2207.02098"
     extent: ClassVar[str] = "length"
     size_words = ("digits", "digits or bits of the source")
-    preset_options: ClassVar[Mapping[str, Mapping[str, Any]]] = {
+    preset_options: ClassVar = {
         "small": {"length_mean": 5.0, "length_std": 0.5, "modulus": 3},
         "tiny": {"length_mean": 3.0, "length_std": 0.5},
     }
 
     length_mean: float = option(40.0, "Mean number of bits, or of digits of an expression.")
     length_std: float = option(4.0, "Standard deviation of the length.")
-    problem: str = option("arithmetic", "What is computed: arithmetic or parity.", name="kind")
-    modulus: int = option(5, "Modulus of arithmetic.")
+    problem: str = option(
+        "arithmetic", "What is computed: arithmetic or parity.", name="kind", among=("arithmetic", "parity")
+    )
+    modulus: int = option(5, "Modulus of arithmetic.", between=(2, 1000))
 
     @classmethod
     def refuse(cls, options: Mapping[str, Any]) -> None:
         """Check given options. Raises `UsageError` if sizes contradict them, or if parity has a modulus."""
         super().refuse(options)
         if options.get("kind") == "parity" and "modulus" in options:
-            raise UsageError(
-                "parity has the modulus 2",
-                got=f"modulus {options['modulus']}",
-                allowed="--modulus for --kind arithmetic",
-                fix="leave --modulus out",
-            )
-
-    def check(self) -> None:
-        """Check the options. Raises `UsageError` if one is out of range."""
-        super().check()
-        pick("kind", self.problem, ("arithmetic", "parity"))
-        check_whole("modulus", self.modulus, 2, 1000)
+            raise UsageError("parity has the modulus 2", got=options["modulus"], fix="leave --modulus out")
 
     @property
     def parameters(self) -> dict[str, Any]:
@@ -99,7 +90,6 @@ class Modular(Sized):
 
     def draw(self, key: U64) -> Source:
         """Draw one bit string or expression for each key. uint64 [R] -> `Source` of R rows"""
-        assert not self.sizes
         if self.problem == "parity":
             return random_words(key, self.length_mean, self.length_std, 2)
         digits = self.draw_sizes(key)
@@ -132,9 +122,7 @@ class Modular(Sized):
             value = _evaluate(source.starts, symbol, self.modulus)
         return Tokens(np.arange(rows + 1), np.zeros(rows, dtype=np.int64), FIRST_SYMBOL + value)
 
-    @property
-    @over_sizes
-    def mean_tokens(self) -> float:
+    def expected_tokens(self) -> float:
         """The mean number of symbols: of m bits it is m, and of an expression of m digits 4m - 3."""
         return self.length_mean if self.problem == "parity" else 4 * self.length_mean - 3
 

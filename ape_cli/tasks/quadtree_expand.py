@@ -11,13 +11,12 @@ from typing import ClassVar
 import numpy as np
 
 from ape_cli.core import ragged, rng
-from ape_cli.core.errors import UsageError
 from ape_cli.core.rng import I64, U64
 from ape_cli.core.vocabulary import FIRST_SYMBOL
 from ape_cli.structure import Tree, trees
-from ape_cli.tasks import Source, Tokens, check_whole, letters, option
+from ape_cli.tasks import Source, Tokens, letters, option
 from ape_cli.tasks._grids import cells
-from ape_cli.tasks._sized import Sized, over_sizes
+from ape_cli.tasks._sized import Sized, check_amount
 
 _QUARTERS = 4
 _LONGEST = 256  # side of the full grid at depth mean + 4 std
@@ -62,8 +61,8 @@ class QuadtreeExpand(Sized):
 
     depth_mean: float = option(2.0, "Mean depth of a tree, in levels.")
     depth_std: float = option(0.5, "Standard deviation of the depth.")
-    leaf: int = option(2, "Side of the grid at each leaf of a quadtree, in cells.")
-    vocabulary: int = option(20, "Number of symbols.")
+    leaf: int = option(2, "Side of the grid at each leaf of a quadtree, in cells.", between=(1, _LONGEST))
+    vocabulary: int = option(20, "Number of symbols.", between=(1, 60_000))
 
     @property
     def limits(self) -> tuple[int, int, str]:
@@ -73,16 +72,7 @@ class QuadtreeExpand(Sized):
     def check(self) -> None:
         """Check the options. Raises `UsageError` if one is out of range or if the grids would be too large."""
         super().check()
-        check_whole("leaf", self.leaf, 1, _LONGEST)
-        check_whole("vocabulary", self.vocabulary, 1, 60_000)
-        deepest = round(self.depth_mean + 4 * self.depth_std)
-        if self.leaf << deepest > _LONGEST:
-            raise UsageError(
-                "the grids would be too large",
-                got=f"{self.leaf << deepest:,} cells a side at depth {deepest}",
-                allowed=f"{_LONGEST} at depth mean + 4 std",
-                fix="choose a smaller depth or smaller leaves",
-            )
+        check_amount("cells a side", self.leaf << round(self.depth_mean + 4 * self.depth_std), _LONGEST)
 
     @property
     def structure(self) -> str:
@@ -125,17 +115,13 @@ class QuadtreeExpand(Sized):
         """The readable names of the ids from 3 on: the cells' symbols, then `split`."""
         return [*letters(self.vocabulary), "split"]
 
-    @property
-    @over_sizes
-    def mean_tokens(self) -> float:
+    def expected_tokens(self) -> float:
         """The expected number of tokens: one for each inner node, and those of the leaves."""
         nodes = self.expected(lambda depth: trees.mean_nodes(depth, _QUARTERS))
         inner = (nodes - 1) / _QUARTERS
         return inner + (nodes - inner) * self.leaf**2
 
-    @property
-    @over_sizes
-    def mean_answer_tokens(self) -> float:
+    def expected_answer_tokens(self) -> float:
         """The expected number of cells of the full grid."""
         return self.expected(lambda depth: float((self.leaf << depth) ** 2))
 

@@ -7,7 +7,8 @@ from dataclasses import dataclass
 import numpy as np
 
 from ape_cli.core import ragged
-from ape_cli.tasks import Source, Tokens, check_whole, option
+from ape_cli.tasks import Source, Tokens, option
+from ape_cli.tasks._sized import check_amount
 from ape_cli.tasks._words import Words
 
 
@@ -25,18 +26,16 @@ class Repeat(Words):
     summary = "the word twice in a row: abc -> abcabc"
     answer_options = ("repeats",)
 
-    repeats: int = option(2, "How often the word is written.")
+    repeats: int = option(2, "How often the word is written.", between=(1, 1_000_000))
 
     def check(self) -> None:
         """Check the options. Raises `UsageError` if one is out of range."""
         super().check()
-        longest = self.length_mean + 6 * self.length_std
-        check_whole("repeats", self.repeats, 1, max(1, int(1_000_000 / longest)))
+        check_amount("symbols of a target", self.repeats * (self.length_mean + 4 * self.length_std), 1_000_000)
 
-    @property
-    def mean_answer_tokens(self) -> float:
+    def expected_answer_tokens(self) -> float:
         """The mean number of symbols of a target."""
-        return self.mean_tokens * self.repeats
+        return self.expected_tokens() * self.repeats
 
     def answer(self, source: Source) -> Tokens:
         """The target of each source: the repeated word, whose positions count on."""

@@ -12,7 +12,7 @@ import numpy as np
 from ape_cli.core import rng
 from ape_cli.core.rng import U64
 from ape_cli.core.vocabulary import FIRST_SYMBOL
-from ape_cli.tasks import Source, Task, Tokens, check_whole, letters, option
+from ape_cli.tasks import Source, Task, Tokens, letters, option
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -38,13 +38,8 @@ class RingShift(Task):
     source = "ours; the periodic domains of Algebraic Positional Encodings, section 3.4.2"
     default_for = "cyclic(n)"
 
-    ring: int = option(20, "Number of places of the ring.")
-    vocabulary: int = option(20, "Number of symbols.")
-
-    def __post_init__(self) -> None:
-        """Check the options. Raises `UsageError` if one is out of range."""
-        check_whole("ring", self.ring, 2, 30_000)
-        check_whole("vocabulary", self.vocabulary, 1, 30_000)
+    ring: int = option(20, "Number of places of the ring.", between=(2, 30_000))
+    vocabulary: int = option(20, "Number of symbols.", between=(1, 30_000))
 
     @property
     def structure(self) -> str:

@@ -1,6 +1,16 @@
 """The task `tree_convert`: a tree is written in one notation, and the target is the same tree in another one.
 
-Shapes: R rows, T nodes in all.
+A notation writes the nodes of a full tree as a sequence of symbols. It can be read again without positions, because a
+node has k children or none, and the symbols of leaves differ from those of operators:
+
+| notation | order | + over 1 and * over 2, 3 |
+|---|---|---|
+| `prefix` | an operator, then its children | `+ 1 * 2 3` |
+| `postfix` | the children, then their operator | `1 2 3 * +` |
+| `infix` | in brackets: the first child, the operator, the other children | `( 1 + ( 2 * 3 ) )` |
+| `level` | level by level, from left to right | `+ 1 * 2 3` |
+
+Shapes: R trees (rows), T nodes in all, S symbols that are written in all, k branches.
 """
 
 from __future__ import annotations
@@ -9,23 +19,25 @@ from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any, ClassVar
 
+import numpy as np
+
 from ape_cli.core import ragged
-from ape_cli.core.errors import pick
-from ape_cli.core.rng import U64
+from ape_cli.core.rng import I64, U64
 from ape_cli.core.vocabulary import FIRST_SYMBOL
-from ape_cli.structure import trees
+from ape_cli.structure import Tree, trees
 from ape_cli.tasks import Rows, Source, Tokens, option
-from ape_cli.tasks._notations import CLOSING, NOTATIONS, OPENING, written
-from ape_cli.tasks._sized import Sized, over_sizes
+from ape_cli.tasks._sized import Sized
 from ape_cli.tasks.tree_copy import TreeCopy
+
+NOTATIONS = ("prefix", "postfix", "infix", "level")
+OPENING, CLOSING = -1, -2  # places of brackets, which are no nodes
 
 
 @dataclass(frozen=True, kw_only=True)
 class TreeConvert(Sized):
     """Convert a tree from one notation to another. Both are plain sequences, from which the tree has to be inferred.
 
-    The trees are those of `tree-copy`. The notations are `prefix`, `postfix`, `infix` with brackets, and `level`
-    (`_notations.py`). Each can be read without positions. Positions are those of a sequence, so schemes for sequences
+    The trees are those of `tree-copy`. Positions are those of a sequence, so schemes for sequences
     are compared on hierarchical data; schemes for trees cannot read it. If both notations are the same, the task is to
     copy a sequence. The task is ours.
 
@@ -55,28 +67,25 @@ class TreeConvert(Sized):
 
     depth_mean: float = option(7.0, "Mean depth of a tree, in levels.")
     depth_std: float = option(1.0, "Standard deviation of the depth.")
-    branching: int = option(2, "Number of children of an inner node.")
-    vocabulary: int = option(20, "Number of symbols.")
+    branching: int = option(2, "Number of children of an inner node.", between=(2, 1000))
+    vocabulary: int = option(20, "Number of symbols.", between=(2, 60_000))
     source_notation: str = option(
-        "prefix", "Notation of the source: prefix, postfix, infix (with brackets) or level.", name="from"
+        "prefix",
+        "Notation of the source: prefix, postfix, infix (with brackets) or level.",
+        name="from",
+        among=NOTATIONS,
     )
-    target_notation: str = option("postfix", "Notation of the target: the same choices.", name="to")
+    target_notation: str = option("postfix", "Notation of the target: the same choices.", name="to", among=NOTATIONS)
 
     def check(self) -> None:
         """Check the options. Raises `UsageError` if one is out of range or if the trees would be too large."""
-        for name, value in (("from", self.source_notation), ("to", self.target_notation)):
-            pick(f"notation --{name}", value, NOTATIONS)
         _ = self._trees  # its constructor checks the other options
 
     @cached_property
     def _trees(self) -> TreeCopy:
         """The task that draws the trees. Raises `UsageError` if an option is out of range."""
-        return TreeCopy(
-            depth_mean=self.depth_mean,
-            depth_std=self.depth_std,
-            branching=self.branching,
-            vocabulary=self.vocabulary,
-        )
+        names = ("depth_mean", "depth_std", "branching", "vocabulary")
+        return TreeCopy(**{name: getattr(self, name) for name in names})
 
     @property
     def limits(self) -> tuple[int, int, str]:
@@ -88,15 +97,11 @@ class TreeConvert(Sized):
         brackets = ["(", ")"] if "infix" in (self.source_notation, self.target_notation) else []
         return [*self._trees.symbols(), *brackets]
 
-    @property
-    @over_sizes
-    def mean_tokens(self) -> float:
+    def expected_tokens(self) -> float:
         """The expected number of symbols of a source."""
         return self._mean_length(self.source_notation)
 
-    @property
-    @over_sizes
-    def mean_answer_tokens(self) -> float:
+    def expected_answer_tokens(self) -> float:
         """The expected number of symbols of a target."""
         return self._mean_length(self.target_notation)
 
@@ -122,3 +127,79 @@ class TreeConvert(Sized):
         symbol[node == OPENING], symbol[node == CLOSING] = names, names + 1
         changes: dict[str, Any] = {"starts": starts, "symbol": symbol}
         return replace(rows, position=ragged.places_of(starts), **changes)
+
+
+def written(starts: I64, heap: I64, notation: str, branching: int) -> tuple[I64, I64]:
+    """Write full trees, which are in level order, in a notation.
+
+    `starts`: int64 [R+1], where each tree begins, and the end; `heap`: int64 [T], the heap indices. Returns where each
+    written row begins, and the end, int64 [R+1], and the place of the node that stands at each place of the writing,
+    int64 [S]. A bracket has the place `OPENING` or `CLOSING`.
+
+    >>> starts, heap = np.array([0, 5]), np.array([1, 2, 3, 6, 7])
+    >>> [written(starts, heap, notation, 2)[1].tolist() for notation in ("prefix", "postfix", "infix")]
+    [[0, 1, 2, 3, 4], [1, 3, 4, 2, 0], [-1, 1, 0, -1, 3, 2, 4, -2, -2]]
+    """
+    if notation == "level":
+        return starts, np.arange(heap.size)
+    if notation == "infix":
+        return _infix(starts, heap, branching)
+    return starts, _postfix(starts, heap, branching) if notation == "postfix" else _prefix(starts, heap, branching)
+
+
+def _prefix(starts: I64, heap: I64, branching: int) -> I64:
+    """The places of the nodes in pre-order. int64 [R+1], int64 [T] -> int64 [T]"""
+    return trees.linearise(ragged.rows_of(starts), heap, "depth", branching)
+
+
+def _postfix(starts: I64, heap: I64, branching: int) -> I64:
+    """The places of the nodes in post-order. int64 [R+1], int64 [T] -> int64 [T]
+
+    This is the reverse of the pre-order of the mirror image.
+    """
+    row = ragged.rows_of(starts)
+    mirrored = trees.linearise(row, trees.mirror(heap, branching), "depth", branching)
+    return mirrored[(starts[:-1] + starts[1:] - 1)[row] - np.arange(heap.size)]
+
+
+def _infix(starts: I64, heap: I64, branching: int) -> tuple[I64, I64]:
+    """The starts int64 [R+1] and the places int64 [S] of `written`, with brackets.
+
+    A subtree of n nodes, of which i are inner ones, takes n + 2i symbols. Before it come the whole subtrees to its
+    left, an opening bracket for each of its ancestors, and the operator of each ancestor that it is not in the first
+    child of.
+    """
+    depth = Tree(branching).level(heap)
+    prefix, postfix = _prefix(starts, heap, branching), _postfix(starts, heap, branching)
+    # n is the rank in post-order minus the rank in pre-order, plus the depth and 1.
+    nodes = _rank(postfix) - _rank(prefix) + depth + 1
+    leaf, width = nodes == 1, nodes + 2 * (nodes // branching)
+    inner, child = trees.children(starts, leaf, branching)  # with the first child of each inner node
+    # Of the nodes before each one in pre-order, `depth` are its ancestors. The rows before count as they are written.
+    opened = ~leaf[prefix]
+    begin = np.empty_like(heap)
+    begin[prefix] = np.arange(heap.size) + 2 * (np.cumsum(opened) - opened)
+    begin += _later_steps(heap, depth, branching) - 2 * depth
+    cut = ragged.starts_of(width[starts[:-1]])
+    place = np.empty(cut[-1], dtype=np.int64)
+    place[begin[leaf]] = np.flatnonzero(leaf)
+    place[begin[inner]] = OPENING
+    place[begin[inner] + 1 + width[child]] = inner
+    place[begin[inner] + width[inner] - 1] = CLOSING
+    return cut, place
+
+
+def _rank(order: I64) -> I64:
+    """The inverse of a permutation. int64 [T] -> int64 [T]"""
+    rank = np.empty_like(order)
+    rank[order] = np.arange(order.size)
+    return rank
+
+
+def _later_steps(heap: I64, depth: I64, branching: int) -> I64:
+    """The number of steps on the way to each node that lead to a child that is not the first. int64 [T] -> int64 [T]"""
+    tree, steps = Tree(branching), np.zeros_like(heap)
+    for up in range(int(depth.max(initial=0))):
+        below = np.flatnonzero(depth > up)
+        steps[below] += tree.branch(tree.ancestor(heap[below], np.full(below.size, up))) > 0
+    return steps

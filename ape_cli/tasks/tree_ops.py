@@ -11,12 +11,10 @@ from typing import ClassVar
 import numpy as np
 
 from ape_cli.core import ragged, rng
-from ape_cli.core.errors import pick
 from ape_cli.core.rng import I64, U64
 from ape_cli.core.vocabulary import FIRST_SYMBOL
 from ape_cli.structure import Tree, rotations, trees
 from ape_cli.tasks import Source, Tokens, option
-from ape_cli.tasks._sized import over_sizes
 from ape_cli.tasks._unique_trees import UniqueTrees
 
 EXTRACT, FLIP_EXTRACT, TRUNCATE, NO_OP = range(4)
@@ -57,20 +55,13 @@ class TreeOps(UniqueTrees):
     form_options = ("branching", "binarise", "mirror")
     ops: ClassVar[list[str]] = ["extract", "flip-extract", "truncate", "no-op"]
 
-    mirror: str = option("all", "What flip-extract mirrors: all, or root.", late=True)
-
-    def check(self) -> None:
-        """Check the options. Raises `UsageError` if one is out of range."""
-        pick("kind of rotation --mirror", self.mirror, ("all", "root"))
-        super().check()
+    mirror: str = option("all", "What flip-extract mirrors: all, or root.", late=True, among=("all", "root"))
 
     def symbols(self) -> list[str]:
         """The readable names of the ids from 3 on: leaves, operators of the tree, then the four operators."""
         return [*super().symbols(), *self.ops]
 
-    @property
-    @over_sizes
-    def mean_tokens(self) -> float:
+    def expected_tokens(self) -> float:
         """The expected number of nodes of a source that has the mean depth, rounded."""
         return trees.mean_nodes(max(0, round(self.depth_mean) - 1), self.branching) + 2
 

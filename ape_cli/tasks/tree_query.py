@@ -12,12 +12,10 @@ from typing import ClassVar
 import numpy as np
 
 from ape_cli.core import ragged, rng
-from ape_cli.core.errors import pick
 from ape_cli.core.rng import I64, U64
 from ape_cli.core.vocabulary import FIRST_SYMBOL
 from ape_cli.structure import Tree, trees
 from ape_cli.tasks import Source, Tokens, option
-from ape_cli.tasks._sized import over_sizes
 from ape_cli.tasks._trees import EVERY, NONE
 from ape_cli.tasks._unique_trees import UniqueTrees
 
@@ -69,15 +67,7 @@ class TreeQuery(UniqueTrees):
     ops: ClassVar[list[str]] = ["subtree", "node", "parent", "ancestor"]
     least_depth: ClassVar[int] = 2  # the tree below the root has a node that is not its root
 
-    by: str = option("path", "How the query addresses a node: path or label.")
-
-    def check(self) -> None:
-        """Check the options.
-
-        Raises `UsageError` if one is out of range, or if trees of the greatest depth would rarely fit the vocabulary.
-        """
-        pick("kind of address --by", self.by, ("path", "label"))
-        super().check()
+    by: str = option("path", "How the query addresses a node: path or label.", among=("path", "label"))
 
     def symbols(self) -> list[str]:
         """The readable names of the ids from 3 on.
@@ -92,9 +82,7 @@ class TreeQuery(UniqueTrees):
         """The id of the first of the four operators. The ids of `at` and of the branches follow."""
         return FIRST_SYMBOL + self.leaves + self.operators
 
-    @property
-    @over_sizes
-    def mean_tokens(self) -> float:
+    def expected_tokens(self) -> float:
         """The mean number of nodes of a source, measured on 2,000 draws of one fixed stream.
 
         It is a function of the options alone. It has no simple formula, because trees that need too many symbols are

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from ape_cli.core.errors import UsageError, pick
+from ape_cli.core.errors import UsageError
 from ape_cli.structure import rotations, trees
 from ape_cli.tasks import Source, Tokens, option
 from ape_cli.tasks._trees import PlainTrees
@@ -37,18 +37,18 @@ class TreeRotate(PlainTrees):
     form_options = ("branching", "binarise", "mirror")
     default_for = "tree(k)"
 
-    mirror: str = option("all", "What is mirrored: all, root, or search-tree for a rotation.", late=True)
+    mirror: str = option(
+        "all",
+        "What is mirrored: all, root, or search-tree for a rotation.",
+        late=True,
+        among=("all", "root", "search-tree"),
+    )
 
     def check(self) -> None:
         """Check the options. Raises `UsageError` if one is out of range."""
-        pick("kind of rotation --mirror", self.mirror, ("all", "root", "search-tree"))
         if self.mirror == "search-tree" and self.branching != 2:
-            raise UsageError(
-                "only binary trees can be rotated",
-                got=f"branching {self.branching}",
-                allowed="2",
-                fix="--mirror all or --mirror root",
-            )
+            fix = "choose the mirror all or root"
+            raise UsageError("only binary trees can be rotated", got=f"branching {self.branching}", fix=fix)
         super().check()
 
     @property

@@ -15,7 +15,7 @@ from ape_cli.core.rng import U64
 from ape_cli.core.vocabulary import FIRST_SYMBOL
 from ape_cli.tasks import Source, Tokens, option
 from ape_cli.tasks._grids import Grids, cells, clockwise
-from ape_cli.tasks._sized import check_normal, over_sizes
+from ape_cli.tasks._sized import check_normal
 
 _LONGEST_WORD = 1000
 
@@ -79,8 +79,6 @@ class WordGridRotate(Grids):
         position = np.column_stack([np.repeat(corner, np.diff(word_starts), axis=0), source.position[place, 2]])
         return Tokens(source.starts, position, source.symbol[place])
 
-    @property
-    @over_sizes
-    def mean_tokens(self) -> float:
+    def expected_tokens(self) -> float:
         """The mean number of symbols: that of words times the mean length of a word."""
-        return super().mean_tokens * self.word_mean
+        return super().expected_tokens() * self.word_mean

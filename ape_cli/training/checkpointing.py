@@ -29,7 +29,7 @@ def restore(setup: Setup, store: Store | None) -> Cursor:
     """
     config, device, group = setup.config, setup.execution.device, setup.execution.group
     torch.manual_seed(group.seed(config.seed))  # for dropout; weights are drawn from their own generator
-    stored = group.loaded(store.load_state() if store else None)
+    stored = group.broadcast_state(store.load_state() if store else None)
     if stored is None:
         return Cursor()
     tensors, cursor = stored
@@ -91,7 +91,7 @@ class Checkpointer:
         start = time.perf_counter()
         self.meter.read()
         at, setup = self.meter.at, self.setup
-        drawn = setup.execution.group.gathered(streams(setup.execution.device))
+        drawn = setup.execution.group.gather(streams(setup.execution.device))
         if self.store is not None:
             at.holds_best = self.best is not None
             before = self.best if at.best_step != at.step else None

@@ -2,7 +2,7 @@
 
 torchrun starts the processes. Its variables RANK, WORLD_SIZE and LOCAL_RANK give each process its rank. A process
 without them is a `ProcessGroup` of size 1. All ranks make the same batches and hold the same weights, and each computes
-its own rows. Gradients are summed over the ranks (`distributed_group.py`). A run is therefore the same with any number
+its own rows. Gradients are summed over the ranks (`process_group.py`). A run is therefore the same with any number
 of ranks, up to rounding and the masks of dropout, which each rank draws from its own stream.
 
 Only rank 0, the first rank, makes datasets, reads and writes results, and logs messages.
@@ -18,8 +18,7 @@ from contextlib import contextmanager, nullcontext
 
 from ape_cli.core.errors import UsageError
 from ape_cli.core.messages import messages_to
-from ape_cli.training.distributed_group import DistributedGroup
-from ape_cli.training.process_group import SINGLE_PROCESS, ProcessGroup
+from ape_cli.training.process_group import SINGLE_PROCESS, DistributedGroup, ProcessGroup
 
 _VARIABLES = ("RANK", "WORLD_SIZE", "LOCAL_RANK")
 
@@ -38,22 +37,18 @@ def joined() -> Iterator[ProcessGroup]:
 
     group = _from_environment()
     try:
-        with nullcontext() if group.first else messages_to(_ignore):
+        with nullcontext() if group.first else messages_to(lambda message: None):  # the first rank logs them
             yield group
         if dist.is_initialized():  # the run was stopped
             group.any(True)  # torchrun ends all ranks once one has ended, so all wait until the state is stored
             dist.destroy_process_group()
     except BaseException as error:
         signal.signal(signal.SIGTERM, signal.SIG_IGN)  # torchrun sends it to all ranks once one has ended
-        speaks = group.speaks()
+        reports_error = group.reports_error()
         _free_group(error)
-        if speaks:
+        if reports_error:
             raise
         raise SystemExit(130 if isinstance(error, KeyboardInterrupt) else getattr(error, "exit_code", 1)) from None
-
-
-def _ignore(message: str) -> None:
-    """Drop a message, because the first rank logs it."""
 
 
 def _free_group(error: BaseException) -> None:
@@ -80,10 +75,7 @@ def _from_environment() -> DistributedGroup:
         rank, size, local = (int(os.environ[name]) for name in _VARIABLES)
         store, _, _ = next(rendezvous("env://"))
     except (ValueError, RuntimeError) as error:
-        raise UsageError(
-            "RANK, WORLD_SIZE and LOCAL_RANK are set, but the processes do not find each other",
-            got=str(error).splitlines()[0],
-            allowed="the variables that torchrun sets, including MASTER_ADDR and MASTER_PORT",
-            fix="start the command with torchrun, or unset RANK",
-        ) from error
+        what = "RANK, WORLD_SIZE and LOCAL_RANK are set, but the processes do not find each other"
+        fix = "start the command with torchrun, which sets MASTER_ADDR and MASTER_PORT too, or unset RANK"
+        raise UsageError(what, got=str(error).splitlines()[0], fix=fix) from error
     return DistributedGroup(rank, size, local, PrefixStore("ape", store))

@@ -27,17 +27,12 @@ class ExistingRun(Enum):
     OVERWRITE = auto()  # delete the existing run and start a new one
 
 
-def _never() -> bool:
-    """The stop signal of a run that is never stopped."""
-    return False
-
-
 @dataclass(frozen=True)
 class Execution:
     """The device and the process group that train, the stop signal, and the loggers of metrics."""
 
     device: torch.device
     compiled: bool = False  # whether to use torch.compile; results stay the same within floating-point tolerance
-    stop: Callable[[], bool] = _never  # called after each step; True means: store the state and stop
+    stop: Callable[[], bool] = lambda: False  # called after each step; True means: store the state and stop
     group: ProcessGroup = SINGLE_PROCESS
     loggers: Sequence[LoggerFactory] = ()  # opened for each run, on the first rank only

@@ -35,7 +35,6 @@ from ape_cli.runs.record import TrainingResult
 from ape_cli.training.checkpointing import Checkpointer, restore
 from ape_cli.training.execution import Execution
 from ape_cli.training.loggers import MetricLogger
-from ape_cli.training.loggers._history import History
 from ape_cli.training.meter import Meter
 from ape_cli.training.prefetching import prefetch
 from ape_cli.training.setup import set_up
@@ -70,7 +69,7 @@ class Loop:
         self.validator = Validator(self.setup)
         self.meter = Meter(self.at, self.setup.steps, execution.group)
         self.checkpointer = Checkpointer(self.setup, store, self.meter)
-        self.loggers: list[MetricLogger] = [History(self.at.history)]
+        self.loggers: Sequence[MetricLogger] = ()
 
     def run(self, loggers: Sequence[MetricLogger] = ()) -> TrainingResult:
         """Train to the last step, and pass the metrics to `loggers`.
@@ -79,8 +78,7 @@ class Loop:
             Stopped: `execution.stop` was true on a rank. The state is stored.
             RunError: The loss is no longer finite. This is noticed within a few steps, before anything is stored.
         """
-        self.loggers += loggers
-        at = self.at
+        self.loggers, at = loggers, self.at
         begun = at.step
         with precision.products(self.setup.config.precision), self._stream():
             self._run()
@@ -100,9 +98,9 @@ class Loop:
         if not self.setup.on_gpu:
             return nullcontext()
         device = self.setup.execution.device
-        own = torch.cuda.Stream(device)
-        own.wait_stream(torch.cuda.current_stream(device))
-        return torch.cuda.stream(own)
+        stream = torch.cuda.Stream(device)
+        stream.wait_stream(torch.cuda.current_stream(device))
+        return torch.cuda.stream(stream)
 
     def _run(self) -> None:
         """Train from the current step to the last one."""
@@ -133,8 +131,10 @@ class Loop:
         self.meter.clock()
         kept = scores.is_best(at)
         validation, test = scores.metrics(kept)
-        trained = {"epoch": at.epoch, "loss": at.nats / at.labels, "token_accuracy": at.correct / at.labels}
-        self._log({**trained, "lr": self.step.rate, **validation, "seconds": at.seconds, "tokens": at.tokens, **test})
+        metrics = {"epoch": at.epoch, "loss": at.nats / at.labels, "token_accuracy": at.correct / at.labels}
+        metrics |= {"lr": self.step.rate, **validation, "seconds": at.seconds, "tokens": at.tokens, **test}
+        at.history.append({"step": at.step, **metrics})
+        self._log(metrics)
         at.nats, at.correct, at.labels = 0.0, 0, 0
         if kept:
             at.best_accuracy, at.best_loss, at.best_step = scores.validation.token_accuracy, scores.loss, at.step
@@ -148,8 +148,8 @@ class Loop:
     def _store(self, validated: bool, ended: bool) -> None:
         """Store a checkpoint if one is due. Raises `Stopped` if the run was asked to stop before its last step."""
         execution = self.setup.execution
-        asked, due = execution.group.any(execution.stop(), self.checkpointer.due(validated))
-        if asked or ended or due:
+        stops, due = execution.group.any(execution.stop(), self.checkpointer.due(validated))
+        if stops or ended or due:
             self.checkpointer.save()
-        if asked and not ended:
+        if stops and not ended:
             raise Stopped

@@ -36,11 +36,8 @@ class DivergenceError(RunError):
 
 def diverged(step: int, steps: int) -> DivergenceError:
     """The error for a loss or a weight that is not finite, found at `step` of `steps`."""
-    return DivergenceError(
-        "the loss is no longer a number",
-        got=f"step {step} of {steps}",
-        fix="use a smaller --set lr_peak or weight_decay, or --precision fp32",
-    )
+    fix = "use a smaller --set lr_peak or weight_decay, or --precision fp32"
+    return DivergenceError("the loss is no longer a number", got=f"step {step} of {steps}", fix=fix)
 
 
 class Meter:
@@ -71,7 +68,9 @@ class Meter:
         """Add the results of the steps since the last call. Raises `RunError` if the loss of a step is not finite."""
         if not self.unread:
             return
-        nats, correct = (self.group.sum(torch.stack(values).tolist()) for values in zip(*self.unread, strict=True))
+        nats, correct = (
+            self.group.all_reduce(torch.stack(values).tolist()) for values in zip(*self.unread, strict=True)
+        )
         first = self.at.step - len(self.unread) + 1
         self.unread = []
         for step, lost in enumerate(nats, first):

@@ -33,12 +33,8 @@ def total_steps(config: Config, train: Split | ImageSplit) -> tuple[int, int]:
     steps = steps_of(config, per_epoch)
     validations = -(-steps // every)  # the last step is validated too
     if validations > budget.VALIDATIONS:
-        raise UsageError(
-            "too many validations",
-            got=f"{validations:,}: {steps:,} steps, and a validation after every {every:,}",
-            allowed=f"{budget.VALIDATIONS:,}",
-            fix=f"--set validate_every_steps={-(-steps // budget.VALIDATIONS)}, or more",
-        )
+        fix = f"--set validate_every_steps={-(-steps // budget.VALIDATIONS)}, or more"
+        raise UsageError("too many validations", got=f"{validations:,}", allowed=f"{budget.VALIDATIONS:,}", fix=fix)
     return steps, every
 
 

@@ -27,7 +27,7 @@ from ape_cli.training.execution import Execution, ExistingRun
 from ape_cli.training.loggers import LoggedRun, opened
 from ape_cli.training.loop import Loop, Stopped
 from ape_cli.training.meter import DivergenceError
-from ape_cli.training.process_group import Gone, ProcessGroup
+from ape_cli.training.process_group import ProcessGroup, RankFailedError
 
 logger = logging.getLogger(__name__)
 
@@ -64,7 +64,7 @@ def run_trial(
     config, data = experiment.config, experiment.dataset
     run, group = registry.place(config, data), execution.group
     again = existing is ExistingRun.OVERWRITE
-    status = group.tell(lambda: None if again else _status(run))
+    status = group.broadcast(lambda: None if again else _status(run))
     _check_existing(run, status, existing)
     if group.first and status != "finished" and (reason := experiment.ambiguity):
         logger.warning(reason)
@@ -85,7 +85,7 @@ def run_trial(
                 _check_unchanged(run, status)
             _train(run, experiment, registry, new, execution)
     else:
-        with group.together(execution.device):
+        with group.initialised(execution.device):
             Loop(config, data, None, execution).run()
     evaluation = _evaluated(run, data, execution) if test and group.first else None
     return Trial(run, status != "finished", evaluation)
@@ -173,7 +173,7 @@ def _train(
         run.clear()
     registered, group = False, execution.group
     try:
-        with group.together(execution.device):
+        with group.initialised(execution.device):
             # errors of the configuration, the stored state or a logger are raised before the run is registered
             loop = Loop(config, data, run, execution)
             with opened(execution.loggers, _logged(run, config, loop)) as loggers:
@@ -205,7 +205,7 @@ def _resumable(error: BaseException) -> bool:
 
     A run that has diverged would diverge again, and other errors are bugs.
     """
-    stops = Stopped | Gone | KeyboardInterrupt | ApeError | OSError
+    stops = Stopped | RankFailedError | KeyboardInterrupt | ApeError | OSError
     return isinstance(error, stops) and not isinstance(error, DivergenceError)
 
 

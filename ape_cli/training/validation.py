@@ -66,4 +66,5 @@ class Validator:
         """The metric sums of a split over all ranks."""
         config, execution = self.setup.config, self.setup.execution
         batches = split.batches(config.batch_size, share=execution.group.share, **self.setup.scoring_options)
-        return execution.group.pooled(teacher_forced(self.setup.model, batches, execution.device, config.precision))
+        sums = teacher_forced(self.setup.model, batches, execution.device, config.precision)
+        return execution.group.all_reduce_metrics(sums)

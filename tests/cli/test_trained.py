@@ -7,8 +7,7 @@ import shlex
 from pathlib import Path
 
 from ape_cli.data.loader import open_dataset
-from ape_cli.evaluation.constant_guess import constant_guess
-from ape_cli.evaluation.count_baselines import count_baselines
+from ape_cli.evaluation.count_baselines import count_baselines, majority_baseline
 from ape_cli.runs.registry import open_registry
 from tests.conftest import ape
 
@@ -21,7 +20,7 @@ def test_the_hint_trains_the_same_model_without_positions(here: Path) -> None:
     out, err = ape(*first)
     result = next(iter(open_registry("results"))).read()["result"]
     assert f"4 steps in {result['seconds']:.0f} s, {result['tokens_per_second']:,.0f} tokens/s\n" in out
-    guess = constant_guess(open_dataset("datasets/copy-tiny").split("test"))
+    guess = majority_baseline(open_dataset("datasets/copy-tiny").split("test"))
     assert f"  test token accuracy of always answering the most frequent symbol: {guess:.2%}\n" in out
     hint = err.splitlines()[err.splitlines().index("to compare it with a model without positions:") + 1]
     command = shlex.split(hint)

@@ -180,7 +180,7 @@ def test_a_dataset_with_other_answers_is_refused(
     assert fit.misfit(trained, own) is None
     error = fit.misfit(trained, there)
     assert error is not None
-    assert "the dataset asks for other answers" in str(error)
+    assert "another kind of answers" in str(error)
 
 
 def test_a_dataset_of_users_trees_with_another_task_is_refused(tmp_path: Path) -> None:

@@ -146,8 +146,8 @@ def test_a_run_that_another_process_holds(here: Path, monkeypatch: pytest.Monkey
 
     In the end it leaves the run to the other one.
     """
-    monkeypatch.setattr(worker, "_LOOK", 0.01)
-    monkeypatch.setattr(worker, "_PATIENCE", 0.5)
+    monkeypatch.setattr(worker, "_RETRY_EVERY", 0.01)
+    monkeypatch.setattr(worker, "_LOCK_TIMEOUT", 0.5)
     data = preset_dataset("copy", None, "tiny", Path("datasets"))
     point = specification.points(
         [specification.check({"schemes": ["none"], "tasks": ["copy"], "set": {"steps": 2}})], "tiny"

@@ -175,13 +175,10 @@ def test_mistakes_are_explained() -> None:
     cases: list[tuple[dict[str, Any], str]] = [
         ({"pairs": 65}, r"bad pairs[\s\S]*1 to 64[\s\S]*distinct"),
         ({"pairs": 0}, r"bad pairs[\s\S]*1 to 64"),
-        ({"pairs": 4, "queries": 5}, r"bad queries[\s\S]*0 to 4"),
+        ({"pairs": 4, "queries": 5}, r"bad queries[\s\S]*0\.\.4"),
         ({"queries": -1}, "bad queries"),
-        ({"keys": 0}, "bad keys"),
-        ({"values": 0}, "bad values"),
-        ({"values": 40_000}, "bad values"),
         ({"pairs": 2.0}, "a whole number"),
-        ({"sizes": (4, 2), "queries": 3}, r"size 2: bad queries[\s\S]*0 to 2"),
+        ({"sizes": (4, 2), "queries": 3}, r"size 2: bad queries[\s\S]*0\.\.2"),
         ({"sizes": (4, 70)}, r"size 70: bad pairs[\s\S]*1 to 64"),
         ({"sizes": (4,), "pairs": 4}, r"--sizes replaces --pairs"),
     ]

@@ -106,8 +106,7 @@ def test_bad_options_are_explained() -> None:
         ({"trees_std": -1.0}, "bad trees_mean and trees_std"),
         ({"trees_mean": 999.0}, "at most 1000"),
         ({"trees_mean": float("nan")}, "bad trees_mean"),
-        ({"trees_mean": 900.0, "depth_mean": 15}, "too large"),
-        ({"vocabulary": 1}, "vocabulary"),
+        ({"trees_mean": 900.0, "depth_mean": 15}, "too many nodes"),
     ]:
         with pytest.raises(UsageError, match=message):
             tasks.make("forest-reverse", **options)

@@ -13,7 +13,7 @@ from ape_cli import tasks
 from ape_cli.core import rng
 from ape_cli.core.errors import UsageError
 from ape_cli.core.vocabulary import SPLITS
-from ape_cli.tasks import _mazes
+from ape_cli.tasks import grid_path
 from tests.tasks.contract import ROWS, in_splits, rows
 
 Cell = tuple[int, int]
@@ -135,7 +135,7 @@ def test_mazes_have_the_distribution_of_kruskal_s_algorithm() -> None:
     assert len(set(chance.values())) > 1, "the distribution is not uniform"
     count = 20_000
     keys = rng.rows(3, "mazes", np.arange(count))
-    starts, position, free = _mazes.carve(np.full(count, 2), np.full(count, 3), keys)
+    starts, position, free = grid_path.carve(np.full(count, 2), np.full(count, 3), keys)
     found: Counter[frozenset[Cell]] = Counter()
     for maze in free.reshape(count, 15):
         open_cells = [tuple(place) for place in position[: starts[1]][maze].tolist()]
@@ -166,8 +166,8 @@ def test_the_lightest_trees_are_kruskal_s(monkeypatch: pytest.MonkeyPatch, weigh
     graph = random.integers(0, 10, 800)[kept] * 30
     one, other = one[kept] + graph, other[kept] + graph
     weight = random.integers(0, weights, one.size, dtype=np.uint64)
-    monkeypatch.setattr(_mazes, "_MOST_NUMBERED", numbered)
-    found = _mazes.lightest_trees(one, other, weight, 300)
+    monkeypatch.setattr(grid_path, "_MOST_NUMBERED", numbered)
+    found = grid_path.lightest_trees(one, other, weight, 300)
     assert found.tolist() == lightest(one.tolist(), other.tolist(), weight.tolist(), 300)
 
 

@@ -84,10 +84,8 @@ def test_no_source_is_in_two_splits() -> None:
 
 def test_bad_options_are_explained() -> None:
     for options, message in [
-        ({"leaf": 0}, "bad leaf"),
-        ({"vocabulary": 0}, "bad vocabulary"),
-        ({"depth_mean": 9.0}, "the grids would be too large"),
-        ({"sizes": (2, 9)}, "size 9: the grids would be too large"),
+        ({"depth_mean": 9.0}, "too many cells a side"),
+        ({"sizes": (2, 9)}, "size 9: too many cells a side"),
     ]:
         with pytest.raises(UsageError, match=message):
             tasks.make("quadtree-expand", **options)

@@ -171,9 +171,9 @@ def test_mistakes_are_explained() -> None:
         ("grid-copy", {"sizes": (3,), "side_std": 0}, r"replaces the normal[\s\S]*--side-std"),
         ("tree-copy", {"sizes": (63,)}, r"size 63: bad depth[\s\S]*0 to 62"),
         ("tree-ops", {"sizes": (0,)}, r"size 0: bad depth[\s\S]*1 to 62"),
-        ("tree-copy", {"sizes": (2, 6), "branching": 30}, "size 6: the trees would be too large"),
+        ("tree-copy", {"sizes": (2, 6), "branching": 30}, "size 6: too many nodes of a tree"),
         ("tree-ops", {"sizes": (2, 12), "vocabulary": 16}, "size 12: vocabulary is too small"),
-        ("repeat", {"sizes": (10, 60_000), "repeats": 100}, "size 60000: bad repeats"),
+        ("repeat", {"sizes": (10, 60_000), "repeats": 100}, "size 60000: too many symbols"),
         ("ring-shift", {"sizes": (5,)}, "ring-shift has no sizes to choose from"),
     ]
     for name, options, message in cases:

@@ -11,7 +11,7 @@ import pytest
 from ape_cli import tasks
 from ape_cli.core.errors import UsageError
 from ape_cli.core.vocabulary import SPLITS
-from ape_cli.tasks._notations import NOTATIONS, written
+from ape_cli.tasks.tree_convert import NOTATIONS, written
 from tests import recursive
 from tests.tasks.contract import ROWS, rows
 
@@ -173,11 +173,7 @@ def test_the_means_are_those_of_the_draws(source: str, target: str, form: dict[s
 
 def test_mistakes_are_explained() -> None:
     cases = [
-        ({"from": "sideways"}, r"unknown notation --from[\s\S]*infix, level, postfix, prefix"),
-        ({"to": "polish"}, r"unknown notation --to[\s\S]*infix, level, postfix, prefix"),
         ({"source_notation": "prefix"}, "unknown option of tree-convert"),
-        ({"branching": 1}, "branching"),
-        ({"vocabulary": 1}, "vocabulary"),
         ({"depth_mean": 62}, "reaches too far"),
         ({"sizes": (63,)}, r"size 63: bad depth[\s\S]*0 to 62"),
         ({"sizes": (3,), "depth_std": 0}, "replaces the normal"),

@@ -223,12 +223,10 @@ def test_the_deepest_path_fits_heap_indices(k: int, depth: int) -> None:
 
 def test_mistakes_are_explained() -> None:
     cases = [
-        ({"by": "name"}, r"unknown kind of address --by[\s\S]*label, path"),
         ({"by": 3}, "bad by"),
         ({"depth_mean": 1.5}, "depth_mean"),
         ({"sizes": (1,)}, r"size 1: bad depth[\s\S]*2 to 62"),
         ({"vocabulary": 16}, "too small for unique nodes"),
-        ({"branching": 1}, "branching"),
     ]
     for options, message in cases:
         with pytest.raises(UsageError, match=message):

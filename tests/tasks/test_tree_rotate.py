@@ -67,8 +67,6 @@ def test_only_binary_trees_of_half_the_depth_can_be_rotated() -> None:
         tasks.make("tree-rotate", mirror="search-tree", branching=3)
     with pytest.raises(UsageError, match="31"):
         tasks.make("tree-rotate", mirror="search-tree", depth_mean=32, depth_std=0)
-    with pytest.raises(UsageError, match="unknown kind of rotation"):
-        tasks.make("tree-rotate", mirror="leaves")
 
 
 @pytest.mark.parametrize("k", [2, 3, 4])

@@ -20,10 +20,9 @@ from ape_cli.models import checkpoint, factory, teacher_forcing
 from ape_cli.runs import config
 from ape_cli.runs.config import Config
 from ape_cli.training import data_parallel
-from ape_cli.training.distributed_group import DistributedGroup
 from ape_cli.training.execution import Execution
 from ape_cli.training.loop import Loop
-from ape_cli.training.process_group import SINGLE_PROCESS, ProcessGroup
+from ape_cli.training.process_group import SINGLE_PROCESS, DistributedGroup, ProcessGroup
 
 CPU = torch.device("cpu")
 
@@ -34,7 +33,8 @@ class Apart(DistributedGroup):
     def __init__(self, rank: int, size: int) -> None:
         super().__init__(rank, size, rank, None)  # type: ignore[arg-type]
 
-    parallel, loaded, sum = ProcessGroup.parallel, ProcessGroup.loaded, ProcessGroup.sum
+    parallel, all_reduce = ProcessGroup.parallel, ProcessGroup.all_reduce
+    broadcast_state = ProcessGroup.broadcast_state
 
 
 def tiny(scheme: str, data: Dataset, **settings: Any) -> Config:
@@ -175,7 +175,7 @@ def test_after_an_error_the_process_group_is_freed() -> None:
     seen = []
 
     def train() -> None:
-        with DistributedGroup(0, 1, 0, distributed.HashStore()).together(CPU):
+        with DistributedGroup(0, 1, 0, distributed.HashStore()).initialised(CPU):
             group = distributed.group.WORLD  # as a model in DistributedDataParallel holds it
             seen.append(weakref.ref(group))
             raise RunError("the loss is no longer a number")

@@ -131,9 +131,9 @@ def test_paper_s_steps_and_validations() -> None:
 @pytest.mark.parametrize(
     ("settings", "shown", "fix"),
     [
-        ({"steps": 20_001, "validate_every_steps": 1}, "20,001: 20,001 steps, .* every 1\n", 2),
-        ({"steps": 10**12, "validate_every_steps": 100}, "10,000,000,000: 1,000,000,000,000 steps", 50_000_000),
-        ({"epochs": 10**6, "validate_every_epochs": 1}, "1,000,000: 157,000,000 steps, .* every 157\n", 7_850),
+        ({"steps": 20_001, "validate_every_steps": 1}, "20,001\n", 2),
+        ({"steps": 10**12, "validate_every_steps": 100}, "10,000,000,000\n", 50_000_000),
+        ({"epochs": 10**6, "validate_every_epochs": 1}, "1,000,000\n", 7_850),
     ],
 )
 def test_more_validations_than_a_state_can_hold(settings: dict[str, int], shown: str, fix: int) -> None:

@@ -12,7 +12,6 @@ config.json is written last, so a folder with it is complete. The card has no di
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from typing import Any, Literal
 
 from pydantic import BaseModel, ConfigDict, Field
@@ -32,7 +31,7 @@ from ape_cli.runs.run import Run
 from ape_cli.runs.run_files import WEIGHTS
 from ape_cli.storage import files, folders
 from ape_cli.storage.paths import StoragePath, storage_path
-from ape_cli.storage.tensors import check_tensors, save_tensors
+from ape_cli.storage.tensors import save_tensors
 from ape_cli.structure import parse_structure
 
 CONFIG, VOCABULARY, CARD = "config.json", "vocabulary.json", "README.md"
@@ -82,84 +81,51 @@ def export(run: Run, folder: StoragePath, *, overwrite: bool = False) -> dict[st
     be written.
     """
     about = check_finished(run)
-    _check_room(folder, run.name, overwrite)
+    _check_room(folder, overwrite)
     data, vocabulary = dict(about["dataset"]), about["dataset"]["vocabulary"]
     for name in ("path", "vocabulary"):  # a path of this machine says nothing elsewhere
         del data[name]
     model = model_of(run.config(), data, vocabulary)
     load_weights(run, model)
-    made = {
+    content = {
         "version": 1,
         "run": run.name,
         "config": about["config"],
         "variant": about.get("variant", {}),
         "dataset": data,
         "result": about["result"],
-        "scores": [{name: found[name] for name in Score.model_fields} for found in run.evaluations(about)[0]],
+        "scores": [{name: score[name] for name in Score.model_fields} for score in run.evaluations(about)[0]],
         "versions": about.get("versions") or {},
         "commit": about.get("commit"),
         **({"own_files": about["own_files"]} if about.get("own_files") else {}),
     }
-    card = model_card(made, vocabulary)
-    _make_room(folder)  # everything else is ready: an error above leaves an earlier export as it is
+    card = model_card(content, vocabulary)
+    folders.remove(folder / CONFIG)  # everything else is ready: an error above leaves an earlier export as it is
+    files.folder(folder)
     save_tensors(folder / WEIGHTS, model.state_dict(), {"run": run.name})
     record.write(folder / VOCABULARY, {"names": vocabulary})
     files.write_text(folder / CARD, card)
-    made["files"] = {name: files.sha256(folder / name) for name in (WEIGHTS, VOCABULARY)}
-    record.write(folder / CONFIG, made)
-    return made
+    content["files"] = {name: files.sha256(folder / name) for name in (WEIGHTS, VOCABULARY)}
+    record.write(folder / CONFIG, content)
+    return content
 
 
-def _check_room(folder: StoragePath, run: str, overwrite: bool) -> None:
-    """Check that the folder is new, empty, an interrupted export of the run or, with `overwrite`, an earlier export.
-
-    Raises `UsageError` if it is none of these.
-    """
+def _check_room(folder: StoragePath, overwrite: bool) -> None:
+    """Check that the folder is new or empty or, with `overwrite`, has an export. Raises `UsageError` if it is not."""
     try:
-        found = [name for name, _ in folders.entries(folder) if not name.startswith(".")]
+        names = {name for name, _ in folders.entries(folder) if not name.startswith(".")}
     except OSError as error:
         raise files.cannot_write(folder, error) from error
-    if found and not overwrite and not _is_interrupted(folder, found, run):
+    if foreign := sorted(names - set(FILES)):
+        got = f"{folder}: {foreign[0]}"
+        raise UsageError("the folder has files that no export has", got=got, fix="choose another --out")
+    if names and not overwrite:
         raise UsageError("the folder is not empty", got=str(folder), fix="choose another --out, or add --overwrite")
-    if foreign := sorted(set(found) - set(FILES)):
-        raise UsageError(
-            "the folder has files that no export has", got=f"{folder}: {foreign[0]}", fix="choose another --out"
-        )
-    if CONFIG in found:
-        try:
-            _read(folder / CONFIG, Exported)
-        except RunError as error:
-            fix = "choose another --out, or remove the folder"
-            raise UsageError("the folder has another model", got=f"{folder}: {error.what}", fix=fix) from error
-
-
-def _is_interrupted(folder: StoragePath, found: Sequence[str], run: str) -> bool:
-    """Whether a folder with these files is an export of a run that was interrupted. The weights are written first."""
-    if WEIGHTS not in found or not set(found) < set(FILES) or CONFIG in found:
-        return False
-    try:
-        about: dict[str, Any] = check_tensors(folder / WEIGHTS)[0]
-    except RunError:
-        return False
-    return about.get("run") == run
-
-
-def _make_room(folder: StoragePath) -> None:
-    """Create the folder, and remove an earlier export from it."""
-    for name in reversed(FILES):  # config.json first, so that an interrupted export is not taken for a whole one
-        folders.remove(folder / name)
-    files.folder(folder)
 
 
 def model_of(config: Config, data: dict[str, Any], vocabulary: list[str]) -> Model:
-    """The model of an export, before its weights are loaded. `data` is the dataset in config.json.
-
-    Raises `RunError` if the configuration is of a model for another kind of data.
-    """
+    """The model of an export, before its weights are loaded. `data` is the dataset in config.json."""
     image = None if data.get("image") is None else tuple(data["image"])
-    if (config.kind == "image") != (image is not None):
-        got = f"a model for {config.kind}s, and data of {'images' if image else 'sequences'}"
-        raise RunError("the configuration and the dataset contradict each other", got=got, fix=AGAIN)
     return factory.without_weights(config, parse_structure(data["structure"]), len(vocabulary), image)
 
 
@@ -172,32 +138,26 @@ def read_export(where: str | StoragePath) -> tuple[StoragePath, dict[str, Any], 
     about = _read(folder / CONFIG, Exported, "config", "dataset")
     vocabulary = _read(folder / VOCABULARY, Vocabulary)["names"]
     for name in (WEIGHTS, VOCABULARY):
-        path, said = folder / name, about["files"].get(name, "none")
+        path = folder / name
         try:
-            found = files.sha256(path)
+            digest = files.sha256(path)
         except OSError as error:
             raise RunError(f"cannot read {path}", got=error.strerror, fix=files.how_to_read(error, AGAIN)) from error
-        if found != said:
-            got, allowed = f"sha256 {found[:16]}…", f"sha256 {said[:16]}… ({CONFIG})"
-            raise RunError(f"{path} was altered", got=got, allowed=allowed, fix=AGAIN)
+        if digest != about["files"].get(name):
+            raise RunError(f"{path} was altered", got=f"sha256 {digest}", fix=AGAIN)
     return folder, about, read_config(about["config"]), vocabulary
 
 
 def _read(path: StoragePath, kind: type[BaseModel], *complete: str) -> dict[str, Any]:
     """The content of a JSON file of an export. Raises `RunError` if it is missing, damaged or altered."""
     try:
-        found, sealed = record.read(path, kind, AGAIN, complete)
+        content, sealed = record.read(path, kind, AGAIN, complete)
     except FileNotFoundError:
-        here = path.parent
-        raise RunError(
-            "this is no exported model",
-            got=f"{here} without {path.name}" if here.is_dir() else f"no folder {here}",
-            allowed=f"a folder with {', '.join(FILES)}",
-            fix="`ape export RUN --out DIR` writes one",
-        ) from None
+        fix = "`ape export RUN --out DIR` writes one"
+        raise RunError("this is no exported model", got=f"no file {path}", fix=fix) from None
     if not sealed:
-        raise RunError(f"{path} was altered", got="no digest", allowed="a digest at its end", fix=AGAIN)
-    return found
+        raise RunError(f"{path} was altered", got="no digest", fix=AGAIN)
+    return content
 
 
 def is_export(folder: StoragePath) -> bool:

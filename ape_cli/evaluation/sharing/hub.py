@@ -10,7 +10,6 @@ import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any
 
 from ape_cli.core.errors import ApeError, PlaceError, UsageError
 from ape_cli.core.extras import how_to_get
@@ -19,6 +18,12 @@ from ape_cli.data.manifest import manifest_path
 from ape_cli.evaluation.sharing.exported import FILES, read_export
 
 _LOGIN = "`hf auth login` stores one; or set HF_TOKEN (huggingface.co/settings/tokens, with the role `write`)"
+
+_REFUSALS = {
+    401: "the Hub does not accept the token",
+    403: "there is no permission to write to this repository",
+    404: "there is no permission to write to this repository",
+}
 
 
 def check_target(repository: str) -> None:
@@ -76,7 +81,7 @@ def _push(folder: Path, names: list[str], repository: str, kind: str, private: b
     if linked := [name for name in names if (folder / name).resolve() != folder.resolve() / name]:
         fix = "put the file itself in its place"
         raise UsageError("links are not uploaded, because they may lead anywhere", got=folder / linked[0], fix=fix)
-    from huggingface_hub import CommitOperationAdd, CommitOperationDelete, HfApi
+    from huggingface_hub import HfApi
     from huggingface_hub.utils import disable_progress_bars  # type: ignore[attr-defined]
 
     if not sys.stderr.isatty():
@@ -85,66 +90,36 @@ def _push(folder: Path, names: list[str], repository: str, kind: str, private: b
     with _explained(api.endpoint, repository):
         api.create_repo(repository, repo_type=kind, private=private or None, exist_ok=True)
         if private and not api.repo_info(repository, repo_type=kind).private:
-            raise UsageError(
-                "the repository exists and is public",
-                got=f"--private --to {repository}",
-                fix="make it private on the Hub, leave --private out, or choose another name",
-            )
-        there = api.list_repo_files(repository, repo_type=kind) if kind == "dataset" else []
-        stale = sorted({name for name in there if name.startswith("data/") and name.endswith(".parquet")} - {*names})
-        changes: list[Any] = [CommitOperationAdd(name, folder / name) for name in names]
-        changes += [CommitOperationDelete(name) for name in stale]
-        done = api.create_commit(repository, changes, commit_message=message, repo_type=kind)
-    return str(done.commit_url)
+            fix = "make it private on the Hub, or choose another name"
+            raise UsageError("the repository exists and is public", got=repository, fix=fix)
+        commit = api.upload_folder(
+            repo_id=repository,
+            repo_type=kind,
+            folder_path=folder,
+            allow_patterns=names,
+            delete_patterns="data/*.parquet" if kind == "dataset" else None,
+            commit_message=message,
+        )
+    return str(commit.commit_url)
 
 
 @contextmanager
 def _explained(endpoint: str, repository: str) -> Iterator[None]:
     """Turn the errors of `huggingface_hub` within the block into one message each. Raises `PlaceError`."""
+    from huggingface_hub import errors
+
     try:
         yield
     except ApeError:
         raise
-    except (OSError, ValueError, RuntimeError) as error:
-        raise _explanation(error, endpoint, repository) from error
-    except Exception as error:
-        if not _is_of_http(error):
-            raise
-        raise _explanation(error, endpoint, repository) from error
-
-
-def _is_of_http(error: BaseException) -> bool:
-    """Whether an error is one of the HTTP library. Which library that is depends on the version of huggingface_hub."""
-    from huggingface_hub import errors
-
-    return isinstance(error, errors.HTTPError)  # type: ignore[attr-defined]
-
-
-def _explanation(error: BaseException, endpoint: str, repository: str) -> PlaceError:
-    """The error for users. `huggingface_hub` wraps an error of the upload of a file into a `RuntimeError`."""
-    from huggingface_hub import errors
-
-    if isinstance(error, RuntimeError) and error.__cause__ is not None:
-        return _explanation(error.__cause__, endpoint, repository)
-    if isinstance(error, errors.HfHubHTTPError):
-        return _refused(error, repository)
-    if isinstance(error, errors.OfflineModeIsEnabled):
-        return PlaceError("the Hub is switched off", got="HF_HUB_OFFLINE is set", fix="unset it")
-    said = str(error).splitlines()[0] if str(error) else type(error).__name__
-    if isinstance(error, OSError) or _is_of_http(error):
-        fix = "check the network, and HF_ENDPOINT if it is set"
-        return PlaceError("the Hub cannot be reached", got=f"{endpoint}: {said}", fix=fix)
-    return PlaceError("the upload failed", got=said, fix="correct what the message names")
-
-
-def _refused(error: Any, repository: str) -> PlaceError:
-    """The error for an answer of the Hub that is no success."""
-    status = error.response.status_code
-    said = f"{repository}: {error.server_message or error.response.reason_phrase} (HTTP {status})"
-    if status == 401:
-        return PlaceError("the Hub does not accept the token", got=said, fix=_LOGIN)
-    if status in (403, 404):
-        fix = "use a token with the role `write` for it, or choose another --to"
-        return PlaceError("there is no permission to write to this repository", got=said, fix=fix)
-    again = "run the same command again later" if status >= 500 or status == 429 else "see the message of the Hub"
-    return PlaceError("the Hub refused the upload", got=said, fix=again)
+    except (OSError, ValueError, RuntimeError, errors.HTTPError) as error:  # type: ignore[attr-defined]
+        reason = error.__cause__ or error if isinstance(error, RuntimeError) else error  # of the upload of a file
+        if not isinstance(reason, errors.HfHubHTTPError):
+            fix = "check the network, and HF_ENDPOINT if it is set"
+            raise PlaceError("the Hub cannot be reached", got=f"{endpoint}: {reason}", fix=fix) from error
+        status = reason.response.status_code
+        what = _REFUSALS.get(status, "the Hub refused the upload")
+        got = f"{repository}: {reason.server_message or reason.response.reason_phrase} (HTTP {status})"
+        raise PlaceError(
+            what, got=got, fix=f"see the message of the Hub; if it needs another token, {_LOGIN}"
+        ) from error

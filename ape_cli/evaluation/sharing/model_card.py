@@ -1,7 +1,7 @@
 """The model card of an exported run: Markdown, with front matter in YAML that the Hugging Face Hub reads.
 
-Source: https://huggingface.co/docs/hub/model-cards. Every text in the front matter is written as JSON, which is YAML
-too.
+Source: https://huggingface.co/docs/hub/model-cards. The values in the front matter are written as JSON, which is
+YAML too.
 """
 
 from __future__ import annotations
@@ -41,52 +41,32 @@ def model_card(about: dict[str, Any], vocabulary: list[str]) -> str:
     column = f"{data['task']}/{data['order']}" if data["order"] else data["task"]
     trained = [one_line(line) for line in (_gen_command(data), train_command(about)) if line]
     versions = ", ".join(f"{name} {version}" for name, version in sorted(about["versions"].items()))
-    data_line = (
-        f"- **Data**: {code(data['name'])}, structure {code(data['structure'])}, {data['rows']['train']:,} training "
-        f"rows, fingerprint `{data['fingerprint']}`"
-    )
-    model_line = (
-        f"- **Model**: preset {code(config['preset'])}{_changes(about)}, {about['result']['parameters']:,} parameters, "
-        f"seed {config['seed']}, {about['result']['steps']:,} steps"
-    )
-    lines = [
-        *_front_matter(about),
-        f"# {markdown(about['run'])}",
-        "",
-        f"A transformer for the task {code(column)} with the encoding {code(config['scheme'])}, trained by `ape`.",
-        "",
+    result, rows = about["result"], f"{data['rows']['train']:,} training rows, fingerprint `{data['fingerprint']}`"
+    size = f"{result['parameters']:,} parameters, seed {config['seed']}, {result['steps']:,} steps"
+    facts = [
         f"- **Task**: {_first_paragraph(data['task'])}",
         f"- **Encoding**: {markdown(_summary(config['scheme']))}",
-        data_line,
-        model_line,
-        "",
-        "## Scores",
-        "",
-        *_scores(about),
-        "",
-        "## Load",
-        "",
-        "```python",
-        "import ape_cli",
-        'model = ape_cli.load("DIR")  # the folder with these files',
-        "```",
-        "",
-        *_own_parts(config, about.get("own_files", {})),
-        _usage(data),
-        "`huggingface_hub.snapshot_download` downloads the folder from the Hub.",
-        "",
-        f"Names of {'classes' if data.get('image') else 'ids'}: {_names(vocabulary)} (`vocabulary.json`).",
-        "",
-        "## Train again",
-        "",
-        "```sh",
-        *trained,
-        "```",
-        "",
-        f"Commit: {markdown(about['commit'] or 'unknown')}. Versions: {markdown(versions or 'unknown')}.",
-        "",
+        f"- **Data**: {code(data['name'])}, structure {code(data['structure'])}, {rows}",
+        f"- **Model**: preset {code(config['preset'])}{_changes(about)}, {size}",
     ]
-    return "\n".join(lines)
+    loading = ["```python", "import ape_cli", 'model = ape_cli.load("DIR")  # the folder with these files', "```"]
+    paragraphs = [
+        _front_matter(about),
+        f"# {markdown(about['run'])}",
+        f"A transformer for the task {code(column)} with the encoding {code(config['scheme'])}, trained by `ape`.",
+        "\n".join(facts),
+        "## Scores",
+        *_scores(about),
+        "## Load",
+        "\n".join(loading),
+        *_own_parts(config, about.get("own_files", {})),
+        f"{_usage(data)}\n`huggingface_hub.snapshot_download` downloads the folder from the Hub.",
+        f"Names of {'classes' if data.get('image') else 'ids'}: {_names(vocabulary)} (`vocabulary.json`).",
+        "## Train again",
+        "\n".join(["```sh", *trained, "```"]),
+        f"Commit: {markdown(about['commit'] or 'unknown')}. Versions: {markdown(versions or 'unknown')}.",
+    ]
+    return "\n\n".join(paragraphs) + "\n"
 
 
 def train_command(about: dict[str, Any]) -> str:
@@ -118,59 +98,55 @@ def _gen_command(data: dict[str, Any]) -> str:
     return f"{command} --out {shlex.quote(data['name'])}"
 
 
-def _front_matter(about: dict[str, Any]) -> list[str]:
-    """The lines of the front matter: what the Hub shows and searches, with the scores."""
-    config, data = about["config"], about["dataset"]
-    is_image = data.get("image") is not None
+def _front_matter(about: dict[str, Any]) -> str:
+    """The front matter: what the Hub shows and searches, with the scores."""
+    data, is_image = about["dataset"], about["dataset"].get("image") is not None
     kind = "image-classification" if is_image else "sequence-to-sequence"
-    tags = ["ape", "positional-encoding", config["scheme"], data["task"]]
-    lines = ["---", "library_name: ape-cli", *([f"pipeline_tag: {kind}"] if is_image else [])]
-    lines += ["tags:", *(f"- {json.dumps(tag)}" for tag in tags)]
-    if about["scores"]:
-        lines += ["model-index:", f"- name: {json.dumps(about['run'])}", "  results:"]
-    for score in about["scores"]:
-        lines += [
-            "  - task:",
-            f"      type: {kind}",
-            f"      name: {json.dumps(data['task'])}",
-            "    dataset:",
-            f"      type: {json.dumps(score['dataset'])}",
-            f"      name: {json.dumps(score['dataset'])}",
-            f"      split: {score['split']}",
-            "    metrics:",
-        ]
-        for metric, words, value in _measured(score["overall"], is_image):
-            shown = words if is_image else f"{words}, {_DECODINGS[score['decode']]}"
-            lines += [f"    - type: {metric}", f"      value: {json.dumps(value)}", f"      name: {json.dumps(shown)}"]
-    return [*lines, "---"]
+    results = [
+        {
+            "task": {"type": kind, "name": data["task"]},
+            "dataset": {"type": score["dataset"], "name": score["dataset"], "split": score["split"]},
+            "metrics": [
+                {"type": metric, "value": score["overall"][field], "name": _named(words, score, is_image)}
+                for field, (metric, words) in (_IMAGE_METRICS if is_image else _METRICS).items()
+                if score["overall"].get(field) is not None
+            ],
+        }
+        for score in about["scores"]
+    ]
+    tags = ["ape", "positional-encoding", about["config"]["scheme"], data["task"]]
+    content: dict[str, Any] = {"library_name": "ape-cli", "tags": tags}
+    if is_image:
+        content["pipeline_tag"] = kind
+    if results:
+        content["model-index"] = [{"name": about["run"], "results": results}]
+    return "\n".join(["---", *(f"{name}: {json.dumps(value)}" for name, value in content.items()), "---"])
 
 
-def _measured(overall: dict[str, Any], is_image: bool) -> Iterable[tuple[str, str, float]]:
-    """The metrics that an evaluation has: the name for the Hub, the name in words, and the value."""
-    known = _IMAGE_METRICS if is_image else _METRICS
-    return [(*names, overall[field]) for field, names in known.items() if overall.get(field) is not None]
+def _named(words: str, score: dict[str, Any], is_image: bool) -> str:
+    """The name of a metric in words, with the decoding."""
+    return words if is_image else f"{words}, {_DECODINGS[score['decode']]}"
 
 
 def _scores(about: dict[str, Any]) -> list[str]:
     """The table of scores, and a line about the validation during training."""
-    result = about["result"]
-    is_image = about["dataset"].get("image") is not None
+    result, is_image = about["result"], about["dataset"].get("image") is not None
     accuracy = "accuracy" if is_image else "token accuracy"
-    heads = ["dataset", "split", *([] if is_image else ["decoding"]), f"{accuracy} (%)"]
-    numbers = [*([] if is_image else ["exact match (%)"]), "cross-entropy (nats)", "rows"]
-    words = "|---" * (len(heads) - 1)
-    lines = [f"| {' | '.join([*heads, *numbers])} |", f"{words}{'|---:' * (len(numbers) + 1)}|"]
+    heads = ["dataset", "split", "decoding", f"{accuracy} (%)", "exact match (%)", "cross-entropy (nats)", "rows"]
+    rows = [heads, ["---"] * 3 + ["---:"] * 4]
     for score in about["scores"]:
-        found = score["overall"]
-        nats = found.get("cross_entropy")
-        cells = [markdown(score["dataset"]), score["split"]]
-        cells += [] if is_image else [_DECODINGS[score["decode"]]]
-        cells += [f"{100 * found[name]:.2f}" for name in ("token_accuracy", *(() if is_image else ("exact_match",)))]
-        lines.append(f"| {' | '.join([*cells, '' if nats is None else f'{nats:.4f}', str(found['rows'])])} |")
-    if not about["scores"]:
-        lines = ["The run has no evaluation (`ape eval` makes one)."]
+        overall, nats = score["overall"], score["overall"].get("cross_entropy")
+        shares = [f"{100 * overall.get(name, 0):.2f}" for name in ("token_accuracy", "exact_match")]
+        numbers = [*shares, "" if nats is None else f"{nats:.4f}", str(overall["rows"])]
+        rows.append([markdown(score["dataset"]), score["split"], _DECODINGS[score["decode"]], *numbers])
+    if is_image:  # nothing is decoded, and an image has one label
+        rows = [[*row[:2], row[3], *row[5:]] for row in rows]
+    table = "\n".join(f"| {' | '.join(row)} |" for row in rows)
     note = f"The weights are those of step {result['best_step']:,}, with the best {accuracy} on the validation split"
-    return [*lines, "", f"{note}: {100 * result['best_accuracy']:.2f} %."]
+    return [
+        table if about["scores"] else "The run has no evaluation (`ape eval` makes one).",
+        f"{note}: {100 * result['best_accuracy']:.2f} %.",
+    ]
 
 
 def _own_parts(config: dict[str, Any], digests: dict[str, str]) -> Iterable[str]:
@@ -178,17 +154,13 @@ def _own_parts(config: dict[str, Any], digests: dict[str, str]) -> Iterable[str]
 
     `digests` has the SHA-256 of these files, as far as they are known.
     """
-    for what, found in own_parts(config["scheme"], config["attention"]).items():
-        if found.__module__.startswith("ape_cli."):
-            file = f"{found.__module__.replace('.', '/')}.py"
-            yield f"The {markdown(what)} is not part of `ape`. To load the model, get its file {code(file)} from the"
-            yield "author of the model, and add the folder that contains `ape_cli` to `PYTHONPATH`."
-            if what in digests:
-                yield f"The SHA-256 of its code is `{digests[what]}`."
-        else:
-            package = code(found.__module__)
-            yield f"The {markdown(what)} is not part of `ape`. To load the model, install the package of {package}."
-        yield ""
+    for what, part in own_parts(config["scheme"], config["attention"]).items():
+        needs = f"install the package of {code(part.__module__)}."
+        if part.__module__.startswith("ape_cli."):
+            file = code(f"{part.__module__.replace('.', '/')}.py")
+            needs = f"get its file {file} from the\nauthor of the model, and add the folder that contains `ape_cli` to "
+            needs += "`PYTHONPATH`." + (f"\nThe SHA-256 of its code is `{digests[what]}`." if what in digests else "")
+        yield f"The {markdown(what)} is not part of `ape`. To load the model, {needs}"
 
 
 def _usage(data: dict[str, Any]) -> str:
@@ -218,8 +190,8 @@ def _first_paragraph(task: str) -> str:
 
 def _summary(scheme: str) -> str:
     """The first line of the file of a scheme, and its source."""
-    found = position.load(scheme)
-    return f"{(sys.modules[found.__module__].__doc__ or scheme).splitlines()[0]} Source: {found.source}."
+    loaded = position.load(scheme)
+    return f"{(sys.modules[loaded.__module__].__doc__ or scheme).splitlines()[0]} Source: {loaded.source}."
 
 
 def _changes(about: dict[str, Any]) -> str:

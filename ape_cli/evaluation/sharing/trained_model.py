@@ -113,8 +113,8 @@ class TrainedModel:
         Raises `UsageError` for rows that the model cannot read, and `DataError` if the dataset does not fit the model.
         """
         if isinstance(rows, ImageSplit):
-            found = {int(n): name for batch in self.batches(rows, batch_size) for n, name in self._classes(batch)}
-            return [found[n] for n in sorted(found)]
+            names = {int(n): name for batch in self.batches(rows, batch_size) for n, name in self._classes(batch)}
+            return [names[n] for n in sorted(names)]
         if isinstance(rows, np.ndarray | Tensor):
             pixels = self._pixels(rows)
             images = (_images(part, batch_size * i) for i, part in enumerate(pixels.split(batch_size)))
@@ -148,19 +148,13 @@ class TrainedModel:
 
     def _of_words(self, rows: Sequence[str | Sequence[str]], max_tokens: int, batch_size: int) -> list[list[str]]:
         """The answers to sources of words, as `predict` describes them."""
-        own = parse_structure(self.about["dataset"]["structure"])
-        if own != Seq() or self.about["dataset"].get("image"):
-            wanted = "pixels, uint8 [B, H, W, C]" if self.about["dataset"].get("image") else "a split of a dataset"
-            raise UsageError(
-                "a list of texts has no positions",
-                got=f"a model of structure {own}",
-                allowed=wanted,
-                fix="`ape gen` generates a dataset, and `ape_cli.dataset.open(DIR).split(NAME)` reads it",
-            )
-        if isinstance(rows, str) or max_tokens < 1:
-            got = "a single text" if isinstance(rows, str) else f"max_tokens {max_tokens}"
-            raise UsageError("bad rows", got=got, allowed="a list of sources; max_tokens from 1", fix="predict([text])")
         data = self.about["dataset"]
+        own = parse_structure(data["structure"])
+        if own != Seq() or data.get("image"):
+            fix = "give pixels, uint8 [B, H, W, C]" if data.get("image") else "read a split of a dataset"
+            raise UsageError("a list of texts has no positions", got=f"a model of structure {own}", fix=fix)
+        if isinstance(rows, str) or max_tokens < 1:
+            raise UsageError("bad rows", allowed="a list of sources; max_tokens from 1", fix="predict([text])")
         task = tasks.make(data["task"], **tasks.load(data["task"]).recorded(data["parameters"]))
         read = Reading.of(own, read_as(self.config, own), tagged=task.tagged)
         window = _window([self._ids(row) for row in rows], max_tokens, tagged=task.tagged)
@@ -178,25 +172,23 @@ class TrainedModel:
     def _written(self, batches: Iterable[SequenceBatch], task: tasks.BaseTask, read: Reading) -> list[list[str]]:
         """What the model writes for each row, in the order of the rows."""
         assert isinstance(self.module, Transformer)
-        found: dict[int, list[str]] = {}
+        answers: dict[int, list[str]] = {}
         for batch, ids in written(self.module, batches, self.device, self.config.precision, task, read):
             for n, row, mask in zip(batch.row, ids.cpu(), batch.label_mask.cpu(), strict=True):
                 answer = row[mask].tolist()
                 if read.own == Seq():
                     answer = [i for i in answer[: answer.index(EOS) if EOS in answer else None] if i != PAD]
-                found[int(n)] = [self.vocabulary[i] for i in answer]
-        return [found[n] for n in sorted(found)]
+                answers[int(n)] = [self.vocabulary[i] for i in answer]
+        return [answers[n] for n in sorted(answers)]
 
     def _pixels(self, rows: np.ndarray | Tensor) -> Tensor:
         """Images as a tensor, uint8 [B, H, W, C]. Raises `UsageError` if the model cannot read them."""
         size = self.about["dataset"].get("image")
         pixels = torch.as_tensor(rows)
         if size is None or pixels.dtype != torch.uint8 or list(pixels.shape[1:]) != list(size):
+            allowed = "a split of a dataset, or a list of sources" if size is None else f"uint8 {['B', *size]}"
             raise UsageError(
-                "the model cannot read these rows",
-                got=f"{str(pixels.dtype).removeprefix('torch.')} {list(pixels.shape)}",
-                allowed="a split of a dataset, or a list of sources" if size is None else f"uint8 {['B', *size]}",
-                fix="give one of these",
+                "the model cannot read these rows", got=f"{pixels.dtype} {[*pixels.shape]}", allowed=allowed
             )
         return pixels
 

@@ -6,10 +6,9 @@ run continues the file after the step that it resumes from.
 
 from __future__ import annotations
 
-import io
 import json
 import logging
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 
 from ape_cli.core import budget
 from ape_cli.core.errors import RunError
@@ -44,32 +43,17 @@ class JsonLines(MetricLogger):
 
 def _written(path: StoragePath, step: int) -> list[str]:
     """The lines of a log until `step`, without damaged ones. Raises `RunError` as described at `JsonLines`."""
-    lines, dropped = [], 0
     try:
-        if path.stat().st_size > budget.LOG_BYTES:
-            raise files.too_large(path, budget.LOG_BYTES)
-        with files.opened(path) as file:
-            for raw in _split(file):
-                try:
-                    at = json.loads(raw)["step"]
-                    if type(at) is not int:
-                        raise TypeError("the step is no whole number")
-                    if at <= step:
-                        lines.append(raw.decode().rstrip("\n"))
-                except (ValueError, TypeError, KeyError, RecursionError):  # a UnicodeDecodeError is a ValueError
-                    dropped += 1
+        raw = files.read_bytes(path, budget.LOG_BYTES)
     except OSError as error:
         raise RunError(f"cannot read {path}", got=error.strerror, fix="move it away; a new log is started") from error
+    lines, dropped = [], 0
+    for line in raw.split(b"\n")[:-1]:
+        try:
+            if json.loads(line)["step"] <= step:
+                lines.append(line.decode())
+        except (ValueError, TypeError, KeyError, RecursionError):  # a UnicodeDecodeError is a ValueError
+            dropped += 1
     if dropped:
         logger.warning(f"{path}: {dropped:,} damaged lines are dropped")
     return lines
-
-
-def _split(file: io.BufferedReader) -> Iterator[bytes]:
-    """The lines of a file. A line that is too long is empty, which is no JSON object."""
-    begins = True
-    while part := file.readline(budget.LOG_LINE_BYTES):
-        ends = part.endswith(b"\n") or len(part) < budget.LOG_LINE_BYTES
-        if begins:
-            yield part if ends else b""
-        begins = ends

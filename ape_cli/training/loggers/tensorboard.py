@@ -25,12 +25,8 @@ class TensorBoard(MetricLogger):
 
         folder = run.folder / "tensorboard"
         if not isinstance(folder, Path):
-            raise UsageError(
-                "TensorBoard's files cannot be written to an object store",
-                got=str(folder),
-                allowed="a folder of this machine",
-                fix="leave --log tensorboard out, or use --log json-lines",
-            )
+            fix = "use the logger json-lines, or a folder of this machine"
+            raise UsageError("TensorBoard's files cannot be written to an object store", got=str(folder), fix=fix)
         self.writer = SummaryWriter(str(folder), purge_step=run.step + 1 if run.step else None)
 
     def log(self, step: int, metrics: Mapping[str, float]) -> None:

@@ -7,7 +7,6 @@ are sent instead. The project is TRACKIO_PROJECT, or `ape`. `trackio show --proj
 
 from __future__ import annotations
 
-import json
 import os
 import sys
 from collections.abc import Mapping
@@ -15,8 +14,6 @@ from contextlib import redirect_stdout
 
 from ape_cli.core.errors import RunError
 from ape_cli.training.loggers import LoggedRun, MetricLogger
-
-_PROJECT = "ape"
 
 
 class Trackio(MetricLogger):
@@ -29,24 +26,20 @@ class Trackio(MetricLogger):
         """Start or continue the run."""
         import trackio
 
-        config = json.loads(run.config.model_dump_json())
         try:
             with redirect_stdout(sys.stderr):  # it prints notes, and stdout is for results
                 self.run = trackio.init(
-                    project=os.environ.get("TRACKIO_PROJECT") or _PROJECT,
+                    project=os.environ.get("TRACKIO_PROJECT") or "ape",
                     name=run.name,
-                    config=config,
+                    config=run.config.model_dump(mode="json"),
                     resume="allow" if run.step else "never",
                     embed=False,
                     auto_log_gpu=False,
                     auto_log_cpu=False,
                 )
         except Exception as error:  # of the library, of its database, or of the network
-            raise RunError(
-                "Trackio cannot start a run",
-                got=f"{type(error).__name__}: {error}",
-                fix="unset TRACKIO_SPACE_ID to write to this machine, or leave --log trackio out",
-            ) from error
+            fix = "unset TRACKIO_SPACE_ID to write to this machine, or choose another logger"
+            raise RunError("Trackio cannot start a run", got=f"{type(error).__name__}: {error}", fix=fix) from error
 
     def log(self, step: int, metrics: Mapping[str, float]) -> None:
         """Log the metrics."""

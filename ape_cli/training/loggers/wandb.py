@@ -7,7 +7,6 @@ them later. They are in `results/runs/RUN/logs/wandb/`, or in WANDB_DIR.
 
 from __future__ import annotations
 
-import json
 import os
 from collections.abc import Mapping
 from contextlib import suppress
@@ -19,7 +18,6 @@ from ape_cli.storage import files
 from ape_cli.storage.json_files import read_json
 from ape_cli.training.loggers import LoggedRun, MetricLogger
 
-_PROJECT = "ape"
 _MARK = "wandb.json"  # the file beside the logs that names the run, so that it is found again
 
 
@@ -34,23 +32,19 @@ class WeightsAndBiases(MetricLogger):
         import wandb
 
         # it reads its environment variables only once in a process
-        given: dict[str, Any] = {"project": os.environ.get("WANDB_PROJECT") or _PROJECT}
+        options: dict[str, Any] = {"project": os.environ.get("WANDB_PROJECT") or "ape"}
         if "WANDB_DIR" not in os.environ and isinstance(run.folder, Path):
-            given["dir"] = files.folder(run.folder)
-        if run.step and (known := _known(run)):
-            given |= {"id": known, "resume": "allow"}
-        config = json.loads(run.config.model_dump_json())
+            options["dir"] = files.folder(run.folder)
+        if run.step:
+            with suppress(OSError, ValueError, KeyError, TypeError):  # without its id, a new run is started there
+                options |= {"id": str(read_json(run.folder / _MARK)[1]["id"]), "resume": "allow"}
         try:
             # without a capture of the terminal, which would break progress bars
-            self.run = wandb.init(
-                name=run.name, config=config, settings=wandb.Settings(console="off"), reinit="create_new", **given
-            )
+            settings, config = wandb.Settings(console="off"), run.config.model_dump(mode="json")
+            self.run = wandb.init(name=run.name, config=config, settings=settings, reinit="create_new", **options)
         except wandb.Error as error:
-            raise RunError(
-                "Weights & Biases cannot start a run",
-                got=str(error),
-                fix="`wandb login`, or set WANDB_MODE=offline, or leave --log wandb out",
-            ) from error
+            fix = "`wandb login`, or set WANDB_MODE=offline, or choose another logger"
+            raise RunError("Weights & Biases cannot start a run", got=str(error), fix=fix) from error
         self.exit_code = 0
         files.write_json(run.folder / _MARK, {"id": self.run.id})
 
@@ -65,10 +59,3 @@ class WeightsAndBiases(MetricLogger):
     def close(self) -> None:
         """Write what is left, and end the run."""
         self.run.finish(self.exit_code)
-
-
-def _known(run: LoggedRun) -> str | None:
-    """The id of the run that an earlier part of the training has started; None if it is not known."""
-    with suppress(OSError, ValueError, KeyError, TypeError):
-        return str(read_json(run.folder / _MARK)[1]["id"])
-    return None

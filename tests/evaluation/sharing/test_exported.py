@@ -113,26 +113,6 @@ def test_the_command_exports_once(of_words: Both, tmp_path: Path) -> None:
     assert str(done.folder) not in (out / "config.json").read_text() + (out / "README.md").read_text()
 
 
-def test_an_interrupted_export_can_be_repeated(of_words: Both, of_trees: Both, tmp_path: Path) -> None:
-    """Only an export of the same run continues, so that no files of somebody else are replaced."""
-    done, _ = of_words
-    exported.export(done, tmp_path / "whole")
-    whole = {path.name: path.read_bytes() for path in (tmp_path / "whole").iterdir()}
-    for count in range(1, len(exported.FILES)):
-        out = tmp_path / f"first {count}"
-        out.mkdir()
-        for name in exported.FILES[:count]:
-            (out / name).write_bytes(whole[name])
-        with pytest.raises(UsageError, match="the folder is not empty"):
-            exported.export(of_trees[0], out)
-        exported.export(done, out)
-        assert {path.name: path.read_bytes() for path in out.iterdir()} == whole
-    (tmp_path / "mine").mkdir()
-    (tmp_path / "mine" / "README.md").write_text("mine")
-    with pytest.raises(UsageError, match="the folder is not empty"):
-        exported.export(done, tmp_path / "mine")
-
-
 def test_an_earlier_export_survives_a_run_that_is_damaged(of_words: Both, tmp_path: Path) -> None:
     done, _ = of_words
     shutil.copytree(done.folder, tmp_path / "runs" / done.name)
@@ -143,15 +123,6 @@ def test_an_earlier_export_survives_a_run_that_is_damaged(of_words: Both, tmp_pa
     weights.write_bytes(weights.read_bytes()[:-1] + b"x")
     assert "was altered" in ape(*words, code=1)[1]
     assert {path.name: path.read_bytes() for path in (tmp_path / "out").iterdir()} == first
-
-
-def test_another_model_is_not_overwritten(of_words: Both, tmp_path: Path) -> None:
-    """Models of other programs have files of the same names."""
-    done, _ = of_words
-    (tmp_path / "config.json").write_text('{"model_type": "llama"}')
-    with pytest.raises(UsageError, match="the folder has another model"):
-        exported.export(done, tmp_path, overwrite=True)
-    assert [path.name for path in tmp_path.iterdir()] == ["config.json"]
 
 
 def test_a_run_on_own_trees_is_exported(here: Path) -> None:

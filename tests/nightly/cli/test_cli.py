@@ -104,7 +104,7 @@ def test_several_datasets_at_once(here: Path) -> None:
     named = json.loads(ape("eval", "reverse-none", "--data", "short", "--data", "short", "--json")[0])
     assert len(named) == 1
     message = ape("eval", "copy-rope", "--data", "short", "--data", "long", code=1)[1]
-    assert message.count("another task or order than the run") == 2
+    assert message.count("another task or order than the one") == 2
 
 
 def test_by_size_plots_and_a_page(here: Path, monkeypatch: pytest.MonkeyPatch) -> None:

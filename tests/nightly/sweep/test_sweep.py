@@ -16,6 +16,7 @@ import torch
 
 from ape_cli import experiment
 from ape_cli.core.errors import BusyError, DataError
+from ape_cli.core.executors import JobContext
 from ape_cli.data.loader import open_dataset
 from ape_cli.runs.registry import open_registry
 from ape_cli.storage import files, locks
@@ -23,7 +24,7 @@ from ape_cli.sweep import planning, specification, worker
 from ape_cli.training import trial
 from ape_cli.training.execution import Execution, ExistingRun
 from tests.conftest import ROOT, ape
-from tests.sweep.test_sweep import ONE, SHORT, FakeLink, facts
+from tests.sweep.test_sweep import ONE, SHORT, facts
 
 pytestmark = pytest.mark.usefixtures("forked_workers")
 
@@ -205,8 +206,8 @@ def test_a_run_of_another_process_is_waited_for_and_else_not_called_done(
         plan = json.loads(ape(*words, "--dry-run", "--json")[0])
         assert [t["state"] for t in plan["trials"]] == ["running"]
         assert plan["to_do"] == 1
-    monkeypatch.setattr(worker, "_LOOK", 0.01)
-    found, link = open_registry("results"), Asked()
+    monkeypatch.setattr(worker, "_RETRY_EVERY", 0.01)
+    found, context = open_registry("results"), JobContext(0, lambda report: None, lambda: True)
     point = specification.points(
         [specification.check({"schemes": ["none"], "tasks": ["copy"], "set": {"steps": 2}})], "tiny"
     )
@@ -214,12 +215,7 @@ def test_a_run_of_another_process_is_waited_for_and_else_not_called_done(
     job = worker.job(item, found, "cpu", False)
     assert item.run is not None
     with locks.locked(item.run.folder / ".lock", BusyError("busy")), pytest.raises(KeyboardInterrupt):
-        job.call(link, *job.args)  # told to stop, it does not continue to wait
-
-
-class Asked(FakeLink):
-    def stopping(self) -> bool:
-        return True
+        job.call(context, *job.args)  # told to stop, it does not continue to wait
 
 
 def test_a_run_that_changes_between_the_look_and_the_lock(here: Path, monkeypatch: pytest.MonkeyPatch) -> None:

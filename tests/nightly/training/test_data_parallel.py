@@ -117,7 +117,7 @@ import torch
 from ape_cli.training import data_parallel
 
 with data_parallel.joined() as world:
-    with world.together(torch.device("cpu")):
+    with world.initialised(torch.device("cpu")):
         model = world.parallel(torch.nn.Linear(2, 2))
         model(torch.ones(1, 2)).sum().backward()
         del model

@@ -8,7 +8,6 @@ from pathlib import Path
 
 import pytest
 
-from ape_cli.core import budget
 from ape_cli.core.errors import RunError
 from ape_cli.runs import config
 from ape_cli.training.loggers import LoggedRun
@@ -52,15 +51,11 @@ def test_what_was_logged_after_the_stored_state_is_logged_again(tmp_path: Path) 
         b"10",
         b"{}",
         b'{"step": "10"}',
-        b'{"step": true}',
-        b'{"step": 1e999}',
         b'{"step": 10, "recent_loss": ',
         b'{"step": 10, "recent_loss": "\xff"}',
         b"[" * 60_000,
         b"1" * 5_000,
         b"",
-        b"x" * (budget.LOG_LINE_BYTES - 11) + b'{"step": 10}',
-        b'{"step": 10}' + b" " * budget.LOG_LINE_BYTES + b'{"step": 10}',
     ],
 )
 def test_damaged_lines_are_dropped_and_named(tmp_path: Path, line: bytes, caplog: pytest.LogCaptureFixture) -> None:
