@@ -11,7 +11,7 @@ import typer
 
 from ape_cli.cli._help import HelpfulCommand
 from ape_cli.cli.console import note, tell
-from ape_cli.cli.options import DATASETS, RESULTS, expanded, with_flags
+from ape_cli.cli.options import DATASETS, RESULTS, expanded, in_flags, with_flags
 from ape_cli.core.errors import ApeError, DataError, suggestion
 from ape_cli.core.messages import messages_to
 from ape_cli.core.version import version
@@ -57,8 +57,12 @@ class Command(HelpfulCommand):
 
     def invoke(self, ctx: Any) -> Any:
         """Run the command. SIGTERM and SIGHUP are handled like Ctrl-C. Afterwards, signals are handled as before."""
+
+        def message(line: str) -> None:
+            note(in_flags(line, self.get_params(ctx)) if "`" in line else line)
+
         try:
-            with on_stop(signal.default_int_handler), messages_to(note):
+            with on_stop(signal.default_int_handler), messages_to(message):
                 return super().invoke(ctx)
         except (ApeError, OSError) as error:
             if isinstance(error, ApeError):

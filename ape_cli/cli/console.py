@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import errno
 import os
 import shutil
 import sys
@@ -20,11 +19,6 @@ if TYPE_CHECKING:  # rich is imported when it is used
 
 
 _NAMED = 80  # characters of a file's name in an error
-_FIXES = {
-    **dict.fromkeys((errno.ENOSPC, errno.EDQUOT), "free some space"),
-    **dict.fromkeys((errno.EACCES, errno.EPERM, errno.EROFS), "choose a place that you may use"),
-    errno.ENAMETOOLONG: "choose a shorter name",
-}
 
 
 def note(line: str) -> None:
@@ -73,8 +67,7 @@ def user_error(error: ApeError | OSError) -> ApeError:
     got, what = error.strerror or str(error), "cannot read or write"
     if isinstance(error.filename, str | os.PathLike):
         what = f"cannot use {cut(os.fspath(error.filename), _NAMED)}"
-    fix = _FIXES.get(error.errno or 0, "check that it exists, and that you may use it")
-    return ApeError(what, got=got, fix=fix)
+    return ApeError(what, got=got)
 
 
 def say(line: str, indent: int = 0) -> None:
@@ -130,7 +123,7 @@ def ticker() -> Callable[[str], None]:
 
 @contextmanager
 def rows_bar(total: int) -> Iterator[Callable[[int], None]]:
-    """Show a progress bar with rows/s on a terminal. Yields a function that is called with numbers of finished rows."""
+    """Show a progress bar on a terminal. Yields a function that is called with numbers of finished rows."""
     if not sys.stderr.isatty():
         yield lambda rows: None
         return
@@ -141,18 +134,12 @@ def rows_bar(total: int) -> Iterator[Callable[[int], None]]:
         progress.TextColumn("generating"),
         progress.BarColumn(),
         progress.MofNCompleteColumn(),
-        progress.TextColumn("{task.fields[rate]}"),
+        progress.TextColumn("rows"),
         progress.TimeRemainingColumn(),
     ]
     with progress.Progress(*columns, console=Console(stderr=True), transient=True) as bar:
-        job = bar.add_task("rows", total=total, rate="")
-
-        def tick(rows: int) -> None:
-            bar.update(job, advance=rows)
-            speed = bar.tasks[0].finished_speed or bar.tasks[0].speed
-            bar.update(job, rate=f"{speed:,.0f} rows/s" if speed else "")
-
-        yield tick
+        job = bar.add_task("rows", total=total)
+        yield lambda rows: bar.advance(job, rows)
 
 
 def accuracy_of(kind: str) -> str:
@@ -168,36 +155,25 @@ def print_evaluation(found: dict[str, Any], teacher: dict[str, Any] | None = Non
 
     `teacher`: the teacher-forced evaluation of the same rows, which is shown next to a greedy one.
     """
-    from rich.table import Table
-    from rich.text import Text
-
-    image = "by_class" in found
-    decoding = "" if image else f", {found['decode']} decoding"
-    title = f"{found['run']} on {found['dataset']} ({found['split']}{decoding})"
-    table = Table(title=Text(title), title_justify="left")
-    table.add_column("class" if image else "rows of", no_wrap=True)
+    image, forced = "by_class" in found, teacher or {}
     names = {"token_accuracy": accuracy_of("image")} if image else _SCORES
-    forced = {} if teacher is None else {f"teacher {name}": f"{head}, teacher" for name, head in names.items()}
+    beside = [f"{head}, teacher" for head in names.values()] if teacher else []
     entropy = {"cross_entropy": "cross-entropy"} if "cross_entropy" in found["overall"] else {}
-    for head in (names | forced | entropy).values():
-        table.add_column(head, justify="right")
     counts = {"rows": "images"} if image else {"rows": "rows", "tokens": "tokens"}
-    for head in counts.values():
-        table.add_column(head, justify="right")
-
-    def line(label: str, part: dict[str, Any], other: dict[str, Any] | None) -> None:
-        cells = [f"{part[name]:.2%}" for name in names]
-        cells += [f"{other[name]:.2%}" for name in names] if other else [""] * len(forced)
-        cells += [f"{part[name]:.4f}" for name in entropy]
-        table.add_row(label, *cells, *(f"{part[name]:,}" for name in counts))
-
-    beside = teacher or {"overall": None}
-    line("all", found["overall"], beside["overall"])
+    numbers = [*names.values(), *beside, *entropy.values(), *counts.values()]
+    pairs = [("all", found["overall"], forced.get("overall"))]
     for kind, label in (("class", ""),) if image else (("size", "size "), ("op", "")):
-        others = {p[kind]: p for p in beside.get(f"by_{kind}", [])}
-        for part in found.get(f"by_{kind}", []):
-            line(f"{label}{part[kind]}", part, others.get(part[kind]))
-    draw(table)
+        others = {part[kind]: part for part in forced.get(f"by_{kind}", [])}
+        pairs += [(f"{label}{p[kind]}", p, others.get(p[kind])) for p in found.get(f"by_{kind}", [])]
+    rows = []
+    for label, part, other in pairs:
+        cells = [f"{part[name]:.2%}" for name in names]
+        cells += [f"{other[name]:.2%}" if other else "" for name in names] if teacher else []
+        cells += [f"{part[name]:.4f}" for name in entropy]
+        rows.append([label, *cells, *(f"{part[name]:,}" for name in counts)])
+    decoding = "" if image else f", {found['decode']} decoding"
+    say(f"{found['run']} on {found['dataset']} ({found['split']}{decoding})")
+    print_table(["class" if image else "rows of", *numbers], rows, numbers)
 
 
 def print_baselines(title: str, baselines: dict[str, dict[str, float]]) -> None:

@@ -5,7 +5,6 @@ from __future__ import annotations
 import dataclasses
 import os
 import platform
-import re
 import shutil
 from contextlib import suppress
 from importlib import metadata
@@ -15,18 +14,16 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from ape_cli.cli._app import command, folder_options
-from ape_cli.cli.console import answer, note, note_lines, say, say_commands, user_error
+from ape_cli.cli.console import answer, note, say, say_commands, user_error
 from ape_cli.cli.options import Folders, Json
 from ape_cli.core import runtime
 from ape_cli.core.errors import ApeError
-from ape_cli.core.extras import how_to_install
-from ape_cli.core.version import PACKAGE, version
+from ape_cli.core.version import version
 
 if TYPE_CHECKING:  # imported by the command when it runs, because Polars and torch are slow to import
     from ape_cli.storage.paths import StoragePath
 
 _NEEDED = ("torch", "numpy", "pyarrow", "polars", "pydantic", "typer", "rich", "safetensors", "obstore")
-_EXTRA = re.compile(r"(?P<package>[\w.-]+)[^;]*;.*extra == ['\"](?P<extra>[\w-]+)['\"]")
 _GIB = 2**30
 
 
@@ -47,7 +44,6 @@ def doctor(
     needed = {name: _version_of(name) for name in _NEEDED}
     report = {
         "versions": {"ape": version(), "commit": commit(), "Python": platform.python_version(), **needed},
-        "extras": _extras(),
         "machine": _machine(),
         "folders": {"results": _folder(folders.results) | runs, "datasets": _folder(folders.datasets)},
         "leftovers": leftovers,
@@ -61,12 +57,6 @@ def _print(report: dict[str, Any]) -> None:
     """Print the report."""
     for title, facts in ({name: report[name] for name in ("versions", "machine")} | report["folders"]).items():
         say(f"{title}: " + ", ".join(f"{name} {value}" for name, value in facts.items() if value is not None))
-    extras = report["extras"]
-    say(f"extras: {', '.join(name for name, about in extras.items() if not about['missing']) or 'none'}")
-    for name, about in extras.items():
-        if about["missing"]:
-            note(f"the extra {name} is not installed:")
-            note_lines(f"  {about['fix']}")
     if report["machine"]["load"] > report["machine"]["cores"]:
         note("other programs use the cores: training and measurements are slower")
     for one in report.get("speed", []):
@@ -82,24 +72,6 @@ def _version_of(package: str) -> str | None:
     with suppress(metadata.PackageNotFoundError):
         return metadata.version(package)
     return None
-
-
-def _extras() -> dict[str, dict[str, Any]]:
-    """The packages of each extra, those that are missing, and the command that installs them.
-
-    Empty if this program is used without being installed, because the extras are listed in its metadata.
-    """
-    packages: dict[str, list[str]] = {}
-    with suppress(metadata.PackageNotFoundError):
-        for match in filter(None, map(_EXTRA.match, metadata.requires(PACKAGE) or [])):
-            if match["extra"] != "dev" and match["package"] != PACKAGE:
-                packages.setdefault(match["extra"], []).append(match["package"])
-    extras = {}
-    for extra, names in sorted(packages.items()):
-        versions = {name: _version_of(name) for name in names}
-        missing = [name for name in names if versions[name] is None]
-        extras[extra] = {"packages": versions, "missing": missing, "fix": how_to_install(extra)}
-    return extras
 
 
 def _machine() -> dict[str, Any]:

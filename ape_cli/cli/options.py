@@ -118,33 +118,38 @@ def flag(name: str) -> str:
     return f"--{name.replace('_', '-')}"
 
 
-def with_flags(error: ApeError, params: Iterable[Any]) -> ApeError:
-    """The error of a function, with flags of the command in place of the names that the options have in Python.
+def in_flags(text: str, params: Iterable[Any], *, bare: bool = False) -> str:
+    """A message with flags of the command in place of the names that its options have in Python.
 
-    A name is replaced if it is in backquotes, as in "`decode`" or "`decode=greedy`", or if it has an underscore. A
-    field of the configuration becomes "--set FIELD" if the command has this option.
+    A name is replaced if it is in backquotes, as in "`decode`" or "`decode=greedy`". A field of the configuration
+    becomes "--set FIELD" if the command has this option. `bare`: also replace names with an underscore outside of
+    backquotes.
     """
     flags = {name[2:].replace("-", "_"): name for one in params for name in one.opts if name.startswith("--")}
-    settings = _fields() if "set" in flags else frozenset()
 
     def quoted(match: re.Match[str]) -> str:
         name, value = match.groups()
         if name in flags:
             return f"{flags[name]} {value}" if value else flags[name]
-        if name in settings:
+        if "set" in flags and name in _fields():
             return f"--set {name}={value}" if value else f"--set {name}"
         return match[0]
 
-    def renamed(text: Any) -> Any:
-        return _QUOTED.sub(quoted, text) if type(text) is str else text
-
-    def bare(text: str) -> str:
-        return _SNAKE_CASE.sub(lambda match: flags.get(match[0], match[0]), text)
-
-    fix = None if error.fix is None else bare(renamed(error.fix))
-    return type(error)(bare(renamed(error.what)), got=renamed(error.got), allowed=renamed(error.allowed), fix=fix)
+    text = _QUOTED.sub(quoted, text)
+    return _SNAKE_CASE.sub(lambda match: flags.get(match[0], match[0]), text) if bare else text
 
 
+def with_flags(error: ApeError, params: Iterable[Any]) -> ApeError:
+    """The error of a function, with all of its parts as in `in_flags`."""
+
+    def renamed(value: Any, *, bare: bool = False) -> Any:
+        return in_flags(value, params, bare=bare) if type(value) is str else value
+
+    parts = {"got": renamed(error.got), "allowed": renamed(error.allowed), "fix": renamed(error.fix, bare=True)}
+    return type(error)(renamed(error.what, bare=True), **parts)
+
+
+@functools.cache
 def _fields() -> frozenset[str]:
     """The fields of a configuration that `--set` changes."""
     from ape_cli.runs import config  # slow to import

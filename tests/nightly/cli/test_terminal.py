@@ -15,7 +15,7 @@ from tests.conftest import ROOT, ape
 from tests.nightly.limits import ape as limited
 from tests.reports.test_aggregation import add
 
-FULL = "error: cannot read or write\n  got:     No space left on device\n  fix:     free some space\n"
+FULL = "error: cannot read or write\n  got:     No space left on device\n"
 
 
 def shell(line: str, where: Path, **environment: str) -> subprocess.CompletedProcess[str]:
@@ -59,7 +59,7 @@ def test_a_current_folder_that_was_removed(tmp_path: Path) -> None:
 def test_a_name_that_is_too_long(here: Path) -> None:
     for name in ("a" * 256, "a/" * 3000):
         _, err = ape("gen", "copy", "--n", "5", "--out", name, code=1)
-        assert "got:     File name too long\n  fix:     choose a shorter name\n" in err
+        assert "got:     File name too long\n" in err
         assert len(err) < 200
     assert list(here.iterdir()) == []
 
@@ -68,10 +68,8 @@ def test_errors_of_the_system() -> None:
     def said(error: OSError) -> str:
         return str(console.user_error(error)).replace("\n ", ";").replace("     ", " ")
 
-    assert said(PermissionError(13, "Permission denied", "x")) == (
-        "cannot use x; got: Permission denied; fix: choose a place that you may use"
-    )
-    assert said(OSError(2, "No such file", b"a\x1b[2J")).startswith("cannot use a\\x1b[2J;")
+    assert said(PermissionError(13, "Permission denied", "x")) == ("cannot use x; got: Permission denied")
+    assert said(OSError(2, "No such file", "a\x1b[2J")).startswith("cannot use a\\x1b[2J;")
     assert said(OSError("odd")).startswith("cannot read or write; got: odd;")
 
 
