@@ -7,7 +7,6 @@ import json
 import os
 import shlex
 from contextlib import suppress
-from importlib.metadata import PackageNotFoundError, distribution
 from pathlib import Path
 from urllib.parse import urlsplit
 
@@ -45,9 +44,10 @@ def _clone() -> tuple[Path | None, bool]:
     beside = Path(__file__).parents[2]
     if (beside / _PINS).is_file() and (beside / "pyproject.toml").is_file():
         return beside, True
-    with suppress(PackageNotFoundError, ValueError, TypeError, KeyError, OSError):
-        from urllib.request import url2pathname  # slow to import
+    from importlib.metadata import PackageNotFoundError, distribution  # these are slow to import
+    from urllib.request import url2pathname
 
+    with suppress(PackageNotFoundError, ValueError, TypeError, KeyError, OSError):
         found = json.loads(distribution(_NAME).read_text("direct_url.json") or "{}")
         folder = Path(url2pathname(urlsplit(found["url"]).path))
         if (folder / _PINS).is_file():

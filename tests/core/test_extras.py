@@ -27,7 +27,7 @@ class Installed:
 
 def installed(patch: pytest.MonkeyPatch, where: Path, origin: str | None) -> None:
     patch.setattr(extras, "__file__", str(where / "ape_cli" / "core" / "extras.py"))
-    patch.setattr(extras, "distribution", lambda name: Installed(origin))
+    patch.setattr("importlib.metadata.distribution", lambda name: Installed(origin))
 
 
 @pytest.fixture
