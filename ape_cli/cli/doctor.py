@@ -7,7 +7,6 @@ import os
 import platform
 import shutil
 from contextlib import suppress
-from importlib import metadata
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -69,6 +68,8 @@ def _print(report: dict[str, Any]) -> None:
 
 def _version_of(package: str) -> str | None:
     """The version of a package, or None if it is not installed."""
+    from importlib import metadata  # slow to import
+
     with suppress(metadata.PackageNotFoundError):
         return metadata.version(package)
     return None

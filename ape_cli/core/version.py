@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-from importlib import metadata
-
-PACKAGE = "ape-cli"
-
 
 def version() -> str:
     """The version of the installed package; `0+unknown` if it is used without being installed."""
+    from importlib import metadata  # slow to import
+
     try:
-        return metadata.version(PACKAGE)
+        return metadata.version("ape-cli")
     except metadata.PackageNotFoundError:
         return "0+unknown"
