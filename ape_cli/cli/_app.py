@@ -31,7 +31,6 @@ app = typer.Typer(
 
 if TYPE_CHECKING:
     from ape_cli.runs.record import OwnCode
-    from ape_cli.runs.registry import Registry
 
     Somewhere: TypeAlias = StoragePath
 else:
@@ -175,12 +174,10 @@ def root(
     """Options of `ape` itself."""
 
 
-def note_unreadable(bad: list[str], registry: Registry | None = None) -> None:
-    """Print a note for each thing that cannot be read and is left out, and one about the unverified runs."""
+def note_unreadable(bad: list[str]) -> None:
+    """Print a note for each thing that cannot be read and is left out."""
     for line in bad:
         note(f"left out: {line}")
-    if registry is not None and registry.unverified:
-        note(registry.unverified_note)
 
 
 def note_changed(own: Collection[OwnCode]) -> set[str]:

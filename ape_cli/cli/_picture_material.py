@@ -104,7 +104,7 @@ def of_run(run: Run, where: Where, *, before: bool) -> Material:
     from ape_cli.models.factory import scheme_of
     from ape_cli.reports.pictures import Material
 
-    config, own = run.config(), parse_structure(run.read()["dataset"]["structure"])
+    config, own = run.known.config, parse_structure(run.known.dataset.structure)
     made = scheme_of(config, own)
     if before and not made.properties.learnable:
         raise UsageError(

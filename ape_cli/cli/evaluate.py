@@ -123,7 +123,7 @@ def _work(
         named = {run.name: run for run in map(registry.find, names)}.values()
         return [(run, one) for run in named for one in (pending.fitting(run, data) if data else [None])]
     work, bad = pending.pending(registry, data, split, decode)
-    note_unreadable(bad, registry)
+    note_unreadable(bad)
     if not work:
         left = "; runs on images have no greedy decoding" if decode == "greedy" else ""
         which = "all other finished runs" if bad else "all finished runs that fit"
@@ -138,7 +138,7 @@ def _print(found: dict[str, Any], run: Run, data: Dataset) -> None:
     split, teacher = found["split"], None
     if found["decode"] == "greedy":
         try:
-            teacher = run.evaluation(name_of(data, split, "teacher"))
+            teacher = run.evaluation(name_of(data, split, "teacher"), run.known)
         except ApeError as error:  # the other runs are evaluated too
             note(f"without teacher forcing: {error.summary}")
     console.print_evaluation(found, teacher)

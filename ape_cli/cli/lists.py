@@ -169,7 +169,7 @@ def runs(
 
     registry = open_registry(results).where(filters.make(scheme, task, preset))
     found, bad = registry.table()
-    note_unreadable(bad, registry)
+    note_unreadable(bad)
     old = note_changed(registry.own_code.values())
     there = found.height
     found = selection.arranged(selection.selected(found, conditions or []), sort or "run", descending=descending)

@@ -211,7 +211,7 @@ def _existing(resume: bool, overwrite: bool) -> ExistingRun:
 def _print(done: Trial, baselines: dict[str, Any] | None, again: str, as_json: bool) -> None:
     """Print the result of training and of the evaluation. `again`: the command that trains a baseline."""
     if as_json:
-        found = {"run": done.run.name, "trained": done.trained, **done.run.read()["result"]}
+        found = {"run": done.run.name, "trained": done.trained, **done.run.known.outcome.model_dump()}
         answer(found | {"test": done.evaluation, "baselines": baselines})
         return
     trained.print_trained(done, baselines, again)

@@ -13,17 +13,17 @@ from ape_cli import tasks
 from ape_cli.core.errors import ApeError, DataError, UsageError
 from ape_cli.data.loader import Dataset
 from ape_cli.models.own_files import check_installed, check_own_files
-from ape_cli.runs.config import read_config
+from ape_cli.runs.record import RECORD, RunRecord, TrainingData
 from ape_cli.runs.run import Run
 
 
-def check_finished(run: Run) -> dict[str, Any]:
+def check_finished(run: Run) -> RunRecord:
     """The content of run.json of a finished run.
 
     Raises `UsageError` if the run is not finished, and `RunError` if its own scheme is missing here or has changed.
     """
-    about = run.read()
-    status = run.status_in(about)
+    known = run.known
+    status = run.status_in(known)
     if status != "finished":
         raise UsageError(
             "the run is not finished",
@@ -31,56 +31,58 @@ def check_finished(run: Run) -> dict[str, Any]:
             fix={
                 "running": "wait for it",
                 "failed": "train it again with --overwrite, or with other settings",
-            }.get(status, f"resume it: `ape train --config {shlex.quote(str(run.folder / 'run.json'))} --resume`"),
+            }.get(status, f"resume it: `ape train --config {shlex.quote(str(run.folder / RECORD))} --resume`"),
         )
-    config = read_config(about["config"])
-    check_installed(config)
-    check_own_files(run, config)
-    return about
+    check_installed(known.config)
+    check_own_files(run, known.config)
+    return known
 
 
-def misfit(own: dict[str, Any], data: Dataset) -> DataError | None:
-    """The reason why a run that was trained on `own` cannot be evaluated on `data`, or None if it can."""
+def misfit(trained: TrainingData, vocabulary: list[str], data: Dataset) -> DataError | None:
+    """The reason why a run that was trained on `trained` cannot be evaluated on `data`, or None if it can.
+
+    `vocabulary`: the names of the run's ids.
+    """
     plan = data.manifest.plan
-    if (own["task"], own["order"]) != (plan.task, plan.linearisation):
+    if (trained.task, trained.order) != (plan.task, plan.linearisation):
         return DataError(
             "the dataset is of another task or order than the run",
             got=f"{plan.task} {plan.linearisation or ''}".strip(),
-            allowed=f"{own['task']} {own['order'] or ''}".strip(),
+            allowed=f"{trained.task} {trained.order or ''}".strip(),
             fix="choose a dataset of the run's own task; sizes may differ",
         )
     ours, theirs = (
         structure + (f", binarised from branching {p.get('branching', 2)}" if p.get("binarise") else "")
-        for structure, p in ((own["structure"], own["parameters"]), (plan.structure.expression, plan.parameters))
+        for structure, p in ((trained.structure, trained.parameters), (plan.structure.expression, plan.parameters))
     )
     if ours != theirs:
         return DataError(
             "the dataset is of another structure than the one the run was trained on",
             got=f"{data.name}: {theirs}",
-            allowed=f"{own['name']}: {ours}",
+            allowed=f"{trained.name}: {ours}",
             fix="generate a dataset with the run's own --branching, --binarise or --ring",
         )
-    same = own.get("fingerprint") == data.fingerprint
-    asked = _answers(own["task"], own["parameters"], tagged=bool(plan.tagged if same else own.get("tagged")))
-    if asked != (there := _answers(plan.task, plan.parameters, tagged=bool(plan.tagged))):
+    same = trained.fingerprint == data.fingerprint
+    learned = _answers(trained.task, trained.parameters, tagged=bool(plan.tagged if same else trained.tagged))
+    if learned != (there := _answers(plan.task, plan.parameters, tagged=bool(plan.tagged))):
         return DataError(
             "the dataset asks for other answers than the one the run was trained on",
             got=f"{data.name}: {there}",
-            allowed=f"{own['name']}: {asked}",
+            allowed=f"{trained.name}: {learned}",
             fix="generate a dataset with the options of the run's own dataset; sizes may differ",
         )
-    if own.get("image") != (list(data.image) if data.image else None):
+    if trained.image != data.image:
         return DataError(
             "the images are of another size than those the run was trained on",
             got=f"{data.name}: {_size(data.image)}",
-            allowed=f"{own['name']}: {_size(own.get('image'))}",
+            allowed=f"{trained.name}: {_size(trained.image)}",
             fix="choose images of the same height, width and channels",
         )
-    if own["vocabulary"] != data.manifest.vocabulary:
+    if vocabulary != data.manifest.vocabulary:
         return DataError(
             "the dataset has another vocabulary than the one the run was trained on",
             got=f"{data.name}: {data.ids} ids, {_sketch(data.manifest.vocabulary)}",
-            allowed=f"{own['name']}: {len(own['vocabulary'])} ids, {_sketch(own['vocabulary'])}",
+            allowed=f"{trained.name}: {len(vocabulary)} ids, {_sketch(vocabulary)}",
             fix="generate a dataset of the same task and --vocabulary",
         )
     return None

@@ -132,7 +132,7 @@ def check_own_files(run: Run, config: Config) -> None:
 def changed(run: Run, config: Config) -> list[str]:
     """The keys of `own_files` whose code has changed since a run was trained. Empty if there is no such run.
 
-    Of a run of an early version, or without own files, nothing is known.
+    Of a run without own files, nothing is known.
     """
     then, now = own_code_of(run), own_files(config)
     return [what for what, digest in then.digests.items() if now.get(what) != digest] if then else []
@@ -141,8 +141,8 @@ def changed(run: Run, config: Config) -> list[str]:
 def own_code_of(run: Run) -> OwnCode | None:
     """The own code that a run was trained with. None if it has none or recorded none, or if there is no such run."""
     try:
-        return record.own_code(run.read())
+        return record.own_code(run.known)
     except RunError:
-        if (run.folder / "run.json").exists():
+        if run.exists():
             raise
         return None  # another process may have just removed it

@@ -10,7 +10,6 @@ Shapes: B batch, N source tokens, M target tokens, D channels, V ids, T tokens o
 from __future__ import annotations
 
 import math
-import re
 from dataclasses import replace
 from itertools import repeat
 from typing import Any, ClassVar
@@ -45,21 +44,6 @@ class Model(nn.Module):
         super().__init__()
         self.kind = kind or attention.make()
         self.scheme = scheme
-
-    def current(self, tensors: dict[str, Tensor]) -> dict[str, Tensor]:
-        """The tensors of a run, [...], renamed to the names that the scheme's parameters have today.
-
-        A name is replaced wherever it occurs in a key, so the state of the optimiser is renamed too.
-        """
-        return renamed(self.scheme, tensors)
-
-
-def renamed(scheme: Scheme, tensors: dict[str, Tensor]) -> dict[str, Tensor]:
-    """`tensors`, [...], with the names that the parameters of `scheme` have today, wherever they occur in a key."""
-    for old, new in scheme.renamed.items():
-        pattern = re.compile(rf"(^|\.)scheme\.{re.escape(old)}(?=\.|$)")
-        tensors = {pattern.sub(rf"\1scheme.{new}", key): value for key, value in tensors.items()}
-    return tensors
 
 
 class Transformer(Model):

@@ -122,7 +122,6 @@ class Scheme(nn.Module):
     # whether a forward pass reads values back from a GPU, so that its operations cannot be recorded
     waits: bool = False
     acts_between: bool = True  # whether it acts in the attention between decoder and encoder too
-    renamed: ClassVar[dict[str, str]] = {}  # names of parameters in earlier versions -> their names today
     variants: ClassVar[tuple[dict[str, Any], ...]] = ()  # options (or `decay`) that `ape check` measures too
     content_dependent: bool = False
     memory: ClassVar[str] = "none"

@@ -45,7 +45,6 @@ class Orthogonal(Scheme):
     palette_index = 13
     homomorphism = True
     content_dependent = True
-    renamed: ClassVar[dict[str, str]] = {name: f"operators.{name}" for name in ("angles", "basis", "free")}
     variants: ClassVar[tuple[dict[str, Any], ...]] = ({"side": "query"}, {"side": "key"})
     memory = "as its factors"
 

@@ -17,6 +17,7 @@ from ape_cli.core.errors import RunError
 from ape_cli.reports.columns import CELL, LINES
 from ape_cli.reports.run_descriptions import described
 from ape_cli.reports.tables import column_rank, row_rank, with_row_names
+from ape_cli.runs.record import RunRecord
 from ape_cli.runs.registry import Registry
 
 # metrics that are measured while a run trains, and their names in its history
@@ -26,7 +27,7 @@ MEASURED = {"token_accuracy": "token_accuracy", "cross_entropy": "loss"}
 KEYS = ["task", "order", "preset", "structure", "form", "trained_fingerprint", *CELL]
 
 # a finished run: its description (`described`), its run.json, and its validations
-History = tuple[dict[str, Any], dict[str, Any], pl.DataFrame]
+History = tuple[dict[str, Any], RunRecord, pl.DataFrame]
 
 
 @dataclass(frozen=True)
@@ -72,11 +73,11 @@ def histories(registry: Registry, metric: str, bad: list[str]) -> Iterator[Histo
     test: null if the test split was not scored. kept: whether the weights were the best so far. A line of text about
     each run without a readable history is appended to `bad`.
     """
-    for run, about, of_run in described(registry, bad):
-        if run.status_in(about) != "finished":
+    for run, known, of_run in described(registry, bad):
+        if run.status_in(known) != "finished":
             continue
         try:
-            history = run.history(about)
+            history = run.history(known)
             validation, test = (f"{split}_{MEASURED[metric]}" for split in ("validation", "test"))
             tested = pl.col(test) if test in history.columns else pl.lit(None)
             scores = {"validation": pl.col(validation).cast(pl.Float64), "test": tested.cast(pl.Float64)}
@@ -87,7 +88,7 @@ def histories(registry: Registry, metric: str, bad: list[str]) -> Iterator[Histo
         except RunError as error:
             bad.append(f"{run.name}: {error.what} ({error.got}), so there is no learning curve")
         else:
-            yield of_run, about, history
+            yield of_run, known, history
 
 
 def numbered(runs: list[dict[str, Any]]) -> pl.DataFrame:

@@ -27,6 +27,7 @@ from ape_cli.reports.columns import CELL
 from ape_cli.reports.curves import numbered
 from ape_cli.reports.evaluations import check, choice, nothing_to_report
 from ape_cli.reports.run_descriptions import described
+from ape_cli.runs.record import Trained
 from ape_cli.runs.registry import Registry
 
 COUNTS = ("rows", "tokens")
@@ -53,7 +54,7 @@ class Parts:
     """
 
     values: pl.DataFrame
-    trained: dict[str, dict[str, Any]]
+    trained: dict[str, Trained]
 
 
 def read(
@@ -77,13 +78,13 @@ def read(
     others = False
     runs: list[dict[str, Any]] = []
     lines: list[dict[str, Any]] = []
-    trained: dict[str, dict[str, Any]] = {}
+    trained: dict[str, Trained] = {}
     weight = _WEIGHT.get(metric, "tokens")
-    for run, about, of_run in described(registry, bad):
-        if about["dataset"].get("image"):  # all images have one size
+    for run, known, of_run in described(registry, bad):
+        if known.dataset.image is not None:  # all images have one size
             others = True
             continue
-        evaluations, damaged = run.evaluations(about)
+        evaluations, damaged = run.evaluations(known)
         bad += [f"{run.name}: {line}" for line in damaged]
         for found in evaluations:
             if (found["decode"], found["split"]) != (decode, split) or metric not in found["overall"]:
@@ -96,7 +97,7 @@ def read(
             counted = (part, *COUNTS)
             lines += [of | {k: x[k] for k in counted} | {"value": x[metric], "weight": x[weight]} for x in parts]
         runs.append(of_run)
-        trained[of_run["trained_fingerprint"]] = about["dataset"]
+        trained[of_run["trained_fingerprint"]] = known.dataset
     if needed and not lines:
         raise nothing_to_report(
             _NONE[part] if others else "no run was evaluated like this",

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from dataclasses import dataclass
 from typing import Any
 
@@ -11,7 +12,6 @@ from ape_cli.core.errors import UsageError, brief
 from ape_cli.core.validation import first_error
 from ape_cli.runs.config import Config, read_config, settable
 from ape_cli.runs.record import Trained
-from ape_cli.storage import digests
 from ape_cli.storage.json_files import read_json
 from ape_cli.storage.paths import StoragePath
 
@@ -35,20 +35,15 @@ class ConfigFile:
 def read_config_file(path: StoragePath) -> ConfigFile:
     """Read a JSON object that is a configuration, or that has one as `config` and perhaps a `dataset`, as a run.json.
 
-    Raises `UsageError` if the file cannot be read, was altered since it was written, or has another form.
+    Raises `UsageError` if the file cannot be read, or has another form.
     """
     try:
-        raw, found = read_json(path)
+        found = read_json(path)[1]
         if not isinstance(found, dict):
             raise ValueError(f"{brief(found)} is no object")
-        digests.is_sealed(raw, found)
         about = found.get("dataset")
-        return ConfigFile(
-            read_config(found.get("config", found)), None if about is None else Trained.model_validate(about)
-        )
-    except digests.AlteredError as error:
-        fix = f"remove the line {digests.FIELD!r} if you changed the file on purpose"
-        raise UsageError(f"{path} was altered", got=str(error), allowed=_ALLOWED, fix=fix) from error
+        trained = None if about is None else Trained.model_validate_json(json.dumps(about))
+        return ConfigFile(read_config(found.get("config", found)), trained)
     except (OSError, ValueError, RecursionError) as error:
         got = first_error(error) if isinstance(error, ValidationError) else str(error)
         fix = "name another file with --config"

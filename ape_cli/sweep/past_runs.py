@@ -7,7 +7,8 @@ from typing import Any
 
 from ape_cli.data.facts import Facts
 from ape_cli.data.plan import DatasetPlan
-from ape_cli.runs.config import Config, read_config
+from ape_cli.runs.config import Config
+from ape_cli.runs.record import Trained
 from ape_cli.runs.registry import Registry
 from ape_cli.training import schedule
 
@@ -24,18 +25,17 @@ class PastRuns:
         """Read all runs of the registry. Their paces are those on one kind of device, `cpu` or `cuda`."""
         self.paces: dict[Any, list[float]] = {}  # seconds for each step, row and token
         self.fingerprints: dict[str, str] = {}
-        self.datasets: dict[str, dict[str, dict[str, Any]]] = {}  # the records of datasets by name and fingerprint
+        self.datasets: dict[str, dict[str, Trained]] = {}  # the records of datasets by name and fingerprint
         self._sizes: dict[str, dict[str, int]] = {}
-        for _, about in registry.sound([]):
-            data, config = about["dataset"], read_config(about["config"])
-            self.fingerprints[_plan_key(data, data["order"])] = data["fingerprint"]
-            self._sizes.setdefault(data["fingerprint"], {}).update(data.get("largest") or {})
-            self.datasets.setdefault(data["name"], {})[data["fingerprint"]] = data
-            if about["status"] == "finished" and about.get("device") == device:
-                result = about["result"]
-                work = result["steps"] * config.batch_size * data.get("mean_tokens", 0)
-                for key in _alike(config, data["task"], data["order"]) if work else ():
-                    self.paces.setdefault(key, []).append(result["seconds"] / work)
+        for _, known in registry.readable([]):
+            data, config = known.dataset, known.config
+            self.fingerprints[_plan_key(data.model_dump(), data.order)] = data.fingerprint
+            self._sizes.setdefault(data.fingerprint, {}).update(data.largest)
+            self.datasets.setdefault(data.name, {})[data.fingerprint] = data
+            if known.status == "finished" and known.device == device:
+                work = known.outcome.steps * config.batch_size * data.mean_tokens
+                for key in _alike(config, data.task, data.order) if work else ():
+                    self.paces.setdefault(key, []).append(known.outcome.seconds / work)
 
     def seconds(self, config: Config, data: Facts) -> float | None:
         """The estimated seconds of a trial, from the median pace of the most similar runs, or None without any."""
@@ -53,7 +53,7 @@ class PastRuns:
         """The largest sizes of the training split of a dataset, by the structure that is read, as far as runs know."""
         return self._sizes.get(fingerprint, {})
 
-    def dataset(self, name: str) -> dict[str, Any] | None:
+    def dataset(self, name: str) -> Trained | None:
         """What runs recorded about the dataset of this name, or None if none or several datasets had this name."""
         found = list(self.datasets.get(name, {}).values())
         return found[0] if len(found) == 1 else None

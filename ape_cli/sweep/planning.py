@@ -136,15 +136,18 @@ def _item(config: Config, data: TrialDataset, registry: Registry) -> PlannedTria
     variant = record.settings_text(settling.variant(settled, data))
     if not data.fingerprint or (position.load(config.scheme).bounded and settled.max_size is None):
         return PlannedTrial(settled, data, None, "new", variant)
-    run = registry.place(settled, data)
+    run = registry.run_for(settled, data)
     return PlannedTrial(settled, data, run, _state(run, data), variant)
 
 
 def _state(run: Run, data: TrialDataset) -> str:
     """The state of a run, as in `PlannedTrial`. A run whose files cannot be read is damaged."""
     try:
-        state = run.status if (run.folder / "run.json").exists() else "new"
-        done = not data.tested or run.evaluation(evaluate.name_of(data, "test", "teacher")) is not None
+        if not run.exists():
+            return "new"
+        known = run.read()
+        state = run.status_in(known)
+        done = not data.tested or run.evaluation(evaluate.name_of(data, "test", "teacher"), known) is not None
         done &= state != "finished" or not run.has_leftovers()
     except (RunError, OSError):
         return "damaged"

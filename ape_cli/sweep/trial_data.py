@@ -6,7 +6,6 @@ import logging
 import time
 from dataclasses import dataclass, field
 from functools import cached_property
-from typing import Any
 
 from ape_cli.core.errors import BusyError, DataError
 from ape_cli.data.facts import Facts
@@ -14,6 +13,7 @@ from ape_cli.data.loader import Dataset, open_dataset
 from ape_cli.data.manifest import manifest_path, read_manifest
 from ape_cli.data.plan import DatasetPlan
 from ape_cli.data.staging import code_changed
+from ape_cli.runs.record import Trained
 from ape_cli.storage import folders
 from ape_cli.storage.parquet import ROW_GROUP
 from ape_cli.storage.paths import StoragePath
@@ -86,26 +86,33 @@ def given(folder: StoragePath, past: PastRuns) -> TrialDataset:
 
     Raises `DataError` if it is not known, or if parts are missing, because it is not known how to generate it.
     """
-    if not manifest_path(folder).exists() and (told := past.dataset(folder.name)):
-        return _recorded(told, folder, past)
+    if not manifest_path(folder).exists() and (trained := past.dataset(folder.name)):
+        return _recorded(trained, folder, past)
     found = standing(folder, past)
     if found.missing:
         open_dataset(folder)
     return found
 
 
-def _recorded(told: dict[str, Any], folder: StoragePath, past: PastRuns) -> TrialDataset:
+def _recorded(trained: Trained, folder: StoragePath, past: PastRuns) -> TrialDataset:
     """A dataset that is no longer there, from the record of a run."""
-    order, source_order = linearisation.parse(told["order"])
+    order, source_order = linearisation.parse(trained.order)
     plan = DatasetPlan(
-        **{name: told[name] for name in ("task", "structure", "parameters", "seed", "rows", "image")},
+        **{name: getattr(trained, name) for name in ("task", "structure", "parameters", "seed", "rows", "image")},
         order=order,
         source_order=source_order,
         shard_rows=ROW_GROUP,
     )
-    known = {name: told[name] for name in ("mean_size", "mean_tokens", "fingerprint")}
-    sizes = past.sizes(known["fingerprint"])
-    return TrialDataset(plan=plan, folder=folder, missing=True, remembered=True, sizes=sizes, **known)
+    return TrialDataset(
+        plan=plan,
+        folder=folder,
+        mean_size=trained.mean_size,
+        mean_tokens=trained.mean_tokens,
+        fingerprint=trained.fingerprint,
+        missing=True,
+        remembered=True,
+        sizes=past.sizes(trained.fingerprint),
+    )
 
 
 def of_task(point: Point, datasets: StoragePath, past: PastRuns) -> TrialDataset:

@@ -65,11 +65,11 @@ class Loop:
             RunError: The stored state does not fit the run.
         """
         self.setup = set_up(config, data, execution)
-        self.at = restore(self.setup, store)
+        self.at, best = restore(self.setup, store)
         self.step = TrainingStep(self.setup)
         self.validator = Validator(self.setup)
         self.meter = Meter(self.at, self.setup.steps, execution.group)
-        self.checkpointer = Checkpointer(self.setup, store, self.meter)
+        self.checkpointer = Checkpointer(self.setup, store, self.meter, best)
         self.loggers: list[MetricLogger] = [History(self.at.history)]
 
     def run(self, loggers: Sequence[MetricLogger] = ()) -> TrainingResult:
@@ -81,11 +81,8 @@ class Loop:
         """
         self.loggers += loggers
         at = self.at
-        begun = at.step
         with precision.products(self.setup.config.precision), self._stream():
             self._run()
-        if at.step == begun:  # it was stopped after its last step: the files beside the state are written again
-            self.checkpointer.save()
         return TrainingResult(
             steps=at.step,
             best_step=at.best_step,

@@ -2,7 +2,7 @@
 
 | file | content |
 |---|---|
-| model.safetensors | the best weights of the run, with a digest of their own (`storage/digests.py`) |
+| model.safetensors | the best weights of the run, |
 | vocabulary.json | the name of each token id; for images, of each class |
 | README.md | the model card, for readers and for the Hugging Face Hub |
 | config.json | configuration, dataset, scores, versions, and the SHA-256 of the first two files |
@@ -13,7 +13,7 @@ config.json is written last, so a folder with it is complete. The card has no di
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any, Literal
+from typing import Any, Literal, TypeVar
 
 from pydantic import BaseModel, ConfigDict, Field
 
@@ -25,19 +25,20 @@ from ape_cli.models import factory
 from ape_cli.models.checkpoint import load_weights
 from ape_cli.models.transformer import Model
 from ape_cli.runs import record
-from ape_cli.runs.config import AnyConfig, Config, read_config
+from ape_cli.runs.config import AnyConfig, Config
 from ape_cli.runs.evaluation_record import Metrics
 from ape_cli.runs.record import TrainingData, TrainingResult
 from ape_cli.runs.run import Run
 from ape_cli.runs.run_files import WEIGHTS
 from ape_cli.storage import files, folders
 from ape_cli.storage.paths import StoragePath, storage_path
-from ape_cli.storage.tensors import check_tensors, save_tensors
+from ape_cli.storage.tensors import load_tensors, save_tensors
 from ape_cli.structure import parse_structure
 
 CONFIG, VOCABULARY, CARD = "config.json", "vocabulary.json", "README.md"
 FILES = (WEIGHTS, VOCABULARY, CARD, CONFIG)  # in the order in which they are written
 AGAIN = "export the run again, or download the folder again"
+_Model = TypeVar("_Model", bound=BaseModel)
 
 
 class Score(BaseModel):
@@ -53,9 +54,9 @@ class Score(BaseModel):
 class Exported(BaseModel):
     """The content of `config.json`."""
 
-    model_config = ConfigDict(allow_inf_nan=False)
+    model_config = ConfigDict(extra="forbid", strict=True, allow_inf_nan=False)
 
-    version: Literal[1]
+    version: Literal[2] = 2
     run: Text
     config: AnyConfig
     variant: Options
@@ -81,33 +82,34 @@ def export(run: Run, folder: StoragePath, *, overwrite: bool = False) -> dict[st
     folder has other content, `RunError` if a file of the run is missing or damaged, and `ApeError` if the folder cannot
     be written.
     """
-    about = check_finished(run)
+    known = check_finished(run)
     _check_room(folder, run.name, overwrite)
-    data, vocabulary = dict(about["dataset"]), about["dataset"]["vocabulary"]
-    for name in ("path", "vocabulary"):  # a path of this machine says nothing elsewhere
-        del data[name]
-    model = model_of(run.config(), data, vocabulary)
+    # a path of this machine says nothing elsewhere
+    data = TrainingData(**known.dataset.model_dump(exclude={"path", "vocabulary"}))
+    vocabulary = known.dataset.vocabulary
+    model = model_of(known.config, data, vocabulary)
     load_weights(run, model)
-    made = {
-        "version": 1,
-        "run": run.name,
-        "config": about["config"],
-        "variant": about.get("variant", {}),
-        "dataset": data,
-        "result": about["result"],
-        "scores": [{name: found[name] for name in Score.model_fields} for found in run.evaluations(about)[0]],
-        "versions": about.get("versions") or {},
-        "commit": about.get("commit"),
-        **({"own_files": about["own_files"]} if about.get("own_files") else {}),
-    }
-    card = model_card(made, vocabulary)
+    exported = Exported(
+        run=run.name,
+        config=known.config,
+        variant=known.variant,
+        dataset=data,
+        result=known.outcome,
+        scores=[Score(**{name: each[name] for name in Score.model_fields}) for each in run.evaluations(known)[0]],
+        versions=known.versions,
+        commit=known.commit,
+        own_files=known.own_files,
+        files={},
+    )
+    card = model_card(exported.model_dump(mode="json"), vocabulary)
     _make_room(folder)  # everything else is ready: an error above leaves an earlier export as it is
     save_tensors(folder / WEIGHTS, model.state_dict(), {"run": run.name})
-    record.write(folder / VOCABULARY, {"names": vocabulary})
+    files.write_text(folder / VOCABULARY, record.text(Vocabulary(names=vocabulary)))
     files.write_text(folder / CARD, card)
-    made["files"] = {name: files.sha256(folder / name) for name in (WEIGHTS, VOCABULARY)}
-    record.write(folder / CONFIG, made)
-    return made
+    digests = {name: files.sha256(folder / name) for name in (WEIGHTS, VOCABULARY)}
+    exported = exported.model_copy(update={"files": digests})
+    files.write_text(folder / CONFIG, record.text(exported))
+    return exported.model_dump(mode="json")
 
 
 def _check_room(folder: StoragePath, run: str, overwrite: bool) -> None:
@@ -138,10 +140,9 @@ def _is_interrupted(folder: StoragePath, found: Sequence[str], run: str) -> bool
     if WEIGHTS not in found or not set(found) < set(FILES) or CONFIG in found:
         return False
     try:
-        about: dict[str, Any] = check_tensors(folder / WEIGHTS)[0]
+        return load_tensors(folder / WEIGHTS)[1] == {"run": run}
     except RunError:
         return False
-    return about.get("run") == run
 
 
 def _make_room(folder: StoragePath) -> None:
@@ -151,42 +152,44 @@ def _make_room(folder: StoragePath) -> None:
     files.folder(folder)
 
 
-def model_of(config: Config, data: dict[str, Any], vocabulary: list[str]) -> Model:
+def model_of(config: Config, data: TrainingData, vocabulary: list[str]) -> Model:
     """The model of an export, before its weights are loaded. `data` is the dataset in config.json.
 
     Raises `RunError` if the configuration is of a model for another kind of data.
     """
-    image = None if data.get("image") is None else tuple(data["image"])
-    if (config.kind == "image") != (image is not None):
-        got = f"a model for {config.kind}s, and data of {'images' if image else 'sequences'}"
+    if (config.kind == "image") != (data.image is not None):
+        got = f"a model for {config.kind}s, and data of {'images' if data.image else 'sequences'}"
         raise RunError("the configuration and the dataset contradict each other", got=got, fix=AGAIN)
-    return factory.without_weights(config, parse_structure(data["structure"]), len(vocabulary), image)
+    return factory.without_weights(config, parse_structure(data.structure), len(vocabulary), data.image)
 
 
-def read_export(where: str | StoragePath) -> tuple[StoragePath, dict[str, Any], Config, list[str]]:
-    """Read an export, without its weights: its folder, the content of config.json, the configuration, the vocabulary.
+def read_export(where: str | StoragePath) -> tuple[StoragePath, Exported, list[str]]:
+    """Read an export, without its weights: its folder, the content of config.json, and the vocabulary.
 
     Raises `RunError` if a file is missing, damaged or altered.
     """
     folder = storage_path(where)
-    about = _read(folder / CONFIG, Exported, "config", "dataset")
-    vocabulary = _read(folder / VOCABULARY, Vocabulary)["names"]
+    about = _read(folder / CONFIG, Exported)
+    data = about.dataset
+    name = record.run_name(about.config, data.task, data.order, data.fingerprint)
+    if name != about.run:
+        raise RunError(f"{folder / CONFIG} was altered", got=name, allowed=about.run, fix=AGAIN)
     for name in (WEIGHTS, VOCABULARY):
-        path, said = folder / name, about["files"].get(name, "none")
+        path, listed = folder / name, about.files.get(name, "none")
         try:
-            found = files.sha256(path)
+            digest = files.sha256(path)
         except OSError as error:
             raise RunError(f"cannot read {path}", got=error.strerror, fix=files.how_to_read(error, AGAIN)) from error
-        if found != said:
-            got, allowed = f"sha256 {found[:16]}…", f"sha256 {said[:16]}… ({CONFIG})"
+        if digest != listed:
+            got, allowed = f"sha256 {digest[:16]}…", f"sha256 {listed[:16]}… ({CONFIG})"
             raise RunError(f"{path} was altered", got=got, allowed=allowed, fix=AGAIN)
-    return folder, about, read_config(about["config"]), vocabulary
+    return folder, about, _read(folder / VOCABULARY, Vocabulary).names
 
 
-def _read(path: StoragePath, kind: type[BaseModel], *complete: str) -> dict[str, Any]:
-    """The content of a JSON file of an export. Raises `RunError` if it is missing, damaged or altered."""
+def _read(path: StoragePath, model: type[_Model]) -> _Model:
+    """The content of a JSON file of an export. Raises `RunError` if it is missing or damaged."""
     try:
-        found, sealed = record.read(path, kind, AGAIN, complete)
+        return record.read(path, model, AGAIN)
     except FileNotFoundError:
         here = path.parent
         raise RunError(
@@ -195,9 +198,6 @@ def _read(path: StoragePath, kind: type[BaseModel], *complete: str) -> dict[str,
             allowed=f"a folder with {', '.join(FILES)}",
             fix="`ape export RUN --out DIR` writes one",
         ) from None
-    if not sealed:
-        raise RunError(f"{path} was altered", got="no digest", allowed="a digest at its end", fix=AGAIN)
-    return found
 
 
 def is_export(folder: StoragePath) -> bool:

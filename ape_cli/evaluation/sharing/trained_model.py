@@ -5,6 +5,7 @@ Shapes: B rows, M target tokens, V ids (for images: classes), H x W pixels, C ch
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterable, Iterator, Sequence
 from typing import Any
 
@@ -32,6 +33,7 @@ from ape_cli.models.settling import feed, reading
 from ape_cli.models.transformer import Model, Transformer
 from ape_cli.runs.config import Config
 from ape_cli.runs.evaluation_record import DECODINGS
+from ape_cli.runs.record import TrainingData
 from ape_cli.runs.run_files import WEIGHTS
 from ape_cli.storage.paths import StoragePath
 from ape_cli.storage.tensors import load_tensors
@@ -46,12 +48,12 @@ def load(folder: str | StoragePath, device: str | torch.device = "cpu") -> Train
     not part of ape and its file is not on the Python path, or is not the one that the model was trained with.
     """
     tune()
-    path, about, config, vocabulary = read_export(folder)
-    check_installed(config)
-    check_same(config, about.get("own_files", {}))
-    model = model_of(config, about["dataset"], vocabulary)
-    put_weights(model, model.current(load_tensors(path / WEIGHTS, AGAIN)[0]), path / WEIGHTS, AGAIN)
-    return TrainedModel(model.to(device), config, vocabulary, about)
+    path, about, vocabulary = read_export(folder)
+    check_installed(about.config)
+    check_same(about.config, about.own_files)
+    model = model_of(about.config, about.dataset, vocabulary)
+    put_weights(model, load_tensors(path / WEIGHTS, AGAIN)[0], path / WEIGHTS, AGAIN)
+    return TrainedModel(model.to(device), about.config, vocabulary, about.model_dump(mode="json"))
 
 
 class TrainedModel:
@@ -65,6 +67,7 @@ class TrainedModel:
     def __init__(self, module: Model, config: Config, vocabulary: list[str], about: dict[str, Any]) -> None:
         """Set the module to evaluation mode."""
         self.module, self.config, self.vocabulary, self.about = module.eval(), config, vocabulary, about
+        self._trained = TrainingData.model_validate_json(json.dumps(about["dataset"]))
 
     @property
     def device(self) -> torch.device:
@@ -140,7 +143,7 @@ class TrainedModel:
     def _dataset(self, split: Split | ImageSplit) -> Dataset:
         """The dataset of a split. Raises `DataError` if it does not fit the model."""
         data = Dataset(split.folder, split.manifest)
-        if reason := misfit(self.about["dataset"] | {"vocabulary": self.vocabulary}, data):
+        if reason := misfit(self._trained, self.vocabulary, data):
             raise reason
         return data
 

@@ -34,6 +34,7 @@ from ape_cli.reports.legend import LINE_STYLES
 from ape_cli.reports.plots import Plot
 from ape_cli.reports.tables import Table, brackets, cell, of_preset, standing_notes
 from ape_cli.reports.views import Options, View
+from ape_cli.runs.record import RunRecord
 from ape_cli.runs.registry import Registry
 
 METRIC = "token_accuracy"  # the metric that chooses the weights; for images it is the top-1 accuracy
@@ -160,7 +161,7 @@ def lines(found: list[History], metric: str, against: str | None) -> pl.DataFram
             for measure, value in best(history, place["step"], metric).items():
                 split = "validation" if measure == VALIDATION else "test"
                 of_score = {"metric": metric, "decode": "teacher", "split": split, "measure": measure, "value": value}
-                of_score["rows"] = about["dataset"]["rows"][split]
+                of_score["rows"] = about.dataset.rows[split]
                 values.append({**of_run, **trained, **place, **of_score})
     if not values:
         return pl.DataFrame()
@@ -178,12 +179,12 @@ def _theirs(line: dict[str, Any]) -> str:
     return f"{task_of(line)} {line['checkpoint']}" if line["measure"] == BEST else ""
 
 
-def checkpoints(about: dict[str, Any]) -> list[dict[str, Any]]:
+def checkpoints(about: RunRecord) -> list[dict[str, Any]]:
     """The checkpoints of a run, halfway through its schedule and at its end.
 
     Each has its name as `checkpoint`, the last `step`, and the `epoch`, which is None if the schedule is in steps.
     """
-    steps, epochs = about["result"]["steps"], about["config"]["epochs"]
+    steps, epochs = about.outcome.steps, about.config.epochs
     found = []
     for halves in (1, 2):
         step, epoch = steps * halves // 2, None if epochs is None else epochs * halves / 2
