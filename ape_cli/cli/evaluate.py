@@ -138,7 +138,7 @@ def _print(found: dict[str, Any], run: Run, data: Dataset) -> None:
     split, teacher = found["split"], None
     if found["decode"] == "greedy":
         try:
-            teacher = run.evaluation(name_of(data, split, "teacher"), run.known)
+            teacher = run.evaluation(name_of(data, split, "teacher"))
         except ApeError as error:  # the other runs are evaluated too
             note(f"without teacher forcing: {error.summary}")
     console.print_evaluation(found, teacher)

@@ -28,7 +28,7 @@ def compared(data: Dataset, registry: Registry, baseline: WantedRun) -> dict[str
     none = None
     with suppress(ApeError):  # the run may be damaged, and some settings are for the scheme alone
         run = registry.run_for(settle(baseline.config(data.kind), data), data)
-        if run.exists() and (found := run.evaluation(name_of(data, "test", "teacher"), run.known)):
+        if run.exists() and (found := run.evaluation(name_of(data, "test", "teacher"))):
             none = found["overall"]["token_accuracy"]
     return {"constant_guess": constant_guess(data.split("test")), "none": none}
 

@@ -79,7 +79,7 @@ def _runs(names: list[str], results: StoragePath) -> list[dict[str, Any]]:
     lines = []
     for run in map(registry.find, names) if names else registry:
         try:
-            problems = run.problems(run.read())
+            problems = run.problems()
         except RunError as error:
             if not names and run.never_started():
                 continue

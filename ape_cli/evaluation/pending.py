@@ -29,14 +29,14 @@ def pending(
         if run.status_in(known) != "finished" or (decode == "greedy" and trained.image):
             continue
         unfit += not fits
-        done = {(e["fingerprint"], e["split"], e["decode"]) for e in run.evaluations(known)[0]}
+        done = {(e["fingerprint"], e["split"], e["decode"]) for e in run.evaluations()[0]}
         of_run: list[tuple[Run, Dataset | None]] = []
         for other in fits:
             rows = trained.rows if other is None else other.manifest.plan.rows
             fingerprint = trained.fingerprint if other is None else other.manifest.fingerprint
             if rows[split] and (fingerprint, split, decode) not in done:
                 of_run.append((run, other))
-        if of_run and not run.has_weights(known):
+        if of_run and not run.has_weights():
             weightless += 1
             continue
         missing += of_run

@@ -77,7 +77,7 @@ def histories(registry: Registry, metric: str, bad: list[str]) -> Iterator[Histo
         if run.status_in(known) != "finished":
             continue
         try:
-            history = run.history(known)
+            history = run.history()
             validation, test = (f"{split}_{MEASURED[metric]}" for split in ("validation", "test"))
             tested = pl.col(test) if test in history.columns else pl.lit(None)
             scores = {"validation": pl.col(validation).cast(pl.Float64), "test": tested.cast(pl.Float64)}

@@ -84,7 +84,7 @@ def read(
         if known.dataset.image is not None:  # all images have one size
             others = True
             continue
-        evaluations, damaged = run.evaluations(known)
+        evaluations, damaged = run.evaluations()
         bad += [f"{run.name}: {line}" for line in damaged]
         for found in evaluations:
             if (found["decode"], found["split"]) != (decode, split) or metric not in found["overall"]:

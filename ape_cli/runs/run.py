@@ -45,7 +45,7 @@ from ape_cli.storage.tensors import Tensors
 
 STATE, LOCK = "state/state.safetensors", ".lock"
 _TRIES = 5  # of an update in an object store
-_PATIENCE = 10.0  # seconds; others update run.json in less
+_PATIENCE = 60.0  # seconds; an update of run.json takes much less
 
 
 class Run(ListedFiles):

@@ -49,7 +49,7 @@ class ListedFiles:
         """The content of run.json, which is read only once. Raises `RunError` if it cannot be read."""
         return self.record or self.read()
 
-    def _content(self, name: str, known: RunRecord) -> bytes:
+    def _content(self, name: str) -> bytes:
         """The content of a file that run.json lists. Raises `RunError` if it is missing or was altered."""
         path = self.folder / name
         try:
@@ -57,17 +57,17 @@ class ListedFiles:
         except OSError as error:
             fix = files.how_to_read(error, _AGAIN)
             raise RunError(f"cannot read {path}", got=error.strerror, fix=fix) from error
-        if (digest := hashlib.sha256(content).hexdigest()) != known.files[name]:
-            raise _altered(path, digest, known.files[name])
+        if (digest := hashlib.sha256(content).hexdigest()) != self.known.files[name]:
+            raise _altered(path, digest, self.known.files[name])
         return content
 
-    def problems(self, known: RunRecord) -> list[str]:
+    def problems(self) -> list[str]:
         """A line of text about each file that run.json lists and that is missing or was altered.
 
         The weights may be missing, because they are large and often removed.
         """
         lines = []
-        for name, listed in known.files.items():
+        for name, listed in self.known.files.items():
             path = self.folder / name
             try:
                 if (digest := files.sha256(path)) != listed:
@@ -77,21 +77,21 @@ class ListedFiles:
                     lines.append(f"cannot read {path} ({error.strerror})")
         return lines
 
-    def has_weights(self, known: RunRecord) -> bool:
+    def has_weights(self) -> bool:
         """Whether the best weights of a finished run are here."""
-        return WEIGHTS in known.files and (self.folder / WEIGHTS).is_file()
+        return WEIGHTS in self.known.files and (self.folder / WEIGHTS).is_file()
 
     def require_weights(self) -> None:
         """Raises `RunError` if the best weights of a finished run are not here."""
-        if not self.has_weights(self.known):
+        if not self.has_weights():
             raise RunError("the run has no weights", got=self.name, fix="train it: `ape train … --overwrite`")
 
     def load_model(self) -> Tensors:
         """The best weights of a finished run. Raises `RunError` if there are none, or if they were altered."""
         self.require_weights()
-        return tensors.parse_tensors(self._content(WEIGHTS, self.known), self.folder / WEIGHTS)
+        return tensors.parse_tensors(self._content(WEIGHTS), self.folder / WEIGHTS)
 
-    def history(self, known: RunRecord) -> pl.DataFrame:
+    def history(self) -> pl.DataFrame:
         """The history of validations, one row each; an empty table if run.json lists none.
 
         Raises `RunError` if the file is missing, was altered or cannot be read.
@@ -100,9 +100,9 @@ class ListedFiles:
         import pyarrow as pa
         import pyarrow.parquet as pq
 
-        if HISTORY not in known.files:
+        if HISTORY not in self.known.files:
             return pl.DataFrame()
-        content = self._content(HISTORY, known)
+        content = self._content(HISTORY)
         try:
             with pq.ParquetFile(io.BytesIO(content)) as file:
                 if file.metadata.num_rows * file.metadata.num_columns > _VALUES:
@@ -112,26 +112,26 @@ class ListedFiles:
             first = str(error).splitlines()[0]
             raise RunError(f"cannot read {self.folder / HISTORY}", got=first, fix=_AGAIN) from error
 
-    def evaluation(self, name: str, known: RunRecord) -> dict[str, Any] | None:
+    def evaluation(self, name: str) -> dict[str, Any] | None:
         """The evaluation in the file `name`, or None if run.json does not list it.
 
         Raises `RunError` if the file is missing, was altered, or is no evaluation.
         """
-        if name not in known.files:
+        if name not in self.known.files:
             return None
-        content = self._content(name, known)
+        content = self._content(name)
         try:
             return dict(EVALUATION.validate_json(content))
         except ValidationError as error:
             fix = "remove it and run `ape eval`"
             raise RunError(f"{self.folder / name} is damaged", got=first_error(error), fix=fix) from error
 
-    def evaluations(self, known: RunRecord) -> tuple[list[dict[str, Any]], list[str]]:
+    def evaluations(self) -> tuple[list[dict[str, Any]], list[str]]:
         """All evaluations sorted by file name, and a line of text about each that cannot be used."""
         good, bad = [], []
-        for name in sorted(name for name in known.files if name.startswith("eval/")):
+        for name in sorted(name for name in self.known.files if name.startswith("eval/")):
             try:
-                evaluation = self.evaluation(name, known)
+                evaluation = self.evaluation(name)
                 good += [] if evaluation is None else [evaluation]
             except RunError as error:
                 bad.append(error.summary)

@@ -24,6 +24,7 @@ from pathlib import Path
 from typing import TypeAlias
 from urllib.parse import parse_qsl, unquote
 
+from ape_cli.core import escaping
 from ape_cli.core.errors import UsageError, pick
 from ape_cli.storage._bucket import CREDENTIALS, KINDS, OPTIONS, Bucket
 from ape_cli.storage.object_store import RemotePath
@@ -70,11 +71,10 @@ def storage_path(text: str | StoragePath) -> StoragePath:
             allowed="names of folders",
             fix="write the path without it",
         )
-    # a secret may contain a slash, so an "@" anywhere may follow it; nothing of the address is shown
-    if "@" in unquote(rest) or ":" in unquote(path):
+    if escaping.redacted(unquote(str(text))) != unquote(str(text)):  # nothing of the address is shown
         raise UsageError(
             "an address must not contain credentials, because it is stored and shown",
-            got=f"{kind}://… with an @ or a colon",
+            got=f"{kind}://… with an @ or a colon after a name",
             allowed=f"{kind}://bucket/path",
             fix=f"{CREDENTIALS[kind]}, and leave them out here",
         )

@@ -147,7 +147,7 @@ def _state(run: Run, data: TrialDataset) -> str:
             return "new"
         known = run.read()
         state = run.status_in(known)
-        done = not data.tested or run.evaluation(evaluate.name_of(data, "test", "teacher"), known) is not None
+        done = not data.tested or run.evaluation(evaluate.name_of(data, "test", "teacher")) is not None
         done &= state != "finished" or not run.has_leftovers()
     except (RunError, OSError):
         return "damaged"

@@ -131,7 +131,7 @@ def _evaluated(run: Run, data: Dataset, execution: Execution) -> dict[str, Any] 
     if not data.manifest.plan.rows["test"]:
         logger.info(f"{data.name} has no test rows: nothing to evaluate")
         return None
-    stored = run.evaluation(evaluate.name_of(data, "test", "teacher"), run.known)
+    stored = run.evaluation(evaluate.name_of(data, "test", "teacher"))
     if stored is not None:
         return stored
     return evaluate.evaluate(run, data, split="test", decode="teacher", device=execution.device, stop=execution.stop)

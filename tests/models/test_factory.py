@@ -69,7 +69,7 @@ def test_a_run_keeps_its_name_unless_a_structure_is_asked_for(grids: Dataset, tm
     names = []
     for structure in (None, "seq", "grid(2)"):
         settled = settling.settle(wanted("sinusoidal", structure), grids)
-        names.append(runs.place(settled, grids).name)
+        names.append(runs.run_for(settled, grids).name)
         variants.append(settling.variant(settled, grids))
     assert names[0] == names[1] != names[2]
     assert variants == [{}, {}, {"structure": "grid(2)"}]
@@ -78,7 +78,7 @@ def test_a_run_keeps_its_name_unless_a_structure_is_asked_for(grids: Dataset, tm
 def test_a_distance_is_told_in_names_and_tables(grids: Dataset, tmp_path: StoragePath) -> None:
     runs, plain = open_registry(tmp_path), settling.settle(wanted("orthogonal-grid"), grids)
     other = settling.settle(wanted("orthogonal-grid", distance="euclidean"), grids)
-    assert runs.place(plain, grids).name != runs.place(other, grids).name
+    assert runs.run_for(plain, grids).name != runs.run_for(other, grids).name
     assert (settling.variant(plain, grids), settling.variant(other, grids)) == ({}, {"distance": "euclidean"})
     assert factory.build(other, grids.structure, grids.ids).scheme.metric == "euclidean"
 

@@ -78,7 +78,7 @@ def test_a_changed_file_is_named_once(
     train = ["train", "--scheme", "mine-own", *settings]
     ape(*train)
     (run,) = open_registry("results")
-    assert run.read()["own_files"] == {"scheme 'mine-own'": hashlib.sha256(SCHEME.encode()).hexdigest()}
+    assert run.read().own_files == {"scheme 'mine-own'": hashlib.sha256(SCHEME.encode()).hexdigest()}
     assert CHANGED not in ape(*train)[1]
     rewrite(file)
     for again in (train, [*train, "--resume"]):
@@ -132,7 +132,7 @@ def test_a_run_without_digests_is_taken_as_it_is(
     err = ape(*train)[1]
     assert "is trained already" in err
     assert CHANGED not in err
-    assert changed(run, run.config()) == []  # so it may be evaluated, and is not trained again
+    assert changed(run, run.known.config) == []  # so it may be evaluated, and is not trained again
 
 
 def test_a_run_is_not_evaluated_without_the_file_of_its_scheme(
@@ -157,7 +157,7 @@ def test_the_digest_is_that_of_the_code_that_runs(
     file.write_text(SCHEME + "\n")
     assert own_files(config) == {"scheme 'mine-own'": hashlib.sha256(SCHEME.encode()).hexdigest()}
     run = trained(words)
-    assert run.read()["own_files"] == own_files(config)
+    assert run.read().own_files == own_files(config)
 
 
 def test_a_scheme_that_cannot_be_trained_leaves_the_run_as_it_is(
@@ -185,7 +185,7 @@ def test_a_run_that_another_process_trained_again_is_left_as_it_is(
     execution = Execution(torch.device("cpu"))
     with pytest.raises(BusyError, match="another process has trained this run meanwhile"):
         trial.run_trial(
-            run.config(), words, open_registry("results"), execution, existing=ExistingRun.OVERWRITE_CHANGED
+            run.known.config, words, open_registry("results"), execution, existing=ExistingRun.OVERWRITE_CHANGED
         )
     assert run.read() == before
 

@@ -6,8 +6,8 @@ from pathlib import Path
 
 from ape_cli.reports import aggregation, tables
 from ape_cli.reports.run_descriptions import described
-from ape_cli.runs.record import write
 from ape_cli.runs.registry import Registry, open_registry
+from tests.registered import edit
 from tests.reports.test_aggregation import add
 
 OLD, NEW = "a" * 64, "b" * 64
@@ -18,8 +18,7 @@ def trained_with(where: Path, digests: dict[str, str], scheme: str = "rope") -> 
     for run in open_registry(str(where)):
         for begin, digest in digests.items():
             if run.name.startswith(begin):
-                about = run.read()
-                write(run.folder / "run.json", about | {"own_files": {scheme: digest}})
+                edit(Path(str(run.folder)) / "run.json", own_files={scheme: digest})
 
 
 def rows(where: Path) -> tuple[dict[str, list[float]], list[str]]:

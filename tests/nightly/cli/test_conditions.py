@@ -15,6 +15,7 @@ from typing import Any
 
 import pytest
 import torch
+from ape_cli.storage.temporary import PATTERN
 
 from ape_cli.core.errors import ApeError, RunError, UsageError
 from ape_cli.data import staging
@@ -23,7 +24,6 @@ from ape_cli.models import factory, settling
 from ape_cli.runs.registry import open_registry
 from ape_cli.runs.run import Run
 from ape_cli.storage import files
-from ape_cli.storage.temporary import PATTERN
 from ape_cli.training.execution import ExistingRun
 from tests.conftest import ROOT, ape
 from tests.nightly.limits import ape as limited
