@@ -6,6 +6,7 @@ import itertools
 import json
 import random
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -17,7 +18,8 @@ from ape_cli.reports.views import Options, by_size
 from ape_cli.runs.evaluation_record import evaluation_name
 from ape_cli.runs.registry import Registry
 from tests.conftest import registry_of, write
-from tests.registered import fingerprint_of, put_evaluation, rename, replace
+from tests.registered import fingerprint_of, put_evaluation, rename, replace, vouch
+from tests.registered import write as write_json
 from tests.reports.test_aggregation import add
 
 ALL: dict[str, Any] = {"metric": "token_accuracy", "decode": "teacher", "split": "test"}
@@ -41,9 +43,10 @@ def put(where: Path, scheme: str, found: dict[str, Found], seed: int = 1, *, tra
     for name, of_sizes in found.items():
         if fingerprint_of(name) == about["dataset"]["fingerprint"]:
             about["dataset"]["rows"] = about["dataset"]["rows"] | {"test": sum(t for _, t in of_sizes.values())}
-    write(folder / "run.json", about)
+    write_json(folder / "run.json", about)
     for path in (folder / "eval").iterdir():
         path.unlink()
+    vouch(folder)
     for name, of_sizes in found.items():
         lines = [
             {
@@ -221,7 +224,7 @@ def test_scores_of_one_table_are_of_the_same_rows(tmp_path: Path) -> None:
 def test_a_dataset_under_two_names_counts_once(tmp_path: Path) -> None:
     folder = put(tmp_path, "rope", {"a": {5: (8, 10)}, "b": {5: (0, 10)}})
     renamed = json.loads(path_of(folder, "a").read_text()) | {"dataset": "renamed"}
-    write(folder / "eval" / "zzz.json", renamed)
+    write_json(folder / "eval" / "zzz.json", renamed)
     found, bad = VIEW.read(Registry(tmp_path), Options(**ALL))
     assert not bad
     (line,) = VIEW.frame(found).to_dicts()
@@ -240,7 +243,7 @@ def test_what_training_saw_is_what_its_split_holds(
     data = write(tmp_path, task, order, **options)
     plan = data.manifest.plan
     held = data.split("train").table()["size"].to_numpy()
-    trained = {"task": task, "order": order, "parameters": plan.parameters, "seed": plan.seed, "rows": plan.rows}
+    trained = SimpleNamespace(task=task, order=order, parameters=plan.parameters, seed=plan.seed, rows=plan.rows)
     assert by_size.seen(trained) == (held.min(), held.max())
 
 
