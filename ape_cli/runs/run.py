@@ -171,7 +171,7 @@ class Run(ListedFiles):
         return any((folder / STATE).is_file() for folder in self._attempts())
 
     def finish(self, result: TrainingResult, weights: Tensors, history: list[dict[str, Any]]) -> None:
-        """Save the result, the best weights and the history, set the status to `finished`, and remove the state.
+        """Save the best weights, the history and the result, and set the status to `finished`. The state stays.
 
         Raises `ConflictError` if another process has finished the run in an object store.
         """
@@ -193,7 +193,6 @@ class Run(ListedFiles):
         except ConflictError as error:
             raise self._finished_elsewhere() from error
         self.record = finished
-        folders.remove(self.folder / "state")
 
     def _finished_elsewhere(self) -> ConflictError:
         """The error that another process has finished the run first."""
@@ -211,6 +210,10 @@ class Run(ListedFiles):
         """Whether the folder of a finished run has a state for resuming or a lock, which it does not need."""
         return any(name in ("state", LOCK) for name, _ in folders.entries(self.folder))
 
+    def remove_state(self) -> None:
+        """Remove the state for resuming, which a finished run does not need. The lock is held."""
+        folders.remove(self.folder / "state")
+
     def tidy(self) -> None:
         """Remove what was left by a process that was killed after it had finished the run.
 
@@ -218,7 +221,7 @@ class Run(ListedFiles):
         """
         if self.has_leftovers():
             with suppress(BusyError), self.writing():
-                folders.remove(self.folder / "state")
+                self.remove_state()
 
     def clear(self) -> None:
         """Remove all files of the run, run.json first, so that the run can start again."""

@@ -5,18 +5,19 @@ from __future__ import annotations
 import errno
 import io
 import os
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import suppress
 from dataclasses import dataclass, field
 from fnmatch import fnmatch
 from pathlib import Path, PurePosixPath
-from typing import Any, Literal, NamedTuple, TypeAlias
+from typing import Any, Literal, NamedTuple, TypeAlias, TypeVar
 
 from ape_cli.storage._bucket import Bucket, ConflictError, explained, failed
 
 __all__ = ["ConflictError", "RemotePath", "Stat", "Version"]
 
 _BUFFER = 8 << 20  # bytes per request when an object is read sequentially
+T = TypeVar("T")
 _FOLDER = "folder"  # stands for a folder where a file has a `Stat`
 Version: TypeAlias = dict[str, Any] | Literal["create"]
 """The version that an object has, for a conditional write; `create` if there is no object."""
@@ -103,7 +104,7 @@ class RemotePath:
         """
         import obstore
 
-        listing = self._in_bucket(obstore.list_with_delimiter)
+        listing = self._in_bucket(lambda: obstore.list_with_delimiter(self.bucket.store, self.key or None))
         entries: dict[str, Stat | str] = dict.fromkeys(listing["common_prefixes"], _FOLDER)
         entries |= {about["path"]: _stat(about) for about in listing["objects"] if about["path"] != self.key}
         return (RemotePath(self.bucket, f"{self.bucket.name}/{key}", about) for key, about in entries.items())
@@ -156,12 +157,8 @@ class RemotePath:
         """
         import obstore
 
-        with explained(self.bucket, self.key):
-            if expected is None:
-                obstore.put(self.bucket.store, self.key, local)
-            else:
-                mode: Any = expected
-                obstore.put(self.bucket.store, self.key, local, mode=mode, use_multipart=False)
+        options: Any = {} if expected is None else {"mode": expected, "use_multipart": False}
+        self._in_bucket(lambda: obstore.put(self.bucket.store, self.key, local, **options))
 
     def download(self, local: Path) -> None:
         """Download the object to a local file."""
@@ -198,11 +195,11 @@ class RemotePath:
         with explained(self.bucket, self.key):
             return obstore.head(self.bucket.store, self.key)
 
-    def _in_bucket(self, listing: Any) -> Any:
-        """The result of a request that lists this folder. Raises `PlaceError` if there is no such bucket."""
+    def _in_bucket(self, request: Callable[[], T]) -> T:
+        """The result of a request for which nothing but the bucket has to exist. Raises `PlaceError` if it does not."""
         try:
             with explained(self.bucket, self.key):
-                return listing(self.bucket.store, self.key or None)
+                return request()
         except FileNotFoundError as error:
             raise failed(self.bucket, "no such bucket") from error
 
@@ -213,7 +210,7 @@ class RemotePath:
         if self.key:
             with suppress(FileNotFoundError):
                 return _stat(self._head())
-        page = self._in_bucket(lambda store, key: next(iter(obstore.list(store, key)), []))
+        page = self._in_bucket(lambda: next(iter(obstore.list(self.bucket.store, self.key or None)), []))
         return _FOLDER if any(about["path"] != self.key for about in page) else None
 
 

@@ -7,6 +7,7 @@ already. Then it evaluates the run on the test split.
 from __future__ import annotations
 
 import logging
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
@@ -77,7 +78,7 @@ def run_trial(
                 logger.warning(change)
         logger.info(f"{run.name} is trained already (--overwrite trains it again)")
         if group.first:
-            _tidy(run)
+            _tidy(run, run.tidy)
     elif group.first:
         factory.scheme_of(config, data.structure)  # an error in its options leaves no folder
         with run.writing():
@@ -116,10 +117,10 @@ def _check_existing(run: Run, status: str | None, existing: ExistingRun) -> None
     raise RunError(what, got=f"{run.name}: {status}", fix=f"{fix}, or change settings" if status == "failed" else fix)
 
 
-def _tidy(run: Run) -> None:
-    """Remove what is left of an interrupted end of a finished run; a warning says so if that is not possible."""
+def _tidy(run: Run, remove: Callable[[], None]) -> None:
+    """Remove what a finished run does not need; a warning says so if that is not possible."""
     try:
-        run.tidy()
+        remove()
     except (ApeError, OSError) as error:  # for example, the folder is read-only; the run can be used all the same
         logger.warning(
             f"the state of {run.name} is no longer needed, and cannot be removed: {str(error).splitlines()[0]}"
@@ -204,6 +205,7 @@ def _train(
             logger.warning(f"the status of {run.name} could not be stored: {str(second).splitlines()[0]}")
         raise
     run.finish(result, loop.checkpointer.best, loop.at.history)
+    _tidy(run, run.remove_state)
 
 
 def _resumable(error: BaseException) -> bool:

@@ -332,7 +332,7 @@ def test_unreadable_runs_are_named_and_the_others_reported(tmp_path: Path) -> No
     assert found["scheme"].to_list() == ["rope"]
     assert len(bad) == 2
     assert bad[0].startswith("half: ")
-    assert "is damaged" in bad[1]
+    assert "was altered" in bad[1]
 
 
 def images(where: Path) -> None:

@@ -177,8 +177,16 @@ def test_an_unfinished_run_is_refused(of_words: Both, tmp_path: Path) -> None:
     assert not (tmp_path / "out").exists()
 
 
-@pytest.mark.parametrize("name", ["model.safetensors", "vocabulary.json", "config.json"])
-@pytest.mark.parametrize("place", [0.2, 0.9])
+@pytest.mark.parametrize(
+    ("name", "place"),
+    [
+        ("model.safetensors", 0.2),
+        ("model.safetensors", 0.9),
+        ("vocabulary.json", 0.2),
+        ("vocabulary.json", 0.9),
+        ("config.json", 0.2),  # in the configuration, whose hash is a part of the name of the run
+    ],
+)
 def test_damage_is_refused(of_words: Both, tmp_path: Path, name: str, place: float) -> None:
     out = tmp_path / "out"
     exported.export(of_words[0], out)

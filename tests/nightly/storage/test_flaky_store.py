@@ -60,7 +60,7 @@ def test_the_commands_of_every_day(
     for folder in ("words", f"results/runs/{trained['run']}"):
         here = {str(p.relative_to(tmp_path / folder)): p for p in (tmp_path / folder).rglob("*") if p.is_file()}
         there = server.objects(f"ape/flaky/{folder}")
-        assert there.keys() == here.keys()
+        assert {name for name in there if not name.startswith("state/")} == here.keys()  # a removal may fail
         assert all(
             there[name] == here[name].read_bytes()
             for name in here
