@@ -35,7 +35,7 @@ def verify(
     results: Results = RESULTS,
     as_json: Json = False,
 ) -> None:
-    """Compare every file of runs, or every shard of datasets, with its SHA-256. Exits with 1 if one has changed.
+    """Check the SHA-256 of every file of runs, or of datasets. Exits with 1 if one has changed.
 
     \f
     Raises `UsageError` if options do not fit together, and `RunError` if there is no folder of results.

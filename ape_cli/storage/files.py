@@ -162,11 +162,11 @@ def opened(path: StoragePath) -> io.BufferedReader:
     """Open a file for reading. Raises `OSError` if it cannot be read, or is no regular file (a pipe would block)."""
     if isinstance(path, RemotePath):
         return path.open("rb")
-    file = os.fdopen(os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC), "rb")
-    if not stat.S_ISREG(os.fstat(file.fileno()).st_mode):
-        file.close()
+    handle = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)
+    if not stat.S_ISREG(os.fstat(handle).st_mode):
+        os.close(handle)
         raise OSError(errno.EINVAL, "it is no regular file", str(path))
-    return file
+    return os.fdopen(handle, "rb")
 
 
 def is_hole(path: StoragePath) -> bool:

@@ -67,7 +67,6 @@ class TrainedModel:
     def __init__(self, module: Model, config: Config, vocabulary: list[str], about: dict[str, Any]) -> None:
         """Set the module to evaluation mode."""
         self.module, self.config, self.vocabulary, self.about = module.eval(), config, vocabulary, about
-        self._trained = TrainingData.model_validate_json(json.dumps(about["dataset"]))
 
     @property
     def device(self) -> torch.device:
@@ -143,7 +142,8 @@ class TrainedModel:
     def _dataset(self, split: Split | ImageSplit) -> Dataset:
         """The dataset of a split. Raises `DataError` if it does not fit the model."""
         data = Dataset(split.folder, split.manifest)
-        if reason := misfit(self._trained, self.vocabulary, data):
+        trained = TrainingData.model_validate_json(json.dumps(self.about["dataset"]))
+        if reason := misfit(trained, self.vocabulary, data):
             raise reason
         return data
 
