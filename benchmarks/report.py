@@ -6,6 +6,7 @@ configurations and 10 seeds. The files have the form that training gives them; t
 
 from __future__ import annotations
 
+import hashlib
 import json
 import statistics
 import sys
@@ -20,7 +21,6 @@ from ape_cli.data import generation
 from ape_cli.data.loader import open_dataset
 from ape_cli.runs import config
 from ape_cli.runs.registry import open_registry
-from ape_cli.storage import digests
 from ape_cli.training import trial
 from ape_cli.training.execution import Execution
 from benchmarks._measure import Row, Usage, ape, process
@@ -77,9 +77,9 @@ def fill(work: Path, many: Path) -> None:
             run = many / "runs" / name
             (run / "eval").mkdir(parents=True)
             about |= {"files": {}, "run": name, "config": settings.model_dump(), "variant": about["variant"] | changed}
-            _write(run / "run.json", about)
             for file, evaluation in evaluations.items():
-                _write(run / "eval" / file, evaluation | {"run": name})
+                about["files"][f"eval/{file}"] = _write(run / "eval" / file, evaluation | {"run": name})
+            _write(run / "run.json", about)
 
 
 def _trained(task: str, scheme: str, work: Path) -> tuple[dict, dict[str, dict]]:
@@ -92,10 +92,11 @@ def _trained(task: str, scheme: str, work: Path) -> tuple[dict, dict[str, dict]]
         experiment.of(chosen, open_dataset(folder)), open_registry(work / "few"), Execution(torch.device("cpu"))
     )
     kept = (found.run.folder / "eval").iterdir()
-    return found.run.read(), {p.name: json.loads(p.read_text(encoding="utf-8")) for p in kept}
+    return found.run.read().model_dump(mode="json"), {p.name: json.loads(p.read_text(encoding="utf-8")) for p in kept}
 
 
-def _write(path: Path, value: dict) -> None:
-    """Write JSON with its digest as `record.write` does, without waiting for the disk."""
-    content = {key: field for key, field in value.items() if key != digests.FIELD}
-    path.write_text(digests.sealed(json.dumps(content, indent=2, ensure_ascii=False)), encoding="utf-8")
+def _write(path: Path, value: dict) -> str:
+    """Write JSON as `ape` does, without waiting for the disk. -> its SHA-256"""
+    content = (json.dumps(value, indent=2, ensure_ascii=False) + "\n").encode()
+    path.write_bytes(content)
+    return hashlib.sha256(content).hexdigest()

@@ -1,4 +1,4 @@
-"""Runs that are registered without training: their JSON files, consistent in themselves and with digests."""
+"""Runs that are registered without training: their JSON files, and their digests in run.json."""
 
 from __future__ import annotations
 
@@ -9,8 +9,9 @@ from pathlib import Path
 from typing import Any
 
 from ape_cli.runs import record
+from ape_cli.runs.config import read_config
 from ape_cli.runs.evaluation_record import evaluation_name
-from ape_cli.storage import files
+from ape_cli.storage import digests, files
 
 Metrics = dict[str, Any]
 
@@ -35,7 +36,7 @@ def whole(parts: Sequence[Metrics]) -> Metrics:
 
 
 def put_evaluation(folder: Path, evaluation: dict[str, Any]) -> Path:
-    """Writes an evaluation of the run in `folder`, and returns its path.
+    """Writes an evaluation of the run in `folder`, lists it in run.json, and returns its path.
 
     What is missing is added: the run, the metrics of all rows, and a single size.
     """
@@ -43,44 +44,52 @@ def put_evaluation(folder: Path, evaluation: dict[str, Any]) -> Path:
     overall = evaluation["overall"] if not parts else whole(parts)
     sizes = evaluation.get("by_size") or [overall | {"size": 5}]
     made = evaluation | {"run": folder.name, "rows": overall["rows"], "overall": overall, "by_size": sizes}
-    path = folder / "eval" / f"{evaluation_name(made['fingerprint'], made['split'], made['decode'])}.json"
+    path = folder / evaluation_name(made["fingerprint"], made["split"], made["decode"])
     path.parent.mkdir(exist_ok=True)
-    record.write(path, made)
+    write(path, made)
+    vouch(folder)
     return path
 
 
+def write(path: Path, value: dict[str, Any]) -> None:
+    """Writes a JSON file. One that had a digest of its own gets a new one."""
+    text = json.dumps({k: v for k, v in value.items() if k != digests.FIELD}, indent=2, ensure_ascii=False)
+    path.write_text(digests.sealed(text) if digests.FIELD in value else f"{text}\n")
+
+
 def edit(path: Path, change: Callable[[dict[str, Any]], Any] | None = None, **fields: Any) -> None:
-    """Changes a JSON file of a run by a function and by fields, and gives it its new digest."""
+    """Changes a JSON file by a function and by fields. Its new digest is listed in the run.json of its run."""
     found = json.loads(path.read_text())
     if change is not None:
         change(found)
-    record.write(path, found | fields)
+    write(path, found | fields)
+    if path.parent.name == "eval":
+        vouch(path.parents[1])
 
 
-def rename(folder: Path, begin: str) -> Path:
-    """Gives a run another name, which begins with its task, linearisation, scheme and seed. Returns its new folder."""
-    renamed = folder.rename(folder.with_name(f"{begin}-{folder.name.rpartition('-')[2]}"))
+def rename(folder: Path) -> Path:
+    """Gives a run that was edited the name of its configuration and data. Returns its new folder."""
+    about = json.loads((folder / "run.json").read_text())
+    data = about["dataset"]
+    name = record.run_name(read_config(about["config"]), data["task"], data["order"], data["fingerprint"])
+    renamed = folder.rename(folder.with_name(name))
     for path in (renamed / "run.json", *renamed.glob("eval/*.json")):
-        edit(path, run=renamed.name)
+        edit(path, run=name)
     return renamed
 
 
 def take_steps(folder: Path, steps: int) -> None:
-    """Gives a run a number of steps, in its result and, unless it counts in epochs, in its configuration."""
-
-    def change(about: dict[str, Any]) -> None:
-        about["result"]["steps"] = steps
-        if about["config"]["steps"] is not None:
-            about["config"]["steps"] = steps
-
-    edit(folder / "run.json", change)
+    """Gives a run a number of steps."""
+    edit(folder / "run.json", lambda about: about["result"].update(steps=steps))
 
 
 def replace(path: Path, old: str, new: str) -> None:
-    """Replaces text in a JSON file of a run, and gives the file its new digest."""
+    """Replaces text in a JSON file of a run, and lists its new digest in run.json."""
     text = path.read_text()
     assert old in text
-    record.write(path, json.loads(text.replace(old, new)))
+    path.write_text(text.replace(old, new))
+    if path.parent.name == "eval":
+        vouch(path.parents[1])
 
 
 def strip_digest(path: Path) -> None:
@@ -90,6 +99,7 @@ def strip_digest(path: Path) -> None:
 
 
 def vouch(folder: Path) -> None:
-    """Writes the digests of the history and the weights into the run.json of a run."""
+    """Lists the files of a run with their digests in its run.json."""
     there = [folder / name for name in ("history.parquet", "model.safetensors")]
-    edit(folder / "run.json", files={path.name: files.sha256(path) for path in there if path.exists()})
+    there = [path for path in there if path.exists()] + sorted(folder.glob("eval/*.json"))
+    edit(folder / "run.json", files={str(path.relative_to(folder)): files.sha256(path) for path in there})

@@ -18,6 +18,7 @@ from ape_cli.evaluation.count_baselines import count_baselines
 from ape_cli.experiment.datasets import preset_dataset, preset_plan
 from ape_cli.runs.registry import open_registry
 from tests.conftest import ape, load_file
+from tests.registered import vouch
 
 ROOT = Path(__file__).parents[1]
 RESULTS = ROOT / "results"
@@ -77,10 +78,10 @@ def test_the_page_quotes_them(counts: dict[str, tuple[int, int]], views: dict[st
 def small_datasets() -> dict[tuple[str, str | None], set[str]]:
     """The fingerprints of the datasets of the committed runs of preset `small`, by task and order."""
     found: dict[tuple[str, str | None], set[str]] = {}
-    for _, about in open_registry(RESULTS).sound([]):
-        if about["config"]["preset"] == "small":
-            data = about["dataset"]
-            found.setdefault((data["task"], data["order"]), set()).add(data["fingerprint"])
+    for _, about in open_registry(RESULTS).readable([]):
+        if about.config.preset == "small":
+            data = about.dataset
+            found.setdefault((data.task, data.order), set()).add(data.fingerprint)
     return found
 
 
@@ -129,14 +130,15 @@ def test_nothing_is_told_of_sweeps_that_were_not_run(
 def test_the_readme_quotes_runs_of_the_demo(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """The README shows the table of the two runs that the demo in the Makefile trains, from the committed runs."""
     wanted = [("tree-rotate", s) for s in ("sinusoidal", "orthogonal-tree")]
-    for run, about in open_registry(RESULTS).sound([]):
-        config, data = about["config"], about["dataset"]
-        own = (config["preset"], config["seed"], about["variant"]) == ("small", 42, {})
-        if own and data["order"] in (None, "breadth") and (data["task"], config["scheme"]) in wanted:
+    for run, about in open_registry(RESULTS).readable([]):
+        config, data = about.config, about.dataset
+        own = (config.preset, config.seed, about.variant) == ("small", 42, {})
+        if own and data.order in (None, "breadth") and (data.task, config.scheme) in wanted:
             shutil.copytree(Path(str(run.folder)), tmp_path / "results" / "runs" / run.name)
             for path in (tmp_path / "results" / "runs" / run.name / "eval").iterdir():
-                if not path.name.startswith(data["fingerprint"][:12]):
+                if not path.name.startswith(data.fingerprint[:12]):
                     path.unlink()
+            vouch(tmp_path / "results" / "runs" / run.name)
     monkeypatch.chdir(tmp_path)
     printed = ape("report", "--against", "paper", "--format", "markdown")[0]
     readme = (ROOT / "README.md").read_text(encoding="utf-8").splitlines()
@@ -153,25 +155,25 @@ def test_the_table_of_shuffled_pixels_is_that_of_the_runs() -> None:
         scheme: (own, other) for scheme, own, other in (row.strip("| ").split(" | ") for row in page[first : first + 5])
     }
     found = {}
-    for run, about in open_registry(RESULTS).sound([]):
-        if about["dataset"]["task"] == "images" and about["config"]["convolution_size"] == 1:
+    for run, about in open_registry(RESULTS).readable([]):
+        if about.dataset.task == "images" and about.config.convolution_size == 1:
             scores = {e["dataset"]: e["overall"]["token_accuracy"] for e in run.evaluations()[0]}
             own, other = scores["images-digits"], scores["images-digits-shuffled"]
-            found[about["config"]["scheme"]] = (f"{own:.2%}".rstrip("%"), f"{other:.2%}".rstrip("%"))
-            assert other == own if about["config"]["scheme"] == "none" else other < own - 0.5
+            found[about.config.scheme] = (f"{own:.2%}".rstrip("%"), f"{other:.2%}".rstrip("%"))
+            assert other == own if about.config.scheme == "none" else other < own - 0.5
     assert found == told
 
 
 @pytest.mark.parametrize("where", [RESULTS, RESULTS / "processors"], ids=["sweeps", "processors"])
 def test_every_run_of_record_is_whole(where: Path) -> None:
     bad: list[str] = []
-    runs = [found for found in open_registry(where).sound(bad) if found[1]["status"] == "finished"]
+    runs = [found for found in open_registry(where).readable(bad) if found[1].status == "finished"]
     assert runs
     assert not bad
     for run, about in runs:
-        assert not Path(about["dataset"]["path"]).is_absolute()
+        assert not Path(about.dataset.path).is_absolute()
         evaluations, damaged = run.evaluations()
         assert evaluations
         assert not damaged
-        assert run.history()["validation_token_accuracy"].max() == pytest.approx(about["result"]["best_accuracy"])
+        assert run.history()["validation_token_accuracy"].max() == pytest.approx(about.outcome.best_accuracy)
         assert json.loads((Path(str(run.folder)) / "run.json").read_text())["run"] == run.name

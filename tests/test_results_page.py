@@ -106,15 +106,15 @@ def test_every_decimal_number_has_a_source(found: list[str]) -> None:
 
 def test_the_settings_that_it_names_are_those_of_the_runs() -> None:
     """Checks the numbers that the test above accepts as settings."""
-    about = [about for _, about in open_registry(RESULTS).sound([])]
-    versions = {(a["device"], ".".join(a["versions"]["torch"].split(".")[:2])) for a in about}
+    about = [about for _, about in open_registry(RESULTS).readable([])]
+    versions = {(a.device, ".".join(a.versions["torch"].split(".")[:2])) for a in about}
     assert versions == {("cpu", "2.13"), ("cuda", "2.11")}
-    assert {a["config"]["dropout"] for a in about if a["config"]["preset"] == "paper"} == {0.15}
-    assert {a["gpu"] for a in about if a["config"]["preset"] == "paper"} == {
+    assert {a.config.dropout for a in about if a.config.preset == "paper"} == {0.15}
+    assert {a.gpu for a in about if a.config.preset == "paper"} == {
         "NVIDIA H100 80GB HBM3",
         "NVIDIA H200",
     }
-    sources = {a["dataset"]["parameters"]["sha256"] for a in about if a["dataset"]["task"] == "trees"}
+    sources = {a.dataset.parameters["sha256"] for a in about if a.dataset.task == "trees"}
     assert len(sources) == 1, "all natural trees are from the same files"
-    biases = {a["config"]["decay"] for a in about if a["config"]["scheme"] == "orthogonal-tree" and not a["variant"]}
+    biases = {a.config.decay for a in about if a.config.scheme == "orthogonal-tree" and not a.variant}
     assert biases == {0.98}

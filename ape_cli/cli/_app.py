@@ -29,7 +29,6 @@ app = typer.Typer(
 
 if TYPE_CHECKING:
     from ape_cli.runs.record import OwnCode
-    from ape_cli.runs.registry import Registry
 
 
 @contextmanager
@@ -108,12 +107,10 @@ def root(
     """Options of `ape` itself."""
 
 
-def note_unreadable(bad: list[str], registry: Registry | None = None) -> None:
-    """Print a note for each thing that cannot be read and is left out, and one about the unverified runs."""
+def note_unreadable(bad: list[str]) -> None:
+    """Print a note for each thing that cannot be read and is left out."""
     for line in bad:
         note(f"left out: {line}")
-    if registry is not None and registry.unverified:
-        note(registry.unverified_note)
 
 
 def note_changed(trained_with: Collection[OwnCode]) -> set[str]:

@@ -142,7 +142,7 @@ def _check_run(run: Run, scheme: str | None) -> None:
     """
     from ape_cli.evaluation.fit import check_finished
 
-    own = check_finished(run)["config"]["scheme"]
+    own = check_finished(run).config.scheme
     if scheme not in (None, own):
         raise UsageError(
             "the run has another scheme", got=f"{scheme} and --run {run.name}", allowed=own, fix="leave one out"

@@ -112,7 +112,7 @@ def _work(
         named = {run.name: run for run in map(registry.find, names)}.values()
         return [(run, one) for run in named for one in (pending.fitting(run, data) if data else [None])]
     work, bad = pending.pending(registry, data, split, decode)
-    note_unreadable(bad, registry)
+    note_unreadable(bad)
     if not work:
         left = "; runs on images have no greedy decoding" if decode == "greedy" else ""
         which = "all other finished runs" if bad else "all finished runs that fit"

@@ -137,7 +137,7 @@ def report(
         figures = draw_figures(wanted, scaled) if kinds else {}
         for line in told:
             note(line)
-    note_unreadable(bad, registry)
+    note_unreadable(bad)
     note_changed(registry.own_code.values())
     for kind in kinds:
         for name, figure in figures.items():
@@ -164,7 +164,7 @@ def _read(registry: Registry, view: View, options: Options, standing: str) -> tu
     try:
         return document.read(registry, view, options, standing)
     except ApeError as error:
-        note_unreadable(getattr(error, "__notes__", []), registry)
+        note_unreadable(getattr(error, "__notes__", []))
         raise
 
 

@@ -52,7 +52,7 @@ def runs(
 
     registry = open_registry(folder.results).where(filters.make(which.scheme, which.task, which.preset))
     table, bad = registry.table()
-    note_unreadable(bad, registry)
+    note_unreadable(bad)
     old = note_changed(registry.own_code.values())
     chosen = selection.selected(table, listing.conditions or [])
     chosen = selection.arranged(chosen, listing.sort or "run", descending=listing.descending)

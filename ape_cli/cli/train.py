@@ -156,10 +156,10 @@ def _print_plan(experiment: Experiment, registry: Registry, as_json: bool) -> No
     from ape_cli.runs.record import settings_text
 
     config, data = experiment.config, experiment.data
-    run = registry.place(config, data) if experiment.is_named else None
+    run = registry.run_for(config, data) if experiment.is_named else None
     lines: dict[str, Any] = {
         "run": run.name if run else None,
-        "state": run.status if run and run.folder.exists() else "new",
+        "state": run.status if run and run.exists() else "new",
         "dataset": str(data.folder),
         "dataset_missing": data.missing,
         "structure": data.structure.expression,
@@ -206,7 +206,7 @@ def _existing(options: ExistingRunOptions) -> ExistingRun:
 def _print(done: Trial, baselines: dict[str, Any] | None, again: str, as_json: bool) -> None:
     """Print the result of training and of the evaluation. `again`: the command that trains a baseline."""
     if as_json:
-        found = {"run": done.run.name, "trained": done.trained, **done.run.read()["result"]}
+        found = {"run": done.run.name, "trained": done.trained, **done.run.known.outcome.model_dump()}
         answer(found | {"test": done.evaluation, "baselines": baselines})
         return
     trained.print_trained(done, baselines, again)

@@ -27,8 +27,8 @@ def compared(data: Dataset, registry: Registry, baseline: ExperimentOptions) -> 
 
     none = None
     with suppress(ApeError):  # the run may be damaged, and some settings are for the scheme alone
-        run = registry.place(complete(baseline.config(data.kind), data), data)
-        if run.folder.exists() and (found := run.evaluation(name_of(data, "test", "teacher"))):
+        run = registry.run_for(complete(baseline.config(data.kind), data), data)
+        if run.exists() and (found := run.evaluation(name_of(data, "test", "teacher"))):
             none = found["overall"]["token_accuracy"]
     return {"constant_guess": majority_baseline(data.split("test")), "none": none}
 
@@ -38,16 +38,17 @@ def print_trained(done: Trial, baselines: dict[str, Any] | None, again: str) -> 
 
     `again` is the command that trains the same model without positions.
     """
-    kind, result, test = done.run.config().kind, done.run.read()["result"], done.evaluation
+    config, result, test = done.run.known.config, done.run.known.outcome, done.evaluation
+    kind = config.kind
     accuracy = accuracy_of(kind)
-    pace = f"{result['tokens_per_second']:,.0f} {'images' if kind == 'image' else 'tokens'}/s"
-    say(f"{done.run.name}: {result['steps']} steps in {result['seconds']:.0f} s, {pace}")
-    say(f"  validation {accuracy} {result['best_accuracy']:.2%}, step {result['best_step']}")
+    pace = f"{result.tokens_per_second:,.0f} {'images' if kind == 'image' else 'tokens'}/s"
+    say(f"{done.run.name}: {result.steps} steps in {result.seconds:.0f} s, {pace}")
+    say(f"  validation {accuracy} {result.best_accuracy:.2%}, step {result.best_step}")
     if test is None or baselines is None:
         return
     say(f"  test {scores_in_words(test['overall'], kind)}")
     say(f"  test {guessed(accuracy, baselines['constant_guess'], kind == 'image')}")
-    if done.run.config().scheme == "none":
+    if config.scheme == "none":
         return
     if baselines["none"] is None:
         note_lines(f"to compare it with a model without positions:\n  {again}")

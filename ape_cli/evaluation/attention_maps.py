@@ -57,12 +57,11 @@ def attention_maps(run: Run, data: Dataset, split: str, row: int, part: str) -> 
     the data does not fit the run; and `RunError` if the run has no usable weights.
     """
     rows = data.split(split)
-    check_fits(run, data, rows)
+    config = check_fits(run, data, rows).config
     stack, name = PARTS[pick("attention of the model", part, PARTS)]
     if not 0 <= row < rows.rows:
         raise UsageError("no such row", got=row, allowed=f"{rows.rows} rows in {split}, from 0", fix="choose another")
     tune()
-    config = run.config()
     model = of_data(config, data).eval()
     layers = getattr(model, stack, ())
     if not len(layers):

@@ -10,6 +10,7 @@ Shapes: R rows.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Any, TypeVar
 
@@ -33,7 +34,7 @@ from ape_cli.models.factory import of_data
 from ape_cli.models.transformer import Model, Transformer
 from ape_cli.runs.config import Config
 from ape_cli.runs.evaluation_record import DECODINGS, evaluation_name
-from ape_cli.runs.record import is_sound
+from ape_cli.runs.record import RunRecord
 from ape_cli.runs.run import Run
 from ape_cli.tasks import BaseTask
 
@@ -56,29 +57,27 @@ def evaluate(
     """
     pick("decoding", decode, DECODINGS)
     part = data.split(split)
-    check_fits(run, data, part, decode)
+    known = check_fits(run, data, part, decode)
     tune()
-    config = run.config()
-    model = of_data(config, data)
-    weights = load_weights(run, model)
-    found = scores(model.to(device), config, data, part, decode=decode, batch_size=batch_size, stop=stop)
+    model = of_data(known.config, data)
+    load_weights(run, model)
+    metrics = scores(model.to(device), known.config, data, part, decode=decode, batch_size=batch_size, stop=stop)
     evaluation = {
         "run": run.name,
         "dataset": data.name,
         "fingerprint": data.manifest.fingerprint,
         "split": split,
         "decode": decode,
-        "weights": weights,
         "rows": part.rows,
-        **found,
+        **metrics,
     }
-    if not is_sound(evaluation["overall"]):
+    if not all(map(math.isfinite, evaluation["overall"].values())):
         raise RunError(
             "the weights of the run give values that are not finite",
             got=run.name,
             fix="train it again with --overwrite",
         )
-    run.save_evaluation(evaluation)
+    run.save_evaluation(evaluation, known)
     return evaluation
 
 
@@ -133,31 +132,35 @@ def own_dataset(run: Run) -> Dataset:
 
     Raises `DataError` if the dataset has changed since.
     """
-    about = run.read()["dataset"]
-    data = open_dataset(about["path"])
-    if data.manifest.fingerprint != about["fingerprint"]:
+    trained = run.known.dataset
+    data = open_dataset(trained.path)
+    if data.manifest.fingerprint != trained.fingerprint:
         raise DataError(
             f"the dataset of run {run.name} has changed since",
-            got=f"{about['path']}: fingerprint {data.manifest.fingerprint[:12]}…",
-            allowed=f"fingerprint {about['fingerprint'][:12]}…",
+            got=f"{trained.path}: fingerprint {data.manifest.fingerprint[:12]}…",
+            allowed=f"fingerprint {trained.fingerprint[:12]}…",
             fix="generate it again with the same command, or name a dataset with --data",
         )
     return data
 
 
 def name_of(data: Facts, split: str, decode: str) -> str:
-    """The name of the evaluation's file, without its suffix."""
+    """The name of the evaluation's file in the folder of its run."""
     return evaluation_name(data.fingerprint, split, decode)
 
 
-def check_fits(run: Run, data: Dataset, part: Split | ImageSplit, decode: str = "teacher") -> None:
-    """Check that a run can be evaluated on this data. Raises `DataError` or `UsageError` if it cannot."""
-    about = check_finished(run)
-    if reason := misfit(about["dataset"], data):
+def check_fits(run: Run, data: Dataset, part: Split | ImageSplit, decode: str = "teacher") -> RunRecord:
+    """Check that a run can be evaluated on this data. Returns the content of its run.json.
+
+    Raises `DataError` or `UsageError` if it cannot.
+    """
+    known = check_finished(run)
+    if reason := misfit(known.dataset, known.dataset.vocabulary, data):
         raise reason
     check_decoding(data, decode)
     if not part.rows:
         raise DataError(f"the {part.name} split is empty", got=data.name, fix="generate rows for it")
+    return known
 
 
 def check_decoding(data: Facts, decode: str) -> None:

@@ -12,52 +12,54 @@ from ape_cli import tasks
 from ape_cli.core.errors import ApeError, DataError, UsageError
 from ape_cli.data.loader import Dataset
 from ape_cli.models.own_files import check_installed, warn_if_changed
-from ape_cli.runs.config import read_config
+from ape_cli.runs.record import RECORD, RunRecord, TrainingData
 from ape_cli.runs.run import Run
 
 
-def check_finished(run: Run) -> dict[str, Any]:
+def check_finished(run: Run) -> RunRecord:
     """The content of run.json of a finished run.
 
-    Raises `UsageError` if the run is not finished, and `RunError` if its own scheme is missing here or has changed.
+    Raises `UsageError` if the run is not finished, and `RunError` if its own scheme is missing here.
     """
-    about = run.read()
-    status = run.status_in(about)
+    known = run.known
+    status = run.status_in(known)
     if status != "finished":
-        resume = f"`ape train --config {shlex.quote(str(run.folder / 'run.json'))} --resume`"
+        resume = f"`ape train --config {shlex.quote(str(run.folder / RECORD))} --resume`"
         fixes = {"running": "wait for it", "failed": "train it again with --overwrite, or with other settings"}
         fix = fixes.get(status, f"resume it: {resume}")
         raise UsageError("the run is not finished", got=f"{run.name}: {status}", fix=fix)
-    config = read_config(about["config"])
-    check_installed(config)
-    warn_if_changed(about)
-    return about
+    check_installed(known.config)
+    warn_if_changed(run.name, known.config, known.own_files)
+    return known
 
 
-def misfit(own: dict[str, Any], data: Dataset) -> DataError | None:
-    """The reason why a run that was trained on `own` cannot be evaluated on `data`, or None if it can."""
+def misfit(trained: TrainingData, vocabulary: list[str], data: Dataset) -> DataError | None:
+    """The reason why a run that was trained on `trained` cannot be evaluated on `data`, or None if it can.
+
+    `vocabulary`: the names of the run's ids.
+    """
     plan = data.manifest.plan
-    same = own.get("fingerprint") == data.fingerprint
-    trained_tags = bool(plan.tagged if same else own.get("tagged"))
+    same = trained.fingerprint == data.fingerprint
+    trained_tags = bool(plan.tagged if same else trained.tagged)
     compared: dict[str, list[Any]] = {  # of the dataset and of the run
-        "task or order": [[plan.task, plan.linearisation or ""], [own["task"], own["order"] or ""]],
+        "task or order": [[plan.task, plan.linearisation or ""], [trained.task, trained.order or ""]],
         "structure": [
             _form(plan.structure.expression, plan.parameters),
-            _form(own["structure"], own["parameters"]),
+            _form(trained.structure, trained.parameters),
         ],
         "kind of answers": [
             _answers(plan.task, plan.parameters, tagged=bool(plan.tagged)),
-            _answers(own["task"], own["parameters"], tagged=trained_tags),
+            _answers(trained.task, trained.parameters, tagged=trained_tags),
         ],
-        "size of images": [list(data.image) if data.image else None, own.get("image")],
-        "vocabulary": [data.manifest.vocabulary, own["vocabulary"]],
+        "size of images": [data.image and list(data.image), trained.image and list(trained.image)],
+        "vocabulary": [data.manifest.vocabulary, vocabulary],
     }
-    for what, (there, trained) in compared.items():
-        if there != trained:
+    for what, (of_data, of_run) in compared.items():
+        if of_data != of_run:
             return DataError(
                 f"the dataset has another {what} than the one the run was trained on",
-                got=f"{data.name}: {_text(there)}",
-                allowed=f"{own['name']}: {_text(trained)}",
+                got=f"{data.name}: {_text(of_data)}",
+                allowed=f"{trained.name}: {_text(of_run)}",
                 fix="choose a dataset of the run's own task and options; its sizes may differ",
             )
     return None

@@ -20,31 +20,31 @@ def pending(
     for the run's own dataset. Runs on images are never decoded greedily. The second list has a line about each run
     that cannot be read, one about the runs without weights, and one about those that fit none of the datasets.
     """
-    found: list[tuple[Run, Dataset | None]] = []
+    missing: list[tuple[Run, Dataset | None]] = []
     bad: list[str] = []
     weightless = unfit = 0
-    for run, about in registry.sound(bad):
-        own = about["dataset"]
-        fits: list[Dataset | None] = [d for d in data if not misfit(own, d)] if data else [None]
-        if run.status_in(about) != "finished" or (decode == "greedy" and own.get("image")):
+    for run, known in registry.readable(bad):
+        trained = known.dataset
+        fits: list[Dataset | None] = [d for d in data if not misfit(trained, trained.vocabulary, d)] if data else [None]
+        if run.status_in(known) != "finished" or (decode == "greedy" and trained.image):
             continue
         unfit += not fits
-        done = {(e["fingerprint"], e["split"], e["decode"]) for e in run.evaluations(about)[0]}
-        wanted: list[tuple[Run, Dataset | None]] = []
+        done = {(e["fingerprint"], e["split"], e["decode"]) for e in run.evaluations()[0]}
+        of_run: list[tuple[Run, Dataset | None]] = []
         for other in fits:
-            rows = own["rows"] if other is None else other.manifest.plan.rows
-            fingerprint = own["fingerprint"] if other is None else other.manifest.fingerprint
+            rows = trained.rows if other is None else other.manifest.plan.rows
+            fingerprint = trained.fingerprint if other is None else other.manifest.fingerprint
             if rows[split] and (fingerprint, split, decode) not in done:
-                wanted.append((run, other))
-        if wanted and not run.has_weights:
+                of_run.append((run, other))
+        if of_run and not run.has_weights():
             weightless += 1
             continue
-        found += wanted
+        missing += of_run
     if weightless:
         bad.append(f"{_runs(weightless)} without weights, which only training again brings back (--overwrite)")
     if unfit:
         bad.append(_unfit(unfit, len(data)))
-    return found, bad
+    return missing, bad
 
 
 def _unfit(runs: int, datasets: int) -> str:
@@ -61,7 +61,7 @@ def _runs(number: int) -> str:
 def fitting(run: Run, data: Sequence[Dataset]) -> Sequence[Dataset]:
     """The datasets that fit a run. If none fits, all are returned, and `evaluate` raises an error that says why."""
     try:
-        own = run.read()["dataset"]
+        trained = run.known.dataset
     except RunError:
         return data
-    return [d for d in data if not misfit(own, d)] or data
+    return [d for d in data if not misfit(trained, trained.vocabulary, d)] or data

@@ -65,14 +65,16 @@ class Datasets:
         to train others.
         """
         if not manifest_path(folder).exists() and (record := self.recorded.named(folder.name)):
-            order, source_order = linearisation.parse(record["order"])
+            order, source_order = linearisation.parse(record.order)
             plan = DatasetPlan(
-                **{name: record[name] for name in ("task", "structure", "parameters", "seed", "rows", "image")},
+                **{
+                    name: getattr(record, name) for name in ("task", "structure", "parameters", "seed", "rows", "image")
+                },
                 order=order,
                 source_order=source_order,
                 shard_rows=ROW_GROUP,
             )
-            return self._missing(plan, folder, record["mean_size"], record["mean_tokens"], record["fingerprint"])
+            return self._missing(plan, folder, record.mean_size, record.mean_tokens, record.fingerprint)
         chosen = self._existing(folder, read_manifest(folder))
         if chosen.missing:
             open_dataset(folder)  # says which shards are missing: it is not known how to generate them

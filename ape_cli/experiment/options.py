@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any
@@ -13,7 +14,6 @@ from ape_cli.core.errors import UsageError, brief
 from ape_cli.core.validation import first_error
 from ape_cli.runs.config import Config, read_config, resolve, settable
 from ape_cli.runs.record import Trained
-from ape_cli.storage import digests
 from ape_cli.storage.json_files import read_json
 from ape_cli.storage.paths import StoragePath
 
@@ -105,20 +105,15 @@ class ConfigFile:
 def read_config_file(path: StoragePath) -> ConfigFile:
     """Read a JSON object that is a configuration, or that has one as `config` and perhaps a `dataset`, as a run.json.
 
-    Raises `UsageError` if the file cannot be read, was altered since it was written, or has another form.
+    Raises `UsageError` if the file cannot be read, or has another form.
     """
     try:
-        raw, fields = read_json(path)
+        fields = read_json(path)[1]
         if not isinstance(fields, dict):
             raise ValueError(f"{brief(fields)} is no object")
-        digests.is_sealed(raw, fields)
         dataset = fields.get("dataset")
-        return ConfigFile(
-            read_config(fields.get("config", fields)), None if dataset is None else Trained.model_validate(dataset)
-        )
-    except digests.AlteredError as error:
-        fix = f"remove the line {digests.FIELD!r} if you changed the file on purpose"
-        raise UsageError(f"{path} was altered", got=str(error), allowed=_ALLOWED, fix=fix) from error
+        trained = None if dataset is None else Trained.model_validate_json(json.dumps(dataset))
+        return ConfigFile(read_config(fields.get("config", fields)), trained)
     except (OSError, ValueError, RecursionError) as error:
         got = first_error(error) if isinstance(error, ValidationError) else str(error)
         raise UsageError(

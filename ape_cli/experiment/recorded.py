@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from ape_cli.data.plan import DatasetPlan
+from ape_cli.runs.record import Trained
 
 
 class RecordedDatasets:
@@ -14,14 +15,13 @@ class RecordedDatasets:
         """Nothing is known."""
         self._fingerprints: dict[str, str] = {}  # by the plan
         self._sizes: dict[str, dict[str, int]] = {}  # by the fingerprint
-        self._by_name: dict[str, dict[str, dict[str, Any]]] = {}  # records by name and fingerprint
+        self._by_name: dict[str, dict[str, Trained]] = {}  # records by name and fingerprint
 
-    def add(self, record: dict[str, Any]) -> None:
+    def add(self, record: Trained) -> None:
         """Add the record of a dataset, the field `dataset` of a run.json."""
-        fingerprint = record["fingerprint"]
-        self._fingerprints[_plan_key(record, record["order"])] = fingerprint
-        self._sizes.setdefault(fingerprint, {}).update(record.get("largest") or {})
-        self._by_name.setdefault(record["name"], {})[fingerprint] = record
+        self._fingerprints[_plan_key(record.model_dump(), record.order)] = record.fingerprint
+        self._sizes.setdefault(record.fingerprint, {}).update(record.largest)
+        self._by_name.setdefault(record.name, {})[record.fingerprint] = record
 
     def fingerprint(self, plan: DatasetPlan) -> str:
         """The fingerprint of the dataset of a plan, or an empty string if no run used it."""
@@ -31,7 +31,7 @@ class RecordedDatasets:
         """The largest sizes of the training split of a dataset, by the structure that is read, as far as runs know."""
         return self._sizes.get(fingerprint, {})
 
-    def named(self, name: str) -> dict[str, Any] | None:
+    def named(self, name: str) -> Trained | None:
         """The record of the dataset of this name, or None if none or several datasets had this name."""
         records = list(self._by_name.get(name, {}).values())
         return records[0] if len(records) == 1 else None

@@ -8,12 +8,10 @@ from __future__ import annotations
 import logging
 from collections.abc import Iterable
 from contextlib import suppress
-from typing import Any
 
 from ape_cli import attention, position
 from ape_cli.core import own_code, plugins
 from ape_cli.core.errors import ApeError, RunError
-from ape_cli.runs import record
 from ape_cli.runs.config import Config
 from ape_cli.runs.record import OwnCode
 
@@ -73,11 +71,7 @@ def change(part: str, runs: list[str]) -> str:
     return f"the code of {part} has changed since {since} trained{example}; {again}"
 
 
-def warn_if_changed(about: dict[str, Any]) -> None:
-    """Log a warning for each own file of a run or an exported model that has changed since its training.
-
-    `about` is the content of its run.json or config.json.
-    """
-    trained_with = record.own_code(about)
-    for part, runs in changed([trained_with] if trained_with else []).items():
+def warn_if_changed(run: str, config: Config, digests: dict[str, str]) -> None:
+    """Log a warning for each own file that has changed since `run` was trained with the files of these `digests`."""
+    for part, runs in changed([OwnCode(run, config.scheme, config.attention, digests)]).items():
         logger.warning(change(part, runs))

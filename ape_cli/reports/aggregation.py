@@ -45,6 +45,7 @@ from ape_cli.reports.evaluations import (
 )
 from ape_cli.reports.run_descriptions import described
 from ape_cli.reports.tables import numbered
+from ape_cli.runs.record import Trained
 from ape_cli.runs.registry import Registry
 
 _ROUNDING = 1e-12  # closer means are equal, because the same scores may be added in another order
@@ -143,7 +144,7 @@ class Parts:
     """
 
     values: pl.DataFrame
-    trained: dict[str, dict[str, Any]]
+    trained: dict[str, Trained]
 
 
 def read_parts(
@@ -167,13 +168,13 @@ def read_parts(
     others = False
     runs: list[dict[str, Any]] = []
     lines: list[dict[str, Any]] = []
-    trained: dict[str, dict[str, Any]] = {}
+    trained: dict[str, Trained] = {}
     weight = _WEIGHT.get(metric, "tokens")
-    for run, about, of_run in described(registry, bad):
-        if about["dataset"].get("image"):  # all images have one size
+    for run, known, of_run in described(registry, bad):
+        if known.dataset.image is not None:  # all images have one size
             others = True
             continue
-        evaluations, damaged = run.evaluations(about)
+        evaluations, damaged = run.evaluations()
         bad += [f"{run.name}: {line}" for line in damaged]
         for found in evaluations:
             if (found["decode"], found["split"]) != (decode, split) or metric not in found["overall"]:
@@ -186,7 +187,7 @@ def read_parts(
             counted = (part, *COUNTS)
             lines += [of | {k: x[k] for k in counted} | {"value": x[metric], "weight": x[weight]} for x in parts]
         runs.append(of_run)
-        trained[of_run["trained_fingerprint"]] = about["dataset"]
+        trained[of_run["trained_fingerprint"]] = known.dataset
     if needed and not lines:
         raise nothing_to_report(
             _NONE[part] if others else "no run was evaluated like this",

@@ -120,7 +120,7 @@ def read(registry: Registry, view: View[Any], options: Options, standing: str = 
         origin = html_page.origin_of(registry, options)
         for metric in origin.metrics(options.metric)[1:]:
             others += _of_metric(registry, [x for x in views if "metric" not in x.unused], options, metric, bad)
-    notes = [note for note in (standing, left_out(bad), registry.unverified_note) if note]
+    notes = [note for note in (standing, left_out(bad)) if note]
     return Document(selected, parts, others, notes, origin), list(dict.fromkeys(bad))
 
 

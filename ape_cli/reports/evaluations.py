@@ -71,8 +71,8 @@ def measured(metric: str, found: Iterable[str | None]) -> tuple[str, str]:
 def scores(registry: Registry) -> tuple[pl.DataFrame, list[str]]:
     """The scores, one line for each run, evaluation and metric, and a line of text about each unreadable run."""
     lines, bad = [], list[str]()
-    for run, about, of_run in described(registry, bad):
-        evaluations, damaged = run.evaluations(about)
+    for run, _, of_run in described(registry, bad):
+        evaluations, damaged = run.evaluations()
         bad += [f"{run.name}: {line}" for line in damaged]
         for evaluation in evaluations:
             of_evaluation = {name: evaluation[name] for name in ("decode", "split", "dataset", "fingerprint")}

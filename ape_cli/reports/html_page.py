@@ -31,6 +31,7 @@ from ape_cli.reports.run_descriptions import described
 from ape_cli.reports.tables import Table, is_number
 from ape_cli.reports.views import Options
 from ape_cli.runs.commit import commit
+from ape_cli.runs.record import RunRecord
 from ape_cli.runs.registry import Registry
 
 if TYPE_CHECKING:
@@ -203,8 +204,8 @@ def origin_of(registry: Registry, options: Options) -> Origin:
     Raises `UsageError` if SOURCE_DATE_EPOCH is not a number of seconds.
     """
     rows, tasks = [], set()
-    for run, about, of_run in described(registry, []):
-        rows.append((run.name, _cells(about, run.status_in(about))))
+    for run, known, of_run in described(registry, []):
+        rows.append((run.name, _cells(known, run.status_in(known))))
         tasks.add(of_run["task"])
     columns = ["status", "preset", "ape", "commit", "device", "started", "finished"]
     chosen, sweep = str(registry.chosen), options.sweep
@@ -220,14 +221,11 @@ def origin_of(registry: Registry, options: Options) -> Origin:
     return Origin(title, facts, Table("Runs", _NOTES, columns, rows, "", head="run"), frozenset(tasks))
 
 
-def _cells(about: dict[str, Any], status: str) -> list[str | None]:
-    """The cells of a run. Its versions, commit, device and times may be anything, because nothing reads them back."""
-    versions = about.get("versions")
-    ape = versions.get("ape") if isinstance(versions, dict) else None
-    told, device = (None if about.get(name) is None else str(about[name]) for name in ("commit", "device"))
-    times = [str(about[name])[:16].replace("T", " ") if about.get(name) else None for name in ("started", "finished")]
-    version = None if ape is None else str(ape)
-    return [status, about["config"]["preset"], version, told and _short(told), device, *times]
+def _cells(known: RunRecord, status: str) -> list[str | None]:
+    """The cells of a run."""
+    times = [time and time[:16].replace("T", " ") for time in (known.started, known.finished)]
+    commit_of_run = known.commit and _short(known.commit)
+    return [status, known.config.preset, known.versions.get("ape"), commit_of_run, known.device, *times]
 
 
 def _short(commit: str) -> str:

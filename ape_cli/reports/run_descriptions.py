@@ -16,7 +16,7 @@ from ape_cli.core.errors import ApeError
 from ape_cli.core.own_code import DIGITS
 from ape_cli.reports import paper
 from ape_cli.runs.config import PRESETS, read_config
-from ape_cli.runs.record import settings_of, settings_text
+from ape_cli.runs.record import RunRecord, Trained, settings_text
 from ape_cli.runs.registry import Registry
 from ape_cli.runs.run import Run
 from ape_cli.structure import linearisation
@@ -27,7 +27,7 @@ _OWN = itemgetter("task", "order", "configuration", "variant", "seed", "trained_
 _PARTS = itemgetter("scheme", "attention")
 
 
-def described(registry: Registry, bad: list[str]) -> Iterator[tuple[Run, dict[str, Any], dict[str, Any]]]:
+def described(registry: Registry, bad: list[str]) -> Iterator[tuple[Run, RunRecord, dict[str, Any]]]:
     """Each readable run, its run.json, and its description for tables.
 
     A line of text about each unreadable run is appended to `bad`, and one about each copy of another run. A copy has
@@ -38,31 +38,29 @@ def described(registry: Registry, bad: list[str]) -> Iterator[tuple[Run, dict[st
     code come last.
     """
     versions: dict[tuple[str, str], set[str]] = {}  # of each scheme with a kind of attention: those of its own files
-    own: list[tuple[Run, dict[str, Any], dict[str, Any], str, set[str]]] = []
-    for run, about, of_run in _describe_each(registry, bad):
-        version = "+".join(digest[:DIGITS] for _, digest in sorted(about.get("own_files", {}).items()))
+    own: list[tuple[Run, RunRecord, dict[str, Any], str, set[str]]] = []
+    for run, known, of_run in _describe_each(registry, bad):
+        version = "+".join(digest[:DIGITS] for _, digest in sorted(known.own_files.items()))
         of_parts = versions.setdefault(_PARTS(of_run), set())
         of_parts.add(version)
         if version:  # how many versions there are is known at the end
-            own.append((run, about, of_run, version, of_parts))
+            own.append((run, known, of_run, version, of_parts))
         else:
-            yield run, about, of_run
-    for run, about, of_run, version, of_parts in own:
+            yield run, known, of_run
+    for run, known, of_run, version, of_parts in own:
         if len(of_parts) > 1:
             of_run["variant"] = ", ".join(filter(None, [of_run["variant"], f"{CODE}{version}"]))
             of_run["configuration"] += f"-{version}"
-        yield run, about, of_run
-        if run.unverified:  # `Registry.sound` looked before the caller read the evaluations
-            registry.unverified.add(run.name)
+        yield run, known, of_run
 
 
-def _describe_each(registry: Registry, bad: list[str]) -> Iterator[tuple[Run, dict[str, Any], dict[str, Any]]]:
+def _describe_each(registry: Registry, bad: list[str]) -> Iterator[tuple[Run, RunRecord, dict[str, Any]]]:
     """`described`, without a look at the files of schemes and kinds of attention."""
     names: dict[tuple[Any, ...], str] = {}
     identities: dict[tuple[bytes, str], tuple[str, str]] = {}
     variants: dict[str, tuple[str, str]] = {}  # of a configuration: its settings, and a run that has them
-    for run, about in registry.sound(bad):
-        config, trained = about["config"], about["dataset"]
+    for run, known in registry.readable(bad):
+        config, trained = known.config.model_dump(), known.dataset
         try:
             is_paper_size = _is_paper_size(config["preset"], trained)
         except ApeError as error:  # the task of the run does not have its order
@@ -70,35 +68,35 @@ def _describe_each(registry: Registry, bad: list[str]) -> Iterator[tuple[Run, di
             continue
         apart_from_seed = config | {"seed": 0}
         # runs that differ only in the seed have the same key; version 2 is the last one without references to objects
-        key = marshal.dumps(apart_from_seed, 2), trained["fingerprint"]
+        key = marshal.dumps(apart_from_seed, 2), trained.fingerprint
         if key not in identities:
-            identities[key] = _identity(apart_from_seed, trained["fingerprint"])
+            identities[key] = _identity(apart_from_seed, trained.fingerprint)
         configuration, attention = identities[key]
-        settings = settings_text(settings_of(about))
+        settings = settings_text(known.variant)
         if settings != (other := variants.setdefault(configuration, (settings, run.name)))[0]:
             told = f"its settings in tables are {settings or 'none'}, and those of {other[1]} are {other[0] or 'none'}"
             bad.append(f"{run.name}: {told}, with the same configuration")
             continue
         of_run = {
-            "task": trained["task"],
-            "order": trained["order"],
+            "task": trained.task,
+            "order": trained.order,
             "scheme": config["scheme"],
             "variant": settings,
             "configuration": configuration,
             "attention": attention,
             "preset": config["preset"],
             "seed": config["seed"],
-            "structure": trained["structure"],
+            "structure": trained.structure,
             "form": _form(trained),
-            "trained_on": trained["name"],
-            "trained_fingerprint": trained["fingerprint"],
+            "trained_on": trained.name,
+            "trained_fingerprint": trained.fingerprint,
             "paper_size": is_paper_size,
         }
         own = _OWN(of_run)
         if (first := names.setdefault(own, run.name)) != run.name:
             bad.append(f"{run.name}: it has the configuration, the seed and the data of {first}")
             continue
-        yield run, about, of_run
+        yield run, known, of_run
 
 
 def _identity(config: dict[str, Any], fingerprint: str) -> tuple[str, str]:
@@ -107,23 +105,23 @@ def _identity(config: dict[str, Any], fingerprint: str) -> tuple[str, str]:
     return checked.digest(fingerprint, without=("seed",)), checked.attention
 
 
-def _form(trained: dict[str, Any]) -> str:
+def _form(trained: Trained) -> str:
     """The form of a task's dataset, as the task names it: `branching 3, binarised`. Empty if the task is not known."""
     try:
-        return tasks.load(trained["task"]).form(trained["parameters"])
+        return tasks.load(trained.task).form(trained.parameters)
     except (ApeError, LookupError):
         return ""
 
 
-def _is_paper_size(preset: str, trained: dict[str, Any]) -> bool:
+def _is_paper_size(preset: str, trained: Trained) -> bool:
     """Whether a run has the model of the paper, and its rows and its sizes of words or trees, or all of its images."""
-    rows = trained["rows"]
-    if preset == "paper" and trained.get("image"):
+    rows = trained.rows
+    if preset == "paper" and trained.image:
         # validation rows are held out of the images for training; equal images decide how many
         everything = (rows["train"] + rows["validation"], rows["test"]) == paper.IMAGES_ROWS
         return _form(trained) == paper.SOURCE and everything
-    if preset != "paper" or trained["task"] not in tasks.names() or tasks.load(trained["task"]).fixed_rows:
+    if preset != "paper" or trained.task not in tasks.names() or tasks.load(trained.task).fixed_rows:
         return False
-    options = tasks.load(trained["task"]).preset_options.get(preset, {})
-    own = tasks.make(trained["task"], *linearisation.parse(trained["order"]), **options).parameters
-    return bool(trained["parameters"] == own and rows == PRESETS["paper"].rows)
+    options = tasks.load(trained.task).preset_options.get(preset, {})
+    own = tasks.make(trained.task, *linearisation.parse(trained.order), **options).parameters
+    return bool(trained.parameters == own and rows == PRESETS["paper"].rows)

@@ -10,10 +10,11 @@ from pathlib import Path
 
 from ape_cli.core.errors import ApeError
 from ape_cli.data.manifest import manifest_path, shard_files
+from ape_cli.runs.record import RECORD
 from ape_cli.runs.registry import Registry
-from ape_cli.storage import folders, locks
+from ape_cli.runs.run import LOCK
+from ape_cli.storage import files, folders, locks
 from ape_cli.storage.paths import StoragePath
-from ape_cli.storage.temporary import PATTERN
 
 
 @dataclass(frozen=True)
@@ -33,8 +34,8 @@ def of_runs(registry: Registry, results: Sequence[str] = (), datasets: Sequence[
     for run in registry:
         where = str(run.folder)
         try:
-            if not (run.folder / "run.json").exists():
-                if not locks.is_locked(run.folder / ".lock"):
+            if not run.exists():
+                if not locks.is_locked(run.folder / LOCK):
                     yield Leftover(where, "no run.json: a run that was never started", "remove the folder")
                 continue
             status = run.status
@@ -42,7 +43,7 @@ def of_runs(registry: Registry, results: Sequence[str] = (), datasets: Sequence[
             verify, remove = (shlex.join(["ape", name, run.name, *results]) for name in ("verify", "rm"))
             yield Leftover(where, error.summary, f"`{verify}` says more; `{remove}` removes it")
             continue
-        words = ["ape", "train", "--config", str(run.folder / "run.json"), *results, *datasets]
+        words = ["ape", "train", "--config", str(run.folder / RECORD), *results, *datasets]
         if status == "stopped":
             yield Leftover(where, "the run was stopped", f"continue it: {shlex.join([*words, '--resume'])}")
         elif status == "failed":
@@ -50,7 +51,8 @@ def of_runs(registry: Registry, results: Sequence[str] = (), datasets: Sequence[
         elif status == "finished" and run.has_leftovers():
             what = "the finished run has a lock or a state for resuming, which it does not need"
             yield Leftover(where, what, f"{shlex.join(words)} removes it")
-        yield from _of_files(run.folder)
+        if not locks.is_locked(run.folder / LOCK):
+            yield from _of_files(run.folder)
 
 
 def of_datasets(datasets: StoragePath) -> Iterator[Leftover]:
@@ -59,18 +61,16 @@ def of_datasets(datasets: StoragePath) -> Iterator[Leftover]:
         folder = datasets / name
         if is_folder and not manifest_path(folder).exists() and shard_files(folder):
             yield Leftover(str(folder), "the dataset is not complete", "repeat its `ape gen` command, or remove it")
-        if is_folder:
+        if is_folder and not locks.is_locked(folder / LOCK):
             yield from _of_files(folder)
 
 
 def _of_files(folder: StoragePath) -> Iterator[Leftover]:
-    """Yield the temporary files of killed processes in a local folder and in the folders in it."""
+    """Yield the temporary files in a local folder that is not locked, and in the folders in it."""
     if not isinstance(folder, Path):
         return
     for place in (folder, *(folder / name for name, is_folder in folders.entries(folder) if is_folder)):
-        for name, is_folder in folders.entries(place):
-            found, path = PATTERN.fullmatch(name), place / name
-            if found and not found["lock"] and not is_folder and not locks.is_locked(place / f"{name}.lock"):
-                with suppress(FileNotFoundError):  # its writer has just renamed it
-                    what = f"a temporary file of {path.lstat().st_size:,} bytes"
-                    yield Leftover(str(path), what, "the next command that writes removes it")
+        for path in (place / name for name, _ in folders.entries(place) if files.is_temporary(name)):
+            with suppress(FileNotFoundError):  # its writer has just renamed it
+                what = f"a temporary file of {path.lstat().st_size:,} bytes"
+                yield Leftover(str(path), what, "the next command that writes removes it")

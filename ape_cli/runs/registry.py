@@ -17,7 +17,7 @@ from ape_cli.runs import filters, record
 from ape_cli.runs.commit import commit
 from ape_cli.runs.config import Config
 from ape_cli.runs.filters import Filter
-from ape_cli.runs.record import OwnCode
+from ape_cli.runs.record import OwnCode, RunRecord, Trained
 from ape_cli.runs.run import Run, now
 from ape_cli.storage import files, folders
 from ape_cli.storage.paths import StoragePath, storage_path
@@ -33,13 +33,12 @@ class Registry:
     """All runs under a folder, optionally restricted. Make one with `open_registry`.
 
     `folder` contains the folder `runs`. `names` restricts the registry to runs of these names. `chosen` is a filter,
-    which `sound` applies.
+    which `readable` applies.
     """
 
     def __init__(self, folder: StoragePath, names: frozenset[str] | None = None, chosen: Filter = filters.ANY) -> None:
         """Nothing is read from the folder yet."""
         self.folder, self.names, self.chosen = folder, names, chosen
-        self.unverified: set[str] = set()  # names of the runs with a file without a digest, as far as they were read
         self.own_code: dict[str, OwnCode] = {}  # the own code of the runs that were read and have some, by their names
 
     def only(self, names: Iterable[str]) -> Registry:
@@ -49,7 +48,7 @@ class Registry:
     def where(self, chosen: Filter) -> Registry:
         """A registry with another filter.
 
-        `sound`, and everything that reads runs with it, then yields only the selected runs.
+        `readable`, and everything that reads runs with it, then yields only the selected runs.
         """
         return Registry(self.folder, self.names, chosen)
 
@@ -62,56 +61,43 @@ class Registry:
         if self.folder.exists() and not self.folder.is_dir():
             raise RunError("the results are not in a folder", got=str(self.folder), fix="name a folder with --results")
         try:
-            found = folders.entries(runs)
+            entries = folders.entries(runs)
         except OSError as error:
-            raise RunError(
-                f"cannot read {runs}", got=error.strerror, fix="name another folder with --results"
-            ) from error
-        names = (name for name, is_folder in found if is_folder and not name.startswith("."))
+            fix = "name another folder with --results"
+            raise RunError(f"cannot read {runs}", got=error.strerror, fix=fix) from error
+        names = (name for name, is_folder in entries if is_folder and not name.startswith("."))
         yield from (Run(runs / name) for name in names if self.names is None or name in self.names)
 
-    def sound(self, bad: list[str]) -> Iterator[tuple[Run, dict[str, Any]]]:
+    def readable(self, bad: list[str]) -> Iterator[tuple[Run, RunRecord]]:
         """Yield each selected run that can be read, with the content of its run.json.
 
         For each run that cannot be read, a line of text is appended to `bad`. Runs are yielded one at a time, so that
-        tens of thousands of records are never in memory together.
-
-        The names of runs without digests are added to `unverified`, and runs with a user's own code to `own_code`.
+        tens of thousands of records are never in memory together. Runs with a user's own code are added to `own_code`.
 
         Raises `ApeError` after the last run, if there are runs but the filter selects none or has an unknown name.
         """
 
-        def read(run: Run) -> tuple[Run, dict[str, Any] | None]:
+        def read(run: Run) -> tuple[Run, RunRecord | None]:
             try:
                 return run, run.read()
             except RunError as error:
-                if run.never_started():
-                    return run, None
-                bad.append(f"{run.name}: {error.summary}")
+                if not run.never_started():
+                    bad.append(f"{run.name}: {error.summary}")
                 return run, None
 
         kinds: set[filters.RunKind] = set()
-        for run, about in files.each(read, self, self.folder):
-            if about is None:
+        for run, known in files.each(read, self, self.folder):
+            if known is None:
                 continue
-            config, data = about["config"], about["dataset"]
-            of_data = data["task"], data["order"], data["parameters"]
-            kind = filters.kind(config["scheme"], config["preset"], *of_data, image=bool(data.get("image")))
+            config, data = known.config, known.dataset
+            of_data = data.task, data.order, data.parameters
+            kind = filters.kind(config.scheme, config.preset, *of_data, image=data.image is not None)
             kinds.add(kind)
             if self.chosen.picks(kind):
-                if (own := record.own_code(about)) is not None:
-                    self.own_code[run.name] = own
-                yield run, about
-                if run.unverified:  # the evaluations that the caller has read count too
-                    self.unverified.add(run.name)
+                if (code := record.own_code(known)) is not None:
+                    self.own_code[run.name] = code
+                yield run, known
         self.chosen.check(kinds, str(self.folder))
-
-    @property
-    def unverified_note(self) -> str:
-        """A note about the runs that were read and have files without a digest; empty if there are none."""
-        count = len(self.unverified)
-        runs = "1 run is" if count == 1 else f"{count:,} runs are"
-        return f"{runs} unverified: there are files without a digest (`ape verify --add` adds it)." if count else ""
 
     def find(self, name: str) -> Run:
         """Find a run by its name, its path, or a unique prefix of its name.
@@ -122,83 +108,25 @@ class Registry:
             raise UsageError("the name of a run is empty", got="''", fix="name a run; `ape runs` lists all")
         names = [run.name for run in self]
         path = storage_path(name)
-        wanted = path.name if path.resolve().parent == (self.folder / "runs").resolve() else name
-        if wanted in names:
-            return Run(self.folder / "runs" / wanted)
-        alike = [n for n in names if n.startswith(wanted)]
+        start = path.name if path.resolve().parent == (self.folder / "runs").resolve() else name
+        alike = [start] if start in names else [n for n in names if n.startswith(start)]
         if len(alike) == 1:
             return Run(self.folder / "runs" / alike[0])
         if alike:
-            raise UsageError(
-                "the names of several runs begin like this",
-                got=name,
-                allowed=", ".join(alike),
-                fix="give more of the name",
-            )
+            what, fix = "the names of several runs begin like this", "give more of the name"
+            raise UsageError(what, got=name, allowed=", ".join(alike), fix=fix)
         if not names:
-            raise UsageError(
-                "unknown run: there are none here",
-                got=f"{name!r} in {self.folder}",
-                fix="train one, or name their folder with --results",
-            )
+            what, fix = "unknown run: there are none here", "train one, or name their folder with --results"
+            raise UsageError(what, got=f"{name!r} in {self.folder}", fix=fix)
         raise unknown("run", name, names)
 
-    def place(self, config: Config, data: Facts) -> Run:
+    def run_for(self, config: Config, data: Facts) -> Run:
         """The run of a resolved configuration on a dataset, whether it exists or not.
 
         Raises `ApeError` if the name of the task or of the scheme cannot be a part of a path.
         """
-        parts = [data.task, data.order, config.scheme, str(config.seed), config.digest(data.fingerprint)]
-        return Run(self.folder / "runs" / checked_name("name of the run", "-".join(p for p in parts if p)))
-
-    def begin(
-        self,
-        run: Run,
-        config: Config,
-        data: Dataset,
-        machine: dict[str, Any],
-        variant: dict[str, Any],
-        processes: int = 1,
-        own_files: dict[str, str] | None = None,
-    ) -> None:
-        """Write the first run.json.
-
-        `machine` is what `models.device.describe` returns. `variant` has the fields that differ from the preset.
-        `processes` is the number of processes that train together. `own_files` has the digests of a user's own files.
-        """
-        here = dict(machine)
-        plan = data.manifest.plan
-        about = {
-            "version": record.VERSION,
-            "run": run.name,
-            "status": "running",
-            "config": config.model_dump(),
-            "variant": variant,
-            "dataset": {
-                "name": data.name,
-                "path": str(data.folder),
-                "fingerprint": data.manifest.fingerprint,
-                "task": plan.task,
-                "order": plan.linearisation,
-                "structure": plan.structure.expression,
-                "parameters": plan.parameters,
-                "seed": plan.seed,
-                "rows": plan.rows,
-                **({} if plan.image is None else {"image": plan.image}),
-                "mean_size": data.manifest.mean_size,
-                "mean_tokens": data.manifest.mean_tokens,
-                **({"tagged": True} if plan.tagged else {}),
-                **({"largest": data.sizes} if data.sizes else {}),
-                "vocabulary": data.manifest.vocabulary,
-            },
-            "versions": {"ape": version(), "torch": here.pop("torch")},
-            "commit": commit(),
-            **here,
-            "processes": processes,
-            **({"own_files": own_files} if own_files else {}),
-            "started": now(),
-        }
-        record.write(run.folder / "run.json", about)
+        name = record.run_name(config, data.task, data.order, data.fingerprint)
+        return Run(self.folder / "runs" / checked_name("name of the run", name))
 
     def runs(self) -> pl.DataFrame:
         """A table with one row per run. Runs that cannot be read are left out."""
@@ -209,26 +137,25 @@ class Registry:
         import polars as pl
 
         lines, bad = [], list[str]()
-        for run, about in self.sound(bad):
-            config, data, result = about["config"], about["dataset"], about.get("result") or {}
+        for run, known in self.readable(bad):
+            config, data, result = known.config, known.dataset, known.result
             lines.append(
                 {
                     "run": run.name,
-                    "task": data["task"],
-                    "order": data["order"],
-                    "scheme": config["scheme"],
-                    "variant": record.settings_text(record.settings_of(about)),
-                    "preset": config["preset"],
-                    "seed": config["seed"],
-                    "status": run.status_in(about),
-                    "verified": not run.unverified,
-                    "dataset": data["name"],
-                    "parameters": result.get("parameters"),
-                    "steps": result.get("steps"),
-                    "seconds": result.get("seconds"),
-                    "validation_token_accuracy": result.get("best_accuracy"),
-                    "started": about.get("started"),
-                    "finished": about.get("finished"),
+                    "task": data.task,
+                    "order": data.order,
+                    "scheme": config.scheme,
+                    "variant": record.settings_text(known.variant),
+                    "preset": config.preset,
+                    "seed": config.seed,
+                    "status": run.status_in(known),
+                    "dataset": data.name,
+                    "parameters": result and result.parameters,
+                    "steps": result and result.steps,
+                    "seconds": result and result.seconds,
+                    "validation_token_accuracy": result and result.best_accuracy,
+                    "started": known.started,
+                    "finished": known.finished,
                 }
             )
         return pl.DataFrame(lines, schema=_COLUMNS, orient="row"), bad
@@ -243,7 +170,6 @@ _COLUMNS = {
     "preset": str,
     "seed": int,
     "status": str,
-    "verified": bool,
     "dataset": str,
     "parameters": int,
     "steps": int,
@@ -252,6 +178,53 @@ _COLUMNS = {
     "started": str,
     "finished": str,
 }
+
+
+def new_record(
+    run: Run,
+    config: Config,
+    data: Dataset,
+    machine: dict[str, Any],
+    variant: dict[str, Any],
+    processes: int = 1,
+    own_files: dict[str, str] | None = None,
+) -> RunRecord:
+    """The first run.json of a run.
+
+    `machine` is what `models.device.describe` returns. `variant` has the fields that differ from the preset.
+    `processes` is the number of processes that train together. `own_files` has the digests of a user's own files.
+    """
+    plan, manifest, here = data.manifest.plan, data.manifest, dict(machine)
+    trained = Trained(
+        name=data.name,
+        path=str(data.folder),
+        fingerprint=manifest.fingerprint,
+        task=plan.task,
+        order=plan.linearisation,
+        structure=plan.structure.expression,
+        parameters=plan.parameters,
+        seed=plan.seed,
+        image=plan.image,
+        mean_size=manifest.mean_size,
+        mean_tokens=manifest.mean_tokens,
+        tagged=bool(plan.tagged),
+        largest=data.sizes,
+        rows=plan.rows,
+        vocabulary=manifest.vocabulary,
+    )
+    return RunRecord(
+        run=run.name,
+        status="running",
+        config=config,  # type: ignore[arg-type]
+        variant=variant,
+        dataset=trained,
+        versions={"ape": version(), "torch": here.pop("torch")},
+        commit=commit(),
+        processes=processes,
+        own_files=own_files or {},
+        started=now(),
+        **here,
+    )
 
 
 def open_registry(folder: str | StoragePath) -> Registry:

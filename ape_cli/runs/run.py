@@ -1,95 +1,148 @@
 """The folder of one run, `results/runs/RUN/`.
 
-Only one process may write at a time. Files are written atomically, and none of them is a pickle. The JSON files, the
-weights and the state carry a digest of their own (`storage/digests.py`). The run.json of a finished run also has the
-digests of the weights and the history. Each digest is checked when its file is read. Files of earlier versions have
-none; then the run counts as unverified.
-
 | file | content |
 |---|---|
-| run.json | resolved configuration, dataset, versions, git commit, status, times, digests of other files |
+| run.json | resolved configuration, dataset, versions, git commit, status, times, SHA-256 of the other files |
 | model.safetensors | the best weights by validation token accuracy |
 | state/ | what is needed to resume; removed when the run is finished |
 | history.parquet | one row per validation |
 | eval/*.json | one file per dataset, split and decoding |
 | logs/ | files of metric loggers (`--log`), if there are any |
+
+Files are written atomically, and none of them is a pickle. run.json is the index of a finished run: it lists the
+weights, the history and the evaluations with their SHA-256, which is compared when a file is read. A file that it does
+not list counts as absent. A kill loses nothing. While the run is trained, its state holds all that is needed to end it,
+the best weights and the history included. At the end the weights and the history are written, then run.json lists them,
+and then the state is removed. An evaluation that run.json does not list yet is computed again.
+
+On a file system, only one process at a time writes a run (`locks.py`). In an object store, which has no locks, a run is
+written once: each process trains in a folder of its own, `state/ATTEMPT/`, which has the same files. Who ends first
+writes the weights, the history and run.json into the folder of the run, on condition that nobody else has done so. A
+run is resumed from the newest attempt, and an unfinished run is described by its newest attempt.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+import hashlib
+import json
+import secrets
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from datetime import UTC, datetime
+from functools import cached_property
+from pathlib import Path
 from typing import Any
 
-from ape_cli.core.errors import ApeError, BusyError, RunError
+from ape_cli.core.errors import BusyError, RunError
 from ape_cli.runs import record
-from ape_cli.runs.config import Config, read_config
-from ape_cli.runs.evaluation_record import Evaluation, contradiction, evaluation_name
-from ape_cli.runs.record import TrainingResult
-from ape_cli.runs.run_files import HISTORY, WEIGHTS, RunFiles
-from ape_cli.storage import files, folders, locks
-from ape_cli.storage.object_store import RemotePath
+from ape_cli.runs.evaluation_record import evaluation_name
+from ape_cli.runs.record import RECORD, RunRecord, TrainingResult
+from ape_cli.runs.run_files import HISTORY, WEIGHTS, ListedFiles, write_history
+from ape_cli.storage import files, folders, locks, tensors
+from ape_cli.storage.object_store import ConflictError, RemotePath
 from ape_cli.storage.paths import StoragePath
+from ape_cli.storage.tensors import Tensors
+
+STATE, LOCK = "state/state.safetensors", ".lock"
+_TRIES = 5  # of an update in an object store
+_PATIENCE = 60.0  # seconds; an update of run.json takes much less
 
 
-class Run(RunFiles):
-    """The folder of one run. `training.loop.Loop` stores its state and its results with it.
+class Run(ListedFiles):
+    """The folder of one run.
 
     Methods that save a file raise `ApeError` if it cannot be written.
     """
 
+    @property
+    def logs(self) -> StoragePath:
+        """The folder for files of metric loggers."""
+        return self.folder / "logs"
+
+    @cached_property
+    def attempt(self) -> StoragePath:
+        """The folder in which this process trains the run."""
+        if isinstance(self.folder, Path):
+            return self.folder
+        return self.folder / "state" / f"{datetime.now(UTC):%Y%m%dT%H%M%S}-{secrets.token_hex(4)}"
+
+    def _attempts(self) -> Iterator[StoragePath]:
+        """The folders that may have files of the run: its own and, in an object store, its attempts, the newest first.
+
+        Nothing is listed before the attempts are asked for.
+        """
+        yield self.folder
+        if isinstance(self.folder, RemotePath):
+            names = [name for name, is_folder in folders.entries(self.folder / "state") if is_folder]
+            yield from (self.folder / "state" / name for name in reversed(names))
+
     # run.json
 
-    def config(self) -> Config:
-        """The configuration of the run. Raises `RunError` if run.json is missing or damaged."""
-        return read_config(self.read()["config"])
+    def exists(self) -> bool:
+        """Whether the run has a run.json."""
+        return any((folder / RECORD).is_file() for folder in self._attempts())
 
-    def update(self, **fields: Any) -> None:
-        """Set fields of run.json. Raises `RunError` if it is missing or damaged.
+    def read(self) -> RunRecord:
+        """The content of run.json.
 
-        The run.json of an earlier version stays without a digest, because other files of the run may have none either.
+        Raises `RunError` if it is missing, damaged or of another run, or if its configuration was altered.
         """
-        about = self.read() | fields
-        try:
-            record.write(self.folder / "run.json", about, seal=self._record_is_sealed is not False)
-        except ApeError:
-            raise
-        except ValueError as error:  # in a field that is never read back
-            again = "start the run again with --overwrite"
-            raise RunError(f"{self.folder / 'run.json'} cannot be written again", got=str(error), fix=again) from error
+        again = f"train it again with --overwrite, or remove {self.folder}"
+        for folder in self._attempts():
+            with suppress(FileNotFoundError):
+                self.record = record.read_record(folder / RECORD, self.name, again)
+                return self.record
+        raise RunError("the run has no run.json", got=str(self.folder), fix=again)
 
     @property
     def status(self) -> str:
         """The status of the run, see `status_in`. Raises `RunError` if run.json is missing or damaged."""
         return self.status_in(self.read())
 
-    def status_in(self, about: dict[str, Any]) -> str:
+    def status_in(self, known: RunRecord) -> str:
         """The status `finished`, `stopped`, `failed` or `running`, given the content of run.json.
 
-        A run is `stopped` if run.json says `running` but no process holds its lock.
+        A run is `stopped` if run.json says `running` but no process holds its lock. In an object store, nobody knows
+        whether the process is still there.
         """
-        if about["status"] != "running" or locks.is_locked(self.folder / ".lock"):
-            return str(about["status"])
-        now = "running"
+        if known.status != "running" or isinstance(self.folder, RemotePath) or locks.is_locked(self.folder / LOCK):
+            return known.status
         with suppress(RunError):  # its folder may be removed at this moment
-            now = str(self.read()["status"])  # the run may have finished after `about` was read
-        return "stopped" if now == "running" and not locks.is_locked(self.folder / ".lock") else now
+            known = self.read()  # the run may have finished after `known` was read
+        return "stopped" if known.status == "running" else known.status
+
+    def write_record(self, known: RunRecord) -> None:
+        """Write the run.json of an unfinished run."""
+        self.record = known
+        files.write_text(self.attempt / RECORD, record.text(known))
+
+    def update(self, **fields: Any) -> None:
+        """Set fields of the run.json of an unfinished run."""
+        self.write_record(self.known.model_copy(update=fields))
 
     @contextmanager
-    def writing(self) -> Iterator[None]:
-        """Hold the write lock of the run during the block. Raises `BusyError` if another process holds it."""
-        busy = BusyError("another process is training this run", got=self.name, fix="wait for it, or stop it")
-        with locks.locked(self.folder / ".lock", busy):
-            yield
+    def writing(self, wait: float = 0.1) -> Iterator[None]:
+        """Hold the lock of the run during the block. A folder that is empty after the block is removed.
 
-    def settled(self) -> str:
-        """The status, read under the lock. Raises `BusyError` if another process holds it."""
-        with self.writing():
-            said = str(self.read()["status"])
-        return "stopped" if said == "running" else said
+        Raises `BusyError` if another process holds the lock for `wait` seconds, and `RunError` if a folder is a link,
+        which could lead anywhere.
+        """
+        for folder in (self.folder, *(self.folder / name for name in ("state", "eval", "logs"))):
+            if folders.is_link(folder):
+                raise RunError(f"{folder} is a symbolic link", fix="put a folder in its place, or remove the link")
+        try:
+            with locks.locked(self.folder / LOCK, self.busy(), wait):
+                yield
+        finally:
+            if isinstance(self.folder, Path):
+                with suppress(OSError):  # it is not empty
+                    self.folder.rmdir()
 
-    # Life cycle
+    def busy(self) -> BusyError:
+        """The error that another process trains the run."""
+        return BusyError("another process is training this run", got=self.name, fix="wait for it, or stop it")
+
+    # Training
 
     def resume(self, processes: int, processor: dict[str, str]) -> None:
         """Set the status to `running` again, with the present number of processes.
@@ -97,171 +150,125 @@ class Run(RunFiles):
         `processor` describes the processor of this machine. If it differs from the last one, it is appended to
         `resumed_on`.
         """
-        about, here = self.read(), processor
-        resumed_on = about.get("resumed_on", [])
-        moved = here != [about.get("processor", here), *resumed_on][-1]
-        more = {"resumed_on": [*resumed_on, here]} if moved else {}
-        self.update(status="running", processes=processes, **more)
+        known = self.known
+        moved = processor != [known.processor, *known.resumed_on][-1]
+        resumed_on = [*known.resumed_on, processor] if moved else known.resumed_on
+        self.update(status="running", processes=processes, resumed_on=resumed_on)
 
-    def finish(self, result: TrainingResult) -> None:
-        """Set the status to `finished`, save the result, and remove the state for resuming.
+    def save_state(self, state: Tensors, progress: dict[str, Any]) -> None:
+        """Save the state for resuming: tensors, and a JSON object that says how far training is, with the history."""
+        self._write(self.attempt, HISTORY, lambda path: write_history(path, progress["history"]))
+        tensors.save_tensors(self.attempt / STATE, state, progress)
 
-        The digests of the weights and the history are written into run.json. Raises `RunError` if the weights were
-        altered since they were saved, or are not those of the best step.
+    def load_state(self) -> tuple[Tensors, dict[str, Any]] | None:
+        """The newest state for resuming, or None if there is none. Raises `RunError` if its file is damaged."""
+        paths = (folder / STATE for folder in self._attempts())
+        newest = next((path for path in paths if path.is_file()), None)
+        return None if newest is None else tensors.load_tensors(newest)
+
+    def has_state(self) -> bool:
+        """Whether there is a state for resuming."""
+        return any((folder / STATE).is_file() for folder in self._attempts())
+
+    def finish(self, result: TrainingResult, weights: Tensors, history: list[dict[str, Any]]) -> None:
+        """Save the best weights, the history and the result, and set the status to `finished`. The state stays.
+
+        Raises `ConflictError` if another process has finished the run in an object store.
         """
-        self.check_tensors(result)
-        digests = {name: files.sha256(self.folder / name) for name in (WEIGHTS, HISTORY)}
-        self.update(status="finished", finished=now(), result=result.model_dump(), files=digests)
-        self._drop_state()
+        is_remote = isinstance(self.folder, RemotePath)
+        expected = {name: _version(self.folder / name) for name in (WEIGHTS, HISTORY)}
+        if is_remote and (self.folder / RECORD).is_file():
+            raise self._finished_elsewhere()
+        best = {"run": self.name, "step": result.best_step, "validation_token_accuracy": result.best_accuracy}
+        write: dict[str, Callable[[Path], None]] = {
+            WEIGHTS: lambda path: tensors.write_tensors(path, weights, best),
+            HISTORY: lambda path: write_history(path, history),
+        }
+        digests = {name: self._write(self.folder, name, write[name], expected[name]) for name in write}
+        finished = self.known.model_copy(
+            update={"status": "finished", "finished": now(), "result": result, "files": digests}
+        )
+        try:
+            files.write_text(self.folder / RECORD, record.text(finished), "create" if is_remote else None)
+        except ConflictError as error:
+            raise self._finished_elsewhere() from error
+        self.record = finished
+
+    def _finished_elsewhere(self) -> ConflictError:
+        """The error that another process has finished the run first."""
+        return ConflictError("another process has finished this run meanwhile", got=str(self.folder), fix="use its run")
+
+    def _write(self, folder: StoragePath, name: str, write: Callable[[Path], None], expected: Any = None) -> str:
+        """Write a file of the run. Returns its SHA-256. `expected` is as for `files.replacing`."""
+        with files.replacing(folder / name, expected) as temporary:
+            write(temporary)
+            return files.sha256(temporary)
+
+    # Removal
 
     def has_leftovers(self) -> bool:
-        """Whether the folder has files that a finished run does not need: its state for resuming, or a lock."""
-        return any(name == "state" or _is_lock(name) for name in self._names())
+        """Whether the folder of a finished run has a state for resuming or a lock, which it does not need."""
+        return any(name in ("state", LOCK) for name, _ in folders.entries(self.folder))
+
+    def remove_state(self) -> None:
+        """Remove the state for resuming, which a finished run does not need. The lock is held."""
+        folders.remove(self.folder / "state")
 
     def tidy(self) -> None:
         """Remove what was left by a process that was killed after it had finished the run.
 
-        Nothing is removed while another process holds the lock, or if the run is not finished.
+        Nothing is removed while another process holds the lock.
         """
         if self.has_leftovers():
             with suppress(BusyError), self.writing():
-                if self.read()["status"] == "finished":
-                    self._drop_state()
-
-    def _drop_state(self) -> None:
-        """Remove the state for resuming."""
-        folders.remove(self.folder / "state")
-
-    def _check_own_folder(self, name: str = "") -> None:
-        """Check that the folder, or the folder `name` in it, is no link, which could lead anywhere.
-
-        Raises `RunError` if it is one.
-        """
-        folder = self.folder / name if name else self.folder
-        if folders.is_link(folder):
-            what = f"{folder} is no folder of {'this run' if name else 'these results'}"
-            raise RunError(what, got="a symbolic link", fix="put a folder in its place" if name else "remove the link")
-
-    def check_folders(self) -> None:
-        """Check that no folder that a resumed run writes to is a link. Raises `RunError` if one is."""
-        for name in ("", "state", self.logs.name):
-            self._check_own_folder(name)
-
-    def delete(self) -> None:
-        """Remove the run with everything in its folder. If that is interrupted, what is left is no run any more.
-
-        Raises `BusyError` if another process trains it, and `RunError` if its folder is a link.
-        """
-        self._check_own_folder()
-        with self.writing():
-            names = [name for name in self._names() if not _is_lock(name)]
-            for name in sorted(names, key=lambda name: name != "run.json"):
-                folders.remove(self.folder / name)
-        self.forget()
+                self.remove_state()
 
     def clear(self) -> None:
-        """Remove the weights, the history, run.json, the state and all evaluations, so that the run can start again.
-
-        Raises `RunError` if the folder of the run is a link.
-        """
-        self._check_own_folder()
-        for name in ("state", self.logs.name, WEIGHTS, HISTORY, "run.json"):
+        """Remove all files of the run, run.json first, so that the run can start again."""
+        for name in (RECORD, "state", "eval", "logs", WEIGHTS, HISTORY):
             folders.remove(self.folder / name)
-        evaluations = self.folder / "eval"
-        if evaluations.is_dir() and not folders.is_link(evaluations):
-            for path in evaluations.glob("*.json"):
-                folders.remove(path)
-        else:
-            folders.remove(evaluations)
 
-    def forget(self) -> None:
-        """Remove the folder of a run that was never started or was deleted, if it contains nothing but its lock."""
-        if all(map(_is_lock, self._names())):
-            if isinstance(self.folder, RemotePath):  # a folder disappears with its last object, which is the lease
-                return
-            (self.folder / ".lock").unlink(missing_ok=True)
-            with suppress(OSError):  # another process begins to train the run at this moment
-                self.folder.rmdir()
+    def delete(self) -> None:
+        """Remove the run with everything in its folder. Raises `BusyError` if another process trains it."""
+        with self.writing():
+            self.clear()
+            for name in (name for name, _ in folders.entries(self.folder) if name != LOCK):
+                folders.remove(self.folder / name)
 
     def never_started(self) -> bool:
-        """Whether the folder contains nothing but a lock. In an object store, an empty folder may be left too."""
-        names = self._names()
-        return all(map(_is_lock, names)) and (bool(names) or isinstance(self.folder, RemotePath))
+        """Whether the folder contains nothing but a lock, or in an object store nothing at all."""
+        names = [name for name, _ in folders.entries(self.folder)]
+        return all(name == LOCK for name in names) and (bool(names) or isinstance(self.folder, RemotePath))
 
-    def _names(self) -> list[str]:
-        """The names of what is in the folder."""
-        return [name for name, _ in folders.entries(self.folder)]
+    # Evaluations
 
-    # Results
+    def save_evaluation(self, evaluation: dict[str, Any], evaluated: RunRecord) -> None:
+        """Save an evaluation of the run `evaluated`, and list it in run.json.
 
-    @property
-    def logs(self) -> StoragePath:
-        """The folder for files of metric loggers."""
-        return self.folder / "logs"
-
-    def save_evaluation(self, evaluation: dict[str, Any]) -> None:
-        """Save an evaluation under the name that `evaluation_name` gives it.
-
-        Raises `RunError` if the folder of evaluations is a link, which could lead anywhere, or if the run was removed
-        or trained again since it was evaluated.
+        Raises `RunError` if the run was trained again since, and `BusyError` if it is being trained.
         """
-        about, weights = self.read(), evaluation.get("weights")
-        trained = about.get("files", {}).get(WEIGHTS, weights)  # early versions did not store it
-        if weights is not None and (about["status"] != "finished" or trained != weights):
-            raise RunError(
-                "the run was trained again while it was evaluated",
-                got=f"scores of the weights {weights[:16]}…",
-                allowed=f"{trained[:16]}… (run.json)" if trained != weights else "a finished run",
-                fix="evaluate it again with `ape eval` when it is finished",
-            )
-        for folder in ("", "eval"):
-            self._check_own_folder(folder)
         name = evaluation_name(evaluation["fingerprint"], evaluation["split"], evaluation["decode"])
-        record.write(self.folder / "eval" / f"{name}.json", evaluation)
-
-    def evaluation(self, name: str, about: dict[str, Any] | None = None) -> dict[str, Any] | None:
-        """The evaluation `eval/NAME.json`, or None if it does not exist.
-
-        `about` is the content of run.json, which is read if it is not given.
-
-        Raises `RunError` if the evaluation is damaged, was altered, or contradicts the run.
-        """
-        path, again = self.folder / f"eval/{name}.json", "remove it and run `ape eval`"
-        try:
-            evaluation, sealed = record.read(path, Evaluation, again)
-        except FileNotFoundError:
-            return None
-        about = self.read() if about is None else about
-        self.check_seal(path, sealed)
-        if found := contradiction(evaluation, name, self.name, about, about.get("files", {}).get(WEIGHTS)):
-            what, got, allowed = found
-            raise RunError(f"{path} contradicts its run", got=f"{what}: {got}", allowed=allowed, fix=again)
-        return evaluation
-
-    def evaluations(self, about: dict[str, Any] | None = None) -> tuple[list[dict[str, Any]], list[str]]:
-        """All evaluations sorted by file name, and a line of text about each that cannot be used.
-
-        `about` is the content of run.json, which is read if it is not given.
-        """
-        good, bad = [], []
-        about = self.read() if about is None else about
-        try:
-            entries = folders.entries(self.folder / "eval")
-        except OSError as error:
-            return [], [f"cannot read {self.folder / 'eval'} ({error.strerror})"]
-        for name in (name.removesuffix(".json") for name, _ in entries if name.endswith(".json")):
-            try:
-                found = self.evaluation(name, about)
-            except RunError as error:
-                bad.append(error.summary)
-            else:
-                good += [] if found is None else [found]
-        return good, bad
+        text = json.dumps(evaluation, indent=2, ensure_ascii=False, allow_nan=False) + "\n"
+        digest = hashlib.sha256(text.encode()).hexdigest()
+        with self.writing(_PATIENCE):
+            for attempt in range(_TRIES):
+                version, known = _version(self.folder / RECORD), self.read()
+                if known.files.get(WEIGHTS) != evaluated.files.get(WEIGHTS):
+                    fix = "evaluate it again with `ape eval` when it is finished"
+                    raise RunError("the run was trained again while it was evaluated", got=self.name, fix=fix)
+                files.write_text(self.folder / name, text)
+                self.record = known.model_copy(update={"files": known.files | {name: digest}})
+                try:
+                    files.write_text(self.folder / RECORD, record.text(self.record), version)
+                    return
+                except ConflictError:  # another process has added an evaluation
+                    if attempt == _TRIES - 1:
+                        raise
 
 
-def _is_lock(name: str) -> bool:
-    """Whether this is the name of the run's lock file, or of a file that belongs to it."""
-    return name == ".lock" or name.startswith(".lock.")
+def _version(path: StoragePath) -> Any:
+    """The version of an object, for a conditional write; None for a local file, which a lock protects."""
+    return path.version() if isinstance(path, RemotePath) else None
 
 
 def now() -> str:

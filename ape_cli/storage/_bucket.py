@@ -1,52 +1,49 @@
-"""Buckets of object stores, and how they are connected.
+"""Buckets of object stores: how they are connected, and how their errors are explained to the user.
 
 All requests go through obstore, the Python package of the Rust library object_store. It is imported at the first
-request.
+request, and repeats requests that got no answer.
 """
 
 from __future__ import annotations
 
+import errno
 import os
 import re
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from datetime import timedelta
 from functools import cached_property
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Any
 from urllib.parse import parse_qsl
 
-from ape_cli.core.errors import PlaceError
+from ape_cli.core.errors import ApeError, PlaceError
 from ape_cli.core.extras import how_to_install
-from ape_cli.storage._store_errors import CREATE, CREDENTIALS, RETRIES, explained, is_no_bucket, no_bucket, unreachable
 
+KINDS = {"s3": "S3", "gs": "Google Cloud Storage"}
+CREDENTIALS = {
+    "s3": "set AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY, or AWS_PROFILE",
+    "gs": "set GOOGLE_APPLICATION_CREDENTIALS to a key file, or run `gcloud auth application-default login`",
+}
 _BOTH: dict[str, tuple[str, ...]] = {
     "endpoint_override": (),
     "scheme": ("http", "https"),
     "anonymous": ("true", "false"),
 }
 OPTIONS = {"s3": _BOTH | {"region": ()}, "gs": _BOTH}  # option of an address -> allowed values; () allows any value
-_CONNECT, _SILENT = timedelta(seconds=4), timedelta(seconds=5)  # time to connect; time without an answer
-_LONGEST = timedelta(minutes=10)  # for one request, with all data that it transfers
-_PATIENCE = timedelta(seconds=20)  # after this time, a request is not repeated again
-
-
+_CLIENT = {
+    "allow_http": True,
+    "connect_timeout": timedelta(seconds=5),
+    "read_timeout": timedelta(minutes=2),  # without any answer; includes the time to send a request
+    "timeout": timedelta(minutes=10),  # for one request, with all data that it transfers
+}
+_RETRIES = {"max_retries": 6, "retry_timeout": timedelta(seconds=60)}
 _URL = re.compile(r"https?://[!-?A-~]+")  # without a name and a password
 
 
-class Guard(Protocol):
-    """Decides whether this process may write into a folder. A lease is one (`leases.py`)."""
-
-    versions: dict[str, Any]
-    """For the path of each object that this process has written in the folder: the version that it should have now."""
-
-    def covers(self, path: str) -> bool:
-        """Whether the object `path` lies in the folder."""
-
-    def check(self) -> None:
-        """Raise `ApeError` if this process may not write into the folder any more. Nothing is requested."""
-
-    def renew(self) -> None:
-        """Make sure, by a request to the store, that nobody else may write into the folder; `check` knows it then."""
+class ConflictError(ApeError):
+    """The stored object is not the version that a conditional write expects."""
 
 
 @dataclass(frozen=True)
@@ -61,55 +58,11 @@ class Bucket:
     query: str  # the options of the address, as given
 
     @cached_property
-    def guards(self) -> list[Guard]:
-        """The guards that are asked before and after each upload."""
-        return []
-
-    @cached_property
     def store(self) -> Any:
-        """The obstore store, for all requests that send little. Raises `PlaceError` if it cannot be made."""
-        return self._connect(read_timeout=_SILENT)
-
-    @cached_property
-    def uploads(self) -> Any:
-        """The same store for large uploads. It does not limit the time to the answer, which includes that to send."""
-        return self._connect()
-
-    def once(self, headers: dict[str, str]) -> Any:
-        """A store for one request with these headers, which obstore does not repeat."""
-        return self._connect(0, read_timeout=_SILENT, default_headers=headers)
-
-    def _connect(self, retries: int = RETRIES, **client: Any) -> Any:
-        """Make an obstore store with additional options of its client. Nothing is requested, except a region of S3."""
-        given = dict(parse_qsl(self.query))
+        """The obstore store. Raises `PlaceError` if it cannot be made."""
         with explained(self):
-            make, config = (_s3 if self.kind == "s3" else _gcs)(self.name, given)
-            return make(
-                self.name,
-                client_options={"allow_http": True, "connect_timeout": _CONNECT, "timeout": _LONGEST, **client},
-                retry_config={"max_retries": retries, "retry_timeout": _PATIENCE},
-                **config,
-            )
-
-    def check(self) -> None:
-        """Raise `PlaceError` if the bucket does not exist.
-
-        The store is asked only once per `Bucket`, and callers use this only when an object is missing.
-        """
-        _ = self._exists
-
-    @cached_property
-    def _exists(self) -> bool:
-        """True, also if the store does not allow the question. Raises `PlaceError` if the bucket does not exist."""
-        from obstore import list as list_objects
-        from obstore.exceptions import BaseError
-
-        try:
-            next(list_objects(self.store, "none"), None)
-        except (BaseError, OSError) as error:  # the credentials may not allow this question
-            if is_no_bucket(str(error)):
-                raise no_bucket(self) from error
-        return True
+            make, config = (_s3 if self.kind == "s3" else _gcs)(dict(parse_qsl(self.query)))
+            return make(self.name, client_options=_CLIENT, retry_config=_RETRIES, **config)
 
     def __reduce__(self) -> tuple[Any, ...]:
         """Pickle only the address, so that another process opens its own connection."""
@@ -120,26 +73,67 @@ class Bucket:
         return f"{self.kind}://{self.name}"
 
 
-def _s3(bucket: str, given: dict[str, str]) -> tuple[Any, dict[str, Any]]:
+@contextmanager
+def explained(bucket: Bucket, key: str = "") -> Iterator[None]:
+    """Turn the errors of obstore in this block into errors of ours.
+
+    A missing object, whose name is `key`, stays a `FileNotFoundError`.
+
+    Raises `ConflictError` if a condition of a write is not met, and `PlaceError` for any other error of obstore.
+    """
+    from obstore.exceptions import AlreadyExistsError, BaseError, PreconditionError
+
+    try:
+        yield
+    except FileNotFoundError as error:
+        raise FileNotFoundError(errno.ENOENT, os.strerror(errno.ENOENT), f"{bucket}/{key}") from error
+    except (AlreadyExistsError, PreconditionError) as error:
+        raise ConflictError(
+            "another process writes the same object", got=f"{bucket}/{key}", fix="run the same command again"
+        ) from error
+    except ApeError:
+        raise
+    except (BaseError, ValueError) as error:  # a ValueError is about the settings, or the name of the object
+        raise failed(bucket, str(error)) from error
+    except BaseException as error:
+        if type(error).__name__ != "PanicException":  # a bug of obstore; the class cannot be imported
+            raise
+        raise failed(bucket, "the settings cannot be used") from None
+
+
+def failed(bucket: Bucket, message: str) -> PlaceError:
+    """The error for a request that failed with this message of obstore."""
+    line = message.splitlines()[0].rpartition(" - ")[2] if message else "no message"
+    code = re.search(r"<Code>(\w+)</Code>", message)
+    other = " or AWS_ENDPOINT_URL, and the region by ?region=… or AWS_REGION" if bucket.kind == "s3" else ""
+    return PlaceError(
+        f"a request to {KINDS[bucket.kind]} failed at {bucket}",
+        got=f"{line.partition(': <')[0]}{f' ({code[1]})' if code else ''}",
+        fix=f"check the network, the name of the bucket and the credentials ({CREDENTIALS[bucket.kind]}); "
+        f"another server is named by ?endpoint_override=http://HOST:PORT{other}; then run the same command again",
+    )
+
+
+def _s3(options: dict[str, str]) -> tuple[Any, dict[str, Any]]:
     """The class of an S3 store and its settings.
 
-    `given` are the options of the address; the environment variables of AWS come second, and its profile third.
+    `options` are those of the address; the environment variables of AWS come second, and its profile third.
     """
     from obstore.store import S3Store
 
     environment = os.environ.get
-    endpoint = given.get("endpoint_override") or environment("AWS_ENDPOINT_URL_S3") or environment("AWS_ENDPOINT_URL")
-    region = given.get("region") or environment("AWS_REGION") or environment("AWS_DEFAULT_REGION")
+    endpoint = options.get("endpoint_override") or environment("AWS_ENDPOINT_URL_S3") or environment("AWS_ENDPOINT_URL")
+    region = options.get("region") or environment("AWS_REGION") or environment("AWS_DEFAULT_REGION")
     # obstore reads all variables of AWS itself, so what an address says is set even if it is the default
-    config: dict[str, Any] = {"conditional_put": "etag", "disable_bulk_delete": True}  # it could not have conditions
-    if "anonymous" in given:
-        config["skip_signature"] = given["anonymous"] == "true"
-    if given.get("anonymous") != "true" and _has_profile():
+    config: dict[str, Any] = {"conditional_put": "etag"}
+    if "anonymous" in options:
+        config["skip_signature"] = options["anonymous"] == "true"
+    if options.get("anonymous") != "true" and _has_profile():
         config["credential_provider"] = profile = _profile()
         region = region or profile.config.get("region")
     if endpoint:
-        config["aws_endpoint_url_s3"] = _with_scheme(endpoint, given)
-    config["region"] = region or ("us-east-1" if endpoint else _region(bucket))
+        config["aws_endpoint_url_s3"] = _with_scheme(endpoint, options)
+    config["region"] = region or "us-east-1"
     return S3Store, config
 
 
@@ -168,42 +162,25 @@ def _profile() -> Any:
     try:
         return Boto3CredentialProvider()
     except (BotoCoreError, ValueError) as error:  # obstore raises ValueError if there are no credentials
-        said = str(error) if isinstance(error, BotoCoreError) else "a profile without credentials"
-        raise PlaceError("no credentials for S3", got=said, fix=CREDENTIALS["s3"]) from error
+        message = str(error) if isinstance(error, BotoCoreError) else "a profile without credentials"
+        raise PlaceError("no credentials for S3", got=message, fix=CREDENTIALS["s3"]) from error
 
 
-def _region(bucket: str) -> str:
-    """Ask AWS for the region of a bucket. Raises `PlaceError` if there is no such bucket, or no answer."""
-    from urllib import request  # slow to import
-    from urllib.error import HTTPError
-
-    wanted, address = "x-amz-bucket-region", f"https://s3.amazonaws.com/{bucket}"
-    try:
-        with request.urlopen(request.Request(address, method="HEAD"), timeout=_SILENT.seconds) as answer:
-            return str(answer.headers.get(wanted, "us-east-1"))
-    except HTTPError as error:  # the bucket is not public, or is in another region; both answers name the region
-        if error.code == 404:
-            raise PlaceError("no such bucket", got=f"s3://{bucket}", fix=CREATE) from error
-        return str(error.headers.get(wanted, "us-east-1"))
-    except OSError as error:
-        raise unreachable(f"s3://{bucket}", "s3", str(error)) from error
-
-
-def _gcs(bucket: str, given: dict[str, str]) -> tuple[Any, dict[str, Any]]:
-    """The class of a store of Google and its settings. `given` are the options of the address."""
+def _gcs(options: dict[str, str]) -> tuple[Any, dict[str, Any]]:
+    """The class of a store of Google and its settings. `options` are those of the address."""
     from obstore.store import GCSStore
 
     config: dict[str, Any] = {}
-    if given.get("anonymous") == "true":  # `skip_signature` is for reading; without a provider, writing asks for a role
+    if options.get("anonymous") == "true":  # without a provider, writing asks for the role of the machine
         config = {"skip_signature": True, "credential_provider": lambda: {"token": "anonymous", "expires_at": None}}
-    if endpoint := given.get("endpoint_override"):
-        config["base_url"] = _with_scheme(endpoint, given)
+    if endpoint := options.get("endpoint_override"):
+        config["base_url"] = _with_scheme(endpoint, options)
     return GCSStore, config
 
 
-def _with_scheme(endpoint: str, given: dict[str, str]) -> str:
+def _with_scheme(endpoint: str, options: dict[str, str]) -> str:
     """The URL of a server that was named with or without its scheme. Raises `PlaceError` if it cannot be one."""
-    url = endpoint if "://" in endpoint else f"{given.get('scheme', 'https')}://{endpoint}"
+    url = endpoint if "://" in endpoint else f"{options.get('scheme', 'https')}://{endpoint}"
     if not _URL.fullmatch(url):
         fix = "correct endpoint_override or AWS_ENDPOINT_URL"
         raise PlaceError("the address of the object store's server is no URL", allowed="http://HOST:PORT", fix=fix)

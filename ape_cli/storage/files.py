@@ -1,10 +1,10 @@
 """Atomic writes of files: a file with a final name is always complete.
 
-Each file is written as `.NAME.RANDOM.tmp` in its own folder (`temporary.py`), flushed to the disk, and then renamed.
-The leading dot hides the temporary file from Parquet readers. Therefore a reader never sees an incomplete file under a
-final name. Several processes may write the same file at once: each has a temporary file of its own, and the last one to
-rename wins. A file for an object store (`paths.py`) is first written to the temporary folder of this machine and then
-uploaded as a whole.
+Each file is written as `.NAME.RANDOM.tmp` in its own folder, flushed to the disk, and then renamed. The leading dot
+hides the temporary file from Parquet readers. The temporary file is created exclusively: an existing file or link is
+never opened. Several processes may write the same file at once, and the last one to rename wins. A temporary file of a
+killed process is removed by the next process that locks its folder (`locks.py`), or that writes into the folder an hour
+later. A file for an object store (`paths.py`) is first written on this machine and then uploaded as a whole.
 """
 
 from __future__ import annotations
@@ -14,21 +14,25 @@ import hashlib
 import io
 import json
 import os
+import re
+import secrets
 import stat
 import tempfile
+import time
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator
-from contextlib import ExitStack, contextmanager, suppress
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any, TypeVar
 
 from ape_cli.core import budget
 from ape_cli.core.errors import ApeError
-from ape_cli.storage.object_store import RemotePath
+from ape_cli.storage.object_store import RemotePath, Version
 from ape_cli.storage.paths import StoragePath
-from ape_cli.storage.temporary import discard, settle, temporary_beside
 
 _AT_ONCE = 16  # requests to an object store
+_LEFT = re.compile(r"\..+\.[0-9a-f]{16}\.tmp")  # the names of temporary files
+_OLD = 3600.0  # seconds after which a temporary file that nobody writes to is a leftover
 T = TypeVar("T")
 U = TypeVar("U")
 
@@ -38,16 +42,11 @@ def folder(path: StoragePath) -> StoragePath:
 
     Raises `ApeError` if the folder cannot be created.
     """
-    while True:
-        try:
-            path.mkdir(parents=True, exist_ok=True)
-        except FileExistsError as error:
-            with suppress(FileNotFoundError):  # another process has removed the folder, and may create it again
-                if not stat.S_ISDIR(os.lstat(str(path)).st_mode) and not path.is_dir():
-                    raise cannot_write(path, error) from error
-        except OSError as error:
-            raise cannot_write(path, error) from error
-        return path
+    try:
+        path.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise cannot_write(path, error) from error
+    return path
 
 
 def cannot_write(path: StoragePath | str, error: OSError) -> ApeError:
@@ -61,41 +60,50 @@ def cannot_write(path: StoragePath | str, error: OSError) -> ApeError:
 
 
 @contextmanager
-def replacing(path: StoragePath) -> Iterator[Path]:
+def replacing(path: StoragePath, expected: Version | None = None) -> Iterator[Path]:
     """Yield a temporary path; at the end of the block, its file atomically replaces `path`.
 
-    If the block raises an exception, the temporary file is removed and `path` is unchanged.
+    If the block raises an exception, the temporary file is removed and `path` is unchanged. `expected` is the version
+    that an object must have to be replaced (`RemotePath.upload`).
 
-    Raises `ApeError` if `path` is a folder or cannot be written.
+    Raises `ApeError` if `path` is no regular file or cannot be written.
     """
     if isinstance(path, RemotePath):
-        with _uploading(path) as temporary:
+        with _elsewhere(path) as temporary:
             yield temporary
+            path.upload(temporary, expected)
         return
-    if not path.name or path.is_dir():
-        raise cannot_write(path, IsADirectoryError(errno.EISDIR, "it is a folder"))
-    if path.exists() and not path.is_file():
-        raise cannot_write(path, OSError(errno.EINVAL, "it is a device or a pipe"))
+    if not path.name or (path.exists() and not path.is_file()):
+        raise cannot_write(path, OSError(errno.EINVAL, "it is no regular file"))
     folder(path.parent)
+    remove_leftovers(path.parent, _OLD)
+    temporary = path.with_name(f".{path.name}.{secrets.token_hex(8)}.tmp")
     try:
-        with temporary_beside(path) as (temporary, handle):
-            yield temporary
-            settle(temporary, handle)
-            temporary.replace(path)
+        os.close(os.open(temporary, os.O_CREAT | os.O_EXCL | os.O_WRONLY | os.O_NOFOLLOW | os.O_CLOEXEC, 0o666))
+        mode = stat.S_IMODE(temporary.stat().st_mode)
+        yield temporary
+        temporary.chmod(mode)  # some libraries create files for their owner alone
+        with temporary.open("rb") as file:
+            os.fsync(file.fileno())
+        temporary.replace(path)
     except OSError as error:
         raise cannot_write(path, error) from error
+    finally:
+        with suppress(OSError):
+            temporary.unlink(missing_ok=True)
 
 
-@contextmanager
-def _uploading(path: RemotePath) -> Iterator[Path]:
-    """Yield a local temporary path; at the end of the block, its file is uploaded to `path`."""
-    with _elsewhere(path) as temporary:
-        try:
-            yield temporary
-        except OSError as error:  # an error of this machine's disk, not of the object store
-            raise cannot_write(temporary, error) from error
-        # a process that is killed after the upload leaves nothing, because the same command may not write here again
-        path.upload(temporary, lambda: discard(temporary))
+def remove_leftovers(place: Path, age: float = 0.0) -> None:
+    """Remove the temporary files from a folder to which nothing was written for `age` seconds."""
+    with suppress(OSError), os.scandir(place) as entries:
+        for entry in entries:
+            if is_temporary(entry.name) and time.time() - entry.stat(follow_symlinks=False).st_mtime >= age:
+                Path(entry.path).unlink()
+
+
+def is_temporary(name: str) -> bool:
+    """Whether this is the name of a temporary file."""
+    return _LEFT.fullmatch(name) is not None
 
 
 @contextmanager
@@ -114,37 +122,25 @@ def local(path: StoragePath) -> Iterator[Path]:
 
 @contextmanager
 def _elsewhere(path: RemotePath) -> Iterator[Path]:
-    """Yield a temporary file in this user's folder for temporary files. It is removed after the block, or after a kill.
+    """Yield a path on this machine for the content of an object. Its file is removed after the block.
 
-    Raises `ApeError` if the folder belongs to somebody else, or if it cannot be written.
+    Raises `ApeError` if this machine's disk fails.
     """
-    with ExitStack() as stack:
-        try:
-            own = _own_folder()
-            temporary, _ = stack.enter_context(temporary_beside(own / path.name))
-        except OSError as error:
-            raise cannot_write(error.filename or path, error) from error
-        yield temporary
+    try:
+        with tempfile.TemporaryDirectory(prefix="ape-") as place:
+            yield Path(place, path.name)
+    except FileNotFoundError:  # there is no such object
+        raise
+    except OSError as error:
+        raise cannot_write(error.filename or path, error) from error
 
 
-def _own_folder() -> Path:
-    """This user's folder for temporary files. Raises `OSError`, or `ApeError` if it belongs to somebody else."""
-    own = Path(tempfile.gettempdir(), f"ape-{os.getuid()}")
-    with suppress(FileExistsError):
-        own.mkdir(mode=0o700)
-    about = own.lstat()
-    if not stat.S_ISDIR(about.st_mode) or about.st_uid != os.getuid() or about.st_mode & 0o077:
-        raise ApeError(
-            "the folder for temporary files is not only yours",
-            got=own,
-            fix="remove it, or set TMPDIR to another folder",
-        )
-    return own
+def write_text(path: StoragePath, text: str, expected: Version | None = None) -> None:
+    """Write `text` to `path` atomically, in UTF-8. `expected` is as for `replacing`.
 
-
-def write_text(path: StoragePath, text: str) -> None:
-    """Write `text` to `path` atomically, in UTF-8. Raises `ApeError` if `path` cannot be written."""
-    with replacing(path) as temporary:
+    Raises `ApeError` if `path` cannot be written.
+    """
+    with replacing(path, expected) as temporary:
         temporary.write_text(text, encoding="utf-8")
 
 
@@ -166,17 +162,11 @@ def opened(path: StoragePath) -> io.BufferedReader:
     """Open a file for reading. Raises `OSError` if it cannot be read, or is no regular file (a pipe would block)."""
     if isinstance(path, RemotePath):
         return path.open("rb")
-    return os.fdopen(_regular(path)[0], "rb")
-
-
-def _regular(path: Path) -> tuple[int, int]:
-    """The descriptor and the size of a file, which is opened for reading. Raises `OSError` as `opened` does."""
     handle = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)
-    about = os.fstat(handle)
-    if not stat.S_ISREG(about.st_mode):
+    if not stat.S_ISREG(os.fstat(handle).st_mode):
         os.close(handle)
         raise OSError(errno.EINVAL, "it is no regular file", str(path))
-    return handle, about.st_size
+    return os.fdopen(handle, "rb")
 
 
 def is_hole(path: StoragePath) -> bool:
@@ -200,14 +190,10 @@ def read_bytes(path: StoragePath, limit: int = budget.JSON_BYTES) -> bytes:
     """
     if isinstance(path, RemotePath):
         return path.read_bytes(limit)
-    handle, size = _regular(path)
-    try:
-        content = os.read(handle, size + 1) if size <= limit else b""
-    finally:
-        os.close(handle)
-    if max(size, len(content)) > limit:
-        raise too_large(path, limit)
-    return content
+    with opened(path) as file:
+        if os.fstat(file.fileno()).st_size > limit:
+            raise too_large(path, limit)
+        return file.read()
 
 
 def how_to_read(error: OSError, otherwise: str) -> str:

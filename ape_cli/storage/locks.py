@@ -1,4 +1,8 @@
-"""Locks: only one process at a time writes a run, or generates a dataset."""
+"""Locks: only one process at a time writes a run, or generates a dataset, in a local folder.
+
+A lock is a `flock` on a file. The operating system releases it when the process ends, even if it is killed. On a file
+system without locks, and in an object store, every process gets the lock.
+"""
 
 from __future__ import annotations
 
@@ -6,76 +10,61 @@ import fcntl
 import os
 import time
 from collections.abc import Iterator
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager
 from pathlib import Path
 
 from ape_cli.core.errors import ApeError
-from ape_cli.storage import files, leases
-from ape_cli.storage.object_store import RemotePath
+from ape_cli.storage import files
 from ape_cli.storage.paths import StoragePath
 
 
 @contextmanager
-def locked(path: StoragePath, busy: ApeError) -> Iterator[None]:
-    """Hold `path` as a lock during the block. Raises `busy` if another process holds it.
+def locked(path: StoragePath, busy: ApeError, wait: float = 0.1) -> Iterator[None]:
+    """Hold `path` as a lock during the block. Raises `busy` if another process holds it for `wait` seconds.
 
-    The lock of a local path is released when the process ends, even if it is killed. In an object store the lock is a
-    lease (`leases.py`): after a process was killed, its lease stays for up to a minute.
+    Temporary files in the folder of the lock, and in the folders in it, are of killed processes; they are removed.
 
     Raises `ApeError` if the lock file cannot be created.
     """
-    if isinstance(path, RemotePath):
-        with leases.held(path, busy):
-            yield
+    if not isinstance(path, Path):
+        yield
         return
     try:
-        held = _acquire(path)
+        handle = _acquire(path, busy, time.monotonic() + wait)
     except OSError as error:
         raise files.cannot_write(path, error) from error
-    if held is None:
-        raise busy
     try:
+        for folder in (path.parent, *(entry for entry in path.parent.iterdir() if entry.is_dir())):
+            files.remove_leftovers(folder)
         yield
     finally:
-        if _is_at(held, path):  # otherwise somebody has removed it, and this is the lock of another process
-            path.unlink(missing_ok=True)
-        os.close(held)
+        path.unlink(missing_ok=True)
+        os.close(handle)
 
 
-def _acquire(path: Path) -> int | None:
-    """Open the lock file and lock it; return its file descriptor, or None if another process holds the lock.
-
-    It tries ten times, because `is_locked` in another process may hold the lock for an instant.
-    """
-    for _ in range(10):
+def _acquire(path: Path, busy: ApeError, until: float) -> int:
+    """Open the lock file and lock it; return its file descriptor. Raises `busy` if it stays locked until a time."""
+    while True:
         files.folder(path.parent)
-        with suppress(FileNotFoundError):  # the folder was removed, as that of a run that could not start
-            handle = os.open(path, os.O_CREAT | os.O_RDWR | os.O_NOFOLLOW | os.O_CLOEXEC, 0o666)
-            try:
-                fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
-                if _is_at(handle, path):
-                    return handle  # the check makes sure that the last holder has not just removed this file
-            except BlockingIOError:
-                time.sleep(0.01)
-            except OSError:
+        handle = os.open(path, os.O_CREAT | os.O_RDWR | os.O_NOFOLLOW | os.O_CLOEXEC, 0o666)
+        try:
+            fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            if os.fstat(handle).st_nlink:  # otherwise the last holder has just removed this file
+                return handle
+        except BlockingIOError:
+            if time.monotonic() > until:
                 os.close(handle)
-                raise
-            os.close(handle)
-    return None
-
-
-def _is_at(handle: int, path: Path) -> bool:
-    """Whether an open file is the one at `path`."""
-    try:
-        return os.path.samestat(os.fstat(handle), path.lstat())
-    except FileNotFoundError:
-        return False
+                raise busy from None
+            time.sleep(0.01)
+        except OSError:  # a file system without locks
+            return handle
+        os.close(handle)
 
 
 def is_locked(path: StoragePath) -> bool:
     """Whether some process holds the lock `path` at this moment."""
-    if isinstance(path, RemotePath):
-        return leases.is_held(path)
+    if not isinstance(path, Path):
+        return False
     try:
         with files.opened(path) as file:
             fcntl.flock(file, fcntl.LOCK_SH | fcntl.LOCK_NB)

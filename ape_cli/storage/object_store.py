@@ -10,16 +10,17 @@ from contextlib import suppress
 from dataclasses import dataclass, field
 from fnmatch import fnmatch
 from pathlib import Path, PurePosixPath
-from typing import Any, NamedTuple
+from typing import Any, Literal, NamedTuple, TypeAlias, TypeVar
 
-from ape_cli.core.errors import ApeError
-from ape_cli.storage import _requests
-from ape_cli.storage._bucket import Bucket, Guard
+from ape_cli.storage._bucket import Bucket, ConflictError, explained, failed
+
+__all__ = ["ConflictError", "RemotePath", "Stat", "Version"]
 
 _BUFFER = 8 << 20  # bytes per request when an object is read sequentially
-_LARGEST = 5 << 30  # bytes; S3 takes no more in one request, and only one request can have a condition
-_TRIES = 4  # uploads of one object, if another process writes it too
+T = TypeVar("T")
 _FOLDER = "folder"  # stands for a folder where a file has a `Stat`
+Version: TypeAlias = dict[str, Any] | Literal["create"]
+"""The version that an object has, for a conditional write; `create` if there is no object."""
 
 
 class Stat(NamedTuple):
@@ -41,7 +42,7 @@ class RemotePath:
 
     bucket: Bucket
     path: str  # the bucket's name, "/", and the name of the object
-    _listed: Stat | str | None = field(default=None, compare=False, repr=False)  # what `iterdir` has found here
+    _listed: Stat | str | None = field(default=None, compare=False, repr=False)  # as `iterdir` has listed it
 
     def __str__(self) -> str:
         """The address, including its options, as a user would write it."""
@@ -93,23 +94,20 @@ class RemotePath:
 
     def stat(self) -> Stat:
         """Size and modification time. Raises `FileNotFoundError` if there is no object at this path."""
-        if self._listed == _FOLDER:
-            raise self._missing()
-        if isinstance(self._listed, Stat):
-            return self._listed
-        return _stat(_requests.head(self.bucket, self.key))
+        return self._listed if isinstance(self._listed, Stat) else _stat(self._head())
 
     def iterdir(self) -> Iterator[RemotePath]:
         """List the folder; the result is empty if the folder does not exist.
 
-        Each path remembers what the listing says about it, so `is_file`, `is_dir` and `stat` of it do not ask again.
+        Other programs store an empty object `folder/` for a folder. It is left out. Each path remembers what the
+        listing says about it, so `is_file`, `is_dir` and `stat` of it do not ask again.
         """
-        folders, objects = _requests.listing(self.bucket, self.key)
-        found: dict[str, Stat | str] = dict.fromkeys(folders, _FOLDER)
-        found |= {about["path"]: _stat(about) for about in objects}
-        if not found:
-            self.bucket.check()
-        return (RemotePath(self.bucket, f"{self.bucket.name}/{key}", about) for key, about in found.items())
+        import obstore
+
+        listing = self._in_bucket(lambda: obstore.list_with_delimiter(self.bucket.store, self.key or None))
+        entries: dict[str, Stat | str] = dict.fromkeys(listing["common_prefixes"], _FOLDER)
+        entries |= {about["path"]: _stat(about) for about in listing["objects"] if about["path"] != self.key}
+        return (RemotePath(self.bucket, f"{self.bucket.name}/{key}", about) for key, about in entries.items())
 
     def glob(self, pattern: str) -> Iterator[RemotePath]:
         """Find paths that match `pattern`. Wildcards match within one component; `**` is not supported."""
@@ -127,87 +125,57 @@ class RemotePath:
 
     def opened(self) -> io.RawIOBase:
         """Open the object for random access. Each read is a request for a range of bytes."""
-        return _requests.Reader(self.bucket, self.key)
+        return _Reader(self)
 
     def read_bytes(self, limit: int | None = None) -> bytes:
-        """The content of the object. Raises `OSError` if it has more than `limit` bytes."""
-        return _requests.read(self.bucket, self.key, limit)[0]
+        """The content of the object. Raises `OSError` (EFBIG) if it has more than `limit` bytes."""
+        import obstore
+
+        with explained(self.bucket, self.key):
+            answer = obstore.get(self.bucket.store, self.key)
+            if limit is not None and answer.meta["size"] > limit:
+                raise OSError(errno.EFBIG, f"it has more than {limit:,} bytes", str(self))
+            return bytes(answer.bytes())
 
     def read_text(self, encoding: str) -> str:
         """The content of the object, decoded with `encoding`."""
         return self.read_bytes().decode(encoding)
 
-    def upload(self, local: Path, taken: Callable[[], None] = lambda: None) -> None:
+    def version(self) -> Version:
+        """The version of the object, for a conditional upload."""
+        try:
+            about = self._head()
+        except FileNotFoundError:
+            return "create"
+        return {name: about[name] for name in ("e_tag", "version") if about[name] is not None}
+
+    def upload(self, local: Path, expected: Version | None = None) -> None:
         """Upload a local file as this object. The object appears only when the upload is complete.
 
-        `taken` is called before the upload, when the file is open or in memory. It may remove the file.
-
-        In a folder with a guard, an object is replaced only if it is the version that this process has seen last, so
-        that an upload of another process which arrives late is rejected by the store. Such an upload is one request of
-        at most 5 GiB, and it holds the file in memory.
-
-        Raises `ApeError` if the guard says that this process may not write here any more, or if the file is too large.
+        With `expected`, the store carries out the upload only if the object has this version. Such an upload is one
+        request, of at most 5 GiB on S3. Raises `ConflictError` if the object has another version.
         """
-        guard = self._guard()
-        if guard is None:
-            with local.open("rb") as file:
-                taken()
-                _requests.upload(self.bucket, self.key, file)
-        else:
-            self._upload_guarded(local, guard, taken)
+        import obstore
 
-    def _upload_guarded(self, local: Path, guard: Guard, taken: Callable[[], None]) -> None:
-        """Upload a file if `guard` allows it. Raises `ApeError` if it does not, or if the file is too large."""
-        size = local.stat().st_size
-        if size > _LARGEST:
-            raise ApeError(
-                "the file is too large for one upload, and uploads in parts cannot exclude a second writer",
-                got=f"{size:,} bytes for {self}",
-                allowed=f"{_LARGEST:,} bytes (5 GiB)",
-                fix="use a folder in place of the object store, or make it smaller",
-            )
-        content = local.read_bytes()
-        taken()
-        for _ in range(_TRIES):
-            if self.path not in guard.versions:
-                guard.versions[self.path] = _requests.version(self.bucket, self.key)
-            guard.check()  # at a time when the version is known, so that it is not the one of a successor
-            try:
-                expected = guard.versions[self.path]
-                guard.versions[self.path] = _requests.replace(self.bucket, self.key, content, expected)
-                guard.check()
-                return
-            except _requests.ConflictError:
-                guard.versions.pop(self.path)
-                guard.renew()  # if nobody else may write here, then an old upload of another process has arrived
-        raise ApeError(
-            "another process writes the same object", got=str(self), fix="stop it, and run the same command again"
-        )
+        options: Any = {} if expected is None else {"mode": expected, "use_multipart": False}
+        self._in_bucket(lambda: obstore.put(self.bucket.store, self.key, local, **options))
 
     def download(self, local: Path) -> None:
         """Download the object to a local file."""
-        _requests.download(self.bucket, self.key, local)
+        import obstore
+
+        with explained(self.bucket, self.key), local.open("wb") as file:
+            for chunk in obstore.get(self.bucket.store, self.key):
+                file.write(chunk)
 
     def unlink(self, missing_ok: bool = False) -> None:
-        """Remove the object, whatever its version is; a removal that arrives late can hit the object of a successor.
+        """Remove the object. Raises `FileNotFoundError` if it does not exist, unless `missing_ok` is set."""
+        import obstore
 
-        The guard of its folder is asked before each attempt, and not by the store.
-
-        Raises `FileNotFoundError` if it does not exist, unless `missing_ok` is set, and `ApeError` if the guard of its
-        folder says that this process may not write here any more.
-        """
         if not missing_ok:
-            _requests.head(self.bucket, self.key)
-        guard = self._guard()
-        if guard is None:
-            _requests.delete(self.bucket, self.key)
-        else:
-            guard.versions.pop(self.path, None)
-            _requests.delete(self.bucket, self.key, check=guard.check)
-
-    def _guard(self) -> Guard | None:
-        """The guard of the folder in which the object lies, if it has one."""
-        return next((guard for guard in self.bucket.guards if guard.covers(self.path)), None)
+            self._head()
+        with suppress(FileNotFoundError), explained(self.bucket, self.key):  # Google's store says so, S3 does not
+            obstore.delete(self.bucket.store, self.key)
 
     def mkdir(self, parents: bool = True, exist_ok: bool = True) -> None:
         """Do nothing: a folder exists as soon as there is an object in it."""
@@ -220,24 +188,77 @@ class RemotePath:
         if not self.key or any(self.iterdir()):
             raise OSError(errno.ENOTEMPTY, os.strerror(errno.ENOTEMPTY), str(self))
 
-    def _missing(self) -> FileNotFoundError:
-        """The error for an object that does not exist."""
-        return FileNotFoundError(errno.ENOENT, os.strerror(errno.ENOENT), str(self))
+    def _head(self) -> Any:
+        """The metadata of the object. Raises `FileNotFoundError` if there is no such object."""
+        import obstore
+
+        with explained(self.bucket, self.key):
+            return obstore.head(self.bucket.store, self.key)
+
+    def _in_bucket(self, request: Callable[[], T]) -> T:
+        """The result of a request for which nothing but the bucket has to exist. Raises `PlaceError` if it does not."""
+        try:
+            with explained(self.bucket, self.key):
+                return request()
+        except FileNotFoundError as error:
+            raise failed(self.bucket, "no such bucket") from error
 
     def _ask(self) -> Stat | str | None:
-        """What is at this path: an object, a folder, or None.
+        """What is at this path: an object, a folder, or None. Raises `PlaceError` if there is no such bucket."""
+        import obstore
 
-        Raises `PlaceError` if nothing is found and the bucket does not exist either.
-        """
         if self.key:
             with suppress(FileNotFoundError):
-                return _stat(_requests.head(self.bucket, self.key))
-        if _requests.is_folder(self.bucket, self.key):
-            return _FOLDER
-        self.bucket.check()
-        return None
+                return _stat(self._head())
+        page = self._in_bucket(lambda: next(iter(obstore.list(self.bucket.store, self.key or None)), []))
+        return _FOLDER if any(about["path"] != self.key for about in page) else None
 
 
 def _stat(about: Any) -> Stat:
     """Size and modification time from the metadata of an object."""
     return Stat(about["size"], int(about["last_modified"].timestamp() * 10**6) * 1000)
+
+
+class _Reader(io.RawIOBase):
+    """An object that is read by ranges of bytes. All of them are of the same version."""
+
+    def __init__(self, path: RemotePath) -> None:
+        """Ask for the size and the version of the object. Raises `FileNotFoundError` if it does not exist."""
+        self._path, self._at = path, 0
+        about = path._head()
+        self._size, self._tag = about["size"], about["e_tag"]
+
+    def readable(self) -> bool:
+        """True."""
+        return True
+
+    def seekable(self) -> bool:
+        """True."""
+        return True
+
+    def tell(self) -> int:
+        """The position of the next read, in bytes."""
+        return self._at
+
+    def seek(self, offset: int, whence: int = os.SEEK_SET) -> int:
+        """Set the position of the next read, in bytes from the start, the current position or the end."""
+        self._at = max(0, offset + {os.SEEK_SET: 0, os.SEEK_CUR: self._at, os.SEEK_END: self._size}[whence])
+        return self._at
+
+    def readinto(self, buffer: Any) -> int:
+        """Read the next bytes into `buffer`, and return their number: all that fit, or all that are left.
+
+        Raises an error if the request fails, or if the object was replaced since it was opened.
+        """
+        import obstore
+
+        end = min(self._at + len(buffer), self._size)
+        if end <= self._at:
+            return 0
+        options: Any = {"range": (self._at, end), "if_match": self._tag}
+        bucket, key = self._path.bucket, self._path.key
+        with explained(bucket, key):
+            data = obstore.get(bucket.store, key, options=options).bytes()
+        buffer[: len(data)] = memoryview(data)
+        self._at += len(data)
+        return len(data)

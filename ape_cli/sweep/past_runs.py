@@ -7,7 +7,7 @@ from typing import Any
 
 from ape_cli.data.facts import Facts
 from ape_cli.experiment.recorded import RecordedDatasets
-from ape_cli.runs.config import Config, read_config
+from ape_cli.runs.config import Config
 from ape_cli.runs.registry import Registry
 from ape_cli.training import schedule
 
@@ -24,14 +24,13 @@ class PastRuns:
         """Read all runs of the registry. Their paces are those on one kind of device, `cpu` or `cuda`."""
         self.paces: dict[Any, list[float]] = {}  # seconds for each step, row and token
         self.datasets = RecordedDatasets()
-        for _, about in registry.sound([]):
-            data, config = about["dataset"], read_config(about["config"])
+        for _, known in registry.readable([]):
+            data, config = known.dataset, known.config
             self.datasets.add(data)
-            if about["status"] == "finished" and about.get("device") == device:
-                result = about["result"]
-                work = result["steps"] * config.batch_size * data.get("mean_tokens", 0)
-                for key in _alike(config, data["task"], data["order"]) if work else ():
-                    self.paces.setdefault(key, []).append(result["seconds"] / work)
+            if known.status == "finished" and known.device == device:
+                work = known.outcome.steps * config.batch_size * data.mean_tokens
+                for key in _alike(config, data.task, data.order) if work else ():
+                    self.paces.setdefault(key, []).append(known.outcome.seconds / work)
 
     def seconds(self, config: Config, data: Facts) -> float | None:
         """The estimated seconds of a trial, from the median pace of the most similar runs, or None without any."""

@@ -116,14 +116,14 @@ def _planned(experiment: Experiment, data: ChosenDataset, registry: Registry, se
     """Plan one trial."""
     if not experiment.is_named:
         return PlannedTrial(experiment, data, None, "new", seconds)
-    run = registry.place(experiment.config, experiment.data)
+    run = registry.run_for(experiment.config, experiment.data)
     return PlannedTrial(experiment, data, run, _state(run, experiment.data), seconds)
 
 
 def _state(run: Run, data: Facts) -> str:
     """The state of a run, as in `PlannedTrial`. A run whose files cannot be read is damaged."""
     try:
-        state = run.status if (run.folder / "run.json").exists() else "new"
+        state = run.status if run.exists() else "new"
         done = not data.plan.rows["test"] or run.evaluation(evaluate.name_of(data, "test", "teacher")) is not None
         done &= state != "finished" or not run.has_leftovers()
     except (RunError, OSError):

@@ -134,6 +134,6 @@ def _train(context: JobContext, work: Work) -> dict[str, Any]:
         except Stopped:
             raise KeyboardInterrupt from None
         else:
-            about = done.run.read()["result"]
+            seconds = done.run.known.outcome.seconds
             test = done.evaluation["overall"]["token_accuracy"] if done.evaluation else None
-            return {"state": "finished", "trained": done.trained, "seconds": about["seconds"], "test": test}
+            return {"state": "finished", "trained": done.trained, "seconds": seconds, "test": test}

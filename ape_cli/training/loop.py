@@ -64,11 +64,11 @@ class Loop:
             RunError: The stored state does not fit the run.
         """
         self.setup = set_up(config, data, execution)
-        self.at = restore(self.setup, store)
+        self.at, best = restore(self.setup, store)
         self.step = TrainingStep(self.setup)
         self.validator = Validator(self.setup)
         self.meter = Meter(self.at, self.setup.steps, execution.group)
-        self.checkpointer = Checkpointer(self.setup, store, self.meter)
+        self.checkpointer = Checkpointer(self.setup, store, self.meter, best)
         self.loggers: Sequence[MetricLogger] = ()
 
     def run(self, loggers: Sequence[MetricLogger] = ()) -> TrainingResult:
@@ -79,11 +79,8 @@ class Loop:
             RunError: The loss is no longer finite. This is noticed within a few steps, before anything is stored.
         """
         self.loggers, at = loggers, self.at
-        begun = at.step
         with precision.products(self.setup.config.precision), self._stream():
             self._run()
-        if at.step == begun:  # it was stopped after its last step: the files beside the state are written again
-            self.checkpointer.save()
         return TrainingResult(
             steps=at.step,
             best_step=at.best_step,

@@ -16,7 +16,7 @@ import torch
 from torch import Tensor
 
 from ape_cli.core.errors import RunError
-from ape_cli.models.checkpoint import Cursor
+from ape_cli.models.checkpoint import TrainState
 from ape_cli.training.process_group import ProcessGroup
 
 
@@ -46,7 +46,7 @@ class Meter:
     at: the progress of the run, to which sums are added. steps: the number of steps of the whole run. group: the ranks.
     """
 
-    def __init__(self, at: Cursor, steps: int, group: ProcessGroup) -> None:
+    def __init__(self, at: TrainState, steps: int, group: ProcessGroup) -> None:
         """Start the clocks."""
         self.at, self.steps, self.group = at, steps, group
         self._recent = _Sums()

@@ -15,7 +15,7 @@ from ape_cli.data.loader import Dataset, ImageSplit, Split
 from ape_cli.data.padding import few_lengths
 from ape_cli.experiment.reading import read_as
 from ape_cli.experiment.resolution import feed
-from ape_cli.models.checkpoint import Cursor
+from ape_cli.models.checkpoint import TrainState
 from ape_cli.models.device import tune
 from ape_cli.models.factory import compile_around, of_data
 from ape_cli.models.precision import check_precision
@@ -52,11 +52,11 @@ class Setup:
         """The number of epochs of the whole run."""
         return self.steps / self.train.steps(self.config.batch_size)
 
-    def batches(self, at: Cursor) -> Iterator[tuple[int, int, Batch]]:
-        """An endless iterator over batches that starts at the cursor.
+    def batches(self, at: TrainState) -> Iterator[tuple[int, int, Batch]]:
+        """An endless iterator over batches that starts at the progress of a run.
 
-        Each item has the epoch, the number of its batches that are done after this one, and the batch. The cursor is
-        read only at the start, because batches are made ahead of the training step.
+        Each item has the epoch, the number of its batches that are done after this one, and the batch. The progress
+        is read only at the start, because batches are made ahead of the training step.
         """
         config, done = self.config, at.batch
         for epoch in itertools.count(at.epoch):

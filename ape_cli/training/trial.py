@@ -7,6 +7,7 @@ already. Then it evaluates the run on the test split.
 from __future__ import annotations
 
 import logging
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
@@ -16,13 +17,12 @@ from ape_cli.data.loader import Dataset
 from ape_cli.evaluation import evaluate
 from ape_cli.experiment import Experiment
 from ape_cli.models import factory
-from ape_cli.models.checkpoint import warn_if_unverified
 from ape_cli.models.device import describe, processor
 from ape_cli.models.own_files import own_files, warn_if_changed
 from ape_cli.runs.config import Config
-from ape_cli.runs.registry import Registry
+from ape_cli.runs.registry import Registry, new_record
 from ape_cli.runs.run import Run
-from ape_cli.runs.run_files import WEIGHTS
+from ape_cli.storage.object_store import RemotePath
 from ape_cli.training.execution import Execution, ExistingRun
 from ape_cli.training.loggers import LoggedRun, opened
 from ape_cli.training.loop import Loop, Stopped
@@ -62,7 +62,7 @@ def run_trial(
         Stopped: `execution.stop` was true; the state is stored.
     """
     config, data = experiment.config, experiment.dataset
-    run, group = registry.place(config, data), execution.group
+    run, group = registry.run_for(config, data), execution.group
     again = existing is ExistingRun.OVERWRITE
     status = group.broadcast(lambda: None if again else _status(run))
     _check_existing(run, status, existing)
@@ -72,18 +72,16 @@ def run_trial(
     if group.first and new and status is not None:
         logger.info(f"{run.name} {status} before its first checkpoint, so it starts again")
     if group.first and (status == "finished" or not new):
-        warn_if_changed(run.read())
+        warn_if_changed(run.name, config, run.known.own_files)
     if status == "finished":
         logger.info(f"{run.name} is trained already (--overwrite trains it again)")
         if group.first:
-            _tidy(run)
+            _tidy(run, run.tidy)
     elif group.first:
-        if not new:
-            run.check_folders()
         with run.writing():
             if not again:
                 _check_unchanged(run, status)
-            _train(run, experiment, registry, new, execution)
+            _train(run, experiment, new, execution)
     else:
         with group.initialised(execution.device):
             Loop(config, data, None, execution).run()
@@ -94,30 +92,22 @@ def run_trial(
 def _check_existing(run: Run, status: str | None, existing: ExistingRun) -> None:
     """Check that `existing` allows to train a run of this status, which is None if there is no run.
 
-    A run without a state or weights has nothing to lose, so it may start again. Raises `UsageError` or `RunError` if
+    A run without a state has nothing to lose, so it may start again. Raises `UsageError` or `RunError` if
     `existing` does not allow it.
     """
     if existing is ExistingRun.RESUME and status is None:
         raise UsageError("there is no such run to resume", got=run.name, fix="leave --resume out to start a new run")
-    saved = [name for name in ("state", WEIGHTS) if (run.folder / name).exists()]
-    if existing is not ExistingRun.REFUSE or not saved:
+    if existing is not ExistingRun.REFUSE or status not in ("failed", "stopped") or not run.has_state():
         return
-    if status == "failed":
-        resume = "continue it with --resume, " if "state" in saved else ""
-        fix = f"{resume}start it again with --overwrite, or change settings"
-        raise RunError("this run failed", got=run.name, fix=fix)
-    if status == "stopped":
-        raise RunError(
-            "this run was started and is not finished",
-            got=f"{run.name}: {status}",
-            fix="continue it with --resume, or start it again with --overwrite",
-        )
+    what = "this run failed" if status == "failed" else "this run was started and is not finished"
+    fix = "continue it with --resume, or start it again with --overwrite"
+    raise RunError(what, got=f"{run.name}: {status}", fix=f"{fix}, or change settings" if status == "failed" else fix)
 
 
-def _tidy(run: Run) -> None:
-    """Remove what is left of an interrupted end of a finished run; a warning says so if that is not possible."""
+def _tidy(run: Run, remove: Callable[[], None]) -> None:
+    """Remove what a finished run does not need; a warning says so if that is not possible."""
     try:
-        run.tidy()
+        remove()
     except (ApeError, OSError) as error:  # for example, the folder is read-only; the run can be used all the same
         logger.warning(
             f"the state of {run.name} is no longer needed, and cannot be removed: {str(error).splitlines()[0]}"
@@ -129,23 +119,25 @@ def _evaluated(run: Run, data: Dataset, execution: Execution) -> dict[str, Any] 
     if not data.manifest.plan.rows["test"]:
         logger.info(f"{data.name} has no test rows: nothing to evaluate")
         return None
-    found = run.evaluation(evaluate.name_of(data, "test", "teacher"))
-    if found is None:
-        found = evaluate.evaluate(
-            run, data, split="test", decode="teacher", device=execution.device, stop=execution.stop
-        )
-    return found
+    stored = run.evaluation(evaluate.name_of(data, "test", "teacher"))
+    if stored is not None:
+        return stored
+    return evaluate.evaluate(run, data, split="test", decode="teacher", device=execution.device, stop=execution.stop)
 
 
 def _status(run: Run) -> str | None:
     """The status of a run. None if there is no run, or only the rest of an interrupted start.
 
-    Raises `BusyError` if another process trains the run.
+    Raises `BusyError` if another process trains the run. In an object store, nobody knows that.
     """
-    if not (run.folder / "run.json").exists():
+    if not run.exists():
         return None
     status = run.status
-    return run.settled() if status == "running" else status
+    if status == "running" and isinstance(run.folder, RemotePath):
+        return "stopped"
+    if status == "running":
+        raise run.busy()
+    return status
 
 
 def _check_unchanged(run: Run, status: str | None) -> None:
@@ -153,7 +145,7 @@ def _check_unchanged(run: Run, status: str | None) -> None:
 
     Raises `BusyError` if another process has trained it in between.
     """
-    now = str(run.read()["status"]) if (run.folder / "run.json").exists() else None
+    now = run.read().status if run.exists() else None
     if ("stopped" if now == "running" else now) != status:
         raise BusyError("another process has trained this run meanwhile", got=f"{run.name}: {now}", fix="try again")
 
@@ -161,14 +153,13 @@ def _check_unchanged(run: Run, status: str | None) -> None:
 def _train(
     run: Run,
     experiment: Experiment,
-    registry: Registry,
     new: bool,
     execution: Execution,
 ) -> None:
     """Start a new run or resume an unfinished one, train it to its end, and keep its status up to date."""
     config, data = experiment.config, experiment.dataset
     if new:
-        if (run.folder / "run.json").exists():
+        if run.exists():
             factory.of_data(config, data)  # an error in the scheme must leave the earlier run as it is
         run.clear()
     registered, group = False, execution.group
@@ -180,10 +171,9 @@ def _train(
                 if new:
                     device = describe(execution.device)
                     code = own_files(config.scheme, config.attention)
-                    registry.begin(run, config, data, device, experiment.variant, group.size, code)
+                    run.write_record(new_record(run, config, data, device, experiment.variant, group.size, code))
                 else:
                     _note_ranks(run, config, group)
-                    warn_if_unverified(run)
                     run.resume(group.size, processor())
                 registered = True
                 _note_training(run, config, loop, execution)
@@ -192,12 +182,11 @@ def _train(
         try:
             if registered:
                 run.update(status="stopped" if _resumable(error) else "failed")
-            elif new:
-                run.forget()
         except (ApeError, OSError) as second:  # for example, the disk is still full; the first error says more
             logger.warning(f"the status of {run.name} could not be stored: {str(second).splitlines()[0]}")
         raise
-    run.finish(result)
+    run.finish(result, loop.checkpointer.best, loop.at.history)
+    _tidy(run, run.remove_state)
 
 
 def _resumable(error: BaseException) -> bool:
@@ -227,7 +216,7 @@ def _note_training(run: Run, config: Config, loop: Loop, execution: Execution) -
 
 def _note_ranks(run: Run, config: Config, group: ProcessGroup) -> None:
     """Log a message if the run resumes with another number of processes."""
-    before = run.read().get("processes", 1)
+    before = run.known.processes
     if before != group.size:
         same = "the batches are the same" + (", the masks of dropout are not" if config.dropout else "")
         processes = f"{before} process{'' if before == 1 else 'es'}"

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 
 from ape_cli.data.loader import ImageSplit, Split
 from ape_cli.evaluation.metrics import MetricSums, teacher_forced
-from ape_cli.models.checkpoint import Cursor
+from ape_cli.models.checkpoint import TrainState
 from ape_cli.training.meter import diverged
 from ape_cli.training.setup import Setup
 
@@ -25,7 +25,7 @@ class ValidationScores:
     test: MetricSums | None
     loss: float  # decides between equal accuracies: nats for each token, or 0 if the loss does not decide
 
-    def is_best(self, at: Cursor) -> bool:
+    def is_best(self, at: TrainState) -> bool:
         """Whether these weights are better than the best weights so far."""
         return (self.validation.token_accuracy, -self.loss) > (at.best_accuracy, -at.best_loss)
 

@@ -28,9 +28,9 @@ def _portable(run: Run) -> bytes:
 
     Raises `RunError` if the file is damaged or was altered.
     """
-    about = run.read()
-    about["dataset"]["path"] = f"datasets/{Path(about['dataset']['path']).name}"
-    return record.text(about, seal=not run.unverified).encode()
+    known = run.read()
+    data = known.dataset.model_copy(update={"path": f"datasets/{Path(known.dataset.path).name}"})
+    return record.text(known.model_copy(update={"dataset": data})).encode()
 
 
 def pack(results: Path, out: Path) -> list[Path]:

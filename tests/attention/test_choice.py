@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from pathlib import Path
 from typing import Any
 
@@ -19,7 +18,6 @@ from ape_cli.models.transformer import Transformer
 from ape_cli.reports import aggregation
 from ape_cli.runs import config
 from ape_cli.runs.config import Config
-from ape_cli.runs.record import Record
 from ape_cli.runs.registry import open_registry
 from ape_cli.training import trial
 from ape_cli.training.execution import Execution
@@ -49,18 +47,6 @@ def test_every_choice_has_a_digest_of_its_own() -> None:
     wanted = [resolve(kind) for kind in ALL] + [resolve("clustered", clusters=c) for c in (8, 9)]
     assert len({found.digest("f" * 64) for found in wanted}) == len(wanted)
     assert resolve("clustered", clusters=8).attention_options == {"clusters": 8}
-
-
-def test_an_earlier_run_json_is_read(words: Dataset, tmp_path: Path) -> None:
-    done = trial.run_trial(experiment.of(resolve("dot"), words), open_registry(tmp_path), Execution(CPU)).run
-    about = done.read()
-    for late in ("attention", "attention_options"):
-        del about["config"][late]
-    (done.folder / "run.json").write_text(json.dumps(about))
-    assert Record.model_validate(done.read()).config == done.config()
-    assert done.config().attention == "dot"
-    assert open_registry(tmp_path).place(done.config(), words).name == done.name
-    evaluate.evaluate(done, words, split="test", decode="greedy", device=CPU)
 
 
 def test_settings_reach_the_kind(words: Dataset) -> None:
@@ -196,7 +182,7 @@ def test_a_run_of_every_kind(words: Dataset, tmp_path: Path, kind: str) -> None:
     )[0].to_dicts()  # fmt: skip
     assert line["attention"] == kind
     assert (f"attention={kind}" in line["variant"]) == (kind != "dot")
-    model = factory.build(done.run.config(), words.structure, words.ids)
+    model = factory.build(done.run.known.config, words.structure, words.ids)
     assert model.encoder[0].self_attention.kind.name == kind
 
 

@@ -59,6 +59,6 @@ def test_what_a_link_leads_to_stays(two: list[str], tmp_path: Path) -> None:
     run = open_registry("results").find(two[0])
     run.folder.rename(tmp_path / "precious")
     run.folder.symlink_to(tmp_path / "precious")
-    with pytest.raises(RunError, match="no folder of these results"):
+    with pytest.raises(RunError, match="is a symbolic link"):
         run.delete()
     assert (tmp_path / "precious" / "run.json").exists()

@@ -18,8 +18,8 @@ def test_the_hint_trains_the_same_model_without_positions(here: Path) -> None:
     """The command is one line that can be copied, and the next run of the first model shows the score of the second."""
     first = ["train", "--scheme", "orthogonal-seq", "--structure", "seq", "--set", "side=query", *WORDS]
     out, err = ape(*first)
-    result = next(iter(open_registry("results"))).read()["result"]
-    assert f"4 steps in {result['seconds']:.0f} s, {result['tokens_per_second']:,.0f} tokens/s\n" in out
+    result = next(iter(open_registry("results"))).read().outcome
+    assert f"4 steps in {result.seconds:.0f} s, {result.tokens_per_second:,.0f} tokens/s\n" in out
     guess = majority_baseline(open_dataset("datasets/copy-tiny").split("test"))
     assert f"  test token accuracy of always answering the most frequent symbol: {guess:.2%}\n" in out
     hint = err.splitlines()[err.splitlines().index("to compare it with a model without positions:") + 1]

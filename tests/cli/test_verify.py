@@ -19,25 +19,22 @@ def test_all_datasets_are_checked(words: Dataset, here: Path) -> None:
     manifest.write_text(manifest.read_text().replace("reverse", "revers"))
     long = "n" * 256
     given = [word for name in ("a", "b", "none", "c", long) for word in ("--data", name)]
-    out, err = ape("verify", *given, code=1)
-    assert out.splitlines() == ["a: failed", "b: 200 rows, verified", "none: failed", "c: failed", f"{long}: failed"]
-    assert [line for line in err.splitlines() if line.startswith("error: ")] == [
-        f"error: a shard was altered or truncated: a/data/{shard.name}",
-        "error: no such dataset",
-        "error: c/manifest.json was altered",
-        f"error: cannot read {long}/manifest.json",
+    lines = ape("verify", *given, code=1)[0].splitlines()
+    assert [line.partition(" (")[0] for line in lines] == [
+        f"a: a/data/{shard.name} was altered",
+        "none: no such dataset",
+        "c: c/manifest.json was altered",
+        f"{long}: cannot read {long}/manifest.json",
+        "5 datasets, 4 damaged",
     ]
     found = json.loads(ape("verify", *given, "--json", code=1)[0])
-    assert [line["state"] for line in found] == ["failed", "verified", "failed", "failed", "failed"]
-    assert [line["rows"] for line in found] == [None, 200, None, None, None]
-    assert found[1]["problems"] == []
-    assert found[2]["problems"] == ["no such dataset (none)"]
-    assert found[3]["problems"][0].startswith("c/manifest.json was altered (sha256 ")
+    assert [line["rows"] for line in found] == [200, 200, None, None, None]
+    assert [bool(line["problems"]) for line in found] == [True, False, True, True, True]
 
 
 def test_a_folder_of_results_that_does_not_exist(here: Path) -> None:
-    for words in ((), ("--add",), ("--json",)):
+    for words in ((), ("--json",)):
         out, err = ape("verify", "--results", "nosuch", *words, code=1)
         assert (out, err.splitlines()[:2]) == ("", ["error: there is no such folder of results", "  got:     nosuch"])
     (here / "empty").mkdir()
-    assert ape("verify", "--results", "empty")[0] == "0 runs: 0 verified, 0 unverified, 0 damaged\n"
+    assert ape("verify", "--results", "empty")[0] == "0 runs, 0 damaged\n"

@@ -67,12 +67,8 @@ def hostile(tmp_path: Path) -> Path:
     """A run whose dataset, task and setting have hostile names."""
     add(tmp_path, "rope", 0.5, variant={"=" + HOSTILE: HOSTILE})
     (run,) = (tmp_path / "runs").iterdir()
-    run = rename(run, f"{HOSTILE_TASK}-rope-1")
-
-    def change(about: dict) -> None:  # type: ignore[type-arg]
-        about["dataset"].update(task=HOSTILE_TASK, name="=" + HOSTILE)
-
-    edit(run / "run.json", change)
+    edit(run / "run.json", lambda about: about["dataset"].update(task=HOSTILE_TASK, name="=" + HOSTILE))
+    run = rename(run)
     edit(next((run / "eval").iterdir()), dataset="=" + HOSTILE)
     return tmp_path
 

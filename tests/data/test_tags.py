@@ -128,11 +128,11 @@ def test_runs_on_tags_are_drawn_and_not_mixed_with_others(sums: Dataset, tmp_pat
     runs = open_registry(tmp_path)
     settled = config.resolve("tiny", "rope", position.options("rope"), settings={"steps": 2, "validate_every_steps": 1})
     done = run_trial(experiment.of(settled, sums), runs, Execution(torch.device("cpu"))).run
-    assert done.read()["dataset"]["tagged"]
+    assert done.read().dataset.tagged
     for part in ("encoder", "decoder", "cross"):
         found = attention_maps(done, sums, "test", 0, part)
         names = [sums.manifest.vocabulary[i] for i in sums.split("test").table().to_pylist()[0]["source_ids"]]
         assert found.queries == (names if part != "encoder" else [*names, "eos"])
-    about = done.read()["dataset"] | {"fingerprint": "0" * 64}
-    assert misfit(about, sums) is None
-    assert "as tags" in str(misfit({k: v for k, v in about.items() if k != "tagged"}, sums))
+    about = done.read().dataset.model_copy(update={"fingerprint": "0" * 64})
+    assert misfit(about, about.vocabulary, sums) is None
+    assert "as tags" in str(misfit(about.model_copy(update={"tagged": False}), about.vocabulary, sums))

@@ -15,6 +15,7 @@ from ape_cli.data import generation
 from ape_cli.data.loader import Dataset, open_dataset
 from ape_cli.evaluation import evaluate, fit
 from ape_cli.evaluation.pending import fitting, pending
+from ape_cli.runs.record import TrainingData
 from ape_cli.runs.registry import open_registry
 from ape_cli.runs.run import Run
 from tests.conftest import write
@@ -62,11 +63,19 @@ def test_greedy_agrees_with_teacher_forcing_where_all_is_right(tmp_path: Path) -
     assert teacher["exact_match"] == greedy["exact_match"] == 1.0
 
 
+def described(data: Dataset, **fields: Any) -> TrainingData:
+    """A dataset as a run records it that was trained on other rows of the same form."""
+    rows = {"train": 1, "validation": 1, "test": 1}
+    made = {"name": "own", "fingerprint": "0" * 64, "order": None, "structure": "seq", "seed": 1, "image": None}
+    made |= {"mean_size": 1.0, "mean_tokens": 1.0, "tagged": bool(data.manifest.plan.tagged), "largest": {}}
+    return TrainingData(**(made | {"rows": rows, "parameters": data.parameters} | fields))
+
+
 def test_longer_words_than_in_training(trained: Run, tmp_path: Path) -> None:
     longer = write(tmp_path / "long", "reverse", length_mean=15, length_std=1)
     found = evaluate.evaluate(trained, longer, split="validation", decode="teacher", device=CPU)
     assert min(p["size"] for p in found["by_size"]) > 10
-    name = f"{longer.manifest.fingerprint[:12]}-validation-teacher"
+    name = f"eval/{longer.manifest.fingerprint[:12]}-validation-teacher.json"
     assert trained.evaluation(name) == found
 
 
@@ -174,11 +183,10 @@ def test_a_dataset_with_other_answers_is_refused(
     rows = (40, 10, 10)
     own = write(tmp_path / "own", task, rows=rows, **options)
     there = write(tmp_path / "there", task, rows=rows, **{**options, **difference})
-    trained = {"task": task, "order": None, "structure": "seq", "parameters": own.parameters, "name": "own"}
-    trained |= {"image": None, "vocabulary": own.manifest.vocabulary}
+    trained = described(own, task=task)
     assert own.manifest.vocabulary == there.manifest.vocabulary
-    assert fit.misfit(trained, own) is None
-    error = fit.misfit(trained, there)
+    assert fit.misfit(trained, own.manifest.vocabulary, own) is None
+    error = fit.misfit(trained, own.manifest.vocabulary, there)
     assert error is not None
     assert "another kind of answers" in str(error)
 
@@ -194,7 +202,6 @@ def test_a_dataset_of_users_trees_with_another_task_is_refused(tmp_path: Path) -
         return open_dataset(tmp_path / name)
 
     own = made("copy")
-    trained = {"task": "trees", "order": "breadth", "structure": "tree(2)", "parameters": own.parameters, "name": "own"}
-    trained |= {"image": None, "vocabulary": own.manifest.vocabulary}
-    assert fit.misfit(trained, own) is None
-    assert "task rotate, labels kind" in str(fit.misfit(trained, made("rotate")))
+    trained = described(own, task="trees", order="breadth", structure="tree(2)")
+    assert fit.misfit(trained, own.manifest.vocabulary, own) is None
+    assert "task rotate, labels kind" in str(fit.misfit(trained, own.manifest.vocabulary, made("rotate")))

@@ -11,7 +11,6 @@ import pytest
 from ape_cli.data.loader import open_dataset
 from ape_cli.experiment import ExperimentOptions
 from ape_cli.experiment.choice import Datasets
-from ape_cli.runs import record
 from ape_cli.runs.registry import open_registry
 from ape_cli.sweep.past_runs import PastRuns
 from tests.conftest import ape, write
@@ -101,24 +100,6 @@ def test_the_size_of_a_bounded_scheme_is_known_without_the_dataset(here: Path) -
     assert "0 trained now" in ape("sweep", "mine.toml", *ONE)[0]
     (planned,) = json.loads(ape("sweep", "mine.toml", "--dry-run", "--json")[0])["trials"]
     assert (planned["run"], planned["state"]) == (run["run"], "finished")
-
-
-def test_runs_of_the_mean_size_keep_their_names_and_say_it(here: Path) -> None:
-    """Earlier versions did not record the largest size, because they took the mean."""
-    write(Path("datasets/mine"), "tree-rotate", "depth", depth_mean=2, depth_std=1, rows=(40, 10, 10))
-    ape("train", *BOUNDED, *STEPS, "--set", "max_size=2")
-    ape("train", *BOUNDED, *STEPS)
-    names = {run["variant"]: run["run"] for run in json.loads(ape("runs", "--json")[0])}
-    own, of_the_mean = sorted(names, key=lambda variant: "max_size=2" in variant)
-    assert of_the_mean == f"max_size=2, {own}"
-    path = Path("results", "runs", names[of_the_mean], "run.json")
-    about = json.loads(path.read_text())
-    del about["dataset"]["largest"], about["variant"]["max_size"]
-    record.write(path, about)
-    assert {run["variant"]: run["run"] for run in json.loads(ape("runs", "--json")[0])} == names
-    rows = ape("report", "--format", "markdown")[0]
-    assert f"| tree ({own}) |" in rows
-    assert f"| tree ({of_the_mean}) |" in rows
 
 
 def test_a_damaged_dataset_is_no_reason_to_leave_a_trial_out(here: Path) -> None:

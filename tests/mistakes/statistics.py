@@ -138,11 +138,4 @@ MISTAKES = [
         "False",
         "reports/test_run_descriptions.py::test_seeds_of_two_versions_of_a_file_have_separate_rows",
     ),
-    Mistake(
-        "a copy of a run that counts as another seed",
-        "_describe_each",
-        "(first := names.setdefault(own, run.name)) != run.name",
-        "False",
-        "nightly/runs/test_altered_together.py::test_a_copy_of_a_run_is_no_other_seed",
-    ),
 ]

@@ -70,7 +70,7 @@ def test_a_run_keeps_its_name_unless_a_structure_is_asked_for(grids: Dataset, tm
     names = []
     for structure in (None, "seq", "grid(2)"):
         settled = experiment.complete(wanted("sinusoidal", structure), grids)
-        names.append(runs.place(settled, grids).name)
+        names.append(runs.run_for(settled, grids).name)
         variants.append(experiment.variant(settled, grids))
     assert names[0] == names[1] != names[2]
     assert variants == [{}, {}, {"structure": "grid(2)"}]
@@ -79,7 +79,7 @@ def test_a_run_keeps_its_name_unless_a_structure_is_asked_for(grids: Dataset, tm
 def test_a_distance_is_told_in_names_and_tables(grids: Dataset, tmp_path: StoragePath) -> None:
     runs, plain = open_registry(tmp_path), experiment.complete(wanted("orthogonal-grid"), grids)
     other = experiment.complete(wanted("orthogonal-grid", distance="euclidean"), grids)
-    assert runs.place(plain, grids).name != runs.place(other, grids).name
+    assert runs.run_for(plain, grids).name != runs.run_for(other, grids).name
     assert (experiment.variant(plain, grids), experiment.variant(other, grids)) == ({}, {"distance": "euclidean"})
     assert factory.build(other, grids.structure, grids.ids).scheme.metric == "euclidean"
 

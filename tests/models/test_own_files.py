@@ -71,7 +71,7 @@ def test_a_changed_file_is_named_once(
     train = ["train", "--scheme", "mine-own", *settings]
     ape(*train)
     (run,) = open_registry("results")
-    assert run.read()["own_files"] == {"scheme 'mine-own'": hashlib.sha256(SCHEME.encode()).hexdigest()}
+    assert run.read().own_files == {"scheme 'mine-own'": hashlib.sha256(SCHEME.encode()).hexdigest()}
     assert CHANGED not in ape(*train)[1]
     rewrite(file)
     for again in (train, [*train, "--resume"]):
@@ -122,7 +122,7 @@ def test_the_digest_is_that_of_the_code_that_runs(
     position.load("mine-own")
     file.write_text(SCHEME + "\n")
     run = trained(words)
-    assert run.read()["own_files"] == {"scheme 'mine-own'": hashlib.sha256(SCHEME.encode()).hexdigest()}
+    assert run.read().own_files == {"scheme 'mine-own'": hashlib.sha256(SCHEME.encode()).hexdigest()}
 
 
 def test_a_scheme_that_cannot_be_trained_leaves_the_run_as_it_is(

@@ -18,7 +18,6 @@ FAILURES = (
     "lost request",  # the connection is reset before the server gets the request
     "lost answer",  # the server carries out the request, and the connection is reset before the answer
 )
-STUCK = "stuck"  # the server gets the request, and neither answers nor closes the connection
 _OURS = {"connection", "transfer-encoding", "server", "date", "content-length"}  # headers of the proxy itself
 
 
@@ -34,16 +33,12 @@ class _Handler(BaseHTTPRequestHandler):
             status, _, code = failure.partition(" ")
             self._answer(int(status), [], f"<Error><Code>{code}</Code><Message>A - B</Message></Error>".encode())
             return
-        if failure == STUCK:
-            self.server.closing.wait()
-        if failure in ("lost request", STUCK):
+        if failure == "lost request":
             self._reset()
             return
         connection = http.client.HTTPConnection(self.server.behind)
         connection.putrequest(self.command, self.path, skip_host=True, skip_accept_encoding=True)
         for key, value in self.headers.items():
-            if {key.lower(), f"{self.command} {key.lower()}"} & self.server.dropped:
-                continue
             connection.putheader(key, value)
         connection.endheaders(body)
         answer = connection.getresponse()
@@ -52,8 +47,7 @@ class _Handler(BaseHTTPRequestHandler):
         if failure == "lost answer":
             self._reset()
             return
-        hidden = _OURS | self.server.hidden
-        headers = [(key, value) for key, value in answer.getheaders() if key.lower() not in hidden]
+        headers = [(key, value) for key, value in answer.getheaders() if key.lower() not in _OURS]
         self._answer(answer.status, headers, content, answer.headers.get("Content-Length"))
 
     do_GET = do_PUT = do_POST = do_DELETE = do_HEAD = _pass_on  # noqa: N815
@@ -84,9 +78,8 @@ class _Handler(BaseHTTPRequestHandler):
 class Flaky(ThreadingHTTPServer):
     """The proxy. `failed` counts its failures by kind and method.
 
-    A failure is one of `FAILURES`, `STUCK`, or a status and a code of S3. `plan` decides on the failure of a request by
-    its method and path, if it is set. `dropped` are names of headers that do not reach the server, or only not with one
-    method (`DELETE if-match`). `hidden` are names of headers of answers that do not reach the client.
+    A failure is one of `FAILURES`, or a status and a code of S3. `plan` decides on the failure of a request by its
+    method and path, if it is set.
     """
 
     daemon_threads = True
@@ -97,9 +90,6 @@ class Flaky(ThreadingHTTPServer):
         self.endpoint = f"http://127.0.0.1:{self.server_port}"
         self.failed = Counter[tuple[str, str]]()
         self.plan: Callable[[str, str], str | None] | None = None
-        self.dropped: set[str] = set()
-        self.hidden: set[str] = set()
-        self.closing = threading.Event()
         self._requests, self._kinds, self._counting = 0, cycle(FAILURES), threading.Lock()
 
     def next_failure(self, method: str, path: str) -> str | None:
@@ -127,6 +117,5 @@ def flaky(endpoint: str) -> Iterator[Flaky]:
         try:
             yield server
         finally:
-            server.closing.set()
             server.shutdown()
             thread.join()

@@ -12,9 +12,9 @@ import time
 from pathlib import Path
 
 import pytest
+from ape_cli.runs.audit import audit
 
 from ape_cli.core.errors import DataError
-from ape_cli.runs.audit import audit
 from ape_cli.runs.registry import open_registry
 from ape_cli.storage.paths import storage_path
 from benchmarks.gpu.__main__ import main
@@ -125,13 +125,13 @@ def test_a_killed_call_loses_nothing(tmp_path: Path) -> None:
     assert before <= set(add(packed, tmp_path / "elsewhere"))
     assert add(packed, tmp_path / "elsewhere") == [], "they are there already"
     bad: list[str] = []
-    added = list(open_registry(storage_path(str(tmp_path / "elsewhere"))).sound(bad))
+    added = list(open_registry(storage_path(str(tmp_path / "elsewhere"))).readable(bad))
     assert not bad
     assert before <= {run.name for run, _ in added}
     for run, about in added:
         assert audit(run).state == "verified"
-        assert about["status"] == "finished"
-        assert not Path(about["dataset"]["path"]).is_absolute()
+        assert about.status == "finished"
+        assert not Path(about.dataset.path).is_absolute()
         assert run.evaluations()[0]
         assert not list(Path(str(run.folder)).rglob("*.safetensors"))
 

@@ -5,10 +5,10 @@ from __future__ import annotations
 import itertools
 import math
 import statistics
-from typing import Any
 
 import polars as pl
 
+from ape_cli.runs.record import RunRecord
 from ape_cli.runs.registry import open_registry
 from tests.record.scores import RESULTS, SCHEMES, evaluations, mean, scores
 
@@ -44,8 +44,10 @@ def of_tasks() -> list[str]:
     second = [found[0] for found in evaluations()["small", "quadtree-expand", "orthogonal", ""].values()]
     deeper = {size: [line for one in second for line in one["by_size"] if line["size"] == size] for size in (2, 3)}
     assert not any(line["exact_match"] for line in deeper[3])
-    rising = [run for run, about in open_registry(RESULTS).sound([]) if _is(about, "forest-rotate", "orthogonal-seq")]
-    assert [run.read()["result"]["best_step"] for run in rising] == [800] * 3
+    rising = [
+        run for run, about in open_registry(RESULTS).readable([]) if _is(about, "forest-rotate", "orthogonal-seq")
+    ]
+    assert [run.read().outcome.best_step for run in rising] == [800] * 3
     by_size = evaluations()["small", "quadtree-expand", "rope", ""][42][0]["by_size"]
     shallow = sum(line["rows"] for line in by_size if line["size"] <= 1) / sum(line["rows"] for line in by_size)
     flat = [
@@ -117,8 +119,8 @@ def most_frequent_of(pairs: int, values: int) -> float:
     return statistics.mean(max(map(draw.count, draw)) / pairs for draw in draws)
 
 
-def _is(about: dict[str, Any], task: str, scheme: str) -> bool:
-    return (about["dataset"]["task"], about["config"]["scheme"], about["variant"]) == (task, scheme, {})
+def _is(about: RunRecord, task: str, scheme: str) -> bool:
+    return (about.dataset.task, about.config.scheme, about.variant) == (task, scheme, {})
 
 
 def of_natural_trees() -> list[str]:

@@ -35,9 +35,9 @@ def theirs(scheme: str, column: str) -> float:
 def of_devices() -> list[str]:
     """Returns the fact about how many runs of this preset were trained on a GPU."""
     kinds = [
-        (about["config"]["precision"], about["gpu"])
-        for _, about in open_registry(RESULTS).sound([])
-        if about["config"]["preset"] == "medium" and about["device"] == "cuda"
+        (about.config.precision, about.gpu)
+        for _, about in open_registry(RESULTS).readable([])
+        if about.config.preset == "medium" and about.device == "cuda"
     ]
     assert set(kinds) == {("fp32", "NVIDIA H200")}
     return [f"{len(kinds)} runs of preset `medium`"]

@@ -232,10 +232,10 @@ def of_the_paper_s_size() -> list[str]:
     wanted = ("paper", "sinusoidal", 42, "tree-rotate", "breadth")
     (run,) = (
         run
-        for run, about in open_registry(RESULTS).sound([])
+        for run, about in open_registry(RESULTS).readable([])
         if (
-            *(about["config"][k] for k in ("preset", "scheme", "seed")),
-            *(about["dataset"][k] for k in ("task", "order")),
+            *(getattr(about.config, k) for k in ("preset", "scheme", "seed")),
+            *(getattr(about.dataset, k) for k in ("task", "order")),
         )
         == wanted
     )

@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 
-from ape_cli.runs.record import settings_of, settings_text
+from ape_cli.runs.record import settings_text
 from ape_cli.runs.registry import open_registry
 
 ROOT = Path(__file__).parents[2]
@@ -24,15 +24,15 @@ Key = tuple[str, str, str, str]  # preset, column, scheme, variant (settings tha
 def evaluations(where: Path = RESULTS) -> dict[Key, dict[int, list[dict[str, Any]]]]:
     """Returns every teacher-forced evaluation on test rows, by key and seed. The run's own dataset comes first."""
     found: dict[Key, dict[int, list[dict[str, Any]]]] = {}
-    for run, about in open_registry(where).sound([]):
-        config, data = about["config"], about["dataset"]
-        column = f"{data['task']}/{data['order']}" if data["order"] else data["task"]
-        if data["task"] in ("trees", "group-word") or "mirror" in data["parameters"] or "truncated" in data["name"]:
-            column = data["name"]  # one of several datasets of its task
-        variant = settings_text(settings_of(about))
+    for run, about in open_registry(where).readable([]):
+        config, data = about.config, about.dataset
+        column = f"{data['task']}/{data['order']}" if data.order else data.task
+        if data.task in ("trees", "group-word") or "mirror" in data.parameters or "truncated" in data.name:
+            column = data.name  # one of several datasets of its task
+        variant = settings_text(about.variant)
         mine = [e for e in run.evaluations()[0] if (e["split"], e["decode"]) == ("test", "teacher")]
-        mine.sort(key=lambda e: e["fingerprint"] != data["fingerprint"])
-        found.setdefault((config["preset"], column, config["scheme"], variant), {})[config["seed"]] = mine
+        mine.sort(key=lambda e: e["fingerprint"] != data.fingerprint)
+        found.setdefault((config.preset, column, config.scheme, variant), {})[config.seed] = mine
     return found
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -113,10 +114,10 @@ def test_another_size_has_no_difference(tmp_path: Path) -> None:
 
 def test_tasks_with_rows_of_their_own_have_no_size_of_the_paper() -> None:
     """Whether a run has the paper's size is asked without reading the source of its data."""
-    trained = {"task": "trees", "order": "depth", "rows": {"train": 10_000, "validation": 1_000, "test": 1_000}}
-    trained |= {"parameters": {"source": "json", "task": "copy", "labels": "kind"}}
+    rows = {"train": 10_000, "validation": 1_000, "test": 1_000}
+    options = {"source": "json", "task": "copy", "labels": "kind"}
+    trained = SimpleNamespace(task="trees", order="depth", rows=rows, parameters=options, image=None)
     assert not run_descriptions._is_paper_size("paper", trained)
     own = tasks.make("copy")
-    assert run_descriptions._is_paper_size(
-        "paper", trained | {"task": "copy", "order": None, "parameters": own.parameters}
-    )
+    trained = SimpleNamespace(task="copy", order=None, rows=rows, parameters=own.parameters, image=None)
+    assert run_descriptions._is_paper_size("paper", trained)

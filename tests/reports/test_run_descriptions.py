@@ -5,9 +5,8 @@ from __future__ import annotations
 from pathlib import Path
 
 from ape_cli.reports import aggregation, tables
-from ape_cli.reports.run_descriptions import described
-from ape_cli.runs.record import write
 from ape_cli.runs.registry import Registry, open_registry
+from tests.registered import edit
 from tests.reports.test_aggregation import add
 
 OLD, NEW = "a" * 64, "b" * 64
@@ -18,8 +17,7 @@ def trained_with(where: Path, digests: dict[str, str], scheme: str = "rope") -> 
     for run in open_registry(str(where)):
         for begin, digest in digests.items():
             if run.name.startswith(begin):
-                about = run.read()
-                write(run.folder / "run.json", about | {"own_files": {scheme: digest}})
+                edit(Path(str(run.folder)) / "run.json", own_files={scheme: digest})
 
 
 def rows(where: Path) -> tuple[dict[str, list[float]], list[str]]:
@@ -69,14 +67,3 @@ def test_runs_without_a_digest_are_not_averaged_with_others(tmp_path: Path) -> N
         add(tmp_path, "rope", value, seed)
     trained_with(tmp_path, {"reverse-rope-2": NEW})
     assert rows(tmp_path)[0] == {"rope": [0.25], "rope (code bbbbbbb)": [0.5]}
-
-
-def test_a_file_without_digest_counts_if_the_caller_reads_it(tmp_path: Path) -> None:
-    """Runs with an own file are described last, and files such as the history are read after that."""
-    add(tmp_path, "rope", 0.25)
-    trained_with(tmp_path, {"reverse-rope": OLD})
-    registry = Registry(tmp_path)
-    for run, _, _ in described(registry, []):
-        assert not registry.unverified
-        run.unverified = True  # as reading a history does that run.json does not list
-    assert registry.unverified == {run.name}

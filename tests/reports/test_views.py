@@ -17,9 +17,9 @@ from ape_cli.reports.palette import looks
 from ape_cli.reports.tables import Table
 from ape_cli.reports.views import Options, View
 from ape_cli.reports.views.scores import Scores
-from ape_cli.runs import record
 from ape_cli.runs.registry import Registry
 from tests.conftest import ape
+from tests.registered import write
 from tests.reports.views import test_by_epoch, test_by_operator, test_by_size
 
 ALL = {name: views.load(name) for name in views.names()}
@@ -45,7 +45,7 @@ def fill(where: Path) -> Path:
         about["dataset"]["rows"]["train"] = 9  # these rows are drawn again
         if about["dataset"]["task"] != "images":
             about["status"] = "stopped"  # so that they need no history
-        record.write(path, about)
+        write(path, about)
     return where
 
 

@@ -11,11 +11,11 @@ import pytest
 
 from ape_cli.core.errors import ApeError
 from ape_cli.reports.views import by_epoch
-from ape_cli.runs import filters, record
+from ape_cli.runs import filters
 from ape_cli.runs.filters import Filter
 from ape_cli.runs.registry import open_registry
 from tests.conftest import ape
-from tests.registered import take_steps
+from tests.registered import take_steps, write
 from tests.reports import test_curves
 
 SCHEMES = ("rope", "none", "alibi")
@@ -34,7 +34,7 @@ def filled(tmp_path_factory: pytest.TempPathFactory) -> Path:
         about = json.loads((folder / "run.json").read_text())
         own = {"depth_mean": 1, "depth_std": 0} if order else {"length_mean": 5, "length_std": 0}
         about["dataset"] |= {"parameters": own, "seed": 1, "rows": {"train": 9, "validation": 9, "test": 1_000}}
-        record.write(folder / "run.json", about)
+        write(folder / "run.json", about)
         take_steps(folder, 200)
     return where
 
@@ -80,7 +80,7 @@ def test_names_that_no_run_has_together(tmp_path: Path) -> None:
     test_curves.put(tmp_path, "tree", [0.5], task="c3", order="depth")
     chosen = Filter(("rope",), ("c3",))
     with pytest.raises(ApeError, match="has all of these") as caught:
-        list(open_registry(tmp_path).where(chosen).sound([]))
+        list(open_registry(tmp_path).where(chosen).readable([]))
     assert (caught.value.got, caught.value.allowed) == ("--scheme rope --task c3", "rope reverse; tree c3/depth")
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import os
 import subprocess
 from pathlib import Path
@@ -9,7 +10,6 @@ from pathlib import Path
 import pytest
 
 from ape_cli.core.errors import BusyError
-from ape_cli.runs.run import Run
 from ape_cli.storage import locks
 from tests.storage.test_temporary import started
 
@@ -26,26 +26,33 @@ def test_one_holder_at_a_time(tmp_path: Path) -> None:
     assert not locks.is_locked(lock)
 
 
-def test_a_run_that_is_forgotten_takes_no_lock_of_another_process(tmp_path: Path) -> None:
-    """`forget` removes the lock while it is held. At its end, the holder must not remove the next one's lock."""
-    run = Run(tmp_path / "run")
-    lock = tmp_path / "run" / ".lock"
-    with run.writing():
-        run.forget()
-        assert not lock.parent.exists()
-        second = locks._acquire(lock)
-        assert second is not None
-    assert lock.exists()
-    with pytest.raises(BusyError), run.writing():
+def test_what_killed_processes_left_is_removed_under_the_lock(tmp_path: Path) -> None:
+    (tmp_path / "data").mkdir()
+    left = [tmp_path / f".x.json.{'0' * 16}.tmp", tmp_path / "data" / f".y.{'a' * 16}.tmp"]
+    kept = [tmp_path / ".notes.tmp", tmp_path / "x.json"]
+    for path in (*left, *kept):
+        path.touch()
+    with locks.locked(tmp_path / ".lock", BUSY):
         pass
-    os.close(second)
+    assert not any(path.exists() for path in left)
+    assert all(path.exists() for path in kept)
+
+
+def test_a_file_system_without_locks(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Every process gets the lock."""
+
+    def unsupported(handle: int, kind: int) -> None:
+        raise OSError(errno.ENOLCK, os.strerror(errno.ENOLCK))
+
+    monkeypatch.setattr(locks.fcntl, "flock", unsupported)
+    with locks.locked(tmp_path / ".lock", BUSY), locks.locked(tmp_path / ".lock", BUSY):
+        assert not locks.is_locked(tmp_path / ".lock")
 
 
 def test_many_processes_that_take_turns(tmp_path: Path) -> None:
     """Each of them sees the lock as free or as busy, whatever the others remove meanwhile."""
     code = """
 import os, sys
-from contextlib import suppress
 from pathlib import Path
 from ape_cli.core.errors import BusyError
 from ape_cli.storage import locks
@@ -56,10 +63,6 @@ while had < 200:
             os.close(os.open(folder / "held", os.O_CREAT | os.O_EXCL))  # fails if two hold it
             (folder / "held").unlink()
             had += 1
-            if had % 3 == 0:  # as a run that could not start
-                (folder / ".lock").unlink()
-                with suppress(OSError):  # another process has a lock in it again
-                    folder.rmdir()
     except BusyError:
         pass
 """

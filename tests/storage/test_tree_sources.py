@@ -14,6 +14,7 @@ import pytest
 
 from ape_cli.core import budget
 from ape_cli.core.errors import ApeError, DataError, UsageError
+from ape_cli.storage import files
 from ape_cli.storage.tree_sources import TreeSource, read_trees
 from tests.storage.tree_formats.reading import check_laws
 
@@ -295,15 +296,15 @@ def test_limits_of_a_tree(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, name:
 
 def test_digest_and_content_are_of_one_reading(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     where = put(tmp_path, a_json="1")
-    real, times = os.read, []
+    real, times = files.read_bytes, []
 
-    def read(handle: int, size: int) -> bytes:
-        found = real(handle, size)
+    def read(path: Path, limit: int) -> bytes:
+        found = real(path, limit)
         times.append(len(found))
         (tmp_path / "a.json").write_text("2")  # another process changes the file
         return found
 
-    monkeypatch.setattr(os, "read", read)
+    monkeypatch.setattr(files, "read_bytes", read)
     source = read_trees(where)
     assert (source.files["a.json"], tokens(source)) == (hashlib.sha256(b"1").hexdigest(), [(0, 0, ["1"])])
     assert times == [1]

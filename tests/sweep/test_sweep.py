@@ -18,9 +18,10 @@ from ape_cli.core.executors import JobContext
 from ape_cli.data.loader import open_dataset
 from ape_cli.experiment.datasets import preset_dataset
 from ape_cli.runs.registry import open_registry
-from ape_cli.storage import files, locks
+from ape_cli.storage import locks
 from ape_cli.sweep import planning, specification, worker
 from tests.conftest import ape
+from tests.registered import edit
 
 pytestmark = pytest.mark.usefixtures("forked_workers")
 
@@ -35,9 +36,9 @@ def facts(results: Path) -> dict[str, Any]:
     for run in open_registry(results):
         about = run.read()
         assert run.status == "finished"
-        outcome = {k: v for k, v in about["result"].items() if k not in ("seconds", "tokens_per_second")}
+        outcome = {k: v for k, v in about.outcome.model_dump().items() if k not in ("seconds", "tokens_per_second")}
         history = run.history().drop("seconds").to_dicts()
-        found[run.name] = (about["config"], outcome, history, run.evaluations())
+        found[run.name] = (about.config, outcome, history, run.evaluations())
     return found
 
 
@@ -76,10 +77,9 @@ def test_dry_run_says_what_would_be_done_and_does_nothing(here: Path) -> None:
     ape("sweep", "--schemes", "rope,none", "--tasks", "copy", "--seeds", "1-2", "--preset", "tiny", *SHORT, *ONE)
     took = {"rope": (10.0, 30.0), "none": (50.0, 70.0)}
     for run in open_registry("results"):
-        about = run.read()
-        config = about["config"]
-        about["result"]["seconds"] = took[config["scheme"]][config["seed"] - 1]
-        files.write_json(run.folder / "run.json", about)
+        config = run.read().config
+        seconds = took[config.scheme][config.seed - 1]
+        edit(Path(str(run.folder)) / "run.json", lambda about, s=seconds: about["result"].update(seconds=s))
     words = ["--tasks", "copy,tree-copy", "--preset", "tiny", *SHORT, "--workers", "2", "--dry-run", "--json"]
     plan = json.loads(ape("sweep", "--schemes", "rope,none,alibi", "--seeds", "2-3", *words)[0])
     guesses = {t["run"].rsplit("-", 1)[0]: (t["state"], pytest.approx(t["seconds"])) for t in plan["trials"]}

@@ -92,8 +92,8 @@ def test_the_test_split_is_recorded_and_chooses_nothing(tmp_path: Path, monkeypa
     assert max(test[1:]) < max(test[0], 0.2) < max(validation)  # it falls while validation rises
     lost = history["validation_loss"].to_list()
     best = max(range(len(lost)), key=lambda i: (validation[i], -lost[i]))
-    result = done.run.read()["result"]
-    assert (result["best_step"], result["best_accuracy"]) == (history["step"][best], validation[best])
+    result = done.run.read().outcome
+    assert (result.best_step, result.best_accuracy) == (history["step"][best], validation[best])
     assert done.evaluation is not None
     assert done.evaluation["overall"]["token_accuracy"] == pytest.approx(test[best])  # the same weights
 

@@ -6,6 +6,7 @@ import itertools
 import threading
 from collections.abc import Iterator, Mapping
 from contextlib import closing
+from copy import deepcopy
 from typing import Any
 
 import numpy as np
@@ -43,31 +44,28 @@ def fit(*words: Any, **options: Any) -> TrainingResult:
 
 
 class Memory:
-    """A store that keeps copies, and can fail at a call."""
+    """A store that keeps copies."""
 
     def __init__(self) -> None:
         self.state: tuple[dict, dict] | None = None
-        self.model: tuple[dict, dict] | None = None
-        self.history: list[dict] = []
-        self.models: list[dict] = []
 
-    def save_state(self, tensors: dict, cursor: dict) -> None:
-        copied = {k: v.clone() for k, v in tensors.items()}
-        self.state = copied, {**cursor, "history": [dict(r) for r in cursor["history"]]}
+    def save_state(self, state: dict, progress: dict) -> None:
+        self.state = {k: v.clone() for k, v in state.items()}, deepcopy(progress)
 
     def load_state(self) -> tuple[dict, dict] | None:
         return None if self.state is None else ({k: v.clone() for k, v in self.state[0].items()}, dict(self.state[1]))
 
-    def check_weights(self, cursor: dict) -> bool:
-        """Nothing but this program writes here, but it may be killed."""
-        return cursor["best_step"] == (self.model[1]["step"] if self.model else 0)
+    @property
+    def history(self) -> list[dict]:
+        return self.state[1]["history"] if self.state else []
 
-    def save_model(self, tensors: dict, about: dict) -> None:
-        self.model = {k: v.clone() for k, v in tensors.items()}, about
-        self.models.append(about)
-
-    def save_history(self, rows: list[dict]) -> None:
-        self.history = [dict(r) for r in rows]
+    @property
+    def model(self) -> dict | None:
+        """The best weights: those of the state that has them, or its current ones."""
+        if self.state is None:
+            return None
+        kind = "best." if any(name.startswith("best.") for name in self.state[0]) else "model."
+        return {k.removeprefix(kind): v for k, v in self.state[0].items() if k.startswith(kind)}
 
 
 def scored(monkeypatch: pytest.MonkeyPatch, accuracies: list[float]) -> None:
@@ -206,18 +204,16 @@ def test_best_by_validation_and_the_test_split_is_never_read(words: Dataset, mon
     accuracies = [r["validation_token_accuracy"] for r in store.history]
     best = int(np.argmax(accuracies))  # the first of equal accuracies
     assert store.model is not None
-    assert store.model[1]["step"] == result.best_step == store.history[best]["step"]
+    assert result.best_step == store.history[best]["step"]
     assert result.best_accuracy == max(accuracies)
     model = factory.build(tiny("rope", words), words.structure, words.ids)
-    model.load_state_dict(store.model[0])
+    model.load_state_dict(store.model)
     again = metrics.teacher_forced(model, words.split("validation").batches(16), CPU, "fp32")
     assert again.token_accuracy == result.best_accuracy
 
 
 def test_the_best_weights_are_kept_while_training_goes_on(words: Dataset, monkeypatch: pytest.MonkeyPatch) -> None:
-    """If storing takes long, the best weights are not stored at every validation but with the state, here at the end,
-    unchanged.
-    """
+    """If storing takes long, they are stored only at the end, unchanged."""
     scored(monkeypatch, [0.9, 0.8, 0.7, 0.6])
     store, known = Memory(), {}
     running = Loop(tiny("rope", words), words, store, Execution(CPU))
@@ -229,10 +225,10 @@ def test_the_best_weights_are_kept_while_training_goes_on(words: Dataset, monkey
 
     running.setup.optimiser.register_step_post_hook(keep)
     assert running.run().best_step == 5
-    assert store.models == [{"step": 5, "validation_token_accuracy": 0.9}]
     assert store.model is not None
     for name, value in known.items():
-        assert torch.equal(store.model[0][name], value), name
+        assert torch.equal(store.model[name], value), name
+        assert torch.equal(running.checkpointer.best[name], value), name
 
 
 # Resuming
@@ -268,8 +264,8 @@ def check_resume(wanted: Config, data: Dataset) -> None:
         assert torch.equal(value, weights(store)[name]), name
     assert whole.model is not None
     assert store.model is not None
-    for name, value in whole.model[0].items():
-        assert torch.equal(value, store.model[0][name]), name
+    for name, value in whole.model.items():
+        assert torch.equal(value, store.model[name]), name
     timed = {"seconds"}
     strip = [[{k: v for k, v in r.items() if k not in timed} for r in s.history] for s in (whole, store)]
     assert strip[0] == strip[1]
@@ -296,13 +292,13 @@ def test_a_killed_run_goes_on_from_its_last_state(words: Dataset, monkeypatch: p
         def close(self) -> None: ...
 
     class Late(Memory):
-        """Writes the model and the history, and is killed before it writes the state."""
+        """Is killed before it writes a state."""
 
-        def save_state(self, tensors: dict, cursor: dict) -> None:
-            if cursor["step"] == 10 and not hasattr(self, "killed"):
+        def save_state(self, state: dict, progress: dict) -> None:
+            if progress["step"] == 10 and not hasattr(self, "killed"):
                 self.killed = True
                 raise Killed
-            super().save_state(tensors, cursor)
+            super().save_state(state, progress)
 
     for victim in (store, Late()):
         with pytest.raises(Killed):
@@ -420,7 +416,7 @@ def test_a_checkpoint_of_weights_that_are_no_numbers(words: Dataset, monkeypatch
     running.setup.optimiser.register_step_post_hook(poison)
     with pytest.raises(RunError, match=r"no longer a number[\s\S]*step 3 of 20"):
         running.run()
-    assert store.state is store.model is None
+    assert store.state is None
 
 
 def test_a_validation_whose_loss_is_not_finite(words: Dataset, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -435,7 +431,7 @@ def test_a_validation_whose_loss_is_not_finite(words: Dataset, monkeypatch: pyte
     monkeypatch.setattr(validation, "teacher_forced", overflowing)
     with pytest.raises(RunError, match=r"no longer a number[\s\S]*step 5 of 20"):
         Loop(tiny("rope", words), words, store, Execution(CPU)).run()
-    assert store.state is store.model is None
+    assert store.state is None
 
 
 def test_a_scheme_that_cannot_read_the_data(words: Dataset) -> None:

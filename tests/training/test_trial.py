@@ -13,11 +13,9 @@ import pytest
 from ape_cli.core.errors import ApeError, DataError, RunError
 from ape_cli.data.loader import Dataset
 from ape_cli.runs.registry import open_registry
-from ape_cli.runs.run import Run
 from ape_cli.training.execution import ExistingRun
-from ape_cli.training.loop import Loop, Stopped
+from ape_cli.training.loop import Loop
 from ape_cli.training.meter import diverged
-from tests.registered import strip_digest
 from tests.runs.test_registry import run
 
 
@@ -41,8 +39,8 @@ def breaks(monkeypatch: pytest.MonkeyPatch, error: BaseException, *, after: int)
         (DataError("a shard was altered"), "stopped", "continue it with --resume, or"),
         (OSError(errno.EIO, "Input/output error"), "stopped", "continue it with --resume, or"),
         (KeyboardInterrupt(), "stopped", "continue it with --resume, or"),
-        (diverged(2, 4), "failed", "continue it with --resume, start it again with --overwrite, or change"),
-        (ZeroDivisionError("a bug"), "failed", "continue it with --resume, start it again with --overwrite, or"),
+        (diverged(2, 4), "failed", "continue it with --resume, or start it again with --overwrite, or change"),
+        (ZeroDivisionError("a bug"), "failed", "continue it with --resume, or start it again with --overwrite, or"),
     ],
     ids=lambda value: type(value).__name__ if isinstance(value, BaseException) else "",
 )
@@ -83,20 +81,6 @@ def test_a_run_without_a_state_starts_again(
             assert found.status == status
     assert run(words, tmp_path).run.status == "finished"
     assert caplog.text.count(f"{status} before its first checkpoint, so it starts again") == 2
-
-
-def test_the_warning_about_files_without_a_digest_is_true(
-    words: Dataset, tmp_path: Path, caplog: pytest.LogCaptureFixture
-) -> None:
-    """The state has a digest, and only run.json has none."""
-    with pytest.raises(Stopped):
-        run(words, tmp_path, stop=lambda: True)
-    (found,) = open_registry(tmp_path)
-    strip_digest(Path(str(found.folder)) / "run.json")
-    assert run(words, tmp_path, existing=ExistingRun.RESUME).run.status == "finished"
-    assert f"{found.name} is unverified: there are files without a digest" in caplog.text
-    assert "its state" not in caplog.text
-    assert Run(found.folder).status == "finished"
 
 
 def test_a_finished_run_that_cannot_be_tidied_can_be_used(

@@ -2,7 +2,7 @@
 
 | file | content |
 |---|---|
-| model.safetensors | the best weights of the run, with a digest of their own (`storage/digests.py`) |
+| model.safetensors | the best weights of the run |
 | vocabulary.json | the name of each token id; for images, of each class |
 | README.md | the model card, for readers and for the Hugging Face Hub |
 | config.json | configuration, dataset, scores, versions, and the SHA-256 of the first two files |
@@ -12,7 +12,7 @@ config.json is written last, so a folder with it is complete. The card has no di
 
 from __future__ import annotations
 
-from typing import Any, Literal
+from typing import Any, Literal, TypeVar
 
 from pydantic import BaseModel, ConfigDict, Field
 
@@ -24,7 +24,7 @@ from ape_cli.models import factory
 from ape_cli.models.checkpoint import load_weights
 from ape_cli.models.transformer import Model
 from ape_cli.runs import record
-from ape_cli.runs.config import AnyConfig, Config, read_config
+from ape_cli.runs.config import AnyConfig, Config
 from ape_cli.runs.evaluation_record import Metrics
 from ape_cli.runs.record import TrainingData, TrainingResult
 from ape_cli.runs.run import Run
@@ -37,6 +37,7 @@ from ape_cli.structure import parse_structure
 CONFIG, VOCABULARY, CARD = "config.json", "vocabulary.json", "README.md"
 FILES = (WEIGHTS, VOCABULARY, CARD, CONFIG)  # in the order in which they are written
 AGAIN = "export the run again, or download the folder again"
+_Model = TypeVar("_Model", bound=BaseModel)
 
 
 class Score(BaseModel):
@@ -52,9 +53,9 @@ class Score(BaseModel):
 class Exported(BaseModel):
     """The content of `config.json`."""
 
-    model_config = ConfigDict(allow_inf_nan=False)
+    model_config = ConfigDict(extra="forbid", strict=True, allow_inf_nan=False)
 
-    version: Literal[1]
+    version: Literal[2] = 2
     run: Text
     config: AnyConfig
     variant: Options
@@ -80,34 +81,35 @@ def export(run: Run, folder: StoragePath, *, overwrite: bool = False) -> dict[st
     folder has other content, `RunError` if a file of the run is missing or damaged, and `ApeError` if the folder cannot
     be written.
     """
-    about = check_finished(run)
+    known = check_finished(run)
     _check_room(folder, overwrite)
-    data, vocabulary = dict(about["dataset"]), about["dataset"]["vocabulary"]
-    for name in ("path", "vocabulary"):  # a path of this machine says nothing elsewhere
-        del data[name]
-    model = model_of(run.config(), data, vocabulary)
+    # a path of this machine says nothing elsewhere
+    data = TrainingData(**known.dataset.model_dump(exclude={"path", "vocabulary"}))
+    vocabulary = known.dataset.vocabulary
+    model = model_of(known.config, data, vocabulary)
     load_weights(run, model)
-    content = {
-        "version": 1,
-        "run": run.name,
-        "config": about["config"],
-        "variant": about.get("variant", {}),
-        "dataset": data,
-        "result": about["result"],
-        "scores": [{name: score[name] for name in Score.model_fields} for score in run.evaluations(about)[0]],
-        "versions": about.get("versions") or {},
-        "commit": about.get("commit"),
-        **({"own_files": about["own_files"]} if about.get("own_files") else {}),
-    }
-    card = model_card(content, vocabulary)
+    exported = Exported(
+        run=run.name,
+        config=known.config,
+        variant=known.variant,
+        dataset=data,
+        result=known.outcome,
+        scores=[Score(**{name: each[name] for name in Score.model_fields}) for each in run.evaluations()[0]],
+        versions=known.versions,
+        commit=known.commit,
+        own_files=known.own_files,
+        files={},
+    )
+    card = model_card(exported.model_dump(mode="json"), vocabulary)
     folders.remove(folder / CONFIG)  # everything else is ready: an error above leaves an earlier export as it is
     files.folder(folder)
     save_tensors(folder / WEIGHTS, model.state_dict(), {"run": run.name})
-    record.write(folder / VOCABULARY, {"names": vocabulary})
+    files.write_text(folder / VOCABULARY, record.text(Vocabulary(names=vocabulary)))
     files.write_text(folder / CARD, card)
-    content["files"] = {name: files.sha256(folder / name) for name in (WEIGHTS, VOCABULARY)}
-    record.write(folder / CONFIG, content)
-    return content
+    digests = {name: files.sha256(folder / name) for name in (WEIGHTS, VOCABULARY)}
+    exported = exported.model_copy(update={"files": digests})
+    files.write_text(folder / CONFIG, record.text(exported))
+    return exported.model_dump(mode="json")
 
 
 def _check_room(folder: StoragePath, overwrite: bool) -> None:
@@ -123,41 +125,40 @@ def _check_room(folder: StoragePath, overwrite: bool) -> None:
         raise UsageError("the folder is not empty", got=str(folder), fix="choose another --out, or add --overwrite")
 
 
-def model_of(config: Config, data: dict[str, Any], vocabulary: list[str]) -> Model:
+def model_of(config: Config, data: TrainingData, vocabulary: list[str]) -> Model:
     """The model of an export, before its weights are loaded. `data` is the dataset in config.json."""
-    image = None if data.get("image") is None else tuple(data["image"])
-    return factory.without_weights(config, parse_structure(data["structure"]), len(vocabulary), image)
+    return factory.without_weights(config, parse_structure(data.structure), len(vocabulary), data.image)
 
 
-def read_export(where: str | StoragePath) -> tuple[StoragePath, dict[str, Any], Config, list[str]]:
-    """Read an export, without its weights: its folder, the content of config.json, the configuration, the vocabulary.
+def read_export(where: str | StoragePath) -> tuple[StoragePath, Exported, list[str]]:
+    """Read an export, without its weights: its folder, the content of config.json, and the vocabulary.
 
     Raises `RunError` if a file is missing, damaged or altered.
     """
     folder = storage_path(where)
-    about = _read(folder / CONFIG, Exported, "config", "dataset")
-    vocabulary = _read(folder / VOCABULARY, Vocabulary)["names"]
+    about = _read(folder / CONFIG, Exported)
+    data = about.dataset
+    name = record.run_name(about.config, data.task, data.order, data.fingerprint)
+    if name != about.run:
+        raise RunError(f"{folder / CONFIG} was altered", got=name, allowed=about.run, fix=AGAIN)
     for name in (WEIGHTS, VOCABULARY):
         path = folder / name
         try:
             digest = files.sha256(path)
         except OSError as error:
             raise RunError(f"cannot read {path}", got=error.strerror, fix=files.how_to_read(error, AGAIN)) from error
-        if digest != about["files"].get(name):
+        if digest != about.files.get(name):
             raise RunError(f"{path} was altered", got=f"sha256 {digest}", fix=AGAIN)
-    return folder, about, read_config(about["config"]), vocabulary
+    return folder, about, _read(folder / VOCABULARY, Vocabulary).names
 
 
-def _read(path: StoragePath, kind: type[BaseModel], *complete: str) -> dict[str, Any]:
-    """The content of a JSON file of an export. Raises `RunError` if it is missing, damaged or altered."""
+def _read(path: StoragePath, model: type[_Model]) -> _Model:
+    """The content of a JSON file of an export. Raises `RunError` if it is missing or damaged."""
     try:
-        content, sealed = record.read(path, kind, AGAIN, complete)
+        return record.read(path, model, AGAIN)
     except FileNotFoundError:
         fix = "`ape export RUN --out DIR` writes one"
         raise RunError("this is no exported model", got=f"no file {path}", fix=fix) from None
-    if not sealed:
-        raise RunError(f"{path} was altered", got="no digest", fix=AGAIN)
-    return content
 
 
 def is_export(folder: StoragePath) -> bool:

@@ -56,8 +56,8 @@ def push_model(folder: Path, repository: str, *, private: bool) -> str:
     Raises `RunError` if a file of the export is damaged, `UsageError` as `check_target` does and if a repository that
     should be private is public, and `PlaceError` if the Hub refuses or cannot be reached.
     """
-    about = read_export(folder)[1]
-    return _push(folder, list(FILES), repository, "model", private, f"Add {about['run']}")
+    run = read_export(folder)[1].run
+    return _push(folder, list(FILES), repository, "model", private, f"Add {run}")
 
 
 def push_dataset(folder: Path, repository: str, *, private: bool) -> str:

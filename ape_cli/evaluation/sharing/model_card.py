@@ -18,7 +18,7 @@ from ape_cli.core.errors import ApeError
 from ape_cli.core.escaping import code, markdown, one_line
 from ape_cli.data.card import gen_command
 from ape_cli.models.own_files import own_parts
-from ape_cli.runs.record import settings_of, settings_text
+from ape_cli.runs.record import settings_text
 from ape_cli.structure import linearisation
 
 # Fields of the configuration that are options of `ape train`, and not of its `--set`.
@@ -72,7 +72,7 @@ def model_card(about: dict[str, Any], vocabulary: list[str]) -> str:
 def train_command(about: dict[str, Any]) -> str:
     """The `ape train` command of a run. Settings that are those of the preset are left out."""
     config, words = about["config"], ["ape", "train", "--scheme", about["config"]["scheme"]]
-    changed = {name: value for name, value in settings_of(about).items() if value is not None}
+    changed = {name: value for name, value in about["variant"].items() if value is not None}
     for name, option in _OPTIONS.items():
         if name in changed:
             words += [option, _text(changed.pop(name))]
@@ -196,5 +196,5 @@ def _summary(scheme: str) -> str:
 
 def _changes(about: dict[str, Any]) -> str:
     """The settings that differ from the preset, in parentheses."""
-    changed = settings_text(settings_of(about))
+    changed = settings_text(about["variant"])
     return f" ({markdown(changed)})" if changed else ""

@@ -5,6 +5,7 @@ Shapes: B rows, M target tokens, V ids (for images: classes), H x W pixels, C ch
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterable, Iterator, Sequence
 from typing import Any
 
@@ -33,6 +34,7 @@ from ape_cli.models.teacher_forcing import forward, to_device
 from ape_cli.models.transformer import Model, Transformer
 from ape_cli.runs.config import Config
 from ape_cli.runs.evaluation_record import DECODINGS
+from ape_cli.runs.record import TrainingData
 from ape_cli.runs.run_files import WEIGHTS
 from ape_cli.storage.paths import StoragePath
 from ape_cli.storage.tensors import load_tensors
@@ -47,12 +49,12 @@ def load(folder: str | StoragePath, device: str | torch.device = "cpu") -> Train
     not part of ape and its file is not on the Python path. A warning says if that file has changed since the training.
     """
     tune()
-    path, about, config, vocabulary = read_export(folder)
-    check_installed(config)
-    warn_if_changed(about)
-    model = model_of(config, about["dataset"], vocabulary)
+    path, about, vocabulary = read_export(folder)
+    check_installed(about.config)
+    warn_if_changed(about.run, about.config, about.own_files)
+    model = model_of(about.config, about.dataset, vocabulary)
     put_weights(model, load_tensors(path / WEIGHTS, AGAIN)[0], path / WEIGHTS, AGAIN)
-    return TrainedModel(model.to(device), config, vocabulary, about)
+    return TrainedModel(model.to(device), about.config, vocabulary, about.model_dump(mode="json"))
 
 
 class TrainedModel:
@@ -142,7 +144,8 @@ class TrainedModel:
     def _dataset(self, split: Split | ImageSplit) -> Dataset:
         """The dataset of a split. Raises `DataError` if it does not fit the model."""
         data = Dataset(split.folder, split.manifest)
-        if reason := misfit(self.about["dataset"] | {"vocabulary": self.vocabulary}, data):
+        trained = TrainingData.model_validate_json(json.dumps(self.about["dataset"]))
+        if reason := misfit(trained, self.vocabulary, data):
             raise reason
         return data
 

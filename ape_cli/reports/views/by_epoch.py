@@ -43,13 +43,14 @@ from ape_cli.reports.plots import LINE_STYLES, Plot
 from ape_cli.reports.run_descriptions import described
 from ape_cli.reports.tables import KEYS, Table, body, brackets, by_column, label, numbered, of_preset, standing_notes
 from ape_cli.reports.views import Options, View
+from ape_cli.runs.record import RunRecord
 from ape_cli.runs.registry import Registry
 
 # metrics that are measured while a run trains, and their names in its history
 MEASURED = {"token_accuracy": "token_accuracy", "cross_entropy": "loss"}
 
 # a finished run: its description (`described`), its run.json, and its validations
-History = tuple[dict[str, Any], dict[str, Any], pl.DataFrame]
+History = tuple[dict[str, Any], RunRecord, pl.DataFrame]
 
 
 METRIC = "token_accuracy"  # the metric that chooses the weights; for images it is the top-1 accuracy
@@ -165,13 +166,13 @@ def lines(found: list[History], metric: str, against: str | None) -> pl.DataFram
     if against is not None:
         pick("comparison", against, ["paper"])
     values: list[dict[str, Any]] = []
-    for of_run, about, history in found:
+    for of_run, known, history in found:
         trained = {"dataset": of_run["trained_on"], "fingerprint": of_run["trained_fingerprint"]}
-        for place in checkpoints(about):
+        for place in checkpoints(known):
             for measure, value in best(history, place["step"], metric).items():
                 split = "validation" if measure == VALIDATION else "test"
                 of_score = {"metric": metric, "decode": "teacher", "split": split, "measure": measure, "value": value}
-                of_score["rows"] = about["dataset"]["rows"][split]
+                of_score["rows"] = known.dataset.rows[split]
                 values.append({**of_run, **trained, **place, **of_score})
     if not values:
         return pl.DataFrame()
@@ -189,12 +190,12 @@ def _theirs(line: dict[str, Any]) -> str:
     return f"{task_of(line)} {line['checkpoint']}" if line["measure"] == BEST else ""
 
 
-def checkpoints(about: dict[str, Any]) -> list[dict[str, Any]]:
+def checkpoints(about: RunRecord) -> list[dict[str, Any]]:
     """The checkpoints of a run, halfway through its schedule and at its end.
 
     Each has its name as `checkpoint`, the last `step`, and the `epoch`, which is None if the schedule is in steps.
     """
-    steps, epochs = about["result"]["steps"], about["config"]["epochs"]
+    steps, epochs = about.outcome.steps, about.config.epochs
     found = []
     for halves in (1, 2):
         step, epoch = steps * halves // 2, None if epochs is None else epochs * halves / 2
@@ -244,11 +245,11 @@ def histories(registry: Registry, metric: str, bad: list[str]) -> Iterator[Histo
     test: null if the test split was not scored. kept: whether the weights were the best so far. A line of text about
     each run without a readable history is appended to `bad`.
     """
-    for run, about, of_run in described(registry, bad):
-        if run.status_in(about) != "finished":
+    for run, known, of_run in described(registry, bad):
+        if run.status_in(known) != "finished":
             continue
         try:
-            history = run.history(about)
+            history = run.history()
             validation, test = (f"{split}_{MEASURED[metric]}" for split in ("validation", "test"))
             tested = pl.col(test) if test in history.columns else pl.lit(None)
             scores = {"validation": pl.col(validation).cast(pl.Float64), "test": tested.cast(pl.Float64)}
@@ -259,7 +260,7 @@ def histories(registry: Registry, metric: str, bad: list[str]) -> Iterator[Histo
         except RunError as error:
             bad.append(f"{run.name}: {error.what} ({error.got}), so there is no learning curve")
         else:
-            yield of_run, about, history
+            yield of_run, known, history
 
 
 def learning(found: list[History]) -> list[Panel]:

@@ -12,7 +12,6 @@ a function of the task, its parameters and the seed. They are drawn again, so th
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any
 
 import polars as pl
 
@@ -25,6 +24,7 @@ from ape_cli.reports.line_plots import Panel, split
 from ape_cli.reports.plots import LINE_STYLES, Plot
 from ape_cli.reports.tables import KEYS, Table, body, by_column, label, of_preset, standing_notes
 from ape_cli.reports.views import Options, View
+from ape_cli.runs.record import Trained
 from ape_cli.runs.registry import Registry
 from ape_cli.structure import linearisation
 
@@ -101,19 +101,19 @@ def panels(sizes: Sizes) -> list[Panel]:
     return made
 
 
-def seen(trained: dict[str, Any]) -> Range | None:
+def seen(trained: Trained) -> Range | None:
     """The smallest and the largest size in a training split.
 
     The rows are drawn again. None if that takes too long, or if the task is not known here or lacks a file that it
     reads.
     """
-    rows = trained["rows"]["train"]
+    rows = trained.rows["train"]
     if not 0 < rows <= _MOST_DRAWN:
         return None
     try:
-        task = tasks.make(trained["task"], *linearisation.parse(trained["order"]), **trained["parameters"])
+        task = tasks.make(trained.task, *linearisation.parse(trained.order), **trained.parameters)
         blocks = (range(first, min(rows, first + _BLOCK)) for first in range(0, rows, _BLOCK))
-        found = [task.sample(rows=block, split="train", seed=trained["seed"])["size"].to_numpy() for block in blocks]
+        found = [task.sample(rows=block, split="train", seed=trained.seed)["size"].to_numpy() for block in blocks]
     except ApeError:
         return None
     return min(int(x.min()) for x in found), max(int(x.max()) for x in found)

@@ -48,8 +48,7 @@ def test_an_export_with_another_file_is_loaded_with_a_warning(
     monkeypatch.setattr(plugins, "is_own", lambda found: found is t5)
     digest = "a" * 64
     monkeypatch.setattr(own_code, "digest", lambda found: digest)
-    read = run.read
-    monkeypatch.setattr(type(run), "read", lambda self: read() | {"own_files": {"scheme 't5'": digest}})
+    monkeypatch.setattr(run, "record", run.read().model_copy(update={"own_files": {"scheme 't5'": digest}}))
     out = tmp_path / "out"
     assert export(run, out)["own_files"] == {"scheme 't5'": digest}
     assert f"The SHA-256 of its code is `{digest}`." in (out / "README.md").read_text()

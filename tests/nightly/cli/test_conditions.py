@@ -15,6 +15,7 @@ from typing import Any
 
 import pytest
 import torch
+from ape_cli.storage.temporary import PATTERN
 
 from ape_cli import experiment
 from ape_cli.core.errors import ApeError, RunError, UsageError
@@ -24,7 +25,6 @@ from ape_cli.models import factory
 from ape_cli.runs.registry import open_registry
 from ape_cli.runs.run import Run
 from ape_cli.storage import files
-from ape_cli.storage.temporary import PATTERN
 from ape_cli.training.execution import ExistingRun
 from tests.conftest import ROOT, ape
 from tests.nightly.limits import ape as limited

@@ -80,7 +80,7 @@ def test_what_is_no_regular_file_is_not_waited_for(words: Dataset, tmp_path: Pat
         path.unlink()
         os.mkfifo(path)
     bad: list[str] = []
-    assert list(open_registry(tmp_path).sound(bad)) == []
+    assert list(open_registry(tmp_path).readable(bad)) == []
     assert "no regular file" in bad[0]
 
 

@@ -120,8 +120,7 @@ class Registry(Case):
     """The files of two finished runs, as `ape report`, `ape runs` and `ape verify` show them."""
 
     json = True
-    names: tuple[str, ...] = ("run.json", "test-teacher.json")
-    roots = ("run.json",)
+    names: tuple[str, ...] = ("test-teacher.json",)
 
     def make(self) -> None:
         finished(self.template, (1, 2))
@@ -145,6 +144,13 @@ class Registry(Case):
         return found, "\n".join(messages)
 
 
+class Records(Registry):
+    """The run.json of two finished runs. Its own bytes have no digest; the name of the run covers the configuration."""
+
+    names = ("run.json",)
+    written_by_us = False
+
+
 class Histories(Registry):
     """The histories of two finished runs."""
 
@@ -163,12 +169,13 @@ class Weights(Case):
 
     def seen(self) -> tuple[Any, str]:
         (run,) = open_registry(self.work / "results")
-        tensors, digest = run.load_model()
-        return ({name: value.tolist() for name, value in tensors.items()}, digest), ""
+        return {name: value.tolist() for name, value in run.load_model().items()}, ""
 
 
 class State(Case):
-    """The state of a stopped run, as a resumed training uses it. The result is that of the unchanged state."""
+    """The state of a stopped run, as a resumed training uses it. It has no digest, and is removed at the end."""
+
+    written_by_us = False
 
     def make(self) -> None:
         write(self.template / "data", "reverse", rows=(24, 8, 8))
@@ -193,8 +200,7 @@ class State(Case):
     def seen(self) -> tuple[Any, str]:
         try:
             run: Run = self.train(self.work, lambda: False, ExistingRun.RESUME).run
-            tensors, digest = run.load_model()
-            return ({name: value.tolist() for name, value in tensors.items()}, digest), ""
+            return {name: value.tolist() for name, value in run.load_model().items()}, ""
         finally:
             self.reset()
 
@@ -316,7 +322,8 @@ class Sweeps(Case):
 
 
 CASES: dict[str, type[Case]] = {
-    "runs": Registry,
+    "evaluations": Registry,
+    "runs": Records,
     "histories": Histories,
     "weights": Weights,
     "states": State,

@@ -106,8 +106,6 @@ class Rounds:
         if different:
             name = different[0]
             raise BrokenRoundError(f"other contents: {different}; {_difference(expected[name], found[name])}")
-        if self.server is not None and (left := [p.name for p in (at.folder / "tmp").glob("ape-*/*")]):
-            raise BrokenRoundError(f"temporary files: {left}")
 
 
 def _finish(at: Place, words: list[str], again: tuple[str, ...] = ()) -> None:
@@ -120,8 +118,6 @@ def _finish(at: Place, words: list[str], again: tuple[str, ...] = ()) -> None:
             return
         if "there is no such run to resume" in err:  # it was killed before there was one
             again = ()
-        elif "continue it with --resume" in err and not again:  # it has lost its short lease on this busy machine
-            again = ("--resume",)
         elif "another process" not in err or time.monotonic() - begin > _PATIENCE:
             raise BrokenRoundError(f"exit status {process.returncode}:\n{err}")
         time.sleep(1)

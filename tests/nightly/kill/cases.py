@@ -15,17 +15,11 @@ from typing import Any
 
 import polars as pl
 
+from ape_cli.storage.files import is_temporary
 from tests.nightly.store import Server
 
 ROOT = Path(__file__).parents[3]
 BUCKET = "ape"
-SECONDS = 6  # duration of the lease of a killed process in an object store; it is 60 otherwise
-_START = f"""
-import functools, runpy
-from ape_cli.storage import leases
-leases.held = functools.partial(leases.held, seconds={SECONDS})
-runpy.run_module("ape_cli", run_name="__main__")
-"""
 _TIMES = {"started", "finished", "seconds", "tokens_per_second"}  # they differ between two equal runs
 _ADDRESSES = {"path"}  # where the dataset of a run is
 _DIGESTS = {"sha256", "files"}  # of files with times
@@ -62,13 +56,14 @@ class Place:
             self.server.put(f"{BUCKET}/{self.name}/{path.relative_to(source)}", path.read_bytes())
 
     def files(self) -> dict[str, bytes]:
-        """The content of all files here, without times and addresses."""
+        """The content of all files here, without times, addresses and temporary files, which stay for an hour."""
         if self.server is not None:
             found = self.server.objects(f"{BUCKET}/{self.name}")
         else:
             paths = [p for p in self.folder.rglob("*") if p.is_file()]
             found = {str(p.relative_to(self.folder)): p.read_bytes() for p in paths}
-        return {name: _timeless(name, content) for name, content in found.items()}
+        whole = {name: content for name, content in found.items() if not is_temporary(name.rpartition("/")[2])}
+        return {name: _timeless(name, content) for name, content in whole.items()}
 
 
 def _timeless(name: str, content: bytes) -> bytes:
@@ -90,7 +85,7 @@ def _without(value: Any, names: set[str]) -> Any:
 def start(words: list[str], folder: Path) -> subprocess.Popen[str]:
     """Starts a command in a session of its own."""
     return subprocess.Popen(
-        [sys.executable, "-c", _START, *words],
+        [sys.executable, "-m", "ape_cli", *words],
         cwd=folder,
         stdout=subprocess.DEVNULL,
         stderr=subprocess.PIPE,

@@ -8,7 +8,6 @@ import sys
 from pathlib import Path
 
 from ape_cli.data.loader import open_dataset
-from ape_cli.runs.audit import audit
 from ape_cli.runs.registry import open_registry
 from tests.conftest import ROOT
 
@@ -93,7 +92,7 @@ def test_64_processes_generate_train_evaluate_and_report(tmp_path: Path) -> None
     found = open_dataset(tmp_path / "data")
     assert [found.split(name).table().num_rows for name in ("train", "validation", "test")] == [60, 10, 10]
     runs = list(open_registry(tmp_path / "results"))
-    assert [audit(run).state for run in runs] == ["verified"] * 4
+    assert [run.problems() for run in runs] == [[]] * 4
     assert [len(run.evaluations()[0]) for run in runs] == [2] * 4
     assert "| rope (d_ff=8, d_model=8" in (tmp_path / "report.md").read_text()
     left = [path.name for path in tmp_path.rglob("*") if path.name.startswith(".")]

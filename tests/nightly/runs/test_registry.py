@@ -36,7 +36,7 @@ def test_resume_although_epochs_have_different_numbers_of_batches(
             trial.run_trial(experiment.of(wanted, data), registry, execution)
         whole = Execution(CPU)
         done = trial.run_trial(experiment.of(wanted, data), registry, whole, existing=ExistingRun.RESUME)
-        return {name: value.tolist() for name, value in done.run.load_model()[0].items()}
+        return {name: value.tolist() for name, value in done.run.load_model().items()}
 
     straight = trained(tmp_path / "straight", 100)
     for stop in (7, 14, 20, 25):

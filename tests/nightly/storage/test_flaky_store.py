@@ -4,30 +4,34 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator
-from datetime import timedelta
 from pathlib import Path
 
 import pytest
 
-from ape_cli.core.errors import ApeError, BusyError, PlaceError
 from ape_cli.data.loader import Dataset
-from ape_cli.storage import _bucket, _requests, files
-from ape_cli.storage._stored_lock import SECONDS
-from ape_cli.storage.leases import Lease, held
-from ape_cli.storage.object_store import RemotePath
+from ape_cli.storage import files
+from ape_cli.storage.object_store import ConflictError, RemotePath
 from ape_cli.storage.paths import storage_path
 from tests.conftest import ape
 from tests.nightly import google
 from tests.nightly.flaky import FAILURES, Flaky, flaky
 from tests.nightly.store import Server, at
 
-BUSY = BusyError("busy", got="this", fix="wait")
-
 
 @pytest.fixture
 def proxy(server: Server) -> Iterator[Flaky]:
     with flaky(server.endpoint) as found:
         yield found
+
+
+def repeated(*words: str) -> str:
+    """The output of a command, which is repeated if the store failed, as its message says."""
+    for _ in range(20):
+        try:
+            return ape(*words)[0]
+        except AssertionError as error:
+            assert "run the same command again" in str(error)  # noqa: PT017 - only then it is repeated
+    raise AssertionError("the command never succeeded")
 
 
 def test_the_commands_of_every_day(
@@ -39,20 +43,24 @@ def test_the_commands_of_every_day(
     words += ["--length-mean", "5", "--length-std", "1", "--out"]
     steps = ["train", "--scheme", "rope", "--preset", "tiny", "--set", "steps=6", "--set", "validate_every_steps=1"]
     tables = []
-    for data, results in (
-        ("words", "results"),
-        tuple(str(at(proxy.endpoint, f"flaky/{name}")) for name in ("words", "results")),
+    for data, results, resume in (
+        ("words", "results", []),
+        (*(str(at(proxy.endpoint, f"flaky/{name}")) for name in ("words", "results")), ["--resume"]),
     ):
-        ape(*words, data)
-        trained = json.loads(ape(*steps, "--json", "--data", data, "--results", results)[0])
-        ape("eval", "--results", results, "--decode", "greedy", "--data", data, trained["run"])
-        tables.append(ape("report", "--results", results, "--format", "csv")[0])
-        assert ape("verify", "--results", results, "--data", data)[0]
+        repeated(*words, data)
+        asked = [*steps, "--json", "--data", data, "--results", results]
+        try:
+            trained = json.loads(ape(*asked)[0])
+        except AssertionError:
+            trained = json.loads(repeated(*asked, *resume))
+        repeated("eval", "--results", results, "--decode", "greedy", "--data", data, trained["run"])
+        tables.append(repeated("report", "--results", results, "--format", "csv"))
+        assert repeated("verify", "--results", results)
     assert tables[0] == tables[1]
     for folder in ("words", f"results/runs/{trained['run']}"):
         here = {str(p.relative_to(tmp_path / folder)): p for p in (tmp_path / folder).rglob("*") if p.is_file()}
         there = server.objects(f"ape/flaky/{folder}")
-        assert there.keys() == here.keys()
+        assert {name for name in there if not name.startswith("state/")} == here.keys()  # a removal may fail
         assert all(
             there[name] == here[name].read_bytes()
             for name in here
@@ -60,10 +68,9 @@ def test_the_commands_of_every_day(
         )
     assert {kind for kind, _ in proxy.failed} == set(FAILURES)
     assert {method for _, method in proxy.failed} >= {"GET", "PUT", "HEAD"}
-    assert sum(proxy.failed.values()) > 30
 
 
-@pytest.mark.parametrize("failure", ["503 SlowDown", "403 AccessDenied", "lost request"])
+@pytest.mark.parametrize("failure", ["403 AccessDenied"])
 def test_a_file_that_the_store_does_not_give_is_not_called_altered(
     server: Server, proxy: Flaky, words: Dataset, failure: str
 ) -> None:
@@ -75,111 +82,7 @@ def test_a_file_that_the_store_does_not_give_is_not_called_altered(
         proxy.plan = lambda method, path, file=file: failure if method == "GET" and file in path else None
         said = ape("verify", name, "--results", str(at(proxy.endpoint, where)), code=1)[1]
         assert not any(word in said for word in ("altered", "overwrite", "train")), said
-        assert any(word in said for word in ("S3 failed", "S3 refuses", "cannot be reached")), said
-
-
-def test_one_holder_although_answers_are_lost(server: Server, proxy: Flaky) -> None:
-    lock = at(proxy.endpoint, "locked/.lock")
-    for i in range(12):  # each write meets each kind of failure
-        with held(lock, BUSY) as mine:
-            for _ in range(3):
-                mine.renew()
-                assert mine.is_ours()
-            with pytest.raises(BusyError, match="by process"), held(at(server.endpoint, "locked/.lock"), BUSY):
-                pass
-            files.write_text(lock.parent / "x.json", str(i))
-        assert server.objects("ape/locked") == {"x.json": str(i).encode()}
-    assert {(kind, "PUT") for kind in FAILURES} <= set(proxy.failed)
-
-
-def test_a_server_without_versions_has_no_locks(server: Server, proxy: Flaky) -> None:
-    proxy.plan, proxy.hidden = (lambda method, path: None), {"etag"}
-    with (
-        pytest.raises(PlaceError, match="has no conditional writes"),
-        held(at(proxy.endpoint, "untagged/.lock"), BUSY),
-    ):
-        pass
-    with pytest.raises(PlaceError, match="has no conditional writes"):
-        _requests.version_of(at(proxy.endpoint, "x").bucket, {"e_tag": None, "version": None})
-
-
-REMOVING = ("DELETE", "POST")
-
-
-@pytest.mark.parametrize("ignored", [set(), {"DELETE if-match"}], ids=["conditional", "unconditional"])
-def test_a_removal_whose_answer_was_lost_spares_the_next_holder(
-    server: Server, proxy: Flaky, ignored: set[str]
-) -> None:
-    """The first request has removed the lock, and another process takes it before the second one."""
-    folder = f"spared-{len(ignored)}"
-    next_one = Lease(at(server.endpoint, f"{folder}/.lock"), SECONDS)
-    proxy.plan, proxy.dropped, removals = lambda method, path: None, ignored, list[str]()
-
-    def plan(method: str, path: str) -> str | None:
-        if removals and next_one.version is None:
-            assert next_one.acquire() is None
-        if method not in REMOVING:
-            return None
-        removals.append(method)
-        return "lost answer" if len(removals) == 1 else None
-
-    with held(at(proxy.endpoint, f"{folder}/.lock"), BUSY):
-        proxy.plan = plan
-    assert len(removals) == 1
-    assert list(server.objects(f"ape/{folder}")) == [".lock"]
-    next_one.renew()
-    assert next_one.is_ours()
-    with pytest.raises(BusyError), held(at(server.endpoint, f"{folder}/.lock"), BUSY):
-        pass
-
-
-def test_a_removal_that_got_lost_is_repeated(server: Server, proxy: Flaky) -> None:
-    for answer in ("lost request", "503 SlowDown", "409 ConditionalRequestConflict"):
-        answers = iter([answer])
-        proxy.plan = lambda method, path, to=answers: next(to, None) if method in REMOVING else None
-        with held(at(proxy.endpoint, "again/.lock"), BUSY):
-            pass
-        assert server.objects("ape/again") == {}
-
-
-def test_a_removal_that_may_still_arrive_is_not_repeated(
-    server: Server, proxy: Flaky, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """The lock stays until it expires, because the removal could otherwise hit that of another process."""
-    monkeypatch.setattr(_bucket, "_SILENT", timedelta(seconds=0.5))
-    proxy.plan = lambda method, path: "stuck" if method in REMOVING else None
-    with held(at(proxy.endpoint, "arrives/.lock"), BUSY):
-        pass
-    assert proxy.failed["stuck", "DELETE"] == 1
-    assert list(server.objects("ape/arrives")) == [".lock"]
-
-
-def test_a_server_that_refuses_conditional_removals(server: Server, proxy: Flaky) -> None:
-    answers = iter(["501 NotImplemented"])
-    proxy.plan = lambda method, path: next(answers, None) if method in REMOVING else None
-    with held(at(proxy.endpoint, "refuses/.lock"), BUSY):
-        pass
-    assert server.objects("ape/refuses") == {}
-    assert proxy.failed["501 NotImplemented", "DELETE"] == 1
-
-
-def test_the_removal_of_a_file_is_not_repeated_after_the_lock_is_lost(server: Server, proxy: Flaky) -> None:
-    proxy.plan = lambda method, path: None
-    with held(at(proxy.endpoint, "lost/.lock"), BUSY) as mine:
-        target = mine.lock.with_name("state.bin")
-        files.write_text(target, "ours")
-
-        def plan(method: str, path: str) -> str | None:
-            if method not in REMOVING or not mine.is_ours():
-                return None
-            mine.until = 0.0
-            return "lost request"
-
-        proxy.plan = plan
-        with pytest.raises(ApeError, match="another process may have taken over"):
-            target.unlink()
-        proxy.plan = lambda method, path: None
-    assert server.objects("ape/lost") == {"state.bin": b"ours"}
+        assert "a request to S3 failed" in said
 
 
 @pytest.mark.parametrize("kind", ["s3", "gs"])
@@ -189,18 +92,19 @@ def test_conditional_writes(server: Server, kind: str) -> None:
         url = f"gs://{google.BUCKET}/c?anonymous=true&endpoint_override={store.endpoint}"
         path = at(server.endpoint, f"conditional/{kind}") if kind == "s3" else storage_path(url)
         assert isinstance(path, RemotePath)
-        where = path.bucket, path.key
-        first = _requests.replace(*where, b"one", None)
-        with pytest.raises(_requests.ConflictError):
-            _requests.replace(*where, b"two", None)
-        second = _requests.replace(*where, b"two", first)
-        assert first != second == _requests.version(*where)
-        with pytest.raises(_requests.ConflictError):
-            _requests.replace(*where, b"three", first)
-        assert _requests.replace(*where, b"two", first) == second  # as if the answer had been lost
-        _requests.delete(*where)
-        _requests.delete(*where)
-        assert not path.exists()
-        with pytest.raises(_requests.ConflictError):
-            _requests.replace(*where, b"three", second)
+        assert path.version() == "create"
+        files.write_text(path, "one", path.version())
+        first = path.version()
+        with pytest.raises(ConflictError):
+            files.write_text(path, "two", "create")
+        files.write_text(path, "two", first)
+        assert path.version() != first
+        with pytest.raises(ConflictError):
+            files.write_text(path, "three", first)
+        assert path.read_bytes() == b"two"
+        second = path.version()
+        path.unlink()
+        path.unlink(missing_ok=True)
+        with pytest.raises(ConflictError):
+            files.write_text(path, "three", second)
         assert not path.exists()

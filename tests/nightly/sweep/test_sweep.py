@@ -53,13 +53,13 @@ def test_killed_or_stopped_and_started_again_nothing_is_trained_twice(
     here: Path, uninterrupted: dict[str, Any], number: int, code: int
 ) -> None:
     process = start(*FOUR, "--workers", "2")
-    while sum(run.read()["status"] == "finished" for run in begun(here)) < 1:
+    while sum(run.read().status == "finished" for run in begun(here)) < 1:
         assert process.poll() is None
         time.sleep(0.05)
     process.send_signal(number)
     process.communicate(timeout=60)
     assert process.returncode == code
-    done = {run.name: run.read() for run in begun(here) if run.read()["status"] == "finished"}
+    done = {run.name: run.read() for run in begun(here) if run.read().status == "finished"}
     assert 1 <= len(done) < 4
     deadline = time.monotonic() + 30
     while any(locks.is_locked(run.folder / ".lock") for run in begun(here)):  # workers end with their parent
@@ -163,7 +163,7 @@ def test_a_report_of_a_sweep_has_its_runs_alone_and_says_what_is_missing(here: P
 def test_what_is_damaged_fails_alone(here: Path) -> None:
     words = ["sweep", "--schemes", "none,rope", "--tasks", "copy", "--preset", "tiny", *SHORT, *ONE]
     ape(*words)
-    runs = {run.read()["config"]["scheme"]: run for run in open_registry("results")}
+    runs = {run.read().config.scheme: run for run in open_registry("results")}
     (runs["none"].folder / "run.json").write_text("{")
     with pytest.raises(DataError, match="a shard is missing"):
         planning.plan(
@@ -226,7 +226,7 @@ def test_a_run_that_changes_between_the_look_and_the_lock(here: Path, monkeypatc
     before, looks = run.read(), iter(["stopped", "finished"])
     monkeypatch.setattr(trial, "_status", lambda run: next(looks))
     data, found = open_dataset("datasets/copy-tiny"), open_registry("results")
-    arguments = (experiment.of(run.config(), data), found, Execution(torch.device("cpu")))
+    arguments = (experiment.of(run.known.config, data), found, Execution(torch.device("cpu")))
     with pytest.raises(BusyError, match="has trained this run meanwhile"):
         trial.run_trial(*arguments, existing=ExistingRun.RESUME_OR_START)
     assert not trial.run_trial(*arguments, existing=ExistingRun.RESUME_OR_START).trained

@@ -20,12 +20,12 @@ from ape_cli.reports import rendering
 from ape_cli.reports.tables import Table
 from ape_cli.reports.views import Options, by_epoch
 from ape_cli.reports.views.by_epoch import BEST, CHOSEN, VALIDATION
-from ape_cli.runs import config, record
+from ape_cli.runs import config
 from ape_cli.runs.registry import Registry, open_registry
 from ape_cli.training import trial
 from ape_cli.training.execution import Execution
 from tests.conftest import registry_of
-from tests.registered import replace
+from tests.registered import rename, replace, vouch, write
 from tests.reports import test_curves
 
 VIEW = by_epoch.ByEpoch()
@@ -57,8 +57,11 @@ def put(
     about["config"] |= given
     if rows:
         about["dataset"]["rows"] = rows
+    write(path, about)
+    folder = rename(folder)
+    if rows:
         next((folder / "eval").iterdir()).unlink()  # it has other rows
-    record.write(path, about)
+    vouch(folder)
     return folder
 
 
@@ -183,11 +186,11 @@ def test_at_the_end_it_is_the_evaluation_of_the_weights_that_were_kept(tmp_path:
     runs = open_registry(tmp_path / "results")
     done = trial.run_trial(experiment.of(chosen, data), runs, Execution(torch.device("cpu")))
     assert done.evaluation is not None
-    result = done.run.read()["result"]
-    assert experiment.complete(chosen, data).steps == result["steps"] == 12
+    result = done.run.read().outcome
+    assert experiment.complete(chosen, data).steps == result.steps == 12
     found = means(lines(tmp_path / "results"))
     assert found[CHOSEN, "@12 steps"] == done.evaluation["overall"]["token_accuracy"]
-    assert found[VALIDATION, "@12 steps"] == result["best_accuracy"]
+    assert found[VALIDATION, "@12 steps"] == result.best_accuracy
     history = done.run.history()
     assert found[BEST, "@12 steps"] == history["test_token_accuracy"].max()
     assert (

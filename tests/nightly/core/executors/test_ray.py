@@ -211,8 +211,8 @@ def facts(results: Path) -> dict[str, Any]:
     """Returns the contents of each run without times and without the place where it ran."""
     found = {}
     for run in open_registry(results):
-        outcome = {k: v for k, v in run.read()["result"].items() if k not in ("seconds", "tokens_per_second")}
-        found[run.name] = (run.read()["config"], outcome, run.history().drop("seconds").to_dicts(), run.evaluations())
+        outcome = {k: v for k, v in run.read().outcome.items() if k not in ("seconds", "tokens_per_second")}
+        found[run.name] = (run.read().config, outcome, run.history().drop("seconds").to_dicts(), run.evaluations())
     return found
 
 

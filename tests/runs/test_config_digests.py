@@ -1,0 +1,60 @@
+"""The digest of a configuration is a part of the name of its run, so it never changes.
+
+The expected values are those of the version that trained the committed runs.
+"""
+
+from typing import Any
+
+import pytest
+
+from ape_cli.runs.config import PRESETS, read_config
+
+FINGERPRINT = "0" * 63 + "1"
+PAPER, SMALL, TINY = (PRESETS[name] for name in ("paper", "small", "tiny"))
+LATER_FIELDS = {
+    "attention": "linear",
+    "attention_options": {"feature": "elu"},
+    "label_smoothing": 0.1,
+    "positions_scale": 0.5,
+    "dropout_places": "branches",
+}
+
+
+def images(preset: str) -> dict[str, Any]:
+    """The settings of a preset for images."""
+    return PRESETS[preset].of("image") | {"preset": preset}
+
+
+@pytest.mark.parametrize(
+    ("config", "digest", "without_seed"),
+    [
+        (PAPER.fields | {"preset": "paper", "scheme": "rope"}, "5940358b", "98588e72"),
+        (
+            SMALL.fields
+            | {"preset": "small", "scheme": "orthogonal", "structure": "tree(2)*seq", "seed": 43}
+            | {"scheme_options": {"flow": True}},
+            "7236aea0",
+            "b84410bb",
+        ),
+        (
+            TINY.fields | {"preset": "tiny", "scheme": "learned", "max_size": 7} | LATER_FIELDS,
+            "cb28175d",
+            "e9eb409b",
+        ),
+        (
+            images("paper") | {"scheme": "orthogonal-grid", "augment": "crop,flip,autoaugment", "decay": 0.98},
+            "bc2062cb",
+            "9db3c487",
+        ),
+        (
+            images("small") | {"scheme": "sinusoidal", "augment": "crop,flip", "decay": 1.0} | {"label_smoothing": 0.0},
+            "8e07e456",
+            "336995d0",
+        ),
+    ],
+    ids=["sequence", "structure", "fields added later", "image", "image at default"],
+)
+def test_the_digest_of_a_configuration_is_frozen(config: dict[str, Any], digest: str, without_seed: str) -> None:
+    checked = read_config(config)
+    assert checked.digest(FINGERPRINT) == digest
+    assert checked.digest(FINGERPRINT, without=("seed",)) == without_seed
