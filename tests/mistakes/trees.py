@@ -15,8 +15,8 @@ MISTAKES = [
     Mistake(
         "a run evaluated on sources in an order that it was not trained on",
         "misfit",
-        '(own["task"], own["order"]) != (plan.task, plan.linearisation)',
-        '(own["task"], (own["order"] or "").split("-")[-1]) != (plan.task, plan.order or "")',
+        "(trained.task, trained.order) != (plan.task, plan.linearisation)",
+        '(trained.task, (trained.order or "").split("-")[-1]) != (plan.task, plan.order or "")',
         "structure/test_linearisation.py::test_runs_are_not_asked_about_another_linearisation",
     ),
     Mistake(
