@@ -22,6 +22,7 @@ from ape_cli.sweep import planning, specification, worker
 from ape_cli.training import trial
 from ape_cli.training.execution import Execution, ExistingRun
 from tests.conftest import ROOT, ape
+from tests.registered import edit
 from tests.sweep.test_sweep import ONE, SHORT, FakeLink, facts
 
 pytestmark = pytest.mark.usefixtures("forked_workers")
@@ -97,9 +98,7 @@ def test_an_estimate_scales_with_the_work(here: Path) -> None:
     """A run of 6 steps with 16 words of 6 symbols took 3 seconds, 3 / (6 * 16 * 6) for each step and symbol."""
     ape("sweep", "--schemes", "rope", "--tasks", "copy", "--preset", "tiny", *SHORT, *ONE)
     (run,) = open_registry("results")
-    about = run.read()
-    about["result"]["seconds"] = 3.0
-    files.write_json(run.folder / "run.json", about)
+    edit(Path(str(run.folder)) / "run.json", lambda about: about["result"].update(seconds=3.0))
     ape("gen", "copy", "--sizes", "3,6,9,30", "--n", "25", "--n-test", "1", "--out", "longer")  # 12 symbols on average
 
     def seconds(*words: str, scheme: str = "rope", data: tuple[str, str] = ("--tasks", "copy")) -> float | None:
