@@ -17,7 +17,7 @@ import torch
 from ape_cli.core.errors import BusyError, DataError
 from ape_cli.data.loader import open_dataset
 from ape_cli.runs.registry import open_registry
-from ape_cli.storage import files, locks
+from ape_cli.storage import locks
 from ape_cli.sweep import planning, specification, worker
 from ape_cli.training import trial
 from ape_cli.training.execution import Execution, ExistingRun
@@ -195,8 +195,7 @@ def test_a_run_of_another_process_is_waited_for_and_else_not_called_done(
     words = ["sweep", "--schemes", "none", "--tasks", "copy", "--preset", "tiny", *SHORT, *ONE]
     ape(*words)
     (run,) = open_registry("results")
-    about = run.read()
-    files.write_json(run.folder / "run.json", about | {"status": "running"})
+    edit(Path(str(run.folder)) / "run.json", status="running")
     with locks.locked(run.folder / ".lock", BusyError("busy")):
         plan = json.loads(ape(*words, "--dry-run", "--json")[0])
         assert [t["state"] for t in plan["trials"]] == ["running"]
