@@ -89,6 +89,14 @@ def test_greedy_decoding_writes_what_teacher_forcing_scores(sums: Dataset) -> No
             "structure": "seq",
             "parameters": sums.parameters,
             "tagged": True,
+            "name": "sums",
+            "fingerprint": sums.fingerprint,
+            "seed": 1,
+            "image": None,
+            "mean_size": 1.0,
+            "mean_tokens": 1.0,
+            "largest": {},
+            "rows": sums.manifest.plan.rows,
         }
     }
     trained = TrainedModel(model, settled, names, about)

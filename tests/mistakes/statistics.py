@@ -127,7 +127,7 @@ MISTAKES = [
     Mistake(
         "unfinished runs in the means of learning curves",
         "histories",
-        'run.status_in(about) != "finished"',
+        'run.status_in(known) != "finished"',
         "False",
         "reports/test_curves.py::test_what_is_not_finished_has_no_curve",
     ),

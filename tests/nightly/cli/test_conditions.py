@@ -15,7 +15,6 @@ from typing import Any
 
 import pytest
 import torch
-from ape_cli.storage.temporary import PATTERN
 
 from ape_cli import experiment
 from ape_cli.core.errors import ApeError, RunError, UsageError
@@ -24,7 +23,6 @@ from ape_cli.data.loader import Dataset
 from ape_cli.models import factory
 from ape_cli.runs.registry import open_registry
 from ape_cli.runs.run import Run
-from ape_cli.storage import files
 from ape_cli.training.execution import ExistingRun
 from tests.conftest import ROOT, ape
 from tests.nightly.limits import ape as limited
@@ -160,27 +158,6 @@ def test_a_dry_run_tells_damaged_from_failed(words: Dataset, tmp_path: Path) -> 
         *("--results", str(tmp_path / "results")),
     )
     assert [trial["state"] for trial in json.loads(out)["trials"]] == ["damaged"]
-
-
-def test_temporary_copies_of_objects_are_removed_after_a_kill(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """They are in a folder of this user alone, where the next process removes those without a lock."""
-    from ape_cli.storage import temporary
-    from ape_cli.storage.paths import storage_path
-
-    monkeypatch.setattr(files.tempfile, "gettempdir", lambda: str(tmp_path))
-    place: Any = storage_path("s3://bucket/x.bin")
-    with files._elsewhere(place) as here:
-        own = here.parent
-        assert PATTERN.fullmatch(here.name)
-        assert own.stat().st_mode & 0o077 == 0
-    assert not list(own.iterdir())
-    (own / f".x.bin.{'0' * 16}.tmp").write_text("left by a kill")
-    temporary._remove_abandoned.cache_clear()
-    with files._elsewhere(place) as here:
-        assert [path.name for path in own.glob(".*.tmp")] == [here.name]
-    own.chmod(0o777)
-    with pytest.raises(ApeError, match="not only yours"), files._elsewhere(place):
-        pass
 
 
 @pytest.mark.parametrize(

@@ -19,11 +19,12 @@ from ape_cli.core.errors import BusyError, DataError
 from ape_cli.core.executors import JobContext
 from ape_cli.data.loader import open_dataset
 from ape_cli.runs.registry import open_registry
-from ape_cli.storage import files, locks
+from ape_cli.storage import locks
 from ape_cli.sweep import planning, specification, worker
 from ape_cli.training import trial
 from ape_cli.training.execution import Execution, ExistingRun
 from tests.conftest import ROOT, ape
+from tests.registered import edit
 from tests.sweep.test_sweep import ONE, SHORT, facts
 
 pytestmark = pytest.mark.usefixtures("forked_workers")
@@ -99,9 +100,7 @@ def test_an_estimate_scales_with_the_work(here: Path) -> None:
     """A run of 6 steps with 16 words of 6 symbols took 3 seconds, 3 / (6 * 16 * 6) for each step and symbol."""
     ape("sweep", "--schemes", "rope", "--tasks", "copy", "--preset", "tiny", *SHORT, *ONE)
     (run,) = open_registry("results")
-    about = run.read()
-    about["result"]["seconds"] = 3.0
-    files.write_json(run.folder / "run.json", about)
+    edit(Path(str(run.folder)) / "run.json", lambda about: about["result"].update(seconds=3.0))
     ape("gen", "copy", "--sizes", "3,6,9,30", "--n", "25", "--n-test", "1", "--out", "longer")  # 12 symbols on average
 
     def seconds(*words: str, scheme: str = "rope", data: tuple[str, str] = ("--tasks", "copy")) -> float | None:
@@ -200,8 +199,7 @@ def test_a_run_of_another_process_is_waited_for_and_else_not_called_done(
     words = ["sweep", "--schemes", "none", "--tasks", "copy", "--preset", "tiny", *SHORT, *ONE]
     ape(*words)
     (run,) = open_registry("results")
-    about = run.read()
-    files.write_json(run.folder / "run.json", about | {"status": "running"})
+    edit(Path(str(run.folder)) / "run.json", status="running")
     with locks.locked(run.folder / ".lock", BusyError("busy")):
         plan = json.loads(ape(*words, "--dry-run", "--json")[0])
         assert [t["state"] for t in plan["trials"]] == ["running"]

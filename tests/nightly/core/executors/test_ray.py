@@ -107,9 +107,9 @@ def until(holds: Callable[[], Any], process: subprocess.Popen[Any], seconds: flo
         time.sleep(0.05)
 
 
-def finished(results: Path) -> dict[str, dict[str, Any]]:
+def finished(results: Path) -> dict[str, Any]:
     found = {run.name: run.read() for run in open_registry(results) if (run.folder / "run.json").exists()}
-    return {name: about for name, about in found.items() if about["status"] == "finished"}
+    return {name: about for name, about in found.items() if about.status == "finished"}
 
 
 def workers(folder: Path) -> list[int]:
@@ -211,7 +211,9 @@ def facts(results: Path) -> dict[str, Any]:
     """Returns the contents of each run without times and without the place where it ran."""
     found = {}
     for run in open_registry(results):
-        outcome = {k: v for k, v in run.read().outcome.items() if k not in ("seconds", "tokens_per_second")}
+        outcome = {
+            k: v for k, v in run.read().outcome.model_dump().items() if k not in ("seconds", "tokens_per_second")
+        }
         found[run.name] = (run.read().config, outcome, run.history().drop("seconds").to_dicts(), run.evaluations())
     return found
 
