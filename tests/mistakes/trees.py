@@ -15,13 +15,8 @@ MISTAKES = [
     Mistake(
         "a run evaluated on sources in an order that it was not trained on",
         "misfit",
-<<<<<<< HEAD
-        '[[plan.task, plan.linearisation or ""], [own["task"], own["order"] or ""]]',
-        '[[plan.task, plan.order or ""], [own["task"], (own["order"] or "").split("-")[-1]]]',
-=======
-        "(trained.task, trained.order) != (plan.task, plan.linearisation)",
-        '(trained.task, (trained.order or "").split("-")[-1]) != (plan.task, plan.order or "")',
->>>>>>> files
+        '[[plan.task, plan.linearisation or ""], [trained.task, trained.order or ""]]',
+        '[[plan.task, plan.order or ""], [trained.task, (trained.order or "").split("-")[-1]]]',
         "structure/test_linearisation.py::test_runs_are_not_asked_about_another_linearisation",
     ),
     Mistake(
