@@ -23,7 +23,7 @@ import torch
 from ape_cli import experiment, position
 from ape_cli.data.batches import SequenceBatch
 from ape_cli.data.loader import Dataset
-from ape_cli.experiment.datasets import preset_dataset
+from ape_cli.experiment.choice import preset_dataset
 from ape_cli.models import factory
 from ape_cli.models.device import tune
 from ape_cli.models.transformer import Transformer

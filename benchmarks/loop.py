@@ -24,7 +24,7 @@ from torch import Tensor
 from ape_cli import experiment
 from ape_cli.data.batches import SequenceBatch
 from ape_cli.data.loader import Dataset
-from ape_cli.experiment.datasets import preset_dataset
+from ape_cli.experiment.choice import preset_dataset
 from ape_cli.models import factory
 from ape_cli.models.device import choose_device
 from ape_cli.models.teacher_forcing import loss

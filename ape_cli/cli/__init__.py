@@ -12,7 +12,6 @@ import traceback
 from contextlib import suppress
 from importlib import import_module
 from io import TextIOWrapper
-from pathlib import Path
 
 from ape_cli.cli import console
 from ape_cli.cli._app import app
@@ -20,7 +19,7 @@ from ape_cli.core.errors import ApeError
 
 # Each of these modules registers its commands. `ape --help` lists them in this order.
 _WORK = ("gen", "train", "sweep", "evaluate", "report", "draw")
-_OTHER = ("lists", "check", "runs", "show", "fields", "verify", "doctor", "share", "new")
+_OTHER = ("lists", "check", "runs", "show", "fields", "doctor", "share", "new")
 for stage in _WORK + _OTHER:
     import_module(f"{__name__}.{stage}")
 
@@ -44,7 +43,6 @@ def main() -> None:
 def _code() -> str | int | None:
     """Run the command line, and return the argument of `sys.exit`."""
     try:
-        _check_current_folder()
         app()
     except SystemExit as end:
         return end.code
@@ -61,11 +59,3 @@ def _shown(error: ApeError | OSError) -> int:
     with suppress(OSError):
         return console.tell(error)
     return 1
-
-
-def _check_current_folder() -> None:
-    """Check that the current folder, to which most paths are relative, exists. Raises `ApeError` if it does not."""
-    try:
-        Path.cwd()
-    except OSError as error:
-        raise ApeError("there is no current folder", got=error.strerror, fix="change to a folder that exists") from None

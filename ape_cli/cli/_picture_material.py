@@ -5,9 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, ClassVar
 
-from ape_cli.cli._help import MODEL, PLACES, TRAINED
 from ape_cli.cli.console import shown
-from ape_cli.cli.options import Place, option, path
+from ape_cli.cli.options import MODEL, PLACES, TRAINED, Place, option, path
 from ape_cli.core.errors import UsageError, unknown
 
 if TYPE_CHECKING:  # numpy and torch are imported by the command when it runs

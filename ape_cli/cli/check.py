@@ -8,9 +8,8 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from ape_cli.cli._app import command
-from ape_cli.cli._help import EXECUTION
 from ape_cli.cli.console import answer, note, print_table, say, ticker
-from ape_cli.cli.options import THREADS, Json
+from ape_cli.cli.options import EXECUTION, THREADS, Json
 from ape_cli.core import runtime
 
 if TYPE_CHECKING:  # imported where it is needed, because torch is slow to import

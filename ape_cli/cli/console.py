@@ -147,50 +147,6 @@ def accuracy_of(kind: str) -> str:
     return "accuracy" if kind == "image" else "token accuracy"
 
 
-_SCORES = {"token_accuracy": accuracy_of("sequence"), "exact_match": "exact match"}
-
-
-def print_evaluation(found: dict[str, Any], teacher: dict[str, Any] | None = None) -> None:
-    """Print an evaluation as a table: by size and operator, or by class for images.
-
-    `teacher`: the teacher-forced evaluation of the same rows, which is shown next to a greedy one.
-    """
-    image, forced = "by_class" in found, teacher or {}
-    names = {"token_accuracy": accuracy_of("image")} if image else _SCORES
-    beside = [f"{head}, teacher" for head in names.values()] if teacher else []
-    entropy = {"cross_entropy": "cross-entropy"} if "cross_entropy" in found["overall"] else {}
-    counts = {"rows": "images"} if image else {"rows": "rows", "tokens": "tokens"}
-    numbers = [*names.values(), *beside, *entropy.values(), *counts.values()]
-    pairs = [("all", found["overall"], forced.get("overall"))]
-    for kind, label in (("class", ""),) if image else (("size", "size "), ("op", "")):
-        others = {part[kind]: part for part in forced.get(f"by_{kind}", [])}
-        pairs += [(f"{label}{p[kind]}", p, others.get(p[kind])) for p in found.get(f"by_{kind}", [])]
-    rows = []
-    for label, part, other in pairs:
-        cells = [f"{part[name]:.2%}" for name in names]
-        cells += [f"{other[name]:.2%}" if other else "" for name in names] if teacher else []
-        cells += [f"{part[name]:.4f}" for name in entropy]
-        rows.append([label, *cells, *(f"{part[name]:,}" for name in counts)])
-    decoding = "" if image else f", {found['decode']} decoding"
-    say(f"{found['run']} on {found['dataset']} ({found['split']}{decoding})")
-    print_table(["class" if image else "rows of", *numbers], rows, numbers)
-
-
-def print_baselines(title: str, baselines: dict[str, dict[str, float]]) -> None:
-    """Print what counting reaches: the token accuracy and the exact match of each baseline, from 0 to 1."""
-    scores = [[name, *(f"{part[score]:.2%}" for score in _SCORES)] for name, part in baselines.items()]
-    say(title)
-    print_table(["without a model", *_SCORES.values()], scores, _SCORES.values())
-
-
-def print_scores(found: dict[str, Any]) -> None:
-    """Print the scores of an evaluation over all rows in a line. `print_evaluation` prints all of them."""
-    image = "by_class" in found
-    decoding = "" if image else f", {found['decode']}"
-    scores = scores_in_words(found["overall"], "image" if image else "sequence")
-    say(f"{found['run']} on {found['dataset']} ({found['split']}{decoding}): {scores}", indent=2)
-
-
 def scores_in_words(overall: dict[str, Any], kind: str) -> str:
     """The scores over all rows of an evaluation, of a model of a kind."""
     exact = "" if kind == "image" else f", exact match {overall['exact_match']:.2%}"

@@ -9,16 +9,14 @@ import typer
 
 from ape_cli.cli import _picture_material
 from ape_cli.cli._app import command, existing_dataset
-from ape_cli.cli._help import OUTPUT, PICTURE, TRAINED
 from ape_cli.cli._picture_material import Places, SampleOptions, SchemeOptions
 from ape_cli.cli.console import draw, note, say_names
-from ape_cli.cli.options import Folders, Place, flags_of, option, path
+from ape_cli.cli.options import OUTPUT, PICTURE, TRAINED, Folders, Place, flags_of, option, path
 from ape_cli.core import runtime
 from ape_cli.core.errors import UsageError, pick
 
 if TYPE_CHECKING:
     from ape_cli.reports.pictures import PictureKind
-    from ape_cli.runs.registry import Registry
     from ape_cli.runs.run import Run
 
 
@@ -70,15 +68,13 @@ def picture(
         pick("extension", out.suffix, [f".{known}" for known in plots.FORMATS])
         plots.require()
     _check_options(kind, scheme, run, of_scheme, places, sample)
-    from ape_cli.runs.registry import open_registry
-
-    registry = open_registry(folders.results)
     if run is None:
         assert scheme is not None
-        _check_no_run(scheme, registry)
         material = _picture_material.of_scheme(scheme, of_scheme, places)
     else:
-        trained = registry.find(run)
+        from ape_cli.runs.registry import open_registry
+
+        trained = open_registry(folders.results).find(run)
         _check_run(trained, scheme)
         if kind.needs == "attention":
             data = None if sample.data is None else existing_dataset(sample.data, folders.datasets)
@@ -125,14 +121,6 @@ def _check_options(
     for options, why, fix in without_effect:
         for flag in flags_of(options):
             raise UsageError(f"{flag} has no effect: {why}", got=f"{flag} with {view}", fix=fix)
-
-
-def _check_no_run(scheme: str, registry: Registry) -> None:
-    """Check that the name of a scheme is not that of a run. Raises `UsageError` if it is."""
-    from ape_cli import position
-
-    if scheme not in position.names() and any(run.name == scheme for run in registry):
-        raise UsageError("this is a run, not a scheme", got=scheme, fix=f"ape draw --run {scheme}")
 
 
 def _check_run(run: Run, scheme: str | None) -> None:

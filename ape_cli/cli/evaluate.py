@@ -8,11 +8,9 @@ from typing import TYPE_CHECKING, Annotated, Any, ClassVar
 
 import typer
 
-from ape_cli.cli import console
 from ape_cli.cli._app import command, existing_dataset, note_unreadable
-from ape_cli.cli._help import EXECUTION, SCORES
-from ape_cli.cli.console import answer, note, note_lines, say
-from ape_cli.cli.options import DEVICE, THREADS, Folders, Json, Place, option, path
+from ape_cli.cli.console import accuracy_of, answer, guessed, note, note_lines, print_table, say, scores_in_words
+from ape_cli.cli.options import DEVICE, EXECUTION, SCORES, THREADS, Folders, Json, Place, option, path
 from ape_cli.core import escaping, runtime
 from ape_cli.core.errors import ApeError, UsageError
 
@@ -89,7 +87,7 @@ def evaluate(
         done.append(found)
         on.setdefault(against.fingerprint, against)
         if not as_json:
-            _print(found, run, against) if len(work) == 1 else console.print_scores(found)
+            _print(found, run, against) if len(work) == 1 else _print_scores(found)
     if as_json:
         counted = _baselines(on.values(), split)
         answer([found | {"baselines": counted.get(found["fingerprint"])} for found in done])
@@ -130,7 +128,7 @@ def _print(found: dict[str, Any], run: Run, data: Dataset) -> None:
             teacher = run.evaluation(name_of(data, split, "teacher"))
         except ApeError as error:  # the other runs are evaluated too
             note(f"without teacher forcing: {error.summary}")
-    console.print_evaluation(found, teacher)
+    _print_evaluation(found, teacher)
 
 
 def _baselines(on: Collection[Dataset], split: str) -> dict[str, dict[str, dict[str, float]]]:
@@ -158,13 +156,55 @@ def _print_end(on: Collection[Dataset], split: str, *, several: bool, named: boo
     for data in (one for one in on if one.fingerprint in counted):
         before, found = f"{data.name}: " if several else "", counted[data.fingerprint]
         if data.image is not None:
-            say(before + console.guessed(console.accuracy_of(data.kind), found[_CLASS]["token_accuracy"], True))
+            say(before + guessed(accuracy_of(data.kind), found[_CLASS]["token_accuracy"], True))
         else:
-            console.print_baselines(
-                f"{before}baselines counted on the training split; the end of a target is given", found
-            )
+            _print_baselines(f"{before}baselines counted on the training split; the end of a target is given", found)
     if on and named:
         images = all(data.image for data in on)  # all images of a dataset have one size
         note(
             f"`ape report{'' if images else ' --by size'}` shows the scores{'' if images else ' by size'} side by side"
         )
+
+
+_SCORES = {"token_accuracy": accuracy_of("sequence"), "exact_match": "exact match"}
+
+
+def _print_evaluation(found: dict[str, Any], teacher: dict[str, Any] | None = None) -> None:
+    """Print an evaluation as a table: by size and operator, or by class for images.
+
+    `teacher`: the teacher-forced evaluation of the same rows, which is shown next to a greedy one.
+    """
+    image, forced = "by_class" in found, teacher or {}
+    names = {"token_accuracy": accuracy_of("image")} if image else _SCORES
+    beside = [f"{head}, teacher" for head in names.values()] if teacher else []
+    entropy = {"cross_entropy": "cross-entropy"} if "cross_entropy" in found["overall"] else {}
+    counts = {"rows": "images"} if image else {"rows": "rows", "tokens": "tokens"}
+    numbers = [*names.values(), *beside, *entropy.values(), *counts.values()]
+    pairs = [("all", found["overall"], forced.get("overall"))]
+    for kind, label in (("class", ""),) if image else (("size", "size "), ("op", "")):
+        others = {part[kind]: part for part in forced.get(f"by_{kind}", [])}
+        pairs += [(f"{label}{p[kind]}", p, others.get(p[kind])) for p in found.get(f"by_{kind}", [])]
+    rows = []
+    for label, part, other in pairs:
+        cells = [f"{part[name]:.2%}" for name in names]
+        cells += [f"{other[name]:.2%}" if other else "" for name in names] if teacher else []
+        cells += [f"{part[name]:.4f}" for name in entropy]
+        rows.append([label, *cells, *(f"{part[name]:,}" for name in counts)])
+    decoding = "" if image else f", {found['decode']} decoding"
+    say(f"{found['run']} on {found['dataset']} ({found['split']}{decoding})")
+    print_table(["class" if image else "rows of", *numbers], rows, numbers)
+
+
+def _print_baselines(title: str, baselines: dict[str, dict[str, float]]) -> None:
+    """Print what counting reaches: the token accuracy and the exact match of each baseline, from 0 to 1."""
+    scores = [[name, *(f"{part[score]:.2%}" for score in _SCORES)] for name, part in baselines.items()]
+    say(title)
+    print_table(["without a model", *_SCORES.values()], scores, _SCORES.values())
+
+
+def _print_scores(found: dict[str, Any]) -> None:
+    """Print the scores of an evaluation over all rows in a line. `_print_evaluation` prints all of them."""
+    image = "by_class" in found
+    decoding = "" if image else f", {found['decode']}"
+    scores = scores_in_words(found["overall"], "image" if image else "sequence")
+    say(f"{found['run']} on {found['dataset']} ({found['split']}{decoding}): {scores}", indent=2)

@@ -1,19 +1,40 @@
-"""`ape gen`: generate a dataset. The options of tasks come from the tasks (`_task_options.py`)."""
+"""`ape gen`: generate a dataset.
+
+The options of tasks come from the tasks themselves (`tasks.options_of`), so a new task brings its own options. Options
+that several tasks have in common are one option of the command.
+"""
 
 from __future__ import annotations
 
+from contextlib import suppress
 from dataclasses import dataclass
-from typing import Annotated, ClassVar
+from inspect import Parameter, Signature
+from typing import TYPE_CHECKING, Annotated, Any, ClassVar
 
 import typer
 
 from ape_cli.cli import console
-from ape_cli.cli._app import command
-from ape_cli.cli._help import DATA, EXECUTION, EXISTING, OUTPUT, ROWS, TASKS
-from ape_cli.cli._task_options import TaskCommand, given_options
+from ape_cli.cli._app import Command, command, last_word
 from ape_cli.cli.console import answer, note, say
-from ape_cli.cli.options import DATASETS, DatasetsFolder, Json, Place, option, path
-from ape_cli.core.errors import UsageError
+from ape_cli.cli.options import (
+    DATA,
+    DATASETS,
+    EXECUTION,
+    EXISTING,
+    OUTPUT,
+    ROWS,
+    TASKS,
+    DatasetsFolder,
+    Json,
+    Place,
+    flag,
+    option,
+    path,
+)
+from ape_cli.core.errors import ApeError, UsageError
+
+if TYPE_CHECKING:
+    from ape_cli.tasks import TaskOption
 
 
 @dataclass(frozen=True)
@@ -46,6 +67,32 @@ class GenerationOptions:
     settings: list[str] | None = option(
         "Any option of the task; may be repeated.", "--set", metavar="KEY=VALUE", panel=TASKS
     )
+
+
+_KEY = "ape_cli.task_options"
+_TYPES = {"bool": bool, "int": int, "float": float}
+
+
+class TaskCommand(Command):
+    """A command with the options of all tasks beside its own. `given_options` returns their values.
+
+    `--help` beside the name of a task shows only the options of that task. They are not in the signature of the
+    command, because loading all tasks takes longer than the rest of `ape --help`.
+    """
+
+    def get_params(self, ctx: Any) -> list[Any]:
+        """The command's parameters, the options of the tasks, then `--help`."""
+        from ape_cli import tasks
+
+        words = ctx.meta.get(self.WORDS, ())
+        task = next((word for word in words if word in tasks.names()), None)
+        only_help = task is not None and not {"-h", "--help"}.isdisjoint(words)
+        if only_help:
+            self.epilog = example(str(task))
+        params = super().get_params(ctx)
+        flags = {name for one in params for name in one.opts}
+        more = (one for one in _options(task if only_help else None) if flags.isdisjoint(one.opts))
+        return [*params[:-1], *more, *params[-1:]]
 
 
 @command("ape gen tree-rotate --order depth --n 5000", cls=TaskCommand)
@@ -103,3 +150,119 @@ def gen(
     else:
         of = "" if outcome.written == total else f", of {total:,} in all"
         say(f"{target}: {outcome.written:,} rows written{of} ({splits})")
+
+
+def example(task: str) -> str:
+    """A command that generates data for a task."""
+    from ape_cli import tasks
+
+    source = tasks.options_of(tasks.load(task)).get("source")
+    return f"ape gen {task} " + ("--n 5000" if source is None else f"--source {source.default or 'PATH'}")
+
+
+def given_options(ctx: typer.Context, settings: list[str]) -> dict[str, Any]:
+    """The options of the task that the command line gives, as options of their own or in `settings` (KEY=VALUE).
+
+    Raises `UsageError` if an option is given twice or cannot be given like this.
+    """
+    from ape_cli.runs.config import parse_settings
+
+    options = {name: _read(name, *kept) for name, kept in ctx.meta.get(_KEY, {}).items()}
+    more = parse_settings(settings)
+    if name := next((key for key in ("order", "source_order") if key in more), None):
+        fix = f"write {flag(name)} {more[name]}"
+        raise UsageError(f"{name} has an option of its own", got=f"--set {name}={more[name]}", fix=fix)
+    if twice := sorted(options.keys() & more.keys()):
+        both = f"{options[twice[0]]} and {more[twice[0]]}"
+        raise UsageError(f"{twice[0]} is given twice", got=both, fix="give it once, as an option or with --set")
+    return options | more
+
+
+def _options(task: str | None) -> list[Any]:
+    """One option of the command line for each option of a task, or of all tasks together."""
+    from ape_cli import tasks
+
+    by_name: dict[str, dict[str, TaskOption]] = {}
+    for name in [task] if task else tasks.names():
+        with suppress(ApeError):  # a plug-in's file may be broken; an error follows if its task is asked for
+            for option in tasks.options_of(tasks.load(name)).values():
+                by_name.setdefault(option.name, {})[name] = option
+
+    def function(**values: Any) -> None: ...
+
+    # Typer makes options from the signature of a function
+    parameters = [_parameter(name, of, single=task is not None) for name, of in by_name.items()]
+    function.__signature__ = Signature(parameters)  # type: ignore[attr-defined]
+    function.__annotations__ = {one.name: one.annotation for one in parameters}
+    command = typer.Typer(add_completion=False)
+    command.command()(function)
+    return list(typer.main.get_command(command).params)
+
+
+def _parameter(name: str, of: dict[str, TaskOption], *, single: bool) -> Parameter:
+    """The parameter of a function for an option. `of`: what each task that has it says of it."""
+    kinds = {option.kind for option in of.values()}
+    kind = kinds.pop() if len(kinds) == 1 else "any"
+    is_list = kind.startswith("tuple")
+
+    def keep(ctx: typer.Context, value: Any) -> None:
+        if value is not None:
+            ctx.meta.setdefault(_KEY, {})[name] = "list" if is_list else kind, value
+
+    about = typer.Option(
+        flag(name),
+        help=_help_of_one(*of.values()) if single else _help(of),
+        show_default=False,
+        metavar="30,40,60" if is_list else None if kind == "bool" else last_word(name),
+        rich_help_panel=TASKS,
+        expose_value=False,  # the function of the command does not know the options of tasks
+        callback=keep,
+    )
+    annotation = Annotated[_TYPES.get(kind, str) | None, about]  # type: ignore[valid-type]
+    # some names, such as `from`, are no names of parameters
+    return Parameter(f"option_{name}", Parameter.KEYWORD_ONLY, default=None, annotation=annotation)
+
+
+def _read(name: str, kind: str, value: Any) -> Any:
+    """The value of an option. Raises `UsageError` if it is not valid.
+
+    If its type differs between tasks (`any`), it is read like `--set NAME=VALUE`.
+    """
+    from ape_cli.runs.config import parse_settings
+
+    if kind == "any":
+        return parse_settings([f"{name}={value}"])[name]
+    if kind != "list":
+        return value
+    parts = [part.strip() for part in value.split(",")]
+    if not all(part.isascii() and part.isdecimal() for part in parts):
+        allowed, fix = "whole numbers, separated by commas", f"for example {flag(name)} 30,40,60"
+        raise UsageError(f"bad {flag(name)}", got=repr(value), allowed=allowed, fix=fix)
+    return [int(part) for part in parts]
+
+
+def _help(of: dict[str, TaskOption]) -> str:
+    """The help of an option: what it is, the tasks that have it, and their defaults."""
+    texts = list(dict.fromkeys(one.help for one in of.values() if one.help))
+    tasks_of: dict[str, list[str]] = {}  # by the default
+    for task, one in of.items():
+        tasks_of.setdefault(_text(one.default), []).append(task)
+    if len(tasks_of) == 1:
+        (default,) = tasks_of
+        ends = [f"{', '.join(of)}{f'; default {default}' if default else ''}"]
+    else:
+        ends = [f"{', '.join(tasks)}: default {default or 'none'}" for default, tasks in tasks_of.items()]
+    return f"{' '.join(texts)} [{'; '.join(ends)}]".strip()
+
+
+def _help_of_one(option_of_task: TaskOption) -> str:
+    """The help of an option of one task."""
+    default = _text(option_of_task.default)
+    return f"{option_of_task.help}{f'  [default: {default}]' if default else ''}".strip()
+
+
+def _text(default: Any) -> str:
+    """A default as text; empty for none."""
+    if default in (None, (), False):
+        return ""
+    return f"{default:g}" if isinstance(default, float) else str(default)

@@ -9,10 +9,9 @@ from typing import Annotated, Any
 import typer
 
 from ape_cli.cli._app import command
-from ape_cli.cli._help import EXECUTION
-from ape_cli.cli._task_options import example
 from ape_cli.cli.console import answer, hint, note, note_lines, print_table, say, shown, ticker
-from ape_cli.cli.options import THREADS, Json, flag
+from ape_cli.cli.gen import example
+from ape_cli.cli.options import EXECUTION, THREADS, Json, flag
 from ape_cli.core import plugins
 from ape_cli.core.errors import ApeError, UsageError
 

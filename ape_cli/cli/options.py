@@ -17,7 +17,6 @@ from typing import TYPE_CHECKING, Annotated, Any, ClassVar, TypeAlias, get_type_
 
 import typer
 
-from ape_cli.cli._help import DATA, EXECUTION, EXISTING, MODEL, OUTPUT, RUNS, TRAINING
 from ape_cli.core.errors import ApeError
 from ape_cli.storage.paths import StoragePath, local_path, storage_path
 
@@ -25,6 +24,14 @@ if TYPE_CHECKING:
     Place: TypeAlias = StoragePath
 else:
     Place = Path  # Typer takes no unions; the parser makes a `StoragePath` of the text
+
+# the groups of options in `--help`, in their order
+OTHER, GRID, DATA, ROWS, MODEL, PLACES = "Options", "Grid of runs", "Data", "Rows", "Model", "Places"
+PICTURE, TRAINED, TRAINING, SCORES, RUNS = "Picture", "A trained run", "Training", "Scores", "Which runs"
+FORMAT, EXECUTION, EXISTING = "Format", "Execution", "Existing results"
+OUTPUT, TASKS = "Folders and output", "Options of tasks"
+PANELS = [OTHER, GRID, DATA, ROWS, MODEL, PLACES, PICTURE, TRAINED, TRAINING, SCORES, RUNS, FORMAT]
+PANELS += [EXECUTION, EXISTING, OUTPUT, TASKS]
 
 _QUOTED = re.compile(r"`([a-z]\w*)(?:=([^`]*))?`")
 _SNAKE_CASE = re.compile(r"(?<![\w'\"`-])[a-z]+(?:_[a-z0-9]+)+(?![\w='\"`])")

@@ -10,9 +10,8 @@ from typing import Annotated, Any, ClassVar
 import typer
 
 from ape_cli.cli._app import command, note_changed, note_unreadable
-from ape_cli.cli._help import OTHER, RUNS
 from ape_cli.cli.console import answer, hint, note, print_table, say
-from ape_cli.cli.options import Json, ResultsFolder, RunFilter, option
+from ape_cli.cli.options import OTHER, RUNS, Json, ResultsFolder, RunFilter, option
 from ape_cli.core.errors import RunError, UsageError
 
 

@@ -10,9 +10,8 @@ from typing import Annotated, ClassVar
 import typer
 
 from ape_cli.cli._app import command, dataset_folder, dataset_names
-from ape_cli.cli._help import EXISTING, OUTPUT
 from ape_cli.cli.console import answer, hint, note, say
-from ape_cli.cli.options import Folders, Json, Place, ResultsFolder, option, path
+from ape_cli.cli.options import EXISTING, OUTPUT, Folders, Json, Place, ResultsFolder, option, path
 from ape_cli.core import runtime
 from ape_cli.core.errors import UsageError, unknown
 from ape_cli.storage.paths import StoragePath, storage_path

@@ -5,17 +5,16 @@ from __future__ import annotations
 from contextlib import closing
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Any, ClassVar
 
 import typer
 
 from ape_cli.cli._app import command, dataset_folder, note_changed
-from ape_cli.cli._grid_options import GridOptions, shard_of
 from ape_cli.cli.console import note
-from ape_cli.cli.options import ExecutionOptions, Folders, Json, here, option
+from ape_cli.cli.options import GRID, ExecutionOptions, Folders, Json, here, option
 from ape_cli.cli.sweep_table import print_end, print_plan
 from ape_cli.core import runtime
-from ape_cli.core.errors import UsageError, pick
+from ape_cli.core.errors import UsageError, brief, pick
 from ape_cli.storage.paths import storage_path
 
 if TYPE_CHECKING:
@@ -28,6 +27,39 @@ if TYPE_CHECKING:
     from ape_cli.storage.paths import StoragePath
     from ape_cli.sweep.planning import PlannedTrial
     from ape_cli.sweep.specification import SweepSpecification
+
+
+@dataclass(frozen=True)
+class GridOptions:
+    """The grid. Its fields replace those of a file."""
+
+    PANEL: ClassVar = GRID
+    schemes: str | None = option("Schemes, for example rope,orthogonal-seq.")
+    tasks: str | None = option("Tasks. Each has a dataset with the sizes of the preset.")
+    data: list[str] | None = option("Existing dataset; may be repeated.")
+    orders: str | None = option("Orders of the nodes of trees: breadth,depth,breadth-to-depth,…")
+    seeds: str | None = option("Seeds, for example 42,43,44 or 42-44.")
+    structures: str | None = option("Structures as which positions are read.")
+    attentions: str | None = option("Kinds of attention.")
+    preset: str | None = option("paper, medium, small or tiny. Default: paper on a GPU, else small.")
+    precision: str | None = option("Precision: fp32, tf32 (only on GPUs) or bf16.")
+    settings: list[str] | None = option(
+        "Values of a field of the configuration; may be repeated.", "--set", metavar="KEY=V,V"
+    )
+
+    def fields(self) -> dict[str, Any]:
+        """The options that are given, as fields of a grid. Raises `UsageError` if one is not valid."""
+        from ape_cli.runs.config import parse_values
+
+        lists = ("schemes", "tasks", "orders", "structures", "attentions")
+        fields: dict[str, Any] = {key: _list(text) for key in lists if (text := getattr(self, key)) is not None}
+        if self.data:
+            fields |= {"data": self.data} | ({} if self.tasks else {"tasks": []})
+        elif self.tasks:
+            fields["data"] = []
+        fields |= {} if self.seeds is None else {"seeds": _seeds(self.seeds)}
+        fields |= {key: value for key in ("preset", "precision") if (value := getattr(self, key)) is not None}
+        return fields | ({"set": parse_values(self.settings)} if self.settings else {})
 
 
 @dataclass(frozen=True)
@@ -88,7 +120,8 @@ def sweep(
     registry = open_registry(folders.results)
     kind = "cuda" if execution.gpus_per_trial else where.type
     usual = "paper" if kind == "cuda" else "small"
-    items = planning.shard(_trials(grids, usual, registry, folders.datasets, kind), *shard_of(execution.share))
+    first, step = _shard(execution.share)
+    items = _trials(grids, usual, registry, folders.datasets, kind)[first - 1 :: step]
     local_gpu = execution.engine == "local" and where.type == "cuda"
     per_task = execution.trials_per_task
     if per_task is None and execution.engine == "ray":
@@ -130,13 +163,12 @@ def _trials(
 
     Raises `UsageError` if no trial is left.
     """
-    from ape_cli.sweep import planning
+    from ape_cli.sweep import planning, specification
 
     if not all(one.preset for one in grids):
         note(f"preset: {usual}; --preset chooses another")
-    items, left = planning.of_grids(
-        grids, usual, registry, datasets, lambda d: dataset_folder(storage_path(d), datasets), device
-    )
+    points = specification.points(grids, usual, lambda name: dataset_folder(storage_path(name), datasets))
+    items, left = planning.plan(points, registry, datasets, planning.PastRuns(registry, device))
     for line in left:
         note(f"left out: {line}")
     if not items:
@@ -159,7 +191,7 @@ def _work(items: list[PlannedTrial], engine: Executor, job: Callable[[PlannedTri
     """
     from ape_cli.cli import sweep_table
     from ape_cli.models.device import gpu_count
-    from ape_cli.sweep.gpu_sharing import shared_gpu
+    from ape_cli.sweep.worker import shared_gpu
 
     todo = sorted((item for item in items if item.state != "finished"), key=lambda item: item.state == "running")
     if todo:
@@ -173,3 +205,33 @@ def _work(items: list[PlannedTrial], engine: Executor, job: Callable[[PlannedTri
         for event in events if jobs else ():
             watch.heed(event)
     return watch
+
+
+def _list(text: str) -> list[str]:
+    """Split a list with commas, without repetitions."""
+    return list(dict.fromkeys(part.strip() for part in text.split(",") if part.strip()))
+
+
+def _seeds(text: str) -> list[int]:
+    """Parse seeds and ranges of seeds. Raises `UsageError` if they are not valid."""
+    found: list[int] = []
+    for part in _list(text):
+        first, dash, last = part.partition("-")
+        last = last if dash else first
+        digits = all(text.isdecimal() and len(text) < 20 for text in (first, last))
+        if not digits or not 0 <= int(last) - int(first) <= 10_000:
+            allowed = "whole numbers, and ranges from the lower to the higher"
+            raise UsageError("bad --seeds", got=brief(part), allowed=allowed, fix="--seeds 42,43,44, or 42-44")
+        found += range(int(first), int(last) + 1)
+    return found
+
+
+def _shard(text: str | None) -> tuple[int, int]:
+    """Parse I/N. Raises `UsageError` if it is not valid."""
+    number, slash, of = ("1/1" if text is None else text).partition("/")
+    digits = all(part.isdecimal() and len(part) < 10 for part in (number, of))
+    if not (slash and digits and 1 <= int(number) <= int(of)):
+        raise UsageError(
+            "bad --shard", got=brief(text), allowed="I/N with I from 1 to N", fix="for example --shard 2/8"
+        )
+    return int(number), int(of)

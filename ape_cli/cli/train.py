@@ -5,15 +5,14 @@ from __future__ import annotations
 import json
 import logging
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 import typer
 
-from ape_cli.cli import trained
 from ape_cli.cli._app import command, existing_dataset, on_stop
-from ape_cli.cli.console import answer, note, say
+from ape_cli.cli.console import accuracy_of, answer, guessed, note, note_lines, say, scores_in_words
 from ape_cli.cli.options import (
     THREADS,
     DataOptions,
@@ -28,9 +27,10 @@ from ape_cli.cli.options import (
     repeated,
 )
 from ape_cli.core import runtime
-from ape_cli.core.errors import UsageError
+from ape_cli.core.errors import ApeError, UsageError
 
 if TYPE_CHECKING:
+    from ape_cli.data.loader import Dataset
     from ape_cli.experiment import Experiment, ExperimentOptions
     from ape_cli.runs.registry import Registry
     from ape_cli.storage.paths import StoragePath
@@ -122,7 +122,7 @@ def train(
         raise typer.Exit(130)
     if group.first:
         baseline = options.without_positions()
-        baselines = trained.compared(experiment.dataset, registry, baseline) if done.evaluation else None
+        baselines = compared(experiment.dataset, registry, baseline) if done.evaluation else None
         kept = [f"{key}={json.dumps(value)}" for key, value in baseline.settings.items() if key in settings]
         again = repeated(ctx, scheme="none", structure=None, settings=kept, resume=None, overwrite=None)
         _print(done, baselines, again, as_json)
@@ -209,7 +209,7 @@ def _print(done: Trial, baselines: dict[str, Any] | None, again: str, as_json: b
         found = {"run": done.run.name, "trained": done.trained, **done.run.known.outcome.model_dump()}
         answer(found | {"test": done.evaluation, "baselines": baselines})
         return
-    trained.print_trained(done, baselines, again)
+    print_trained(done, baselines, again)
 
 
 @contextmanager
@@ -232,3 +232,45 @@ def _stoppable(group: ProcessGroup) -> Iterator[Callable[[], bool]]:
 
     with on_stop(ask):
         yield lambda: asked
+
+
+def compared(data: Dataset, registry: Registry, baseline: ExperimentOptions) -> dict[str, Any]:
+    """The test scores of two baselines on a dataset.
+
+    `constant_guess` is the score of always answering with the most frequent symbol or class. `none` is the token
+    accuracy of the registered run of `baseline`, a model without positions, or None if there is no such run.
+    """
+    from ape_cli.evaluation.count_baselines import majority_baseline
+    from ape_cli.evaluation.evaluate import name_of
+    from ape_cli.experiment import complete
+
+    none = None
+    with suppress(ApeError):  # the run may be damaged, and some settings are for the scheme alone
+        run = registry.run_for(complete(baseline.config(data.kind), data), data)
+        if run.exists() and (found := run.evaluation(name_of(data, "test", "teacher"))):
+            none = found["overall"]["token_accuracy"]
+    return {"constant_guess": majority_baseline(data.split("test")), "none": none}
+
+
+def print_trained(done: Trial, baselines: dict[str, Any] | None, again: str) -> None:
+    """Print the result of training, the scores on the test split and those of baselines.
+
+    `again` is the command that trains the same model without positions.
+    """
+    config, result, test = done.run.known.config, done.run.known.outcome, done.evaluation
+    kind = config.kind
+    accuracy = accuracy_of(kind)
+    pace = f"{result.tokens_per_second:,.0f} {'images' if kind == 'image' else 'tokens'}/s"
+    say(f"{done.run.name}: {result.steps} steps in {result.seconds:.0f} s, {pace}")
+    say(f"  validation {accuracy} {result.best_accuracy:.2%}, step {result.best_step}")
+    if test is None or baselines is None:
+        return
+    say(f"  test {scores_in_words(test['overall'], kind)}")
+    say(f"  test {guessed(accuracy, baselines['constant_guess'], kind == 'image')}")
+    if config.scheme == "none":
+        return
+    if baselines["none"] is None:
+        note_lines(f"to compare it with a model without positions:\n  {again}")
+    else:
+        say(f"  test {accuracy} without positions (scheme none): {baselines['none']:.2%}")
+        note("`ape report` shows all scores side by side")

@@ -22,8 +22,7 @@ from ape_cli.core.vocabulary import PAD, SOS
 from ape_cli.data.batches import Batch, SequenceBatch
 from ape_cli.data.loader import Dataset
 from ape_cli.evaluation.evaluate import check_fits
-from ape_cli.experiment.images import tokenising
-from ape_cli.experiment.reading import read_as
+from ape_cli.experiment.reading import read_as, tokenising
 from ape_cli.experiment.resolution import feed
 from ape_cli.models.checkpoint import load_weights
 from ape_cli.models.device import tune

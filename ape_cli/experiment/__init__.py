@@ -5,15 +5,13 @@
 | module | contents |
 |---|---|
 | `options` | what a command asks for, and the file of `ape train --config` |
-| `reading` | the structure as which a scheme reads a dataset |
-| `images` | how images become tokens, and their augmentation |
-| `completion` | the fields of a configuration that scheme, attention and data decide |
-| `datasets` | the dataset that options name, which may not have been generated yet |
-| `resolution` | `Experiment` and `resolve` |
+| `choice` | the choice of the dataset that options describe |
+| `datasets` | a dataset that may not have been generated yet, and what runs recorded of datasets |
+| `reading` | the structure as which a scheme reads a dataset, and images as tokens |
+| `resolution` | `Experiment`, `resolve`, and the fields of a configuration that scheme, attention and data decide |
 """
 
-from ape_cli.experiment.completion import complete, variant
 from ape_cli.experiment.options import ExperimentOptions
-from ape_cli.experiment.resolution import Experiment, of, resolve
+from ape_cli.experiment.resolution import Experiment, complete, of, resolve, variant
 
 __all__ = ["Experiment", "ExperimentOptions", "complete", "of", "resolve", "variant"]

@@ -13,13 +13,12 @@ from ape_cli import tasks
 from ape_cli.core.errors import ApeError, DataError, UsageError
 from ape_cli.core.names import checked_name
 from ape_cli.data import generation
-from ape_cli.data.loader import open_dataset
+from ape_cli.data.loader import Dataset, open_dataset
 from ape_cli.data.manifest import Manifest, manifest_path, read_manifest, shard_files
 from ape_cli.data.plan import DatasetPlan
-from ape_cli.experiment.datasets import ChosenDataset, check_fingerprint, preset_plan
+from ape_cli.experiment.datasets import ChosenDataset, RecordedDatasets, check_fingerprint, generated, preset_plan
 from ape_cli.experiment.options import ExperimentOptions
 from ape_cli.experiment.reading import UnreadableError, reading
-from ape_cli.experiment.recorded import RecordedDatasets
 from ape_cli.runs.record import Trained
 from ape_cli.storage.parquet import ROW_GROUP
 from ape_cli.storage.paths import StoragePath
@@ -66,15 +65,11 @@ class Datasets:
         """
         if not manifest_path(folder).exists() and (record := self.recorded.named(folder.name)):
             order, source_order = linearisation.parse(record.order)
-            plan = DatasetPlan(
-                **{
-                    name: getattr(record, name) for name in ("task", "structure", "parameters", "seed", "rows", "image")
-                },
-                order=order,
-                source_order=source_order,
-                shard_rows=ROW_GROUP,
-            )
-            return self._missing(plan, folder, record.mean_size, record.mean_tokens, record.fingerprint)
+            same = {
+                name: getattr(record, name) for name in ("task", "structure", "parameters", "seed", "rows", "image")
+            }
+            plan = DatasetPlan(**same, order=order, source_order=source_order, shard_rows=ROW_GROUP)
+            return self._chosen_as(folder, plan, record, record.fingerprint, missing=True)
         chosen = self._existing(folder, read_manifest(folder))
         if chosen.missing:
             open_dataset(folder)  # says which shards are missing: it is not known how to generate them
@@ -86,7 +81,7 @@ class Datasets:
         task, plan, folder = preset_plan(options.task, options.order, options.preset, self.root)
         if not manifest_path(folder).exists():
             fingerprint = self.recorded.fingerprint(plan)
-            return self._missing(plan, folder, task.mean_size, task.mean_tokens, fingerprint, task)
+            return self._chosen_as(folder, plan, task, fingerprint, missing=True, made_by=task)
         manifest = read_manifest(folder)
         if manifest.plan != plan:
             raise DataError(
@@ -111,11 +106,11 @@ class Datasets:
         folder = self.root / checked_name("name of the dataset", record.name)
         if not manifest_path(folder).exists():
             with suppress(ApeError, OSError):  # the folder that the run recorded, if it is on this machine
-                manifest = read_manifest(there := Path(record.path))
+                manifest = read_manifest(recorded := Path(record.path))
                 if manifest.fingerprint == record.fingerprint:
-                    return self._existing(there, manifest)
+                    return self._existing(recorded, manifest)
             task, plan = _recorded_plan(record, folder)
-            chosen = self._missing(plan, folder, record.mean_size, record.mean_tokens, record.fingerprint, task)
+            chosen = self._chosen_as(folder, plan, record, record.fingerprint, missing=True, made_by=task)
             return replace(chosen, required=record.fingerprint)
         chosen = self._existing(folder, read_manifest(folder))
         check_fingerprint(chosen, folder, record.fingerprint)
@@ -165,38 +160,35 @@ class Datasets:
     def _existing(self, folder: StoragePath, manifest: Manifest, made_by: BaseTask | None = None) -> ChosenDataset:
         """The dataset of a manifest, some of whose shards may be missing."""
         names = {f"data/{path.name}" for path in shard_files(folder)}
-        shards = [shard for shards in manifest.shards.values() for shard in shards]
-        return ChosenDataset(
-            folder=folder,
-            plan=manifest.plan,
-            mean_size=manifest.mean_size,
-            mean_tokens=manifest.mean_tokens,
-            fingerprint=manifest.fingerprint,
-            missing=any(shard.file not in names for shard in shards),
-            made_by=made_by,
-            sizes=self.recorded.sizes(manifest.fingerprint),
-        )
+        missing = any(shard.file not in names for shards in manifest.shards.values() for shard in shards)
+        return self._chosen_as(folder, manifest.plan, manifest, manifest.fingerprint, missing, made_by)
 
-    def _missing(
+    def _chosen_as(
         self,
-        plan: DatasetPlan,
         folder: StoragePath,
-        mean_size: float,
-        mean_tokens: float,
+        plan: DatasetPlan,
+        means: Manifest | Trained | BaseTask,
         fingerprint: str,
+        missing: bool,
         made_by: BaseTask | None = None,
     ) -> ChosenDataset:
-        """A dataset that is not there."""
+        """A dataset, whose mean sizes are those of `means`."""
         return ChosenDataset(
             folder=folder,
             plan=plan,
-            mean_size=mean_size,
-            mean_tokens=mean_tokens,
+            mean_size=means.mean_size,
+            mean_tokens=means.mean_tokens,
             fingerprint=fingerprint,
-            missing=True,
+            missing=missing,
             made_by=made_by,
             sizes=self.recorded.sizes(fingerprint),
         )
+
+
+def preset_dataset(task: str, order: str | None, preset: str, root: StoragePath) -> Dataset:
+    """Open a task's dataset at the sizes of a preset. It is generated if it is missing."""
+    options = ExperimentOptions(preset=preset, scheme="none", task=task, order=order)
+    return generated(Datasets(root).of(options))
 
 
 def note_unused(options: ExperimentOptions, folder: StoragePath) -> None:

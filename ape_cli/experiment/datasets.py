@@ -1,4 +1,4 @@
-"""The dataset of an experiment, which may not have been generated yet, or no longer exist."""
+"""The dataset of an experiment, which may not have been generated yet, and what runs recorded of datasets."""
 
 from __future__ import annotations
 
@@ -6,6 +6,7 @@ import logging
 import time
 from dataclasses import dataclass, field
 from functools import cached_property
+from typing import Any
 
 from ape_cli import tasks
 from ape_cli.core.errors import BusyError, DataError
@@ -15,6 +16,7 @@ from ape_cli.data.facts import Facts
 from ape_cli.data.loader import Dataset, open_dataset
 from ape_cli.data.plan import DatasetPlan
 from ape_cli.runs import config
+from ape_cli.runs.record import Trained
 from ape_cli.storage.parquet import ROW_GROUP
 from ape_cli.storage.paths import StoragePath
 from ape_cli.structure import Structure, linearisation
@@ -101,17 +103,35 @@ def preset_plan(
     return sized, generation.plan(sized, seed=_DATA_SEED, rows=rows, shard_rows=ROW_GROUP), folder
 
 
-def preset_dataset(task: str, order: str | None, preset: str, root: StoragePath) -> Dataset:
-    """Open a task's dataset at the sizes of a preset. It is generated if it is missing."""
-    made_by, plan, folder = preset_plan(task, order, preset, root)
-    return generated(
-        ChosenDataset(
-            folder=folder,
-            plan=plan,
-            mean_size=made_by.mean_size,
-            mean_tokens=made_by.mean_tokens,
-            fingerprint="",
-            missing=True,
-            made_by=made_by,
-        )
-    )
+class RecordedDatasets:
+    """What registered runs recorded about their datasets."""
+
+    def __init__(self) -> None:
+        """Nothing is known."""
+        self._fingerprints: dict[str, str] = {}  # by the plan
+        self._sizes: dict[str, dict[str, int]] = {}  # by the fingerprint
+        self._by_name: dict[str, dict[str, Trained]] = {}  # records by name and fingerprint
+
+    def add(self, record: Trained) -> None:
+        """Add the record of a dataset, the field `dataset` of a run.json."""
+        self._fingerprints[_plan_key(record.model_dump(), record.order)] = record.fingerprint
+        self._sizes.setdefault(record.fingerprint, {}).update(record.largest)
+        self._by_name.setdefault(record.name, {})[record.fingerprint] = record
+
+    def fingerprint(self, plan: DatasetPlan) -> str:
+        """The fingerprint of the dataset of a plan, or an empty string if no run used it."""
+        return self._fingerprints.get(_plan_key(plan.model_dump(), plan.linearisation), "")
+
+    def sizes(self, fingerprint: str) -> dict[str, int]:
+        """The largest sizes of the training split of a dataset, by the structure that is read, as far as runs know."""
+        return self._sizes.get(fingerprint, {})
+
+    def named(self, name: str) -> Trained | None:
+        """The record of the dataset of this name, or None if none or several datasets had this name."""
+        records = list(self._by_name.get(name, {}).values())
+        return records[0] if len(records) == 1 else None
+
+
+def _plan_key(plan: dict[str, Any], order: str | None) -> str:
+    """A key for a dataset's plan. `order` is the name of its linearisation."""
+    return repr([order, *(plan[key] for key in ("task", "parameters", "seed", "rows"))])

@@ -3,23 +3,25 @@
 from __future__ import annotations
 
 import logging
+import math
 from dataclasses import dataclass
 from functools import cache, cached_property
 from typing import Any
 
 import torch
 
-from ape_cli import position
+from ape_cli import attention, position
+from ape_cli.core.errors import UsageError
 from ape_cli.data import augmentation
+from ape_cli.data.facts import Facts
 from ape_cli.data.loader import Dataset
-from ape_cli.experiment import completion
 from ape_cli.experiment.choice import Datasets
 from ape_cli.experiment.datasets import ChosenDataset, generated
 from ape_cli.experiment.options import ExperimentOptions
-from ape_cli.experiment.reading import ambiguity, reading
+from ape_cli.experiment.reading import augmented, reading, tokenising
 from ape_cli.position import Scheme
-from ape_cli.runs.config import Config, ImageConfig
-from ape_cli.structure import Structure
+from ape_cli.runs.config import Config, ImageConfig, SequenceConfig
+from ape_cli.structure import Structure, left_out
 
 logger = logging.getLogger(__name__)
 
@@ -39,12 +41,17 @@ class Experiment:
     @cached_property
     def variant(self) -> dict[str, Any]:
         """The settings that differ from the defaults of the preset and the scheme."""
-        return completion.variant(self.config, self.data)
+        return variant(self.config, self.data)
 
     @property
     def ambiguity(self) -> str | None:
-        """Why tokens of a row can have equal positions; None if they cannot."""
-        return ambiguity(self.config.scheme, self.read, self.data.structure)
+        """Why tokens of a row can have equal positions; None if they cannot. Some factors of a product are then left out."""
+        if not (missing := left_out(self.read, self.data.structure)):
+            return None
+        left = ", ".join(factor.expression for factor in missing)
+        return (
+            f"{self.config.scheme} reads {self.read} of {self.data.structure}, without {left}: positions are not unique"
+        )
 
     @property
     def is_sized(self) -> bool:
@@ -70,10 +77,10 @@ class Experiment:
 def of(config: Config, data: ChosenDataset | Dataset) -> Experiment:
     """The experiment of a configuration, which need not be complete, on a dataset.
 
-    Raises the errors of `reading.reading` and `completion.complete`.
+    Raises the errors of `reading.reading` and `complete`.
     """
     read = reading(config.scheme, data.structure, config.structure)
-    return Experiment(completion.complete(config, data, read), data, read)
+    return Experiment(complete(config, data, read), data, read)
 
 
 def resolve(options: ExperimentOptions, found: Datasets) -> Experiment:
@@ -92,6 +99,80 @@ def prepared(experiment: Experiment) -> Experiment:
     """
     assert isinstance(experiment.data, ChosenDataset)
     return of(experiment.config, generated(experiment.data))
+
+
+def locality(config: Config) -> float:
+    """The locality bias of a configuration. Raises `UsageError` if its scheme does not fit its attention.
+
+    This needs no data, so it can be checked before there is any.
+    """
+    scheme, kind = position.load(config.scheme), attention.make(config.attention, **config.attention_options)
+    default = 1.0 if kind.refuses_decay else scheme.default_decay
+    rate = float(default if config.decay is None else config.decay)
+    attention.check(kind, scheme, rate)
+    return rate
+
+
+def complete(config: Config, data: Facts, read: Structure | None = None) -> Config:
+    """The configuration with the fields filled in that depend on scheme, attention and data.
+
+    `read` is the structure that is read, if it is known already. A bounded scheme is made for the largest size of the
+    training split, so that nothing that the model trains on is cut. (The paper's appendix B takes the mean of the
+    distribution.) The size is None if the training split does not exist yet. A kind of attention that takes no locality
+    bias gets none.
+
+    Raises `UsageError` if the configuration is for data of another kind, asks for a locality bias that the attention
+    does not take, or for a size although the scheme is not bounded; and the errors of `reading`.
+    """
+    if config.kind != data.kind:
+        what = f"the configuration is of a model for {config.kind}s"
+        raise UsageError(what, got=f"data of {data.kind}s", fix="resolve it for the kind of the data")
+    scheme = position.load(config.scheme)
+    read = reading(config.scheme, data.structure, config.structure) if read is None else read
+    default = read if config.structure is None else reading(config.scheme, data.structure)
+    if config.max_size is not None and not scheme.bounded:
+        raise UsageError(
+            f"{config.scheme} is not bounded by a size", got=f"max_size={config.max_size}", fix="leave max_size out"
+        )
+    fields: dict[str, Any] = {"structure": None if read == default else read, "decay": locality(config)}
+    if isinstance(config, SequenceConfig):
+        _check_effect(config)
+        largest = data.largest(read) if scheme.bounded and config.max_size is None else None
+        size = None if largest is None else max(1, largest)
+    else:
+        assert isinstance(config, ImageConfig)
+        assert data.image is not None
+        size = math.prod(tokenising(config).grid(*data.image[:2]))  # refuses images that become a single token
+        fields["augment"] = augmented(config, data.parameters)
+    return config.model_copy(update=fields | {"max_size": (config.max_size or size) if scheme.bounded else None})
+
+
+def _check_effect(config: SequenceConfig) -> None:
+    """Check that two settings have an effect. Raises `UsageError` if one has none."""
+    if config.positions_scale != 1.0 and not position.load(config.scheme).overrides("embed"):
+        raise UsageError(
+            f"{config.scheme} adds nothing to the embeddings",
+            got=f"positions_scale={config.positions_scale:g}",
+            fix="leave positions_scale out, or choose an additive scheme (`ape schemes`)",
+        )
+    if config.dropout_places != "all" and not config.dropout:
+        raise UsageError(
+            "there is no dropout to place", got=f"dropout_places={config.dropout_places}", fix="--set dropout=0.15"
+        )
+
+
+def variant(config: Config, data: Facts) -> dict[str, Any]:
+    """The fields and options in which a complete configuration differs from the defaults of its preset and scheme.
+
+    The kind of attention is among them, and so is the locality bias that it turned off.
+    """
+    plain = complete(
+        ExperimentOptions(preset=config.preset, scheme=config.scheme, seed=config.seed).config(config.kind), data
+    )
+    fields = config.model_dump()
+    options = {"scheme_options", "attention_options"}
+    changed = {k: fields[k] for k, v in plain.model_dump().items() if k not in options and fields[k] != v}
+    return changed | config.scheme_options | config.attention_options
 
 
 def feed(config: Config, read: Structure, *, training: bool = False) -> dict[str, Any]:

@@ -15,8 +15,7 @@ from ape_cli.core import budget
 from ape_cli.core.errors import UsageError
 from ape_cli.data.collation import Reading
 from ape_cli.data.loader import Dataset
-from ape_cli.experiment.images import tokenising
-from ape_cli.experiment.reading import read_as
+from ape_cli.experiment.reading import read_as, tokenising
 from ape_cli.experiment.resolution import make_scheme
 from ape_cli.models.image_classifier import Classifier
 from ape_cli.models.transformer import Model, Transformer

@@ -1,4 +1,4 @@
-"""Planning of a sweep: the trials of its grids, and the state of each in the registry and the datasets folder.
+"""Planning of a sweep: the trials of its grids, the state of each in registry and datasets folder, and its time.
 
 Planning changes no files, except that `prepare` generates missing datasets.
 """
@@ -6,15 +6,16 @@ Planning changes no files, except that `prepare` generates missing datasets.
 from __future__ import annotations
 
 import statistics
-from collections.abc import Callable, Iterable
+from collections.abc import Iterable
 from dataclasses import dataclass
+from typing import Any
 
 from ape_cli.core.errors import RunError
 from ape_cli.data.facts import Facts
 from ape_cli.evaluation import evaluate
 from ape_cli.experiment import Experiment, ExperimentOptions, resolve
 from ape_cli.experiment.choice import Datasets
-from ape_cli.experiment.datasets import ChosenDataset
+from ape_cli.experiment.datasets import ChosenDataset, RecordedDatasets
 from ape_cli.experiment.reading import UnreadableError
 from ape_cli.experiment.resolution import prepared
 from ape_cli.runs import record
@@ -22,8 +23,7 @@ from ape_cli.runs.config import Config
 from ape_cli.runs.registry import Registry
 from ape_cli.runs.run import Run
 from ape_cli.storage.paths import StoragePath
-from ape_cli.sweep.past_runs import PastRuns
-from ape_cli.sweep.specification import SweepSpecification, points
+from ape_cli.training import schedule
 
 _SHORT = 100.0  # seconds: a task of a cluster should not be shorter
 
@@ -85,26 +85,6 @@ def plan(
     return list(planned.values()), list(left)
 
 
-def of_grids(
-    grids: list[SweepSpecification],
-    preset: str,
-    registry: Registry,
-    datasets: StoragePath,
-    folder: Callable[[str], StoragePath],
-    device: str = "cpu",
-) -> tuple[list[PlannedTrial], list[str]]:
-    """`plan` for all trials of several grids. `preset` is for grids that name none; times are those on `device`.
-
-    `folder` maps the name of a dataset to its folder.
-    """
-    return plan(points(grids, preset, folder), registry, datasets, PastRuns(registry, device))
-
-
-def shard(items: list[PlannedTrial], number: int, of: int) -> list[PlannedTrial]:
-    """The trials of one of `of` machines: every `of`-th trial, starting with trial `number`, counted from 1."""
-    return items[number - 1 :: of]
-
-
 def per_task(items: list[PlannedTrial]) -> int:
     """The number of trials in a task of a cluster, so that a task takes a minute or two and there are at least 16."""
     known = [item.seconds for item in items if item.seconds is not None]
@@ -145,3 +125,50 @@ def prepare(items: list[PlannedTrial], registry: Registry) -> list[PlannedTrial]
             now = _planned(prepared(item.experiment), item.data, registry, item.seconds)
         ready.setdefault(now.name, now)
     return list(ready.values())
+
+
+class PastRuns:
+    """The speed of registered runs, and the facts about their datasets.
+
+    An estimate is the pace of similar runs times the work of a trial. Work is the product of steps, batch size and mean
+    tokens of a source. This neglects the fixed cost of a step, and that the cost of attention grows with the square of
+    the tokens. Time is not proportional to the width or depth of a model, so only runs of the same model are similar.
+    """
+
+    def __init__(self, registry: Registry, device: str = "cpu") -> None:
+        """Read all runs of the registry. Their paces are those on one kind of device, `cpu` or `cuda`."""
+        self.paces: dict[Any, list[float]] = {}  # seconds for each step, row and token
+        self.datasets = RecordedDatasets()
+        for _, known in registry.readable([]):
+            data, config = known.dataset, known.config
+            self.datasets.add(data)
+            if known.status == "finished" and known.device == device:
+                work = known.outcome.steps * config.batch_size * data.mean_tokens
+                for key in _alike(config, data.task, data.order) if work else ():
+                    self.paces.setdefault(key, []).append(known.outcome.seconds / work)
+
+    def seconds(self, config: Config, data: Facts) -> float | None:
+        """The estimated seconds of a trial, from the median pace of the most similar runs, or None without any."""
+        steps = schedule.steps_of(config, -(-data.plan.rows["train"] // config.batch_size))
+        for key in _alike(config, data.task, data.order):
+            if key in self.paces:
+                return statistics.median_high(self.paces[key]) * steps * config.batch_size * data.mean_tokens
+        return None
+
+
+# fields that an estimate does not depend on, or takes into account
+_SCALED = {"seed": 0, "steps": None, "epochs": None, "batch_size": 1}
+_MODEL = ["d_model", "d_ff", "heads", "encoder_layers", "decoder_layers", "precision"]
+_MODEL += ["convolution_size", "convolution_stride", "pool_size", "pool_stride"]  # for images
+
+
+def _alike(config: Config, task: str, order: str | None) -> list[Any]:
+    """Keys that similar runs share, from the most specific to the least. All of them include the model."""
+    own = config.model_copy(update=_SCALED).digest(f"{task} {order}")
+    model = (config.kind, *(getattr(config, name, None) for name in _MODEL))
+    return [
+        (own, "configuration"),
+        (model, task, order, config.scheme, config.structure, config.attention),
+        (model, task, order),
+        (model,),
+    ]

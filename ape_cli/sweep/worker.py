@@ -9,9 +9,13 @@ from __future__ import annotations
 
 import contextlib
 import io
+import os
+import shutil
+import subprocess
+import tempfile
 import time
 import traceback
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 from typing import Any
@@ -137,3 +141,30 @@ def _train(context: JobContext, work: Work) -> dict[str, Any]:
             seconds = done.run.known.outcome.seconds
             test = done.evaluation["overall"]["token_accuracy"] if done.evaluation else None
             return {"state": "finished", "trained": done.trained, "seconds": seconds, "test": test}
+
+
+@contextlib.contextmanager
+def shared_gpu(several: bool) -> Iterator[bool]:
+    """Run NVIDIA's multi-process service, for `several` processes at the same time on one GPU, if it is installed.
+
+    Yields whether these processes use the service. Without it, their kernels take turns. If the service is already
+    running, it is neither started nor stopped.
+    """
+    control = shutil.which("nvidia-cuda-mps-control")
+    if not several or control is None or "CUDA_MPS_PIPE_DIRECTORY" in os.environ:
+        yield "CUDA_MPS_PIPE_DIRECTORY" in os.environ
+        return
+    with tempfile.TemporaryDirectory() as folder:
+        variables = {"CUDA_MPS_PIPE_DIRECTORY": folder, "CUDA_MPS_LOG_DIRECTORY": folder}
+        started = not subprocess.run(
+            [control, "-d"], check=False, capture_output=True, env=os.environ | variables
+        ).returncode
+        if started:
+            os.environ.update(variables)
+        try:
+            yield started
+        finally:
+            if started:
+                subprocess.run([control], input=b"quit\n", check=False, capture_output=True, timeout=30)
+                for name in variables:
+                    os.environ.pop(name, None)

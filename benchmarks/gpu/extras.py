@@ -17,7 +17,7 @@ import torch
 
 from ape_cli import attention, position
 from ape_cli.data.batches import SequenceBatch
-from ape_cli.experiment.completion import locality
+from ape_cli.experiment.resolution import locality
 from ape_cli.models import factory, precision, teacher_forcing
 from ape_cli.models.teacher_forcing import loss
 from ape_cli.runs import config

@@ -14,8 +14,8 @@ from ape_cli.core.messages import messages_to
 from ape_cli.runs.registry import open_registry
 from ape_cli.storage.paths import storage_path
 from ape_cli.sweep import worker
-from ape_cli.sweep.gpu_sharing import shared_gpu
 from ape_cli.sweep.planning import PlannedTrial, prepare
+from ape_cli.sweep.worker import shared_gpu
 from benchmarks.gpu.cells import Pace, Planned, items, schedule_within
 from benchmarks.gpu.clock import Clock
 from benchmarks.gpu.packing import pack

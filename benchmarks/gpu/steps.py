@@ -24,11 +24,11 @@ import torch
 
 from ape_cli import experiment, position
 from ape_cli.data.loader import Dataset
-from ape_cli.experiment.datasets import preset_dataset
+from ape_cli.experiment.choice import preset_dataset
 from ape_cli.runs import config
 from ape_cli.storage import files
 from ape_cli.storage.paths import storage_path
-from ape_cli.sweep.gpu_sharing import shared_gpu
+from ape_cli.sweep.worker import shared_gpu
 from ape_cli.training.execution import Execution
 from ape_cli.training.loop import Loop, Stopped
 from benchmarks.gpu import extras

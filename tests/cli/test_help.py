@@ -9,7 +9,7 @@ import typer
 
 from ape_cli import tasks
 from ape_cli.cli import app
-from ape_cli.cli._help import OTHER
+from ape_cli.cli.options import OTHER
 from tests.conftest import ape
 
 GROUP = typer.main.get_command(app)

@@ -9,8 +9,7 @@ import pytest
 from ape_cli import position
 from ape_cli.core.errors import DataError
 from ape_cli.experiment import ExperimentOptions
-from ape_cli.experiment.choice import Datasets
-from ape_cli.experiment.datasets import preset_dataset
+from ape_cli.experiment.choice import Datasets, preset_dataset
 from ape_cli.position import Scheme
 from tests.conftest import write
 

@@ -136,9 +136,8 @@ def test_runs_sweeps_and_reports_use_its_name(tmp_path: Path, monkeypatch: pytes
     assert "Tree tasks, token accuracy" in again.output  # the table of scores
     # the plan of a sweep knows the run by its data, also if the dataset is gone
     fields = {"schemes": ["rope"], "tasks": ["tree-copy"], "orders": ["breadth-to-depth"], "set": {"steps": 2}}
-    items, _ = planning.of_grids(
-        [specification.check(fields)], "tiny", open_registry("results"), tmp_path / "none", Path
-    )
+    points = specification.points([specification.check(fields)], "tiny")
+    items, _ = planning.plan(points, open_registry("results"), tmp_path / "none")
     assert [item.state for item in items] == ["finished"]
     assert [item.name for item in items] == [folder.name]
 

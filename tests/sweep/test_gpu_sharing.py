@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from ape_cli.sweep.gpu_sharing import shared_gpu
+from ape_cli.sweep.worker import shared_gpu
 
 CONTROL = """#!/bin/sh
 if [ "$1" = "-d" ]; then echo "started in $CUDA_MPS_PIPE_DIRECTORY" >> "$CALLS"; exit $STATUS; fi

@@ -16,7 +16,7 @@ from ape_cli.cli.sweep_table import Watch
 from ape_cli.core.errors import BusyError
 from ape_cli.core.executors import JobContext
 from ape_cli.data.loader import open_dataset
-from ape_cli.experiment.datasets import preset_dataset
+from ape_cli.experiment.choice import preset_dataset
 from ape_cli.runs.registry import open_registry
 from ape_cli.storage import locks
 from ape_cli.sweep import planning, specification, worker

@@ -15,7 +15,7 @@ import torch
 
 from ape_cli import experiment, position
 from ape_cli.core.errors import ApeError, UsageError
-from ape_cli.experiment.datasets import preset_dataset
+from ape_cli.experiment.choice import preset_dataset
 from ape_cli.reports import rendering
 from ape_cli.reports.tables import Table
 from ape_cli.reports.views import Options, by_epoch
