@@ -71,20 +71,20 @@ class Command(TyperCommand):
         try:
             return list(super().parse_args(ctx, args))
         except Exception as error:
-            told = getattr(error, "message", "")
-            stray = _STRAY.fullmatch(told) if isinstance(told, str) else None
+            message = getattr(error, "message", "")
+            stray = _STRAY.fullmatch(message) if isinstance(message, str) else None
             if self.option and stray is not None and self.option.split()[0] not in flags:
                 word = f"{self.option}{stray['words'].split()[0]}"
-                error.message = f"{told}; did you mean: ape {self.name} {word}"  # type: ignore[attr-defined]
+                error.message = f"{message}; did you mean: ape {self.name} {word}"  # type: ignore[attr-defined]
             raise
 
     def get_params(self, ctx: Any) -> list[Any]:
         """The parameters. Each that takes a value says which, for example `--seed SEED`."""
-        found = super().get_params(ctx)
-        for one in found:
+        params = super().get_params(ctx)
+        for one in params:
             if one.metavar is None and not getattr(one, "is_flag", False):
                 one.metavar = last_word(one.opts[-1])
-        return found
+        return params
 
     def collect_usage_pieces(self, ctx: Any) -> list[str]:
         """The parts of the line of usage: `[OPTIONS] TASK`."""
@@ -168,9 +168,9 @@ def command(
     return register
 
 
-def _version(wanted: bool) -> None:
+def _version(show: bool) -> None:
     """Print the version and exit, if it is wanted."""
-    if wanted:
+    if show:
         print(f"ape {version()}")
         raise typer.Exit
 

@@ -45,39 +45,39 @@ def check(
         raise typer.Exit(1)
 
 
-def _print_findings(found: list[Finding]) -> None:
+def _print_findings(findings: list[Finding]) -> None:
     """Print tables of errors: operators, scores, behaviour in a model, attention. Then explain each failure."""
     from ape_cli.evaluation.laws import IN_A_MODEL, LAWS, OF_ATTENTION
 
-    of_schemes = [f for f in found if f.structure is not None]
+    of_schemes = [f for f in findings if f.structure is not None]
     names = list(LAWS)
     scores = names.index("relative")
     for title, part, columns in (
         ("operators", of_schemes, names[:scores]),
         ("scores and vectors", of_schemes, [n for n in names[scores:] if n not in IN_A_MODEL]),
         ("in a model", of_schemes, list(IN_A_MODEL)),
-        ("attention", [f for f in found if f.structure is None], list(OF_ATTENTION)),
+        ("attention", [f for f in findings if f.structure is None], list(OF_ATTENTION)),
     ):
         if any(f.law in columns for f in part):
             _print_errors(title, [f for f in part if f.law in columns], columns)
-    measured = [f for f in found if f.structure != ""]
+    measured = [f for f in findings if f.structure != ""]
     if measured:
         _explain(measured)
-    bad = [f for f in found if not f.holds]
+    bad = [f for f in findings if not f.holds]
     for failure in _failures(bad):
         for line in f"FAILS: {failure}".split("\n"):  # the parts of an error
             say(line)
-    say(f"{len(found) - len(bad)} of {len(found)} laws hold")
+    say(f"{len(findings) - len(bad)} of {len(findings)} laws hold")
 
 
-def _explain(found: list[Finding]) -> None:
+def _explain(findings: list[Finding]) -> None:
     """Print notes that explain the tables and the laws in them."""
     note("errors in float64 and float32 (limits 1e-9 and 1e-4; for the locality bias, which is float32, 1e-4 in both);")
     note(
         "columns with ≥ have the smallest difference, which must be at least 1e-4; exact: 0 in both; empty: not claimed"
     )
     note("operators and scores: up to 10,000 steps and 40 levels; models: 300 and 12; with and without locality bias")
-    for law, about in {f.law: f.about for f in found}.items():
+    for law, about in {f.law: f.about for f in findings}.items():
         note(f"{law}: {about}")
 
 
@@ -109,7 +109,7 @@ def _not_claimed(law: str) -> str:
     return f" (a scheme that does not claim this law sets `{claim} = False`)" if claim else ""
 
 
-def _print_errors(title: str, found: list[Finding], columns: list[str]) -> None:
+def _print_errors(title: str, findings: list[Finding], columns: list[str]) -> None:
     """Print one table of errors, with a column for each law that was measured.
 
     The heads of laws whose measure has to be large, and not small, end in `≥`.
@@ -117,9 +117,9 @@ def _print_errors(title: str, found: list[Finding], columns: list[str]) -> None:
     from ape_cli.evaluation.laws import GAPS
 
     lines: dict[tuple[str, str], dict[str, str]] = {}
-    for f in found:
+    for f in findings:
         lines.setdefault((f.name, f.structure or ""), {})[f.law] = _error(f)
-    columns = [c for c in columns if any(f.law == c for f in found)]
+    columns = [c for c in columns if any(f.law == c for f in findings)]
     keys = [title, "on"] if any(structure for _, structure in lines) else [title]
     rows = [[*where[: len(keys)], *(line.get(c, "") for c in columns)] for where, line in lines.items()]
     print_table([*keys, *(f"{c} ≥" if c in GAPS else c for c in columns)], rows)

@@ -81,9 +81,9 @@ def say_commands(commands: Iterable[str]) -> None:
         print(f"  {escaping.one_line(escaping.redacted(command))}", flush=True)
 
 
-def say_names(found: Iterable[tuple[str, str]]) -> None:
+def say_names(entries: Iterable[tuple[str, str]]) -> None:
     """Print names and what they are, one in a line, with the descriptions below each other."""
-    lines = list(found)
+    lines = list(entries)
     width = max(len(name) for name, _ in lines)
     for name, about in lines:
         say(f"{name:<{width}}  {about}", indent=width + 2)

@@ -20,9 +20,9 @@ if TYPE_CHECKING:
     from ape_cli.runs.run import Run
 
 
-def _list_views(wanted: bool) -> None:
+def _list_views(show: bool) -> None:
     """`--views`: print the kinds of pictures, and exit."""
-    if not wanted:
+    if not show:
         return
     from ape_cli.reports import pictures
 
@@ -130,9 +130,9 @@ def _check_run(run: Run, scheme: str | None) -> None:
     """
     from ape_cli.evaluation.fit import check_finished
 
-    own = check_finished(run).config.scheme
-    if scheme not in (None, own):
+    trained = check_finished(run).config.scheme
+    if scheme not in (None, trained):
         raise UsageError(
-            "the run has another scheme", got=f"{scheme} and --run {run.name}", allowed=own, fix="leave one out"
+            "the run has another scheme", got=f"{scheme} and --run {run.name}", allowed=trained, fix="leave one out"
         )
     run.require_weights()

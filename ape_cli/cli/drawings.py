@@ -67,17 +67,17 @@ def _product(
     held: dict[tuple[int, ...], tuple[list[Any], list[str]]] = {}
     for position, name in zip(positions, names, strict=True):
         place, within = position[: outer.width], position[outer.width :]
-        found = held.setdefault(tuple(place), ([], []))
-        found[0].append(within[0] if inner.width == 1 else within)
-        found[1].append(name)
+        tokens = held.setdefault(tuple(place), ([], []))
+        tokens[0].append(within[0] if inner.width == 1 else within)
+        tokens[1].append(name)
     if isinstance(outer, Seq) and isinstance(inner, Tree):
-        return Group(*(_tree(at, own, inner, binarised) for at, own in held.values()))
+        return Group(*(_tree(at, labels, inner, binarised) for at, labels in held.values()))
     if outer == Grid((Seq(), Seq())) and inner == Seq() and _is_compact(list(held)):
-        return _grid({(place[0], place[1]): _line(own) for place, (_, own) in held.items()}, gap="  ")
+        return _grid({(place[0], place[1]): _line(labels) for place, (_, labels) in held.items()}, gap="  ")
     if isinstance(outer, Tree) and inner == Grid((Seq(), Seq())) and all(_is_compact(at) for at, _ in held.values()):
         cells = {
-            heap: _grid({(i, j): Text(name) for (i, j), name in zip(at, own, strict=True)})
-            for (heap,), (at, own) in held.items()
+            heap: _grid({(i, j): Text(name) for (i, j), name in zip(at, labels, strict=True)})
+            for (heap,), (at, labels) in held.items()
         }
         return _nodes(cells, outer, [""] * outer.branching)
     return _line(names)

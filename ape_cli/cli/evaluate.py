@@ -66,16 +66,16 @@ def evaluate(
         raise UsageError("bad --batch-size", got=options.batch_size, allowed="1 or more", fix="leave it out")
     registry = open_registry(folders.results)
     opened = [open_dataset(existing_dataset(folder, folders.datasets)) for folder in options.data or []]
-    for asked in opened:
-        evaluate.check_decoding(asked, decode)
-    others = list({found.manifest.fingerprint: found for found in opened}.values())
+    for data in opened:
+        evaluate.check_decoding(data, decode)
+    others = list({result.manifest.fingerprint: result for result in opened}.values())
     work = _work(runs, registry, others, split, decode)
     done, failed = [], 0
     on: dict[str, Dataset] = {}
     for run, other in work:
         try:
             against = other or evaluate.own_dataset(run)
-            found = evaluate.evaluate(
+            result = evaluate.evaluate(
                 run, against, split=split, decode=decode, device=where, batch_size=options.batch_size
             )
         except ApeError as error:
@@ -84,13 +84,13 @@ def evaluate(
             failed += 1
             note_lines(f"error: {escaping.one_line(run.name)}: {error}")
             continue
-        done.append(found)
+        done.append(result)
         on.setdefault(against.fingerprint, against)
         if not as_json:
-            _print(found, run, against) if len(work) == 1 else _print_scores(found)
+            _print(result, run, against) if len(work) == 1 else _print_scores(result)
     if as_json:
         counted = _baselines(on.values(), split)
-        answer([found | {"baselines": counted.get(found["fingerprint"])} for found in done])
+        answer([result | {"baselines": counted.get(result["fingerprint"])} for result in done])
     else:
         _print_end(on.values(), split, several=len(work) > 1, named=bool(others))
     if failed:
@@ -118,33 +118,33 @@ def _work(
     return work
 
 
-def _print(found: dict[str, Any], run: Run, data: Dataset) -> None:
+def _print(result: dict[str, Any], run: Run, data: Dataset) -> None:
     """Print an evaluation. A greedy one is next to the one with teacher forcing, if that is there."""
     from ape_cli.evaluation.evaluate import name_of
 
-    split, teacher = found["split"], None
-    if found["decode"] == "greedy":
+    split, teacher = result["split"], None
+    if result["decode"] == "greedy":
         try:
             teacher = run.evaluation(name_of(data, split, "teacher"))
         except ApeError as error:  # the other runs are evaluated too
             note(f"without teacher forcing: {error.summary}")
-    _print_evaluation(found, teacher)
+    _print_evaluation(result, teacher)
 
 
 def _baselines(on: Collection[Dataset], split: str) -> dict[str, dict[str, dict[str, float]]]:
     """The scores of each baseline on each dataset, by its fingerprint."""
     from ape_cli.evaluation.count_baselines import count_baselines, majority_baseline
 
-    found = {}
+    scores = {}
     for data in on:
         try:
             if data.image is None:
-                found[data.fingerprint] = count_baselines(data, split)
+                scores[data.fingerprint] = count_baselines(data, split)
             else:
-                found[data.fingerprint] = {_CLASS: {"token_accuracy": majority_baseline(data.split(split))}}
+                scores[data.fingerprint] = {_CLASS: {"token_accuracy": majority_baseline(data.split(split))}}
         except ApeError as error:  # for example, the training split is damaged
             note(f"{data.name}: no baselines, {error.summary}")
-    return found
+    return scores
 
 
 def _print_end(on: Collection[Dataset], split: str, *, several: bool, named: bool) -> None:
@@ -154,11 +154,11 @@ def _print_end(on: Collection[Dataset], split: str, *, several: bool, named: boo
     """
     counted = _baselines(on, split)
     for data in (one for one in on if one.fingerprint in counted):
-        before, found = f"{data.name}: " if several else "", counted[data.fingerprint]
+        before, scores = f"{data.name}: " if several else "", counted[data.fingerprint]
         if data.image is not None:
-            say(before + guessed(accuracy_of(data.kind), found[_CLASS]["token_accuracy"], True))
+            say(before + guessed(accuracy_of(data.kind), scores[_CLASS]["token_accuracy"], True))
         else:
-            _print_baselines(f"{before}baselines counted on the training split; the end of a target is given", found)
+            _print_baselines(f"{before}baselines counted on the training split; the end of a target is given", scores)
     if on and named:
         images = all(data.image for data in on)  # all images of a dataset have one size
         note(
@@ -169,29 +169,29 @@ def _print_end(on: Collection[Dataset], split: str, *, several: bool, named: boo
 _SCORES = {"token_accuracy": accuracy_of("sequence"), "exact_match": "exact match"}
 
 
-def _print_evaluation(found: dict[str, Any], teacher: dict[str, Any] | None = None) -> None:
+def _print_evaluation(result: dict[str, Any], teacher: dict[str, Any] | None = None) -> None:
     """Print an evaluation as a table: by size and operator, or by class for images.
 
     `teacher`: the teacher-forced evaluation of the same rows, which is shown next to a greedy one.
     """
-    image, forced = "by_class" in found, teacher or {}
+    image, forced = "by_class" in result, teacher or {}
     names = {"token_accuracy": accuracy_of("image")} if image else _SCORES
     beside = [f"{head}, teacher" for head in names.values()] if teacher else []
-    entropy = {"cross_entropy": "cross-entropy"} if "cross_entropy" in found["overall"] else {}
+    entropy = {"cross_entropy": "cross-entropy"} if "cross_entropy" in result["overall"] else {}
     counts = {"rows": "images"} if image else {"rows": "rows", "tokens": "tokens"}
     numbers = [*names.values(), *beside, *entropy.values(), *counts.values()]
-    pairs = [("all", found["overall"], forced.get("overall"))]
+    pairs = [("all", result["overall"], forced.get("overall"))]
     for kind, label in (("class", ""),) if image else (("size", "size "), ("op", "")):
         others = {part[kind]: part for part in forced.get(f"by_{kind}", [])}
-        pairs += [(f"{label}{p[kind]}", p, others.get(p[kind])) for p in found.get(f"by_{kind}", [])]
+        pairs += [(f"{label}{p[kind]}", p, others.get(p[kind])) for p in result.get(f"by_{kind}", [])]
     rows = []
     for label, part, other in pairs:
         cells = [f"{part[name]:.2%}" for name in names]
         cells += [f"{other[name]:.2%}" if other else "" for name in names] if teacher else []
         cells += [f"{part[name]:.4f}" for name in entropy]
         rows.append([label, *cells, *(f"{part[name]:,}" for name in counts)])
-    decoding = "" if image else f", {found['decode']} decoding"
-    say(f"{found['run']} on {found['dataset']} ({found['split']}{decoding})")
+    decoding = "" if image else f", {result['decode']} decoding"
+    say(f"{result['run']} on {result['dataset']} ({result['split']}{decoding})")
     print_table(["class" if image else "rows of", *numbers], rows, numbers)
 
 
@@ -202,9 +202,9 @@ def _print_baselines(title: str, baselines: dict[str, dict[str, float]]) -> None
     print_table(["without a model", *_SCORES.values()], scores, _SCORES.values())
 
 
-def _print_scores(found: dict[str, Any]) -> None:
+def _print_scores(result: dict[str, Any]) -> None:
     """Print the scores of an evaluation over all rows in a line. `_print_evaluation` prints all of them."""
-    image = "by_class" in found
-    decoding = "" if image else f", {found['decode']}"
-    scores = scores_in_words(found["overall"], "image" if image else "sequence")
-    say(f"{found['run']} on {found['dataset']} ({found['split']}{decoding}): {scores}", indent=2)
+    image = "by_class" in result
+    decoding = "" if image else f", {result['decode']}"
+    scores = scores_in_words(result["overall"], "image" if image else "sequence")
+    say(f"{result['run']} on {result['dataset']} ({result['split']}{decoding}): {scores}", indent=2)

@@ -51,14 +51,14 @@ def listed(preset: str, kind: str) -> list[dict[str, Any]]:
     chosen = config.preset(preset).of(kind)
     lines = []
     for name in config.settable(kind):
-        found = config.KINDS[kind].model_fields[name]
-        value = chosen.get(name, None if found.is_required() else found.default)
+        field = config.KINDS[kind].model_fields[name]
+        value = chosen.get(name, None if field.is_required() else field.default)
         lines.append(
             {
                 "field": name,
                 "value": value,
-                "allowed": _allowed(found.metadata, whole=found.annotation in (int, int | None)),
-                "meaning": found.description,
+                "allowed": _allowed(field.metadata, whole=field.annotation in (int, int | None)),
+                "meaning": field.description,
             }
         )
     return lines
@@ -71,11 +71,11 @@ def _allowed(limits: list[Any], whole: bool) -> str:
     >>> _allowed([Gt(0), Le(200)], whole=True), _allowed([Gt(0)], whole=True), _allowed([Ge(0), Lt(1)], whole=False)
     ('1 to 200', '1 or more', 'at least 0, below 1')
     """
-    found = {end: getattr(limit, end) for limit in limits for end in _ENDS if hasattr(limit, end)}
-    if whole and found:
-        low, high = found.get("ge", found.get("gt", -1) + 1), found.get("le", _MANY)
+    ends = {end: getattr(limit, end) for limit in limits for end in _ENDS if hasattr(limit, end)}
+    if whole and ends:
+        low, high = ends.get("ge", ends.get("gt", -1) + 1), ends.get("le", _MANY)
         return f"{low} to {high:,}" if high < _MANY else f"{low} or more"
-    return ", ".join(f"{word} {found[end]:,}" for end, word in _ENDS.items() if end in found)
+    return ", ".join(f"{word} {ends[end]:,}" for end, word in _ENDS.items() if end in ends)
 
 
 def _of_plugin(package: str, name: str) -> list[dict[str, Any]]:

@@ -117,16 +117,16 @@ def gen(
     if options.to is not None and folder.datasets != DATASETS:
         both = f"--out {options.to} and --datasets {folder.datasets}"
         raise UsageError("--out already names the folder of the dataset", got=both, fix="leave one out")
-    made = tasks.make(task, options.order, options.source_order, **given_options(ctx, options.settings or []))
-    target = options.to or folder.datasets / made.title
+    chosen = tasks.make(task, options.order, options.source_order, **given_options(ctx, options.settings or []))
+    target = options.to or folder.datasets / chosen.title
     given_rows = {"train": options.n, "validation": options.n_validation, "test": options.n_test}
-    wanted = generation.plan(made, seed=options.seed, rows=given_rows, shard_rows=options.shard_rows)
-    rows, total = wanted.rows, sum(wanted.rows.values())
+    plan = generation.plan(chosen, seed=options.seed, rows=given_rows, shard_rows=options.shard_rows)
+    rows, total = plan.rows, sum(plan.rows.values())
     alone = options.engine == "local" and options.workers in (None, 1) and options.address is None
     where = None if alone else executors.make(options.engine, workers=options.workers, address=options.address)
     with console.rows_bar(total) as tick:
-        outcome = generation.generate(made, wanted, target, engine=where, overwrite=options.overwrite, tick=tick)
-    notes = made.notes(options.seed)
+        outcome = generation.generate(chosen, plan, target, engine=where, overwrite=options.overwrite, tick=tick)
+    notes = chosen.notes(options.seed)
     if none := [split for split, count in given_rows.items() if count is None and not rows[split]]:
         note(f"no rows of {' and '.join(none)}: the source has too little to hold some out")
     for line in notes:

@@ -163,9 +163,9 @@ def _print_more(lines: Lines) -> None:
 
 def _reads(line: dict[str, Any]) -> str:
     """The structures that a scheme reads; those that have to be asked for are in brackets."""
-    asked = [pattern for pattern in line["structures"] if line["flat"] and pattern != "seq"]
-    others = [pattern for pattern in line["structures"] if pattern not in asked]
-    return ", ".join(others) + (f" ({', '.join(asked)})" if asked else "")
+    optional = [pattern for pattern in line["structures"] if line["flat"] and pattern != "seq"]
+    others = [pattern for pattern in line["structures"] if pattern not in optional]
+    return ", ".join(others) + (f" ({', '.join(optional)})" if optional else "")
 
 
 def _short(line: dict[str, Any]) -> str:

@@ -140,8 +140,8 @@ def _heat_map(panel: HeatMap, shading: _Shading, width: int) -> Iterator[Text]:
     values = _means(_means(panel.values, factor, 0), factor, 1)
     wide = 2 if 2 * values.shape[1] <= room else 1
     keys = " ".join(panel.columns) if panel.words else f"{panel.columns[0]} to {panel.columns[-1]}"
-    told = f"{'query':>{_NAME}}  key, from left to right: {escaping.one_line(keys)}"
-    yield Text(told if len(told) <= width else f"{told[: width - 1]}…", style="dim")
+    keys_line = f"{'query':>{_NAME}}  key, from left to right: {escaping.one_line(keys)}"
+    yield Text(keys_line if len(keys_line) <= width else f"{keys_line[: width - 1]}…", style="dim")
     if factor > 1:
         yield Text(f"{'':{_NAME}}  each cell is the mean of {factor} x {factor} pairs", style="dim")
     for name, line in zip(panel.rows[::factor], values, strict=True):
@@ -187,8 +187,8 @@ def _grid_cell(value: float, chosen: bool, wide: int, shading: _Shading) -> Text
 
 def _tree(labels: list[Text], tree: Tree, index: int = 0, above: Drawn | None = None) -> Drawn:
     """A complete tree whose nodes are in level order."""
-    made = Drawn(labels[index]) if above is None else above.add(labels[index])
+    node = Drawn(labels[index]) if above is None else above.add(labels[index])
     for child in range(tree.branching * index + 1, tree.branching * (index + 1) + 1):
         if child < len(labels):
-            _tree(labels, tree, child, made)
-    return made
+            _tree(labels, tree, child, node)
+    return node

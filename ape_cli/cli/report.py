@@ -41,14 +41,14 @@ if TYPE_CHECKING:
 _ENDINGS = {".md": "markdown", ".tex": "latex", ".csv": "csv", ".json": "json", ".html": "html"}
 
 
-def _list_views(wanted: bool) -> None:
+def _list_views(show: bool) -> None:
     """`--views`: print the views, and exit."""
-    if not wanted:
+    if not show:
         return
     from ape_cli.reports.views import every
 
-    found, bad = every()
-    say_names((view.name, view.about) for view in found)
+    views, bad = every()
+    say_names((view.name, view.about) for view in views)
     note_unreadable(bad)
     raise typer.Exit
 
@@ -116,7 +116,7 @@ def report(
     from ape_cli.runs.registry import open_registry
     from ape_cli.storage import files
 
-    chosen, asked = choose(scores.view, scores.by, scores.compare)
+    chosen, chosen_by = choose(scores.view, scores.by, scores.compare)
     options = Options(
         metric=scores.metric,
         decode=scores.decode,
@@ -129,7 +129,7 @@ def report(
         style=_style(form, as_json),
         plots=None if form.plots is None else str(form.plots),
         axis=form.axis,
-        asked=asked,
+        asked=chosen_by,
     )
     for error in chosen.rejects(options):
         raise error
@@ -137,19 +137,19 @@ def report(
     scaled = axis_kind(form.axis, scores.metric, drawn=bool(kinds) or options.style == "html")
     if form.axis is not None:
         require()
-    filtered, standing = filters.make(runs.scheme, runs.task, runs.preset), ""
+    filtered, progress = filters.make(runs.scheme, runs.task, runs.preset), ""
     registry = open_registry(folder.results)
     if sweep is None:
         registry = registry.where(filtered)
     else:
-        registry, standing = sweep_runs(sweep, filtered, registry)
-    made, bad = _read(registry, chosen, options, standing)
+        registry, progress = sweep_runs(sweep, filtered, registry)
+    document, bad = _read(registry, chosen, options, progress)
     figures: dict[str, Figure] = {}
     if (kinds or options.style == "html") and not missing():
         require()
-        wanted, told = made.plots()
-        figures = draw_figures(wanted, scaled) if kinds else {}
-        for line in told:
+        plots, notes = document.plots()
+        figures = draw_figures(plots, scaled) if kinds else {}
+        for line in notes:
             note(line)
     note_unreadable(bad)
     note_changed(registry.own_code.values())
@@ -158,12 +158,12 @@ def report(
             path = (form.plots or Path()) / f"{checked_name('name of the figure', name)}.{kind}"
             files.write_bytes(path, encode(figure, kind))
             note(f"written: {path}")
-    if standing and options.style in ("csv", "json"):
-        note(standing)
+    if progress and options.style in ("csv", "json"):
+        note(progress)
     if options.style == "rich" and form.to is None:
-        draw(rendering.rich(made.tables))
+        draw(rendering.rich(document.tables))
         return
-    text = made.text(scaled)
+    text = document.text(scaled)
     if form.to is None:
         sys.stdout.write(text)
     else:
@@ -171,12 +171,12 @@ def report(
         note(f"written: {form.to}")
 
 
-def _read(registry: Registry, view: View, options: Options, standing: str) -> tuple[Document, list[str]]:
+def _read(registry: Registry, view: View, options: Options, progress: str) -> tuple[Document, list[str]]:
     """`document.read`. If nothing is left to report, what was left out is printed before the error is raised."""
     from ape_cli.reports import document
 
     try:
-        return document.read(registry, view, options, standing)
+        return document.read(registry, view, options, progress)
     except ApeError as error:
         note_unreadable(getattr(error, "__notes__", []))
         raise
@@ -224,8 +224,8 @@ def sweep_runs(file: Path, chosen: Filter, registry: Registry) -> tuple[Registry
 
     presets: list[dict[str, str]] = [{"preset": preset} for preset in chosen.presets] or [{}]
     grids = [
-        specification.check(specification.over(fields, given))
-        for given in presets
+        specification.check(specification.over(fields, preset))
+        for preset in presets
         for fields in specification.read(file)
     ]
     usual = "paper" if choose_device("auto").type == "cuda" else "small"
@@ -251,11 +251,11 @@ def sweep_runs(file: Path, chosen: Filter, registry: Registry) -> tuple[Registry
         raise ApeError(
             f"no run of the sweep {file} is finished",
             got=f"{len(items)} {'run' if len(items) == 1 else 'runs'}{_of(chosen)}, none finished in {registry.folder}",
-            fix=", ".join(f"`{_command(file, given.get('preset'), registry)}`" for given in presets),
+            fix=", ".join(f"`{_command(file, preset.get('preset'), registry)}`" for preset in presets),
         )
     done = sum(item.state == "finished" for item in items)
-    standing = f"Of the {len(items)} runs of {file.name}{_of(chosen)}, {done} are finished."
-    return registry.only(item.run.name for item in items if item.run), standing if done < len(items) else ""
+    progress = f"Of the {len(items)} runs of {file.name}{_of(chosen)}, {done} are finished."
+    return registry.only(item.run.name for item in items if item.run), progress if done < len(items) else ""
 
 
 def _is_trained(item: PlannedTrial) -> bool:

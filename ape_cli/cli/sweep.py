@@ -107,9 +107,9 @@ def sweep(
     from ape_cli.sweep import planning, specification, worker
     from ape_cli.training import loggers
 
-    given = grid.fields()
+    options = grid.fields()
     grids = [
-        specification.check(specification.over(fields, given))
+        specification.check(specification.over(fields, options))
         for fields in (specification.read(file) if file else [{}])
     ]
     # each node of a cluster chooses its own device
@@ -126,7 +126,7 @@ def sweep(
     per_task = execution.trials_per_task
     if per_task is None and execution.engine == "ray":
         per_task = planning.per_task(items)
-    made = executors.make(
+    engine = executors.make(
         execution.engine,
         workers=gpu_count() if execution.workers is None and local_gpu else execution.workers,
         threads=execution.threads,
@@ -138,7 +138,7 @@ def sweep(
     )
     old = note_changed(_own_code(items))
     if execution.dry_run:
-        print_plan(items, made.slots, as_json, old)
+        print_plan(items, engine.slots, as_json, old)
         return
     if execution.engine == "local":
         for one in grids:
@@ -150,7 +150,7 @@ def sweep(
     def job(item: PlannedTrial) -> Job:
         return worker.job(item, registry, execution.device, execution.compiled, execution.log or ())
 
-    watch = _work(items, made, job, local_gpu)
+    watch = _work(items, engine, job, local_gpu)
     print_end(items, watch.lines, registry, as_json)
     if watch.count("finished") < len(watch.lines):
         raise typer.Exit(1)
@@ -214,7 +214,7 @@ def _list(text: str) -> list[str]:
 
 def _seeds(text: str) -> list[int]:
     """Parse seeds and ranges of seeds. Raises `UsageError` if they are not valid."""
-    found: list[int] = []
+    seeds: list[int] = []
     for part in _list(text):
         first, dash, last = part.partition("-")
         last = last if dash else first
@@ -222,8 +222,8 @@ def _seeds(text: str) -> list[int]:
         if not digits or not 0 <= int(last) - int(first) <= 10_000:
             allowed = "whole numbers, and ranges from the lower to the higher"
             raise UsageError("bad --seeds", got=brief(part), allowed=allowed, fix="--seeds 42,43,44, or 42-44")
-        found += range(int(first), int(last) + 1)
-    return found
+        seeds += range(int(first), int(last) + 1)
+    return seeds
 
 
 def _shard(text: str | None) -> tuple[int, int]:

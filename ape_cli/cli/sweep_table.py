@@ -258,7 +258,7 @@ def print_end(items: list[PlannedTrial], lines: dict[str, Line], registry: Regis
             ends[-1]["error"] = line.error
     if as_json:
         answer({"trials": ends})
-    for line in (found for found in lines.values() if found.state == "failed"):
+    for line in (one for one in lines.values() if one.state == "failed"):
         path = worker.log_of(registry.folder, line.item.name)
         log = path.read_text(encoding="utf-8") if path.exists() else line.error
         note("")
@@ -279,10 +279,10 @@ def _print_scores(runs: list[str], registry: Registry) -> None:
 
     chosen, _ = choose(None, None, None)
     try:
-        made, _ = document.read(registry.only(runs), chosen, Options(own=True, needed=False))
+        scores, _ = document.read(registry.only(runs), chosen, Options(own=True, needed=False))
     except ApeError as error:  # a damaged run, for example; `ape report` says more
         note(f"no table of scores: {error.summary}")
         return
-    if made.tables:
-        draw(rendering.rich(made.tables))
+    if scores.tables:
+        draw(rendering.rich(scores.tables))
         hint("`ape report` shows this table again; --interval, --metric and --plots show more")

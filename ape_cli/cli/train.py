@@ -206,8 +206,8 @@ def _existing(options: ExistingRunOptions) -> ExistingRun:
 def _print(done: Trial, baselines: dict[str, Any] | None, again: str, as_json: bool) -> None:
     """Print the result of training and of the evaluation. `again`: the command that trains a baseline."""
     if as_json:
-        found = {"run": done.run.name, "trained": done.trained, **done.run.known.outcome.model_dump()}
-        answer(found | {"test": done.evaluation, "baselines": baselines})
+        result = {"run": done.run.name, "trained": done.trained, **done.run.known.outcome.model_dump()}
+        answer(result | {"test": done.evaluation, "baselines": baselines})
         return
     print_trained(done, baselines, again)
 
@@ -216,22 +216,22 @@ def _print(done: Trial, baselines: dict[str, Any] | None, again: str, as_json: b
 def _stoppable(group: ProcessGroup) -> Iterator[Callable[[], bool]]:
     """Within the block, the first signal to stop asks for a stop after the current step; the second interrupts.
 
-    The signals are those of `stop_signals`. Yields a function that tells whether a stop was asked for. In a group of
+    The signals are those of `stop_signals`. Yields a function that tells whether a stop was stopping for. In a group of
     several processes the second signal does not interrupt, because a scheduler and torchrun may both send one; torchrun
     kills processes that do not end.
     """
-    asked, alone = False, group.size == 1
+    stopping, alone = False, group.size == 1
 
     def ask(number: int, frame: Any) -> None:
-        nonlocal asked
-        if asked and alone:
+        nonlocal stopping
+        if stopping and alone:
             raise KeyboardInterrupt
-        asked = True
+        stopping = True
         if alone:  # under torchrun, torchrun prints this
             note("stopping after this step …")
 
     with on_stop(ask):
-        yield lambda: asked
+        yield lambda: stopping
 
 
 def compared(data: Dataset, registry: Registry, baseline: ExperimentOptions) -> dict[str, Any]:
@@ -247,8 +247,8 @@ def compared(data: Dataset, registry: Registry, baseline: ExperimentOptions) -> 
     none = None
     with suppress(ApeError):  # the run may be damaged, and some settings are for the scheme alone
         run = registry.run_for(complete(baseline.config(data.kind), data), data)
-        if run.exists() and (found := run.evaluation(name_of(data, "test", "teacher"))):
-            none = found["overall"]["token_accuracy"]
+        if run.exists() and (evaluation := run.evaluation(name_of(data, "test", "teacher"))):
+            none = evaluation["overall"]["token_accuracy"]
     return {"constant_guess": majority_baseline(data.split("test")), "none": none}
 
 

@@ -45,7 +45,7 @@ class Experiment:
 
     @property
     def ambiguity(self) -> str | None:
-        """Why tokens of a row can have equal positions; None if they cannot. Some factors of a product are then left out."""
+        """Why tokens of a row can have equal positions: parts of a product are left out. None if they cannot."""
         if not (missing := left_out(self.read, self.data.structure)):
             return None
         left = ", ".join(factor.expression for factor in missing)
@@ -83,12 +83,12 @@ def of(config: Config, data: ChosenDataset | Dataset) -> Experiment:
     return Experiment(complete(config, data, read), data, read)
 
 
-def resolve(options: ExperimentOptions, found: Datasets) -> Experiment:
+def resolve(options: ExperimentOptions, datasets: Datasets) -> Experiment:
     """The experiment that options describe. Nothing is generated.
 
     Raises `ApeError` if options are not valid or do not fit together, or if there is no such dataset.
     """
-    data = found.of(options)
+    data = datasets.of(options)
     return of(options.config(data.kind), data)
 
 

@@ -164,10 +164,10 @@ _MODEL += ["convolution_size", "convolution_stride", "pool_size", "pool_stride"]
 
 def _alike(config: Config, task: str, order: str | None) -> list[Any]:
     """Keys that similar runs share, from the most specific to the least. All of them include the model."""
-    own = config.model_copy(update=_SCALED).digest(f"{task} {order}")
+    digest = config.model_copy(update=_SCALED).digest(f"{task} {order}")
     model = (config.kind, *(getattr(config, name, None) for name in _MODEL))
     return [
-        (own, "configuration"),
+        (digest, "configuration"),
         (model, task, order, config.scheme, config.structure, config.attention),
         (model, task, order),
         (model,),

@@ -68,25 +68,10 @@ def test_train_eval_report_on_words(here: Path) -> None:
     assert set(greedy[0]["overall"]) == {"token_accuracy", "exact_match", "rows", "tokens"}
     assert "rows of" in ape("eval", "reverse-rope")[0]
     lines = json.loads(ape("report", "--format", "json")[0])
-    assert (
-        ape("report", "--json")[0]
-        == ape("report", "--format", "json", "--json")[0]
-        == ape("report", "--format", "json")[0]
-    )
+    assert ape("report", "--json")[0] == ape("report", "--format", "json")[0]
     assert "one format at a time" in ape("report", "--json", "--format", "csv", code=2)[1]
-    assert {
-        "task",
-        "order",
-        "scheme",
-        "attention",
-        "preset",
-        "decode",
-        "split",
-        "metric",
-        "mean",
-        "std",
-        "seeds",
-    } <= set(lines[0])
+    fields = "task order scheme attention preset decode split metric mean std seeds"
+    assert set(fields.split()) <= set(lines[0])
     assert 0 <= lines[0]["mean"] <= 1
     header = ape("report", "--format", "csv")[0].splitlines()[0]
     assert header.split(",") == list(lines[0])
@@ -196,16 +181,10 @@ GRID = ("train", "--scheme", "orthogonal-grid", "--task", "grid-copy", "--preset
         (["gen", "copy", "--n", "-5"], 2, "rows.train"),
         (["gen", "copy", "--order", "depth"], 2, "not a task on trees"),
         (["gen", "copy", "--depth-mean", "3"], 2, "unknown option of copy"),
-        (["gen", "c3", "--vocabulary", "9"], 2, "unknown option of c3"),
-        (["gen", "copy", "--branching", "3"], 2, "unknown option of copy"),
-        (["gen", "copy", "--binarise"], 2, "unknown option of copy"),
-        (["gen", "tree-copy", "--side-mean", "3"], 2, "unknown option of tree-copy"),
-        (["gen", "grid-copy", "--ring", "3"], 2, "unknown option of grid-copy"),
-        (["gen", "grid-copy", "--order", "depth"], 2, "not a task on trees"),
         (["gen", "tree-copy", "--set", "binarise=1"], 2, "true or false"),
-        (["gen", "tree-copy", "--branching", "9", "--binarise"], 2, "binarised tree(9)"),
         (["gen", "tree-ops", "--vocabulary", "16"], 2, "too small for unique nodes"),
         (["gen", "copy", "--n", "many"], 2, "--n"),
+        (["gen", "copy", "--datasets", "a", "--out", "b"], 2, "--out already names the folder"),
         (["gen", "copy", "--out", "/dev/null/x"], 1, "cannot write"),
         (["gen", "copy", "--workers", "0"], 2, "workers"),
         (["gen", "copy", "--set", "lenght_mean=5"], 2, "did you mean 'length_mean'"),
@@ -215,59 +194,35 @@ GRID = ("train", "--scheme", "orthogonal-grid", "--task", "grid-copy", "--preset
         (["train", "--scheme", "rope", "--preset", "huge"], 2, "medium, paper, small, tiny"),
         (["train", "--scheme", "rope", "--set", "d_modl=5"], 2, "did you mean 'd_model'"),
         (["train", "--scheme", "rope", "--set", "d_model"], 2, "KEY=VALUE"),
-        ([*GRID, "--set", "distance=euclidian"], 2, "did you mean 'euclidean'"),
         ([*GRID, "--set", "distance=euclidean", "--set", "decay=1"], 2, "no effect without a locality bias"),
-        ([*GRID, "--set", "distance=euclidean", "--attention", "linear"], 2, "no effect without a locality bias"),
         (["train", "--scheme", "rope", "--attention", "liner"], 2, "did you mean 'linear'"),
-        (["train", "--scheme", "rope", "--set", "attention=linear"], 2, "it is an option: --attention"),
         (["train", "--scheme", "relative", "--attention", "linear", "--task", "copy", "--preset", "tiny"], 2, "a bias"),
-        (["train", "--scheme", "rope", "--set", "heads=3", "--task", "copy", "--preset", "tiny"], 2, "heads"),
         (["train", "--scheme", "tree", "--task", "copy", "--preset", "tiny"], 1, "cannot read"),
         (["train", "--scheme", "rope", "--data", "x", "--task", "copy"], 2, "--data already names a dataset"),
         (["train", "--scheme", "rope", "--device", "tpu"], 2, "auto, cpu, cuda"),
-        (["train", "--scheme", "rope", "--precision", "fp64"], 2, "bf16, fp32, tf32"),
         (["train", "--scheme", "rope", "--precision", "tf32", "--device", "cpu"], 2, "TF32 needs a GPU"),
         (["train", "--scheme", "rope", "--resume", "--task", "copy", "--preset", "tiny"], 2, "no such run"),
         (["train", "--scheme", "rope", "--seed", "-1"], 2, "--seed VALUE"),
         (["train", "--scheme", "rope", "--set", "seed=3"], 2, "it is an option: --seed"),
-        (["train", "--scheme", "rope", "--set", "steps=null"], 2, "KEY=VALUE"),
         (["train", "--scheme", "rope", "--set", "steps=3", "--set", "steps=5"], 2, "set twice"),
         (["train", "--scheme", "rope", "--threads", "0"], 2, "--threads"),
         (["train"], 2, "--scheme"),
         (["eval", "nothing"], 2, "unknown run"),
-        (["eval", "--split", "dev"], 2, "unknown split"),
         (["eval", "--decode", "beam"], 2, "unknown decoding"),
         (["report"], 1, "ape train"),
         (["report", "--format", "word"], 2, "unknown format"),
         (["report", "--out", "table.pdf"], 2, "--format"),
-        (["report", "--split", "dev"], 2, "unknown split"),
         (["report", "--by", "length"], 2, "unknown grouping"),
         (["report", "--by", "size"], 1, "ape eval"),
         (["report", "--by", "size", "--against", "paper"], 2, "by-size does not use --against"),
-        (["report", "--by", "size", "--compare", "rope", "none"], 2, "by-size does not use --compare"),
-        (["report", "--by", "size", "--format", "html"], 2, "always has the view by-size"),
         (["report", "--by", "epoch"], 1, "ape train"),
-        (["report", "--by", "epoch", "--compare", "rope", "none"], 2, "by-epoch does not use --compare"),
-        (["report", "--by", "epoch", "--format", "html"], 2, "always has the view by-epoch"),
         (["report", "--by", "epoch", "--metric", "exact_match"], 2, "not measured while a run trains"),
-        (["report", "--by", "epoch", "--metric", "bleu"], 2, "unknown metric"),
         (["report", "--by", "epoch", "--decode", "greedy"], 2, "by-epoch does not use --decode"),
-        (["report", "--by", "epoch", "--split", "validation"], 2, "by-epoch does not use --split"),
-        (["report", "--by", "epoch", "--interval", "--format", "csv"], 2, "always has the interval"),
         (["report", "--plot-format", "png"], 2, "--plot-format needs --plots"),
         (["report", "--plots", "p", "--plot-format", "gif"], 2, "pdf, png, svg"),
-        (["report", "--plots", "p", "--compare", "rope", "none"], 2, "a comparison does not use --plots"),
         (["report", "--axis", "error"], 2, "add --plots DIR or --format html"),
-        (["report", "--axis", "log", "--plots", "p"], 2, "error, score"),
         (["report", "--axis", "error", "--plots", "p", "--metric", "cross_entropy"], 2, "has no error"),
-        (
-            ["report", "--axis", "error", "--format", "html", "--compare", "rope", "none"],
-            2,
-            "a comparison does not use --plots",
-        ),
         (["reprot"], 2, "report"),
-        (["report", "--plots", ""], 2, "is empty; . is the current folder"),
-        (["gen", "copy", "--out", ""], 2, "is empty; . is the current folder"),
         (["train", "--scheme", "rope", "--data", ""], 2, "is empty; . is the current folder"),
     ],
 )
@@ -285,24 +240,11 @@ def test_a_scheme_that_cannot_read_a_task_is_named_before_data_are_generated(her
         assert not Path("datasets").exists()
 
 
-def test_the_folder_of_a_dataset_is_named_once(here: Path) -> None:
-    ape("gen", "copy", *TINY, "--n", "8", "--datasets", "mine")
-    assert Path("mine", "copy", "manifest.json").exists()
-    message = ape("gen", "copy", "--n", "8", "--datasets", "mine", "--out", "other", code=2)[1]
-    assert "--out already names the folder" in message
-    assert not Path("other").exists()
-
-
 def test_an_option_given_twice_is_refused(here: Path) -> None:
     for words in (["--branching", "4", "--set", "branching=3"], ["--binarise", "--set", "binarise=false"]):
         message = ape("gen", "tree-copy", "--n", "8", *words, code=2)[1]
         assert "is given twice" in message
     assert not Path("datasets").exists()
-
-
-def test_an_empty_structure_is_no_structure(here: Path) -> None:
-    message = ape("train", "--scheme", "orthogonal", "--structure", "", "--task", "copy", "--preset", "tiny", code=2)[1]
-    assert "bad structure" in message
 
 
 def test_greedy_stands_beside_teacher_forcing(here: Path) -> None:

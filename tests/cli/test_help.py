@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from pathlib import Path
 
 import pytest
 import typer
@@ -80,3 +81,23 @@ def test_the_list_of_commands_has_whole_sentences() -> None:
     shown = sections(ape("--help")[0])["Commands"][1:]
     assert [line.split()[0] for line in shown if line] == COMMANDS
     assert not [line for line in shown if line.endswith("...")]
+
+
+def test_a_word_that_is_no_argument(here: Path) -> None:
+    """The error names the option that it is probably meant for, unless the command line has this option."""
+    for words, meant in (
+        (["fields", "rope"], "ape fields --scheme rope"),
+        (["runs", "copy-rope", "x"], "ape runs --filter run~copy-rope"),
+        (["report", "copy"], "ape report --task copy"),
+        (["train", "rope", "--task", "copy"], "ape train --scheme rope"),
+    ):
+        err = ape(*words, code=2)[1]
+        assert re.sub(r"[\s│]+", " ", err).rstrip("╯─ ").endswith(f"; did you mean: {meant}")
+    err = ape("train", "--scheme=rope", "copy", code=2)[1]
+    assert "unexpected extra argument" in err
+    assert "did you mean" not in err
+
+
+def test_the_example_is_about_the_task() -> None:
+    for task, example in (("copy", "ape gen copy --n 5000"), ("images", "ape gen images --source digits")):
+        assert ape("gen", task, "--help")[0].rstrip().endswith(example)

@@ -99,12 +99,6 @@ def test_check_prints_an_error_of_several_laws_once(monkeypatch: pytest.MonkeyPa
     assert lines[first + 1 : first + 3] == ["  got:     a long path", "  fix:     walk less"]
 
 
-def test_an_unknown_name_gets_its_nearest() -> None:
-    done = run(app, ["check", "ropee"])
-    assert done.exit_code == 2
-    assert "did you mean 'rope'" in done.output
-
-
 def test_attentions_say_what_they_take() -> None:
     lines = {a["attention"]: a for a in json.loads(run(app, ["attentions", "--json"]).stdout)}
     assert set(lines) == set(attention.names())

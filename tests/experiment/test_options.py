@@ -9,10 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from ape_cli.core.errors import ApeError
 from ape_cli.data.loader import Dataset
-from ape_cli.experiment import ExperimentOptions
-from ape_cli.experiment.choice import Datasets
 from tests.conftest import ape, own_trees
 
 TINY = ["--preset", "tiny", "--device", "cpu", "--set", "steps=4", "--no-eval"]
@@ -98,31 +95,6 @@ def test_a_dataset_of_own_trees_is_found_where_it_was(here: Path) -> None:
     assert "--data" in refused
 
 
-@pytest.mark.parametrize("name", ["../../elsewhere", "/tmp/elsewhere", ".."])
-def test_the_name_of_a_dataset_leads_nowhere_else(name: str, tmp_path: Path) -> None:
-    from ape_cli.runs.record import Trained
-
-    about = Trained(
-        name=name,
-        path="nowhere",
-        fingerprint="0" * 64,
-        task="copy",
-        order=None,
-        structure="seq",
-        parameters={},
-        seed=1,
-        rows={"train": 2, "validation": 1, "test": 1},
-        image=None,
-        mean_size=1.0,
-        mean_tokens=1.0,
-        tagged=False,
-        largest={},
-        vocabulary=["<pad>"],
-    )
-    with pytest.raises(ApeError, match="cannot be a part of a path"):
-        Datasets(tmp_path).of(ExperimentOptions(preset="tiny", scheme="none", recorded=about))
-
-
 def test_what_is_no_configuration_is_refused(here: Path) -> None:
     def refused(text: str | None, *words: str, code: int = 2) -> str:
         if text is not None:
@@ -140,12 +112,16 @@ def test_what_is_no_configuration_is_refused(here: Path) -> None:
 def test_another_dataset_is_refused(here: Path) -> None:
     ape(*WORDS, *TINY)
     (run,) = Path("results/runs").iterdir()
-    changed = json.loads((run / "run.json").read_text())
-    changed["dataset"]["seed"] = 43
-    Path("mine.json").write_text(json.dumps(changed))
     shutil.rmtree("datasets")
-    words = ["train", "--config", "mine.json", "--datasets", "other", "--device", "cpu"]
-    assert "not the one that the configuration file names" in ape(*words, code=1)[1]
+    for field, value, message in (
+        ("seed", 43, "not the one that the configuration file names"),
+        ("name", "../../elsewhere", "cannot be a part of a path"),
+    ):
+        changed = json.loads((run / "run.json").read_text())
+        changed["dataset"][field] = value
+        Path("mine.json").write_text(json.dumps(changed))
+        words = ["train", "--config", "mine.json", "--datasets", "other", "--device", "cpu"]
+        assert message in ape(*words, code=1 if field == "seed" else 2)[1]
 
 
 @pytest.mark.parametrize("setting", ["heads=3", "base=-1", "decay=2"])

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import errno
-import json
 import os
 import shutil
 import signal
@@ -11,18 +9,15 @@ import subprocess
 import sys
 import time
 from pathlib import Path
-from typing import Any
 
 import pytest
 import torch
 
 from ape_cli import experiment
-from ape_cli.core.errors import ApeError, RunError, UsageError
-from ape_cli.data import output_folder
+from ape_cli.core.errors import RunError, UsageError
 from ape_cli.data.loader import Dataset
 from ape_cli.models import factory
 from ape_cli.runs.registry import open_registry
-from ape_cli.runs.run import Run
 from ape_cli.training.execution import ExistingRun
 from tests.conftest import ROOT, ape
 from tests.nightly.limits import ape as limited
@@ -58,18 +53,6 @@ program.main()
             check=False,
         )
         assert (done.returncode, done.stderr) == (130, "interrupted: run the same command again to continue\n"), delay
-
-
-def test_nothing_is_imported_before_ctrl_c_is_handled() -> None:
-    """Python's own traceback for Ctrl-C is then only possible while Python itself starts."""
-    code = (
-        "import importlib, pkgutil, signal, sys, typing; before = set(sys.modules); "
-        "import ape_cli.__main__; print(sorted(set(sys.modules) - before))"
-    )
-    environment = os.environ | {"PYTHONPATH": str(ROOT)}
-    command = [sys.executable, "-c", code]
-    done = subprocess.run(command, env=environment, capture_output=True, text=True, check=True)
-    assert done.stdout == "['ape_cli', 'ape_cli.__main__']\n"
 
 
 def test_the_end_of_the_terminal_stores_the_state(words: Dataset, tmp_path: Path) -> None:
@@ -109,19 +92,6 @@ def test_a_terminal_without_unicode(tmp_path: Path) -> None:
         assert found.code == 0, found.err
 
 
-def test_a_second_error_does_not_hide_the_first(
-    words: Dataset, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
-) -> None:
-    def full(path: Any, *given: Any) -> None:
-        raise ApeError(f"cannot write {path.name}", got=os.strerror(errno.ENOSPC))
-
-    monkeypatch.setattr("ape_cli.runs.run_files.save_tensors", full)
-    monkeypatch.setattr(Run, "update", lambda self, **fields: full(self.folder / "run.json"))
-    with pytest.raises(ApeError, match=r"cannot write state\.safetensors"):
-        run(words, tmp_path)
-    assert "could not be stored: cannot write run.json" in caplog.text
-
-
 def test_the_folder_of_a_run_that_is_removed_while_it_trains(words: Dataset, tmp_path: Path) -> None:
     """The next checkpoint notices it, long before the last step."""
     steps = 0
@@ -139,27 +109,6 @@ def test_the_folder_of_a_run_that_is_removed_while_it_trains(words: Dataset, tmp
     assert not list((tmp_path / "runs").rglob("*.parquet"))  # nor does its folder come back with some of the files
 
 
-def test_sizes_in_messages_are_never_zero_of_zero(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    class Usage:
-        free = 700
-
-    monkeypatch.setattr(output_folder.shutil, "disk_usage", lambda path: Usage)
-    _, err = ape("gen", "copy", "--n", "1000", "--out", str(tmp_path / "d"), code=1)
-    assert "got:     at least 300.0 kB for " in err
-    assert "allowed: 700 bytes" in err
-
-
-def test_a_dry_run_tells_damaged_from_failed(words: Dataset, tmp_path: Path) -> None:
-    done = run(words, tmp_path / "results", steps=1).run
-    edit(Path(str(done.folder)) / "run.json", lambda about: about["result"].update(best_accuracy=2.0))
-    settings = ("--schemes", "rope", "--preset", "tiny", "--set", "steps=1", "--set", "validate_every_steps=2")
-    out, _ = ape(
-        *("sweep", "--data", str(words.folder), *settings, "--seeds", "1", "--dry-run", "--json"),
-        *("--results", str(tmp_path / "results")),
-    )
-    assert [trial["state"] for trial in json.loads(out)["trials"]] == ["damaged"]
-
-
 @pytest.mark.parametrize(
     "settings", [{"d_model": 16_384, "d_ff": 1_000_000, "heads": 8, "encoder_layers": 200}, {"max_size": 10**10}]
 )
@@ -168,27 +117,6 @@ def test_models_that_do_not_fit_into_memory(words: Dataset, tmp_path: Path, sett
     results = tmp_path / "results"
     ape(*TRAIN, str(words.folder), *given, "--results", str(results), code=2)
     assert not list(open_registry(results))
-
-
-def test_a_mean_size_beyond_all_data(words: Dataset, tmp_path: Path) -> None:
-    folder = shutil.copytree(str(words.folder), tmp_path / "d")
-    edit(folder / "manifest.json", mean_size=1e10)
-    found = limited("train", "--scheme", "learned", "--preset", "tiny", "--data", str(folder), where=tmp_path)
-    assert found.code == 1
-    assert "mean_size" in found.err
-
-
-@pytest.mark.parametrize("size", [2**16, 2**64, 2**70])
-def test_sizes_beyond_all_numbers(words: Dataset, tmp_path: Path, size: int) -> None:
-    """The evaluation is left out and named, and the others are reported."""
-    for seed in (1, 2):
-        done = run(words, tmp_path, seed=seed, steps=1).run
-    path = next(Path(str(done.folder)).glob("eval/*.json"))
-    edit(path, lambda evaluation: evaluation["by_size"][0].update(size=size))
-    for view in ((), ("--by", "size")):
-        found = limited("report", "--results", str(tmp_path), "--format", "json", *view)
-        assert f"left out: {done.name}" in found.err
-        assert {line["seeds"] for line in json.loads(found.out)} == {1}
 
 
 def test_a_damaged_run_is_replaced_only_by_overwrite(words: Dataset, tmp_path: Path) -> None:

@@ -10,7 +10,7 @@ from subprocess import CompletedProcess
 import polars as pl
 import pytest
 
-from tests.cli.test_task_options import STUTTER
+from tests.cli.test_gen import STUTTER
 from tests.conftest import elsewhere
 
 Command = Callable[..., CompletedProcess[str]]
