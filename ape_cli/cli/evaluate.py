@@ -68,7 +68,7 @@ def evaluate(
     opened = [open_dataset(existing_dataset(folder, folders.datasets)) for folder in options.data or []]
     for data in opened:
         evaluate.check_decoding(data, decode)
-    others = list({result.manifest.fingerprint: result for result in opened}.values())
+    others = list({data.fingerprint: data for data in opened}.values())
     work = _work(runs, registry, others, split, decode)
     done, failed = [], 0
     on: dict[str, Dataset] = {}

@@ -164,7 +164,7 @@ def _fields() -> frozenset[str]:
     return frozenset(name for kind in config.KINDS for name in config.settable(kind))
 
 
-def given(ctx: typer.Context) -> set[str]:
+def typed(ctx: typer.Context) -> set[str]:
     """The names of the parameters that the command line gives."""
     sources = {str(name): ctx.get_parameter_source(str(name)) for name in ctx.params}
     return {name for name, source in sources.items() if source is not None and source.name == "COMMANDLINE"}
@@ -173,7 +173,7 @@ def given(ctx: typer.Context) -> set[str]:
 def repeated(ctx: typer.Context, **changes: Any) -> str:
     """The command with the options that were given, some of them replaced. None leaves an option out."""
     words = ["ape", str(ctx.info_name)]
-    values = {name: ctx.params[name] for name in given(ctx)} | changes
+    values = {name: ctx.params[name] for name in typed(ctx)} | changes
     for one in ctx.command.params:
         value = values.get(str(one.name))
         if value is True:

@@ -22,9 +22,9 @@ from ape_cli.cli.options import (
     Json,
     ModelOptions,
     TrainingOptions,
-    given,
     option,
     repeated,
+    typed,
 )
 from ape_cli.core import runtime
 from ape_cli.core.errors import ApeError, UsageError
@@ -105,7 +105,7 @@ def train(
             order=chosen_order,
         )
         if training.file is not None:
-            options = options.over(read_config_file(training.file), given(ctx))
+            options = options.over(read_config_file(training.file), typed(ctx))
         check_precision(options.precision, where)
         default_preset = training.preset is None and training.file is None
         registry = open_registry(folders.results)
@@ -216,7 +216,7 @@ def _print(done: Trial, baselines: dict[str, Any] | None, again: str, as_json: b
 def _stoppable(group: ProcessGroup) -> Iterator[Callable[[], bool]]:
     """Within the block, the first signal to stop asks for a stop after the current step; the second interrupts.
 
-    The signals are those of `stop_signals`. Yields a function that tells whether a stop was stopping for. In a group of
+    The signals are those of `stop_signals`. Yields a function that tells whether a stop was asked for. In a group of
     several processes the second signal does not interrupt, because a scheduler and torchrun may both send one; torchrun
     kills processes that do not end.
     """

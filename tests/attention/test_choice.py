@@ -177,7 +177,9 @@ def test_a_run_of_every_kind(words: Dataset, tmp_path: Path, kind: str) -> None:
     assert done.run.history()["step"].to_list() == [5, 10, 15, 20]
     assert 0 <= done.evaluation["overall"]["token_accuracy"] <= 1
     assert evaluate.evaluate(done.run, words, split="test", decode="greedy", device=CPU)["decode"] == "greedy"
-    (line,) = aggregation.lines(found, Options())[0].to_dicts()  # fmt: skip
+    (line,) = aggregation.lines(
+        found, metric="token_accuracy", decode="teacher", split="test", against=None
+    )[0].to_dicts()  # fmt: skip
     assert line["attention"] == kind
     assert (f"attention={kind}" in line["variant"]) == (kind != "dot")
     model = factory.build(done.run.known.config, words.structure, words.ids)

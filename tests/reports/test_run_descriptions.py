@@ -22,7 +22,9 @@ def trained_with(where: Path, digests: dict[str, str], scheme: str = "rope") -> 
 
 def rows(where: Path) -> tuple[dict[str, list[float]], list[str]]:
     """The rows of the only table, each with its scores (-1 for an empty cell), and the notes."""
-    found, bad = aggregation.lines(Registry(where), Options())
+    found, bad = aggregation.lines(
+        Registry(where), metric="token_accuracy", decode="teacher", split="test", against=None
+    )
     assert not bad
     (table,) = tables.tables(found)
     scores = {

@@ -162,7 +162,7 @@ def test_what_has_not_the_form_is_left_out_and_named(where: Path, name: str, cha
     found = first(where)
     (path,) = (path for path in files_of(found) if name in (path.name, path.parent.name))
     edit(path, change)
-    lines, bad = aggregation.lines(open_registry(where), Options())
+    lines, bad = aggregation.lines(open_registry(where), **ALL)
     assert lines["seeds"].to_list() == [1]
     (line,) = bad
     assert line.startswith(f"{found.name}: ")

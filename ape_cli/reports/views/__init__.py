@@ -26,6 +26,7 @@ import polars as pl
 
 from ape_cli.core import plugins
 from ape_cli.core.errors import ApeError, UsageError, pick
+from ape_cli.reports import paper
 from ape_cli.reports.plots import Plot
 from ape_cli.reports.tables import Table
 from ape_cli.runs.registry import Registry
