@@ -102,8 +102,10 @@ def _planned(experiment: Experiment, data: ChosenDataset, registry: Registry, se
 
 def _state(run: Run, data: Facts) -> str:
     """The state of a run, as in `PlannedTrial`. A run whose files cannot be read is damaged."""
+    if not run.exists():
+        return "new"
     try:
-        state = run.status if run.exists() else "new"
+        state = run.status
         done = not data.plan.rows["test"] or run.evaluation(evaluate.name_of(data, "test", "teacher")) is not None
         done &= state != "finished" or not run.has_leftovers()
     except (RunError, OSError):

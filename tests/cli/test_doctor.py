@@ -54,8 +54,8 @@ def test_it_finds_what_was_left(here: Path) -> None:
     failed.update(status="failed")
     (damaged.folder / "run.json").write_text("{")
     (here / "results/runs/copy-rope-9-00000000").mkdir()
-    (here / "datasets/half").mkdir(parents=True)
-    (here / "datasets/half/.plan.json").write_text("{}")
+    (here / "datasets/half/data").mkdir(parents=True)
+    (here / "datasets/half/data/train-00000-of-00002.parquet").touch()
     (here / "datasets/half/.a.0123456789abcdef.tmp").write_bytes(b"1234")
     (here / "datasets/mine").mkdir()
     found = {left["where"]: left for left in json.loads(ape("doctor", "--json")[0])["leftovers"]}

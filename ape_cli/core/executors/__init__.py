@@ -17,7 +17,7 @@ from dataclasses import dataclass
 from typing import Any, Literal
 
 from ape_cli.core import plugins
-from ape_cli.core.errors import ApeError, Lines, UsageError
+from ape_cli.core.errors import ApeError, Lines, UsageError, pick
 
 
 @dataclass(frozen=True)
@@ -96,6 +96,7 @@ def make(name: str, **options: Any) -> Executor:
 
     Raises `UsageError` if there is no such executor, if it does not have one of the options, or if a value is invalid.
     """
+    pick("engine", name, names())
     engine = plugins.load(sys.modules[__name__], "engine", name, Executor)  # type: ignore[type-abstract]
     known = inspect.signature(engine).parameters
     chosen = {key: value for key, value in options.items() if value is not None}
