@@ -95,16 +95,12 @@ def _machine() -> dict[str, Any]:
 
 
 def _folder(folder: StoragePath) -> dict[str, Any]:
-    """Where a folder is, whether it can be written to, and how much space is free there."""
+    """Where a folder is, and how much space is free there."""
     if not isinstance(folder, Path):
         return {"at": str(folder)}
     nearest = next(path for path in (folder.absolute(), *folder.absolute().parents) if path.exists())
-    return {
-        "at": str(folder.absolute()),
-        "exists": "yes" if folder.exists() else "no",
-        "writable": "yes" if os.access(nearest, os.W_OK | os.X_OK) else "no",
-        "free": f"{shutil.disk_usage(nearest).free / _GIB:.1f} GiB",
-    }
+    free = f"{shutil.disk_usage(nearest).free / _GIB:.1f} GiB"
+    return {"at": str(folder.absolute()), "exists": "yes" if folder.exists() else "no", "free": free}
 
 
 def _content(folders: Folders) -> tuple[dict[str, int], list[dict[str, str]]]:

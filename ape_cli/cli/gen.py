@@ -211,7 +211,7 @@ def _parameter(name: str, of: dict[str, TaskOption], *, single: bool) -> Paramet
 
     about = typer.Option(
         flag(name),
-        help=_help_of_one(*of.values()) if single else _help(of),
+        help=_help(of, single),
         show_default=False,
         metavar="30,40,60" if is_list else None if kind == "bool" else last_word(name),
         rich_help_panel=TASKS,
@@ -241,24 +241,19 @@ def _read(name: str, kind: str, value: Any) -> Any:
     return [int(part) for part in parts]
 
 
-def _help(of: dict[str, TaskOption]) -> str:
-    """The help of an option: what it is, the tasks that have it, and their defaults."""
+def _help(of: dict[str, TaskOption], single: bool) -> str:
+    """The help of an option: what it is, the tasks that have it (unless it is a `single` one), and their defaults."""
     texts = list(dict.fromkeys(one.help for one in of.values() if one.help))
     tasks_of: dict[str, list[str]] = {}  # by the default
     for task, one in of.items():
         tasks_of.setdefault(_text(one.default), []).append(task)
     if len(tasks_of) == 1:
         (default,) = tasks_of
-        ends = [f"{', '.join(of)}{f'; default {default}' if default else ''}"]
+        names = [] if single else [", ".join(of)]
+        ends = [*names, f"default {default}"] if default else names
     else:
         ends = [f"{', '.join(tasks)}: default {default or 'none'}" for default, tasks in tasks_of.items()]
-    return f"{' '.join(texts)} [{'; '.join(ends)}]".strip()
-
-
-def _help_of_one(option_of_task: TaskOption) -> str:
-    """The help of an option of one task."""
-    default = _text(option_of_task.default)
-    return f"{option_of_task.help}{f'  [default: {default}]' if default else ''}".strip()
+    return " ".join([*texts, *([f"[{'; '.join(ends)}]"] if ends else [])])
 
 
 def _text(default: Any) -> str:

@@ -32,10 +32,7 @@ _LONGEST = 40  # characters of a name, so that the lines of the templates stay s
 def new(
     kind: Annotated[str, typer.Argument(metavar="KIND", help="scheme or task.")],
     name: Annotated[str, typer.Argument(metavar="NAME", help="Its name, for example first-last.")],
-    to: Annotated[
-        Path,
-        typer.Option("--to", parser=here, metavar="DIR", help="Folder to write into."),
-    ] = Path(),
+    to: Annotated[Path, typer.Option("--to", parser=here, metavar="DIR", help="Folder to write into.")] = Path(),
     as_json: Json = False,
 ) -> None:
     """Write the file of a new scheme or task, and its test. Both run at once."""

@@ -33,12 +33,7 @@ class ListingOptions:
 
 
 @command("ape runs --filter status=finished --sort validation --descending", option="--filter run~")
-def runs(
-    which: RunFilter,
-    listing: ListingOptions,
-    folder: ResultsFolder,
-    as_json: Json = False,
-) -> None:
+def runs(which: RunFilter, listing: ListingOptions, folder: ResultsFolder, as_json: Json = False) -> None:
     """List the registered runs.
 
     --filter and --sort know the columns of --json, also with hyphens, and `validation`.

@@ -122,10 +122,10 @@ def train(
         raise typer.Exit(130)
     if group.first:
         baseline = options.without_positions()
-        baselines = compared(experiment.dataset, registry, baseline) if done.evaluation else None
+        baselines = _compared(experiment.dataset, registry, baseline) if done.evaluation else None
         kept = [f"{key}={json.dumps(value)}" for key, value in baseline.settings.items() if key in settings]
         again = repeated(ctx, scheme="none", structure=None, settings=kept, resume=None, overwrite=None)
-        _print(done, baselines, again, as_json)
+        _print_trained(done, baselines, again, as_json)
 
 
 def _order(order: str | None, source_order: str | None) -> str | None:
@@ -203,15 +203,6 @@ def _existing(options: ExistingRunOptions) -> ExistingRun:
     return ExistingRun.RESUME if options.resume else ExistingRun.REFUSE
 
 
-def _print(done: Trial, baselines: dict[str, Any] | None, again: str, as_json: bool) -> None:
-    """Print the result of training and of the evaluation. `again`: the command that trains a baseline."""
-    if as_json:
-        result = {"run": done.run.name, "trained": done.trained, **done.run.known.outcome.model_dump()}
-        answer(result | {"test": done.evaluation, "baselines": baselines})
-        return
-    print_trained(done, baselines, again)
-
-
 @contextmanager
 def _stoppable(group: ProcessGroup) -> Iterator[Callable[[], bool]]:
     """Within the block, the first signal to stop asks for a stop after the current step; the second interrupts.
@@ -234,7 +225,7 @@ def _stoppable(group: ProcessGroup) -> Iterator[Callable[[], bool]]:
         yield lambda: stopping
 
 
-def compared(data: Dataset, registry: Registry, baseline: ExperimentOptions) -> dict[str, Any]:
+def _compared(data: Dataset, registry: Registry, baseline: ExperimentOptions) -> dict[str, Any]:
     """The test scores of two baselines on a dataset.
 
     `constant_guess` is the score of always answering with the most frequent symbol or class. `none` is the token
@@ -252,12 +243,16 @@ def compared(data: Dataset, registry: Registry, baseline: ExperimentOptions) -> 
     return {"constant_guess": majority_baseline(data.split("test")), "none": none}
 
 
-def print_trained(done: Trial, baselines: dict[str, Any] | None, again: str) -> None:
+def _print_trained(done: Trial, baselines: dict[str, Any] | None, again: str, as_json: bool) -> None:
     """Print the result of training, the scores on the test split and those of baselines.
 
     `again` is the command that trains the same model without positions.
     """
     config, result, test = done.run.known.config, done.run.known.outcome, done.evaluation
+    if as_json:
+        lines = {"run": done.run.name, "trained": done.trained, **result.model_dump()}
+        answer(lines | {"test": test, "baselines": baselines})
+        return
     kind = config.kind
     accuracy = accuracy_of(kind)
     pace = f"{result.tokens_per_second:,.0f} {'images' if kind == 'image' else 'tokens'}/s"

@@ -74,7 +74,7 @@ def test_help_beside_a_task_shows_only_its_options(task: str) -> None:
 
 
 def test_help_beside_a_task_shows_its_defaults() -> None:
-    assert "--base BASE Base of the numbers. [default: 10]" in re.sub(r"\s+", " ", ape("gen", "addition", "-h")[0])
+    assert "--base BASE Base of the numbers. [default 10]" in re.sub(r"\s+", " ", ape("gen", "addition", "-h")[0])
 
 
 def test_the_list_of_commands_has_whole_sentences() -> None:

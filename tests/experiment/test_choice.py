@@ -80,11 +80,7 @@ def test_a_preset_sizes_each_task_by_the_options_it_has(task: str, expected: dic
 
 @pytest.mark.parametrize(("wanted", "task"), [(None, "reverse"), ("grid(2)", "grid-rotate")])
 def test_a_flat_scheme_gets_a_grid_if_it_asks_for_one(
-    wanted: str | None,
-    task: str,
-    tmp_path: Path,
-    monkeypatch: pytest.MonkeyPatch,
-    caplog: pytest.LogCaptureFixture,
+    wanted: str | None, task: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
     caplog.set_level("INFO", "ape_cli")
     Datasets(tmp_path).of(ExperimentOptions(preset="tiny", scheme="sinusoidal", structure=wanted))

@@ -1,6 +1,6 @@
 """Kills commands and compares what they leave.
 
-Usage: `python -m tests.nightly.kill [KILLS] [--seed N] [--case NAME] [--store NAME]`.
+Usage: `python -m tests.nightly.kill [KILLS] [--seed N] [--case NAME]`.
 
 In each round, a command is killed one to three times with SIGKILL, at random moments, and then repeated until it ends.
 Its files must be those of a command that was never killed, without a file more. Half of the kills spare the processes
@@ -12,6 +12,7 @@ from __future__ import annotations
 import argparse
 import os
 import random
+import shutil
 import signal
 import subprocess
 import sys
@@ -20,11 +21,9 @@ import time
 from collections import Counter
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import nullcontext
 from pathlib import Path
 
-from tests.nightly.kill.cases import BUCKET, CASES, Place, prepare, start
-from tests.nightly.store import Server, serving
+from tests.nightly.kill.cases import CASES, files, prepare, start
 
 _PATIENCE = 90.0  # seconds in which a repeated command may find the lock of a killed process; those of workers last 60
 _ALONE = 20.0  # seconds after which no process of a killed command may be left
@@ -35,25 +34,24 @@ class BrokenRoundError(Exception):
 
 
 class Rounds:
-    """The rounds of one command at one kind of store."""
+    """The rounds of one command."""
 
-    def __init__(self, name: str, inputs: Path, folder: Path, server: Server | None, seed: int) -> None:
+    def __init__(self, name: str, inputs: Path, folder: Path, seed: int) -> None:
         """Runs the command once without a kill, to know its files and its duration."""
-        self.name, self.case, self.inputs, self.folder, self.server = name, CASES[name], inputs, folder, server
-        self.chosen = random.Random(f"{seed} {name} {server is None}")
+        self.name, self.case, self.inputs, self.folder = name, CASES[name], inputs, folder
+        self.chosen = random.Random(f"{seed} {name}")
         at = self.place("straight")
         begin = time.monotonic()
         _finish(at, self.case.words(at))
         self.seconds = time.monotonic() - begin
-        self.expected = at.files()
+        self.expected = files(at)
 
-    def place(self, name: str) -> Place:
-        """A new place with the inputs of the command."""
-        own = f"{self.name}-{'folder' if self.server is None else 's3'}-{name}"
-        (self.folder / own).mkdir()
-        at = Place(own, self.folder / own, self.server)
+    def place(self, name: str) -> Path:
+        """A new folder with the inputs of the command."""
+        at = self.folder / f"{self.name}-{name}"
+        at.mkdir()
         for needed in self.case.needs:
-            (at / needed).fill(self.inputs / needed)
+            shutil.copytree(self.inputs / needed, at / needed)
         return at
 
     def until(self, kills: int) -> Iterator[int]:
@@ -65,9 +63,9 @@ class Rounds:
         while done < kills:
             number += 1
             at = self.place(str(number))
-            wanted, killed = min(self.chosen.randint(1, 3), kills - done), 0
+            attempts, killed = min(self.chosen.randint(1, 3), kills - done), 0
             sessions = []
-            for _ in range(wanted):
+            for _ in range(attempts):
                 words = [*self.case.words(at), *(self.case.again if killed else ())]
                 process, was_killed = self._killed(at, words)
                 sessions.append(process.pid)
@@ -81,9 +79,9 @@ class Rounds:
             done += killed
             yield killed
 
-    def _killed(self, at: Place, words: list[str]) -> tuple[subprocess.Popen[str], bool]:
+    def _killed(self, at: Path, words: list[str]) -> tuple[subprocess.Popen[str], bool]:
         """Starts the command and kills it at a random moment. Returns it, and whether it was alive at that moment."""
-        process = start(words, at.folder)
+        process = start(words, at)
         earliest = self.chosen.choice([0.0, 0.4, 0.6, 0.9])  # most moments lie after the imports
         time.sleep(self.seconds * self.chosen.uniform(earliest, 1.0))
         whole = self.chosen.random() < 0.5
@@ -94,25 +92,22 @@ class Rounds:
         process.stderr.close()
         return process, process.returncode == -signal.SIGKILL
 
-    def _compare(self, at: Place) -> None:
+    def _compare(self, at: Path) -> None:
         """Compares the files with those of a command that was not killed. Raises `BrokenRoundError` if they differ."""
-        found = at.files()
-        if self.server is None:
-            found = {name: content for name, content in found.items() if not name.startswith("tmp/")}
-        expected = {name: content for name, content in self.expected.items() if not name.startswith("tmp/")}
-        if found.keys() != expected.keys():
-            raise BrokenRoundError(f"other files: {sorted(found.keys() ^ expected.keys())}")
-        different = [name for name, content in found.items() if content != expected[name]]
+        contents = files(at)
+        if contents.keys() != self.expected.keys():
+            raise BrokenRoundError(f"other files: {sorted(contents.keys() ^ self.expected.keys())}")
+        different = [name for name, content in contents.items() if content != self.expected[name]]
         if different:
             name = different[0]
-            raise BrokenRoundError(f"other contents: {different}; {_difference(expected[name], found[name])}")
+            raise BrokenRoundError(f"other contents: {different}; {_difference(self.expected[name], contents[name])}")
 
 
-def _finish(at: Place, words: list[str], again: tuple[str, ...] = ()) -> None:
+def _finish(at: Path, words: list[str], again: tuple[str, ...] = ()) -> None:
     """Runs the command until it ends. Raises `BrokenRoundError` if it fails, except by the lock of a killed process."""
     begin = time.monotonic()
     while True:
-        process = start([*words, *again], at.folder)
+        process = start([*words, *again], at)
         _, err = process.communicate()
         if process.returncode == 0 and "Traceback" not in err:
             return
@@ -154,40 +149,31 @@ def main() -> int:
     parser.add_argument("kills", nargs="?", type=int, default=200)
     parser.add_argument("--seed", type=int, default=1)
     parser.add_argument("--case", choices=CASES, help="only this command")
-    parser.add_argument("--store", choices=["folder", "s3"], help="only this kind of store")
-    asked = parser.parse_args()
-    names = [asked.case] if asked.case else list(CASES)
-    stores = [asked.store] if asked.store else ["folder", "s3"]
-    pairs = [(name, store) for name in names for store in stores]
-    shares = [asked.kills // len(pairs) + (i < asked.kills % len(pairs)) for i in range(len(pairs))]
-    counted: Counter[tuple[str, str]] = Counter()
-    found: list[str] = []
-    with (
-        tempfile.TemporaryDirectory(prefix="ape-kill-") as folder,
-        serving() if "s3" in stores else nullcontext() as server,
-    ):
-        if server is not None:
-            server.bucket(BUCKET)
+    options = parser.parse_args()
+    names = [options.case] if options.case else list(CASES)
+    shares = [options.kills // len(names) + (i < options.kills % len(names)) for i in range(len(names))]
+    kills_of: Counter[str] = Counter()
+    findings: list[str] = []
+    with tempfile.TemporaryDirectory(prefix="ape-kill-") as folder:
         inputs = Path(folder, "inputs")
         inputs.mkdir()
         prepare(inputs)
 
-        def work(name: str, store: str, kills: int) -> None:
+        def work(name: str, kills: int) -> None:
             try:
-                rounds = Rounds(name, inputs, Path(folder), server if store == "s3" else None, asked.seed)
-                for killed in rounds.until(kills):
-                    counted[name, store] += killed
+                for killed in Rounds(name, inputs, Path(folder), options.seed).until(kills):
+                    kills_of[name] += killed
             except BrokenRoundError as error:
-                found.append(f"{name}, {store}: {error}")
-                print(found[-1], flush=True)
+                findings.append(f"{name}: {error}")
+                print(findings[-1], flush=True)
 
         with ThreadPoolExecutor(2) as pool:
-            for done in [pool.submit(work, *pair, share) for pair, share in zip(pairs, shares, strict=True)]:
-                done.result()
-    for (name, store), kills in sorted(counted.items()):
-        print(f"{name}, {store}: {kills} kills")
-    print(f"{sum(counted.values())} kills, {len(found)} findings")
-    return 1 if found or sum(counted.values()) < asked.kills else 0
+            for job in [pool.submit(work, name, share) for name, share in zip(names, shares, strict=True)]:
+                job.result()
+    for name, kills in sorted(kills_of.items()):
+        print(f"{name}: {kills} kills")
+    print(f"{kills_of.total()} kills, {len(findings)} findings")
+    return 1 if findings or kills_of.total() < options.kills else 0
 
 
 if __name__ == "__main__":

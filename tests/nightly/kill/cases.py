@@ -5,7 +5,6 @@ from __future__ import annotations
 import io
 import json
 import os
-import shutil
 import subprocess
 import sys
 from collections.abc import Callable
@@ -16,10 +15,8 @@ from typing import Any
 import polars as pl
 
 from ape_cli.storage.files import is_temporary
-from tests.nightly.store import Server
 
 ROOT = Path(__file__).parents[3]
-BUCKET = "ape"
 _TIMES = {"started", "finished", "seconds", "tokens_per_second"}  # they differ between two equal runs
 _ADDRESSES = {"path"}  # where the dataset of a run is
 _DIGESTS = {"sha256", "files"}  # of files with times
@@ -29,41 +26,11 @@ _GEN += ["--length-mean", "5", "--length-std", "1"]
 _SETTINGS = ["--preset", "tiny", "--set", "validate_every_steps=2", "--device", "cpu"]
 
 
-@dataclass(frozen=True)
-class Place:
-    """A folder, or an address with the same files in a bucket."""
-
-    name: str
-    folder: Path
-    server: Server | None
-
-    def __truediv__(self, name: str) -> Place:
-        """A place below this one."""
-        return Place(f"{self.name}/{name}", self.folder / name, self.server)
-
-    def __str__(self) -> str:
-        """What a user writes."""
-        if self.server is None:
-            return str(self.folder)
-        return f"s3://{BUCKET}/{self.name}?endpoint_override={self.server.endpoint}"
-
-    def fill(self, source: Path) -> None:
-        """Copies the files of a local folder here."""
-        if self.server is None:
-            shutil.copytree(source, self.folder)
-            return
-        for path in (p for p in source.rglob("*") if p.is_file()):
-            self.server.put(f"{BUCKET}/{self.name}/{path.relative_to(source)}", path.read_bytes())
-
-    def files(self) -> dict[str, bytes]:
-        """The content of all files here, without times, addresses and temporary files, which stay for an hour."""
-        if self.server is not None:
-            found = self.server.objects(f"{BUCKET}/{self.name}")
-        else:
-            paths = [p for p in self.folder.rglob("*") if p.is_file()]
-            found = {str(p.relative_to(self.folder)): p.read_bytes() for p in paths}
-        whole = {name: content for name, content in found.items() if not is_temporary(name.rpartition("/")[2])}
-        return {name: _timeless(name, content) for name, content in whole.items()}
+def files(folder: Path) -> dict[str, bytes]:
+    """The content of all files in a folder, without times, addresses and temporary files, which stay for an hour."""
+    paths = [path for path in folder.rglob("*") if path.is_file() and not is_temporary(path.name)]
+    contents = {str(path.relative_to(folder)): path.read_bytes() for path in paths}
+    return {name: _timeless(name, data) for name, data in contents.items() if not name.startswith("tmp/")}
 
 
 def _timeless(name: str, content: bytes) -> bytes:
@@ -106,31 +73,21 @@ def _environment(folder: Path) -> dict[str, str]:
 class Case:
     """A command that is killed.
 
-    `needs` names the folders that are copied to the place before, and `words` makes the command of a place. `again` are
-    words that are added when the command is repeated.
+    `needs` names the inputs that are copied to its folder before, and `words` makes the command for a folder. `again`
+    are words that are added when the command is repeated.
     """
 
-    words: Callable[[Place], list[str]]
+    words: Callable[[Path], list[str]]
     needs: tuple[str, ...] = ()
     again: tuple[str, ...] = ()
 
 
-def _train(at: Place) -> list[str]:
-    return [
-        "train",
-        "--scheme",
-        "rope",
-        *_SETTINGS,
-        "--set",
-        "steps=20",
-        "--data",
-        f"{at / 'words'}",
-        "--results",
-        f"{at / 'results'}",
-    ]
+def _train(at: Path) -> list[str]:
+    words = ["train", "--scheme", "rope", *_SETTINGS, "--set", "steps=20"]
+    return [*words, "--data", f"{at / 'words'}", "--results", f"{at / 'results'}"]
 
 
-def _sweep(at: Place) -> list[str]:
+def _sweep(at: Path) -> list[str]:
     words = ["sweep", "--schemes", "rope,none", *_SETTINGS, "--set", "steps=10", "--workers", "1", "--threads", "1"]
     return [*words, "--data", f"{at / 'words'}", "--results", f"{at / 'results'}"]
 
@@ -143,15 +100,7 @@ CASES = {
         needs=("words", "results"),
     ),
     "report": Case(
-        lambda at: [
-            "report",
-            "--results",
-            f"{at / 'results'}",
-            "--out",
-            f"{at / 'all.md'}",
-            "--plots",
-            f"{at / 'plots'}",
-        ],
+        lambda at: f"report --results {at / 'results'} --out {at / 'all.md'} --plots {at / 'plots'}".split(),
         needs=("results",),
     ),
     "sweep": Case(_sweep, needs=("words",)),
@@ -160,8 +109,7 @@ CASES = {
 
 def prepare(folder: Path) -> None:
     """Generates the dataset, and trains two runs, which the commands need."""
-    at = Place("", folder, None)
-    for words in ([*_GEN, "--out", f"{at / 'words'}"], _sweep(at)):
+    for words in ([*_GEN, "--out", f"{folder / 'words'}"], _sweep(folder)):
         process = start(words, folder)
         _, err = process.communicate()
         assert process.returncode == 0, err
