@@ -32,7 +32,7 @@ _PREFERRED = ["seq", "tree(k)", "grid(n)", "cyclic(n)"]  # structures whose defa
 class Datasets:
     """Finds the datasets of experiments. Each dataset is looked at once, however many experiments use it.
 
-    `root` is the folder of datasets (`--datasets`). `recorded` is what runs know of datasets that are missing.
+    `root` is the folder of datasets. `recorded` is what runs know of datasets that are missing.
     """
 
     def __init__(self, root: StoragePath, recorded: RecordedDatasets | None = None) -> None:
@@ -87,8 +87,8 @@ class Datasets:
             raise DataError(
                 f"{folder} holds another dataset than that of preset {options.preset}",
                 got="; ".join(manifest.plan.differences(plan)),
-                allowed=f"what `ape train --task {options.task} --preset {options.preset}` generates",
-                fix="move it away, name another folder with --datasets, or name it with --data",
+                allowed=f"what task {options.task} has at preset {options.preset}",
+                fix="move it away, name another folder with `datasets`, or name it with `data`",
             )
         return self._existing(folder, manifest, task)
 
@@ -101,7 +101,7 @@ class Datasets:
         record = options.recorded
         assert record is not None
         if options.order is not None:
-            fix = "name a task with --task, or leave the order out"
+            fix = "name a task with `task`, or leave the order out"
             raise UsageError("the configuration file already names a dataset", got=f"order {options.order}", fix=fix)
         folder = self.root / checked_name("name of the dataset", record.name)
         if not manifest_path(folder).exists():
@@ -128,7 +128,7 @@ class Datasets:
             for path, manifest in self._manifests()
             if order in (None, manifest.plan.linearisation) and _readable(scheme, manifest.plan.structure, structure)
         ]
-        how = "(--data DIR or --task TASK chooses another)"
+        how = "(`data=DIR` or `task=TASK` chooses another)"
         if readable:
             newest, manifest = max(readable, key=lambda pair: manifest_path(pair[0]).stat().st_mtime_ns)
             logger.info(f"data: {newest}, the newest that {scheme} can read {how}")
@@ -198,7 +198,7 @@ def note_unused(options: ExperimentOptions, folder: StoragePath) -> None:
     existing = folder.with_name(folder.name.removesuffix(f"-{options.preset}"))
     if manifest_path(existing).exists():
         logger.info(f"data: {folder}, at the sizes of preset {options.preset}; the existing {existing} is not used")
-        logger.info(f"to train on the existing dataset, use --data {existing} in place of --task")
+        logger.info(f"to train on the existing dataset, use `data={existing}` in place of `task`")
 
 
 def _recorded_plan(record: Trained, folder: StoragePath) -> tuple[BaseTask, DatasetPlan]:
@@ -211,7 +211,7 @@ def _recorded_plan(record: Trained, folder: StoragePath) -> tuple[BaseTask, Data
         raise DataError(
             "the dataset is not there, and cannot be generated again",
             got=f"{folder}: {error.what}",
-            fix="generate it with its own options, and name it with --data",
+            fix="generate it with its own options, and name it with `data`",
         ) from error
 
 

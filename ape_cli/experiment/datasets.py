@@ -82,7 +82,7 @@ def check_fingerprint(data: Facts, folder: StoragePath, required: str) -> None:
             "the dataset is not the one that the configuration file names",
             got=f"{folder}: fingerprint {data.fingerprint[:16]}…",
             allowed=f"{required[:16]}…",
-            fix="choose another folder with --datasets, or name a dataset with --data",
+            fix="choose another folder with `datasets`, or name a dataset with `data`",
         )
 
 

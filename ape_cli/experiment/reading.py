@@ -82,7 +82,7 @@ class Tokenising:
             ("pool_size", self.pool_size, self.pool_stride),
         ):
             if size % 2 == 0:
-                allowed, fix = "an odd number of pixels", f"--set {name}={size + 1}"
+                allowed, fix = "an odd number of pixels", f"`{name}={size + 1}`"
                 raise UsageError(f"bad {name}", got=size, allowed=allowed, fix=fix)
             # with padding, only the stride changes the number of tokens
             rows, columns = (-(-side // stride) for side in (rows, columns))
@@ -92,7 +92,7 @@ class Tokenising:
                 got=f"convolution_stride={self.convolution_stride}, pool_stride={self.pool_stride}, "
                 f"images of {height} x {width} pixels",
                 allowed="strides that leave two tokens or more",
-                fix="--set pool_stride=1, or larger images",
+                fix="`pool_stride=1`, or larger images",
             )
         return rows, columns
 

@@ -157,7 +157,7 @@ def _check_effect(config: SequenceConfig) -> None:
         )
     if config.dropout_places != "all" and not config.dropout:
         raise UsageError(
-            "there is no dropout to place", got=f"dropout_places={config.dropout_places}", fix="--set dropout=0.15"
+            "there is no dropout to place", got=f"dropout_places={config.dropout_places}", fix="`dropout=0.15`"
         )
 
 

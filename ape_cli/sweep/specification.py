@@ -46,7 +46,7 @@ class SweepSpecification(BaseModel):
 
     schemes: list[str] = Field(min_length=1)
     tasks: list[str] = []  # each has a dataset with the sizes of the preset
-    data: list[str] = []  # existing datasets: folders, or names under --datasets
+    data: list[str] = []  # existing datasets: folders, or names
     orders: list[str] = Field(["breadth"], min_length=1)  # names of linearisations, for tasks on trees
     seeds: list[Whole] = Field([42], min_length=1)
     structures: list[str] = []
@@ -62,7 +62,7 @@ def read(path: Path) -> list[dict[str, Any]]:
         fields = tomllib.loads(files.read_bytes(path, _LARGEST_FILE).decode("utf-8-sig"))
     except (OSError, UnicodeDecodeError) as error:
         reason = error.strerror if isinstance(error, OSError) else str(error)
-        fix = "name a TOML file; several schemes, tasks or seeds are divided by commas: --schemes none,rope"
+        fix = "name a TOML file; several schemes, tasks or seeds are divided by commas: `schemes=none,rope`"
         raise UsageError("cannot read the sweep's file", got=f"{path}: {reason}", fix=fix) from error
     except (ValueError, RecursionError) as error:
         raise UsageError(f"{path} is not TOML", got=str(error), fix='for example: schemes = ["rope"]') from error
@@ -89,7 +89,7 @@ def check(fields: dict[str, Any]) -> SweepSpecification:
     for key in fields:
         if key not in SweepSpecification.model_fields:
             raise unknown("field of a sweep", key, SweepSpecification.model_fields)
-    for key, what in (("schemes", "--schemes rope,sinusoidal"), ("tasks", "--tasks copy,reverse, or --data DIR")):
+    for key, what in (("schemes", "`schemes=rope,sinusoidal`"), ("tasks", "`tasks=copy,reverse`, or `data=DIR`")):
         if not fields.get(key) and not (key == "tasks" and fields.get("data")):
             raise UsageError(f"the sweep names no {key}", got="none", fix=f"{what}; or in a file: {key} = [...]")
     try:
