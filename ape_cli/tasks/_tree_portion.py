@@ -22,7 +22,7 @@ from ape_cli.structure import Tree, trees
 from ape_cli.structure.linearisation import Order
 from ape_cli.structure.ranked_trees import RankedTrees
 from ape_cli.tasks._fixed_rows import SplitRows
-from ape_cli.tasks._rows import Tokens
+from ape_cli.tasks._task import Tokens
 
 MASK, QUERY, AT = "<mask>", "<query>", "<at>"
 _BLOCK_NODES = 400_000  # nodes of the trees that are worked on at once

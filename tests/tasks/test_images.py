@@ -19,6 +19,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
+from ape_cli.tasks._image_portion import Portion
 
 from ape_cli import tasks
 from ape_cli.core.errors import DataError, UsageError
@@ -31,7 +32,6 @@ from ape_cli.data.plan import DatasetPlan
 from ape_cli.storage import digests, image_rows, parquet
 from ape_cli.storage.sources import ImageSource, LabelledImages
 from ape_cli.tasks import images
-from ape_cli.tasks._image_portion import Portion
 from ape_cli.tasks.images import Images
 from tests.conftest import ape
 from tests.registered import edit
