@@ -207,9 +207,9 @@ class Sized(Task):
             listed = f"{self.sizes[0]}-to-{self.sizes[-1]}-{digest}"
         return f"{super().title}-sizes-{listed}"
 
-    def rows(self, wanted: Mapping[str, int | None], seed: int) -> dict[str, int]:
+    def rows(self, counts: Mapping[str, int | None], seed: int) -> dict[str, int]:
         """The number of rows of each split. The given and the default numbers count the rows of each size."""
-        return {split: count * len(self.parts) for split, count in super().rows(wanted, seed).items()}
+        return {split: count * len(self.parts) for split, count in super().rows(counts, seed).items()}
 
     def settle(self, index: U64, split: str, seed: int) -> tuple[Source, int]:
         """Draw the sources of rows, uint64 [R]. See `Task.settle`. Each row is drawn by the task of its size."""

@@ -21,14 +21,13 @@ import numpy as np
 import pyarrow as pa
 
 from ape_cli.core import rng
-from ape_cli.core.errors import UsageError
 from ape_cli.core.rng import I64
 from ape_cli.core.vocabulary import SPLITS
 from ape_cli.storage import image_rows
 from ape_cli.storage.image_rows import Moments
 from ape_cli.storage.sources import DIGITS, ImageSource, LabelledImages, open_source
 from ape_cli.tasks import option
-from ape_cli.tasks._fixed_rows import FixedRows, SplitRows
+from ape_cli.tasks._base import FixedRows, SplitRows
 
 _HELD_OUT = {"test": 5, "validation": 10}  # one of how many of the remaining training images
 _BLOCK = 2**22  # number of pixels that are counted at once
@@ -112,13 +111,6 @@ class Images(FixedRows[Portion]):
     shuffled: bool = option(False, "Put the pixels of each image into an order of its own.")
 
     @classmethod
-    def refuse(cls, options: Mapping[str, Any]) -> None:
-        """Check given options. Raises `UsageError` for sizes, because the source decides the size of images."""
-        if "sizes" in options:
-            what = "images have the size that their source gives them"
-            raise UsageError(what, got=f"sizes {options['sizes']!r}", allowed="none", fix="leave --sizes out")
-
-    @classmethod
     def form(cls, parameters: Mapping[str, Any]) -> str:
         """The source of a dataset, as columns of tables name it: `digits (shuffled)`."""
         return str(parameters["source"]) + " (shuffled)" * bool(parameters.get("shuffled"))
@@ -131,17 +123,6 @@ class Images(FixedRows[Portion]):
     def title(self) -> str:
         """The name of the dataset's folder: `images-digits`, `images-cifar-10-shuffled`."""
         return f"{self.name}-{self._source.name}" + "-shuffled" * self.shuffled
-
-    @classmethod
-    def recorded(cls, parameters: Mapping[str, Any]) -> dict[str, Any]:
-        """The options among the parameters that a manifest has. The content of the source is none."""
-        return {name: value for name, value in parameters.items() if name != "sha256"}
-
-    @property
-    def command_options(self) -> dict[str, Any]:
-        """The options of the command that generates the dataset again. The path of the source is left out."""
-        source = DIGITS if self.where == DIGITS else "PATH"
-        return {"source": source} | {k: v for k, v in self.options.items() if k != "source" and v}
 
     @property
     def origin(self) -> dict[str, str]:
