@@ -170,13 +170,13 @@ class Trees(Sized):
             earlier = (
                 bit_length(position ^ (position + 1)) - 1
             )  # earlier siblings: steps to the right at the path's end
-            wanted = np.stack([grows, (position > 1) & (earlier < self.branching - 1)], axis=1)
+            opens = np.stack([grows, (position > 1) & (earlier < self.branching - 1)], axis=1)
         else:
-            wanted = np.repeat(grows[:, None], self.branching, axis=1)
-        tree = Tree(wanted.shape[1])
-        wanted &= (tree.level(position) < tree.max_depth)[:, None]
+            opens = np.repeat(grows[:, None], self.branching, axis=1)
+        tree = Tree(opens.shape[1])
+        opens &= (tree.level(position) < tree.max_depth)[:, None]
         children = (tree.branching * (position - 1) + 2)[:, None] + np.arange(tree.branching)
-        return np.where(wanted, children, 0)
+        return np.where(opens, children, 0)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -225,7 +225,7 @@ class UniqueTrees(PlainTrees):
         if fits[self.leaves] < 0.01:
             need = next((n for n, chance in enumerate(fits) if chance >= 0.5), None)
             got = f"{self.leaves} leaf symbols for source trees of depth up to {depth}"
-            fix = f"--vocabulary {2 * need}, or shallower trees" if need else "shallower trees"
+            fix = f"`vocabulary={2 * need}`, or shallower trees" if need else "shallower trees"
             raise UsageError("vocabulary is too small for unique nodes at this depth", got=got, fix=fix)
 
     def _grow(self, depth: I64, key: U64) -> tuple[I64, I64, np.ndarray]:

@@ -60,7 +60,7 @@ class ForestRotate(PlainTrees):
     def check(self) -> None:
         """Check the options. Raises `UsageError` if one is out of range or if the rows would be too large."""
         super().check()
-        check_normal("trees", self.trees_mean, self.trees_std, _MOST_TREES)
+        check_normal("trees_mean and trees_std", self.trees_mean, self.trees_std, 1, _MOST_TREES)
         count = self.trees_mean + 4 * self.trees_std
         check_amount("nodes", count * trees.mean_nodes(self.greatest_depth, self.branching), _MOST_NODES)
 
