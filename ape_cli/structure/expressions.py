@@ -123,8 +123,12 @@ def parse_structure(expression: str | Structure) -> Structure:
 def _parse(node: ast.expr) -> Structure:
     """The structure of a Python expression, which is read and never evaluated. Raises `ValueError` if it is none."""
     match node:
-        case ast.BinOp(left=left, op=ast.Mult(), right=right):
-            return product((_parse(left), _parse(right)))
+        case ast.BinOp(op=ast.Mult()):
+            factors = []
+            while isinstance(node, ast.BinOp) and isinstance(node.op, ast.Mult):
+                factors.append(_parse(node.right))
+                node = node.left
+            return product((_parse(node), *reversed(factors)))
         case ast.Name(id=name) if name in _WORDS:
             return _WORDS[name]
         case ast.Call(func=ast.Name(id=name), args=[ast.Constant(value=int(number))], keywords=[]) if name in _RANGES:

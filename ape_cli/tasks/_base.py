@@ -1,7 +1,4 @@
-"""The base classes of everything that can write a dataset, drawn or read from a source, and the options of tasks.
-
-Shapes: R rows.
-"""
+"""The base classes of everything that can write a dataset, drawn or read from a source, and the options of tasks."""
 
 from __future__ import annotations
 
@@ -100,7 +97,7 @@ class RowWriter(ABC):
         """
 
     def content(self, part: pa.Table) -> tuple[int, int]:
-        """Two 64-bit sums over the rows of a table, for the dataset's fingerprint."""
+        """Two 64-bit sums over the rows of a table, for the fingerprint."""
         return sequence_rows.content(part)
 
 
@@ -182,8 +179,8 @@ class BaseTask(RowWriter):
     @property
     def parameters(self) -> dict[str, Any]:
         """The options, as the manifest keeps them: late options that have their default are left out."""
-        late = {name: each.default for name, each in options_of(type(self)).items() if each.late}
-        return {k: v for k, v in self.options.items() if k not in late or v != late[k]}
+        known = options_of(type(self))
+        return {k: v for k, v in self.options.items() if not known[k].late or v != known[k].default}
 
     @property
     def command_options(self) -> dict[str, Any]:
@@ -225,7 +222,7 @@ class BaseTask(RowWriter):
         return {}
 
     def sample(self, *, rows: range, split: str, seed: int) -> pa.Table:
-        """These rows of a split, as a table with the schema of a shard. `rows` may be any range of row numbers."""
+        """These rows of a split, as a table with the schema of a shard. `rows` may be any range."""
         return self.sample_counted(rows=rows, split=split, seed=seed)[0]
 
 
@@ -285,11 +282,12 @@ class FixedRows(BaseTask, Generic[_Rows]):
     def rows(self, counts: Mapping[str, int | None], seed: int) -> dict[str, int]:
         """The number of rows of each split; None stands for all. Raises `UsageError` if the source has fewer."""
         available = self.available(seed)
-        for split, count in counts.items():
-            if count is not None and count > available[split]:
+        rows = {split: available[split] if count is None else count for split, count in counts.items()}
+        for split, count in rows.items():
+            if count > available[split]:
                 what = f"the source has not as many {self.things} for {split}"
                 raise UsageError(what, got=count, allowed=f"at most {available[split]}", fix="leave it out for all")
-        return {split: available[split] if count is None else count for split, count in counts.items()}
+        return rows
 
     def portion(self, rows: range, split: str, seed: int) -> _Rows:
         """These rows of a split without the rest of the source. Raises `UsageError` for an unknown split."""
