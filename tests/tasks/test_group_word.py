@@ -11,6 +11,7 @@ import re
 from collections import Counter
 from collections.abc import Callable
 from pathlib import Path
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -298,7 +299,7 @@ def test_a_task_of_a_manifest_is_made_without_its_file(monkeypatch: pytest.Monke
     assert made.structure == "seq"
     with pytest.raises(DataError, match="No such file"):
         made.sample(rows=range(3), split="train", seed=1)
-    trained = {"task": "group-word", "order": None, "parameters": task.parameters, "rows": {"train": 9}, "seed": 1}
+    trained = SimpleNamespace(task="group-word", order=None, parameters=task.parameters, rows={"train": 9}, seed=1)
     assert by_size.seen(trained) is None
     monkeypatch.chdir(tmp_path)
     sizes = task.sample(rows=range(9), split="train", seed=1)["size"].to_pylist()
