@@ -28,8 +28,7 @@ from ape_cli.core.errors import ApeError, UsageError, unknown
 from ape_cli.structure import linearisation
 from ape_cli.structure.linearisation import Order
 from ape_cli.tasks._base import BaseTask, RowWriter, TaskOption, check_whole, option, options_of
-from ape_cli.tasks._rows import Rows, Source, Tokens, join
-from ape_cli.tasks._task import Task, letters
+from ape_cli.tasks._task import Rows, Source, Task, Tokens, join, letters
 
 __all__ = [
     "BaseTask",

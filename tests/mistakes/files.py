@@ -1,4 +1,4 @@
-"""Mistakes in file formats: digests, the order of writes, and sources of images and trees."""
+"""Mistakes in file formats: digests, checkpoints, and sources of images and trees."""
 
 from __future__ import annotations
 
@@ -6,32 +6,11 @@ from tests.mistakes._mistake import Mistake
 
 MISTAKES = [
     Mistake(
-        "the digest of a JSON file not compared",
-        "is_sealed",
-        "found.encode() != digits",
-        "not digits",
-        "storage/test_digests.py::test_every_changed_byte_of_json_is_noticed",
-    ),
-    Mistake(
         "a listed file not compared with run.json",
         "ListedFiles._content",
         "(digest := hashlib.sha256(content).hexdigest()) != self.known.files[name]",
         "not (digest := hashlib.sha256(content).hexdigest())",
         "runs/test_integrity.py::test_a_changed_byte_is_noticed",
-    ),
-    Mistake(
-        "the name of a run not compared with its configuration",
-        "read_record",
-        "expected != name",
-        "not expected",
-        "runs/test_integrity.py::test_an_altered_configuration_is_noticed",
-    ),
-    Mistake(
-        "rows of a shard that are not counted",
-        "read_shard",
-        "rows not in (None, file.metadata.num_rows)",
-        "False",
-        "data/test_integrity.py::test_fewer_rows_than_the_manifest_says",
     ),
     Mistake(
         "a shard that is not compared with the digest in the manifest",
@@ -53,19 +32,6 @@ MISTAKES = [
         "best or current",
         "current",
         "training/test_checkpointing.py::test_the_best_weights_survive_although_repeated_steps_differ",
-    ),
-    Mistake(
-        "the manifest uploaded before the dataset is whole",
-        "generate",
-        r"""
-        files.write_text(out / "README.md", card(manifest, task))
-        write_manifest(out, manifest)
-        """,
-        r"""
-        write_manifest(out, manifest)
-        files.write_text(out / "README.md", card(manifest, task))
-        """,
-        "nightly/storage/test_object_store.py::test_the_manifest_comes_last",
     ),
     Mistake(
         "colour planes read as interleaved pixels",
