@@ -10,13 +10,11 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Iterator
 from importlib import resources
 from typing import Any
 
 import polars as pl
 
-from ape_cli.core.errors import UsageError
 from ape_cli.reports.builtin import is_image
 
 # A `depth` column of the paper's table 2 can be read in two ways. These two of our columns are compared with it.
@@ -66,14 +64,6 @@ def _ours(column: str) -> list[str]:
     """
     task, _, order = column.partition("/")
     return [f"{task}/{ours}" for ours in DEPTH] if order == "depth" else [column]
-
-
-def rejects(against: str | None, **asked: str) -> Iterator[UsageError]:
-    """An error for each option that selects scores which the paper does not have. `asked`: metric, decode and split."""
-    for option, only in (("metric", "token_accuracy"), ("decode", "teacher"), ("split", "test")):
-        if against and asked[option] != only:
-            what = f"the paper has no such scores: its {option} is {only}"
-            yield UsageError(what, got=f"--against {against} --{option} {asked[option]}", fix="leave one out")
 
 
 # Settings that a run may have beside those of the paper: the number format of products, and the size of bounded

@@ -145,12 +145,12 @@ def axis_kind(asked: str | None, metric: str, *, drawn: bool) -> str:
     if asked is None:
         return kind
     if not drawn:
-        raise UsageError("--axis is for plots", got=f"--axis {asked}", fix="add --plots DIR or --format html")
+        raise UsageError("`axis` is for plots", got=f"`axis={asked}`", fix="add `plots=DIR` or `format=html`")
     if kind == "error" and metric in SMALLER_IS_BETTER:
         raise UsageError(
             f"{metric} has no error: an error is 100% minus a score in %",
-            got=f"--axis error --metric {metric}",
-            fix="leave --axis out, or choose another --metric",
+            got=f"`axis=error` and `metric={metric}`",
+            fix="leave `axis` out, or choose another `metric`",
         )
     return kind
 

@@ -14,6 +14,7 @@ import pytest
 from ape_cli import tasks
 from ape_cli.core.errors import ApeError, UsageError
 from ape_cli.reports import aggregation, html_page, rendering, tables
+from ape_cli.reports.views import Options
 from ape_cli.runs import config
 from ape_cli.runs.registry import Registry
 from tests.registered import put_evaluation, replace, write
@@ -117,13 +118,11 @@ ALL = {"metric": "token_accuracy", "decode": "teacher", "split": "test"}
 
 
 def lines(where: Path, **options: Any) -> list[dict[str, Any]]:
-    chosen = ALL | {"against": None}
-    return aggregation.lines(Registry(where), **(chosen | options))[0].to_dicts()
+    return aggregation.lines(Registry(where), Options(**options))[0].to_dicts()
 
 
 def tables_of(where: Path, **options: Any) -> list[tables.Table]:
-    chosen = ALL | {"against": None}
-    return tables.tables(aggregation.lines(Registry(where), **(chosen | options))[0])
+    return tables.tables(aggregation.lines(Registry(where), Options(**options))[0])
 
 
 def test_mean_and_deviation_over_seeds(tmp_path: Path) -> None:
@@ -158,7 +157,7 @@ def test_intervals_in_tables_are_asked_for(tmp_path: Path) -> None:
     """The numbers are the same, except for those behind means and their note."""
     for seed, value in enumerate((0.90, 0.92, 0.97)):
         add(tmp_path, "rope", value, seed, preset="paper")
-    found = aggregation.lines(Registry(tmp_path), **ALL, against="paper")[0]
+    found = aggregation.lines(Registry(tmp_path), Options(against="paper"))[0]
     for style in ("rich", "markdown", "latex", "html"):
         plain, with_intervals = tables.tables(found), tables.tables(found, interval=True)
         deviations, intervals = (
@@ -228,7 +227,7 @@ def test_a_run_counts_once_whatever_its_data_is_called(tmp_path: Path) -> None:
     add(tmp_path, "rope", 0.7, 2)
     (own,) = (tmp_path / "runs").glob("*-1-*/eval/*.json")
     write(own.with_name("renamed.json"), json.loads(own.read_text()) | {"dataset": "renamed"})
-    found, bad = aggregation.lines(Registry(tmp_path), **ALL, against=None)
+    found, bad = aggregation.lines(Registry(tmp_path), Options())
     assert not bad
     (line,) = found.to_dicts()
     assert line["mean"] == pytest.approx(0.8)
@@ -326,9 +325,7 @@ def test_unreadable_runs_are_named_and_the_others_reported(tmp_path: Path) -> No
     damaged = next((tmp_path / "runs").glob("*none*/eval/*.json"))
     damaged.write_text(json.dumps({"overall": None}))
     (tmp_path / "runs" / "half").mkdir()
-    found, bad = aggregation.lines(
-        Registry(tmp_path), metric="token_accuracy", decode="teacher", split="test", against=None
-    )
+    found, bad = aggregation.lines(Registry(tmp_path), Options())
     assert found["scheme"].to_list() == ["rope"]
     assert len(bad) == 2
     assert bad[0].startswith("half: ")

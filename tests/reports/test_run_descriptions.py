@@ -5,6 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 from ape_cli.reports import aggregation, tables
+from ape_cli.reports.views import Options
 from ape_cli.runs.registry import Registry, open_registry
 from tests.registered import edit
 from tests.reports.test_aggregation import add
@@ -22,9 +23,7 @@ def trained_with(where: Path, digests: dict[str, str], scheme: str = "rope") -> 
 
 def rows(where: Path) -> tuple[dict[str, list[float]], list[str]]:
     """The rows of the only table, each with its scores (-1 for an empty cell), and the notes."""
-    found, bad = aggregation.lines(
-        Registry(where), metric="token_accuracy", decode="teacher", split="test", against=None
-    )
+    found, bad = aggregation.lines(Registry(where), Options())
     assert not bad
     (table,) = tables.tables(found)
     scores = {

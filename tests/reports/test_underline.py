@@ -15,6 +15,7 @@ import pytest
 from rich.console import Console
 
 from ape_cli.reports import aggregation, evaluations, html_page, rendering, tables
+from ape_cli.reports.views import Options
 from ape_cli.runs.registry import Registry
 from tests.reports.test_aggregation import ALL, add, lines, tables_of
 
@@ -181,8 +182,8 @@ def test_where_nothing_can_be_underlined_the_rule_is_not_explained(tmp_path: Pat
 
 def test_an_interval_is_called_one_over_seeds(tmp_path: Path) -> None:
     add(tmp_path, "rope", 0.9, 1)
-    (shown,) = tables.tables(aggregation.lines(Registry(tmp_path), **ALL, against=None)[0], interval=True)
+    (shown,) = tables.tables(aggregation.lines(Registry(tmp_path), Options())[0], interval=True)
     assert "one seed, so there is no interval over seeds." in shown.notes[0]
     add(tmp_path, "rope", 0.8, 2)
-    (shown,) = tables.tables(aggregation.lines(Registry(tmp_path), **ALL, against=None)[0], interval=True)
+    (shown,) = tables.tables(aggregation.lines(Registry(tmp_path), Options())[0], interval=True)
     assert "mean with its 95% interval over 2 seeds, by Student's t, cut off at 0 and 100%." in shown.notes[0]

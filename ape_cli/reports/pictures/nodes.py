@@ -27,7 +27,7 @@ class Nodes(PictureKind):
                     "this structure has no drawing of its nodes",
                     got=subject.structure,
                     allowed="tree(k), cyclic(n), grid(2)",
-                    fix="--view pairs, or another --structure",
+                    fix="`view=pairs`, or another `structure`",
                 )
         from_node = [diagram(subject, material.node) for subject in material.subjects]
         limit = limit_of(*(one.values for one in from_node))

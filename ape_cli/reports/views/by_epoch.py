@@ -102,9 +102,9 @@ from the smallest to the largest score. {LINE_STYLES} A dotted line is the test 
         if metric not in MEASURED:
             yield UsageError(
                 f"{METRICS[metric][0]} is not measured while a run trains, so it has no scores by epoch",
-                got=f"--metric {metric}",
+                got=f"`metric={metric}`",
                 allowed=", ".join(MEASURED),
-                fix=f"leave --metric or {options.asked.partition(' ')[0]} out",
+                fix=f"leave `metric` or {options.asked} out",
             )
 
     def read(self, registry: Registry, options: Options) -> tuple[Epochs, list[str]]:

@@ -29,7 +29,7 @@ class ByOperator(View[pl.DataFrame]):
 
     def read(self, registry: Registry, options: Options) -> tuple[pl.DataFrame, list[str]]:
         """Read the evaluations by operator. Raises `ApeError` if there are none and they are needed."""
-        found, bad = aggregation.read_parts(registry, "op", **options.scores, own=options.own, needed=options.needed)
+        found, bad = aggregation.read_parts(registry, "op", options)
         if found.values.is_empty():
             return found.values, bad
         pooled = aggregation.pool(found.values, [*COLUMN, "op"], ["trained_on", "dataset"])

@@ -11,7 +11,7 @@ a function of the task, its parameters and the seed. They are drawn again, so th
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import polars as pl
 
@@ -65,7 +65,7 @@ than {line_plots.FEW} test rows and is not connected to its neighbours. {LINE_ST
 
         Raises `ApeError` if there are none and they are needed.
         """
-        found, bad = aggregation.read_parts(registry, "size", **options.scores, needed=options.needed)
+        found, bad = aggregation.read_parts(registry, "size", replace(options, own=False))
         fingerprints = found.values["trained_fingerprint"].unique(maintain_order=True)
         return Sizes(found.values, {f: seen(found.trained[f]) for f in fingerprints}), bad
 

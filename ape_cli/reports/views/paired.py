@@ -63,7 +63,7 @@ class Paired(View[pl.DataFrame]):
 
         Raises `ApeError` if there is no score or no pair.
         """
-        values, bad = evaluations.wanted(registry, **options.scores, own=options.own)
+        values, bad = evaluations.selected(registry, options)
         assert options.compare, "`rejects` asks for two rows"
         found, alone = lines(values, *options.compare)
         return found, bad + alone
@@ -78,7 +78,9 @@ class Paired(View[pl.DataFrame]):
 
 
 def lines(values: pl.DataFrame, a: str, b: str) -> tuple[pl.DataFrame, list[str]]:
-    """Pair scores (`evaluations.wanted`). Returns lines of `LINES`, and a line of text for each column without a pair.
+    """Pair scores (`evaluations.selected`).
+
+    Returns lines of `LINES`, and a line of text for each column without a pair.
 
     `a` and `b` are names of rows in the tables, for example `rope` or `rope (decay=0.98)`. Raises `UsageError` if a row
     is unknown or if both are the same, and `ApeError` if there is no pair.
@@ -100,7 +102,7 @@ def lines(values: pl.DataFrame, a: str, b: str) -> tuple[pl.DataFrame, list[str]
         sides = {"a": a, "b": b, "over": "seeds", "only_a": _words(only[a]), "only_b": _words(only[b])}
         found.append(line | sides | _paired([(ours[seed], theirs[seed]) for seed in both], line["metric"]))
     if not found:
-        fix = "train both with the same `--seed` on the same data, and evaluate both in the same way"
+        fix = "train both with the same `seed` on the same data, and evaluate both in the same way"
         raise ApeError(f"{a} and {b} have no pair to compare", got="\n           ".join(alone), fix=fix)
     return pl.DataFrame([*found, *_over_tasks(found)], schema=LINES, orient="row"), alone
 

@@ -25,7 +25,7 @@ either side. A thin line leads from the axis to each dot. {LINE_STYLES}"""
 
         Raises `ApeError` if there are no scores.
         """
-        return aggregation.lines(registry, **options.scores, against=options.against, own=options.own)
+        return aggregation.lines(registry, options)
 
     def frame(self, found: pl.DataFrame) -> pl.DataFrame:
         """The lines of `read`, without what only the HTML page shows."""

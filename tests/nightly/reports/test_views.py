@@ -90,7 +90,7 @@ class HowMany(View):
             yield UsageError("seeds are counted once", got="--decode greedy", fix="leave it out")
 
     def read(self, registry, options):
-        return evaluations.wanted(registry, **options.scores)
+        return evaluations.selected(registry, options)
 
     def frame(self, found):
         return found.group_by("scheme").len("seeds").sort("scheme")

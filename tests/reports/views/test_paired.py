@@ -150,7 +150,7 @@ def test_runs_are_named_as_rows_of_the_tables(tmp_path: Path) -> None:
     add(tmp_path, "rope", 0.8, 1, steps=400)
     add(tmp_path, "rope", 0.9, 1)
     add(tmp_path, "rope", 0.6, 1, variant={"decay": 0.98})
-    (shown,) = tables.tables(aggregation.lines(Registry(tmp_path), **ALL, against=None)[0])
+    (shown,) = tables.tables(aggregation.lines(Registry(tmp_path), Options())[0])
     scores = {row: cells[0].mean for row, cells in shown.rows if isinstance(cells[0], tables.Cell)}
     assert len(scores) == 3
     for name, mean in scores.items():
