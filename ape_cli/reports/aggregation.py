@@ -152,7 +152,7 @@ def read_parts(registry: Registry, part: str, options: Options) -> tuple[Parts, 
             others = True
             continue
         for evaluation in evaluations:
-            overall: dict[str, Any] = dict(evaluation["overall"])
+            overall = evaluation["overall"]
             if (evaluation["decode"], evaluation["split"]) != (options.decode, options.split):
                 continue
             if options.metric not in overall:
@@ -160,7 +160,7 @@ def read_parts(registry: Registry, part: str, options: Options) -> tuple[Parts, 
             if options.own and evaluation["fingerprint"] != of_run["trained_fingerprint"]:
                 continue
             of = {"run": len(runs), "dataset": evaluation["dataset"], "fingerprint": evaluation["fingerprint"]}
-            parts: Any = evaluation.get(f"by_{part}", [])
+            parts = evaluation.get(f"by_{part}", [])
             others |= not parts
             lines += [
                 of | {k: x[k] for k in (part, *COUNTS)} | {"value": x[options.metric], "weight": x[weight]}

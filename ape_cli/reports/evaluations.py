@@ -15,7 +15,7 @@ from ape_cli.core.errors import ApeError, pick
 from ape_cli.core.vocabulary import SPLITS
 from ape_cli.reports.builtin import is_image
 from ape_cli.reports.run_descriptions import described
-from ape_cli.runs.evaluation_record import DECODINGS, Evaluation
+from ape_cli.runs.evaluation_record import DECODINGS
 from ape_cli.runs.record import RunRecord
 from ape_cli.runs.registry import Registry
 
@@ -102,7 +102,7 @@ class Options:
         return f"metric {self.metric}, decode {self.decode}, split {self.split}" + (f", {chosen}" if chosen else "")
 
 
-def evaluated(registry: Registry, bad: list[str]) -> Iterator[tuple[RunRecord, dict[str, Any], list[Evaluation]]]:
+def evaluated(registry: Registry, bad: list[str]) -> Iterator[tuple[RunRecord, dict[str, Any], list[dict[str, Any]]]]:
     """The run.json of each readable run, its description for tables, and its evaluations.
 
     A line of text about each run or evaluation that cannot be read is appended to `bad`.
@@ -118,7 +118,7 @@ def scores(registry: Registry) -> tuple[pl.DataFrame, list[str]]:
     lines, bad = [], list[str]()
     for _, of_run, evaluations in evaluated(registry, bad):
         for evaluation in evaluations:
-            overall: dict[str, Any] = dict(evaluation["overall"])
+            overall = evaluation["overall"]
             of_evaluation = {name: evaluation[name] for name in ("decode", "split", "dataset", "fingerprint")}
             lines.append(of_run | of_evaluation | {name: overall.get(name) for name in ("rows", "tokens", *METRICS)})
     schema = {k: v for k, v in LINES.items() if k not in ("metric", "mean", "std", "seeds", "best", "low", "high")}

@@ -14,7 +14,7 @@ from ape_cli.core.vocabulary import SPLITS
 from ape_cli.data import generation
 from ape_cli.data.loader import Dataset, open_dataset
 from ape_cli.evaluation import evaluate, fit
-from ape_cli.evaluation.pending import fitting, pending
+from ape_cli.evaluation.fit import fitting, pending
 from ape_cli.runs.record import TrainingData
 from ape_cli.runs.registry import open_registry
 from ape_cli.runs.run import Run

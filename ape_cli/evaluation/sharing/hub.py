@@ -43,11 +43,11 @@ def check_target(repository: str) -> None:
             raise HFValidationError
     except HFValidationError:
         allowed = "USER/NAME or ORGANISATION/NAME, of ASCII letters, digits, `-`, `_` and `.`"
-        raise UsageError("no repository can have this name", got=repository, allowed=allowed, fix="correct --to") from (
+        raise UsageError("no repository can have this name", got=repository, allowed=allowed, fix="correct `to`") from (
             None
         )
     if huggingface_hub.get_token() is None:
-        raise UsageError("there is no token for the Hugging Face Hub", got=f"--to {repository}", fix=_LOGIN)
+        raise UsageError("there is no token for the Hugging Face Hub", got=f"`to={repository}`", fix=_LOGIN)
 
 
 def push_model(folder: Path, repository: str, *, private: bool) -> str:
@@ -73,14 +73,8 @@ def push_dataset(folder: Path, repository: str, *, private: bool) -> str:
 
 
 def _push(folder: Path, names: list[str], repository: str, kind: str, private: bool, message: str) -> str:
-    """Upload the files `names` of a folder as one commit. Returns the address of the commit.
-
-    Raises `UsageError` if one is a link or is in a linked folder.
-    """
+    """Upload the files `names` of a folder as one commit. Returns the address of the commit."""
     check_target(repository)
-    if linked := [name for name in names if (folder / name).resolve() != folder.resolve() / name]:
-        fix = "put the file itself in its place"
-        raise UsageError("links are not uploaded, because they may lead anywhere", got=folder / linked[0], fix=fix)
     from huggingface_hub import HfApi
     from huggingface_hub.utils import disable_progress_bars  # type: ignore[attr-defined]
 
