@@ -84,14 +84,14 @@ def beside(lines: pl.DataFrame, columns: list[str]) -> pl.DataFrame:
     lies in our interval. `columns` has the name of each line's column in the paper's tables.
     """
     published = scores()
-    found = []
+    compared = []
     for line, column in zip(lines.iter_rows(named=True), columns, strict=True):
         kind = (line["metric"], line["decode"], line["split"])
         plain = _FREE.fullmatch(line["variant"]) and kind == ("token_accuracy", "teacher", "test")
-        own = line["fingerprint"] == line["trained_fingerprint"]
-        score = published.get((line["scheme"], _ROTATIONS.sub("", column))) if plain and own else None
-        found.append((None,) * len(_COLUMNS) if score is None else (*score, *_compared(line, score[0])))
-    return lines.hstack(pl.DataFrame(found, schema=_COLUMNS, orient="row"))
+        on_training_data = line["fingerprint"] == line["trained_fingerprint"]
+        score = published.get((line["scheme"], _ROTATIONS.sub("", column))) if plain and on_training_data else None
+        compared.append((None,) * len(_COLUMNS) if score is None else (*score, *_compared(line, score[0])))
+    return lines.hstack(pl.DataFrame(compared, schema=_COLUMNS, orient="row"))
 
 
 def _compared(line: dict[str, Any], paper_mean: float) -> tuple[float | None, bool | None]:
