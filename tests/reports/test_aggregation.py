@@ -174,24 +174,6 @@ def test_intervals_in_tables_are_asked_for(tmp_path: Path) -> None:
         assert intervals.count("0.8") == deviations.count("0.8")  # the paper's deviation
 
 
-def test_underlined_within_one_deviation_of_the_best(tmp_path: Path) -> None:
-    values = {"rope": (0.96, 0.98, 1.00), "orthogonal-seq": (0.965, 0.965, 0.965), "relative": (0.95, 0.95, 0.97)}
-    for scheme, scores in values.items():
-        for seed, value in enumerate(scores):
-            add(tmp_path, scheme, value, seed)
-    best = {line["scheme"]: line["best"] for line in lines(tmp_path)}
-    assert best == {"rope": True, "orthogonal-seq": True, "relative": False}  # 0.98 - 0.02 = 0.96
-    entropy = {line["scheme"]: line["best"] for line in lines(tmp_path, metric="cross_entropy")}
-    assert entropy == best  # smaller is better for cross-entropy
-
-
-def test_one_seed_underlines_the_best_alone(tmp_path: Path) -> None:
-    add(tmp_path, "rope", 0.9)
-    add(tmp_path, "none", 0.8999)
-    assert {line["scheme"]: line["best"] for line in lines(tmp_path)} == {"rope": True, "none": False}
-    assert all(line["std"] is None for line in lines(tmp_path))
-
-
 def test_only_seeds_are_averaged(tmp_path: Path) -> None:
     """Other settings, other data, other presets and other evaluated data have cells of their own."""
     add(tmp_path, "rope", 0.9)
@@ -219,19 +201,6 @@ def test_a_preset_that_has_changed_since_is_another_configuration(tmp_path: Path
     (shown,) = tables_of(tmp_path)
     assert [row.split(" #")[0] for row, _ in shown.rows] == ["rope", "rope"]
     assert len({row for row, _ in shown.rows}) == 2
-
-
-def test_a_run_counts_once_whatever_its_data_is_called(tmp_path: Path) -> None:
-    """A second evaluation of the same dataset, in a file that run.json does not list, does not count."""
-    add(tmp_path, "rope", 0.9, 1)
-    add(tmp_path, "rope", 0.7, 2)
-    (own,) = (tmp_path / "runs").glob("*-1-*/eval/*.json")
-    write(own.with_name("renamed.json"), json.loads(own.read_text()) | {"dataset": "renamed"})
-    found, bad = aggregation.lines(Registry(tmp_path), Options())
-    assert not bad
-    (line,) = found.to_dicts()
-    assert line["mean"] == pytest.approx(0.8)
-    assert line["seeds"] == 2
 
 
 def test_rows_and_columns_stand_as_in_the_paper(tmp_path: Path) -> None:
@@ -269,6 +238,10 @@ def test_markdown(tmp_path: Path) -> None:
     assert "| scheme | reverse |" in text
     assert "| orthogonal-seq | <ins>99.81</ins> ±0.1 |" in text
     assert "| rope | 50.00 ×1 |" in text  # fewer seeds than the others
+    add(tmp_path, "rope", 0.9, variant={"x": "[red]"})
+    text = rendering.text("rich", tables_of(tmp_path))
+    assert "rope (x=[red])" in text
+    assert "\x1b" not in text
 
 
 def test_latex_is_balanced_and_escaped(tmp_path: Path) -> None:
@@ -299,19 +272,9 @@ class Checker(html.parser.HTMLParser):
         assert self.open.pop() == tag
 
 
-def test_rich_text_is_plain_in_a_file(tmp_path: Path) -> None:
-    add(tmp_path, "rope", 0.9, variant={"x": "[red]"})
-    text = rendering.text("rich", tables_of(tmp_path))
-    assert "rope (x=[red])" in text
-    assert "\x1b" not in text
-
-
-def test_an_empty_registry_explains_what_to_run(tmp_path: Path) -> None:
+def test_nothing_to_report_explains_what_to_run_or_what_there_is(tmp_path: Path) -> None:
     with pytest.raises(ApeError, match=r"nothing to report[\s\S]*ape train"):
         lines(tmp_path)
-
-
-def test_a_choice_that_leaves_nothing_says_what_there_is(tmp_path: Path) -> None:
     add(tmp_path, "rope", 0.9)
     with pytest.raises(ApeError, match=r"token_accuracy, teacher, test, small"):
         lines(tmp_path, decode="greedy")
@@ -384,11 +347,3 @@ def test_the_paper_has_no_number_of_images_but_by_epoch(tmp_path: Path) -> None:
     assert "In brackets" not in " ".join(shown.notes)
     assert "--by epoch" not in " ".join(grids.notes)
     assert grids.notes[-1] == "The paper has no numbers for these tasks and schemes."
-
-
-def test_rows_of_images_stand_as_in_the_paper(tmp_path: Path) -> None:
-    for scheme in ("t5", "orthogonal-grid", "learned", "orthogonal-seq", "relative", "none", "sinusoidal"):
-        add(tmp_path, scheme, 0.5, source="digits")
-    (shown,) = tables_of(tmp_path)
-    expected = ["none", "sinusoidal", "learned", "relative", "orthogonal-seq", "orthogonal-grid", "t5"]
-    assert [row for row, _ in shown.rows] == expected

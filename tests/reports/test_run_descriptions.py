@@ -42,15 +42,6 @@ def test_seeds_of_two_versions_of_a_file_have_separate_rows(tmp_path: Path) -> N
     assert any("the first digits of its SHA-256" in note for note in notes)
 
 
-def test_one_version_of_a_file_has_no_label(tmp_path: Path) -> None:
-    for seed, value in ((1, 0.25), (2, 0.5)):
-        add(tmp_path, "rope", value, seed)
-    trained_with(tmp_path, {"reverse-rope": OLD})
-    found, notes = rows(tmp_path)
-    assert found == {"rope": [0.375]}
-    assert not any("SHA-256" in note for note in notes)
-
-
 def test_a_row_has_one_version_in_all_columns(tmp_path: Path) -> None:
     """Each task has one version here, but a row must not join different versions."""
     add(tmp_path, "rope", 0.25)

@@ -63,13 +63,6 @@ def test_an_error_of_0_has_a_place_of_its_own() -> None:
     assert scale("error", "%", [1 - 1e-9, 0.5]).zero is None
 
 
-def test_nothing_but_errors_of_0_can_be_drawn() -> None:
-    made = scale("error", "%", [1.0, 1.0])
-    assert made.of([1.0]).tolist() == [made.zero]
-    assert made.zero is not None
-    assert made.low < made.zero < made.high
-
-
 def test_a_bar_is_cut_where_the_axis_ends_and_never_moves_its_ends() -> None:
     """For a mean of 99% ± 2, errors are from 3% down to nothing. No room is made for a 0 that no score has."""
     made = scale("error", "%", [0.99, 0.995], [0.97, 1.01])
@@ -97,9 +90,3 @@ def test_what_makes_no_sense_is_refused() -> None:
     ):
         with pytest.raises(UsageError, match=message):
             axis_kind(asked, metric, drawn=drawn)
-
-
-def test_the_axis_is_that_of_scores_unless_asked() -> None:
-    assert axis_kind(None, "cross_entropy", drawn=False) == "score"
-    assert axis_kind("score", "cross_entropy", drawn=True) == "score"
-    assert axis_kind("error", "exact_match", drawn=True) == "error"

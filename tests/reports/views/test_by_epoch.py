@@ -138,11 +138,6 @@ def test_half_of_an_odd_schedule(tmp_path: Path) -> None:
     assert (found[VALIDATION, "@5"], found[CHOSEN, "@5"], found[BEST, "@5"]) == (0.9, 0.1, 0.5)
 
 
-def test_what_was_not_validated_until_then_has_no_score(tmp_path: Path) -> None:
-    put(tmp_path, "rope", [0.1], [0.2])
-    assert set(lines(tmp_path)["checkpoint"]) == {"@1"}
-
-
 def test_the_best_is_that_of_each_run(tmp_path: Path) -> None:
     """The mean of 0.9 and 0.8, not the best of the means 0.45 and 0.5. The same holds for the choice by validation."""
     put(tmp_path, "rope", [0.3, 0.2], [0.8, 0.2], 1)
@@ -218,13 +213,6 @@ def test_nothing_is_invented_where_the_history_has_no_test(tmp_path: Path) -> No
     assert [row for row, _ in best.rows] == ["none"]
 
 
-def test_sequences_have_validation_alone(tmp_path: Path) -> None:
-    put(tmp_path, "rope", V, None, source=None)
-    (shown,) = tables(tmp_path)
-    assert shown.title == "reverse by epoch, token accuracy: validation"
-    assert "teacher decoding, validation split" in shown.notes[0]
-
-
 def test_a_table_a_measure_with_schemes_down_and_checkpoints_across(tmp_path: Path) -> None:
     """Datasets and presets are separate, an optimistic number is called optimistic, and decoding is not mentioned."""
     put(tmp_path, "orthogonal-grid", V, T)
@@ -251,15 +239,6 @@ def test_a_table_a_measure_with_schemes_down_and_checkpoints_across(tmp_path: Pa
     assert "| sinusoidal | 60.00 | 60.00 |" in rendering.markdown([chosen]).replace("<ins>", "").replace("</ins>", "")
     assert "| orthogonal-grid | <ins>60.00</ins> | <ins>70.00</ins> |" in rendering.markdown([chosen])
     assert rendering.latex(shown).count("\\begin{table}") == 6
-
-
-def test_in_epochs_and_in_steps_stand_side_by_side(tmp_path: Path) -> None:
-    put(tmp_path, "rope", [0.1] * 12, None, variant={"epochs": 12}, steps=1200)
-    put(tmp_path, "rope", [0.2] * 4, None, variant={"epochs": 4}, steps=400)
-    put(tmp_path, "rope", [0.3] * 3, None, in_epochs=False)
-    (shown,) = tables(tmp_path)
-    assert shown.columns == ["@2", "@4", "@6", "@12", "@150 steps", "@300 steps"]
-    assert [[c is not None for c in cells].count(True) for _, cells in shown.rows] == [2, 2, 2]
 
 
 def of_the_paper(where: Path, scheme: str, value: float, seed: int = 1, **options: Any) -> None:
@@ -311,17 +290,6 @@ def test_the_paper_s_size_is_all_of_its_images(tmp_path: Path, options: dict[str
     assert line["paper_in_interval"] is (True if whole else None)
     shown = tables(tmp_path, against="paper")[2]
     assert ("which is not that of these runs" in " ".join(shown.notes)) is not whole
-
-
-def test_where_the_paper_has_no_number_it_is_said(tmp_path: Path) -> None:
-    of_the_paper(tmp_path, "orthogonal-grid", 0.92, source="digits")
-    said = [
-        [note for note in table.notes if "no numbers for these runs" in note]
-        for table in tables(tmp_path, against="paper")
-    ]
-    assert [len(found) for found in said] == [0, 0, 1]
-    assert "CIFAR-10" in said[2][0]
-    assert not any("no numbers for these runs" in note for table in tables(tmp_path) for note in table.notes)
 
 
 def test_what_is_not_finished_or_has_no_history_is_left_out(tmp_path: Path) -> None:

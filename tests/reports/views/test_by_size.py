@@ -221,16 +221,6 @@ def test_scores_of_one_table_are_of_the_same_rows(tmp_path: Path) -> None:
     assert len(VIEW.tables(read(tmp_path))) == 2  # the first seed of `none` still lacks them
 
 
-def test_a_dataset_under_two_names_counts_once(tmp_path: Path) -> None:
-    folder = put(tmp_path, "rope", {"a": {5: (8, 10)}, "b": {5: (0, 10)}})
-    renamed = json.loads(path_of(folder, "a").read_text()) | {"dataset": "renamed"}
-    write_json(folder / "eval" / "zzz.json", renamed)
-    found, bad = VIEW.read(Registry(tmp_path), Options(**ALL))
-    assert not bad
-    (line,) = VIEW.frame(found).to_dicts()
-    assert line["mean"] == pytest.approx(0.4)
-
-
 @pytest.mark.parametrize(
     ("task", "order", "options"),
     [("reverse", None, {}), ("tree-copy", "depth", {"branching": 3, "binarise": True}), ("ring-shift", None, {})],
@@ -317,18 +307,6 @@ def test_a_table_a_task_with_schemes_down_and_sizes_across(tmp_path: Path) -> No
     assert "90--94" in rendering.latex([first])
 
 
-def test_runs_of_other_data_or_settings_stay_apart(tmp_path: Path) -> None:
-    found = {"a": {5: (1, 2)}}
-    put(tmp_path, "rope", found)
-    put(tmp_path, "rope", found, variant={"decay": 0.98})
-    put(tmp_path, "rope", found, fingerprint="b" * 64, name="other")
-    put(tmp_path, "rope", found, preset="tiny")
-    made = VIEW.tables(read(tmp_path))
-    assert [t.title.split(" by ")[0] for t in made] == ["reverse [other]", "reverse [reverse-small]", "reverse"]
-    assert [row for row, _ in made[1].rows] == ["rope", "rope (decay=0.98)"]
-    assert len(VIEW.tables(read(tmp_path, preset="tiny"))) == 1
-
-
 def test_nothing_by_size_says_what_to_run(tmp_path: Path) -> None:
     put(tmp_path, "rope", {"a": {5: (1, 2)}})
     with pytest.raises(ApeError, match="ape eval"):
@@ -338,14 +316,6 @@ def test_nothing_by_size_says_what_to_run(tmp_path: Path) -> None:
     empty, _ = VIEW.read(Registry(tmp_path), Options(**(ALL | {"decode": "greedy"}), needed=False))
     assert VIEW.tables(empty) == []
     assert by_size.panels(empty) == []
-
-
-def test_a_size_that_is_missing_is_damage(tmp_path: Path) -> None:
-    folder = put(tmp_path, "rope", {"a": {5: (1, 2)}, "b": {6: (1, 2)}})
-    replace(path_of(folder, "a"), '"size"', '"sise"')
-    found, bad = VIEW.read(Registry(tmp_path), Options(**ALL))
-    assert found.values["size"].to_list() == [6]
-    assert "is damaged" in bad[0]
 
 
 def test_images_have_one_size_and_no_table(tmp_path: Path) -> None:
