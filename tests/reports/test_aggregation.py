@@ -5,7 +5,6 @@ from __future__ import annotations
 import html
 import html.parser
 import json
-import re
 from pathlib import Path
 from typing import Any
 
@@ -13,7 +12,7 @@ import pytest
 
 from ape_cli import tasks
 from ape_cli.core.errors import ApeError, UsageError
-from ape_cli.reports import aggregation, html_page, rendering, tables
+from ape_cli.reports import aggregation, rendering, tables
 from ape_cli.reports.views import Options
 from ape_cli.runs import config
 from ape_cli.runs.registry import Registry
@@ -153,27 +152,6 @@ def test_the_interval_by_hand(tmp_path: Path) -> None:
     assert (one["low"], one["high"]) == (None, None)  # one seed
 
 
-def test_intervals_in_tables_are_asked_for(tmp_path: Path) -> None:
-    """The numbers are the same, except for those behind means and their note."""
-    for seed, value in enumerate((0.90, 0.92, 0.97)):
-        add(tmp_path, "rope", value, seed, preset="paper")
-    found = aggregation.lines(Registry(tmp_path), Options(against="paper"))[0]
-    for style in ("rich", "markdown", "latex", "html"):
-        plain, with_intervals = tables.tables(found), tables.tables(found, interval=True)
-        deviations, intervals = (
-            html_page.page([html_page.Section("Scores", made)]) if style == "html" else rendering.text(style, made)
-            for made in (plain, with_intervals)
-        )
-        if style == "html":  # without the details of each score, which have both
-            deviations, intervals = (re.sub(' title="[^"]*"', "", page) for page in (deviations, intervals))
-        assert "standard deviation over 3 seeds" in deviations
-        assert "interval" not in deviations
-        assert "mean with its 95" in intervals
-        assert "paper's number" in html.unescape(intervals)
-        assert intervals.count("84.0") == intervals.count("100.0") == deviations.count("3.6") == 1
-        assert intervals.count("0.8") == deviations.count("0.8")  # the paper's deviation
-
-
 def test_only_seeds_are_averaged(tmp_path: Path) -> None:
     """Other settings, other data, other presets and other evaluated data have cells of their own."""
     add(tmp_path, "rope", 0.9)
@@ -242,21 +220,6 @@ def test_markdown(tmp_path: Path) -> None:
     text = rendering.text("rich", tables_of(tmp_path))
     assert "rope (x=[red])" in text
     assert "\x1b" not in text
-
-
-def test_latex_is_balanced_and_escaped(tmp_path: Path) -> None:
-    for seed, value in enumerate((0.9981, 0.9991, 0.9971)):
-        add(tmp_path, "rope", value, seed, variant={"d_model": 64})
-        add(tmp_path, "rope", value, seed, task="c3", order="depth", name="my_data")
-    add(tmp_path, "none", 0.5)
-    text = rendering.latex(tables_of(tmp_path, against="paper"))
-    assert "\\underline{$99.81_{\\pm 0.1}$}" in text
-    assert "rope (d\\_model=64)" in text
-    outside_maths = re.sub(r"\$[^$]*\$", "", text.split("\n", 1)[1])
-    assert not re.search(r"(?<!\\)[_#]", outside_maths)
-    for opening, closing in (("{", "}"), ("\\begin{table}", "\\end{table}"), ("\\toprule", "\\bottomrule")):
-        assert text.count(opening) == text.count(closing)
-    assert text.count("$") % 2 == 0
 
 
 class Checker(html.parser.HTMLParser):
@@ -337,13 +300,3 @@ def test_images_on_another_dataset_and_of_another_size_are_named(tmp_path: Path)
     add(tmp_path, "rope", 0.3, source="digits", fingerprint="c" * 64, name="few")
     (shown,) = tables_of(tmp_path)
     assert set(shown.columns) >= {"images/digits [few]", "images/digits [images-digits]"}
-
-
-def test_the_paper_has_no_number_of_images_but_by_epoch(tmp_path: Path) -> None:
-    images(tmp_path)
-    assert all(line["paper_mean"] is None for line in lines(tmp_path, against="paper"))
-    grids, shown = tables_of(tmp_path, against="paper")
-    assert "--by epoch" in " ".join(shown.notes)
-    assert "In brackets" not in " ".join(shown.notes)
-    assert "--by epoch" not in " ".join(grids.notes)
-    assert grids.notes[-1] == "The paper has no numbers for these tasks and schemes."

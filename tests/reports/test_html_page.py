@@ -13,7 +13,7 @@ from markupsafe import Markup
 
 import ape_cli
 from ape_cli.reports import dot_plots, html_page
-from ape_cli.reports.html_page import Metric, PageFigure, Section
+from ape_cli.reports.html_page import PageFigure, Section
 from ape_cli.reports.palette import looks
 from ape_cli.reports.tables import Cell, Table
 from tests.conftest import ape
@@ -141,38 +141,6 @@ def test_nothing_but_the_own_script_may_run_and_nothing_is_loaded(tmp_path: Path
     digest = base64.b64encode(hashlib.sha256(script.encode()).digest()).decode()
     assert policy == f"default-src 'none'; style-src 'unsafe-inline'; script-src 'sha256-{digest}'"
     assert re.search(r"fetch\(|XMLHttpRequest|import\(|eval\(|innerHTML|localStorage|sendBeacon", script) is None
-
-
-def test_a_choice_for_each_metric_and_view(tmp_path: Path) -> None:
-    """The first section is selected. A section that no metric selects has none. One choice is no choice."""
-    add(tmp_path, "rope", 0.9)
-    made = tables_of(tmp_path)
-    token, exact = Metric("token_accuracy", "token accuracy"), Metric("exact_match", "<exact> match")
-    sections = [
-        Section("Scores", made, metric=exact),
-        Section("By size", made, metric=exact),
-        Section("Scores", made, metric=token),
-        Section("Runs", [Table("Runs", [], ["status"], [("a", ["finished"])], "", head="run")]),
-    ]
-    text = html_page.page(sections)
-    found = parse(text)
-    values = re.findall(r'name="(metric|view)" value="([^"]*)" autocomplete="off"( checked)?', text)
-    assert values == [
-        ("metric", "exact_match", " checked"),
-        ("metric", "token_accuracy", ""),
-        ("view", "scores", " checked"),
-        ("view", "by-size", ""),
-        ("view", "runs", ""),
-    ]
-    kinds = re.findall(r'<section data-view="([^"]*)"(?: data-metric="([^"]*)")?>\n<h2 id="([^"]*)"', text)
-    assert kinds == [
-        ("scores", "exact_match", "scores"),
-        ("by-size", "exact_match", "by-size"),
-        ("scores", "token_accuracy", "scores-token-accuracy"),
-        ("runs", "", "runs"),
-    ]
-    assert "<exact> match" in found.words
-    assert re.findall('name="(metric|view)"', html_page.page(sections[:1])) == []
 
 
 def test_a_score_tells_its_seeds_and_its_sample(tmp_path: Path) -> None:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import io
 import random
 import statistics
 from fractions import Fraction
@@ -11,9 +10,8 @@ from typing import Any
 
 import polars as pl
 import pytest
-from rich.console import Console
 
-from ape_cli.reports import aggregation, evaluations, html_page, rendering
+from ape_cli.reports import aggregation, evaluations
 from tests.reports.test_aggregation import add, lines, tables_of
 
 IMAGES = 359  # rows of a test split; a score is a number of them, so ties are common
@@ -132,31 +130,3 @@ def test_the_caption_says_what_holds_for_the_seeds_that_there_are(tmp_path: Path
     assert "mean ± standard deviation over 2 seeds. Underlined: the best mean" in alike
     assert "of one seed" not in alike
     assert {line["seeds"] for line in lines(tmp_path)} == {2}
-
-
-def test_where_nothing_can_be_underlined_the_rule_is_not_explained(tmp_path: Path) -> None:
-    """Plain text has no underlines, and a single row is the best of nothing."""
-
-    def printed(system: Any) -> str:
-        console = Console(file=io.StringIO(), force_terminal=system is not None, color_system=system, width=200)
-        console.print(rendering.rich(tables_of(tmp_path)))
-        assert isinstance(console.file, io.StringIO)
-        return console.file.getvalue()
-
-    def marked() -> list[bool]:
-        html = html_page.page([html_page.Section("Scores", tables_of(tmp_path))])
-        texts = [rendering.text(style, tables_of(tmp_path)) for style in ("markdown", "latex")]
-        told = ["Underlined" in text for text in (printed("standard"), html, *texts)]
-        signs = zip(
-            ("\x1b[1;4m", 'class="best"', "<ins>", "\\underline"), (printed("standard"), html, *texts), strict=True
-        )
-        assert told == [sign in text for sign, text in signs]
-        return told
-
-    add(tmp_path, "rope", 0.9)
-    assert marked() == [False] * 4
-    add(tmp_path, "none", 0.8)
-    assert marked() == [True] * 4
-    for plain in (printed(None), rendering.text("rich", tables_of(tmp_path))):
-        assert "Underlined" not in plain
-        assert "Preset small" in plain

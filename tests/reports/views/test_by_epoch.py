@@ -113,11 +113,6 @@ def test_cross_entropy_by_hand(tmp_path: Path) -> None:
         f"images/digits by epoch, cross-entropy: {m}" for m in (VALIDATION, CHOSEN, BEST)
     ]
     assert {t.unit for t in shown} == {"nats an image"}
-    told = [" ".join(t.notes) for t in shown]
-    assert "lowest validation cross-entropy" in told[0]
-    assert "not by this" in told[0]
-    assert "The test cross-entropy at the step of the best validation accuracy" in told[1]
-    assert "optimistic" in told[2]
     with pytest.raises(UsageError, match=r"unknown metric[\s\S]*cross_entropy, token_accuracy"):
         VIEW.read(Registry(tmp_path), Options("exact_match"))
 
@@ -226,19 +221,15 @@ def test_a_table_a_measure_with_schemes_down_and_checkpoints_across(tmp_path: Pa
         for measure in (VALIDATION, CHOSEN, BEST)
     ]
     assert len(tables(tmp_path)) == 9
-    validation, chosen, best = shown[3:]
+    _, chosen, best = shown[3:]
     assert best.columns == ["@3", "@6"]
     assert [row for row, _ in best.rows] == ["sinusoidal", "orthogonal-grid"]
     assert "optimistic" in " ".join(best.notes)
-    assert "biased" in " ".join(validation.notes)
-    assert "top-1 accuracy in %, validation split" in validation.notes[0]
     assert "optimistic" not in " ".join(chosen.notes)
-    text = rendering.markdown(shown)
-    assert "decoding" not in text
+    assert "decoding" not in rendering.markdown(shown)
     # reversed, 0.8 0.9 0.6 | 0.7 0.7 0.5: validation was best at 2
     assert "| sinusoidal | 60.00 | 60.00 |" in rendering.markdown([chosen]).replace("<ins>", "").replace("</ins>", "")
     assert "| orthogonal-grid | <ins>60.00</ins> | <ins>70.00</ins> |" in rendering.markdown([chosen])
-    assert rendering.latex(shown).count("\\begin{table}") == 6
 
 
 def of_the_paper(where: Path, scheme: str, value: float, seed: int = 1, **options: Any) -> None:

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import csv
-import io
 import json
 from pathlib import Path
 from typing import Any
@@ -13,7 +11,7 @@ import pytest
 from ape_cli.core.errors import ApeError, UsageError
 from ape_cli.reports import rendering
 from ape_cli.reports.views import Options, by_operator
-from tests.conftest import ape, registry_of
+from tests.conftest import registry_of
 from tests.registered import edit, put_evaluation, rename, replace
 from tests.reports.test_aggregation import ALL, add
 
@@ -136,25 +134,3 @@ def test_runs_without_operators_are_left_out_and_alone_an_error(tmp_path: Path) 
         read(tmp_path, "bleu")
     with pytest.raises(ApeError, match="none was evaluated like this"):
         read(tmp_path, split="validation")
-
-
-def test_every_format_says_the_same(tmp_path: Path) -> None:
-    fill(tmp_path)
-    words = ("report", "--results", str(tmp_path), "--by", "op", "--metric", "exact_match", "--format")
-    parsed = json.loads(ape(*words, "json")[0])
-    assert [line["op"] for line in parsed] == OPS * 2
-    assert list(parsed[0])[-4:] == ["rows", "tokens", "low_over_rows", "high_over_rows"]
-    assert {"low", "high", "best", "seeds", "dataset"} <= set(parsed[0])
-    rows = list(csv.DictReader(io.StringIO(ape(*words, "csv")[0])))
-    assert [list(row) for row in rows] == [list(line) for line in parsed]
-    assert [row["tokens"] for row in rows] == [str(line["tokens"]) for line in parsed]
-    for style in ("rich", "markdown", "latex"):
-        text = ape(*words, style)[0]
-        assert [op for op in OPS if op not in text] == []
-        assert "test tokens" in text
-    html = ape("report", "--results", str(tmp_path), "--metric", "exact_match", "--format", "html")[0]
-    assert "tree-ops/breadth by operator, exact match</h3>" in html
-    assert "By operator" in html
-    other = tmp_path / "other"
-    add(other, "rope", 0.9)
-    assert "By operator" not in ape("report", "--results", str(other), "--format", "html")[0]

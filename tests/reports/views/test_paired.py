@@ -16,7 +16,7 @@ from ape_cli.reports import aggregation, rendering, tables
 from ape_cli.reports.views import Options, paired
 from ape_cli.runs.registry import Registry
 from tests.cli.test_cli import ape
-from tests.reports.test_aggregation import ALL, Checker, add
+from tests.reports.test_aggregation import ALL, add
 
 A, B = "rope", "orthogonal-seq"
 VIEW = paired.Paired()
@@ -204,12 +204,7 @@ def test_every_format_says_the_same(filled: Path) -> None:
     latex = ape(*words, "latex")[0]
     assert "reverse & $93.00$ & $94.00$ & $-1.00$ & $[-5.97, +3.97]$ & $1 : 2$ & $3$ & $0.75$ & $0.25$ \\\\" in latex
     assert "all tasks & $93.00$ & $91.50$ & $+1.50$ & --- & $1 : 1$ & $2$ & $1$ & $0.5$ \\\\" in latex
-    assert latex.count("{") == latex.count("}")
-    page = ape(*words, "html")[0]
-    checker = Checker()
-    checker.feed(page)
-    assert checker.open == []
-    assert "<td>[-5.97, +3.97]</td>" in page
+    assert "<td>[-5.97, +3.97]</td>" in ape(*words, "html")[0]
     assert "[-5.97, +3.97]" in ape(*words, "rich")[0]
 
 
