@@ -72,11 +72,8 @@ def evaluate(
         **metrics,
     }
     if not all(map(math.isfinite, evaluation["overall"].values())):
-        raise RunError(
-            "the weights of the run give values that are not finite",
-            got=run.name,
-            fix="train it again with `overwrite`",
-        )
+        what = "the weights of the run give values that are not finite"
+        raise RunError(what, got=run.name, fix="train it again with `overwrite`")
     run.save_evaluation(evaluation, known)
     return evaluation
 
@@ -135,12 +132,9 @@ def own_dataset(run: Run) -> Dataset:
     trained = run.known.dataset
     data = open_dataset(trained.path)
     if data.manifest.fingerprint != trained.fingerprint:
-        raise DataError(
-            f"the dataset of run {run.name} has changed since",
-            got=f"{trained.path}: fingerprint {data.manifest.fingerprint[:12]}…",
-            allowed=f"fingerprint {trained.fingerprint[:12]}…",
-            fix="generate it again with the same command, or name a dataset with `data`",
-        )
+        got = f"{trained.path}: fingerprint {data.manifest.fingerprint[:12]}…, not {trained.fingerprint[:12]}…"
+        fix = "generate it again with the same command, or name a dataset with `data`"
+        raise DataError(f"the dataset of run {run.name} has changed since", got=got, fix=fix)
     return data
 
 

@@ -58,12 +58,10 @@ def misfit(trained: TrainingData, vocabulary: list[str], data: Dataset) -> DataE
     }
     for what, (of_data, of_run) in compared.items():
         if of_data != of_run:
-            return DataError(
-                f"the dataset has another {what} than the one the run was trained on",
-                got=f"{data.name}: {_text(of_data)}",
-                allowed=f"{trained.name}: {_text(of_run)}",
-                fix="choose a dataset of the run's own task and options; its sizes may differ",
-            )
+            message = f"the dataset has another {what} than the one the run was trained on"
+            got, allowed = f"{data.name}: {_text(of_data)}", f"{trained.name}: {_text(of_run)}"
+            fix = "choose a dataset of the run's own task and options; its sizes may differ"
+            return DataError(message, got=got, allowed=allowed, fix=fix)
     return None
 
 

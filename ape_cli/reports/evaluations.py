@@ -152,12 +152,9 @@ def selected(registry: Registry, options: Options) -> tuple[pl.DataFrame, list[s
     options.check()
     values, bad = scores(registry)
     if values.is_empty():
-        raise nothing_to_report(
-            "there is nothing to report: no evaluated run",
-            bad,
-            got=f"{registry.folder}" + ("" if registry.folder.exists() else ", which does not exist"),
-            fix="train one first: `ape train --scheme rope --task copy`; `results` names another folder",
-        )
+        got = f"{registry.folder}" + ("" if registry.folder.exists() else ", which does not exist")
+        fix = "train one first: `ape train --scheme rope --task copy`; `results` names another folder"
+        raise nothing_to_report("there is nothing to report: no evaluated run", bad, got=got, fix=fix)
     chosen = values.filter(
         pl.col("metric") == options.metric,
         pl.col("decode") == options.decode,
@@ -166,13 +163,9 @@ def selected(registry: Registry, options: Options) -> tuple[pl.DataFrame, list[s
     )
     if chosen.is_empty():
         possible = values.select("metric", "decode", "split", "preset").unique().sort(pl.all()).rows()
-        raise nothing_to_report(
-            "no evaluation matches the selection",
-            bad,
-            got=options.choice(registry),
-            allowed="; ".join(", ".join(row) for row in possible),
-            fix="evaluate the runs with `ape eval --split … --decode …`, or select one of the above",
-        )
+        got, allowed = options.choice(registry), "; ".join(", ".join(row) for row in possible)
+        fix = "evaluate the runs with `ape eval --split … --decode …`, or select one of the above"
+        raise nothing_to_report("no evaluation matches the selection", bad, got=got, allowed=allowed, fix=fix)
     return chosen, bad
 
 

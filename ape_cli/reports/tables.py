@@ -29,16 +29,6 @@ def is_number(cell: str) -> bool:
 
 
 @dataclass(frozen=True)
-class Basis:
-    """What a score was measured on."""
-
-    by_seed: tuple[tuple[int, float], ...]  # each seed and its score
-    split: str
-    rows: int
-    tokens: int | None  # target tokens; None if it is not known
-
-
-@dataclass(frozen=True)
 class Cell:
     """One score of a table. Numbers are fractions, or nats for cross-entropy."""
 
@@ -48,8 +38,11 @@ class Cell:
     best: bool  # whether it is underlined
     paper: tuple[float, float | None] | None  # mean and deviation, as fractions
     interval: tuple[float, float] | None = None  # the 95% interval of the mean over seeds
-    basis: Basis | None = None
     doubted: bool = False  # whether the paper's number has a mark (`paper.DOUBTED`)
+    by_seed: tuple[tuple[int, float], ...] = ()  # each seed and its score; empty if they are not known
+    split: str = ""
+    rows: int = 0  # evaluated rows of the split, and target tokens
+    tokens: int | None = None
 
 
 @dataclass(frozen=True)
@@ -176,9 +169,9 @@ def cell(line: dict[str, Any]) -> Cell:
     paper = None if line.get("paper_mean") is None else (line["paper_mean"], line["paper_std"])
     interval = None if line["high"] is None else (line["low"], line["high"])
     by_seed = tuple((seed["seed"], seed["value"]) for seed in line["by_seed"])
-    basis = Basis(by_seed, line["split"], line["rows"], line["tokens"])
     doubted = paper is not None and is_doubted(line)
-    return Cell(line["mean"], line["std"], line["seeds"], line["best"], paper, interval, basis, doubted)
+    behind = by_seed, line["split"], line["rows"], line["tokens"]
+    return Cell(line["mean"], line["std"], line["seeds"], line["best"], paper, interval, doubted, *behind)
 
 
 def body(group: pl.DataFrame, across: str, columns: Sequence[Any]) -> list[tuple[str, list[Cell | None]]]:

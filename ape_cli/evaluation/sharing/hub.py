@@ -42,10 +42,8 @@ def check_target(repository: str) -> None:
         if repository.count("/") != 1:
             raise HFValidationError
     except HFValidationError:
-        allowed = "USER/NAME or ORGANISATION/NAME, of ASCII letters, digits, `-`, `_` and `.`"
-        raise UsageError("no repository can have this name", got=repository, allowed=allowed, fix="correct `to`") from (
-            None
-        )
+        what, allowed = "no repository can have this name", "USER/NAME, of ASCII letters, digits, `-`, `_` and `.`"
+        raise UsageError(what, got=repository, allowed=allowed, fix="correct `to`") from None
     if huggingface_hub.get_token() is None:
         raise UsageError("there is no token for the Hugging Face Hub", got=f"`to={repository}`", fix=_LOGIN)
 
@@ -114,6 +112,5 @@ def _explained(endpoint: str, repository: str) -> Iterator[None]:
         status = reason.response.status_code
         what = _REFUSALS.get(status, "the Hub refused the upload")
         got = f"{repository}: {reason.server_message or reason.response.reason_phrase} (HTTP {status})"
-        raise PlaceError(
-            what, got=got, fix=f"see the message of the Hub; if it needs another token, {_LOGIN}"
-        ) from error
+        fix = f"see the message of the Hub; if it needs another token, {_LOGIN}"
+        raise PlaceError(what, got=got, fix=fix) from error

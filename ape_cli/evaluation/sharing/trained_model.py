@@ -188,9 +188,8 @@ class TrainedModel:
         pixels = torch.as_tensor(rows)
         if size is None or pixels.dtype != torch.uint8 or list(pixels.shape[1:]) != list(size):
             allowed = "a split of a dataset, or a list of sources" if size is None else f"uint8 {['B', *size]}"
-            raise UsageError(
-                "the model cannot read these rows", got=f"{pixels.dtype} {[*pixels.shape]}", allowed=allowed
-            )
+            got = f"{pixels.dtype} {[*pixels.shape]}"
+            raise UsageError("the model cannot read these rows", got=got, allowed=allowed)
         return pixels
 
     def _classes(self, batch: Batch) -> Iterator[tuple[int, str]]:

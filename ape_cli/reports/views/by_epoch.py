@@ -100,12 +100,9 @@ from the smallest to the largest score. {LINE_STYLES} A dotted line is the test 
         yield from super().rejects(options)
         metric = pick("metric", options.metric, METRICS)
         if metric not in MEASURED:
-            yield UsageError(
-                f"{METRICS[metric][0]} is not measured while a run trains, so it has no scores by epoch",
-                got=f"`metric={metric}`",
-                allowed=", ".join(MEASURED),
-                fix=f"leave `metric` or {options.asked} out",
-            )
+            what = f"{METRICS[metric][0]} is not measured while a run trains, so it has no scores by epoch"
+            fix = f"leave `metric` or {options.asked} out"
+            yield UsageError(what, got=f"`metric={metric}`", allowed=", ".join(MEASURED), fix=fix)
 
     def read(self, registry: Registry, options: Options) -> tuple[Epochs, list[str]]:
         """Read the histories of the finished runs.
@@ -120,12 +117,10 @@ from the smallest to the largest score. {LINE_STYLES} A dotted line is the test 
         of_runs = list(histories(registry, options.metric, bad))
         at_checkpoints = lines(of_runs, options.metric, options.against)
         if options.needed and at_checkpoints.is_empty():
-            raise nothing_to_report(
-                "there are no scores by epoch: no finished run has a history",
-                bad,
-                got=" ".join(filter(None, (str(registry.folder), str(registry.chosen)))),
-                fix="train one first: `ape train --scheme orthogonal-grid --task images`",
-            )
+            got = " ".join(filter(None, (str(registry.folder), str(registry.chosen))))
+            fix = "train one first: `ape train --scheme orthogonal-grid --task images`"
+            what = "there are no scores by epoch: no finished run has a history"
+            raise nothing_to_report(what, bad, got=got, fix=fix)
         return Epochs(at_checkpoints, of_runs), bad
 
     def frame(self, result: Epochs) -> pl.DataFrame:
