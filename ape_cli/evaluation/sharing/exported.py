@@ -81,23 +81,23 @@ def export(run: Run, folder: StoragePath, *, overwrite: bool = False) -> dict[st
     folder has other content, `RunError` if a file of the run is missing or damaged, and `ApeError` if the folder cannot
     be written.
     """
-    known = check_finished(run)
+    trained = check_finished(run)
     _check_room(folder, overwrite)
     # a path of this machine says nothing elsewhere
-    data = TrainingData(**known.dataset.model_dump(exclude={"path", "vocabulary"}))
-    vocabulary = known.dataset.vocabulary
-    model = model_of(known.config, data, vocabulary)
+    data = TrainingData(**trained.dataset.model_dump(exclude={"path", "vocabulary"}))
+    vocabulary = trained.dataset.vocabulary
+    model = model_of(trained.config, data, vocabulary)
     load_weights(run, model)
     exported = Exported(
         run=run.name,
-        config=known.config,
-        variant=known.variant,
+        config=trained.config,
+        variant=trained.variant,
         dataset=data,
-        result=known.outcome,
+        result=trained.outcome,
         scores=[Score(**{name: each[name] for name in Score.model_fields}) for each in run.evaluations()[0]],
-        versions=known.versions,
-        commit=known.commit,
-        own_files=known.own_files,
+        versions=trained.versions,
+        commit=trained.commit,
+        own_files=trained.own_files,
         files={},
     )
     card = model_card(exported.model_dump(mode="json"), vocabulary)
@@ -120,9 +120,9 @@ def _check_room(folder: StoragePath, overwrite: bool) -> None:
         raise files.cannot_write(folder, error) from error
     if foreign := sorted(names - set(FILES)):
         got = f"{folder}: {foreign[0]}"
-        raise UsageError("the folder has files that no export has", got=got, fix="choose another --out")
+        raise UsageError("the folder has files that no export has", got=got, fix="choose another `out`")
     if names and not overwrite:
-        raise UsageError("the folder is not empty", got=str(folder), fix="choose another --out, or add --overwrite")
+        raise UsageError("the folder is not empty", got=str(folder), fix="choose another `out`, or add `overwrite`")
 
 
 def model_of(config: Config, data: TrainingData, vocabulary: list[str]) -> Model:
@@ -136,20 +136,20 @@ def read_export(where: str | StoragePath) -> tuple[StoragePath, Exported, list[s
     Raises `RunError` if a file is missing, damaged or altered.
     """
     folder = storage_path(where)
-    about = _read(folder / CONFIG, Exported)
-    data = about.dataset
-    name = record.run_name(about.config, data.task, data.order, data.fingerprint)
-    if name != about.run:
-        raise RunError(f"{folder / CONFIG} was altered", got=name, allowed=about.run, fix=AGAIN)
+    exported = _read(folder / CONFIG, Exported)
+    data = exported.dataset
+    name = record.run_name(exported.config, data.task, data.order, data.fingerprint)
+    if name != exported.run:
+        raise RunError(f"{folder / CONFIG} was altered", got=name, allowed=exported.run, fix=AGAIN)
     for name in (WEIGHTS, VOCABULARY):
         path = folder / name
         try:
             digest = files.sha256(path)
         except OSError as error:
             raise RunError(f"cannot read {path}", got=error.strerror, fix=files.how_to_read(error, AGAIN)) from error
-        if digest != about.files.get(name):
+        if digest != exported.files.get(name):
             raise RunError(f"{path} was altered", got=f"sha256 {digest}", fix=AGAIN)
-    return folder, about, _read(folder / VOCABULARY, Vocabulary).names
+    return folder, exported, _read(folder / VOCABULARY, Vocabulary).names
 
 
 def _read(path: StoragePath, model: type[_Model]) -> _Model:
