@@ -15,7 +15,7 @@ from ape_cli.cli._sweep_runs import sweep_runs
 from ape_cli.cli.console import draw, note, say_names
 from ape_cli.cli.options import Json, Place, ResultsFolder, RunFilter, here, option, path
 from ape_cli.core.errors import ApeError, UsageError, pick
-from ape_cli.core.names import checked_name
+from ape_cli.core.validation import checked_name
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure

@@ -13,6 +13,7 @@ Listing names imports no plug-in.
 
 from __future__ import annotations
 
+import hashlib
 import importlib
 import importlib.util
 import inspect
@@ -24,12 +25,10 @@ import traceback
 from collections.abc import Collection, Iterable, Iterator
 from contextlib import contextmanager, suppress
 from importlib.metadata import EntryPoint, entry_points
-from numbers import Real
 from pathlib import Path
 from types import ModuleType
 from typing import Any, TypeVar
 
-from ape_cli.core import budget
 from ape_cli.core.errors import ApeError, UsageError, said, unknown
 
 T = TypeVar("T")
@@ -42,8 +41,9 @@ GROUPS = {
     "ape_cli.training.loggers": "ape_cli.loggers",
     "ape_cli.storage.tree_formats": "ape_cli.tree_formats",
 }
-_ALIKE = ((str,), (bool, int, float, Real), (tuple, list, set, frozenset), (dict,))  # types that may be mixed
+DIGITS = 7  # of the digest of a file, where a version is named, as of a commit
 _NAMES: dict[type, str] = {}  # the names of classes that come from entry points
+_LOADED: dict[type, str | None] = {}  # the digest of the file of each class that was loaded
 
 
 def names(package: ModuleType) -> list[str]:
@@ -85,28 +85,7 @@ def load(package: ModuleType, kind: str, name: str, base: type[T]) -> type[T]:
         )
     if isinstance(place, EntryPoint):
         _NAMES[defined[0]] = name
-    _check_attributes(kind, defined[0], base)
     return defined[0]
-
-
-def _check_attributes(kind: str, found: type, base: type) -> None:
-    """Check that the attributes of a user's own class have the types of the defaults in its base class.
-
-    Raises `ApeError` if one has another type, or raises an exception.
-    """
-    for name, default in vars(base).items() if is_own(found) else ():
-        alike = next((types for types in _ALIKE if isinstance(default, types)), None)
-        if alike is None or name.startswith("_"):
-            continue
-        with explained(kind, found):
-            value = getattr(found, name)
-        if isinstance(value, property) and isinstance(default, str | bool):
-            continue  # objects of the class may differ
-        if not isinstance(value, alike):
-            got = f"{type(value).__name__} ({file_of(found)})"
-            allowed = " or ".join(each.__name__ for each in alike)
-            what = f"{name!r} of {kind} {name_of(found)!r} has another type"
-            raise ApeError(what, got=got, allowed=allowed, fix="correct the file")
 
 
 def _synonyms(package: ModuleType) -> dict[str, str]:
@@ -217,6 +196,25 @@ def is_own(found: type) -> bool:
     return file is None or Path(__file__).resolve().parents[1] not in file.parents
 
 
+def remember(cls: type) -> None:
+    """Note the digest of the file of a class that has just been loaded. A class of this package has none.
+
+    A class that is loaded again is still the code of the first time, even if its file was edited.
+    """
+    if cls not in _LOADED:
+        file = file_of(cls) if is_own(cls) else None
+        _LOADED[cls] = hashlib.sha256(file.read_bytes()).hexdigest() if file is not None else None
+
+
+def digest(cls: type) -> str | None:
+    """The SHA-256 of the file of a user's own class, in hexadecimal digits. It does not cover files that it imports.
+
+    None if the class has no file, for example because it was written in a notebook.
+    """
+    remember(cls)
+    return _LOADED[cls]
+
+
 def place(error: BaseException, files: Collection[str]) -> str:
     """The last line in some files that an exception passed, in parentheses; empty if it passed none."""
     found = [(frame.f_code.co_filename, line) for frame, line in traceback.walk_tb(error.__traceback__)]
@@ -258,7 +256,7 @@ def checked(key: str, value: Any, default: Any) -> Any:
     Raises `UsageError` if the value is not of the default's type or is not finite.
     """
     kind = type(default)
-    budget.check_whole(key, value)
+    check_whole(key, value)
     if default is None or default is inspect.Parameter.empty:
         return value
     if kind is float and isinstance(value, int) and not isinstance(value, bool):
@@ -269,3 +267,13 @@ def checked(key: str, value: Any, default: Any) -> Any:
     if isinstance(value, float) and not math.isfinite(value):
         raise UsageError(f"bad {key}", got=value, allowed="a finite number", fix=f"the default is {default!r}")
     return value
+
+
+def check_whole(name: str, value: Any) -> None:
+    """Check that the value of the option `name`, or no element of it, is a whole number beyond 64 bits.
+
+    Raises `UsageError`.
+    """
+    for each in value if isinstance(value, list | tuple) else (value,):
+        if isinstance(each, int) and not -(2**63) <= each < 2**63:
+            raise UsageError(f"bad {name}: a whole number of {each.bit_length():,} bits; 64 bits are possible")

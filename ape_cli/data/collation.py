@@ -35,8 +35,7 @@ from ape_cli.core import ragged
 from ape_cli.core.errors import UsageError
 from ape_cli.core.rng import I64
 from ape_cli.core.vocabulary import EOS, PAD, SOS
-from ape_cli.data.batches import WHOLE, SequenceBatch, Share, own_rows
-from ape_cli.data.padding import Padding, exact_length
+from ape_cli.data.batches import WHOLE, Padding, SequenceBatch, Share, exact_length, own_rows
 from ape_cli.storage import sequence_rows
 from ape_cli.structure import LINE, Seq, Structure, Tree, columns
 
@@ -133,7 +132,7 @@ class Reading:
                 f"this dataset has no positions of structure {wanted.expression}",
                 got=f"structure {own.expression}",
                 allowed=f"the factors of {own.expression}; line (seq) and cyclic(n) along its linearisation; products",
-                fix="leave --structure out to use the structure of the data",
+                fix="leave `structure` out to use the structure of the data",
             )
         # the positions of a sequence are those along the line, where EOS has a position too
         return cls(own, wanted, tuple(LINE if own == Seq() else column for column in found), tagged)

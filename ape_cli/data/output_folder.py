@@ -6,16 +6,11 @@ completed without any other file. Files that do not belong to a dataset are neve
 
 from __future__ import annotations
 
-import math
-import shutil
-
-from ape_cli.core.errors import ApeError, DataError
-from ape_cli.core.vocabulary import SPECIAL
+from ape_cli.core.errors import DataError
 from ape_cli.data.manifest import SHARD, Manifest, Shard, manifest_path, read_manifest, shard_files
 from ape_cli.data.plan import DatasetPlan, pieces_of
-from ape_cli.storage import files, folders
-from ape_cli.storage.object_store import RemotePath
-from ape_cli.storage.parquet import read_group, read_note, read_shard
+from ape_cli.storage import files
+from ape_cli.storage.parquet import note_of, read_group, read_shard
 from ape_cli.storage.paths import StoragePath
 from ape_cli.tasks import BaseTask
 
@@ -32,15 +27,24 @@ def existing(out: StoragePath, plan: DatasetPlan) -> Manifest | None:
         if manifest.plan != plan:
             raise _another(out, manifest.plan.differences(plan))
         return manifest
-    if any(read_note(path).get("plan") != plan.digest for path in _complete(out)):
+    if any(_plan_of(path, plan) != plan.digest for path in _complete(out)):
         raise _another(out, ["shards of another command or version"])
     return None
 
 
+def _plan_of(path: StoragePath, plan: DatasetPlan) -> str | None:
+    """The digest of the plan of a shard; None if it cannot be read, or is not like those of `plan`."""
+    try:
+        with read_shard(path, plan.shard) as shard:
+            return note_of(shard).get("plan")
+    except DataError:
+        return None
+
+
 def check_ours(out: StoragePath) -> None:
     """Check that the folder holds a dataset, a part of one, or nothing. Raises `DataError` otherwise."""
-    if folders.is_link(out / "data"):
-        got, fix = "data is a symbolic link", "remove the link, or choose another --out"
+    if files.is_link(out / "data"):
+        got, fix = "data is a symbolic link", "remove the link, or choose another `out`"
         raise DataError(f"{out} cannot be written", got=got, allowed="a folder of its own", fix=fix)
     if manifest_path(out).exists() or shard_files(out):
         return
@@ -50,7 +54,7 @@ def check_ours(out: StoragePath) -> None:
             "the folder is not empty, and it does not hold a dataset",
             got=f"{out} with {', '.join(foreign[:5])}",
             allowed="a new or an empty folder, or one that `ape gen` wrote",
-            fix="choose another --out",
+            fix="choose another `out`",
         )
 
 
@@ -72,16 +76,12 @@ def _kept(out: StoragePath, task: BaseTask, plan: DatasetPlan, file: str) -> Sha
     """A shard of an interrupted dataset; None if its note is not that of the plan and of its rows."""
     path = out / file
     try:
-        note = read_note(path)
-        if (note.get("plan"), note.get("file")) != (plan.digest, file):
-            return None
         total = (0, 0)
         with read_shard(path, plan.shard) as shard:
-            rows = shard.metadata.num_rows
+            note, rows = note_of(shard), shard.metadata.num_rows
             for group in range(shard.num_row_groups):
-                part = read_group(shard, group, path)
-                total = content_sum(total, task.content(part))
-        if list(total) != note["content"]:
+                total = content_sum(total, task.content(read_group(shard, group, path)))
+        if (note.get("plan"), note.get("file"), note.get("content")) != (plan.digest, file, list(total)):
             return None
         return Shard(file=file, rows=rows, sha256=files.sha256(path), content=total, shared=note["shared"])
     except DataError:
@@ -111,26 +111,5 @@ def _another(out: StoragePath, differences: list[str]) -> DataError:
         f"{out} holds another dataset",
         got="; ".join(differences[:6]),
         allowed="the same command, or an empty folder",
-        fix="choose another --out, or --overwrite to replace it",
+        fix="choose another `out`, or `overwrite` to replace it",
     )
-
-
-def check_space(out: StoragePath, task: BaseTask, rows: int) -> None:
-    """Check the free disk space for all rows of a dataset. Raises `ApeError` if it would not fit.
-
-    The estimate is the information in the tokens of sources and targets, at most half a byte each: a random token of a
-    vocabulary of V symbols has log2(V) bits. Words over the default vocabulary need 0.6 bytes, and trees more. An
-    object store is not checked, because it has no limit.
-    """
-    if isinstance(out, RemotePath):
-        return
-    bits = min(4.0, math.log2(max(1, len(task.id_names) - len(SPECIAL))))
-    need = rows * (task.mean_tokens + task.mean_answer_tokens) * bits / 8
-    free = shutil.disk_usage(out).free + sum(path.stat().st_size for path in shard_files(out))
-    if need > free:
-        raise ApeError(
-            "the dataset would not fit on the disk",
-            got=f"at least {files.size_text(need)} for {out}",
-            allowed=files.size_text(free),
-            fix="choose a smaller --n or another --out",
-        )

@@ -7,7 +7,7 @@ from typing import Any
 
 from ape_cli import attention, position
 from ape_cli.core.errors import UsageError
-from ape_cli.data.facts import Facts
+from ape_cli.data.plan import Facts
 from ape_cli.experiment.images import augmented, tokenising
 from ape_cli.experiment.reading import reading
 from ape_cli.runs.config import Config, ImageConfig, SequenceConfig, resolve

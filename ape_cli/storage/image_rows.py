@@ -19,7 +19,6 @@ import numpy as np
 import pyarrow as pa
 from pydantic import BaseModel, ConfigDict, Field
 
-from ape_cli.core import budget
 from ape_cli.core.errors import DataError, UsageError
 from ape_cli.core.extras import how_to_install
 from ape_cli.core.rng import I64, U64
@@ -105,7 +104,6 @@ def pixels(part: pa.Table, size: Size) -> np.ndarray:
     installed.
     """
     image = pillow()
-    budget.check_images(len(part), *size, stored=part.nbytes)
     decoded = np.empty((len(part), *size), dtype=np.uint8)
     expected = (*size[:2], "L" if size[2] == 1 else "RGB")
     for i, (row, stored) in enumerate(zip(part["row"].to_pylist(), part["image"].to_pylist(), strict=True)):

@@ -12,7 +12,7 @@ from ape_cli.storage.paths import StoragePath
 
 Tensors = dict[str, Any]  # name -> torch.Tensor; this package does not import torch
 LARGEST = 4 << 30  # bytes of a file of weights; a state has up to four times as many
-AGAIN = "train the run again with --overwrite"
+AGAIN = "train the run again with `overwrite`"
 
 
 def save_tensors(path: StoragePath, tensors: Tensors, about: dict[str, Any]) -> None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import statistics
 from typing import Any
 
-from ape_cli.data.facts import Facts
+from ape_cli.data.plan import Facts
 from ape_cli.experiment.recorded import RecordedDatasets
 from ape_cli.runs.config import Config
 from ape_cli.runs.registry import Registry

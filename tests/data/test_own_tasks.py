@@ -12,7 +12,7 @@ import pytest
 
 import ape_cli.tasks
 from ape_cli import tasks
-from ape_cli.core import own_code
+from ape_cli.core import plugins
 from tests.conftest import ape
 
 TASK = '''
@@ -58,7 +58,7 @@ def test_a_changed_task_is_not_taken_for_the_one_that_made_the_dataset(file: Pat
     ape(*GEN)
     (manifest,) = Path("datasets").glob("*/manifest.json")
     code = json.loads(manifest.read_text())["plan"]["code"]
-    assert code == own_code.digest(tasks.load("mine-task"))
+    assert code == plugins.digest(tasks.load("mine-task"))
     before = manifest.read_bytes()
     assert "nothing to do" in "".join(ape(*GEN))
     rewrite(file, TASK + "\n")

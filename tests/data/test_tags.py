@@ -12,8 +12,8 @@ from ape_cli import experiment, position, tasks
 from ape_cli.core.errors import DataError, UsageError
 from ape_cli.core.vocabulary import EOS, PAD, SOS
 from ape_cli.data import generation, row_checks
+from ape_cli.data.batches import few_lengths
 from ape_cli.data.loader import Dataset, Split
-from ape_cli.data.padding import few_lengths
 from ape_cli.evaluation import evaluate
 from ape_cli.evaluation.attention_maps import attention_maps
 from ape_cli.evaluation.fit import misfit

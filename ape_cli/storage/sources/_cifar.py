@@ -22,12 +22,13 @@ from pathlib import Path, PurePosixPath
 
 import numpy as np
 
-from ape_cli.core import budget
 from ape_cli.core.errors import DataError
 from ape_cli.storage import files
 from ape_cli.storage.sources._source import ImageSource, LabelledImages, choose, source
 
 _PIXELS = 3 * 32 * 32
+_ARCHIVE_BYTES = 256 * 2**20  # the published archives have 170 million
+_FILE_BYTES = 160 * 2**20  # the largest published file has 155 million
 _ARCHIVES = "cifar-10-binary.tar.gz or cifar-100-binary.tar.gz"
 _DOWNLOAD = f"download {_ARCHIVES} from https://www.cs.toronto.edu/~kriz/cifar.html"
 _PICKLES = ("data_batch_1", "train")  # files of the Python versions
@@ -103,7 +104,7 @@ def read_archive(path: Path, label: str | None) -> ImageSource:
     """Read a published archive. Raises `DataError` if it is another file, and `OSError` if it cannot be read."""
     with files.opened(path) as file:
         size = path.stat().st_size
-        small = size <= budget.ARCHIVE_BYTES
+        small = size <= _ARCHIVE_BYTES
         md5 = hashlib.file_digest(file, partial(hashlib.md5, usedforsecurity=False)).hexdigest() if small else ""
         version = next((version for version in VERSIONS if version.md5 == md5), None)
         if version is None:
@@ -129,7 +130,7 @@ def folders(path: Path) -> dict[str, Callable[[str | None], ImageSource]]:
     """
 
     def reader(version: _Version, folder: Path) -> Callable[[str | None], ImageSource]:
-        return partial(version.read, path, lambda name: files.read_bytes(folder / name, budget.MEMBER_BYTES))
+        return partial(version.read, path, lambda name: files.read_bytes(folder / name, _FILE_BYTES))
 
     return {
         f"{version.name} ({folder})": reader(version, folder)

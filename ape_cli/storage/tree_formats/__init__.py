@@ -71,7 +71,7 @@ def by_suffix(path: PurePath | str) -> str | None:
             found.append(f"{name}-{variant}" if variant else name)
     if len(found) > 1:
         raise UsageError(
-            f"several formats have files {suffix}", got=", ".join(found), allowed="one", fix="name it with --format"
+            f"several formats have files {suffix}", got=", ".join(found), allowed="one", fix="name it with `format`"
         )
     return found[0] if found else None
 
@@ -89,6 +89,6 @@ def chosen_unit(name: str, kind: TreeFormat, unit: str | None) -> Unit:
             f"the format {name} has no such unit",
             got=repr(unit),
             allowed=", ".join([*kind.units, "subtree"]),
-            fix=f"the default is --unit {kind.units[0]}",
+            fix=f"the default is `unit={kind.units[0]}`",
         )
     return unit

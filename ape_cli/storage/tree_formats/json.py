@@ -22,10 +22,8 @@ from collections import Counter
 from collections.abc import Iterator
 from typing import Any, ClassVar, NoReturn
 
-from ape_cli.core import budget
 from ape_cli.core.errors import DataError
-from ape_cli.storage.tree_formats._format import ParsedTree, TreeFormat, Unit, documents
-from ape_cli.storage.tree_formats._text import damaged, decoded
+from ape_cli.storage.tree_formats._format import ParsedTree, TreeFormat, Unit, damaged, decoded, documents
 
 _KEYS = {"label", "children"}
 
@@ -35,6 +33,7 @@ class JsonFormat(TreeFormat):
 
     suffixes: ClassVar[tuple[str, ...]] = (".json",)
     units: ClassVar[tuple[Unit, ...]] = ("document", "file")
+    most_bytes: ClassVar[int] = 32 * 2**20
 
     def __init__(self, variant: str | None = None) -> None:
         """Begin a source."""
@@ -73,7 +72,7 @@ class _Number(str):
 
 def json_value(content: bytes) -> Any:
     """The value of a JSON document, in which numbers are texts. Raises `DataError` if the content is not one."""
-    text = decoded(content, most=budget.DOCUMENT_BYTES)
+    text = decoded(content)
     try:
         return json.loads(
             text, object_pairs_hook=_object, parse_int=_Number, parse_float=_Number, parse_constant=_refuse

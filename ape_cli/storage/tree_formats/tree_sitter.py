@@ -20,11 +20,9 @@ import warnings
 from collections.abc import Iterator
 from typing import Any, ClassVar
 
-from ape_cli.core import budget
 from ape_cli.core.errors import UsageError
 from ape_cli.core.extras import how_to_install
-from ape_cli.storage.tree_formats._format import ParsedTree, TreeFormat, Unit
-from ape_cli.storage.tree_formats._text import damaged, decoded
+from ape_cli.storage.tree_formats._format import ParsedTree, TreeFormat, Unit, damaged, decoded
 
 _LANGUAGES = {  # language -> suffixes; the first of two languages with one suffix has it if none is named
     "javascript": (".js", ".mjs", ".cjs", ".jsx"),
@@ -62,6 +60,7 @@ class TreeSitterFormat(TreeFormat):
     units: ClassVar[tuple[Unit, ...]] = ("file",)
     needs: ClassVar[str | None] = "tree_sitter"
     extra: ClassVar[str | None] = "tree-sitter"
+    most_bytes: ClassVar[int] = 4 * 2**20  # the parser needs hundreds of bytes for each token
     variants: ClassVar[bool] = True
 
     def __init__(self, variant: str | None = None) -> None:
@@ -79,9 +78,9 @@ class TreeSitterFormat(TreeFormat):
                 "the format tree-sitter needs a language",
                 got="tree-sitter",
                 allowed=", ".join(f"tree-sitter-{language}" for language in _LANGUAGES),
-                fix="name it with --format",
+                fix="name it with `format`",
             )
-        source = decoded(content, most=budget.PROGRAM_BYTES).encode()
+        source = decoded(content).encode()
         parsed = Parser(self._language).parse(source)
         if parsed.root_node.has_error:
             raise damaged(f"no valid {self.variant}", _line_of_error(parsed))
