@@ -1,17 +1,10 @@
-"""Mistakes in file formats: digests, the order of writes, and sources of images and trees."""
+"""Mistakes in file formats: digests of files, the order of writes, and sources of images and trees."""
 
 from __future__ import annotations
 
 from tests.mistakes._mistake import Mistake
 
 MISTAKES = [
-    Mistake(
-        "the digest of a JSON file not compared",
-        "is_sealed",
-        "found.encode() != digits",
-        "not digits",
-        "storage/test_digests.py::test_every_changed_byte_of_json_is_noticed",
-    ),
     Mistake(
         "a listed file not compared with run.json",
         "ListedFiles._content",

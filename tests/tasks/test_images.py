@@ -28,7 +28,7 @@ from ape_cli.data import generation
 from ape_cli.data.loader import open_dataset
 from ape_cli.data.manifest import read_manifest
 from ape_cli.data.plan import DatasetPlan
-from ape_cli.storage import digests, image_rows, parquet
+from ape_cli.storage import image_rows, parquet
 from ape_cli.storage.sources import ImageSource, LabelledImages
 from ape_cli.tasks import images
 from ape_cli.tasks._image_portion import Portion
@@ -529,8 +529,7 @@ def test_a_manifest_of_images_is_checked(given: Any, tmp_path: Path) -> None:
     path = tmp_path / "manifest.json"
     good = json.loads(path.read_text())
     assert (good["schema_version"], good["plan"]["image"]) == (3, [4, 3, 3])
-    assert digests.sealed(read_manifest(tmp_path).model_dump_json(indent=2)) == path.read_text()
-    del good["sha256"]
+    assert read_manifest(tmp_path).model_dump_json(indent=2) + "\n" == path.read_text()
     for change, says in [
         ({"moments": None}, "images have moments"),
         ({"moments": {"mean": [0.5] * 3, "std": [0.0] * 3}}, "moments.std.0"),
