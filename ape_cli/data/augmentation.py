@@ -102,18 +102,18 @@ def parse(text: str) -> tuple[str, ...]:
     >>> parse("flip, crop"), parse("none")
     (('crop', 'flip'), ())
     """
-    given = [word.strip() for word in text.split(",")]
-    if given == ["none"]:
+    names = [word.strip() for word in text.split(",")]
+    if names == ["none"]:
         return ()
-    for name in given:
+    for name in names:
         if name == "none":
             raise UsageError(
                 "`none` cannot be combined with augmentations", got=repr(text), fix="leave out `none`, or all others"
             )
         pick("augmentation", name, (*NAMES, "none"))
-    if len(set(given)) < len(given):
+    if len(set(names)) < len(names):
         raise UsageError("an augmentation is named twice", got=repr(text), fix="name each once")
-    return tuple(name for name in NAMES if name in given)
+    return tuple(name for name in NAMES if name in names)
 
 
 def apply(steps: tuple[str, ...], pixels: np.ndarray, seeds: Sequence[Sequence[int]]) -> U8:
@@ -182,13 +182,13 @@ def chosen(draws: F64) -> list[list[Operation]]:
     `draws`: float64 [B, 5]. The first column chooses the sub-policy, the next two decide whether its operations are
     applied, and the last two choose their directions.
     """
-    found = []
+    result = []
     for row in draws.tolist():
         pair = POLICY[int(row[0] * len(POLICY))]
         signs = [1 if draw < 0.5 else -1 for draw in row[3:5]]
         drawn = zip(pair, row[1:3], signs, strict=True)
-        found.append([Operation(name, bin, sign) for (name, likely, bin), draw, sign in drawn if draw < likely])
-    return found
+        result.append([Operation(name, bin, sign) for (name, likely, bin), draw, sign in drawn if draw < likely])
+    return result
 
 
 def operate(image: Image.Image, operation: Operation) -> Image.Image:

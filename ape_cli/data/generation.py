@@ -80,7 +80,7 @@ def plan(task: BaseTask, *, seed: int, rows: Mapping[str, int | None], shard_row
 
 def generate(
     task: BaseTask,
-    wanted: DatasetPlan,
+    plan: DatasetPlan,
     out: StoragePath,
     *,
     engine: Executor | None = None,
@@ -99,18 +99,18 @@ def generate(
     """
     with _working_in(out):
         output_folder.check_ours(out)
-        manifest = None if overwrite else output_folder.existing(out, wanted)
-        pieces = [p for split in pieces_of(wanted).values() for p in split]
+        manifest = None if overwrite else output_folder.existing(out, plan)
+        pieces = [p for split in pieces_of(plan).values() for p in split]
         if manifest is not None:
             shards = {shard.file: shard for split in manifest.shards.values() for shard in split}
-            present = _verified(out, wanted, list(shards.values()), verify)
+            present = _verified(out, plan, list(shards.values()), verify)
         else:
-            shards = output_folder.kept_shards(out, task, wanted)
+            shards = output_folder.kept_shards(out, task, plan)
             present = set(shards)
         todo = [p for p in pieces if p.file not in present]
         if manifest is None or todo:
-            shards |= _make(task, wanted, out, todo, engine, tick)
-            complete = _manifest(task, wanted, shards)
+            shards |= _make(task, plan, out, todo, engine, tick)
+            complete = _manifest(task, plan, shards)
             if manifest is not None and complete.fingerprint != manifest.fingerprint:
                 raise DataError(
                     "a shard is missing, and these versions generate other rows",
@@ -237,18 +237,18 @@ def _cut(rows: range, size: int) -> Iterator[range]:
         yield range(first, min(rows.stop, first + size))
 
 
-def _manifest(task: BaseTask, wanted: DatasetPlan, shards: dict[str, Shard]) -> Manifest:
+def _manifest(task: BaseTask, plan: DatasetPlan, shards: dict[str, Shard]) -> Manifest:
     """The manifest of a dataset whose shards are all written."""
-    by_split = {s: [shards[p.file] for p in pieces_of(wanted)[s]] for s in wanted.rows}
+    by_split = {s: [shards[p.file] for p in pieces_of(plan)[s]] for s in plan.rows}
     return Manifest(
-        schema_version=wanted.version,
-        plan=wanted,
+        schema_version=plan.version,
+        plan=plan,
         vocabulary=task.id_names,
         mean_size=task.mean_size,
         mean_tokens=task.mean_tokens,
         shards=by_split,
-        fingerprint=fingerprint(wanted, task.id_names, by_split),
-        **task.manifest_fields(wanted.rows["train"], wanted.seed),
+        fingerprint=fingerprint(plan, task.id_names, by_split),
+        **task.manifest_fields(plan.rows["train"], plan.seed),
         versions={
             "ape": version(),
             "pyarrow": pa.__version__,

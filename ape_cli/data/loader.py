@@ -140,7 +140,7 @@ class ImageSplit(Rows[ImageRows, ImageBatch]):
             row=whole_numbers(part, "row"),
             size=whole_numbers(part, "size"),
             pixels=image_rows.pixels(part, size),
-            labels=image_rows.labels(part, self.ids),
+            labels=whole_numbers(part, "label"),
         )
 
 

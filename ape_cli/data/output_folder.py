@@ -7,7 +7,7 @@ completed without any other file. Files that do not belong to a dataset are neve
 from __future__ import annotations
 
 from ape_cli.core.errors import DataError
-from ape_cli.data.manifest import SHARD, Manifest, Shard, manifest_path, read_manifest, shard_files
+from ape_cli.data.manifest import Manifest, Shard, manifest_path, read_manifest, shard_files
 from ape_cli.data.plan import DatasetPlan, pieces_of
 from ape_cli.storage import files
 from ape_cli.storage.parquet import note_of, read_group, read_shard
@@ -48,7 +48,8 @@ def check_ours(out: StoragePath) -> None:
         raise DataError(f"{out} cannot be written", got=got, allowed="a folder of its own", fix=fix)
     if manifest_path(out).exists() or shard_files(out):
         return
-    foreign = sorted(path.name for path in out.iterdir() if not _is_left_by_a_kill(path))
+    foreign = sorted(path.name for path in out.iterdir() if path.name not in ("data", LOCK))
+    foreign += [path.name for path in (out / "data").iterdir()] if (out / "data").is_dir() else []
     if foreign:
         raise DataError(
             "the folder is not empty, and it does not hold a dataset",
@@ -96,13 +97,6 @@ def content_sum(x: tuple[int, int], y: tuple[int, int]) -> tuple[int, int]:
 def _complete(out: StoragePath) -> list[StoragePath]:
     """The shards in a folder that are not temporary files."""
     return [path for path in shard_files(out) if path.suffix == ".parquet"]
-
-
-def _is_left_by_a_kill(path: StoragePath) -> bool:
-    """Whether an entry of a folder without shards comes from a command that was killed early."""
-    if path.name == "data" and path.is_dir():
-        return all(SHARD.fullmatch(entry.name) for entry in path.iterdir())
-    return path.name.startswith(LOCK) or path.name.endswith((".tmp", ".tmp.lock"))
 
 
 def _another(out: StoragePath, differences: list[str]) -> DataError:

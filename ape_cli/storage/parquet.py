@@ -83,13 +83,10 @@ def check_groups(file: pq.ParquetFile, name: Any, most: int | None = None) -> No
         raise DataError(f"a row group of {name} is too large", got=got, allowed=allowed, fix="write smaller row groups")
 
 
-def read_shard(
-    path: StoragePath, schema: pa.Schema = SCHEMA, rows: int | None = None, sha256: str | None = None
-) -> pq.ParquetFile:
+def read_shard(path: StoragePath, schema: pa.Schema = SCHEMA, sha256: str | None = None) -> pq.ParquetFile:
     """Open a shard, and check its schema and the sizes of its row groups; row data is not read yet.
 
-    If `rows` or `sha256` is given, the number of rows or the digest of the file is compared with it. The file is
-    opened once for all checks.
+    If `sha256` is given, the digest of the file is compared with it.
 
     Raises `DataError` if the file is missing, was altered or is too large, cannot be read as Parquet, or has another
     schema.
@@ -111,22 +108,11 @@ def read_shard(
     if not stored.equals(schema):
         raise DataError(
             f"{path} is a Parquet file with another schema",
-            got=_described(stored),
-            allowed=_described(schema),
+            got=str(stored),
             fix="point to a folder that `ape gen` wrote",
-        )
-    if rows not in (None, file.metadata.num_rows):
-        raise DataError(
-            f"a shard has another number of rows: {path}", got=file.metadata.num_rows, allowed=rows, fix=_OVERWRITE
         )
     check_groups(file, path)
     return file
-
-
-def _described(schema: pa.Schema) -> str:
-    """Describe a schema for an error message."""
-    at = schema.get_field_index("source_positions")
-    return ", ".join(schema.names) + (f"; positions are {schema.field(at).type}" if at >= 0 else "")
 
 
 def _check_digest(path: StoragePath, source: Any, expected: str) -> None:

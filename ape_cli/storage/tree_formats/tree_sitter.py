@@ -55,7 +55,7 @@ class TreeSitterFormat(TreeFormat):
     """A file in the language `variant`."""
 
     suffixes: ClassVar[tuple[str, ...]] = tuple(
-        suffix for language, found in _LANGUAGES.items() if language not in _OTHERS for suffix in found
+        suffix for language, suffixes in _LANGUAGES.items() if language not in _OTHERS for suffix in suffixes
     )
     units: ClassVar[tuple[Unit, ...]] = ("file",)
     needs: ClassVar[str | None] = "tree_sitter"
@@ -92,7 +92,7 @@ class TreeSitterFormat(TreeFormat):
 
     def variant_of(self, suffix: str) -> str | None:
         """The language of files with this suffix."""
-        return next((language for language, found in _LANGUAGES.items() if suffix in found), None)
+        return next((language for language, suffixes in _LANGUAGES.items() if suffix in suffixes), None)
 
 
 def _language(name: str) -> Any:
@@ -107,8 +107,8 @@ def _language(name: str) -> Any:
         )
     from tree_sitter import Language
 
-    found = importlib.import_module(module)
-    make = getattr(found, f"language_{name.replace('-', '_')}", None) or getattr(found, "language", None)
+    grammar = importlib.import_module(module)
+    make = getattr(grammar, f"language_{name.replace('-', '_')}", None) or getattr(grammar, "language", None)
     try:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")  # grammars of another version give a plain number, which still works
@@ -140,8 +140,8 @@ def _tree(parsed: Any, source: bytes) -> ParsedTree:
 
 def _token(node: Any, source: bytes) -> str | None:
     """The text of a leaf, or the operator of an expression; None if there is none."""
-    found = node.child_by_field_name("operator") if node.child_count else node
-    return source[found.start_byte : found.end_byte].decode() or None if found is not None else None
+    named = node.child_by_field_name("operator") if node.child_count else node
+    return source[named.start_byte : named.end_byte].decode() or None if named is not None else None
 
 
 def _line_of_error(parsed: Any) -> int:
