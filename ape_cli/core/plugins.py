@@ -77,12 +77,8 @@ def load(package: ModuleType, kind: str, name: str, base: type[T]) -> type[T]:
         ) from error
     defined = _classes(module, base) if not attribute else [getattr(module, attribute, None)]
     if not defined or not (isinstance(defined[0], type) and issubclass(defined[0], base)):
-        raise UsageError(
-            f"the file of {kind} {name!r} does not define one",
-            got=_where(place),
-            allowed=f"a subclass of {base.__name__}",
-            fix="define such a class",
-        )
+        where = _where(place)
+        raise UsageError(f"the file of {kind} {name!r} does not define a subclass of {base.__name__}", got=where)
     if isinstance(place, EntryPoint):
         _NAMES[defined[0]] = name
     return defined[0]
@@ -118,12 +114,8 @@ def _places(package: str, folders: Iterable[str]) -> dict[str, Path | EntryPoint
     for stem, place in candidates:
         name = stem.replace("_", "-")
         if name in known:
-            raise UsageError(
-                f"two plug-ins of {package} have the same name",
-                got=f"{name!r} in {_where(known[name])} and in {_where(place)}",
-                allowed="one of them",
-                fix="rename one, or remove it from the path",
-            )
+            got = f"{name!r} in {_where(known[name])} and in {_where(place)}"
+            raise UsageError(f"two plug-ins of {package} have the same name", got=got, fix="rename one")
         known[name] = place
     return known
 

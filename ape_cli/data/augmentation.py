@@ -107,9 +107,7 @@ def parse(text: str) -> tuple[str, ...]:
         return ()
     for name in names:
         if name == "none":
-            raise UsageError(
-                "`none` cannot be combined with augmentations", got=repr(text), fix="leave out `none`, or all others"
-            )
+            raise UsageError("`none` cannot be combined with augmentations", got=text, fix="leave `none` out")
         pick("augmentation", name, (*NAMES, "none"))
     if len(set(names)) < len(names):
         raise UsageError("an augmentation is named twice", got=repr(text), fix="name each once")
@@ -161,11 +159,7 @@ def _autoaugment(pixels: U8, draws: F64) -> U8:
     try:
         from PIL import Image
     except ModuleNotFoundError as missing:
-        raise UsageError(
-            "the augmentation `autoaugment` needs Pillow, which is not installed",
-            allowed="crop, flip",
-            fix=how_to_install("image"),
-        ) from missing
+        raise UsageError("`autoaugment` needs Pillow, which is not installed", fix=how_to_install("image")) from missing
     result = pixels.copy()
     for place, operations in zip(result, chosen(draws), strict=True):
         if operations:

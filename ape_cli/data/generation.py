@@ -112,12 +112,8 @@ def generate(
             shards |= _make(task, plan, out, todo, engine, tick)
             complete = _manifest(task, plan, shards)
             if manifest is not None and complete.fingerprint != manifest.fingerprint:
-                raise DataError(
-                    "a shard is missing, and these versions generate other rows",
-                    got=f"made with {complete.versions}",
-                    allowed=f"made with {manifest.versions}",
-                    fix="generate the whole dataset again with `overwrite`",
-                )
+                what = f"a shard is missing, and {complete.versions} generate other rows than {manifest.versions}"
+                raise DataError(what, fix="generate the whole dataset again with `overwrite`")
             manifest = complete
             files.write_text(out / "README.md", card(manifest, task))
             write_manifest(out, manifest)

@@ -123,9 +123,7 @@ class ImageSplit(Rows[ImageRows, ImageBatch]):
         self, seed: int | None, epoch: int, share: Share, *, augment: Steps = ()
     ) -> Callable[[ImageRows, I64], ImageBatch]:
         if augment and seed is None:
-            raise UsageError(
-                "augmentation needs a seed", got="none", allowed="a seed", fix="give one, or no augmentation steps"
-            )
+            raise UsageError("augmentation needs a seed")
         return partial(image_batches.collate, share=share, steps=augment, epoch_seed=(seed or 0, epoch))
 
     @property

@@ -51,12 +51,8 @@ def check_ours(out: StoragePath) -> None:
     foreign = sorted(path.name for path in out.iterdir() if path.name not in ("data", LOCK))
     foreign += [path.name for path in (out / "data").iterdir()] if (out / "data").is_dir() else []
     if foreign:
-        raise DataError(
-            "the folder is not empty, and it does not hold a dataset",
-            got=f"{out} with {', '.join(foreign[:5])}",
-            allowed="a new or an empty folder, or one that `ape gen` wrote",
-            fix="choose another `out`",
-        )
+        what = "the folder is not empty, and it does not hold a dataset"
+        raise DataError(what, got=f"{out} with {', '.join(foreign[:5])}", fix="choose another `out`")
 
 
 def kept_shards(out: StoragePath, task: BaseTask, plan: DatasetPlan) -> dict[str, Shard]:

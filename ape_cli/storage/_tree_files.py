@@ -70,12 +70,7 @@ def find(where: str) -> TreeFiles:
         return TreeFiles(path.parent, path.stem, [path.name], chosen=True)
     first = next((number for number, part in enumerate(path.parts) if _WILD & set(part)), None)
     if first is None:
-        raise DataError(
-            "there is no such file or folder",
-            got=path,
-            allowed="a file, a folder, or a pattern such as 'folder/**/*.py'",
-            fix="check its name",
-        )
+        raise DataError("no such file, folder or pattern (as in 'folder/**/*.py')", got=path, fix="check its name")
     pattern = "/".join(path.parts[first:])
     return _matching(Path(*path.parts[:first]), f"{pattern}/*" if pattern.endswith("**") else pattern)
 
@@ -158,10 +153,6 @@ def _chosen(schema: pa.Schema, column: str | None) -> str:
             raise unknown("column of texts", column, names)
         return column
     if len(names) != 1:
-        raise UsageError(
-            "the column of texts is not clear" if names else "the file has no column of texts",
-            got=", ".join(schema.names),
-            allowed=", ".join(names) or "a column of strings",
-            fix="name it with `column`" if names else "choose another file",
-        )
+        what = "the column of texts is not clear; name it with `column`" if names else "the file has no column of texts"
+        raise UsageError(what, got=", ".join(schema.names), allowed=", ".join(names) or None)
     return names[0]

@@ -106,11 +106,7 @@ def read_shard(path: StoragePath, schema: pa.Schema = SCHEMA, sha256: str | None
         got = getattr(error, "strerror", None) or str(error).splitlines()[0]
         raise DataError(f"cannot read {path}", got=got, fix="restore it, or generate it again") from error
     if not stored.equals(schema):
-        raise DataError(
-            f"{path} is a Parquet file with another schema",
-            got=str(stored),
-            fix="point to a folder that `ape gen` wrote",
-        )
+        raise DataError(f"{path} has another schema", got=str(stored), fix="point to a folder that `ape gen` wrote")
     check_groups(file, path)
     return file
 
@@ -122,12 +118,8 @@ def _check_digest(path: StoragePath, source: Any, expected: str) -> None:
         digest.update(block)
     source.seek(0)
     if digest.hexdigest() != expected:
-        raise DataError(
-            f"a shard was altered or truncated: {path}",
-            got=f"sha256 {digest.hexdigest()[:16]}…",
-            allowed=f"sha256 {expected[:16]}… (manifest.json)",
-            fix=_OVERWRITE,
-        )
+        got, allowed = (f"sha256 {each[:16]}…" for each in (digest.hexdigest(), expected))
+        raise DataError(f"a shard was altered or truncated: {path}", got=got, allowed=allowed, fix=_OVERWRITE)
 
 
 def read_group(file: pq.ParquetFile, number: int, name: str | StoragePath) -> pa.Table:

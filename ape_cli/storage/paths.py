@@ -87,12 +87,8 @@ def local_path(text: str | Path) -> Path:
     """Parse a path of this machine. Raises `UsageError` for an address, and if no local file can have this name."""
     kind, separator, _ = str(text).partition("://")
     if separator:
-        raise UsageError(
-            "this can only be read or written on this machine",
-            got=f"{kind if kind.isalnum() else '…'}://…",
-            allowed="a file or a folder",
-            fix="copy it here first, or choose a folder",
-        )
+        where = f"{kind if kind.isalnum() else '…'}://…"
+        raise UsageError("this can only be read or written on this machine", got=where, fix="copy it here first")
     return _local(text)
 
 

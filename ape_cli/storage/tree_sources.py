@@ -67,12 +67,8 @@ def read_trees(
 def check_count(trees: int, nodes: int) -> None:
     """Check that trees are not too many, and do not have too many nodes together. Raises `UsageError`."""
     if trees > _MOST_TREES or nodes > _MOST_NODES:
-        raise UsageError(
-            "the source has too many trees",
-            got=f"{trees:,} trees with {nodes:,} nodes or more",
-            allowed=f"{_MOST_TREES:,} trees, {_MOST_NODES:,} nodes",
-            fix="take a part of it, or choose another `unit`",
-        )
+        got, allowed = f"{trees:,} trees, {nodes:,} nodes or more", f"{_MOST_TREES:,} trees, {_MOST_NODES:,} nodes"
+        raise UsageError("the source has too many trees", got=got, allowed=allowed, fix="take a part of it")
 
 
 def _plan(listing: _tree_files.TreeFiles, name: str | None, in_parquet: bool) -> dict[str, str]:
@@ -88,12 +84,8 @@ def _plan(listing: _tree_files.TreeFiles, name: str | None, in_parquet: bool) ->
             known[suffix] = (f"{name}-{variant}" if variant else name) if fits else None
     plan = {path: each for path in listing.paths if (each := known[PurePosixPath(path).suffix.lower()]) is not None}
     if not plan:
-        raise DataError(
-            f"no file of the format {name}" if name else "no file of a known format",
-            got=listing.counts(),
-            allowed=", ".join(kind.suffixes) or None if kind else "a file whose suffix tells its format",
-            fix="name a file, or choose the format with `format`",
-        )
+        what = f"no file of the format {name}" if name else "no file of a known format"
+        raise DataError(what, got=listing.counts(), fix="name a file, or choose the format with `format`")
     if len(plan) > _MOST_FILES:
         fix = "take a part of them, or write the texts into a Parquet file (`column`)"
         raise DataError("too many files", got=f"{len(plan):,}", allowed=f"{_MOST_FILES:,}", fix=fix)
@@ -136,11 +128,9 @@ class _Reader:
             self.source.files[path] = hashlib.sha256(content).hexdigest()
             self.source.trees += [(number, document, tree) for document, tree in trees]
         if not self.source.trees:
-            raise DataError(
-                f"the source has no tree of the unit {self.source.unit}",
-                got="; ".join([self.listing.counts(), *(f"{path}: {why}" for path, why in self.source.skipped[:1])]),
-                fix="choose another source, `unit` or `format`",
-            )
+            first = "".join(f"; {path}: {why}" for path, why in self.source.skipped[:1])
+            got = f"{self.listing.counts()}{first}"
+            raise DataError(f"the source has no tree of the unit {self.source.unit}", got=got)
         self.source.skipped += [(_shown(path), why) for path, why in self.listing.left_out.items()]
         self.source.skipped.sort()
         return self.source

@@ -52,17 +52,14 @@ def open_source(where: str, label: str | None = None) -> ImageSource:
     if where == DIGITS:
         return _digits(label)
     if not where:
-        raise UsageError(
-            "the source has no name", got="''", allowed=FORMATS, fix="name a file or a folder; . is the current folder"
-        )
+        raise UsageError("the source has no name", allowed=FORMATS, fix="name a file or a folder")
     path = local_path(where)
     try:
         return _reader(path)(label)
     except OSError as error:
+        why = error.strerror or str(error)
         raise DataError(
-            f"cannot read {error.filename or path}",
-            got=error.strerror or str(error),
-            fix="make it readable, or fetch it again",
+            f"cannot read {error.filename or path}", got=why, fix="make it readable, or fetch it again"
         ) from error
 
 
@@ -131,12 +128,8 @@ def _by_split(path: Path, shards: list[Path]) -> dict[str, list[Path]]:
     splits: dict[str, list[Path]] = {}
     for file, split in split_of.items():
         if split is None:
-            raise DataError(
-                "a Parquet file belongs to no split, but others do",
-                got=file,
-                allowed=", ".join(_SPLIT) + " in its name or its folder's",
-                fix="rename it, or move it away",
-            )
+            allowed = f"{', '.join(_SPLIT)} in its name or its folder's"
+            raise DataError("a Parquet file belongs to no split, but others do", got=file, allowed=allowed)
         splits.setdefault(split, []).append(file)
     for split, parts in splits.items():
         _check_shards(split, parts)
@@ -173,8 +166,5 @@ def _check_shards(split: str, parts: list[Path]) -> None:
     for (name, total), numbers in series.items():
         missing = next((i for i in range(int(total)) if i not in numbers), None)
         if missing is not None:
-            raise DataError(
-                f"a shard of {split} is missing",
-                got=f"{len(numbers)} of {int(total)}, without {name}-{missing:05d}-of-{total}",
-                fix="fetch it too",
-            )
+            got = f"{len(numbers)} of {int(total)}, without {name}-{missing:05d}-of-{total}"
+            raise DataError(f"a shard of {split} is missing", got=got, fix="fetch it too")

@@ -67,12 +67,8 @@ class _Version:
         """Split a file into records. Raises `DataError` if its length is not a multiple of the record's length."""
         record = len(self.labels) + _PIXELS
         if not content or len(content) % record:
-            raise DataError(
-                f"{name} has a wrong length",
-                got=f"{len(content):,} bytes",
-                allowed=f"records of {record:,} bytes, {self.name}",
-                fix="fetch or extract the archive again",
-            )
+            got, allowed = f"{len(content):,} bytes", f"records of {record:,} bytes, {self.name}"
+            raise DataError(f"{name} has a wrong length", got=got, allowed=allowed, fix="extract the archive again")
         records = np.frombuffer(content, np.uint8).reshape(-1, record)
         return LabelledImages(_from_planes(records[:, len(self.labels) :]), records[:, place].astype(np.int64))
 
@@ -152,9 +148,5 @@ def refuse_pickles(path: Path) -> None:
     else:
         pickled = "-python" in path.name
     if pickled:
-        raise DataError(
-            "the Python version of CIFAR is not read, because it consists of pickles",
-            got=path,
-            allowed=f"the binary version: {_ARCHIVES}",
-            fix=_DOWNLOAD,
-        )
+        what = "the Python version of CIFAR is not read, because it consists of pickles"
+        raise DataError(what, got=path, fix=_DOWNLOAD)

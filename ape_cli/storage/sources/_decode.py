@@ -50,10 +50,7 @@ class Canvas:
             self.pixels = np.empty((self.rows, *image.shape), np.uint8)
         if image.shape[:2] != self.pixels.shape[1:3]:
             got, first = ("{} x {}".format(*shape) for shape in (image.shape, self.pixels.shape[1:]))
-            fix = "scale them to one size first"
-            raise DataError(
-                "images of different sizes", got=f"{got}, {place}", allowed=f"{first}, as the first", fix=fix
-            )
+            raise DataError("images of different sizes", got=f"{got}, {place}", allowed=f"{first}, as the first")
         if image.shape[2] > self.pixels.shape[3]:
             self.pixels = self.pixels.repeat(3, axis=3)  # all earlier images were gray
         self.pixels[self.filled] = image  # a gray image is broadcast to all channels
@@ -94,12 +91,8 @@ class Canvas:
             raise
         except Exception as error:  # Pillow raises many kinds of exceptions for damaged files
             kind = "no image" if isinstance(error, UnidentifiedImageError) else str(error)
-            raise DataError(
-                "an image cannot be used",
-                got=f"{kind} ({place})",
-                allowed=f"{', '.join(_FORMATS)}, opaque, one frame, modes {', '.join((*_GRAY, *_COLOUR))}",
-                fix="convert it, or leave it out",
-            ) from error
+            allowed = f"{', '.join(_FORMATS)}, opaque, one frame, modes {', '.join((*_GRAY, *_COLOUR))}"
+            raise DataError("an image cannot be used", got=f"{kind} ({place})", allowed=allowed) from error
 
 
 def _check_work(image: Image.Image, encoded: bytes) -> None:

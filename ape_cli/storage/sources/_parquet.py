@@ -112,12 +112,8 @@ def _rows(path: Path, columns: _Columns, canvas: Canvas, texts: dict[str, int]) 
             encoded = pc.struct_field(images, "bytes") if struct else images
             for row, (image, label) in enumerate(zip(encoded, labels, strict=True), first):
                 if not (image.is_valid and label.is_valid):
-                    raise DataError(
-                        f"a row without {'a label' if image.is_valid else 'an image'}",
-                        got=f"row {row} of {path}: {images[row - first].as_py() if label.is_valid else None}",
-                        allowed="encoded bytes of an image and a label; a path alone is not enough",
-                        fix="write them into the file, or leave the row out",
-                    )
+                    what = f"a row without {'a label' if image.is_valid else 'an image (a path alone is not enough)'}"
+                    raise DataError(what, got=f"row {row} of {path}")
                 canvas.add(f"row {row} of {path}", image.as_py())
             yield _numbers(labels, texts)
             first += len(batch)
@@ -136,10 +132,7 @@ def _number_names(column: str, labels: dict[str, np.ndarray]) -> list[str]:
     """The names of classes that have none: the numbers from 0 to the largest label. Raises `DataError` if too large."""
     largest = max([0, *(int(numbers.max()) for numbers in labels.values() if len(numbers))])
     if largest >= MOST_CLASSES:
-        allowed = f"less than {MOST_CLASSES:,}"
-        raise DataError(
-            f"the numbers of {column} are not labels", got=largest, allowed=allowed, fix="choose another column"
-        )
+        raise DataError(f"the numbers of {column} are not labels", got=largest, allowed=f"less than {MOST_CLASSES:,}")
     return [str(number) for number in range(largest + 1)]
 
 
@@ -148,12 +141,8 @@ def _check_columns(path: Path, schema: pa.Schema, columns: _Columns) -> None:
     for field in (columns.image, columns.label):
         types = [other.type for other in schema if other.name == field.name]
         if types != [field.type]:
-            raise DataError(
-                f"{path} has other columns than the first file",
-                got=f"{field.name}: {types[0] if types else 'none'}",
-                allowed=f"{field.name}: {field.type}",
-                fix="write all files with one schema",
-            )
+            got, allowed = f"{field.name}: {types[0] if types else 'none'}", f"{field.name}: {field.type}"
+            raise DataError(f"{path} has other columns than the first file", got=got, allowed=allowed)
 
 
 def _columns(path: Path, schema: pa.Schema, label: str | None) -> _Columns:
@@ -163,12 +152,8 @@ def _columns(path: Path, schema: pa.Schema, label: str | None) -> _Columns:
     """
     images = [field for field in schema if _is_image(field.type)]
     if len(images) != 1:
-        raise DataError(
-            f"{path} has {'several columns' if images else 'no column'} of images",
-            got=", ".join(field.name for field in images or schema),
-            allowed="one column of binary, or of a struct with binary `bytes`",
-            fix="keep one" if images else "write the images as encoded bytes (PNG, JPEG)",
-        )
+        what = f"{path} has {'several columns' if images else 'no column'} of images (encoded, such as PNG or JPEG)"
+        raise DataError(what, got=", ".join(field.name for field in images or schema), allowed="one")
     named = _class_names(schema)
     usable = {field.name: field for field in schema if pa.types.is_integer(field.type) or is_text(field.type)}
     chosen = usable[_label(path, list(usable), named, label)]
@@ -193,12 +178,8 @@ def _label(path: Path, usable: list[str], named: dict[str, list[str]], label: st
     candidates = with_names or usual or usable
     fine = [name for name in candidates if known(named.get(name, [])) == "cifar-100"]
     if len(candidates) != 1 and not fine:
-        raise UsageError(
-            f"{path} has {'several columns' if candidates else 'no column'} of labels",
-            got=", ".join(candidates) or "none of whole numbers or of texts",
-            allowed="one",
-            fix="choose one with `label`" if candidates else "add one",
-        )
+        what = f"{path} has {'several columns' if candidates else 'no column'} of labels (whole numbers or texts)"
+        raise UsageError(what, got=", ".join(candidates) or None, fix="choose one with `label`" if candidates else None)
     return (fine or candidates)[0]
 
 

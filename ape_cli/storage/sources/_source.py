@@ -86,24 +86,17 @@ def _check_names(classes: list[str]) -> None:
     """Raise `DataError` if there are too many classes, if their names are too long together, or not Unicode."""
     text = "".join(classes)
     if len(classes) > MOST_CLASSES or len(text) > _MOST_CHARACTERS or text.encode(errors="replace").decode() != text:
-        raise DataError(
-            "the names of the classes are too large, or no text",
-            got=f"{len(classes):,} classes, {len(text):,} characters",
-            allowed=f"{MOST_CLASSES:,} classes, {_MOST_CHARACTERS:,} characters of Unicode",
-            fix="write short names, or choose another column of labels",
-        )
+        got = f"{len(classes):,} classes, {len(text):,} characters"
+        allowed = f"{MOST_CLASSES:,} classes, {_MOST_CHARACTERS:,} characters of Unicode"
+        raise DataError("the names of the classes are too large, or no text", got=got, allowed=allowed)
 
 
 def _check_labels(split: str, labels: np.ndarray, classes: list[str]) -> None:
     """Raise `DataError` if a label is not in 0 .. len(classes) - 1."""
     wrong = np.flatnonzero((labels < 0) | (labels >= len(classes)))
     if wrong.size:
-        raise DataError(
-            f"a label of {split} is out of range",
-            got=f"{labels[wrong[0]]} in row {wrong[0]}",
-            allowed=f"0 to {len(classes) - 1}, one for each of {len(classes)} classes",
-            fix="correct the labels, or the list of classes",
-        )
+        got, allowed = f"{labels[wrong[0]]} in row {wrong[0]}", f"0 to {len(classes) - 1}, one for each class"
+        raise DataError(f"a label of {split} is out of range", got=got, allowed=allowed)
 
 
 def _fit_for_a_file(path: Path) -> str:

@@ -85,10 +85,5 @@ def chosen_unit(name: str, kind: TreeFormat, unit: str | None) -> Unit:
     if unit is None or unit == "subtree":
         return kind.units[0]
     if unit not in kind.units:
-        raise UsageError(
-            f"the format {name} has no such unit",
-            got=repr(unit),
-            allowed=", ".join([*kind.units, "subtree"]),
-            fix=f"the default is `unit={kind.units[0]}`",
-        )
+        raise UsageError(f"the format {name} has no such unit", got=unit, allowed=", ".join([*kind.units, "subtree"]))
     return unit

@@ -74,12 +74,8 @@ class TreeSitterFormat(TreeFormat):
         from tree_sitter import Parser
 
         if self._language is None:
-            raise UsageError(
-                "the format tree-sitter needs a language",
-                got="tree-sitter",
-                allowed=", ".join(f"tree-sitter-{language}" for language in _LANGUAGES),
-                fix="name it with `format`",
-            )
+            known = ", ".join(f"tree-sitter-{language}" for language in _LANGUAGES)
+            raise UsageError("the format tree-sitter needs a language", allowed=known, fix="name it with `format`")
         source = decoded(content).encode()
         parsed = Parser(self._language).parse(source)
         if parsed.root_node.has_error:
@@ -100,11 +96,8 @@ def _language(name: str) -> Any:
     package = f"tree-sitter-{_MODULES.get(name, name)}"
     module = package.replace("-", "_")
     if not _LANGUAGE.fullmatch(name) or importlib.util.find_spec(module) is None:
-        raise UsageError(
-            f"the format tree-sitter-{name} needs {package}",
-            got="it is not installed",
-            fix=how_to_install("tree-sitter", package),
-        )
+        how = how_to_install("tree-sitter", package)
+        raise UsageError(f"the format tree-sitter-{name} needs {package}, which is not installed", fix=how)
     from tree_sitter import Language
 
     grammar = importlib.import_module(module)
