@@ -105,6 +105,7 @@ def generate(
             shards = {shard.file: shard for split in manifest.shards.values() for shard in split}
             present = _verified(out, plan, list(shards.values()), verify)
         else:
+            output_folder.check_space(out, task, sum(plan.rows.values()))
             shards = output_folder.kept_shards(out, task, plan)
             present = set(shards)
         todo = [p for p in pieces if p.file not in present]

@@ -6,10 +6,15 @@ completed without any other file. Files that do not belong to a dataset are neve
 
 from __future__ import annotations
 
-from ape_cli.core.errors import DataError
+import math
+import shutil
+
+from ape_cli.core.errors import ApeError, DataError
+from ape_cli.core.vocabulary import SPECIAL
 from ape_cli.data.manifest import Manifest, Shard, manifest_path, read_manifest, shard_files
 from ape_cli.data.plan import DatasetPlan, pieces_of
 from ape_cli.storage import files
+from ape_cli.storage.object_store import RemotePath
 from ape_cli.storage.parquet import note_of, read_group, read_shard
 from ape_cli.storage.paths import StoragePath
 from ape_cli.tasks import BaseTask
@@ -103,3 +108,20 @@ def _another(out: StoragePath, differences: list[str]) -> DataError:
         allowed="the same command, or an empty folder",
         fix="choose another `out`, or `overwrite` to replace it",
     )
+
+
+def check_space(out: StoragePath, task: BaseTask, rows: int) -> None:
+    """Check the free disk space for all rows of a dataset. Raises `ApeError` if it would not fit.
+
+    The estimate is the information in the tokens of sources and targets, at most half a byte each: a random token of a
+    vocabulary of V symbols has log2(V) bits. Words over the default vocabulary need 0.6 bytes, and trees more. An
+    object store is not checked, because it has no limit.
+    """
+    if isinstance(out, RemotePath):
+        return
+    bits = min(4.0, math.log2(max(1, len(task.id_names) - len(SPECIAL))))
+    need = rows * (task.mean_tokens + task.mean_answer_tokens) * bits / 8
+    free = shutil.disk_usage(out).free + sum(path.stat().st_size for path in shard_files(out))
+    if need > free:
+        got, allowed = f"at least {files.size_text(need)} for {out}", files.size_text(free)
+        raise ApeError("the dataset would not fit on the disk", got=got, allowed=allowed, fix="choose a smaller `n`")

@@ -116,10 +116,15 @@ def _add(tree: ParsedTree, parent: int, value: Any) -> None:
 
 
 def is_labelled(value: Any) -> bool:
-    """Whether a value is meant as a tree with labels: an object with no other keys; or as an array with such a tree."""
+    """Whether a value is a tree with labels, as far as its root tells, or an array with such a tree."""
     if isinstance(value, list):
         return any(isinstance(each, dict) and is_labelled(each) for each in value)
-    return isinstance(value, dict) and bool(value) and value.keys() <= _KEYS
+    return (
+        isinstance(value, dict)
+        and value.keys() <= _KEYS
+        and isinstance(value.get("label"), str)
+        and isinstance(value.get("children"), list | None)
+    )
 
 
 def _add_labelled(tree: ParsedTree, parent: int, value: Any, where: str) -> None:
