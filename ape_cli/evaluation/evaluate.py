@@ -21,8 +21,8 @@ from ape_cli import tasks
 from ape_cli.core.errors import DataError, RunError, UsageError, pick
 from ape_cli.data.batches import Batch
 from ape_cli.data.collation import Reading
-from ape_cli.data.facts import Facts
 from ape_cli.data.loader import Dataset, ImageSplit, Split, open_dataset
+from ape_cli.data.plan import Facts
 from ape_cli.evaluation.decoding import greedy
 from ape_cli.evaluation.fit import check_finished, misfit
 from ape_cli.evaluation.metrics import MetricSums, teacher_forced

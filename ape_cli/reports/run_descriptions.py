@@ -13,7 +13,7 @@ from typing import Any
 
 from ape_cli import tasks
 from ape_cli.core.errors import ApeError
-from ape_cli.core.own_code import DIGITS
+from ape_cli.core.plugins import DIGITS
 from ape_cli.reports import paper
 from ape_cli.runs.config import PRESETS, read_config
 from ape_cli.runs.record import RunRecord, Trained, settings_text

@@ -11,7 +11,7 @@ from typing import Any, ClassVar, Generic, NamedTuple, Self, TypeVar
 
 import pyarrow as pa
 
-from ape_cli.core import budget
+from ape_cli.core import plugins
 from ape_cli.core.errors import UsageError, pick
 from ape_cli.core.vocabulary import SPLITS
 from ape_cli.storage import sequence_rows
@@ -58,7 +58,7 @@ class TaskOption(NamedTuple):
 
     def check(self, value: Any) -> None:
         """Check the type of a value. Raises `UsageError` if it is wrong. Other types are left to the task to check."""
-        budget.check_whole(self.name, value)
+        plugins.check_whole(self.name, value)
         right, allowed = _KINDS.get(self.kind, (object, ""))
         if not isinstance(value, right) or (right is not object and isinstance(value, bool) != (right is bool)):
             raise UsageError(f"bad {self.name}", got=repr(value), allowed=allowed, fix="give such a value")

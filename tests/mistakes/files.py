@@ -13,10 +13,17 @@ MISTAKES = [
         "runs/test_integrity.py::test_a_changed_byte_is_noticed",
     ),
     Mistake(
+        "the name of a run not compared with its configuration",
+        "read_record",
+        "expected != name",
+        "not expected",
+        "runs/test_integrity.py::test_an_altered_configuration_is_noticed",
+    ),
+    Mistake(
         "a shard that is not compared with the digest in the manifest",
         "Rows._opened",
-        "None if shard in self._verified else about.sha256",
-        "None",
+        "shard not in self._verified",
+        "False",
         "data/test_loader.py::test_damage_is_named",
     ),
     Mistake(

@@ -383,43 +383,20 @@ def test_the_card_says_what_there_is(given: Any, here: Path) -> None:
 # Damage
 
 
-def png(pixels: np.ndarray) -> bytes:
-    table = image_rows.table(np.zeros(1, dtype=np.uint64), pixels[None], np.zeros(1, dtype=np.int64), CLASSES)
-    return table["image"][0].as_py()["bytes"]
-
-
-def damages() -> dict[str, tuple[Any, str]]:
-    image = noise(1, 9).pixels[0]
-    good = png(image)
-    return {
-        "null": (None, r"row 3 has no image"),
-        "no PNG": ({"bytes": b"GIF89a" + good}, r"row 3 cannot be read[\s\S]*no PNG"),
-        "a bit": ({"bytes": good[:45] + bytes([good[45] ^ 4]) + good[46:]}, "row 3 cannot be read"),
-        "another size": ({"bytes": png(image.transpose(1, 0, 2))}, r"another size[\s\S]*3 x 4 RGB[\s\S]*4 x 3 RGB"),
-        "gray": ({"bytes": png(image[..., :1])}, r"another size[\s\S]*4 x 3 L[\s\S]*4 x 3 RGB"),
-    }
-
-
-@pytest.mark.parametrize("how", damages())
-def test_a_damaged_image_is_one_error(given: Any, how: str) -> None:
-    stored, says = damages()[how]
+def test_a_damaged_image_is_one_error(given: Any) -> None:
     table = given(source(noise(20, 1))).sample(rows=range(8), split="train", seed=1)
     values = table["image"].to_pylist()
-    values[3] = stored
-    table = table.set_column(1, table.schema.field(1), pa.array(values, table.schema.field(1).type))
-    with pytest.raises(DataError, match=says):
-        image_rows.pixels(table, (4, 3, 3))
-    image_rows.pixels(table.slice(4), (4, 3, 3))  # the others are unchanged
-
-
-@pytest.mark.parametrize(("label", "got"), [(3, "3"), (-1, "-1"), (None, "null")])
-def test_a_label_of_no_class_is_one_error(given: Any, label: int | None, got: str) -> None:
-    table = given(source(noise(20, 1))).sample(rows=range(8), split="train", seed=1)
-    values = table["label"].to_pylist()
-    assert image_rows.labels(table, 3).tolist() == values
-    values[5] = label
-    with pytest.raises(DataError, match=rf"row 5 is not a class\n  got: +{got}\n  allowed: 0 to 2"):
-        image_rows.labels(table.set_column(2, "label", pa.array(values, pa.int64())), 3)
+    good = values[3]["bytes"]
+    for stored in (
+        None,
+        {"bytes": b""},
+        {"bytes": good[:50]},
+        {"bytes": good[:45] + bytes([good[45] ^ 4]) + good[46:]},
+    ):
+        values[3] = stored
+        damaged = table.set_column(1, table.schema.field(1), pa.array(values, table.schema.field(1).type))
+        with pytest.raises(DataError, match="the image of row 3 cannot be read"):
+            image_rows.pixels(damaged, (4, 3, 3))
 
 
 def test_no_rows_are_no_images(given: Any) -> None:
@@ -427,5 +404,4 @@ def test_no_rows_are_no_images(given: Any) -> None:
         task = given(source(noise(20, 1)), shuffled=shuffled)
         none = task.sample(rows=range(0), split="train", seed=1)
         assert image_rows.pixels(none, task.image).shape == (0, 4, 3, 3)
-        assert image_rows.labels(none, 3).shape == (0,)
         assert none.schema.equals(task.columns)

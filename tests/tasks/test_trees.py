@@ -491,7 +491,9 @@ def test_subtrees_count_towards_the_budget(tmp_path: Path, monkeypatch: pytest.M
     for n in range(40):
         deep = (str(n), deep)
     path = write(tmp_path / "a.jsonl", [deep] * 5)
-    monkeypatch.setattr("ape_cli.core.budget.TREE_NODES", 1_000)  # 205 are read, and their subtrees have 4,300
+    monkeypatch.setattr(
+        "ape_cli.storage.tree_sources._MOST_NODES", 1_000
+    )  # 205 are read, and their subtrees have 4,300
     with pytest.raises(UsageError, match="too many trees"):
         tasks.make("trees", source=str(path), unit="subtree").rows(dict.fromkeys(SPLITS), 1)
 

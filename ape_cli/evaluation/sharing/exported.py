@@ -17,7 +17,7 @@ from typing import Any, Literal, TypeVar
 from pydantic import BaseModel, ConfigDict, Field
 
 from ape_cli.core.errors import ApeError, RunError, UsageError
-from ape_cli.core.validation import HEX, Few, Many, Options, Text
+from ape_cli.core.validation import HEX, Many
 from ape_cli.evaluation.fit import check_finished
 from ape_cli.evaluation.sharing.model_card import model_card
 from ape_cli.models import factory
@@ -29,7 +29,7 @@ from ape_cli.runs.evaluation_record import Metrics
 from ape_cli.runs.record import TrainingData, TrainingResult
 from ape_cli.runs.run import Run
 from ape_cli.runs.run_files import WEIGHTS
-from ape_cli.storage import files, folders
+from ape_cli.storage import files
 from ape_cli.storage.paths import StoragePath, storage_path
 from ape_cli.storage.tensors import save_tensors
 from ape_cli.structure import parse_structure
@@ -43,7 +43,7 @@ _Model = TypeVar("_Model", bound=BaseModel)
 class Score(BaseModel):
     """The metrics of the run on one split of a dataset."""
 
-    dataset: Text
+    dataset: str
     fingerprint: str = Field(pattern=HEX)
     split: Literal["train", "validation", "test"]
     decode: Literal["teacher", "greedy"]
@@ -56,16 +56,16 @@ class Exported(BaseModel):
     model_config = ConfigDict(extra="forbid", strict=True, allow_inf_nan=False)
 
     version: Literal[2] = 2
-    run: Text
+    run: str
     config: AnyConfig
-    variant: Options
+    variant: dict[str, Any]
     dataset: TrainingData
     result: TrainingResult
     scores: Many[Score]
-    versions: Few[str]
-    commit: Text | None
-    own_files: Few[str] = Field(default_factory=dict)  # as in run.json
-    files: Few[str]
+    versions: dict[str, str]
+    commit: str | None
+    own_files: dict[str, str] = Field(default_factory=dict)  # as in run.json
+    files: dict[str, str]
 
 
 class Vocabulary(BaseModel):
@@ -101,7 +101,7 @@ def export(run: Run, folder: StoragePath, *, overwrite: bool = False) -> dict[st
         files={},
     )
     card = model_card(exported.model_dump(mode="json"), vocabulary)
-    folders.remove(folder / CONFIG)  # everything else is ready: an error above leaves an earlier export as it is
+    files.remove(folder / CONFIG)  # everything else is ready: an error above leaves an earlier export as it is
     files.folder(folder)
     save_tensors(folder / WEIGHTS, model.state_dict(), {"run": run.name})
     files.write_text(folder / VOCABULARY, record.text(Vocabulary(names=vocabulary)))
@@ -115,7 +115,7 @@ def export(run: Run, folder: StoragePath, *, overwrite: bool = False) -> dict[st
 def _check_room(folder: StoragePath, overwrite: bool) -> None:
     """Check that the folder is new or empty or, with `overwrite`, has an export. Raises `UsageError` if it is not."""
     try:
-        names = {name for name, _ in folders.entries(folder) if not name.startswith(".")}
+        names = {name for name, _ in files.entries(folder) if not name.startswith(".")}
     except OSError as error:
         raise files.cannot_write(folder, error) from error
     if foreign := sorted(names - set(FILES)):
