@@ -49,6 +49,13 @@ __all__ = [
     "options_of",
 ]
 
+_KINDS: dict[str, tuple[Any, str]] = {
+    "bool": (bool, "true or false"),
+    "int": (int, "a whole number"),
+    "float": ((int, float), "a number"),
+    "str": (str, "text"),
+}
+
 __path__ = pkgutil.extend_path(__path__, __name__)  # folders ape_cli/tasks elsewhere on the path add files
 
 
@@ -60,10 +67,10 @@ def names() -> list[str]:
 @cache
 def load(name: str) -> type[BaseTask]:
     """The class of a task. Raises `UsageError` if there is no such task, `ApeError` if its file cannot be imported."""
-    found = plugins.load(sys.modules[__name__], "task", name, BaseTask)  # type: ignore[type-abstract]
-    found.name = name
-    plugins.remember(found)
-    return found
+    task = plugins.load(sys.modules[__name__], "task", name, BaseTask)  # type: ignore[type-abstract]
+    task.name = name
+    plugins.remember(task)
+    return task
 
 
 def kind_of(name: str) -> str | None:
@@ -82,19 +89,26 @@ def make(name: str, order: str | None = None, source_order: str | None = None, *
 
     Raises `UsageError` for an unknown task, order or option, and for values that make no sense.
     """
-    found = load(name)
+    task = load(name)
     orders: tuple[Order | None, Order | None] = (None, None)
-    if found.ordered:
+    if task.ordered:
         orders = linearisation.checked(order, source_order)
-    elif given := f"order {order!r}" if order else f"source_order {source_order!r}" if source_order else "":
-        raise UsageError(
-            f"{name} is not a task on trees, so it has no order", got=given, allowed="none", fix="leave it out"
-        )
-    known = options_of(found)
-    found.refuse({**options, **{k: v for k, v in (("order", order), ("source_order", source_order)) if v is not None}})
+    elif order or source_order:
+        what = f"{name} is not a task on trees, so it has no order"
+        raise UsageError(what, got=repr(order or source_order), allowed="none", fix="leave it out")
+    known = options_of(task)
+    task.refuse({**options, **{k: v for k, v in (("order", order), ("source_order", source_order)) if v is not None}})
     for key, value in options.items():
         if key not in known:
             raise unknown(f"option of {name}", key, known)
-        known[key].check(value)
-    with plugins.explained("task", found):
-        return found(order=orders[0], source_order=orders[1], **{known[k].field: v for k, v in options.items()})
+        _check(known[key], value)
+    with plugins.explained("task", task):
+        return task(order=orders[0], source_order=orders[1], **{known[k].field: v for k, v in options.items()})
+
+
+def _check(option: TaskOption, value: Any) -> None:
+    """Check the type of a value. Raises `UsageError` if it is wrong. Other types are left to the task to check."""
+    plugins.check_whole(option.name, value)
+    right, allowed = _KINDS.get(option.kind, (object, ""))
+    if not isinstance(value, right) or (right is not object and isinstance(value, bool) != (right is bool)):
+        raise UsageError(f"bad {option.name}", got=repr(value), allowed=allowed, fix="give such a value")

@@ -11,7 +11,6 @@ from typing import Any, ClassVar, Generic, NamedTuple, Self, TypeVar
 
 import pyarrow as pa
 
-from ape_cli.core import plugins
 from ape_cli.core.errors import UsageError, pick
 from ape_cli.core.vocabulary import SPLITS
 from ape_cli.storage import sequence_rows
@@ -20,12 +19,6 @@ from ape_cli.structure import linearisation
 from ape_cli.structure.linearisation import Order
 
 _ROWS = {"train": 10_000, "validation": 1_000, "test": 1_000}
-_KINDS: dict[str, tuple[Any, str]] = {
-    "bool": (bool, "true or false"),
-    "int": (int, "a whole number"),
-    "float": ((int, float), "a number"),
-    "str": (str, "text"),
-}
 
 
 def option(
@@ -55,13 +48,6 @@ class TaskOption(NamedTuple):
     default: Any
     help: str
     late: bool
-
-    def check(self, value: Any) -> None:
-        """Check the type of a value. Raises `UsageError` if it is wrong. Other types are left to the task to check."""
-        plugins.check_whole(self.name, value)
-        right, allowed = _KINDS.get(self.kind, (object, ""))
-        if not isinstance(value, right) or (right is not object and isinstance(value, bool) != (right is bool)):
-            raise UsageError(f"bad {self.name}", got=repr(value), allowed=allowed, fix="give such a value")
 
 
 def check_whole(name: str, value: float, low: float, high: float) -> None:

@@ -92,7 +92,8 @@ class Sized(Task):
 
     def check(self) -> None:
         """Check the options of a task without `sizes`. Raises `UsageError` if one is out of range."""
-        check_normal(" and ".join(self._replaced()), *self._distribution, *self.limits)
+        low, high, why = self.limits
+        check_normal(" and ".join(self._replaced()), *self._distribution, low, high, why)
 
     def draw_sizes(self, key: U64) -> I64:
         """Draw the sizes of sources. uint64 [R] -> int64 [R]"""

@@ -1,10 +1,8 @@
 """The trees of a user's source, as the task `trees` uses them: filtered, labelled, without copies in two splits.
 
 - Trees that are too large, or that do not fit the heap indices of their stored form, are left out and counted.
-- Documents are divided among the splits: those with about a tenth of the trees are held out for test, and as many for
-  validation. A document is a file, or a part of one that its format calls a document. The order of the documents'
-  digests decides, so only the content of the source matters. A document with more than a fifth of the trees is held out
-  only if there is no other. Of fewer than three documents, the trees are divided, in three contiguous parts.
+- Documents (files, or parts of a file) with about a tenth of the trees are held out for test, and as many for
+  validation, in the order of their digests. Of fewer than three documents, the trees are divided, in contiguous parts.
 - Trees that are equal in shape and labels are in one split. It is the training split if one of them belongs there.
 - Labels are numbered by their frequency in the documents of the training split. Rarer ones are `<unknown>`.
 
@@ -161,11 +159,7 @@ def _with_labels_to_hide(whole: Corpus, mask_rate: float) -> Corpus:
 
 
 def _count(number: int, what: str) -> str:
-    """A number of things, with their name.
-
-    >>> _count(1, "tree"), _count(2000, "file")
-    ('1 tree', '2,000 files')
-    """
+    """A number of things, with their name: `1 tree`, `2,000 files`."""
     return f"{number:,} {what}{'' if number == 1 else 's'}"
 
 
@@ -274,10 +268,7 @@ def together(trees: RankedTrees, label: I64, division: I64) -> tuple[I64, U64, i
 
 
 def described(source: TreeSource, chosen: Corpus, collisions: int) -> list[str]:
-    """Lines of text about what was read of a source, and what was left out.
-
-    `collisions` is the number of rows that were left out later, because their sources equal those of another split.
-    """
+    """Lines of text about what was read and left out. `collisions` is the number of rows left out by `mask`."""
     what = f"{', '.join(source.formats)}, unit {source.unit}"
     where = f"{_count(chosen.documents, 'document')} in {_count(len(source.files), 'file')} ({what})"
     lines = [f"{chosen.key.size:,} of {_count(chosen.read, 'tree')} from {where}"]
