@@ -12,8 +12,8 @@
 | `resolution` | `Experiment` and `resolve` |
 """
 
-from ape_cli.experiment.completion import complete, variant
+from ape_cli.experiment.completion import complete
 from ape_cli.experiment.options import ExperimentOptions
-from ape_cli.experiment.resolution import Experiment, of, resolve
+from ape_cli.experiment.resolution import Experiment, of, of_run, resolve
 
-__all__ = ["Experiment", "ExperimentOptions", "complete", "of", "resolve", "variant"]
+__all__ = ["Experiment", "ExperimentOptions", "complete", "of", "of_run", "resolve"]

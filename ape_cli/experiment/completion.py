@@ -74,12 +74,14 @@ def _check_effect(config: SequenceConfig) -> None:
         )
 
 
-def variant(config: Config, data: Facts) -> dict[str, Any]:
+def variant(config: Config, data: Facts, read: Structure) -> dict[str, Any]:
     """The fields and options in which a complete configuration differs from the defaults of its preset and scheme.
 
-    The kind of attention is among them, and so is the locality bias that it turned off.
+    `read` is the structure that is read. The kind of attention is among the fields, and so is the locality bias that it
+    turned off.
     """
-    plain = complete(resolve(config.preset, config.scheme, {}, kind=config.kind, seed=config.seed), data)
+    plain = resolve(config.preset, config.scheme, {}, kind=config.kind, seed=config.seed)
+    plain = complete(plain, data, read if config.structure is None else None)
     fields = config.model_dump()
     options = {"scheme_options", "attention_options"}
     changed = {k: fields[k] for k, v in plain.model_dump().items() if k not in options and fields[k] != v}

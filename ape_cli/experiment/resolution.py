@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import logging
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cache, cached_property
 from typing import Any
 
@@ -16,7 +16,7 @@ from ape_cli.experiment import completion
 from ape_cli.experiment.choice import Datasets
 from ape_cli.experiment.datasets import ChosenDataset, generated
 from ape_cli.experiment.options import ExperimentOptions
-from ape_cli.experiment.reading import ambiguity, reading
+from ape_cli.experiment.reading import ambiguity, read_as
 from ape_cli.position import Scheme
 from ape_cli.runs.config import Config, ImageConfig
 from ape_cli.structure import Structure
@@ -26,7 +26,7 @@ logger = logging.getLogger(__name__)
 
 @dataclass(frozen=True)
 class Experiment:
-    """What one run trains. `of` and `resolve` make one.
+    """What one run trains. `of`, `of_run` and `resolve` make one.
 
     `read` is the structure as which the scheme reads the positions of `data`. `config` is complete, except that the
     size of a bounded scheme may be missing as long as the dataset is.
@@ -39,7 +39,7 @@ class Experiment:
     @cached_property
     def variant(self) -> dict[str, Any]:
         """The settings that differ from the defaults of the preset and the scheme."""
-        return completion.variant(self.config, self.data)
+        return completion.variant(self.config, self.data, self.read)
 
     @property
     def ambiguity(self) -> str | None:
@@ -64,7 +64,9 @@ class Experiment:
 
     def feed(self, *, training: bool = False) -> dict[str, Any]:
         """The arguments with which a split of the data makes its batches."""
-        return feed(self.config, self.read, training=training)
+        if isinstance(self.config, ImageConfig):
+            return {"augment": augmentation.parse(self.config.augment or "none")} if training else {}
+        return {"structure": self.read}
 
 
 def of(config: Config, data: ChosenDataset | Dataset) -> Experiment:
@@ -72,8 +74,13 @@ def of(config: Config, data: ChosenDataset | Dataset) -> Experiment:
 
     Raises the errors of `reading.reading` and `completion.complete`.
     """
-    read = reading(config.scheme, data.structure, config.structure)
+    read = read_as(config, data.structure)
     return Experiment(completion.complete(config, data, read), data, read)
+
+
+def of_run(config: Config, data: Dataset) -> Experiment:
+    """The experiment of the complete configuration of a run, on a dataset that the run fits."""
+    return Experiment(config, data, read_as(config, data.structure))
 
 
 def resolve(options: ExperimentOptions, found: Datasets) -> Experiment:
@@ -91,14 +98,8 @@ def prepared(experiment: Experiment) -> Experiment:
     Raises `DataError` if it cannot be generated, or is damaged.
     """
     assert isinstance(experiment.data, ChosenDataset)
-    return of(experiment.config, generated(experiment.data))
-
-
-def feed(config: Config, read: Structure, *, training: bool = False) -> dict[str, Any]:
-    """The arguments with which a split makes its batches for a model that reads positions as `read`."""
-    if isinstance(config, ImageConfig):
-        return {"augment": augmentation.parse(config.augment or "none")} if training else {}
-    return {"structure": read}
+    data = generated(experiment.data)
+    return replace(experiment, config=completion.complete(experiment.config, data, experiment.read), data=data)
 
 
 def make_scheme(config: Config, read: Structure, generator: torch.Generator | None = None) -> Scheme:

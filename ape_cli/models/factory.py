@@ -14,7 +14,7 @@ from ape_cli import attention, position
 from ape_cli.core import budget
 from ape_cli.core.errors import UsageError
 from ape_cli.data.collation import Reading
-from ape_cli.data.loader import Dataset
+from ape_cli.experiment import Experiment
 from ape_cli.experiment.images import tokenising
 from ape_cli.experiment.reading import read_as
 from ape_cli.experiment.resolution import make_scheme
@@ -25,14 +25,15 @@ from ape_cli.storage.image_rows import Size
 from ape_cli.structure import Structure
 
 
-def of_data(config: Config, data: Dataset) -> Model:
-    """The model of a complete configuration for a dataset, with the weights of its seed."""
+def of_experiment(experiment: Experiment) -> Model:
+    """The model of an experiment, with the weights of its seed."""
+    config, data, read = experiment.config, experiment.dataset, experiment.read
     if not isinstance(config, ImageConfig):
-        return build(config, data.structure, data.ids)
+        return _transformer(config, read, data.ids)
     moments = data.manifest.moments
     assert data.image is not None
     assert moments is not None
-    return _classifier(config, data.structure, data.ids, data.image, (moments.mean, moments.std))
+    return _classifier(config, data.structure, read, data.ids, data.image, (moments.mean, moments.std))
 
 
 def without_weights(config: Config, structure: Structure, ids: int, image: Size | None) -> Model:
@@ -44,7 +45,7 @@ def without_weights(config: Config, structure: Structure, ids: int, image: Size 
         return build(config, structure, ids)
     assert isinstance(config, ImageConfig)
     unknown = [0.0] * image[2], [1.0] * image[2]  # the moments are stored with the weights
-    return _classifier(config, structure, ids, image, unknown)
+    return _classifier(config, structure, read_as(config, structure), ids, image, unknown)
 
 
 def build(config: Config, structure: Structure, ids: int) -> Transformer:
@@ -52,9 +53,14 @@ def build(config: Config, structure: Structure, ids: int) -> Transformer:
 
     `ids` is the number of token ids.
     """
+    return _transformer(config, read_as(config, structure), ids)
+
+
+def _transformer(config: Config, read: Structure, ids: int) -> Transformer:
+    """The model for sequences, whose positions are read as `read`."""
     assert isinstance(config, SequenceConfig)
     encoder, decoder = config.encoder_layers, config.decoder_layers
-    arguments = _of_any_model(config, read_as(config, structure), _weights(config, ids, encoder, decoder))
+    arguments = _of_any_model(config, read, _weights(config, ids, encoder, decoder))
     return Transformer(
         ids=ids,
         encoder_layers=encoder,
@@ -89,12 +95,13 @@ def _check_memory(weights: int) -> None:
 def _classifier(
     config: ImageConfig,
     structure: Structure,
+    read: Structure,
     classes: int,
     image: Size,
     moments: tuple[list[float], list[float]],
 ) -> Classifier:
-    """The model for images, whose tokens are read row by row."""
-    how, read = tokenising(config), read_as(config, structure)
+    """The model for images of this structure, whose tokens are read row by row, at positions that are read as `read`."""
+    how = tokenising(config)
     rows, columns = how.grid(*image[:2])
     stored = np.stack(np.divmod(np.arange(rows * columns), columns), axis=-1)[None]  # [1, N, 2]
     places = Reading.of(structure, read).places(stored, np.ones((1, rows * columns), dtype=bool))

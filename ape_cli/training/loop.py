@@ -27,10 +27,9 @@ from typing import Any
 import torch
 
 from ape_cli.data.batches import Batch
-from ape_cli.data.loader import Dataset
+from ape_cli.experiment import Experiment
 from ape_cli.models import precision
 from ape_cli.models.checkpoint import Store
-from ape_cli.runs.config import Config
 from ape_cli.runs.record import TrainingResult
 from ape_cli.training.checkpointing import Checkpointer, restore
 from ape_cli.training.execution import Execution
@@ -52,18 +51,18 @@ class Stopped(Exception):  # noqa: N818 - not an error: the run can be resumed
 class Loop:
     """A run that is ready to be trained, from its beginning or from its stored state.
 
-    config: the configuration. data: the dataset. store: where the state and the weights are stored, None on all ranks
-    but the first. execution: device, process group and stop signal.
+    experiment: what is trained, with its dataset open. store: where the state is stored, None on all ranks but the
+    first. execution: device, process group and stop signal.
     """
 
-    def __init__(self, config: Config, data: Dataset, store: Store | None, execution: Execution) -> None:
+    def __init__(self, experiment: Experiment, store: Store | None, execution: Execution) -> None:
         """Prepare the run, and load its stored state if there is one.
 
         Raises:
             DataError, UsageError: The run cannot be trained.
             RunError: The stored state does not fit the run.
         """
-        self.setup = set_up(config, data, execution)
+        self.setup = set_up(experiment, execution)
         self.at, best = restore(self.setup, store)
         self.step = TrainingStep(self.setup)
         self.validator = Validator(self.setup)

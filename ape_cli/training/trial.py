@@ -13,7 +13,6 @@ from typing import Any
 
 from ape_cli import position
 from ape_cli.core.errors import ApeError, BusyError, RunError, UsageError
-from ape_cli.data.loader import Dataset
 from ape_cli.evaluation import evaluate
 from ape_cli.experiment import Experiment
 from ape_cli.models import factory
@@ -84,8 +83,8 @@ def run_trial(
             _train(run, experiment, new, execution)
     else:
         with group.initialised(execution.device):
-            Loop(config, data, None, execution).run()
-    evaluation = _evaluated(run, data, execution) if test and group.first else None
+            Loop(experiment, None, execution).run()
+    evaluation = _evaluated(run, experiment, execution) if test and group.first else None
     return Trial(run, status != "finished", evaluation)
 
 
@@ -114,15 +113,17 @@ def _tidy(run: Run, remove: Callable[[], None]) -> None:
         )
 
 
-def _evaluated(run: Run, data: Dataset, execution: Execution) -> dict[str, Any] | None:
+def _evaluated(run: Run, experiment: Experiment, execution: Execution) -> dict[str, Any] | None:
     """The evaluation on the test split, computed if it is not stored yet. None if the split has no rows."""
+    data = experiment.dataset
     if not data.manifest.plan.rows["test"]:
         logger.info(f"{data.name} has no test rows: nothing to evaluate")
         return None
     stored = run.evaluation(evaluate.name_of(data, "test", "teacher"))
     if stored is not None:
         return stored
-    return evaluate.evaluate(run, data, split="test", decode="teacher", device=execution.device, stop=execution.stop)
+    how: dict[str, Any] = {"split": "test", "decode": "teacher", "device": execution.device, "stop": execution.stop}
+    return evaluate.evaluate_as(run, experiment, **how)
 
 
 def _status(run: Run) -> str | None:
@@ -160,13 +161,13 @@ def _train(
     config, data = experiment.config, experiment.dataset
     if new:
         if run.exists():
-            factory.of_data(config, data)  # an error in the scheme must leave the earlier run as it is
+            factory.of_experiment(experiment)  # an error in the scheme must leave the earlier run as it is
         run.clear()
     registered, group = False, execution.group
     try:
         with group.initialised(execution.device):
             # errors of the configuration, the stored state or a logger are raised before the run is registered
-            loop = Loop(config, data, run, execution)
+            loop = Loop(experiment, run, execution)
             with opened(execution.loggers, _logged(run, config, loop)) as loggers:
                 if new:
                     device = describe(execution.device)

@@ -160,7 +160,7 @@ def test_a_kind_without_locality_bias_turns_it_off(words: Dataset, kind: str) ->
     found = experiment.complete(resolve(kind, "orthogonal-seq"), words)
     assert found.decay == (1.0 if attention.load(kind).refuses_decay else 0.98)
     assert experiment.complete(resolve(kind, "orthogonal-seq", decay=1.0), words).decay == 1.0
-    shown = experiment.variant(found, words)
+    shown = experiment.of(found, words).variant
     assert shown.get("attention", "dot") == kind
     assert shown.get("decay", 0.98) == found.decay
 

@@ -97,7 +97,7 @@ def test_the_mean_of_the_ranks_gradients_is_that_of_the_whole_batch(
 
     total = [torch.zeros_like(p) for p in model.parameters()]
     for rank in range(3):
-        loop = Loop(wanted, trees, None, Execution(CPU, group=Apart(rank, 3)))
+        loop = Loop(experiment.of(wanted, trees), None, Execution(CPU, group=Apart(rank, 3)))
         loop.setup.model.double()
         loop._train_on(next(trees.split("train").batches(batch_size, seed=1, structure=read, share=(rank, 3))))
         for added, p in zip(total, loop.setup.model.parameters(), strict=True):
@@ -116,7 +116,7 @@ def test_each_rank_drops_out_on_its_own(words: Dataset) -> None:
     batch = next(words.split("train").batches(8, seed=1))
 
     def drawn(world: ProcessGroup) -> torch.Tensor:
-        loop = Loop(wanted, words, None, Execution(CPU, group=world))
+        loop = Loop(experiment.of(wanted, words), None, Execution(CPU, group=world))
         return teacher_forcing.forward(loop.setup.model.train(), batch, "fp32").detach()
 
     alone, *others = (drawn(world) for world in (SINGLE_PROCESS, Apart(0, 3), Apart(1, 3), Apart(2, 3)))

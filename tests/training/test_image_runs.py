@@ -113,7 +113,7 @@ def test_of_equal_validations_the_lower_loss_is_kept(
             return last[0]
 
         monkeypatch.setattr(Validator, "score", scored)
-        loop = Loop(experiment.complete(wanted, found), found, None, Execution(CPU))
+        loop = Loop(experiment.of(wanted, found), None, Execution(CPU))
         best = loop.run().best_step
         return best, [row["kept"] for row in loop.at.history] if "kept" in loop.at.history[0] else None
 
@@ -194,12 +194,12 @@ def test_the_mean_of_the_ranks_gradients_is_that_of_the_whole_batch(data: Datase
     assert isinstance(train, ImageSplit)
     how: dict[str, Any] = {"augment": ("crop",)}
     batch = next(train.batches(batch_size, 1, **how))
-    whole = factory.of_data(settled, data).double()
+    whole = factory.of_experiment(experiment.of(settled, data)).double()
     scores = teacher_forcing.forward(whole, batch, "fp32")[:, 0]
     functional.cross_entropy(scores, batch.labels[:, 0], label_smoothing=0.1).backward()
     total = [torch.zeros_like(p) for p in whole.parameters()]
     for rank in range(3):
-        loop = Loop(settled, data, None, Execution(CPU, group=Apart(rank, 3)))
+        loop = Loop(experiment.of(settled, data), None, Execution(CPU, group=Apart(rank, 3)))
         loop.setup.model.double()
         loop._train_on(next(train.batches(batch_size, 1, share=(rank, 3), **how)))
         for added, p in zip(total, loop.setup.model.parameters(), strict=True):
@@ -240,7 +240,7 @@ def test_tokens_stand_row_by_row(tmp_path: Path, monkeypatch: pytest.MonkeyPatch
     made = tasks.make("images", source="wide")
     generation.generate(made, generation.plan(made, seed=3, rows=made.available(3), shard_rows=50), tmp_path / "wide")
     data = open_dataset(tmp_path / "wide")
-    model = factory.of_data(experiment.complete(wanted(scheme), data), data)
+    model = factory.of_experiment(experiment.of(wanted(scheme), data))
     grid = [[1, 1], [1, 2], [1, 3], [2, 1], [2, 2], [2, 3]]
     assert model.positions.tolist() == [grid if scheme == "orthogonal-grid" else [1, 2, 3, 4, 5, 6]]
 
@@ -299,4 +299,4 @@ def test_what_does_not_fit_a_run_is_refused(data: Dataset, tmp_path: Path, monke
 def test_a_model_that_does_not_fit_into_memory(data: Dataset) -> None:
     settled = experiment.complete(wanted(d_model=16_384, d_ff=1_000_000, heads=8, encoder_layers=200), data)
     with pytest.raises(UsageError, match="the model does not fit into this machine's memory"):
-        factory.of_data(settled, data)
+        factory.of_experiment(experiment.of(settled, data))

@@ -39,8 +39,8 @@ def tiny(scheme: str, data: Dataset, **settings: Any) -> Config:
     return experiment.complete(found, data)
 
 
-def fit(*words: Any, **options: Any) -> TrainingResult:
-    return Loop(*words, **options).run()
+def fit(wanted: Config, data: Dataset, store: Any, execution: Execution) -> TrainingResult:
+    return Loop(experiment.of(wanted, data), store, execution).run()
 
 
 class Memory:
@@ -149,7 +149,7 @@ def test_more_validations_than_a_state_can_hold(settings: dict[str, int], shown:
 
 def test_every_field_reaches_what_it_is_for(words: Dataset) -> None:
     wanted = tiny("relative", words, beta1=0.8, beta2=0.97, weight_decay=0.3, d_ff=40, decay=0.7, heads=4, dropout=0.25)
-    running = Loop(wanted, words, Memory(), Execution(CPU))
+    running = Loop(experiment.of(wanted, words), Memory(), Execution(CPU))
     (group,) = running.setup.optimiser.param_groups
     assert group["betas"] == (0.8, 0.97)
     assert group["weight_decay"] == 0.3
@@ -165,7 +165,7 @@ def test_every_field_reaches_what_it_is_for(words: Dataset) -> None:
 def test_a_step_follows_the_mean_gradient_of_the_batch(words: Dataset) -> None:
     """The loss is a mean over real labels: a batch with every row twice gives the same gradient."""
     wanted = tiny("rope", words, dropout=0)
-    running = Loop(wanted, words, Memory(), Execution(CPU))
+    running = Loop(experiment.of(wanted, words), Memory(), Execution(CPU))
     one = next(words.split("train").batches(8, seed=1))
     twice = SequenceBatch(
         **{k: torch.cat([v, v]) if torch.is_tensor(v) and len(v) > 1 else v for k, v in vars(one).items()}
@@ -216,7 +216,7 @@ def test_the_best_weights_are_kept_while_training_goes_on(words: Dataset, monkey
     """If storing takes long, they are stored only at the end, unchanged."""
     scored(monkeypatch, [0.9, 0.8, 0.7, 0.6])
     store, known = Memory(), {}
-    running = Loop(tiny("rope", words), words, store, Execution(CPU))
+    running = Loop(experiment.of(tiny("rope", words), words), store, Execution(CPU))
     running.checkpointer.storing = 100.0
 
     def keep(*args: Any) -> None:
@@ -302,7 +302,7 @@ def test_a_killed_run_goes_on_from_its_last_state(words: Dataset, monkeypatch: p
 
     for victim in (store, Late()):
         with pytest.raises(Killed):
-            Loop(wanted, words, victim, Execution(CPU)).run([Killing()] if victim is store else [])
+            Loop(experiment.of(wanted, words), victim, Execution(CPU)).run([Killing()] if victim is store else [])
         fit(wanted, words, victim, Execution(CPU))
         for name, value in weights(whole).items():
             assert torch.equal(value, weights(victim)[name]), name
@@ -353,7 +353,7 @@ def test_what_cannot_be_read_is_an_error_of_the_loop(
 
     monkeypatch.setattr(loop, "_AHEAD", {"cpu": count})
     monkeypatch.setattr(Split, "batches", broken)
-    running = Loop(tiny("rope", words), words, Memory(), Execution(CPU))
+    running = Loop(experiment.of(tiny("rope", words), words), Memory(), Execution(CPU))
     with pytest.raises(DataError, match="cut short"):
         running.run()
     assert running.at.step == 4
@@ -386,7 +386,7 @@ def test_a_loss_that_is_no_number_ends_the_run(words: Dataset) -> None:
 def test_nothing_is_stored_that_is_no_number(words: Dataset, poisoned: int, said: int) -> None:
     """If weights become not finite at a step, the next loss or the attempt to store them shows it (here at step 5)."""
     store = Memory()
-    running = Loop(tiny("rope", words), words, store, Execution(CPU))
+    running = Loop(experiment.of(tiny("rope", words), words), store, Execution(CPU))
 
     def poison(*args: Any) -> None:
         if running.at.step == poisoned - 1:  # the step itself is counted after it
@@ -405,7 +405,7 @@ def test_nothing_is_stored_that_is_no_number(words: Dataset, poisoned: int, said
 def test_a_checkpoint_of_weights_that_are_no_numbers(words: Dataset, monkeypatch: pytest.MonkeyPatch) -> None:
     """The checkpoint is due right after the step that spoils the weights, so that no loss has shown it yet."""
     store = Memory()
-    running = Loop(tiny("rope", words), words, store, Execution(CPU))
+    running = Loop(experiment.of(tiny("rope", words), words), store, Execution(CPU))
     monkeypatch.setattr(Checkpointer, "due", lambda self, validated: running.at.step == 3)
 
     def poison(*args: Any) -> None:
@@ -430,7 +430,7 @@ def test_a_validation_whose_loss_is_not_finite(words: Dataset, monkeypatch: pyte
 
     monkeypatch.setattr(validation, "teacher_forced", overflowing)
     with pytest.raises(RunError, match=r"no longer a number[\s\S]*step 5 of 20"):
-        Loop(tiny("rope", words), words, store, Execution(CPU)).run()
+        Loop(experiment.of(tiny("rope", words), words), store, Execution(CPU)).run()
     assert store.state is None
 
 
@@ -486,9 +486,9 @@ def test_settings_are_checked() -> None:
 
 def test_a_variant_is_what_was_changed(words: Dataset) -> None:
     plain = experiment.complete(config.resolve("tiny", "orthogonal-seq", {}), words)
-    assert experiment.variant(plain, words) == {}
+    assert experiment.of(plain, words).variant == {}
     changed = config.resolve("tiny", "orthogonal-seq", {}, settings={"decay": 1, "steps": 3})
-    assert experiment.variant(experiment.complete(changed, words), words) == {"decay": 1.0, "steps": 3}
+    assert experiment.of(changed, words).variant == {"decay": 1.0, "steps": 3}
     same = config.resolve("tiny", "orthogonal-seq", {}, settings={"decay": 0.98})
     assert experiment.complete(same, words) == plain
 
@@ -499,5 +499,5 @@ def test_where_nothing_compiles_it_is_said(words: Dataset, monkeypatch: pytest.M
 
     monkeypatch.setattr(torch, "compile", broken)
     with pytest.raises(UsageError, match=r"torch\.compile does not work here") as error:
-        Loop(tiny("rope", words), words, Memory(), Execution(CPU, compiled=True))
+        Loop(experiment.of(tiny("rope", words), words), Memory(), Execution(CPU, compiled=True))
     assert error.value.got == "no compiler"
