@@ -21,9 +21,9 @@ from ape_cli.models.teacher_forcing import loss
 from ape_cli.position._grouped import Products, Stage, tiles
 from ape_cli.runs import config
 from ape_cli.runs.config import Config
-from ape_cli.training.cuda_graphs import Replay
 from ape_cli.training.execution import Execution
 from ape_cli.training.loop import Loop, Stopped
+from ape_cli.training.step import Replay
 from tests.training.test_loop import Memory
 
 pytestmark = [

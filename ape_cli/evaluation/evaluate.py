@@ -31,8 +31,7 @@ from ape_cli.models.checkpoint import load_weights
 from ape_cli.models.device import tune
 from ape_cli.models.factory import of_experiment
 from ape_cli.models.transformer import Model, Transformer
-from ape_cli.runs.evaluation_record import DECODINGS, evaluation_name
-from ape_cli.runs.record import RunRecord
+from ape_cli.runs.record import DECODINGS, RunRecord, evaluation_name
 from ape_cli.runs.run import Run
 from ape_cli.tasks import BaseTask
 

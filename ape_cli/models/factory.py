@@ -100,7 +100,7 @@ def _classifier(
     image: Size,
     moments: tuple[list[float], list[float]],
 ) -> Classifier:
-    """The model for images of this structure, whose tokens are read row by row, at positions that are read as `read`."""
+    """The model for images of this structure. Tokens are taken row by row, and their positions are read as `read`."""
     how = tokenising(config)
     rows, columns = how.grid(*image[:2])
     stored = np.stack(np.divmod(np.arange(rows * columns), columns), axis=-1)[None]  # [1, N, 2]

@@ -14,10 +14,9 @@ from ape_cli.core.errors import RunError, UsageError, unknown
 from ape_cli.core.names import checked_name
 from ape_cli.core.version import version
 from ape_cli.runs import filters, record
-from ape_cli.runs.commit import commit
 from ape_cli.runs.config import Config
 from ape_cli.runs.filters import Filter
-from ape_cli.runs.record import OwnCode, RunRecord, Trained
+from ape_cli.runs.record import OwnCode, RunRecord, Trained, commit
 from ape_cli.runs.run import Run, now
 from ape_cli.storage import files, folders
 from ape_cli.storage.paths import StoragePath, storage_path

@@ -35,8 +35,7 @@ from typing import Any
 
 from ape_cli.core.errors import BusyError, RunError
 from ape_cli.runs import record
-from ape_cli.runs.evaluation_record import evaluation_name
-from ape_cli.runs.record import RECORD, RunRecord, TrainingResult
+from ape_cli.runs.record import RECORD, RunRecord, TrainingResult, evaluation_name
 from ape_cli.runs.run_files import HISTORY, WEIGHTS, ListedFiles, write_history
 from ape_cli.storage import files, folders, locks, tensors
 from ape_cli.storage.object_store import ConflictError, RemotePath

@@ -11,8 +11,7 @@ from pydantic import ValidationError
 
 from ape_cli.core.errors import RunError
 from ape_cli.core.validation import first_error
-from ape_cli.runs.evaluation_record import EVALUATION
-from ape_cli.runs.record import RunRecord
+from ape_cli.runs.record import EVALUATION, RunRecord
 from ape_cli.storage import files, tensors
 from ape_cli.storage.paths import StoragePath
 from ape_cli.storage.tensors import Tensors

@@ -12,7 +12,7 @@ Source: the paper, section 4.2 and appendix B (teacher-forced loss and AdamW). E
 | `meter.py` | sums over steps |
 | `loggers/` | metric loggers |
 
-Several ranks (`data_parallel.py`) can train one run together. `batch_size` is the size of the global batch, and each
+Several ranks (`execution.py`) can train one run together. `batch_size` is the size of the global batch, and each
 rank gets a share of its rows. Each rank draws its own masks of dropout. All ranks are at the same step, and all of them
 stop after the same step.
 """
@@ -20,9 +20,11 @@ stop after the same step.
 from __future__ import annotations
 
 import itertools
-from collections.abc import Mapping, Sequence
+from collections import deque
+from collections.abc import Generator, Iterable, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import AbstractContextManager, closing, nullcontext
-from typing import Any
+from typing import Any, TypeVar
 
 import torch
 
@@ -35,13 +37,13 @@ from ape_cli.training.checkpointing import Checkpointer, restore
 from ape_cli.training.execution import Execution
 from ape_cli.training.loggers import MetricLogger
 from ape_cli.training.meter import Meter
-from ape_cli.training.prefetching import prefetch
 from ape_cli.training.setup import set_up
 from ape_cli.training.step import TrainingStep
 from ape_cli.training.validation import Validator
 
 _SHOW_EVERY = {"cuda": 50}  # steps, 10 on other devices; reading the results of a GPU waits for it
 _AHEAD = {"cuda": 3}  # batches that a thread makes ahead; on a CPU the step uses all cores, and a thread slows it down
+_T = TypeVar("_T")
 
 
 class Stopped(Exception):  # noqa: N818 - not an error: the run can be resumed
@@ -149,3 +151,24 @@ class Loop:
             self.checkpointer.save()
         if stops and not ended:
             raise Stopped
+
+
+def prefetch(items: Iterable[_T], count: int) -> Generator[_T, None, None]:
+    """Yield the same items; a thread makes up to `count` of them before they are asked for. 0 uses no thread.
+
+    An error that occurs while an item is made is raised where this item is asked for. After the generator is closed,
+    the thread has ended.
+    """
+    if not count:
+        yield from items
+        return
+    left = iter(items)
+
+    def following() -> list[_T]:  # empty at the end
+        return list(itertools.islice(left, 1))
+
+    with ThreadPoolExecutor(1) as thread:
+        waiting = deque(thread.submit(following) for _ in range(count))
+        while made := waiting.popleft().result():
+            waiting.append(thread.submit(following))
+            yield made[0]

@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 import torch
 
+from ape_cli import experiment
 from ape_cli.data.loader import Dataset
 from ape_cli.runs import run as run_module
 from ape_cli.runs.run import Run

@@ -19,7 +19,7 @@ from ape_cli.experiment.reading import reading
 from ape_cli.models import checkpoint, factory, teacher_forcing
 from ape_cli.runs import config
 from ape_cli.runs.config import Config
-from ape_cli.training import data_parallel
+from ape_cli.training import execution
 from ape_cli.training.execution import Execution
 from ape_cli.training.loop import Loop
 from ape_cli.training.process_group import SINGLE_PROCESS, DistributedGroup, ProcessGroup
@@ -154,7 +154,7 @@ def test_without_torchrun_s_variables_one_is_alone(monkeypatch: pytest.MonkeyPat
             monkeypatch.delenv(name, raising=False)
         for name, value in given.items():
             monkeypatch.setenv(name, value)
-        with data_parallel.joined() as world:
+        with execution.joined() as world:
             assert world is SINGLE_PROCESS
 
 
@@ -166,7 +166,7 @@ def test_variables_that_make_no_sense_are_said(wrong: dict[str, str | None], mon
             monkeypatch.delenv(name, raising=False)
         else:
             monkeypatch.setenv(name, value)
-    with pytest.raises(UsageError, match="do not find each other"), data_parallel.joined():
+    with pytest.raises(UsageError, match="do not find each other"), execution.joined():
         pass
 
 
@@ -184,6 +184,6 @@ def test_after_an_error_the_process_group_is_freed() -> None:
         train()
     except RunError as error:
         assert seen[0]() is not None
-        data_parallel._free_group(error)
+        execution._free_group(error)
         assert not distributed.is_initialized()
         assert seen[0]() is None, "the traceback, which is still there, holds it no more"

@@ -26,8 +26,7 @@ from ape_cli.training import checkpointing, loop, validation
 from ape_cli.training.checkpointing import Checkpointer
 from ape_cli.training.execution import Execution
 from ape_cli.training.loggers import MetricLogger
-from ape_cli.training.loop import Loop, Stopped
-from ape_cli.training.prefetching import prefetch
+from ape_cli.training.loop import Loop, Stopped, prefetch
 from ape_cli.training.schedule import learning_rate, total_steps
 
 CPU = torch.device("cpu")

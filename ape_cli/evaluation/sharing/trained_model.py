@@ -33,8 +33,7 @@ from ape_cli.models.precision import products
 from ape_cli.models.teacher_forcing import forward, to_device
 from ape_cli.models.transformer import Model, Transformer
 from ape_cli.runs.config import Config
-from ape_cli.runs.evaluation_record import DECODINGS
-from ape_cli.runs.record import TrainingData
+from ape_cli.runs.record import DECODINGS, TrainingData
 from ape_cli.runs.run_files import WEIGHTS
 from ape_cli.storage.paths import StoragePath
 from ape_cli.storage.tensors import load_tensors
