@@ -206,7 +206,7 @@ def check(kind: AttentionKind, scheme: type[Scheme], decay: float) -> None:
 
     Raises `UsageError`, with the reason, if it cannot.
     """
-    another = "another --attention, or another scheme (`ape schemes`)"
+    another = "another `attention`, or another scheme (`ape schemes`)"
     if scheme.bias is not Scheme.bias and kind.refuses_bias:
         got = f"scheme {plugins.name_of(scheme)}, which adds one"
         raise _refusal(kind, "refuses_bias", "a bias", got, another)
@@ -214,7 +214,7 @@ def check(kind: AttentionKind, scheme: type[Scheme], decay: float) -> None:
         name = plugins.name_of(scheme)
         raise _refusal(kind, "refuses_content", f"the bias of {name}", f"scheme {name}", another)
     if decay != 1.0 and kind.refuses_decay:
-        no_decay = "another --attention, or --set decay=1"
+        no_decay = "another `attention`, or `decay=1`"
         raise _refusal(kind, "refuses_decay", "a locality bias", f"decay={decay:g}", no_decay)
 
 

@@ -153,7 +153,7 @@ def compile_around(model: Model, backend: str = "inductor") -> None:
             "torch.compile does not work here",
             got=str(error).strip().splitlines()[0],
             allowed="a C++ compiler on a CPU, Triton on CUDA",
-            fix="leave --compile out",
+            fix="leave `compile` out",
         ) from error
     for hook in _HOOKS:
         if hasattr(model.scheme, hook):

@@ -80,7 +80,7 @@ class Transformer(Model):
                 f"attention {kind.name} acts only in the encoder, and this model has no encoder layers",
                 got="encoder_layers=0",
                 allowed="1 or more",
-                fix="--set encoder_layers=1, or another --attention",
+                fix="`encoder_layers=1`, or another `attention`",
             )
         behind = attention.make() if kind.mixes_queries else kind
         self.embedding = nn.Parameter(torch.empty(ids, d))

@@ -48,7 +48,7 @@ class OrthogonalGrid(Orthogonal):
                 f"distance={distance} has no effect without a locality bias",
                 got=f"distance={distance}, decay=1",
                 allowed="a decay below 1, and an attention that takes it",
-                fix="--set decay=0.98, or leave distance out",
+                fix="`decay=0.98`, or leave distance out",
             )
 
     def decay(self, q_context: Context, k_context: Context) -> Tensor | None:

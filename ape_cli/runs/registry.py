@@ -58,11 +58,11 @@ class Registry:
         """
         runs = self.folder / "runs"
         if self.folder.exists() and not self.folder.is_dir():
-            raise RunError("the results are not in a folder", got=str(self.folder), fix="name a folder with --results")
+            raise RunError("the results are not in a folder", got=str(self.folder), fix="name a folder with `results`")
         try:
             entries = folders.entries(runs)
         except OSError as error:
-            fix = "name another folder with --results"
+            fix = "name another folder with `results`"
             raise RunError(f"cannot read {runs}", got=error.strerror, fix=fix) from error
         names = (name for name, is_folder in entries if is_folder and not name.startswith("."))
         yield from (Run(runs / name) for name in names if self.names is None or name in self.names)
@@ -115,7 +115,7 @@ class Registry:
             what, fix = "the names of several runs begin like this", "give more of the name"
             raise UsageError(what, got=name, allowed=", ".join(alike), fix=fix)
         if not names:
-            what, fix = "unknown run: there are none here", "train one, or name their folder with --results"
+            what, fix = "unknown run: there are none here", "train one, or name their folder with `results`"
             raise UsageError(what, got=f"{name!r} in {self.folder}", fix=fix)
         raise unknown("run", name, names)
 

@@ -86,7 +86,7 @@ class Run(ListedFiles):
 
         Raises `RunError` if it is missing, damaged or of another run, or if its configuration was altered.
         """
-        again = f"train it again with --overwrite, or remove {self.folder}"
+        again = f"train it again with `overwrite`, or remove {self.folder}"
         for folder in self._attempts():
             with suppress(FileNotFoundError):
                 self.record = record.read_record(folder / RECORD, self.name, again)

@@ -39,7 +39,7 @@ def restore(setup: Setup, store: Store | None) -> tuple[TrainState, Tensors]:
         raise RunError(
             "the stored state does not fit the run",
             got=str(error).splitlines()[0],
-            fix="start the run again with --overwrite",
+            fix="start the run again with `overwrite`",
         ) from error
     return at, best
 

@@ -73,7 +73,7 @@ def run_trial(
     if group.first and (status == "finished" or not new):
         warn_if_changed(run.name, config, run.known.own_files)
     if status == "finished":
-        logger.info(f"{run.name} is trained already (--overwrite trains it again)")
+        logger.info(f"{run.name} is trained already (`overwrite` trains it again)")
         if group.first:
             _tidy(run, run.tidy)
     elif group.first:
@@ -95,11 +95,11 @@ def _check_existing(run: Run, status: str | None, existing: ExistingRun) -> None
     `existing` does not allow it.
     """
     if existing is ExistingRun.RESUME and status is None:
-        raise UsageError("there is no such run to resume", got=run.name, fix="leave --resume out to start a new run")
+        raise UsageError("there is no such run to resume", got=run.name, fix="leave `resume` out to start a new run")
     if existing is not ExistingRun.REFUSE or status not in ("failed", "stopped") or not run.has_state():
         return
     what = "this run failed" if status == "failed" else "this run was started and is not finished"
-    fix = "continue it with --resume, or start it again with --overwrite"
+    fix = "continue it with `resume`, or start it again with `overwrite`"
     raise RunError(what, got=f"{run.name}: {status}", fix=f"{fix}, or change settings" if status == "failed" else fix)
 
 
@@ -208,7 +208,7 @@ def _note_training(run: Run, config: Config, loop: Loop, execution: Execution) -
     """Log the start of the training: name, steps and device, and the size of a scheme that is bounded by it."""
     beyond = position.load(config.scheme).beyond
     if beyond:
-        logger.info(f"{config.scheme} has the size {config.max_size}: {beyond} (--set max_size=… changes the size)")
+        logger.info(f"{config.scheme} has the size {config.max_size}: {beyond} (`max_size` changes the size)")
     device, processes = execution.device, execution.group.size
     where = f"on {device}" if processes == 1 else f"in {processes} processes on {device.type}"
     amount = f"{loop.setup.steps:,} steps of {config.batch_size} rows, {loop.setup.epochs:.3g} epochs"

@@ -79,15 +79,13 @@ def resolve(
                 fields.pop(_PAIRS[key], None)
         elif key in scheme_options and key in attention_options:
             what = f"{key} is an option of {scheme} and of attention {attention}"
-            raise UsageError(
-                what, got=f"{key}={value}", allowed="an option of one of them", fix="rename it in one of the files"
-            )
+            raise UsageError(what, got=f"{key}={value}", fix="rename it in one of the files")
         elif key in scheme_options:
             chosen[key] = value
         elif key in attention_options:
             chosen_attention[key] = value
         elif key in _OWN:
-            raise UsageError(f"{key} is not a setting", got=f"{key}={value}", fix=f"it is an option: --{key}")
+            raise UsageError(f"{key} is not a setting", got=f"{key}={value}", fix=f"it is an option: `{key}`")
         else:
             raise _no_setting(key, value, kind, known | set(scheme_options) | set(attention_options))
     for one, other in (("epochs", "steps"), ("validate_every_epochs", "validate_every_steps")):
@@ -117,7 +115,7 @@ def resolve(
             f"bad value of {where}",
             got=brief(first.get("input")),
             allowed=first["msg"].removeprefix("Input should be "),
-            fix=_how(where),
+            fix=f"`{where}=VALUE`",
         ) from error
 
 
@@ -133,11 +131,6 @@ def _no_setting(key: str, value: Any, kind: str, known: set[str]) -> UsageError:
             what = f"{key} is a setting of the model for {other}s"
             return UsageError(what, got=f"{key}={value}, for {kind}s", fix="leave it out, or choose other data")
     return unknown("setting", key, known)
-
-
-def _how(field: str) -> str:
-    """How to set a field on the command line."""
-    return f"--{field} VALUE" if field in _OWN else f"--set {field}=VALUE"
 
 
 def parse_settings(pairs: list[str]) -> dict[str, Any]:
@@ -173,7 +166,7 @@ def _cut(pairs: list[str]) -> dict[str, str]:
     for pair in pairs:
         key, equals, text = (part.strip() for part in pair.partition("="))
         if not equals or not key or not text or text == "null":
-            raise UsageError("bad --set", got=repr(pair), allowed="KEY=VALUE", fix="for example --set d_model=64")
+            raise UsageError("bad `set`", got=repr(pair), allowed="KEY=VALUE", fix="for example `d_model=64`")
         if key in found:
             raise UsageError(f"{key} is set twice", got=f"{found[key]} and {text}", fix="set it once")
         found[key] = text
