@@ -106,9 +106,7 @@ class Run(ListedFiles):
         """
         if known.status != "running" or isinstance(self.folder, RemotePath) or locks.is_locked(self.folder / LOCK):
             return known.status
-        with suppress(RunError):  # its folder may be removed at this moment
-            known = self.read()  # the run may have finished after `known` was read
-        return "stopped" if known.status == "running" else known.status
+        return "stopped"
 
     def write_record(self, known: RunRecord) -> None:
         """Write the run.json of an unfinished run."""

@@ -254,23 +254,6 @@ def test_weights_that_are_not_ours(words: Dataset, tmp_path: Path) -> None:
     assert not (tmp_path / "harm").exists()
 
 
-def test_a_run_that_finishes_while_its_status_is_asked(
-    words: Dataset, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """Its run.json says `running` when it is read, and its lock is free when that is looked at."""
-    done = run(words, tmp_path).run
-    done.update(status="running")
-    assert done.status == "stopped"
-
-    def finishes(lock: Path) -> bool:
-        Run(done.folder).update(status="finished")
-        return False
-
-    with monkeypatch.context() as patch:
-        patch.setattr("ape_cli.storage.locks.is_locked", finishes)
-        assert done.status == "finished"
-
-
 def test_weights_are_saved_the_same_twice(words: Dataset, tmp_path: Path) -> None:
     one, two = run(words, tmp_path / "a").run, run(words, tmp_path / "b").run
     assert (one.folder / "model.safetensors").read_bytes() == (two.folder / "model.safetensors").read_bytes()

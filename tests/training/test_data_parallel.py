@@ -2,17 +2,15 @@
 
 from __future__ import annotations
 
-import weakref
 from typing import Any
 
 import numpy as np
 import pytest
 import torch
-from torch import distributed
 from torch.nn import functional
 
 from ape_cli import experiment, position
-from ape_cli.core.errors import RunError, UsageError
+from ape_cli.core.errors import UsageError
 from ape_cli.core.vocabulary import PAD
 from ape_cli.data.loader import Dataset
 from ape_cli.experiment.reading import reading
@@ -168,22 +166,3 @@ def test_variables_that_make_no_sense_are_said(wrong: dict[str, str | None], mon
             monkeypatch.setenv(name, value)
     with pytest.raises(UsageError, match="do not find each other"), execution.joined():
         pass
-
-
-def test_after_an_error_the_process_group_is_freed() -> None:
-    """Otherwise its threads run while the process ends, which sometimes aborts it."""
-    seen = []
-
-    def train() -> None:
-        with DistributedGroup(0, 1, 0, distributed.HashStore()).initialised(CPU):
-            group = distributed.group.WORLD  # as a model in DistributedDataParallel holds it
-            seen.append(weakref.ref(group))
-            raise RunError("the loss is no longer a number")
-
-    try:
-        train()
-    except RunError as error:
-        assert seen[0]() is not None
-        execution._free_group(error)
-        assert not distributed.is_initialized()
-        assert seen[0]() is None, "the traceback, which is still there, holds it no more"

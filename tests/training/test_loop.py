@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-import itertools
 import threading
-from collections.abc import Iterator, Mapping
-from contextlib import closing
+from collections.abc import Mapping
 from copy import deepcopy
 from typing import Any
 
@@ -16,7 +14,7 @@ import torch
 from ape_cli import experiment, position
 from ape_cli.core.errors import DataError, RunError, UsageError
 from ape_cli.data.batches import SequenceBatch
-from ape_cli.data.loader import Dataset, Split
+from ape_cli.data.loader import Dataset
 from ape_cli.evaluation import metrics
 from ape_cli.models import factory
 from ape_cli.runs import config
@@ -26,7 +24,7 @@ from ape_cli.training import checkpointing, loop, validation
 from ape_cli.training.checkpointing import Checkpointer
 from ape_cli.training.execution import Execution
 from ape_cli.training.loggers import MetricLogger
-from ape_cli.training.loop import Loop, Stopped, prefetch
+from ape_cli.training.loop import Loop, Stopped
 from ape_cli.training.schedule import learning_rate, total_steps
 
 CPU = torch.device("cpu")
@@ -337,48 +335,7 @@ def test_the_thread_ends_with_the_loop(words: Dataset, monkeypatch: pytest.Monke
     assert threading.active_count() == before
 
 
-@pytest.mark.parametrize("count", [0, 3])
-def test_what_cannot_be_read_is_an_error_of_the_loop(
-    words: Dataset, monkeypatch: pytest.MonkeyPatch, count: int
-) -> None:
-    """The error is raised where its batch is needed, after the steps before it."""
-    real = Split.batches
-
-    def broken(self: Split, *args: Any, **options: Any) -> Any:
-        if self.name == "train":
-            yield from itertools.islice(real(self, *args, **options), 4)
-            raise DataError("cut short")
-        yield from real(self, *args, **options)
-
-    monkeypatch.setattr(loop, "_AHEAD", {"cpu": count})
-    monkeypatch.setattr(Split, "batches", broken)
-    running = Loop(experiment.of(tiny("rope", words), words), Memory(), Execution(CPU))
-    with pytest.raises(DataError, match="cut short"):
-        running.run()
-    assert running.at.step == 4
-
-
-def test_no_more_is_made_ahead_than_was_said() -> None:
-    made = []
-
-    def items() -> Iterator[int]:
-        for i in range(10):
-            made.append(i)
-            yield i
-
-    with closing(prefetch(items(), 2)) as given:
-        for i in given:
-            assert i == len(made[: i + 1]) - 1
-            assert len(made) <= i + 3
-    assert made == list(range(10))
-
-
 # Failures
-
-
-def test_a_loss_that_is_no_number_ends_the_run(words: Dataset) -> None:
-    with pytest.raises(RunError, match="no longer a number"):
-        fit(tiny("rope", words, lr_peak=1e30, lr_initial=1e30), words, Memory(), Execution(CPU))
 
 
 @pytest.mark.parametrize(("poisoned", "said"), [(3, 4), (4, 5), (5, 5)])

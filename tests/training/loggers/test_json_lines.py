@@ -3,12 +3,10 @@
 from __future__ import annotations
 
 import json
-import os
 from pathlib import Path
 
 import pytest
 
-from ape_cli.core.errors import RunError
 from ape_cli.runs import config
 from ape_cli.training.loggers import LoggedRun
 from ape_cli.training.loggers.json_lines import JsonLines
@@ -66,23 +64,6 @@ def test_damaged_lines_are_dropped_and_named(tmp_path: Path, line: bytes, caplog
     assert "metrics.jsonl: 2 damaged lines are dropped" in caplog.text
     resumed.close()
     assert path.read_bytes().splitlines() == sound
-
-
-def test_a_log_that_cannot_be_read_is_refused(tmp_path: Path) -> None:
-    """It is not replaced."""
-    path = tmp_path / "metrics.jsonl"
-    path.touch()
-    os.truncate(path, 60 * 10**9)
-    with pytest.raises(RunError, match=r"cannot read .*\n  got:     it has more than 268,435,456 bytes"):
-        logged(tmp_path)
-    path.unlink()
-    os.mkfifo(path)
-    with pytest.raises(RunError, match="it is no regular file"):
-        logged(tmp_path)
-    path.unlink()
-    path.mkdir()
-    with pytest.raises(RunError, match="it is no regular file"):
-        logged(tmp_path)
 
 
 def test_a_run_that_is_overwritten_loses_its_logs(here: Path) -> None:
