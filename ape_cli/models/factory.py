@@ -84,12 +84,8 @@ def _check_memory(weights: int) -> None:
     """
     need = 4 * 4 * weights  # four numbers of four bytes for each
     if need > 2 * budget.memory():
-        raise UsageError(
-            "the model does not fit into this machine's memory",
-            got=f"at least {need / 2**30:,.0f} GiB",
-            allowed=f"{budget.memory() / 2**29:,.0f} GiB",
-            fix="choose a smaller d_model, d_ff, or number of layers",
-        )
+        what = f"the model needs {need / 2**30:,.0f} GiB or more, and does not fit into this machine's memory"
+        raise UsageError(what, fix="choose a smaller d_model, d_ff, or number of layers")
 
 
 def _classifier(
@@ -149,12 +145,11 @@ def compile_around(model: Model, backend: str = "inductor") -> None:
     try:
         torch.compile(lambda x: x + 1, backend=backend)(torch.zeros(2))
     except Exception as error:  # the error types of torch are not public
-        raise UsageError(
-            "torch.compile does not work here",
-            got=str(error).strip().splitlines()[0],
-            allowed="a C++ compiler on a CPU, Triton on CUDA",
-            fix="leave `compile` out",
-        ) from error
+        got, fix = (
+            str(error).strip().splitlines()[0],
+            "leave `compile` out; it needs a C++ compiler, or Triton",
+        )
+        raise UsageError("torch.compile does not work here", got=got, fix=fix) from error
     for hook in _HOOKS:
         if hasattr(model.scheme, hook):
             setattr(model.scheme, hook, torch.compiler.disable(getattr(model.scheme, hook)))

@@ -41,12 +41,9 @@ def check_installed(config: Config) -> None:
     for kind, name, package in (("scheme", config.scheme, position), ("attention", config.attention, attention)):
         if name not in package.names():
             file = f"{package.__name__.replace('.', '/')}/{name.replace('-', '_')}.py"
-            raise RunError(
-                f"{kind} {name!r} is not part of ape, and its file is missing here",
-                got=f"no {file} in {', '.join(plugins.searched(package))}",
-                allowed=f"{file} in a folder on PYTHONPATH, or an installed package that provides it",
-                fix=f"get {file} from the author of the model, and add the folder with `ape_cli` to PYTHONPATH",
-            )
+            what = f"{kind} {name!r} is not part of ape, and its file is missing here"
+            got = f"no {file} in {', '.join(plugins.searched(package))}"
+            raise RunError(what, got=got, fix="get it from the author of the model, and add its folder to PYTHONPATH")
 
 
 def changed(runs: Iterable[OwnCode]) -> dict[str, list[str]]:
