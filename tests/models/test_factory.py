@@ -100,8 +100,9 @@ def test_a_model_gets_rows_and_columns(grids: Dataset) -> None:
     for coordinate, share in ((rows, added[:, :16]), (columns, added[:, 16:])):
         expected = axis.embed(torch.zeros(1, len(coordinate), 16), axis.context(coordinate[None]))[0]
         assert torch.equal(share, expected)
-    first = model.scheme.context(batch.input_positions).state[:, 0]
-    assert torch.equal(first, torch.tensor([0.0, 1.0]).repeat(16).expand_as(first).double())
+    start = model.scheme.context(batch.input_positions[:, :1])
+    first = model.scheme.embed(torch.zeros(1, 1, settled.d_model), start)
+    assert torch.equal(first, torch.tensor([0.0, 1.0]).repeat(16).expand_as(first))
 
 
 def test_a_scheme_reads_a_product_or_a_factor_of_it() -> None:

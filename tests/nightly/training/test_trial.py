@@ -16,13 +16,13 @@ from tests.conftest import ape
 _KILLED = """
 import os, runpy, signal
 from ape_cli.runs.run import Run
-real = Run._drop_state
+real = Run.remove_state
 def killed(self):
     if {before}:
         os.kill(os.getpid(), signal.SIGKILL)
     real(self)
     os.kill(os.getpid(), signal.SIGKILL)
-Run._drop_state = killed
+Run.remove_state = killed
 runpy.run_module("ape_cli", run_name="__main__")
 """
 
