@@ -62,6 +62,7 @@ SHORT = {"ANY": "rich|markdown|latex|csv|json", "TREE": "c3|tree-copy|tree-rotat
 READ = {"tree": "tree(2)|tree(3)", "orthogonal-tree": "tree(2)|tree(3)", "orthogonal-grid": "grid(2)"}  # others: seq
 READ |= {"sinusoidal": "seq|grid(2)", "orthogonal": "seq|tree(2)|tree(3)|grid(2)|cyclic(6)|seq*tree(2)"}
 VOLATILE = {"versions", "commit", "processor", "started", "finished", "seconds", "tokens_per_second"}
+VOLATILE |= {"version", "sha256", "files", "weights", "tagged", "largest"}  # not in every format of run.json
 
 
 def listed(commands: str) -> Iterator[list[str]]:
@@ -86,9 +87,15 @@ def digest(tensors: dict[str, Any]) -> str:
 
 
 def settled(content: str, digits: int = 17) -> Any:
-    """Read JSON without the fields that differ between processes. Floats are rounded to `digits` significant digits."""
-    read = partial(json.loads, parse_float=lambda number: float(f"{float(number):.{digits}g}"))
-    return read(content, object_hook=lambda found: {key: found[key] for key in found if key not in VOLATILE})
+    """Read JSON without empty fields and those that differ between processes or formats, in the order of their names.
+
+    Floats are rounded to `digits` significant digits.
+    """
+
+    def kept(fields: dict[str, Any]) -> dict[str, Any]:
+        return {key: fields[key] for key in sorted(fields) if key not in VOLATILE and fields[key] not in (None, [], {})}
+
+    return json.loads(content, parse_float=lambda number: float(f"{float(number):.{digits}g}"), object_hook=kept)
 
 
 class Snapshot:
