@@ -259,5 +259,5 @@ def test_settings_of_the_other_model_are_refused(data: Dataset, words: Dataset) 
 
 def test_a_model_that_does_not_fit_into_memory(data: Dataset) -> None:
     settled = experiment.complete(wanted(d_model=16_384, d_ff=1_000_000, heads=8, encoder_layers=200), data)
-    with pytest.raises(UsageError, match="the model does not fit into this machine's memory"):
+    with pytest.raises(UsageError, match="does not fit into this machine's memory"):
         factory.of_experiment(experiment.of(settled, data))

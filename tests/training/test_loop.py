@@ -137,7 +137,7 @@ def test_more_validations_than_a_state_can_hold(settings: dict[str, int], shown:
             return 157
 
     wanted = config.resolve("paper", "rope", {}, settings=settings)
-    with pytest.raises(UsageError, match=rf"too many validations[\s\S]*{shown}[\s\S]*steps={fix}, or more"):
+    with pytest.raises(UsageError, match=rf"too many validations[\s\S]*{shown}[\s\S]*steps={fix}`, or more"):
         total_steps(wanted, Ten())  # type: ignore[arg-type]
     kept = {name: value for name, value in settings.items() if name in ("steps", "epochs")}
     fixed = config.resolve("paper", "rope", {}, settings=kept | {"validate_every_steps": fix})
@@ -432,7 +432,7 @@ def test_settings_are_checked() -> None:
         ({"lr_peak": float("nan")}, "bad value of lr_peak"),
         ({"decay": 0}, "bad value of decay"),
         ({"epochs": 3, "steps": 5}, "exclude each other"),
-        ({"seed": 3}, "it is an option: --seed"),
+        ({"seed": 3}, "it is an option: `seed`"),
     ]:
         with pytest.raises(UsageError, match=message):
             resolve(**settings)
