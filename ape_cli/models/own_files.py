@@ -43,7 +43,7 @@ def check_installed(config: Config) -> None:
             file = f"{package.__name__.replace('.', '/')}/{name.replace('-', '_')}.py"
             what = f"{kind} {name!r} is not part of ape, and its file is missing here"
             got = f"no {file} in {', '.join(plugins.searched(package))}"
-            raise RunError(what, got=got, fix="get it from the author of the model, and add its folder to PYTHONPATH")
+            raise RunError(what, got=got, fix=f"get {file} from the author, and add its folder to PYTHONPATH")
 
 
 def changed(runs: Iterable[OwnCode]) -> dict[str, list[str]]:

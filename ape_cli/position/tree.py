@@ -54,7 +54,7 @@ class ShivQuirkTree(Scheme):
         most = shape.d_model // width
         if not most or not 0 <= copies <= most:
             got = f"{copies or 1} x {self.tree.branching} branches x depth {shape.max_size}, d_model {shape.d_model}"
-            fix = f"copies=0 to {most}" if most else "a larger d_model or a smaller max_size"
+            fix = f"copies=1 to {most}, or 0 for as many as fit" if most else "a larger d_model or a smaller max_size"
             what, allowed = "the tree scheme does not fit into the model", "copies x branches x depth at most d_model"
             raise UsageError(what, got=got, allowed=allowed, fix=fix)
         self.copies = copies or most

@@ -39,6 +39,16 @@ _PAIRS = {
     "validate_every_steps": "validate_every_epochs",
 }
 _FIXED = {"preset", "scheme", "scheme_options", "structure", "attention", "attention_options", "seed", "precision"}
+_SYNONYMS = {  # words of other programs, which error messages understand
+    "lr": "lr_peak",
+    "learning_rate": "lr_peak",
+    "layers": "encoder_layers",
+    "hidden_size": "d_model",
+    "ffn_dim": "d_ff",
+    "num_heads": "heads",
+    "max_steps": "steps",
+    "max_len": "max_size",
+}
 _OWN = {"preset", "scheme", "structure", "attention", "seed", "precision", "device"}  # options on the command line
 _COMMA = re.compile(r',(?=(?:[^"]*"[^"]*")*[^"]*$)')  # a comma outside quotes: an even number of quotes follows
 
@@ -130,7 +140,7 @@ def _no_setting(key: str, value: Any, kind: str, known: set[str]) -> UsageError:
         if key in found.model_fields:
             what = f"{key} is a setting of the model for {other}s"
             return UsageError(what, got=f"{key}={value}, for {kind}s", fix="leave it out, or choose other data")
-    return unknown("setting", key, known)
+    return unknown("setting", key, known, synonyms=_SYNONYMS)
 
 
 def parse_settings(pairs: list[str]) -> dict[str, Any]:
