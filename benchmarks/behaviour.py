@@ -62,6 +62,7 @@ SHORT = {"ANY": "rich|markdown|latex|csv|json", "TREE": "c3|tree-copy|tree-rotat
 READ = {"tree": "tree(2)|tree(3)", "orthogonal-tree": "tree(2)|tree(3)", "orthogonal-grid": "grid(2)"}  # others: seq
 READ |= {"sinusoidal": "seq|grid(2)", "orthogonal": "seq|tree(2)|tree(3)|grid(2)|cyclic(6)|seq*tree(2)"}
 VOLATILE = {"versions", "commit", "processor", "started", "finished", "seconds", "tokens_per_second"}
+VOLATILE |= {"version", "sha256", "files", "weights", "tagged", "largest"}  # not in every format of run.json
 
 
 def listed(commands: str) -> Iterator[list[str]]:
@@ -86,9 +87,15 @@ def digest(tensors: dict[str, Any]) -> str:
 
 
 def settled(content: str, digits: int = 17) -> Any:
-    """Read JSON without the fields that differ between processes. Floats are rounded to `digits` significant digits."""
-    read = partial(json.loads, parse_float=lambda number: float(f"{float(number):.{digits}g}"))
-    return read(content, object_hook=lambda found: {key: found[key] for key in found if key not in VOLATILE})
+    """Read JSON without empty fields and those that differ between processes or formats, in the order of their names.
+
+    Floats are rounded to `digits` significant digits.
+    """
+
+    def kept(fields: dict[str, Any]) -> dict[str, Any]:
+        return {key: fields[key] for key in sorted(fields) if key not in VOLATILE and fields[key] not in (None, [], {})}
+
+    return json.loads(content, parse_float=lambda number: float(f"{float(number):.{digits}g}"), object_hook=kept)
 
 
 class Snapshot:
@@ -169,12 +176,12 @@ class Snapshot:
             ("wrong", WRONG, partial(self.ape, wrong=True)),
         ]
         for group, words, ask in ((group, words, ask) for group, commands, ask in jobs for words in listed(commands)):
-            key = " ".join(words)
+            key, answers = " ".join(words), self.groups.setdefault(group, {})
             print(f"[{time.monotonic() - self.began:4.0f}s] {group}: {key}", file=sys.stderr, flush=True)
             try:
-                self.groups.setdefault(group, {})[key] = ask(*words)
+                answers[key] = ask(*words)
             except Exception as error:  # any error is recorded
-                self.groups[group][key] = {"error": f"{type(error).__name__}: {error}"}
+                answers[key] = {"error": f"{type(error).__name__}: {error}"}
                 print(f"FAILED: {error}", file=sys.stderr, flush=True)
         return {"machine": self.machine, "groups": self.groups}
 
@@ -190,7 +197,12 @@ def surface(results: str) -> dict[str, Any]:
     trees: list[dict[str, Any]] = [{"branching": 3, "depth_mean": 3}, {"sizes": (2, 4), "order": "depth"}]
     options = [*((name, {}) for name in tasks.names()), *itertools.product(SHORT["TREE"].split("|"), trees)]
     for name, given in options:
-        tables = [tasks.make(name, **given).sample(rows=range(300), split=one, seed=42) for one in ("train", "test")]
+        try:
+            task = tasks.make(name, **given)
+            tables = [task.sample(rows=range(300), split=one, seed=42) for one in ("train", "test")]
+        except Exception as error:  # a task that needs a file of the user
+            found[f"task {name} {given}"] = type(error).__name__
+            continue
         found[f"task {name} {given}"] = [sha(f"{table.schema} {table.to_pydict()}".encode()) for table in tables]
     n, x = torch.arange(1, 7), torch.linspace(-1, 1, 384).view(1, 6, 64)
     q, k = x.view(1, 4, 6, 16), x.cos().view(1, 4, 6, 16)

@@ -104,7 +104,7 @@ def _in_turn(
             since = _now(device)
         return False
 
-    loop = Loop(chosen, data, store, Execution(device, stop=turn))
+    loop = Loop(experiment.of(chosen, data), store, Execution(device, stop=turn))
     since = _now(device)
     with suppress(_Enough):
         loop.run()

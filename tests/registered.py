@@ -10,7 +10,7 @@ from typing import Any
 
 from ape_cli.runs import record
 from ape_cli.runs.config import read_config
-from ape_cli.runs.evaluation_record import evaluation_name
+from ape_cli.runs.record import evaluation_name
 from ape_cli.storage import files
 
 Metrics = dict[str, Any]

@@ -20,9 +20,9 @@ from ape_cli.models.teacher_forcing import loss
 from ape_cli.position._grouped import Products, Stage, tiles
 from ape_cli.runs import config
 from ape_cli.runs.config import Config
-from ape_cli.training.cuda_graphs import Replay
 from ape_cli.training.execution import Execution
 from ape_cli.training.loop import Loop, Stopped
+from ape_cli.training.step import Replay
 from tests.training.test_loop import Memory
 
 pytestmark = [
@@ -61,7 +61,7 @@ def results(
     found: Config, data: Dataset, batch: SequenceBatch, device: torch.device, name: str
 ) -> tuple[Tensor, Tensor]:
     """Returns the scores at the labels, [labels, symbols], and all gradients as one vector."""
-    model = factory.of_data(found, data).to(device).train()
+    model = factory.of_experiment(experiment.of(found, data)).to(device).train()
     there = teacher_forcing.to_device(batch, model, device)
     with precision.products(name):
         scores = teacher_forcing.forward(model, there, name)
@@ -125,7 +125,7 @@ class Steps:
     """A training loop on the GPU, with or without the recording of steps as CUDA graphs."""
 
     def __init__(self, found: Config, data: Dataset, records: bool = True) -> None:
-        self.loop = Loop(found, data, Memory(), Execution(GPU))
+        self.loop = Loop(experiment.of(found, data), Memory(), Execution(GPU))
         assert isinstance(self.loop.step.replay, Replay)
         self.loop.step.replay.records &= records
 
@@ -136,7 +136,7 @@ class Steps:
 
 @pytest.mark.parametrize("scheme", position.names())
 def test_a_step_never_waits(scheme: str, data: Dataset) -> None:
-    loop = Loop(settled(scheme, data, dropout=0.1), data, Memory(), Execution(GPU))
+    loop = Loop(experiment.of(settled(scheme, data, dropout=0.1), data), Memory(), Execution(GPU))
     loop.setup.model.train()
     batches = [batch for (_, _, batch), _ in zip(loop.setup.batches(loop.at), range(3), strict=False)]
     loop._train_on(batches[0])  # the first step loads libraries, which may synchronise
@@ -152,7 +152,7 @@ def test_a_step_never_waits(scheme: str, data: Dataset) -> None:
 
 @pytest.mark.parametrize("kind", attention.names())
 def test_a_step_with_any_attention_never_waits(kind: str, words: Dataset) -> None:
-    loop = Loop(settled("rope", words, kind, dropout=0.1), words, Memory(), Execution(GPU))
+    loop = Loop(experiment.of(settled("rope", words, kind, dropout=0.1), words), Memory(), Execution(GPU))
     loop.setup.model.train()
     _, _, batch = next(iter(loop.setup.batches(loop.at)))
     loop._train_on(batch)
@@ -180,7 +180,7 @@ def test_recorded_steps_are_the_usual_ones(scheme: str, dropout: float, data: Da
 @pytest.mark.parametrize("scheme", ["none", "orthogonal-seq", "orthogonal-tree"])
 def test_a_resumed_run_ends_with_the_same_weights(scheme: str, data: Dataset) -> None:
     found = settled(scheme, data, dropout=0.1, steps=24, validate_every_steps=12)
-    straight = Loop(found, data, Memory(), Execution(GPU))
+    straight = Loop(experiment.of(found, data), Memory(), Execution(GPU))
     straight.run()
     store, stopped = Memory(), 0
 
@@ -190,8 +190,8 @@ def test_a_resumed_run_ends_with_the_same_weights(scheme: str, data: Dataset) ->
         return stopped == 13
 
     with pytest.raises(Stopped):
-        Loop(found, data, store, Execution(GPU, stop=stop)).run()
-    resumed = Loop(found, data, store, Execution(GPU))
+        Loop(experiment.of(found, data), store, Execution(GPU, stop=stop)).run()
+    resumed = Loop(experiment.of(found, data), store, Execution(GPU))
     assert resumed.at.step == 13
     resumed.run()
     for a, b in zip(straight.setup.model.parameters(), resumed.setup.model.parameters(), strict=True):
@@ -200,7 +200,7 @@ def test_a_resumed_run_ends_with_the_same_weights(scheme: str, data: Dataset) ->
 
 def test_compiled(words: Dataset) -> None:
     found = settled("rope", words)
-    plain, compiled = (factory.of_data(found, words).to(GPU).eval() for _ in range(2))
+    plain, compiled = (factory.of_experiment(experiment.of(found, words)).to(GPU).eval() for _ in range(2))
     factory.compile_around(compiled)
     there = first(words, found).to(GPU)
     with torch.no_grad():
@@ -214,7 +214,7 @@ def test_one_nccl_process(words: Dataset) -> None:
     found = settled("rope", words)
     dist.init_process_group("nccl", store=dist.HashStore(), rank=0, world_size=1)
     try:
-        model = factory.of_data(found, words).to(GPU)
+        model = factory.of_experiment(experiment.of(found, words)).to(GPU)
         there = teacher_forcing.to_device(first(words, found), model, GPU)
         parallel = DistributedDataParallel(model)
         loss(parallel(*there.inputs), there.labels).backward()

@@ -206,20 +206,16 @@ def check(kind: AttentionKind, scheme: type[Scheme], decay: float) -> None:
 
     Raises `UsageError`, with the reason, if it cannot.
     """
-    another = "another --attention, or another scheme (`ape schemes`)"
-    if scheme.bias is not Scheme.bias and kind.refuses_bias:
-        got = f"scheme {plugins.name_of(scheme)}, which adds one"
-        raise _refusal(kind, "refuses_bias", "a bias", got, another)
-    if scheme.dot_only and kind.refuses_content:
-        name = plugins.name_of(scheme)
-        raise _refusal(kind, "refuses_content", f"the bias of {name}", f"scheme {name}", another)
-    if decay != 1.0 and kind.refuses_decay:
-        no_decay = "another --attention, or --set decay=1"
-        raise _refusal(kind, "refuses_decay", "a locality bias", f"decay={decay:g}", no_decay)
-
-
-def _refusal(kind: AttentionKind, claim: str, what: str, got: str, fix: str) -> UsageError:
-    """The error for something that a kind refuses, with the names of the kinds that take it."""
-    others = ", ".join(name for name in names() if not getattr(load(name), claim))
-    reason = getattr(kind, claim)
-    return UsageError(f"attention {kind.name} cannot take {what}: {reason}", got=got, allowed=f"with {others}", fix=fix)
+    bias, other = (
+        f"the bias of scheme {plugins.name_of(scheme)}",
+        "another `attention`, or another scheme (`ape schemes`)",
+    )
+    for claim, applies, what, fix in (
+        ("refuses_bias", scheme.bias is not Scheme.bias, bias, other),
+        ("refuses_content", scheme.dot_only, bias, other),
+        ("refuses_decay", decay != 1.0, f"the locality bias decay={decay:g}", "another `attention`, or `decay=1`"),
+    ):
+        reason = getattr(kind, claim)
+        if applies and reason:
+            allowed = f"with {', '.join(name for name in names() if not getattr(load(name), claim))}"
+            raise UsageError(f"attention {kind.name} cannot take {what}: {reason}", allowed=allowed, fix=fix)

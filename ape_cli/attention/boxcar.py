@@ -31,10 +31,8 @@ class Boxcar(Kernel):
     cost = "M N K differences, without a gradient"
     source = "Notes on Attention and Positional Encodings, section 2.7"
 
+    kernel = staticmethod(scores)
+
     def unit(self, channels: int) -> float:
         """2 sqrt(K)."""
         return 2.0 * channels**0.5
-
-    def kernel(self, q: Tensor, k: Tensor) -> Tensor:
-        """The step function of the distance. [B, H, M, K], [B, H, N, K] -> [B, H, M, N]"""
-        return scores(q, k)

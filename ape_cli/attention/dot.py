@@ -2,21 +2,26 @@
 
 Source: Algebraic Positional Encodings, sections 2 and 4.2; Vaswani et al. 2017, section 3.2.1. Logits are (q
 k) / sqrt(K), times decay, plus bias, plus mask. `_backend` decides which of torch's operations compute them. If a
-score has more terms than the product, long sequences are computed in blocks (`_blocks`).
+score has more terms than the product, long sequences are computed in blocks of queries, so that the M N scores and
+biases are never all in memory. Each query has its own softmax, so a block of queries needs no other block. A block of a
+decoder uses only the keys up to its last query. The backward pass computes the scores of a block again from queries and
+keys (Rabe & Staats 2021, arXiv:2112.05682, which cuts the keys as well; a CPU's cache holds all of them).
 
 Shapes: B batch, H heads, M queries, N keys, K channels of a head.
 """
 
 from __future__ import annotations
 
-from torch import Tensor
+from collections.abc import Callable
+
+from torch import Tensor, cat
 from torch.nn import functional
+from torch.utils.checkpoint import checkpoint
 
 from ape_cli.attention import (
     AttentionContext,
     AttentionKind,
     _backend,
-    _blocks,
     additive,
     adjusted,
     average,
@@ -24,6 +29,13 @@ from ape_cli.attention import (
     scaled,
 )
 from ape_cli.position import Scheme
+
+_LONG = 2**20  # number of pairs of a query and a key from which on blocks are faster
+_LONG_FUSED = 2**22  # the same number if torch's kernel takes the bias
+_AT_ONCE = 2**20  # scores of a block, over all rows and heads: 4 MB
+_AT_LEAST = 64  # minimum number of queries in a block
+
+Answer = Callable[[Tensor, Tensor, Tensor, Tensor, AttentionContext], Tensor]
 
 
 class Dot(AttentionKind):
@@ -56,6 +68,41 @@ class Dot(AttentionKind):
             mask = additive(bias, context, rotated_q.dtype)
             return functional.scaled_dot_product_attention(rotated_q, rotated_k, v, attn_mask=mask, dropout_p=dropout)
 
-        if _blocks.are_worth_it(scheme, q, k, context):
-            return _blocks.each(answer, q, rotated_q, rotated_k, v, context, rng=dropout > 0)
+        if in_blocks(scheme, q, k, context):
+            return each_block(answer, q, rotated_q, rotated_k, v, context, rng=dropout > 0)
         return answer(q, rotated_q, rotated_k, v, context)
+
+
+def in_blocks(scheme: Scheme, q: Tensor, k: Tensor, context: AttentionContext) -> bool:
+    """Whether blocks are faster, because many scores or biases would have to be stored. q, k: [B, H, ., K]
+
+    The thresholds were measured on a CPU, so blocks are not used on other devices.
+    """
+    pairs, biased = q.shape[-2] * k.shape[-2], type(scheme).bias is not Scheme.bias
+    if pairs < _LONG or q.device.type != "cpu" or not (biased or context.decay is not None):
+        return False
+    if biased and not (context.q_context.state is None and context.k_context.state is None):
+        return False  # the context of a part has no state
+    fused = context.decay is None and not any(True for _ in scheme.parameters())
+    return pairs >= _LONG_FUSED or not fused
+
+
+def each_block(
+    answer: Answer, q: Tensor, rotated_q: Tensor, rotated_k: Tensor, v: Tensor, context: AttentionContext, rng: bool
+) -> Tensor:
+    """Call `answer(q, rotated_q, rotated_k, v, context)` for each block of q and rotated_q. -> [B, H, M, K]
+
+    `rng`: whether `answer` draws random numbers, which then have to be the same when it is computed again.
+    """
+    rows, heads, count, _ = q.shape
+    size = max(_AT_LEAST, _AT_ONCE // (rows * heads * rotated_k.shape[-2]))
+
+    def block(begin: int, q: Tensor, rotated_q: Tensor) -> Tensor:
+        """The answer of the block of queries that starts at `begin`."""
+        # made anew in each pass, so that nothing that is kept in its contexts is reused
+        part = context.part(begin, begin + q.shape[-2])
+        seen = slice(part.k_context.positions.shape[1])
+        return answer(q, rotated_q, rotated_k[:, :, seen], v[:, :, seen], part)
+
+    parts = zip(range(0, count, size), q.split(size, dim=-2), rotated_q.split(size, dim=-2), strict=True)
+    return cat([checkpoint(block, *of, use_reentrant=False, preserve_rng_state=rng) for of in parts], dim=-2)

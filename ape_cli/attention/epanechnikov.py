@@ -27,10 +27,8 @@ class Epanechnikov(Kernel):
     about = "softmax of max(0, 1 - |q - k| / (2 sqrt(K)))"
     source = "Notes on Attention and Positional Encodings, section 2.7"
 
+    kernel = staticmethod(scores)
+
     def unit(self, channels: int) -> float:
         """2 sqrt(K)."""
         return 2.0 * channels**0.5
-
-    def kernel(self, q: Tensor, k: Tensor) -> Tensor:
-        """max(0, 1 - |q - k|). [B, H, M, K], [B, H, N, K] -> [B, H, M, N]"""
-        return scores(q, k)

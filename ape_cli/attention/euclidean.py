@@ -25,10 +25,8 @@ class Euclidean(Kernel):
     about = "softmax of -|q - k|"
     source = "Notes on Attention and Positional Encodings, section 2.7"
 
+    kernel = staticmethod(scores)
+
     def unit(self, channels: int) -> float:
         """1."""
         return 1.0
-
-    def kernel(self, q: Tensor, k: Tensor) -> Tensor:
-        """-|q - k|. [B, H, M, K], [B, H, N, K] -> [B, H, M, N]"""
-        return scores(q, k)

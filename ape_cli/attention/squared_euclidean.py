@@ -26,10 +26,8 @@ class SquaredEuclidean(Kernel):
     about = "softmax of -|q - k|^2 / (2 sqrt(K))"
     source = "Notes on Attention and Positional Encodings, section 2.7"
 
+    kernel = staticmethod(scores)
+
     def unit(self, channels: int) -> float:
         """K^(1/4)."""
         return channels**0.25
-
-    def kernel(self, q: Tensor, k: Tensor) -> Tensor:
-        """-|q - k|^2 / 2. [B, H, M, K], [B, H, N, K] -> [B, H, M, N]"""
-        return scores(q, k)

@@ -35,7 +35,7 @@ def doctor(
     runtime.share_cores()
     from ape_cli.models.device import choose_device
     from ape_cli.models.speed import measure
-    from ape_cli.runs.commit import commit
+    from ape_cli.runs.record import commit
 
     runs, leftovers = _content(folders)
     needed = {name: _version_of(name) for name in _NEEDED}

@@ -57,7 +57,7 @@ def evaluate(
     from ape_cli.data.loader import open_dataset
     from ape_cli.evaluation import evaluate
     from ape_cli.models.device import choose_device
-    from ape_cli.runs.evaluation_record import DECODINGS
+    from ape_cli.runs.record import DECODINGS
     from ape_cli.runs.registry import open_registry
 
     decode, split = pick("decoding", options.decode, DECODINGS), pick("split", options.split, SPLITS)

@@ -75,8 +75,8 @@ def train(
     from ape_cli.models.precision import check_precision, remark
     from ape_cli.runs import config
     from ape_cli.runs.registry import open_registry
-    from ape_cli.training import data_parallel, loggers
-    from ape_cli.training.execution import Execution
+    from ape_cli.training import loggers
+    from ape_cli.training.execution import Execution, joined
 
     chosen_order = _order(source.order, source.source_order)
     if source.data is not None and (source.task is not None or chosen_order is not None):
@@ -88,7 +88,7 @@ def train(
         fix = "leave --preset out; --set changes single fields"
         raise UsageError("the configuration file has a preset", got="--preset with --config", fix=fix)
     on_existing = _existing(existing)
-    with data_parallel.joined() as group:
+    with joined() as group:
         where = group.device(choose_device(execution.device, execution.threads))
         settings = config.parse_settings(training.settings or [])
         chosen_loggers = [ProgressBar, *map(loggers.load, execution.log or [])]

@@ -22,11 +22,11 @@ from ape_cli.core.vocabulary import PAD, SOS
 from ape_cli.data.batches import Batch, SequenceBatch
 from ape_cli.data.loader import Dataset
 from ape_cli.evaluation.evaluate import check_fits
-from ape_cli.experiment.reading import read_as, tokenising
-from ape_cli.experiment.resolution import feed
+from ape_cli.experiment import of_run
+from ape_cli.experiment.reading import tokenising
 from ape_cli.models.checkpoint import load_weights
 from ape_cli.models.device import tune
-from ape_cli.models.factory import of_data
+from ape_cli.models.factory import of_experiment
 from ape_cli.models.transformer import Model
 from ape_cli.runs.config import ImageConfig
 from ape_cli.runs.run import Run
@@ -57,16 +57,17 @@ def attention_maps(run: Run, data: Dataset, split: str, row: int, part: str) -> 
     """
     rows = data.split(split)
     config = check_fits(run, data, rows).config
+    experiment = of_run(config, data)
     stack, name = PARTS[pick("attention of the model", part, PARTS)]
     if not 0 <= row < rows.rows:
         raise UsageError("no such row", got=row, allowed=f"{rows.rows} rows in {split}, from 0", fix="choose another")
     tune()
-    model = of_data(config, data).eval()
+    model = of_experiment(experiment).eval()
     layers = getattr(model, stack, ())
     if not len(layers):
         raise UsageError("the model of the run has no such attention", got=part, fix="choose another")
     load_weights(run, model)
-    for batch in rows.batches(_AT_ONCE, **feed(config, read_as(config, data.structure))):
+    for batch in rows.batches(_AT_ONCE, **experiment.feed()):
         if row in batch.row:
             at = int(np.argmax(batch.row == row))
             if isinstance(config, ImageConfig):

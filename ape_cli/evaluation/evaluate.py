@@ -26,15 +26,12 @@ from ape_cli.data.plan import Facts
 from ape_cli.evaluation.decoding import greedy
 from ape_cli.evaluation.fit import check_finished, misfit
 from ape_cli.evaluation.metrics import MetricSums, teacher_forced
-from ape_cli.experiment.reading import read_as
-from ape_cli.experiment.resolution import feed
+from ape_cli.experiment import Experiment, of_run
 from ape_cli.models.checkpoint import load_weights
 from ape_cli.models.device import tune
-from ape_cli.models.factory import of_data
+from ape_cli.models.factory import of_experiment
 from ape_cli.models.transformer import Model, Transformer
-from ape_cli.runs.config import Config
-from ape_cli.runs.evaluation_record import DECODINGS, evaluation_name
-from ape_cli.runs.record import RunRecord
+from ape_cli.runs.record import DECODINGS, RunRecord, evaluation_name
 from ape_cli.runs.run import Run
 from ape_cli.tasks import BaseTask
 
@@ -49,19 +46,38 @@ def evaluate(
     batch_size: int = 256,
     stop: Callable[[], bool] = lambda: False,
 ) -> dict[str, Any]:
-    """Evaluate a run on a split of a dataset, and store the result.
+    """Evaluate a run on a split of a dataset, as `evaluate_as` does. The run and the data are checked first.
 
-    `stop` is called before each batch. `KeyboardInterrupt` is raised if it returns True. Raises `DataError` if the
-    data does not fit the run, `UsageError` if the run is not finished or the decoding is not possible, and `RunError`
-    if the run has no usable weights or its scores are not finite.
+    Raises `DataError` if the data does not fit the run, and `UsageError` if the run is not finished or the decoding is
+    not possible.
     """
     pick("decoding", decode, DECODINGS)
+    known = check_fits(run, data, data.split(split), decode)
+    experiment = of_run(known.config, data)
+    return evaluate_as(run, experiment, split=split, decode=decode, device=device, batch_size=batch_size, stop=stop)
+
+
+def evaluate_as(
+    run: Run,
+    experiment: Experiment,
+    *,
+    split: str,
+    decode: str,
+    device: torch.device,
+    batch_size: int = 256,
+    stop: Callable[[], bool] = lambda: False,
+) -> dict[str, Any]:
+    """Evaluate a finished run as an experiment on data that it fits, and store the result.
+
+    `stop` is called before each batch. `KeyboardInterrupt` is raised if it returns True. Raises `RunError` if the run
+    has no usable weights or its scores are not finite.
+    """
+    known, data = run.known, experiment.dataset
     part = data.split(split)
-    known = check_fits(run, data, part, decode)
     tune()
-    model = of_data(known.config, data)
+    model = of_experiment(experiment)
     load_weights(run, model)
-    metrics = scores(model.to(device), known.config, data, part, decode=decode, batch_size=batch_size, stop=stop)
+    metrics = scores(model.to(device), experiment, part, decode=decode, batch_size=batch_size, stop=stop)
     evaluation = {
         "run": run.name,
         "dataset": data.name,
@@ -80,36 +96,35 @@ def evaluate(
 
 def scores(
     model: Model,
-    config: Config,
-    data: Dataset,
+    experiment: Experiment,
     part: Split | ImageSplit,
     *,
     decode: str,
     batch_size: int = 256,
     stop: Callable[[], bool] = lambda: False,
 ) -> dict[str, Any]:
-    """The metrics of a model on a split of a dataset that it fits, as `summarise` returns them.
+    """The metrics of the model of an experiment on a split of its dataset, as `summarise` returns them.
 
-    `config`: its configuration. `stop` is as for `evaluate`. Raises `DataError` if the decoding is not possible.
+    `stop` is as for `evaluate_as`.
     """
-    device = next(model.parameters()).device
+    config, device = experiment.config, next(model.parameters()).device
     if decode == "teacher":
-        batches = _until(stop, part.batches(batch_size, **feed(config, read_as(config, data.structure))))
+        batches = _until(stop, part.batches(batch_size, **experiment.feed()))
         tally = teacher_forced(model, batches, device, config.precision)
     else:
         assert isinstance(part, Split)
         assert isinstance(model, Transformer)
-        task, read = how_to_write(config, data)
+        task, read = how_to_write(experiment)
         written = _until(stop, part.batches(batch_size, structure=read.wanted))
         tally = greedy(model, written, device, config.precision, task, read)
-    return summarise(tally, *_parts(data), entropy=decode == "teacher")
+    return summarise(tally, *_parts(experiment.dataset), entropy=decode == "teacher")
 
 
-def how_to_write(config: Config, data: Dataset) -> tuple[BaseTask, Reading]:
-    """The task of a dataset, and how a model of the configuration reads its positions, for greedy decoding."""
-    plan = data.manifest.plan
+def how_to_write(experiment: Experiment) -> tuple[BaseTask, Reading]:
+    """The task of the dataset, and how the model reads its positions, for greedy decoding."""
+    plan = experiment.dataset.manifest.plan
     options = tasks.load(plan.task).recorded(plan.parameters)
-    read = Reading.of(plan.structure, read_as(config, data.structure), tagged=bool(plan.tagged))
+    read = Reading.of(plan.structure, experiment.read, tagged=bool(plan.tagged))
     return tasks.make(plan.task, plan.order, plan.source_order, **options), read
 
 

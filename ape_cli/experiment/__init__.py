@@ -12,6 +12,6 @@
 """
 
 from ape_cli.experiment.options import ExperimentOptions
-from ape_cli.experiment.resolution import Experiment, complete, of, resolve, variant
+from ape_cli.experiment.resolution import Experiment, complete, of, of_run, resolve
 
-__all__ = ["Experiment", "ExperimentOptions", "complete", "of", "resolve", "variant"]
+__all__ = ["Experiment", "ExperimentOptions", "complete", "of", "of_run", "resolve"]

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import logging
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cache, cached_property
 from typing import Any
 
@@ -18,7 +18,7 @@ from ape_cli.data.plan import Facts
 from ape_cli.experiment.choice import Datasets
 from ape_cli.experiment.datasets import ChosenDataset, generated
 from ape_cli.experiment.options import ExperimentOptions
-from ape_cli.experiment.reading import augmented, reading, tokenising
+from ape_cli.experiment.reading import augmented, read_as, reading, tokenising
 from ape_cli.position import Scheme
 from ape_cli.runs.config import Config, ImageConfig, SequenceConfig
 from ape_cli.structure import Structure, left_out
@@ -28,7 +28,7 @@ logger = logging.getLogger(__name__)
 
 @dataclass(frozen=True)
 class Experiment:
-    """What one run trains. `of` and `resolve` make one.
+    """What one run trains. `of`, `of_run` and `resolve` make one.
 
     `read` is the structure as which the scheme reads the positions of `data`. `config` is complete, except that the
     size of a bounded scheme may be missing as long as the dataset is.
@@ -40,8 +40,16 @@ class Experiment:
 
     @cached_property
     def variant(self) -> dict[str, Any]:
-        """The settings that differ from the defaults of the preset and the scheme."""
-        return variant(self.config, self.data)
+        """The fields and options that differ from the defaults of the preset and the scheme.
+
+        The kind of attention is among them, and so is the locality bias that it turned off.
+        """
+        plain = ExperimentOptions(preset=self.config.preset, scheme=self.config.scheme, seed=self.config.seed)
+        default = self.read if self.config.structure is None else None
+        complete_plain = complete(plain.config(self.config.kind), self.data, default).model_dump()
+        fields, options = self.config.model_dump(), {"scheme_options", "attention_options"}
+        changed = {k: fields[k] for k, v in complete_plain.items() if k not in options and fields[k] != v}
+        return changed | self.config.scheme_options | self.config.attention_options
 
     @property
     def ambiguity(self) -> str | None:
@@ -71,7 +79,9 @@ class Experiment:
 
     def feed(self, *, training: bool = False) -> dict[str, Any]:
         """The arguments with which a split of the data makes its batches."""
-        return feed(self.config, self.read, training=training)
+        if isinstance(self.config, ImageConfig):
+            return {"augment": augmentation.parse(self.config.augment or "none")} if training else {}
+        return {"structure": self.read}
 
 
 def of(config: Config, data: ChosenDataset | Dataset) -> Experiment:
@@ -79,8 +89,13 @@ def of(config: Config, data: ChosenDataset | Dataset) -> Experiment:
 
     Raises the errors of `reading.reading` and `complete`.
     """
-    read = reading(config.scheme, data.structure, config.structure)
+    read = read_as(config, data.structure)
     return Experiment(complete(config, data, read), data, read)
+
+
+def of_run(config: Config, data: Dataset) -> Experiment:
+    """The experiment of the complete configuration of a run, on a dataset that the run fits."""
+    return Experiment(config, data, read_as(config, data.structure))
 
 
 def resolve(options: ExperimentOptions, datasets: Datasets) -> Experiment:
@@ -98,7 +113,8 @@ def prepared(experiment: Experiment) -> Experiment:
     Raises `DataError` if it cannot be generated, or is damaged.
     """
     assert isinstance(experiment.data, ChosenDataset)
-    return of(experiment.config, generated(experiment.data))
+    data = generated(experiment.data)
+    return replace(experiment, config=complete(experiment.config, data, experiment.read), data=data)
 
 
 def locality(config: Config) -> float:
@@ -159,27 +175,6 @@ def _check_effect(config: SequenceConfig) -> None:
         raise UsageError(
             "there is no dropout to place", got=f"dropout_places={config.dropout_places}", fix="`dropout=0.15`"
         )
-
-
-def variant(config: Config, data: Facts) -> dict[str, Any]:
-    """The fields and options in which a complete configuration differs from the defaults of its preset and scheme.
-
-    The kind of attention is among them, and so is the locality bias that it turned off.
-    """
-    plain = complete(
-        ExperimentOptions(preset=config.preset, scheme=config.scheme, seed=config.seed).config(config.kind), data
-    )
-    fields = config.model_dump()
-    options = {"scheme_options", "attention_options"}
-    changed = {k: fields[k] for k, v in plain.model_dump().items() if k not in options and fields[k] != v}
-    return changed | config.scheme_options | config.attention_options
-
-
-def feed(config: Config, read: Structure, *, training: bool = False) -> dict[str, Any]:
-    """The arguments with which a split makes its batches for a model that reads positions as `read`."""
-    if isinstance(config, ImageConfig):
-        return {"augment": augmentation.parse(config.augment or "none")} if training else {}
-    return {"structure": read}
 
 
 def make_scheme(config: Config, read: Structure, generator: torch.Generator | None = None) -> Scheme:

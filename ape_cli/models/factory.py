@@ -14,7 +14,7 @@ from ape_cli import attention, position
 from ape_cli.core import cpu
 from ape_cli.core.errors import UsageError
 from ape_cli.data.collation import Reading
-from ape_cli.data.loader import Dataset
+from ape_cli.experiment import Experiment
 from ape_cli.experiment.reading import read_as, tokenising
 from ape_cli.experiment.resolution import make_scheme
 from ape_cli.models.image_classifier import Classifier
@@ -24,14 +24,15 @@ from ape_cli.storage.image_rows import Size
 from ape_cli.structure import Structure
 
 
-def of_data(config: Config, data: Dataset) -> Model:
-    """The model of a complete configuration for a dataset, with the weights of its seed."""
+def of_experiment(experiment: Experiment) -> Model:
+    """The model of an experiment, with the weights of its seed."""
+    config, data, read = experiment.config, experiment.dataset, experiment.read
     if not isinstance(config, ImageConfig):
-        return build(config, data.structure, data.ids)
+        return _transformer(config, read, data.ids)
     moments = data.manifest.moments
     assert data.image is not None
     assert moments is not None
-    return _classifier(config, data.structure, data.ids, data.image, (moments.mean, moments.std))
+    return _classifier(config, data.structure, read, data.ids, data.image, (moments.mean, moments.std))
 
 
 def without_weights(config: Config, structure: Structure, ids: int, image: Size | None) -> Model:
@@ -43,7 +44,7 @@ def without_weights(config: Config, structure: Structure, ids: int, image: Size 
         return build(config, structure, ids)
     assert isinstance(config, ImageConfig)
     unknown = [0.0] * image[2], [1.0] * image[2]  # the moments are stored with the weights
-    return _classifier(config, structure, ids, image, unknown)
+    return _classifier(config, structure, read_as(config, structure), ids, image, unknown)
 
 
 def build(config: Config, structure: Structure, ids: int) -> Transformer:
@@ -51,9 +52,14 @@ def build(config: Config, structure: Structure, ids: int) -> Transformer:
 
     `ids` is the number of token ids.
     """
+    return _transformer(config, read_as(config, structure), ids)
+
+
+def _transformer(config: Config, read: Structure, ids: int) -> Transformer:
+    """The model for sequences, whose positions are read as `read`."""
     assert isinstance(config, SequenceConfig)
     encoder, decoder = config.encoder_layers, config.decoder_layers
-    arguments = _of_any_model(config, read_as(config, structure), _weights(config, ids, encoder, decoder))
+    arguments = _of_any_model(config, read, _weights(config, ids, encoder, decoder))
     return Transformer(
         ids=ids,
         encoder_layers=encoder,
@@ -77,23 +83,20 @@ def _check_memory(weights: int) -> None:
     """
     need = 4 * 4 * weights  # four numbers of four bytes for each
     if need > 2 * cpu.half_memory():
-        raise UsageError(
-            "the model does not fit into this machine's memory",
-            got=f"at least {need / 2**30:,.0f} GiB",
-            allowed=f"{cpu.half_memory() / 2**29:,.0f} GiB",
-            fix="choose a smaller d_model, d_ff, or number of layers",
-        )
+        what = f"the model needs {need / 2**30:,.0f} GiB or more, and does not fit into this machine's memory"
+        raise UsageError(what, fix="choose a smaller d_model, d_ff, or number of layers")
 
 
 def _classifier(
     config: ImageConfig,
     structure: Structure,
+    read: Structure,
     classes: int,
     image: Size,
     moments: tuple[list[float], list[float]],
 ) -> Classifier:
-    """The model for images, whose tokens are read row by row."""
-    how, read = tokenising(config), read_as(config, structure)
+    """The model for images of this structure. Tokens are taken row by row, and their positions are read as `read`."""
+    how = tokenising(config)
     rows, columns = how.grid(*image[:2])
     stored = np.stack(np.divmod(np.arange(rows * columns), columns), axis=-1)[None]  # [1, N, 2]
     places = Reading.of(structure, read).places(stored, np.ones((1, rows * columns), dtype=bool))
@@ -141,12 +144,11 @@ def compile_around(model: Model, backend: str = "inductor") -> None:
     try:
         torch.compile(lambda x: x + 1, backend=backend)(torch.zeros(2))
     except Exception as error:  # the error types of torch are not public
-        raise UsageError(
-            "torch.compile does not work here",
-            got=str(error).strip().splitlines()[0],
-            allowed="a C++ compiler on a CPU, Triton on CUDA",
-            fix="leave --compile out",
-        ) from error
+        got, fix = (
+            str(error).strip().splitlines()[0],
+            "leave `compile` out; it needs a C++ compiler, or Triton",
+        )
+        raise UsageError("torch.compile does not work here", got=got, fix=fix) from error
     for hook in _HOOKS:
         if hasattr(model.scheme, hook):
             setattr(model.scheme, hook, torch.compiler.disable(getattr(model.scheme, hook)))

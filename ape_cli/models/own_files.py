@@ -41,12 +41,9 @@ def check_installed(config: Config) -> None:
     for kind, name, package in (("scheme", config.scheme, position), ("attention", config.attention, attention)):
         if name not in package.names():
             file = f"{package.__name__.replace('.', '/')}/{name.replace('-', '_')}.py"
-            raise RunError(
-                f"{kind} {name!r} is not part of ape, and its file is missing here",
-                got=f"no {file} in {', '.join(plugins.searched(package))}",
-                allowed=f"{file} in a folder on PYTHONPATH, or an installed package that provides it",
-                fix=f"get {file} from the author of the model, and add the folder with `ape_cli` to PYTHONPATH",
-            )
+            what = f"{kind} {name!r} is not part of ape, and its file is missing here"
+            got = f"no {file} in {', '.join(plugins.searched(package))}"
+            raise RunError(what, got=got, fix=f"get {file} from the author, and add its folder to PYTHONPATH")
 
 
 def changed(runs: Iterable[OwnCode]) -> dict[str, list[str]]:
@@ -67,8 +64,7 @@ def change(part: str, runs: list[str]) -> str:
     """A sentence about a part whose file has changed since `runs` were trained."""
     since = f"run {runs[0]} was" if len(runs) == 1 else f"{len(runs):,} runs were"
     example = "" if len(runs) == 1 else f", for example {runs[0]}"
-    again = "`ape train … --overwrite` trains again"
-    return f"the code of {part} has changed since {since} trained{example}; {again}"
+    return f"the code of {part} has changed since {since} trained{example}; train again with `overwrite`"
 
 
 def warn_if_changed(run: str, config: Config, digests: dict[str, str]) -> None:

@@ -76,12 +76,8 @@ class Transformer(Model):
         super().__init__(scheme, kind)
         d, kind = scheme.shape.d_model, self.kind
         if kind.mixes_queries and not encoder_layers:
-            raise UsageError(
-                f"attention {kind.name} acts only in the encoder, and this model has no encoder layers",
-                got="encoder_layers=0",
-                allowed="1 or more",
-                fix="--set encoder_layers=1, or another --attention",
-            )
+            what = f"attention {kind.name} acts only in the encoder, and this model has no encoder layers"
+            raise UsageError(what, fix="`encoder_layers=1`, or another `attention`")
         behind = attention.make() if kind.mixes_queries else kind
         self.embedding = nn.Parameter(torch.empty(ids, d))
         self.positions_scale = positions_scale

@@ -114,28 +114,20 @@ def make(
     """
     scheme = load(name)
     if d_model < 1 or heads < 1 or d_model % heads or (d_model // heads) % 2:
-        raise UsageError(
-            "bad d_model and heads",
-            got=f"d_model {d_model}, heads {heads}",
-            allowed="an even number of channels for each head",
-            fix="make d_model a multiple of 2 * heads",
-        )
+        got = f"d_model {d_model}, heads {heads}"
+        raise UsageError("bad d_model and heads", got=got, allowed="d_model a multiple of 2 * heads")
     if max_size < 1:
-        raise UsageError("bad max_size", got=max_size, allowed="1 or more", fix="choose the size of the data")
+        raise UsageError("bad max_size", got=max_size, allowed="1 or more")
     with plugins.explained("scheme", scheme):
         patterns = scheme.structures
         algebra = example(patterns[0]) if structure is None else parse_structure(structure)
         fits = scheme.reads(algebra)
         rate = scheme.default_decay if decay is None else decay
     if not 0.0 < rate <= 1.0:
-        raise UsageError("bad decay", got=rate, allowed="above 0, at most 1 (1 turns it off)", fix="try 0.98")
+        raise UsageError("bad decay", got=rate, allowed="above 0, at most 1 (1 turns it off)")
     if not fits:
-        raise UsageError(
-            f"{name} cannot read positions of this structure",
-            got=algebra.expression,
-            allowed=", ".join(patterns),
-            fix="see `ape schemes`",
-        )
+        what = f"{name} cannot read positions of this structure"
+        raise UsageError(what, got=algebra.expression, allowed=", ".join(patterns), fix="see `ape schemes`")
     chosen = plugins.settings(name, settings, options(name))
     shape = Shape(d_model=d_model, heads=heads, structure=algebra, max_size=max_size, decay=rate, generator=generator)
     with global_seed(generator):

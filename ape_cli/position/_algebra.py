@@ -76,9 +76,7 @@ class ProductInterpretation(Interpretation):
 
     def generators(self) -> Tensor:
         """Raises `UsageError`, because each factor has its own generators, [generator, H, K, K]."""
-        raise UsageError(
-            "the factors of a product have generators of their own", got="a product", fix="ask each of its `parts`"
-        )
+        raise UsageError("the factors of a product have generators of their own: ask each of `parts`")
 
 
 class DirectSum(ProductInterpretation):

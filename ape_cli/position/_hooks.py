@@ -7,11 +7,10 @@ Shapes: B rows, H heads, M queries, N keys, K channels of a head, D channels of 
 
 from __future__ import annotations
 
-import difflib
 import inspect
 import sys
 import traceback
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any
 
@@ -20,7 +19,6 @@ from torch import Tensor
 
 from ape_cli.core import plugins
 from ape_cli.core.errors import ApeError, said
-from ape_cli.position._fast import FastScheme
 from ape_cli.position._scheme import Scheme, Shape
 from ape_cli.structure import Cyclic, Structure, Tree
 
@@ -31,48 +29,22 @@ _TOKENS = "return the tokens with the encoding in them, usually `x + p`"
 _SAME = "return rotated queries or keys of the same shape"
 _ROWS = "a table needs a row for each position, from 0 (SOS) to the largest one that occurs, or "
 _ROWS += "`bounded = True`, and `context.positions.clamp(max=self.shape.max_size)` as its index"
-_GIVEN = {  # to each hook, for the fix of an error in it
-    "embed": "; x is [B, N, D], and context.positions are [B, N]",
-    "rotate": "; x is [B, H, N, K], and context.positions are [B, N]",
-    "bias": "; q is [B, H, M, K], and the positions of its two contexts are [B, M] and [B, N]",
-    "decay": "; the positions of its two contexts are [B, M] and [B, N]",
-}
 _AXES = "keep all four axes; an axis that is the same for all rows or heads has the size 1"
 
 
 def without_hooks(scheme: type[Scheme]) -> ApeError | None:
-    """The error for a scheme that overrides no hook, or has a name that looks like a misspelt one; None otherwise.
+    """The error for a scheme that overrides no hook, None for others.
 
     Schemes of ape itself, and schemes with a locality bias of their own, may override no hook.
     """
-    if not plugins.is_own(scheme):
+    if not plugins.is_own(scheme) or scheme.default_decay != 1.0 or any(map(scheme.overrides, _HOOKS)):
         return None
-    with plugins.explained("scheme", scheme):
-        idle = scheme.default_decay == 1.0 and not any(map(scheme.overrides, _HOOKS))
-        meant = [f"`{known}` in place of `{name}`" for name, known in _misspelt(scheme, 0.6 if idle else 0.85)]
-    if not idle and not meant:
-        return None
-    what = "overrides no hook, so it acts like `none`" if idle else "has a name that nothing reads"
-    hint = "" if idle else " Begin the name of a helper of your own with _."
     return ApeError(
-        f"scheme {plugins.name_of(scheme)!r} {what}",
+        f"scheme {plugins.name_of(scheme)!r} overrides no hook, so it acts like `none`",
         got=f"class {scheme.__name__} ({_files(scheme)[0]})",
         allowed=", ".join(_HOOKS),
-        fix=f"did you mean {', '.join(meant)}?{hint}" if meant else "write one of these methods",
+        fix="write one of these methods",
     )
-
-
-def _misspelt(scheme: type[Scheme], similar: float) -> Iterator[tuple[str, str]]:
-    """The names of a scheme that are similar to those of hooks and attributes that it does not set, with these."""
-    for name in dir(scheme):
-        if name.startswith("_") or hasattr(Scheme, name):
-            continue
-        known: Iterable[str] = _HOOKS
-        if not callable(getattr(scheme, name)):
-            known = [other for other in vars(Scheme) if other[0] != "_" and not callable(getattr(Scheme, other))]
-        unset = [other for other in known if getattr(scheme, other) is getattr(Scheme, other)]
-        for other in difflib.get_close_matches(name, unset, n=1, cutoff=similar):
-            yield name, other
 
 
 @contextmanager
@@ -166,17 +138,8 @@ def _failed_hook(scheme: Scheme, hook: str, error: BaseException) -> ApeError:
     return ApeError(
         f"the hook `{hook}` of scheme {scheme.name!r} failed",
         got=f"{said(error)}{place}",
-        fix=_ROWS if isinstance(error, IndexError) else f"correct `{_signature(hook)}`{_GIVEN.get(hook, '')}",
+        fix=_ROWS if isinstance(error, IndexError) else "correct the hook; `position.Scheme` says what it is given",
     )
-
-
-def _signature(hook: str) -> str:
-    """A hook and the names of its arguments.
-
-    >>> _signature("bias")
-    'bias(self, q, q_context, k_context)'
-    """
-    return f"{hook}({', '.join(inspect.signature(getattr(FastScheme, hook)).parameters)})"
 
 
 def _expect(scheme: Scheme, hook: str, result: Any, expected: str, sizes: dict[str, int], fix: str) -> None:

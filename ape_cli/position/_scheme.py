@@ -150,15 +150,12 @@ class Scheme(nn.Module):
         """
         shape = [*positions.shape[:2], *([self.structure.width] if self.structure.width > 1 else [])]
         if positions.dtype != torch.int64 or positions.dim() < 2 or list(positions.shape) != shape:
-            raise UsageError(
-                f"bad positions for structure {self.structure.expression}",
-                got=f"{positions.dtype} {list(positions.shape)}",
-                allowed="int64 [B, N]" if self.structure.width == 1 else f"int64 [B, N, {self.structure.width}]",
-                fix="cast or reshape them",
-            )
+            allowed = "int64 [B, N]" if self.structure.width == 1 else f"int64 [B, N, {self.structure.width}]"
+            got = f"{positions.dtype} {list(positions.shape)}"
+            raise UsageError(f"bad positions for structure {self.structure.expression}", got=got, allowed=allowed)
         # On other devices this check would have to wait for the values.
         if positions.device.type == "cpu" and positions.numel() and int(positions.min()) < 0:
-            raise UsageError("negative position", got=int(positions.min()), allowed="0 (SOS) and up", fix="check them")
+            raise UsageError("negative position", got=int(positions.min()), allowed="0 (SOS) and up")
         return Context(positions, mask=mask, causal=causal, plan=plan)
 
     def embed(self, x: Tensor, context: Context) -> Tensor:
@@ -193,21 +190,15 @@ class Scheme(nn.Module):
     def properties(self) -> Properties:
         """The properties of this scheme, for tables."""
         count = sum(p.numel() for p in self.parameters())
+        claims = ("structures", "flat", "relative", "bounded", "content_dependent", "memory", "extrapolation", "source")
         acts = [("embeddings", "once")] if self.overrides("embed") else []
         acts += [("attention", "every layer")] if self.overrides("rotate") or self.overrides("bias") else []
         return Properties(
-            structures=self.structures,
-            flat=self.flat,
             injection=", ".join(where for where, _ in acts) or "none",
             recurrence=", ".join(often for _, often in acts) or "none",
-            relative=self.relative,
             learnable=count > 0,
             parameters=count,
-            bounded=self.bounded,
-            content_dependent=self.content_dependent,
-            memory=self.memory,
-            extrapolation=self.extrapolation,
-            source=self.source,
+            **{name: getattr(self, name) for name in claims},
         )
 
     @classmethod

@@ -91,12 +91,8 @@ def interpret(structure: Structure, channels: int, heads: int, generator: torch.
         return kinds[type(simple[0])](simple[0], channels, heads, generator)
     pairs, over = divmod(channels // 2, len(simple))
     if not pairs:
-        raise UsageError(
-            f"a head is too narrow for {structure.expression}",
-            got=f"{channels} channels a head",
-            allowed=f"at least {2 * len(simple)}: a pair for each of {len(simple)} factors",
-            fix="a larger d_model or fewer heads",
-        )
+        what, got = f"a head is too narrow for {structure.expression}", f"{channels} channels a head"
+        raise UsageError(what, got=got, allowed=f"at least {2 * len(simple)}", fix="a larger d_model or fewer heads")
     shares = [2 * (pairs + (i < over)) for i in range(len(simple))]
     parts = [interpret(s, k, heads, generator) for s, k in zip(simple, shares, strict=True)]
     joint = all(isinstance(part, _powers.Powers) for part in parts)

@@ -44,12 +44,8 @@ class OrthogonalGrid(Orthogonal):
         super().__init__(shape, side)
         self.metric = pick("distance", distance, ["path", "euclidean"])
         if distance != "path" and shape.decay == 1.0:
-            raise UsageError(
-                f"distance={distance} has no effect without a locality bias",
-                got=f"distance={distance}, decay=1",
-                allowed="a decay below 1, and an attention that takes it",
-                fix="--set decay=0.98, or leave distance out",
-            )
+            what = f"distance={distance} has no effect without a locality bias"
+            raise UsageError(what, got="decay=1", fix="`decay=0.98`, or leave distance out")
 
     def decay(self, q_context: Context, k_context: Context) -> Tensor | None:
         """The locality bias c^distance, with the distance of paths or of straight lines.

@@ -40,12 +40,8 @@ class Sinusoidal(Scheme):
         super().__init__(shape)
         axes = shape.structure.width
         if shape.d_model % (2 * axes):
-            raise UsageError(
-                f"{shape.structure.expression} does not share the channels evenly",
-                got=f"d_model {shape.d_model}",
-                allowed=f"a multiple of {2 * axes}: pairs of channels, as many for each of {axes} axes",
-                fix="choose another d_model",
-            )
+            what, got = f"{shape.structure.expression} does not share the channels evenly", f"d_model {shape.d_model}"
+            raise UsageError(what, got=got, allowed=f"a multiple of {2 * axes}: pairs of channels for {axes} axes")
 
     def vectors(self, positions: Tensor) -> Tensor:
         """The vectors of positions, one axis after the other.

@@ -53,12 +53,10 @@ class ShivQuirkTree(Scheme):
         width = self.tree.branching * shape.max_size
         most = shape.d_model // width
         if not most or not 0 <= copies <= most:
-            raise UsageError(
-                "the tree scheme does not fit into the model",
-                got=f"{copies or 1} x {self.tree.branching} branches x depth {shape.max_size}, d_model {shape.d_model}",
-                allowed=f"copies x branches x depth at most d_model{'; copies=0 is as many as fit' if copies else ''}",
-                fix=f"copies=1 to {most}" if most else "a larger d_model or a smaller max_size",
-            )
+            got = f"{copies or 1} x {self.tree.branching} branches x depth {shape.max_size}, d_model {shape.d_model}"
+            fix = f"copies=1 to {most}, or 0 for as many as fit" if most else "a larger d_model or a smaller max_size"
+            what, allowed = "the tree scheme does not fit into the model", "copies x branches x depth at most d_model"
+            raise UsageError(what, got=got, allowed=allowed, fix=fix)
         self.copies = copies or most
         # at first each p is different, between 0.5 and 0.95
         start = torch.linspace(0.5, 0.95, self.copies) if self.copies > 1 else torch.tensor([0.7])

@@ -15,8 +15,7 @@ from ape_cli.core.errors import ApeError, pick
 from ape_cli.core.vocabulary import SPLITS
 from ape_cli.reports.builtin import is_image
 from ape_cli.reports.run_descriptions import described
-from ape_cli.runs.evaluation_record import DECODINGS
-from ape_cli.runs.record import RunRecord
+from ape_cli.runs.record import DECODINGS, RunRecord
 from ape_cli.runs.registry import Registry
 
 LINES: dict[str, type[pl.DataType]] = {

@@ -30,8 +30,7 @@ from ape_cli.reports.plots import Plot, inline
 from ape_cli.reports.run_descriptions import described
 from ape_cli.reports.tables import Table, is_number
 from ape_cli.reports.views import Options
-from ape_cli.runs.commit import commit
-from ape_cli.runs.record import RunRecord
+from ape_cli.runs.record import RunRecord, commit
 from ape_cli.runs.registry import Registry
 
 if TYPE_CHECKING:

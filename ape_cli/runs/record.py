@@ -1,4 +1,4 @@
-"""The schema of `run.json`, the index of a run: how it is written and read.
+"""The schemas of `run.json`, the index of a run, and of `eval/*.json`, its scores: how they are written and read.
 
 A file is checked once, when it is read, and then passed on as an object of a pydantic model.
 """
@@ -6,9 +6,14 @@ A file is checked once, when it is read, and then passed on as an object of a py
 from __future__ import annotations
 
 import json
-from typing import Annotated, Any, Literal, NamedTuple, Self, TypeVar
+import os
+import subprocess
+from functools import lru_cache
+from pathlib import Path
+from typing import Annotated, Any, Literal, NamedTuple, NotRequired, Self, TypeVar
 
-from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_validator
+from pydantic import BaseModel, ConfigDict, Field, TypeAdapter, ValidationError, model_validator
+from typing_extensions import TypedDict  # pydantic does not accept that of typing before Python 3.12
 
 from ape_cli.core.errors import RunError
 from ape_cli.core.validation import HEX, Many, first_error
@@ -18,8 +23,10 @@ from ape_cli.storage.image_rows import Size
 from ape_cli.storage.paths import StoragePath
 
 RECORD = "run.json"
+DECODINGS = ("teacher", "greedy")  # how an evaluation generates outputs
 _BYTES = 8 << 20  # the most bytes of a JSON file
 _CHECKED = ConfigDict(frozen=True, extra="forbid", strict=True, allow_inf_nan=False)
+_TYPED = ConfigDict(extra="forbid", strict=True, allow_inf_nan=False)
 _Rows = Annotated[int, Field(ge=0, lt=2**53)]
 _Split = Annotated[str, Field(pattern=r"^(train|validation|test)$")]
 _Digest = Annotated[str, Field(pattern=HEX)]
@@ -106,6 +113,64 @@ class RunRecord(BaseModel):
         return self.result
 
 
+class Metrics(TypedDict):
+    """Metrics of an evaluation, over all rows or a group of rows. A dictionary, because a report checks very many."""
+
+    __pydantic_config__ = _TYPED  # type: ignore[misc]
+
+    token_accuracy: Annotated[float, Field(ge=0, le=1)]
+    exact_match: Annotated[float, Field(ge=0, le=1)]
+    cross_entropy: NotRequired[Annotated[float, Field(ge=0, le=1e30)] | None]  # nats for each token
+    rows: Annotated[int, Field(ge=1, lt=2**53)]
+    tokens: Annotated[int, Field(ge=1, lt=2**53)]
+
+
+class SizeMetrics(Metrics):
+    """Metrics of the rows of one size."""
+
+    size: Annotated[int, Field(ge=0, lt=2**16)]
+
+
+class OpMetrics(Metrics):
+    """Metrics of the rows with one operator."""
+
+    op: str
+
+
+class ClassMetrics(Metrics):
+    """Metrics of the images of one class, which `class` names."""
+
+    __pydantic_config__ = ConfigDict(extra="allow", strict=True, allow_inf_nan=False)  # type: ignore[misc]
+
+
+class Evaluation(TypedDict):
+    """The content of `eval/*.json`."""
+
+    __pydantic_config__ = _TYPED  # type: ignore[misc]
+
+    run: str
+    dataset: str
+    fingerprint: Annotated[str, Field(pattern=HEX)]
+    split: Literal["train", "validation", "test"]
+    decode: Literal["teacher", "greedy"]
+    rows: Annotated[int, Field(ge=1, lt=2**53)]
+    overall: Metrics
+    by_size: Many[SizeMetrics]
+    by_op: NotRequired[Many[OpMetrics]]
+    by_class: NotRequired[Many[ClassMetrics]]  # for images only
+
+
+EVALUATION: TypeAdapter[Evaluation] = TypeAdapter(Evaluation)
+
+
+def evaluation_name(fingerprint: str, split: str, decode: str) -> str:
+    """The name of an evaluation's file in the folder of its run.
+
+    A dataset is identified by its fingerprint, whatever its path and name.
+    """
+    return f"eval/{fingerprint[:12]}-{split}-{decode}.json"
+
+
 def run_name(config: Config, task: str, order: str | None, fingerprint: str) -> str:
     """The name of a run: task, linearisation, scheme, seed, and a hash of the configuration and the data."""
     parts = [task, order, config.scheme, str(config.seed), config.digest(fingerprint)]
@@ -176,3 +241,26 @@ def settings_text(settings: dict[str, Any]) -> str:
     return ", ".join(
         f"{key}={value:g}" if isinstance(value, float) else f"{key}={value}" for key, value in sorted(settings.items())
     )
+
+
+@lru_cache(maxsize=1)
+def commit() -> str | None:
+    """The git commit of this program, or None if it is unknown.
+
+    The environment variable APE_COMMIT comes first; it is meant for copies without a git history. Otherwise it is the
+    commit of the program's own checkout, with a "+" if tracked files have changes.
+    """
+    if told := os.environ.get("APE_COMMIT"):
+        return told
+    here = Path(__file__).resolve().parents[1]
+
+    def git(*words: str) -> str:
+        command = ["git", "-C", str(here), *words]
+        return subprocess.run(command, capture_output=True, text=True, check=True, timeout=10).stdout.strip()
+
+    try:
+        if Path(git("rev-parse", "--show-toplevel")) != here.parent:
+            return None
+        return git("rev-parse", "HEAD") + ("+" if git("status", "--porcelain", "--untracked-files=no") else "")
+    except (OSError, subprocess.SubprocessError):
+        return None

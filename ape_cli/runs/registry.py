@@ -14,10 +14,9 @@ from ape_cli.core.errors import RunError, UsageError, unknown
 from ape_cli.core.validation import checked_name
 from ape_cli.core.version import version
 from ape_cli.runs import filters, record
-from ape_cli.runs.commit import commit
 from ape_cli.runs.config import Config
 from ape_cli.runs.filters import Filter
-from ape_cli.runs.record import OwnCode, RunRecord, Trained
+from ape_cli.runs.record import OwnCode, RunRecord, Trained, commit
 from ape_cli.runs.run import Run, now
 from ape_cli.storage import files
 from ape_cli.storage.paths import StoragePath, storage_path
@@ -59,11 +58,11 @@ class Registry:
         """
         runs = self.folder / "runs"
         if self.folder.exists() and not self.folder.is_dir():
-            raise RunError("the results are not in a folder", got=str(self.folder), fix="name a folder with --results")
+            raise RunError("the results are not in a folder", got=str(self.folder), fix="name a folder with `results`")
         try:
             entries = files.entries(runs)
         except OSError as error:
-            fix = "name another folder with --results"
+            fix = "name another folder with `results`"
             raise RunError(f"cannot read {runs}", got=error.strerror, fix=fix) from error
         names = (name for name, is_folder in entries if is_folder and not name.startswith("."))
         yield from (Run(runs / name) for name in names if self.names is None or name in self.names)
@@ -116,7 +115,7 @@ class Registry:
             what, fix = "the names of several runs begin like this", "give more of the name"
             raise UsageError(what, got=name, allowed=", ".join(alike), fix=fix)
         if not names:
-            what, fix = "unknown run: there are none here", "train one, or name their folder with --results"
+            what, fix = "unknown run: there are none here", "train one, or name their folder with `results`"
             raise UsageError(what, got=f"{name!r} in {self.folder}", fix=fix)
         raise unknown("run", name, names)
 

@@ -35,8 +35,7 @@ from typing import Any
 
 from ape_cli.core.errors import BusyError, RunError
 from ape_cli.runs import record
-from ape_cli.runs.evaluation_record import evaluation_name
-from ape_cli.runs.record import RECORD, RunRecord, TrainingResult
+from ape_cli.runs.record import RECORD, RunRecord, TrainingResult, evaluation_name
 from ape_cli.runs.run_files import HISTORY, WEIGHTS, ListedFiles, write_history
 from ape_cli.storage import files, locks, tensors
 from ape_cli.storage.object_store import ConflictError, RemotePath
@@ -87,7 +86,7 @@ class Run(ListedFiles):
 
         Raises `RunError` if it is missing, damaged or of another run, or if its configuration was altered.
         """
-        again = f"train it again with --overwrite, or remove {self.folder}"
+        again = f"train it again with `overwrite`, or remove {self.folder}"
         for folder in self._attempts():
             with suppress(FileNotFoundError):
                 self.record = record.read_record(folder / RECORD, self.name, again)
@@ -107,9 +106,7 @@ class Run(ListedFiles):
         """
         if known.status != "running" or isinstance(self.folder, RemotePath) or locks.is_locked(self.folder / LOCK):
             return known.status
-        with suppress(RunError):  # its folder may be removed at this moment
-            known = self.read()  # the run may have finished after `known` was read
-        return "stopped" if known.status == "running" else known.status
+        return "stopped"
 
     def write_record(self, known: RunRecord) -> None:
         """Write the run.json of an unfinished run."""

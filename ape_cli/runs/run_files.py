@@ -11,8 +11,7 @@ from pydantic import ValidationError
 
 from ape_cli.core.errors import RunError
 from ape_cli.core.validation import first_error
-from ape_cli.runs.evaluation_record import EVALUATION
-from ape_cli.runs.record import RunRecord
+from ape_cli.runs.record import EVALUATION, RunRecord
 from ape_cli.storage import files, tensors
 from ape_cli.storage.paths import StoragePath
 from ape_cli.storage.tensors import Tensors
@@ -24,7 +23,7 @@ WEIGHTS, HISTORY = "model.safetensors", "history.parquet"
 _BYTES = {WEIGHTS: tensors.LARGEST, HISTORY: 16 << 20}  # the most bytes of a file
 _EVALUATION_BYTES = 8 << 20
 _VALUES = 10_000_000  # the most values of a history
-_AGAIN = "restore the file, or train the run again with --overwrite"
+_AGAIN = "restore the file, or train the run again with `overwrite`"
 
 
 class ListedFiles:
@@ -84,7 +83,7 @@ class ListedFiles:
     def require_weights(self) -> None:
         """Raises `RunError` if the best weights of a finished run are not here."""
         if not self.has_weights():
-            raise RunError("the run has no weights", got=self.name, fix="train it: `ape train … --overwrite`")
+            raise RunError("the run has no weights", got=self.name, fix="train it again with `overwrite`")
 
     def load_model(self) -> Tensors:
         """The best weights of a finished run. Raises `RunError` if there are none, or if they were altered."""

@@ -29,10 +29,10 @@ def selected(table: pl.DataFrame, conditions: list[str]) -> pl.DataFrame:
             table = table.filter(_plain(table, *plain.groups()) if plain else pl.sql_expr(text))
         except pl.exceptions.PolarsError as error:
             raise UsageError(
-                "bad --filter",
+                "bad `filter`",
                 got=f"{text!r} ({str(error).splitlines()[0]})",
                 allowed="COLUMN=VALUE, or with != < <= > >=, or ~ for a part of a text, or a SQL expression on columns",
-                fix="for example --filter status=failed or --filter \"status = 'failed' or steps < 800\"",
+                fix="for example status=failed, or status = 'failed' or steps < 800",
             ) from error
     return table
 

@@ -36,11 +36,8 @@ def restore(setup: Setup, store: Store | None) -> tuple[TrainState, Tensors]:
         best = unpack(tensors, setup.model, setup.optimiser)
         restore_streams(tensors, device, group.rank, group.seed(config.seed, at.step))
     except (KeyError, RuntimeError, TypeError, ValueError) as error:
-        raise RunError(
-            "the stored state does not fit the run",
-            got=str(error).splitlines()[0],
-            fix="start the run again with --overwrite",
-        ) from error
+        got, fix = str(error).splitlines()[0], "start the run again with `overwrite`"
+        raise RunError("the stored state does not fit the run", got=got, fix=fix) from error
     return at, best
 
 

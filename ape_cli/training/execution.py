@@ -1,18 +1,32 @@
 """How a training is executed: device, processes, stop signal and loggers.
 
 Nothing in this module changes the name or the configuration of a run.
+
+Data parallelism: several processes train one run together, each on its share of every batch. torchrun starts the
+processes. Its variables RANK, WORLD_SIZE and LOCAL_RANK give each process its rank. A process without them is a
+`ProcessGroup` of size 1. All ranks make the same batches and hold the same weights, and each computes its own rows.
+Gradients are summed over the ranks (`process_group.py`). A run is therefore the same with any number of ranks, up to
+rounding and the masks of dropout, which each rank draws from its own stream.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+import os
+import signal
+import traceback
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass
 from enum import Enum, auto
 
 import torch
 
+from ape_cli.core.errors import UsageError
+from ape_cli.core.messages import messages_to
 from ape_cli.training.loggers import LoggerFactory
-from ape_cli.training.process_group import SINGLE_PROCESS, ProcessGroup
+from ape_cli.training.process_group import SINGLE_PROCESS, DistributedGroup, ProcessGroup
+
+_VARIABLES = ("RANK", "WORLD_SIZE", "LOCAL_RANK")
 
 
 class ExistingRun(Enum):
@@ -36,3 +50,61 @@ class Execution:
     stop: Callable[[], bool] = lambda: False  # called after each step; True means: store the state and stop
     group: ProcessGroup = SINGLE_PROCESS
     loggers: Sequence[LoggerFactory] = ()  # opened for each run, on the first rank only
+
+
+@contextmanager
+def joined() -> Iterator[ProcessGroup]:
+    """The process group that torchrun's variables describe, or the group of a single process without them.
+
+    If the block raises errors, only the first rank that fails raises its error. The other ranks exit with the exit
+    codes of their errors. Raises `UsageError` if the processes do not find each other.
+    """
+    if any(name not in os.environ for name in _VARIABLES) or os.environ["WORLD_SIZE"] == "1":
+        yield SINGLE_PROCESS
+        return
+    import torch.distributed as dist
+
+    group = _from_environment()
+    try:
+        with nullcontext() if group.first else messages_to(lambda message: None):  # the first rank logs them
+            yield group
+        if dist.is_initialized():  # the run was stopped
+            group.any(True)  # torchrun ends all ranks once one has ended, so all wait until the state is stored
+            dist.destroy_process_group()
+    except BaseException as error:
+        signal.signal(signal.SIGTERM, signal.SIG_IGN)  # torchrun sends it to all ranks once one has ended
+        reports_error = group.reports_error()
+        _free_group(error)
+        if reports_error:
+            raise
+        raise SystemExit(130 if isinstance(error, KeyboardInterrupt) else getattr(error, "exit_code", 1)) from None
+
+
+def _free_group(error: BaseException) -> None:
+    """Free the process group after an error. The traceback of the error holds the model, which holds the group.
+
+    A process that ends while the threads of the group run may abort, and then ends by a signal without its exit code.
+    """
+    import torch.distributed as dist
+
+    cause: BaseException | None = error
+    while cause is not None:
+        traceback.clear_frames(cause.__traceback__)
+        cause = cause.__cause__ or cause.__context__
+    if dist.is_initialized():
+        dist.destroy_process_group()
+
+
+def _from_environment() -> DistributedGroup:
+    """The group of torchrun's variables. Raises `UsageError` if the processes do not find each other."""
+    from torch.distributed.distributed_c10d import PrefixStore
+    from torch.distributed.rendezvous import rendezvous
+
+    try:
+        rank, size, local = (int(os.environ[name]) for name in _VARIABLES)
+        store, _, _ = next(rendezvous("env://"))
+    except (ValueError, RuntimeError) as error:
+        what = "RANK, WORLD_SIZE and LOCAL_RANK are set, but the processes do not find each other"
+        fix = "start the command with torchrun, which sets MASTER_ADDR and MASTER_PORT too, or unset RANK"
+        raise UsageError(what, got=str(error).splitlines()[0], fix=fix) from error
+    return DistributedGroup(rank, size, local, PrefixStore("ape", store))

@@ -12,7 +12,7 @@ Source: the paper, section 4.2 and appendix B (teacher-forced loss and AdamW). E
 | `meter.py` | sums over steps |
 | `loggers/` | metric loggers |
 
-Several ranks (`data_parallel.py`) can train one run together. `batch_size` is the size of the global batch, and each
+Several ranks (`execution.py`) can train one run together. `batch_size` is the size of the global batch, and each
 rank gets a share of its rows. Each rank draws its own masks of dropout. All ranks are at the same step, and all of them
 stop after the same step.
 """
@@ -20,29 +20,30 @@ stop after the same step.
 from __future__ import annotations
 
 import itertools
-from collections.abc import Mapping, Sequence
+from collections import deque
+from collections.abc import Generator, Iterable, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import AbstractContextManager, closing, nullcontext
-from typing import Any
+from typing import Any, TypeVar
 
 import torch
 
 from ape_cli.data.batches import Batch
-from ape_cli.data.loader import Dataset
+from ape_cli.experiment import Experiment
 from ape_cli.models import precision
 from ape_cli.models.checkpoint import Store
-from ape_cli.runs.config import Config
 from ape_cli.runs.record import TrainingResult
 from ape_cli.training.checkpointing import Checkpointer, restore
 from ape_cli.training.execution import Execution
 from ape_cli.training.loggers import MetricLogger
 from ape_cli.training.meter import Meter
-from ape_cli.training.prefetching import prefetch
 from ape_cli.training.setup import set_up
 from ape_cli.training.step import TrainingStep
 from ape_cli.training.validation import Validator
 
 _SHOW_EVERY = {"cuda": 50}  # steps, 10 on other devices; reading the results of a GPU waits for it
 _AHEAD = {"cuda": 3}  # batches that a thread makes ahead; on a CPU the step uses all cores, and a thread slows it down
+_T = TypeVar("_T")
 
 
 class Stopped(Exception):  # noqa: N818 - not an error: the run can be resumed
@@ -52,18 +53,18 @@ class Stopped(Exception):  # noqa: N818 - not an error: the run can be resumed
 class Loop:
     """A run that is ready to be trained, from its beginning or from its stored state.
 
-    config: the configuration. data: the dataset. store: where the state and the weights are stored, None on all ranks
-    but the first. execution: device, process group and stop signal.
+    experiment: what is trained, with its dataset open. store: where the state is stored, None on all ranks but the
+    first. execution: device, process group and stop signal.
     """
 
-    def __init__(self, config: Config, data: Dataset, store: Store | None, execution: Execution) -> None:
+    def __init__(self, experiment: Experiment, store: Store | None, execution: Execution) -> None:
         """Prepare the run, and load its stored state if there is one.
 
         Raises:
             DataError, UsageError: The run cannot be trained.
             RunError: The stored state does not fit the run.
         """
-        self.setup = set_up(config, data, execution)
+        self.setup = set_up(experiment, execution)
         self.at, best = restore(self.setup, store)
         self.step = TrainingStep(self.setup)
         self.validator = Validator(self.setup)
@@ -150,3 +151,24 @@ class Loop:
             self.checkpointer.save()
         if stops and not ended:
             raise Stopped
+
+
+def prefetch(items: Iterable[_T], count: int) -> Generator[_T, None, None]:
+    """Yield the same items; a thread makes up to `count` of them before they are asked for. 0 uses no thread.
+
+    An error that occurs while an item is made is raised where this item is asked for. After the generator is closed,
+    the thread has ended.
+    """
+    if not count:
+        yield from items
+        return
+    left = iter(items)
+
+    def following() -> list[_T]:  # empty at the end
+        return list(itertools.islice(left, 1))
+
+    with ThreadPoolExecutor(1) as thread:
+        waiting = deque(thread.submit(following) for _ in range(count))
+        while made := waiting.popleft().result():
+            waiting.append(thread.submit(following))
+            yield made[0]

@@ -36,7 +36,7 @@ class DivergenceError(RunError):
 
 def diverged(step: int, steps: int) -> DivergenceError:
     """The error for a loss or a weight that is not finite, found at `step` of `steps`."""
-    fix = "use a smaller --set lr_peak or weight_decay, or --precision fp32"
+    fix = "use a smaller `lr_peak` or `weight_decay`, or `precision=fp32`"
     return DivergenceError("the loss is no longer a number", got=f"step {step} of {steps}", fix=fix)
 
 

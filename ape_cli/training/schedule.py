@@ -34,7 +34,7 @@ def total_steps(config: Config, train: Split | ImageSplit) -> tuple[int, int]:
     steps = steps_of(config, per_epoch)
     validations = -(-steps // every)  # the last step is validated too
     if validations > _MOST_VALIDATIONS:
-        fix = f"--set validate_every_steps={-(-steps // _MOST_VALIDATIONS)}, or more"
+        fix = f"`validate_every_steps={-(-steps // _MOST_VALIDATIONS)}`, or more"
         raise UsageError("too many validations", got=f"{validations:,}", allowed=f"{_MOST_VALIDATIONS:,}", fix=fix)
     return steps, every
 

@@ -11,12 +11,11 @@ import torch
 
 from ape_cli.core.errors import DataError
 from ape_cli.data.batches import Batch, few_lengths
-from ape_cli.data.loader import Dataset, ImageSplit, Split
-from ape_cli.experiment.reading import read_as
-from ape_cli.experiment.resolution import feed
+from ape_cli.data.loader import ImageSplit, Split
+from ape_cli.experiment import Experiment
 from ape_cli.models.checkpoint import TrainState
 from ape_cli.models.device import tune
-from ape_cli.models.factory import compile_around, of_data
+from ape_cli.models.factory import compile_around, of_experiment
 from ape_cli.models.precision import check_precision
 from ape_cli.models.transformer import Model
 from ape_cli.position import planner
@@ -72,25 +71,26 @@ class Setup:
             done = 0
 
 
-def set_up(config: Config, data: Dataset, execution: Execution) -> Setup:
+def set_up(experiment: Experiment, execution: Execution) -> Setup:
     """Build the model and the optimiser of a run, and open its splits.
 
     Raises:
         DataError: A split is empty.
         UsageError: The precision or the compilation is not possible on the device.
     """
+    config, data = experiment.config, experiment.dataset
     tune()
     check_precision(config.precision, execution.device)
     train, validation = data.split("train"), data.split("validation")
     for split in (train, validation):
         if not split.rows:
             raise DataError(f"the {split.name} split is empty", got=data.name, fix="generate rows for it")
-    scoring, training = (feed(config, read_as(config, data.structure), training=chosen) for chosen in (False, True))
+    scoring, training = (experiment.feed(training=chosen) for chosen in (False, True))
     if execution.device.type == "cuda" and config.kind == "sequence":
         training["padding"] = few_lengths
     test = data.split("test") if config.kind == "image" and data.manifest.plan.rows["test"] else None
     steps, every = total_steps(config, train)
-    model = of_data(config, data).to(execution.device)
+    model = of_experiment(experiment).to(execution.device)
     if execution.compiled:
         compile_around(model)
     optimiser = _optimiser(config, model, execution.device)

@@ -2,22 +2,38 @@
 
 Each rank of a process group computes its share of the batch. It divides its summed loss by the number of labels in the
 global batch, so that the sum of the gradients over the ranks is that of a single process, up to rounding.
+
+On a GPU a step is recorded as a CUDA graph, once for each shape of batch, and then replayed, because the GPU computes a
+step of this size faster than Python can launch its kernels. The first batch of a shape is trained on without a graph,
+and the second one is recorded. From then on a step of this shape is a single launch. The recorded operations are those
+of the usual step, with the same seeds for dropout. A run therefore gives the same result with and without graphs,
+except where GPU operations are not deterministic. A replay reads fixed input tensors, and each batch is copied into
+them. All recorded steps share one memory pool. This is safe because no tensor of the pool is used after its step:
+weights and moments have memory of their own.
+
 Shapes: B rows, M labels, V ids.
 """
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from typing import Any
+
+import torch
 from torch import Tensor
 
 from ape_cli.data.batches import Batch
 from ape_cli.models.teacher_forcing import forward, loss
-from ape_cli.training.cuda_graphs import Replay
 from ape_cli.training.schedule import learning_rate
 from ape_cli.training.setup import Setup
 
+Step = Callable[[Batch, Tensor], tuple[Tensor, Tensor]]  # batch, number of labels -> nats, correct labels
+
+MOST = 256  # the number of recorded steps; batches of further shapes are trained on without a graph
+
 
 class TrainingStep:
-    """The training step of a run. On a GPU it is recorded as CUDA graphs (`cuda_graphs.py`).
+    """The training step of a run. On a GPU it is recorded as CUDA graphs (`Replay`).
 
     setup: the run, with the weights that training starts or resumes from.
     """
@@ -60,3 +76,55 @@ class TrainingStep:
         optimiser.step()
         correct = ((scores.detach().argmax(-1) == there.labels) & there.label_mask).sum()
         return total.detach(), correct
+
+
+class Replay:
+    """A training step that records and replays CUDA graphs. Its batches may still be on the host.
+
+    step: the step for a batch on the device, with its number of labels as a scalar on the device. device: the GPU.
+    records: whether to record; False for a model whose operations depend on values.
+    """
+
+    def __init__(self, step: Step, device: torch.device, records: bool) -> None:
+        """Start without any recorded step."""
+        self.step, self.device, self.records = step, device, records
+        self.seen: set[Any] = set()
+        self.recorded: dict[Any, _Recorded] = {}
+        self.pool: Any = None
+        self.labels = torch.zeros((), device=device)
+
+    def __call__(self, batch: Batch, labels: int) -> tuple[Tensor, Tensor]:
+        """Train on one batch, which has `labels` labels.
+
+        Returns two scalars on the device: the summed loss in nats and the number of correct labels.
+        """
+        self.labels.fill_(labels)
+        key = batch.key
+        if key in self.recorded:
+            return self.recorded[key](batch)
+        if key not in self.seen or not self.records or len(self.recorded) >= MOST:
+            self.seen.add(key)
+            return self.step(batch.to(self.device), self.labels)
+        if self.pool is None:
+            self.pool = torch.cuda.graph_pool_handle()
+        self.recorded[key] = _Recorded(batch.to(self.device), self.labels, self.step, self.pool)
+        return self.recorded[key](batch)
+
+
+class _Recorded:
+    """One recorded step. The tensors of `batch` become its fixed inputs."""
+
+    def __init__(self, batch: Batch, labels: Tensor, step: Step, pool: Any) -> None:
+        self.inputs = list(batch.tensors())
+        self.graph = torch.cuda.CUDAGraph()
+        torch.cuda.current_stream().synchronize()
+        # "thread_local": another thread makes batches and pins memory for them during the recording
+        with torch.cuda.graph(self.graph, pool=pool, capture_error_mode="thread_local"):
+            self.results = step(batch, labels)
+
+    def __call__(self, batch: Batch) -> tuple[Tensor, Tensor]:
+        for fixed, tensor in zip(self.inputs, batch.tensors(), strict=True):
+            fixed.copy_(tensor, non_blocking=True)
+        self.graph.replay()
+        nats, correct = self.results
+        return nats.clone(), correct.clone()  # the next replay overwrites them

@@ -13,7 +13,6 @@ from typing import Any
 
 from ape_cli import position
 from ape_cli.core.errors import ApeError, BusyError, RunError, UsageError
-from ape_cli.data.loader import Dataset
 from ape_cli.evaluation import evaluate
 from ape_cli.experiment import Experiment
 from ape_cli.models import factory
@@ -74,7 +73,7 @@ def run_trial(
     if group.first and (status == "finished" or not new):
         warn_if_changed(run.name, config, run.known.own_files)
     if status == "finished":
-        logger.info(f"{run.name} is trained already (--overwrite trains it again)")
+        logger.info(f"{run.name} is trained already (`overwrite` trains it again)")
         if group.first:
             _tidy(run, run.tidy)
     elif group.first:
@@ -84,8 +83,8 @@ def run_trial(
             _train(run, experiment, new, execution)
     else:
         with group.initialised(execution.device):
-            Loop(config, data, None, execution).run()
-    evaluation = _evaluated(run, data, execution) if test and group.first else None
+            Loop(experiment, None, execution).run()
+    evaluation = _evaluated(run, experiment, execution) if test and group.first else None
     return Trial(run, status != "finished", evaluation)
 
 
@@ -96,11 +95,11 @@ def _check_existing(run: Run, status: str | None, existing: ExistingRun) -> None
     `existing` does not allow it.
     """
     if existing is ExistingRun.RESUME and status is None:
-        raise UsageError("there is no such run to resume", got=run.name, fix="leave --resume out to start a new run")
+        raise UsageError("there is no such run to resume", got=run.name, fix="leave `resume` out to start a new run")
     if existing is not ExistingRun.REFUSE or status not in ("failed", "stopped") or not run.has_state():
         return
     what = "this run failed" if status == "failed" else "this run was started and is not finished"
-    fix = "continue it with --resume, or start it again with --overwrite"
+    fix = "continue it with `resume`, or start it again with `overwrite`"
     raise RunError(what, got=f"{run.name}: {status}", fix=f"{fix}, or change settings" if status == "failed" else fix)
 
 
@@ -114,15 +113,17 @@ def _tidy(run: Run, remove: Callable[[], None]) -> None:
         )
 
 
-def _evaluated(run: Run, data: Dataset, execution: Execution) -> dict[str, Any] | None:
+def _evaluated(run: Run, experiment: Experiment, execution: Execution) -> dict[str, Any] | None:
     """The evaluation on the test split, computed if it is not stored yet. None if the split has no rows."""
+    data = experiment.dataset
     if not data.manifest.plan.rows["test"]:
         logger.info(f"{data.name} has no test rows: nothing to evaluate")
         return None
     stored = run.evaluation(evaluate.name_of(data, "test", "teacher"))
     if stored is not None:
         return stored
-    return evaluate.evaluate(run, data, split="test", decode="teacher", device=execution.device, stop=execution.stop)
+    how: dict[str, Any] = {"split": "test", "decode": "teacher", "device": execution.device, "stop": execution.stop}
+    return evaluate.evaluate_as(run, experiment, **how)
 
 
 def _status(run: Run) -> str | None:
@@ -160,13 +161,13 @@ def _train(
     config, data = experiment.config, experiment.dataset
     if new:
         if run.exists():
-            factory.of_data(config, data)  # an error in the scheme must leave the earlier run as it is
+            factory.of_experiment(experiment)  # an error in the scheme must leave the earlier run as it is
         run.clear()
     registered, group = False, execution.group
     try:
         with group.initialised(execution.device):
             # errors of the configuration, the stored state or a logger are raised before the run is registered
-            loop = Loop(config, data, run, execution)
+            loop = Loop(experiment, run, execution)
             with opened(execution.loggers, _logged(run, config, loop)) as loggers:
                 if new:
                     device = describe(execution.device)
@@ -207,7 +208,7 @@ def _note_training(run: Run, config: Config, loop: Loop, execution: Execution) -
     """Log the start of the training: name, steps and device, and the size of a scheme that is bounded by it."""
     beyond = position.load(config.scheme).beyond
     if beyond:
-        logger.info(f"{config.scheme} has the size {config.max_size}: {beyond} (--set max_size=… changes the size)")
+        logger.info(f"{config.scheme} has the size {config.max_size}: {beyond} (`max_size` changes the size)")
     device, processes = execution.device, execution.group.size
     where = f"on {device}" if processes == 1 else f"in {processes} processes on {device.type}"
     amount = f"{loop.setup.steps:,} steps of {config.batch_size} rows, {loop.setup.epochs:.3g} epochs"

@@ -128,8 +128,7 @@ def step_of(measure: Measure, preset: str, device: str, work: Path, steps: int, 
     if where.type == "cuda":
         torch.cuda.reset_peak_memory_stats()
     loop = Loop(
-        experiment.complete(chosen, data),
-        data,
+        experiment.of(chosen, data),
         _Forgetful(),
         Execution(where, compiled=measure.mode == "compiled", stop=stop),
     )

@@ -7,7 +7,7 @@ import torch
 from torch import Tensor
 
 from ape_cli import attention, position
-from ape_cli.attention import AttentionContext, _blocks
+from ape_cli.attention import AttentionContext, dot
 from ape_cli.position import Context, FastScheme, Scheme, Side
 from tests.attention.plain import D, H, vectors
 
@@ -44,12 +44,12 @@ def link_of(scheme: Scheme, who: str) -> tuple[AttentionContext, int]:
 
 def small_blocks(patch: pytest.MonkeyPatch, *, queries: int = 4) -> list[int]:
     """Makes attention use blocks at any length. Returns a list that collects the number of queries of each block."""
-    patch.setattr(_blocks, "_LONG", 1)
-    patch.setattr(_blocks, "_LONG_FUSED", 1)
-    patch.setattr(_blocks, "_AT_ONCE", 1)
-    patch.setattr(_blocks, "_AT_LEAST", queries)
-    sizes, checkpoint = [], _blocks.checkpoint
-    patch.setattr(_blocks, "checkpoint", lambda *a, **b: (sizes.append(a[2].shape[-2]), checkpoint(*a, **b))[1])
+    patch.setattr(dot, "_LONG", 1)
+    patch.setattr(dot, "_LONG_FUSED", 1)
+    patch.setattr(dot, "_AT_ONCE", 1)
+    patch.setattr(dot, "_AT_LEAST", queries)
+    sizes, checkpoint = [], dot.checkpoint
+    patch.setattr(dot, "checkpoint", lambda *a, **b: (sizes.append(a[2].shape[-2]), checkpoint(*a, **b))[1])
     return sizes
 
 
@@ -109,8 +109,8 @@ def test_a_bias_of_a_state_is_made_at_once(monkeypatch: pytest.MonkeyPatch) -> N
 
 def test_what_is_short_or_fused_is_not_cut(monkeypatch: pytest.MonkeyPatch) -> None:
     """With the default constants, 1,024 x 1,024 pairs are cut into blocks for a learned bias or a locality bias."""
-    sizes, checkpoint = [], _blocks.checkpoint
-    monkeypatch.setattr(_blocks, "checkpoint", lambda *a, **b: (sizes.append(0), checkpoint(*a, **b))[1])
+    sizes, checkpoint = [], dot.checkpoint
+    monkeypatch.setattr(dot, "checkpoint", lambda *a, **b: (sizes.append(0), checkpoint(*a, **b))[1])
     expected = {("t5", 1.0, 1023): 0, ("t5", 1.0, 1024): 4, ("none", 1.0, 1024): 0, ("none", 0.9, 1024): 4}
     for (name, decay, n), count in (expected | {("alibi", 1.0, 1024): 0}).items():
         scheme = make(name, decay)

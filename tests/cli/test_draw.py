@@ -10,12 +10,12 @@ import pytest
 import torch
 from rich.console import Console
 
-from ape_cli import position
+from ape_cli import experiment, position
 from ape_cli.cli._picture_material import Places, SchemeOptions, of_run, of_scheme
 from ape_cli.cli.picture_text import PictureText
 from ape_cli.data.loader import Dataset
 from ape_cli.evaluation.position_scores import position_scores
-from ape_cli.models.factory import of_data
+from ape_cli.models.factory import of_experiment
 from ape_cli.reports.pictures import Panel, load, names
 from ape_cli.runs.run import Run
 from ape_cli.storage.tensors import load_tensors
@@ -140,7 +140,7 @@ def test_before_and_after_training(run: Run, words: Dataset) -> None:
     """Before: the model as it is built from the seed. After: the tensors of the run's file."""
     before, after = of_run(run, Places(length=8), before=True).subjects
     assert (before.name, after.name) == ("before training", "after training")
-    scheme = of_data(run.known.config, words).scheme
+    scheme = of_experiment(experiment.of(run.known.config, words)).scheme
     np.testing.assert_allclose(before.scores, position_scores(scheme, before.places)[0], atol=1e-9)
     stored, *_ = load_tensors(run.folder / "model.safetensors")
     with torch.no_grad():

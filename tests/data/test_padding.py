@@ -41,7 +41,7 @@ def test_few_lengths_change_nothing(name: str, scheme: str, request: pytest.Fixt
     assert isinstance(split, Split)
 
     def results(padding: Padding) -> tuple[list[int], list[Tensor]]:
-        model: Any = factory.of_data(found, data).double().eval()
+        model: Any = factory.of_experiment(experiment.of(found, data)).double().eval()
         batch = next(iter(split.batches(24, 5, padding=padding, **experiment.of(found, data).feed())))
         scores = model(*batch.inputs)
         total = loss(scores.double(), batch.labels)

@@ -55,7 +55,7 @@ def test_the_decoder_reads_the_source(sums: Dataset) -> None:
 def test_other_answers_change_no_score(sums: Dataset) -> None:
     """The scores of the model are a function of the source alone, and symbol i has no influence before its tag."""
     settled = experiment.complete(config.resolve("tiny", "rope", position.options("rope")), sums)
-    model = factory.of_data(settled, sums).eval()
+    model = factory.of_experiment(experiment.of(settled, sums)).eval()
     split = sums.split("test")
     assert isinstance(split, Split)
     batch = next(iter(split.batches(5)))
@@ -74,9 +74,9 @@ def test_other_answers_change_no_score(sums: Dataset) -> None:
 
 def test_greedy_decoding_writes_what_teacher_forcing_scores(sums: Dataset) -> None:
     settled = experiment.complete(config.resolve("tiny", "rope", position.options("rope")), sums)
-    model = factory.of_data(settled, sums)
+    model = factory.of_experiment(experiment.of(settled, sums))
     teacher, greedy = (
-        evaluate.scores(model, settled, sums, sums.split("test"), decode=decode)["overall"]
+        evaluate.scores(model, experiment.of(settled, sums), sums.split("test"), decode=decode)["overall"]
         for decode in ("teacher", "greedy")
     )
     assert {name: teacher[name] for name in greedy} == greedy

@@ -8,11 +8,12 @@ import numpy as np
 import pytest
 import torch
 
+from ape_cli import experiment
 from ape_cli.core.errors import UsageError
 from ape_cli.data.loader import Dataset, open_dataset
 from ape_cli.evaluation.attention_maps import attention_maps
 from ape_cli.models.checkpoint import load_weights
-from ape_cli.models.factory import of_data
+from ape_cli.models.factory import of_experiment
 from ape_cli.runs.run import Run
 from tests.conftest import ape, registry_of
 
@@ -29,7 +30,7 @@ def test_weights_by_hand(run: Run, words: Dataset) -> None:
     """In the first layer of the encoder, they are the softmax of q k / sqrt(K) of the embedded source."""
     found = attention_maps(run, words, "test", 5, "encoder")
     batch = next(b for b in words.split("test").batches(1) if b.row.tolist() == [5])
-    model = of_data(run.known.config, words).eval()
+    model = of_experiment(experiment.of(run.known.config, words)).eval()
     load_weights(run, model)
     with torch.no_grad():
         layer = model.encoder[0]

@@ -140,7 +140,7 @@ MISTAKES = [
     ),
     Mistake(
         "gradients with other dropout masks than the forward pass",
-        "each",
+        "each_block",
         "preserve_rng_state=rng",
         "preserve_rng_state=False",
         "attention/test_blocks.py::test_dropout_is_drawn_again_as_it_was",

@@ -161,9 +161,9 @@ MISTAKES = [
     ),
     Mistake(
         "images augmented when they are scored",
-        "feed",
-        '{"augment": augmentation.parse(config.augment or "none")} if training else {}',
-        '{"augment": augmentation.parse(config.augment or "none")} if not training else {}',
+        "Experiment.feed",
+        '{"augment": augmentation.parse(self.config.augment or "none")} if training else {}',
+        '{"augment": augmentation.parse(self.config.augment or "none")} if not training else {}',
         "training/test_image_runs.py::test_augmentation_is_of_training_alone_and_new_in_each_epoch",
     ),
     Mistake(

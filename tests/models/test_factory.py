@@ -71,7 +71,7 @@ def test_a_run_keeps_its_name_unless_a_structure_is_asked_for(grids: Dataset, tm
     for structure in (None, "seq", "grid(2)"):
         settled = experiment.complete(wanted("sinusoidal", structure), grids)
         names.append(runs.run_for(settled, grids).name)
-        variants.append(experiment.variant(settled, grids))
+        variants.append(experiment.of(settled, grids).variant)
     assert names[0] == names[1] != names[2]
     assert variants == [{}, {}, {"structure": "grid(2)"}]
 
@@ -80,7 +80,7 @@ def test_a_distance_is_told_in_names_and_tables(grids: Dataset, tmp_path: Storag
     runs, plain = open_registry(tmp_path), experiment.complete(wanted("orthogonal-grid"), grids)
     other = experiment.complete(wanted("orthogonal-grid", distance="euclidean"), grids)
     assert runs.run_for(plain, grids).name != runs.run_for(other, grids).name
-    assert (experiment.variant(plain, grids), experiment.variant(other, grids)) == ({}, {"distance": "euclidean"})
+    assert (experiment.of(plain, grids).variant, experiment.of(other, grids).variant) == ({}, {"distance": "euclidean"})
     assert factory.build(other, grids.structure, grids.ids).scheme.metric == "euclidean"
 
 
@@ -100,8 +100,9 @@ def test_a_model_gets_rows_and_columns(grids: Dataset) -> None:
     for coordinate, share in ((rows, added[:, :16]), (columns, added[:, 16:])):
         expected = axis.embed(torch.zeros(1, len(coordinate), 16), axis.context(coordinate[None]))[0]
         assert torch.equal(share, expected)
-    first = model.scheme.context(batch.input_positions).state[:, 0]
-    assert torch.equal(first, torch.tensor([0.0, 1.0]).repeat(16).expand_as(first).double())
+    start = model.scheme.context(batch.input_positions[:, :1])
+    first = model.scheme.embed(torch.zeros(1, 1, settled.d_model), start)
+    assert torch.equal(first, torch.tensor([0.0, 1.0]).repeat(16).expand_as(first))
 
 
 def test_a_scheme_reads_a_product_or_a_factor_of_it() -> None:

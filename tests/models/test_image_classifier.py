@@ -12,8 +12,9 @@ from torch.nn import functional
 
 from ape_cli import attention, position
 from ape_cli.core.errors import UsageError
-from ape_cli.models import layers, transformer
+from ape_cli.models import layers
 from ape_cli.models.image_classifier import Classifier, Tokenising
+from ape_cli.models.teacher_forcing import loss
 from ape_cli.runs import config
 
 TABLE_5 = Tokenising(3, 1, 3, 2)
@@ -163,7 +164,7 @@ def test_an_image_is_scored_by_itself() -> None:
 @pytest.mark.parametrize("name", ["none", "learned", "orthogonal-grid", "t5"])
 def test_every_parameter_learns(name: str) -> None:
     made = net(name, TABLE_5, (8, 8, 3)).train()
-    transformer.loss(made(images(6, (8, 8, 3))), torch.arange(6)[:, None] % 5, -1).backward()
+    loss(made(images(6, (8, 8, 3))), torch.arange(6)[:, None] % 5, -1).backward()
     for parameter, value in made.named_parameters():
         if parameter == "pool.bias" or (parameter.startswith("scheme.") and name == "t5"):
             continue  # constants over all tokens, which do not change a softmax; scalars of distant buckets
@@ -284,5 +285,5 @@ def test_label_smoothing_by_hand() -> None:
     logs = scores[0, 0] - math.log(math.exp(2) + 1 + math.e)
     right, all_ids = -float(logs[2]), -float(logs.sum())
     labels = torch.tensor([[2], [-1]])  # the second row has nothing to predict
-    assert float(transformer.loss(scores, labels, -1)) == pytest.approx(right)
-    assert float(transformer.loss(scores, labels, -1, 0.1)) == pytest.approx(0.9 * right + 0.1 / 3 * all_ids)
+    assert float(loss(scores, labels, -1)) == pytest.approx(right)
+    assert float(loss(scores, labels, -1, 0.1)) == pytest.approx(0.9 * right + 0.1 / 3 * all_ids)

@@ -76,7 +76,7 @@ def test_a_changed_file_is_named_once(
     rewrite(file)
     for again in (train, [*train, "--resume"]):
         err = ape(*again)[1]
-        assert err.count(f"{CHANGED} {run.name} was trained; `ape train … --overwrite` trains again") == 1
+        assert err.count(f"{CHANGED} {run.name} was trained; train again with --overwrite") == 1
     once = [["runs"], ["report"], ["eval", run.name, "--split", "validation"], ["draw", "--run", run.name]]
     once += [["export", run.name, "--out", "exported"]]
     once += [["sweep", "--schemes", "mine-own", "--seeds", "42", *settings, *dry] for dry in (["--dry-run"], [])]
@@ -98,7 +98,7 @@ def test_changes_are_counted_for_each_part(file: Path) -> None:
     assert outdated == {"scheme 'mine-own'": ["old-0", "old-1"], "scheme 'rope'": ["was-own"]}
     assert change("scheme 'mine-own'", ["old-0", "old-1"]) == (
         "the code of scheme 'mine-own' has changed since 2 runs were trained, for example old-0; "
-        "`ape train … --overwrite` trains again"
+        "train again with `overwrite`"
     )
 
 

@@ -5,7 +5,6 @@ from __future__ import annotations
 import pytest
 import torch
 
-from ape_cli.core import cpu
 from ape_cli.core.errors import UsageError
 from ape_cli.models import precision
 
@@ -38,18 +37,6 @@ def test_a_forward_pass_is_rounded_where_it_is_faster(name: str, width: int, rou
     with precision.forward_pass(name, torch.device("cpu"), width):
         assert torch.is_autocast_enabled("cpu") == rounds
     assert not torch.is_autocast_enabled("cpu")
-
-
-def test_what_bfloat16_costs_follows_from_the_instructions(monkeypatch: pytest.MonkeyPatch) -> None:
-    here = torch.device("cpu")
-    monkeypatch.setattr(cpu, "has", lambda *flags: "avx512_bf16" in flags)
-    assert precision.remark("bf16", here, 128) == ""
-    assert "computed in fp32" in precision.remark("bf16", here, 127)
-    monkeypatch.setattr(cpu, "has", lambda *flags: False)
-    for capability, times in (("AVX512", "about twice"), ("AVX2", "about nine times")):
-        monkeypatch.setattr(torch.backends.cpu, "get_cpu_capability", lambda name=capability: name)
-        assert times in precision.remark("bf16", here, 128)
-    assert precision.remark("bf16", torch.device("cuda"), 64) == precision.remark("fp32", here, 64) == ""
 
 
 def test_a_cpu_cannot_train_in_tf32() -> None:

@@ -42,7 +42,9 @@ def path(heap: int) -> list[int]:
 def steps_between(scheme: position.Scheme, x: int | list[int], y: int | list[int]) -> float:
     """The length of the path, or the straight line between two [row, column]."""
     if isinstance(x, list):
-        return math.dist(x, y) if scheme.metric == "euclidean" else abs(x[0] - y[0]) + abs(x[1] - y[1])
+        return (
+            math.dist(x, y) if getattr(scheme, "metric", "path") == "euclidean" else abs(x[0] - y[0]) + abs(x[1] - y[1])
+        )
     if scheme.structures != ("tree(k)",):
         return abs(x - y)
     a, b = path(x), path(y)

@@ -10,6 +10,7 @@ import torch
 from ape_cli import attention, position
 from ape_cli.attention import Attention, AttentionContext
 from ape_cli.models import transformer
+from ape_cli.models.teacher_forcing import loss
 
 
 def net(name: str = "rope", **options: float) -> transformer.Transformer:
@@ -122,7 +123,7 @@ def test_loss_is_summed_over_real_labels() -> None:
     scores = torch.randn(2, 3, 5)
     labels = torch.tensor([[3, 4, 0], [2, 0, 0]])
     by_hand = -sum(scores[b, m].log_softmax(-1)[labels[b, m]] for b, m in [(0, 0), (0, 1), (1, 0)])
-    assert torch.isclose(transformer.loss(scores, labels), by_hand)
+    assert torch.isclose(loss(scores, labels), by_hand)
 
 
 def test_rows_of_a_table_are_added_up_by_a_product() -> None:

@@ -347,7 +347,7 @@ def test_mistakes_are_explained() -> None:
     cases = [
         (lambda: position.make("ropee"), r"unknown scheme[\s\S]*did you mean 'rope'"),
         (lambda: position.make("rope", d_model=30, heads=4), "bad d_model and heads"),
-        (lambda: position.make("rope", d_model=12, heads=4), "even number of channels"),
+        (lambda: position.make("rope", d_model=12, heads=4), "a multiple of 2"),
         (lambda: position.make("rope", decay=0.0), "bad decay"),
         (lambda: position.make("rope", decay=1.5), "bad decay"),
         (lambda: position.make("rope", structure="tree(2)"), "cannot read"),

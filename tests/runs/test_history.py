@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 from pathlib import Path
 
 import polars as pl
@@ -48,14 +47,6 @@ def test_a_history_of_too_many_values(tmp_path: Path, monkeypatch: pytest.Monkey
     monkeypatch.setattr(run_files, "_VALUES", 10)
     with pytest.raises(RunError, match="more than 10 values"):
         Run(folder).history()
-
-
-def test_a_history_that_is_a_pipe(tmp_path: Path) -> None:
-    path = put(tmp_path, "rope", [0.1]) / "history.parquet"
-    path.unlink()
-    os.mkfifo(path)
-    with pytest.raises(RunError, match=r"cannot read .*\n  got:     it is no regular file"):
-        Run(path.parent).history()
 
 
 def test_every_history_of_record_is_accepted() -> None:

@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import errno
 import json
-import os
 import random
 import shutil
 from collections.abc import Callable
@@ -24,7 +22,7 @@ from ape_cli.training.execution import ExistingRun
 from ape_cli.training.loop import Stopped
 from tests.conftest import ape
 from tests.registered import edit
-from tests.runs.test_registry import CPU, run, stopping_after
+from tests.runs.test_registry import run, stopping_after
 
 ALL: dict[str, Any] = {"metric": "token_accuracy", "decode": "teacher", "split": "test", "against": None}
 FILES = ["run.json", "model.safetensors", "history.parquet", "test-teacher.json"]
@@ -94,26 +92,6 @@ def test_an_altered_configuration_is_noticed(where: Path, field: str) -> None:
         Run(found.folder).read()
 
 
-@pytest.mark.parametrize("name", FILES)
-def test_a_failure_of_this_machine_says_nothing_about_a_file(
-    where: Path, name: str, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """Too many open files: no message calls a good run altered or advises to train it again."""
-    found, real = first(where), os.open
-
-    def failing(path: Any, *rest: Any, **more: Any) -> int:
-        if Path(path).name.endswith(name):
-            raise OSError(errno.EMFILE, os.strerror(errno.EMFILE))
-        return real(path, *rest, **more)
-
-    with monkeypatch.context() as broken:
-        broken.setattr(os, "open", failing)
-        with pytest.raises(RunError, match="Too many open files") as error:
-            contents(found)
-    assert not any(word in str(error.value) for word in ("altered", "overwrite", "train", "restore"))
-    contents(found)
-
-
 def test_a_file_that_is_gone_is_noticed(where: Path) -> None:
     """The weights may be missing, because they are large."""
     found = first(where)
@@ -142,20 +120,12 @@ Change = Callable[[dict[str, Any]], Any]
     ("name", "change", "message"),
     [
         ("run.json", lambda x: x["result"].update(best_accuracy=7.5), "result.best_accuracy"),
-        ("run.json", lambda x: x["result"].update(best_accuracy="0.5"), "result.best_accuracy"),
-        ("run.json", lambda x: x["result"].update(steps=4.5), "result.steps"),
-        ("run.json", lambda x: x["result"].update(seconds=-1.0), "result.seconds"),
         ("run.json", lambda x: x.update(config=[x["config"]]), "config.sequence"),
-        ("run.json", lambda x: x["dataset"]["rows"].update(test=-4), "dataset.rows.test"),
         ("run.json", lambda x: x["dataset"]["rows"].pop("test"), "dataset.rows"),
-        ("run.json", lambda x: x["dataset"].update(fingerprint="../../x"), "dataset.fingerprint"),
         ("run.json", lambda x: x["files"].update({"../../x": "0" * 64}), "files"),
-        ("run.json", lambda x: x.update(version=1), "version"),
         ("run.json", lambda x: x.update(more=1), "more"),
         ("run.json", lambda x: x.update(result=None), "finished but has no result"),
         ("eval", lambda x: x["overall"].update(token_accuracy=1.5), "overall.token_accuracy"),
-        ("eval", lambda x: x["overall"].update(token_accuracy=True), "overall.token_accuracy"),
-        ("eval", lambda x: x["by_size"][0].update(rows=0), "by_size.0.rows"),
         ("eval", lambda x: x.update(split="all"), "split"),
     ],
 )
@@ -186,16 +156,6 @@ def test_files_of_another_run_are_refused(where: Path) -> None:
         Run(copy).read()
 
 
-def test_weights_that_were_altered_are_not_evaluated(where: Path, words: Dataset) -> None:
-    found = first(where)
-    path = Path(str(found.folder)) / "model.safetensors"
-    whole = bytearray(path.read_bytes())
-    whole[-7] ^= 64
-    path.write_bytes(whole)
-    with pytest.raises(RunError, match="was altered"):
-        evaluate.evaluate(found, words, split="test", decode="teacher", device=CPU)
-
-
 def test_a_run_that_was_trained_again_gets_no_scores_of_its_old_weights(where: Path) -> None:
     found = first(where)
     evaluated = found.read()
@@ -203,19 +163,6 @@ def test_a_run_that_was_trained_again_gets_no_scores_of_its_old_weights(where: P
     edit(Path(str(found.folder)) / "run.json", files=evaluated.files | {"model.safetensors": "0" * 64})
     with pytest.raises(RunError, match="was trained again while it was evaluated"):
         found.save_evaluation(evaluation | {"split": "train"}, evaluated)
-
-
-@pytest.mark.parametrize("change", [{"step": -30}, {"step": 3.5}, {"step": "3"}, {"nats": "x"}, {"more": 1}])
-def test_a_state_that_has_not_the_form_is_refused(words: Dataset, tmp_path: Path, change: dict[str, Any]) -> None:
-    with pytest.raises(Stopped):
-        run(words, tmp_path, stop=stopping_after(3))
-    found = first(tmp_path)
-    tensors, progress = found.load_state() or ({}, {})
-    found.save_state(tensors, progress | change)
-    with pytest.raises(RunError, match="does not fit"):
-        run(words, tmp_path, existing=ExistingRun.RESUME)
-    found.save_state(tensors, progress)
-    assert run(words, tmp_path, existing=ExistingRun.RESUME).trained
 
 
 def test_a_state_that_was_cut_is_not_resumed(words: Dataset, tmp_path: Path) -> None:

@@ -91,7 +91,7 @@ def test_a_stopped_run_waits_for_resume(words: Dataset, tmp_path: Path) -> None:
     found = next(iter(open_registry(tmp_path)))
     assert found.status == "stopped"
     assert (found.folder / "state" / "state.safetensors").exists()
-    with pytest.raises(RunError, match=r"continue it with --resume, or start it again with --overwrite"):
+    with pytest.raises(RunError, match=r"continue it with `resume`, or start it again with `overwrite`"):
         run(words, tmp_path)
     done = run(words, tmp_path, existing=ExistingRun.RESUME)
     assert done.trained
@@ -147,7 +147,7 @@ def test_a_run_without_its_run_json_is_begun_afresh(words: Dataset, tmp_path: Pa
 def test_overwrite_replaces_whatever_is_there(words: Dataset, tmp_path: Path, text: str) -> None:
     done = run(words, tmp_path).run
     (done.folder / "run.json").write_text(text)
-    with pytest.raises(RunError, match="--overwrite"):
+    with pytest.raises(RunError, match="`overwrite`"):
         run(words, tmp_path)
     assert run(words, tmp_path, existing=ExistingRun.OVERWRITE).trained
 
@@ -163,7 +163,7 @@ def test_a_state_that_does_not_fit_is_explained(words: Dataset, tmp_path: Path) 
         (tensors, progress | {"unknown": 1}),
     ]:
         found.save_state(bad_tensors, bad_progress)
-        with pytest.raises(RunError, match=r"stored state[\s\S]*--overwrite"):
+        with pytest.raises(RunError, match=r"stored state[\s\S]*`overwrite`"):
             run(words, tmp_path, existing=ExistingRun.RESUME)
     found.save_state(tensors, progress)
     assert run(words, tmp_path, existing=ExistingRun.RESUME).trained
@@ -252,23 +252,6 @@ def test_weights_that_are_not_ours(words: Dataset, tmp_path: Path) -> None:
         vouch(done.folder)
     load(Run(done.folder), words)
     assert not (tmp_path / "harm").exists()
-
-
-def test_a_run_that_finishes_while_its_status_is_asked(
-    words: Dataset, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """Its run.json says `running` when it is read, and its lock is free when that is looked at."""
-    done = run(words, tmp_path).run
-    done.update(status="running")
-    assert done.status == "stopped"
-
-    def finishes(lock: Path) -> bool:
-        Run(done.folder).update(status="finished")
-        return False
-
-    with monkeypatch.context() as patch:
-        patch.setattr("ape_cli.storage.locks.is_locked", finishes)
-        assert done.status == "finished"
 
 
 def test_weights_are_saved_the_same_twice(words: Dataset, tmp_path: Path) -> None:

@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 import torch
 
+from ape_cli import experiment
 from ape_cli.data.loader import Dataset
 from ape_cli.runs import run as run_module
 from ape_cli.runs.run import Run
@@ -34,7 +35,7 @@ def test_the_best_weights_survive_although_repeated_steps_differ(
     """
     store = Memory()
     scored(monkeypatch, [0.9] if at_once else [0.9, 0.8])
-    running = Loop(tiny("rope", words), words, store, Execution(CPU))
+    running = Loop(experiment.of(tiny("rope", words), words), store, Execution(CPU))
     known: dict[str, torch.Tensor] = {}
     last = 5 if at_once else 10
     monkeypatch.setattr(Checkpointer, "due", lambda self, validated: running.at.step == last)
@@ -52,7 +53,7 @@ def test_the_best_weights_survive_although_repeated_steps_differ(
     assert any(name.startswith("best.") for name in store.state[0]) != at_once
 
     scored(monkeypatch, [0.3] * 4)
-    resumed = Loop(tiny("rope", words), words, store, Execution(CPU))
+    resumed = Loop(experiment.of(tiny("rope", words), words), store, Execution(CPU))
     result = resumed.run()
     assert (result.best_step, result.best_accuracy) == (5, 0.9)
     for name, value in known.items():

@@ -2,24 +2,22 @@
 
 from __future__ import annotations
 
-import weakref
 from typing import Any
 
 import numpy as np
 import pytest
 import torch
-from torch import distributed
 from torch.nn import functional
 
 from ape_cli import experiment, position
-from ape_cli.core.errors import RunError, UsageError
+from ape_cli.core.errors import UsageError
 from ape_cli.core.vocabulary import PAD
 from ape_cli.data.loader import Dataset
 from ape_cli.experiment.reading import reading
 from ape_cli.models import checkpoint, factory, teacher_forcing
 from ape_cli.runs import config
 from ape_cli.runs.config import Config
-from ape_cli.training import data_parallel
+from ape_cli.training import execution
 from ape_cli.training.execution import Execution
 from ape_cli.training.loop import Loop
 from ape_cli.training.process_group import SINGLE_PROCESS, DistributedGroup, ProcessGroup
@@ -97,7 +95,7 @@ def test_the_mean_of_the_ranks_gradients_is_that_of_the_whole_batch(
 
     total = [torch.zeros_like(p) for p in model.parameters()]
     for rank in range(3):
-        loop = Loop(wanted, trees, None, Execution(CPU, group=Apart(rank, 3)))
+        loop = Loop(experiment.of(wanted, trees), None, Execution(CPU, group=Apart(rank, 3)))
         loop.setup.model.double()
         loop._train_on(next(trees.split("train").batches(batch_size, seed=1, structure=read, share=(rank, 3))))
         for added, p in zip(total, loop.setup.model.parameters(), strict=True):
@@ -116,7 +114,7 @@ def test_each_rank_drops_out_on_its_own(words: Dataset) -> None:
     batch = next(words.split("train").batches(8, seed=1))
 
     def drawn(world: ProcessGroup) -> torch.Tensor:
-        loop = Loop(wanted, words, None, Execution(CPU, group=world))
+        loop = Loop(experiment.of(wanted, words), None, Execution(CPU, group=world))
         return teacher_forcing.forward(loop.setup.model.train(), batch, "fp32").detach()
 
     alone, *others = (drawn(world) for world in (SINGLE_PROCESS, Apart(0, 3), Apart(1, 3), Apart(2, 3)))
@@ -154,7 +152,7 @@ def test_without_torchrun_s_variables_one_is_alone(monkeypatch: pytest.MonkeyPat
             monkeypatch.delenv(name, raising=False)
         for name, value in given.items():
             monkeypatch.setenv(name, value)
-        with data_parallel.joined() as world:
+        with execution.joined() as world:
             assert world is SINGLE_PROCESS
 
 
@@ -166,24 +164,5 @@ def test_variables_that_make_no_sense_are_said(wrong: dict[str, str | None], mon
             monkeypatch.delenv(name, raising=False)
         else:
             monkeypatch.setenv(name, value)
-    with pytest.raises(UsageError, match="do not find each other"), data_parallel.joined():
+    with pytest.raises(UsageError, match="do not find each other"), execution.joined():
         pass
-
-
-def test_after_an_error_the_process_group_is_freed() -> None:
-    """Otherwise its threads run while the process ends, which sometimes aborts it."""
-    seen = []
-
-    def train() -> None:
-        with DistributedGroup(0, 1, 0, distributed.HashStore()).initialised(CPU):
-            group = distributed.group.WORLD  # as a model in DistributedDataParallel holds it
-            seen.append(weakref.ref(group))
-            raise RunError("the loss is no longer a number")
-
-    try:
-        train()
-    except RunError as error:
-        assert seen[0]() is not None
-        data_parallel._free_group(error)
-        assert not distributed.is_initialized()
-        assert seen[0]() is None, "the traceback, which is still there, holds it no more"

@@ -11,14 +11,13 @@ import numpy as np
 import polars as pl
 import pytest
 import torch
-from torch.nn import functional
 
 from ape_cli import experiment, position, tasks
 from ape_cli.core.errors import DataError, UsageError
 from ape_cli.data import generation
 from ape_cli.data.loader import Dataset, ImageSplit, open_dataset
 from ape_cli.evaluation import evaluate
-from ape_cli.models import factory, teacher_forcing
+from ape_cli.models import factory
 from ape_cli.runs import config
 from ape_cli.runs.registry import open_registry
 from ape_cli.storage.sources import ImageSource, LabelledImages
@@ -27,7 +26,6 @@ from ape_cli.training import trial
 from ape_cli.training.execution import Execution
 from ape_cli.training.loop import Loop
 from ape_cli.training.validation import Validator
-from tests.training.test_data_parallel import Apart
 
 CPU = torch.device("cpu")
 SIZES = {"d_model": 16, "d_ff": 16, "heads": 2, "steps": 6, "batch_size": 16, "validate_every_steps": 2}
@@ -113,7 +111,7 @@ def test_of_equal_validations_the_lower_loss_is_kept(
             return last[0]
 
         monkeypatch.setattr(Validator, "score", scored)
-        loop = Loop(experiment.complete(wanted, found), found, None, Execution(CPU))
+        loop = Loop(experiment.of(wanted, found), None, Execution(CPU))
         best = loop.run().best_step
         return best, [row["kept"] for row in loop.at.history] if "kept" in loop.at.history[0] else None
 
@@ -186,30 +184,6 @@ def test_shares_are_the_batch(data: Dataset) -> None:
     assert lonely.counts == (1, 0)
 
 
-@pytest.mark.parametrize("batch_size", [2, 8])
-def test_the_mean_of_the_ranks_gradients_is_that_of_the_whole_batch(data: Dataset, batch_size: int) -> None:
-    """Three ranks, of which the third may have no row, compared with the batch in float64, with label smoothing."""
-    settled = experiment.complete(wanted(batch_size=batch_size, augment="crop", label_smoothing=0.1), data)
-    train = data.split("train")
-    assert isinstance(train, ImageSplit)
-    how: dict[str, Any] = {"augment": ("crop",)}
-    batch = next(train.batches(batch_size, 1, **how))
-    whole = factory.of_data(settled, data).double()
-    scores = teacher_forcing.forward(whole, batch, "fp32")[:, 0]
-    functional.cross_entropy(scores, batch.labels[:, 0], label_smoothing=0.1).backward()
-    total = [torch.zeros_like(p) for p in whole.parameters()]
-    for rank in range(3):
-        loop = Loop(settled, data, None, Execution(CPU, group=Apart(rank, 3)))
-        loop.setup.model.double()
-        loop._train_on(next(train.batches(batch_size, 1, share=(rank, 3), **how)))
-        for added, p in zip(total, loop.setup.model.parameters(), strict=True):
-            assert p.grad is not None
-            added.add_(p.grad)
-    for (name, p), added in zip(whole.named_parameters(), total, strict=True):
-        assert p.grad is not None
-        assert torch.allclose(added / 3, p.grad, rtol=1e-4, atol=1e-6), name
-
-
 def test_augmentation_is_of_training_alone_and_new_in_each_epoch(data: Dataset) -> None:
     settled = experiment.complete(wanted(augment="crop,flip"), data)
     assert experiment.of(settled, data).feed() == {}
@@ -240,7 +214,7 @@ def test_tokens_stand_row_by_row(tmp_path: Path, monkeypatch: pytest.MonkeyPatch
     made = tasks.make("images", source="wide")
     generation.generate(made, generation.plan(made, seed=3, rows=made.available(3), shard_rows=50), tmp_path / "wide")
     data = open_dataset(tmp_path / "wide")
-    model = factory.of_data(experiment.complete(wanted(scheme), data), data)
+    model = factory.of_experiment(experiment.of(wanted(scheme), data))
     grid = [[1, 1], [1, 2], [1, 3], [2, 1], [2, 2], [2, 3]]
     assert model.positions.tolist() == [grid if scheme == "orthogonal-grid" else [1, 2, 3, 4, 5, 6]]
 
@@ -283,20 +257,7 @@ def test_settings_of_the_other_model_are_refused(data: Dataset, words: Dataset) 
         experiment.complete(wanted("rope"), words)
 
 
-def test_what_does_not_fit_a_run_is_refused(data: Dataset, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    done = run(data, tmp_path / "results", "none")
-    with pytest.raises(UsageError, match="nothing is written"):
-        evaluate.evaluate(done.run, data, split="test", decode="greedy", device=CPU)
-    noise = np.random.default_rng(0).integers(256, size=(30, 8, 6, 1)).astype(np.uint8)
-    larger = ImageSource("bars", data.manifest.vocabulary, {"train": LabelledImages(noise, np.arange(30) % 6)})
-    monkeypatch.setattr(images, "open_source", lambda where, label: larger)
-    made = tasks.make("images", source="bars")
-    generation.generate(made, generation.plan(made, seed=3, rows=made.available(3), shard_rows=50), tmp_path / "larger")
-    with pytest.raises(DataError, match="another size"):
-        evaluate.evaluate(done.run, open_dataset(tmp_path / "larger"), split="test", decode="teacher", device=CPU)
-
-
 def test_a_model_that_does_not_fit_into_memory(data: Dataset) -> None:
     settled = experiment.complete(wanted(d_model=16_384, d_ff=1_000_000, heads=8, encoder_layers=200), data)
-    with pytest.raises(UsageError, match="the model does not fit into this machine's memory"):
-        factory.of_data(settled, data)
+    with pytest.raises(UsageError, match="does not fit into this machine's memory"):
+        factory.of_experiment(experiment.of(settled, data))

@@ -35,12 +35,12 @@ def breaks(monkeypatch: pytest.MonkeyPatch, error: BaseException, *, after: int)
 @pytest.mark.parametrize(
     ("error", "status", "fix"),
     [
-        (ApeError("cannot write x", got=os.strerror(errno.ENOSPC)), "stopped", "continue it with --resume, or"),
-        (DataError("a shard was altered"), "stopped", "continue it with --resume, or"),
-        (OSError(errno.EIO, "Input/output error"), "stopped", "continue it with --resume, or"),
-        (KeyboardInterrupt(), "stopped", "continue it with --resume, or"),
-        (diverged(2, 4), "failed", "continue it with --resume, or start it again with --overwrite, or change"),
-        (ZeroDivisionError("a bug"), "failed", "continue it with --resume, or start it again with --overwrite, or"),
+        (ApeError("cannot write x", got=os.strerror(errno.ENOSPC)), "stopped", "continue it with `resume`, or"),
+        (DataError("a shard was altered"), "stopped", "continue it with `resume`, or"),
+        (OSError(errno.EIO, "Input/output error"), "stopped", "continue it with `resume`, or"),
+        (KeyboardInterrupt(), "stopped", "continue it with `resume`, or"),
+        (diverged(2, 4), "failed", "continue it with `resume`, or start it again with `overwrite`, or change"),
+        (ZeroDivisionError("a bug"), "failed", "continue it with `resume`, or start it again with `overwrite`, or"),
     ],
     ids=lambda value: type(value).__name__ if isinstance(value, BaseException) else "",
 )

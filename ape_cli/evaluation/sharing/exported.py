@@ -25,8 +25,7 @@ from ape_cli.models.checkpoint import load_weights
 from ape_cli.models.transformer import Model
 from ape_cli.runs import record
 from ape_cli.runs.config import AnyConfig, Config
-from ape_cli.runs.evaluation_record import Metrics
-from ape_cli.runs.record import TrainingData, TrainingResult
+from ape_cli.runs.record import Metrics, TrainingData, TrainingResult
 from ape_cli.runs.run import Run
 from ape_cli.runs.run_files import WEIGHTS
 from ape_cli.storage import files

@@ -23,15 +23,15 @@ from ape_cli.evaluation import evaluate
 from ape_cli.evaluation.decoding import written
 from ape_cli.evaluation.fit import misfit
 from ape_cli.evaluation.sharing.exported import AGAIN, Exported, model_of, read_export
+from ape_cli.experiment import Experiment, of_run
 from ape_cli.experiment.reading import read_as
-from ape_cli.experiment.resolution import feed
 from ape_cli.models.checkpoint import put_weights
 from ape_cli.models.device import tune
 from ape_cli.models.own_files import check_installed, warn_if_changed
 from ape_cli.models.precision import products
 from ape_cli.models.teacher_forcing import forward, to_device
 from ape_cli.models.transformer import Model, Transformer
-from ape_cli.runs.evaluation_record import DECODINGS
+from ape_cli.runs.record import DECODINGS
 from ape_cli.runs.run_files import WEIGHTS
 from ape_cli.storage.paths import StoragePath
 from ape_cli.storage.tensors import load_tensors
@@ -87,8 +87,7 @@ class TrainedModel:
 
         Raises `DataError` if the dataset does not fit the model.
         """
-        read = read_as(self.config, self._dataset(split).structure)
-        return iter(split.batches(batch_size, **feed(self.config, read)))
+        return iter(split.batches(batch_size, **self._experiment(split).feed()))
 
     def predict(
         self,
@@ -121,8 +120,7 @@ class TrainedModel:
             images = (_images(part, batch_size * i) for i, part in enumerate(pixels.split(batch_size)))
             return [name for batch in images for _, name in self._classes(batch)]
         if isinstance(rows, Split):
-            data = self._dataset(rows)
-            task, read = evaluate.how_to_write(self.config, data)
+            task, read = evaluate.how_to_write(self._experiment(rows))
             return self._written(rows.batches(batch_size, structure=read.wanted), task, read)
         return self._of_words(rows, max_tokens, batch_size)
 
@@ -137,15 +135,14 @@ class TrainedModel:
         pick("decoding", decode, DECODINGS)
         evaluate.check_decoding(data, decode)
         part = data.split(split)
-        self._dataset(part)
-        return evaluate.scores(self.module, self.config, data, part, decode=decode, batch_size=batch_size)
+        return evaluate.scores(self.module, self._experiment(part), part, decode=decode, batch_size=batch_size)
 
-    def _dataset(self, split: Split | ImageSplit) -> Dataset:
-        """The dataset of a split. Raises `DataError` if it does not fit the model."""
+    def _experiment(self, split: Split | ImageSplit) -> Experiment:
+        """The experiment of the model on the dataset of a split. Raises `DataError` if it does not fit the model."""
         data = Dataset(split.folder, split.manifest)
         if reason := misfit(self._trained, self.vocabulary, data):
             raise reason
-        return data
+        return of_run(self.config, data)
 
     def _of_words(self, rows: Sequence[str | Sequence[str]], max_tokens: int, batch_size: int) -> list[list[str]]:
         """The answers to sources of words, as `predict` describes them."""

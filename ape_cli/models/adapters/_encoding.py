@@ -68,18 +68,12 @@ class Encoding(nn.Module):
         positions = self._positions[target]
         if positions is None:
             if self.scheme.structure != Seq():
-                which = "target_positions" if target else "positions"
-                raise UsageError(
-                    f"the {which} of the tokens are missing",
-                    got=f"structure {self.scheme.structure}",
-                    allowed="structure seq, or positions",
-                    fix=f"with encoding.at({'positions, ' if target else ''}{which}): model(…)",
-                )
+                arguments = "positions, target_positions" if target else "positions"
+                what = f"the positions of the tokens are missing: structure {self.scheme.structure}"
+                raise UsageError(what, fix=f"with encoding.at({arguments}): model(…)")
             return usual
         if positions.shape[1] < count:
-            raise UsageError(
-                "there are fewer positions than tokens", got=f"{positions.shape[1]} for {count} tokens", fix="give more"
-            )
+            raise UsageError(f"there are fewer positions than tokens: {positions.shape[1]} for {count} tokens")
         return positions[:, :count].to(usual.device)
 
 

@@ -66,12 +66,8 @@ def use_scheme(
         raise UsageError("the model has a scheme already", got=kind, fix="build the model again from its configuration")
     installed = position.make(scheme, heads * head_dim, heads, structure, max_size, decay, generator, **options)
     if installed.overrides("embed") and width != heads * head_dim:
-        raise UsageError(
-            f"{scheme} adds positions to embeddings, whose width is not that of the heads",
-            got=f"width {width}, {heads} heads of {head_dim} channels",
-            allowed=f"width {heads * head_dim}",
-            fix="change the configuration of the model, or choose a scheme that acts in attention (`ape schemes`)",
-        )
+        what = f"{scheme} adds positions to embeddings: their width is {width}, that of the heads {heads * head_dim}"
+        raise UsageError(what, fix="choose a scheme that acts in attention (`ape schemes`)")
     weight = next(model.parameters())
     encoding = Encoding(installed.to(weight.device, weight.dtype))
     for part in model.modules():  # the stacks of a model may have configurations of their own

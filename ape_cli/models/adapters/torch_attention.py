@@ -46,12 +46,8 @@ def sdpa_inputs(
     """
     context = AttentionContext.of(scheme, q_context, q_context if k_context is None else k_context)
     if context.decay is not None:
-        raise UsageError(
-            "scaled_dot_product_attention cannot multiply scores, as a locality bias does",
-            got=f"scheme {scheme.name} with decay={scheme.shape.decay:g}",
-            allowed="decay=1",
-            fix="position.make(…, decay=1), or `flex_inputs`",
-        )
+        what = f"scaled_dot_product_attention cannot multiply scores by a locality bias, decay={scheme.shape.decay:g}"
+        raise UsageError(what, fix="position.make(…, decay=1), or `flex_inputs`")
     rotated_q, rotated_k = rotated(scheme, q, k, context)
     bias = scheme.bias(q, context.q_context, context.k_context)
     return SdpaInputs(rotated_q, rotated_k, additive(bias, context, rotated_q.dtype))

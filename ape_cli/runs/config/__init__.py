@@ -5,6 +5,8 @@ Every field can be set. An unknown field is an error that names the nearest matc
 
 from __future__ import annotations
 
+import json
+import re
 from typing import Any
 
 from pydantic import ValidationError
@@ -12,7 +14,6 @@ from pydantic import ValidationError
 from ape_cli.core.errors import UsageError, brief, pick, unknown
 from ape_cli.runs.config._fields import KINDS, AnyConfig, Config, ImageConfig, SequenceConfig, read_config
 from ape_cli.runs.config._presets import PRESETS, Preset, preset
-from ape_cli.runs.config._settings import parse_settings, parse_values
 from ape_cli.structure import Structure
 
 __all__ = [
@@ -38,36 +39,18 @@ _PAIRS = {
     "validate_every_steps": "validate_every_epochs",
 }
 _FIXED = {"preset", "scheme", "scheme_options", "structure", "attention", "attention_options", "seed", "precision"}
-_OWN = {"preset", "scheme", "structure", "attention", "seed", "precision", "device"}  # options on the command line
 _SYNONYMS = {  # words of other programs, which error messages understand
     "lr": "lr_peak",
     "learning_rate": "lr_peak",
-    "max_lr": "lr_peak",
-    "min_lr": "lr_final",
-    "warmup_ratio": "warmup",
-    "warmup_steps": "warmup",
     "layers": "encoder_layers",
-    "num_layers": "encoder_layers",
-    "n_layers": "encoder_layers",
     "hidden_size": "d_model",
-    "width": "d_model",
-    "dim": "d_model",
     "ffn_dim": "d_ff",
     "num_heads": "heads",
-    "n_heads": "heads",
-    "bs": "batch_size",
-    "batch": "batch_size",
-    "wd": "weight_decay",
-    "num_steps": "steps",
     "max_steps": "steps",
-    "iterations": "steps",
-    "num_epochs": "epochs",
-    "locality": "decay",
     "max_len": "max_size",
-    "max_length": "max_size",
-    "smoothing": "label_smoothing",
-    "eval_steps": "validate_every_steps",
 }
+_OWN = {"preset", "scheme", "structure", "attention", "seed", "precision", "device"}  # options on the command line
+_COMMA = re.compile(r',(?=(?:[^"]*"[^"]*")*[^"]*$)')  # a comma outside quotes: an even number of quotes follows
 
 
 def resolve(
@@ -106,15 +89,13 @@ def resolve(
                 fields.pop(_PAIRS[key], None)
         elif key in scheme_options and key in attention_options:
             what = f"{key} is an option of {scheme} and of attention {attention}"
-            raise UsageError(
-                what, got=f"{key}={value}", allowed="an option of one of them", fix="rename it in one of the files"
-            )
+            raise UsageError(what, got=f"{key}={value}", fix="rename it in one of the files")
         elif key in scheme_options:
             chosen[key] = value
         elif key in attention_options:
             chosen_attention[key] = value
         elif key in _OWN:
-            raise UsageError(f"{key} is not a setting", got=f"{key}={value}", fix=f"it is an option: --{key}")
+            raise UsageError(f"{key} is not a setting", got=f"{key}={value}", fix=f"it is an option: `{key}`")
         else:
             raise _no_setting(key, value, kind, known | set(scheme_options) | set(attention_options))
     for one, other in (("epochs", "steps"), ("validate_every_epochs", "validate_every_steps")):
@@ -144,7 +125,7 @@ def resolve(
             f"bad value of {where}",
             got=brief(first.get("input")),
             allowed=first["msg"].removeprefix("Input should be "),
-            fix=_how(where),
+            fix=f"`{where}=VALUE`",
         ) from error
 
 
@@ -162,6 +143,54 @@ def _no_setting(key: str, value: Any, kind: str, known: set[str]) -> UsageError:
     return unknown("setting", key, known, synonyms=_SYNONYMS)
 
 
-def _how(field: str) -> str:
-    """How to set a field on the command line."""
-    return f"--{field} VALUE" if field in _OWN else f"--set {field}=VALUE"
+def parse_settings(pairs: list[str]) -> dict[str, Any]:
+    """Parse `key=value` strings. A value is a number, true, false, or text.
+
+    >>> parse_settings(["decay=1", "d_model=64"])
+    {'decay': 1, 'd_model': 64}
+
+    Raises `UsageError` for a string of another form, or a key that is set twice.
+    """
+    return {key: _value(text) for key, text in _cut(pairs).items()}
+
+
+def parse_values(pairs: list[str]) -> dict[str, Any]:
+    """Parse `key=value,value` strings: the list of values that a sweep tries for each key.
+
+    A value with commas is written in quotes.
+
+    >>> parse_values(["decay=1,0.98", "learned=true", 'augment="crop,flip",none'])
+    {'decay': [1, 0.98], 'learned': [True], 'augment': ['crop,flip', 'none']}
+
+    Raises `UsageError` for a string of another form, or a key that is set twice.
+    """
+    return {key: [_value(part.strip()) for part in _COMMA.split(text)] for key, text in _cut(pairs).items()}
+
+
+def _cut(pairs: list[str]) -> dict[str, str]:
+    """Split each string into a key and the text of its value.
+
+    Raises `UsageError` for a string of another form, or a key that is set twice.
+    """
+    found: dict[str, str] = {}
+    for pair in pairs:
+        key, equals, text = (part.strip() for part in pair.partition("="))
+        if not equals or not key or not text or text == "null":
+            raise UsageError("bad `set`", got=repr(pair), allowed="KEY=VALUE", fix="for example `d_model=64`")
+        if key in found:
+            raise UsageError(f"{key} is set twice", got=f"{found[key]} and {text}", fix="set it once")
+        found[key] = text
+    return found
+
+
+def _value(text: str) -> Any:
+    """Parse a number, true or false; any other text is returned as it is."""
+    try:
+        return json.loads(text, parse_constant=_not_json)
+    except (ValueError, RecursionError):
+        return text
+
+
+def _not_json(text: str) -> float:
+    """Reject NaN and Infinity, which Python's JSON parser would accept."""
+    raise ValueError(f"{text} is not a number")

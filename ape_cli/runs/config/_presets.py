@@ -35,7 +35,7 @@ class Preset:
         found = self.images if kind == "image" else self.fields
         if found is None:
             allowed = ", ".join(name for name, other in PRESETS.items() if other.images is not None)
-            raise UsageError("this preset has no settings for images", allowed=f"--preset {allowed}", fix="choose one")
+            raise UsageError("this preset has no settings for images", allowed=allowed, fix="choose one")
         return found
 
 

@@ -80,7 +80,7 @@ def load(name: str) -> LoggerFactory:
     """
     found = plugins.load(sys.modules[__name__], "logger", name, MetricLogger)  # type: ignore[type-abstract]
     if how := how_to_get(found.needs, found.extra):
-        raise UsageError(f"{found.needs} is not installed", got=f"--log {name}", fix=how)
+        raise UsageError(f"{found.needs} is not installed", got=f"`log={name}`", fix=how)
     return found
 
 

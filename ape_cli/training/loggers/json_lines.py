@@ -7,15 +7,12 @@ run continues the file after the step that it resumes from.
 from __future__ import annotations
 
 import json
-import logging
 from collections.abc import Mapping
 
 from ape_cli.core.errors import RunError
 from ape_cli.storage import files
 from ape_cli.storage.paths import StoragePath
 from ape_cli.training.loggers import LoggedRun, MetricLogger, is_validation
-
-logger = logging.getLogger(__name__)
 
 _MOST_BYTES = 256 * 2**20  # of a log that a resumed run continues
 
@@ -24,9 +21,9 @@ class JsonLines(MetricLogger):
     """Writes one JSON object for each call of `log`: `step`, and the metrics by name."""
 
     def __init__(self, run: LoggedRun) -> None:
-        """Read the lines that an earlier part of the run has written. Damaged lines are dropped, and a message says so.
+        """Read the lines that an earlier part of the run has written.
 
-        Raises `RunError` if the file cannot be read, or is too large.
+        Raises `RunError` if the file cannot be read, is damaged, or is too large.
         """
         self.path = run.folder / "metrics.jsonl"
         self.lines = _written(self.path, run.step) if self.path.exists() else []
@@ -43,18 +40,9 @@ class JsonLines(MetricLogger):
 
 
 def _written(path: StoragePath, step: int) -> list[str]:
-    """The lines of a log until `step`, without damaged ones. Raises `RunError` as described at `JsonLines`."""
+    """The lines of a log until `step`. Raises `RunError` as described at `JsonLines`."""
     try:
-        raw = files.read_bytes(path, _MOST_BYTES)
-    except OSError as error:
-        raise RunError(f"cannot read {path}", got=error.strerror, fix="move it away; a new log is started") from error
-    lines, dropped = [], 0
-    for line in raw.split(b"\n")[:-1]:
-        try:
-            if json.loads(line)["step"] <= step:
-                lines.append(line.decode())
-        except (ValueError, TypeError, KeyError, RecursionError):  # a UnicodeDecodeError is a ValueError
-            dropped += 1
-    if dropped:
-        logger.warning(f"{path}: {dropped:,} damaged lines are dropped")
-    return lines
+        lines = files.read_bytes(path, _MOST_BYTES).decode().splitlines()
+        return [line for line in lines if json.loads(line)["step"] <= step]
+    except (OSError, ValueError, TypeError, KeyError, RecursionError) as error:
+        raise RunError(f"cannot read {path}", got=str(error), fix="move it away; a new log is started") from error

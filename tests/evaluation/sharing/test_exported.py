@@ -18,7 +18,7 @@ from ape_cli.data.loader import Dataset
 from ape_cli.evaluation.sharing import exported
 from ape_cli.evaluation.sharing.trained_model import TrainedModel
 from ape_cli.models.checkpoint import load_weights
-from ape_cli.models.factory import of_data
+from ape_cli.models.factory import of_experiment
 from ape_cli.runs.run import Run
 from tests.conftest import ape, own_trees
 from tests.evaluation.sharing.conftest import Both
@@ -27,7 +27,7 @@ from tests.evaluation.sharing.conftest import Both
 def check_same_predictions(both: Both, data: Dataset) -> None:
     """Logits are equal bit for bit to those of the run's own weights, and so are the scores of the run."""
     done, model = both
-    own = of_data(done.known.config, data)
+    own = of_experiment(experiment.of(done.known.config, data))
     load_weights(done, own)
     own.eval()
     for batch in data.split("test").batches(16, **experiment.of(done.known.config, data).feed()):

@@ -12,7 +12,7 @@ from ape_cli import attention, position
 from ape_cli.core.vocabulary import FIRST_SYMBOL
 from ape_cli.data.loader import Dataset
 from ape_cli.evaluation.sharing.model_card import model_card, train_command
-from ape_cli.experiment import complete, variant
+from ape_cli.experiment import complete, of
 from ape_cli.runs import config
 from tests.evaluation.sharing.conftest import Both
 
@@ -45,7 +45,7 @@ def test_the_command_of_the_card_trains_the_same_configuration(words: tuple[str,
         return complete(found, trees)
 
     chosen = resolved(["--preset", "tiny", *words])
-    about = {"config": chosen.model_dump(), "variant": variant(chosen, trees), "dataset": {"name": "d"}}
+    about = {"config": chosen.model_dump(), "variant": of(chosen, trees).variant, "dataset": {"name": "d"}}
     command = shlex.split(train_command(json.loads(json.dumps(about))))
     assert command[:2] == ["ape", "train"]
     assert resolved(command[2:]) == chosen

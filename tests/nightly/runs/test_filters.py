@@ -11,12 +11,8 @@ import pytest
 from tests.conftest import ape
 
 FILTERS: list[tuple[list[str], Any]] = [
-    (["--scheme", "rope"], lambda r: r["scheme"] == "rope"),
     (["--scheme", "rope", "--scheme", "none"], lambda r: r["scheme"] != "alibi"),
-    (["--task", "tree-copy"], lambda r: r["task"] == "tree-copy"),
     (["--task", "tree-copy/depth"], lambda r: (r["task"], r["order"]) == ("tree-copy", "depth")),
-    (["--task", "reverse", "--task", "c3"], lambda r: r["task"] in ("reverse", "c3")),
-    (["--preset", "tiny"], lambda r: r["preset"] == "tiny"),
     (["--preset", "tiny", "--preset", "small"], lambda r: True),
     (
         ["--preset", "small", "--scheme", "none", "--task", "tree-copy/breadth"],

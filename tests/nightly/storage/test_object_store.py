@@ -231,7 +231,7 @@ def test_a_stopped_run_goes_on_from_its_state_there(server: Server, words: str, 
     assert found.status == "stopped"
     attempts = {name.split("/")[1] for name in server.objects(f"ape/stopped/runs/{found.name}")}
     assert len(attempts) == 1
-    with pytest.raises(RunError, match="continue it with --resume"):
+    with pytest.raises(RunError, match="continue it with `resume`"):
         run(words, results)
     with pytest.raises(Stopped):
         run(words, results, existing=ExistingRun.RESUME, stop=stopping_after(1))

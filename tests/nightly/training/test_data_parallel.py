@@ -114,9 +114,9 @@ GROUP = """
 import sys
 from pathlib import Path
 import torch
-from ape_cli.training import data_parallel
+from ape_cli.training import execution
 
-with data_parallel.joined() as world:
+with execution.joined() as world:
     with world.initialised(torch.device("cpu")):
         model = world.parallel(torch.nn.Linear(2, 2))
         model(torch.ones(1, 2)).sum().backward()

@@ -67,7 +67,7 @@ def test_shuffled_pixels_are_nothing_to_none_and_all_to_others(
 
 def test_compiled_it_is_the_same_model(data: Dataset) -> None:
     settled = experiment.complete(wanted(), data)
-    plain, compiled = (factory.of_data(settled, data).eval() for _ in range(2))
+    plain, compiled = (factory.of_experiment(experiment.of(settled, data)).eval() for _ in range(2))
     factory.compile_around(compiled, backend="eager")
     batch = next(data.split("test").batches(8))
     with torch.no_grad():
@@ -76,7 +76,7 @@ def test_compiled_it_is_the_same_model(data: Dataset) -> None:
 
 def test_compiled_only_the_rows_of_a_batch_vary(data: Dataset) -> None:
     """Inductor cannot pool images whose height and width it does not know."""
-    model, seen = factory.of_data(experiment.complete(wanted(), data), data).eval(), list[tuple[Any, ...]]()
+    model, seen = factory.of_experiment(experiment.of(wanted(), data)).eval(), list[tuple[Any, ...]]()
 
     def backend(graph: Any, inputs: list[Any]) -> Any:
         read = [node.meta["example_value"] for node in graph.graph.find_nodes(op="placeholder")]

@@ -16,13 +16,13 @@ from tests.conftest import ape
 _KILLED = """
 import os, runpy, signal
 from ape_cli.runs.run import Run
-real = Run._drop_state
+real = Run.remove_state
 def killed(self):
     if {before}:
         os.kill(os.getpid(), signal.SIGKILL)
     real(self)
     os.kill(os.getpid(), signal.SIGKILL)
-Run._drop_state = killed
+Run.remove_state = killed
 runpy.run_module("ape_cli", run_name="__main__")
 """
 
@@ -47,6 +47,7 @@ def test_killed_after_the_run_was_finished(words: Dataset, tmp_path: Path, befor
         ape("train", "--scheme", "rope", *settings)
     else:
         ape("eval", "--results", str(tmp_path), "--data", str(words.folder))  # otherwise the sweep has to evaluate it
+        about = (folder / "run.json").read_bytes()  # it lists the evaluation
         words_of_sweep = [word for word in settings if word != "--no-eval"]
         ape("sweep", "--schemes", "rope", "--seeds", "42", *words_of_sweep)
     assert (folder / "run.json").read_bytes() == about

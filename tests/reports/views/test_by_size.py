@@ -15,7 +15,7 @@ from ape_cli.core.errors import ApeError
 from ape_cli.data.loader import Dataset
 from ape_cli.reports import builtin, html_page, rendering
 from ape_cli.reports.views import Options, by_size
-from ape_cli.runs.evaluation_record import evaluation_name
+from ape_cli.runs.record import evaluation_name
 from tests.conftest import registry_of, write
 from tests.registered import fingerprint_of, put_evaluation, rename, replace, vouch
 from tests.registered import write as write_json

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import os
 from pathlib import Path
 
 import pytest
@@ -43,46 +42,11 @@ def test_what_was_logged_after_the_stored_state_is_logged_again(tmp_path: Path) 
     assert [(line["step"], line["recent_loss"]) for line in lines] == [(10, 1.0), (20, 2.0), (30, 9.0)]
 
 
-@pytest.mark.parametrize(
-    "line",
-    [
-        b"not json",
-        b"[10]",
-        b"10",
-        b"{}",
-        b'{"step": "10"}',
-        b'{"step": 10, "recent_loss": ',
-        b'{"step": 10, "recent_loss": "\xff"}',
-        b"[" * 60_000,
-        b"1" * 5_000,
-        b"",
-    ],
-)
-def test_damaged_lines_are_dropped_and_named(tmp_path: Path, line: bytes, caplog: pytest.LogCaptureFixture) -> None:
-    path = tmp_path / "metrics.jsonl"
-    sound = [b'{"step": 10, "recent_loss": 1.0}', b'{"step": 20, "recent_loss": 2.0}']
-    path.write_bytes(b"\n".join([sound[0], line, sound[1], line]) + b"\n")
-    resumed = logged(tmp_path, step=20)
-    assert "metrics.jsonl: 2 damaged lines are dropped" in caplog.text
-    resumed.close()
-    assert path.read_bytes().splitlines() == sound
-
-
-def test_a_log_that_cannot_be_read_is_refused(tmp_path: Path) -> None:
-    """It is not replaced."""
-    path = tmp_path / "metrics.jsonl"
-    path.touch()
-    os.truncate(path, 60 * 10**9)
-    with pytest.raises(RunError, match=r"cannot read .*\n  got:     it has more than 268,435,456 bytes"):
-        logged(tmp_path)
-    path.unlink()
-    os.mkfifo(path)
-    with pytest.raises(RunError, match="it is no regular file"):
-        logged(tmp_path)
-    path.unlink()
-    path.mkdir()
-    with pytest.raises(RunError, match="it is no regular file"):
-        logged(tmp_path)
+def test_a_damaged_log_is_refused(tmp_path: Path) -> None:
+    for line in ("not json", "[10]", "{}", "[" * 60_000):
+        (tmp_path / "metrics.jsonl").write_text(line)
+        with pytest.raises(RunError, match="cannot read"):
+            logged(tmp_path, step=20)
 
 
 def test_a_run_that_is_overwritten_loses_its_logs(here: Path) -> None:
