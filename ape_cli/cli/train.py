@@ -105,7 +105,7 @@ def train(
             order=chosen_order,
         )
         if training.file is not None:
-            options = options.over(read_config_file(training.file), typed(ctx))
+            options = options.over(*read_config_file(training.file), typed(ctx))
         check_precision(options.precision, where)
         default_preset = training.preset is None and training.file is None
         registry = open_registry(folders.results)
@@ -143,8 +143,8 @@ def _resolved(options: ExperimentOptions, datasets: StoragePath, default_preset:
     from ape_cli.runs import config
 
     experiment = resolve(options, Datasets(datasets))
-    if experiment.is_sized:
-        make_scheme(experiment.config, experiment.read)  # raises an error for bad options before data is generated
+    if experiment.is_sized and experiment.data.missing:  # raises an error for bad options before data is generated
+        make_scheme(experiment.config, experiment.read)
     note_unused(options, experiment.data.folder)
     about = config.preset(options.preset).about[experiment.data.kind]
     logger.info(f"preset: {options.preset} ({about}){'; --preset chooses another' if default_preset else ''}")

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import logging
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cache, cached_property
 from typing import Any
 
@@ -98,7 +98,8 @@ def prepared(experiment: Experiment) -> Experiment:
     Raises `DataError` if it cannot be generated, or is damaged.
     """
     assert isinstance(experiment.data, ChosenDataset)
-    return of(experiment.config, generated(experiment.data))
+    data = generated(experiment.data)
+    return replace(experiment, data=data) if experiment.is_sized else of(experiment.config, data)
 
 
 def locality(config: Config) -> float:
