@@ -61,10 +61,9 @@ mutants: $(VENV)/.dev
 	$(BIN)/mutmut results | sed "/caught by type check/d"
 
 # Changes files of every kind 10,000 times, and checks that each change is refused, or left out and named, or has no
-# effect. It takes about a quarter of an hour on 2 cores. `python -m tests.nightly.fuzz 500 --case runs --seed 7` does a
-# part of it.
+# effect. It takes about a quarter of an hour on 2 cores.
 fuzz: $(VENV)/.dev
-	$(BIN)/python -m tests.nightly.fuzz 10000
+	APE_FUZZ=500 $(BIN)/python -m pytest -n 2 tests/nightly/test_fuzz.py
 
 # Kills commands 200 times at random moments, on a disk and on an S3 server on loopback, repeats them, and compares their
 # files with those of commands that were not killed. It takes about half an hour on 2 cores.

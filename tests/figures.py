@@ -13,7 +13,6 @@ from matplotlib.figure import Figure
 from ape_cli.reports import dot_plots, line_plots, plots
 from ape_cli.reports.line_plots import Panel
 from ape_cli.reports.tables import Cell, Table
-from ape_cli.reports.views import by_epoch
 
 
 def panel(
@@ -50,7 +49,7 @@ def figures(
     wanted = {
         "scores": dot_plots.plot(tables),
         "by-size": line_plots.plot(by_size, metric),
-        "learning-curves": by_epoch.curves_plot(learning, metric),
+        "learning-curves": line_plots.plot(learning, metric, "validation "),
     }
     return plots.draw_figures(wanted, axis)
 

@@ -11,7 +11,7 @@ from typing import Any
 from ape_cli.runs import record
 from ape_cli.runs.config import read_config
 from ape_cli.runs.evaluation_record import evaluation_name
-from ape_cli.storage import digests, files
+from ape_cli.storage import files
 
 Metrics = dict[str, Any]
 
@@ -52,9 +52,8 @@ def put_evaluation(folder: Path, evaluation: dict[str, Any]) -> Path:
 
 
 def write(path: Path, value: dict[str, Any]) -> None:
-    """Writes a JSON file. One that had a digest of its own gets a new one."""
-    text = json.dumps({k: v for k, v in value.items() if k != digests.FIELD}, indent=2, ensure_ascii=False)
-    path.write_text(digests.sealed(text) if digests.FIELD in value else f"{text}\n")
+    """Writes a JSON file."""
+    path.write_text(json.dumps(value, indent=2, ensure_ascii=False) + "\n")
 
 
 def edit(path: Path, change: Callable[[dict[str, Any]], Any] | None = None, **fields: Any) -> None:
@@ -90,12 +89,6 @@ def replace(path: Path, old: str, new: str) -> None:
     path.write_text(text.replace(old, new))
     if path.parent.name == "eval":
         vouch(path.parents[1])
-
-
-def strip_digest(path: Path) -> None:
-    """Makes a JSON file one of a version that had no digests."""
-    text = path.read_text()
-    path.write_text(text[: text.index(',\n  "sha256": ', -100 + len(text))] + "\n}\n")
 
 
 def vouch(folder: Path) -> None:

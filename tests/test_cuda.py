@@ -13,9 +13,8 @@ import torch
 from torch import Tensor
 
 from ape_cli import attention, experiment, position
-from ape_cli.data.batches import SequenceBatch
+from ape_cli.data.batches import SequenceBatch, few_lengths
 from ape_cli.data.loader import Dataset, Split
-from ape_cli.data.padding import few_lengths
 from ape_cli.models import factory, precision, teacher_forcing
 from ape_cli.models.teacher_forcing import loss
 from ape_cli.position._grouped import Products, Stage, tiles

@@ -46,7 +46,7 @@ from ape_cli.attention._kind import (
     scaled,
 )
 from ape_cli.attention._linear_layer import LinearLayer, affine
-from ape_cli.core import own_code, plugins
+from ape_cli.core import plugins
 from ape_cli.core.errors import UsageError
 from ape_cli.position import FastScheme, Scheme
 
@@ -187,7 +187,7 @@ def names() -> list[str]:
 def load(name: str) -> type[AttentionKind]:
     """The class of a kind. Raises `UsageError` for an unknown name, and `ApeError` if its file cannot be imported."""
     kind = plugins.load(sys.modules[__name__], "attention", name, AttentionKind)  # type: ignore[type-abstract]
-    own_code.remember(kind)
+    plugins.remember(kind)
     return kind
 
 

@@ -104,12 +104,12 @@ def _work(
 
     Without names, notes say which runs are left out, or that there is nothing to do.
     """
-    from ape_cli.evaluation import pending
+    from ape_cli.evaluation import fit
 
     if names:
         named = {run.name: run for run in map(registry.find, names)}.values()
-        return [(run, one) for run in named for one in (pending.fitting(run, data) if data else [None])]
-    work, bad = pending.pending(registry, data, split, decode)
+        return [(run, one) for run in named for one in (fit.fitting(run, data) if data else [None])]
+    work, bad = fit.pending(registry, data, split, decode)
     note_unreadable(bad)
     if not work:
         left = "; runs on images have no greedy decoding" if decode == "greedy" else ""

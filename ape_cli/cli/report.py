@@ -26,7 +26,7 @@ from ape_cli.cli.options import (
     path,
 )
 from ape_cli.core.errors import ApeError, DataError, UsageError, pick
-from ape_cli.core.names import checked_name
+from ape_cli.core.validation import checked_name
 from ape_cli.storage.paths import storage_path
 
 if TYPE_CHECKING:

@@ -117,8 +117,8 @@ def _read(folder: StoragePath, split: str, row: int) -> tuple[Manifest, dict[str
     Raises `DataError` if the dataset is damaged, and `UsageError` if there is no such split or row.
     """
     from ape_cli.core.vocabulary import SPLITS
-    from ape_cli.data.manifest import read_manifest
-    from ape_cli.storage.parquet import read_group, read_shard
+    from ape_cli.data.manifest import open_shard, read_manifest
+    from ape_cli.storage.parquet import read_group
 
     pick("split", split, SPLITS)
     manifest = read_manifest(folder)
@@ -131,7 +131,7 @@ def _read(folder: StoragePath, split: str, row: int) -> tuple[Manifest, dict[str
         if left >= shard.rows:
             left -= shard.rows
             continue
-        file = read_shard(folder / shard.file, manifest.plan.shard, shard.rows, shard.sha256)
+        file = open_shard(folder, manifest.plan, shard)
         for i in range(file.num_row_groups):
             here = file.metadata.row_group(i).num_rows
             if left < here:
@@ -141,16 +141,12 @@ def _read(folder: StoragePath, split: str, row: int) -> tuple[Manifest, dict[str
 
 
 def _row(manifest: Manifest, table: pa.Table) -> dict[str, Any]:
-    """The row of a table with one row. Raises `DataError` if it is not valid."""
-    from ape_cli.data import row_checks
+    """The row of a table with one row. Raises `DataError` if its image is damaged."""
     from ape_cli.storage import image_rows
 
     plan, names = manifest.plan, manifest.vocabulary
-    if plan.image is None:
-        row_checks.check_rows(table, plan.structure, len(names), tagged=bool(plan.tagged))
     row: dict[str, Any] = table.to_pylist()[0]
     if plan.image is None:
         return row
-    label = int(image_rows.labels(table, len(names))[0])
-    numbers = {"row": row["row"], "label": label, "class": names[label], "size": row["size"]}
+    numbers = {"row": row["row"], "label": row["label"], "class": names[row["label"]], "size": row["size"]}
     return numbers | {"pixels": image_rows.pixels(table, plan.image)[0].tolist()}

@@ -175,8 +175,8 @@ def nearest(name: str, names: Iterable[str], synonyms: Mapping[str, str] | None 
     """
     known = {_plain(other): other for other in sorted(names)}
     words = {_plain(word): other for word, other in (synonyms or {}).items() if other in known.values()} | known
-    found = difflib.get_close_matches(_plain(name), words, n=1, cutoff=0.62)
-    return words[found[0]] if found else None
+    matches = difflib.get_close_matches(_plain(name), words, n=1, cutoff=0.62)
+    return words[matches[0]] if matches else None
 
 
 def _plain(name: str) -> str:

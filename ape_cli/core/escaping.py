@@ -51,7 +51,7 @@ def redacted(text: str) -> str:
     >>> redacted("cannot read s3:/me:secret/part, but http://localhost:9000/x")
     'cannot read s3:/… but http://localhost:9000/x'
     """
-    return _WORD.sub(lambda found: _without_secrets(found[0]), text)
+    return _WORD.sub(lambda match: _without_secrets(match[0]), text)
 
 
 def _without_secrets(word: str) -> str:
@@ -62,12 +62,12 @@ def _without_secrets(word: str) -> str:
     at = word.rfind("@")
     if first and at >= first.end():
         word = f"{word[: first.end()]}…{word[at:]}"
-    for found in _ADDRESS.finditer(word):
-        if _NO_PORT.match(word, found.end()):
-            quote = _QUOTE.search(word, found.end())
-            word = f"{word[: found.end()]}…{word[quote.start() :] if quote else ''}"
+    for match in _ADDRESS.finditer(word):
+        if _NO_PORT.match(word, match.end()):
+            quote = _QUOTE.search(word, match.end())
+            word = f"{word[: match.end()]}…{word[quote.start() :] if quote else ''}"
             break
-    return _QUERY.sub(lambda found: f"{found[1]}…", word)
+    return _QUERY.sub(lambda match: f"{match[1]}…", word)
 
 
 def terminal(text: str) -> str:
@@ -76,7 +76,7 @@ def terminal(text: str) -> str:
     >>> terminal("a\x1b[2Jb")
     'a\\x1b[2Jb'
     """
-    return _CONTROL.sub(lambda found: found[0].encode("unicode_escape", "surrogatepass").decode(), text)
+    return _CONTROL.sub(lambda match: match[0].encode("unicode_escape", "surrogatepass").decode(), text)
 
 
 def one_line(text: str) -> str:
@@ -94,7 +94,7 @@ def markdown(text: str) -> str:
     >>> markdown("a|b <script>")
     'a\\|b &lt;script>'
     """
-    return _MARKDOWN.sub(lambda found: "&lt;" if found[0] == "<" else f"\\{found[0]}", one_line(text))
+    return _MARKDOWN.sub(lambda match: "&lt;" if match[0] == "<" else f"\\{match[0]}", one_line(text))
 
 
 def markdown_prose(text: str) -> str:
@@ -156,4 +156,4 @@ def json(value: Any) -> str:
     Raises `ValueError` if the value contains NaN or an infinity.
     """
     text = standard_json.dumps(value, indent=2, ensure_ascii=False, allow_nan=False)
-    return _CONTROL.sub(lambda found: f"\\u{ord(found[0]):04x}", text)
+    return _CONTROL.sub(lambda match: f"\\u{ord(match[0]):04x}", text)

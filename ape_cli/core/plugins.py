@@ -13,6 +13,7 @@ Listing names imports no plug-in.
 
 from __future__ import annotations
 
+import hashlib
 import importlib
 import importlib.util
 import inspect
@@ -24,12 +25,10 @@ import traceback
 from collections.abc import Collection, Iterable, Iterator
 from contextlib import contextmanager, suppress
 from importlib.metadata import EntryPoint, entry_points
-from numbers import Real
 from pathlib import Path
 from types import ModuleType
 from typing import Any, TypeVar
 
-from ape_cli.core import budget
 from ape_cli.core.errors import ApeError, UsageError, said, unknown
 
 T = TypeVar("T")
@@ -42,13 +41,14 @@ GROUPS = {
     "ape_cli.training.loggers": "ape_cli.loggers",
     "ape_cli.storage.tree_formats": "ape_cli.tree_formats",
 }
-_ALIKE = ((str,), (bool, int, float, Real), (tuple, list, set, frozenset), (dict,))  # types that may be mixed
+DIGITS = 7  # of the digest of a file, where a version is named, as of a commit
 _NAMES: dict[type, str] = {}  # the names of classes that come from entry points
+_LOADED: dict[type, str | None] = {}  # the digest of the file of each class that was loaded
 
 
 def names(package: ModuleType) -> list[str]:
     """The names of all plug-ins of a package. Raises `UsageError` if two plug-ins have the same name."""
-    return sorted(_found(package.__name__, package.__path__))
+    return sorted(_places(package.__name__, package.__path__))
 
 
 def load(package: ModuleType, kind: str, name: str, base: type[T]) -> type[T]:
@@ -57,10 +57,10 @@ def load(package: ModuleType, kind: str, name: str, base: type[T]) -> type[T]:
     Raises `UsageError` if no plug-in or more than one has the name, or if its module defines no such class, and
     `ApeError` if its module cannot be imported.
     """
-    found = _found(package.__name__, package.__path__)
-    if name not in found:
-        raise not_found(kind, name, found, package)
-    place = found[name]
+    known = _places(package.__name__, package.__path__)
+    if name not in known:
+        raise not_found(kind, name, known, package)
+    place = known[name]
     module_name, _, attribute = (
         place.value.partition(":") if isinstance(place, EntryPoint) else (f"{package.__name__}.{place.stem}", "", "")
     )
@@ -77,100 +77,54 @@ def load(package: ModuleType, kind: str, name: str, base: type[T]) -> type[T]:
         ) from error
     defined = _classes(module, base) if not attribute else [getattr(module, attribute, None)]
     if not defined or not (isinstance(defined[0], type) and issubclass(defined[0], base)):
-        raise UsageError(
-            f"the file of {kind} {name!r} does not define one",
-            got=_where(place),
-            allowed=f"a subclass of {base.__name__}",
-            fix="define such a class",
-        )
+        where = _where(place)
+        raise UsageError(f"the file of {kind} {name!r} does not define a subclass of {base.__name__}", got=where)
     if isinstance(place, EntryPoint):
         _NAMES[defined[0]] = name
-    _check_attributes(kind, defined[0], base)
     return defined[0]
-
-
-def _check_attributes(kind: str, found: type, base: type) -> None:
-    """Check that the attributes of a user's own class have the types of the defaults in its base class.
-
-    Raises `ApeError` if one has another type, or raises an exception.
-    """
-    for name, default in vars(base).items() if is_own(found) else ():
-        alike = next((types for types in _ALIKE if isinstance(default, types)), None)
-        if alike is None or name.startswith("_"):
-            continue
-        with explained(kind, found):
-            value = getattr(found, name)
-        if isinstance(value, property) and isinstance(default, str | bool):
-            continue  # objects of the class may differ
-        if not isinstance(value, alike):
-            got = f"{type(value).__name__} ({file_of(found)})"
-            allowed = " or ".join(each.__name__ for each in alike)
-            what = f"{name!r} of {kind} {name_of(found)!r} has another type"
-            raise ApeError(what, got=got, allowed=allowed, fix="correct the file")
 
 
 def _synonyms(package: ModuleType) -> dict[str, str]:
     """The names of the plug-ins of a package, by other words for them. What cannot be imported is left out."""
     words: dict[str, str] = {}
-    for name in names(package):
+    for name in names(package) if hasattr(package, "load") else ():
         with suppress(ApeError):
-            words |= {word: name for word in getattr(package.load(name), "synonyms", ()) if isinstance(word, str)}
+            words |= dict.fromkeys(getattr(package.load(name), "synonyms", ()), name)
     return words
 
 
 def _classes(module: ModuleType, base: type[T]) -> list[type[T]]:
     """The subclasses of `base` that a module defines itself."""
-    classes = (found for _, found in inspect.getmembers(module, inspect.isclass))
-    return [found for found in classes if issubclass(found, base) and found.__module__ == module.__name__]
+    classes = (cls for _, cls in inspect.getmembers(module, inspect.isclass))
+    return [cls for cls in classes if issubclass(cls, base) and cls.__module__ == module.__name__]
 
 
-def _found(package: str, folders: Iterable[str]) -> dict[str, Path | EntryPoint]:
+def _places(package: str, folders: Iterable[str]) -> dict[str, Path | EntryPoint]:
     """Where each plug-in of a package is: in its folders, or named by entry points.
 
     Raises `UsageError` if two plug-ins have the same name.
     """
-    found: dict[str, Path | EntryPoint] = {}
-    places: list[tuple[str, Path | EntryPoint]] = []
+    known: dict[str, Path | EntryPoint] = {}
+    candidates: list[tuple[str, Path | EntryPoint]] = []
     for folder in dict.fromkeys(str(Path(path).resolve()) for path in folders):
         stems = (module.name for module in pkgutil.iter_modules([folder]))
-        places += [(stem, Path(folder, f"{stem}.py")) for stem in stems if not stem.startswith("_")]
+        candidates += [(stem, Path(folder, f"{stem}.py")) for stem in stems if not stem.startswith("_")]
     if group := GROUPS.get(package):
-        places += [(point.name, point) for point in dict.fromkeys(entry_points(group=group))]
-    for stem, place in places:
+        candidates += [(point.name, point) for point in dict.fromkeys(entry_points(group=group))]
+    for stem, place in candidates:
         name = stem.replace("_", "-")
-        if name in found:
-            raise UsageError(
-                f"two plug-ins of {package} have the same name",
-                got=f"{name!r} in {_where(found[name])} and in {_where(place)}",
-                allowed="one of them",
-                fix="rename one, or remove it from the path",
-            )
-        found[name] = place
-    return found
+        if name in known:
+            got = f"{name!r} in {_where(known[name])} and in {_where(place)}"
+            raise UsageError(f"two plug-ins of {package} have the same name", got=got, fix="rename one")
+        known[name] = place
+    return known
 
 
 def _where(place: Path | EntryPoint) -> str:
-    """The file of a plug-in, for errors. For an entry point it includes the distribution."""
+    """The file of a plug-in, or its entry point with its distribution, for errors."""
     if isinstance(place, Path):
         return str(place)
-    owner = f"entry point {place.name} = {place.value}" + (f" of {place.dist.name}" if place.dist else "")
-    file = _file(place)
-    return f"{file} ({owner})" if file else owner
-
-
-def _file(place: Path | EntryPoint | None) -> Path | None:
-    """The file of a plug-in, or of its distribution's package if its own is not found. Nothing is imported."""
-    if not isinstance(place, EntryPoint):
-        return place
-    module = place.value.partition(":")[0].split(".")
-    try:
-        spec = importlib.util.find_spec(module[0])
-    except (ImportError, ValueError):
-        spec = None
-    if spec is None or not spec.origin:
-        return None
-    file = Path(spec.origin).parent.joinpath(*module[1:]).with_suffix(".py") if module[1:] else Path(spec.origin)
-    return file if file.exists() else Path(spec.origin)
+    return f"entry point {place.name} = {place.value}" + (f" of {place.dist.name}" if place.dist else "")
 
 
 def not_found(kind: str, name: str, known: Iterable[str], *packages: ModuleType) -> UsageError:
@@ -194,38 +148,57 @@ def searched(*packages: ModuleType) -> list[str]:
     return [*folders, *(f"entry points {group}" for group in groups)]
 
 
-def options(found: type, skip: int = 0) -> dict[str, Any]:
+def options(cls: type, skip: int = 0) -> dict[str, Any]:
     """The arguments of a class after the first `skip`, with their defaults, except for `*args` and `**kwargs`."""
-    given = list(inspect.signature(found).parameters.values())[skip:]
-    return {p.name: p.default for p in given if p.kind not in (p.VAR_POSITIONAL, p.VAR_KEYWORD)}
+    parameters = list(inspect.signature(cls).parameters.values())[skip:]
+    return {p.name: p.default for p in parameters if p.kind not in (p.VAR_POSITIONAL, p.VAR_KEYWORD)}
 
 
-def name_of(found: type) -> str:
+def name_of(cls: type) -> str:
     """The name of a class that `load` returned."""
-    return _NAMES.get(found, found.__module__.rpartition(".")[2].replace("_", "-"))
+    return _NAMES.get(cls, cls.__module__.rpartition(".")[2].replace("_", "-"))
 
 
-def file_of(found: type) -> Path | None:
+def file_of(cls: type) -> Path | None:
     """The file of a class; None if it has none, for example because it was written in a notebook."""
-    file = getattr(sys.modules.get(found.__module__), "__file__", None)
+    file = getattr(sys.modules.get(cls.__module__), "__file__", None)
     return Path(file).resolve() if file else None
 
 
-def is_own(found: type) -> bool:
+def is_own(cls: type) -> bool:
     """Whether a class is a user's own: its file is not a part of this package."""
-    file = file_of(found)
+    file = file_of(cls)
     return file is None or Path(__file__).resolve().parents[1] not in file.parents
+
+
+def remember(cls: type) -> None:
+    """Note the digest of the file of a class that has just been loaded. A class of this package has none.
+
+    A class that is loaded again is still the code of the first time, even if its file was edited.
+    """
+    if cls not in _LOADED:
+        file = file_of(cls) if is_own(cls) else None
+        _LOADED[cls] = hashlib.sha256(file.read_bytes()).hexdigest() if file is not None else None
+
+
+def digest(cls: type) -> str | None:
+    """The SHA-256 of the file of a user's own class, in hexadecimal digits. It does not cover files that it imports.
+
+    None if the class has no file, for example because it was written in a notebook.
+    """
+    remember(cls)
+    return _LOADED[cls]
 
 
 def place(error: BaseException, files: Collection[str]) -> str:
     """The last line in some files that an exception passed, in parentheses; empty if it passed none."""
-    found = [(frame.f_code.co_filename, line) for frame, line in traceback.walk_tb(error.__traceback__)]
-    places = [f" ({file}, line {line})" for file, line in found if file in files]
+    frames = [(frame.f_code.co_filename, line) for frame, line in traceback.walk_tb(error.__traceback__)]
+    places = [f" ({file}, line {line})" for file, line in frames if file in files]
     return places[-1] if places else ""
 
 
 @contextmanager
-def explained(kind: str, found: type) -> Iterator[None]:
+def explained(kind: str, cls: type) -> Iterator[None]:
     """Turn an exception in the code of a user's own class into an `ApeError` that names it. `kind` is the word for it.
 
     Exceptions in classes of this package are bugs, and pass.
@@ -235,21 +208,21 @@ def explained(kind: str, found: type) -> Iterator[None]:
     except ApeError:
         raise
     except (Exception, SystemExit) as error:
-        if not is_own(found):
+        if not is_own(cls):
             raise
-        got = f"{said(error)}{place(error, {str(file_of(found))})}"
-        raise ApeError(f"{kind} {name_of(found)!r} failed", got=got, fix="correct its file") from error
+        got = f"{said(error)}{place(error, {str(file_of(cls))})}"
+        raise ApeError(f"{kind} {name_of(cls)!r} failed", got=got, fix="correct its file") from error
 
 
-def settings(what: str, given: dict[str, Any], known: dict[str, Any]) -> dict[str, Any]:
+def settings(what: str, values: dict[str, Any], known: dict[str, Any]) -> dict[str, Any]:
     """Check each given option of `what` against the type of its default in `known`, and return the options.
 
     Raises `UsageError` for an unknown option or a value of another type.
     """
-    for key in given:
+    for key in values:
         if key not in known:
             raise unknown(f"option of {what}", key, known)
-    return {key: checked(key, value, known[key]) for key, value in given.items()}
+    return {key: checked(key, value, known[key]) for key, value in values.items()}
 
 
 def checked(key: str, value: Any, default: Any) -> Any:
@@ -258,7 +231,7 @@ def checked(key: str, value: Any, default: Any) -> Any:
     Raises `UsageError` if the value is not of the default's type or is not finite.
     """
     kind = type(default)
-    budget.check_whole(key, value)
+    check_whole(key, value)
     if default is None or default is inspect.Parameter.empty:
         return value
     if kind is float and isinstance(value, int) and not isinstance(value, bool):
@@ -269,3 +242,13 @@ def checked(key: str, value: Any, default: Any) -> Any:
     if isinstance(value, float) and not math.isfinite(value):
         raise UsageError(f"bad {key}", got=value, allowed="a finite number", fix=f"the default is {default!r}")
     return value
+
+
+def check_whole(name: str, value: Any) -> None:
+    """Check that the value of the option `name`, or no element of it, is a whole number beyond 64 bits.
+
+    Raises `UsageError`.
+    """
+    for each in value if isinstance(value, list | tuple) else (value,):
+        if isinstance(each, int) and not -(2**63) <= each < 2**63:
+            raise UsageError(f"bad {name}: a whole number of {each.bit_length():,} bits; 64 bits are possible")

@@ -69,12 +69,12 @@ Ticks = dict[int, list[int]]  # core -> its ticks of user, nice, system, idle, i
 def _ticks() -> Ticks:
     """The ticks of the cores that this process may use; empty if the system does not report them."""
     try:
-        own = os.sched_getaffinity(0)
+        allowed = os.sched_getaffinity(0)
         lines = [line.split() for line in Path("/proc/stat").read_text().splitlines()]
     except (OSError, AttributeError):
         return {}
-    found = {int(words[0][3:]): [int(word) for word in words[1:9]] for words in lines if words[0][3:].isdigit()}
-    return {core: ticks for core, ticks in found.items() if core in own}
+    ticks_of = {int(words[0][3:]): [int(word) for word in words[1:9]] for words in lines if words[0][3:].isdigit()}
+    return {core: ticks for core, ticks in ticks_of.items() if core in allowed}
 
 
 def busy_cores(before: Ticks, after: Ticks, seconds: float, *, counts_nice: bool) -> float:

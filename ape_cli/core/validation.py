@@ -1,22 +1,22 @@
-"""Checks of what is read from files, for pydantic models, and the first error of a model in words.
-
-pydantic describes every invalid element of a list or a dictionary. A crafted file has millions of them. Therefore lists
-stop at the first one (`FailFast`), and dictionaries have a limited number of entries.
-"""
+"""Checks of what is read from files: types for pydantic models, and names that become a part of a path."""
 
 from __future__ import annotations
 
-import math
-from typing import Annotated, Any, TypeVar
+import re
+from typing import Annotated, TypeVar
 
-from pydantic import AfterValidator, BeforeValidator, FailFast, Field, ValidationError
+from pydantic import FailFast, ValidationError
+
+from ape_cli.core.errors import DataError
 
 T = TypeVar("T")
 
-_MOST_FIELDS = 10_000  # entries of a dictionary in a file
-_MOST_CHARACTERS = 4096  # of a text
-_CONTAINERS = (dict, list, tuple)
 HEX = r"^[0-9a-f]{64}$"  # a SHA-256 digest
+LONGEST_NAME = 200  # characters; file systems allow 255, and temporary files add to a name
+_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]*")
+
+Many = Annotated[list[T], FailFast()]
+"""A list that may be long. Only its first invalid element is described."""
 
 
 def first_error(error: ValidationError) -> str:
@@ -25,32 +25,26 @@ def first_error(error: ValidationError) -> str:
     return ": ".join(filter(None, [".".join(map(str, first["loc"])), first["msg"].removeprefix("Value error, ")]))
 
 
-def _few(value: Any) -> Any:
-    """Check the number of entries of a dictionary before they are validated. Raises `ValueError` otherwise."""
-    if isinstance(value, dict) and len(value) > _MOST_FIELDS:
-        raise ValueError(f"{len(value):,} fields; at most {_MOST_FIELDS:,} are possible")
-    return value
+def checked_name(what: str, name: str) -> str:
+    """Return `name`, which is called `what` in errors, if a path may contain it as one component.
 
+    Such a name has no separator, is not `.` or `..`, and does not hide a file. Raises `DataError` otherwise.
 
-def _plain(value: dict[str, Any]) -> dict[str, Any]:
-    """Check that options are finite numbers, texts and short lists of them. Raises `ValueError` otherwise."""
-    waiting: list[Any] = [value]
-    for each in waiting:
-        kind = type(each)
-        if kind is float and not math.isfinite(each):
-            raise ValueError("a number that is not finite")  # `1e999` in JSON is infinite
-        if kind is int and not -(2**63) <= each < 2**64:
-            raise ValueError("a whole number beyond 64 bits")
-        if kind is str and len(each) > _MOST_CHARACTERS:
-            raise ValueError(f"a text of {len(each):,} characters; at most {_MOST_CHARACTERS:,} are possible")
-        if kind in _CONTAINERS:
-            waiting += each.values() if kind is dict else each
-    if len(waiting) > _MOST_FIELDS:
-        raise ValueError(f"{len(waiting):,} values; at most {_MOST_FIELDS:,} are possible")
-    return value
-
-
-Many = Annotated[list[T], FailFast(), Field(max_length=2**17)]
-Few = Annotated[dict[str, T], BeforeValidator(_few)]
-Text = Annotated[str, Field(max_length=_MOST_CHARACTERS)]
-Options = Annotated[dict[str, Any], AfterValidator(_plain)]
+    >>> checked_name("task", "tree-copy")
+    'tree-copy'
+    >>> checked_name("task", "../copy")
+    Traceback (most recent call last):
+    ape_cli.core.errors.DataError: the task cannot be a part of a path
+      got:     '../copy'
+      allowed: at most 200 ASCII letters, digits, dots, hyphens and underscores; the first is a letter or a digit
+      fix:     rename it
+    """
+    if len(name) > LONGEST_NAME or not _NAME.fullmatch(name):
+        raise DataError(
+            f"the {what} cannot be a part of a path",
+            got=ascii(name[:LONGEST_NAME]),
+            allowed=f"at most {LONGEST_NAME} ASCII letters, digits, dots, hyphens and underscores; "
+            "the first is a letter or a digit",
+            fix="rename it",
+        )
+    return name

@@ -102,18 +102,16 @@ def parse(text: str) -> tuple[str, ...]:
     >>> parse("flip, crop"), parse("none")
     (('crop', 'flip'), ())
     """
-    given = [word.strip() for word in text.split(",")]
-    if given == ["none"]:
+    names = [word.strip() for word in text.split(",")]
+    if names == ["none"]:
         return ()
-    for name in given:
+    for name in names:
         if name == "none":
-            raise UsageError(
-                "`none` cannot be combined with augmentations", got=repr(text), fix="leave out `none`, or all others"
-            )
+            raise UsageError("`none` cannot be combined with augmentations", got=text, fix="leave `none` out")
         pick("augmentation", name, (*NAMES, "none"))
-    if len(set(given)) < len(given):
+    if len(set(names)) < len(names):
         raise UsageError("an augmentation is named twice", got=repr(text), fix="name each once")
-    return tuple(name for name in NAMES if name in given)
+    return tuple(name for name in NAMES if name in names)
 
 
 def apply(steps: tuple[str, ...], pixels: np.ndarray, seeds: Sequence[Sequence[int]]) -> U8:
@@ -161,11 +159,7 @@ def _autoaugment(pixels: U8, draws: F64) -> U8:
     try:
         from PIL import Image
     except ModuleNotFoundError as missing:
-        raise UsageError(
-            "the augmentation `autoaugment` needs Pillow, which is not installed",
-            allowed="crop, flip",
-            fix=how_to_install("image"),
-        ) from missing
+        raise UsageError("`autoaugment` needs Pillow, which is not installed", fix=how_to_install("image")) from missing
     result = pixels.copy()
     for place, operations in zip(result, chosen(draws), strict=True):
         if operations:
@@ -182,13 +176,13 @@ def chosen(draws: F64) -> list[list[Operation]]:
     `draws`: float64 [B, 5]. The first column chooses the sub-policy, the next two decide whether its operations are
     applied, and the last two choose their directions.
     """
-    found = []
+    result = []
     for row in draws.tolist():
         pair = POLICY[int(row[0] * len(POLICY))]
         signs = [1 if draw < 0.5 else -1 for draw in row[3:5]]
         drawn = zip(pair, row[1:3], signs, strict=True)
-        found.append([Operation(name, bin, sign) for (name, likely, bin), draw, sign in drawn if draw < likely])
-    return found
+        result.append([Operation(name, bin, sign) for (name, likely, bin), draw, sign in drawn if draw < likely])
+    return result
 
 
 def operate(image: Image.Image, operation: Operation) -> Image.Image:

@@ -35,8 +35,7 @@ from ape_cli.core import ragged
 from ape_cli.core.errors import UsageError
 from ape_cli.core.rng import I64
 from ape_cli.core.vocabulary import EOS, PAD, SOS
-from ape_cli.data.batches import WHOLE, SequenceBatch, Share, own_rows
-from ape_cli.data.padding import Padding, exact_length
+from ape_cli.data.batches import WHOLE, Padding, SequenceBatch, Share, exact_length, own_rows
 from ape_cli.storage import sequence_rows
 from ape_cli.structure import LINE, Seq, Structure, Tree, columns
 
@@ -127,16 +126,16 @@ class Reading:
         Raises `UsageError` if the data has no positions of the wanted structure.
         """
         wanted = own if wanted is None else wanted
-        found = columns(wanted, own)
-        if found is None:
+        indices = columns(wanted, own)
+        if indices is None:
             raise UsageError(
                 f"this dataset has no positions of structure {wanted.expression}",
                 got=f"structure {own.expression}",
                 allowed=f"the factors of {own.expression}; line (seq) and cyclic(n) along its linearisation; products",
-                fix="leave --structure out to use the structure of the data",
+                fix="leave `structure` out to use the structure of the data",
             )
         # the positions of a sequence are those along the line, where EOS has a position too
-        return cls(own, wanted, tuple(LINE if own == Seq() else column for column in found), tagged)
+        return cls(own, wanted, tuple(LINE if own == Seq() else column for column in indices), tagged)
 
     @property
     def is_line(self) -> bool:
@@ -154,8 +153,8 @@ class Reading:
         else:
             assert stored is not None
             coordinates = stored.reshape(*mask.shape, self.own.width)
-            found = zip(self.columns, self.wanted.first, strict=True)
-            read = [np.where(mask, line if c == LINE else coordinates[..., c] + first, 0) for c, first in found]
+            firsts = zip(self.columns, self.wanted.first, strict=True)
+            read = [np.where(mask, line if c == LINE else coordinates[..., c] + first, 0) for c, first in firsts]
         return read[0] if len(read) == 1 else np.stack(read, axis=-1)
 
 
@@ -167,7 +166,7 @@ def collate(
     `rows` are indices into the window, int64 [B]. With a `share`, the batch has only the rows of this share, padded to
     the length that the whole batch has.
     """
-    own, asked = own_rows(rows, share)
+    chosen, is_labelled = own_rows(rows, share)
     unfolds = any(isinstance(s, Tree) for s in reading.own.simple)
     closed = reading.own == Seq()
     closes = closed and not reading.tagged
@@ -175,8 +174,8 @@ def collate(
         padding(int(side.length_of(rows).max(initial=0)) + end) - end
         for side, end in ((window.source, closed), (window.target, closes))
     )
-    source, source_at, source_mask = _pad(window.source, source_length, own, not reading.is_line)
-    target, target_at, target_mask = _pad(window.target, target_length, own, unfolds or not reading.is_line)
+    source, source_at, source_mask = _pad(window.source, source_length, chosen, not reading.is_line)
+    target, target_at, target_mask = _pad(window.target, target_length, chosen, unfolds or not reading.is_line)
     if closed:
         source = _close(source, source_mask)
         source_mask = source != PAD
@@ -184,21 +183,21 @@ def collate(
         target = _close(target, target_mask)
         target_mask = target != PAD
     if reading.tagged:
-        given, given_at, given_mask = _pad(window.source, target_length, own, not reading.is_line)
-        given_places = reading.places(given_at, given_mask)
+        inputs, inputs_at, inputs_mask = _pad(window.source, target_length, chosen, not reading.is_line)
+        input_places = reading.places(inputs_at, inputs_mask)
     else:
-        given, given_places = _after(SOS, target), _after(0, reading.places(target_at, target_mask))
+        inputs, input_places = _after(SOS, target), _after(0, reading.places(target_at, target_mask))
     tensor = torch.from_numpy
     return SequenceBatch(
         source_ids=tensor(source),
         source_positions=tensor(reading.places(source_at, source_mask)),
         source_mask=tensor(source_mask),
-        input_ids=tensor(given),
-        input_positions=tensor(given_places),
-        labels=tensor(target if asked else np.full_like(target, PAD)),
-        row=window.row[own],
-        size=window.size[own],
-        op=window.op[own],
+        input_ids=tensor(inputs),
+        input_positions=tensor(input_places),
+        labels=tensor(target if is_labelled else np.full_like(target, PAD)),
+        row=window.row[chosen],
+        size=window.size[chosen],
+        op=window.op[chosen],
         label_positions=tensor(target_at) if unfolds else None,
         whole=None if share == WHOLE else (_labels(window.target, rows, closes), _tokens(window.source, rows, closed)),
     )
@@ -215,19 +214,19 @@ def _labels(side: Side, rows: I64, closed: bool) -> int:
     return _tokens(side, rows, closed) - int((side.ids[place] == PAD).sum())
 
 
-def _pad(side: Side, length: int, own: I64, placed: bool) -> tuple[I64, I64 | None, np.ndarray]:
+def _pad(side: Side, length: int, chosen: I64, placed: bool) -> tuple[I64, I64 | None, np.ndarray]:
     """Pad the given rows to `length` tokens.
 
     Returns ids [B, L], padded with PAD; stored positions [B, L] or [B, L, C], padded with 0, or None if not `placed`;
     and the mask [B, L].
     """
-    place, _ = ragged.take(side.starts, own)
-    mask = np.arange(length) < side.length_of(own)[:, None]
+    place, _ = ragged.take(side.starts, chosen)
+    mask = np.arange(length) < side.length_of(chosen)[:, None]
 
     def padded(flat: np.ndarray, blank: int) -> I64:
-        found = np.full((*mask.shape, *flat.shape[1:]), blank, dtype=np.int64)
-        found[mask] = flat[place]
-        return found
+        result = np.full((*mask.shape, *flat.shape[1:]), blank, dtype=np.int64)
+        result[mask] = flat[place]
+        return result
 
     return padded(side.ids, PAD), padded(side.positions, 0) if placed else None, mask
 

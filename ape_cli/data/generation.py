@@ -16,17 +16,16 @@ import numpy as np
 import pyarrow as pa
 from pydantic import ValidationError
 
-from ape_cli.core import own_code, runtime
+from ape_cli.core import plugins, runtime
 from ape_cli.core.errors import BusyError, DataError, UsageError
 from ape_cli.core.executors import Executor, Job, JobContext
 from ape_cli.core.validation import first_error
 from ape_cli.core.version import version
-from ape_cli.data import output_folder
+from ape_cli.data import output_folder, row_checks
 from ape_cli.data.card import card
-from ape_cli.data.manifest import Manifest, Shard, fingerprint, shard_files, write_manifest
+from ape_cli.data.manifest import Manifest, Shard, fingerprint, open_shard, shard_files, write_manifest
 from ape_cli.data.plan import DatasetPlan, Piece, pieces_of
 from ape_cli.storage import files, locks, parquet
-from ape_cli.storage.parquet import read_shard
 from ape_cli.storage.paths import StoragePath
 from ape_cli.structure import parse_structure
 from ape_cli.tasks import BaseTask, RowWriter
@@ -58,9 +57,9 @@ def plan(task: BaseTask, *, seed: int, rows: Mapping[str, int | None], shard_row
     """
     if task.tagged and task.source_order is not None:
         got = f"a source in {task.source_order} order with a target in {task.order} order"
-        raise UsageError("tags are in the order of the source", got=got, fix="leave --source-order out")
+        raise UsageError("tags are in the order of the source", got=got, fix="leave `source_order` out")
     if not 0 <= seed < 2**63:
-        raise UsageError("bad --seed", got=seed, allowed="0 to 2^63 - 1", fix="choose one of those")
+        raise UsageError("bad `seed`", got=seed, allowed="0 to 2^63 - 1", fix="choose one of those")
     try:
         return DatasetPlan(
             task=task.name,
@@ -73,7 +72,7 @@ def plan(task: BaseTask, *, seed: int, rows: Mapping[str, int | None], shard_row
             shard_rows=shard_rows,
             image=task.image,
             tagged=task.tagged or None,
-            code=own_code.digest(type(task)),
+            code=plugins.digest(type(task)),
         )
     except ValidationError as error:
         raise UsageError("these rows cannot be generated", got=first_error(error), fix="choose other numbers") from None
@@ -81,7 +80,7 @@ def plan(task: BaseTask, *, seed: int, rows: Mapping[str, int | None], shard_row
 
 def generate(
     task: BaseTask,
-    wanted: DatasetPlan,
+    plan: DatasetPlan,
     out: StoragePath,
     *,
     engine: Executor | None = None,
@@ -100,26 +99,22 @@ def generate(
     """
     with _working_in(out):
         output_folder.check_ours(out)
-        manifest = None if overwrite else output_folder.existing(out, wanted)
-        pieces = [p for split in pieces_of(wanted).values() for p in split]
+        manifest = None if overwrite else output_folder.existing(out, plan)
+        pieces = [p for split in pieces_of(plan).values() for p in split]
         if manifest is not None:
             shards = {shard.file: shard for split in manifest.shards.values() for shard in split}
-            present = _verified(out, wanted, list(shards.values()), verify)
+            present = _verified(out, plan, list(shards.values()), verify)
         else:
-            output_folder.check_space(out, task, sum(wanted.rows.values()))
-            shards = output_folder.kept_shards(out, task, wanted)
+            output_folder.check_space(out, task, sum(plan.rows.values()))
+            shards = output_folder.kept_shards(out, task, plan)
             present = set(shards)
         todo = [p for p in pieces if p.file not in present]
         if manifest is None or todo:
-            shards |= _make(task, wanted, out, todo, engine, tick)
-            complete = _manifest(task, wanted, shards)
+            shards |= _make(task, plan, out, todo, engine, tick)
+            complete = _manifest(task, plan, shards)
             if manifest is not None and complete.fingerprint != manifest.fingerprint:
-                raise DataError(
-                    "a shard is missing, and these versions generate other rows",
-                    got=f"made with {complete.versions}",
-                    allowed=f"made with {manifest.versions}",
-                    fix="--overwrite generates the whole dataset again",
-                )
+                what = f"a shard is missing, and {complete.versions} generate other rows than {manifest.versions}"
+                raise DataError(what, fix="generate the whole dataset again with `overwrite`")
             manifest = complete
             files.write_text(out / "README.md", card(manifest, task))
             write_manifest(out, manifest)
@@ -129,13 +124,11 @@ def generate(
 def _verified(out: StoragePath, plan: DatasetPlan, shards: list[Shard], verify: bool) -> set[str]:
     """The files of the shards that exist. With `verify`, their digests are checked. Raises `DataError`."""
     present = {path.name for path in shard_files(out)}
-    there = [shard for shard in shards if shard.file.removeprefix("data/") in present]
+    existing = [shard for shard in shards if shard.file.removeprefix("data/") in present]
     if verify:
-        for file in files.each(
-            lambda shard: read_shard(out / shard.file, plan.shard, shard.rows, shard.sha256), there, out
-        ):
+        for file in files.each(lambda shard: open_shard(out, plan, shard), existing, out):
             file.close()
-    return {shard.file for shard in there}
+    return {shard.file for shard in existing}
 
 
 @contextmanager
@@ -207,6 +200,9 @@ def write_shard(task: RowWriter, seed: int, out: StoragePath, piece: Piece, plan
                 parts = []
                 for block in _cut(group, int(np.clip(_BLOCK_TOKENS / cost, 1, 8192))):
                     part, part_shared = task.sample_counted(rows=block, split=piece.split, seed=seed)
+                    if isinstance(task, BaseTask) and plugins.is_own(type(task)) and task.image is None:
+                        structure = parse_structure(task.structure)
+                        row_checks.check_rows(part, structure, len(task.id_names), tagged=task.tagged)
                     parts.append(part)
                     shared += part_shared
                     total = output_folder.content_sum(total, task.content(part))
@@ -238,18 +234,18 @@ def _cut(rows: range, size: int) -> Iterator[range]:
         yield range(first, min(rows.stop, first + size))
 
 
-def _manifest(task: BaseTask, wanted: DatasetPlan, shards: dict[str, Shard]) -> Manifest:
+def _manifest(task: BaseTask, plan: DatasetPlan, shards: dict[str, Shard]) -> Manifest:
     """The manifest of a dataset whose shards are all written."""
-    by_split = {s: [shards[p.file] for p in pieces_of(wanted)[s]] for s in wanted.rows}
+    by_split = {s: [shards[p.file] for p in pieces_of(plan)[s]] for s in plan.rows}
     return Manifest(
-        schema_version=wanted.version,
-        plan=wanted,
+        schema_version=plan.version,
+        plan=plan,
         vocabulary=task.id_names,
         mean_size=task.mean_size,
         mean_tokens=task.mean_tokens,
         shards=by_split,
-        fingerprint=fingerprint(wanted, task.id_names, by_split),
-        **task.manifest_fields(wanted.rows["train"], wanted.seed),
+        fingerprint=fingerprint(plan, task.id_names, by_split),
+        **task.manifest_fields(plan.rows["train"], plan.seed),
         versions={
             "ape": version(),
             "pyarrow": pa.__version__,

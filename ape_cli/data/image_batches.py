@@ -70,15 +70,15 @@ def collate(album: ImageRows, rows: I64, share: Share, steps: Steps, epoch_seed:
     `Share` in `data/batches.py`); `steps`, the augmentation; `epoch_seed`, which seeds the random numbers of each image
     together with its row number in the split.
     """
-    own, asked = own_rows(rows, share)
-    pixels, labels = album.pixels[own], album.labels[own, None]
+    chosen, is_labelled = own_rows(rows, share)
+    pixels, labels = album.pixels[chosen], album.labels[chosen, None]
     if steps:
-        pixels = augmentation.apply(steps, pixels, [(*epoch_seed, int(row)) for row in album.row[own]])
+        pixels = augmentation.apply(steps, pixels, [(*epoch_seed, int(row)) for row in album.row[chosen]])
     return ImageBatch(
         pixels=torch.from_numpy(pixels),
-        labels=torch.from_numpy(labels if asked else np.full_like(labels, ImageBatch.ignore_index)),
-        row=album.row[own],
-        size=album.size[own],
-        op=album.labels[own],
+        labels=torch.from_numpy(labels if is_labelled else np.full_like(labels, ImageBatch.ignore_index)),
+        row=album.row[chosen],
+        size=album.size[chosen],
+        op=album.labels[chosen],
         whole=None if share == WHOLE else (rows.size, 0),
     )

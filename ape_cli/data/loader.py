@@ -17,13 +17,12 @@ import pyarrow as pa
 from ape_cli.core.errors import DataError, UsageError, pick
 from ape_cli.core.rng import I64
 from ape_cli.core.vocabulary import SPLITS
-from ape_cli.data import image_batches, row_checks
-from ape_cli.data.batches import SequenceBatch, Share
+from ape_cli.data import image_batches
+from ape_cli.data.batches import Padding, SequenceBatch, Share, exact_length
 from ape_cli.data.collation import Reading, Window, collate, whole_numbers
-from ape_cli.data.facts import Facts
 from ape_cli.data.image_batches import ImageBatch, ImageRows, Steps
 from ape_cli.data.manifest import Manifest, read_manifest, shard_files
-from ape_cli.data.padding import Padding, exact_length
+from ape_cli.data.plan import Facts
 from ape_cli.data.windows import Rows
 from ape_cli.storage import image_rows
 from ape_cli.storage.parquet import ROW_GROUP
@@ -110,10 +109,6 @@ class Split(Rows[Window, SequenceBatch]):
         reading = Reading.of(plan.structure, read_as, tagged=bool(plan.tagged))
         return partial(collate, reading=reading, share=share, padding=padding)
 
-    def _check(self, part: pa.Table) -> None:
-        plan = self.manifest.plan
-        row_checks.check_rows(part, plan.structure, self.ids, tagged=bool(plan.tagged))
-
     def _window(self, part: pa.Table) -> Window:
         return Window.of(part)
 
@@ -128,18 +123,13 @@ class ImageSplit(Rows[ImageRows, ImageBatch]):
         self, seed: int | None, epoch: int, share: Share, *, augment: Steps = ()
     ) -> Callable[[ImageRows, I64], ImageBatch]:
         if augment and seed is None:
-            raise UsageError(
-                "augmentation needs a seed", got="none", allowed="a seed", fix="give one, or no augmentation steps"
-            )
+            raise UsageError("augmentation needs a seed")
         return partial(image_batches.collate, share=share, steps=augment, epoch_seed=(seed or 0, epoch))
 
     @property
     def _room(self) -> int:
         """As many images as fit into memory, so that a small dataset is decoded only once."""
         return max(ROW_GROUP, _IMAGE_WINDOW // math.prod(self.manifest.plan.image or (1,)))
-
-    def _check(self, part: pa.Table) -> None:
-        image_rows.labels(part, self.ids)
 
     def _window(self, part: pa.Table) -> ImageRows:
         size = self.manifest.plan.image
@@ -148,7 +138,7 @@ class ImageSplit(Rows[ImageRows, ImageBatch]):
             row=whole_numbers(part, "row"),
             size=whole_numbers(part, "size"),
             pixels=image_rows.pixels(part, size),
-            labels=image_rows.labels(part, self.ids),
+            labels=whole_numbers(part, "label"),
         )
 
 

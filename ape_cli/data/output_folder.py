@@ -11,11 +11,11 @@ import shutil
 
 from ape_cli.core.errors import ApeError, DataError
 from ape_cli.core.vocabulary import SPECIAL
-from ape_cli.data.manifest import SHARD, Manifest, Shard, manifest_path, read_manifest, shard_files
+from ape_cli.data.manifest import Manifest, Shard, manifest_path, read_manifest, shard_files
 from ape_cli.data.plan import DatasetPlan, pieces_of
-from ape_cli.storage import files, folders
+from ape_cli.storage import files
 from ape_cli.storage.object_store import RemotePath
-from ape_cli.storage.parquet import read_group, read_note, read_shard
+from ape_cli.storage.parquet import note_of, read_group, read_shard
 from ape_cli.storage.paths import StoragePath
 from ape_cli.tasks import BaseTask
 
@@ -32,26 +32,32 @@ def existing(out: StoragePath, plan: DatasetPlan) -> Manifest | None:
         if manifest.plan != plan:
             raise _another(out, manifest.plan.differences(plan))
         return manifest
-    if any(read_note(path).get("plan") != plan.digest for path in _complete(out)):
+    if any(_plan_of(path, plan) != plan.digest for path in _complete(out)):
         raise _another(out, ["shards of another command or version"])
     return None
 
 
+def _plan_of(path: StoragePath, plan: DatasetPlan) -> str | None:
+    """The digest of the plan of a shard; None if it cannot be read, or is not like those of `plan`."""
+    try:
+        with read_shard(path, plan.shard) as shard:
+            return note_of(shard).get("plan")
+    except DataError:
+        return None
+
+
 def check_ours(out: StoragePath) -> None:
     """Check that the folder holds a dataset, a part of one, or nothing. Raises `DataError` otherwise."""
-    if folders.is_link(out / "data"):
-        got, fix = "data is a symbolic link", "remove the link, or choose another --out"
+    if files.is_link(out / "data"):
+        got, fix = "data is a symbolic link", "remove the link, or choose another `out`"
         raise DataError(f"{out} cannot be written", got=got, allowed="a folder of its own", fix=fix)
     if manifest_path(out).exists() or shard_files(out):
         return
-    foreign = sorted(path.name for path in out.iterdir() if not _is_left_by_a_kill(path))
+    foreign = sorted(path.name for path in out.iterdir() if path.name not in ("data", LOCK))
+    foreign += [path.name for path in (out / "data").iterdir()] if (out / "data").is_dir() else []
     if foreign:
-        raise DataError(
-            "the folder is not empty, and it does not hold a dataset",
-            got=f"{out} with {', '.join(foreign[:5])}",
-            allowed="a new or an empty folder, or one that `ape gen` wrote",
-            fix="choose another --out",
-        )
+        what = "the folder is not empty, and it does not hold a dataset"
+        raise DataError(what, got=f"{out} with {', '.join(foreign[:5])}", fix="choose another `out`")
 
 
 def kept_shards(out: StoragePath, task: BaseTask, plan: DatasetPlan) -> dict[str, Shard]:
@@ -72,16 +78,12 @@ def _kept(out: StoragePath, task: BaseTask, plan: DatasetPlan, file: str) -> Sha
     """A shard of an interrupted dataset; None if its note is not that of the plan and of its rows."""
     path = out / file
     try:
-        note = read_note(path)
-        if (note.get("plan"), note.get("file")) != (plan.digest, file):
-            return None
         total = (0, 0)
         with read_shard(path, plan.shard) as shard:
-            rows = shard.metadata.num_rows
+            note, rows = note_of(shard), shard.metadata.num_rows
             for group in range(shard.num_row_groups):
-                part = read_group(shard, group, path)
-                total = content_sum(total, task.content(part))
-        if list(total) != note["content"]:
+                total = content_sum(total, task.content(read_group(shard, group, path)))
+        if (note.get("plan"), note.get("file"), note.get("content")) != (plan.digest, file, list(total)):
             return None
         return Shard(file=file, rows=rows, sha256=files.sha256(path), content=total, shared=note["shared"])
     except DataError:
@@ -98,20 +100,13 @@ def _complete(out: StoragePath) -> list[StoragePath]:
     return [path for path in shard_files(out) if path.suffix == ".parquet"]
 
 
-def _is_left_by_a_kill(path: StoragePath) -> bool:
-    """Whether an entry of a folder without shards comes from a command that was killed early."""
-    if path.name == "data" and path.is_dir():
-        return all(SHARD.fullmatch(entry.name) for entry in path.iterdir())
-    return path.name.startswith(LOCK) or path.name.endswith((".tmp", ".tmp.lock"))
-
-
 def _another(out: StoragePath, differences: list[str]) -> DataError:
     """The error for a folder that holds another dataset."""
     return DataError(
         f"{out} holds another dataset",
         got="; ".join(differences[:6]),
         allowed="the same command, or an empty folder",
-        fix="choose another --out, or --overwrite to replace it",
+        fix="choose another `out`, or `overwrite` to replace it",
     )
 
 
@@ -128,9 +123,5 @@ def check_space(out: StoragePath, task: BaseTask, rows: int) -> None:
     need = rows * (task.mean_tokens + task.mean_answer_tokens) * bits / 8
     free = shutil.disk_usage(out).free + sum(path.stat().st_size for path in shard_files(out))
     if need > free:
-        raise ApeError(
-            "the dataset would not fit on the disk",
-            got=f"at least {files.size_text(need)} for {out}",
-            allowed=files.size_text(free),
-            fix="choose a smaller --n or another --out",
-        )
+        got, allowed = f"at least {files.size_text(need)} for {out}", files.size_text(free)
+        raise ApeError("the dataset would not fit on the disk", got=got, allowed=allowed, fix="choose a smaller `n`")

@@ -1,9 +1,10 @@
-"""The plan of a dataset: everything that decides its content."""
+"""The plan of a dataset, which decides its content, and what a run needs to know of a dataset."""
 
 from __future__ import annotations
 
 import hashlib
-from dataclasses import dataclass
+from abc import ABC, abstractmethod
+from dataclasses import dataclass, field
 from functools import partial
 from typing import Annotated, Any
 
@@ -21,14 +22,14 @@ from pydantic import (
     model_validator,
 )
 
-from ape_cli.core import budget
-from ape_cli.core.names import checked_name
-from ape_cli.core.validation import HEX, Few, Options
+from ape_cli.core.validation import HEX, checked_name
 from ape_cli.core.vocabulary import SPLITS
 from ape_cli.storage import image_rows, sequence_rows
 from ape_cli.storage.image_rows import Size
 from ape_cli.structure import Structure, StructureField, linearisation
 from ape_cli.structure.linearisation import Order
+
+_MOST_SHARDS = 20_000
 
 
 class Frozen(BaseModel):
@@ -53,14 +54,14 @@ class DatasetPlan(Frozen):
     task: Annotated[str, AfterValidator(partial(checked_name, "task"))]  # becomes a part of the names of runs
     structure: StructureField
     order: Order | None  # linearisation of the target, and of the source unless `source_order` is given
-    parameters: Options
+    parameters: dict[str, Any]
     seed: int = Field(ge=0, lt=2**63)
-    rows: Few[Annotated[int, Field(ge=0, le=10**12)]]  # number of rows of each split
+    rows: dict[str, Annotated[int, Field(ge=0, le=10**12)]]  # number of rows of each split
     shard_rows: int = Field(gt=0, le=10**9)
     image: Size | None = None  # height, width and channels; None for sequences
     source_order: Order | None = None  # linearisation of the source, if it differs from the target's
     tagged: bool | None = None  # True if the target has a tag for each token of the source
-    code: str | None = Field(None, pattern=HEX)  # digest of the code of a user's own task (`core/own_code.py`)
+    code: str | None = Field(None, pattern=HEX)  # digest of the code of a user's own task (`core/plugins.py`)
 
     _compact = omitted_if_none("image", "source_order", "tagged", "code")
 
@@ -129,8 +130,8 @@ class DatasetPlan(Frozen):
         if not self.rows["train"]:
             raise ValueError("rows.train: at least one training row is needed")
         shards = sum(-(-rows // self.shard_rows) for rows in self.rows.values())
-        if shards > budget.SHARDS:
-            raise ValueError(f"{shards:,} shards of {self.shard_rows:,} rows; at most {budget.SHARDS:,} are possible")
+        if shards > _MOST_SHARDS:
+            raise ValueError(f"{shards:,} shards of {self.shard_rows:,} rows; at most {_MOST_SHARDS:,} are possible")
         return self
 
 
@@ -152,3 +153,40 @@ def pieces_of(plan: DatasetPlan) -> dict[str, list[Piece]]:
         ranges = (range(i * plan.shard_rows, min(count, (i + 1) * plan.shard_rows)) for i in range(of))
         pieces[split] = [Piece(split, f"data/{split}-{i:05d}-of-{of:05d}.parquet", r) for i, r in enumerate(ranges)]
     return pieces
+
+
+@dataclass(eq=False)
+class Facts(ABC):
+    """What is known of a dataset that is open, or of one that a sweep is going to generate.
+
+    `plan` is everything that was chosen for the dataset. `mean_size` is the mean of the distribution of sizes, in the
+    task's unit: symbols, levels of a tree, cells along a side, places of a ring or pixels. `mean_tokens` is the number
+    of tokens of a source of this size. `fingerprint` is the hash of the content, 64 hexadecimal digits; it is empty
+    for a dataset that was never generated.
+    """
+
+    plan: DatasetPlan
+    mean_size: float
+    mean_tokens: float
+    fingerprint: str
+
+    task: str = field(init=False)  # name of the task
+    order: str | None = field(init=False)  # linearisation, for example `breadth` or `breadth-to-depth`; None: without
+    structure: Structure = field(init=False)  # structure of the positions
+    image: Size | None = field(init=False)  # height, width and number of channels of images; None for sequences
+    kind: str = field(init=False)  # kind of the data, and so of its models: `sequence` or `image`
+    parameters: dict[str, Any] = field(init=False)  # parameters of the task
+
+    def __post_init__(self) -> None:
+        """Take over from the plan what decides a run."""
+        plan = self.plan
+        self.task, self.order, self.structure = plan.task, plan.linearisation, plan.structure
+        self.image, self.kind, self.parameters = plan.image, plan.kind, plan.parameters
+
+    @abstractmethod
+    def largest(self, read: Structure) -> int | None:
+        """The `extent` of the positions of the training split, sources and targets, read as `read`.
+
+        For sequences this is the place of the EOS of the longest one, and for trees the greatest depth. None if the
+        training split is not there.
+        """

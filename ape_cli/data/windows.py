@@ -19,9 +19,9 @@ from ape_cli.core.rng import I64
 from ape_cli.data.batches import WHOLE, SequenceBatch, Share
 from ape_cli.data.collation import Window
 from ape_cli.data.image_batches import ImageBatch, ImageRows
-from ape_cli.data.manifest import Manifest
+from ape_cli.data.manifest import Manifest, open_shard
 from ape_cli.storage import files
-from ape_cli.storage.parquet import ROW_GROUP, read_group, read_shard
+from ape_cli.storage.parquet import ROW_GROUP, read_group
 from ape_cli.storage.paths import StoragePath
 
 _MOST_OPEN = 16  # shards; the others are opened again when they are read
@@ -37,7 +37,6 @@ class Rows(ABC, Generic[_Window, _Batch]):
         self.folder, self.manifest, self.name = folder, manifest, name
         self.rows = manifest.plan.rows[name]
         self._verified: set[int] = set()  # shards whose digests were checked
-        self._checked: set[int] = set()  # row groups whose rows were checked
         self._kept: dict[tuple[int, ...], _Window] = {}
         self._open = lru_cache(_MOST_OPEN)(self._opened)
         sizes = list(files.each(self._group_sizes, range(len(manifest.shards[name])), folder))
@@ -50,11 +49,11 @@ class Rows(ABC, Generic[_Window, _Batch]):
         return len(self.manifest.vocabulary)
 
     def table(self) -> pa.Table:
-        """All rows of the split as a table, in their order. Raises `DataError` if they are not valid."""
+        """All rows of the split as a table, in their order. Raises `DataError` if they cannot be read."""
         return pa.concat_tables([self.manifest.plan.shard.empty_table(), *self.groups()])
 
     def groups(self) -> Iterator[pa.Table]:
-        """The row groups of the split, in their order. Raises `DataError` if the rows are not valid."""
+        """The row groups of the split, in their order. Raises `DataError` if they cannot be read."""
         return map(self._group, range(len(self._groups)))
 
     def steps(self, batch_size: int, seed: int | None = None, epoch: int = 0) -> int:
@@ -130,37 +129,25 @@ class Rows(ABC, Generic[_Window, _Batch]):
         return ROW_GROUP
 
     @abstractmethod
-    def _check(self, part: pa.Table) -> None:
-        """Check the rows of a row group. Raises `DataError` if they are not valid."""
-
-    @abstractmethod
     def _window(self, part: pa.Table) -> _Window:
-        """The window of some row groups, which were checked."""
+        """The window of some row groups."""
 
     def _opened(self, shard: int) -> pq.ParquetFile:
         """Open a shard of the split. Its digest is checked the first time."""
-        about = self.manifest.shards[self.name][shard]
-        sha256 = None if shard in self._verified else about.sha256
-        file = read_shard(self.folder / about.file, self.manifest.plan.shard, about.rows, sha256)
+        stored = self.manifest.shards[self.name][shard]
+        file = open_shard(self.folder, self.manifest.plan, stored, verify=shard not in self._verified)
         self._verified.add(shard)
         return file
 
     def _group_sizes(self, shard: int) -> list[int]:
         """The number of rows of each row group of a shard."""
-        about = self._open(shard).metadata
-        return [about.row_group(i).num_rows for i in range(about.num_row_groups)]
+        footer = self._open(shard).metadata
+        return [footer.row_group(i).num_rows for i in range(footer.num_row_groups)]
 
     def _group(self, number: int) -> pa.Table:
-        """Read a row group of the split, and check its rows the first time.
-
-        Raises `DataError` if it cannot be read, or if its rows are not valid.
-        """
+        """Read a row group of the split. Raises `DataError` if it cannot be read."""
         shard, group = self._groups[number]
-        part = read_group(self._open(shard), group, self.manifest.shards[self.name][shard].file)
-        if number not in self._checked:
-            self._check(part)
-            self._checked.add(number)
-        return part
+        return read_group(self._open(shard), group, self.manifest.shards[self.name][shard].file)
 
     def _read(self, groups: list[int]) -> _Window:
         """The window of some row groups. It is kept if it is the whole split."""

@@ -119,13 +119,13 @@ def _family(batch: SequenceBatch, tree: Tree) -> I64:
     """The symbols of the parent and of the children of each node of the source, PAD for none. -> int64 [B, M, 1 + k]"""
     at, symbols = batch.source_positions.numpy(), batch.source_ids.numpy()
     first = tree.branching * (at - 1) + 2
-    wanted = np.stack([tree.ancestor(at, 1), *(first + c for c in range(tree.branching))], axis=-1)
-    wanted[at == 0] = 0  # padding
-    found = np.empty_like(wanted)
+    relatives = np.stack([tree.ancestor(at, 1), *(first + c for c in range(tree.branching))], axis=-1)
+    relatives[at == 0] = 0  # padding
+    symbols_there = np.empty_like(relatives)
     for row, (places, names) in enumerate(zip(at.tolist(), symbols.tolist(), strict=True)):
         known = dict(zip(places, names, strict=True)) | {0: PAD}
-        found[row] = [[known.get(place, PAD) for place in places] for places in wanted[row].tolist()]
-    return found[:, : batch.labels.shape[1]]
+        symbols_there[row] = [[known.get(place, PAD) for place in places] for places in relatives[row].tolist()]
+    return symbols_there[:, : batch.labels.shape[1]]
 
 
 class _Table:

@@ -75,24 +75,20 @@ def written(
     """
     grows = any(isinstance(s, Tree) for s in reading.own.simple) and not (task.places_given or reading.tagged)
     if grows and not isinstance(task, Trees):
-        raise DataError(
-            "greedy decoding does not know how these trees unfold",
-            got=f"task {task.name}, structure {reading.own.expression}",
-            allowed="tasks that define `opens` or declare `places_given`, sequences, grids and rings",
-            fix="--decode teacher",
-        )
+        got = f"task {task.name}, which neither defines `opens` nor declares `places_given`"
+        raise DataError("greedy decoding does not know how these trees unfold", got=got, fix="`decode=teacher`")
     for batch in batches:
-        there = batch.to(device)
+        on_device = batch.to(device)
         width = model.scheme.shape.d_model
         with torch.no_grad(), products(precision), forward_pass(precision, device, width):
-            pen = _Pen(model, there)
+            pen = _Pen(model, on_device)
             if reading.tagged:
-                predicted = pen.scores(there.input_ids, there.input_positions).argmax(-1)
+                predicted = pen.scores(on_device.input_ids, on_device.input_positions).argmax(-1)
             elif isinstance(task, Trees) and grows:
-                predicted = _unfold(pen, there, task, reading)
+                predicted = _unfold(pen, on_device, task, reading)
             else:
-                predicted = _follow(pen, there, reading)
-        yield there, predicted
+                predicted = _follow(pen, on_device, reading)
+        yield on_device, predicted
 
 
 class _Pen:

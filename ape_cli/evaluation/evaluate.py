@@ -21,8 +21,8 @@ from ape_cli import tasks
 from ape_cli.core.errors import DataError, RunError, UsageError, pick
 from ape_cli.data.batches import Batch
 from ape_cli.data.collation import Reading
-from ape_cli.data.facts import Facts
 from ape_cli.data.loader import Dataset, ImageSplit, Split, open_dataset
+from ape_cli.data.plan import Facts
 from ape_cli.evaluation.decoding import greedy
 from ape_cli.evaluation.fit import check_finished, misfit
 from ape_cli.evaluation.metrics import MetricSums, teacher_forced
@@ -72,11 +72,8 @@ def evaluate(
         **metrics,
     }
     if not all(map(math.isfinite, evaluation["overall"].values())):
-        raise RunError(
-            "the weights of the run give values that are not finite",
-            got=run.name,
-            fix="train it again with --overwrite",
-        )
+        what = "the weights of the run give values that are not finite"
+        raise RunError(what, got=run.name, fix="train it again with `overwrite`")
     run.save_evaluation(evaluation, known)
     return evaluation
 
@@ -135,12 +132,9 @@ def own_dataset(run: Run) -> Dataset:
     trained = run.known.dataset
     data = open_dataset(trained.path)
     if data.manifest.fingerprint != trained.fingerprint:
-        raise DataError(
-            f"the dataset of run {run.name} has changed since",
-            got=f"{trained.path}: fingerprint {data.manifest.fingerprint[:12]}…",
-            allowed=f"fingerprint {trained.fingerprint[:12]}…",
-            fix="generate it again with the same command, or name a dataset with --data",
-        )
+        got = f"{trained.path}: fingerprint {data.manifest.fingerprint[:12]}…, not {trained.fingerprint[:12]}…"
+        fix = "generate it again with the same command, or name a dataset with `data`"
+        raise DataError(f"the dataset of run {run.name} has changed since", got=got, fix=fix)
     return data
 
 
@@ -167,7 +161,7 @@ def check_decoding(data: Facts, decode: str) -> None:
     """Check that the data can be decoded in this way. Raises `UsageError` if it cannot."""
     if decode == "greedy" and data.image is not None:
         what = "an image has a label, and nothing is written that could be read again"
-        raise UsageError(what, got="--decode greedy", allowed="teacher", fix="leave --decode out")
+        raise UsageError(what, got="`decode=greedy`", allowed="teacher", fix="leave `decode` out")
 
 
 def _parts(data: Dataset) -> tuple[str, Sequence[str]]:
@@ -203,6 +197,6 @@ def summarise(tally: MetricSums, part: str, names: Sequence[str], *, entropy: bo
 
     return {
         "overall": metrics(np.ones(len(of["row"]), dtype=bool)),
-        "by_size": [{"size": size, **found} for size, found in by("size")],
-        f"by_{part}": [{part: names[op], **found} for op, found in by("op")],
+        "by_size": [{"size": size, **scored} for size, scored in by("size")],
+        f"by_{part}": [{part: names[op], **scored} for op, scored in by("op")],
     }

@@ -1,4 +1,4 @@
-"""Whether a run can be evaluated on a dataset.
+"""Which runs can be evaluated on which datasets, and which evaluations are still missing.
 
 The run has to be finished, and its task, structure, answers, image size and vocabulary have to be those of the dataset.
 """
@@ -6,13 +6,15 @@ The run has to be finished, and its task, structure, answers, image size and voc
 from __future__ import annotations
 
 import shlex
+from collections.abc import Sequence
 from typing import Any
 
 from ape_cli import tasks
-from ape_cli.core.errors import ApeError, DataError, UsageError
+from ape_cli.core.errors import ApeError, DataError, RunError, UsageError
 from ape_cli.data.loader import Dataset
 from ape_cli.models.own_files import check_installed, warn_if_changed
 from ape_cli.runs.record import RECORD, RunRecord, TrainingData
+from ape_cli.runs.registry import Registry
 from ape_cli.runs.run import Run
 
 
@@ -25,7 +27,7 @@ def check_finished(run: Run) -> RunRecord:
     status = run.status_in(known)
     if status != "finished":
         resume = f"`ape train --config {shlex.quote(str(run.folder / RECORD))} --resume`"
-        fixes = {"running": "wait for it", "failed": "train it again with --overwrite, or with other settings"}
+        fixes = {"running": "wait for it", "failed": "train it again with `overwrite`, or with other settings"}
         fix = fixes.get(status, f"resume it: {resume}")
         raise UsageError("the run is not finished", got=f"{run.name}: {status}", fix=fix)
     check_installed(known.config)
@@ -56,12 +58,10 @@ def misfit(trained: TrainingData, vocabulary: list[str], data: Dataset) -> DataE
     }
     for what, (of_data, of_run) in compared.items():
         if of_data != of_run:
-            return DataError(
-                f"the dataset has another {what} than the one the run was trained on",
-                got=f"{data.name}: {_text(of_data)}",
-                allowed=f"{trained.name}: {_text(of_run)}",
-                fix="choose a dataset of the run's own task and options; its sizes may differ",
-            )
+            message = f"the dataset has another {what} than the one the run was trained on"
+            got, allowed = f"{data.name}: {_text(of_data)}", f"{trained.name}: {_text(of_run)}"
+            fix = "choose a dataset of the run's own task and options; its sizes may differ"
+            return DataError(message, got=got, allowed=allowed, fix=fix)
     return None
 
 
@@ -78,8 +78,8 @@ def _answers(task: str, parameters: dict[str, Any], *, tagged: bool) -> str:
         loaded = tasks.load(task)
     except ApeError:
         return ", ".join(form)
-    known, given = tasks.options_of(loaded), loaded.recorded(parameters)
-    return ", ".join([*(f"{name} {given.get(name, known[name].default)}" for name in loaded.answer_options), *form])
+    known, recorded = tasks.options_of(loaded), loaded.recorded(parameters)
+    return ", ".join([*(f"{name} {recorded.get(name, known[name].default)}" for name in loaded.answer_options), *form])
 
 
 def _text(value: Any) -> str:
@@ -87,3 +87,54 @@ def _text(value: Any) -> str:
     if isinstance(value, list) and len(value) > 3:
         return f"{len(value)} ids, {' '.join(value[3:9])} …"
     return " ".join(map(str, value)).strip() if isinstance(value, list) else str(value or "none")
+
+
+def pending(
+    registry: Registry, data: Sequence[Dataset], split: str, decode: str
+) -> tuple[list[tuple[Run, Dataset | None]], list[str]]:
+    """The evaluations that are still missing, and a line about each problem.
+
+    The first list has finished runs, each with every dataset of `data` that it fits. If `data` is empty, None stands
+    for the run's own dataset. Runs on images are never decoded greedily. The second list has a line about each run
+    that cannot be read, one about the runs without weights, and one about those that fit none of the datasets.
+    """
+    missing: list[tuple[Run, Dataset | None]] = []
+    bad: list[str] = []
+    weightless = unfit = 0
+    for run, known in registry.readable(bad):
+        trained = known.dataset
+        fits: list[Dataset | None] = [d for d in data if not misfit(trained, trained.vocabulary, d)] if data else [None]
+        if run.status_in(known) != "finished" or (decode == "greedy" and trained.image):
+            continue
+        unfit += not fits
+        done = {(e["fingerprint"], e["split"], e["decode"]) for e in run.evaluations()[0]}
+        of_run: list[tuple[Run, Dataset | None]] = []
+        for other in fits:
+            rows = trained.rows if other is None else other.manifest.plan.rows
+            fingerprint = trained.fingerprint if other is None else other.manifest.fingerprint
+            if rows[split] and (fingerprint, split, decode) not in done:
+                of_run.append((run, other))
+        if of_run and not run.has_weights():
+            weightless += 1
+            continue
+        missing += of_run
+    if weightless:
+        bad.append(f"{_runs(weightless)} without weights, which only training again brings back")
+    if unfit:
+        which = "this dataset" if len(data) == 1 else "these datasets"
+        bad.append(f"{_runs(unfit)} of another task, structure or vocabulary than {which}")
+    return missing, bad
+
+
+def _runs(number: int) -> str:
+    """A number of finished runs in words."""
+    return f"{number:,} finished run{'s' * (number != 1)}"
+
+
+def fitting(run: Run, data: Sequence[Dataset]) -> Sequence[Dataset]:
+    """The datasets that fit a run. If none fits, all are returned, and `evaluate` raises an error that says why."""
+    try:
+        trained = run.known.dataset
+    except RunError:
+        return data
+    return [d for d in data if not misfit(trained, trained.vocabulary, d)] or data

@@ -65,11 +65,11 @@ def teacher_forced(model: Model, batches: Iterable[Batch], device: torch.device,
     model.eval()
     with products(precision):
         for batch in batches:
-            there = to_device(batch, model, device)
-            scores = forward(model, there, precision).float()
+            on_device = to_device(batch, model, device)
+            scores = forward(model, on_device, precision).float()
             nats = torch.nn.functional.cross_entropy(
-                scores.transpose(1, 2), there.labels, ignore_index=batch.ignore_index, reduction="none"
+                scores.transpose(1, 2), on_device.labels, ignore_index=batch.ignore_index, reduction="none"
             )
-            tally.add(there, scores.argmax(-1), nats)
+            tally.add(on_device, scores.argmax(-1), nats)
     model.train(training)
     return tally

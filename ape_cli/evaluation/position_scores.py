@@ -49,9 +49,9 @@ _DECIMALS = 12
 _ZERO = 1e-9  # of a mean beside its root mean square, relative
 
 
-def initial_scheme(name: str, seed: int, **given: Any) -> Scheme:
-    """A scheme with the initial weights of a seed. `given`: the other arguments of `position.make`, which may raise."""
-    return position.make(name, generator=torch.Generator().manual_seed(seed), **given)
+def initial_scheme(name: str, seed: int, **arguments: Any) -> Scheme:
+    """A scheme with the initial weights of a seed. `arguments`: the others of `position.make`, which may raise."""
+    return position.make(name, generator=torch.Generator().manual_seed(seed), **arguments)
 
 
 def position_scores(scheme: Scheme, places: I64) -> tuple[NDArray[np.float64], str]:
@@ -61,11 +61,11 @@ def position_scores(scheme: Scheme, places: I64) -> tuple[NDArray[np.float64], s
     `ApeError` if a hook of a scheme that is not part of ape fails, or if a score is not finite.
     """
     with torch.no_grad(), position.explained():
-        found, what = _scores(scheme, places)
-    if not np.isfinite(found).all():
+        scores, what = _scores(scheme, places)
+    if not np.isfinite(scores).all():
         fix = "correct its hooks, or choose other options"
         raise ApeError(f"the scores of scheme {scheme.name!r} are not all finite", fix=fix)
-    return found, what
+    return scores, what
 
 
 def _scores(scheme: Scheme, places: I64) -> tuple[NDArray[np.float64], str]:
@@ -73,15 +73,15 @@ def _scores(scheme: Scheme, places: I64) -> tuple[NDArray[np.float64], str]:
     context = scheme.double().context(torch.from_numpy(places)[None])
     injection, partly = scheme.properties.injection, ""
     if injection == "embeddings":
-        found = _of_embeddings(scheme, context)
+        mean_logits = _of_embeddings(scheme, context)
     else:
         partly = IN_ATTENTION if "embeddings" in injection else ""
         mean, square = _of_bias(scheme, context)
         if float(square.max()) > 0 and float(mean.abs().max()) <= _ZERO * float(square.max()) ** 0.5:
             return _rounded(square.sqrt()), SPREAD + partly
-        found = _of_attention(scheme, context)
+        mean_logits = _of_attention(scheme, context)
     shares = scheme.content_dependent and not scheme.overrides("bias")
-    return _rounded(found if shares else found - 1.0), (SHARE if shares else ADDED) + partly
+    return _rounded(mean_logits if shares else mean_logits - 1.0), (SHARE if shares else ADDED) + partly
 
 
 def _rounded(scores: Tensor) -> NDArray[np.float64]:
@@ -130,8 +130,8 @@ def _of_embeddings(scheme: Scheme, context: Context) -> Tensor:
         return x @ x.mT / d
 
     decay = scheme.decay(context, context)
-    found = _mean(product(content) for content in _contents(d, d**0.5))
-    return found if decay is None else found * decay[0].double()
+    mean = _mean(product(content) for content in _contents(d, d**0.5))
+    return mean if decay is None else mean * decay[0].double()
 
 
 def _mean(values: Iterator[Tensor]) -> Tensor:

@@ -42,13 +42,13 @@ class Cost:
 
 def measure(name: str, rounds: int = 7) -> Cost:
     """Measure the cost of a scheme on an example of its own structure."""
-    wanted = structure.example(position.load(name).structures[0])
-    step, plain = _Step(name, wanted), _Step("none", structure.Seq())
+    shape = structure.example(position.load(name).structures[0])
+    step, plain = _Step(name, shape), _Step("none", structure.Seq())
     kept, plain_kept = step.kept(), plain.kept()
     ratios = [step.seconds() / plain.seconds() for _ in range(rounds + 1)][1:]  # the first one warms up
     return Cost(
         scheme=name,
-        structure=wanted.expression,
+        structure=shape.expression,
         parameters=step.model.scheme.properties.parameters,
         extra_memory_mib=(kept - plain_kept) / 2**20,
         memory_ratio=kept / plain_kept,
@@ -59,12 +59,12 @@ def measure(name: str, rounds: int = 7) -> Cost:
 class _Step:
     """One training step of a small model with a scheme. It can be repeated."""
 
-    def __init__(self, name: str, wanted: Structure) -> None:
+    def __init__(self, name: str, shape: Structure) -> None:
         """Create the model and a batch."""
         generator = torch.Generator().manual_seed(1)
-        size = 6 if isinstance(wanted, Tree) else TOKENS + 1
+        size = 6 if isinstance(shape, Tree) else TOKENS + 1
         scheme = position.make(
-            name, D_MODEL, HEADS, structure=wanted.expression, max_size=size, decay=1.0, generator=generator
+            name, D_MODEL, HEADS, structure=shape.expression, max_size=size, decay=1.0, generator=generator
         )
         self.model = Transformer(
             scheme,
@@ -76,7 +76,7 @@ class _Step:
             generator=generator,
         )
         self.ids = torch.randint(3, 24, (ROWS, TOKENS), generator=generator)
-        self.at, self.mask = _places(wanted), torch.ones(ROWS, TOKENS, dtype=torch.bool)
+        self.at, self.mask = _places(shape), torch.ones(ROWS, TOKENS, dtype=torch.bool)
 
     def loss(self) -> Tensor:
         """A scalar that depends on all scores."""
@@ -91,7 +91,7 @@ class _Step:
 
     def kept(self) -> int:
         """The number of bytes that are kept between the forward and the backward pass."""
-        own = {p.untyped_storage().data_ptr() for p in self.model.parameters()}
+        of_parameters = {p.untyped_storage().data_ptr() for p in self.model.parameters()}
         held: dict[int, Tensor] = {}  # storages are kept alive, so that no address is used twice
 
         def pack(x: Tensor) -> Tensor:
@@ -100,18 +100,18 @@ class _Step:
 
         with torch.autograd.graph.saved_tensors_hooks(pack, lambda x: x):
             self.loss()
-        return sum(x.untyped_storage().nbytes() for at, x in held.items() if at not in own)
+        return sum(x.untyped_storage().nbytes() for at, x in held.items() if at not in of_parameters)
 
 
-def _places(wanted: Structure) -> Tensor:
+def _places(shape: Structure) -> Tensor:
     """Positions: a complete tree, a filled grid, a ring, or a line. -> int64 [B or 1, N], or [B, N, C]"""
     line = torch.arange(1, TOKENS + 1)
-    if wanted.width == 1:
-        if isinstance(wanted, Cyclic):
-            return (line % wanted.order)[None]
-        return line.expand(ROWS, -1) if isinstance(wanted, Tree) else line[None]
+    if shape.width == 1:
+        if isinstance(shape, Cyclic):
+            return (line % shape.order)[None]
+        return line.expand(ROWS, -1) if isinstance(shape, Tree) else line[None]
     side = 2
-    while side**wanted.width < TOKENS:
+    while side**shape.width < TOKENS:
         side += 1
-    axes = [line // side**i % side + 1 for i in range(wanted.width)]
+    axes = [line // side**i % side + 1 for i in range(shape.width)]
     return torch.stack(axes, dim=-1).expand(ROWS, -1, -1)

@@ -11,7 +11,7 @@ from typing import Any
 
 from ape_cli import tasks
 from ape_cli.core.errors import ApeError, DataError, UsageError
-from ape_cli.core.names import checked_name
+from ape_cli.core.validation import checked_name
 from ape_cli.data import generation
 from ape_cli.data.loader import Dataset, open_dataset
 from ape_cli.data.manifest import Manifest, manifest_path, read_manifest, shard_files

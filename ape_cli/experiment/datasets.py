@@ -12,9 +12,8 @@ from ape_cli import tasks
 from ape_cli.core.errors import BusyError, DataError
 from ape_cli.core.vocabulary import SPLITS
 from ape_cli.data import generation
-from ape_cli.data.facts import Facts
 from ape_cli.data.loader import Dataset, open_dataset
-from ape_cli.data.plan import DatasetPlan
+from ape_cli.data.plan import DatasetPlan, Facts
 from ape_cli.runs import config
 from ape_cli.runs.record import Trained
 from ape_cli.storage.parquet import ROW_GROUP

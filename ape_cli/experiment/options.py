@@ -14,7 +14,7 @@ from ape_cli.core.errors import UsageError, brief
 from ape_cli.core.validation import first_error
 from ape_cli.runs.config import Config, read_config, resolve, settable
 from ape_cli.runs.record import Trained
-from ape_cli.storage.json_files import read_json
+from ape_cli.storage import files
 from ape_cli.storage.paths import StoragePath
 
 _ALLOWED = "the run.json of a run, or a JSON object with the fields of a configuration"
@@ -99,7 +99,7 @@ def read_config_file(path: StoragePath) -> tuple[Config, Trained | None]:
     Raises `UsageError` if the file cannot be read, or has another form.
     """
     try:
-        fields = read_json(path)[1]
+        fields = files.read_json(path)
         if not isinstance(fields, dict):
             raise ValueError(f"{brief(fields)} is no object")
         dataset = fields.get("dataset")

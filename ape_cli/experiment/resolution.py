@@ -13,8 +13,8 @@ import torch
 from ape_cli import attention, position
 from ape_cli.core.errors import UsageError
 from ape_cli.data import augmentation
-from ape_cli.data.facts import Facts
 from ape_cli.data.loader import Dataset
+from ape_cli.data.plan import Facts
 from ape_cli.experiment.choice import Datasets
 from ape_cli.experiment.datasets import ChosenDataset, generated
 from ape_cli.experiment.options import ExperimentOptions

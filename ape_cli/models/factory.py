@@ -11,7 +11,7 @@ import numpy as np
 import torch
 
 from ape_cli import attention, position
-from ape_cli.core import budget
+from ape_cli.core import cpu
 from ape_cli.core.errors import UsageError
 from ape_cli.data.collation import Reading
 from ape_cli.data.loader import Dataset
@@ -76,11 +76,11 @@ def _check_memory(weights: int) -> None:
     Raises `UsageError` if they do not.
     """
     need = 4 * 4 * weights  # four numbers of four bytes for each
-    if need > 2 * budget.memory():
+    if need > 2 * cpu.half_memory():
         raise UsageError(
             "the model does not fit into this machine's memory",
             got=f"at least {need / 2**30:,.0f} GiB",
-            allowed=f"{budget.memory() / 2**29:,.0f} GiB",
+            allowed=f"{cpu.half_memory() / 2**29:,.0f} GiB",
             fix="choose a smaller d_model, d_ff, or number of layers",
         )
 

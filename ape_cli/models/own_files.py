@@ -10,7 +10,7 @@ from collections.abc import Iterable
 from contextlib import suppress
 
 from ape_cli import attention, position
-from ape_cli.core import own_code, plugins
+from ape_cli.core import plugins
 from ape_cli.core.errors import ApeError, RunError
 from ape_cli.runs.config import Config
 from ape_cli.runs.record import OwnCode
@@ -29,7 +29,7 @@ def own_files(scheme: str, kind: str) -> dict[str, str]:
 
     A class without a file, as of a notebook, is left out.
     """
-    digests = {part: own_code.digest(cls) for part, cls in own_parts(scheme, kind).items()}
+    digests = {part: plugins.digest(cls) for part, cls in own_parts(scheme, kind).items()}
     return {part: digest for part, digest in digests.items() if digest is not None}
 
 

@@ -47,7 +47,7 @@ from typing import Any
 
 import torch
 
-from ape_cli.core import own_code, plugins
+from ape_cli.core import plugins
 from ape_cli.core.errors import UsageError
 from ape_cli.position._fast import FastScheme, planner
 from ape_cli.position._hooks import check_hooks, constructed, explained, without_hooks
@@ -84,7 +84,7 @@ def names() -> list[str]:
 def load(name: str) -> type[Scheme]:
     """The class of a scheme. Raises `UsageError` for an unknown name, and `ApeError` if its file cannot be imported."""
     scheme = plugins.load(sys.modules[__name__], "scheme", name, Scheme)
-    own_code.remember(scheme)
+    plugins.remember(scheme)
     return scheme
 
 

@@ -29,7 +29,6 @@ from typing import Any
 
 import polars as pl
 
-from ape_cli.core.errors import pick
 from ape_cli.reports import paper, stats
 from ape_cli.reports.evaluations import (
     BEHIND,
@@ -37,13 +36,12 @@ from ape_cli.reports.evaluations import (
     COLUMN,
     LINES,
     SMALLER_IS_BETTER,
-    check,
-    choice,
+    Options,
+    evaluated,
     nothing_to_report,
+    selected,
     task_of,
-    wanted,
 )
-from ape_cli.reports.run_descriptions import described
 from ape_cli.reports.tables import numbered
 from ape_cli.runs.record import Trained
 from ape_cli.runs.registry import Registry
@@ -97,27 +95,16 @@ def _underline(lines: pl.DataFrame, column: list[str]) -> pl.DataFrame:
     return scored.with_columns(best=pl.col("score") >= limit).drop("score", "top", "slack")
 
 
-def lines(
-    registry: Registry,
-    *,
-    metric: str,
-    decode: str,
-    split: str,
-    against: str | None,
-    own: bool = False,
-) -> tuple[pl.DataFrame, list[str]]:
-    """The aggregated lines for a metric, decoding and split, and a line of text about each unreadable run.
+def lines(registry: Registry, options: Options) -> tuple[pl.DataFrame, list[str]]:
+    """The aggregated lines of the selected scores, and a line of text about each unreadable run.
 
-    against: `paper` adds the numbers of the paper. own: only evaluations on the data that a run was trained on. Raises
-    `ApeError` if no evaluation is selected, and `UsageError` for an unknown name.
+    Raises `ApeError` if no evaluation is selected, and `UsageError` for an unknown name.
     """
-    if against is not None:
-        pick("comparison", against, ["paper"])
-    values, bad = wanted(registry, metric=metric, decode=decode, split=split, own=own)
-    found = aggregate(values)
-    if against is not None:
-        found = paper.beside(found, [task_of(line) for line in found.iter_rows(named=True)])
-    return found, bad
+    values, bad = selected(registry, options)
+    aggregated = aggregate(values)
+    if options.against is not None:
+        aggregated = paper.beside(aggregated, [task_of(line) for line in aggregated.iter_rows(named=True)])
+    return aggregated, bad
 
 
 COUNTS = ("rows", "tokens")
@@ -129,7 +116,7 @@ _NONE = {  # the error if all evaluations are without such parts
     "op": "only runs of a task with operators have scores by operator, and none was evaluated like this",
 }
 _FIX = {
-    "size": "`ape train` evaluates each run; `ape eval --split … --decode …` evaluates more (other sizes: --data)",
+    "size": "`ape train` evaluates each run; `ape eval --split … --decode … --data …` evaluates more, also other sizes",
     "op": "`ape train --task tree-ops` evaluates each run; `ape eval --split … --decode …` evaluates more",
 }
 
@@ -147,59 +134,48 @@ class Parts:
     trained: dict[str, Trained]
 
 
-def read_parts(
-    registry: Registry,
-    part: str,
-    *,
-    metric: str,
-    decode: str,
-    split: str,
-    own: bool = False,
-    needed: bool = True,
-) -> tuple[Parts, list[str]]:
+def read_parts(registry: Registry, part: str, options: Options) -> tuple[Parts, list[str]]:
     """Read all evaluations of a metric, decoding and split, part by part.
 
-    `part` is `size` or `op`. With `own`, only evaluations on the data that a run was trained on are read. Also returns
-    a line of text about each run that cannot be read. Raises `ApeError` if there are no such evaluations and `needed`
-    is True, and `UsageError` for an unknown name.
+    `part` is `size` or `op`. Also returns a line of text about each run that cannot be read. Raises `ApeError` if there
+    are no such evaluations and they are needed, and `UsageError` for an unknown name.
     """
-    check(metric=metric, decode=decode, split=split)
+    options.check()
     bad: list[str] = []
     others = False
     runs: list[dict[str, Any]] = []
     lines: list[dict[str, Any]] = []
     trained: dict[str, Trained] = {}
-    weight = _WEIGHT.get(metric, "tokens")
-    for run, known, of_run in described(registry, bad):
-        if known.dataset.image is not None:  # all images have one size
+    weight = _WEIGHT.get(options.metric, "tokens")
+    for record, of_run, evaluations in evaluated(registry, bad):
+        if record.dataset.image is not None:  # all images have one size
             others = True
             continue
-        evaluations, damaged = run.evaluations()
-        bad += [f"{run.name}: {line}" for line in damaged]
-        for found in evaluations:
-            if (found["decode"], found["split"]) != (decode, split) or metric not in found["overall"]:
+        for evaluation in evaluations:
+            overall = evaluation["overall"]
+            if (evaluation["decode"], evaluation["split"]) != (options.decode, options.split):
                 continue
-            if own and found["fingerprint"] != of_run["trained_fingerprint"]:
+            if options.metric not in overall:
                 continue
-            of = {"run": len(runs), "dataset": found["dataset"], "fingerprint": found["fingerprint"]}
-            parts = found.get(f"by_{part}", [])
+            if options.own and evaluation["fingerprint"] != of_run["trained_fingerprint"]:
+                continue
+            of = {"run": len(runs), "dataset": evaluation["dataset"], "fingerprint": evaluation["fingerprint"]}
+            parts = evaluation.get(f"by_{part}", [])
             others |= not parts
-            counted = (part, *COUNTS)
-            lines += [of | {k: x[k] for k in counted} | {"value": x[metric], "weight": x[weight]} for x in parts]
+            lines += [
+                of | {k: x[k] for k in (part, *COUNTS)} | {"value": x[options.metric], "weight": x[weight]}
+                for x in parts
+            ]
         runs.append(of_run)
-        trained[of_run["trained_fingerprint"]] = known.dataset
-    if needed and not lines:
-        raise nothing_to_report(
-            _NONE[part] if others else "no run was evaluated like this",
-            bad,
-            got=choice(registry, metric=metric, decode=decode, split=split),
-            fix=_FIX[part],
-        )
+        trained[of_run["trained_fingerprint"]] = record.dataset
+    if options.needed and not lines:
+        what = _NONE[part] if others else "no run was evaluated like this"
+        raise nothing_to_report(what, bad, got=options.choice(registry), fix=_FIX[part])
     kinds = {"run": pl.UInt32, "dataset": pl.String, "fingerprint": pl.String, part: _KINDS[part]}
     kinds |= dict.fromkeys(COUNTS, pl.Int64) | {"value": pl.Float64, "weight": pl.Int64}
     values = pl.DataFrame(lines, schema=kinds, orient="row").join(numbered(runs), on="run", maintain_order="left")
-    values = values.with_columns(metric=pl.lit(metric), decode=pl.lit(decode), split=pl.lit(split))
-    return Parts(values, trained), bad
+    chosen = {name: pl.lit(getattr(options, name)) for name in ("metric", "decode", "split")}
+    return Parts(values.with_columns(**chosen), trained), bad
 
 
 def pool(values: pl.DataFrame, column: list[str], names: Sequence[str] = ("trained_on",)) -> pl.DataFrame:

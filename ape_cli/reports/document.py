@@ -101,10 +101,10 @@ class Document:
 
 
 @without_collection()
-def read(registry: Registry, view: View[Any], options: Options, standing: str = "") -> tuple[Document, list[str]]:
+def read(registry: Registry, view: View[Any], options: Options, note: str = "") -> tuple[Document, list[str]]:
     """Read the views of a report. Returns the report, and a line of text about each run or view that cannot be read.
 
-    `standing` is a note for the tables. Further notes name what was left out.
+    `note` is one for the tables. Further notes name what was left out.
 
     Raises `ApeError` if the selected view has nothing to show.
     """
@@ -120,7 +120,7 @@ def read(registry: Registry, view: View[Any], options: Options, standing: str = 
         origin = html_page.origin_of(registry, options)
         for metric in origin.metrics(options.metric)[1:]:
             others += _of_metric(registry, [x for x in views if "metric" not in x.unused], options, metric, bad)
-    notes = [note for note in (standing, left_out(bad)) if note]
+    notes = [line for line in (note, left_out(bad)) if line]
     return Document(selected, parts, others, notes, origin), list(dict.fromkeys(bad))
 
 

@@ -11,19 +11,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from ape_cli.core import escaping
-from ape_cli.reports.palette import (
-    INK,
-    LEAD,
-    PANEL,
-    PAPER,
-    ZERO,
-    Legend,
-    Look,
-    drawing,
-    line,
-    looks,
-    zero_errors,
-)
+from ape_cli.reports import palette
 from ape_cli.reports.plots import Pieces, Plot, Scale, scale
 from ape_cli.reports.tables import Cell, Table
 
@@ -47,17 +35,17 @@ def plot(tables: list[Table]) -> Plot:
     )
 
 
-def dots(tables: list[Table], *, axis: str = "score", chosen: dict[str, Look] | None = None) -> Figure:
+def dots(tables: list[Table], *, axis: str = "score", chosen: dict[str, palette.Look] | None = None) -> Figure:
     """Draw tables: their columns from top to bottom, and a dot with a bar for each row.
 
     axis: one of `plots.KINDS`. chosen: the look of each row, by default that of `palette.looks`.
     """
     from matplotlib.figure import Figure
 
-    with drawing():
-        chosen = chosen or looks(_names(tables))
+    with palette.drawing():
+        chosen = chosen or palette.looks(_names(tables))
         along = _along(tables, axis)
-        legend = Legend(_explained(tables, chosen, along), 2.3 * PANEL[0])
+        legend = palette.Legend(_explained(tables, chosen, along), 2.3 * palette.PANEL[0])
         heights = [len(t.columns) * (0.12 * len(t.rows) + 0.14) + 0.7 for t in tables]
         figure = Figure(figsize=(legend.width, sum(heights) + legend.height), layout="constrained")
         grid = figure.add_gridspec(len(tables), 1, height_ratios=heights)
@@ -70,14 +58,14 @@ def dots(tables: list[Table], *, axis: str = "score", chosen: dict[str, Look] | 
     return figure
 
 
-def divided(tables: list[Table], *, axis: str, chosen: dict[str, Look]) -> Pieces:
+def divided(tables: list[Table], *, axis: str, chosen: dict[str, palette.Look]) -> Pieces:
     """Draw each column of each table as a figure of its own, with its own rows and without its title.
 
     The arguments are those of `dots`.
     """
     from matplotlib.figure import Figure
 
-    with drawing():
+    with palette.drawing():
         along, panels = _along(tables, axis), []
         names = [column for table in tables for column in table.columns]
         for table in tables:
@@ -85,7 +73,7 @@ def divided(tables: list[Table], *, axis: str, chosen: dict[str, Look]) -> Piece
                 rows = [(row, [cells[number]]) for row, cells in table.rows if isinstance(cells[number], Cell)]
                 if not rows:
                     continue
-                figure = Figure(figsize=(PANEL[0], 0.15 * len(rows) + 0.7), layout="constrained")
+                figure = Figure(figsize=(palette.PANEL[0], 0.15 * len(rows) + 0.7), layout="constrained")
                 axes = figure.add_subplot()
                 _dots(axes, replace(table, columns=[column], rows=rows), along, chosen)
                 axes.set_yticks([])
@@ -107,19 +95,19 @@ def _along(tables: list[Table], axis: str) -> Scale:
     return scale(axis, tables[0].unit, points, ends)
 
 
-def _explained(tables: list[Table], chosen: dict[str, Look], along: Scale) -> list[Any]:
+def _explained(tables: list[Table], chosen: dict[str, palette.Look], along: Scale) -> list[Any]:
     """The handles of the legend: all rows, and each other sign in the figure."""
     cells = [cell for table in tables for cell in table.scores()]
-    thin = {"linewidth": LEAD["linewidth"]}  # as the line that leads to a dot
-    handles = [line(escaping.one_line(name), **chosen[name].style, **thin) for name in _names(tables)]
+    thin = {"linewidth": palette.LEAD["linewidth"]}  # as the line that leads to a dot
+    handles = [palette.line(escaping.one_line(name), **chosen[name].style, **thin) for name in _names(tables)]
     if any(cell.std for cell in cells):
-        handles.append(line("± one standard deviation over seeds"))
+        handles.append(palette.line("± one standard deviation over seeds"))
     if any(cell.paper for cell in cells):
-        handles.append(line("the paper's", **PAPER))
-    return handles + [zero_errors()] * (along.edge is not None)
+        handles.append(palette.line("the paper's", **palette.PAPER))
+    return handles + [palette.zero_errors()] * (along.edge is not None)
 
 
-def _dots(axes: Axes, table: Table, along: Scale, chosen: dict[str, Look]) -> None:
+def _dots(axes: Axes, table: Table, along: Scale, chosen: dict[str, palette.Look]) -> None:
     """Draw one table."""
     step = 0.8 / len(table.rows)
     for number, (row, cells) in enumerate(table.rows):
@@ -129,16 +117,16 @@ def _dots(axes: Axes, table: Table, along: Scale, chosen: dict[str, Look]) -> No
         axes.plot(means, list(at), label=row, clip_on=False, **look.style | {"linestyle": "none"})
         for (y, cell), mean in zip(at.items(), means, strict=True):
             end = mean if along.begins_at_zero else along.high  # otherwise the length of a line would mean nothing
-            axes.plot([along.low, end], [y, y], color=look.colour, linestyle=look.dashes, zorder=1, **LEAD)
+            axes.plot([along.low, end], [y, y], color=look.colour, linestyle=look.dashes, zorder=1, **palette.LEAD)
             if cell.std:
                 axes.hlines(y, *along.of([cell.mean - cell.std, cell.mean + cell.std]), color=look.colour)
             if cell.paper:
-                axes.plot(along.of(cell.paper[:1]), [y], color=look.colour, clip_on=False, **PAPER)
+                axes.plot(along.of(cell.paper[:1]), [y], color=look.colour, clip_on=False, **palette.PAPER)
     if along.edge is not None:
-        axes.axvspan(along.low, along.edge, zorder=0, **ZERO)
+        axes.axvspan(along.low, along.edge, zorder=0, **palette.ZERO)
     axes.set_ylim(len(table.columns) - 0.5, -0.5)
     for edge in range(1, len(table.columns)):
-        axes.axhline(edge - 0.5, color=INK, alpha=0.15, linewidth=0.7)
+        axes.axhline(edge - 0.5, color=palette.INK, alpha=0.15, linewidth=0.7)
     axes.grid(visible=True, axis="x")
     axes.tick_params(axis="y", length=0)
     axes.set_xlabel(along.label(table.title.rpartition(", ")[2]))

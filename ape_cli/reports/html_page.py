@@ -102,10 +102,7 @@ def figure(plot: Plot, name: str, title: str, caption: str, axis: str, chosen: d
     return PageFigure(
         title,
         caption,
-        [
-            (head, Markup(inline(drawn, f"{name}-{i}", f"{title}, {head}: a plot")))
-            for i, (head, drawn) in enumerate(panels)
-        ],
+        [(head, _svg(drawn, f"{name}-{i}", f"{title}, {head}: a plot")) for i, (head, drawn) in enumerate(panels)],
         [(_svg(swatch(x), f"{name}-legend-{i}"), x.get_label()) for i, x in enumerate(handles)],
     )
 
@@ -164,16 +161,12 @@ def written() -> str:
     The environment variable SOURCE_DATE_EPOCH, in seconds since 1970, replaces the present time, so that the same
     results give the same bytes. Raises `UsageError` if it is not a number of seconds.
     """
-    told = os.environ.get("SOURCE_DATE_EPOCH")
+    seconds = os.environ.get("SOURCE_DATE_EPOCH")
     try:
-        time = datetime.now(UTC) if told is None else datetime.fromtimestamp(int(told), UTC)
+        time = datetime.now(UTC) if seconds is None else datetime.fromtimestamp(int(seconds), UTC)
     except (ValueError, OverflowError, OSError) as error:
-        raise UsageError(
-            "bad environment variable SOURCE_DATE_EPOCH",
-            got=repr(told),
-            allowed="a whole number of seconds since 1970",
-            fix="correct or unset it",
-        ) from error
+        what, allowed = "bad environment variable SOURCE_DATE_EPOCH", "a whole number of seconds since 1970"
+        raise UsageError(what, got=repr(seconds), allowed=allowed, fix="correct or unset it") from error
     return time.strftime("%Y-%m-%d %H:%M UTC")
 
 
@@ -204,8 +197,8 @@ def origin_of(registry: Registry, options: Options) -> Origin:
     Raises `UsageError` if SOURCE_DATE_EPOCH is not a number of seconds.
     """
     rows, tasks = [], set()
-    for run, known, of_run in described(registry, []):
-        rows.append((run.name, _cells(known, run.status_in(known))))
+    for run, record, of_run in described(registry, []):
+        rows.append((run.name, _cells(record, run.status_in(record))))
         tasks.add(of_run["task"])
     columns = ["status", "preset", "ape", "commit", "device", "started", "finished"]
     chosen, sweep = str(registry.chosen), options.sweep
@@ -221,11 +214,11 @@ def origin_of(registry: Registry, options: Options) -> Origin:
     return Origin(title, facts, Table("Runs", _NOTES, columns, rows, "", head="run"), frozenset(tasks))
 
 
-def _cells(known: RunRecord, status: str) -> list[str | None]:
+def _cells(record: RunRecord, status: str) -> list[str | None]:
     """The cells of a run."""
-    times = [time and time[:16].replace("T", " ") for time in (known.started, known.finished)]
-    commit_of_run = known.commit and _short(known.commit)
-    return [status, known.config.preset, known.versions.get("ape"), commit_of_run, known.device, *times]
+    times = [time and time[:16].replace("T", " ") for time in (record.started, record.finished)]
+    commit_of_run = record.commit and _short(record.commit)
+    return [status, record.config.preset, record.versions.get("ape"), commit_of_run, record.device, *times]
 
 
 def _short(commit: str) -> str:

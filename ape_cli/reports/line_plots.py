@@ -16,21 +16,8 @@ import numpy as np
 import polars as pl
 
 from ape_cli.core import escaping
+from ape_cli.reports import palette
 from ape_cli.reports.evaluations import measured
-from ape_cli.reports.palette import (
-    DOTTED,
-    HOLLOW,
-    INK,
-    PANEL,
-    ZERO,
-    Legend,
-    Look,
-    area,
-    drawing,
-    line,
-    looks,
-    zero_errors,
-)
 from ape_cli.reports.plots import Pieces, Plot, Scale, scale
 from ape_cli.reports.tables import by_column
 
@@ -99,7 +86,7 @@ def lines(
     *,
     columns: int = 3,
     axis: str = "score",
-    chosen: dict[str, Look] | None = None,
+    chosen: dict[str, palette.Look] | None = None,
 ) -> Figure:
     """Draw panels in a grid that has `columns` columns.
 
@@ -108,16 +95,16 @@ def lines(
     """
     from matplotlib.figure import Figure
 
-    with drawing():
+    with palette.drawing():
         across = min(columns, len(panels))
         down = -(-len(panels) // across)
-        chosen = chosen or looks(_rows(panels))
+        chosen = chosen or palette.looks(_rows(panels))
         upright = _upright(panels, axis, unit)
         counts = [text for panel in panels for text in _counts(panel.lines).values()]
         room = 0.6 * _COUNT_SIZE * max(map(len, counts)) + 6 if counts else None  # a digit is 0.6 of its size wide
-        legend = Legend(_explained(panels, chosen, upright), max(across, 2) * PANEL[0])
+        legend = palette.Legend(_explained(panels, chosen, upright), max(across, 2) * palette.PANEL[0])
         titles = [textwrap.fill(escaping.one_line(x.title), _TITLE_WIDTH, break_on_hyphens=False) for x in panels]
-        high = PANEL[1] + (room or 0) / 72 + _TITLE_LINE * max(title.count("\n") for title in titles)
+        high = palette.PANEL[1] + (room or 0) / 72 + _TITLE_LINE * max(title.count("\n") for title in titles)
         figure = Figure(figsize=(legend.width, down * high + legend.height), layout="constrained")
         grid = figure.add_gridspec(down, across)
         for number, (panel, title) in enumerate(zip(panels, titles, strict=True)):
@@ -135,18 +122,18 @@ def lines(
     return figure
 
 
-def divided(panels: list[Panel], score: str, unit: str, *, axis: str, chosen: dict[str, Look]) -> Pieces:
+def divided(panels: list[Panel], score: str, unit: str, *, axis: str, chosen: dict[str, palette.Look]) -> Pieces:
     """Draw each panel as a figure of its own, without its title and the counts, which are below the tables.
 
     The arguments are those of `lines`.
     """
     from matplotlib.figure import Figure
 
-    with drawing():
+    with palette.drawing():
         panels = [replace(panel, lines=panel.lines.drop("tokens", strict=False)) for panel in panels]
         upright, drawn = _upright(panels, axis, unit), []
         for panel in panels:
-            figure = Figure(figsize=PANEL, layout="constrained")
+            figure = Figure(figsize=palette.PANEL, layout="constrained")
             axes = figure.add_subplot()
             _curves(axes, panel, upright, chosen)
             axes.set(xlabel=panel.axis, ylabel=upright.label(score, "\n"))
@@ -161,21 +148,21 @@ def _upright(panels: list[Panel], axis: str, unit: str) -> Scale:
     return scale(axis, unit, list(itertools.chain.from_iterable(scores)))
 
 
-def _explained(panels: list[Panel], chosen: dict[str, Look], upright: Scale) -> list[Any]:
+def _explained(panels: list[Panel], chosen: dict[str, palette.Look], upright: Scale) -> list[Any]:
     """The handles of the legend: all rows, and each other sign in the figure."""
-    handles = [line(escaping.one_line(name), **chosen[name].style) for name in _rows(panels)]
+    handles = [palette.line(escaping.one_line(name), **chosen[name].style) for name in _rows(panels)]
     if any(_tested(panel) is not None for panel in panels):
-        handles.append(line("the same row on the test split", **DOTTED))
+        handles.append(palette.line("the same row on the test split", **palette.DOTTED))
     if any(_few(panel.lines).any() for panel in panels):
-        handles.append(line(f"fewer than {FEW} test rows, not connected", marker="o", **HOLLOW))
+        handles.append(palette.line(f"fewer than {FEW} test rows, not connected", marker="o", **palette.HOLLOW))
     if any(_counts(panel.lines) for panel in panels):
-        handles.append(line("above: test rows / target tokens", linestyle="none"))
+        handles.append(palette.line("above: test rows / target tokens", linestyle="none"))
     if upright.edge is not None:
-        handles.append(zero_errors())
+        handles.append(palette.zero_errors())
     if any(panel.seen for panel in panels):
-        handles.append(area("sizes seen in training", color=INK, alpha=_SEEN, linewidth=0))
+        handles.append(palette.area("sizes seen in training", color=palette.INK, alpha=_SEEN, linewidth=0))
     if any((panel.lines["seeds"] > 1).any() for panel in panels):
-        handles.append(area("range over seeds", color=INK, alpha=_RANGE, linewidth=0))
+        handles.append(palette.area("range over seeds", color=palette.INK, alpha=_RANGE, linewidth=0))
     return handles
 
 
@@ -195,19 +182,19 @@ def _few(lines: pl.DataFrame) -> np.ndarray:
     return (lines["rows"] < FEW).to_numpy()
 
 
-def _curves(axes: Axes, panel: Panel, upright: Scale, chosen: dict[str, Look]) -> None:
+def _curves(axes: Axes, panel: Panel, upright: Scale, chosen: dict[str, palette.Look]) -> None:
     """Draw one panel without its title."""
     from matplotlib.ticker import MaxNLocator, StrMethodFormatter
 
     if panel.seen:
-        axes.axvspan(panel.seen[0] - 0.5, panel.seen[1] + 0.5, color=INK, alpha=_SEEN, linewidth=0, zorder=0)
+        axes.axvspan(panel.seen[0] - 0.5, panel.seen[1] + 0.5, color=palette.INK, alpha=_SEEN, linewidth=0, zorder=0)
     for (row,), curve in panel.lines.group_by("row", maintain_order=True):
         _curve(axes, str(row), curve, upright, chosen[str(row)], tested=_tested(panel) is not None)
     if upright.edge is not None:
-        axes.axhspan(upright.low, upright.edge, zorder=0, **ZERO)
+        axes.axhspan(upright.low, upright.edge, zorder=0, **palette.ZERO)
     place: dict[str, Any] = {"transform": axes.get_xaxis_transform(), "rotation": 90, "ha": "center", "va": "bottom"}
     for x, text in _counts(panel.lines).items():
-        axes.text(x, 1.04, text, fontsize=_COUNT_SIZE, color=INK, **place)
+        axes.text(x, 1.04, text, fontsize=_COUNT_SIZE, color=palette.INK, **place)
     axes.grid(visible=True, axis="y")
     axes.xaxis.set_major_locator(MaxNLocator(5, integer=True))
     axes.xaxis.set_major_formatter(StrMethodFormatter("{x:,.0f}"))
@@ -230,7 +217,7 @@ def _short(count: int) -> str:
     return f"{count:,}" if count < 10_000 else f"{count / 1000:,.0f}k"
 
 
-def _curve(axes: Axes, row: str, curve: pl.DataFrame, upright: Scale, look: Look, *, tested: bool) -> None:
+def _curve(axes: Axes, row: str, curve: pl.DataFrame, upright: Scale, look: palette.Look, *, tested: bool) -> None:
     """Draw the curve of a row: points, the range over seeds, and the test split if it was scored.
 
     Filled points are connected, and hollow points are not.
@@ -240,10 +227,10 @@ def _curve(axes: Axes, row: str, curve: pl.DataFrame, upright: Scale, look: Look
     every = -(-x.size // 16)
     axes.plot(x, np.where(few, math.nan, mean), label=row, linestyle=look.dashes, markevery=every, **marks)
     if few.any():
-        axes.plot(x[few], mean[few], **marks, **HOLLOW)
+        axes.plot(x[few], mean[few], **marks, **palette.HOLLOW)
     if tested:
         test = upright.of(curve["test"].cast(pl.Float64).fill_null(math.nan).to_numpy())
-        axes.plot(x, test, markevery=every, **marks, **DOTTED)
+        axes.plot(x, test, markevery=every, **marks, **palette.DOTTED)
     if (curve["seeds"] > 1).any():
         ends = upright.of(curve["least"].to_numpy()), upright.of(curve["most"].to_numpy())
         beside = np.concatenate([[True], few, [True]])  # a point without a neighbour has a bar in place of a band

@@ -108,25 +108,25 @@ def looks(rows: Iterable[str]) -> dict[str, Look]:
     """
     names = sorted(set(rows))
     schemes = sorted({_scheme(name) for name in names})
-    found = {scheme: Look(*LOOKS[scheme], SOLID) for scheme in schemes if scheme in LOOKS}
-    _choose([scheme for scheme in schemes if scheme not in found], found, _of_unknown, len(_COLOURS))
-    _choose([name for name in names if name not in found], found, _of_variant, len(_DASHES))
-    return {name: found[name] for name in names}
+    chosen = {scheme: Look(*LOOKS[scheme], SOLID) for scheme in schemes if scheme in LOOKS}
+    _choose([scheme for scheme in schemes if scheme not in chosen], chosen, _of_unknown, len(_COLOURS))
+    _choose([name for name in names if name not in chosen], chosen, _of_variant, len(_DASHES))
+    return {name: chosen[name] for name in names}
 
 
 def _choose(
-    names: list[str], found: dict[str, Look], wishes: Callable[[str, dict[str, Look]], Iterator[Look]], of_mark: int
+    names: list[str], chosen: dict[str, Look], wishes: Callable[[str, dict[str, Look]], Iterator[Look]], of_mark: int
 ) -> None:
-    """Add the first free one of its `wishes` for each name to `found`. All first wishes come before any second wish.
+    """Add the first free one of its `wishes` for each name to `chosen`. All first wishes come before any second wish.
 
     `of_mark`: the number of wishes with the same mark.
     """
-    taken = {claim for name, look in found.items() for claim in _claims(name, look)}
+    taken = {claim for name, look in chosen.items() for claim in _claims(name, look)}
 
     def is_placed(name: str, count: int | None, claims: int = 3) -> bool:
-        for look in itertools.islice(wishes(name, found), count):
+        for look in itertools.islice(wishes(name, chosen), count):
             if taken.isdisjoint(_claims(name, look)[:claims]):
-                found[name] = look
+                chosen[name] = look
                 taken.update(_claims(name, look))
                 return True
         return False
@@ -148,7 +148,7 @@ def _claims(name: str, look: Look) -> list[tuple[Any, ...]]:
     return [("both", look.mark, look.dashes), ("mark", scheme, look.mark), last]
 
 
-def _of_unknown(scheme: str, found: dict[str, Look]) -> Iterator[Look]:
+def _of_unknown(scheme: str, chosen: dict[str, Look]) -> Iterator[Look]:
     """The possible looks of a scheme that is not built in, in an order that a digest of its name chooses."""
     number = _hash(scheme)
     colours, number = _rotated(_COLOURS, number), number // len(_COLOURS)
@@ -156,18 +156,18 @@ def _of_unknown(scheme: str, found: dict[str, Look]) -> Iterator[Look]:
         yield from (Look(colour, mark, SOLID) for colour in colours)
 
 
-def _of_variant(row: str, found: dict[str, Look]) -> Iterator[Look]:
+def _of_variant(row: str, chosen: dict[str, Look]) -> Iterator[Look]:
     """The possible looks of a variant, in an order that `_FIRST` or a digest of its words chooses.
 
     The same words first ask for the same dashes in every scheme. Their mark is counted from the mark of the scheme, so
     that the same variant of two schemes has two marks.
     """
     scheme, _, words = row.partition(" ")
-    number, own = _hash(words), found[scheme]
-    place = _MARKS.index(own.mark) if own.mark in _MARKS else _hash(scheme)
+    number, of_scheme = _hash(words), chosen[scheme]
+    place = _MARKS.index(of_scheme.mark) if of_scheme.mark in _MARKS else _hash(scheme)
     further, dash = _FIRST.get(words) or (1 + number % (len(_MARKS) - 1), number // len(_MARKS))
     for mark in itertools.chain(_rotated(_MARKS, place + further), _stars()):
-        yield from (Look(own.colour, mark, dashes) for dashes in _rotated(_DASHES, dash))
+        yield from (Look(of_scheme.colour, mark, dashes) for dashes in _rotated(_DASHES, dash))
 
 
 def _rotated(items: tuple[Any, ...], number: int) -> tuple[Any, ...]:

@@ -10,13 +10,11 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Iterator
 from importlib import resources
 from typing import Any
 
 import polars as pl
 
-from ape_cli.core.errors import UsageError
 from ape_cli.reports.builtin import is_image
 
 # A `depth` column of the paper's table 2 can be read in two ways. These two of our columns are compared with it.
@@ -68,14 +66,6 @@ def _ours(column: str) -> list[str]:
     return [f"{task}/{ours}" for ours in DEPTH] if order == "depth" else [column]
 
 
-def rejects(against: str | None, **asked: str) -> Iterator[UsageError]:
-    """An error for each option that selects scores which the paper does not have. `asked`: metric, decode and split."""
-    for option, only in (("metric", "token_accuracy"), ("decode", "teacher"), ("split", "test")):
-        if against and asked[option] != only:
-            what = f"the paper has no such scores: its {option} is {only}"
-            yield UsageError(what, got=f"--against {against} --{option} {asked[option]}", fix="leave one out")
-
-
 # Settings that a run may have beside those of the paper: the number format of products, and the size of bounded
 # schemes, which is the mean in the paper's text and larger in its authors' code.
 _FREE = re.compile(r"(precision=tf32|max_size=\d+|, )*")
@@ -94,14 +84,14 @@ def beside(lines: pl.DataFrame, columns: list[str]) -> pl.DataFrame:
     lies in our interval. `columns` has the name of each line's column in the paper's tables.
     """
     published = scores()
-    found = []
+    compared = []
     for line, column in zip(lines.iter_rows(named=True), columns, strict=True):
         kind = (line["metric"], line["decode"], line["split"])
         plain = _FREE.fullmatch(line["variant"]) and kind == ("token_accuracy", "teacher", "test")
-        own = line["fingerprint"] == line["trained_fingerprint"]
-        score = published.get((line["scheme"], _ROTATIONS.sub("", column))) if plain and own else None
-        found.append((None,) * len(_COLUMNS) if score is None else (*score, *_compared(line, score[0])))
-    return lines.hstack(pl.DataFrame(found, schema=_COLUMNS, orient="row"))
+        on_training_data = line["fingerprint"] == line["trained_fingerprint"]
+        score = published.get((line["scheme"], _ROTATIONS.sub("", column))) if plain and on_training_data else None
+        compared.append((None,) * len(_COLUMNS) if score is None else (*score, *_compared(line, score[0])))
+    return lines.hstack(pl.DataFrame(compared, schema=_COLUMNS, orient="row"))
 
 
 def _compared(line: dict[str, Any], paper_mean: float) -> tuple[float | None, bool | None]:

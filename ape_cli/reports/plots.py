@@ -22,7 +22,7 @@ from typing import TYPE_CHECKING, Any, Literal, TypeAlias
 import numpy as np
 
 from ape_cli.core import escaping
-from ape_cli.core.errors import ApeError, UsageError, pick
+from ape_cli.core.errors import ApeError, UsageError, pick, said
 from ape_cli.core.extras import how_to_install
 from ape_cli.reports.evaluations import SMALLER_IS_BETTER
 from ape_cli.reports.palette import INK, Look, drawing, looks
@@ -53,11 +53,8 @@ def require() -> None:
     try:
         import_module("matplotlib.figure")
     except Exception as error:  # it reads settings, for example an unknown backend in MPLBACKEND
-        raise ApeError(
-            "plots need matplotlib, which cannot be imported",
-            got=f"{type(error).__name__}: {error}",
-            fix="correct its settings (MPLBACKEND, matplotlibrc), or install it again",
-        ) from error
+        fix = "correct its settings (MPLBACKEND, matplotlibrc), or install it again"
+        raise ApeError("plots need matplotlib, which cannot be imported", got=said(error), fix=fix) from error
 
 
 Pieces: TypeAlias = "tuple[list[tuple[str, Figure]], list[Any]]"  # panels with their titles; handles of a legend
@@ -78,14 +75,14 @@ class Plot:
     divide: Callable[[str, dict[str, Look]], Pieces] | None = None
 
 
-def draw_figures(wanted: Mapping[str, Plot | None], axis: str = "score") -> dict[str, Figure]:
+def draw_figures(figures: Mapping[str, Plot | None], axis: str = "score") -> dict[str, Figure]:
     """Draw the plots. Returns the figures by the names of their files; plots that cannot be drawn are left out.
 
     `axis` is one of `plots.KINDS`. A row has the same look in all figures. The rows of plots that are not drawn get a
     look too, so the other rows look the same with and without them. Raises `ApeError` if matplotlib cannot be used.
     """
     require()
-    plots = {name: plot for name, plot in wanted.items() if plot}
+    plots = {name: plot for name, plot in figures.items() if plot}
     chosen = looks([row for plot in plots.values() for row in plot.rows])
     return {name: plot.draw(axis, chosen) for name, plot in plots.items() if plot.draw}
 
@@ -136,22 +133,19 @@ KINDS = ("score", "error")
 _ROUNDING = 1e-9  # in %; a smaller error counts as 0, because no data has 10^11 tokens
 
 
-def axis_kind(asked: str | None, metric: str, *, drawn: bool) -> str:
-    """The kind of axis, one of `KINDS`. `asked` is the option of the user, and `drawn` is whether there are plots.
+def axis_kind(axis: str | None, metric: str, *, drawn: bool) -> str:
+    """The kind of axis, one of `KINDS`. `axis` is the option of the user, and `drawn` is whether there are plots.
 
     Raises `UsageError` if an axis is given without plots, if it is unknown, or if the metric has no error.
     """
-    kind = pick("axis", asked or "score", KINDS)
-    if asked is None:
+    kind = pick("axis", axis or "score", KINDS)
+    if axis is None:
         return kind
     if not drawn:
-        raise UsageError("--axis is for plots", got=f"--axis {asked}", fix="add --plots DIR or --format html")
+        raise UsageError("`axis` is for plots", got=f"`axis={axis}`", fix="add `plots=DIR` or `format=html`")
     if kind == "error" and metric in SMALLER_IS_BETTER:
-        raise UsageError(
-            f"{metric} has no error: an error is 100% minus a score in %",
-            got=f"--axis error --metric {metric}",
-            fix="leave --axis out, or choose another --metric",
-        )
+        what, got = f"{metric} has no error: an error is 100% minus a score in %", f"`axis=error` and `metric={metric}`"
+        raise UsageError(what, got=got, fix="leave `axis` out, or choose another `metric`")
     return kind
 
 
@@ -180,13 +174,13 @@ class Scale:
 
         A bar that is longer than an axis of errors is cut.
         """
-        given = np.asarray(scores, dtype=float)
+        scores = np.asarray(scores, dtype=float)
         if not self.error:
-            return 100 * given if self.unit == "%" else given
-        errors = 100 * (1 - given)
+            return 100 * scores if self.unit == "%" else scores
+        errors = 100 * (1 - scores)
         start = self.low if self.edge is None else self.edge
         at = np.maximum(errors, start)
-        return np.where(errors > _ROUNDING, at, self.low if self.zero is None else self.zero) + 0 * given  # keeps NaN
+        return np.where(errors > _ROUNDING, at, self.low if self.zero is None else self.zero) + 0 * scores  # keeps NaN
 
     def label(self, score: str, then: str = " ") -> str:
         """The axis label. `then` separates the two parts of the label of an error."""

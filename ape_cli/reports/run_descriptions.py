@@ -13,7 +13,7 @@ from typing import Any
 
 from ape_cli import tasks
 from ape_cli.core.errors import ApeError
-from ape_cli.core.own_code import DIGITS
+from ape_cli.core.plugins import DIGITS
 from ape_cli.reports import paper
 from ape_cli.runs.config import PRESETS, read_config
 from ape_cli.runs.record import RunRecord, Trained, settings_text
@@ -23,44 +23,39 @@ from ape_cli.structure import linearisation
 
 CODE = "code "  # begins the part of a variant that names the version of own code; settings contain "="
 
-_OWN = itemgetter("task", "order", "configuration", "variant", "seed", "trained_fingerprint")  # of one run only
 _PARTS = itemgetter("scheme", "attention")
 
 
 def described(registry: Registry, bad: list[str]) -> Iterator[tuple[Run, RunRecord, dict[str, Any]]]:
     """Each readable run, its run.json, and its description for tables.
 
-    A line of text about each unreadable run is appended to `bad`, and one about each copy of another run. A copy has
-    the same configuration, seed and data, so it is no other sample of the seeds.
+    A line of text about each unreadable run is appended to `bad`.
 
     If the runs of a user's own scheme were trained with different versions of its code, their `variant` and their
     `configuration` end with the first digits of its SHA-256. The same holds for a kind of attention. Runs with own
     code come last.
     """
     versions: dict[tuple[str, str], set[str]] = {}  # of each scheme with a kind of attention: those of its own files
-    own: list[tuple[Run, RunRecord, dict[str, Any], str, set[str]]] = []
-    for run, known, of_run in _describe_each(registry, bad):
-        version = "+".join(digest[:DIGITS] for _, digest in sorted(known.own_files.items()))
-        of_parts = versions.setdefault(_PARTS(of_run), set())
-        of_parts.add(version)
+    of_own_code: list[tuple[Run, RunRecord, dict[str, Any], str]] = []
+    for run, record, of_run in _describe_each(registry, bad):
+        version = "+".join(digest[:DIGITS] for _, digest in sorted(record.own_files.items()))
+        versions.setdefault(_PARTS(of_run), set()).add(version)
         if version:  # how many versions there are is known at the end
-            own.append((run, known, of_run, version, of_parts))
+            of_own_code.append((run, record, of_run, version))
         else:
-            yield run, known, of_run
-    for run, known, of_run, version, of_parts in own:
-        if len(of_parts) > 1:
+            yield run, record, of_run
+    for run, record, of_run, version in of_own_code:
+        if len(versions[_PARTS(of_run)]) > 1:
             of_run["variant"] = ", ".join(filter(None, [of_run["variant"], f"{CODE}{version}"]))
             of_run["configuration"] += f"-{version}"
-        yield run, known, of_run
+        yield run, record, of_run
 
 
 def _describe_each(registry: Registry, bad: list[str]) -> Iterator[tuple[Run, RunRecord, dict[str, Any]]]:
     """`described`, without a look at the files of schemes and kinds of attention."""
-    names: dict[tuple[Any, ...], str] = {}
     identities: dict[tuple[bytes, str], tuple[str, str]] = {}
-    variants: dict[str, tuple[str, str]] = {}  # of a configuration: its settings, and a run that has them
-    for run, known in registry.readable(bad):
-        config, trained = known.config.model_dump(), known.dataset
+    for run, record in registry.readable(bad):
+        config, trained = record.config.model_dump(), record.dataset
         try:
             is_paper_size = _is_paper_size(config["preset"], trained)
         except ApeError as error:  # the task of the run does not have its order
@@ -72,31 +67,25 @@ def _describe_each(registry: Registry, bad: list[str]) -> Iterator[tuple[Run, Ru
         if key not in identities:
             identities[key] = _identity(apart_from_seed, trained.fingerprint)
         configuration, attention = identities[key]
-        settings = settings_text(known.variant)
-        if settings != (other := variants.setdefault(configuration, (settings, run.name)))[0]:
-            told = f"its settings in tables are {settings or 'none'}, and those of {other[1]} are {other[0] or 'none'}"
-            bad.append(f"{run.name}: {told}, with the same configuration")
-            continue
-        of_run = {
-            "task": trained.task,
-            "order": trained.order,
-            "scheme": config["scheme"],
-            "variant": settings,
-            "configuration": configuration,
-            "attention": attention,
-            "preset": config["preset"],
-            "seed": config["seed"],
-            "structure": trained.structure,
-            "form": _form(trained),
-            "trained_on": trained.name,
-            "trained_fingerprint": trained.fingerprint,
-            "paper_size": is_paper_size,
-        }
-        own = _OWN(of_run)
-        if (first := names.setdefault(own, run.name)) != run.name:
-            bad.append(f"{run.name}: it has the configuration, the seed and the data of {first}")
-            continue
-        yield run, known, of_run
+        yield (
+            run,
+            record,
+            {
+                "task": trained.task,
+                "order": trained.order,
+                "scheme": config["scheme"],
+                "variant": settings_text(record.variant),
+                "configuration": configuration,
+                "attention": attention,
+                "preset": config["preset"],
+                "seed": config["seed"],
+                "structure": trained.structure,
+                "form": _form(trained),
+                "trained_on": trained.name,
+                "trained_fingerprint": trained.fingerprint,
+                "paper_size": is_paper_size,
+            },
+        )
 
 
 def _identity(config: dict[str, Any], fingerprint: str) -> tuple[str, str]:
@@ -123,5 +112,5 @@ def _is_paper_size(preset: str, trained: Trained) -> bool:
     if preset != "paper" or trained.task not in tasks.names() or tasks.load(trained.task).fixed_rows:
         return False
     options = tasks.load(trained.task).preset_options.get(preset, {})
-    own = tasks.make(trained.task, *linearisation.parse(trained.order), **options).parameters
-    return bool(trained.parameters == own and rows == PRESETS["paper"].rows)
+    of_paper = tasks.make(trained.task, *linearisation.parse(trained.order), **options).parameters
+    return bool(trained.parameters == of_paper and rows == PRESETS["paper"].rows)

@@ -29,16 +29,6 @@ def is_number(cell: str) -> bool:
 
 
 @dataclass(frozen=True)
-class Basis:
-    """What a score was measured on."""
-
-    by_seed: tuple[tuple[int, float], ...]  # each seed and its score
-    split: str
-    rows: int
-    tokens: int | None  # target tokens; None if it is not known
-
-
-@dataclass(frozen=True)
 class Cell:
     """One score of a table. Numbers are fractions, or nats for cross-entropy."""
 
@@ -48,8 +38,11 @@ class Cell:
     best: bool  # whether it is underlined
     paper: tuple[float, float | None] | None  # mean and deviation, as fractions
     interval: tuple[float, float] | None = None  # the 95% interval of the mean over seeds
-    basis: Basis | None = None
     doubted: bool = False  # whether the paper's number has a mark (`paper.DOUBTED`)
+    by_seed: tuple[tuple[int, float], ...] = ()  # each seed and its score; empty if they are not known
+    split: str = ""
+    rows: int = 0  # evaluated rows of the split, and target tokens
+    tokens: int | None = None
 
 
 @dataclass(frozen=True)
@@ -109,25 +102,25 @@ _OF_VERSION = rf"(^|, ){CODE}[0-9a-f+]+$"
 _GROUP = ["is_image", "structure", "preset"]  # these identify a table
 
 
-def tables(found: pl.DataFrame, *, interval: bool = False) -> list[Table]:
+def tables(lines: pl.DataFrame, *, interval: bool = False) -> list[Table]:
     """The tables of the lines of a report: one for each preset and structure, and separate ones for images.
 
     `interval`: show the 95% interval after a mean, not the standard deviation.
     """
-    groups = with_row_names(found).partition_by(*_GROUP, maintain_order=True)
-    return [_table(group, interval, of_preset(group, found)) for group in groups]
+    groups = with_row_names(lines).partition_by(*_GROUP, maintain_order=True)
+    return [_table(group, interval, of_preset(group, lines)) for group in groups]
 
 
-def of_preset(group: pl.DataFrame, found: pl.DataFrame) -> str:
-    """The preset of the lines of a table, for its title. It is empty if all lines that were found have one preset."""
-    return f", preset {group['preset'][0]}" if found["preset"].n_unique() > 1 else ""
+def of_preset(group: pl.DataFrame, lines: pl.DataFrame) -> str:
+    """The preset of the lines of a table, for its title. It is empty if all lines have one preset."""
+    return f", preset {group['preset'][0]}" if lines["preset"].n_unique() > 1 else ""
 
 
-def with_row_names(found: pl.DataFrame) -> pl.DataFrame:
+def with_row_names(lines: pl.DataFrame) -> pl.DataFrame:
     """Sort lines in the order of their tables, and add the names of the `row` and the `column` of each line."""
-    found = found.with_columns(is_image=pl.col("task").map_elements(is_image, pl.Boolean))
-    groups = found.partition_by(*_GROUP, maintain_order=True)
-    made = []
+    lines = lines.with_columns(is_image=pl.col("task").map_elements(is_image, pl.Boolean))
+    groups = lines.partition_by(*_GROUP, maintain_order=True)
+    named = []
     for group in sorted(groups, key=lambda group: group.select(_GROUP).row(0)):
         names, places = _column_names(group), dict[tuple[str, str], None]()
         for line in group.iter_rows(named=True):
@@ -137,8 +130,8 @@ def with_row_names(found: pl.DataFrame) -> pl.DataFrame:
                 row += f" #{line['configuration']}"
             places[row, column] = None
         rows, columns = zip(*places, strict=True)
-        made.append(group.with_columns(pl.Series("row", rows), pl.Series("column", columns)))
-    return pl.concat(made)
+        named.append(group.with_columns(pl.Series("row", rows), pl.Series("column", columns)))
+    return pl.concat(named)
 
 
 def row_rank(line: dict[str, Any]) -> tuple[int, str]:
@@ -176,9 +169,9 @@ def cell(line: dict[str, Any]) -> Cell:
     paper = None if line.get("paper_mean") is None else (line["paper_mean"], line["paper_std"])
     interval = None if line["high"] is None else (line["low"], line["high"])
     by_seed = tuple((seed["seed"], seed["value"]) for seed in line["by_seed"])
-    basis = Basis(by_seed, line["split"], line["rows"], line["tokens"])
     doubted = paper is not None and is_doubted(line)
-    return Cell(line["mean"], line["std"], line["seeds"], line["best"], paper, interval, basis, doubted)
+    behind = by_seed, line["split"], line["rows"], line["tokens"]
+    return Cell(line["mean"], line["std"], line["seeds"], line["best"], paper, interval, doubted, *behind)
 
 
 def body(group: pl.DataFrame, across: str, columns: Sequence[Any]) -> list[tuple[str, list[Cell | None]]]:

@@ -7,7 +7,7 @@ from typing import Annotated, Literal, NotRequired
 from pydantic import ConfigDict, Field, TypeAdapter
 from typing_extensions import TypedDict  # pydantic does not accept that of typing before Python 3.12
 
-from ape_cli.core.validation import HEX, Many, Text
+from ape_cli.core.validation import HEX, Many
 
 DECODINGS = ("teacher", "greedy")  # how an evaluation generates outputs
 _CHECKED = ConfigDict(extra="forbid", strict=True, allow_inf_nan=False)
@@ -34,7 +34,7 @@ class SizeMetrics(Metrics):
 class OpMetrics(Metrics):
     """Metrics of the rows with one operator."""
 
-    op: Text
+    op: str
 
 
 class ClassMetrics(Metrics):
@@ -48,8 +48,8 @@ class Evaluation(TypedDict):
 
     __pydantic_config__ = _CHECKED  # type: ignore[misc]
 
-    run: Text
-    dataset: Text
+    run: str
+    dataset: str
     fingerprint: Annotated[str, Field(pattern=HEX)]
     split: Literal["train", "validation", "test"]
     decode: Literal["teacher", "greedy"]

@@ -13,7 +13,7 @@ from ape_cli.data.manifest import manifest_path, shard_files
 from ape_cli.runs.record import RECORD
 from ape_cli.runs.registry import Registry
 from ape_cli.runs.run import LOCK
-from ape_cli.storage import files, folders, locks
+from ape_cli.storage import files, locks
 from ape_cli.storage.paths import StoragePath
 
 
@@ -57,7 +57,7 @@ def of_runs(registry: Registry, results: Sequence[str] = (), datasets: Sequence[
 
 def of_datasets(datasets: StoragePath) -> Iterator[Leftover]:
     """Yield what is left in the folders of datasets."""
-    for name, is_folder in folders.entries(datasets):
+    for name, is_folder in files.entries(datasets):
         folder = datasets / name
         if is_folder and not manifest_path(folder).exists() and shard_files(folder):
             yield Leftover(str(folder), "the dataset is not complete", "repeat its `ape gen` command, or remove it")
@@ -69,8 +69,8 @@ def _of_files(folder: StoragePath) -> Iterator[Leftover]:
     """Yield the temporary files in a local folder that is not locked, and in the folders in it."""
     if not isinstance(folder, Path):
         return
-    for place in (folder, *(folder / name for name, is_folder in folders.entries(folder) if is_folder)):
-        for path in (place / name for name, _ in folders.entries(place) if files.is_temporary(name)):
+    for place in (folder, *(folder / name for name, is_folder in files.entries(folder) if is_folder)):
+        for path in (place / name for name, _ in files.entries(place) if files.is_temporary(name)):
             with suppress(FileNotFoundError):  # its writer has just renamed it
                 what = f"a temporary file of {path.lstat().st_size:,} bytes"
                 yield Leftover(str(path), what, "the next command that writes removes it")

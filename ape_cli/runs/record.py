@@ -11,7 +11,7 @@ from typing import Annotated, Any, Literal, NamedTuple, Self, TypeVar
 from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_validator
 
 from ape_cli.core.errors import RunError
-from ape_cli.core.validation import HEX, Few, Many, Options, Text, first_error
+from ape_cli.core.validation import HEX, Many, first_error
 from ape_cli.runs.config import AnyConfig, Config
 from ape_cli.storage import files
 from ape_cli.storage.image_rows import Size
@@ -32,25 +32,25 @@ class TrainingData(BaseModel):
 
     model_config = _CHECKED
 
-    name: Text
+    name: str
     fingerprint: _Digest
-    task: Text
-    order: Text | None
-    structure: Text
-    parameters: Options
+    task: str
+    order: str | None
+    structure: str
+    parameters: dict[str, Any]
     seed: int = Field(ge=0, lt=2**63)
     image: Size | None  # height, width and channels; None for sequences
     mean_size: float = Field(ge=0, le=1e6)
     mean_tokens: float = Field(ge=0, le=1e9)
     tagged: bool  # whether the targets are tags of the source
-    largest: Few[int]  # the sizes that bounded schemes were made for, by the structure that is read
+    largest: dict[str, int]  # the sizes that bounded schemes were made for, by the structure that is read
     rows: dict[_Split, _Rows] = Field(min_length=3)  # of each split
 
 
 class Trained(TrainingData):
     """The dataset that a run was trained on, the path that it had then, and the names of its ids or classes."""
 
-    path: Text
+    path: str
     vocabulary: Many[str]
 
 
@@ -73,22 +73,22 @@ class RunRecord(BaseModel):
     model_config = _CHECKED
 
     version: Literal[2] = 2
-    run: Text
+    run: str
     status: Literal["running", "stopped", "failed", "finished"]
     config: AnyConfig
-    variant: Options  # the settings in which the run differs from its preset and scheme
+    variant: dict[str, Any]  # the settings in which the run differs from its preset and scheme
     dataset: Trained
-    versions: Few[str]
-    commit: Text | None
-    device: Text
-    gpu: Text | None = None
-    processor: Few[str] | None
+    versions: dict[str, str]
+    commit: str | None
+    device: str
+    gpu: str | None = None
+    processor: dict[str, str] | None
     threads: int
     processes: int = Field(ge=1)  # processes that trained together when it was last started or resumed
-    resumed_on: Many[Few[str]] = Field(default_factory=list)  # processors, if training went on on others
-    own_files: Few[str] = Field(default_factory=dict)  # SHA-256 of the code of a scheme or attention not of ape
-    started: Text
-    finished: Text | None = None
+    resumed_on: Many[dict[str, str]] = Field(default_factory=list)  # processors, if training went on on others
+    own_files: dict[str, str] = Field(default_factory=dict)  # SHA-256 of the code of a scheme or attention not of ape
+    started: str
+    finished: str | None = None
     result: TrainingResult | None = None
     files: dict[_File, _Digest] = Field(default_factory=dict, max_length=10_000)  # SHA-256 of each file, when finished
 

@@ -11,7 +11,7 @@ from collections.abc import Iterable, Iterator
 from typing import TYPE_CHECKING, Any
 
 from ape_cli.core.errors import RunError, UsageError, unknown
-from ape_cli.core.names import checked_name
+from ape_cli.core.validation import checked_name
 from ape_cli.core.version import version
 from ape_cli.runs import filters, record
 from ape_cli.runs.commit import commit
@@ -19,14 +19,14 @@ from ape_cli.runs.config import Config
 from ape_cli.runs.filters import Filter
 from ape_cli.runs.record import OwnCode, RunRecord, Trained
 from ape_cli.runs.run import Run, now
-from ape_cli.storage import files, folders
+from ape_cli.storage import files
 from ape_cli.storage.paths import StoragePath, storage_path
 
 if TYPE_CHECKING:  # imported lazily: listing stays fast, and training needs no polars
     import polars as pl
 
-    from ape_cli.data.facts import Facts
     from ape_cli.data.loader import Dataset
+    from ape_cli.data.plan import Facts
 
 
 class Registry:
@@ -61,7 +61,7 @@ class Registry:
         if self.folder.exists() and not self.folder.is_dir():
             raise RunError("the results are not in a folder", got=str(self.folder), fix="name a folder with --results")
         try:
-            entries = folders.entries(runs)
+            entries = files.entries(runs)
         except OSError as error:
             fix = "name another folder with --results"
             raise RunError(f"cannot read {runs}", got=error.strerror, fix=fix) from error

@@ -38,7 +38,7 @@ from ape_cli.runs import record
 from ape_cli.runs.evaluation_record import evaluation_name
 from ape_cli.runs.record import RECORD, RunRecord, TrainingResult
 from ape_cli.runs.run_files import HISTORY, WEIGHTS, ListedFiles, write_history
-from ape_cli.storage import files, folders, locks, tensors
+from ape_cli.storage import files, locks, tensors
 from ape_cli.storage.object_store import ConflictError, RemotePath
 from ape_cli.storage.paths import StoragePath
 from ape_cli.storage.tensors import Tensors
@@ -73,7 +73,7 @@ class Run(ListedFiles):
         """
         yield self.folder
         if isinstance(self.folder, RemotePath):
-            names = [name for name, is_folder in folders.entries(self.folder / "state") if is_folder]
+            names = [name for name, is_folder in files.entries(self.folder / "state") if is_folder]
             yield from (self.folder / "state" / name for name in reversed(names))
 
     # run.json
@@ -128,7 +128,7 @@ class Run(ListedFiles):
         which could lead anywhere.
         """
         for folder in (self.folder, *(self.folder / name for name in ("state", "eval", "logs"))):
-            if folders.is_link(folder):
+            if files.is_link(folder):
                 raise RunError(f"{folder} is a symbolic link", fix="put a folder in its place, or remove the link")
         try:
             with locks.locked(self.folder / LOCK, self.busy(), wait):
@@ -208,11 +208,11 @@ class Run(ListedFiles):
 
     def has_leftovers(self) -> bool:
         """Whether the folder of a finished run has a state for resuming or a lock, which it does not need."""
-        return any(name in ("state", LOCK) for name, _ in folders.entries(self.folder))
+        return any(name in ("state", LOCK) for name, _ in files.entries(self.folder))
 
     def remove_state(self) -> None:
         """Remove the state for resuming, which a finished run does not need. The lock is held."""
-        folders.remove(self.folder / "state")
+        files.remove(self.folder / "state")
 
     def tidy(self) -> None:
         """Remove what was left by a process that was killed after it had finished the run.
@@ -226,18 +226,18 @@ class Run(ListedFiles):
     def clear(self) -> None:
         """Remove all files of the run, run.json first, so that the run can start again."""
         for name in (RECORD, "state", "eval", "logs", WEIGHTS, HISTORY):
-            folders.remove(self.folder / name)
+            files.remove(self.folder / name)
 
     def delete(self) -> None:
         """Remove the run with everything in its folder. Raises `BusyError` if another process trains it."""
         with self.writing():
             self.clear()
-            for name in (name for name, _ in folders.entries(self.folder) if name != LOCK):
-                folders.remove(self.folder / name)
+            for name in (name for name, _ in files.entries(self.folder) if name != LOCK):
+                files.remove(self.folder / name)
 
     def never_started(self) -> bool:
         """Whether the folder contains nothing but a lock, or in an object store nothing at all."""
-        names = [name for name, _ in folders.entries(self.folder)]
+        names = [name for name, _ in files.entries(self.folder)]
         return all(name == LOCK for name in names) and (bool(names) or isinstance(self.folder, RemotePath))
 
     # Evaluations

@@ -1,4 +1,6 @@
-"""Find the files of a source of trees: a file, those in a folder and below it, or those that a pattern matches.
+"""The files of a source of trees: a file, those in a folder and below it, or those that a pattern matches.
+
+A Parquet file has a column of texts, each of which is a document.
 
 Symbolic links in a folder are never followed, so that no cycle is followed and nothing outside of the folder is read.
 Hidden files and folders, whose names begin with a dot, are left out.
@@ -8,16 +10,23 @@ from __future__ import annotations
 
 import os
 from collections import Counter
+from collections.abc import Iterator
 from dataclasses import dataclass, field
 from functools import cache
 from pathlib import Path, PurePosixPath
 
-from ape_cli.core import budget
-from ape_cli.core.errors import DataError, UsageError
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from ape_cli.core.errors import DataError, UsageError, unknown
 from ape_cli.storage import files
+from ape_cli.storage.parquet import check_groups, is_text
 from ape_cli.storage.paths import local_path
 
 _WILD = frozenset("*?[")
+_FILE_BYTES = 256 * 2**20  # the most that a file may have
+_COLUMN_BYTES = 2**30  # the most that a row group of a Parquet file, and all of its texts, may have
+_AT_ONCE = 256  # rows of a Parquet file in memory at once
 
 
 @dataclass
@@ -61,12 +70,7 @@ def find(where: str) -> TreeFiles:
         return TreeFiles(path.parent, path.stem, [path.name], chosen=True)
     first = next((number for number, part in enumerate(path.parts) if _WILD & set(part)), None)
     if first is None:
-        raise DataError(
-            "there is no such file or folder",
-            got=path,
-            allowed="a file, a folder, or a pattern such as 'folder/**/*.py'",
-            fix="check its name",
-        )
+        raise DataError("no such file, folder or pattern (as in 'folder/**/*.py')", got=path, fix="check its name")
     pattern = "/".join(path.parts[first:])
     return _matching(Path(*path.parts[:first]), f"{pattern}/*" if pattern.endswith("**") else pattern)
 
@@ -110,6 +114,45 @@ def _reason(path: Path) -> str | None:
 def content(path: Path) -> bytes:
     """The bytes of a file of a source. Raises `DataError` if it is too large, is no regular file or cannot be read."""
     try:
-        return files.read_bytes(path, budget.TREE_FILE_BYTES)
+        return files.read_bytes(path, _FILE_BYTES)
     except OSError as error:
         raise DataError(error.strerror or str(error)) from error
+
+
+def texts(content: bytes, column: str | None) -> Iterator[bytes | None]:
+    """The texts of a column of a Parquet file, row by row, in UTF-8; None for a null.
+
+    `column` may be None if there is only one column of texts. Equal texts are in memory only once.
+
+    Raises `UsageError` if there is no such column, or if it is not clear which one is meant, and `DataError` if the
+    file cannot be read or is too large. The caller adds the name of the file.
+    """
+    total = 0
+    try:
+        with pq.ParquetFile(pa.BufferReader(content)) as file:
+            name = _chosen(file.schema_arrow, column)
+            check_groups(file, "the file", _COLUMN_BYTES)
+        with pq.ParquetFile(pa.BufferReader(content), read_dictionary=[name]) as file:
+            for batch in file.iter_batches(_AT_ONCE, columns=[name]):
+                batch.validate(full=True)  # pyarrow does not check the indices into a dictionary when it reads them
+                for value in batch.column(0):
+                    text = None if (written := value.as_py()) is None else written.encode()
+                    total += len(text or b"")
+                    if total > _COLUMN_BYTES:
+                        raise DataError("the texts are too large", allowed=f"{_COLUMN_BYTES:,} bytes")
+                    yield text
+    except (pa.ArrowException, OSError, UnicodeDecodeError) as error:
+        raise DataError("no complete Parquet file", got=str(error).partition("\n")[0]) from error
+
+
+def _chosen(schema: pa.Schema, column: str | None) -> str:
+    """The name of the column of texts. Raises `UsageError` if there is none, or if it is not clear which."""
+    names = [field.name for field in schema if is_text(field.type)]
+    if column is not None:
+        if names.count(column) != 1:
+            raise unknown("column of texts", column, names)
+        return column
+    if len(names) != 1:
+        what = "the column of texts is not clear; name it with `column`" if names else "the file has no column of texts"
+        raise UsageError(what, got=", ".join(schema.names), allowed=", ".join(names) or None)
+    return names[0]

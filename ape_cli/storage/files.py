@@ -1,4 +1,4 @@
-"""Atomic writes of files: a file with a final name is always complete.
+"""Files and folders. Writes are atomic: a file with a final name is always complete.
 
 Each file is written as `.NAME.RANDOM.tmp` in its own folder, flushed to the disk, and then renamed. The leading dot
 hides the temporary file from Parquet readers. The temporary file is created exclusively: an existing file or link is
@@ -16,6 +16,7 @@ import json
 import os
 import re
 import secrets
+import shutil
 import stat
 import tempfile
 import time
@@ -25,11 +26,13 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any, TypeVar
 
-from ape_cli.core import budget
+from pydantic_core import from_json
+
 from ape_cli.core.errors import ApeError
 from ape_cli.storage.object_store import RemotePath, Version
 from ape_cli.storage.paths import StoragePath
 
+JSON_BYTES = 8 * 2**20  # the most that a JSON file may have, and any other small one
 _AT_ONCE = 16  # requests to an object store
 _LEFT = re.compile(r"\..+\.[0-9a-f]{16}\.tmp")  # the names of temporary files
 _OLD = 3600.0  # seconds after which a temporary file that nobody writes to is a leftover
@@ -169,21 +172,7 @@ def opened(path: StoragePath) -> io.BufferedReader:
     return os.fdopen(handle, "rb")
 
 
-def is_hole(path: StoragePath) -> bool:
-    """Whether more than half of a large file was never written, so that it reads as zeros without being stored.
-
-    False in an object store, and on a file system that does not say how much is stored. Raises `OSError` if there is
-    no such file.
-    """
-    if isinstance(path, RemotePath):
-        return False
-    about = path.stat()
-    return (
-        about.st_size > budget.SOLID_BYTES and 0 < about.st_blocks * 512 < about.st_size / 2
-    )  # blocks have 512 bytes, whatever the file system says
-
-
-def read_bytes(path: StoragePath, limit: int = budget.JSON_BYTES) -> bytes:
+def read_bytes(path: StoragePath, limit: int = JSON_BYTES) -> bytes:
     """The content of a file of at most `limit` bytes.
 
     Raises `OSError` if the file is larger, is no regular file (a pipe would block), or cannot be read.
@@ -194,6 +183,14 @@ def read_bytes(path: StoragePath, limit: int = budget.JSON_BYTES) -> bytes:
         if os.fstat(file.fileno()).st_size > limit:
             raise too_large(path, limit)
         return file.read()
+
+
+def read_json(path: StoragePath, limit: int = JSON_BYTES) -> Any:
+    """The value in a JSON file of at most `limit` bytes.
+
+    Raises `OSError` if the file cannot be read or is too large, and `ValueError` if it is not JSON.
+    """
+    return from_json(read_bytes(path, limit), allow_inf_nan=False)
 
 
 def how_to_read(error: OSError, otherwise: str) -> str:
@@ -254,3 +251,47 @@ def each(do: Callable[[T], U], items: Iterable[T], where: StoragePath) -> Iterat
                 yield waiting.popleft().result()
         while waiting:
             yield waiting.popleft().result()
+
+
+def entries(place: StoragePath) -> list[tuple[str, bool]]:
+    """List a folder: pairs of a name and whether it is a folder, sorted; empty if there is no such folder.
+
+    Raises `OSError` if it is no folder, or cannot be read.
+    """
+    if isinstance(place, RemotePath):
+        return sorted((entry.name, entry.is_dir()) for entry in place.iterdir())
+    try:
+        with os.scandir(place) as listing:
+            return sorted([(entry.name, _is_folder(entry)) for entry in listing])
+    except FileNotFoundError:
+        if os.path.lexists(place):  # a link that leads nowhere
+            raise
+        return []
+
+
+def _is_folder(entry: os.DirEntry[str]) -> bool:
+    """Whether an entry is a folder. False for a link that leads nowhere or to itself."""
+    try:
+        return entry.is_dir()
+    except OSError:
+        return False
+
+
+def is_link(path: StoragePath) -> bool:
+    """Whether a path is a symbolic link. There are none in an object store."""
+    return isinstance(path, Path) and path.is_symlink()
+
+
+def remove(path: StoragePath) -> None:
+    """Remove a file, or a folder with everything in it, if there is one. What a link leads to is not touched.
+
+    Raises `OSError` if that is not possible.
+    """
+    if isinstance(path, RemotePath):
+        for entry in path.iterdir():
+            remove(entry)
+        path.unlink(missing_ok=True)
+    elif path.is_dir() and not is_link(path):
+        shutil.rmtree(path)
+    else:
+        path.unlink(missing_ok=True)

@@ -106,8 +106,8 @@ class RemotePath:
 
         listing = self._in_bucket(lambda: obstore.list_with_delimiter(self.bucket.store, self.key or None))
         entries: dict[str, Stat | str] = dict.fromkeys(listing["common_prefixes"], _FOLDER)
-        entries |= {about["path"]: _stat(about) for about in listing["objects"] if about["path"] != self.key}
-        return (RemotePath(self.bucket, f"{self.bucket.name}/{key}", about) for key, about in entries.items())
+        entries |= {entry["path"]: _stat(entry) for entry in listing["objects"] if entry["path"] != self.key}
+        return (RemotePath(self.bucket, f"{self.bucket.name}/{key}", entry) for key, entry in entries.items())
 
     def glob(self, pattern: str) -> Iterator[RemotePath]:
         """Find paths that match `pattern`. Wildcards match within one component; `**` is not supported."""
@@ -144,10 +144,10 @@ class RemotePath:
     def version(self) -> Version:
         """The version of the object, for a conditional upload."""
         try:
-            about = self._head()
+            entry = self._head()
         except FileNotFoundError:
             return "create"
-        return {name: about[name] for name in ("e_tag", "version") if about[name] is not None}
+        return {name: entry[name] for name in ("e_tag", "version") if entry[name] is not None}
 
     def upload(self, local: Path, expected: Version | None = None) -> None:
         """Upload a local file as this object. The object appears only when the upload is complete.
@@ -211,12 +211,12 @@ class RemotePath:
             with suppress(FileNotFoundError):
                 return _stat(self._head())
         page = self._in_bucket(lambda: next(iter(obstore.list(self.bucket.store, self.key or None)), []))
-        return _FOLDER if any(about["path"] != self.key for about in page) else None
+        return _FOLDER if any(entry["path"] != self.key for entry in page) else None
 
 
-def _stat(about: Any) -> Stat:
+def _stat(entry: Any) -> Stat:
     """Size and modification time from the metadata of an object."""
-    return Stat(about["size"], int(about["last_modified"].timestamp() * 10**6) * 1000)
+    return Stat(entry["size"], int(entry["last_modified"].timestamp() * 10**6) * 1000)
 
 
 class _Reader(io.RawIOBase):
@@ -225,8 +225,8 @@ class _Reader(io.RawIOBase):
     def __init__(self, path: RemotePath) -> None:
         """Ask for the size and the version of the object. Raises `FileNotFoundError` if it does not exist."""
         self._path, self._at = path, 0
-        about = path._head()
-        self._size, self._tag = about["size"], about["e_tag"]
+        entry = path._head()
+        self._size, self._tag = entry["size"], entry["e_tag"]
 
     def readable(self) -> bool:
         """True."""

@@ -60,17 +60,6 @@ def storage_path(text: str | StoragePath) -> StoragePath:
         raise UsageError("unknown kind of address", got=got, allowed=known, fix="use one of those")
     path, _, query = rest.partition("?")
     parts = [part for part in path.split("/") if part]
-    if not parts or path.startswith("/"):
-        raise UsageError(
-            "the address names no bucket", got=f"{kind}://…", allowed=f"{kind}://bucket/path", fix="add it"
-        )
-    if {".", ".."} & set(parts):
-        raise UsageError(
-            "an address cannot go to a parent folder",
-            got="a component `.` or `..`",
-            allowed="names of folders",
-            fix="write the path without it",
-        )
     if escaping.redacted(unquote(str(text))) != unquote(str(text)):  # nothing of the address is shown
         raise UsageError(
             "an address must not contain credentials, because it is stored and shown",
@@ -78,14 +67,17 @@ def storage_path(text: str | StoragePath) -> StoragePath:
             allowed=f"{kind}://bucket/path",
             fix=f"{CREDENTIALS[kind]}, and leave them out here",
         )
-    if not _BUCKET.fullmatch(parts[0]):
-        named = "up to 222 letters, digits, hyphens, dots and underscores"
-        raise UsageError("no bucket can have this name", got=parts[0], allowed=named, fix="correct the address")
+    if path.startswith("/") or not _BUCKET.fullmatch("".join(parts[:1])) or {".", ".."} & set(parts):
+        raise UsageError(
+            "no object can have this address",
+            got=text,
+            allowed=f"{kind}://bucket/path, with letters, digits, hyphens, dots and underscores in the bucket's name",
+            fix="correct it",
+        )
     for key, value in parse_qsl(query, keep_blank_values=True):
         allowed = OPTIONS[kind][pick(f"option of {kind}:// addresses", key, OPTIONS[kind])]
         if not _VALUE.fullmatch(value):
-            got = "a space, a control character or another alphabet"
-            raise UsageError(f"bad value of {key}", got=got, allowed="letters, digits and signs", fix="correct it")
+            raise UsageError(f"bad value of {key}: only letters, digits and signs of ASCII are possible")
         if allowed:
             pick(f"value of {key}", value, allowed)
     return RemotePath(Bucket(kind, parts[0], query), "/".join(parts))
@@ -95,12 +87,8 @@ def local_path(text: str | Path) -> Path:
     """Parse a path of this machine. Raises `UsageError` for an address, and if no local file can have this name."""
     kind, separator, _ = str(text).partition("://")
     if separator:
-        raise UsageError(
-            "this can only be read or written on this machine",
-            got=f"{kind if kind.isalnum() else '…'}://…",
-            allowed="a file or a folder",
-            fix="copy it here first, or choose a folder",
-        )
+        where = f"{kind if kind.isalnum() else '…'}://…"
+        raise UsageError("this can only be read or written on this machine", got=where, fix="copy it here first")
     return _local(text)
 
 

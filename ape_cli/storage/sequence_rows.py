@@ -51,11 +51,11 @@ def table(
     [R] and `size` is int64 [R]. `op` is int64 [R], indices into `op_names`, or None if the rows have no operator.
     """
 
-    wanted = schema(1 if source[1].ndim == 1 else source[1].shape[1])
+    shard = schema(1 if source[1].ndim == 1 else source[1].shape[1])
 
     def lists(name: str, starts: I64, values: I64) -> pa.ListArray:
         """The list column `name` from flat values, [T] or [T, C], that `starts` cuts into rows."""
-        kind = wanted.field(name).type  # must be explicit: the Parquet standard calls the inner field "element"
+        kind = shard.field(name).type  # must be explicit: the Parquet standard calls the inner field "element"
         if values.ndim == 1:
             return pa.ListArray.from_arrays(_array(starts, pa.int32()), _array(values, kind.value_type), type=kind)
         flat = _array(values.ravel(), kind.value_type.value_type)
@@ -72,7 +72,7 @@ def table(
         _array(size, pa.uint16()),
         pa.DictionaryArray.from_arrays(ops, pa.array(op_names, pa.string())),
     ]
-    return pa.table(columns, schema=wanted)
+    return pa.table(columns, schema=shard)
 
 
 def _array(values: np.ndarray, kind: pa.DataType) -> pa.Array:
@@ -103,9 +103,9 @@ def content(part: pa.Table) -> tuple[int, int]:
     for name in ("source", "target"):
         ids, places = (_whole(part[f"{name}_{what}"]) for what in ("ids", "positions"))
         before, starts = starts, ids.offsets.to_numpy().astype(np.int64)
-        there, at = at, rng.fold(positions(places))
+        earlier, at = at, rng.fold(positions(places))
         if not (
-            np.array_equal(before, starts) and np.array_equal(there, at)
+            np.array_equal(before, starts) and np.array_equal(earlier, at)
         ):  # if the target has the positions of the source, the hash of the positions is reused
             where = _placed(starts, at)
         word = rng.mix(word + rng.content(starts, where, ids.values.to_numpy()))

@@ -12,26 +12,26 @@ from ape_cli.storage.paths import StoragePath
 
 Tensors = dict[str, Any]  # name -> torch.Tensor; this package does not import torch
 LARGEST = 4 << 30  # bytes of a file of weights; a state has up to four times as many
-AGAIN = "train the run again with --overwrite"
+AGAIN = "train the run again with `overwrite`"
 
 
-def save_tensors(path: StoragePath, tensors: Tensors, about: dict[str, Any]) -> None:
-    """Write tensors and the JSON object `about` to a safetensors file, atomically.
+def save_tensors(path: StoragePath, tensors: Tensors, metadata: dict[str, Any]) -> None:
+    """Write tensors and the JSON object `metadata` to a safetensors file, atomically.
 
     Raises `ApeError` if the file cannot be written.
     """
     with files.replacing(path) as temporary:
-        write_tensors(temporary, tensors, about)
+        write_tensors(temporary, tensors, metadata)
 
 
-def write_tensors(path: Any, tensors: Tensors, about: dict[str, Any]) -> None:
-    """Write tensors and the JSON object `about` to a local safetensors file. Raises `OSError` if that fails."""
+def write_tensors(path: Any, tensors: Tensors, metadata: dict[str, Any]) -> None:
+    """Write tensors and the JSON object `metadata` to a local safetensors file. Raises `OSError` if that fails."""
     import safetensors.torch
 
     contiguous = {k: v.detach().contiguous() for k, v in tensors.items()}
     try:
         # only one key: safetensors writes several keys in an order that changes from run to run
-        safetensors.torch.save_file(contiguous, path, metadata={"ape": json.dumps(about, sort_keys=True)})
+        safetensors.torch.save_file(contiguous, path, metadata={"ape": json.dumps(metadata, sort_keys=True)})
     except safetensors.SafetensorError as error:
         full = f"os error {errno.ENOSPC}" in str(error)
         raise OSError(errno.ENOSPC if full else errno.EIO, str(error)) from error
@@ -48,8 +48,8 @@ def load_tensors(path: StoragePath, again: str = AGAIN) -> tuple[Tensors, dict[s
         if path.stat().st_size > 4 * LARGEST:
             raise files.too_large(path, 4 * LARGEST)
         with files.local(path) as here, safetensors.safe_open(here, framework="pt") as file:
-            about = json.loads((file.metadata() or {})["ape"])
-            return {name: file.get_tensor(name) for name in file.keys()}, about  # noqa: SIM118 - not a dict
+            metadata = json.loads((file.metadata() or {})["ape"])
+            return {name: file.get_tensor(name) for name in file.keys()}, metadata  # noqa: SIM118 - not a dict
     except OSError as error:
         fix = files.how_to_read(error, again)
         raise RunError(f"cannot read {path}", got=error.strerror or str(error), fix=fix) from error

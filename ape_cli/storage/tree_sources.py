@@ -8,7 +8,6 @@ that its digest is that of the bytes that were parsed.
 from __future__ import annotations
 
 import hashlib
-import os
 import re
 import sys
 from collections import Counter
@@ -16,12 +15,14 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 from pathlib import PurePosixPath
 
-from ape_cli.core import budget
 from ape_cli.core.errors import DataError, UsageError
-from ape_cli.storage import _tree_column, _tree_files, tree_formats
+from ape_cli.storage import _tree_files, tree_formats
 from ape_cli.storage.tree_formats import ParsedTree, TreeFormat, Unit
 
 _PARQUET = ".parquet"
+_MOST_FILES = 40_000
+_MOST_TREES, _MOST_NODES = 1_000_000, 20_000_000  # of a source
+_MOST_LEVELS = 1_000  # nodes from the root of a tree to a leaf
 
 
 @dataclass
@@ -50,72 +51,61 @@ def read_trees(
     Raises `UsageError` if the request is invalid or the source too large, and `DataError` if there is no such source,
     if a file cannot be read, or if there is no tree.
     """
-    found = _tree_files.find(where)
-    parquet = [path for path in found.paths if PurePosixPath(path).suffix.lower() == _PARQUET]
-    in_parquet = bool(parquet) and (column is not None or len(parquet) == len(found.paths))
+    listing = _tree_files.find(where)
+    parquet = [path for path in listing.paths if PurePosixPath(path).suffix.lower() == _PARQUET]
+    in_parquet = bool(parquet) and (column is not None or len(parquet) == len(listing.paths))
     if in_parquet:
-        found.paths = parquet
+        listing.paths = parquet
     elif column is not None:
-        raise UsageError("only a Parquet file has columns", got=f"--column {column}", fix="leave out --column")
+        raise UsageError("only a Parquet file has columns", got=f"`column={column}`", fix="leave `column` out")
     if in_parquet and format is None:
-        raise UsageError("the texts of Parquet files need a format", got=where, fix="name it with --format")
-    reader = _Reader(found, _plan(found, format, in_parquet), unit, skip_bad)
+        raise UsageError("the texts of Parquet files need a format", got=where, fix="name it with `format`")
+    reader = _Reader(listing, _plan(listing, format, in_parquet), unit, skip_bad)
     return reader.read(in_parquet, column)
 
 
 def check_count(trees: int, nodes: int) -> None:
     """Check that trees are not too many, and do not have too many nodes together. Raises `UsageError`."""
-    if trees > budget.TREES or nodes > budget.TREE_NODES:
-        raise UsageError(
-            "the source has too many trees",
-            got=f"{trees:,} trees with {nodes:,} nodes or more",
-            allowed=f"{budget.TREES:,} trees, {budget.TREE_NODES:,} nodes",
-            fix="take a part of it, or choose another --unit",
-        )
+    if trees > _MOST_TREES or nodes > _MOST_NODES:
+        got, allowed = f"{trees:,} trees, {nodes:,} nodes or more", f"{_MOST_TREES:,} trees, {_MOST_NODES:,} nodes"
+        raise UsageError("the source has too many trees", got=got, allowed=allowed, fix="take a part of it")
 
 
-def _plan(found: _tree_files.TreeFiles, name: str | None, in_parquet: bool) -> dict[str, str]:
+def _plan(listing: _tree_files.TreeFiles, name: str | None, in_parquet: bool) -> dict[str, str]:
     """The files to read, each with the name of its format. Raises `UsageError` or `DataError` if there are none."""
     kind = tree_formats.load(name) if name else None
     known: dict[str, str | None] = {}  # suffix -> name
-    for suffix in {PurePosixPath(path).suffix.lower() for path in found.paths}:
+    for suffix in {PurePosixPath(path).suffix.lower() for path in listing.paths}:
         if kind is None:
             known[suffix] = tree_formats.by_suffix(f"x{suffix}")
         else:
-            fits = in_parquet or found.chosen or kind.reads(suffix)
+            fits = in_parquet or listing.chosen or kind.reads(suffix)
             variant = kind.variant_of(suffix) if kind.variants and kind.variant is None else None
             known[suffix] = (f"{name}-{variant}" if variant else name) if fits else None
-    plan = {path: each for path in found.paths if (each := known[PurePosixPath(path).suffix.lower()]) is not None}
+    plan = {path: each for path in listing.paths if (each := known[PurePosixPath(path).suffix.lower()]) is not None}
     if not plan:
-        raise DataError(
-            f"no file of the format {name}" if name else "no file of a known format",
-            got=found.counts(),
-            allowed=", ".join(kind.suffixes) or None if kind else "a file whose suffix tells its format",
-            fix="name a file, or choose the format with --format",
-        )
-    length = sum(len(os.fsencode(path)) for path in plan)
-    if len(plan) > budget.TREE_FILES or length > budget.TREE_PATHS_BYTES:
-        got = f"{len(plan):,} files, whose paths have {length:,} bytes"
-        allowed = f"{budget.TREE_FILES:,} files, {budget.TREE_PATHS_BYTES:,} bytes"
-        fix = "take a part of them, or write the texts into a Parquet file (--column)"
-        raise DataError("too many files", got=got, allowed=allowed, fix=fix)
+        what = f"no file of the format {name}" if name else "no file of a known format"
+        raise DataError(what, got=listing.counts(), fix="name a file, or choose the format with `format`")
+    if len(plan) > _MOST_FILES:
+        fix = "take a part of them, or write the texts into a Parquet file (`column`)"
+        raise DataError("too many files", got=f"{len(plan):,}", allowed=f"{_MOST_FILES:,}", fix=fix)
     counts = Counter(plan.values())
     if len(counts) > 1 and name is None:
         got = ", ".join(f"{each}: {count:,}" for each, count in sorted(counts.items()))
-        raise UsageError("files of several formats", got=got, allowed="one format", fix="choose it with --format")
+        raise UsageError("files of several formats", got=got, allowed="one format", fix="choose it with `format`")
     return plan
 
 
 class _Reader:
-    """Reads the files of a source into `source`, within the budget."""
+    """Reads the files of a source into `source`, within the limits."""
 
-    def __init__(self, found: _tree_files.TreeFiles, plan: dict[str, str], unit: str | None, skip_bad: bool) -> None:
+    def __init__(self, listing: _tree_files.TreeFiles, plan: dict[str, str], unit: str | None, skip_bad: bool) -> None:
         """Load the formats. Raises `UsageError` if one cannot be used, or does not have the unit."""
-        self.found, self.plan, self.skip_bad = found, plan, skip_bad
+        self.listing, self.plan, self.skip_bad = listing, plan, skip_bad
         self.formats: dict[str, TreeFormat] = {name: tree_formats.load(name) for name in sorted(set(plan.values()))}
         self.units = {name: tree_formats.chosen_unit(name, kind, unit) for name, kind in self.formats.items()}
         self.source = TreeSource(
-            _fit(found.name), list(self.formats), "subtree" if unit == "subtree" else self.units[min(self.units)]
+            _fit(listing.name), list(self.formats), "subtree" if unit == "subtree" else self.units[min(self.units)]
         )
         self.nodes = self.count = 0
 
@@ -125,7 +115,7 @@ class _Reader:
             before = self.nodes, self.count
             try:
                 _check_name(path)
-                content = _tree_files.content(self.found.base / path)
+                content = _tree_files.content(self.listing.base / path)
                 if in_parquet:
                     trees = list(self._rows(path, name, content, column))
                 else:
@@ -138,23 +128,22 @@ class _Reader:
             self.source.files[path] = hashlib.sha256(content).hexdigest()
             self.source.trees += [(number, document, tree) for document, tree in trees]
         if not self.source.trees:
-            raise DataError(
-                f"the source has no tree of the unit {self.source.unit}",
-                got="; ".join([self.found.counts(), *(f"{path}: {why}" for path, why in self.source.skipped[:1])]),
-                fix="choose another source, --unit or --format",
-            )
-        self.source.skipped += [(_shown(path), why) for path, why in self.found.left_out.items()]
+            first = "".join(f"; {path}: {why}" for path, why in self.source.skipped[:1])
+            got = f"{self.listing.counts()}{first}"
+            raise DataError(f"the source has no tree of the unit {self.source.unit}", got=got)
+        self.source.skipped += [(_shown(path), why) for path, why in self.listing.left_out.items()]
         self.source.skipped.sort()
         return self.source
 
     def _trees(self, name: str, content: bytes) -> Iterator[ParsedTree]:
         """The trees of a document or a file. Raises `DataError` if it cannot be read."""
+        form = self.formats[name]
+        if len(content) > form.most_bytes:
+            raise DataError(f"it has {len(content):,} bytes", allowed=f"{form.most_bytes:,} bytes for its parser")
         try:
-            for tree in self.formats[name].trees(content, self.units[name]):
-                if tree.levels() >= budget.TREE_DEPTH:
-                    raise DataError(
-                        f"a tree is too deep: more than {budget.TREE_DEPTH:,} nodes from the root to a leaf"
-                    )
+            for tree in form.trees(content, self.units[name]):
+                if tree.levels() >= _MOST_LEVELS:
+                    raise DataError(f"a tree is too deep: more than {_MOST_LEVELS:,} nodes from the root to a leaf")
                 tree.kind[:] = map(sys.intern, tree.kind)  # equal labels share memory
                 tree.token[:] = map(sys.intern, tree.token)
                 self.count += 1
@@ -166,7 +155,7 @@ class _Reader:
 
     def _rows(self, path: str, name: str, content: bytes, column: str | None) -> Iterator[tuple[int, ParsedTree]]:
         """The trees of a Parquet file, each with the number of its row."""
-        for row, text in enumerate(_tree_column.texts(content, column)):
+        for row, text in enumerate(_tree_files.texts(content, column)):
             try:
                 if text is None:
                     raise DataError("a null instead of a text")
@@ -180,10 +169,10 @@ class _Reader:
         """Note why a file cannot be read, or raise `DataError`."""
         if not self.skip_bad:
             raise DataError(
-                f"cannot read {self.found.base / path}",
+                f"cannot read {self.listing.base / path}",
                 got=error.summary,
                 allowed=error.allowed,
-                fix=error.fix or "correct it, or leave out such files with --skip-bad",
+                fix=error.fix or "correct it, or leave out such files with `skip_bad`",
             ) from error
         self.source.skipped.append((_shown(path), error.summary))
 

@@ -25,6 +25,8 @@ from __future__ import annotations
 from ape_cli.structure.algebras import Cyclic, LinePlace, Seq, Structure, Tree, bit_length
 from ape_cli.structure.expressions import (
     LINE,
+    Grid,
+    Product,
     StructureField,
     columns,
     example,
@@ -33,7 +35,6 @@ from ape_cli.structure.expressions import (
     matches,
     parse_structure,
 )
-from ape_cli.structure.products import Grid, Product
 
 __all__ = [
     "LINE",

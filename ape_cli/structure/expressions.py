@@ -1,117 +1,145 @@
-"""Expressions of structures: parsing them, matching patterns, and finding their coordinates in data."""
+"""Products of structures, and the expressions of structures: parsing, patterns, and their coordinates in data.
+
+Positions of a product are int64 [..., C], with a coordinate for each of the C simple factors. They may be NumPy arrays
+or torch tensors. Distances are in steps.
+"""
 
 from __future__ import annotations
 
-import re
+import ast
 from collections.abc import Iterator
-from functools import cache
+from dataclasses import dataclass
+from functools import cache, cached_property
 from typing import Annotated, Any
 
 from pydantic import PlainSerializer, PlainValidator
 
-from ape_cli.core import escaping
-from ape_cli.core.errors import Lines, UsageError, brief
+from ape_cli.core.errors import UsageError, brief
 from ape_cli.structure.algebras import Cyclic, LinePlace, Seq, Structure, Tree
-from ape_cli.structure.products import Grid, Product, product
 
 LINE = -1  # what `columns` gives for the place along the linearisation
 
 _ALLOWED = "seq, tree(k), grid(n), cyclic(n), line, and products of them: seq*tree(2)"
 _WORDS: dict[str, Structure] = {"seq": Seq(), "line": LinePlace()}
 _RANGES = {"tree": (2, 1000), "grid": (2, 16), "cyclic": (2, 2**31)}
-_TOKEN = re.compile(r"\s*([A-Za-z_]\w*|\d+|\S)")
+
+
+@dataclass(frozen=True)
+class Product(Structure):
+    """A product of structures. Paths compose component by component, and the distance is the sum of the distances."""
+
+    factors: tuple[Structure, ...]
+
+    @property
+    def expression(self) -> str:
+        """The expressions of the factors, joined by `*`."""
+        return "*".join(f.expression for f in self.factors)
+
+    @property
+    def algebra(self) -> Structure:
+        """The product of the factors' algebras."""
+        return product(tuple(factor.algebra for factor in self.factors))
+
+    @cached_property
+    def simple(self) -> tuple[Structure, ...]:
+        """The simple factors of all factors, in order."""
+        return tuple(s for factor in self.factors for s in factor.simple)
+
+    @cached_property
+    def first(self) -> tuple[int, ...]:
+        """The number that is added to each coordinate of a stored position."""
+        return tuple(f for factor in self.simple for f in factor.first)
+
+    def distance(self, x: Any, y: Any) -> Any:
+        """The sum of the distances in all coordinates. int64 [..., C], broadcast -> int64 [...]"""
+        return sum(s.distance(x[..., i], y[..., i]) for i, s in enumerate(self.simple))
+
+    def extent(self, x: Any) -> int:
+        """The greatest extent of a coordinate. int64 [..., C]"""
+        return max(s.extent(x[..., i]) for i, s in enumerate(self.simple))
+
+    def compose(self, x: Any, y: Any) -> Any:
+        """The composition in each coordinate. int64 [..., C], broadcast -> int64 [..., C]"""
+        composed = x * 0 + y * 0
+        for i, s in enumerate(self.simple):
+            composed[..., i] = s.compose(x[..., i], y[..., i])
+        return composed
+
+
+@dataclass(frozen=True)
+class Grid(Product):
+    """The regular grid of `len(factors)` dimensions. Its distance is the Manhattan distance."""
+
+    @property
+    def expression(self) -> str:
+        """`grid(n)`, with n the number of dimensions."""
+        return f"grid({len(self.factors)})"
+
+    def straight(self, x: Any, y: Any) -> Any:
+        """The Euclidean distance between two positions in steps.
+
+        It is the square root of the sum of the axes' squared distances. int64 [..., C], broadcast -> floating point
+        [...]
+        """
+        apart = (s.distance(x[..., i], y[..., i]) for i, s in enumerate(self.simple))
+        return sum((1.0 * steps) ** 2 for steps in apart) ** 0.5  # the square of an int64 could overflow
+
+
+def product(factors: tuple[Structure, ...]) -> Structure:
+    """The product of structures, in the one form that each algebra has.
+
+    A single factor is itself, nested products are flattened, and a product of `seq` alone is a `Grid`.
+    """
+    flat = tuple(f for x in factors for f in (x.factors if type(x) is Product else (x,)))
+    if len(flat) > 1 and all(type(f) is Seq for f in flat):
+        return Grid(flat)
+    return flat[0] if len(flat) == 1 else Product(flat)
 
 
 def parse_structure(expression: str | Structure) -> Structure:
     """Parse the expression of a structure. A structure is returned as it is.
 
-    Raises `UsageError`, which shows the place of the mistake, if the expression is not valid.
+    Raises `UsageError` if the expression is not valid.
 
     >>> parse_structure("tree(2)").distance(4, 7)  # left-left to right-right: two up, two down
     4
     >>> parse_structure(" seq * (tree(3) * grid(2)) ").expression
     'seq*tree(3)*grid(2)'
     """
-    return expression if isinstance(expression, Structure) else _Parser(expression).whole()
-
-
-class _Parser:
-    """A recursive-descent parser of this grammar, whose methods raise `UsageError` at a mistake.
-
-    expression := factor ('*' factor)*
-    factor     := 'seq' | 'line' | NAME '(' NUMBER ')' | '(' expression ')'
-    """
-
-    def __init__(self, text: str) -> None:
-        """Split an expression into tokens. Raises `UsageError` if it is longer than 200 characters."""
-        if len(text) > 200:
-            raise UsageError("bad structure: too long", got=f"{text[:40]}…", allowed="200 characters", fix="use fewer")
-        self.text = text
-        self.tokens = [(m.group(1), m.start(1)) for m in _TOKEN.finditer(text)]
-        self.at = 0
-
-    def whole(self) -> Structure:
-        """Parse the whole text. Raises `UsageError` if text is left over or if there are too many factors."""
-        structure = self.product()
-        if self.at < len(self.tokens):
-            raise self.error(f"expected '*' or the end, found {self.tokens[self.at][0]!r}")
+    if isinstance(expression, Structure):
+        return expression
+    try:
+        if len(expression) > 200:
+            raise ValueError("it has more than 200 characters")
+        structure = _parse(ast.parse(expression.strip(), mode="eval").body)
         if structure.width > 16:
-            got = f"{structure.width} in {self.text!r}"
-            raise UsageError("too many factors", got=got, allowed="16", fix="use fewer")
-        return structure
+            raise ValueError(f"it has {structure.width} factors, and the most is 16")
+    except (ValueError, SyntaxError, MemoryError, RecursionError) as error:
+        why = f": {error}" if type(error) is ValueError else ""
+        raise UsageError(f"bad structure{why}", got=brief(expression), allowed=_ALLOWED, fix="correct it") from None
+    return structure
 
-    def product(self) -> Structure:
-        """Parse an expression. Nested products are flattened, and a product of `seq` alone becomes a `Grid`."""
-        factors = [self.factor()]
-        while self.peek() == "*":
-            self.at += 1
-            factors.append(self.factor())
-        return product(tuple(factors))
 
-    def factor(self) -> Structure:
-        """Parse a factor."""
-        name = self.peek()
-        if name == "(":
-            self.at += 1
-            inside = self.product()
-            self.expect(")")
-            return inside
-        if name in _WORDS:
-            self.at += 1
+def _parse(node: ast.expr) -> Structure:
+    """The structure of a Python expression, which is read and never evaluated. Raises `ValueError` if it is none."""
+    match node:
+        case ast.BinOp(op=ast.Mult()):
+            factors = []
+            while isinstance(node, ast.BinOp) and isinstance(node.op, ast.Mult):
+                factors.append(_parse(node.right))
+                node = node.left
+            return product((_parse(node), *reversed(factors)))
+        case ast.Name(id=name) if name in _WORDS:
             return _WORDS[name]
-        if name not in _RANGES:
-            raise self.error("expected a structure" + (f", found {name!r}" if name else " here, found the end"))
-        self.at += 1
-        self.expect("(")
-        number, (low, high) = self.peek(), _RANGES[name]
-        if not re.fullmatch(r"[1-9][0-9]{0,10}", number) or not low <= int(number) <= high:
-            also = " (tree(1) and grid(1) are seq)" if number == "1" and name != "cyclic" else ""
-            raise self.error(f"expected a number from {low} to {high}{also}, found {number!r}")
-        self.at += 1
-        self.expect(")")
-        if name == "grid":
-            return Grid((Seq(),) * int(number))
-        return Tree(int(number)) if name == "tree" else Cyclic(int(number))
-
-    def peek(self) -> str:
-        """The current token, or an empty string at the end."""
-        return self.tokens[self.at][0] if self.at < len(self.tokens) else ""
-
-    def expect(self, token: str) -> None:
-        """Step over this token. Raises `UsageError` if the current token is another one."""
-        if self.peek() != token:
-            raise self.error(f"expected {token!r}, found {self.peek()!r}" if self.peek() else f"expected {token!r}")
-        self.at += 1
-
-    def error(self, what: str) -> UsageError:
-        """An error that marks the current place in the text."""
-        place = self.tokens[self.at][1] if self.at < len(self.tokens) else len(self.text)
-        return UsageError(
-            f"bad structure: {what}",
-            got=Lines(f"{escaping.one_line(self.text)}\n{' ' * (11 + place)}^ here, at character {place + 1}"),
-            allowed=_ALLOWED,
-            fix="correct it there",
-        )
+        case ast.Call(func=ast.Name(id=name), args=[ast.Constant(value=int(number))], keywords=[]) if name in _RANGES:
+            low, high = _RANGES[name]
+            if isinstance(number, bool) or not low <= number <= high:
+                also = " (tree(1) and grid(1) are seq)" if number == 1 and name != "cyclic" else ""
+                raise ValueError(f"the number of {name} is {low} to {high}{also}")
+            if name == "grid":
+                return Grid((Seq(),) * number)
+            return Tree(number) if name == "tree" else Cyclic(number)
+    raise ValueError(f"{ast.unparse(node)} is not a structure")
 
 
 @cache

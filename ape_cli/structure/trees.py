@@ -121,6 +121,21 @@ def mirror(heap: I64, branching: int = 2) -> I64:
     return flipped
 
 
+def reverse_root(heap: I64, branching: int = 2) -> I64:
+    """The heap indices after reversing the children of the root alone. int64 [T] -> int64 [T]
+
+    >>> reverse_root(np.array([1, 2, 3, 4, 5, 6, 7]))
+    array([1, 3, 2, 6, 7, 4, 5])
+    >>> reverse_root(np.array([1, 2, 3, 4, 5, 6, 7]), 3)
+    array([ 1,  4,  3,  2, 11, 12, 13])
+    """
+    tree = Tree(branching)
+    below = np.maximum(tree.level(heap) - 1, 0)
+    child = tree.branch(tree.ancestor(heap, below))  # of the root, above each node
+    moved: I64 = heap + (branching - 1 - 2 * child) * power(branching, below)
+    return np.where(heap == 1, 1, moved)
+
+
 def graft(heap: I64, root: I64 | int, branching: int = 2) -> I64:
     """The heap indices after moving each tree's root from 1 to `root`. int64 [T] -> int64 [T]
 
@@ -176,21 +191,6 @@ def binarise(heap: I64, branching: int) -> I64:
         child = tree.branch(tree.ancestor(heap[on], depth[on] - d))
         binary[on] = ((2 * binary[on] + 1) << child) - 1
     return binary
-
-
-def unbinarise(binary: I64, branching: int) -> I64:
-    """The inverse of `binarise`: left is the first child, right is the next sibling. int64 [T] -> int64 [T]
-
-    >>> unbinarise(np.array([1, 2, 5, 11, 10, 21, 43]), 3)
-    array([ 1,  2,  3,  4,  8,  9, 10])
-    """
-    depth = Tree(2).level(binary)
-    heap = np.ones_like(binary)
-    for d in range(1, int(depth.max(initial=0)) + 1):
-        on = depth >= d
-        right = (binary[on] >> (depth[on] - d)) & 1
-        heap[on] = np.where(right, heap[on] + 1, branching * (heap[on] - 1) + 2)
-    return heap
 
 
 def in_level_order(starts: I64, heap: I64) -> bool:

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from ape_cli.core.errors import RunError
-from ape_cli.data.facts import Facts
+from ape_cli.data.plan import Facts
 from ape_cli.evaluation import evaluate
 from ape_cli.experiment import Experiment, ExperimentOptions, resolve
 from ape_cli.experiment.choice import Datasets

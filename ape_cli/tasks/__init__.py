@@ -23,13 +23,12 @@ import sys
 from functools import cache
 from typing import Any
 
-from ape_cli.core import own_code, plugins
+from ape_cli.core import plugins
 from ape_cli.core.errors import ApeError, UsageError, unknown
 from ape_cli.structure import linearisation
 from ape_cli.structure.linearisation import Order
 from ape_cli.tasks._base import BaseTask, RowWriter, TaskOption, check_whole, option, options_of
-from ape_cli.tasks._rows import Rows, Source, Tokens, join
-from ape_cli.tasks._task import Task, letters
+from ape_cli.tasks._task import Rows, Source, Task, Tokens, join, letters
 
 __all__ = [
     "BaseTask",
@@ -63,7 +62,7 @@ def load(name: str) -> type[BaseTask]:
     """The class of a task. Raises `UsageError` if there is no such task, `ApeError` if its file cannot be imported."""
     found = plugins.load(sys.modules[__name__], "task", name, BaseTask)  # type: ignore[type-abstract]
     found.name = name
-    own_code.remember(found)
+    plugins.remember(found)
     return found
 
 

@@ -1,7 +1,4 @@
-"""The base classes of everything that can write a dataset, and the options of tasks.
-
-Shapes: R rows.
-"""
+"""The base classes of everything that can write a dataset, drawn or read from a source, and the options of tasks."""
 
 from __future__ import annotations
 
@@ -9,12 +6,15 @@ import dataclasses
 from abc import ABC, abstractmethod
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Any, ClassVar, NamedTuple
+from functools import cached_property
+from typing import Any, ClassVar, Generic, NamedTuple, Self, TypeVar
 
 import pyarrow as pa
 
-from ape_cli.core import budget
+from ape_cli.core import plugins
 from ape_cli.core.errors import UsageError, pick
+from ape_cli.core.vocabulary import SPLITS
+from ape_cli.storage import sequence_rows
 from ape_cli.storage.image_rows import Size
 from ape_cli.structure import linearisation
 from ape_cli.structure.linearisation import Order
@@ -39,12 +39,11 @@ def option(
 ) -> Any:
     """Declare an option of a task: a dataclass field with a line of help for `ape gen --help`.
 
-    `name` is the name of the option if it differs from the name of the field. A `late` option was added after datasets
-    had been written: manifests leave it out if it has its default, so that older manifests keep their bytes. `between`
-    has the smallest and the largest value, and `among` lists the values of an option that is a text.
+    `name` is the option's name if it differs from the field's. Manifests leave out a `late` option at its default, so
+    that older manifests keep their bytes. A value is `between` two numbers or `among` texts.
     """
-    about = {"help": help, "option": name, "late": late, "between": between, "among": among}
-    return field(default=default, metadata=about)
+    metadata = {"help": help, "option": name, "late": late, "between": between, "among": among}
+    return field(default=default, metadata=metadata)
 
 
 class TaskOption(NamedTuple):
@@ -59,7 +58,7 @@ class TaskOption(NamedTuple):
 
     def check(self, value: Any) -> None:
         """Check the type of a value. Raises `UsageError` if it is wrong. Other types are left to the task to check."""
-        budget.check_whole(self.name, value)
+        plugins.check_whole(self.name, value)
         right, allowed = _KINDS.get(self.kind, (object, ""))
         if not isinstance(value, right) or (right is not object and isinstance(value, bool) != (right is bool)):
             raise UsageError(f"bad {self.name}", got=repr(value), allowed=allowed, fix="give such a value")
@@ -81,25 +80,25 @@ class RowWriter(ABC):
         """The mean number of tokens of a source; for the paper's tasks, that of a source of mean size."""
 
     @property
-    @abstractmethod
     def mean_answer_tokens(self) -> float:
         """The number of tokens of a target of mean size, at most. It measures the cost of generation."""
+        return self.mean_tokens
 
     @property
-    @abstractmethod
     def columns(self) -> pa.Schema:
-        """The schema of the shards."""
+        """The schema of the shards. The default is for positions of one coordinate."""
+        return sequence_rows.schema(1)
 
     @abstractmethod
     def sample_counted(self, *, rows: range, split: str, seed: int) -> tuple[pa.Table, int]:
-        """These rows of a split as a table with the schema of a shard, and how many of them are shared.
+        """These rows of a split as a table with the schema of a shard, and the number of shared rows.
 
-        A shared row has a source that may also be in another split. `rows` may be any range of row numbers.
+        The source of a shared row may also be in another split. `rows` may be any range.
         """
 
-    @abstractmethod
     def content(self, part: pa.Table) -> tuple[int, int]:
-        """Two 64-bit sums over the rows of a table, for the dataset's fingerprint."""
+        """Two 64-bit sums over the rows of a table, for the fingerprint."""
+        return sequence_rows.content(part)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -125,12 +124,12 @@ class BaseTask(RowWriter):
 
     def __post_init__(self) -> None:
         """Check the options that declare their values. Raises `UsageError` if one is out of range."""
-        for own in dataclasses.fields(self):
-            value, name = getattr(self, own.name), own.metadata.get("option") or own.name
-            if own.metadata.get("among"):
-                pick(name, value, own.metadata["among"])
-            if own.metadata.get("between"):
-                check_whole(name, value, *own.metadata["between"])
+        for item in dataclasses.fields(self):
+            value, name = getattr(self, item.name), item.metadata.get("option") or item.name
+            if item.metadata.get("among"):
+                pick(name, value, item.metadata["among"])
+            if item.metadata.get("between") and value is not None:
+                check_whole(name, value, *item.metadata["between"])
 
     @property
     @abstractmethod
@@ -154,10 +153,7 @@ class BaseTask(RowWriter):
 
     @property
     def tagged(self) -> bool:
-        """Whether the target has one tag for each token of the source, which a model gives without earlier answers.
-
-        PAD as a tag means that there is nothing to predict.
-        """
+        """Whether the target has one tag for each token of the source; PAD means that there is nothing to predict."""
         return False
 
     @property
@@ -178,13 +174,13 @@ class BaseTask(RowWriter):
     @property
     def options(self) -> dict[str, Any]:
         """Every option with its value."""
-        return {own.name: getattr(self, own.field) for own in options_of(type(self)).values()}
+        return {name: getattr(self, each.field) for name, each in options_of(type(self)).items()}
 
     @property
     def parameters(self) -> dict[str, Any]:
         """The options, as the manifest keeps them: late options that have their default are left out."""
-        late = {own.name: own.default for own in options_of(type(self)).values() if own.late}
-        return {k: v for k, v in self.options.items() if k not in late or v != late[k]}
+        known = options_of(type(self))
+        return {k: v for k, v in self.options.items() if not known[k].late or v != known[k].default}
 
     @property
     def command_options(self) -> dict[str, Any]:
@@ -193,14 +189,11 @@ class BaseTask(RowWriter):
 
     @classmethod
     def form(cls, parameters: Mapping[str, Any]) -> str:
-        """The form of a dataset, as columns of tables name it: `branching 3, binarise`; empty for the task's own form.
-
-        `parameters` are those of the dataset's manifest.
-        """
-        own, parts = options_of(cls), []
+        """The form of a dataset by its parameters, as tables name it: `branching 3, binarise`; empty by default."""
+        options, parts = options_of(cls), []
         for name in cls.form_options:
-            value = parameters.get(name, own[name].default)
-            if value != own[name].default:
+            value = parameters.get(name, options[name].default)
+            if value != options[name].default:
                 parts.append(name.replace("_", " ") + ("" if value is True else f" {value}"))
         return ", ".join(parts)
 
@@ -211,21 +204,14 @@ class BaseTask(RowWriter):
 
     @classmethod
     def refuse(cls, options: Mapping[str, Any]) -> None:
-        """Check given options, and given orders under their names.
-
-        Raises `UsageError` if they contradict each other or if the task cannot have them.
-        """
+        """Check given options and orders. Raises `UsageError` if the task cannot have them, or not together."""
         if "sizes" in options:
-            raise UsageError(
-                f"{cls.name} has no sizes to choose from",
-                got=f"sizes {options['sizes']!r}",
-                allowed="--sizes for tasks whose sources are drawn in different sizes",
-                fix="leave --sizes out",
-            )
+            got = f"sizes {options['sizes']!r}"
+            raise UsageError(f"{cls.name} has no sizes to choose from", got=got, fix="leave `sizes` out")
 
-    def rows(self, wanted: Mapping[str, int | None], seed: int) -> dict[str, int]:
-        """The number of rows of each split. None in `wanted` stands for the default: 10,000, 1,000 and 1,000."""
-        return {split: _ROWS[split] if count is None else count for split, count in wanted.items()}
+    def rows(self, counts: Mapping[str, int | None], seed: int) -> dict[str, int]:
+        """The number of rows of each split. None stands for the default: 10,000, 1,000 and 1,000."""
+        return {split: _ROWS[split] if count is None else count for split, count in counts.items()}
 
     def portion(self, rows: range, split: str, seed: int) -> RowWriter:
         """The object that is sent to another process to write these rows."""
@@ -236,17 +222,89 @@ class BaseTask(RowWriter):
         return {}
 
     def sample(self, *, rows: range, split: str, seed: int) -> pa.Table:
-        """These rows of a split, as a table with the schema of a shard. `rows` may be any range of row numbers."""
+        """These rows of a split, as a table with the schema of a shard. `rows` may be any range."""
         return self.sample_counted(rows=rows, split=split, seed=seed)[0]
+
+
+class SplitRows(RowWriter):
+    """Some rows of one split, without the rest of the source."""
+
+    @property
+    @abstractmethod
+    def count(self) -> int:
+        """The number of rows."""
+
+    @abstractmethod
+    def part(self, rows: range) -> Self:
+        """Some of these rows. `rows` are row numbers of the split, one after the other."""
+
+
+_Rows = TypeVar("_Rows", bound=SplitRows)
+
+
+@dataclass(frozen=True, kw_only=True)
+class FixedRows(BaseTask, Generic[_Rows]):
+    """Base of the tasks whose rows are those of a source. Reading it may raise `DataError` or `UsageError`."""
+
+    fixed_rows = True
+    things: ClassVar[str]  # what the rows are, in the plural: `images`
+
+    @classmethod
+    def recorded(cls, parameters: Mapping[str, Any]) -> dict[str, Any]:
+        """The options among the parameters that a manifest has."""
+        return {k: v for k, v in parameters.items() if k in options_of(cls)}
+
+    @property
+    def command_options(self) -> dict[str, Any]:
+        """The options of the command that generates the dataset again. The path of the source is left out."""
+        default = {name: each.default for name, each in options_of(type(self)).items()}
+        changed = {k: "PATH" if k == "source" else v for k, v in self.options.items() if v != default[k]}
+        return {"source": default["source"]} | changed
+
+    @abstractmethod
+    def _split(self, seed: int) -> dict[str, _Rows]:
+        """All rows of each split, in the order that the seed gives them."""
+
+    @cached_property
+    def _by_seed(self) -> dict[int, dict[str, _Rows]]:
+        return {}
+
+    def splits(self, seed: int) -> dict[str, _Rows]:
+        """All rows of each split, in the order that the seed gives them."""
+        if seed not in self._by_seed:
+            self._by_seed[seed] = self._split(seed)
+        return self._by_seed[seed]
+
+    def available(self, seed: int) -> dict[str, int]:
+        """The number of rows that each split has."""
+        return {split: part.count for split, part in self.splits(seed).items()}
+
+    def rows(self, counts: Mapping[str, int | None], seed: int) -> dict[str, int]:
+        """The number of rows of each split; None stands for all. Raises `UsageError` if the source has fewer."""
+        available = self.available(seed)
+        rows = {split: available[split] if count is None else count for split, count in counts.items()}
+        for split, count in rows.items():
+            if count > available[split]:
+                what = f"the source has not as many {self.things} for {split}"
+                raise UsageError(what, got=count, allowed=f"at most {available[split]}", fix="leave it out for all")
+        return rows
+
+    def portion(self, rows: range, split: str, seed: int) -> _Rows:
+        """These rows of a split without the rest of the source. Raises `UsageError` for an unknown split."""
+        return self.splits(seed)[pick("split", split, SPLITS)].part(rows)
+
+    def sample_counted(self, *, rows: range, split: str, seed: int) -> tuple[pa.Table, int]:
+        """These rows of a split, and how many of them are shared. Raises `UsageError` for an unknown split."""
+        return self.splits(seed)[pick("split", split, SPLITS)].sample_counted(rows=rows, split=split, seed=seed)
 
 
 def options_of(task: type[BaseTask]) -> dict[str, TaskOption]:
     """The options of a task by name: its fields, except the two linearisations."""
-    found = {}
-    for own in dataclasses.fields(task):
-        if own.name not in ("order", "source_order"):
-            about = own.metadata
-            name = about.get("option") or own.name
-            kind = str(getattr(own.type, "__name__", own.type)).removesuffix(" | None")
-            found[name] = TaskOption(name, own.name, kind, own.default, about.get("help", ""), about.get("late", False))
-    return found
+    options = {}
+    for item in dataclasses.fields(task):
+        if item.name not in ("order", "source_order"):
+            name = item.metadata.get("option") or item.name
+            kind = str(getattr(item.type, "__name__", item.type)).removesuffix(" | None")
+            text, late = item.metadata.get("help", ""), item.metadata.get("late", False)
+            options[name] = TaskOption(name, item.name, kind, item.default, text, late)
+    return options

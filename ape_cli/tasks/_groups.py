@@ -35,7 +35,6 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from ape_cli.core import budget
 from ape_cli.core.errors import DataError, UsageError
 from ape_cli.core.rng import I64
 from ape_cli.core.vocabulary import SPECIAL
@@ -43,6 +42,7 @@ from ape_cli.storage import files
 from ape_cli.storage.paths import local_path
 
 _MOST_ELEMENTS = 256
+_MOST_BYTES = 2**20  # of a file with a multiplication table
 _LONGEST_NAME = 64  # characters
 
 
@@ -148,7 +148,7 @@ def read_group(text: str) -> Group:
     """
     path = local_path(text)
     try:
-        raw = files.read_bytes(path, budget.GROUP_TABLE_BYTES)
+        raw = files.read_bytes(path, _MOST_BYTES)
         lines = json.loads(raw) if path.suffix == ".json" else _lines(raw.decode("utf-8-sig"))
         group = _of_entries([[str(entry).strip() for entry in line] for line in lines])
         check_laws(group)

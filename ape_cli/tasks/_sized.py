@@ -59,7 +59,7 @@ class Sized(Task):
     @classmethod
     def _replaced(cls) -> tuple[str, ...]:
         """The options that `sizes` replaces: the mean and the deviation of the distribution, or the one fixed size."""
-        fixed = cls.extent in (own.name for own in dataclasses.fields(cls))
+        fixed = cls.extent in (item.name for item in dataclasses.fields(cls))
         return (cls.extent,) if fixed else (f"{cls.extent}_mean", f"{cls.extent}_std")
 
     @property
@@ -70,32 +70,21 @@ class Sized(Task):
 
     @classmethod
     def refuse(cls, options: Mapping[str, Any]) -> None:
-        """Check given options for contradictions.
-
-        Raises `UsageError` if `sizes` is given together with an option that it replaces.
-        """
-        both = sorted(options.keys() & set(cls._replaced()))
+        """Check given options. Raises `UsageError` if `sizes` is given together with an option that it replaces."""
+        both = " and ".join(f"`{name}`" for name in cls._replaced() if name in options)
         if both and options.get("sizes"):
-            what = "the normal distribution of sizes" if len(cls._replaced()) == 2 else f"--{cls.extent}"
-            raise UsageError(
-                f"--sizes replaces {what}",
-                got=f"sizes and {' and '.join(both)}",
-                fix=f"leave --sizes out, or {' and '.join('--' + k.replace('_', '-') for k in both)}",
-            )
+            raise UsageError(f"`sizes` replaces {both}", got="both", fix=f"leave `sizes` out, or {both}")
 
     def __post_init__(self) -> None:
         """Check the options and sort `sizes`. Raises `UsageError` if an option is bad."""
         super().__post_init__()
-        given: Any = self.sizes
-        if not isinstance(given, tuple | list) or not all(type(size) is int for size in given):
-            allowed = "whole numbers, for example --sizes 30,40,60, or sizes=(30, 40, 60) in Python"
-            raise UsageError("bad sizes", got=repr(given), allowed=allowed, fix="list whole numbers")
-        if len(set(given)) < len(given):
-            twice = sorted({size for size in given if given.count(size) > 1})
-            raise UsageError("a size is given twice", got=", ".join(map(str, twice)), fix="give each size once")
-        if len(given) > _MOST_SIZES:
-            raise UsageError("too many sizes", got=len(given), allowed=f"up to {_MOST_SIZES}", fix="give fewer")
-        object.__setattr__(self, "sizes", tuple(sorted(given)))
+        sizes: Any = self.sizes
+        if not isinstance(sizes, tuple | list) or not all(type(size) is int for size in sizes):
+            raise UsageError("bad sizes", got=repr(sizes), allowed="whole numbers", fix="give a list such as 30,40,60")
+        if len(set(sizes)) < len(sizes) or len(sizes) > _MOST_SIZES:
+            got = ", ".join(map(str, sizes))
+            raise UsageError("bad sizes", got=got, allowed=f"up to {_MOST_SIZES} different sizes", fix="leave some out")
+        object.__setattr__(self, "sizes", tuple(sorted(sizes)))
         if self.sizes:
             _ = self._at_sizes  # the constructor of each part checks it
         else:
@@ -103,23 +92,7 @@ class Sized(Task):
 
     def check(self) -> None:
         """Check the options of a task without `sizes`. Raises `UsageError` if one is out of range."""
-        low, high, why = self.limits
-        mean, std = self._distribution
-        if std == 0 and not low <= mean <= high:
-            raise UsageError(
-                f"bad {self.extent}", got=f"{mean:g}", allowed=f"{low} to {high}{why}", fix="choose another"
-            )
-        for name, value, least in ((f"{self.extent}_mean", mean, low), (f"{self.extent}_std", std, 0)):
-            if not math.isfinite(value) or value < least:
-                allowed = f"a finite number from {least}"
-                raise UsageError(f"bad {name}", got=value, allowed=allowed, fix="choose such a value")
-        if mean + 6 * std > high:
-            raise UsageError(
-                f"bad {self.extent}_mean and {self.extent}_std: the distribution reaches too far",
-                got=f"mean {mean:g}, std {std:g}",
-                allowed=f"mean + 6 std of at most {high}{why}",
-                fix="choose smaller ones",
-            )
+        check_normal(" and ".join(self._replaced()), *self._distribution, *self.limits)
 
     def draw_sizes(self, key: U64) -> I64:
         """Draw the sizes of sources. uint64 [R] -> int64 [R]"""
@@ -175,15 +148,10 @@ class Sized(Task):
         return tuple(self._at(size) for size in self.sizes)
 
     def _at(self, size: int) -> Self:
-        """The task whose sources all have one size. Raises `UsageError` that names the size."""
+        """The task whose sources all have one size. Raises `UsageError` if a source cannot have it."""
         values = (size,) if len(self._replaced()) == 1 else (float(size), 0.0)
         options: dict[str, Any] = dict(zip(self._replaced(), values, strict=True)) | {"sizes": ()}
-        try:
-            return replace(self, **options)
-        except UsageError as error:
-            raise UsageError(
-                f"size {size}: {error.what}", got=error.got, allowed=error.allowed, fix=error.fix
-            ) from None
+        return replace(self, **options)
 
     @property
     def parameters(self) -> dict[str, Any]:
@@ -191,10 +159,10 @@ class Sized(Task):
 
         Of the options for sizes, only those that are in use are included.
         """
-        found = super().parameters
+        parameters = super().parameters
         if not self.sizes:
-            return found
-        return {k: v for k, v in found.items() if k not in self._replaced()} | {"sizes": list(self.sizes)}
+            return parameters
+        return {k: v for k, v in parameters.items() if k not in self._replaced()} | {"sizes": list(self.sizes)}
 
     @property
     def title(self) -> str:
@@ -207,9 +175,9 @@ class Sized(Task):
             listed = f"{self.sizes[0]}-to-{self.sizes[-1]}-{digest}"
         return f"{super().title}-sizes-{listed}"
 
-    def rows(self, wanted: Mapping[str, int | None], seed: int) -> dict[str, int]:
+    def rows(self, counts: Mapping[str, int | None], seed: int) -> dict[str, int]:
         """The number of rows of each split. The given and the default numbers count the rows of each size."""
-        return {split: count * len(self.parts) for split, count in super().rows(wanted, seed).items()}
+        return {split: count * len(self.parts) for split, count in super().rows(counts, seed).items()}
 
     def settle(self, index: U64, split: str, seed: int) -> tuple[Source, int]:
         """Draw the sources of rows, uint64 [R]. See `Task.settle`. Each row is drawn by the task of its size."""
@@ -219,23 +187,23 @@ class Sized(Task):
         sources: list[Source] = []
         members, shared = [], 0
         for number, part in enumerate(self.parts):
-            own = np.flatnonzero(which == number)
-            if own.size:
-                source, lent = part.settle(index[own], split, seed)
+            rows = np.flatnonzero(which == number)
+            if rows.size:
+                source, lent = part.settle(index[rows], split, seed)
                 sources.append(source)
-                members.append(own)
+                members.append(rows)
                 shared += lent
         return join(sources).take(np.argsort(np.concatenate(members))), shared
 
 
-def check_normal(name: str, mean: float, std: float, most: int) -> None:
-    """Check the options NAME_mean and NAME_std of numbers from 1 to `most`.
+def check_normal(name: str, mean: float, std: float, least: int, most: int, why: str = "") -> None:
+    """Check the mean and the deviation of numbers from `least` to `most`. `why` explains the largest one.
 
-    Raises `UsageError` if the mean is below 1, if the deviation is negative, or if the distribution reaches too far.
+    Raises `UsageError` if the mean is too small, the deviation is negative, or the distribution reaches too far.
     """
-    if not 1 <= mean <= mean + 6 * std <= most or std < 0:
-        allowed = f"a mean from 1, a deviation from 0, and mean + 6 std of at most {most}"
-        raise UsageError(f"bad {name}_mean and {name}_std", got=f"mean {mean:g}, std {std:g}", allowed=allowed)
+    if not (least <= mean <= mean + 6 * std <= most and std >= 0):
+        allowed = f"a mean from {least}, a deviation from 0, and mean + 6 std of at most {most}{why}"
+        raise UsageError(f"bad {name}", got=f"mean {mean:g}, std {std:g}", allowed=allowed, fix="choose others")
 
 
 def check_amount(what: str, amount: float, most: int) -> None:

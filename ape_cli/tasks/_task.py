@@ -13,6 +13,7 @@ from __future__ import annotations
 
 from abc import abstractmethod
 from dataclasses import dataclass
+from typing import Any, TypeVar
 
 import numpy as np
 import pyarrow as pa
@@ -26,11 +27,52 @@ from ape_cli.structure import Structure, Tree, parse_structure
 from ape_cli.structure.linearisation import Order
 from ape_cli.structure.trees import in_level_order, linearise
 from ape_cli.tasks._base import BaseTask
-from ape_cli.tasks._rows import Rows, Source, Tokens, join
 
 _TRIES = 512
 _AT_ONCE = 128  # a call of `draw` for so many draws costs little more than one for a few
 _SIXTEENTHS = {"train": 14, "validation": 1, "test": 1}  # each split's share of the hashes
+
+
+@dataclass(frozen=True)
+class Tokens:
+    """Rows of (position, symbol) pairs as flat arrays.
+
+    Row r has the tokens `starts[r]` to `starts[r + 1] - 1`. Symbols are the ids that models read, from 3 on.
+    """
+
+    starts: I64  # [R+1], where each row begins, and the end
+    position: I64  # [T], or [T, C] for a structure that has C > 1 simple factors
+    symbol: I64  # [T]
+
+
+@dataclass(frozen=True)
+class Source(Tokens):
+    """Sources before they are linearised, with the columns that `Task.answer` needs for each of them."""
+
+    size: I64  # [R] length of a word, depth of a tree, longer side of a grid, number of places of a ring, and so on
+    op: I64 | None = None  # [R] number of the row's operator, for tasks that have `ops`
+    chosen: I64 | None = (
+        None  # [R] what the row was asked for, for the task's own use; tree-ops: the root of the subtree
+    )
+
+    def take(self, rows: I64) -> Source:
+        """Select rows, in the given order. `rows`: int64 [B], row numbers."""
+        place, starts = ragged.take(self.starts, rows)
+        op, chosen = (None if column is None else column[rows] for column in (self.op, self.chosen))
+        return Source(starts, self.position[place], self.symbol[place], self.size[rows], op, chosen)
+
+
+Rows = TypeVar("Rows", bound=Tokens)
+
+
+def join(parts: list[Source]) -> Source:
+    """Concatenate the rows of all parts. The parts have the same optional columns."""
+    starts = ragged.starts_of(np.concatenate([np.diff(part.starts) for part in parts]))
+    columns: dict[str, Any] = {}
+    for name in ("position", "symbol", "size", "op", "chosen"):
+        values = [getattr(part, name) for part in parts]
+        columns[name] = None if values[0] is None else np.concatenate(values)
+    return Source(starts, **columns)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -74,18 +116,9 @@ class Task(BaseTask):
         return [*SPECIAL, *self.symbols()]
 
     @property
-    def mean_answer_tokens(self) -> float:
-        """The number of tokens of a target of mean size, at most."""
-        return self.mean_tokens
-
-    @property
     def columns(self) -> pa.Schema:
         """The schema of the shards."""
         return sequence_rows.schema(self._algebra.width)
-
-    def content(self, part: pa.Table) -> tuple[int, int]:
-        """Two 64-bit sums over the rows of a table, for the dataset's fingerprint."""
-        return sequence_rows.content(part)
 
     def sample_counted(self, *, rows: range, split: str, seed: int) -> tuple[pa.Table, int]:
         """`sample`, and how many of the rows have a source that may also be in another split.
@@ -97,31 +130,27 @@ class Task(BaseTask):
         with plugins.explained("task", type(self)):
             source, shared = self.settle(index, split, seed)
             answers = self.answer(source)
-            self._check_answers(answers, index.size)
+            if plugins.is_own(type(self)):
+                self._check_answers(answers, index.size)
         target = self._linear(self.store(answers), self.order)
         source = self.store(source)
         line = self._linear(source, self.source_order or self.order)
-        made = sequence_rows.table(
+        table = sequence_rows.table(
             row=index, source=line, target=target, size=source.size, op=source.op, op_names=self.ops
         )
-        return made, shared
+        return table, shared
 
     def _check_answers(self, answers: Tokens, rows: int) -> None:
         """Check that there is an answer to each source, of symbols that have a name. Raises `ApeError`."""
         starts, symbols = answers.starts, answers.symbol
-        known = (
-            not plugins.is_own(type(self))
-            or not symbols.size
-            or 0 <= symbols.min() <= symbols.max() < len(self.id_names)
-        )
-        if len(starts) == rows + 1 and len(answers.position) == len(symbols) == starts[-1] and known:
-            return
-        raise ApeError(
-            f"`answer` of task {self.name!r} does not return what it should",
-            got=f"{len(starts) - 1:,} rows, {len(answers.position):,} positions, {len(symbols):,} symbols",
-            allowed=f"`Tokens` of {rows:,} rows, with as many positions as symbols, which are ids of the vocabulary",
-            fix="return an answer to each source",
-        )
+        known = not symbols.size or 0 <= symbols.min() <= symbols.max() < len(self.id_names)
+        if len(starts) != rows + 1 or not len(answers.position) == len(symbols) == starts[-1] or not known:
+            raise ApeError(
+                f"`answer` of task {self.name!r} does not return what it should",
+                got=f"{len(starts) - 1:,} rows, {len(answers.position):,} positions, {len(symbols):,} symbols",
+                allowed=f"`Tokens` of {rows:,} rows, with a position and an id of the vocabulary for each token",
+                fix="return an answer to each source",
+            )
 
     def _linear(self, tokens: Tokens, order: Order | None) -> tuple[I64, I64, I64]:
         """The rows of one side in an order: starts [R+1], positions [T] or [T, C], symbols [T]. All are int64."""

@@ -1,7 +1,11 @@
 """The trees of a user's source, as the task `trees` uses them: filtered, labelled, without copies in two splits.
 
 - Trees that are too large, or that do not fit the heap indices of their stored form, are left out and counted.
-- Documents are divided among the splits, and copies are kept together (`_tree_splits.py`).
+- Documents are divided among the splits: those with about a tenth of the trees are held out for test, and as many for
+  validation. A document is a file, or a part of one that its format calls a document. The order of the documents'
+  digests decides, so only the content of the source matters. A document with more than a fifth of the trees is held out
+  only if there is no other. Of fewer than three documents, the trees are divided, in three contiguous parts.
+- Trees that are equal in shape and labels are in one split. It is the training split if one of them belongs there.
 - Labels are numbered by their frequency in the documents of the training split. Rarer ones are `<unknown>`.
 
 Shapes: R trees, T nodes in all.
@@ -9,14 +13,16 @@ Shapes: R trees, T nodes in all.
 
 from __future__ import annotations
 
+import hashlib
 import math
+import re
 from collections import Counter
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
 
 import numpy as np
 
-from ape_cli.core import ragged
+from ape_cli.core import ragged, rng
 from ape_cli.core.errors import DataError
 from ape_cli.core.rng import I64, U64
 from ape_cli.core.vocabulary import SPLITS
@@ -24,11 +30,11 @@ from ape_cli.storage.tree_formats import ParsedTree
 from ape_cli.storage.tree_sources import TreeSource, check_count
 from ape_cli.structure.ranked_trees import RankedTrees
 from ape_cli.tasks._tree_portion import maskable
-from ape_cli.tasks._tree_splits import divided, together
 
 UNKNOWN = "<unknown>"
 _NAMED = 10  # files that are left out and named in notes
 _LONGEST = 80  # characters of a label
+_HELD_OUT, _MOST_HELD_OUT = 0.1, 0.2  # shares of the trees that are held out for test, and as many for validation
 
 
 @dataclass(frozen=True)
@@ -81,12 +87,9 @@ def corpus(source: TreeSource, choice: Choice) -> Corpus:
     if len(kept) < len(SPLITS):
         raise _too_few(source, len(kept), dropped, choice)
     if choice.subtrees and len(set(documents)) < len(SPLITS):
-        raise DataError(
-            "subtrees of one tree would be in several splits",
-            got=_count(len(set(documents)), "document"),
-            allowed=f"at least {len(SPLITS)} for --unit subtree",
-            fix="choose a larger source, or another --unit",
-        )
+        got, allowed = _count(len(set(documents)), "document"), f"at least {len(SPLITS)} for `unit=subtree`"
+        fix = "choose a larger source, or another `unit`"
+        raise DataError("subtrees of one tree would be in several splits", got=got, allowed=allowed, fix=fix)
     division = divided(source, documents)
     trees = _flat(kept)
     texts = [t.token if choice.labels == "token" else t.kind for t in kept]
@@ -114,29 +117,25 @@ def _reason(tree: ParsedTree, choice: Choice) -> str | None:
     """Why a tree is left out; None if it is kept."""
     nodes = len(tree.parent)
     if nodes > choice.most_nodes:
-        return f"more than {choice.most_nodes:,} nodes (--most-nodes)"
+        return f"more than {choice.most_nodes:,} nodes (`most_nodes`)"
     if nodes < choice.least_nodes:
         return f"fewer than {choice.least_nodes} nodes"
     if choice.branching is not None and max(tree.ranks()) >= choice.branching:
-        return f"a node with more than {choice.branching} children (--branching)"
+        return f"a node with more than {choice.branching} children (`branching`)"
     if tree.levels(binarised=choice.branching is None) > choice.most_levels:
         return f"more than {choice.most_levels} levels as it is stored"
     if choice.labels == "anonymous" and len(set(tree.kind)) > choice.vocabulary:
-        return f"more than {choice.vocabulary:,} different labels (--vocabulary)"
+        return f"more than {choice.vocabulary:,} different labels (`vocabulary`)"
     return None
 
 
 def _too_few(source: TreeSource, trees: int, dropped: Counter[str], choice: Choice) -> DataError:
     """The error for a source that has too few trees left for three splits."""
-    read = f"{_count(trees, 'tree')}, from {_count(len(source.files), 'file')} ({', '.join(source.formats)})"
-    left_out = [f"{count:,} {'has' if count == 1 else 'have'} {reason}" for reason, count in dropped.most_common()]
-    return DataError(
-        "too few trees are left for three splits",
-        got="; ".join([f"{read}; one tree is a {source.unit}", *left_out]),
-        allowed=f"at least {len(SPLITS)}",
-        fix="choose a larger source, another --unit or other options"
-        + (" (--binarise fits trees with many children)" if choice.branching else ""),
-    )
+    files = f"{_count(len(source.files), 'file')} ({', '.join(source.formats)})"
+    left_out = [f"{_count(count, 'tree')} with {reason}" for reason, count in dropped.most_common()]
+    got = "; left out: ".join([f"{_count(trees, 'tree')} of unit {source.unit}, from {files}", *left_out])
+    fix = "choose a larger source, another `unit` or other options" + ", such as `binarise`" * bool(choice.branching)
+    return DataError("too few trees are left for three splits", got=got, allowed=f"at least {len(SPLITS)}", fix=fix)
 
 
 def _with_labels_to_hide(whole: Corpus, mask_rate: float) -> Corpus:
@@ -145,15 +144,12 @@ def _with_labels_to_hide(whole: Corpus, mask_rate: float) -> Corpus:
     kept = np.flatnonzero(mask_rate * np.add.reduceat(may, whole.trees.starts[:-1], dtype=np.int64) >= 1)
     least = math.ceil(1 / mask_rate)
     if not (whole.home[kept] == SPLITS.index("train")).any():
-        raise DataError(
-            "no tree for training has enough labels to hide one of them",
-            got=f"mask_rate {mask_rate:g}",
-            allowed=f"trees with {least} labels or more, without the root and {UNKNOWN}",
-            fix="choose larger trees, or a larger --mask-rate",
-        )
+        allowed = f"trees with {least} labels or more, without the root and {UNKNOWN}"
+        what = f"no tree for training has enough labels to hide one of them at a `mask_rate` of {mask_rate:g}"
+        raise DataError(what, allowed=allowed, fix="choose larger trees, or a larger `mask_rate`")
     trees, place = whole.trees.take(kept)
     left_out = whole.key.size - kept.size
-    reason = {f"fewer than {least} labels that may be hidden (--mask-rate)": left_out} if left_out else {}
+    reason = {f"fewer than {least} labels that may be hidden (`mask_rate`)": left_out} if left_out else {}
     return replace(
         whole,
         trees=trees,
@@ -203,11 +199,8 @@ def _short(text: str) -> str:
 
 def _readable(labels: list[str]) -> list[str]:
     """Names for labels: the labels themselves, unless one is empty, has odd characters or looks like a name of ours."""
-    own = (label.startswith("label ") or (label[:1] == "<" and label[-1:] == ">") for label in labels)
-    return [
-        f"label {label!r}" if is_own or not label or not label.isprintable() else label
-        for label, is_own in zip(labels, own, strict=True)
-    ]
+    plain = (label.isprintable() and not re.fullmatch(r"|label .*|<.*>", label) for label in labels)
+    return [label if is_plain else f"label {label!r}" for label, is_plain in zip(labels, plain, strict=True)]
 
 
 def _anonymous(texts: list[list[str]]) -> I64:
@@ -217,6 +210,67 @@ def _anonymous(texts: list[list[str]]) -> I64:
         number: dict[str, int] = {}
         flat += [number.setdefault(text, len(number)) for text in labels]
     return np.array(flat, dtype=np.int64)
+
+
+def divided(source: TreeSource, documents: list[tuple[int, int]]) -> I64:
+    """The split of the document of each tree, as an index into `SPLITS`: int64 [R].
+
+    `documents` has the numbers of the file and of the document of each tree. There are at least three trees.
+    """
+    distinct = list(dict.fromkeys(documents))
+    if len(distinct) < len(SPLITS):
+        order = list(range(len(documents)))  # the trees themselves, in their order
+        owner = np.array(order)
+    else:
+        digests = list(source.files.values())
+        texts = [f"{digests[file]} {document}" for file, document in distinct]
+        order = sorted(range(len(distinct)), key=lambda each: (hashlib.sha256(texts[each].encode()).digest(), each))
+        place = {each: at for at, each in enumerate(distinct)}
+        owner = np.array([place[each] for each in documents])
+    sizes = np.bincount(owner).tolist()
+    home = np.full(len(sizes), SPLITS.index("train"))
+    for number, left in ((SPLITS.index("test"), 2), (SPLITS.index("validation"), 1)):
+        held = held_out(order, sizes, len(documents), left)
+        home[held] = number
+        order = [each for each in order if home[each] != number]
+    return home[owner]
+
+
+def held_out(order: list[int], sizes: list[int], trees: int, left: int) -> list[int]:
+    """The documents to hold out of those in `order`: the first ones that have a tenth of all trees together.
+
+    `sizes` has the number of trees of each document. A document that would make it more than a fifth is passed over. If
+    all of them would, the smallest one is held out. At least `left` documents are not held out.
+    """
+    held, total = list[int](), 0
+    for each in order:
+        if total >= _HELD_OUT * trees or len(held) == len(order) - left:
+            break
+        if total + sizes[each] <= _MOST_HELD_OUT * trees:
+            held.append(each)
+            total += sizes[each]
+    return held or [min(order, key=lambda each: sizes[each])]
+
+
+def together(trees: RankedTrees, label: I64, division: I64) -> tuple[I64, U64, int]:
+    """Put equal trees into one split. `label`: int64 [T]; `division`: int64 [R].
+
+    Returns the split of each tree, int64 [R]; a key for each tree, uint64 [R]; and how many trees equal an earlier one.
+    """
+    content = np.stack([trees.parent, trees.rank, label], axis=1)
+    home: dict[bytes, int] = {}
+    digests: list[bytes] = []
+    before: list[int] = []  # how many equal trees come before each tree
+    seen: Counter[bytes] = Counter()
+    for tree, split in enumerate(division.tolist()):
+        rows = content[trees.starts[tree] : trees.starts[tree + 1]]
+        digest = hashlib.blake2b(rows.tobytes(), digest_size=16).digest()
+        home[digest] = min(home.get(digest, split), split)  # training comes first
+        digests.append(digest)
+        before.append(seen[digest])
+        seen[digest] += 1
+    first = np.array([int.from_bytes(digest[:8], "little") for digest in digests], dtype=np.uint64)
+    return np.array([home[d] for d in digests]), rng.bits(first, np.array(before)), len(digests) - len(seen)
 
 
 def described(source: TreeSource, chosen: Corpus, collisions: int) -> list[str]:

@@ -21,8 +21,8 @@ from ape_cli.storage import sequence_rows
 from ape_cli.structure import Tree, trees
 from ape_cli.structure.linearisation import Order
 from ape_cli.structure.ranked_trees import RankedTrees
-from ape_cli.tasks._fixed_rows import SplitRows
-from ape_cli.tasks._rows import Tokens
+from ape_cli.tasks._base import SplitRows
+from ape_cli.tasks._task import Tokens
 
 MASK, QUERY, AT = "<mask>", "<query>", "<at>"
 _BLOCK_NODES = 400_000  # nodes of the trees that are worked on at once
@@ -57,28 +57,14 @@ class TreePortion(SplitRows):
         return self.label.size / max(1, self.count)
 
     @property
-    def mean_answer_tokens(self) -> float:
-        """The same, because no target has more nodes than its tree."""
-        return self.mean_tokens
-
-    @property
-    def columns(self) -> pa.Schema:
-        """The schema of the shards."""
-        return sequence_rows.schema(1)
-
-    def content(self, part: pa.Table) -> tuple[int, int]:
-        """Two 64-bit sums over the rows of a table, for the dataset's fingerprint."""
-        return sequence_rows.content(part)
-
-    @property
     def count(self) -> int:
         """The number of rows."""
         return self.key.size
 
     def take(self, rows: I64) -> TreePortion:
         """The chosen rows, in the given order. `rows`: int64 [N], counted from the first row of this portion."""
-        found, place = self.trees.take(rows)
-        return replace(self, trees=found, label=self.label[place], key=self.key[rows])
+        trees, place = self.trees.take(rows)
+        return replace(self, trees=trees, label=self.label[place], key=self.key[rows])
 
     def part(self, rows: range) -> TreePortion:
         """Some of its rows. `rows` are row numbers of the split, one after the other."""
@@ -91,7 +77,7 @@ class TreePortion(SplitRows):
         part = self.take(number - self.first)
         source, target = part.sides()
         size = np.maximum.reduceat(Tree(self.stored_branching).level(source.position), source.starts[:-1])
-        made = sequence_rows.table(
+        table = sequence_rows.table(
             row=number.astype(np.uint64),
             source=self._linear(source, self.source_order),
             target=self._linear(target, self.order),
@@ -99,7 +85,7 @@ class TreePortion(SplitRows):
             op=None,
             op_names=[],
         )
-        return made, 0
+        return table, 0
 
     def _linear(self, tokens: Tokens, order: Order) -> tuple[I64, I64, I64]:
         """The rows of one side in an order: starts [R+1], positions [T] and symbols [T]."""
@@ -180,19 +166,19 @@ def _query(rows: TreePortion) -> Sides:
     `<at>`, from the tree's root down: each is the number of a branch of the stored tree, from 1. The node that is asked
     for is drawn uniformly from those below the root.
     """
-    k, found, whole = rows.stored_branching, rows.trees, rows.whole()
-    nodes = np.diff(found.starts)
-    asked = found.starts[:-1] + 1 + rng.below(rng.child(rows.stream, "query"), nodes - 1)
-    subtree, place = found.subtrees(asked)
+    k, forest, whole = rows.stored_branching, rows.trees, rows.whole()
+    nodes = np.diff(forest.starts)
+    node = forest.starts[:-1] + 1 + rng.below(rng.child(rows.stream, "query"), nodes - 1)
+    subtree, place = forest.subtrees(node)
     target = Tokens(subtree.starts, subtree.heap(rows.branching), whole.symbol[place])
     tree = Tree(k)
-    steps = tree.level(whole.position[asked])
+    steps = tree.level(whole.position[node])
     chain = ragged.starts_of(steps)
     step, of = ragged.places_of(chain), ragged.rows_of(chain)
-    branch = tree.branch(tree.ancestor(whole.position[asked][of], steps[of] - 1 - step))
+    branch = tree.branch(tree.ancestor(whole.position[node][of], steps[of] - 1 - step))
     first = FIRST_SYMBOL + rows.labels  # <query>, <at>, <1>, <2> and so on
     head = np.arange(nodes.size)
-    row = np.concatenate([head, head, of, ragged.rows_of(found.starts)])
+    row = np.concatenate([head, head, of, ragged.rows_of(forest.starts)])
     position = [
         np.ones_like(head),
         np.full_like(head, 2),
@@ -216,27 +202,27 @@ TASKS: dict[str, Callable[[TreePortion], Sides]] = {
 
 def extra_names(task: str, branching: int) -> list[str]:
     """The names of the symbols that a task has beside labels, in the order of their ids."""
-    own = {"mask": [MASK], "query": [QUERY, AT, *(f"<{branch}>" for branch in range(1, branching + 1))]}
-    return own.get(task, [])
+    names = {"mask": [MASK], "query": [QUERY, AT, *(f"<{branch}>" for branch in range(1, branching + 1))]}
+    return names.get(task, [])
 
 
 def without_shared(splits: dict[str, TreePortion]) -> dict[str, TreePortion]:
     """The splits without rows whose source is also in an earlier split. Different trees can have one, with masks."""
     seen: set[int] = set()
-    found = {}
+    apart = {}
     for split, part in splits.items():
         hashes = _source_hashes(part)
-        own = np.array([number for number, each in enumerate(hashes) if each not in seen], dtype=np.int64)
+        rows = np.array([number for number, each in enumerate(hashes) if each not in seen], dtype=np.int64)
         seen.update(hashes)
-        found[split] = part.take(own)
-    return found
+        apart[split] = part.take(rows)
+    return apart
 
 
 def _source_hashes(part: TreePortion) -> list[int]:
     """A 64-bit hash of the source of each row."""
-    found: list[int] = []
+    hashes: list[int] = []
     at_once = max(1, int(_BLOCK_NODES / max(1.0, part.mean_tokens)))
     for first in range(0, part.count, at_once):
         source, _ = part.part(range(first, min(part.count, first + at_once))).sides()
-        found += rng.content(source.starts, source.position, source.symbol).tolist()
-    return found
+        hashes += rng.content(source.starts, source.position, source.symbol).tolist()
+    return hashes

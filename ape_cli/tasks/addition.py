@@ -95,11 +95,8 @@ class Addition(Sized):
         """Check the options. Raises `UsageError` if one is out of range, or if there are too few index symbols."""
         super().check()
         if bool(self.index_symbols) > self.index_hints or self.random_start > bool(self.index_symbols):
-            got = (
-                f"index_hints {self.index_hints}, index_symbols {self.index_symbols}, random_start {self.random_start}"
-            )
-            fix = f"for a random start, give --index-hints and --index-symbols {2 * self._most} as well"
-            raise UsageError("index symbols need index hints, and a random start needs index symbols", got=got, fix=fix)
+            fix = f"for a random start, give `index_hints` and `index_symbols={2 * self._most}` as well"
+            raise UsageError("index symbols need index hints, and a random start needs index symbols", fix=fix)
         if self.index_symbols:
             check_whole("index_symbols", self.index_symbols, self._most + 1, 30_000)
 
@@ -172,8 +169,8 @@ class Addition(Sized):
         starts = ragged.starts_of(width)
         total = np.zeros(starts[-1], dtype=np.int64)
         for which in (0, 1):
-            own = number % 2 == which
-            total[starts[number[own] // 2] + place[own]] += source.symbol[at[own]] - FIRST_SYMBOL
+            here = number % 2 == which
+            total[starts[number[here] // 2] + place[here]] += source.symbol[at[here]] - FIRST_SYMBOL
         digit = carried(total, starts, self.base)
         if not self.pad:
             kept = np.ones(digit.size, dtype=bool)

@@ -93,7 +93,7 @@ class AssociativeRecall(Sized):
     @property
     def limits(self) -> tuple[int, int, str]:
         """The smallest and the largest number of pairs, and the reason for the largest."""
-        return 1, min(self.keys, 10_000), " (no more than --keys, because the keys of a row are distinct)"
+        return 1, min(self.keys, 10_000), " (no more than `keys`, because the keys of a row are distinct)"
 
     def check(self) -> None:
         """Check the options. Raises `UsageError` if one is out of range."""
@@ -111,14 +111,14 @@ class AssociativeRecall(Sized):
         rows, queries = key.size, self.queries or self.pairs
         keys = distinct(rng.child(key, "keys"), self.pairs, self.keys)  # [R, P]
         values = rng.below(rng.bits(rng.child(key, "values")[:, None], np.arange(self.pairs)), self.values)
-        asked = np.take_along_axis(keys, distinct(rng.child(key, "queries"), queries, self.pairs), axis=1)  # [R, Q]
+        queried = np.take_along_axis(keys, distinct(rng.child(key, "queries"), queries, self.pairs), axis=1)  # [R, Q]
         pairs = np.stack([keys, self.keys + values], axis=2).reshape(rows, 2 * self.pairs)
-        symbol = np.concatenate([pairs, self._spread(key, asked) if self.length else asked], axis=1)
+        symbol = np.concatenate([pairs, self._spread(key, queried) if self.length else queried], axis=1)
         tokens = symbol.shape[1]
         position = np.tile(np.arange(tokens), rows)
         return Source(np.arange(rows + 1) * tokens, position, FIRST_SYMBOL + symbol.ravel(), np.full(rows, self.pairs))
 
-    def _spread(self, key: U64, asked: I64) -> I64:
+    def _spread(self, key: U64, queries: I64) -> I64:
         """The tokens behind the pairs: the queries in their slots, and random symbols. [R], [R, Q] -> [R, L - 2P]
 
         The slots of a row are drawn one after the other, without repetition: those of the smallest of independent
@@ -129,10 +129,10 @@ class AssociativeRecall(Sized):
         word = rng.bits(rng.child(key, "gaps")[:, None], slots)
         uniform = ((word >> np.uint64(11)) + np.uint64(1)) * 2.0**-53  # in (0, 1]
         waiting = -np.log(uniform) / slots ** (self.gap_power - 1.0)
-        chosen = np.argsort(waiting, axis=1, kind="stable")[:, : asked.shape[1]]
-        found = rng.below(rng.bits(rng.child(key, "filler")[:, None], np.arange(rest)), self.keys + self.values)
-        np.put_along_axis(found, 2 * chosen, asked, axis=1)
-        return found
+        chosen = np.argsort(waiting, axis=1, kind="stable")[:, : queries.shape[1]]
+        tokens = rng.below(rng.bits(rng.child(key, "filler")[:, None], np.arange(rest)), self.keys + self.values)
+        np.put_along_axis(tokens, 2 * chosen, queries, axis=1)
+        return tokens
 
     def answer(self, source: Source) -> Tokens:
         """The target of each source: the values of its queries, or a tag for each token."""
@@ -141,14 +141,13 @@ class AssociativeRecall(Sized):
         name = row * (self.keys + self.values) + source.symbol  # tells the symbols of different rows apart
         stated = np.flatnonzero(~behind & (source.position % 2 == 0))
         stated = stated[np.argsort(name[stated])]
-        found = stated[np.minimum(np.searchsorted(name[stated], name), stated.size - 1)]  # [T]
-        queried = behind & (name[found] == name)
+        pair = stated[np.minimum(np.searchsorted(name[stated], name), stated.size - 1)]  # [T]
+        queried = behind & (name[pair] == name)
         if self.length:
-            return Tokens(source.starts, source.position, np.where(queried, source.symbol[found + 1], PAD))
-        found = found[queried]
+            return Tokens(source.starts, source.position, np.where(queried, source.symbol[pair + 1], PAD))
         count = np.bincount(row[queried], minlength=source.size.size)
         starts = ragged.starts_of(count)
-        return Tokens(starts, ragged.places_of(starts), source.symbol[found + 1])
+        return Tokens(starts, ragged.places_of(starts), source.symbol[pair[queried] + 1])
 
     def symbols(self) -> list[str]:
         """The readable names of the ids from 3 on: the keys k0, k1 and so on, then the values v0, v1 and so on."""

@@ -10,12 +10,12 @@ from dataclasses import dataclass
 import numpy as np
 
 from ape_cli.tasks import Source, Tokens
-from ape_cli.tasks._forests import Forests
+from ape_cli.tasks.forest_rotate import ForestRotate
 
 
 @dataclass(frozen=True, kw_only=True)
-class ForestReverse(Forests):
-    """Reverse the order of the trees. Each tree stays as it is.
+class ForestReverse(ForestRotate):
+    """Reverse the order of the trees. Each tree stays as it is. The sources are those of `forest-rotate`.
 
     >>> task = ForestReverse(order="breadth", trees_mean=2, trees_std=0, depth_mean=1, depth_std=0)
     >>> row = task.sample(rows=range(1), split="train", seed=2).to_pylist()[0]

@@ -13,25 +13,78 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any
 
 import numpy as np
 import pyarrow as pa
 
-from ape_cli.core.errors import UsageError
+from ape_cli.core import rng
 from ape_cli.core.rng import I64
 from ape_cli.core.vocabulary import SPLITS
 from ape_cli.storage import image_rows
 from ape_cli.storage.image_rows import Moments
 from ape_cli.storage.sources import DIGITS, ImageSource, LabelledImages, open_source
 from ape_cli.tasks import option
-from ape_cli.tasks._fixed_rows import FixedRows
-from ape_cli.tasks._image_portion import Portion
+from ape_cli.tasks._base import FixedRows, SplitRows
 
 _HELD_OUT = {"test": 5, "validation": 10}  # one of how many of the remaining training images
 _BLOCK = 2**22  # number of pixels that are counted at once
+
+
+@dataclass(frozen=True)
+class Portion(SplitRows):
+    """Rows of one split. The pixels are those of the source, before they are shuffled."""
+
+    split: str
+    seed: int
+    first: int  # number of its first row in the split
+    pixels: np.ndarray  # uint8 [R, H, W, C]
+    labels: I64  # [R]
+    shared: np.ndarray  # bool [R], whether the training split has the same image
+    classes: list[str]
+    shuffled: bool
+
+    @property
+    def count(self) -> int:
+        """The number of images."""
+        return self.labels.size
+
+    @property
+    def mean_answer_tokens(self) -> float:
+        """The number of labels of an image: one."""
+        return 1.0
+
+    @property
+    def mean_tokens(self) -> float:
+        """The number of pixels of an image. The model decides how many tokens it makes of them."""
+        return float(self.pixels.shape[1] * self.pixels.shape[2])
+
+    @property
+    def columns(self) -> pa.Schema:
+        """The schema of the shards."""
+        return image_rows.schema(self.classes)
+
+    def part(self, rows: range) -> Portion:
+        """Some of its rows, as views without copies. `rows` are row numbers of the split, one after the other."""
+        part = slice(rows.start - self.first, rows.stop - self.first)
+        pixels, labels, shared = self.pixels[part], self.labels[part], self.shared[part]
+        return replace(self, first=rows.start, pixels=pixels, labels=labels, shared=shared)
+
+    def sample_counted(self, *, rows: range, split: str, seed: int) -> tuple[pa.Table, int]:
+        """These rows as a table with the schema of a shard, and how many of them the training split has too."""
+        assert (split, seed) == (self.split, self.seed)
+        row = np.arange(rows.start, rows.stop, rows.step)
+        index = row - self.first
+        pixels = _shuffled(self.pixels[index]) if self.shuffled else self.pixels[index]
+        table = image_rows.table(row.astype(np.uint64), pixels, self.labels[index], self.classes)
+        return table, int(self.shared[index].sum())
+
+    def content(self, part: pa.Table) -> tuple[int, int]:
+        """Two 64-bit sums over the rows of a table, for the dataset's fingerprint."""
+        height, width, channels = self.pixels.shape[1:]
+        return image_rows.content(part, (height, width, channels))
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -58,13 +111,6 @@ class Images(FixedRows[Portion]):
     shuffled: bool = option(False, "Put the pixels of each image into an order of its own.")
 
     @classmethod
-    def refuse(cls, options: Mapping[str, Any]) -> None:
-        """Check given options. Raises `UsageError` for sizes, because the source decides the size of images."""
-        if "sizes" in options:
-            what = "images have the size that their source gives them"
-            raise UsageError(what, got=f"sizes {options['sizes']!r}", allowed="none", fix="leave --sizes out")
-
-    @classmethod
     def form(cls, parameters: Mapping[str, Any]) -> str:
         """The source of a dataset, as columns of tables name it: `digits (shuffled)`."""
         return str(parameters["source"]) + " (shuffled)" * bool(parameters.get("shuffled"))
@@ -77,17 +123,6 @@ class Images(FixedRows[Portion]):
     def title(self) -> str:
         """The name of the dataset's folder: `images-digits`, `images-cifar-10-shuffled`."""
         return f"{self.name}-{self._source.name}" + "-shuffled" * self.shuffled
-
-    @classmethod
-    def recorded(cls, parameters: Mapping[str, Any]) -> dict[str, Any]:
-        """The options among the parameters that a manifest has. The content of the source is none."""
-        return {name: value for name, value in parameters.items() if name != "sha256"}
-
-    @property
-    def command_options(self) -> dict[str, Any]:
-        """The options of the command that generates the dataset again. The path of the source is left out."""
-        source = DIGITS if self.where == DIGITS else "PATH"
-        return {"source": source} | {k: v for k, v in self.options.items() if k != "source" and v}
 
     @property
     def origin(self) -> dict[str, str]:
@@ -205,3 +240,13 @@ def _cut(part: LabelledImages, keys: list[bytes], of: int) -> tuple[tuple[Labell
     while end and keys[end] == keys[end - 1]:
         end -= 1
     return tuple((LabelledImages(part.pixels[s], part.labels[s]), keys[s]) for s in (slice(end), slice(end, None)))
+
+
+def _shuffled(pixels: np.ndarray) -> np.ndarray:
+    """The pixels of each image in an order that the image alone decides. uint8 [R, H, W, C] -> the same shape"""
+    rows, height, width, channels = pixels.shape
+    digests = b"".join(hashlib.blake2b(one.tobytes(), digest_size=8, person=b"shuffled").digest() for one in pixels)
+    words = rng.bits(np.frombuffer(digests, "<u8").astype(np.uint64)[:, None], np.arange(height * width))
+    order = np.argsort(words, axis=1, kind="stable")  # [R, H * W]
+    flat = pixels.reshape(rows, height * width, channels)
+    return np.take_along_axis(flat, order[:, :, None], axis=1).reshape(pixels.shape)

@@ -1,6 +1,6 @@
 """The task `list-ops`: nested operations on lists of digits, as sequences with brackets.
 
-`_list_ops.py` names the source and draws the trees.
+`list_ops_tree.py` names the source, and draws and evaluates the trees.
 
 Shapes: R rows, T nodes in all.
 """
@@ -16,11 +16,11 @@ from ape_cli.core import ragged
 from ape_cli.core.vocabulary import FIRST_SYMBOL
 from ape_cli.structure import Tree, trees
 from ape_cli.tasks import Rows, Source
-from ape_cli.tasks._list_ops import DIGITS, OPERATORS, ListOperations
+from ape_cli.tasks.list_ops_tree import DIGITS, OPERATORS, ListOpsTree
 
 
 @dataclass(frozen=True, kw_only=True)
-class ListOps(ListOperations):
+class ListOps(ListOpsTree):
     """Evaluate a bracketed list of `MIN`, `MAX`, `MED` and `SM` (the sum modulo 10) over digits.
 
     An operator is one token with its opening bracket, as `[MIN`. Its arguments follow, and then a closing bracket. The
@@ -28,7 +28,7 @@ class ListOps(ListOperations):
     which their brackets close, so the value of the whole list comes last. The task `list-ops-tree` has the same rows as
     trees.
 
-    Arguments: those of `ListOperations`. Raises `UsageError` if an option is out of range, or if the lists would be too
+    Arguments: those of `ListOpsTree`. Raises `UsageError` if an option is out of range, or if the lists would be too
     long.
 
     >>> task = ListOps(depth_mean=2, depth_std=0, arguments=3, intermediate=True)
@@ -40,6 +40,8 @@ class ListOps(ListOperations):
     """
 
     structure = "seq"
+    ordered = False
+    places_given = False
     summary = "the value of nested operations on digits: [MIN 7 [MAX 2 4 ] ] -> 4"
 
     def symbols(self) -> list[str]:

@@ -31,12 +31,12 @@ PLUS, MINUS, TIMES, OPEN, CLOSE = range(5)
 class Modular(Sized):
     """Compute a number modulo n from a string of bits or digits. The target is one symbol.
 
-    - `--kind arithmetic`: the source is an expression of the digits 0..n-1 with `+`, `-` and `*`, in which every
+    - `kind` `arithmetic`: the source is an expression of the digits 0..n-1 with `+`, `-` and `*`, in which every
       operation has brackets. The target is its value modulo n, which is one of 0..n-1. An expression of m digits has
       4m - 3 tokens. The number of digits on the left of its outermost operator is drawn uniformly from 1..m-1, and
       likewise for each operation inside it.
       Values are not uniform, because products with 0 are 0: 31% of them are 0 modulo 5, and 44% at preset `small`.
-    - `--kind parity`: the source is a string of bits. The target is `1` if the number of ones is odd, else `0`.
+    - `kind` `parity`: the source is a string of bits. The target is `1` if the number of ones is odd, else `0`.
 
     Arguments: `length_mean` and `length_std`, of the distribution of lengths, in bits or digits; `problem`, which is
     the option `kind`; `modulus`, the number n, for arithmetic. Raises `UsageError` if an option is out of range, or if
@@ -72,7 +72,7 @@ class Modular(Sized):
         """Check given options. Raises `UsageError` if sizes contradict them, or if parity has a modulus."""
         super().refuse(options)
         if options.get("kind") == "parity" and "modulus" in options:
-            raise UsageError("parity has the modulus 2", got=options["modulus"], fix="leave --modulus out")
+            raise UsageError("parity has the modulus 2", got=options["modulus"], fix="leave `modulus` out")
 
     @property
     def parameters(self) -> dict[str, Any]:

@@ -13,9 +13,9 @@ import numpy as np
 from ape_cli.core import ragged, rng
 from ape_cli.core.rng import I64, U64
 from ape_cli.core.vocabulary import FIRST_SYMBOL
-from ape_cli.structure import Tree, rotations, trees
+from ape_cli.structure import Tree, trees
 from ape_cli.tasks import Source, Tokens, option
-from ape_cli.tasks._unique_trees import UniqueTrees
+from ape_cli.tasks._trees import UniqueTrees
 
 EXTRACT, FLIP_EXTRACT, TRUNCATE, NO_OP = range(4)
 
@@ -104,7 +104,7 @@ class TreeOps(UniqueTrees):
         extracting = source.op <= FLIP_EXTRACT
         heap -= ((source.chosen - 1) * extracting)[row] * trees.power(k, down)  # as `trees.reroot` does
         flipped = np.flatnonzero((source.op == FLIP_EXTRACT)[row])
-        heap[flipped] = (trees.mirror if self.mirror == "all" else rotations.reverse_root)(heap[flipped], k)
+        heap[flipped] = (trees.mirror if self.mirror == "all" else trees.reverse_root)(heap[flipped], k)
         return Tokens(ragged.starts_of(np.bincount(row, minlength=rows)), heap, symbol[kept])
 
     def closing(self, op: I64, pointer: I64) -> I64:

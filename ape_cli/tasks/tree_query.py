@@ -16,8 +16,7 @@ from ape_cli.core.rng import I64, U64
 from ape_cli.core.vocabulary import FIRST_SYMBOL
 from ape_cli.structure import Tree, trees
 from ape_cli.tasks import Source, Tokens, option
-from ape_cli.tasks._trees import EVERY, NONE
-from ape_cli.tasks._unique_trees import UniqueTrees
+from ape_cli.tasks._trees import EVERY, NONE, UniqueTrees
 
 SUBTREE, NODE, PARENT, ANCESTOR = range(4)
 _MEASURED = 2_000  # number of draws by which the mean length of sources is measured

@@ -15,21 +15,17 @@ from functools import cached_property
 from typing import Any
 
 import numpy as np
-import pyarrow as pa
 
 from ape_cli.core import rng
-from ape_cli.core.errors import UsageError, pick
+from ape_cli.core.errors import UsageError
 from ape_cli.core.rng import I64
 from ape_cli.core.vocabulary import SPECIAL, SPLITS
-from ape_cli.storage import sequence_rows
 from ape_cli.storage.tree_sources import TreeSource, read_trees
 from ape_cli.structure import Tree
-from ape_cli.tasks import check_whole, option, options_of
-from ape_cli.tasks._fixed_rows import FixedRows
+from ape_cli.tasks import option
+from ape_cli.tasks._base import FixedRows
 from ape_cli.tasks._tree_corpus import Choice, Corpus, corpus, described
 from ape_cli.tasks._tree_portion import TASKS, TreePortion, extra_names, without_shared
-
-_LABELS = ("kind", "token", "anonymous")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -70,13 +66,13 @@ class UserTrees(FixedRows[TreePortion]):
     unit: str | None = option(None, "What a tree is: file, function, sentence, document or subtree.")
     column: str | None = option(None, "Column of texts of Parquet files.")
     skip_bad: bool = option(False, "Leave out files that cannot be read.")
-    task: str = option("copy", "What to do with your trees: copy, rotate, query, convert or mask.")
-    labels: str = option("kind", "Labels of nodes: kind, token or anonymous.")
-    vocabulary: int = option(1000, "Number of symbols.")
-    min_count: int = option(1, "How often a label occurs in training to be in the vocabulary.")
-    branching: int | None = option(None, "Number of children of an inner node.")
+    task: str = option("copy", "What to do with your trees: copy, rotate, query, convert or mask.", among=tuple(TASKS))
+    labels: str = option("kind", "Labels of nodes: kind, token or anonymous.", among=("kind", "token", "anonymous"))
+    vocabulary: int = option(1000, "Number of symbols.", between=(1, 60_000))
+    min_count: int = option(1, "How often a label occurs in training to be in the vocabulary.", between=(1, 10**9))
+    branching: int | None = option(None, "Number of children of an inner node.", between=(2, 1000))
     binarise: bool = option(False, "Store trees as binary trees: left is the first child, right the next sibling.")
-    most_nodes: int = option(256, "Larger trees are left out.")
+    most_nodes: int = option(256, "Larger trees are left out.", between=(2, 100_000))
     mask_rate: float = option(0.15, "Share of labels that are masked, without roots and unknown labels.")
 
     @classmethod
@@ -84,30 +80,22 @@ class UserTrees(FixedRows[TreePortion]):
         """Check given options. Raises `UsageError` if they contradict each other or do not apply."""
         super().refuse(options)
         if options.get("binarise") and options.get("branching") is not None:
-            raise UsageError(
-                "trees are stored in one form",
-                got=f"--binarise and --branching {options['branching']}",
-                allowed="one of them",
-                fix="leave one out",
-            )
+            got = f"`binarise=True` and `branching={options['branching']}`"
+            raise UsageError("trees are stored in one form", got=got, fix="leave one of them out")
         if "mask_rate" in options and options.get("task", "copy") != "mask":
-            got = f"--task {options.get('task', 'copy')}"
-            raise UsageError("--mask-rate is for --task mask", got=got, fix="leave it out")
+            got = f"`task={options.get('task', 'copy')}`"
+            raise UsageError("`mask_rate` is for `task=mask`", got=got, fix="leave it out")
         if options.get("task") == "convert" and options.get("order", "breadth") == options.get("source_order"):
             got = f"both {options['source_order']}"
-            raise UsageError("convert needs two different orders", got=got, fix="leave out --source-order")
+            raise UsageError("convert needs two different orders", got=got, fix="leave `source_order` out")
         if "min_count" in options and options.get("labels") == "anonymous":
-            raise UsageError("anonymous labels have no counts", got="--min-count", fix="leave it out")
+            raise UsageError(
+                "anonymous labels have no counts", got=f"`min_count={options['min_count']}`", fix="leave it out"
+            )
 
     def __post_init__(self) -> None:
         """Check the options. Raises `UsageError` if one is out of range."""
-        pick("task on trees", self.task, TASKS)
-        pick("kind of labels", self.labels, _LABELS)
-        check_whole("vocabulary", self.vocabulary, 1, 60_000)
-        check_whole("min_count", self.min_count, 1, 10**9)
-        check_whole("most_nodes", self.most_nodes, 2, 100_000)
-        if self.branching is not None:
-            check_whole("branching", self.branching, 2, 1000)
+        super().__post_init__()
         if not 0 < self.mask_rate < 1:
             allowed = "a number between 0 and 1"
             raise UsageError("bad mask_rate", got=self.mask_rate, allowed=allowed, fix="the default is 0.15")
@@ -125,33 +113,14 @@ class UserTrees(FixedRows[TreePortion]):
     @classmethod
     def recorded(cls, parameters: Mapping[str, Any]) -> dict[str, Any]:
         """The options among the parameters that a manifest has."""
-        return {k: v for k, v in parameters.items() if k in options_of(cls) and k not in ("source", "format", "unit")}
-
-    @property
-    def command_options(self) -> dict[str, Any]:
-        """The options of the command that generates the dataset again. The path of the source is left out."""
-        default = {name: own.default for name, own in options_of(type(self)).items()}
-        return {"source": "PATH"} | {k: v for k, v in self.options.items() if k != "source" and v != default[k]}
-
-    @property
-    def columns(self) -> pa.Schema:
-        """The schema of the shards."""
-        return sequence_rows.schema(1)
-
-    def content(self, part: pa.Table) -> tuple[int, int]:
-        """Two 64-bit sums over the rows of a table, for the dataset's fingerprint."""
-        return sequence_rows.content(part)
+        return {k: v for k, v in super().recorded(parameters).items() if k not in ("source", "format", "unit")}
 
     @cached_property
     def _source(self) -> TreeSource:
         """The trees of the files."""
         if self.where is None:
-            raise UsageError(
-                "the task trees needs files",
-                got="no --source",
-                allowed="a file, a folder or a pattern of your own trees",
-                fix="ape gen trees --source PATH, then ape train --data datasets/…",
-            )
+            fix = "`ape gen trees --source PATH`, then `ape train --data datasets/…`"
+            raise UsageError("the task trees needs a file, a folder or a pattern of your own trees", fix=fix)
         return read_trees(self.where, format=self.format, unit=self.unit, column=self.column, skip_bad=self.skip_bad)
 
     def manifest_fields(self, rows: int, seed: int) -> dict[str, Any]:

@@ -50,7 +50,7 @@ class WordGridRotate(Grids):
     def check(self) -> None:
         """Check the options. Raises `UsageError` if one is out of range."""
         super().check()
-        check_normal("word", self.word_mean, self.word_std, _LONGEST_WORD)
+        check_normal("word_mean and word_std", self.word_mean, self.word_std, 1, _LONGEST_WORD)
 
     @property
     def structure(self) -> str:

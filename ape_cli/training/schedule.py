@@ -8,10 +8,11 @@ from __future__ import annotations
 
 import math
 
-from ape_cli.core import budget
 from ape_cli.core.errors import UsageError
 from ape_cli.data.loader import ImageSplit, Split
 from ape_cli.runs.config import Config
+
+_MOST_VALIDATIONS = 20_000  # of a run: the header of its stored state has a row for each
 
 
 def learning_rate(step: int, steps: int, config: Config) -> float:
@@ -26,15 +27,15 @@ def learning_rate(step: int, steps: int, config: Config) -> float:
 def total_steps(config: Config, train: Split | ImageSplit) -> tuple[int, int]:
     """The number of steps of the whole run, and the number of steps between two validations.
 
-    Raises `UsageError` if there would be more validations than the stored state can hold (`core/budget.py`).
+    Raises `UsageError` if there would be more validations than the stored state can hold.
     """
     per_epoch = train.steps(config.batch_size)
     every = config.validate_every_steps or (config.validate_every_epochs or 1) * per_epoch
     steps = steps_of(config, per_epoch)
     validations = -(-steps // every)  # the last step is validated too
-    if validations > budget.VALIDATIONS:
-        fix = f"--set validate_every_steps={-(-steps // budget.VALIDATIONS)}, or more"
-        raise UsageError("too many validations", got=f"{validations:,}", allowed=f"{budget.VALIDATIONS:,}", fix=fix)
+    if validations > _MOST_VALIDATIONS:
+        fix = f"--set validate_every_steps={-(-steps // _MOST_VALIDATIONS)}, or more"
+        raise UsageError("too many validations", got=f"{validations:,}", allowed=f"{_MOST_VALIDATIONS:,}", fix=fix)
     return steps, every
 
 

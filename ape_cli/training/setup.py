@@ -10,9 +10,8 @@ from typing import Any
 import torch
 
 from ape_cli.core.errors import DataError
-from ape_cli.data.batches import Batch
+from ape_cli.data.batches import Batch, few_lengths
 from ape_cli.data.loader import Dataset, ImageSplit, Split
-from ape_cli.data.padding import few_lengths
 from ape_cli.experiment.reading import read_as
 from ape_cli.experiment.resolution import feed
 from ape_cli.models.checkpoint import TrainState

@@ -16,6 +16,7 @@ from ape_cli.evaluation import evaluate, metrics
 from ape_cli.models import factory
 from ape_cli.models.transformer import Transformer
 from ape_cli.reports import aggregation
+from ape_cli.reports.views import Options
 from ape_cli.runs import config
 from ape_cli.runs.config import Config
 from ape_cli.runs.registry import open_registry
@@ -64,9 +65,13 @@ def test_settings_reach_the_kind(words: Dataset) -> None:
             call()
     with pytest.raises(UsageError, match="an option of rope and of attention clustered"):
         config.resolve(
-            "tiny", "rope", {"clusters": 1}, attention="clustered", attention_options={"clusters": 16},
+            "tiny",
+            "rope",
+            {"clusters": 1},
+            attention="clustered",
+            attention_options={"clusters": 16},
             settings={"clusters": 3},
-        )  # fmt: skip
+        )
 
 
 # Refusals ----------------------------------------------------------------------------------------
@@ -177,9 +182,7 @@ def test_a_run_of_every_kind(words: Dataset, tmp_path: Path, kind: str) -> None:
     assert done.run.history()["step"].to_list() == [5, 10, 15, 20]
     assert 0 <= done.evaluation["overall"]["token_accuracy"] <= 1
     assert evaluate.evaluate(done.run, words, split="test", decode="greedy", device=CPU)["decode"] == "greedy"
-    (line,) = aggregation.lines(
-        found, metric="token_accuracy", decode="teacher", split="test", against=None
-    )[0].to_dicts()  # fmt: skip
+    (line,) = aggregation.lines(found, Options())[0].to_dicts()
     assert line["attention"] == kind
     assert (f"attention={kind}" in line["variant"]) == (kind != "dot")
     model = factory.build(done.run.known.config, words.structure, words.ids)

@@ -64,4 +64,4 @@ def test_a_name_in_another_folder_of_datasets(here: Path) -> None:
     ape("train", "--scheme", "none", "--data", "words", "--datasets", "elsewhere", *settings)
     done = ape("eval", "--data", "words", "--datasets", "elsewhere", "--split", "validation", "--device", "cpu")
     assert "validation" in done[0] + done[1]
-    assert "elsewhere/words: 60 rows, verified" in ape("verify", "--data", "words", "--datasets", "elsewhere")[0]
+    assert "1 dataset, 0 damaged" in ape("verify", "--data", "words", "--datasets", "elsewhere")[0]

@@ -5,10 +5,10 @@ from __future__ import annotations
 import pytest
 
 from ape_cli.core.errors import ApeError
-from ape_cli.core.names import MOST, checked_name
+from ape_cli.core.validation import LONGEST_NAME, checked_name
 
 
-@pytest.mark.parametrize("name", ["copy", "tree-copy", "c3", "a.b_c-D", "9", "x" * MOST])
+@pytest.mark.parametrize("name", ["copy", "tree-copy", "c3", "a.b_c-D", "9", "x" * LONGEST_NAME])
 def test_names_that_are_allowed(name: str) -> None:
     assert checked_name("task", name) == name
 
@@ -29,7 +29,7 @@ def test_names_that_are_allowed(name: str) -> None:
         "a b",
         "a\nb",
         "ä",
-        "x" * (MOST + 1),
+        "x" * (LONGEST_NAME + 1),
         "a\x1b[2J",
     ],
 )

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from ape_cli.core import own_code
+from ape_cli.core import plugins
 from ape_cli.position.rope import Rope
 
 TEXT = "from ape_cli.position import Scheme\n\n\nclass Own(Scheme):\n    pass\n"
@@ -31,29 +31,29 @@ def load(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Callable[[
 
 
 def test_the_digest_is_that_of_the_file(load: Callable[[], type], tmp_path: Path) -> None:
-    assert own_code.digest(load()) == hashlib.sha256(TEXT.encode()).hexdigest()
+    assert plugins.digest(load()) == hashlib.sha256(TEXT.encode()).hexdigest()
     (tmp_path / "mine_own.py").write_text(TEXT + "\n")
-    assert own_code.digest(load()) == hashlib.sha256(TEXT.encode() + b"\n").hexdigest()
+    assert plugins.digest(load()) == hashlib.sha256(TEXT.encode() + b"\n").hexdigest()
 
 
 def test_torch_is_not_the_users_wherever_it_is(load: Callable[[], type], monkeypatch: pytest.MonkeyPatch) -> None:
     """Packages may be in a user's folder, in Debian's, or on PYTHONPATH. None of them is read."""
     monkeypatch.setattr("sysconfig.get_path", lambda name: "/nowhere")
-    for name in ("ape_cli.core.own_code", "mine_own"):
+    for name in ("ape_cli.core.plugins", "mine_own"):
         monkeypatch.delitem(sys.modules, name, raising=False)
-    fresh = import_module("ape_cli.core.own_code")
+    fresh = import_module("ape_cli.core.plugins")
     assert fresh.digest(load()) == hashlib.sha256(TEXT.encode()).hexdigest()
 
 
 def test_an_edit_after_the_import_does_not_change_the_digest(load: Callable[[], type], tmp_path: Path) -> None:
     found = load()
-    own_code.remember(found)
-    before = own_code.digest(found)
+    plugins.remember(found)
+    before = plugins.digest(found)
     (tmp_path / "mine_own.py").write_text("")
-    own_code.remember(found)
-    assert own_code.digest(found) == before
+    plugins.remember(found)
+    assert plugins.digest(found) == before
 
 
 def test_a_class_of_ape_has_no_digest() -> None:
-    assert own_code.digest(Rope) is None
-    assert own_code.digest(type("Written", (Rope,), {"__module__": "nowhere"})) is None
+    assert plugins.digest(Rope) is None
+    assert plugins.digest(type("Written", (Rope,), {"__module__": "nowhere"})) is None

@@ -12,7 +12,7 @@ import pytest
 
 import ape_cli.tasks
 from ape_cli import tasks
-from ape_cli.core import own_code
+from ape_cli.core import plugins
 from tests.conftest import ape
 
 TASK = '''
@@ -58,7 +58,7 @@ def test_a_changed_task_is_not_taken_for_the_one_that_made_the_dataset(file: Pat
     ape(*GEN)
     (manifest,) = Path("datasets").glob("*/manifest.json")
     code = json.loads(manifest.read_text())["plan"]["code"]
-    assert code == own_code.digest(tasks.load("mine-task"))
+    assert code == plugins.digest(tasks.load("mine-task"))
     before = manifest.read_bytes()
     assert "nothing to do" in "".join(ape(*GEN))
     rewrite(file, TASK + "\n")
@@ -83,6 +83,12 @@ def test_the_manifest_of_a_task_of_ape_has_no_code(tmp_path: Path, monkeypatch: 
     assert "code" not in json.loads(Path("datasets/copy/manifest.json").read_text())["plan"]
 
 
+FOREIGN = """
+    def draw(self, key):
+        source = super().draw(key)
+        source.symbol[:] = 99
+        return source
+"""
 LAST = "        return Tokens(source.starts, source.position, source.symbol)"
 
 
@@ -94,7 +100,11 @@ LAST = "        return Tokens(source.starts, source.position, source.symbol)"
         (LAST, LAST.replace("symbol", "symbol[:-1]"), r"`answer` of task 'mine-task'.*\n  got:     20 rows"),
         (LAST, "        return 1 / 0", r"'mine-task' failed\n  got:     ZeroDivisionError.*mine_task.py, line 12\)"),
         (LAST, f"{LAST}\n\n    def check(self):\n        raise KeyError(3)", "task 'mine-task' failed\n.*KeyError: 3"),
-        ("    def answer", "    ops = property(len)\n\n    def answer", "'ops' of task 'mine-task' has another type"),
+        (
+            "    def answer",
+            f"{FOREIGN}\n    def answer",
+            "id is not in the vocabulary",
+        ),
     ],
 )
 def test_a_faulty_task_is_one_error(file: Path, old: str, new: str, message: str) -> None:

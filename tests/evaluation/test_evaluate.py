@@ -14,7 +14,7 @@ from ape_cli.core.vocabulary import SPLITS
 from ape_cli.data import generation
 from ape_cli.data.loader import Dataset, open_dataset
 from ape_cli.evaluation import evaluate, fit
-from ape_cli.evaluation.pending import fitting, pending
+from ape_cli.evaluation.fit import fitting, pending
 from ape_cli.runs.record import TrainingData
 from ape_cli.runs.registry import open_registry
 from ape_cli.runs.run import Run
@@ -121,6 +121,8 @@ def test_pending_runs(words: Dataset, trees: Dataset, tmp_path: Path) -> None:
     assert waiting([longer, words, shorter]) == [(one.name, "long"), (one.name, "short")]
     assert {name for name, _ in waiting([longer, trees])} == {r.name for r in found}
     assert pending(found, [longer, trees], "test", "teacher")[1] == []
+    assert fitting(one, [trees, words]) == [words]
+    assert fitting(one, [trees]) == [trees]  # its evaluation raises the reason
     left = pending(found, [longer], "test", "teacher")[1]
     assert left == ["1 finished run of another task, structure or vocabulary than this dataset"]
 
@@ -134,13 +136,6 @@ def test_runs_without_weights_are_counted_and_left_out(words: Dataset, tmp_path:
     assert [line.split(" weights")[0] for line in bad] == ["1 finished run without"]
     with pytest.raises(RunError, match="no weights"):
         evaluate.evaluate(gone, words, split="test", decode="teacher", device=CPU)
-
-
-def test_a_run_s_datasets_are_those_that_it_fits(
-    trained: Run, words: Dataset, trees: Dataset, operations: Dataset
-) -> None:
-    assert fitting(trained, [trees, words]) == [words]
-    assert fitting(trained, [trees, operations]) == [trees, operations]  # their evaluation raises the reason
 
 
 def test_data_that_changed_since_is_noticed(tmp_path: Path) -> None:

@@ -47,7 +47,7 @@ def test_every_law_of_an_attention_holds(name: str) -> None:
     found = list(laws.check(name))
     assert [f for f in found if not f.holds] == []
     assert {"relative", "causality", "independence", "gradients"} <= {f.law for f in found}
-    assert ("rotation" in {f.law for f in found}) == attention.load(name).rotation
+    assert ("rotation" in {f.law for f in found}) == ("rotation" not in attention.load(name).breaks)
 
 
 def test_paths_reach_as_far_as_they_should() -> None:
@@ -182,7 +182,7 @@ def blind(scheme: position.Scheme, q: Tensor, k: Tensor, link: attention.Attenti
         ("rotation", "scaled", of_signs),
         ("values", "average", of_lengths),
         ("relative", "scaled", of_signs),
-        ("reach", "turned", blind),
+        ("reach", "rotated", blind),
         ("causality", "average", without_mask),
         ("independence", "average", without_mask),
         ("gradients", "average", detached),

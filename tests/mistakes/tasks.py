@@ -70,7 +70,7 @@ MISTAKES = [
     ),
     Mistake(
         "an operator that gets the arguments of the one before it",
-        "ListOperations._values",
+        "ListOpsTree._values",
         "first[on]",
         "np.roll(first, 1)[on]",
         "tasks/test_list_ops.py::test_lists_are_rederived",
@@ -255,7 +255,7 @@ MISTAKES = [
         "Sized.expected",
         "float(sum(chance * value(size) for size, chance in enumerate(chances.tolist(), first) if chance))",
         "float(value(round(mean)))",
-        "tasks/test_contract.py::test_mean_tokens_is_the_mean_at_the_presets",
+        "tasks/test_contract.py::test_means_are_those_of_the_draws_at_the_presets",
     ),
     Mistake(
         "a box that is turned the other way",

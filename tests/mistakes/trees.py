@@ -22,8 +22,8 @@ MISTAKES = [
     Mistake(
         "a rotation that swaps only the root's children",
         "TreeRotate.answer",
-        'trees.mirror if self.mirror == "all" else rotations.reverse_root',
-        "rotations.reverse_root",
+        'trees.mirror if self.mirror == "all" else trees.reverse_root',
+        "trees.reverse_root",
         "tasks/test_tree_rotate.py::test_target_is_rederived",
     ),
     Mistake(
@@ -81,7 +81,7 @@ MISTAKES = [
     ),
     Mistake(
         "a forest whose trees are not in the order of the dataset",
-        "Forests._linear",
+        "ForestRotate._linear",
         "number = row * (int(tree.max(initial=0)) + 1) + tree",
         "number = row",
         "tasks/test_forests.py::test_target_is_rederived",
@@ -159,8 +159,8 @@ MISTAKES = [
     Mistake(
         "the path of a query counted from the node up to the root",
         "_query",
-        "tree.ancestor(whole.position[asked][of], steps[of] - 1 - step)",
-        "tree.ancestor(whole.position[asked][of], step)",
+        "tree.ancestor(whole.position[node][of], steps[of] - 1 - step)",
+        "tree.ancestor(whole.position[node][of], step)",
         "tasks/test_trees.py::test_queries_are_rederived",
     ),
     Mistake(

@@ -5,7 +5,6 @@ from __future__ import annotations
 import html
 import html.parser
 import json
-import re
 from pathlib import Path
 from typing import Any
 
@@ -13,7 +12,8 @@ import pytest
 
 from ape_cli import tasks
 from ape_cli.core.errors import ApeError, UsageError
-from ape_cli.reports import aggregation, html_page, rendering, tables
+from ape_cli.reports import aggregation, rendering, tables
+from ape_cli.reports.views import Options
 from ape_cli.runs import config
 from ape_cli.runs.registry import Registry
 from tests.registered import put_evaluation, replace, write
@@ -117,13 +117,11 @@ ALL = {"metric": "token_accuracy", "decode": "teacher", "split": "test"}
 
 
 def lines(where: Path, **options: Any) -> list[dict[str, Any]]:
-    chosen = ALL | {"against": None}
-    return aggregation.lines(Registry(where), **(chosen | options))[0].to_dicts()
+    return aggregation.lines(Registry(where), Options(**options))[0].to_dicts()
 
 
 def tables_of(where: Path, **options: Any) -> list[tables.Table]:
-    chosen = ALL | {"against": None}
-    return tables.tables(aggregation.lines(Registry(where), **(chosen | options))[0])
+    return tables.tables(aggregation.lines(Registry(where), Options(**options))[0])
 
 
 def test_mean_and_deviation_over_seeds(tmp_path: Path) -> None:
@@ -154,45 +152,6 @@ def test_the_interval_by_hand(tmp_path: Path) -> None:
     assert (one["low"], one["high"]) == (None, None)  # one seed
 
 
-def test_intervals_in_tables_are_asked_for(tmp_path: Path) -> None:
-    """The numbers are the same, except for those behind means and their note."""
-    for seed, value in enumerate((0.90, 0.92, 0.97)):
-        add(tmp_path, "rope", value, seed, preset="paper")
-    found = aggregation.lines(Registry(tmp_path), **ALL, against="paper")[0]
-    for style in ("rich", "markdown", "latex", "html"):
-        plain, with_intervals = tables.tables(found), tables.tables(found, interval=True)
-        deviations, intervals = (
-            html_page.page([html_page.Section("Scores", made)]) if style == "html" else rendering.text(style, made)
-            for made in (plain, with_intervals)
-        )
-        if style == "html":  # without the details of each score, which have both
-            deviations, intervals = (re.sub(' title="[^"]*"', "", page) for page in (deviations, intervals))
-        assert "standard deviation over 3 seeds" in deviations
-        assert "interval" not in deviations
-        assert "mean with its 95" in intervals
-        assert "paper's number" in html.unescape(intervals)
-        assert intervals.count("84.0") == intervals.count("100.0") == deviations.count("3.6") == 1
-        assert intervals.count("0.8") == deviations.count("0.8")  # the paper's deviation
-
-
-def test_underlined_within_one_deviation_of_the_best(tmp_path: Path) -> None:
-    values = {"rope": (0.96, 0.98, 1.00), "orthogonal-seq": (0.965, 0.965, 0.965), "relative": (0.95, 0.95, 0.97)}
-    for scheme, scores in values.items():
-        for seed, value in enumerate(scores):
-            add(tmp_path, scheme, value, seed)
-    best = {line["scheme"]: line["best"] for line in lines(tmp_path)}
-    assert best == {"rope": True, "orthogonal-seq": True, "relative": False}  # 0.98 - 0.02 = 0.96
-    entropy = {line["scheme"]: line["best"] for line in lines(tmp_path, metric="cross_entropy")}
-    assert entropy == best  # smaller is better for cross-entropy
-
-
-def test_one_seed_underlines_the_best_alone(tmp_path: Path) -> None:
-    add(tmp_path, "rope", 0.9)
-    add(tmp_path, "none", 0.8999)
-    assert {line["scheme"]: line["best"] for line in lines(tmp_path)} == {"rope": True, "none": False}
-    assert all(line["std"] is None for line in lines(tmp_path))
-
-
 def test_only_seeds_are_averaged(tmp_path: Path) -> None:
     """Other settings, other data, other presets and other evaluated data have cells of their own."""
     add(tmp_path, "rope", 0.9)
@@ -220,19 +179,6 @@ def test_a_preset_that_has_changed_since_is_another_configuration(tmp_path: Path
     (shown,) = tables_of(tmp_path)
     assert [row.split(" #")[0] for row, _ in shown.rows] == ["rope", "rope"]
     assert len({row for row, _ in shown.rows}) == 2
-
-
-def test_a_run_counts_once_whatever_its_data_is_called(tmp_path: Path) -> None:
-    """A second evaluation of the same dataset, in a file that run.json does not list, does not count."""
-    add(tmp_path, "rope", 0.9, 1)
-    add(tmp_path, "rope", 0.7, 2)
-    (own,) = (tmp_path / "runs").glob("*-1-*/eval/*.json")
-    write(own.with_name("renamed.json"), json.loads(own.read_text()) | {"dataset": "renamed"})
-    found, bad = aggregation.lines(Registry(tmp_path), **ALL, against=None)
-    assert not bad
-    (line,) = found.to_dicts()
-    assert line["mean"] == pytest.approx(0.8)
-    assert line["seeds"] == 2
 
 
 def test_rows_and_columns_stand_as_in_the_paper(tmp_path: Path) -> None:
@@ -270,21 +216,10 @@ def test_markdown(tmp_path: Path) -> None:
     assert "| scheme | reverse |" in text
     assert "| orthogonal-seq | <ins>99.81</ins> ±0.1 |" in text
     assert "| rope | 50.00 ×1 |" in text  # fewer seeds than the others
-
-
-def test_latex_is_balanced_and_escaped(tmp_path: Path) -> None:
-    for seed, value in enumerate((0.9981, 0.9991, 0.9971)):
-        add(tmp_path, "rope", value, seed, variant={"d_model": 64})
-        add(tmp_path, "rope", value, seed, task="c3", order="depth", name="my_data")
-    add(tmp_path, "none", 0.5)
-    text = rendering.latex(tables_of(tmp_path, against="paper"))
-    assert "\\underline{$99.81_{\\pm 0.1}$}" in text
-    assert "rope (d\\_model=64)" in text
-    outside_maths = re.sub(r"\$[^$]*\$", "", text.split("\n", 1)[1])
-    assert not re.search(r"(?<!\\)[_#]", outside_maths)
-    for opening, closing in (("{", "}"), ("\\begin{table}", "\\end{table}"), ("\\toprule", "\\bottomrule")):
-        assert text.count(opening) == text.count(closing)
-    assert text.count("$") % 2 == 0
+    add(tmp_path, "rope", 0.9, variant={"x": "[red]"})
+    text = rendering.text("rich", tables_of(tmp_path))
+    assert "rope (x=[red])" in text
+    assert "\x1b" not in text
 
 
 class Checker(html.parser.HTMLParser):
@@ -300,19 +235,9 @@ class Checker(html.parser.HTMLParser):
         assert self.open.pop() == tag
 
 
-def test_rich_text_is_plain_in_a_file(tmp_path: Path) -> None:
-    add(tmp_path, "rope", 0.9, variant={"x": "[red]"})
-    text = rendering.text("rich", tables_of(tmp_path))
-    assert "rope (x=[red])" in text
-    assert "\x1b" not in text
-
-
-def test_an_empty_registry_explains_what_to_run(tmp_path: Path) -> None:
+def test_nothing_to_report_explains_what_to_run_or_what_there_is(tmp_path: Path) -> None:
     with pytest.raises(ApeError, match=r"nothing to report[\s\S]*ape train"):
         lines(tmp_path)
-
-
-def test_a_choice_that_leaves_nothing_says_what_there_is(tmp_path: Path) -> None:
     add(tmp_path, "rope", 0.9)
     with pytest.raises(ApeError, match=r"token_accuracy, teacher, test, small"):
         lines(tmp_path, decode="greedy")
@@ -326,9 +251,7 @@ def test_unreadable_runs_are_named_and_the_others_reported(tmp_path: Path) -> No
     damaged = next((tmp_path / "runs").glob("*none*/eval/*.json"))
     damaged.write_text(json.dumps({"overall": None}))
     (tmp_path / "runs" / "half").mkdir()
-    found, bad = aggregation.lines(
-        Registry(tmp_path), metric="token_accuracy", decode="teacher", split="test", against=None
-    )
+    found, bad = aggregation.lines(Registry(tmp_path), Options())
     assert found["scheme"].to_list() == ["rope"]
     assert len(bad) == 2
     assert bad[0].startswith("half: ")
@@ -377,21 +300,3 @@ def test_images_on_another_dataset_and_of_another_size_are_named(tmp_path: Path)
     add(tmp_path, "rope", 0.3, source="digits", fingerprint="c" * 64, name="few")
     (shown,) = tables_of(tmp_path)
     assert set(shown.columns) >= {"images/digits [few]", "images/digits [images-digits]"}
-
-
-def test_the_paper_has_no_number_of_images_but_by_epoch(tmp_path: Path) -> None:
-    images(tmp_path)
-    assert all(line["paper_mean"] is None for line in lines(tmp_path, against="paper"))
-    grids, shown = tables_of(tmp_path, against="paper")
-    assert "--by epoch" in " ".join(shown.notes)
-    assert "In brackets" not in " ".join(shown.notes)
-    assert "--by epoch" not in " ".join(grids.notes)
-    assert grids.notes[-1] == "The paper has no numbers for these tasks and schemes."
-
-
-def test_rows_of_images_stand_as_in_the_paper(tmp_path: Path) -> None:
-    for scheme in ("t5", "orthogonal-grid", "learned", "orthogonal-seq", "relative", "none", "sinusoidal"):
-        add(tmp_path, scheme, 0.5, source="digits")
-    (shown,) = tables_of(tmp_path)
-    expected = ["none", "sinusoidal", "learned", "relative", "orthogonal-seq", "orthogonal-grid", "t5"]
-    assert [row for row, _ in shown.rows] == expected

@@ -36,11 +36,6 @@ def test_each_table_has_a_caption_and_a_label_of_its_own() -> None:
         assert table.index("\\caption") < table.index("\\label") < table.index("\\end{table}")
 
 
-def test_a_number_that_a_title_has_is_not_given_again() -> None:
-    text = rendering.latex([plain("a 2"), plain("a"), plain("A")])
-    assert re.findall(r"\\label\{(.*)\}", text) == ["tab:a-2", "tab:a", "tab:a-3"]
-
-
 def test_a_wide_table_is_divided_into_parts_with_the_same_rows() -> None:
     made = plain("a", 17)  # 8 or 9 characters and 3 between columns, in 96 beside the 6 of "Scheme"
     (text,) = rendering.latex([made]).split("\\begin{table}")[1:]
@@ -51,6 +46,9 @@ def test_a_wide_table_is_divided_into_parts_with_the_same_rows() -> None:
     assert all(part.count("rope & $1$ ") == 1 for part in parts)
     assert text.count("\\caption[") == text.count("\\label") == 1
     assert rendering.latex([plain("a", 8)]).count("\\begin{tabular}") == 1
+    assert rendering.latex([plain("a", 8)]).count("resizebox") == 1
+    assert "resizebox" not in rendering.latex([plain("a", 3)])
+    assert r"\caption[{50\% of a\_b {[}c]}]{50\% of a\_b {[}c]. " in rendering.latex([plain("50% of a_b [c]")])
 
 
 def test_a_table_that_is_too_long_for_a_page_is_several_tables() -> None:
@@ -62,29 +60,3 @@ def test_a_table_that_is_too_long_for_a_page_is_several_tables() -> None:
     assert [part.count("\\begin{tabular}") for part in text.split("\\begin{table}")[1:]] == [2, 1]
     assert text.count("row 0 &") == 1  # a part leaves out the rows without a score in it
     assert text.count("row 19 &") == 3
-
-
-def test_only_a_wide_table_is_shrunk() -> None:
-    assert "resizebox" not in rendering.latex([plain("a", 3)])
-    assert rendering.latex([plain("a", 8)]).count("resizebox") == 1
-
-
-def test_names_of_columns_in_several_lines_count_on_a_page() -> None:
-    names = ["tree-ops/breadth-to-depth (a, b)"] * 20
-    rows = [(f"row {i}", ["1"] * 20) for i in range(13)]
-    text = rendering.latex([Table("a", [], names, rows, "%")])
-    parts = [part.split("\\begin{tabular}")[1:] for part in text.split("\\begin{table}")[1:]]
-    assert (
-        parts[0][0].count("\n") <= 21
-    )  # with the line between two parts; three of these would fit on a page of 60 lines
-    assert len(parts[0]) == 2  # but their names have four lines
-
-
-def test_a_very_long_name_of_a_row_leaves_room_for_columns() -> None:
-    made = Table("a", [], [f"column {i}" for i in range(12)], [("r" * 120, ["1"] * 12)], "%")
-    assert rendering.latex([made]).count("\\begin{tabular}") == 3
-
-
-def test_a_title_is_escaped_in_its_caption() -> None:
-    text = rendering.latex([plain("50% of a_b [c]")])
-    assert r"\caption[{50\% of a\_b {[}c]}]{50\% of a\_b {[}c]. " in text

@@ -88,6 +88,8 @@ def test_the_difference_by_hand(tmp_path: Path) -> None:
     line = against(tmp_path / "near", (0.96, 0.97, 0.965), preset="paper", full_size=True)
     assert line["paper_difference"] == pytest.approx(-0.005)
     assert line["paper_in_interval"] is True
+    line = against(tmp_path / "one", (0.96,), preset="paper", full_size=True)
+    assert (line["paper_difference"], line["paper_in_interval"]) == (pytest.approx(-0.01), None)
     line = against(tmp_path / "far", (0.94, 0.95, 0.945), preset="paper", full_size=True)
     assert line["paper_difference"] == pytest.approx(-0.025)
     assert line["paper_in_interval"] is False
@@ -97,12 +99,6 @@ def test_a_rounded_mean_is_inside_where_what_it_may_stand_for_is(tmp_path: Path)
     """97.00 may be a rounded 97.004."""
     assert against(tmp_path / "a", (0.97004,) * 2, preset="paper", full_size=True)["paper_in_interval"] is True
     assert against(tmp_path / "b", (0.97006,) * 2, preset="paper", full_size=True)["paper_in_interval"] is False
-
-
-def test_one_seed_has_a_difference_and_no_interval(tmp_path: Path) -> None:
-    line = against(tmp_path, (0.96,), preset="paper", full_size=True)
-    assert line["paper_difference"] == pytest.approx(-0.01)
-    assert line["paper_in_interval"] is None
 
 
 def test_another_size_has_no_difference(tmp_path: Path) -> None:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import itertools
 import re
 from pathlib import Path
 
@@ -11,11 +10,8 @@ import numpy as np
 import polars as pl
 import pytest
 from matplotlib.collections import LineCollection, PolyCollection
-from matplotlib.text import Text
 
-from ape_cli import position
 from ape_cli.reports import line_plots, plots
-from ape_cli.reports.dot_plots import dots
 from ape_cli.reports.line_plots import Panel
 from ape_cli.reports.palette import looks
 from ape_cli.reports.tables import Cell
@@ -40,21 +36,14 @@ def test_lines_are_the_frame(tmp_path: Path) -> None:
     assert axes.get_ylim()[0] == 0
 
 
-def test_a_band_is_the_range_over_seeds() -> None:
-    (axes,) = line_plots.lines([panel({"rope": [0.5, 0.6]}, seeds=3)], "token accuracy", "%").axes
+def test_a_band_is_the_range_over_seeds_and_a_shaded_area_the_sizes_that_training_saw() -> None:
+    (axes,) = line_plots.lines([panel({"rope": [0.5, 0.6]}, seeds=3, seen=(12, 28))], "token accuracy", "%").axes
+    (area,) = axes.patches
+    assert (area.get_x(), area.get_x() + area.get_width()) == (11.5, 28.5)  # type: ignore[attr-defined]
     (band,) = axes.collections
     corners = band.get_paths()[0].vertices
     assert {round(float(y), 6) for x, y in corners if x == 10} == {40, 60}
     assert {round(float(y), 6) for x, y in corners if x == 20} == {50, 70}
-
-
-def test_the_sizes_that_training_saw_are_shaded() -> None:
-    shaded, plain = line_plots.lines(
-        [panel(ROWS, seen=(12, 28)), panel(ROWS, title="copy")], "token accuracy", "%"
-    ).axes
-    (area,) = shaded.patches
-    assert (area.get_x(), area.get_x() + area.get_width()) == (11.5, 28.5)  # type: ignore[attr-defined]
-    assert list(plain.patches) == []
 
 
 def test_the_test_curve_is_thin_dotted_and_named() -> None:
@@ -167,13 +156,6 @@ def test_test_rows_and_tokens_are_written_above_each_point() -> None:
     assert "above: test rows / target tokens" not in words(uncounted)
 
 
-def test_no_hollow_points_where_there_are_rows_enough_or_none_are_counted() -> None:
-    for made in (panel(ROWS, few=[]), panel(ROWS)):
-        figure = line_plots.lines([made], "token accuracy", "%")
-        assert hollow(figure.axes[0]) == []
-        assert words(figure) == list(ROWS)
-
-
 def test_a_row_looks_the_same_in_all_figures_of_a_report() -> None:
     """Rows keep their looks although one figure lacks some rows, and two variants want the same mark."""
     many = {f"rope (decay={i})": [0.5, 0.6] for i in range(12)}
@@ -184,32 +166,6 @@ def test_a_row_looks_the_same_in_all_figures_of_a_report() -> None:
     assert len(marks) == 3
     assert all(marks[1][row] == found[row] for found in marks for row in few)
     assert {row: str(look.mark) for row, look in looks(few).items()} != marks[0]  # alone, they would have other looks
-
-
-def test_a_scheme_has_its_colour_whatever_stands_beside_it() -> None:
-    """A scheme has one colour in each kind of figure, alone or with others, in any order. So does an unknown scheme."""
-    everything = [*position.names(), "somebody-s-own", "another"]
-    seen: dict[str, set[tuple[str, str]]] = {name: set() for name in everything}
-    for names in (everything, everything[::-1], *([name] for name in everything)):
-        lines = {name: [0.5, 0.6] for name in names}
-        cells: dict[str, list[Cell | None]] = {name: [Cell(0.5, None, 1, False, None)] for name in names}
-        for figure in (
-            line_plots.lines([panel(lines)], "token accuracy", "%"),
-            dots([table(cells, ["reverse"])]),
-        ):
-            for name, line in drawn(figure.axes[0]).items():
-                seen[name].add((colour(line), str(line.get_marker())))
-    assert all(len(found) == 1 for found in seen.values()), seen
-    own = [next(iter(seen[name])) for name in position.names()]
-    assert len(set(own)) == len(own)
-
-
-def test_a_variant_has_its_scheme_s_colour_and_dashes_of_its_own() -> None:
-    (axes,) = line_plots.lines([panel(ROWS)], "token accuracy", "%").axes
-    found = drawn(axes)
-    assert colour(found["rope"]) == colour(found["rope (decay=0.98)"]) != colour(found["none"])
-    assert found["rope"].get_linestyle() == "-"
-    assert found["rope (decay=0.98)"].get_linestyle() == "--"  # matplotlib calls any dashes like this
 
 
 def test_names_are_drawn_as_they_are() -> None:
@@ -223,11 +179,10 @@ def test_names_are_drawn_as_they_are() -> None:
     assert figure.axes[0].title.get_parse_math() is False
 
 
-@pytest.mark.parametrize("axis", ["score", "error"])
-def test_several_figures_stand_in_one_page(axis: str) -> None:
+def test_several_figures_stand_in_one_page() -> None:
     """Ids are unique, every reference is resolved, nothing is fetched, and neutral colours are those of the page."""
     perfect = panel(ROWS | {"tree": [1.0] * 3}, seen=(1, 2), few=[10.0])
-    found = figures([TABLE], [perfect], [perfect], "token_accuracy", axis)
+    found = figures([TABLE], [perfect], [perfect], "token_accuracy", "error")
     page = "".join(plots.inline(figure, name, f"{name}, a plot") for name, figure in found.items())
     ids = re.findall(r'\bid="([^"]+)"', page)
     assert len(ids) == len(set(ids)) > 30
@@ -247,15 +202,3 @@ def test_without_matplotlib_it_is_said_how_to_get_it(monkeypatch: pytest.MonkeyP
     assert plots.missing() is None
     monkeypatch.setitem(sys.modules, "matplotlib", None)
     assert "[plots]'" in (plots.missing() or "")
-
-
-def test_titles_stay_above_their_panels() -> None:
-    """Long names of datasets take a second line and do not reach into the next panel."""
-    long = "tree-rotate/depth on tree-rotate-depth-longer"
-    made = panel(ROWS, few=[])
-    figure = line_plots.lines([Panel(long, made.axis, made.lines, None) for _ in range(3)], "token accuracy", "%")
-    figure.canvas.draw()
-    titles = [text for text in figure.findobj(Text) if text.get_text().replace("\n", " ") == long]
-    boxes = [title.get_window_extent() for title in titles]
-    assert len(boxes) == 3
-    assert not any(one.overlaps(other) for one, other in itertools.combinations(boxes, 2))

@@ -5,6 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 from ape_cli.reports import aggregation, tables
+from ape_cli.reports.views import Options
 from ape_cli.runs.registry import Registry, open_registry
 from tests.registered import edit
 from tests.reports.test_aggregation import add
@@ -22,9 +23,7 @@ def trained_with(where: Path, digests: dict[str, str], scheme: str = "rope") -> 
 
 def rows(where: Path) -> tuple[dict[str, list[float]], list[str]]:
     """The rows of the only table, each with its scores (-1 for an empty cell), and the notes."""
-    found, bad = aggregation.lines(
-        Registry(where), metric="token_accuracy", decode="teacher", split="test", against=None
-    )
+    found, bad = aggregation.lines(Registry(where), Options())
     assert not bad
     (table,) = tables.tables(found)
     scores = {
@@ -41,15 +40,6 @@ def test_seeds_of_two_versions_of_a_file_have_separate_rows(tmp_path: Path) -> N
     found, notes = rows(tmp_path)
     assert found == {"none": [0.125], "rope (code aaaaaaa)": [0.25], "rope (code bbbbbbb)": [0.75]}
     assert any("the first digits of its SHA-256" in note for note in notes)
-
-
-def test_one_version_of_a_file_has_no_label(tmp_path: Path) -> None:
-    for seed, value in ((1, 0.25), (2, 0.5)):
-        add(tmp_path, "rope", value, seed)
-    trained_with(tmp_path, {"reverse-rope": OLD})
-    found, notes = rows(tmp_path)
-    assert found == {"rope": [0.375]}
-    assert not any("SHA-256" in note for note in notes)
 
 
 def test_a_row_has_one_version_in_all_columns(tmp_path: Path) -> None:

@@ -12,7 +12,7 @@ from ape_cli.core.errors import UsageError
 from ape_cli.reports.plots import Scale, axis_kind, scale
 
 
-def drawn(made: Scale) -> Any:
+def on_axes(made: Scale) -> Any:
     axes = Figure().add_subplot()
     made.put(axes, "y")
     return axes
@@ -26,7 +26,7 @@ def test_scores_from_the_multiple_of_ten_below_them() -> None:
     nats = scale("score", "nats a token", [0.5, 2.0])
     assert (nats.low, nats.high) == (0, 2.1)
     assert nats.of([0.5]).tolist() == [0.5]
-    assert drawn(percent).get_yscale() == "linear"
+    assert on_axes(percent).get_yscale() == "linear"
 
 
 def test_errors_are_what_is_missing_to_100() -> None:
@@ -35,7 +35,7 @@ def test_errors_are_what_is_missing_to_100() -> None:
     assert made.of([0.95, 0.9997]).tolist() == pytest.approx([5, 0.03])
     assert (made.low, made.high, made.edge, made.zero) == (pytest.approx(0.02), pytest.approx(5), None, None)
     assert made.label("token accuracy") == "error, % (100 − token accuracy)"
-    axes = drawn(made)
+    axes = on_axes(made)
     assert axes.get_yscale() == "log"
     assert [text.get_text() for text in axes.get_yticklabels()] == ["0.02", "0.05", "0.1", "0.2", "0.5", "1", "2", "5"]
     assert np.isnan(made.of([np.nan, 0.95])).tolist() == [True, False]
@@ -52,7 +52,7 @@ def test_an_error_of_0_has_a_place_of_its_own() -> None:
     assert made.edge is not None
     assert 0 < made.low < made.zero < made.edge
     assert made.of([1.0, 0.9999, 0.5]).tolist() == pytest.approx([made.zero, 0.01, 50])
-    axes = drawn(made)
+    axes = on_axes(made)
     ticks = dict(zip((text.get_text() for text in axes.get_yticklabels()), axes.get_yticks(), strict=True))
     assert ticks == pytest.approx({"0": made.zero, "0.01": 0.01, "0.1": 0.1, "1": 1, "10": 10})
     assert min(axes.yaxis.get_minorticklocs()) > made.edge
@@ -61,13 +61,6 @@ def test_an_error_of_0_has_a_place_of_its_own() -> None:
     # sums of ratios may differ from 1 by a rounding error; one token of a billion is an error
     assert made.of([1 - 1e-16, 1 + 1e-16]).tolist() == [made.zero, made.zero]
     assert scale("error", "%", [1 - 1e-9, 0.5]).zero is None
-
-
-def test_nothing_but_errors_of_0_can_be_drawn() -> None:
-    made = scale("error", "%", [1.0, 1.0])
-    assert made.of([1.0]).tolist() == [made.zero]
-    assert made.zero is not None
-    assert made.low < made.zero < made.high
 
 
 def test_a_bar_is_cut_where_the_axis_ends_and_never_moves_its_ends() -> None:
@@ -89,21 +82,11 @@ def test_a_bar_up_to_ten_times_the_smallest_error_away_is_whole() -> None:
     assert scale("error", "%", [0.9989, 1.0], [0.99995, 0.9986]).edge == pytest.approx(0.1)
 
 
-@pytest.mark.parametrize(
-    ("asked", "metric", "drawn", "message"),
-    [
+def test_what_makes_no_sense_is_refused() -> None:
+    for asked, metric, drawn, message in (
         ("log", "token_accuracy", True, "unknown axis"),
         ("error", "cross_entropy", True, "has no error"),
-        ("error", "token_accuracy", False, "--axis is for plots"),
-        ("score", "token_accuracy", False, "--axis is for plots"),
-    ],
-)
-def test_what_makes_no_sense_is_refused(asked: str, metric: str, drawn: bool, message: str) -> None:
-    with pytest.raises(UsageError, match=message):
-        axis_kind(asked, metric, drawn=drawn)
-
-
-def test_the_axis_is_that_of_scores_unless_asked() -> None:
-    assert axis_kind(None, "cross_entropy", drawn=False) == "score"
-    assert axis_kind("score", "cross_entropy", drawn=True) == "score"
-    assert axis_kind("error", "exact_match", drawn=True) == "error"
+        ("error", "token_accuracy", False, "`axis` is for plots"),
+    ):
+        with pytest.raises(UsageError, match=message):
+            axis_kind(asked, metric, drawn=drawn)

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import io
-import itertools
 import random
 import statistics
 from fractions import Fraction
@@ -12,11 +10,9 @@ from typing import Any
 
 import polars as pl
 import pytest
-from rich.console import Console
 
-from ape_cli.reports import aggregation, evaluations, html_page, rendering, tables
-from ape_cli.runs.registry import Registry
-from tests.reports.test_aggregation import ALL, add, lines, tables_of
+from ape_cli.reports import aggregation, evaluations
+from tests.reports.test_aggregation import add, lines, tables_of
 
 IMAGES = 359  # rows of a test split; a score is a number of them, so ties are common
 Column = dict[str, list[int]]  # scheme -> number of correct rows of each seed
@@ -114,21 +110,6 @@ def test_columns_are_judged_by_themselves() -> None:
     assert sorted(best, key=str) == [("depth", "none"), (None, "rope")]
 
 
-def test_in_a_registry_in_every_order(tmp_path: Path) -> None:
-    """Three rows with the same mean, as among the digits: 352 of 359, with deviations 1, 3 and 0, and one row that is 3
-    lower.
-    """
-    column = {"rope": [351, 352, 353], "none": [349, 352, 355], "relative": [352, 352, 352], "t5": [349, 349, 349]}
-    for scheme, rights in column.items():
-        for seed, right in enumerate(rights):
-            add(tmp_path, scheme, right / IMAGES, seed)
-    values, _ = evaluations.scores(Registry(tmp_path))
-    values = values.filter(metric=ALL["metric"])
-    for order in itertools.permutations(column):
-        shuffled = pl.concat([values.filter(scheme=scheme) for scheme in order])
-        assert underlined(shuffled) == set(column)
-
-
 def caption(where: Path, **options: Any) -> str:
     return " ".join(note for shown in tables_of(where, **options) for note in shown.captions())
 
@@ -149,40 +130,3 @@ def test_the_caption_says_what_holds_for_the_seeds_that_there_are(tmp_path: Path
     assert "mean ± standard deviation over 2 seeds. Underlined: the best mean" in alike
     assert "of one seed" not in alike
     assert {line["seeds"] for line in lines(tmp_path)} == {2}
-
-
-def test_where_nothing_can_be_underlined_the_rule_is_not_explained(tmp_path: Path) -> None:
-    """Plain text has no underlines, and a single row is the best of nothing."""
-
-    def printed(system: Any) -> str:
-        console = Console(file=io.StringIO(), force_terminal=system is not None, color_system=system, width=200)
-        console.print(rendering.rich(tables_of(tmp_path)))
-        assert isinstance(console.file, io.StringIO)
-        return console.file.getvalue()
-
-    def marked() -> list[bool]:
-        html = html_page.page([html_page.Section("Scores", tables_of(tmp_path))])
-        texts = [rendering.text(style, tables_of(tmp_path)) for style in ("markdown", "latex")]
-        told = ["Underlined" in text for text in (printed("standard"), html, *texts)]
-        signs = zip(
-            ("\x1b[1;4m", 'class="best"', "<ins>", "\\underline"), (printed("standard"), html, *texts), strict=True
-        )
-        assert told == [sign in text for sign, text in signs]
-        return told
-
-    add(tmp_path, "rope", 0.9)
-    assert marked() == [False] * 4
-    add(tmp_path, "none", 0.8)
-    assert marked() == [True] * 4
-    for plain in (printed(None), rendering.text("rich", tables_of(tmp_path))):
-        assert "Underlined" not in plain
-        assert "Preset small" in plain
-
-
-def test_an_interval_is_called_one_over_seeds(tmp_path: Path) -> None:
-    add(tmp_path, "rope", 0.9, 1)
-    (shown,) = tables.tables(aggregation.lines(Registry(tmp_path), **ALL, against=None)[0], interval=True)
-    assert "one seed, so there is no interval over seeds." in shown.notes[0]
-    add(tmp_path, "rope", 0.8, 2)
-    (shown,) = tables.tables(aggregation.lines(Registry(tmp_path), **ALL, against=None)[0], interval=True)
-    assert "mean with its 95% interval over 2 seeds, by Student's t, cut off at 0 and 100%." in shown.notes[0]

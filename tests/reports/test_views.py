@@ -16,7 +16,6 @@ from ape_cli.reports.html_page import anchor
 from ape_cli.reports.palette import looks
 from ape_cli.reports.tables import Table
 from ape_cli.reports.views import Options, View
-from ape_cli.reports.views.scores import Scores
 from ape_cli.runs.registry import Registry
 from tests.conftest import ape
 from tests.registered import write
@@ -52,7 +51,7 @@ def fill(where: Path) -> Path:
 def asked(view: View[Any], **options: Any) -> Options:
     """Options that select this view."""
     compare = ROWS if view.compares else None
-    return Options(**{"asked": f"--view {view.name}", "compare": compare} | options)
+    return Options(**{"asked": f"`view={view.name}`", "compare": compare} | options)
 
 
 def refused(view: View[Any], options: Options) -> list[str]:
@@ -132,16 +131,6 @@ def test_without_runs_a_page_goes_on_without_it(tmp_path: Path, name: str) -> No
     assert (view.tables(found), view.plot(found, options), bad) == ([], None, [])
 
 
-def test_an_option_that_a_view_does_not_use_is_refused() -> None:
-    class Quiet(Scores):
-        unused = ("metric", "interval")
-
-    for option, value in (("metric", "exact_match"), ("interval", True)):
-        said = refused(Quiet(), Options(asked="--view quiet", **{option: value}))
-        assert said == [f"the view test-views does not use --{option}"]
-    assert refused(Quiet(), Options(asked="--view quiet", split="validation")) == []
-
-
 def test_text_in_a_cell_is_escaped() -> None:
     """LaTeX writes a number in mathematical mode, and any other text as text."""
     table = Table("Title", ["A note."], ["which"], [("a", ["50%_x|<b>"]), ("b", ["12"])], "")
@@ -161,7 +150,7 @@ def test_what_each_view_refuses() -> None:
         "paired": ("interval", "against", "plots", "axis"),
     }
     called = {name: f"the view {name}" for name in names} | {"paired": "a comparison"}
-    reasons = {(name, option): f"{called[name]} does not use --{option}" for name in names for option in names[name]}
+    reasons = {(name, option): f"{called[name]} does not use `{option}`" for name in names for option in names[name]}
     reasons |= {(name, "style"): f"a page always has {called[name]}" for name in names if name != "paired"}
     reasons["by-epoch", "metric"] = "exact match is not measured while a run trains, so it has no scores by epoch"
     given = {
@@ -182,23 +171,18 @@ def test_what_each_view_refuses() -> None:
     assert found == reasons
 
 
-@pytest.mark.parametrize(
-    ("words", "name", "how"),
-    [
+def test_how_views_are_asked_for() -> None:
+    for words, name, how in (
         ((None, None, None), "scores", ""),
-        (("by-size", None, None), "by-size", "--view by-size"),
-        ((None, "size", None), "by-size", "--by size"),
-        ((None, "op", None), "by-operator", "--by op"),
-        ((None, "epoch", None), "by-epoch", "--by epoch"),
-        (("by-size", "size", None), "by-size", "--view by-size"),
-        ((None, None, ROWS), "paired", "--compare"),
-        (("paired", None, ROWS), "paired", "--compare"),
-        ((None, "size", ROWS), "by-size", "--by size"),  # this view refuses the comparison
-    ],
-)
-def test_how_views_are_asked_for(words: tuple[Any, Any, Any], name: str, how: str) -> None:
-    view, option = views.choose(*words)
-    assert (view.name, option) == (name, how)
+        (("by-size", None, None), "by-size", "`view=by-size`"),
+        ((None, "size", None), "by-size", "`by=size`"),
+        (("by-size", "size", None), "by-size", "`view=by-size`"),
+        ((None, None, ROWS), "paired", "`compare`"),
+        (("paired", None, ROWS), "paired", "`compare`"),
+        ((None, "size", ROWS), "by-size", "`by=size`"),  # this view refuses the comparison
+    ):
+        view, option = views.choose(*words)  # type: ignore[arg-type]
+        assert (view.name, option) == (name, how)
 
 
 def test_two_views_or_an_unknown_one_are_refused(here: Path) -> None:

@@ -17,6 +17,7 @@ from ape_cli.core.errors import DataError, RunError
 from ape_cli.data.loader import Dataset
 from ape_cli.evaluation import evaluate
 from ape_cli.reports import aggregation
+from ape_cli.reports.views import Options
 from ape_cli.runs.registry import open_registry
 from ape_cli.runs.run import Run
 from ape_cli.training.execution import ExistingRun
@@ -162,7 +163,7 @@ def test_what_has_not_the_form_is_left_out_and_named(where: Path, name: str, cha
     found = first(where)
     (path,) = (path for path in files_of(found) if name in (path.name, path.parent.name))
     edit(path, change)
-    lines, bad = aggregation.lines(open_registry(where), **ALL)
+    lines, bad = aggregation.lines(open_registry(where), Options())
     assert lines["seeds"].to_list() == [1]
     (line,) = bad
     assert line.startswith(f"{found.name}: ")

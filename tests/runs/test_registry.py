@@ -14,7 +14,7 @@ from ape_cli import experiment, position
 from ape_cli.core.errors import ApeError, BusyError, RunError, UsageError
 from ape_cli.data.loader import Dataset
 from ape_cli.evaluation import evaluate
-from ape_cli.evaluation.pending import pending
+from ape_cli.evaluation.fit import pending
 from ape_cli.models import device, factory
 from ape_cli.models.checkpoint import load_weights
 from ape_cli.runs import config

@@ -5,9 +5,7 @@ from __future__ import annotations
 import pytest
 from pydantic import BaseModel, ValidationError
 
-from ape_cli.core.errors import UsageError
-from ape_cli.runs import config
-from ape_cli.structure import Grid, Seq, StructureField, Tree
+from ape_cli.structure import Grid, Seq, StructureField
 
 
 class Model(BaseModel, strict=True):
@@ -27,10 +25,3 @@ def test_it_is_an_expression_in_json_and_a_structure_in_memory() -> None:
 def test_anything_else_is_refused(given: object) -> None:
     with pytest.raises(ValidationError, match="bad structure"):
         Model.model_validate({"own": given})
-
-
-def test_a_configuration_tells_a_user_where_an_expression_is_wrong() -> None:
-    with pytest.raises(UsageError, match=r"expected a structure, found 'tre'[\s\S]*\^ here, at character 5"):
-        config.resolve("tiny", "rope", {}, structure="seq*tre(2)")
-    for given in ("tree(2)", Tree(2)):
-        assert config.resolve("tiny", "rope", {}, structure=given).structure == Tree(2)

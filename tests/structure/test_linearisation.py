@@ -7,7 +7,6 @@ from pathlib import Path
 
 import pytest
 import torch
-from pydantic import ValidationError
 from typer.testing import CliRunner
 
 from ape_cli import experiment, tasks
@@ -15,7 +14,6 @@ from ape_cli.cli import app
 from ape_cli.core.errors import DataError
 from ape_cli.data import generation
 from ape_cli.data.loader import Dataset, open_dataset
-from ape_cli.data.plan import DatasetPlan
 from ape_cli.evaluation import evaluate
 from ape_cli.experiment import ExperimentOptions
 from ape_cli.experiment.choice import Datasets
@@ -88,13 +86,6 @@ def test_a_manifest_says_it_only_where_the_orders_differ(tmp_path: Path, mixed: 
     card = (Path(str(mixed.folder)) / "README.md").read_text()
     assert "--order depth --source-order breadth" in card
     assert "breadth-first sources, depth-first targets" in card
-
-
-@pytest.mark.parametrize(("order", "source"), [("depth", "depth"), (None, "depth"), ("depth", "sideways")])
-def test_a_plan_that_contradicts_itself_is_refused(mixed: Dataset, order: str | None, source: str) -> None:
-    fields = mixed.manifest.plan.model_dump() | {"order": order, "source_order": source}
-    with pytest.raises(ValidationError):
-        DatasetPlan.model_validate(fields)
 
 
 def test_what_is_generated_again_is_the_same(tmp_path: Path) -> None:

@@ -9,8 +9,7 @@ import numpy as np
 import pytest
 
 from ape_cli import tasks
-from ape_cli.core.errors import UsageError
-from tests.tasks.contract import ROWS, check_splits_are_apart, in_splits, rows
+from tests.tasks.contract import ROWS, in_splits, rows
 
 TURNS = {  # the right-handed rotation by a quarter about each axis
     "x": [[1, 0, 0], [0, 0, -1], [0, 1, 0]],
@@ -81,19 +80,3 @@ def test_four_turns_about_an_axis_are_none() -> None:
 def test_axes_are_uniform() -> None:
     counts = Counter(row["op"] for row in rows("box-rotate", side_mean=2)[1])
     assert sum((counts[axis] - ROWS / 3) ** 2 / (ROWS / 3) for axis in "xyz") < 18  # 2 degrees of freedom: p = 1e-4
-
-
-def test_sizes_are_cubes() -> None:
-    for number, row in enumerate(rows("box-rotate", count=60, sizes=(2, 3))[1]):
-        assert len(row["target_ids"]) == (8, 27)[number % 2]
-
-
-def test_no_source_is_in_two_splits() -> None:
-    check_splits_are_apart("box-rotate", side_mean=2, side_std=0, vocabulary=2)
-
-
-def test_large_boxes_are_refused() -> None:
-    with pytest.raises(UsageError, match="too many cells a side"):
-        tasks.make("box-rotate", side_mean=40)
-    with pytest.raises(UsageError, match="too many cells a side"):
-        tasks.make("box-rotate", sizes=(3, 41))

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import dataclasses
+from typing import Any
 
 import numpy as np
 import pytest
 
 from ape_cli import tasks
-from ape_cli.core import rng
 from ape_cli.core.errors import UsageError
 from ape_cli.core.vocabulary import EOS, FIRST_SYMBOL, PAD, SOS, SPECIAL, SPLITS
 from ape_cli.reports import builtin
@@ -17,14 +17,85 @@ from ape_cli.storage import sequence_rows
 from ape_cli.structure import parse_structure
 from ape_cli.tasks import Task, Tokens
 from ape_cli.tasks._task import _split_of
-from tests.tasks.contract import ORDERS, make, sides
+from tests.tasks.contract import ORDERS, check_splits_are_apart, make, sides
 
 DRAWN = [n for n in tasks.names() if issubclass(tasks.load(n), Task)]  # all tasks except images
 
 
-def test_the_ten_are_found() -> None:
-    assert set(tasks.names()) >= {"copy", "reverse", "repeat", "tree-copy", "tree-rotate", "c3", "tree-ops"}
-    assert set(tasks.names()) >= {"grid-copy", "grid-rotate", "ring-shift"}
+MEANS: dict[str, list[dict[str, Any]]] = {  # options with which the means are compared with draws
+    "addition": [
+        {"digits_mean": 3, "digits_std": 1.3, "pad": True},
+        {"digits_mean": 3, "digits_std": 1.3, "index_hints": True, "index_symbols": 12},
+        {"sizes": (2, 7), "pad": True},
+    ],
+    "flip-flop": [{"length_std": 0, "read_share": 0.7}, {"sizes": (4, 30), "ignore_probability": 0.3}],
+    "forest-rotate": [{"trees_mean": 3, "depth_mean": 2, "branching": 3, "binarise": True}],
+    "grid-copy": [{"side_mean": m, "side_std": s} for m, s in ((10.0, 1.0), (1.2, 1.0), (3.0, 0.5), (2.7, 0.0))],
+    "grid-path": [{"side_mean": m, "side_std": s} for m, s in ((11.0, 2.0), (3.0, 2.0), (4.4, 1.0), (9.0, 0.0))],
+    "list-ops": [{"depth_mean": 3, "depth_std": 0, "intermediate": every} for every in (False, True)],
+    "list-ops-tree": [{"depth_mean": 3, "depth_std": 0, "intermediate": every} for every in (False, True)],
+    "tree-convert": [
+        {"from": "infix", "to": "level", "depth_std": 0},
+        {"from": "prefix", "to": "infix", "depth_std": 0, "branching": 4, "depth_mean": 3},
+        {"from": "infix", "to": "prefix", "sizes": (2, 5)},
+    ],
+    "tree-query": [{"by": by, **form} for by in ("path", "label") for form in ({"depth_std": 0}, {"sizes": (3, 5)})],
+}
+EXACT_ANSWERS = {"flip-flop", "grid-copy", "grid-path", "list-ops", "list-ops-tree", "tree-convert"}
+FEW: list[tuple[str, dict[str, Any]]] = [  # options that leave few sources
+    ("addition", {"digits_mean": 3, "digits_std": 1}),
+    ("associative-recall", {"pairs": 3, "keys": 6, "values": 6}),
+    ("box-rotate", {"side_mean": 2, "side_std": 0, "vocabulary": 2}),
+    ("flip-flop", {"length_mean": 8, "length_std": 1}),
+    ("forest-reverse", {"trees_mean": 2, "trees_std": 0.5, "depth_mean": 1, "vocabulary": 4}),
+    ("forest-rotate", {"trees_mean": 2, "trees_std": 0.5, "depth_mean": 1, "vocabulary": 4}),
+    ("grid-path", {"side_mean": 5, "side_std": 1}),
+    ("quadtree-expand", {"depth_mean": 1, "depth_std": 0, "leaf": 1, "vocabulary": 6}),
+    ("tree-query", {"by": "path"}),
+    ("tree-query", {"by": "label"}),
+    ("word-grid-rotate", {"side_mean": 2, "side_std": 0, "word_mean": 1.5, "word_std": 0.5, "vocabulary": 2}),
+]
+MISTAKES: list[tuple[str, dict[str, Any], str]] = [
+    ("tree-cpoy", {}, "did you mean 'tree-copy'"),
+    ("grid-copy", {"order": "depth"}, "grid-copy is not a task on trees"),
+    ("c3", {"order": "sideways"}, "breadth, depth"),
+    ("c3", {"order": "breadth-to-depth"}, "`order=depth` and `source_order=breadth`"),
+    ("copy", {"depth_mean": 3}, "unknown option of copy"),
+    ("copy", {"length_mean": float("nan")}, "bad length_mean and length_std"),
+    ("copy", {"length_std": 1e9}, "at most 60000"),
+    ("copy", {"length_std": -1.0}, "a deviation from 0"),
+    ("copy", {"vocabulary": "many"}, "a whole number"),
+    ("copy", {"sizes": (3, 3, 5)}, "different sizes"),
+    ("copy", {"sizes": (3, 4.0)}, "whole numbers"),
+    ("copy", {"sizes": (10, 70_000)}, "at most 60000"),
+    ("copy", {"sizes": (3,), "length_mean": 100.0}, "`sizes` replaces `length_mean`"),
+    ("ring-shift", {"sizes": (5,)}, "no sizes to choose from"),
+    ("repeat", {"repeats": 100_000}, "too many symbols of a target"),
+    ("tree-copy", {"branching": 3, "depth_mean": 34, "depth_std": 1}, r"at most 39 \(the deepest tree"),
+    ("tree-copy", {"branching": 3, "depth_mean": 15, "binarise": True}, r"at most 20 \(the deepest tree"),
+    ("tree-copy", {"branching": 20, "depth_mean": 6}, "too many nodes"),
+    ("tree-copy", {"binarise": 1}, "true or false"),
+    ("tree-rotate", {"mirror": "search-tree", "branching": 3}, "only binary trees"),
+    ("tree-rotate", {"mirror": "search-tree", "depth_mean": 30}, "at most 31"),
+    ("tree-query", {"vocabulary": 16}, "too small for unique nodes"),
+    ("forest-reverse", {"trees_mean": 0.5}, "bad trees_mean and trees_std"),
+    ("forest-reverse", {"trees_mean": 900.0, "depth_mean": 15}, "too many nodes"),
+    ("word-grid-rotate", {"word_mean": float("inf")}, "bad word_mean and word_std"),
+    ("box-rotate", {"side_mean": 40}, "too many cells a side"),
+    ("quadtree-expand", {"depth_mean": 9.0}, "too many cells a side"),
+    ("grid-path", {"side_mean": 10, "side_std": 0}, "odd numbers from 3"),
+    ("list-ops", {"depth_mean": 20, "depth_std": 0}, "too many nodes of a tree"),
+    ("addition", {"index_symbols": 60}, "index symbols need index hints"),
+    ("addition", {"index_hints": True, "index_symbols": 50}, r"51\.\."),  # 20 + 6 * 5 digits, and a carry
+    ("addition", {"random_start": True}, "`index_symbols=100`"),
+    ("associative-recall", {"pairs": 65}, "at most 64"),
+    ("associative-recall", {"pairs": 4, "queries": 5}, r"0\.\.4"),
+    ("associative-recall", {"pairs": 4, "length": 63}, "an even number from 16"),
+    ("associative-recall", {"gap_power": 0.0}, "bad gap_power"),
+    ("modular", {"kind": "parity", "modulus": 5}, "parity has the modulus 2"),
+    ("group-word", {"group": "alternating-7"}, "alternating-3 to alternating-6"),
+    ("group-word", {"group": "cyclic-5", "sha256": "0"}, "only a group in a file has a digest"),
+]
 
 
 @pytest.mark.parametrize("name", DRAWN)
@@ -73,25 +144,6 @@ def test_a_space_too_small_to_share_out_still_ends() -> None:
         assert shared in (0, 5)  # the only source belongs to one split and is lent to the others
     homes = [task.sample_counted(rows=range(5), split=split, seed=1)[1] for split in SPLITS]
     assert sorted(homes) == [0, 5, 5]
-
-
-def test_rows_of_datasets_that_exist_stay_what_they_are() -> None:
-    """Contents as they were with only words and binary trees.
-
-    Options that were added later change nothing at their default.
-    """
-    for name, order, content in [
-        ("copy", None, 16743918225952577583),
-        ("reverse", None, 17850345766496738465),
-        ("repeat", None, 7406809631236452493),
-        ("tree-copy", "breadth", 5476020755799963188),
-        ("tree-rotate", "depth", 3105663388994728459),
-        ("c3", "breadth", 3795622164296221368),
-        ("tree-ops", "depth", 11759001783316451632),
-    ]:
-        task = make(name, order)
-        assert sequence_rows.content(task.sample(rows=range(1_500), split="train", seed=42))[0] == content, name
-        assert not {"branching", "binarise"} & set(task.parameters)
 
 
 CONTENT = {  # of 300 rows of each task with its default options
@@ -167,18 +219,6 @@ def test_each_side_is_that_of_the_dataset_in_its_own_order(name: str) -> None:
     assert len(contents) == 4  # so fingerprints differ
 
 
-def test_structures_follow_the_options() -> None:
-    for name, options, expected in [
-        ("copy", {}, "seq"),
-        ("c3", {}, "tree(2)"),
-        ("c3", {"branching": 4, "depth_mean": 3}, "tree(4)"),
-        ("c3", {"branching": 4, "depth_mean": 3, "binarise": True}, "tree(2)"),
-        ("grid-copy", {}, "grid(2)"),
-        ("ring-shift", {"ring": 7}, "cyclic(7)"),
-    ]:
-        assert tasks.make(name, **options).structure == expected
-
-
 def test_shares_of_the_splits() -> None:
     draw = tasks.make("copy").draw(np.arange(16_000, dtype=np.uint64))
     homes = _split_of(Tokens(draw.starts, draw.position, draw.symbol))
@@ -210,21 +250,35 @@ def test_mean_tokens_is_the_mean(name: str) -> None:
 
 
 @pytest.mark.parametrize("name", [n for n in DRAWN if n not in builtin.TASKS])
-def test_mean_tokens_is_the_mean_at_the_presets(name: str) -> None:
+def test_means_are_those_of_the_draws_at_the_presets(name: str) -> None:
     """With the distribution of sizes that the presets have. The paper's tasks count a source of the mean size."""
     for preset in ["small", "paper"]:
-        check_mean_tokens(name, preset)
+        options = {k: v for k, v in PRESETS[preset].sizes.items() if k in tasks.options_of(tasks.load(name))}
+        check_means(tasks.make(name, **options | dict(tasks.load(name).preset_options.get(preset, {}))))
 
 
-def check_mean_tokens(name: str, preset: str) -> None:
-    found = tasks.load(name)
-    options = {k: v for k, v in PRESETS[preset].sizes.items() if k in tasks.options_of(found)}
-    task = tasks.make(name, **options | dict(found.preset_options.get(preset, {})))
+@pytest.mark.parametrize(("name", "options"), [(name, form) for name, forms in MEANS.items() for form in forms])
+def test_means_are_those_of_the_draws(name: str, options: dict[str, Any]) -> None:
+    """Near the smallest size the tail of the distribution is cut, which the means take into account."""
+    check_means(tasks.make(name, **options))
+
+
+def check_means(task: tasks.BaseTask) -> None:
+    """Compare the means of sizes, tokens and answers with those of 3,000 rows. That of answers is an upper bound."""
     assert isinstance(task, Task)
-    drawn = task.draw(rng.rows(3, "train", np.arange(4_000)))
-    lengths = np.diff(task.store(drawn).starts)
-    error = 4 * lengths.std() / 4_000**0.5  # of the mean of the draws
-    assert abs(lengths.mean() - task.mean_tokens) < error + 0.02 * task.mean_tokens
+    drawn, _ = task.settle(np.arange(3_000, dtype=np.uint64), "train", 3)
+    source, target = task.store(drawn), task.store(task.answer(drawn))
+    for values, mean in ((source.size, task.mean_size), (np.diff(source.starts), task.mean_tokens)):
+        assert abs(values.mean() - mean) < 4 * values.std() / 3_000**0.5 + 0.02 * mean
+    answers = np.diff(target.starts)
+    assert answers.mean() < task.mean_answer_tokens * 1.02 + 4 * answers.std() / 3_000**0.5
+    if task.name in EXACT_ANSWERS:
+        assert answers.mean() > task.mean_answer_tokens * 0.98 - 4 * answers.std() / 3_000**0.5
+
+
+@pytest.mark.parametrize(("name", "options"), FEW, ids=str)
+def test_splits_of_few_sources_are_apart(name: str, options: dict[str, Any]) -> None:
+    check_splits_are_apart(name, "depth" if tasks.load(name).ordered else None, **options)
 
 
 def test_declared_values_of_options_are_checked() -> None:
@@ -243,41 +297,13 @@ def test_declared_values_of_options_are_checked() -> None:
 
 
 def test_mistakes_are_explained() -> None:
-    cases = [
-        (lambda: tasks.make("tree-cpoy"), "did you mean 'tree-copy'"),
-        (lambda: tasks.make("copy", "depth"), "copy is not a task on trees"),
-        (lambda: tasks.make("grid-copy", "depth"), "grid-copy is not a task on trees"),
-        (lambda: tasks.make("c3", "sideways"), "breadth, depth"),
-        (lambda: tasks.make("c3", source_order="sideways"), "unknown source order"),
-        (lambda: tasks.make("c3", "breadth-to-depth"), "`order=depth` and `source_order=breadth`"),
-        (lambda: tasks.make("copy", source_order="depth"), "copy is not a task on trees"),
-        (lambda: tasks.make("c3", None, None, source_orders="depth"), "unknown option of c3"),
-        (lambda: tasks.make("copy", depth_mean=3), "unknown option of copy"),
-        (lambda: tasks.make("copy", length_mean=-1), "length_mean"),
-        (lambda: tasks.make("copy", length_mean=float("nan")), "length_mean"),
-        (lambda: tasks.make("copy", length_std=1e9), "reaches too far"),
-        (lambda: tasks.make("copy", vocabulary="many"), "vocabulary"),
-        (lambda: tasks.make("repeat", repeats=100_000), "too many symbols of a target"),
-        (lambda: tasks.make("tree-copy", depth_mean=62), "reaches too far"),
-        (
-            lambda: tasks.make("tree-copy", branching=3, depth_mean=34, depth_std=1),
-            r"at most 39 \(the deepest tree",
-        ),
-        (
-            lambda: tasks.make("tree-copy", branching=3, depth_mean=15, binarise=True),
-            r"at most 20 \(the deepest tree",
-        ),
-        (lambda: tasks.make("tree-copy", branching=20, depth_mean=6), "too many nodes"),
-        (lambda: tasks.make("tree-copy", binarise=1), "true or false"),
-        (lambda: tasks.make("tree-copy", branching=True), "a whole number"),
-        (lambda: tasks.make("copy", branching=3), "unknown option of copy"),
-        (lambda: tasks.make("grid-copy", side_mean=0.5), "side_mean"),
-        (lambda: tasks.make("grid-copy", side_mean=999), "reaches too far"),
-        (lambda: tasks.make("copy").sample(rows=range(1), split="dev", seed=1), "unknown split"),
-    ]
-    for mistaken, message in cases:
+    for name, options, message in MISTAKES:
         with pytest.raises(UsageError, match=message):
-            mistaken()
+            tasks.make(name, **options)
+    with pytest.raises(UsageError, match="unknown split"):
+        tasks.make("copy").sample(rows=range(1), split="dev", seed=1)
+    # limits of the normal distribution do not matter for sizes
+    assert tasks.make("tree-ops", sizes=(2,), vocabulary=16).sample(rows=range(9), split="test", seed=1).num_rows == 9
 
 
 def test_the_form_of_a_dataset_is_named_in_tables() -> None:

@@ -11,8 +11,6 @@ import pytest
 
 from ape_cli import tasks
 from ape_cli.core import ragged
-from ape_cli.core.errors import UsageError
-from ape_cli.core.vocabulary import SPLITS
 from ape_cli.tasks import Source
 from tests.tasks.contract import count_of, in_splits, rows
 
@@ -122,50 +120,12 @@ def test_instructions_are_drawn_as_in_the_paper(form: dict[str, Any], expected: 
     assert abs(sizes.std() - 3) < 0.15
 
 
-@pytest.mark.parametrize("form", [{"length_std": 0}, {"sizes": (4, 30), "ignore_probability": 0.3}], ids=str)
-def test_the_means_are_those_of_the_rows(form: dict[str, Any]) -> None:
-    task, found = rows("flip-flop", count=5_000, read_share=0.7, **form)
-    tokens = np.array([len(row["source_ids"]) for row in found])
-    answers = np.array([len(row["target_ids"]) for row in found])
-    assert abs(tokens.mean() - task.mean_tokens) <= 4 * tokens.std() / 5_000**0.5
-    assert abs(answers.mean() - task.mean_answer_tokens) <= 4 * answers.std() / 5_000**0.5
-    assert task.mean_size == np.mean([row["size"] for row in found])
-
-
-def test_no_source_is_in_two_splits() -> None:
-    held = [
-        {
-            tuple(row["source_ids"])
-            for row in rows("flip-flop", split=split, length_mean=8, length_std=1, count=2_000)[1]
-        }
-        for split in SPLITS
-    ]
-    assert all(len(sources) > 800 for sources in held)
-    assert not held[0] & held[1]
-    assert not held[0] & held[2]
-    assert not held[1] & held[2]
-
-
 def test_the_shortest_sources_have_a_target() -> None:
     task, found = rows("flip-flop", count=50, length_mean=2, length_std=0, vocabulary=300)
     for row in found:
         (first, symbol), (last, _) = instructions(row, task)
         assert (first, last) == ("write", "read")
         assert [task.id_names[i] for i in row["target_ids"]] == [symbol]
-
-
-def test_mistakes_are_explained() -> None:
-    cases: list[tuple[dict[str, Any], str]] = [
-        ({"ignore_probability": math.nan}, "bad ignore_probability"),
-        ({"length_mean": 1}, r"bad length_mean[\s\S]*from 2"),
-        ({"length_mean": 29_990}, "reaches too far"),
-        ({"sizes": (1, 5)}, r"size 1: bad length[\s\S]*2 to 30000"),
-        ({"sizes": (5,), "length_std": 1.0}, r"replaces the normal[\s\S]*--length-std"),
-        ({"length_mean": "long"}, "a number"),
-    ]
-    for options, message in cases:
-        with pytest.raises(UsageError, match=message):
-            tasks.make("flip-flop", **options)
 
 
 @pytest.mark.parametrize(

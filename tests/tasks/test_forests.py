@@ -9,10 +9,9 @@ import numpy as np
 import pytest
 
 from ape_cli import tasks
-from ape_cli.core.errors import UsageError
 from ape_cli.tasks import Source
 from tests import recursive
-from tests.tasks.contract import check_splits_are_apart, count_of, in_orders, rows, sides
+from tests.tasks.contract import count_of, in_orders, rows, sides
 
 Forest = list[recursive.Tree]
 FORMS: list[dict[str, Any]] = [
@@ -65,11 +64,6 @@ def test_target_is_rederived(name: str, form: dict[str, Any], order: str) -> Non
 
 
 @pytest.mark.parametrize("name", EXPECTED)
-def test_no_source_is_in_two_splits(name: str) -> None:
-    check_splits_are_apart(name, "depth", trees_mean=2, trees_std=0.5, depth_mean=1, vocabulary=4)
-
-
-@pytest.mark.parametrize("name", EXPECTED)
 def test_it_is_its_own_inverse(name: str) -> None:
     task = tasks.make(name, branching=3, depth_mean=2)
     drawn = task.draw(np.arange(300, dtype=np.uint64))
@@ -98,15 +92,3 @@ def test_sizes_are_depths() -> None:
     for number, row in enumerate(rows("forest-rotate", "breadth", count=200, sizes=(1, 3))[1]):
         source = forest(row["source_ids"], row["source_positions"], "breadth", {})
         assert {recursive.depth(tree) for tree in source} == {(1, 3)[number % 2]}
-
-
-def test_bad_options_are_explained() -> None:
-    for options, message in [
-        ({"trees_mean": 0.5}, "bad trees_mean and trees_std"),
-        ({"trees_std": -1.0}, "bad trees_mean and trees_std"),
-        ({"trees_mean": 999.0}, "at most 1000"),
-        ({"trees_mean": float("nan")}, "bad trees_mean"),
-        ({"trees_mean": 900.0, "depth_mean": 15}, "too many nodes"),
-    ]:
-        with pytest.raises(UsageError, match=message):
-            tasks.make("forest-reverse", **options)

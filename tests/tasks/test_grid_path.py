@@ -11,8 +11,6 @@ import pytest
 
 from ape_cli import tasks
 from ape_cli.core import rng
-from ape_cli.core.errors import UsageError
-from ape_cli.core.vocabulary import SPLITS
 from ape_cli.tasks import grid_path
 from tests.tasks.contract import ROWS, in_splits, rows
 
@@ -206,29 +204,3 @@ def test_sizes_are_squares() -> None:
         assert check(task, row)[0] == (side, side)
     assert (task.mean_size, task.mean_tokens) == (5, (9 + 25 + 49) / 3)
     assert task.mean_answer_tokens == (7 + 17 + 31) / 3
-
-
-@pytest.mark.parametrize("options", [{}, {"side_mean": 5, "side_std": 1}], ids=str)
-def test_no_maze_with_its_ends_is_in_two_splits(options: dict[str, Any]) -> None:
-    found = [
-        {(tuple(row["source_ids"]), row["size"]) for row in rows("grid-path", split=split, **options)[1]}
-        for split in SPLITS
-    ]
-    assert not found[0] & found[1]
-    assert not found[0] & found[2]
-    assert not found[1] & found[2]
-
-
-def test_mistakes_are_explained() -> None:
-    cases = [
-        ({"side_mean": 10, "side_std": 0}, r"bad side[\s\S]*10[\s\S]*odd numbers from 3"),
-        ({"side_mean": 7.5, "side_std": 0}, r"bad side[\s\S]*odd numbers from 3"),
-        ({"sizes": (5, 6)}, r"size 6: bad side[\s\S]*odd numbers from 3"),
-        ({"sizes": (1,)}, r"size 1: bad side[\s\S]*3 to 999"),
-        ({"side_mean": 2}, "side_mean"),
-        ({"side_mean": 995}, "reaches too far"),
-        ({"vocabulary": 4}, "unknown option of grid-path"),
-    ]
-    for options, message in cases:
-        with pytest.raises(UsageError, match=message):
-            tasks.make("grid-path", **options)

@@ -12,7 +12,6 @@ import numpy as np
 import pytest
 
 from ape_cli import tasks
-from ape_cli.core.errors import UsageError
 from ape_cli.core.vocabulary import SPLITS
 from tests.tasks.contract import count_of, in_orders, make, rows, sides
 
@@ -251,36 +250,9 @@ def test_sizes_are_depths() -> None:
         assert task.mean_tokens == pytest.approx(nodes + brackets)
 
 
-@pytest.mark.parametrize("name", ["list-ops", "list-ops-tree"])
-def test_the_means_of_targets(name: str) -> None:
-    for every in (False, True):
-        task, found = rows(name, depth_std=0, depth_mean=3, intermediate=every)
-        mean = np.mean([len(row["target_ids"]) for row in found])
-        assert abs(mean / task.mean_answer_tokens - 1) < 0.03
-
-
 def test_structures_and_symbols() -> None:
     tree, line = (tasks.make(name, arguments=7) for name in ("list-ops-tree", "list-ops"))
     assert (tree.structure, line.structure) == ("tree(7)", "seq")
     assert tree.id_names[3:] == [*"0123456789", "MIN", "MAX", "MED", "SM"]
     assert line.id_names[3:] == [*"0123456789", "[MIN", "[MAX", "[MED", "[SM", "]"]
     assert (tree.title, line.title) == ("list-ops-tree-breadth", "list-ops")
-
-
-def test_mistakes_are_explained() -> None:
-    cases: list[tuple[dict[str, Any], str]] = [
-        ({"depth_mean": 0}, "depth_mean"),
-        ({"depth_mean": 0, "depth_std": 0}, r"bad depth[\s\S]*1 to 26 \(the deepest tree"),
-        ({"depth_mean": 25}, "reaches too far"),
-        ({"depth_mean": 20, "depth_std": 0}, "too many nodes of a tree"),
-        ({"sizes": (0,)}, "size 0: bad depth"),
-        ({"sizes": (2, 20)}, "size 20: too many nodes of a tree"),
-        ({"intermediate": 1}, "true or false"),
-        ({"branching": 3}, "unknown option"),
-    ]
-    for name in ("list-ops", "list-ops-tree"):
-        for options, message in cases:
-            with pytest.raises(UsageError, match=message):
-                tasks.make(name, **options)
-    with pytest.raises(UsageError, match="list-ops is not a task on trees"):
-        tasks.make("list-ops", "depth")

@@ -12,7 +12,6 @@ import numpy as np
 import pytest
 
 from ape_cli import tasks
-from ape_cli.core.errors import UsageError
 from ape_cli.core.vocabulary import SPLITS
 from tests.tasks.contract import ROWS, rows
 
@@ -179,21 +178,6 @@ def test_parity_has_no_modulus() -> None:
         assert tasks.make("modular", **task.parameters) == task
     assert tasks.make("modular", kind="parity").id_names[3:] == ["0", "1"]
     assert tasks.make("modular", modulus=2).id_names[3:] == ["0", "1", "+", "-", "*", "(", ")"]
-
-
-def test_mistakes_are_explained() -> None:
-    cases: list[tuple[dict[str, Any], str]] = [
-        ({"kind": "parity", "modulus": 5}, r"parity has the modulus 2[\s\S]*--modulus"),
-        ({"problem": "parity"}, "unknown option of modular"),
-        ({"modulus": 2.0}, r"bad modulus[\s\S]*a whole number"),
-        ({"length_mean": 0}, "length_mean"),
-        ({"length_mean": 10_000}, r"reaches too far[\s\S]*10000 \(digits"),
-        ({"sizes": (0,)}, "size 0: bad length"),
-        ({"sizes": (3,), "length_mean": 3}, "replaces the normal"),
-    ]
-    for options, message in cases:
-        with pytest.raises(UsageError, match=message):
-            tasks.make("modular", **options)
 
 
 @pytest.mark.parametrize(("options", "share"), [({}, 0.31), (tasks.load("modular").preset_options["small"], 0.44)])

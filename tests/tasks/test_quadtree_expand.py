@@ -7,8 +7,7 @@ from typing import Any
 import pytest
 
 from ape_cli import tasks
-from ape_cli.core.errors import UsageError
-from tests.tasks.contract import check_splits_are_apart, in_splits, rows
+from tests.tasks.contract import in_splits, rows
 
 Grid = list[list[str]]
 
@@ -71,21 +70,3 @@ def test_a_quadtree_by_hand() -> None:
     a, b, c, d, e, f, g = (i for i in row["source_ids"] if task.id_names[i] != "split")
     # heap indices 10 to 13 are the children of 3
     assert row["target_ids"] == [a, a, d, e, a, a, f, g, b, b, c, c, b, b, c, c]
-
-
-def test_sizes_are_depths() -> None:
-    for number, row in enumerate(rows("quadtree-expand", count=60, sizes=(0, 2), leaf=3)[1]):
-        assert len(row["target_ids"]) == (9, 144)[number % 2]
-
-
-def test_no_source_is_in_two_splits() -> None:
-    check_splits_are_apart("quadtree-expand", depth_mean=1, depth_std=0, leaf=1, vocabulary=6)
-
-
-def test_bad_options_are_explained() -> None:
-    for options, message in [
-        ({"depth_mean": 9.0}, "too many cells a side"),
-        ({"sizes": (2, 9)}, "size 9: too many cells a side"),
-    ]:
-        with pytest.raises(UsageError, match=message):
-            tasks.make("quadtree-expand", **options)

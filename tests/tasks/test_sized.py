@@ -9,7 +9,6 @@ from typing import Any
 import pytest
 
 from ape_cli import tasks
-from ape_cli.core.errors import UsageError
 from ape_cli.core.executors.local import Local
 from ape_cli.core.vocabulary import SPLITS
 from ape_cli.data import generation, manifest
@@ -154,30 +153,3 @@ def test_long_lists_have_short_names() -> None:
     assert every.title.startswith("copy-sizes-30-to-129-")
     assert len(every.title) < 100
     assert other.title != every.title
-
-
-def test_mistakes_are_explained() -> None:
-    cases = [
-        ("copy", {"sizes": (3, 3, 5)}, r"given twice[\s\S]*got:     3\n"),
-        ("copy", {"sizes": (0,)}, r"size 0: bad length[\s\S]*1 to 60000"),
-        ("copy", {"sizes": (10, 70_000)}, r"size 70000: bad length[\s\S]*1 to 60000"),
-        ("copy", {"sizes": "30"}, r"bad sizes[\s\S]*whole numbers"),
-        ("copy", {"sizes": (3, 4.0)}, r"bad sizes[\s\S]*whole numbers"),
-        ("copy", {"sizes": (True,)}, r"bad sizes[\s\S]*whole numbers"),
-        ("copy", {"sizes": range(1, 1_100)}, "bad sizes"),
-        ("copy", {"sizes": list(range(1, 1_100))}, r"too many sizes[\s\S]*1000"),
-        ("copy", {"sizes": (3,), "length_mean": 100.0}, r"replaces the normal[\s\S]*--length-mean"),
-        ("c3", {"sizes": (3,), "depth_mean": 3, "depth_std": 0}, r"replaces[\s\S]*--depth-mean and --depth-std"),
-        ("grid-copy", {"sizes": (3,), "side_std": 0}, r"replaces the normal[\s\S]*--side-std"),
-        ("tree-copy", {"sizes": (63,)}, r"size 63: bad depth[\s\S]*0 to 62"),
-        ("tree-ops", {"sizes": (0,)}, r"size 0: bad depth[\s\S]*1 to 62"),
-        ("tree-copy", {"sizes": (2, 6), "branching": 30}, "size 6: too many nodes of a tree"),
-        ("tree-ops", {"sizes": (2, 12), "vocabulary": 16}, "size 12: vocabulary is too small"),
-        ("repeat", {"sizes": (10, 60_000), "repeats": 100}, "size 60000: too many symbols"),
-        ("ring-shift", {"sizes": (5,)}, "ring-shift has no sizes to choose from"),
-    ]
-    for name, options, message in cases:
-        with pytest.raises(UsageError, match=message):
-            tasks.make(name, **options)
-    # limits of the normal distribution do not matter here
-    assert tasks.make("tree-ops", sizes=(2,), vocabulary=16).sample(rows=range(9), split="test", seed=1).num_rows == 9

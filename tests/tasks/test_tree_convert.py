@@ -8,8 +8,6 @@ from typing import Any
 import numpy as np
 import pytest
 
-from ape_cli import tasks
-from ape_cli.core.errors import UsageError
 from ape_cli.core.vocabulary import SPLITS
 from ape_cli.tasks.tree_convert import NOTATIONS, written
 from tests import recursive
@@ -156,30 +154,3 @@ def test_no_tree_is_in_two_splits() -> None:
     assert not found[0] & found[1]
     assert not found[0] & found[2]
     assert not found[1] & found[2]
-
-
-@pytest.mark.parametrize(("source", "target"), [("infix", "level"), ("prefix", "infix")])
-@pytest.mark.parametrize(
-    "form", [{"depth_std": 0}, {"depth_std": 0, "branching": 4, "depth_mean": 3}, {"sizes": (2, 5)}]
-)
-def test_the_means_are_those_of_the_draws(source: str, target: str, form: dict[str, Any]) -> None:
-    task, found = rows("tree-convert", count=4_000, **{"from": source, "to": target}, **form)
-    for side, mean in (("source", task.mean_tokens), ("target", task.mean_answer_tokens)):
-        assert abs(np.mean([len(row[f"{side}_ids"]) for row in found]) / mean - 1) < 0.03
-    assert abs(np.mean([row["size"] for row in found]) - task.mean_size) < 0.05
-    hand = tasks.make("tree-convert", depth_mean=1, depth_std=0, **{"from": "infix"})
-    assert (hand.mean_tokens, hand.mean_answer_tokens) == (5, 3)  # ( x f x ) and x x f
-
-
-def test_mistakes_are_explained() -> None:
-    cases = [
-        ({"source_notation": "prefix"}, "unknown option of tree-convert"),
-        ({"depth_mean": 62}, "reaches too far"),
-        ({"sizes": (63,)}, r"size 63: bad depth[\s\S]*0 to 62"),
-        ({"sizes": (3,), "depth_std": 0}, "replaces the normal"),
-    ]
-    for options, message in cases:
-        with pytest.raises(UsageError, match=message):
-            tasks.make("tree-convert", **options)
-    with pytest.raises(UsageError, match="not a task on trees, so it has no order"):
-        tasks.make("tree-convert", "depth")

@@ -9,8 +9,6 @@ import numpy as np
 import pytest
 
 from ape_cli import tasks
-from ape_cli.core.errors import UsageError
-from ape_cli.core.vocabulary import SPLITS
 from tests import recursive
 from tests.tasks.contract import FORMS, ORDERS, ROWS, count_of, in_splits, rows, sides
 
@@ -181,26 +179,6 @@ def test_pairs_are_uniform_below_different_children() -> None:
     assert sum((n - total / 6) ** 2 / (total / 6) for n in counts.values()) < 26  # 5 degrees of freedom: p = 1e-4
 
 
-def test_no_source_is_in_two_splits() -> None:
-    for by in ("path", "label"):
-        found = [
-            {(tuple(r["source_ids"]), tuple(r["source_positions"])) for r in rows("tree-query", split=split, by=by)[1]}
-            for split in SPLITS
-        ]
-        assert not found[0] & found[1]
-        assert not found[0] & found[2]
-        assert not found[1] & found[2]
-
-
-@pytest.mark.parametrize("by", ["path", "label"])
-@pytest.mark.parametrize("form", [{}, {"branching": 3, "depth_mean": 4}, {"sizes": (3, 5)}])
-def test_mean_tokens_are_those_of_the_draws(by: str, form: dict[str, Any]) -> None:
-    options = form if "sizes" in form else {"depth_std": 0, **form}
-    task = tasks.make("tree-query", by=by, **options)
-    lengths = [len(x) for x in task.sample(rows=range(4_000), split="train", seed=9)["source_ids"].to_pylist()]
-    assert abs(np.mean(lengths) / task.mean_tokens - 1) < 0.03
-
-
 @pytest.mark.parametrize(("k", "depth"), [(2, 61), (3, 38)])
 def test_the_deepest_path_fits_heap_indices(k: int, depth: int) -> None:
     """A path to the deepest node of a tree has its last node on the last level that heap indices hold."""
@@ -219,15 +197,3 @@ def test_the_deepest_path_fits_heap_indices(k: int, depth: int) -> None:
     assert (counts.tolist(), position.tolist()) == ([2 * depth], expected)
     assert max(expected) < 2**63
     assert {task.id_names[i] for i in symbol} == {str(k)}
-
-
-def test_mistakes_are_explained() -> None:
-    cases = [
-        ({"by": 3}, "bad by"),
-        ({"depth_mean": 1.5}, "depth_mean"),
-        ({"sizes": (1,)}, r"size 1: bad depth[\s\S]*2 to 62"),
-        ({"vocabulary": 16}, "too small for unique nodes"),
-    ]
-    for options, message in cases:
-        with pytest.raises(UsageError, match=message):
-            tasks.make("tree-query", **options)

@@ -7,7 +7,6 @@ from typing import Any
 import pytest
 
 from ape_cli import tasks
-from ape_cli.core.errors import UsageError
 from ape_cli.structure import trees
 from tests import recursive
 from tests.tasks.contract import FORMS, check_trees, in_orders
@@ -60,13 +59,6 @@ def test_a_rotation_keeps_the_order_of_leaves() -> None:
 
     for tree, row in check_trees("tree-rotate", "breadth", rotated, mirror="search-tree"):
         assert in_order(recursive.build(row["target_ids"], row["target_positions"])) == in_order(tree)
-
-
-def test_only_binary_trees_of_half_the_depth_can_be_rotated() -> None:
-    with pytest.raises(UsageError, match="only binary trees can be rotated"):
-        tasks.make("tree-rotate", mirror="search-tree", branching=3)
-    with pytest.raises(UsageError, match="31"):
-        tasks.make("tree-rotate", mirror="search-tree", depth_mean=32, depth_std=0)
 
 
 @pytest.mark.parametrize("k", [2, 3, 4])

@@ -17,7 +17,7 @@ from ape_cli import tasks
 from ape_cli.core.errors import DataError, UsageError
 from ape_cli.core.vocabulary import SPLITS
 from ape_cli.storage import sequence_rows, tree_sources
-from ape_cli.tasks._tree_splits import divided, held_out
+from ape_cli.tasks._tree_corpus import divided, held_out
 from tests import recursive
 from tests.tasks.contract import in_splits
 
@@ -201,7 +201,7 @@ def test_trees_with_too_few_labels_are_left_out_and_counted(tmp_path: Path) -> N
     path = str(write(tmp_path / "a.jsonl", trees))
     task = tasks.make("trees", source=path, task="mask", branching=9, mask_rate=0.2)
     assert {len(row["source"]) for split in SPLITS for row in rows(task, split, None)} == {6}
-    assert "left out: 50 trees (50.0%) with fewer than 5 labels that may be hidden (--mask-rate)" in task.notes(42)
+    assert "left out: 50 trees (50.0%) with fewer than 5 labels that may be hidden (`mask_rate`)" in task.notes(42)
     with pytest.raises(DataError, match="enough labels to hide one"):
         tasks.make("trees", source=path, task="mask", branching=9).rows(dict.fromkeys(SPLITS), 42)
 
@@ -386,8 +386,8 @@ def test_what_is_left_out_is_counted_by_reason(tmp_path: Path) -> None:
     notes = tasks.make("trees", source=str(path), branching=5, most_nodes=8).notes(1)
     assert notes[:3] == [
         "9 of 12 trees from 9 documents in 1 file (json-lines, unit document)",
-        "left out: 2 trees (16.7%) with more than 8 nodes (--most-nodes)",
-        "left out: 1 tree (8.3%) with a node with more than 5 children (--branching)",
+        "left out: 2 trees (16.7%) with more than 8 nodes (`most_nodes`)",
+        "left out: 1 tree (8.3%) with a node with more than 5 children (`branching`)",
     ]
     notes = tasks.make("trees", source=str(path), task="query").notes(1)
     assert "left out: 1 tree (8.3%) with more than 61 levels as it is stored" in notes
@@ -491,7 +491,9 @@ def test_subtrees_count_towards_the_budget(tmp_path: Path, monkeypatch: pytest.M
     for n in range(40):
         deep = (str(n), deep)
     path = write(tmp_path / "a.jsonl", [deep] * 5)
-    monkeypatch.setattr("ape_cli.core.budget.TREE_NODES", 1_000)  # 205 are read, and their subtrees have 4,300
+    monkeypatch.setattr(
+        "ape_cli.storage.tree_sources._MOST_NODES", 1_000
+    )  # 205 are read, and their subtrees have 4,300
     with pytest.raises(UsageError, match="too many trees"):
         tasks.make("trees", source=str(path), unit="subtree").rows(dict.fromkeys(SPLITS), 1)
 
@@ -508,17 +510,11 @@ def test_means_are_those_of_the_rows(name: str, form: dict[str, Any], lines: Pat
 @pytest.mark.parametrize(
     ("options", "message"),
     [
-        ({}, "the task trees needs files"),
+        ({}, "the task trees needs a file"),
         ({"source": "nowhere"}, "no such file or folder"),
-        ({"task": "mirror"}, "unknown task on trees"),
-        ({"labels": "none"}, "unknown kind of labels"),
         ({"binarise": True, "branching": 3}, "stored in one form"),
-        ({"branching": 1}, "bad branching"),
-        ({"vocabulary": 0}, "bad vocabulary"),
-        ({"min_count": 0}, "bad min_count"),
-        ({"most_nodes": 1}, "bad most_nodes"),
         ({"task": "mask", "mask_rate": 1.0}, "bad mask_rate"),
-        ({"mask_rate": 0.2}, "--mask-rate is for --task mask"),
+        ({"mask_rate": 0.2}, "`mask_rate` is for `task=mask`"),
         ({"labels": "anonymous", "min_count": 3}, "anonymous labels have no counts"),
         ({"sizes": (3,)}, "has no sizes"),
     ],
@@ -556,16 +552,9 @@ def test_too_few_trees_are_explained(tmp_path: Path) -> None:
     path = write(tmp_path / "a.jsonl", [("r", *(("x",) for _ in range(9)))] * 5)
     with pytest.raises(DataError, match="too few trees are left") as caught:
         tasks.make("trees", source=str(path), branching=3).rows(dict.fromkeys(SPLITS), 1)
-    assert "0 trees, from 1 file (json-lines); one tree is a document; 5 have a node with more" in str(caught.value)
-    assert "--binarise" in str(caught.value)
-
-
-def test_one_tree_is_told_in_the_singular(tmp_path: Path) -> None:
-    path = write(tmp_path / "a.jsonl", [("r", ("x",)), ("r", ("x",), ("y",))])
-    with pytest.raises(
-        DataError, match=r"1 tree, from 1 file \(json-lines\); one tree is a document; 1 has more than 2"
-    ):
-        tasks.make("trees", source=str(path), most_nodes=2).rows(dict.fromkeys(SPLITS), 1)
+    got = "0 trees of unit document, from 1 file (json-lines); left out: 5 trees with a node with more than 3 children"
+    assert got in str(caught.value)
+    assert "`binarise`" in str(caught.value)
 
 
 def test_more_rows_than_there_are_trees(tmp_path: Path, drawn: list[recursive.Tree]) -> None:

@@ -9,8 +9,7 @@ import numpy as np
 import pytest
 
 from ape_cli import tasks
-from ape_cli.core.errors import UsageError
-from tests.tasks.contract import check_splits_are_apart, in_splits, rows
+from tests.tasks.contract import in_splits, rows
 
 Words = list[list[str]]
 
@@ -57,18 +56,3 @@ def test_four_turns_are_none() -> None:
         assert turn == 3 or (now.symbol != drawn.symbol).any()
     assert (now.position == drawn.position).all()
     assert (now.symbol == drawn.symbol).all()
-
-
-def test_sizes_are_squares() -> None:
-    for number, row in enumerate(rows("word-grid-rotate", count=60, sizes=(2, 3), word_mean=1, word_std=0)[1]):
-        assert len(row["target_ids"]) == (4, 9)[number % 2]
-
-
-def test_no_source_is_in_two_splits() -> None:
-    check_splits_are_apart("word-grid-rotate", side_mean=2, side_std=0, word_mean=1.5, word_std=0.5, vocabulary=2)
-
-
-def test_bad_options_are_explained() -> None:
-    for options in ({"word_mean": 0.5}, {"word_std": -1.0}, {"word_mean": 999.0}, {"word_mean": float("inf")}):
-        with pytest.raises(UsageError, match="bad word_mean and word_std"):
-            tasks.make("word-grid-rotate", **options)

@@ -11,7 +11,7 @@ import torch
 from ape_cli.data.loader import Dataset
 from ape_cli.runs import run as run_module
 from ape_cli.runs.run import Run
-from ape_cli.storage import files, folders
+from ape_cli.storage import files
 from ape_cli.training.checkpointing import Checkpointer
 from ape_cli.training.execution import Execution, ExistingRun
 from ape_cli.training.loop import Loop
@@ -87,7 +87,7 @@ def test_a_run_that_was_killed_between_two_files(
 def test_a_run_that_was_killed_before_its_state_was_removed(
     words: Dataset, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    remove = folders.remove
+    remove = files.remove
 
     def killed(path: Path) -> None:
         if path.name == "state" and path.exists():
@@ -95,7 +95,7 @@ def test_a_run_that_was_killed_before_its_state_was_removed(
         remove(path)
 
     with monkeypatch.context() as patched:
-        patched.setattr(run_module.folders, "remove", killed)
+        patched.setattr(run_module.files, "remove", killed)
         with pytest.raises(Killed):
             run(words, tmp_path, test=False)
     found = first(tmp_path)

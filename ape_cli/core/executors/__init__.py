@@ -101,12 +101,8 @@ def make(name: str, **options: Any) -> Executor:
     known = inspect.signature(engine).parameters
     chosen = {key: value for key, value in options.items() if value is not None}
     for key in chosen.keys() - known:
-        raise UsageError(
-            f"engine {name} has no such option",
-            got=f"`{key}`",
-            allowed=", ".join(f"`{name}`" for name in known),
-            fix="leave it out, or choose another `engine`",
-        )
+        allowed = ", ".join(f"`{name}`" for name in known)
+        raise UsageError(f"engine {name} has no such option", got=f"`{key}`", allowed=allowed)
     return engine(**chosen)
 
 

@@ -15,21 +15,26 @@ several short jobs can form one task.
 from __future__ import annotations
 
 import importlib.util
+import logging
 import os
+import re
+import secrets
+import signal
+import socket
 import sys
 import time
 from collections import deque
-from collections.abc import Generator, Sequence
-from contextlib import redirect_stdout, suppress
+from collections.abc import Generator, Iterator, Sequence
+from contextlib import chdir, contextmanager, redirect_stdout, suppress
 from functools import partial
 from pathlib import Path
 from typing import Any
 
-from ape_cli.core.errors import UsageError
+from ape_cli.core.errors import ApeError, UsageError
 from ape_cli.core.executors import Event, Executor, Job, JobContext, at_least, lost, outcome
-from ape_cli.core.executors._cluster import check_room, host_and_port, joined
 from ape_cli.core.extras import how_to_install
 
+_KNOCK = 10.0  # seconds within which a cluster must accept a connection
 _CHECK = 2.0  # seconds between two checks by a job whether to stop
 _POLL = 0.25  # seconds between two polls for events
 _STOP = 30.0  # seconds that running tasks have to save their state
@@ -66,7 +71,7 @@ class Ray(Executor):
         if gpus_per_trial > 1 and gpus_per_trial % 1:
             raise UsageError("bad `gpus_per_trial`", got=gpus_per_trial, allowed="a share of one, or whole ones")
         if address is not None and address != "auto":
-            host_and_port(address)
+            _host_and_port(address)
         self.workers, self.retries, self.address = workers, retries, address
         self.cpus, self.gpus, self.batch = cpus_per_trial, gpus_per_trial, trials_per_task
 
@@ -82,13 +87,13 @@ class Ray(Executor):
 
         Raises `ApeError` if the cluster cannot be joined, and `UsageError` if no node has room for a task.
         """
-        with redirect_stdout(sys.stderr), joined(self.address) as ray:  # Ray prints messages about its nodes
+        with redirect_stdout(sys.stderr), _joined(self.address) as ray:  # Ray prints messages about its nodes
             here = ray.util.scheduling_strategies.NodeAffinitySchedulingStrategy(
                 ray.get_runtime_context().get_node_id(), soft=False
             )
             board = ray.remote(_Board).options(num_cpus=0, scheduling_strategy=here).remote()
             remote = ray.remote(_batch).options(num_cpus=self.cpus, num_gpus=self.gpus, max_retries=self.retries)
-            check_room(ray, self.cpus, self.gpus)
+            _check_room(ray, self.cpus, self.gpus)
             waiting = deque(list(jobs[i : i + self.batch]) for i in range(0, len(jobs), self.batch))
             running: dict[Any, list[Job]] = {}
             ended: set[str] = set()  # keys of jobs; a task that is run again sends their events a second time
@@ -197,3 +202,82 @@ def _batch(board: Any, jobs: list[Job], folder: str) -> list[Event]:
 def _report(board: Any, key: str, value: Any) -> None:
     """Send a value that a job reports to the board."""
     board.put.remote(Event(key, "progress", value))
+
+
+@contextmanager
+def _joined(address: str | None) -> Iterator[Any]:
+    """Connect to the Ray cluster at `address`, or start one if it is None, and yield the module `ray`.
+
+    After the block the connection is closed, and a cluster that was started here is stopped.
+
+    Raises `ApeError` if the cluster cannot be joined or started, and `UsageError` for an invalid address.
+    """
+    os.environ.setdefault("RAY_USAGE_STATS_ENABLED", "0")
+    os.environ.setdefault("RAY_AUTH_MODE", "token")
+    if address is None and "RAY_AUTH_TOKEN_PATH" not in os.environ:
+        os.environ.setdefault("RAY_AUTH_TOKEN", secrets.token_hex(32))
+    if address is not None and address != "auto":  # Ray itself would try for minutes
+        try:
+            socket.create_connection(_host_and_port(address), timeout=_KNOCK).close()
+        except OSError as error:
+            raise _unreachable(address, str(error)) from error
+    import ray
+    import ray.util.scheduling_strategies
+
+    # a user's own schemes are on this path; relative entries refer to the folder where the command was started
+    path = os.pathsep.join(os.path.abspath(p) for p in os.environ.get("PYTHONPATH", "").split(os.pathsep) if p)  # noqa: PTH100
+    handlers = {number: signal.getsignal(number) for number in (signal.SIGINT, signal.SIGTERM)}
+    try:
+        # Ray puts the current folder on the path of its workers. The folder of this package is on the path anyway.
+        with chdir(Path(__file__).parents[3]):
+            ray.init(
+                address=address or "local",
+                runtime_env={"env_vars": {"PYTHONPATH": path}} if path else None,
+                logging_level=logging.ERROR,
+                log_to_driver=False,
+                include_dashboard=None if address else False,
+            )
+    except (ConnectionError, ray.exceptions.RayError, RuntimeError, ValueError, TimeoutError) as error:
+        raise _unreachable(address, str(error).strip().splitlines()[0]) from error
+    finally:
+        for number, handler in handlers.items():  # Ray replaces them by its own
+            signal.signal(number, handler or signal.SIG_DFL)
+    try:
+        yield ray
+    finally:
+        ray.shutdown()
+
+
+def _host_and_port(address: str) -> tuple[str, int]:
+    """Split an address HOST:PORT. Raises `UsageError` if it has another form."""
+    match = re.fullmatch(r"\[?([^@/]+?)\]?:(\d{1,5})", address)
+    if match is None:
+        shown = address.rpartition("@")[2]  # what stands before an @ may be a secret
+        raise UsageError("bad `address`", got=shown, allowed="HOST:PORT or auto", fix="as `ray start` printed it")
+    return match[1], int(match[2])
+
+
+def _check_room(ray: Any, cpus: float, gpus: float) -> None:
+    """Check that some node of the cluster has so many CPUs and GPUs, because Ray would wait forever otherwise.
+
+    Raises `UsageError` if no node has them.
+    """
+    nodes = [node["Resources"] for node in ray.nodes() if node["Alive"]]
+    if not any(node.get("CPU", 0) >= cpus and node.get("GPU", 0) >= gpus for node in nodes):
+        have = "; ".join(f"{node.get('CPU', 0):g} CPUs, {node.get('GPU', 0):g} GPUs" for node in nodes)
+        raise UsageError(
+            "no node of the Ray cluster has room for a trial",
+            got=f"`cpus_per_trial={cpus:g}`, `gpus_per_trial={gpus:g}`",
+            allowed=f"what one of its nodes has: {have}",
+            fix="ask for less, or add a node",
+        )
+
+
+def _unreachable(address: str | None, reason: str) -> ApeError:
+    """The error for a cluster that cannot be joined or started."""
+    return ApeError(
+        "cannot join the Ray cluster" if address else "cannot start Ray",
+        got=f"{address or 'a cluster of our own'}: {reason}",
+        fix="give the address of `ray start --head`, and its token: RAY_AUTH_TOKEN, RAY_AUTH_TOKEN_PATH or "
+        "~/.ray/auth_token (`ray get-auth-token --generate`)",
+    )

@@ -87,10 +87,10 @@ def _moved(kind: AttentionKind, dtype: torch.dtype, decay: float, both: bool) ->
         steps, depth = (FAR // 2, DEEP // 2) if decay == 1.0 else (40, 6)
         x, y = (paths(scheme.structure, n, s, steps=steps, depth=depth) for n, s in ((_M, 9), (_N, 10)))
         prefix = paths(scheme.structure, 1, 11, steps=FAR // 2, depth=DEEP // 2)
-        there = [scheme.structure.compose(prefix.expand_as(at), at) for at in (x, y)]
+        prefixed = [scheme.structure.compose(prefix.expand_as(at), at) for at in (x, y)]
         one, other = (
             kind.attend(scheme, q, k, v, AttentionContext.of(scheme, scheme.context(a), scheme.context(b)), 0.0)
-            for a, b in ((x, y), (there[0] if both else x, there[1]))
+            for a, b in ((x, y), (prefixed[0] if both else x, prefixed[1]))
         )
         errors.append(greatest(one - other))
     return errors

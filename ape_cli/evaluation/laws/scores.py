@@ -62,10 +62,10 @@ def relative(scheme: Scheme, dtype: torch.dtype) -> Tensor | None:
         return None
     errors = []
     for x, y in _pairs(scheme.structure):
-        there = _prefixed(scheme, x, y)
-        errors.append(greatest(_scores(scheme, x, y, dtype) - _scores(scheme, there[0], there[1], dtype)))
+        prefixed = _prefixed(scheme, x, y)
+        errors.append(greatest(_scores(scheme, x, y, dtype) - _scores(scheme, prefixed[0], prefixed[1], dtype)))
         tokens = vectors(dtype, x.shape[1], 3).transpose(1, 2).flatten(2)
-        embedded = [scheme.embed(tokens, scheme.context(at)) for at in (x, there[0])]
+        embedded = [scheme.embed(tokens, scheme.context(at)) for at in (x, prefixed[0])]
         errors.append(greatest(embedded[0] - embedded[1]))
     return torch.stack(errors).max()
 

@@ -17,7 +17,7 @@ from typing import Any, Literal, TypeVar
 from pydantic import BaseModel, ConfigDict, Field
 
 from ape_cli.core.errors import ApeError, RunError, UsageError
-from ape_cli.core.validation import HEX, Few, Many, Options, Text
+from ape_cli.core.validation import HEX, Many
 from ape_cli.evaluation.fit import check_finished
 from ape_cli.evaluation.sharing.model_card import model_card
 from ape_cli.models import factory
@@ -29,7 +29,7 @@ from ape_cli.runs.evaluation_record import Metrics
 from ape_cli.runs.record import TrainingData, TrainingResult
 from ape_cli.runs.run import Run
 from ape_cli.runs.run_files import WEIGHTS
-from ape_cli.storage import files, folders
+from ape_cli.storage import files
 from ape_cli.storage.paths import StoragePath, storage_path
 from ape_cli.storage.tensors import save_tensors
 from ape_cli.structure import parse_structure
@@ -43,7 +43,7 @@ _Model = TypeVar("_Model", bound=BaseModel)
 class Score(BaseModel):
     """The metrics of the run on one split of a dataset."""
 
-    dataset: Text
+    dataset: str
     fingerprint: str = Field(pattern=HEX)
     split: Literal["train", "validation", "test"]
     decode: Literal["teacher", "greedy"]
@@ -56,16 +56,16 @@ class Exported(BaseModel):
     model_config = ConfigDict(extra="forbid", strict=True, allow_inf_nan=False)
 
     version: Literal[2] = 2
-    run: Text
+    run: str
     config: AnyConfig
-    variant: Options
+    variant: dict[str, Any]
     dataset: TrainingData
     result: TrainingResult
     scores: Many[Score]
-    versions: Few[str]
-    commit: Text | None
-    own_files: Few[str] = Field(default_factory=dict)  # as in run.json
-    files: Few[str]
+    versions: dict[str, str]
+    commit: str | None
+    own_files: dict[str, str] = Field(default_factory=dict)  # as in run.json
+    files: dict[str, str]
 
 
 class Vocabulary(BaseModel):
@@ -81,27 +81,27 @@ def export(run: Run, folder: StoragePath, *, overwrite: bool = False) -> dict[st
     folder has other content, `RunError` if a file of the run is missing or damaged, and `ApeError` if the folder cannot
     be written.
     """
-    known = check_finished(run)
+    trained = check_finished(run)
     _check_room(folder, overwrite)
     # a path of this machine says nothing elsewhere
-    data = TrainingData(**known.dataset.model_dump(exclude={"path", "vocabulary"}))
-    vocabulary = known.dataset.vocabulary
-    model = model_of(known.config, data, vocabulary)
+    data = TrainingData(**trained.dataset.model_dump(exclude={"path", "vocabulary"}))
+    vocabulary = trained.dataset.vocabulary
+    model = model_of(trained.config, data, vocabulary)
     load_weights(run, model)
     exported = Exported(
         run=run.name,
-        config=known.config,
-        variant=known.variant,
+        config=trained.config,
+        variant=trained.variant,
         dataset=data,
-        result=known.outcome,
+        result=trained.outcome,
         scores=[Score(**{name: each[name] for name in Score.model_fields}) for each in run.evaluations()[0]],
-        versions=known.versions,
-        commit=known.commit,
-        own_files=known.own_files,
+        versions=trained.versions,
+        commit=trained.commit,
+        own_files=trained.own_files,
         files={},
     )
     card = model_card(exported.model_dump(mode="json"), vocabulary)
-    folders.remove(folder / CONFIG)  # everything else is ready: an error above leaves an earlier export as it is
+    files.remove(folder / CONFIG)  # everything else is ready: an error above leaves an earlier export as it is
     files.folder(folder)
     save_tensors(folder / WEIGHTS, model.state_dict(), {"run": run.name})
     files.write_text(folder / VOCABULARY, record.text(Vocabulary(names=vocabulary)))
@@ -115,14 +115,14 @@ def export(run: Run, folder: StoragePath, *, overwrite: bool = False) -> dict[st
 def _check_room(folder: StoragePath, overwrite: bool) -> None:
     """Check that the folder is new or empty or, with `overwrite`, has an export. Raises `UsageError` if it is not."""
     try:
-        names = {name for name, _ in folders.entries(folder) if not name.startswith(".")}
+        names = {name for name, _ in files.entries(folder) if not name.startswith(".")}
     except OSError as error:
         raise files.cannot_write(folder, error) from error
     if foreign := sorted(names - set(FILES)):
         got = f"{folder}: {foreign[0]}"
-        raise UsageError("the folder has files that no export has", got=got, fix="choose another --out")
+        raise UsageError("the folder has files that no export has", got=got, fix="choose another `out`")
     if names and not overwrite:
-        raise UsageError("the folder is not empty", got=str(folder), fix="choose another --out, or add --overwrite")
+        raise UsageError("the folder is not empty", got=str(folder), fix="choose another `out`, or add `overwrite`")
 
 
 def model_of(config: Config, data: TrainingData, vocabulary: list[str]) -> Model:
@@ -136,20 +136,20 @@ def read_export(where: str | StoragePath) -> tuple[StoragePath, Exported, list[s
     Raises `RunError` if a file is missing, damaged or altered.
     """
     folder = storage_path(where)
-    about = _read(folder / CONFIG, Exported)
-    data = about.dataset
-    name = record.run_name(about.config, data.task, data.order, data.fingerprint)
-    if name != about.run:
-        raise RunError(f"{folder / CONFIG} was altered", got=name, allowed=about.run, fix=AGAIN)
+    exported = _read(folder / CONFIG, Exported)
+    data = exported.dataset
+    name = record.run_name(exported.config, data.task, data.order, data.fingerprint)
+    if name != exported.run:
+        raise RunError(f"{folder / CONFIG} was altered", got=name, allowed=exported.run, fix=AGAIN)
     for name in (WEIGHTS, VOCABULARY):
         path = folder / name
         try:
             digest = files.sha256(path)
         except OSError as error:
             raise RunError(f"cannot read {path}", got=error.strerror, fix=files.how_to_read(error, AGAIN)) from error
-        if digest != about.files.get(name):
+        if digest != exported.files.get(name):
             raise RunError(f"{path} was altered", got=f"sha256 {digest}", fix=AGAIN)
-    return folder, about, _read(folder / VOCABULARY, Vocabulary).names
+    return folder, exported, _read(folder / VOCABULARY, Vocabulary).names
 
 
 def _read(path: StoragePath, model: type[_Model]) -> _Model:

@@ -42,12 +42,10 @@ def check_target(repository: str) -> None:
         if repository.count("/") != 1:
             raise HFValidationError
     except HFValidationError:
-        allowed = "USER/NAME or ORGANISATION/NAME, of ASCII letters, digits, `-`, `_` and `.`"
-        raise UsageError("no repository can have this name", got=repository, allowed=allowed, fix="correct --to") from (
-            None
-        )
+        what, allowed = "no repository can have this name", "USER/NAME, of ASCII letters, digits, `-`, `_` and `.`"
+        raise UsageError(what, got=repository, allowed=allowed, fix="correct `to`") from None
     if huggingface_hub.get_token() is None:
-        raise UsageError("there is no token for the Hugging Face Hub", got=f"--to {repository}", fix=_LOGIN)
+        raise UsageError("there is no token for the Hugging Face Hub", got=f"`to={repository}`", fix=_LOGIN)
 
 
 def push_model(folder: Path, repository: str, *, private: bool) -> str:
@@ -73,14 +71,8 @@ def push_dataset(folder: Path, repository: str, *, private: bool) -> str:
 
 
 def _push(folder: Path, names: list[str], repository: str, kind: str, private: bool, message: str) -> str:
-    """Upload the files `names` of a folder as one commit. Returns the address of the commit.
-
-    Raises `UsageError` if one is a link or is in a linked folder.
-    """
+    """Upload the files `names` of a folder as one commit. Returns the address of the commit."""
     check_target(repository)
-    if linked := [name for name in names if (folder / name).resolve() != folder.resolve() / name]:
-        fix = "put the file itself in its place"
-        raise UsageError("links are not uploaded, because they may lead anywhere", got=folder / linked[0], fix=fix)
     from huggingface_hub import HfApi
     from huggingface_hub.utils import disable_progress_bars  # type: ignore[attr-defined]
 
@@ -120,6 +112,5 @@ def _explained(endpoint: str, repository: str) -> Iterator[None]:
         status = reason.response.status_code
         what = _REFUSALS.get(status, "the Hub refused the upload")
         got = f"{repository}: {reason.server_message or reason.response.reason_phrase} (HTTP {status})"
-        raise PlaceError(
-            what, got=got, fix=f"see the message of the Hub; if it needs another token, {_LOGIN}"
-        ) from error
+        fix = f"see the message of the Hub; if it needs another token, {_LOGIN}"
+        raise PlaceError(what, got=got, fix=fix) from error

@@ -5,7 +5,6 @@ Shapes: B rows, M target tokens, V ids (for images: classes), H x W pixels, C ch
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterable, Iterator, Sequence
 from typing import Any
 
@@ -23,7 +22,7 @@ from ape_cli.data.loader import Dataset, ImageSplit, Split
 from ape_cli.evaluation import evaluate
 from ape_cli.evaluation.decoding import written
 from ape_cli.evaluation.fit import misfit
-from ape_cli.evaluation.sharing.exported import AGAIN, model_of, read_export
+from ape_cli.evaluation.sharing.exported import AGAIN, Exported, model_of, read_export
 from ape_cli.experiment.reading import read_as
 from ape_cli.experiment.resolution import feed
 from ape_cli.models.checkpoint import put_weights
@@ -32,9 +31,7 @@ from ape_cli.models.own_files import check_installed, warn_if_changed
 from ape_cli.models.precision import products
 from ape_cli.models.teacher_forcing import forward, to_device
 from ape_cli.models.transformer import Model, Transformer
-from ape_cli.runs.config import Config
 from ape_cli.runs.evaluation_record import DECODINGS
-from ape_cli.runs.record import TrainingData
 from ape_cli.runs.run_files import WEIGHTS
 from ape_cli.storage.paths import StoragePath
 from ape_cli.storage.tensors import load_tensors
@@ -49,12 +46,12 @@ def load(folder: str | StoragePath, device: str | torch.device = "cpu") -> Train
     not part of ape and its file is not on the Python path. A warning says if that file has changed since the training.
     """
     tune()
-    path, about, vocabulary = read_export(folder)
-    check_installed(about.config)
-    warn_if_changed(about.run, about.config, about.own_files)
-    model = model_of(about.config, about.dataset, vocabulary)
+    path, exported, vocabulary = read_export(folder)
+    check_installed(exported.config)
+    warn_if_changed(exported.run, exported.config, exported.own_files)
+    model = model_of(exported.config, exported.dataset, vocabulary)
     put_weights(model, load_tensors(path / WEIGHTS, AGAIN)[0], path / WEIGHTS, AGAIN)
-    return TrainedModel(model.to(device), about.config, vocabulary, about.model_dump(mode="json"))
+    return TrainedModel(model.to(device), exported, vocabulary)
 
 
 class TrainedModel:
@@ -65,9 +62,11 @@ class TrainedModel:
     - `about`: the content of config.json: the dataset, the scores of the run, versions and the commit.
     """
 
-    def __init__(self, module: Model, config: Config, vocabulary: list[str], about: dict[str, Any]) -> None:
+    def __init__(self, module: Model, exported: Exported, vocabulary: list[str]) -> None:
         """Set the module to evaluation mode."""
-        self.module, self.config, self.vocabulary, self.about = module.eval(), config, vocabulary, about
+        self.module, self.config, self.vocabulary = module.eval(), exported.config, vocabulary
+        self.about = exported.model_dump(mode="json")
+        self._trained = exported.dataset
 
     @property
     def device(self) -> torch.device:
@@ -144,22 +143,21 @@ class TrainedModel:
     def _dataset(self, split: Split | ImageSplit) -> Dataset:
         """The dataset of a split. Raises `DataError` if it does not fit the model."""
         data = Dataset(split.folder, split.manifest)
-        trained = TrainingData.model_validate_json(json.dumps(self.about["dataset"]))
-        if reason := misfit(trained, self.vocabulary, data):
+        if reason := misfit(self._trained, self.vocabulary, data):
             raise reason
         return data
 
     def _of_words(self, rows: Sequence[str | Sequence[str]], max_tokens: int, batch_size: int) -> list[list[str]]:
         """The answers to sources of words, as `predict` describes them."""
-        data = self.about["dataset"]
-        own = parse_structure(data["structure"])
-        if own != Seq() or data.get("image"):
-            fix = "give pixels, uint8 [B, H, W, C]" if data.get("image") else "read a split of a dataset"
-            raise UsageError("a list of texts has no positions", got=f"a model of structure {own}", fix=fix)
+        data = self._trained
+        structure = parse_structure(data.structure)
+        if structure != Seq() or data.image:
+            fix = "give pixels, uint8 [B, H, W, C]" if data.image else "read a split of a dataset"
+            raise UsageError("a list of texts has no positions", got=f"a model of structure {structure}", fix=fix)
         if isinstance(rows, str) or max_tokens < 1:
             raise UsageError("bad rows", allowed="a list of sources; max_tokens from 1", fix="predict([text])")
-        task = tasks.make(data["task"], **tasks.load(data["task"]).recorded(data["parameters"]))
-        read = Reading.of(own, read_as(self.config, own), tagged=task.tagged)
+        task = tasks.make(data.task, **tasks.load(data.task).recorded(data.parameters))
+        read = Reading.of(structure, read_as(self.config, structure), tagged=task.tagged)
         window = _window([self._ids(row) for row in rows], max_tokens, tagged=task.tagged)
         return self._written((collate(window, part, read) for part in window.batches(batch_size, None)), task, read)
 
@@ -186,13 +184,12 @@ class TrainedModel:
 
     def _pixels(self, rows: np.ndarray | Tensor) -> Tensor:
         """Images as a tensor, uint8 [B, H, W, C]. Raises `UsageError` if the model cannot read them."""
-        size = self.about["dataset"].get("image")
+        size = self._trained.image
         pixels = torch.as_tensor(rows)
         if size is None or pixels.dtype != torch.uint8 or list(pixels.shape[1:]) != list(size):
             allowed = "a split of a dataset, or a list of sources" if size is None else f"uint8 {['B', *size]}"
-            raise UsageError(
-                "the model cannot read these rows", got=f"{pixels.dtype} {[*pixels.shape]}", allowed=allowed
-            )
+            got = f"{pixels.dtype} {[*pixels.shape]}"
+            raise UsageError("the model cannot read these rows", got=got, allowed=allowed)
         return pixels
 
     def _classes(self, batch: Batch) -> Iterator[tuple[int, str]]:

@@ -41,8 +41,8 @@ def figure(title: str, rows: Sequence[Sequence[Panel]]) -> Figure:
     width, height = _MAP if isinstance(first, HeatMap) and first.words else _PANEL
     columns = max(map(len, rows))
     with drawing(**WORDS):
-        made = Figure(figsize=(columns * width + 0.6, len(rows) * height + 0.4), layout="constrained")
-        every = made.subplots(len(rows), columns, squeeze=False)
+        whole = Figure(figsize=(columns * width + 0.6, len(rows) * height + 0.4), layout="constrained")
+        every = whole.subplots(len(rows), columns, squeeze=False)
         coloured: list[tuple[Axes, Any, HeatMap | Diagram]] = []
         for line, row in zip(every, rows, strict=True):
             for axes, panel in zip(line, row, strict=False):
@@ -55,10 +55,10 @@ def figure(title: str, rows: Sequence[Sequence[Panel]]) -> Figure:
             for axes in line[len(row) :]:
                 axes.set_axis_off()
         if coloured:
-            _colour_bar(made, coloured)
-        wide = int(made.get_figwidth() / _CHARACTER)
-        made.suptitle(textwrap.fill(escaping.one_line(title), wide), x=0.01, ha="left", fontsize=9)
-    return made
+            _colour_bar(whole, coloured)
+        wide = int(whole.get_figwidth() / _CHARACTER)
+        whole.suptitle(textwrap.fill(escaping.one_line(title), wide), x=0.01, ha="left", fontsize=9)
+    return whole
 
 
 def _curve(axes: Axes, panel: Curve) -> None:
@@ -163,10 +163,10 @@ def _norm(panel: HeatMap | Diagram) -> Any:
     return Normalize(-panel.limit, panel.limit)
 
 
-def _colour_bar(made: Figure, coloured: list[tuple[Axes, Any, HeatMap | Diagram]]) -> None:
+def _colour_bar(whole: Figure, coloured: list[tuple[Axes, Any, HeatMap | Diagram]]) -> None:
     """One colour bar for all panels: it shows the numbers from the lowest to the highest, and 0."""
     _, scale, panel = coloured[0]
-    bar = made.colorbar(scale, ax=[axes for axes, *_ in coloured], shrink=0.85, pad=0.02)
+    bar = whole.colorbar(scale, ax=[axes for axes, *_ in coloured], shrink=0.85, pad=0.02)
     numbers = np.concatenate([one.values.ravel() for *_, one in coloured])
     low, high = float(numbers.min(initial=0.0)), float(numbers.max(initial=0.0))
     if low < high:

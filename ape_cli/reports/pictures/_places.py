@@ -52,12 +52,9 @@ def places(structure: Structure, requested: dict[str, int | None]) -> I64:
     counts = [_count(factor, sizes) for factor in factors]
     total = int(np.prod(counts, dtype=np.float64))
     if total > MOST:
-        raise UsageError(
-            f"too many places for a picture: {structure} of this size",
-            got=f"{total:,}",
-            allowed=f"at most {MOST}",
-            fix=" or ".join(f"a smaller `{name}`" for name in known) or "a smaller ring",
-        )
+        what = f"too many places for a picture: {structure} of this size"
+        fix = " or ".join(f"a smaller `{name}`" for name in known) or "a smaller ring"
+        raise UsageError(what, got=f"{total:,}", allowed=f"at most {MOST}", fix=fix)
     axes = [axis for factor in factors for axis in _axes(factor, sizes)]
     every = np.array(list(itertools.product(*axes)), dtype=np.int64)
     return every[:, 0] if structure.width == 1 else every

@@ -16,15 +16,7 @@ class AttentionWeights(PictureKind):
         limit, (queries, keys) = limit_of(material.weights), material.tokens
         return [
             [
-                HeatMap(
-                    title=f"layer {number}, head {head}",
-                    values=values,
-                    limit=limit,
-                    label="attention weight",
-                    rows=queries,
-                    columns=keys,
-                    words=True,
-                )
+                HeatMap(f"layer {number}, head {head}", values, limit, "attention weight", queries, keys, words=True)
                 for head, values in enumerate(heads, 1)
             ]
             for number, heads in enumerate(material.weights, 1)

@@ -23,12 +23,9 @@ class Nodes(PictureKind):
         """One diagram for each subject, side by side. Raises `UsageError` for a structure that cannot be drawn."""
         for subject in material.subjects:
             if coordinates(subject.structure, subject.places) is None:
-                raise UsageError(
-                    "this structure has no drawing of its nodes",
-                    got=subject.structure,
-                    allowed="tree(k), cyclic(n), grid(2)",
-                    fix="--view pairs, or another --structure",
-                )
+                what, allowed = "this structure has no drawing of its nodes", "tree(k), cyclic(n), grid(2)"
+                fix = "`view=pairs`, or another `structure`"
+                raise UsageError(what, got=subject.structure, allowed=allowed, fix=fix)
         from_node = [diagram(subject, material.node) for subject in material.subjects]
         limit = limit_of(*(one.values for one in from_node))
         return [[replace(one, limit=limit) for one in from_node]]
@@ -38,12 +35,5 @@ def diagram(subject: Subject, node: int | None) -> Diagram:
     """The diagram of the scores from a place, given by its index, or from the usual place for None."""
     chosen = middle(subject.structure, subject.places) if node is None else node
     values = subject.scores.mean(0)[chosen]
-    return Diagram(
-        title=subject.titled(f"keys seen from a query at {names(subject.places)[chosen]}"),
-        structure=subject.structure,
-        places=subject.places,
-        values=values,
-        limit=limit_of(values),
-        label=subject.label,
-        node=chosen,
-    )
+    title = subject.titled(f"keys seen from a query at {names(subject.places)[chosen]}")
+    return Diagram(title, subject.structure, subject.places, values, limit_of(values), subject.label, chosen)

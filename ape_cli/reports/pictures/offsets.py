@@ -27,14 +27,14 @@ class MeanByOffset(PictureKind):
 
 def curves(subjects: Sequence[Subject]) -> list[Curve]:
     """The curve of each subject. All have the same range of the y axis."""
-    found = []
+    by_subject = []
     for subject in subjects:
         offset, x_label = apart(subject.structure, subject.places)
         x, which = np.unique(offset, return_inverse=True)
         counts = np.bincount(which.ravel())
         by_head = np.stack([np.bincount(which.ravel(), one.ravel()) / counts for one in subject.scores])  # [H, L]
-        found.append((subject, x, by_head, x_label))
-    y_range = min(float(b.min()) for _, _, b, _ in found), max(float(b.max()) for _, _, b, _ in found)
+        by_subject.append((subject, x, by_head, x_label))
+    y_range = min(float(b.min()) for _, _, b, _ in by_subject), max(float(b.max()) for _, _, b, _ in by_subject)
     return [
         Curve(
             title=subject.titled("mean by offset" if "offset" in x_label else "mean by distance"),
@@ -47,5 +47,5 @@ def curves(subjects: Sequence[Subject]) -> list[Curve]:
             y_label=subject.label,
             y_range=y_range,
         )
-        for subject, x, by_head, x_label in found
+        for subject, x, by_head, x_label in by_subject
     ]

@@ -19,11 +19,11 @@ class Overview(PictureKind):
 
     def panels(self, material: Material) -> list[list[Panel]]:
         """One row of panels for each subject."""
-        found: list[list[Panel]] = []
+        rows: list[list[Panel]] = []
         each = zip(material.subjects, curves(material.subjects), heat_maps(material.subjects), strict=True)
         for subject, curve, heat_map in each:
             drawn = coordinates(subject.structure, subject.places) is not None
-            found.append(
+            rows.append(
                 [curve, heat_map, *([replace(diagram(subject, material.node), limit=heat_map.limit)] if drawn else [])]
             )
-        return found
+        return rows

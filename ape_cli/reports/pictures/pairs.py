@@ -26,13 +26,6 @@ def heat_maps(subjects: Sequence[Subject]) -> list[HeatMap]:
     means = [subject.scores.mean(0) for subject in subjects]
     limit = limit_of(*means)
     return [
-        HeatMap(
-            title=subject.titled("pairs"),
-            values=mean,
-            limit=limit,
-            label=subject.label,
-            rows=names(subject.places),
-            columns=names(subject.places),
-        )
+        HeatMap(subject.titled("pairs"), mean, limit, subject.label, names(subject.places), names(subject.places))
         for subject, mean in zip(subjects, means, strict=True)
     ]

@@ -3,9 +3,9 @@
 A view reads the runs, makes tables of the result, and draws it:
 
     read(registry, options)    -> the result, and a line of text about each run that cannot be read
-    frame(found)               -> the result as lines for programs (`--format csv`, `json`)
-    tables(found, interval)    -> the result as tables for people
-    plot(found, options)       -> the result as a figure, if the view has one
+    frame(result)              -> the result as lines for programs (`--format csv`, `json`)
+    tables(result, interval)   -> the result as tables for people
+    plot(result, options)      -> the result as a figure, if the view has one
     rejects(options)           -> an error for each invalid option, with the reason
 
 The page (`--format html`) has a section for each view, and `--plots` draws the figure of each view. A new view is a
@@ -19,14 +19,13 @@ import pkgutil
 import sys
 from abc import ABC, abstractmethod
 from collections.abc import Iterator
-from dataclasses import dataclass
 from typing import Any, ClassVar, Generic, TypeVar
 
 import polars as pl
 
 from ape_cli.core import plugins
 from ape_cli.core.errors import ApeError, UsageError, pick
-from ape_cli.reports import paper
+from ape_cli.reports.evaluations import Options as Options
 from ape_cli.reports.plots import Plot
 from ape_cli.reports.tables import Table
 from ape_cli.runs.registry import Registry
@@ -35,35 +34,11 @@ __path__ = pkgutil.extend_path(__path__, __name__)  # so that views in another a
 
 DEFAULT = "scores"
 
-Found = TypeVar("Found")
+Result = TypeVar("Result")
 
 
-@dataclass(frozen=True)
-class Options:
-    """The options of `ape report`, except for the selection of runs and the output file."""
-
-    metric: str = "token_accuracy"
-    decode: str = "teacher"
-    split: str = "test"
-    against: str | None = None  # `paper` adds the numbers of the paper
-    compare: tuple[str, str] | None = None  # the names of two rows of the tables
-    interval: bool = False  # show the 95% interval over seeds after a mean, not the standard deviation
-    own: bool = False  # only scores on the data that a run was trained on
-    sweep: str = ""  # the name of the file whose sweep is reported, if only that one is
-    style: str = "rich"  # one of `rendering.FORMATS`
-    plots: str | None = None  # the folder for plots, if the user wants them
-    axis: str | None = None  # one of `plots.KINDS`, if the user gives it
-    asked: str = ""  # the option that selects the view, for example `--by size`; empty without one
-    needed: bool = True  # whether `read` raises `ApeError` if there is nothing to show
-
-    @property
-    def scores(self) -> dict[str, Any]:
-        """The arguments of `evaluations.wanted` and `aggregation.read_parts` that select the scores."""
-        return {"metric": self.metric, "decode": self.decode, "split": self.split}
-
-
-class View(ABC, Generic[Found]):
-    """One view of the runs. `Found` is the type of the result of `read`, which is passed to the other methods."""
+class View(ABC, Generic[Result]):
+    """One view of the runs. `Result` is the type of the result of `read`, which is passed to the other methods."""
 
     about: ClassVar[str]  # a line of help
     by: ClassVar[str | None] = None  # `--by BY` is `--view NAME`
@@ -89,39 +64,42 @@ class View(ABC, Generic[Found]):
         return f"the view {self.name}"
 
     @abstractmethod
-    def read(self, registry: Registry, options: Options) -> tuple[Found, list[str]]:
+    def read(self, registry: Registry, options: Options) -> tuple[Result, list[str]]:
         """The result of the view, and a line of text about each run that cannot be read.
 
         Raises `ApeError` if there is nothing to show and `options.needed` is True.
         """
 
     @abstractmethod
-    def frame(self, found: Found) -> pl.DataFrame:
+    def frame(self, result: Result) -> pl.DataFrame:
         """The result as lines for programs."""
 
     @abstractmethod
-    def tables(self, found: Found, *, interval: bool = False) -> list[Table]:
+    def tables(self, result: Result, *, interval: bool = False) -> list[Table]:
         """The result as tables. The list is empty if there is nothing to show."""
 
-    def plot(self, found: Found, options: Options) -> Plot | None:
+    def plot(self, result: Result, options: Options) -> Plot | None:
         """The result as a figure, or None if there is nothing to draw."""
         return None
 
     def rejects(self, options: Options) -> Iterator[UsageError]:
         """An error for each invalid option. A view adds its own errors to these, which hold for every view."""
         if options.interval and options.style in ("csv", "json"):
-            yield UsageError(f"{options.style} always has the interval", got="--interval", fix="leave it out")
+            yield UsageError(f"{options.style} always has the interval", got="`interval`", fix="leave it out")
         if self.compares and not options.compare:
-            got = options.asked
-            yield UsageError(f"{self.called} needs two rows of the tables", got=got, fix="name them: --compare A B")
+            what, fix = f"{self.called} needs two rows of the tables", "name them: `compare=A B`"
+            yield UsageError(what, got=options.asked, fix=fix)
         if options.style == "html" and options.asked and self.on_page:
             yield UsageError(f"a page always has {self.called}", got=options.asked, fix="leave it out")
         no_plots = ("plots", "axis") if not self.on_page and not self.caption else ()
         for name in (*self.unused, *no_plots, *(() if self.compares else ("compare",))):
             if getattr(options, name) != getattr(Options, name):
-                got = f"{options.asked} and --{name}"
-                yield UsageError(f"{self.called} does not use --{name}", got=got, fix="leave one out")
-        yield from paper.rejects(options.against, **options.scores)
+                got = f"{options.asked} and `{name}`"
+                yield UsageError(f"{self.called} does not use `{name}`", got=got, fix="leave one out")
+        for name, only in (("metric", "token_accuracy"), ("decode", "teacher"), ("split", "test")):
+            if options.against and (value := getattr(options, name)) != only:
+                got = f"`against={options.against}` and `{name}={value}`"
+                yield UsageError(f"the paper has no such scores: its {name} is {only}", got=got, fix="leave one out")
 
 
 def names() -> list[str]:
@@ -136,17 +114,17 @@ def load(name: str) -> View[Any]:
 
 def every() -> tuple[list[View[Any]], list[str]]:
     """All views, in the order of the page, and a line of text about each one that cannot be imported."""
-    found, bad = list[View[Any]](), list[str]()
+    views, bad = list[View[Any]](), list[str]()
     for name in names():
         try:
-            found.append(load(name))
+            views.append(load(name))
         except ApeError as error:  # a user's own file may be broken; the other views still work
             bad.append(str(error))
-    return sorted(found, key=lambda view: (view.rank, view.name)), bad
+    return sorted(views, key=lambda view: (view.rank, view.name)), bad
 
 
 def choose(name: str | None, by: str | None, compare: tuple[str, str] | None) -> tuple[View[Any], str]:
-    """The view that `--view`, `--by` or `--compare` selects, and that option with its value as text.
+    """The view that `view`, `by` or `compare` selects, and that option with its value as text.
 
     Without any of them it is the default view, and the text is empty. Raises `UsageError` if there is no such view, or
     if two views are selected.
@@ -156,10 +134,10 @@ def choose(name: str | None, by: str | None, compare: tuple[str, str] | None) ->
     if name is not None:
         chosen = load(name)
         if of_group and of_group.name != chosen.name:
-            raise UsageError("one view at a time", got=f"--view {name} and --by {by}", fix="leave one out")
-        return chosen, "--compare" if compare and chosen.compares else f"--view {name}"
+            raise UsageError("one view at a time", got=f"`view={name}` and `by={by}`", fix="leave one out")
+        return chosen, "`compare`" if compare and chosen.compares else f"`view={name}`"
     if of_group:
-        return of_group, f"--by {by}"
+        return of_group, f"`by={by}`"
     if compare:
-        return next(view for view in every()[0] if view.compares), "--compare"
+        return next(view for view in every()[0] if view.compares), "`compare`"
     return load(DEFAULT), ""

@@ -100,12 +100,9 @@ from the smallest to the largest score. {LINE_STYLES} A dotted line is the test 
         yield from super().rejects(options)
         metric = pick("metric", options.metric, METRICS)
         if metric not in MEASURED:
-            yield UsageError(
-                f"{METRICS[metric][0]} is not measured while a run trains, so it has no scores by epoch",
-                got=f"--metric {metric}",
-                allowed=", ".join(MEASURED),
-                fix=f"leave --metric or {options.asked.partition(' ')[0]} out",
-            )
+            what = f"{METRICS[metric][0]} is not measured while a run trains, so it has no scores by epoch"
+            fix = f"leave `metric` or {options.asked} out"
+            yield UsageError(what, got=f"`metric={metric}`", allowed=", ".join(MEASURED), fix=fix)
 
     def read(self, registry: Registry, options: Options) -> tuple[Epochs, list[str]]:
         """Read the histories of the finished runs.
@@ -117,47 +114,40 @@ from the smallest to the largest score. {LINE_STYLES} A dotted line is the test 
             return Epochs(pl.DataFrame(), []), []
         pick("metric", options.metric, MEASURED)
         bad: list[str] = []
-        found = list(histories(registry, options.metric, bad))
-        made = lines(found, options.metric, options.against)
-        if options.needed and made.is_empty():
-            raise nothing_to_report(
-                "there are no scores by epoch: no finished run has a history",
-                bad,
-                got=" ".join(filter(None, (str(registry.folder), str(registry.chosen)))),
-                fix="train one first: `ape train --scheme orthogonal-grid --task images`",
-            )
-        return Epochs(made, found), bad
+        of_runs = list(histories(registry, options.metric, bad))
+        at_checkpoints = lines(of_runs, options.metric, options.against)
+        if options.needed and at_checkpoints.is_empty():
+            got = " ".join(filter(None, (str(registry.folder), str(registry.chosen))))
+            fix = "train one first: `ape train --scheme orthogonal-grid --task images`"
+            what = "there are no scores by epoch: no finished run has a history"
+            raise nothing_to_report(what, bad, got=got, fix=fix)
+        return Epochs(at_checkpoints, of_runs), bad
 
-    def frame(self, found: Epochs) -> pl.DataFrame:
+    def frame(self, result: Epochs) -> pl.DataFrame:
         """The lines, with `checkpoint`, `step`, `epoch` (null if the schedule is in steps) and `measure`."""
-        theirs = [name for name in found.lines.columns if name.startswith("paper_") and name not in LINES]
-        return arrange(found.lines, _PLACE, theirs)
+        theirs = [name for name in result.lines.columns if name.startswith("paper_") and name not in LINES]
+        return arrange(result.lines, _PLACE, theirs)
 
-    def tables(self, found: Epochs, *, interval: bool = False) -> list[Table]:
+    def tables(self, result: Epochs, *, interval: bool = False) -> list[Table]:
         """A table for each column of the other tables, preset and measure, with checkpoints as columns."""
-        if found.lines.is_empty():
+        if result.lines.is_empty():
             return []
         measures = (VALIDATION, CHOSEN, BEST)
         return [
-            _table(group.filter(measure=m), interval, of_preset(group, found.lines))
-            for group in by_column(found.lines)
+            _table(group.filter(measure=m), interval, of_preset(group, result.lines))
+            for group in by_column(result.lines)
             for m in measures
             if m in group["measure"]
         ]
 
-    def plot(self, found: Epochs, options: Options) -> Plot | None:
+    def plot(self, result: Epochs, options: Options) -> Plot | None:
         """The learning curves, with one panel for each column of the tables: validation scores over steps."""
         if options.metric in MEASURED:
-            return curves_plot(learning(found.histories), options.metric)
+            return line_plots.plot(learning(result.histories), options.metric, "validation ")
         return Plot([], None, f"no learning curves: {METRICS[options.metric][0]} is not measured while a run trains")
 
 
-def curves_plot(panels: list[Panel], metric: str) -> Plot | None:
-    """The plot of learning curves, or None without panels."""
-    return line_plots.plot(panels, metric, "validation ")
-
-
-def lines(found: list[History], metric: str, against: str | None) -> pl.DataFrame:
+def lines(of_runs: list[History], metric: str, against: str | None) -> pl.DataFrame:
     """A line for each cell, checkpoint and measure. There are none without histories.
 
     The columns are those of `evaluations.LINES`, `checkpoint`, `step`, `epoch` (null if the schedule is in steps) and
@@ -166,23 +156,23 @@ def lines(found: list[History], metric: str, against: str | None) -> pl.DataFram
     if against is not None:
         pick("comparison", against, ["paper"])
     values: list[dict[str, Any]] = []
-    for of_run, known, history in found:
+    for of_run, record, history in of_runs:
         trained = {"dataset": of_run["trained_on"], "fingerprint": of_run["trained_fingerprint"]}
-        for place in checkpoints(known):
+        for place in checkpoints(record):
             for measure, value in best(history, place["step"], metric).items():
                 split = "validation" if measure == VALIDATION else "test"
                 of_score = {"metric": metric, "decode": "teacher", "split": split, "measure": measure, "value": value}
-                of_score["rows"] = known.dataset.rows[split]
+                of_score["rows"] = record.dataset.rows[split]
                 values.append({**of_run, **trained, **place, **of_score})
     if not values:
         return pl.DataFrame()
     more = [pl.col(c).last() for c in ("trained_on", "dataset", "paper_size", "step", "epoch", "rows", "tokens")]
     schema = LINES | _PLACE | {"value": pl.Float64} | dict.fromkeys(("seed", "rows", "tokens"), pl.Int64)
-    made = over_seeds(pl.DataFrame(values, schema=schema, orient="row"), [*COLUMN, "measure", "checkpoint"], more)
-    made = made.select(*LINES, *_PLACE, *BEHIND)
+    aggregated = over_seeds(pl.DataFrame(values, schema=schema, orient="row"), [*COLUMN, "measure", "checkpoint"], more)
+    aggregated = aggregated.select(*LINES, *_PLACE, *BEHIND)
     if against is not None:
-        made = paper.beside(made, [_theirs(line) for line in made.iter_rows(named=True)])
-    return label(made)
+        aggregated = paper.beside(aggregated, [_theirs(line) for line in aggregated.iter_rows(named=True)])
+    return label(aggregated)
 
 
 def _theirs(line: dict[str, Any]) -> str:
@@ -190,18 +180,18 @@ def _theirs(line: dict[str, Any]) -> str:
     return f"{task_of(line)} {line['checkpoint']}" if line["measure"] == BEST else ""
 
 
-def checkpoints(about: RunRecord) -> list[dict[str, Any]]:
+def checkpoints(record: RunRecord) -> list[dict[str, Any]]:
     """The checkpoints of a run, halfway through its schedule and at its end.
 
     Each has its name as `checkpoint`, the last `step`, and the `epoch`, which is None if the schedule is in steps.
     """
-    steps, epochs = about.outcome.steps, about.config.epochs
-    found = []
+    steps, epochs = record.outcome.steps, record.config.epochs
+    places = []
     for halves in (1, 2):
         step, epoch = steps * halves // 2, None if epochs is None else epochs * halves / 2
         name = f"@{step:,} steps" if epoch is None else f"@{epoch:,.1f}".removesuffix(".0")
-        found.append({"checkpoint": name, "step": step, "epoch": epoch})
-    return found
+        places.append({"checkpoint": name, "step": step, "epoch": epoch})
+    return places
 
 
 def best(history: pl.DataFrame, last: int, metric: str = METRIC) -> dict[str, float]:
@@ -211,13 +201,13 @@ def best(history: pl.DataFrame, last: int, metric: str = METRIC) -> dict[str, fl
     if until.is_empty():
         return {}
     validation, test = until["validation"].to_list(), until["test"].to_list()
-    found = {VALIDATION: choose(validation)}
+    measures = {VALIDATION: choose(validation)}
     kept = until.filter("kept")["test"].to_list()  # the choice of the training
     if kept and kept[-1] is not None:
-        found[CHOSEN] = kept[-1]
+        measures[CHOSEN] = kept[-1]
     if None not in test:
-        found[BEST] = choose(test)
-    return found
+        measures[BEST] = choose(test)
+    return measures
 
 
 def _table(group: pl.DataFrame, interval: bool, preset: str) -> Table:
@@ -245,8 +235,8 @@ def histories(registry: Registry, metric: str, bad: list[str]) -> Iterator[Histo
     test: null if the test split was not scored. kept: whether the weights were the best so far. A line of text about
     each run without a readable history is appended to `bad`.
     """
-    for run, known, of_run in described(registry, bad):
-        if run.status_in(known) != "finished":
+    for run, record, of_run in described(registry, bad):
+        if run.status_in(record) != "finished":
             continue
         try:
             history = run.history()
@@ -260,17 +250,17 @@ def histories(registry: Registry, metric: str, bad: list[str]) -> Iterator[Histo
         except RunError as error:
             bad.append(f"{run.name}: {error.what} ({error.got}), so there is no learning curve")
         else:
-            yield of_run, known, history
+            yield of_run, record, history
 
 
-def learning(found: list[History]) -> list[Panel]:
+def learning(of_runs: list[History]) -> list[Panel]:
     """The panels of the learning curves of runs."""
-    if not found:
+    if not of_runs:
         return []
     validation, test = pl.col("validation"), pl.col("test")
     over_seeds = (
-        pl.concat(history.with_columns(run=pl.lit(i, pl.UInt32)) for i, (_, _, history) in enumerate(found))
-        .join(numbered([of_run for of_run, _, _ in found]), on="run")
+        pl.concat(history.with_columns(run=pl.lit(i, pl.UInt32)) for i, (_, _, history) in enumerate(of_runs))
+        .join(numbered([of_run for of_run, _, _ in of_runs]), on="run")
         .group_by([*KEYS, "trained_on", "step"], maintain_order=True)
         .agg(
             validation.mean().alias("mean"),

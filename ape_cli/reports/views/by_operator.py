@@ -29,29 +29,29 @@ class ByOperator(View[pl.DataFrame]):
 
     def read(self, registry: Registry, options: Options) -> tuple[pl.DataFrame, list[str]]:
         """Read the evaluations by operator. Raises `ApeError` if there are none and they are needed."""
-        found, bad = aggregation.read_parts(registry, "op", **options.scores, own=options.own, needed=options.needed)
-        if found.values.is_empty():
-            return found.values, bad
-        pooled = aggregation.pool(found.values, [*COLUMN, "op"], ["trained_on", "dataset"])
+        parts, bad = aggregation.read_parts(registry, "op", options)
+        if parts.values.is_empty():
+            return parts.values, bad
+        pooled = aggregation.pool(parts.values, [*COLUMN, "op"], ["trained_on", "dataset"])
         return label(pooled, [*KEYS, "fingerprint"]), bad
 
-    def frame(self, found: pl.DataFrame) -> pl.DataFrame:
+    def frame(self, result: pl.DataFrame) -> pl.DataFrame:
         """The lines, with the numbers of rows and tokens behind each."""
-        return arrange(found, ["op"], [*aggregation.COUNTS, *aggregation.OVER_ROWS])
+        return arrange(result, ["op"], [*aggregation.COUNTS, *aggregation.OVER_ROWS])
 
-    def tables(self, found: pl.DataFrame, *, interval: bool = False) -> list[Table]:
+    def tables(self, result: pl.DataFrame, *, interval: bool = False) -> list[Table]:
         """A table for each column of the other tables and each preset, with operators as columns."""
-        if found.is_empty():
+        if result.is_empty():
             return []
-        return [_table(group, interval, of_preset(group, found)) for group in by_column(found)]
+        return [_table(group, interval, of_preset(group, result)) for group in by_column(result)]
 
 
 def _table(group: pl.DataFrame, interval: bool, preset: str) -> Table:
     """The table of one column of the other tables and one preset."""
     first = group.row(0, named=True)
     known = tasks.load(first["task"]).ops if first["task"] in tasks.names() else []
-    there = group["op"].unique(maintain_order=True).to_list()
-    columns = [op for op in known if op in there] + [op for op in there if op not in known]
+    present = group["op"].unique(maintain_order=True).to_list()
+    columns = [op for op in known if op in present] + [op for op in present if op not in known]
     notes = [*standing_notes(group, interval), aggregation.counted(group)]
     name, unit = measured(first["metric"], group["task"])
     foot = aggregation.counts(group, "op", columns)

@@ -11,7 +11,7 @@ a function of the task, its parameters and the seed. They are drawn again, so th
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import polars as pl
 
@@ -65,40 +65,40 @@ than {line_plots.FEW} test rows and is not connected to its neighbours. {LINE_ST
 
         Raises `ApeError` if there are none and they are needed.
         """
-        found, bad = aggregation.read_parts(registry, "size", **options.scores, needed=options.needed)
-        fingerprints = found.values["trained_fingerprint"].unique(maintain_order=True)
-        return Sizes(found.values, {f: seen(found.trained[f]) for f in fingerprints}), bad
+        parts, bad = aggregation.read_parts(registry, "size", replace(options, own=False))
+        fingerprints = parts.values["trained_fingerprint"].unique(maintain_order=True)
+        return Sizes(parts.values, {f: seen(parts.trained[f]) for f in fingerprints}), bad
 
-    def frame(self, found: Sizes) -> pl.DataFrame:
+    def frame(self, result: Sizes) -> pl.DataFrame:
         """A line for each size. `weight` is the number of tokens over all seeds, or of rows for exact match."""
-        pooled = pool(found).rename({"first": "size"})
+        pooled = pool(result).rename({"first": "size"})
         return arrange(pooled, ["on", "size", "seen"], ["weight", *aggregation.COUNTS, *aggregation.OVER_ROWS])
 
-    def tables(self, found: Sizes, *, interval: bool = False) -> list[Table]:
+    def tables(self, result: Sizes, *, interval: bool = False) -> list[Table]:
         """A table for each column of the other tables and each preset, with sizes as columns."""
-        if found.values.is_empty():
+        if result.values.is_empty():
             return []
-        groups = by_column(pool(found, _COLUMNS))
-        return [_table(group, found, interval, of_preset(group, found.values)) for group in groups]
+        groups = by_column(pool(result, _COLUMNS))
+        return [_table(group, result, interval, of_preset(group, result.values)) for group in groups]
 
-    def plot(self, found: Sizes, options: Options) -> Plot | None:
+    def plot(self, result: Sizes, options: Options) -> Plot | None:
         """A plot with a panel for each table that has several sizes, or None without one."""
-        return line_plots.plot(panels(found), options.metric)
+        return line_plots.plot(panels(result), options.metric)
 
 
 def panels(sizes: Sizes) -> list[Panel]:
     """The panels of a plot. x is the middle of a bin. Tables with a single size have no panel."""
     if sizes.values.is_empty():
         return []
-    found = pool(sizes, _POINTS).with_columns(x=(pl.col("first") + pl.col("last")) / 2)
-    made = []
-    for title, drawn in split(found):
+    pooled = pool(sizes, _POINTS).with_columns(x=(pl.col("first") + pl.col("last")) / 2)
+    drawn_panels = []
+    for title, drawn in split(pooled):
         if drawn["x"].n_unique() == 1:
             continue
         first = drawn.row(0, named=True)
         axis = size_words(first["task"], first["structure"])[1]
-        made.append(Panel(title, axis, drawn, sizes.seen[first["trained_fingerprint"]]))
-    return made
+        drawn_panels.append(Panel(title, axis, drawn, sizes.seen[first["trained_fingerprint"]]))
+    return drawn_panels
 
 
 def seen(trained: Trained) -> Range | None:
@@ -113,10 +113,10 @@ def seen(trained: Trained) -> Range | None:
     try:
         task = tasks.make(trained.task, *linearisation.parse(trained.order), **trained.parameters)
         blocks = (range(first, min(rows, first + _BLOCK)) for first in range(0, rows, _BLOCK))
-        found = [task.sample(rows=block, split="train", seed=trained.seed)["size"].to_numpy() for block in blocks]
+        drawn = [task.sample(rows=block, split="train", seed=trained.seed)["size"].to_numpy() for block in blocks]
     except ApeError:
         return None
-    return min(int(x.min()) for x in found), max(int(x.max()) for x in found)
+    return min(int(x.min()) for x in drawn), max(int(x.max()) for x in drawn)
 
 
 def bins(sizes: list[int], limits: Range | None, most: int) -> dict[int, Range]:
@@ -150,17 +150,17 @@ def pool(sizes: Sizes, most: int | None = None) -> pl.DataFrame:
     values = apart(sizes.values)
     for part in values.partition_by(*_COLUMN, "on", maintain_order=True):
         limits = sizes.seen[part["trained_fingerprint"][0]]
-        there = part["size"].unique().to_list()
-        ends = [{"size": s, "first": a, "last": b} for s, (a, b) in bins(there, limits, most or len(there)).items()]
+        present = part["size"].unique().to_list()
+        ends = [{"size": s, "first": a, "last": b} for s, (a, b) in bins(present, limits, most or len(present)).items()]
         within = pl.lit(None, pl.Boolean) if limits is None else pl.col("size").is_between(*limits)
         in_bins = part.join(pl.DataFrame(ends), on="size", maintain_order="left")
         binned.append(in_bins.with_columns(within.alias("seen")))
     column = [*_COLUMN, "metric", "decode", "split", "table", "on", "evaluated", "runs", "seen", "first", "last"]
-    found = label(aggregation.pool(pl.concat(binned), column))
+    pooled = label(aggregation.pool(pl.concat(binned), column))
     alike = ["structure", "preset", "column"]
     several = pl.col("table").n_unique().over(alike) > 1
-    found = found.sort(pl.col("rank").min().over(alike), "table", "rank", "first")
-    return found.with_columns(column=pl.when(several).then(pl.format("{} on {}", "column", "on")).otherwise("column"))
+    pooled = pooled.sort(pl.col("rank").min().over(alike), "table", "rank", "first")
+    return pooled.with_columns(column=pl.when(several).then(pl.format("{} on {}", "column", "on")).otherwise("column"))
 
 
 def apart(values: pl.DataFrame) -> pl.DataFrame:
@@ -170,7 +170,7 @@ def apart(values: pl.DataFrame) -> pl.DataFrame:
     is in another table. `table` is the number of the table in its column; the training data is in the first one. `on`
     has the names of its datasets, and `evaluated` is how many of the `runs` of the column were evaluated on them.
     """
-    found = []
+    assigned = []
     for part in values.partition_by(_COLUMN, maintain_order=True):
         runs = part.with_columns(id=pl.struct(*CELL, "seed").rank("dense"))
         total = runs["id"].n_unique()
@@ -185,8 +185,8 @@ def apart(values: pl.DataFrame) -> pl.DataFrame:
             tables.append((other, ", ".join(names), len(evaluated), lines))
         tables.sort(key=lambda table: table[:2])
         for number, (_, on, count, lines) in enumerate(tables):
-            found.append(lines.with_columns(table=number, on=pl.lit(on), evaluated=count, runs=total))
-    return pl.concat(found)
+            assigned.append(lines.with_columns(table=number, on=pl.lit(on), evaluated=count, runs=total))
+    return pl.concat(assigned)
 
 
 def _table(group: pl.DataFrame, sizes: Sizes, interval: bool, preset: str) -> Table:

@@ -63,22 +63,24 @@ class Paired(View[pl.DataFrame]):
 
         Raises `ApeError` if there is no score or no pair.
         """
-        values, bad = evaluations.wanted(registry, **options.scores, own=options.own)
+        values, bad = evaluations.selected(registry, options)
         assert options.compare, "`rejects` asks for two rows"
-        found, alone = lines(values, *options.compare)
-        return found, bad + alone
+        paired, alone = lines(values, *options.compare)
+        return paired, bad + alone
 
-    def frame(self, found: pl.DataFrame) -> pl.DataFrame:
+    def frame(self, result: pl.DataFrame) -> pl.DataFrame:
         """The lines of `read`, unchanged."""
-        return found
+        return result
 
-    def tables(self, found: pl.DataFrame, *, interval: bool = False) -> list[Table]:
+    def tables(self, result: pl.DataFrame, *, interval: bool = False) -> list[Table]:
         """A table for each preset. Its rows are the columns of the other tables, and then all tasks together."""
-        return [_table(group, of_preset(group, found)) for group in found.partition_by("preset", maintain_order=True)]
+        return [_table(group, of_preset(group, result)) for group in result.partition_by("preset", maintain_order=True)]
 
 
 def lines(values: pl.DataFrame, a: str, b: str) -> tuple[pl.DataFrame, list[str]]:
-    """Pair scores (`evaluations.wanted`). Returns lines of `LINES`, and a line of text for each column without a pair.
+    """Pair scores (`evaluations.selected`).
+
+    Returns lines of `LINES`, and a line of text for each column without a pair.
 
     `a` and `b` are names of rows in the tables, for example `rope` or `rope (decay=0.98)`. Raises `UsageError` if a row
     is unknown or if both are the same, and `ApeError` if there is no pair.
@@ -89,7 +91,7 @@ def lines(values: pl.DataFrame, a: str, b: str) -> tuple[pl.DataFrame, list[str]
     if a == b:
         raise UsageError("a row compared with itself", got=a, allowed="two different rows of the tables")
     first, second = (_scores(values, named, name) for name in (a, b))
-    found, alone = [], []
+    paired, alone = [], []
     for key, line in _columns(named, a, b).items():
         ours, theirs = first.get(key, {}), second.get(key, {})
         only = {a: sorted(ours.keys() - theirs.keys()), b: sorted(theirs.keys() - ours.keys())}
@@ -98,34 +100,34 @@ def lines(values: pl.DataFrame, a: str, b: str) -> tuple[pl.DataFrame, list[str]
             alone.append(f"{line['column']}, preset {line['preset']}: no seed in common ({seeds})")
             continue
         sides = {"a": a, "b": b, "over": "seeds", "only_a": _words(only[a]), "only_b": _words(only[b])}
-        found.append(line | sides | _paired([(ours[seed], theirs[seed]) for seed in both], line["metric"]))
-    if not found:
-        fix = "train both with the same `--seed` on the same data, and evaluate both in the same way"
+        paired.append(line | sides | _paired([(ours[seed], theirs[seed]) for seed in both], line["metric"]))
+    if not paired:
+        fix = "train both with the same `seed` on the same data, and evaluate both in the same way"
         raise ApeError(f"{a} and {b} have no pair to compare", got="\n           ".join(alone), fix=fix)
-    return pl.DataFrame([*found, *_over_tasks(found)], schema=LINES, orient="row"), alone
+    return pl.DataFrame([*paired, *_over_tasks(paired)], schema=LINES, orient="row"), alone
 
 
 def _columns(named: pl.DataFrame, a: str, b: str) -> dict[_Key, dict[str, Any]]:
     """The description of each column that has one of the two rows, in the order of the tables."""
-    found: dict[_Key, dict[str, Any]] = {}
+    columns: dict[_Key, dict[str, Any]] = {}
     for line in named.filter(pl.col("row").is_in([a, b])).iter_rows(named=True):
-        found.setdefault(tuple(line[k] for k in COLUMN), line)
+        columns.setdefault(tuple(line[k] for k in COLUMN), line)
 
     def place(item: tuple[_Key, dict[str, Any]]) -> tuple[Any, ...]:
         return item[1]["preset"], item[1]["structure"], *column_rank(item[1])
 
     of_column = (*COLUMN, "column", "trained_on", "dataset")
-    return {key: {k: line[k] for k in of_column} for key, line in sorted(found.items(), key=place)}
+    return {key: {k: line[k] for k in of_column} for key, line in sorted(columns.items(), key=place)}
 
 
 def _scores(values: pl.DataFrame, named: pl.DataFrame, row: str) -> dict[_Key, dict[int, float]]:
     """The scores of a row in each column, by seed."""
-    own = named.filter(pl.col("row") == row).select(*COLUMN, *CELL)
-    scores = values.join(own, on=[*COLUMN, *CELL], nulls_equal=True)
-    found: dict[_Key, dict[int, float]] = {}
+    of_row = named.filter(pl.col("row") == row).select(*COLUMN, *CELL)
+    scores = values.join(of_row, on=[*COLUMN, *CELL], nulls_equal=True)
+    by_column: dict[_Key, dict[int, float]] = {}
     for *key, seed, value in scores.select(*COLUMN, "seed", "value").iter_rows():
-        found.setdefault(tuple(key), {})[seed] = value
-    return found
+        by_column.setdefault(tuple(key), {})[seed] = value
+    return by_column
 
 
 def _paired(pairs: list[tuple[float, float]], metric: str) -> dict[str, Any]:
@@ -149,16 +151,16 @@ def _paired(pairs: list[tuple[float, float]], metric: str) -> dict[str, Any]:
     }
 
 
-def _over_tasks(found: list[dict[str, Any]]) -> Iterator[dict[str, Any]]:
+def _over_tasks(lines_of_columns: list[dict[str, Any]]) -> Iterator[dict[str, Any]]:
     """A line for each preset with several tasks. A pair is a task, with the means over its columns."""
-    for preset in dict.fromkeys(line["preset"] for line in found):
+    for preset in dict.fromkeys(line["preset"] for line in lines_of_columns):
         tasks: dict[str, list[dict[str, Any]]] = {}
-        for line in found:
+        for line in lines_of_columns:
             if line["preset"] == preset and line["fingerprint"] == line["trained_fingerprint"]:
                 tasks.setdefault(line["task"], []).append(line)
         if len(tasks) < 2:
             continue
-        shared = {k: found[0][k] for k in ("a", "b", "decode", "split", "metric")}
+        shared = {k: lines_of_columns[0][k] for k in ("a", "b", "decode", "split", "metric")}
         pairs = [
             (statistics.fmean(line["mean_a"] for line in task), statistics.fmean(line["mean_b"] for line in task))
             for task in tasks.values()

@@ -25,16 +25,16 @@ either side. A thin line leads from the axis to each dot. {LINE_STYLES}"""
 
         Raises `ApeError` if there are no scores.
         """
-        return aggregation.lines(registry, **options.scores, against=options.against, own=options.own)
+        return aggregation.lines(registry, options)
 
-    def frame(self, found: pl.DataFrame) -> pl.DataFrame:
+    def frame(self, result: pl.DataFrame) -> pl.DataFrame:
         """The lines of `read`, without what only the HTML page shows."""
-        return found.drop(BEHIND)
+        return result.drop(BEHIND)
 
-    def tables(self, found: pl.DataFrame, *, interval: bool = False) -> list[Table]:
+    def tables(self, result: pl.DataFrame, *, interval: bool = False) -> list[Table]:
         """A table for each preset and structure, and separate tables for images."""
-        return tables.tables(found, interval=interval)
+        return tables.tables(result, interval=interval)
 
-    def plot(self, found: pl.DataFrame, options: Options) -> Plot:
+    def plot(self, result: pl.DataFrame, options: Options) -> Plot:
         """A plot with a dot for each score."""
-        return dot_plots.plot(self.tables(found, interval=options.interval))
+        return dot_plots.plot(self.tables(result, interval=options.interval))

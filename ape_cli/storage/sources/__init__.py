@@ -9,6 +9,7 @@ uint8 [R, H, W, C] and labels are int64 [R].
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable
 from pathlib import Path
 
@@ -17,7 +18,7 @@ import numpy as np
 from ape_cli.core.errors import DataError, UsageError
 from ape_cli.core.extras import how_to_install
 from ape_cli.storage.paths import local_path
-from ape_cli.storage.sources import _cifar, _parquet, _shards
+from ape_cli.storage.sources import _cifar, _parquet
 from ape_cli.storage.sources._source import ImageSource, LabelledImages, choose
 
 __all__ = ["DIGITS", "FORMATS", "NOT_MIRRORED", "ImageSource", "LabelledImages", "open_source"]
@@ -28,6 +29,14 @@ FORMATS = (
     "digits; cifar-10-binary.tar.gz, cifar-100-binary.tar.gz, or a folder with their files; a .parquet file, or a "
     "folder of them"
 )
+
+_WORDS = {  # words in names of files and folders that `load_dataset` of Hugging Face knows
+    "train": ("train", "training"),
+    "validation": ("validation", "valid", "dev", "val"),
+    "test": ("test", "testing", "eval", "evaluation"),
+}
+_SPLIT = {word: split for split, words in _WORDS.items() for word in words}
+_SHARD = re.compile(r"(.*)-(\d{5,})-of-(\d{5,})")
 
 
 def open_source(where: str, label: str | None = None) -> ImageSource:
@@ -43,17 +52,14 @@ def open_source(where: str, label: str | None = None) -> ImageSource:
     if where == DIGITS:
         return _digits(label)
     if not where:
-        raise UsageError(
-            "the source has no name", got="''", allowed=FORMATS, fix="name a file or a folder; . is the current folder"
-        )
+        raise UsageError("the source has no name", allowed=FORMATS, fix="name a file or a folder")
     path = local_path(where)
     try:
         return _reader(path)(label)
     except OSError as error:
+        why = error.strerror or str(error)
         raise DataError(
-            f"cannot read {error.filename or path}",
-            got=error.strerror or str(error),
-            fix="make it readable, or fetch it again",
+            f"cannot read {error.filename or path}", got=why, fix="make it readable, or fetch it again"
         ) from error
 
 
@@ -71,9 +77,9 @@ def _reader(path: Path) -> Callable[[str | None], ImageSource]:
         readers["CIFAR"] = lambda label: _cifar.read_archive(path, label)
     elif path.is_dir():
         readers = _cifar.folders(path)
-        shards = _shards.find(path)
+        shards = _parquet_files(path)
         if shards:
-            readers["Parquet files"] = lambda label: _parquet.read(path, _shards.by_split(path, shards), label)
+            readers["Parquet files"] = lambda label: _parquet.read(path, _by_split(path, shards), label)
     if not readers:
         _cifar.refuse_pickles(path)
         raise DataError("no images of a known format", got=path, allowed=FORMATS, fix="point to one of these")
@@ -99,3 +105,66 @@ def _digits(label: str | None) -> ImageSource:
     pixels = np.rint(digits.images[..., None] * (255 / 16)).astype(np.uint8)  # scale 0..16 to 0..255; [R, 8, 8, 1]
     train = LabelledImages(pixels, digits.target.astype(np.int64))
     return ImageSource("digits", list("0123456789"), {"train": train})
+
+
+def _parquet_files(path: Path) -> list[Path]:
+    """Find the Parquet files in a folder and up to two levels below, sorted by path. Hidden files are skipped."""
+    shards = (file for depth in ("", "*/", "*/*/") for file in path.glob(f"{depth}*.parquet"))
+    return sorted(f for f in shards if not any(part.startswith((".", "_")) for part in f.relative_to(path).parts))
+
+
+def _by_split(path: Path, shards: list[Path]) -> dict[str, list[Path]]:
+    """Group Parquet files by split.
+
+    As in `load_dataset` of Hugging Face, the split is taken from the name of the file, else from the folders that
+    contain it. If no name tells a split, all files belong to `train`.
+
+    Raises `DataError` if the split of a file is ambiguous, if only some files name a split, if a split is in several
+    folders, or if a shard is missing.
+    """
+    split_of = {file: _split(file.relative_to(path)) for file in shards}
+    if not any(split_of.values()):
+        split_of = dict.fromkeys(shards, "train")
+    splits: dict[str, list[Path]] = {}
+    for file, split in split_of.items():
+        if split is None:
+            allowed = f"{', '.join(_SPLIT)} in its name or its folder's"
+            raise DataError("a Parquet file belongs to no split, but others do", got=file, allowed=allowed)
+        splits.setdefault(split, []).append(file)
+    for split, parts in splits.items():
+        _check_shards(split, parts)
+    return {split: splits[split] for split in _WORDS if split in splits}
+
+
+def _split(file: Path) -> str | None:
+    """The split that the name of a file or of its folders tells, or None.
+
+    >>> _split(Path("data/train-00000-of-00001.parquet")), _split(Path("dev/x.parquet")), _split(Path("x.parquet"))
+    ('train', 'validation', None)
+
+    Raises `DataError` if a name tells two splits.
+    """
+    for part in (file.stem, *reversed(file.parts[:-1])):
+        splits = {_SPLIT[word] for word in re.findall("[a-z]+", part.lower()) if word in _SPLIT}
+        if len(splits) > 1:
+            raise DataError("a file name contains two splits", got=file, allowed=", ".join(_WORDS), fix="rename it")
+        if splits:
+            return splits.pop()
+    return None
+
+
+def _check_shards(split: str, parts: list[Path]) -> None:
+    """Raise `DataError` if the files of a split are in several folders, or a shard NAME-00000-of-00001 is missing."""
+    folders = sorted({str(part.parent) for part in parts})
+    if len(folders) > 1:
+        raise DataError(
+            f"{split} in several folders", got=", ".join(folders), allowed="one", fix="point to one of them"
+        )
+    series: dict[tuple[str, str], set[int]] = {}  # (name, number of shards) -> the numbers of those in the folder
+    for match in filter(None, (_SHARD.match(part.stem) for part in parts)):
+        series.setdefault((match[1], match[3]), set()).add(int(match[2]))
+    for (name, total), numbers in series.items():
+        missing = next((i for i in range(int(total)) if i not in numbers), None)
+        if missing is not None:
+            got = f"{len(numbers)} of {int(total)}, without {name}-{missing:05d}-of-{total}"
+            raise DataError(f"a shard of {split} is missing", got=got, fix="fetch it too")

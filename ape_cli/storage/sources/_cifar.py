@@ -22,12 +22,13 @@ from pathlib import Path, PurePosixPath
 
 import numpy as np
 
-from ape_cli.core import budget
 from ape_cli.core.errors import DataError
 from ape_cli.storage import files
 from ape_cli.storage.sources._source import ImageSource, LabelledImages, choose, source
 
 _PIXELS = 3 * 32 * 32
+_ARCHIVE_BYTES = 256 * 2**20  # the published archives have 170 million
+_FILE_BYTES = 160 * 2**20  # the largest published file has 155 million
 _ARCHIVES = "cifar-10-binary.tar.gz or cifar-100-binary.tar.gz"
 _DOWNLOAD = f"download {_ARCHIVES} from https://www.cs.toronto.edu/~kriz/cifar.html"
 _PICKLES = ("data_batch_1", "train")  # files of the Python versions
@@ -66,12 +67,8 @@ class _Version:
         """Split a file into records. Raises `DataError` if its length is not a multiple of the record's length."""
         record = len(self.labels) + _PIXELS
         if not content or len(content) % record:
-            raise DataError(
-                f"{name} has a wrong length",
-                got=f"{len(content):,} bytes",
-                allowed=f"records of {record:,} bytes, {self.name}",
-                fix="fetch or extract the archive again",
-            )
+            got, allowed = f"{len(content):,} bytes", f"records of {record:,} bytes, {self.name}"
+            raise DataError(f"{name} has a wrong length", got=got, allowed=allowed, fix="extract the archive again")
         records = np.frombuffer(content, np.uint8).reshape(-1, record)
         return LabelledImages(_from_planes(records[:, len(self.labels) :]), records[:, place].astype(np.int64))
 
@@ -103,7 +100,7 @@ def read_archive(path: Path, label: str | None) -> ImageSource:
     """Read a published archive. Raises `DataError` if it is another file, and `OSError` if it cannot be read."""
     with files.opened(path) as file:
         size = path.stat().st_size
-        small = size <= budget.ARCHIVE_BYTES
+        small = size <= _ARCHIVE_BYTES
         md5 = hashlib.file_digest(file, partial(hashlib.md5, usedforsecurity=False)).hexdigest() if small else ""
         version = next((version for version in VERSIONS if version.md5 == md5), None)
         if version is None:
@@ -129,7 +126,7 @@ def folders(path: Path) -> dict[str, Callable[[str | None], ImageSource]]:
     """
 
     def reader(version: _Version, folder: Path) -> Callable[[str | None], ImageSource]:
-        return partial(version.read, path, lambda name: files.read_bytes(folder / name, budget.MEMBER_BYTES))
+        return partial(version.read, path, lambda name: files.read_bytes(folder / name, _FILE_BYTES))
 
     return {
         f"{version.name} ({folder})": reader(version, folder)
@@ -151,9 +148,5 @@ def refuse_pickles(path: Path) -> None:
     else:
         pickled = "-python" in path.name
     if pickled:
-        raise DataError(
-            "the Python version of CIFAR is not read, because it consists of pickles",
-            got=path,
-            allowed=f"the binary version: {_ARCHIVES}",
-            fix=_DOWNLOAD,
-        )
+        what = "the Python version of CIFAR is not read, because it consists of pickles"
+        raise DataError(what, got=path, fix=_DOWNLOAD)

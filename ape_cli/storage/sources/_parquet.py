@@ -21,13 +21,11 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
-from ape_cli.core import budget
 from ape_cli.core.errors import DataError, UsageError, unknown
 from ape_cli.storage import image_rows
-from ape_cli.storage.dictionaries import check_indices
-from ape_cli.storage.parquet import group_sizes, most_expanded
+from ape_cli.storage.parquet import check_groups, is_text
 from ape_cli.storage.sources._decode import Canvas
-from ape_cli.storage.sources._source import ImageSource, LabelledImages, check_names, known, source
+from ape_cli.storage.sources._source import MOST_CLASSES, ImageSource, LabelledImages, known, source
 
 _AT_ONCE = 256  # encoded images that are in memory at once
 _NAMES = ("label", "labels", "class", "classes", "target", "category")  # usual names of a label column
@@ -54,7 +52,7 @@ def read(path: Path, files: dict[str, list[Path]], label: str | None) -> ImageSo
     columns = _columns(paths[0], shards[paths[0]].schema_arrow, label)
     for file, shard in shards.items():
         _check_columns(file, shard.schema_arrow, columns)
-    canvas = Canvas(sum(shard.metadata.num_rows for shard in shards.values()), sum(f.stat().st_size for f in paths))
+    canvas = Canvas(sum(shard.metadata.num_rows for shard in shards.values()))
     texts: dict[str, int] = {}  # distinct labels that are texts, numbered in the order of the rows
     with warnings.catch_warnings():
         warnings.filterwarnings("ignore", module="PIL")  # of metadata that it skips
@@ -86,21 +84,13 @@ def _reading(path: Path) -> Iterator[None]:
 
 
 def _open(path: Path) -> pq.ParquetFile:
-    """Open a file. Raises `DataError` if it cannot be read, or is decompressed much larger than it is."""
+    """Open a file. Raises `DataError` if it cannot be read, or is too large."""
     with _reading(path):
         if not path.is_file():
             raise OSError("it is no regular file")
         file = pq.ParquetFile(path.absolute())  # pyarrow takes `a1:/x` for the address of a file system
-        for field in file.schema_arrow:
-            str(field)  # decodes all names
-        size, most = sum(group_sizes(file.metadata)), min(budget.memory(), most_expanded(path.stat().st_size))
-    if size > most:
-        raise DataError(
-            f"the content of {path} is too large",
-            got=f"{size:,} bytes, decompressed",
-            allowed=f"{most:,} bytes, for its size and this machine's memory",
-            fix="write fewer images into a file",
-        )
+        str(file.schema_arrow)  # decodes all names
+    check_groups(file, path)
     return file
 
 
@@ -115,47 +105,34 @@ def _rows(path: Path, columns: _Columns, canvas: Canvas, texts: dict[str, int]) 
     once = [f"{columns.image.name}.bytes" if struct else columns.image.name, columns.label.name]
     with _reading(path):
         file = pq.ParquetFile(path.absolute(), read_dictionary=once)
-        first, rows = 0, file.metadata.num_rows
+        first = 0
         for batch in file.iter_batches(_AT_ONCE, columns=[columns.image.name, columns.label.name]):
-            if first + len(batch) > rows:
-                break
+            batch.validate(full=True)  # pyarrow does not check the indices into a dictionary when it reads them
             images, labels = batch[columns.image.name], batch[columns.label.name]
             encoded = pc.struct_field(images, "bytes") if struct else images
-            check_indices(encoded)
-            check_indices(labels)
             for row, (image, label) in enumerate(zip(encoded, labels, strict=True), first):
                 if not (image.is_valid and label.is_valid):
-                    raise DataError(
-                        f"a row without {'a label' if image.is_valid else 'an image'}",
-                        got=f"row {row} of {path}: {images[row - first].as_py() if label.is_valid else None}",
-                        allowed="encoded bytes of an image and a label; a path alone is not enough",
-                        fix="write them into the file, or leave the row out",
-                    )
+                    what = f"a row without {'a label' if image.is_valid else 'an image (a path alone is not enough)'}"
+                    raise DataError(what, got=f"row {row} of {path}")
                 canvas.add(f"row {row} of {path}", image.as_py())
             yield _numbers(labels, texts)
             first += len(batch)
-        if first != rows:
-            raise OSError(f"another number of rows than {rows:,}, as its footer says")
 
 
 def _numbers(labels: pa.Array, texts: dict[str, int]) -> np.ndarray:
-    """The numbers of labels, int64 [R]. New texts are added to `texts`. Raises `DataError` if they are too long."""
+    """The numbers of labels, int64 [R]. New texts are added to `texts`."""
     if not pa.types.is_dictionary(labels.type):
         return labels.to_numpy().astype(np.int64)
     used, places = np.unique(labels.indices.to_numpy(), return_inverse=True)
     numbers = [texts.setdefault(name, len(texts)) for name in labels.dictionary.take(pa.array(used)).to_pylist()]
-    check_names(texts)
     return np.array(numbers, np.int64)[places]
 
 
 def _number_names(column: str, labels: dict[str, np.ndarray]) -> list[str]:
     """The names of classes that have none: the numbers from 0 to the largest label. Raises `DataError` if too large."""
     largest = max([0, *(int(numbers.max()) for numbers in labels.values() if len(numbers))])
-    if largest >= budget.CLASSES:
-        allowed = f"less than {budget.CLASSES:,}"
-        raise DataError(
-            f"the numbers of {column} are not labels", got=largest, allowed=allowed, fix="choose another column"
-        )
+    if largest >= MOST_CLASSES:
+        raise DataError(f"the numbers of {column} are not labels", got=largest, allowed=f"less than {MOST_CLASSES:,}")
     return [str(number) for number in range(largest + 1)]
 
 
@@ -164,12 +141,8 @@ def _check_columns(path: Path, schema: pa.Schema, columns: _Columns) -> None:
     for field in (columns.image, columns.label):
         types = [other.type for other in schema if other.name == field.name]
         if types != [field.type]:
-            raise DataError(
-                f"{path} has other columns than the first file",
-                got=f"{field.name}: {types[0] if types else 'none'}",
-                allowed=f"{field.name}: {field.type}",
-                fix="write all files with one schema",
-            )
+            got, allowed = f"{field.name}: {types[0] if types else 'none'}", f"{field.name}: {field.type}"
+            raise DataError(f"{path} has other columns than the first file", got=got, allowed=allowed)
 
 
 def _columns(path: Path, schema: pa.Schema, label: str | None) -> _Columns:
@@ -179,16 +152,12 @@ def _columns(path: Path, schema: pa.Schema, label: str | None) -> _Columns:
     """
     images = [field for field in schema if _is_image(field.type)]
     if len(images) != 1:
-        raise DataError(
-            f"{path} has {'several columns' if images else 'no column'} of images",
-            got=", ".join(field.name for field in images or schema),
-            allowed="one column of binary, or of a struct with binary `bytes`",
-            fix="keep one" if images else "write the images as encoded bytes (PNG, JPEG)",
-        )
+        what = f"{path} has {'several columns' if images else 'no column'} of images (encoded, such as PNG or JPEG)"
+        raise DataError(what, got=", ".join(field.name for field in images or schema), allowed="one")
     named = _class_names(schema)
-    usable = {field.name: field for field in schema if pa.types.is_integer(field.type) or _is_text(field.type)}
+    usable = {field.name: field for field in schema if pa.types.is_integer(field.type) or is_text(field.type)}
     chosen = usable[_label(path, list(usable), named, label)]
-    return _Columns(images[0], chosen, None if _is_text(chosen.type) else named.get(chosen.name))
+    return _Columns(images[0], chosen, None if is_text(chosen.type) else named.get(chosen.name))
 
 
 def _label(path: Path, usable: list[str], named: dict[str, list[str]], label: str | None) -> str:
@@ -209,12 +178,8 @@ def _label(path: Path, usable: list[str], named: dict[str, list[str]], label: st
     candidates = with_names or usual or usable
     fine = [name for name in candidates if known(named.get(name, [])) == "cifar-100"]
     if len(candidates) != 1 and not fine:
-        raise UsageError(
-            f"{path} has {'several columns' if candidates else 'no column'} of labels",
-            got=", ".join(candidates) or "none of whole numbers or of texts",
-            allowed="one",
-            fix="choose one with --label" if candidates else "add one",
-        )
+        what = f"{path} has {'several columns' if candidates else 'no column'} of labels (whole numbers or texts)"
+        raise UsageError(what, got=", ".join(candidates) or None, fix="choose one with `label`" if candidates else None)
     return (fine or candidates)[0]
 
 
@@ -228,13 +193,6 @@ def _is_image(kind: pa.DataType) -> bool:
 
 def _is_bytes(kind: pa.DataType) -> bool:
     return pa.types.is_binary(kind) or pa.types.is_large_binary(kind)
-
-
-def _is_text(kind: pa.DataType) -> bool:
-    """Whether a column of this type has texts."""
-    if pa.types.is_dictionary(kind):
-        return _is_text(kind.value_type)
-    return pa.types.is_string(kind) or pa.types.is_large_string(kind)
 
 
 def _class_names(schema: pa.Schema) -> dict[str, list[str]]:

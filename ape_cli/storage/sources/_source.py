@@ -6,13 +6,12 @@ Shapes: R images, H height, W width, C channels: 1 (gray) or 3 (RGB).
 from __future__ import annotations
 
 import re
-from collections.abc import Collection, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
 
-from ape_cli.core import budget
 from ape_cli.core.errors import DataError, pick
 from ape_cli.core.vocabulary import SPLITS
 
@@ -29,6 +28,8 @@ household_furniture insects large_carnivores large_man-made_outdoor_things large
 large_omnivores_and_herbivores medium_mammals non-insect_invertebrates people reptiles small_mammals trees vehicles_1
 vehicles_2"""
 CLASSES = {"cifar-10": _CIFAR_10.split(), "cifar-100": _FINE.split(), "cifar-100-coarse": _COARSE.split()}
+MOST_CLASSES = 2**16
+_MOST_CHARACTERS = 4 * 2**20  # of the names of all classes
 _MISPRINTS = {"cra": "crab"}  # in the copy of CIFAR-100 on the Hugging Face hub
 
 
@@ -69,7 +70,7 @@ def source(path: Path, classes: list[str], splits: dict[str, LabelledImages]) ->
     Raises `DataError` if there are no training images, a label is out of range, or the names of the classes are no text
     or too large.
     """
-    check_names(classes)
+    _check_names(classes)
     filled = {name: splits[name] for name in SPLITS if name in splits and len(splits[name].labels)}
     if "train" not in filled:
         raise DataError("no images to train on", got=path, fix="add a train split, or point to the file itself")
@@ -81,32 +82,21 @@ def source(path: Path, classes: list[str], splits: dict[str, LabelledImages]) ->
     return ImageSource(_fit_for_a_file(path), classes, filled)
 
 
-def check_names(classes: Collection[str]) -> None:
-    """Raise `DataError` if there are too many classes, if their names are too long together, or not UTF-8."""
+def _check_names(classes: list[str]) -> None:
+    """Raise `DataError` if there are too many classes, if their names are too long together, or not Unicode."""
     text = "".join(classes)
-    if (
-        len(classes) > budget.CLASSES
-        or len(text) > budget.CLASSES_BYTES
-        or text.encode(errors="replace").decode() != text
-    ):
-        raise DataError(
-            "the names of the classes are too large, or no text",
-            got=f"{len(classes):,} classes, {len(text):,} characters",
-            allowed=f"{budget.CLASSES:,} classes, {budget.CLASSES_BYTES:,} characters of UTF-8",
-            fix="write short names, or choose another column of labels",
-        )
+    if len(classes) > MOST_CLASSES or len(text) > _MOST_CHARACTERS or text.encode(errors="replace").decode() != text:
+        got = f"{len(classes):,} classes, {len(text):,} characters"
+        allowed = f"{MOST_CLASSES:,} classes, {_MOST_CHARACTERS:,} characters of Unicode"
+        raise DataError("the names of the classes are too large, or no text", got=got, allowed=allowed)
 
 
 def _check_labels(split: str, labels: np.ndarray, classes: list[str]) -> None:
     """Raise `DataError` if a label is not in 0 .. len(classes) - 1."""
     wrong = np.flatnonzero((labels < 0) | (labels >= len(classes)))
     if wrong.size:
-        raise DataError(
-            f"a label of {split} is out of range",
-            got=f"{labels[wrong[0]]} in row {wrong[0]}",
-            allowed=f"0 to {len(classes) - 1}, one for each of {len(classes)} classes",
-            fix="correct the labels, or the list of classes",
-        )
+        got, allowed = f"{labels[wrong[0]]} in row {wrong[0]}", f"0 to {len(classes) - 1}, one for each class"
+        raise DataError(f"a label of {split} is out of range", got=got, allowed=allowed)
 
 
 def _fit_for_a_file(path: Path) -> str:

@@ -26,7 +26,7 @@ from ape_cli.storage.tree_formats._format import ParsedTree, TreeFormat, Unit, j
 
 __all__ = ["ParsedTree", "TreeFormat", "Unit", "by_suffix", "chosen_unit", "joined", "load", "names"]
 
-__path__ = pkgutil.extend_path(__path__, __name__)  # so that formats in another ape_cli/storage/tree_formats are found
+__path__ = pkgutil.extend_path(__path__, __name__)  # so that formats in another ape_cli/storage/tree_formats are kind
 
 
 def names() -> list[str]:
@@ -46,12 +46,12 @@ def load(name: str) -> TreeFormat:
     """
     known = names()
     stem = name if name in known else max((k for k in known if name.startswith(f"{k}-")), key=len, default=name)
-    found = plugins.load(sys.modules[__name__], "format", stem, TreeFormat)  # type: ignore[type-abstract]
-    if name != stem and (not found.variants or name == f"{stem}-"):
+    kind = plugins.load(sys.modules[__name__], "format", stem, TreeFormat)  # type: ignore[type-abstract]
+    if name != stem and (not kind.variants or name == f"{stem}-"):
         raise unknown("format", name, known)
-    if how := how_to_get(found.needs, found.extra):
-        raise UsageError(f"the format {stem} needs {found.needs}", got="it is not installed", fix=how)
-    return found(name.removeprefix(f"{stem}-") if name != stem else None)
+    if how := how_to_get(kind.needs, kind.extra):
+        raise UsageError(f"the format {stem} needs {kind.needs}", got="it is not installed", fix=how)
+    return kind(name.removeprefix(f"{stem}-") if name != stem else None)
 
 
 def by_suffix(path: PurePath | str) -> str | None:
@@ -63,17 +63,17 @@ def by_suffix(path: PurePath | str) -> str | None:
     Raises `UsageError` if several formats have the suffix, and `ApeError` if the file of a format cannot be imported.
     """
     suffix = PurePath(path).suffix.lower()
-    found = []
+    matching = []
     for name in names() if suffix else ():
         kind = plugins.load(sys.modules[__name__], "format", name, TreeFormat)  # type: ignore[type-abstract]
         if suffix in kind.suffixes:
             variant = kind().variant_of(suffix)
-            found.append(f"{name}-{variant}" if variant else name)
-    if len(found) > 1:
+            matching.append(f"{name}-{variant}" if variant else name)
+    if len(matching) > 1:
         raise UsageError(
-            f"several formats have files {suffix}", got=", ".join(found), allowed="one", fix="name it with --format"
+            f"several formats have files {suffix}", got=", ".join(matching), allowed="one", fix="name it with `format`"
         )
-    return found[0] if found else None
+    return matching[0] if matching else None
 
 
 def chosen_unit(name: str, kind: TreeFormat, unit: str | None) -> Unit:
@@ -85,10 +85,5 @@ def chosen_unit(name: str, kind: TreeFormat, unit: str | None) -> Unit:
     if unit is None or unit == "subtree":
         return kind.units[0]
     if unit not in kind.units:
-        raise UsageError(
-            f"the format {name} has no such unit",
-            got=repr(unit),
-            allowed=", ".join([*kind.units, "subtree"]),
-            fix=f"the default is --unit {kind.units[0]}",
-        )
+        raise UsageError(f"the format {name} has no such unit", got=unit, allowed=", ".join([*kind.units, "subtree"]))
     return unit

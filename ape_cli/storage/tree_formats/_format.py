@@ -1,19 +1,24 @@
-"""What every format of trees gives: its trees as parallel lists of parents and labels.
+"""The base class of formats of trees, the text of their files, and trees as parallel lists of parents and labels.
 
 Shapes: N nodes of a tree.
 """
 
 from __future__ import annotations
 
+import codecs
+import warnings
 from abc import ABC, abstractmethod
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 from typing import ClassVar, Literal
 
-from ape_cli.core import budget
 from ape_cli.core.errors import DataError
 
+_MOST_NODES = 2_000_000  # of a tree
 Unit = Literal["file", "document", "function", "sentence", "subtree"]
+
+# encodings whose decoder is slow, executes escapes, or gives characters that no file can store
+_REFUSED = frozenset({"idna", "punycode", "raw-unicode-escape", "unicode-escape", "utf-7"})
 
 
 @dataclass(slots=True)
@@ -32,8 +37,8 @@ class ParsedTree:
 
         Raises `DataError` if the tree gets too many nodes.
         """
-        if len(self.parent) >= budget.TREE_SIZE:
-            raise DataError(f"a tree has more than {budget.TREE_SIZE:,} nodes")
+        if len(self.parent) >= _MOST_NODES:
+            raise DataError(f"a tree has more than {_MOST_NODES:,} nodes")
         self.parent.append(parent)
         self.kind.append(kind)
         self.token.append(token or kind)
@@ -116,6 +121,7 @@ class TreeFormat(ABC):
     units: ClassVar[tuple[Unit, ...]]  # what one tree can be, the default first; `subtree` is possible for all
     needs: ClassVar[str | None] = None  # a package that the format needs and that ape-cli does not install
     extra: ClassVar[str | None] = None  # the extra of ape-cli that installs it
+    most_bytes: ClassVar[int] = 256 * 2**20  # the most that the text of a file may have, for its parser
     variants: ClassVar[bool] = False  # whether the format has variants, such as languages, that a name can choose
 
     def __init__(self, variant: str | None = None) -> None:
@@ -137,3 +143,43 @@ class TreeFormat(ABC):
         """The variant for files with this suffix; None if the format has no variants."""
         del suffix
         return None
+
+
+def damaged(what: str, line: int | None = None) -> DataError:
+    """The error for content that is not of its format. `line` is counted from 1.
+
+    >>> print(damaged("a bracket is not closed", 3))
+    line 3: a bracket is not closed
+    """
+    return DataError(what if line is None else f"line {line:,}: {what}")
+
+
+def line_at(text: str, place: int) -> int:
+    """The number of the line of a character, counted from 1.
+
+    >>> line_at("a\\nb", 2)
+    2
+    """
+    return text.count("\n", 0, place) + 1
+
+
+def decoded(content: bytes, encoding: str = "utf-8") -> str:
+    """Decode text. A byte order mark at its start is left out.
+
+    Raises `DataError` if it is not text in this encoding, if it has a NUL character, or if the encoding is unknown.
+    """
+    try:
+        known = codecs.lookup(encoding).name.replace("_", "-")
+        if known in _REFUSED:
+            raise LookupError
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            text = content.decode(encoding)
+    except UnicodeDecodeError as error:
+        line = content.count(b"\n", 0, error.start) + 1
+        raise damaged(f"it is not text in the encoding {encoding} ({error.reason})", line) from error
+    except (LookupError, ValueError) as error:
+        raise damaged(f"it has the encoding {encoding!r}, which is not supported") from error
+    if "\0" in text:
+        raise damaged("it has a NUL character, so it is no text", line_at(text, text.index("\0")))
+    return text.removeprefix("\ufeff")

@@ -15,9 +15,8 @@ import re
 from collections.abc import Iterator
 from typing import ClassVar
 
-from ape_cli.storage.tree_formats._format import ParsedTree, TreeFormat, Unit
-from ape_cli.storage.tree_formats._markup import element_tree, markup_text, reason
-from ape_cli.storage.tree_formats._text import damaged, line_at
+from ape_cli.storage.tree_formats._format import ParsedTree, TreeFormat, Unit, damaged, line_at
+from ape_cli.storage.tree_formats.xml import element_tree, markup_text, reason
 
 _ENCODING = re.compile(rb"""<meta\s[^>]*?charset\s*=\s*["']?\s*([A-Za-z0-9._-]{1,40})""", re.IGNORECASE)
 _ATTRIBUTE = r"""[^\s/>][^\s/>=]*+(?:\s*+=\s*+(?:"[^"]*+"|'[^']*+'|[^\s>]*+))?+"""
@@ -31,6 +30,7 @@ class HtmlFormat(TreeFormat):
     units: ClassVar[tuple[Unit, ...]] = ("document", "file")
     needs: ClassVar[str | None] = "lxml"
     extra: ClassVar[str | None] = "lxml"
+    most_bytes: ClassVar[int] = 32 * 2**20
 
     def trees(self, content: bytes, unit: Unit) -> Iterator[ParsedTree]:
         """The only document of a file."""

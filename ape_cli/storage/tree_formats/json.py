@@ -1,16 +1,14 @@
 """JSON documents (RFC 8259) as trees.
 
-A document whose objects have exactly the keys `label` and `children`, all the way down, is the tree that it describes.
-`{"label": "S", "children": [{"label": "NP"}]}` has two nodes, `S` and `NP`. A leaf may have no `children`, or null.
-Labels are strings, or numbers. An array of such objects is several trees, each of which is a document.
+A document whose root has no other keys than `label` and `children` is the tree that it describes, and so are all of its
+objects. `{"label": "S", "children": [{"label": "NP"}]}` has two nodes, `S` and `NP`. A leaf may have no `children`, or
+null. Labels are strings, or numbers. An array with such objects is several trees, each of which is a document.
 
 Any other document is one tree of its objects, keys and values. An object has a child `key` for each of its keys, in the
 order of the file, whose only child is the value. The other kinds are `array`, `string`, `number`, `boolean` and `null`.
 The token of a key or a value is its JSON text, so that the string `"1"` and the number `1` differ.
 
-The first document of a source says which of the two all of its documents are. Another one is an error, because a
-misspelt key must not turn a tree with labels into something else. An object is meant as a tree with labels even if only
-one of the two keys is misspelt everywhere.
+The first document of a source says which of the two all of its documents are. Another one is an error.
 
 Deviation: a key that occurs twice in an object is an error, because programs do not agree on what it means.
 """
@@ -22,10 +20,8 @@ from collections import Counter
 from collections.abc import Iterator
 from typing import Any, ClassVar, NoReturn
 
-from ape_cli.core import budget
 from ape_cli.core.errors import DataError
-from ape_cli.storage.tree_formats._format import ParsedTree, TreeFormat, Unit, documents
-from ape_cli.storage.tree_formats._text import damaged, decoded
+from ape_cli.storage.tree_formats._format import ParsedTree, TreeFormat, Unit, damaged, decoded, documents
 
 _KEYS = {"label", "children"}
 
@@ -35,6 +31,7 @@ class JsonFormat(TreeFormat):
 
     suffixes: ClassVar[tuple[str, ...]] = (".json",)
     units: ClassVar[tuple[Unit, ...]] = ("document", "file")
+    most_bytes: ClassVar[int] = 32 * 2**20
 
     def __init__(self, variant: str | None = None) -> None:
         """Begin a source."""
@@ -73,7 +70,7 @@ class _Number(str):
 
 def json_value(content: bytes) -> Any:
     """The value of a JSON document, in which numbers are texts. Raises `DataError` if the content is not one."""
-    text = decoded(content, most=budget.DOCUMENT_BYTES)
+    text = decoded(content)
     try:
         return json.loads(
             text, object_pairs_hook=_object, parse_int=_Number, parse_float=_Number, parse_constant=_refuse
@@ -119,33 +116,14 @@ def _add(tree: ParsedTree, parent: int, value: Any) -> None:
 
 
 def is_labelled(value: Any) -> bool:
-    """Whether a value is meant as a tree with labels, or as an array of them, even if something is wrong with it."""
-    return any(map(_is_meant, value if isinstance(value, list) else [value]))
-
-
-def _is_meant(value: Any) -> bool:
-    """Whether a value is meant as a tree with labels.
-
-    That is an object with a label, and with children or nothing else. It is also an object with one of both keys, and
-    with an array of such objects, or of objects that have no other keys than it has itself.
-    """
-    if not isinstance(value, dict) or not (_is_named(value) or "children" in value):
-        return False
-    arrays = [each for each in value.values() if isinstance(each, list)]
-    below = [each for array in arrays for each in array if isinstance(each, dict) and each]
-    return _has_form(value) or any(_has_form(each) or each.keys() <= value.keys() for each in below)
-
-
-def _is_named(value: dict[str, Any]) -> bool:
-    """Whether an object has a label that is a string or a number."""
-    return isinstance(value.get("label"), str)
-
-
-def _has_form(value: dict[str, Any]) -> bool:
-    """Whether an object has a label, and children or nothing else."""
-    children = value.get("children")
+    """Whether a value is a tree with labels, as far as its root tells, or an array with such a tree."""
+    if isinstance(value, list):
+        return any(isinstance(each, dict) and is_labelled(each) for each in value)
     return (
-        _is_named(value) and (len(value) == 1 or "children" in value) and (children is None or type(children) is list)
+        isinstance(value, dict)
+        and value.keys() <= _KEYS
+        and isinstance(value.get("label"), str)
+        and isinstance(value.get("children"), list | None)
     )
 
 
@@ -156,7 +134,7 @@ def _add_labelled(tree: ParsedTree, parent: int, value: Any, where: str) -> None
         fault = "a node is not an object"
     elif other := sorted(value.keys() - _KEYS):
         fault = f"an object has the key {json.dumps(other[0])}"
-    elif not _is_named(value):
+    elif not isinstance(value.get("label"), str):
         fault = "an object has no `label` that is a string or a number"
     elif not isinstance(value.get("children"), list | None):
         fault = "the `children` of an object are not an array"

@@ -7,8 +7,7 @@ from collections.abc import Iterator
 from typing import ClassVar
 
 from ape_cli.core.errors import DataError
-from ape_cli.storage.tree_formats._format import ParsedTree, Unit, documents
-from ape_cli.storage.tree_formats._text import damaged
+from ape_cli.storage.tree_formats._format import ParsedTree, Unit, damaged, documents
 from ape_cli.storage.tree_formats.json import JsonFormat, is_labelled, json_value
 
 
@@ -16,6 +15,7 @@ class JsonLinesFormat(JsonFormat):
     """A line that is not empty is a document."""
 
     suffixes: ClassVar[tuple[str, ...]] = (".jsonl", ".ndjson")
+    most_bytes: ClassVar[int] = 256 * 2**20
 
     def trees(self, content: bytes, unit: Unit) -> Iterator[ParsedTree]:
         """The documents of a file, or all of them under a root `file`."""
@@ -24,6 +24,8 @@ class JsonLinesFormat(JsonFormat):
     def _lines(self, content: bytes) -> Iterator[ParsedTree]:
         """The tree of each line. Raises `DataError` if a line is no JSON, or too long."""
         for number, line in enumerate(io.BytesIO(content), 1):
+            if len(line) > JsonFormat.most_bytes:
+                raise damaged(f"it has more than {JsonFormat.most_bytes:,} bytes", number)
             if line.strip():
                 try:
                     value = json_value(line.strip())

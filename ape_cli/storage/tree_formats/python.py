@@ -21,9 +21,7 @@ import warnings
 from collections.abc import Callable, Iterator
 from typing import Any, ClassVar
 
-from ape_cli.core import budget
-from ape_cli.storage.tree_formats._format import ParsedTree, TreeFormat, Unit
-from ape_cli.storage.tree_formats._text import damaged, decoded, line_at
+from ape_cli.storage.tree_formats._format import ParsedTree, TreeFormat, Unit, damaged, decoded, line_at
 
 _DOTTED_NAMES = 100  # joined by dots, as in `import a.b.c`: Python's parser needs quadratic memory for them
 _BLANK = r"(?:[ \t\f]|\\\r?\n)*+"
@@ -36,6 +34,7 @@ class PythonFormat(TreeFormat):
 
     suffixes: ClassVar[tuple[str, ...]] = (".py", ".pyi")
     units: ClassVar[tuple[Unit, ...]] = ("function", "file")
+    most_bytes: ClassVar[int] = 4 * 2**20  # the parser needs hundreds of bytes for each token
 
     def trees(self, content: bytes, unit: Unit) -> Iterator[ParsedTree]:
         """The functions of a file with their decorators, or the whole file, whose root is `Module`."""
@@ -51,7 +50,7 @@ def _parsed(content: bytes) -> ast.Module:
     """
     try:
         encoding, _ = tokenize.detect_encoding(io.BytesIO(content).readline)
-        text = decoded(content, encoding, most=budget.PROGRAM_BYTES)
+        text = decoded(content, encoding)
         if long := _DOTTED.search(text):
             raise damaged(f"a name of more than {_DOTTED_NAMES} parts", line_at(text, long.start()))
         with warnings.catch_warnings():

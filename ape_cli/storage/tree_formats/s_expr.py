@@ -17,8 +17,7 @@ import re
 from collections.abc import Iterator
 from typing import ClassVar
 
-from ape_cli.storage.tree_formats._format import ParsedTree, TreeFormat, Unit, joined
-from ape_cli.storage.tree_formats._text import damaged, decoded, line_at
+from ape_cli.storage.tree_formats._format import ParsedTree, TreeFormat, Unit, damaged, decoded, joined, line_at
 
 _SPACE = r"\s++|;(?!\))[^\n]*+"
 _ATOM = r'"(?=[\s)]|\Z)|"(?:[^"\\]|\\.)*+"|[^\s()"][^\s()]*+'

@@ -20,11 +20,9 @@ import warnings
 from collections.abc import Iterator
 from typing import Any, ClassVar
 
-from ape_cli.core import budget
 from ape_cli.core.errors import UsageError
 from ape_cli.core.extras import how_to_install
-from ape_cli.storage.tree_formats._format import ParsedTree, TreeFormat, Unit
-from ape_cli.storage.tree_formats._text import damaged, decoded
+from ape_cli.storage.tree_formats._format import ParsedTree, TreeFormat, Unit, damaged, decoded
 
 _LANGUAGES = {  # language -> suffixes; the first of two languages with one suffix has it if none is named
     "javascript": (".js", ".mjs", ".cjs", ".jsx"),
@@ -57,11 +55,12 @@ class TreeSitterFormat(TreeFormat):
     """A file in the language `variant`."""
 
     suffixes: ClassVar[tuple[str, ...]] = tuple(
-        suffix for language, found in _LANGUAGES.items() if language not in _OTHERS for suffix in found
+        suffix for language, suffixes in _LANGUAGES.items() if language not in _OTHERS for suffix in suffixes
     )
     units: ClassVar[tuple[Unit, ...]] = ("file",)
     needs: ClassVar[str | None] = "tree_sitter"
     extra: ClassVar[str | None] = "tree-sitter"
+    most_bytes: ClassVar[int] = 4 * 2**20  # the parser needs hundreds of bytes for each token
     variants: ClassVar[bool] = True
 
     def __init__(self, variant: str | None = None) -> None:
@@ -75,13 +74,9 @@ class TreeSitterFormat(TreeFormat):
         from tree_sitter import Parser
 
         if self._language is None:
-            raise UsageError(
-                "the format tree-sitter needs a language",
-                got="tree-sitter",
-                allowed=", ".join(f"tree-sitter-{language}" for language in _LANGUAGES),
-                fix="name it with --format",
-            )
-        source = decoded(content, most=budget.PROGRAM_BYTES).encode()
+            known = ", ".join(f"tree-sitter-{language}" for language in _LANGUAGES)
+            raise UsageError("the format tree-sitter needs a language", allowed=known, fix="name it with `format`")
+        source = decoded(content).encode()
         parsed = Parser(self._language).parse(source)
         if parsed.root_node.has_error:
             raise damaged(f"no valid {self.variant}", _line_of_error(parsed))
@@ -93,7 +88,7 @@ class TreeSitterFormat(TreeFormat):
 
     def variant_of(self, suffix: str) -> str | None:
         """The language of files with this suffix."""
-        return next((language for language, found in _LANGUAGES.items() if suffix in found), None)
+        return next((language for language, suffixes in _LANGUAGES.items() if suffix in suffixes), None)
 
 
 def _language(name: str) -> Any:
@@ -101,15 +96,12 @@ def _language(name: str) -> Any:
     package = f"tree-sitter-{_MODULES.get(name, name)}"
     module = package.replace("-", "_")
     if not _LANGUAGE.fullmatch(name) or importlib.util.find_spec(module) is None:
-        raise UsageError(
-            f"the format tree-sitter-{name} needs {package}",
-            got="it is not installed",
-            fix=how_to_install("tree-sitter", package),
-        )
+        how = how_to_install("tree-sitter", package)
+        raise UsageError(f"the format tree-sitter-{name} needs {package}, which is not installed", fix=how)
     from tree_sitter import Language
 
-    found = importlib.import_module(module)
-    make = getattr(found, f"language_{name.replace('-', '_')}", None) or getattr(found, "language", None)
+    grammar = importlib.import_module(module)
+    make = getattr(grammar, f"language_{name.replace('-', '_')}", None) or getattr(grammar, "language", None)
     try:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")  # grammars of another version give a plain number, which still works
@@ -141,8 +133,8 @@ def _tree(parsed: Any, source: bytes) -> ParsedTree:
 
 def _token(node: Any, source: bytes) -> str | None:
     """The text of a leaf, or the operator of an expression; None if there is none."""
-    found = node.child_by_field_name("operator") if node.child_count else node
-    return source[found.start_byte : found.end_byte].decode() or None if found is not None else None
+    named = node.child_by_field_name("operator") if node.child_count else node
+    return source[named.start_byte : named.end_byte].decode() or None if named is not None else None
 
 
 def _line_of_error(parsed: Any) -> int:

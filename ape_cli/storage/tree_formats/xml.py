@@ -17,16 +17,16 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
-from typing import ClassVar
+from typing import Any, ClassVar
 
-from ape_cli.storage.tree_formats._format import ParsedTree, TreeFormat, Unit
-from ape_cli.storage.tree_formats._markup import element_tree, markup_text, reason
-from ape_cli.storage.tree_formats._text import damaged, line_at
+from ape_cli.storage.tree_formats._format import ParsedTree, TreeFormat, Unit, damaged, decoded, line_at
 
 _ENCODING = re.compile(rb"""\A\s*<\?xml[^>]*?\sencoding\s*=\s*["']([A-Za-z0-9._-]{1,40})["']""")
 _DECLARATION = re.compile("<!(?:ENTITY|ATTLIST)")  # entities can multiply, and the parser compares all attributes
 _KNOWN = "&(?:amp|lt|gt|quot|apos|#[0-9a-fA-Fx]++);"
 _LOST = re.compile(rf"""=\s*+(?:"(?:[^"<&]|{_KNOWN})*+&|'(?:[^'<&]|{_KNOWN})*+&)""")
+_MARKS = ((b"\xff\xfe\0\0", "utf-32"), (b"\0\0\xfe\xff", "utf-32"), (b"\xff\xfe", "utf-16"), (b"\xfe\xff", "utf-16"))
+_ADVICE = re.compile(r",? (?:try|use) XML_PARSE_HUGE.*|, line \d+, column \d+.*", re.DOTALL)
 
 
 class XmlFormat(TreeFormat):
@@ -36,6 +36,7 @@ class XmlFormat(TreeFormat):
     units: ClassVar[tuple[Unit, ...]] = ("document", "file")
     needs: ClassVar[str | None] = "lxml"
     extra: ClassVar[str | None] = "lxml"
+    most_bytes: ClassVar[int] = 32 * 2**20
 
     def trees(self, content: bytes, unit: Unit) -> Iterator[ParsedTree]:
         """The only document of a file."""
@@ -55,3 +56,65 @@ class XmlFormat(TreeFormat):
         except etree.XMLSyntaxError as error:
             raise damaged(f"no valid XML: {reason(error.msg)}", error.lineno) from error
         yield element_tree(root)
+
+
+def markup_text(content: bytes, declared: re.Pattern[bytes]) -> str:
+    """The text of a document. `declared` finds the encoding that it declares; UTF-8 if it declares none.
+
+    Raises `DataError` if it is not text in this encoding.
+    """
+    encoding = next((name for mark, name in _MARKS if content.startswith(mark)), None)
+    if encoding is None:
+        match = declared.search(content, 0, 2**12)
+        encoding = match[1].decode("ascii") if match and not content.startswith(b"\xef\xbb\xbf") else "utf-8"
+    return decoded(content, encoding)
+
+
+def reason(message: str) -> str:
+    """What a message of the parser says, without the advice to lift its limits, and without the line.
+
+    >>> reason("Resource limit exceeded: Buffer size limit exceeded, try XML_PARSE_HUGE\\n, line 4, column 1")
+    'Resource limit exceeded: Buffer size limit exceeded'
+    """
+    return _ADVICE.sub("", message).strip()
+
+
+def element_tree(root: Any) -> ParsedTree:
+    """The tree of an element of lxml."""
+    from lxml import etree
+
+    tree = ParsedTree()
+    stack: list[tuple[int, Any, list[str]]] = []  # node, the children that follow, and the text before the next one
+
+    def begin(element: Any, parent: int) -> None:
+        number = tree.add(parent, _local(element.tag))
+        for value in element.xpath("@*") if element.attrib else ():  # `items` searches for each attribute
+            tree.add(number, f"@{_local(value.attrname)}", str(value))
+        stack.append((number, iter(element), [element.text or ""]))
+
+    begin(root, -1)
+    while stack:
+        number, following, texts = stack[-1]
+        child = next(following, None)
+        if child is not None and not isinstance(child.tag, str):  # a comment, an instruction, or a reference
+            texts += [child.text if child.tag is etree.Entity else "", child.tail or ""]
+            continue
+        text = " ".join("".join(texts).split())
+        texts.clear()
+        if text:
+            tree.add(number, "#text", text)
+        if child is None:
+            stack.pop()
+        else:
+            texts.append(child.tail or "")
+            begin(child, number)
+    return tree
+
+
+def _local(name: str) -> str:
+    """A name without the address of its namespace.
+
+    >>> _local("{urn:m}mi"), _local("mi")
+    ('mi', 'mi')
+    """
+    return name.rpartition("}")[2]

@@ -10,13 +10,14 @@ import json
 import logging
 from collections.abc import Mapping
 
-from ape_cli.core import budget
 from ape_cli.core.errors import RunError
 from ape_cli.storage import files
 from ape_cli.storage.paths import StoragePath
 from ape_cli.training.loggers import LoggedRun, MetricLogger, is_validation
 
 logger = logging.getLogger(__name__)
+
+_MOST_BYTES = 256 * 2**20  # of a log that a resumed run continues
 
 
 class JsonLines(MetricLogger):
@@ -25,7 +26,7 @@ class JsonLines(MetricLogger):
     def __init__(self, run: LoggedRun) -> None:
         """Read the lines that an earlier part of the run has written. Damaged lines are dropped, and a message says so.
 
-        Raises `RunError` if the file cannot be read, or is larger than `core/budget.py` allows.
+        Raises `RunError` if the file cannot be read, or is too large.
         """
         self.path = run.folder / "metrics.jsonl"
         self.lines = _written(self.path, run.step) if self.path.exists() else []
@@ -44,7 +45,7 @@ class JsonLines(MetricLogger):
 def _written(path: StoragePath, step: int) -> list[str]:
     """The lines of a log until `step`, without damaged ones. Raises `RunError` as described at `JsonLines`."""
     try:
-        raw = files.read_bytes(path, budget.LOG_BYTES)
+        raw = files.read_bytes(path, _MOST_BYTES)
     except OSError as error:
         raise RunError(f"cannot read {path}", got=error.strerror, fix="move it away; a new log is started") from error
     lines, dropped = [], 0

@@ -15,7 +15,6 @@ from typing import Any
 
 from ape_cli.core.errors import RunError
 from ape_cli.storage import files
-from ape_cli.storage.json_files import read_json
 from ape_cli.training.loggers import LoggedRun, MetricLogger
 
 _MARK = "wandb.json"  # the file beside the logs that names the run, so that it is found again
@@ -37,7 +36,7 @@ class WeightsAndBiases(MetricLogger):
             options["dir"] = files.folder(run.folder)
         if run.step:
             with suppress(OSError, ValueError, KeyError, TypeError):  # without its id, a new run is started there
-                options |= {"id": str(read_json(run.folder / _MARK)[1]["id"]), "resume": "allow"}
+                options |= {"id": str(files.read_json(run.folder / _MARK)["id"]), "resume": "allow"}
         try:
             # without a capture of the terminal, which would break progress bars
             settings, config = wandb.Settings(console="off"), run.config.model_dump(mode="json")

@@ -8,7 +8,7 @@ import pytest
 
 import ape_cli
 from ape_cli import position
-from ape_cli.core import own_code, plugins
+from ape_cli.core import plugins
 from ape_cli.core.errors import RunError
 from ape_cli.evaluation.sharing.exported import export
 from ape_cli.evaluation.sharing.model_card import model_card
@@ -47,13 +47,13 @@ def test_an_export_with_another_file_is_loaded_with_a_warning(
     run, t5 = of_words[0], position.load("t5")
     monkeypatch.setattr(plugins, "is_own", lambda found: found is t5)
     digest = "a" * 64
-    monkeypatch.setattr(own_code, "digest", lambda found: digest)
+    monkeypatch.setattr(plugins, "digest", lambda found: digest)
     monkeypatch.setattr(run, "record", run.read().model_copy(update={"own_files": {"scheme 't5'": digest}}))
     out = tmp_path / "out"
     assert export(run, out)["own_files"] == {"scheme 't5'": digest}
     assert f"The SHA-256 of its code is `{digest}`." in (out / "README.md").read_text()
     assert ape_cli.load(out).about["own_files"] == {"scheme 't5'": digest}
     assert not caplog.text
-    monkeypatch.setattr(own_code, "digest", lambda found: "b" * 64)
+    monkeypatch.setattr(plugins, "digest", lambda found: "b" * 64)
     ape_cli.load(out)
     assert f"the code of scheme 't5' has changed since run {run.name} was trained" in caplog.text

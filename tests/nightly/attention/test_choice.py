@@ -10,6 +10,7 @@ import pytest
 from ape_cli import attention, experiment
 from ape_cli.data.loader import Dataset
 from ape_cli.reports import aggregation, tables
+from ape_cli.reports.views import Options
 from ape_cli.runs import config
 from ape_cli.runs.registry import open_registry
 from ape_cli.training import trial
@@ -26,7 +27,7 @@ def test_tables_tell_kinds_apart(words: Dataset, tmp_path: Path) -> None:
             "tiny", "rope", {}, attention=kind, attention_options=attention.options(kind), settings=settings
         )
         trial.run_trial(experiment.of(wanted, words), found, Execution(CPU))
-    lines = aggregation.lines(found, metric="token_accuracy", decode="teacher", split="test", against=None)[0]
+    lines = aggregation.lines(found, Options())[0]
     (shown,) = tables.tables(lines)
     assert [row for row, _ in shown.rows] == [
         "rope",

@@ -17,15 +17,13 @@ def test_a_shard_that_is_a_large_hole(words: Dataset, tmp_path: Path) -> None:
     folder = copied(words, tmp_path)
     shard = next((folder / "data").glob("train-*"))
     whole = shard.read_bytes()
-    for content in (whole, b""):
-        with shard.open("wb") as file:
-            file.truncate(80 * 10**9)
-            file.write(content)
-            file.seek(80 * 10**9)
-            file.write(whole)
-        found = limited("verify", "--data", str(folder))
-        assert found.code == 1
-        assert f"cannot read {shard}\n  got:     it has more than 68,719,476,736 bytes" in found.err
+    with shard.open("wb") as file:
+        file.truncate(80 * 10**9)
+        file.seek(80 * 10**9)
+        file.write(whole)
+    outcome = limited("verify", "--data", str(folder))
+    assert outcome.code == 1
+    assert f"cannot read {shard}\n  got:     it has more than 68,719,476,736 bytes" in outcome.err
 
 
 @pytest.mark.parametrize("kind", ["pipe", "hole"])

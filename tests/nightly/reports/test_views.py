@@ -13,7 +13,7 @@ from ape_cli.core.errors import UsageError
 from ape_cli.reports import document, plots, rendering
 from ape_cli.reports.evaluations import METRICS
 from ape_cli.runs.registry import Registry
-from tests.conftest import ape, elsewhere
+from tests.conftest import elsewhere
 from tests.reports.test_views import ALL, ROWS, asked
 from tests.reports.views import test_by_epoch
 
@@ -42,29 +42,13 @@ def test_what_is_refused_says_why_and_all_else_is_shown(
         errors = list(view.rejects(options))
         for error in errors:
             assert isinstance(error, UsageError)
-            assert "--" in str(error.got)
+            assert "`" in str(error.got)
             assert error.fix
-        if errors or "validation" in options.scores.values() or "greedy" in options.scores.values():
+        if errors or options.split == "validation" or options.decode == "greedy":
             continue  # no run was evaluated on these
         made, bad = document.read(Registry(filled), view, options)
         assert bad == []
         assert made.text("score")
-
-
-def test_a_view_by_its_name_prints_what_its_own_option_prints(filled: Path) -> None:
-    where = ("--results", str(filled))
-    for name, words in (
-        ("by-size", ["--by", "size"]),
-        ("by-operator", ["--by", "op"]),
-        ("by-epoch", ["--by", "epoch"]),
-    ):
-        for style in ("rich", "markdown", "latex", "csv", "json"):
-            assert ape("report", "--view", name, "--format", style, *where) == ape(
-                "report", *words, "--format", style, *where
-            )
-    assert ape("report", "--view", "scores", *where) == ape("report", *where)
-    words = ("--compare", *ROWS, *where)
-    assert ape("report", "--view", "paired", *words) == ape("report", *words)
 
 
 MINE = '''
@@ -90,7 +74,7 @@ class HowMany(View):
             yield UsageError("seeds are counted once", got="--decode greedy", fix="leave it out")
 
     def read(self, registry, options):
-        return evaluations.wanted(registry, **options.scores)
+        return evaluations.selected(registry, options)
 
     def frame(self, found):
         return found.group_by("scheme").len("seeds").sort("scheme")
@@ -119,7 +103,7 @@ def test_a_view_is_one_new_file(tmp_path: Path) -> None:
     found = json.loads(run(*words, "--format", "json").stdout)
     assert found == [{"scheme": "none", "seeds": 1}, {"scheme": "rope", "seeds": 2}]
     assert "seeds are counted once" in run(*words, "--decode", "greedy", code=2).stderr
-    assert "always has the tables by seeds" in run(*words, "--format", "html", code=2).stderr
+    assert "always has the view how-many" in run(*words, "--format", "html", code=2).stderr
     page = run("report", "--format", "html", "--plots", "figures").stdout
     assert '<h2 id="how-many">How many<' in page
     assert "These are seeds." in page

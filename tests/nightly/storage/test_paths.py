@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from ape_cli.core.errors import ApeError, PlaceError
-from ape_cli.storage import files, folders
+from ape_cli.storage import files
 from ape_cli.storage.paths import storage_path
 from tests.nightly.store import Server, at
 
@@ -81,7 +81,7 @@ def test_it_is_what_pathlib_is(server: Server, tmp_path: Path) -> None:
             files.write_text(where / name, f"{name} ü")
         seen += [where.exists(), where.is_dir(), where.is_file()]
         seen += [(where / "c.json").is_file(), (where / "c.json").is_dir(), (where / "d").exists()]
-        seen += [sorted(p.name for p in where.iterdir()), folders.entries(where), folders.entries(where / "none")]
+        seen += [sorted(p.name for p in where.iterdir()), files.entries(where), files.entries(where / "none")]
         seen += [sorted(p.parent.name for p in where.glob("*/a.json")), sorted(p.name for p in where.glob("*.json"))]
         seen += [(where / "one/a.json").read_text(encoding="utf-8"), (where / "one/b.txt").stat().st_size]
         seen += [files.sha256(where / "c.json"), (where / "one").resolve().name]
@@ -93,7 +93,7 @@ def test_it_is_what_pathlib_is(server: Server, tmp_path: Path) -> None:
         (where / "one/b.txt").unlink()
         seen += [list((where / "one").iterdir())]
         (where / "one").rmdir()
-        seen += [(where / "one").exists(), folders.entries(where / "one")]
+        seen += [(where / "one").exists(), files.entries(where / "one")]
         found.append(seen)
     assert found[0] == found[1]
 

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import csv
-import io
 import json
 from pathlib import Path
 from typing import Any
@@ -11,15 +9,11 @@ from typing import Any
 import pytest
 
 from ape_cli.core.errors import ApeError, UsageError
-from ape_cli.reports import html_page, rendering
-from ape_cli.reports.html_page import Section
-from ape_cli.reports.tables import Table
+from ape_cli.reports import rendering
 from ape_cli.reports.views import Options, by_operator
-from ape_cli.runs.registry import Registry
-from tests.conftest import ape, registry_of
-from tests.registered import edit, put_evaluation, rename, replace, write
+from tests.conftest import registry_of
+from tests.registered import edit, put_evaluation, rename, replace
 from tests.reports.test_aggregation import ALL, add
-from tests.reports.test_aggregation import tables_of as plain
 
 VIEW = by_operator.ByOperator()
 OPS = ["extract", "flip-extract", "truncate", "no-op"]
@@ -126,15 +120,6 @@ def test_a_task_of_somebody_s_own_keeps_the_order_of_its_evaluation(tmp_path: Pa
     assert shown.columns == ["truncate", "extract"]
 
 
-def test_a_run_counts_once_whatever_its_data_is_called(tmp_path: Path) -> None:
-    path = put(tmp_path, "rope", scored(0.5, 0.5, 0.5, 0.5), 1)
-    put(tmp_path, "rope", scored(0.7, 0.7, 0.7, 0.7), 2)
-    write(path.with_name("zzz.json"), json.loads(path.read_text()) | {"dataset": "renamed"})
-    found, bad = VIEW.read(Registry(tmp_path), Options(**(ALL | {"metric": "exact_match"})))
-    assert not bad
-    assert (found["mean"][0], found["seeds"][0]) == (pytest.approx(0.6), 2)
-
-
 def test_runs_without_operators_are_left_out_and_alone_an_error(tmp_path: Path) -> None:
     add(tmp_path, "rope", 0.9)
     add(tmp_path, "rope", 0.9, source="digits")
@@ -149,62 +134,3 @@ def test_runs_without_operators_are_left_out_and_alone_an_error(tmp_path: Path) 
         read(tmp_path, "bleu")
     with pytest.raises(ApeError, match="none was evaluated like this"):
         read(tmp_path, split="validation")
-
-
-def test_an_operator_without_a_name_is_damage(tmp_path: Path) -> None:
-    path = put(tmp_path, "rope", scored(0.5, 0.5, 0.5, 0.5), 1)
-    put(tmp_path, "rope", scored(0.7, 0.7, 0.7, 0.7), 2)
-    replace(path, '"op"', '"opp"')
-    found, bad = VIEW.read(Registry(tmp_path), Options(**(ALL | {"metric": "exact_match"})))
-    assert set(found["mean"]) == {0.7}
-    assert "is damaged" in bad[0]
-
-
-def test_every_format_says_the_same(tmp_path: Path) -> None:
-    fill(tmp_path)
-    words = ("report", "--results", str(tmp_path), "--by", "op", "--metric", "exact_match", "--format")
-    parsed = json.loads(ape(*words, "json")[0])
-    assert [line["op"] for line in parsed] == OPS * 2
-    assert list(parsed[0])[-4:] == ["rows", "tokens", "low_over_rows", "high_over_rows"]
-    assert {"low", "high", "best", "seeds", "dataset"} <= set(parsed[0])
-    rows = list(csv.DictReader(io.StringIO(ape(*words, "csv")[0])))
-    assert [list(row) for row in rows] == [list(line) for line in parsed]
-    assert [row["tokens"] for row in rows] == [str(line["tokens"]) for line in parsed]
-    for style in ("rich", "markdown", "latex"):
-        text = ape(*words, style)[0]
-        assert [op for op in OPS if op not in text] == []
-        assert "test tokens" in text
-    html = ape("report", "--results", str(tmp_path), "--metric", "exact_match", "--format", "html")[0]
-    assert "tree-ops/breadth by operator, exact match</h3>" in html
-    assert "By operator" in html
-    other = tmp_path / "other"
-    add(other, "rope", 0.9)
-    assert "By operator" not in ape("report", "--results", str(other), "--format", "html")[0]
-
-
-def test_a_page_has_a_section_of_them(tmp_path: Path) -> None:
-    fill(tmp_path)
-    made: list[Table] = VIEW.tables(read(tmp_path))
-    text = html_page.page([Section("Scores", plain(tmp_path)), Section(VIEW.title, made)])
-    assert text.count("<h2") == 2
-    assert '<h2 id="by-operator">By operator</h2>' in text
-
-
-@pytest.mark.parametrize(
-    ("words", "code", "message"),
-    [
-        (["--by", "op", "--compare", "rope", "none"], 2, "by-operator does not use --compare"),
-        (["--by", "op", "--against", "paper"], 2, "by-operator does not use --against"),
-        (["--by", "op", "--format", "html"], 2, "always has the view by-operator"),
-        (["--by", "op", "--metric", "bleu"], 2, "unknown metric"),
-        (["--by", "op", "--interval", "--format", "csv"], 2, "always has the interval"),
-        (["--by", "op", "--decode", "greedy"], 1, "no run was evaluated like this"),
-        (["--against", "paper", "--metric", "exact_match"], 2, "its metric is token_accuracy"),
-        (["--against", "paper", "--decode", "greedy"], 2, "its decode is teacher"),
-    ],
-)
-def test_bad_usage(tmp_path: Path, words: list[str], code: int, message: str) -> None:
-    fill(tmp_path)
-    out, err = ape("report", "--results", str(tmp_path), *words, code=code)
-    assert message in " ".join(err.split())
-    assert out == ""

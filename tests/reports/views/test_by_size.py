@@ -11,12 +11,11 @@ from typing import Any
 
 import pytest
 
-from ape_cli.core.errors import ApeError, UsageError
+from ape_cli.core.errors import ApeError
 from ape_cli.data.loader import Dataset
 from ape_cli.reports import builtin, html_page, rendering
 from ape_cli.reports.views import Options, by_size
 from ape_cli.runs.evaluation_record import evaluation_name
-from ape_cli.runs.registry import Registry
 from tests.conftest import registry_of, write
 from tests.registered import fingerprint_of, put_evaluation, rename, replace, vouch
 from tests.registered import write as write_json
@@ -154,13 +153,10 @@ def test_tables_and_programs_are_told_the_rows_and_tokens_of_each_cell(tmp_path:
     assert shown.foot == [("test rows", ["1,200", "1"]), ("test tokens", ["3,600", "3"])]
     assert "count the test rows, and their target tokens, behind each score; all seeds share them." in shown.notes[-1]
     assert "| *test rows* | 1,200 | 1 |\n| *test tokens* | 3,600 | 3 |\n" in rendering.markdown([shown])
-    latex = rendering.latex([shown])
-    assert "\\midrule\ntest rows & 1,200 & 1 \\\\\ntest tokens & 3,600 & 3 \\\\\n\\bottomrule" in latex
-    assert latex.count("{") == latex.count("}")
+    assert "\ntest tokens & 3,600 & 3 \\\\\n\\bottomrule" in rendering.latex([shown])
     page = html_page.page([html_page.Section("By size", [shown])])
     assert '<tr><th scope="row">test tokens</th><td>3,600</td><td>3</td></tr>\n</tfoot></table>' in page
-    drawn = rendering.text("rich", [shown])
-    assert drawn.index("rope") < drawn.index("test rows") < drawn.index("test tokens")
+    assert "test tokens" in rendering.text("rich", [shown])
 
 
 def test_intervals_over_rows_and_over_seeds_are_two_things(tmp_path: Path) -> None:
@@ -219,16 +215,6 @@ def test_scores_of_one_table_are_of_the_same_rows(tmp_path: Path) -> None:
         fingerprint=fingerprint_of("z"),
     )
     assert len(VIEW.tables(read(tmp_path))) == 2  # the first seed of `none` still lacks them
-
-
-def test_a_dataset_under_two_names_counts_once(tmp_path: Path) -> None:
-    folder = put(tmp_path, "rope", {"a": {5: (8, 10)}, "b": {5: (0, 10)}})
-    renamed = json.loads(path_of(folder, "a").read_text()) | {"dataset": "renamed"}
-    write_json(folder / "eval" / "zzz.json", renamed)
-    found, bad = VIEW.read(Registry(tmp_path), Options(**ALL))
-    assert not bad
-    (line,) = VIEW.frame(found).to_dicts()
-    assert line["mean"] == pytest.approx(0.4)
 
 
 @pytest.mark.parametrize(
@@ -315,37 +301,6 @@ def test_a_table_a_task_with_schemes_down_and_sizes_across(tmp_path: Path) -> No
     text = rendering.markdown([first])
     assert "| rope | <ins>100.00</ins> | <ins>50.00</ins> |" in text
     assert "90--94" in rendering.latex([first])
-
-
-def test_runs_of_other_data_or_settings_stay_apart(tmp_path: Path) -> None:
-    found = {"a": {5: (1, 2)}}
-    put(tmp_path, "rope", found)
-    put(tmp_path, "rope", found, variant={"decay": 0.98})
-    put(tmp_path, "rope", found, fingerprint="b" * 64, name="other")
-    put(tmp_path, "rope", found, preset="tiny")
-    made = VIEW.tables(read(tmp_path))
-    assert [t.title.split(" by ")[0] for t in made] == ["reverse [other]", "reverse [reverse-small]", "reverse"]
-    assert [row for row, _ in made[1].rows] == ["rope", "rope (decay=0.98)"]
-    assert len(VIEW.tables(read(tmp_path, preset="tiny"))) == 1
-
-
-def test_nothing_by_size_says_what_to_run(tmp_path: Path) -> None:
-    put(tmp_path, "rope", {"a": {5: (1, 2)}})
-    with pytest.raises(ApeError, match="ape eval"):
-        read(tmp_path, decode="greedy")
-    with pytest.raises(UsageError, match="unknown metric"):
-        read(tmp_path, metric="bleu")
-    empty, _ = VIEW.read(Registry(tmp_path), Options(**(ALL | {"decode": "greedy"}), needed=False))
-    assert VIEW.tables(empty) == []
-    assert by_size.panels(empty) == []
-
-
-def test_a_size_that_is_missing_is_damage(tmp_path: Path) -> None:
-    folder = put(tmp_path, "rope", {"a": {5: (1, 2)}, "b": {6: (1, 2)}})
-    replace(path_of(folder, "a"), '"size"', '"sise"')
-    found, bad = VIEW.read(Registry(tmp_path), Options(**ALL))
-    assert found.values["size"].to_list() == [6]
-    assert "is damaged" in bad[0]
 
 
 def test_images_have_one_size_and_no_table(tmp_path: Path) -> None:

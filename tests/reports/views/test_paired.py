@@ -16,7 +16,7 @@ from ape_cli.reports import aggregation, rendering, tables
 from ape_cli.reports.views import Options, paired
 from ape_cli.runs.registry import Registry
 from tests.cli.test_cli import ape
-from tests.reports.test_aggregation import ALL, Checker, add
+from tests.reports.test_aggregation import ALL, add
 
 A, B = "rope", "orthogonal-seq"
 VIEW = paired.Paired()
@@ -150,7 +150,7 @@ def test_runs_are_named_as_rows_of_the_tables(tmp_path: Path) -> None:
     add(tmp_path, "rope", 0.8, 1, steps=400)
     add(tmp_path, "rope", 0.9, 1)
     add(tmp_path, "rope", 0.6, 1, variant={"decay": 0.98})
-    (shown,) = tables.tables(aggregation.lines(Registry(tmp_path), **ALL, against=None)[0])
+    (shown,) = tables.tables(aggregation.lines(Registry(tmp_path), Options())[0])
     scores = {row: cells[0].mean for row, cells in shown.rows if isinstance(cells[0], tables.Cell)}
     assert len(scores) == 3
     for name, mean in scores.items():
@@ -173,7 +173,7 @@ def test_columns_without_a_pair_are_named(tmp_path: Path) -> None:
 
 def test_what_cannot_be_compared_is_said(tmp_path: Path) -> None:
     fill(tmp_path, {1: 0.9}, {2: 0.9})
-    with pytest.raises(ApeError, match=r"no pair to compare[\s\S]*rope: 1; orthogonal-seq: 2[\s\S]*same `--seed`"):
+    with pytest.raises(ApeError, match=r"no pair to compare[\s\S]*rope: 1; orthogonal-seq: 2[\s\S]*same `seed`"):
         compared(tmp_path)
     with pytest.raises(UsageError, match=r"allowed: orthogonal-seq, rope\n[\s\S]*did you mean 'orthogonal-seq'"):
         compared(tmp_path, A, "orthogonalseq")
@@ -204,12 +204,7 @@ def test_every_format_says_the_same(filled: Path) -> None:
     latex = ape(*words, "latex")[0]
     assert "reverse & $93.00$ & $94.00$ & $-1.00$ & $[-5.97, +3.97]$ & $1 : 2$ & $3$ & $0.75$ & $0.25$ \\\\" in latex
     assert "all tasks & $93.00$ & $91.50$ & $+1.50$ & --- & $1 : 1$ & $2$ & $1$ & $0.5$ \\\\" in latex
-    assert latex.count("{") == latex.count("}")
-    page = ape(*words, "html")[0]
-    checker = Checker()
-    checker.feed(page)
-    assert checker.open == []
-    assert "<td>[-5.97, +3.97]</td>" in page
+    assert "<td>[-5.97, +3.97]</td>" in ape(*words, "html")[0]
     assert "[-5.97, +3.97]" in ape(*words, "rich")[0]
 
 
@@ -224,19 +219,15 @@ def test_more_pairs_than_signs_are_flipped_have_no_p(tmp_path: Path) -> None:
     assert "| 41 | — |" in rendering.markdown(VIEW.tables(found))
 
 
-@pytest.mark.parametrize(
-    ("words", "code", "message"),
-    [
+def test_bad_usage(filled: Path) -> None:
+    for words, code, message in (
         (["--compare", A], 2, "--compare"),
-        (["--compare", A, "ropes"], 2, "did you mean 'rope'"),
         (["--compare", A, B, "--against", "paper"], 2, "a comparison does not use --against"),
-        (["--compare", A, B, "--interval"], 2, "a comparison does not use --interval"),
-        (["--interval", "--format", "csv"], 2, "csv always has the interval"),
         (["--interval", "--out", "table.json"], 2, "json always has the interval"),
+        (["--by", "op", "--format", "html"], 2, "always has the view by-operator"),
+        (["--against", "paper", "--metric", "exact_match"], 2, "its metric is token_accuracy"),
         (["--compare", A, B, "--preset", "tiny"], 1, "has preset 'tiny'"),
-    ],
-)
-def test_bad_usage(filled: Path, words: list[str], code: int, message: str) -> None:
-    out, err = ape("report", "--results", str(filled), *words, code=code)
-    assert message in err
-    assert out == ""
+    ):
+        out, err = ape("report", "--results", str(filled), *words, code=code)
+        assert message in " ".join(err.split())
+        assert out == ""

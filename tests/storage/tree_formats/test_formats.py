@@ -11,10 +11,9 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from ape_cli.core import budget
 from ape_cli.core.errors import DataError, UsageError
 from ape_cli.storage import tree_formats
-from ape_cli.storage.tree_formats import ParsedTree, joined
+from ape_cli.storage.tree_formats import ParsedTree, _format, joined
 from ape_cli.structure import Tree
 from ape_cli.structure.ranked_trees import RankedTrees
 from tests.storage.tree_formats.reading import check_laws, nested
@@ -77,7 +76,7 @@ def test_joined_trees() -> None:
 
 
 def test_a_tree_has_a_largest_size(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(budget, "TREE_SIZE", 3)
+    monkeypatch.setattr(_format, "_MOST_NODES", 3)
     whole = joined("file", [leaf("a"), leaf("b")])
     with pytest.raises(DataError, match="more than 3 nodes"):
         whole.add(0, "c")

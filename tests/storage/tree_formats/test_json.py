@@ -110,19 +110,10 @@ def test_other_objects_are_objects(text: str) -> None:
 MIXED = [
     ('{"label": "S", "children": [1]}', "the document: .* a node is not an object"),
     ('{"label": "S", "children": [{"label": "a", "more": 1}]}', 'the document: .* an object has the key "more"'),
-    ('{"children": [], "label": "S", "lable": "S"}', 'the document: .* an object has the key "lable"'),
     ('{"label": "S", "children": [{"children": []}]}', "the document: .* an object has no `label` that"),
-    ('{"label": "S", "children": [{"label": [], "children": []}]}', "the document: .* no `label` that is a string"),
     ('{"label": "S", "children": [{"label": "", "children": "x"}]}', "the document: .* of an object are not an array"),
-    ('{"label": "S", "children": [[1]]}', "the document: .* a node is not an object"),
     ('[{"label": "S"}, {"label": "T", "childs": []}]', 'tree 2: .* an object has the key "childs"'),
     ('[{"lable": "S"}, {"label": "T"}]', 'tree 1: .* an object has the key "lable"'),
-    ('[{"label": "S"}, {"label": "T"}, [1]]', "tree 3: .* a node is not an object"),
-    ('{"label": "S", "kids": [{"label": "T", "children": []}]}', 'the document: .* an object has the key "kids"'),
-    ('{"label":"S","childs":[{"label":"x","childs":[{"label":"y"}]}]}', 'the document: .* has the key "childs"'),
-    ('{"label":"S","childs":[{"label":"x","childs":[]}]}', 'the document: .* has the key "childs"'),
-    ('{"lable":"S","children":[{"lable":"a"},{"lable":"b"}]}', 'the document: .* has the key "lable"'),
-    ('{"lable": "S", "children": [1, {"label": "T"}]}', 'the document: .* an object has the key "lable"'),
     (
         '[{"label": "S", "children": []}, {"label": "T", "children": [{"label": null}]}]',
         "tree 2: .* no `label` that is",
@@ -132,7 +123,6 @@ MIXED = [
 
 @pytest.mark.parametrize(("text", "message"), MIXED)
 def test_a_tree_with_labels_that_has_something_else_is_an_error(text: str, message: str) -> None:
-    """A misspelt key must not turn an array of trees into one tree of keys and values."""
     with pytest.raises(DataError, match=message):
         parsed("json", text)
 
@@ -167,7 +157,6 @@ def test_all_files_of_a_source_have_labels_or_none_has(name: str, texts: list[st
         ('"a\nb"', "Invalid control|Unterminated"),
         ('["a', "Invalid control|Unterminated"),
         ("'a'", "Expecting value"),
-        (" " * (32 * 2**20 + 1), "too large for its parser"),
         (b"\xff", "line 1: it is not text in the encoding utf-8"),
         ('["a"]'.encode("utf-16"), "it is not text"),
         (b"\0" * 1000, "a NUL character"),
