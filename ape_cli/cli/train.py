@@ -143,8 +143,8 @@ def _resolved(options: ExperimentOptions, datasets: StoragePath, default_preset:
     from ape_cli.runs import config
 
     experiment = resolve(options, Datasets(datasets))
-    if experiment.is_sized and experiment.data.missing:  # raises an error for bad options before data is generated
-        make_scheme(experiment.config, experiment.read)
+    if experiment.is_sized:
+        make_scheme(experiment.config, experiment.read)  # raises an error for bad options before anything is written
     note_unused(options, experiment.data.folder)
     about = config.preset(options.preset).about[experiment.data.kind]
     logger.info(f"preset: {options.preset} ({about}){'; --preset chooses another' if default_preset else ''}")
