@@ -124,14 +124,9 @@ def points(
     total = sum(_size(grid) for grid in grids)
     if total > _MOST_TRIALS:
         raise UsageError("too many trials", got=brief(total), allowed=f"{_MOST_TRIALS:,}", fix="make several sweeps")
-    of_grids = [(grid, set(grid.seeds)) for grid in grids]
     seeds = dict.fromkeys(seed for grid in grids for seed in grid.seeds)
     trials = (
-        point
-        for seed in seeds
-        for grid, own in of_grids
-        if seed in own
-        for point in _points(grid, seed, preset, folder)
+        point for seed in seeds for grid in grids if seed in grid.seeds for point in _points(grid, seed, preset, folder)
     )
     return list({repr(point): point for point in trials}.values())
 
