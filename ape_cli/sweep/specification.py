@@ -124,9 +124,13 @@ def points(
     total = sum(_size(grid) for grid in grids)
     if total > _MOST_TRIALS:
         raise UsageError("too many trials", got=brief(total), allowed=f"{_MOST_TRIALS:,}", fix="make several sweeps")
-    seeds = dict.fromkeys(seed for grid in grids for seed in grid.seeds)
+    with_seeds = [(grid, set(grid.seeds)) for grid in grids]
     trials = (
-        point for seed in seeds for grid in grids if seed in grid.seeds for point in _points(grid, seed, preset, folder)
+        point
+        for seed in dict.fromkeys(seed for grid in grids for seed in grid.seeds)
+        for grid, seeds in with_seeds
+        if seed in seeds
+        for point in _points(grid, seed, preset, folder)
     )
     return list({repr(point): point for point in trials}.values())
 
