@@ -26,7 +26,8 @@ def counted(sweep: str) -> list[dict[str, object]]:
     """The scores of each baseline on each dataset of a sweep, from 0 to 1."""
     grids = [specification.check(fields) for fields in specification.read(RESULTS / f"{sweep}.toml")]
     datasets = RESULTS.parent / "datasets"
-    items, _ = planning.of_grids(grids, "small", open_registry(RESULTS), datasets, lambda name: datasets / name)
+    points = specification.points(grids, "small", lambda name: datasets / name)
+    items, _ = planning.plan(points, open_registry(RESULTS), datasets)
     found = []
     for item in {item.data.folder: item for item in items}.values():
         data = generated(item.data)

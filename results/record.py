@@ -55,9 +55,8 @@ def standing(sweep: str) -> tuple[int, int]:
         return sum(trial["state"] == "finished" for trial in trials), len(trials)
     grids = [specification.check(fields) for fields in specification.read(RESULTS / f"{sweep}.toml")]
     try:
-        items, _ = planning.of_grids(
-            grids, "small", open_registry(RESULTS), ROOT / "datasets", lambda name: ROOT / name
-        )
+        points = specification.points(grids, "small", lambda name: ROOT / name)
+        items, _ = planning.plan(points, open_registry(RESULTS), ROOT / "datasets")
     except DataError:
         return 0, 0
     return sum(item.state == "finished" for item in items), len(items)

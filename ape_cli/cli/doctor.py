@@ -178,8 +178,7 @@ def _runs(names: list[str], results: StoragePath) -> list[dict[str, Any]]:
 
 def _dataset(where: StoragePath, datasets: StoragePath) -> dict[str, Any]:
     """The problems of a dataset: a line about each shard that is missing or was altered."""
-    from ape_cli.data.manifest import read_manifest
-    from ape_cli.storage import files
+    from ape_cli.data.manifest import open_shard, read_manifest
 
     line: dict[str, Any] = {"dataset": str(where), "fingerprint": None, "rows": None, "problems": []}
     try:
@@ -189,8 +188,7 @@ def _dataset(where: StoragePath, datasets: StoragePath) -> dict[str, Any]:
         return line | {"problems": [user_error(error).summary]}
     for shard in (shard for shards in manifest.shards.values() for shard in shards):
         try:
-            if files.sha256(folder / shard.file) != shard.sha256:
-                line["problems"].append(f"{folder / shard.file} was altered")
-        except OSError as error:
-            line["problems"].append(f"cannot read {folder / shard.file} ({error.strerror})")
+            open_shard(folder, manifest.plan, shard)
+        except (ApeError, OSError) as error:
+            line["problems"].append(user_error(error).summary)
     return line | {"fingerprint": manifest.fingerprint, "rows": sum(manifest.plan.rows.values())}

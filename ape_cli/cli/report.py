@@ -26,7 +26,6 @@ from ape_cli.cli.options import (
     path,
 )
 from ape_cli.core.errors import ApeError, DataError, UsageError, pick
-from ape_cli.core.validation import checked_name
 from ape_cli.storage.paths import storage_path
 
 if TYPE_CHECKING:
@@ -109,6 +108,7 @@ def report(
     \f
     Raises `UsageError` if options are not valid or do not fit together.
     """
+    from ape_cli.core.validation import checked_name
     from ape_cli.reports import rendering
     from ape_cli.reports.plots import axis_kind, draw_figures, encode, missing, require
     from ape_cli.reports.views import Options, choose

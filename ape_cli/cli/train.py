@@ -105,7 +105,7 @@ def train(
             order=chosen_order,
         )
         if training.file is not None:
-            options = options.over(read_config_file(training.file), typed(ctx))
+            options = options.over(*read_config_file(training.file), typed(ctx))
         check_precision(options.precision, where)
         default_preset = training.preset is None and training.file is None
         registry = open_registry(folders.results)
@@ -144,7 +144,7 @@ def _resolved(options: ExperimentOptions, datasets: StoragePath, default_preset:
 
     experiment = resolve(options, Datasets(datasets))
     if experiment.is_sized:
-        make_scheme(experiment.config, experiment.read)  # raises an error for bad options before data is generated
+        make_scheme(experiment.config, experiment.read)  # raises an error for bad options before anything is written
     note_unused(options, experiment.data.folder)
     about = config.preset(options.preset).about[experiment.data.kind]
     logger.info(f"preset: {options.preset} ({about}){'; --preset chooses another' if default_preset else ''}")

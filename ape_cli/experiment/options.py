@@ -65,9 +65,12 @@ class ExperimentOptions:
         settings = {key: value for key, value in self.settings.items() if key not in of_scheme}
         return replace(self, scheme="none", structure=None, settings=settings)
 
-    def over(self, file: ConfigFile, typed: Collection[str]) -> ExperimentOptions:
-        """The configuration of a file. The options whose names are in `typed`, and all settings, replace its own."""
-        config, base = file.config, file.settings
+    def over(self, config: Config, recorded: Trained | None, typed: Collection[str]) -> ExperimentOptions:
+        """The configuration and the dataset of a file.
+
+        The options whose names are in `typed`, and all settings, replace those of the file.
+        """
+        base = {name: value for name in settable(config.kind) if (value := getattr(config, name)) is not None}
         if {"scheme", "structure", "attention"} & set(typed):  # they decide these two, unless a setting does
             base = {name: value for name, value in base.items() if name not in ("max_size", "decay")}
         for pair in _EXCLUSIVE:
@@ -83,27 +86,15 @@ class ExperimentOptions:
             **{name: value for name, value in fields.items() if name not in typed},
             preset=config.preset,
             settings=base | plugins | dict(self.settings),
-            recorded=file.dataset,
+            recorded=recorded,
             from_file=frozenset(base) - set(self.settings),
         )
 
 
-@dataclass(frozen=True)
-class ConfigFile:
-    """What a file says about a run. `dataset` is the record of its dataset, or None if the file has none."""
+def read_config_file(path: StoragePath) -> tuple[Config, Trained | None]:
+    """The configuration in a file, and the record of its dataset, or None if the file has none.
 
-    config: Config
-    dataset: Trained | None
-
-    @property
-    def settings(self) -> dict[str, Any]:
-        """The fields that settings can change, with their values, without those that have none."""
-        fields = {name: getattr(self.config, name) for name in settable(self.config.kind)}
-        return {name: value for name, value in fields.items() if value is not None}
-
-
-def read_config_file(path: StoragePath) -> ConfigFile:
-    """Read a JSON object that is a configuration, or that has one as `config` and perhaps a `dataset`, as a run.json.
+    The file is a JSON object that is a configuration, or that has one as `config` and perhaps a `dataset`.
 
     Raises `UsageError` if the file cannot be read, or has another form.
     """
@@ -113,7 +104,7 @@ def read_config_file(path: StoragePath) -> ConfigFile:
             raise ValueError(f"{brief(fields)} is no object")
         dataset = fields.get("dataset")
         trained = None if dataset is None else Trained.model_validate_json(json.dumps(dataset))
-        return ConfigFile(read_config(fields.get("config", fields)), trained)
+        return read_config(fields.get("config", fields)), trained
     except (OSError, ValueError, RecursionError) as error:
         got = first_error(error) if isinstance(error, ValidationError) else str(error)
         raise UsageError(

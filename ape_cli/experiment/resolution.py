@@ -114,6 +114,8 @@ def prepared(experiment: Experiment) -> Experiment:
     """
     assert isinstance(experiment.data, ChosenDataset)
     data = generated(experiment.data)
+    if experiment.is_sized:
+        return replace(experiment, data=data)
     return replace(experiment, config=complete(experiment.config, data, experiment.read), data=data)
 
 

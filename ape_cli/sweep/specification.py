@@ -124,13 +124,12 @@ def points(
     total = sum(_size(grid) for grid in grids)
     if total > _MOST_TRIALS:
         raise UsageError("too many trials", got=brief(total), allowed=f"{_MOST_TRIALS:,}", fix="make several sweeps")
-    of_grids = [(grid, set(grid.seeds)) for grid in grids]
-    seeds = dict.fromkeys(seed for grid in grids for seed in grid.seeds)
+    with_seeds = [(grid, set(grid.seeds)) for grid in grids]
     trials = (
         point
-        for seed in seeds
-        for grid, own in of_grids
-        if seed in own
+        for seed in dict.fromkeys(seed for grid in grids for seed in grid.seeds)
+        for grid, seeds in with_seeds
+        if seed in seeds
         for point in _points(grid, seed, preset, folder)
     )
     return list({repr(point): point for point in trials}.values())

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import shutil
 import signal
 import subprocess
 import sys
@@ -90,23 +89,6 @@ def test_a_terminal_without_unicode(tmp_path: Path) -> None:
     for words in (("tasks",), ("gen", "c3", "--n", "5"), ("show", "c3-breadth"), ("runs", "--results", "größe")):
         found = limited(*words, where=tmp_path, PYTHONIOENCODING="ascii")
         assert found.code == 0, found.err
-
-
-def test_the_folder_of_a_run_that_is_removed_while_it_trains(words: Dataset, tmp_path: Path) -> None:
-    """The next checkpoint notices it, long before the last step."""
-    steps = 0
-
-    def stop() -> bool:
-        nonlocal steps
-        steps += 1
-        if steps == 2:
-            shutil.rmtree(tmp_path / "runs")
-        return False
-
-    with pytest.raises(RunError, match="the folder of the run was removed while it trains"):
-        run(words, tmp_path, stop=stop, steps=2000)
-    assert steps < 100
-    assert not list((tmp_path / "runs").rglob("*.parquet"))  # nor does its folder come back with some of the files
 
 
 @pytest.mark.parametrize(
