@@ -7,7 +7,7 @@ from typing import Any
 
 from ape_cli import attention, position
 from ape_cli.core.errors import UsageError
-from ape_cli.data.plan import Facts
+from ape_cli.data.plan import DatasetInfo
 from ape_cli.experiment.images import augmented, tokenising
 from ape_cli.experiment.reading import reading
 from ape_cli.runs.config import Config, ImageConfig, SequenceConfig, resolve
@@ -26,7 +26,7 @@ def locality(config: Config) -> float:
     return rate
 
 
-def complete(config: Config, data: Facts, read: Structure | None = None) -> Config:
+def complete(config: Config, data: DatasetInfo, read: Structure | None = None) -> Config:
     """The configuration with the fields filled in that depend on scheme, attention and data.
 
     `read` is the structure that is read, if it is known already. A bounded scheme is made for the largest size of the
@@ -74,7 +74,7 @@ def _check_effect(config: SequenceConfig) -> None:
         )
 
 
-def variant(config: Config, data: Facts) -> dict[str, Any]:
+def variant(config: Config, data: DatasetInfo) -> dict[str, Any]:
     """The fields and options in which a complete configuration differs from the defaults of its preset and scheme.
 
     The kind of attention is among them, and so is the locality bias that it turned off.

@@ -5,7 +5,7 @@ from __future__ import annotations
 import statistics
 from typing import Any
 
-from ape_cli.data.plan import Facts
+from ape_cli.data.plan import DatasetInfo
 from ape_cli.experiment.recorded import RecordedDatasets
 from ape_cli.runs.config import Config
 from ape_cli.runs.registry import Registry
@@ -32,7 +32,7 @@ class PastRuns:
                 for key in _alike(config, data.task, data.order) if work else ():
                     self.paces.setdefault(key, []).append(known.outcome.seconds / work)
 
-    def seconds(self, config: Config, data: Facts) -> float | None:
+    def seconds(self, config: Config, data: DatasetInfo) -> float | None:
         """The estimated seconds of a trial, from the median pace of the most similar runs, or None without any."""
         steps = schedule.steps_of(config, -(-data.plan.rows["train"] // config.batch_size))
         for key in _alike(config, data.task, data.order):

@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 
 from ape_cli.core.errors import RunError
-from ape_cli.data.plan import Facts
+from ape_cli.data.plan import DatasetInfo
 from ape_cli.evaluation import evaluate
 from ape_cli.experiment import Experiment, ExperimentOptions, resolve
 from ape_cli.experiment.choice import Datasets
@@ -120,7 +120,7 @@ def _planned(experiment: Experiment, data: ChosenDataset, registry: Registry, se
     return PlannedTrial(experiment, data, run, _state(run, experiment.data), seconds)
 
 
-def _state(run: Run, data: Facts) -> str:
+def _state(run: Run, data: DatasetInfo) -> str:
     """The state of a run, as in `PlannedTrial`. A run whose files cannot be read is damaged."""
     try:
         state = run.status if run.exists() else "new"
