@@ -413,7 +413,6 @@ def test_a_server_that_goes_away_does_not_look_like_damage(server: Server, words
         done.read,
         lambda: manifest.read_manifest(storage_path(words)),
         lambda: open_registry(results).runs(),
-        lambda: generation.generate(TASK, PLAN, storage_path(address(server, "away-data"))),
     ):
         with pytest.raises(PlaceError):
             asked()
