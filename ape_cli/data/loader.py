@@ -22,7 +22,7 @@ from ape_cli.data.batches import Padding, SequenceBatch, Share, exact_length
 from ape_cli.data.collation import Reading, Window, collate, whole_numbers
 from ape_cli.data.image_batches import ImageBatch, ImageRows, Steps
 from ape_cli.data.manifest import Manifest, read_manifest, shard_files
-from ape_cli.data.plan import Facts
+from ape_cli.data.plan import DatasetInfo
 from ape_cli.data.windows import Rows
 from ape_cli.storage import image_rows
 from ape_cli.storage.parquet import ROW_GROUP
@@ -30,7 +30,7 @@ from ape_cli.storage.paths import StoragePath, storage_path
 from ape_cli.structure import Structure, parse_structure
 
 
-class Dataset(Facts):
+class Dataset(DatasetInfo):
     """A dataset on disk whose shards are complete. `open_dataset` opens one.
 
     Each split is opened once, when it is asked for, and its shards stay open.
@@ -46,7 +46,7 @@ class Dataset(Facts):
         self._splits: dict[str, Split | ImageSplit] = {}
 
     def largest(self, read: Structure) -> int:
-        """See `Facts.largest`. It reads the training split once for each structure. Raises `DataError` if it cannot."""
+        """See `DatasetInfo`. It reads the training split once for each structure. Raises `DataError` if it cannot."""
         key = read.expression
         if key not in self.sizes:
             train = self.split("train")

@@ -156,7 +156,7 @@ def pieces_of(plan: DatasetPlan) -> dict[str, list[Piece]]:
 
 
 @dataclass(eq=False)
-class Facts(ABC):
+class DatasetInfo(ABC):
     """What is known of a dataset that is open, or of one that a sweep is going to generate.
 
     `plan` is everything that was chosen for the dataset. `mean_size` is the mean of the distribution of sizes, in the

@@ -22,7 +22,7 @@ from ape_cli.core.errors import DataError, RunError, UsageError, pick
 from ape_cli.data.batches import Batch
 from ape_cli.data.collation import Reading
 from ape_cli.data.loader import Dataset, ImageSplit, Split, open_dataset
-from ape_cli.data.plan import Facts
+from ape_cli.data.plan import DatasetInfo
 from ape_cli.evaluation.decoding import greedy
 from ape_cli.evaluation.fit import check_finished, misfit
 from ape_cli.evaluation.metrics import MetricSums, teacher_forced
@@ -153,7 +153,7 @@ def own_dataset(run: Run) -> Dataset:
     return data
 
 
-def name_of(data: Facts, split: str, decode: str) -> str:
+def name_of(data: DatasetInfo, split: str, decode: str) -> str:
     """The name of the evaluation's file in the folder of its run."""
     return evaluation_name(data.fingerprint, split, decode)
 
@@ -172,7 +172,7 @@ def check_fits(run: Run, data: Dataset, part: Split | ImageSplit, decode: str = 
     return known
 
 
-def check_decoding(data: Facts, decode: str) -> None:
+def check_decoding(data: DatasetInfo, decode: str) -> None:
     """Check that the data can be decoded in this way. Raises `UsageError` if it cannot."""
     if decode == "greedy" and data.image is not None:
         what = "an image has a label, and nothing is written that could be read again"

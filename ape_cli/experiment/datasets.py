@@ -13,7 +13,7 @@ from ape_cli.core.errors import BusyError, DataError
 from ape_cli.core.vocabulary import SPLITS
 from ape_cli.data import generation
 from ape_cli.data.loader import Dataset, open_dataset
-from ape_cli.data.plan import DatasetPlan, Facts
+from ape_cli.data.plan import DatasetInfo, DatasetPlan
 from ape_cli.runs import config
 from ape_cli.runs.record import Trained
 from ape_cli.storage.parquet import ROW_GROUP
@@ -27,7 +27,7 @@ _WAIT = 2.0  # seconds between two attempts to generate a dataset that another p
 
 
 @dataclass(eq=False, kw_only=True)
-class ChosenDataset(Facts):
+class ChosenDataset(DatasetInfo):
     """The dataset of an experiment, which may not have been generated yet.
 
     `missing` says that it is not there, or that some of its shards are missing. `made_by` generates it; None if it is
@@ -42,7 +42,7 @@ class ChosenDataset(Facts):
     sizes: dict[str, int] = field(default_factory=dict)
 
     def largest(self, read: Structure) -> int | None:
-        """See `Facts.largest`. If the dataset is missing, runs tell it. Raises `DataError` if shards are damaged."""
+        """See `DatasetInfo`. If the dataset is missing, runs tell it. Raises `DataError` if shards are damaged."""
         return self.sizes.get(read.expression) if self.missing else self.opened.largest(read)
 
     @cached_property
@@ -74,7 +74,7 @@ def generated(data: ChosenDataset) -> Dataset:
     return data.opened
 
 
-def check_fingerprint(data: Facts, folder: StoragePath, required: str) -> None:
+def check_fingerprint(data: DatasetInfo, folder: StoragePath, required: str) -> None:
     """Check that a dataset is the one that a configuration file names. Raises `DataError` if it is another one."""
     if data.fingerprint != required:
         raise DataError(

@@ -14,7 +14,7 @@ from ape_cli import attention, position
 from ape_cli.core.errors import UsageError
 from ape_cli.data import augmentation
 from ape_cli.data.loader import Dataset
-from ape_cli.data.plan import Facts
+from ape_cli.data.plan import DatasetInfo
 from ape_cli.experiment.choice import Datasets
 from ape_cli.experiment.datasets import ChosenDataset, generated
 from ape_cli.experiment.options import ExperimentOptions
@@ -131,7 +131,7 @@ def locality(config: Config) -> float:
     return rate
 
 
-def complete(config: Config, data: Facts, read: Structure | None = None) -> Config:
+def complete(config: Config, data: DatasetInfo, read: Structure | None = None) -> Config:
     """The configuration with the fields filled in that depend on scheme, attention and data.
 
     `read` is the structure that is read, if it is known already. A bounded scheme is made for the largest size of the

@@ -25,7 +25,7 @@ if TYPE_CHECKING:  # imported lazily: listing stays fast, and training needs no 
     import polars as pl
 
     from ape_cli.data.loader import Dataset
-    from ape_cli.data.plan import Facts
+    from ape_cli.data.plan import DatasetInfo
 
 
 class Registry:
@@ -119,7 +119,7 @@ class Registry:
             raise UsageError(what, got=f"{name!r} in {self.folder}", fix=fix)
         raise unknown("run", name, names)
 
-    def run_for(self, config: Config, data: Facts) -> Run:
+    def run_for(self, config: Config, data: DatasetInfo) -> Run:
         """The run of a resolved configuration on a dataset, whether it exists or not.
 
         Raises `ApeError` if the name of the task or of the scheme cannot be a part of a path.

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from ape_cli.core.errors import RunError
-from ape_cli.data.plan import Facts
+from ape_cli.data.plan import DatasetInfo
 from ape_cli.evaluation import evaluate
 from ape_cli.experiment import Experiment, ExperimentOptions, resolve
 from ape_cli.experiment.choice import Datasets
@@ -100,7 +100,7 @@ def _planned(experiment: Experiment, data: ChosenDataset, registry: Registry, se
     return PlannedTrial(experiment, data, run, _state(run, experiment.data), seconds)
 
 
-def _state(run: Run, data: Facts) -> str:
+def _state(run: Run, data: DatasetInfo) -> str:
     """The state of a run, as in `PlannedTrial`. A run whose files cannot be read is damaged."""
     if not run.exists():
         return "new"
@@ -149,7 +149,7 @@ class PastRuns:
                 for key in _alike(config, data.task, data.order) if work else ():
                     self.paces.setdefault(key, []).append(known.outcome.seconds / work)
 
-    def seconds(self, config: Config, data: Facts) -> float | None:
+    def seconds(self, config: Config, data: DatasetInfo) -> float | None:
         """The estimated seconds of a trial, from the median pace of the most similar runs, or None without any."""
         steps = schedule.steps_of(config, -(-data.plan.rows["train"] // config.batch_size))
         for key in _alike(config, data.task, data.order):

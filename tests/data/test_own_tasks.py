@@ -86,7 +86,7 @@ def test_the_manifest_of_a_task_of_ape_has_no_code(tmp_path: Path, monkeypatch: 
 FOREIGN = """
     def draw(self, key):
         source = super().draw(key)
-        source.symbol[:] = 99
+        source.position[:] = 2**63 - 1
         return source
 """
 LAST = "        return Tokens(source.starts, source.position, source.symbol)"
@@ -103,7 +103,7 @@ LAST = "        return Tokens(source.starts, source.position, source.symbol)"
         (
             "    def answer",
             f"{FOREIGN}\n    def answer",
-            "id is not in the vocabulary",
+            "a source position is not one of seq",
         ),
     ],
 )

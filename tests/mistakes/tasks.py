@@ -8,8 +8,8 @@ MISTAKES = [
     Mistake(
         "tags whose decoder reads the answers",
         "collate",
-        "_pad(window.source, target_length, own, not reading.is_line)",
-        "_pad(window.target, target_length, own, not reading.is_line)",
+        "_pad(window.source, target_length, chosen, not reading.is_line)",
+        "_pad(window.target, target_length, chosen, not reading.is_line)",
         "data/test_tags.py::test_the_decoder_reads_the_source",
     ),
     Mistake(

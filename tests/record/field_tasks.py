@@ -1,4 +1,4 @@
-"""Facts about the runs on tasks of other papers, composite structures and natural trees."""
+"""DatasetInfo about the runs on tasks of other papers, composite structures and natural trees."""
 
 from __future__ import annotations
 

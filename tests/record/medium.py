@@ -1,4 +1,4 @@
-"""Facts about the runs at preset medium: tables 1 and 2, and variants of tasks, settings and schemes."""
+"""DatasetInfo about the runs at preset medium: tables 1 and 2, and variants of tasks, settings and schemes."""
 
 from __future__ import annotations
 

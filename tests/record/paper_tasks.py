@@ -1,4 +1,4 @@
-"""Facts about the runs on the tasks of the paper: trees, the locality bias, medium and the paper's size."""
+"""DatasetInfo about the runs on the tasks of the paper: trees, the locality bias, medium and the paper's size."""
 
 from __future__ import annotations
 

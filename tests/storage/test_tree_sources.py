@@ -127,7 +127,12 @@ def test_languages_of_tree_sitter_are_told_by_suffixes(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize(
     ("where", "message"),
-    [("none", "no such file or folder"), ("", "has no name"), ("s3://a/b", "only be read"), ("a\0b", "not UTF-8")],
+    [
+        ("none", "no such file, folder or pattern"),
+        ("", "has no name"),
+        ("s3://a/b", "only be read"),
+        ("a\0b", "not UTF-8"),
+    ],
 )
 def test_no_source(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, where: str, message: str) -> None:
     monkeypatch.chdir(tmp_path)
@@ -317,7 +322,7 @@ def test_a_folder_of_parquet_files(tmp_path: Path) -> None:
 def test_the_column_of_a_parquet_file(tmp_path: Path) -> None:
     where = parquet(tmp_path, a=["1"], b=["2"], c=[3])
     assert tokens(read_trees(where, format="json", column="b")) == [(0, 0, ["2"])]
-    with pytest.raises(UsageError, match=r"not clear\n.*a, b, c\n  allowed: a, b\n.*`column`"):
+    with pytest.raises(UsageError, match=r"not clear; name it with `column`\n.*a, b, c\n  allowed: a, b"):
         read_trees(where, format="json")
     for name in ("c", "d"):
         with pytest.raises(UsageError, match="unknown column of texts"):

@@ -68,9 +68,7 @@ def test_an_entry_point_is_not_imported_to_list_names(tmp_path: Path) -> None:
     assert "'torn'" in done.stdout, done.stderr
 
 
-@pytest.mark.parametrize(
-    "text", ["import sys; sys.exit(7)", "exit()", "raise GeneratorExit", "class E(BaseException): ...\nraise E"]
-)
+@pytest.mark.parametrize("text", ["import sys; sys.exit(7)", "class E(BaseException): ...\nraise E"])
 def test_a_file_that_ends_the_process_is_an_error_that_names_it(tmp_path: Path, text: str) -> None:
     places = [("position", "schemes"), ("reports/views", "report --views"), ("tasks", "tasks")]
     for package, command in places if "7" in text else places[:1]:
@@ -96,12 +94,12 @@ def test_two_files_of_one_name_are_an_error_that_names_both(tmp_path: Path) -> N
 
 
 def test_a_file_and_an_entry_point_of_one_name_are_an_error_that_names_both(tmp_path: Path) -> None:
-    module = distribution(tmp_path / "site", "ape_cli.schemes", "window", "their_scheme:Mine")
+    distribution(tmp_path / "site", "ape_cli.schemes", "window", "their_scheme:Mine")
     theirs = put(tmp_path / "mine", "window")
     done = ape(tmp_path, "train", "--scheme", "rope", "--task", "copy", path=(tmp_path / "mine", tmp_path / "site"))
     assert done.returncode == 2
     assert str(theirs) in done.stderr
-    assert f"{module} (entry point window = their_scheme:Mine of window-plugin)" in done.stderr
+    assert "entry point window = their_scheme:Mine of window-plugin" in done.stderr
 
 
 def test_an_unknown_name_says_where_it_was_searched(tmp_path: Path) -> None:
@@ -121,27 +119,6 @@ def test_a_file_that_python_does_not_look_for_is_named(tmp_path: Path) -> None:
         assert done.returncode == 2
         assert "whose file is ape_cli/position/window.py" in done.stderr
         assert "begin the command with `PYTHONPATH=.`" in done.stderr
-
-
-def test_synonyms_that_are_no_texts_are_left_out(tmp_path: Path) -> None:
-    """A file that is never imported may have anything in their place, and other names are suggested as before."""
-    for number, value in enumerate(("5", "None", "(1, 'glass')", "'pane'")):
-        put(tmp_path / str(number), f"window{number}", f"{SCHEME}    synonyms = {value}\n")
-    folders = tuple(tmp_path / str(number) for number in range(4))
-    for name, near in (("glas", "window2"), ("ropee", "rope")):
-        done = ape(tmp_path, "train", "--scheme", name, "--task", "copy", path=folders)
-        assert done.returncode == 2
-        assert f"did you mean '{near}'" in done.stderr
-
-
-def test_another_installation_on_the_path_adds_nothing(tmp_path: Path) -> None:
-    """With two checkouts on PYTHONPATH, the second one is not read as a folder of plug-ins, so no names clash."""
-    put(tmp_path / "other", "rope")
-    (tmp_path / "other" / "ape_cli" / "__init__.py").write_text("")
-    code = "import ape_cli; from ape_cli import position; print(position.names())"
-    environment = os.environ | {"PYTHONPATH": os.pathsep.join([str(ROOT), str(tmp_path / "other")])}
-    done = subprocess.run([sys.executable, "-c", code], env=environment, capture_output=True, text=True, check=False)
-    assert done.stdout.count("'rope'") == 1, done.stderr
 
 
 def test_the_current_folder_is_not_imported_from(tmp_path: Path) -> None:
@@ -179,13 +156,3 @@ def test_an_empty_entry_of_the_path_does_not_name_the_current_folder(tmp_path: P
         assert done.returncode == 0, done.stderr
         assert "mine" not in done.stdout
         assert not marker.exists(), program
-
-
-def test_a_folder_that_is_installed_stays_on_the_path(tmp_path: Path) -> None:
-    """A developer of plug-ins runs the program in a folder that a `.pth` file names; it comes after the library."""
-    put(tmp_path, "mine")
-    code = "import runpy, sys; sys.path.append(sys.argv.pop()); runpy.run_module('ape_cli', run_name='__main__')"
-    environment = os.environ | {"PYTHONPATH": str(ROOT)}
-    command = [sys.executable, "-P", "-c", code, "schemes", str(tmp_path)]
-    done = subprocess.run(command, cwd=tmp_path, env=environment, capture_output=True, text=True, check=False)
-    assert "mine" in done.stdout, done.stderr

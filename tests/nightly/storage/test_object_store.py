@@ -14,12 +14,12 @@ from ape_cli.core.errors import ApeError, DataError, PlaceError, RunError
 from ape_cli.core.executors.local import Local
 from ape_cli.data import generation, manifest
 from ape_cli.data.loader import open_dataset
-from ape_cli.evaluation import evaluate
 from ape_cli.runs import config
 from ape_cli.runs.record import RunRecord
 from ape_cli.runs.registry import open_registry
 from ape_cli.runs.run import Run
-from ape_cli.storage.object_store import RemotePath
+from ape_cli.storage import files
+from ape_cli.storage.object_store import ConflictError, RemotePath
 from ape_cli.storage.paths import StoragePath, storage_path
 from ape_cli.training import trial
 from ape_cli.training.execution import Execution, ExistingRun
@@ -226,7 +226,7 @@ def test_a_sweep_registers_there(server: Server, words: str, tmp_path: Path, mon
 def test_a_stopped_run_goes_on_from_its_state_there(server: Server, words: str, tmp_path: Path) -> None:
     results = storage_path(address(server, "stopped"))
     with pytest.raises(Stopped):
-        run(words, results, stop=stopping_after(3))
+        run(words, results, stop=stopping_after(2))
     (found,) = open_registry(results)
     assert found.status == "stopped"
     attempts = {name.split("/")[1] for name in server.objects(f"ape/stopped/runs/{found.name}")}
@@ -234,7 +234,7 @@ def test_a_stopped_run_goes_on_from_its_state_there(server: Server, words: str, 
     with pytest.raises(RunError, match="continue it with `resume`"):
         run(words, results)
     with pytest.raises(Stopped):
-        run(words, results, existing=ExistingRun.RESUME, stop=stopping_after(1))
+        run(words, results, existing=ExistingRun.RESUME, stop=stopping_after(0))
     assert len({name.split("/")[1] for name in server.objects(f"ape/stopped/runs/{found.name}")}) == 2
     done = run(words, results, existing=ExistingRun.RESUME)
     straight = run(words, tmp_path)
@@ -314,12 +314,24 @@ def test_what_cannot_be_trained_leaves_nothing(server: Server, words: str) -> No
     assert server.objects("ape/nothing") == {}
 
 
-def test_weights_cut_short_are_named(server: Server, words: str) -> None:
-    done = run(words, storage_path(address(server, "cut"))).run
-    path = f"ape/cut/runs/{done.name}/model.safetensors"
-    server.put(path, server.objects("ape/cut")[path.removeprefix("ape/cut/")][:-10])
-    with pytest.raises(RunError, match=r"s3://ape/cut/.*was altered"):
-        evaluate.evaluate(done, open_dataset(words), split="test", decode="teacher", device=torch.device("cpu"))
+@pytest.mark.parametrize("kind", ["s3", "gs"])
+def test_conditional_writes(server: Server, kind: str) -> None:
+    """By the documentation of both stores: a write of an outdated version changes nothing."""
+    with google.serving() as store:
+        url = f"gs://{google.BUCKET}/c?anonymous=true&endpoint_override={store.endpoint}"
+        path = storage_path(address(server, f"conditional/{kind}") if kind == "s3" else url)
+        assert isinstance(path, RemotePath)
+        assert path.version() == "create"
+        files.write_text(path, "one", path.version())
+        first = path.version()
+        with pytest.raises(ConflictError):
+            files.write_text(path, "two", "create")
+        files.write_text(path, "two", first)
+        with pytest.raises(ConflictError):
+            files.write_text(path, "three", first)
+        assert path.read_bytes() == b"two"
+        path.unlink()
+        assert not path.exists()
 
 
 # Google's object store
@@ -342,7 +354,7 @@ def test_google_s_store_as_far_as_a_stand_in_tells(
         assert store.objects("same") == reference
         ape("gen", "reverse", "--n", "120", *WORDS, "--out", at("shelf/reverse"))
         with pytest.raises(Stopped):
-            run(at("shelf/reverse"), storage_path(at("results")), stop=stopping_after(3))
+            run(at("shelf/reverse"), storage_path(at("results")), stop=stopping_after(2))
         (found,) = open_registry(at("results"))
         assert found.status == "stopped"
         done = run(at("shelf/reverse"), storage_path(at("results")), existing=ExistingRun.RESUME)
@@ -354,7 +366,7 @@ def test_google_s_store_as_far_as_a_stand_in_tells(
         assert (line["run"], line["status"]) == (found.name, "finished")
         asked = ["train", "--scheme", "rope", "--preset", "tiny", "--set", "steps=2", "--no-eval"]
         assert "shelf/reverse?" in ape(*asked, "--datasets", at("shelf"), "--results", at("results"))[1]
-        with pytest.raises(PlaceError, match=r"failed at gs://nobody-s\n  got:     no such bucket"):
+        with pytest.raises(PlaceError, match=r"failed at gs://nobody-s\n  got: .*(no such bucket|NoSuchBucket)"):
             open_dataset(at("x").replace(google.BUCKET, "nobody-s", 1))
 
 
@@ -366,11 +378,8 @@ def test_google_s_store_as_far_as_a_stand_in_tells(
     [
         ["gen", "copy", "--n", "5", "--out"],
         ["runs", "--results"],
-        ["report", "--results"],
-        ["eval", "--results"],
         ["show"],
         ["train", "--scheme", "rope", "--preset", "tiny", "--data"],
-        ["train", "--scheme", "rope", "--preset", "tiny", "--datasets"],
     ],
     ids=lambda w: f"{w[0]} {w[-1]}",
 )
@@ -391,11 +400,6 @@ def test_one_clear_message(server: Server, tmp_path: Path, monkeypatch: Any, wor
         assert "fix: " in err
 
 
-def test_a_dead_server_is_told_in_seconds(words: str) -> None:
-    _, err = ape("runs", "--results", "s3://ape/x?endpoint_override=http://127.0.0.1:1", code=1)
-    assert "error: a request to S3 failed at s3://ape" in err
-
-
 def test_a_server_that_goes_away_does_not_look_like_damage(server: Server, words: str, monkeypatch: Any) -> None:
     """A user is not told to generate or to train again because the network is down."""
     results = storage_path(address(server, "away"))
@@ -409,7 +413,6 @@ def test_a_server_that_goes_away_does_not_look_like_damage(server: Server, words
         done.read,
         lambda: manifest.read_manifest(storage_path(words)),
         lambda: open_registry(results).runs(),
-        lambda: generation.generate(TASK, PLAN, storage_path(address(server, "away-data"))),
     ):
         with pytest.raises(PlaceError):
             asked()

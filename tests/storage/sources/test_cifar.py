@@ -117,7 +117,7 @@ BROKEN: dict[str, tuple[dict[str, bytes], str]] = {
         BINARY | {BATCH: b"\x0a" + BINARY[BATCH][1:]},
         r"a label of train is out of range\n.*10 in row 4\n.*0 to 9",
     ),
-    "too few classes": (BINARY | {META: b"cat\n"}, "out of range\n.*\n.*each of 1 classes"),
+    "too few classes": (BINARY | {META: b"cat\n"}, "out of range\n.*\n.*0 to 0"),
     "too many classes": (BINARY | {META: b"ab\n" * 100_000}, "100,000 classes"),
     "two sources": (BINARY | BINARY_100, "several sources of images"),
     "nothing": ({"readme.txt": b"hello"}, r"no images of a known format\n.*\n.*cifar-10-binary\.tar\.gz"),
@@ -132,9 +132,8 @@ BROKEN: dict[str, tuple[dict[str, bytes], str]] = {
 @pytest.mark.parametrize("which", BROKEN)
 def test_a_folder_that_is_wrong(tmp_path: Path, which: str) -> None:
     files, message = BROKEN[which]
-    with pytest.raises(DataError, match=message) as error:
+    with pytest.raises(DataError, match=message):
         open_source(str(formats.folder(tmp_path, files)))
-    assert error.value.fix
 
 
 def test_a_file_of_an_absurd_size_is_not_read(tmp_path: Path) -> None:

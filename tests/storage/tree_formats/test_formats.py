@@ -112,7 +112,7 @@ def test_units() -> None:
     assert tree_formats.chosen_unit("python", kind, None) == "function"
     assert tree_formats.chosen_unit("python", kind, "subtree") == "function"
     assert tree_formats.chosen_unit("python", kind, "file") == "file"
-    with pytest.raises(UsageError, match=r"'sentence'\n  allowed: function, file, subtree"):
+    with pytest.raises(UsageError, match=r"sentence\n  allowed: function, file, subtree"):
         tree_formats.chosen_unit("python", kind, "sentence")
 
 

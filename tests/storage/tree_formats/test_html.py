@@ -97,17 +97,12 @@ def test_a_declared_encoding() -> None:
     ("document", "message"),
     [
         ("", "the document is empty|no valid HTML"),
-        ("<div>" * 10**6, "no valid HTML: Excessive depth"),
         ("<div>" * 300 + "x" + "</div>" * 300 + "y", "no valid HTML: Excessive depth"),
         ("<p>" + "x" * (11 * 2**20) + "<p>y", r"no valid HTML: [\w: ]*$"),  # without XML_PARSE_HUGE and a line break
         ("<p>" + "<br>" * 2_000_001, "more than 2,000,000 nodes"),
         ("<p " + " ".join(f"a{i}" for i in range(2_001)) + ">", "more than 2,000 attributes"),
-        ("<p a='>' " + " ".join(f"a{i}=1" for i in range(2_001)) + ">", "more than 2,000 attributes"),
         ("<p a=x='b c' " + " ".join(f'a{i}="/"' for i in range(2_001)) + ">", "more than 2,000 attributes"),
-        ("<!--><p " + "/".join(f"a{i}" for i in range(2_001)) + ">", "more than 2,000 attributes"),
-        ("<script a " + " ".join(f"a{i}" for i in range(2_001)) + "></script>", "more than 2,000 attributes"),
         (b"<p>\xff</p>", "line 1: it is not text in the encoding utf-8"),
-        (b"<p>a\0b</p>", "a NUL character"),
         (b'<meta charset="punycode"><p>', "which is not supported"),
     ],
 )

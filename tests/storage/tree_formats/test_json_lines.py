@@ -28,7 +28,7 @@ def test_a_file_joins_its_documents() -> None:
 def test_a_bad_line_is_named() -> None:
     with pytest.raises(DataError, match="line 3: no valid JSON: Expecting"):
         parsed("json-lines", "1\n\n[2\n3]\n")
-    with pytest.raises(DataError, match="line 2: it has 33,554,433 bytes"):
+    with pytest.raises(DataError, match="line 2: it has more than 33,554,432 bytes"):
         parsed("json-lines", "1\n" + "1" * (32 * 2**20 + 1))
 
 

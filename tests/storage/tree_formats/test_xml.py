@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import random
-import tracemalloc
 from pathlib import Path
 from xml.etree import ElementTree
 
@@ -118,17 +117,6 @@ def test_large_documents_need_time_in_proportion() -> None:
     assert deep.levels() == 999
 
 
-def test_a_long_address_of_a_namespace_is_in_memory_once() -> None:
-    names = "".join(f"<a{i}/>" for i in range(20_000))
-    tracemalloc.start()
-    try:
-        (tree,) = parsed("xml", f'<a xmlns="{"u" * 100_000}">{names}</a>')
-        assert tracemalloc.get_traced_memory()[1] < 50e6
-    finally:
-        tracemalloc.stop()
-    assert len(tree.parent) == 20_001
-
-
 LAUGHS = "".join(f'<!ENTITY e{i} "{f"&e{i - 1};" * 10}">' for i in range(1, 12))
 
 
@@ -137,22 +125,15 @@ LAUGHS = "".join(f'<!ENTITY e{i} "{f"&e{i - 1};" * 10}">' for i in range(1, 12))
     [
         ("", "no valid XML: Document is empty"),
         ("<a>\n</b>", "line 2: no valid XML: Opening and ending tag mismatch"),
-        ("<a/><b/>", "no valid XML"),
         ("<a>&nbsp;</a>", "no valid XML: Entity 'nbsp' not defined"),
         ('<a b="1" b="2"/>', "no valid XML"),
-        ("plain text", "no valid XML"),
         (f'<!DOCTYPE a [<!ENTITY e0 "lol">{LAUGHS}]><a>&e11;</a>', "it declares entities"),
         (f'<!DOCTYPE a [<!ENTITY e0 "lol">{LAUGHS}]><a b="&e11;"/>', "it declares entities"),
         ("<a>" * 10**6, "no valid XML"),
-        (f"<!DOCTYPE a [{'<!ATTLIST a b CDATA #IMPLIED>' * 301}]><a/>", "it declares entities or attributes"),
-        (f"<!DOCTYPE a [<!ATTLIST a {' b ID #IMPLIED' * 301}>]><a/>", "it declares entities or attributes"),
         ('<!DOCTYPE a SYSTEM "a.dtd"><a xmlns="&b;"/>', "an attribute has a reference to an unknown entity"),
         ("<a>" + "<b/>" * 2_000_001 + "</a>", "more than 2,000,000 nodes"),
         (b"<a>\xff</a>", "line 1: it is not text in the encoding utf-8"),
-        (b'<?xml version="1.0" encoding="cp037"?><a/>', "it is not text|no valid XML"),
         (b'<?xml version="1.0" encoding="utf-7"?><a/>', "which is not supported"),
-        (b'<?xml version="1.0" encoding="none"?><a/>', "which is not supported"),
-        ("<a>".encode("utf-16-le"), "a NUL character"),
     ],
 )
 def test_bad_documents(document: str | bytes, message: str) -> None:
