@@ -113,9 +113,6 @@ def add(
     put_evaluation(folder, found)
 
 
-ALL = {"metric": "token_accuracy", "decode": "teacher", "split": "test"}
-
-
 def lines(where: Path, **options: Any) -> list[dict[str, Any]]:
     return aggregation.lines(Registry(where), Options(**options))[0].to_dicts()
 

@@ -24,7 +24,6 @@ from tests.conftest import ape
 from tests.registered import edit
 from tests.runs.test_registry import run, stopping_after
 
-ALL: dict[str, Any] = {"metric": "token_accuracy", "decode": "teacher", "split": "test", "against": None}
 FILES = ["run.json", "model.safetensors", "history.parquet", "test-teacher.json"]
 
 

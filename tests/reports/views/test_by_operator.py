@@ -13,7 +13,7 @@ from ape_cli.reports import rendering
 from ape_cli.reports.views import Options, by_operator
 from tests.conftest import registry_of
 from tests.registered import edit, put_evaluation, rename, replace
-from tests.reports.test_aggregation import ALL, add
+from tests.reports.test_aggregation import add
 
 VIEW = by_operator.ByOperator()
 OPS = ["extract", "flip-extract", "truncate", "no-op"]
@@ -44,7 +44,7 @@ def put(where: Path, scheme: str, exact: Scores, seed: int = 1, *, decode: str =
 
 
 def read(where: Path, metric: str = "exact_match", preset: str | None = None, **options: Any) -> Any:
-    found, bad = VIEW.read(registry_of(where, preset), Options(**(ALL | {"metric": metric} | options)))
+    found, bad = VIEW.read(registry_of(where, preset), Options(**({"metric": metric} | options)))
     assert bad == []
     return found
 

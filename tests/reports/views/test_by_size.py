@@ -21,7 +21,6 @@ from tests.registered import fingerprint_of, put_evaluation, rename, replace, vo
 from tests.registered import write as write_json
 from tests.reports.test_aggregation import add
 
-ALL: dict[str, Any] = {"metric": "token_accuracy", "decode": "teacher", "split": "test"}
 # only length 5 in training, so that its rows are drawn quickly
 TRAINED: dict[str, Any] = {
     "parameters": {"length_mean": 5, "length_std": 0},
@@ -72,7 +71,7 @@ VIEW = by_size.BySize()
 
 
 def read(where: Path, preset: str | None = None, **options: Any) -> by_size.Sizes:
-    return VIEW.read(registry_of(where, preset), Options(**(ALL | options)))[0]
+    return VIEW.read(registry_of(where, preset), Options(**options))[0]
 
 
 def test_a_score_is_a_ratio_of_sums(tmp_path: Path) -> None:

@@ -16,14 +16,14 @@ from ape_cli.reports import aggregation, rendering, tables
 from ape_cli.reports.views import Options, paired
 from ape_cli.runs.registry import Registry
 from tests.cli.test_cli import ape
-from tests.reports.test_aggregation import ALL, add
+from tests.reports.test_aggregation import add
 
 A, B = "rope", "orthogonal-seq"
 VIEW = paired.Paired()
 
 
 def compared(where: Path, a: str = A, b: str = B, **options: Any) -> tuple[list[dict[str, Any]], list[str]]:
-    found, alone = VIEW.read(Registry(where), Options(**(ALL | options), compare=(a, b)))
+    found, alone = VIEW.read(Registry(where), Options(**options, compare=(a, b)))
     return found.to_dicts(), alone
 
 
@@ -138,7 +138,7 @@ def test_presets_and_other_data_stand_apart(tmp_path: Path) -> None:
     assert whole == {"small": pytest.approx(0.1), "tiny": pytest.approx(0.2)}
     (other,) = (line for line in found if line["column"] == "reverse on longer")
     assert other["difference"] == pytest.approx(-0.8)
-    (small, tiny) = VIEW.tables(VIEW.read(Registry(tmp_path), Options(**ALL, compare=(A, B)))[0])
+    (small, tiny) = VIEW.tables(VIEW.read(Registry(tmp_path), Options(compare=(A, B)))[0])
     assert [row for row, _ in small.rows] == ["copy", "reverse", "reverse on longer", "all tasks"]
     assert "Data that was not used for training is left out." in small.notes
     assert [row for row, _ in tiny.rows] == ["copy", "reverse", "all tasks"]
@@ -215,7 +215,7 @@ def test_more_pairs_than_signs_are_flipped_have_no_p(tmp_path: Path) -> None:
     assert line["p"] is None
     # the variance of ranks 0 to n - 1: n (n + 1) / 12
     assert line["std"] == pytest.approx(0.0001 * math.sqrt(41 * 42 / 12))
-    found = VIEW.read(Registry(tmp_path), Options(**ALL, compare=(A, B)))[0]
+    found = VIEW.read(Registry(tmp_path), Options(compare=(A, B)))[0]
     assert "| 41 | — |" in rendering.markdown(VIEW.tables(found))
 
 

@@ -8,7 +8,6 @@ from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
-import httpx
 import pytest
 
 import ape_cli
@@ -122,13 +121,13 @@ def test_one_message_for_each_refusal(hub: Hub, done: Run) -> None:
         (403, "no permission to write"),
         (500, "refused the upload"),
     ):
-        answer = httpx.Response(status, request=httpx.Request("POST", hub.endpoint))
+        answer = SimpleNamespace(status_code=status, reason_phrase="", headers={}, request=None)
         hub.error = huggingface_hub.errors.HfHubHTTPError("no", response=answer, server_message="said by the server")
         _, err = push(done, "--to", "me/x", code=1)
         assert message in err
         assert err.count("error:") == 1
         assert f"said by the server (HTTP {status})" in err
-    hub.error = httpx.ConnectError("connection refused")
+    hub.error = huggingface_hub.errors.HTTPError("connection refused")
     _, err = push(done, "--to", "me/x", code=1)
     assert "the Hub cannot be reached" in err
     assert hub.endpoint in err
