@@ -206,7 +206,7 @@ def origin_of(registry: Registry, options: Options) -> Origin:
         ("Program", f"ape {version()}, commit {_short(commit() or 'unknown')}"),
         ("Scores", f"{options.split} split, {options.decode} decoding"),
         *([("Sweep", sweep)] if sweep else []),
-        *([("Filter", chosen)] if chosen else []),
+        *([("Filter", chosen.replace("`", ""))] if chosen else []),
         ("Runs", f"{len(rows):,}"),
     ]
     title = f"ape report: {sweep.removesuffix('.toml')}" if sweep else "ape report"

@@ -245,7 +245,7 @@ class FixedRows(BaseTask, Generic[_Rows]):
         """The options of the command that generates the dataset again. The path of the source is left out."""
         default = {name: each.default for name, each in options_of(type(self)).items()}
         changed = {k: "PATH" if k == "source" else v for k, v in self.options.items() if v != default[k]}
-        return {"source": default["source"]} | changed
+        return {"source": default["source"] or "PATH"} | changed
 
     @abstractmethod
     def _split(self, seed: int) -> dict[str, _Rows]:

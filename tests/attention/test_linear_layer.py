@@ -98,7 +98,7 @@ def test_the_library_follows_from_the_processor(monkeypatch: pytest.MonkeyPatch)
         ("GenuineIntel", "avx512f", _linear_layer.usual_library()),
     ):
         facts = {"vendor_id": maker, "flags": flags}
-        monkeypatch.setattr(cpu, "_facts", lambda facts=facts: facts)
+        monkeypatch.setattr(cpu, "_entries", lambda facts=facts: facts)
         assert _linear_layer.library.__wrapped__() == library
     monkeypatch.setattr(torch.backends.cpu, "get_cpu_capability", lambda: "AVX2")
     assert _linear_layer.library.__wrapped__() == _linear_layer.usual_library()

@@ -202,7 +202,11 @@ GRID = ("train", "--scheme", "orthogonal-grid", "--task", "grid-copy", "--preset
         (["train", "--scheme", "rope", "--set", "d_model"], 2, "KEY=VALUE"),
         ([*GRID, "--set", "distance=euclidean", "--set", "decay=1"], 2, "no effect without a locality bias"),
         (["train", "--scheme", "rope", "--attention", "liner"], 2, "did you mean 'linear'"),
-        (["train", "--scheme", "relative", "--attention", "linear", "--task", "copy", "--preset", "tiny"], 2, "a bias"),
+        (
+            ["train", "--scheme", "relative", "--attention", "linear", "--task", "copy", "--preset", "tiny"],
+            2,
+            "the bias",
+        ),
         (["train", "--scheme", "tree", "--task", "copy", "--preset", "tiny"], 1, "cannot read"),
         (["train", "--scheme", "rope", "--data", "x", "--task", "copy"], 2, "--data already names a dataset"),
         (["train", "--scheme", "rope", "--device", "tpu"], 2, "auto, cpu, cuda"),

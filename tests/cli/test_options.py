@@ -70,6 +70,6 @@ def test_an_error_from_below_has_the_flags_of_the_command() -> None:
     assert "error: bad --threads\n" in ape(*words, "--threads", "0", code=2)[1]
     told = ape(*words, "--precision", "tf32", "--device", "cpu", code=2)[1]
     assert "got:     --precision tf32 on cpu\n" in told
-    assert "fix:     --device cuda\n" in told
+    assert "fix:     --precision fp32\n" in told
     told = ape("gen", "tree-copy", "--order", "breadth-to-depth", code=2)[1]
     assert "fix:     --order depth and --source-order breadth\n" in told

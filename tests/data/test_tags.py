@@ -17,9 +17,11 @@ from ape_cli.data.loader import Dataset, Split
 from ape_cli.evaluation import evaluate
 from ape_cli.evaluation.attention_maps import attention_maps
 from ape_cli.evaluation.fit import misfit
+from ape_cli.evaluation.sharing.exported import Exported
 from ape_cli.evaluation.sharing.trained_model import TrainedModel
 from ape_cli.models import factory
 from ape_cli.runs import config
+from ape_cli.runs.record import TrainingData, TrainingResult
 from ape_cli.runs.registry import open_registry
 from ape_cli.training.execution import Execution
 from ape_cli.training.trial import run_trial
@@ -82,24 +84,35 @@ def test_greedy_decoding_writes_what_teacher_forcing_scores(sums: Dataset) -> No
     assert {name: teacher[name] for name in greedy} == greedy
     assert teacher["tokens"] == sum(sums.split("test").table()["size"].to_pylist())  # no EOS
     names = sums.manifest.vocabulary
-    about = {
-        "dataset": {
-            "task": "group-word",
-            "order": None,
-            "structure": "seq",
-            "parameters": sums.parameters,
-            "tagged": True,
-            "name": "sums",
-            "fingerprint": sums.fingerprint,
-            "seed": 1,
-            "image": None,
-            "mean_size": 1.0,
-            "mean_tokens": 1.0,
-            "largest": {},
-            "rows": sums.manifest.plan.rows,
-        }
-    }
-    trained = TrainedModel(model, settled, names, about)
+    plan = sums.manifest.plan
+    exported = Exported(
+        run="a-run",
+        config=settled,
+        variant={},
+        dataset=TrainingData(
+            name="sums",
+            fingerprint=sums.fingerprint,
+            task=plan.task,
+            order=None,
+            structure="seq",
+            parameters=plan.parameters,
+            seed=1,
+            image=None,
+            mean_size=1.0,
+            mean_tokens=1.0,
+            tagged=True,
+            largest={},
+            rows=plan.rows,
+        ),
+        result=TrainingResult(
+            steps=1, best_step=1, best_accuracy=0.0, seconds=1.0, tokens_per_second=1.0, parameters=1
+        ),
+        scores=[],
+        versions={},
+        commit=None,
+        files={},
+    )
+    trained = TrainedModel(model, exported, names)
     rows = sums.split("test").table()["source_ids"].to_pylist()
     answers = trained.predict([[names[i] for i in row] for row in rows], max_tokens=2)
     assert answers == trained.predict(sums.split("test"))

@@ -52,7 +52,7 @@ def test_a_damaged_dataset_is_named_before_another_is_taken(tmp_path: Path, capl
     for name in ("older", "newer"):
         write(tmp_path / name, "reverse", rows=(24, 8, 8))
     path = tmp_path / "newer" / "manifest.json"
-    path.write_text(path.read_text().replace('"seed": ', '"seed": 1'))
+    path.write_text(path.read_text()[:-20])
     Datasets(tmp_path).of(ExperimentOptions(preset="tiny", scheme="rope"))
     assert caplog.messages[0].startswith("left out: newer: ")
     assert f"data: {tmp_path / 'older'}, the newest" in caplog.messages[1]

@@ -180,7 +180,7 @@ def test_the_head_says_when_by_what_and_from_which_runs(tmp_path: Path, monkeypa
         ("Written", "1970-01-02 00:00 UTC"),
         ("Program", f"ape {ape_cli.__version__}, commit 0123456+"),
         ("Scores", "test split, teacher decoding"),
-        ("Filter", "--scheme rope"),
+        ("Filter", "scheme=rope"),
         ("Runs", "1"),
     ):
         assert f"<dt>{name}</dt><dd>{value}</dd>" in first

@@ -202,9 +202,9 @@ def test_verify_reads_every_shard_of_a_dataset(words: Dataset, tmp_path: Path) -
     copy = shutil.copytree(str(words.folder), tmp_path / "d")
     shard = next((copy / "data").glob("test-*.parquet"))
     shard.write_bytes(shard.read_bytes()[:-1])
-    assert f"{shard} was altered" in ape("verify", "--data", str(copy), code=1)[0]
+    assert "a shard was altered or truncated" in ape("verify", "--data", str(copy), code=1)[0]
     shard.unlink()
-    assert f"cannot read {shard}" in ape("verify", "--data", str(copy), code=1)[0]
+    assert "missing" in ape("verify", "--data", str(copy), code=1)[0]
 
 
 def test_the_dataset_of_a_run_is_not_what_it_was(where: Path, words: Dataset, tmp_path: Path) -> None:
