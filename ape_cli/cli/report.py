@@ -265,7 +265,7 @@ def _is_trained(item: PlannedTrial) -> bool:
 
 def _of(chosen: Filter) -> str:
     """The filter in words, or an empty string."""
-    return f" with {chosen}" if str(chosen) else ""
+    return f" with {chosen}".replace("`", "") if str(chosen) else ""
 
 
 def _command(file: Path, preset: str | None, registry: Registry) -> str:

@@ -37,7 +37,7 @@ def test_sizes_that_training_did_not_see(here: Path) -> None:
     assert {line["size"] for line in by_size if line["trained_on"] == "reverse-sizes-12-15"} == {12, 15}
     assert "bad --sizes" in ape("gen", "copy", "--sizes", "9,x", code=2)[1]
     assert "--sizes replaces --length-mean" in ape("gen", "copy", "--sizes", "9", "--length-mean", "100", code=2)[1]
-    assert "size that their source gives them" in ape("gen", "images", "--sizes", "9", code=2)[1]
+    assert "has no sizes to choose from" in ape("gen", "images", "--sizes", "9", code=2)[1]
 
 
 @pytest.mark.parametrize("sign", [signal.SIGINT, signal.SIGTERM])

@@ -60,7 +60,7 @@ def test_killed_or_stopped_and_started_again_nothing_is_trained_twice(
     process.send_signal(number)
     process.communicate(timeout=60)
     assert process.returncode == code
-    done = {run.name: run.read() for run in begun(here) if run.read().status == "finished"}
+    done = {run.name: run.read().outcome for run in begun(here) if run.read().status == "finished"}
     assert 1 <= len(done) < 4
     deadline = time.monotonic() + 30
     while any(locks.is_locked(run.folder / ".lock") for run in begun(here)):  # workers end with their parent
@@ -68,7 +68,7 @@ def test_killed_or_stopped_and_started_again_nothing_is_trained_twice(
         time.sleep(0.05)
     out, _ = ape("sweep", *FOUR, "--workers", "1")
     assert f"4 finished; {4 - len(done)} trained now" in out
-    assert {name: open_registry("results").find(name).read() for name in done} == done
+    assert {name: open_registry("results").find(name).read().outcome for name in done} == done
     assert facts(here / "results") == uninterrupted
 
 
@@ -148,9 +148,9 @@ def test_a_report_of_a_sweep_has_its_runs_alone_and_says_what_is_missing(here: P
     assert "Of the 4 runs of mine.toml, 2 are finished." in table
     filtered = ape("report", "--sweep", "mine.toml", "--scheme", "rope", "--format", "markdown")[0]
     assert "| none" not in filtered
-    assert "Of the 2 runs of mine.toml with --scheme rope, 1 are finished." in filtered
+    assert "Of the 2 runs of mine.toml with scheme=rope, 1 are finished." in filtered
     both = ape("report", "--sweep", "mine.toml", "--preset", "tiny", "--preset", "small", "--format", "json")[1]
-    assert "Of the 8 runs of mine.toml with --preset tiny --preset small, 2 are finished." in both
+    assert "Of the 8 runs of mine.toml with preset=tiny preset=small, 2 are finished." in both
     ape("gen", "copy", "--n", "9", "--n-test", "9", "--length-mean", "9", "--out", "longer")
     ape("eval", "--data", "longer")
     assert ape("report", "--sweep", "mine.toml", "--format", "markdown")[0] == table  # on their own data

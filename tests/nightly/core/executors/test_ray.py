@@ -108,8 +108,9 @@ def until(holds: Callable[[], Any], process: subprocess.Popen[Any], seconds: flo
 
 
 def finished(results: Path) -> dict[str, Any]:
-    found = {run.name: run.read() for run in open_registry(results) if (run.folder / "run.json").exists()}
-    return {name: about for name, about in found.items() if about.status == "finished"}
+    """The result of each finished run, with the seconds that it took."""
+    records = {run.name: run.read() for run in open_registry(results) if (run.folder / "run.json").exists()}
+    return {name: record.outcome for name, record in records.items() if record.status == "finished"}
 
 
 def workers(folder: Path) -> list[int]:
@@ -193,7 +194,7 @@ def test_bad_usage(here: Path, option: str, value: str) -> None:
 def test_a_secret_in_an_address_is_not_shown(here: Path, address: str) -> None:
     for command in (["gen", "copy"], ["sweep", "--schemes", "rope", "--tasks", "copy"]):
         said = "".join(ape(*command, "--engine", "ray", "--address", address, code=2))
-        assert "bad `address`" in said
+        assert "bad --address" in said
         assert "GEHEIM" not in said
 
 
