@@ -254,7 +254,7 @@ def sweep_runs(file: Path, chosen: Filter, registry: Registry) -> tuple[Registry
             fix=", ".join(f"`{_command(file, preset.get('preset'), registry)}`" for preset in presets),
         )
     done = sum(item.state == "finished" for item in items)
-    progress = f"Of the {len(items)} runs of {file.name}{_of(chosen)}, {done} are finished."
+    progress = f"Of the {len(items)} runs of {file.name}{_of(chosen).replace('`', '')}, {done} are finished."
     return registry.only(item.run.name for item in items if item.run), progress if done < len(items) else ""
 
 
@@ -265,7 +265,7 @@ def _is_trained(item: PlannedTrial) -> bool:
 
 def _of(chosen: Filter) -> str:
     """The filter in words, or an empty string."""
-    return f" with {chosen}".replace("`", "") if str(chosen) else ""
+    return f" with {chosen}" if str(chosen) else ""
 
 
 def _command(file: Path, preset: str | None, registry: Registry) -> str:
