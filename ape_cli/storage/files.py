@@ -3,7 +3,7 @@
 Each file is written as `.NAME.RANDOM.tmp` in its own folder, flushed to the disk, and then renamed. The leading dot
 hides the temporary file from Parquet readers. The temporary file is created exclusively: an existing file or link is
 never opened. Several processes may write the same file at once, and the last one to rename wins. A temporary file of a
-killed process is removed by the next process that locks its folder (`locks.py`), or that writes into the folder an hour
+killed process is removed by the next process that locks its folder (`locks.py`), or that starts to write there an hour
 later. A file for an object store (`paths.py`) is first written on this machine and then uploaded as a whole.
 """
 
@@ -23,6 +23,7 @@ import time
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager, suppress
+from functools import lru_cache
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -79,7 +80,7 @@ def replacing(path: StoragePath, expected: Version | None = None) -> Iterator[Pa
     if not path.name or (path.exists() and not path.is_file()):
         raise cannot_write(path, OSError(errno.EINVAL, "it is no regular file"))
     folder(path.parent)
-    remove_leftovers(path.parent, _OLD)
+    _remove_old(path.parent)
     temporary = path.with_name(f".{path.name}.{secrets.token_hex(8)}.tmp")
     try:
         os.close(os.open(temporary, os.O_CREAT | os.O_EXCL | os.O_WRONLY | os.O_NOFOLLOW | os.O_CLOEXEC, 0o666))
@@ -102,6 +103,12 @@ def remove_leftovers(place: Path, age: float = 0.0) -> None:
         for entry in entries:
             if is_temporary(entry.name) and time.time() - entry.stat(follow_symlinks=False).st_mtime >= age:
                 Path(entry.path).unlink()
+
+
+@lru_cache(maxsize=1024)
+def _remove_old(place: Path) -> None:
+    """Remove the old temporary files from a folder, once in the life of this process: listing a folder takes time."""
+    remove_leftovers(place, _OLD)
 
 
 def is_temporary(name: str) -> bool:

@@ -80,6 +80,7 @@ with files.replacing(Path(sys.argv[1])) as temporary:
     assert left.exists()  # somebody may be writing it
     old = time.time() - 3601
     os.utime(left, (old, old))
+    files._remove_old.cache_clear()  # as in a new process
     files.write_text(tmp_path / "y.txt", "new")
     assert [path.name for path in tmp_path.iterdir()] == ["y.txt"]
 
