@@ -23,7 +23,7 @@ from ape_cli.core.validation import first_error
 from ape_cli.core.version import version
 from ape_cli.data import output_folder, row_checks
 from ape_cli.data.card import card
-from ape_cli.data.manifest import Manifest, Shard, fingerprint, open_shard, shard_files, write_manifest
+from ape_cli.data.manifest import Manifest, Shard, fingerprint, missing_shards, open_shard, write_manifest
 from ape_cli.data.plan import DatasetPlan, Piece, pieces_of
 from ape_cli.storage import files, locks, parquet
 from ape_cli.storage.paths import StoragePath
@@ -102,13 +102,15 @@ def generate(
         manifest = None if overwrite else output_folder.existing(out, plan)
         pieces = [p for split in pieces_of(plan).values() for p in split]
         if manifest is not None:
-            shards = {shard.file: shard for split in manifest.shards.values() for shard in split}
-            present = _verified(out, plan, list(shards.values()), verify)
+            missing = set(missing_shards(out, manifest))
+            listed = (shard for split in manifest.shards.values() for shard in split)
+            shards = {shard.file: shard for shard in listed if shard.file not in missing}
+            if verify:
+                _check_digests(out, plan, list(shards.values()))
         else:
             output_folder.check_space(out, task, sum(plan.rows.values()))
             shards = output_folder.kept_shards(out, task, plan)
-            present = set(shards)
-        todo = [p for p in pieces if p.file not in present]
+        todo = [p for p in pieces if p.file not in shards]
         if manifest is None or todo:
             shards |= _make(task, plan, out, todo, engine, tick)
             complete = _manifest(task, plan, shards)
@@ -121,14 +123,10 @@ def generate(
         return GenerationResult(manifest, out, sum(len(p.rows) for p in todo))
 
 
-def _verified(out: StoragePath, plan: DatasetPlan, shards: list[Shard], verify: bool) -> set[str]:
-    """The files of the shards that exist. With `verify`, their digests are checked. Raises `DataError`."""
-    present = {path.name for path in shard_files(out)}
-    existing = [shard for shard in shards if shard.file.removeprefix("data/") in present]
-    if verify:
-        for file in files.each(lambda shard: open_shard(out, plan, shard), existing, out):
-            file.close()
-    return {shard.file for shard in existing}
+def _check_digests(out: StoragePath, plan: DatasetPlan, shards: list[Shard]) -> None:
+    """Compare the digests of shards with the manifest. Raises `DataError` if one differs."""
+    for file in files.each(lambda shard: open_shard(out, plan, shard), shards, out):
+        file.close()
 
 
 @contextmanager

@@ -21,7 +21,7 @@ from ape_cli.data import image_batches
 from ape_cli.data.batches import Padding, SequenceBatch, Share, exact_length
 from ape_cli.data.collation import Reading, Window, collate, whole_numbers
 from ape_cli.data.image_batches import ImageBatch, ImageRows, Steps
-from ape_cli.data.manifest import Manifest, read_manifest, shard_files
+from ape_cli.data.manifest import Manifest, missing_shards, read_manifest
 from ape_cli.data.plan import DatasetInfo
 from ape_cli.data.windows import Rows
 from ape_cli.storage import image_rows
@@ -150,9 +150,7 @@ def open_dataset(folder: str | StoragePath) -> Dataset:
     """
     path = storage_path(folder)
     manifest = read_manifest(path)
-    present = {f"data/{file.name}" for file in shard_files(path)}
-    for shard in (shard for shards in manifest.shards.values() for shard in shards):
-        if shard.file not in present:
-            again = "run the same `ape gen` command again"
-            raise DataError("a shard is missing", got=str(path / shard.file), fix=again)
+    if missing := missing_shards(path, manifest):
+        again = "run the same `ape gen` command again"
+        raise DataError("a shard is missing", got=str(path / missing[0]), fix=again)
     return Dataset(path, manifest)

@@ -103,6 +103,12 @@ def shard_files(folder: StoragePath) -> list[StoragePath]:
     return [path for path in data.iterdir() if SHARD.fullmatch(path.name)] if data.is_dir() else []
 
 
+def missing_shards(folder: StoragePath, manifest: Manifest) -> list[str]:
+    """The shards of a manifest whose files are not in the folder, each as its path in the folder."""
+    present = {f"data/{path.name}" for path in shard_files(folder)}
+    return [shard.file for shards in manifest.shards.values() for shard in shards if shard.file not in present]
+
+
 def read_manifest(folder: StoragePath) -> Manifest:
     """Read and check the manifest of a dataset. Raises `DataError` if the folder has no valid manifest."""
     path = manifest_path(folder)

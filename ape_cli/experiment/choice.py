@@ -14,7 +14,7 @@ from ape_cli.core.errors import ApeError, DataError, UsageError
 from ape_cli.core.validation import checked_name
 from ape_cli.data import generation
 from ape_cli.data.loader import Dataset, open_dataset
-from ape_cli.data.manifest import Manifest, manifest_path, read_manifest, shard_files
+from ape_cli.data.manifest import Manifest, manifest_path, missing_shards, read_manifest
 from ape_cli.data.plan import DatasetPlan
 from ape_cli.experiment.datasets import ChosenDataset, RecordedDatasets, check_fingerprint, generated, preset_plan
 from ape_cli.experiment.options import ExperimentOptions
@@ -159,8 +159,7 @@ class Datasets:
 
     def _existing(self, folder: StoragePath, manifest: Manifest, made_by: BaseTask | None = None) -> ChosenDataset:
         """The dataset of a manifest, some of whose shards may be missing."""
-        names = {f"data/{path.name}" for path in shard_files(folder)}
-        missing = any(shard.file not in names for shards in manifest.shards.values() for shard in shards)
+        missing = bool(missing_shards(folder, manifest))
         return self._chosen_as(folder, manifest.plan, manifest, manifest.fingerprint, missing, made_by)
 
     def _chosen_as(
