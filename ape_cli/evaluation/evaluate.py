@@ -123,9 +123,8 @@ def scores(
 def how_to_write(experiment: Experiment) -> tuple[BaseTask, Reading]:
     """The task of the dataset, and how the model reads its positions, for greedy decoding."""
     plan = experiment.dataset.manifest.plan
-    options = tasks.load(plan.task).recorded(plan.parameters)
     read = Reading.of(plan.structure, experiment.read, tagged=bool(plan.tagged))
-    return tasks.make(plan.task, plan.order, plan.source_order, **options), read
+    return tasks.recorded(plan.task, plan.linearisation, plan.parameters), read
 
 
 _Some = TypeVar("_Some", bound=Batch)

@@ -203,8 +203,7 @@ def note_unused(options: ExperimentOptions, folder: StoragePath) -> None:
 def _recorded_plan(record: Trained, folder: StoragePath) -> tuple[BaseTask, DatasetPlan]:
     """The task and the plan of a recorded dataset. Raises `DataError` if it cannot be generated again."""
     try:
-        options = tasks.load(record.task).recorded(record.parameters)
-        task = tasks.make(record.task, *linearisation.parse(record.order), **options)
+        task = tasks.recorded(record.task, record.order, record.parameters)
         return task, generation.plan(task, seed=record.seed, rows=record.rows, shard_rows=ROW_GROUP)
     except ApeError as error:  # it was made of the user's own files, or of a task that is not known here
         raise DataError(

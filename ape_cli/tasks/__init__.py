@@ -20,6 +20,7 @@ from __future__ import annotations
 
 import pkgutil
 import sys
+from collections.abc import Mapping
 from functools import cache
 from typing import Any
 
@@ -47,6 +48,7 @@ __all__ = [
     "names",
     "option",
     "options_of",
+    "recorded",
 ]
 
 _KINDS: dict[str, tuple[Any, str]] = {
@@ -104,6 +106,16 @@ def make(name: str, order: str | None = None, source_order: str | None = None, *
         _check(known[key], value)
     with plugins.explained("task", task):
         return task(order=orders[0], source_order=orders[1], **{known[k].field: v for k, v in options.items()})
+
+
+def recorded(name: str, linearised: str | None, parameters: Mapping[str, Any]) -> BaseTask:
+    """Make the task of a dataset again, from what a manifest or a run recorded about it.
+
+    `linearised` is the name of its linearisation, None for data without an order.
+
+    Raises the errors of `make`. Some tasks cannot be made again, for example those on a user's own files.
+    """
+    return make(name, *linearisation.parse(linearised), **load(name).recorded(parameters))
 
 
 def _check(option: TaskOption, value: Any) -> None:

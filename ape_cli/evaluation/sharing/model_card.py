@@ -21,7 +21,6 @@ from ape_cli.core.escaping import code, markdown, one_line
 from ape_cli.data.card import gen_command
 from ape_cli.models.own_files import own_parts
 from ape_cli.runs.record import settings_text
-from ape_cli.structure import linearisation
 
 # Fields of the configuration that are options of `ape train`, and not of its `--set`.
 _OPTIONS = {"structure": "--structure", "attention": "--attention", "precision": "--precision"}
@@ -83,8 +82,7 @@ def _text(value: Any) -> str:
 def _gen_command(data: dict[str, Any]) -> str:
     """The `ape gen` command of the dataset; empty if its task is not known here."""
     try:
-        options = tasks.load(data["task"]).recorded(data["parameters"])
-        task = tasks.make(data["task"], *linearisation.parse(data["order"]), **options)
+        task = tasks.recorded(data["task"], data["order"], data["parameters"])
         command = gen_command(task, data["rows"], data["seed"])
     except ApeError:  # the files of a user's own source are not there, for example
         return ""

@@ -153,7 +153,7 @@ class TrainedModel:
             raise UsageError("a list of texts has no positions", got=f"a model of structure {structure}", fix=fix)
         if isinstance(rows, str) or max_tokens < 1:
             raise UsageError("bad rows", allowed="a list of sources; max_tokens from 1", fix="predict([text])")
-        task = tasks.make(data.task, **tasks.load(data.task).recorded(data.parameters))
+        task = tasks.recorded(data.task, data.order, data.parameters)
         read = Reading.of(structure, read_as(self.config, structure), tagged=task.tagged)
         window = _window([self._ids(row) for row in rows], max_tokens, tagged=task.tagged)
         return self._written((collate(window, part, read) for part in window.batches(batch_size, None)), task, read)
