@@ -6,7 +6,6 @@ attention: runs that were trained with another version of it have a row of their
 
 from __future__ import annotations
 
-import marshal
 from collections.abc import Iterator
 from operator import itemgetter
 from typing import Any
@@ -15,7 +14,7 @@ from ape_cli import tasks
 from ape_cli.core.errors import ApeError
 from ape_cli.core.plugins import DIGITS
 from ape_cli.reports import paper
-from ape_cli.runs.config import PRESETS, read_config
+from ape_cli.runs.config import PRESETS
 from ape_cli.runs.record import RunRecord, Trained, settings_text
 from ape_cli.runs.registry import Registry
 from ape_cli.runs.run import Run
@@ -53,32 +52,25 @@ def described(registry: Registry, bad: list[str]) -> Iterator[tuple[Run, RunReco
 
 def _describe_each(registry: Registry, bad: list[str]) -> Iterator[tuple[Run, RunRecord, dict[str, Any]]]:
     """`described`, without a look at the files of schemes and kinds of attention."""
-    identities: dict[tuple[bytes, str], tuple[str, str]] = {}
     for run, record in registry.readable(bad):
-        config, trained = record.config.model_dump(), record.dataset
+        config, trained = record.config, record.dataset
         try:
-            is_paper_size = _is_paper_size(config["preset"], trained)
+            is_paper_size = _is_paper_size(config.preset, trained)
         except ApeError as error:  # the task of the run does not have its order
             bad.append(f"{run.name}: {error.summary}")
             continue
-        apart_from_seed = config | {"seed": 0}
-        # runs that differ only in the seed have the same key; version 2 is the last one without references to objects
-        key = marshal.dumps(apart_from_seed, 2), trained.fingerprint
-        if key not in identities:
-            identities[key] = _identity(apart_from_seed, trained.fingerprint)
-        configuration, attention = identities[key]
         yield (
             run,
             record,
             {
                 "task": trained.task,
                 "order": trained.order,
-                "scheme": config["scheme"],
+                "scheme": config.scheme,
                 "variant": settings_text(record.variant),
-                "configuration": configuration,
-                "attention": attention,
-                "preset": config["preset"],
-                "seed": config["seed"],
+                "configuration": config.digest(trained.fingerprint, without=("seed",)),
+                "attention": config.attention,
+                "preset": config.preset,
+                "seed": config.seed,
                 "structure": trained.structure,
                 "form": _form(trained),
                 "trained_on": trained.name,
@@ -86,12 +78,6 @@ def _describe_each(registry: Registry, bad: list[str]) -> Iterator[tuple[Run, Ru
                 "paper_size": is_paper_size,
             },
         )
-
-
-def _identity(config: dict[str, Any], fingerprint: str) -> tuple[str, str]:
-    """The digest of a configuration without its seed, and its kind of attention."""
-    checked = read_config(config)
-    return checked.digest(fingerprint, without=("seed",)), checked.attention
 
 
 def _form(trained: Trained) -> str:
