@@ -13,7 +13,7 @@ import polars as pl
 
 from ape_cli import tasks
 from ape_cli.evaluation.count_baselines import count_baselines
-from ape_cli.experiment.datasets import generated
+from ape_cli.experiment.resolution import prepared
 from ape_cli.reports.evaluations import task_of
 from ape_cli.runs.registry import open_registry
 from ape_cli.sweep import planning, specification
@@ -30,7 +30,7 @@ def counted(sweep: str) -> list[dict[str, object]]:
     items, _ = planning.plan(points, open_registry(RESULTS), datasets)
     found = []
     for item in {item.data.folder: item for item in items}.values():
-        data = generated(item.data)
+        data = prepared(item.experiment).dataset
         form = tasks.load(data.task).form(data.parameters)
         column = task_of({"task": data.task, "order": data.order, "form": form})
         for baseline, scores in count_baselines(data, "test").items():

@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from ape_cli.core.errors import RunError
+from ape_cli.data.loader import Dataset
 from ape_cli.data.plan import DatasetInfo
 from ape_cli.evaluation import evaluate
 from ape_cli.experiment import Experiment, ExperimentOptions, resolve
@@ -32,13 +33,12 @@ _SHORT = 100.0  # seconds: a task of a cluster should not be shorter
 class PlannedTrial:
     """A trial of a sweep and its state.
 
-    `data` is its dataset, as it is before the sweep. `run` is None as long as its name is not known. `state` is
-    `finished`, `new`, `stopped` or `failed` (which are resumed), `damaged` (training it reports the damage), or
-    `running` in another process. `seconds` is an estimate from similar runs (`PastRuns`), or None.
+    `run` is None as long as its name is not known. `state` is `finished`, `new`, `stopped` or `failed` (which are
+    resumed), `damaged` (training it reports the damage), or `running` in another process. `seconds` is an estimate from
+    similar runs (`PastRuns`), or None.
     """
 
     experiment: Experiment
-    data: ChosenDataset
     run: Run | None
     state: str
     seconds: float | None = None
@@ -47,6 +47,11 @@ class PlannedTrial:
     def config(self) -> Config:
         """The configuration of the experiment."""
         return self.experiment.config
+
+    @property
+    def data(self) -> ChosenDataset | Dataset:
+        """The dataset of the experiment."""
+        return self.experiment.data
 
     @property
     def variant(self) -> str:
@@ -79,8 +84,7 @@ def plan(
         except UnreadableError as error:
             left[f"{options.scheme} on {chosen.of(options).folder.name}: {error.summary}"] = None
             continue
-        assert isinstance(experiment.data, ChosenDataset)
-        item = _planned(experiment, experiment.data, registry, past.seconds(experiment.config, experiment.data))
+        item = _planned(experiment, registry, past.seconds(experiment.config, experiment.data))
         planned.setdefault(item.run.name if item.run else repr(options), item)
     return list(planned.values()), list(left)
 
@@ -92,12 +96,12 @@ def per_task(items: list[PlannedTrial]) -> int:
     return max(1, min(int(_SHORT / max(usual, 1.0)), len(items) // 16))
 
 
-def _planned(experiment: Experiment, data: ChosenDataset, registry: Registry, seconds: float | None) -> PlannedTrial:
+def _planned(experiment: Experiment, registry: Registry, seconds: float | None) -> PlannedTrial:
     """Plan one trial."""
     if not experiment.is_named:
-        return PlannedTrial(experiment, data, None, "new", seconds)
+        return PlannedTrial(experiment, None, "new", seconds)
     run = registry.run_for(experiment.config, experiment.data)
-    return PlannedTrial(experiment, data, run, _state(run, experiment.data), seconds)
+    return PlannedTrial(experiment, run, _state(run, experiment.data), seconds)
 
 
 def _state(run: Run, data: DatasetInfo) -> str:
@@ -117,14 +121,14 @@ def _state(run: Run, data: DatasetInfo) -> str:
 def prepare(items: list[PlannedTrial], registry: Registry) -> list[PlannedTrial]:
     """Generate the missing datasets of the trials, and return the trials with their datasets.
 
-    If another process is generating a dataset, this waits for it. Each dataset is opened once. If two
-    trials turn out to be the same run, one of them is dropped.
+    If another process is generating a dataset, this waits for it. Each dataset is opened once. If two trials turn out
+    to be the same run, one of them is dropped.
     """
     ready: dict[str, PlannedTrial] = {}
     for item in items:
         now = item
         if item.state != "finished":
-            now = _planned(prepared(item.experiment), item.data, registry, item.seconds)
+            now = _planned(prepared(item.experiment), registry, item.seconds)
         ready.setdefault(now.name, now)
     return list(ready.values())
 

@@ -56,9 +56,7 @@ class Work:
 def job(item: PlannedTrial, registry: Registry, device: str, compiled: bool, loggers: Sequence[str] = ()) -> Job:
     """The job of a trial, for an executor. The arguments are those of `Work`."""
     assert item.run is not None
-    work = Work(
-        item.run.name, item.experiment.config, item.data.folder, registry.folder, device, compiled, tuple(loggers)
-    )
+    work = Work(item.run.name, item.config, item.data.folder, registry.folder, device, compiled, tuple(loggers))
     return Job(work.name, train_one, (work,))
 
 
