@@ -180,7 +180,7 @@ def _own_code(items: list[PlannedTrial]) -> list[OwnCode]:
     """The user's own code with which trials of the sweep were trained."""
     from ape_cli.runs import record
 
-    trained = [record.own_code(item.run.read()) for item in items if item.run and item.state in ("finished", "stopped")]
+    trained = [record.own_code(item.run.known) for item in items if item.run and item.state in ("finished", "stopped")]
     return [code for code in trained if code is not None]
 
 
