@@ -28,16 +28,15 @@ def tasks(
     \f
     Raises `UsageError` for an unknown task.
     """
-    from ape_cli.tasks import load, make
-    from ape_cli.tasks import names as every
+    from ape_cli import tasks
 
     def line(name: str) -> dict[str, Any]:
-        with plugins.explained("task", load(name)):
-            task = make(name)
+        with plugins.explained("task", tasks.load(name)):
+            task = tasks.make(name)
             about = {"structure": task.structure, "summary": task.summary}
             return {"task": name, **about, "options": task.options, "source": task.source}
 
-    lines = _lines("task", every(), line, names, load)
+    lines = _lines("task", tasks.names(), line, names, tasks.load)
     if as_json:
         answer(lines)
     elif names:

@@ -25,10 +25,12 @@ import polars as pl
 
 from ape_cli.core import plugins
 from ape_cli.core.errors import ApeError, UsageError, pick
-from ape_cli.reports.evaluations import Options as Options
+from ape_cli.reports.evaluations import Options
 from ape_cli.reports.plots import Plot
 from ape_cli.reports.tables import Table
 from ape_cli.runs.registry import Registry
+
+__all__ = ["DEFAULT", "Options", "View", "choose", "every", "load", "names"]
 
 __path__ = pkgutil.extend_path(__path__, __name__)  # so that views in another ape_cli/reports/views are found
 
