@@ -207,9 +207,9 @@ def _existing(options: ExistingRunOptions) -> ExistingRun:
 def _stoppable(group: ProcessGroup) -> Iterator[Callable[[], bool]]:
     """Within the block, the first signal to stop asks for a stop after the current step; the second interrupts.
 
-    The signals are those of `stop_signals`. Yields a function that tells whether a stop was asked for. In a group of
-    several processes the second signal does not interrupt, because a scheduler and torchrun may both send one; torchrun
-    kills processes that do not end.
+    The signals are those of `on_stop`. Yields a function that tells whether a stop was asked for. In a group of several
+    processes the second signal does not interrupt, because a scheduler and torchrun may both send one; torchrun kills
+    processes that do not end.
     """
     stopping, alone = False, group.size == 1
 

@@ -105,7 +105,7 @@ class ProcessGroup:
         return tensors
 
     def broadcast_state(self, stored: Stored | None) -> Stored | None:
-        """The tensors and the cursor that the first rank has loaded, on every rank."""
+        """The checkpoint that the first rank has loaded, on every rank."""
         return stored
 
 
@@ -186,7 +186,7 @@ class DistributedGroup(ProcessGroup):
             fix = "read the output of torchrun; the run can be resumed"
             raise RankFailedError(
                 "another process of this run has ended", got=str(error).splitlines()[0], fix=fix
-            ) from (error)
+            ) from error
         dist.destroy_process_group()
 
     def parallel(self, model: Model) -> nn.Module:

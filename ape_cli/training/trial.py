@@ -55,7 +55,7 @@ def run_trial(
     All ranks of a process group train. Only the first rank reads and writes the registry, and evaluates.
 
     Raises:
-        RunError: The run is unfinished and has a state or weights, and `existing` is `REFUSE`; or the training failed.
+        RunError: The run is unfinished and has a state, and `existing` is `REFUSE`; or the training failed.
         UsageError: `existing` is `RESUME`, and there is no run to resume.
         BusyError: Another process trains the run.
         Stopped: `execution.stop` was true; the state is stored.
