@@ -29,12 +29,15 @@ from ape_cli.core.errors import ApeError, DataError, UsageError, pick
 from ape_cli.storage.paths import storage_path
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping
+
     from matplotlib.figure import Figure
 
     from ape_cli.reports.document import Document
     from ape_cli.reports.views import Options, View
     from ape_cli.runs.filters import Filter
     from ape_cli.runs.registry import Registry
+    from ape_cli.storage.paths import StoragePath
     from ape_cli.sweep.planning import PlannedTrial
 
 _ENDINGS = {".md": "markdown", ".tex": "latex", ".csv": "csv", ".json": "json", ".html": "html"}
@@ -108,9 +111,8 @@ def report(
     \f
     Raises `UsageError` if options are not valid or do not fit together.
     """
-    from ape_cli.core.validation import checked_name
     from ape_cli.reports import rendering
-    from ape_cli.reports.plots import axis_kind, draw_figures, encode, missing, require
+    from ape_cli.reports.plots import axis_kind, draw_figures, missing, require
     from ape_cli.reports.views import Options, choose
     from ape_cli.runs import filters
     from ape_cli.runs.registry import open_registry
@@ -153,22 +155,30 @@ def report(
             note(line)
     note_unreadable(bad)
     note_changed(registry.own_code.values())
-    for kind in kinds:
-        for name, figure in figures.items():
-            path = (form.plots or Path()) / f"{checked_name('name of the figure', name)}.{kind}"
-            files.write_bytes(path, encode(figure, kind))
-            note(f"written: {path}")
+    if form.plots is not None:
+        _write_figures(figures, kinds, form.plots)
     if progress and options.style in ("csv", "json"):
         note(progress)
     if options.style == "rich" and form.to is None:
         draw(rendering.rich(document.tables))
-        return
-    text = document.text(scaled)
-    if form.to is None:
-        sys.stdout.write(text)
+    elif form.to is None:
+        sys.stdout.write(document.text(scaled))
     else:
-        files.write_text(form.to, text)
+        files.write_text(form.to, document.text(scaled))
         note(f"written: {form.to}")
+
+
+def _write_figures(figures: Mapping[str, Figure], kinds: list[str], folder: StoragePath) -> None:
+    """Write each figure in each format. Raises `ApeError` if the folder cannot be written."""
+    from ape_cli.core.validation import checked_name
+    from ape_cli.reports.plots import encode
+    from ape_cli.storage import files
+
+    for kind in kinds:
+        for name, figure in figures.items():
+            path = folder / f"{checked_name('name of the figure', name)}.{kind}"
+            files.write_bytes(path, encode(figure, kind))
+            note(f"written: {path}")
 
 
 def _read(registry: Registry, view: View, options: Options, progress: str) -> tuple[Document, list[str]]:

@@ -100,8 +100,7 @@ def sweep(
     Raises `UsageError` if options are not valid, or if the grid has no trials.
     """
     runtime.share_cores()
-    from ape_cli.core import executors
-    from ape_cli.models.device import choose_device, gpu_count
+    from ape_cli.models.device import choose_device
     from ape_cli.models.precision import check_precision, remark
     from ape_cli.runs.registry import open_registry
     from ape_cli.sweep import planning, specification, worker
@@ -123,19 +122,7 @@ def sweep(
     first, step = _shard(execution.share)
     items = _trials(grids, usual, registry, folders.datasets, kind)[first - 1 :: step]
     local_gpu = execution.engine == "local" and where.type == "cuda"
-    per_task = execution.trials_per_task
-    if per_task is None and execution.engine == "ray":
-        per_task = planning.per_task(items)
-    engine = executors.make(
-        execution.engine,
-        workers=gpu_count() if execution.workers is None and local_gpu else execution.workers,
-        threads=execution.threads,
-        retries=execution.retries,
-        address=execution.address,
-        cpus_per_trial=execution.cpus_per_trial,
-        gpus_per_trial=execution.gpus_per_trial,
-        trials_per_task=per_task,
-    )
+    engine = _engine(execution, items, local_gpu)
     old = note_changed(_own_code(items))
     if execution.dry_run:
         print_plan(items, engine.slots, as_json, old)
@@ -174,6 +161,27 @@ def _trials(
     if not items:
         raise UsageError("the sweep has no trials", got="; ".join(left), fix="choose schemes that can read the data")
     return items
+
+
+def _engine(execution: SweepExecution, items: list[PlannedTrial], local_gpu: bool) -> Executor:
+    """The executor of the trials. Raises `UsageError` if its options are not valid."""
+    from ape_cli.core import executors
+    from ape_cli.models.device import gpu_count
+    from ape_cli.sweep import planning
+
+    per_task = execution.trials_per_task
+    if per_task is None and execution.engine == "ray":
+        per_task = planning.per_task(items)
+    return executors.make(
+        execution.engine,
+        workers=gpu_count() if execution.workers is None and local_gpu else execution.workers,
+        threads=execution.threads,
+        retries=execution.retries,
+        address=execution.address,
+        cpus_per_trial=execution.cpus_per_trial,
+        gpus_per_trial=execution.gpus_per_trial,
+        trials_per_task=per_task,
+    )
 
 
 def _own_code(items: list[PlannedTrial]) -> list[OwnCode]:

@@ -79,14 +79,7 @@ def train(
     from ape_cli.training.execution import Execution, joined
 
     chosen_order = _order(source.order, source.source_order)
-    if source.data is not None and (source.task is not None or chosen_order is not None):
-        raise UsageError("--data already names a dataset", got="--data with --task or an order", fix="use one of them")
-    if model.scheme is None and training.file is None:
-        fix = "for example --scheme rope; `ape schemes` lists all"
-        raise UsageError("no scheme is named", got="neither --scheme nor --config", fix=fix)
-    if training.preset is not None and training.file is not None:
-        fix = "leave --preset out; --set changes single fields"
-        raise UsageError("the configuration file has a preset", got="--preset with --config", fix=fix)
+    _check_together(model, source, training)
     on_existing = _existing(existing)
     with joined() as group:
         where = group.device(choose_device(execution.device, execution.threads))
@@ -133,6 +126,19 @@ def _order(order: str | None, source_order: str | None) -> str | None:
     from ape_cli.structure import linearisation
 
     return linearisation.name(*linearisation.checked(order, source_order)) if order or source_order else None
+
+
+def _check_together(model: ModelOptions, source: DataOptions, training: TrainingOptions) -> None:
+    """Raise `UsageError` if options exclude each other, or if no scheme is named."""
+    orders = (source.order, source.source_order)
+    if source.data is not None and (source.task is not None or any(orders)):
+        raise UsageError("--data already names a dataset", got="--data with --task or an order", fix="use one of them")
+    if model.scheme is None and training.file is None:
+        fix = "for example --scheme rope; `ape schemes` lists all"
+        raise UsageError("no scheme is named", got="neither --scheme nor --config", fix=fix)
+    if training.preset is not None and training.file is not None:
+        fix = "leave --preset out; --set changes single fields"
+        raise UsageError("the configuration file has a preset", got="--preset with --config", fix=fix)
 
 
 def _resolved(options: ExperimentOptions, datasets: StoragePath, default_preset: bool) -> Experiment:
