@@ -34,18 +34,19 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from ape_cli.attention._backend import use_backend
 from ape_cli.attention._kind import (
     AttentionContext,
     AttentionKind,
     additive,
     adjusted,
     average,
+    backend,
     logits,
     rotated,
     scaled,
+    use_backend,
 )
-from ape_cli.attention._linear_layer import LinearLayer, affine
+from ape_cli.attention._layers import LinearLayer, affine
 from ape_cli.core import plugins
 from ape_cli.core.errors import UsageError
 from ape_cli.position import FastScheme, Scheme
@@ -58,6 +59,7 @@ __all__ = [
     "additive",
     "adjusted",
     "average",
+    "backend",
     "check",
     "load",
     "logits",

@@ -71,8 +71,7 @@ def train(
     from ape_cli.experiment import ExperimentOptions
     from ape_cli.experiment.options import read_config_file
     from ape_cli.experiment.resolution import prepared
-    from ape_cli.models.device import choose_device
-    from ape_cli.models.precision import check_precision, remark
+    from ape_cli.models.device import check_precision, choose_device, remark
     from ape_cli.runs import config
     from ape_cli.runs.registry import open_registry
     from ape_cli.training import loggers

@@ -49,9 +49,8 @@ import torch
 
 from ape_cli.core import plugins
 from ape_cli.core.errors import UsageError
-from ape_cli.position._fast import FastScheme, planner
 from ape_cli.position._hooks import check_hooks, constructed, explained, without_hooks
-from ape_cli.position._scheme import Context, Properties, Scheme, Shape, Side
+from ape_cli.position._scheme import Context, FastScheme, Properties, Scheme, Shape, Side, planner
 from ape_cli.structure import Structure, example, parse_structure
 
 __all__ = [

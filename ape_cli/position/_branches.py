@@ -25,9 +25,16 @@ from torch import Tensor, nn
 from ape_cli.core.rng import I64
 from ape_cli.data.position_plan import PositionPlan
 from ape_cli.position import _grouped
-from ape_cli.position._algebra import Interpretation
 from ape_cli.position._grouped import Products, Stage, groups, tiles
-from ape_cli.position._orthogonal import exact, exponential, random_orthogonal, skew, skew_of, start_angles
+from ape_cli.position._operators import (
+    Interpretation,
+    exact,
+    exponential,
+    random_orthogonal,
+    skew,
+    skew_of,
+    start_angles,
+)
 from ape_cli.structure import Structure, Tree, trees
 
 _SHARE = 32  # minimum number of vectors for each operator of the table, on average

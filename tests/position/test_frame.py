@@ -12,7 +12,7 @@ from ape_cli import attention, position
 from ape_cli.attention import Attention, AttentionContext
 from ape_cli.attention.dot import Dot
 from ape_cli.position import Context, FastScheme
-from ape_cli.position._algebra import blocks
+from ape_cli.position._operators import blocks
 from ape_cli.position.orthogonal import Orthogonal
 from ape_cli.structure import parse_structure
 

@@ -20,12 +20,12 @@ from ape_cli.models import factory
 from ape_cli.runs import config
 from ape_cli.runs.config import Config
 from ape_cli.runs.record import TrainingResult
-from ape_cli.training import checkpointing, loop, validation
-from ape_cli.training.checkpointing import Checkpointer
+from ape_cli.training import loop, validation
 from ape_cli.training.execution import Execution
 from ape_cli.training.loggers import MetricLogger
 from ape_cli.training.loop import Loop, Stopped
-from ape_cli.training.schedule import learning_rate, total_steps
+from ape_cli.training.setup import learning_rate, total_steps
+from ape_cli.training.validation import Checkpointer
 
 CPU = torch.device("cpu")
 
@@ -270,7 +270,7 @@ def check_resume(wanted: Config, data: Dataset) -> None:
 
 def test_a_killed_run_goes_on_from_its_last_state(words: Dataset, monkeypatch: pytest.MonkeyPatch) -> None:
     """Steps after the last stored state are repeated, and the end is the same."""
-    monkeypatch.setattr(checkpointing, "_SAVE_EVERY", 0.0)
+    monkeypatch.setattr(validation, "_SAVE_EVERY", 0.0)
     wanted = tiny("orthogonal-seq", words)
     whole = Memory()
     fit(wanted, words, whole, Execution(CPU))
