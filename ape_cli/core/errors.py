@@ -42,13 +42,17 @@ class ApeError(Exception):
     exit_code = 1
 
     def __init__(self, what: str, *, got: object = None, allowed: object = None, fix: str | None = None) -> None:
-        """Store the parts and build the message from them."""
+        """Store the parts."""
+        super().__init__(what)
         self.what, self.got, self.allowed, self.fix = what, got, allowed, fix
-        lines = [_shown(what)]
-        for label, value in (("got", got), ("allowed", allowed), ("fix", fix)):
+
+    def __str__(self) -> str:
+        """The message: a line for each part."""
+        lines = [_shown(self.what)]
+        for label, value in (("got", self.got), ("allowed", self.allowed), ("fix", self.fix)):
             if value is not None:
                 lines.append(f"  {label + ':':<9}{_shown(value)}")
-        super().__init__("\n".join(lines))
+        return "\n".join(lines)
 
     @property
     def summary(self) -> str:
