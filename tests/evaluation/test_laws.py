@@ -47,7 +47,7 @@ def test_every_law_of_an_attention_holds(name: str) -> None:
     found = list(laws.check(name))
     assert [f for f in found if not f.holds] == []
     assert {"relative", "causality", "independence", "gradients"} <= {f.law for f in found}
-    assert ("rotation" in {f.law for f in found}) == ("rotation" not in attention.load(name).breaks)
+    assert ("rotation" in {f.law for f in found}) == ("rotation" not in attention.load(name).lacks)
 
 
 def test_paths_reach_as_far_as_they_should() -> None:
