@@ -70,10 +70,10 @@ def make(name: str, order: str | None = None, **options: Any) -> tasks.Task:
 def rows(name: str, order: str | None = None, *, split: str = "train", count: int = ROWS, **options: Any):
     """A task and its rows, with the names of the ids as `source` and `target`."""
     task = make(name, order, **options)
-    table = task.sample(rows=range(count), split=split, seed=42).to_pylist()
+    table, names = task.sample(rows=range(count), split=split, seed=42).to_pylist(), task.id_names
     for row in table:
         for side in ("source", "target"):
-            row[side] = [task.id_names[i] for i in row[f"{side}_ids"]]
+            row[side] = [names[i] for i in row[f"{side}_ids"]]
     return task, table
 
 
