@@ -6,7 +6,6 @@ import hashlib
 import itertools
 import json
 import math
-import os
 import re
 from collections import Counter
 from collections.abc import Callable
@@ -223,17 +222,8 @@ def test_each_law_has_its_error(tmp_path: Path, text: str, message: str) -> None
 
 
 def test_files_that_are_no_tables_are_errors(tmp_path: Path) -> None:
-    os.mkfifo(tmp_path / "pipe.txt")
-    (tmp_path / "bytes.txt").write_bytes(b"\xff\xfe\x00")
     (tmp_path / "large.txt").write_text("0" * (2**20 + 1))
-    cases = [
-        ("missing.txt", "No such file"),
-        ("pipe.txt", "no regular file"),
-        (".", "no regular file"),
-        ("bytes.txt", "can't decode"),
-        ("large.txt", "more than 1,048,576 bytes"),
-    ]
-    for name, message in cases:
+    for name, message in [("missing.txt", "No such file"), ("large.txt", "more than 1,048,576 bytes")]:
         with pytest.raises(DataError, match=message):
             tasks.make("group-word", group=f"{tmp_path}/{name}")
     with pytest.raises(UsageError, match="this machine"):
