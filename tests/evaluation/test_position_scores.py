@@ -184,21 +184,16 @@ def test_it_is_the_mean_over_random_contents(name: str) -> None:
 
 
 class Faulty(Alibi):
-    """A scheme whose bias is what a test sets."""
+    """A scheme whose bias is multiplied by what a test sets."""
 
-    result: Any = None
-
-    def bias(self, q: Any, q_context: Any, k_context: Any) -> Any:
-        found = super().bias(q, q_context, k_context)
-        if self.result is None:
-            raise SystemExit(3)
-        return found * self.result
+    def bias(self, *of: Any) -> Any:
+        return super().bias(*of) * self.factor
 
 
-@pytest.mark.parametrize(("result", "message"), [(float("nan"), "not all finite"), (None, "`bias`.*SystemExit: 3")])
-def test_a_faulty_bias_is_one_error(result: float | None, message: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(Faulty, "result", result)
-    scheme = Faulty(made("alibi")[0].shape)
-    scheme.name = "faulty"
+@pytest.mark.parametrize(("factor", "message"), [(torch.nan, "not all finite"), ("", "`bias`.*TypeError")])
+def test_a_faulty_bias_is_one_error(factor: Any, message: str) -> None:
+    alibi, at = made("alibi")
+    scheme = Faulty(alibi.shape)
+    scheme.name, scheme.factor = "faulty", factor
     with pytest.raises(ApeError, match=f"(?s){message}"):
-        position_scores(scheme, places(Seq(), {"length": 4}))
+        position_scores(scheme, at)
