@@ -25,6 +25,7 @@ FORMS: list[dict[str, Any]] = [
     {"index_hints": True, "index_symbols": 60, "reverse": True, "random_start": True, "base": 36},
     {"index_hints": True, "index_symbols": 60, "pad": True, "random_start": True},
     {"digits_mean": 1.2, "digits_std": 0.5, "base": 3},
+    {"digits_mean": 600, "digits_std": 50},
     {"digits_mean": 1.2, "digits_std": 0.5, "base": 2, "pad": True, "reverse": True}
     | {"index_hints": True, "index_symbols": 6},
 ]
@@ -122,11 +123,6 @@ def test_carries_run_as_far_as_digits_let_them(base: int) -> None:
     starts = ragged.starts_of(np.array([len(row) for row in totals]))
     digits = carried(np.concatenate(totals), starts, base)
     assert [digits[a:b].tolist() for a, b in itertools.pairwise(starts)] == expected
-
-
-def test_hundreds_of_digits_are_exact() -> None:
-    for row in rows("addition", count=300, digits_mean=600, digits_std=50)[1]:
-        assert sum(map(int, "".join(row["source"]).split("+"))) == int("".join(row["target"]))
 
 
 def test_addition_commutes() -> None:
