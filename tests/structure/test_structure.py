@@ -7,10 +7,11 @@ import random
 import numpy as np
 import pytest
 import torch
+from pydantic import BaseModel, ValidationError
 
 from ape_cli import structure
 from ape_cli.core.errors import UsageError
-from ape_cli.structure import trees
+from ape_cli.structure import StructureField, trees
 from tests import recursive
 
 
@@ -269,3 +270,18 @@ def test_the_mirror_image_at_the_greatest_depth(k: int) -> None:
     tree = structure.Tree(k)
     ends = [tree.level_start(tree.max_depth), tree.level_start(tree.max_depth + 1) - 1]
     assert trees.mirror(np.array(ends), k).tolist() == ends[::-1]
+
+
+class Model(BaseModel, strict=True):
+    structure: StructureField
+    other: StructureField | None = None
+
+
+def test_a_field_is_an_expression_in_json_and_a_structure_in_memory() -> None:
+    model = Model.model_validate({"structure": "seq*seq"})
+    assert model.structure == structure.Grid((structure.Seq(), structure.Seq()))
+    assert model.model_dump() == {"structure": "grid(2)", "other": None}
+    assert Model.model_validate_json(model.model_dump_json()) == model
+    for wrong in ("tree(1)", "(" * 5000, 3, ["seq"]):
+        with pytest.raises(ValidationError, match="bad structure"):
+            Model.model_validate({"structure": wrong})

@@ -124,12 +124,10 @@ def test_what_a_scheme_cannot_read_is_left_out_and_said(here: Path) -> None:
 @pytest.mark.parametrize(
     ("words", "message"),
     [
-        (["--schemes", "rope"], "names no tasks"),
         (["--schemes", "rope", "--tasks", "copy", "--seeds", "a"], "bad --seeds"),
         (["--schemes", "rope", "--tasks", "copy", "--shard", "3/2"], "bad --shard"),
         (["--schemes", "rope", "--tasks", "copy", "--engine", "slrum"], "unknown engine"),
         (["--schemes", "rope", "--tasks", "copy", "--gpus-per-trial", "1"], "engine local has no such option"),
-        (["--schemes", "rope", "--tasks", "copy", "--seeds", "3-1,7"], "bad --seeds"),
     ],
 )
 def test_bad_usage(here: Path, words: list[str], message: str) -> None:

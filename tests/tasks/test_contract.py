@@ -138,13 +138,6 @@ def test_small_spaces_stay_apart_too() -> None:
     assert sum(map(len, by_split.values())) == len(set().union(*by_split.values()))
 
 
-def test_a_space_too_small_to_share_out_still_ends() -> None:
-    task = tasks.make("copy", length_mean=1, length_std=0, vocabulary=1)
-    tables = [task.sample_counted(rows=range(5), split=split, seed=1) for split in SPLITS]
-    assert all(table["source_ids"].to_pylist() == [[3]] * 5 for table, _ in tables)
-    assert sorted(shared for _, shared in tables) == [0, 5, 5]  # the only source belongs to one split and is lent
-
-
 CONTENT = {  # of 300 rows of each task with its default options
     "addition": 10983174745200583263,
     "associative-recall": 866976826819923068,
