@@ -35,7 +35,7 @@ class Canvas:
     def __init__(self, rows: int) -> None:
         """Create an empty canvas; the array is allocated with the first image."""
         self.rows = rows
-        self.filled = self.encoded = 0
+        self.filled = 0
         self.pixels = np.empty((0, 0, 0, 1), np.uint8)  # [rows, H, W, C], or no rows before the first image
 
     def add(self, place: str, encoded: bytes) -> None:
@@ -43,8 +43,6 @@ class Canvas:
 
         Raises `DataError` if it cannot be decoded, is not supported, has another size or needs too much memory.
         """
-        self.encoded += len(encoded)
-        self._check_memory(self.encoded)
         image = self._decoded(place, encoded)
         if not len(self.pixels):
             self.pixels = np.empty((self.rows, *image.shape), np.uint8)
@@ -55,12 +53,6 @@ class Canvas:
             self.pixels = self.pixels.repeat(3, axis=3)  # all earlier images were gray
         self.pixels[self.filled] = image  # a gray image is broadcast to all channels
         self.filled += 1
-
-    def _check_memory(self, size: int) -> None:
-        """Raise `DataError` if all images, encoded or decoded, have more bytes than half of the memory."""
-        if size > half_memory():
-            got, allowed = f"{self.rows:,} images, {size:,} bytes", f"{half_memory():,} bytes"
-            raise DataError("the images are too large", got=got, allowed=allowed, fix="scale them down, or take fewer")
 
     def _decoded(self, place: str, encoded: bytes) -> np.ndarray:
         """Decode an image: uint8 [H, W, 1] if it is gray, else uint8 [H, W, 3].
@@ -76,7 +68,10 @@ class Canvas:
                 gray = image.mode in _GRAY
                 if image.height * image.width > _MOST_PIXELS:
                     raise ValueError(f"more than {_MOST_PIXELS:,} pixels")
-                self._check_memory(self.rows * image.height * image.width * (1 if gray else 3))
+                size = self.rows * image.height * image.width * (1 if gray else 3)
+                if size > half_memory():
+                    got, allowed = f"{self.rows:,} images, {size:,} bytes", f"{half_memory():,} bytes"
+                    raise DataError("the images are too large", got=got, allowed=allowed, fix="take fewer")
                 _check_work(image, encoded)
                 if image.has_transparency_data:
                     raise ValueError("transparency")

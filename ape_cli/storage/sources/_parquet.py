@@ -13,7 +13,6 @@ import json
 import warnings
 from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
@@ -31,15 +30,6 @@ _AT_ONCE = 256  # encoded images that are in memory at once
 _NAMES = ("label", "labels", "class", "classes", "target", "category")  # usual names of a label column
 
 
-@dataclass(frozen=True)
-class _Columns:
-    """The columns to read: the images and the labels."""
-
-    image: pa.Field
-    label: pa.Field
-    classes: list[str] | None  # names by label, if the metadata has them
-
-
 def read(path: Path, files: dict[str, list[Path]], label: str | None) -> ImageSource:
     """Read the source at `path`. `files` are the Parquet files of each split, in order.
 
@@ -49,19 +39,22 @@ def read(path: Path, files: dict[str, list[Path]], label: str | None) -> ImageSo
     image_rows.pillow()
     paths = [file for parts in files.values() for file in parts]
     shards = {file: _open(file) for file in paths}
-    columns = _columns(paths[0], shards[paths[0]].schema_arrow, label)
+    image, column, names = _columns(paths[0], shards[paths[0]].schema_arrow, label)
     for file, shard in shards.items():
-        _check_columns(file, shard.schema_arrow, columns)
+        for field in (image, column):
+            if [other.type for other in shard.schema_arrow if other.name == field.name] != [field.type]:
+                allowed = f"{field.name}: {field.type}"
+                raise DataError(f"{file} has other columns than the first file", allowed=allowed)
     canvas = Canvas(sum(shard.metadata.num_rows for shard in shards.values()))
     texts: dict[str, int] = {}  # distinct labels that are texts, numbered in the order of the rows
     with warnings.catch_warnings():
         warnings.filterwarnings("ignore", module="PIL")  # of metadata that it skips
         rows = {
-            split: [part for file in parts for part in _rows(file, columns, canvas, texts)]
+            split: [part for file in parts for part in _rows(file, image, column, canvas, texts)]
             for split, parts in files.items()
         }
     labels = {split: np.concatenate([np.empty(0, np.int64), *parts]) for split, parts in rows.items()}
-    classes = columns.classes or sorted(texts) or _number_names(columns.label.name, labels)
+    classes = names or sorted(texts) or _number_names(column.name, labels)
     if texts:
         place = {name: number for number, name in enumerate(classes)}
         sorted_number = np.array([place[name] for name in texts])
@@ -78,9 +71,7 @@ def _reading(path: Path) -> Iterator[None]:
         yield
     except (pa.ArrowException, OSError, UnicodeDecodeError) as error:
         got = "a text that is not UTF-8" if isinstance(error, UnicodeDecodeError) else str(error).partition("\n")[0]
-        raise DataError(
-            f"cannot read {path}", got=got, allowed="a complete Parquet file", fix="fetch it again"
-        ) from error
+        raise DataError(f"cannot read {path}", got=got, fix="fetch it again") from error
 
 
 def _open(path: Path) -> pq.ParquetFile:
@@ -94,27 +85,27 @@ def _open(path: Path) -> pq.ParquetFile:
     return file
 
 
-def _rows(path: Path, columns: _Columns, canvas: Canvas, texts: dict[str, int]) -> Iterator[np.ndarray]:
+def _rows(path: Path, image: pa.Field, label: pa.Field, canvas: Canvas, texts: dict[str, int]) -> Iterator[np.ndarray]:
     """Paint the images of a file, and yield their labels in parts, int64 [R]. New texts are added to `texts`.
 
     pyarrow keeps equal images and equal texts in memory only once, as the file stores them.
 
     Raises `DataError` if the file is damaged, or a row has no image or no label.
     """
-    struct = pa.types.is_struct(columns.image.type)
-    once = [f"{columns.image.name}.bytes" if struct else columns.image.name, columns.label.name]
+    struct = pa.types.is_struct(image.type)
+    once = [f"{image.name}.bytes" if struct else image.name, label.name]
     with _reading(path):
         file = pq.ParquetFile(path.absolute(), read_dictionary=once)
         first = 0
-        for batch in file.iter_batches(_AT_ONCE, columns=[columns.image.name, columns.label.name]):
+        for batch in file.iter_batches(_AT_ONCE, columns=[image.name, label.name]):
             batch.validate(full=True)  # pyarrow does not check the indices into a dictionary when it reads them
-            images, labels = batch[columns.image.name], batch[columns.label.name]
+            images, labels = batch[image.name], batch[label.name]
             encoded = pc.struct_field(images, "bytes") if struct else images
-            for row, (image, label) in enumerate(zip(encoded, labels, strict=True), first):
-                if not (image.is_valid and label.is_valid):
-                    what = f"a row without {'a label' if image.is_valid else 'an image (a path alone is not enough)'}"
+            for row, (content, name) in enumerate(zip(encoded, labels, strict=True), first):
+                if not (content.is_valid and name.is_valid):
+                    what = f"a row without {'a label' if content.is_valid else 'an image (a path alone is not enough)'}"
                     raise DataError(what, got=f"row {row} of {path}")
-                canvas.add(f"row {row} of {path}", image.as_py())
+                canvas.add(f"row {row} of {path}", content.as_py())
             yield _numbers(labels, texts)
             first += len(batch)
 
@@ -136,17 +127,8 @@ def _number_names(column: str, labels: dict[str, np.ndarray]) -> list[str]:
     return [str(number) for number in range(largest + 1)]
 
 
-def _check_columns(path: Path, schema: pa.Schema, columns: _Columns) -> None:
-    """Raise `DataError` if a file does not have the columns of the first one."""
-    for field in (columns.image, columns.label):
-        types = [other.type for other in schema if other.name == field.name]
-        if types != [field.type]:
-            got, allowed = f"{field.name}: {types[0] if types else 'none'}", f"{field.name}: {field.type}"
-            raise DataError(f"{path} has other columns than the first file", got=got, allowed=allowed)
-
-
-def _columns(path: Path, schema: pa.Schema, label: str | None) -> _Columns:
-    """Choose the column of images, and the column of labels that `label` selects.
+def _columns(path: Path, schema: pa.Schema, label: str | None) -> tuple[pa.Field, pa.Field, list[str] | None]:
+    """The column of images, the column of labels that `label` selects, and its classes if the metadata has them.
 
     Raises `DataError` if there is not exactly one column of images, or no column of labels.
     """
@@ -157,7 +139,7 @@ def _columns(path: Path, schema: pa.Schema, label: str | None) -> _Columns:
     named = _class_names(schema)
     usable = {field.name: field for field in schema if pa.types.is_integer(field.type) or is_text(field.type)}
     chosen = usable[_label(path, list(usable), named, label)]
-    return _Columns(images[0], chosen, None if is_text(chosen.type) else named.get(chosen.name))
+    return images[0], chosen, None if is_text(chosen.type) else named.get(chosen.name)
 
 
 def _label(path: Path, usable: list[str], named: dict[str, list[str]], label: str | None) -> str:
@@ -186,12 +168,7 @@ def _label(path: Path, usable: list[str], named: dict[str, list[str]], label: st
 def _is_image(kind: pa.DataType) -> bool:
     """Whether a column of this type can contain encoded images."""
     if pa.types.is_struct(kind):
-        place = kind.get_field_index("bytes")
-        return place >= 0 and _is_bytes(kind.field(place).type)
-    return _is_bytes(kind)
-
-
-def _is_bytes(kind: pa.DataType) -> bool:
+        return any(field.name == "bytes" and _is_image(field.type) for field in kind)
     return pa.types.is_binary(kind) or pa.types.is_large_binary(kind)
 
 
