@@ -60,9 +60,7 @@ def find(where: str) -> TreeFiles:
     Raises `UsageError` if no file can have this name, and `DataError` if there is no such file or folder.
     """
     if not where:
-        raise UsageError(
-            "the source of trees has no name", got="''", fix="name a file or a folder; . is the current folder"
-        )
+        raise UsageError("the source of trees has no name", fix="name a file or a folder; . is the current folder")
     path = local_path(where)
     if path.is_dir():
         return _matching(path, "**/*")

@@ -114,14 +114,18 @@ class _Reader:
         for path, name in self.plan.items():
             before = self.nodes, self.count
             try:
-                _check_name(path)
+                if path != _shown(path):  # a manifest cannot store it
+                    raise DataError("its name is not UTF-8 text", fix="rename it")
                 content = _tree_files.content(self.listing.base / path)
                 if in_parquet:
                     trees = list(self._rows(path, name, content, column))
                 else:
                     trees = [(tree.document, tree) for tree in self._trees(name, content)]
             except DataError as error:
-                self._bad(path, error)
+                if not self.skip_bad:
+                    what, fix = f"cannot read {self.listing.base / path}", error.fix or "correct it, or add `skip_bad`"
+                    raise DataError(what, got=error.summary, allowed=error.allowed, fix=fix) from error
+                self.source.skipped.append((_shown(path), error.summary))
                 self.nodes, self.count = before  # its trees are not kept
                 continue
             number = len(self.source.files)
@@ -164,23 +168,6 @@ class _Reader:
                 if not self.skip_bad:
                     raise DataError(f"row {row:,}: {error.summary}", allowed=error.allowed, fix=error.fix) from error
                 self.source.skipped.append((_shown(f"{path} row {row}"), error.summary))
-
-    def _bad(self, path: str, error: DataError) -> None:
-        """Note why a file cannot be read, or raise `DataError`."""
-        if not self.skip_bad:
-            raise DataError(
-                f"cannot read {self.listing.base / path}",
-                got=error.summary,
-                allowed=error.allowed,
-                fix=error.fix or "correct it, or leave out such files with `skip_bad`",
-            ) from error
-        self.source.skipped.append((_shown(path), error.summary))
-
-
-def _check_name(path: str) -> None:
-    """Check that a manifest can store the name of a file. Raises `DataError`."""
-    if path != _shown(path):
-        raise DataError("its name is not UTF-8 text", fix="rename it")
 
 
 def _shown(path: str) -> str:

@@ -206,7 +206,7 @@ def test_a_bad_file_is_named_with_its_line(tmp_path: Path) -> None:
     assert str(caught.value) == (
         f"cannot read {tmp_path}/b.json\n"
         "  got:     line 2: no valid JSON: Expecting ',' delimiter\n"
-        "  fix:     correct it, or leave out such files with `skip_bad`"
+        "  fix:     correct it, or add `skip_bad`"
     )
     source = read_trees(where, skip_bad=True)
     assert list(source.files) == ["a.json", "d.json"]

@@ -67,12 +67,11 @@ def by_suffix(path: PurePath | str) -> str | None:
     for name in names() if suffix else ():
         kind = plugins.load(sys.modules[__name__], "format", name, TreeFormat)  # type: ignore[type-abstract]
         if suffix in kind.suffixes:
-            variant = kind().variant_of(suffix)
+            variant = kind.variant_of(suffix)
             matching.append(f"{name}-{variant}" if variant else name)
     if len(matching) > 1:
-        raise UsageError(
-            f"several formats have files {suffix}", got=", ".join(matching), allowed="one", fix="name it with `format`"
-        )
+        what = f"several formats have files {suffix}"
+        raise UsageError(what, got=", ".join(matching), fix="name it with `format`")
     return matching[0] if matching else None
 
 

@@ -62,10 +62,7 @@ def _sentences(content: bytes) -> Iterator[ParsedTree]:
                 tree = _tree(sentence, document)
                 number += 1
                 yield tree
-    except (
-        exceptions.ParseException,
-        ValueError,
-    ) as error:  # it may not be UTF-8, or a number may have too many digits
+    except (exceptions.ParseException, ValueError) as error:  # a ValueError: no UTF-8, or too many digits
         raise DataError(f"sentence {number + 1:,}: no valid CoNLL-U: {str(error)[:200]}") from error
 
 
@@ -74,13 +71,8 @@ def _tree(sentence: Iterable[dict[str, Any]], document: int) -> ParsedTree:
     words = [word for word in sentence if not isinstance(word.get("id"), tuple)]
     below: list[list[int]] = [[] for _ in range(len(words) + 1)]
     for number, word in enumerate(words, 1):
-        head = word.get("head")
-        if (
-            word.get("id") != number
-            or head is None
-            or not 0 <= head <= len(words)
-            or word.get("deprel") in (None, "", "_")
-        ):
+        head, relation = word.get("head"), word.get("deprel")
+        if word.get("id") != number or head not in range(len(words) + 1) or relation in (None, "", "_"):
             raise ValueError(f"word {number:,} has no number, head or relation that fits")
         below[head].append(number)
     tree = ParsedTree(document)

@@ -81,24 +81,13 @@ def _tree(root: ast.AST) -> ParsedTree:
     stack = [(root, -1)]
     while stack:
         node, parent = stack.pop()
-        texts: list[str] = []
-        below: list[ast.AST] = []
-        for name in node._fields:
-            value = getattr(node, name, None)
-            if isinstance(value, list):
-                for item in value:
-                    if isinstance(item, ast.AST):
-                        below.append(item)
-                    elif item is not None:  # a key of a dictionary or a default may be missing
-                        texts.append(item)
-            elif isinstance(value, str):
-                texts.append(value)
-            elif isinstance(value, ast.AST) and not isinstance(value, ast.expr_context):
-                below.append(value)
+        values = [value for _, value in ast.iter_fields(node)]
+        flat = [each for value in values for each in (value if isinstance(value, list) else [value])]
+        texts = [each for each in flat if isinstance(each, str)]
+        below = [each for each in ast.iter_child_nodes(node) if not isinstance(each, ast.expr_context)]
         kind = type(node)
         number = tree.add(parent, kind.__name__, _TOKENS[kind](node) if kind in _TOKENS else " ".join(texts) or None)
-        for child in reversed(below):
-            stack.append((child, number))
+        stack += [(child, number) for child in reversed(below)]
     return tree
 
 

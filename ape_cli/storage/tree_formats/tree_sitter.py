@@ -61,7 +61,7 @@ class TreeSitterFormat(TreeFormat):
     needs: ClassVar[str | None] = "tree_sitter"
     extra: ClassVar[str | None] = "tree-sitter"
     most_bytes: ClassVar[int] = 4 * 2**20  # the parser needs hundreds of bytes for each token
-    variants: ClassVar[bool] = True
+    variants = _LANGUAGES
 
     def __init__(self, variant: str | None = None) -> None:
         """Load the language. Raises `UsageError` if its package is missing or does not fit."""
@@ -82,14 +82,6 @@ class TreeSitterFormat(TreeFormat):
             raise damaged(f"no valid {self.variant}", _line_of_error(parsed))
         yield _tree(parsed, source)
 
-    def reads(self, suffix: str) -> bool:
-        """Whether files with this suffix are in this language, or in any if none was chosen."""
-        return suffix in (self.suffixes if self.variant is None else _LANGUAGES.get(self.variant, ()))
-
-    def variant_of(self, suffix: str) -> str | None:
-        """The language of files with this suffix."""
-        return next((language for language, suffixes in _LANGUAGES.items() if suffix in suffixes), None)
-
 
 def _language(name: str) -> Any:
     """The grammar of a language. Raises `UsageError` if its package is missing or does not fit."""
@@ -107,9 +99,8 @@ def _language(name: str) -> Any:
             warnings.simplefilter("ignore")  # grammars of another version give a plain number, which still works
             return Language(make())  # type: ignore[misc]
     except (TypeError, ValueError) as error:
-        raise UsageError(
-            f"{package} does not fit the installed tree-sitter", got=error, fix=f"pip install -U tree-sitter {package}"
-        ) from error
+        fix = f"pip install -U tree-sitter {package}"
+        raise UsageError(f"{package} does not fit the installed tree-sitter", got=error, fix=fix) from error
 
 
 def _tree(parsed: Any, source: bytes) -> ParsedTree:

@@ -45,9 +45,7 @@ class XmlFormat(TreeFormat):
 
         text = markup_text(content, _ENCODING)
         if declaration := _DECLARATION.search(text):
-            raise damaged(
-                "it declares entities or attributes, which is not supported", line_at(text, declaration.start())
-            )
+            raise damaged("it declares entities or attributes", line_at(text, declaration.start()))
         if "<!DOCTYPE" in text and (lost := _LOST.search(text)):  # the parser would leave it out
             raise damaged("an attribute has a reference to an unknown entity", line_at(text, lost.start()))
         parser = etree.XMLParser(encoding="utf-8", resolve_entities=False, no_network=True, huge_tree=True)

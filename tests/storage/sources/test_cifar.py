@@ -162,5 +162,7 @@ def test_an_archive_is_read_only_as_it_is_published(tmp_path: Path, monkeypatch:
 
 def test_the_archive_of_the_python_version(tmp_path: Path) -> None:
     (tmp_path / "cifar-100-python.tar.gz").write_bytes(b"")
-    with pytest.raises(DataError, match=r"as it is published[\s\S]*fix: +download .*-binary.*the Python version of CIFAR is not read"):
+    with pytest.raises(
+        DataError, match=r"as it is published[\s\S]*fix: +download .*-binary.*the Python version of CIFAR is not read"
+    ):
         open_source(str(tmp_path / "cifar-100-python.tar.gz"))
