@@ -17,7 +17,6 @@ A TOML file gives lists. It may have tables `[[grid]]`; fields that a table lack
 from __future__ import annotations
 
 import itertools
-import math
 import tomllib
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -99,10 +98,7 @@ def check(fields: dict[str, Any]) -> SweepSpecification:
         where = ".".join(str(part) for part in first["loc"])
         if where.startswith("set."):
             where, first = where.split(".bool")[0], first | {"msg": "true, false, a number, a word, or a list of these"}
-        got = brief(first.get("input"))
-        raise UsageError(
-            f"bad {where} of a sweep", got=got, allowed=first["msg"], fix="see `ape sweep --help`"
-        ) from error
+        raise UsageError(f"bad {where} of a sweep", got=brief(first.get("input")), allowed=first["msg"]) from error
     for name in grid.orders:
         pick("order", name, NAMES)
     return grid
@@ -118,12 +114,8 @@ def points(
     """
     ordered = [grid for grid in grids if "orders" in grid.model_fields_set]
     if ordered and not any(_is_ordered(task) for grid in ordered for task in grid.tasks):
-        raise UsageError(
-            "no task of the sweep has an order", got=f"orders {', '.join(ordered[0].orders)}", fix="leave it out"
-        )
-    total = sum(_size(grid) for grid in grids)
-    if total > _MOST_TRIALS:
-        raise UsageError("too many trials", got=brief(total), allowed=f"{_MOST_TRIALS:,}", fix="make several sweeps")
+        got = f"orders {', '.join(ordered[0].orders)}"
+        raise UsageError("no task of the sweep has an order", got=got, fix="leave it out")
     with_seeds = [(grid, set(grid.seeds)) for grid in grids]
     trials = (
         point
@@ -132,15 +124,10 @@ def points(
         if seed in seeds
         for point in _points(grid, seed, preset, folder)
     )
-    return list({repr(point): point for point in trials}.values())
-
-
-def _size(grid: SweepSpecification) -> int:
-    """The most trials that a grid can have."""
-    values = [len(value) for value in grid.set.values() if isinstance(value, list)]
-    places = len(grid.tasks) * len(grid.orders) + len(grid.data)
-    models = len(grid.schemes) * len(grid.attentions) * max(1, len(grid.structures))
-    return places * models * len(grid.seeds) * math.prod(values)
+    first = list(itertools.islice(trials, _MOST_TRIALS + 1))
+    if len(first) > _MOST_TRIALS:
+        raise UsageError("too many trials", allowed=f"{_MOST_TRIALS:,}", fix="make several sweeps")
+    return list({repr(point): point for point in first}.values())
 
 
 def _is_ordered(task: str) -> bool:
@@ -159,10 +146,9 @@ def _points(
     lists = [value if isinstance(value, list) else [value] for value in grid.set.values()]
     if not all(lists):
         raise UsageError("a setting has no values", got=str(grid.set), fix="leave it out, or give one")
-    choices = [dict(zip(grid.set, values, strict=True)) for values in itertools.product(*lists)]
     structures: list[str | None] = [*grid.structures] or [None]
-    for place, scheme, structure, attention, settings in itertools.product(
-        places, grid.schemes, structures, grid.attentions, choices
+    for place, scheme, structure, attention, *values in itertools.product(
+        places, grid.schemes, structures, grid.attentions, *lists
     ):
         yield ExperimentOptions(
             preset=grid.preset or preset,
@@ -171,6 +157,6 @@ def _points(
             attention=attention,
             seed=seed,
             precision=grid.precision,
-            settings=settings,
+            settings=dict(zip(grid.set, values, strict=True)),
             **place,
         )

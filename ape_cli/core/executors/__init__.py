@@ -7,7 +7,6 @@ from its stored state.
 
 from __future__ import annotations
 
-import inspect
 import math
 import sys
 import traceback
@@ -17,7 +16,7 @@ from dataclasses import dataclass
 from typing import Any, Literal
 
 from ape_cli.core import plugins
-from ape_cli.core.errors import ApeError, Lines, UsageError, pick
+from ape_cli.core.errors import ApeError, Lines, UsageError
 
 
 @dataclass(frozen=True)
@@ -50,7 +49,8 @@ class Job:
 class Event:
     """Something that happened to the job called `key`.
 
-    `value` is what the job reported, its result, or its `Failure`. A job that is run again has a second `started`.
+    `value` is what the job reported, its result, or the exception that says why it failed: a user error, or a
+    `RuntimeError` with a traceback. A job that is run again has a second `started`.
     """
 
     key: str
@@ -58,25 +58,10 @@ class Event:
     value: Any = None
 
 
-@dataclass(frozen=True)
-class Failure:
-    """Why a job failed: the user error, if it was one, and a text for the user."""
-
-    error: ApeError | None
-    text: str
-
-    def raised(self) -> Exception:
-        """The exception to raise for this failure."""
-        return self.error or RuntimeError(self.text)
-
-
 class Executor(ABC):
     """Base class of executors. An executor runs several jobs at once."""
 
-    @property
-    @abstractmethod
-    def slots(self) -> int | None:
-        """How many jobs run at once, or None if the cluster decides."""
+    slots: int | None  # how many jobs run at once; None if the cluster decides
 
     @abstractmethod
     def work(self, jobs: Sequence[Job]) -> Generator[Event]:
@@ -96,14 +81,9 @@ def make(name: str, **options: Any) -> Executor:
 
     Raises `UsageError` if there is no such executor, if it does not have one of the options, or if a value is invalid.
     """
-    pick("engine", name, names())
     engine = plugins.load(sys.modules[__name__], "engine", name, Executor)  # type: ignore[type-abstract]
-    known = inspect.signature(engine).parameters
     chosen = {key: value for key, value in options.items() if value is not None}
-    for key in chosen.keys() - known:
-        allowed = ", ".join(f"`{name}`" for name in known)
-        raise UsageError(f"engine {name} has no such option", got=f"`{key}`", allowed=allowed)
-    return engine(**chosen)
+    return engine(**plugins.settings(f"engine {name}", chosen, plugins.options(engine)))
 
 
 def at_least(option: str, value: float | None, least: float) -> None:
@@ -112,11 +92,12 @@ def at_least(option: str, value: float | None, least: float) -> None:
         raise UsageError(f"bad `{option}`", got=value, allowed=f"{least} or more", fix="leave it out")
 
 
-def outcome(context: JobContext, job: Job) -> Event:
-    """Run a job, and return the event `done` with its result, or `failed`.
+def outcome(job: Job, number: int, send: Callable[[Event], Any], stopping: Callable[[], bool]) -> Event:
+    """Run a job, and return the event `done` with its result, or `failed`. `send` gets what the job reports.
 
-    Only `KeyboardInterrupt` is passed on.
+    `number` and `stopping` are those of its `JobContext`. Only `KeyboardInterrupt` is passed on.
     """
+    context = JobContext(number, lambda value: send(Event(job.key, "progress", value)), stopping)
     try:
         return Event(job.key, "done", job.call(context, *job.args))
     except KeyboardInterrupt:
@@ -124,11 +105,11 @@ def outcome(context: JobContext, job: Job) -> Event:
     except ApeError as error:
         # an error class of a plug-in may be one that cannot be sent to another process
         portable = error if type(error).__module__ == ApeError.__module__ else ApeError(Lines(error))
-        return Event(job.key, "failed", Failure(portable, str(error)))
+        return Event(job.key, "failed", portable)
     except BaseException:  # a failing job must not stop the others
-        return Event(job.key, "failed", Failure(None, traceback.format_exc()))
+        return Event(job.key, "failed", RuntimeError(traceback.format_exc()))
 
 
 def lost(job: Job, text: str, fix: str = "run the same command again to continue; use fewer `workers`") -> Event:
     """The event that a job failed for a reason outside of it. `text` says why."""
-    return Event(job.key, "failed", Failure(ApeError(text, got=job.key, fix=fix), text))
+    return Event(job.key, "failed", ApeError(text, got=job.key, fix=fix))

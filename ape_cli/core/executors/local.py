@@ -12,14 +12,13 @@ import signal
 import threading
 import time
 from collections import Counter, deque
-from collections.abc import Callable, Generator, Sequence
+from collections.abc import Generator, Sequence
 from contextlib import suppress
-from functools import partial
 from multiprocessing import resource_tracker
 from multiprocessing.connection import Connection, wait
 from typing import Any
 
-from ape_cli.core.executors import Event, Executor, Job, JobContext, at_least, lost, outcome
+from ape_cli.core.executors import Event, Executor, Job, at_least, lost, outcome
 
 _SAME_REQUEST = 5.0  # seconds in which a second SIGTERM is ignored: a process group and each process may be sent one
 
@@ -39,13 +38,8 @@ class Local(Executor):
         at_least("workers", workers, 1)
         at_least("threads", threads, 1)
         at_least("retries", retries, 0)
-        self._slots = workers or max(1, cores() // (threads or 1))
+        self.slots: int = workers or max(1, cores() // (threads or 1))
         self.threads, self.retries = threads, retries
-
-    @property
-    def slots(self) -> int:
-        """How many jobs run at once."""
-        return self._slots
 
     def work(self, jobs: Sequence[Job]) -> Generator[Event]:
         """Run all jobs and yield their events. Every job ends with exactly one `done` or `failed`.
@@ -173,15 +167,9 @@ def _serve(pipe: Connection, number: int, environment: dict[str, str]) -> None:
     while stop_requested is None:
         try:
             job: Job = pipe.recv()
-            report = partial(_report, send, job.key)
-            send(outcome(JobContext(number, report, lambda: stop_requested is not None), job))
+            send(outcome(job, number, send, lambda: stop_requested is not None))
         except (EOFError, ConnectionError, KeyboardInterrupt):
             return
-
-
-def _report(send: Callable[[Event], None], key: str, value: Any) -> None:
-    """Send a value that a job reports."""
-    send(Event(key, "progress", value))
 
 
 def _end_with_the_parent() -> None:
