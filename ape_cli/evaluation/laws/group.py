@@ -4,8 +4,8 @@ Source: Algebraic Positional Encodings, laws L1 to L3 and sections 3.1 to 3.4; f
 section 3. M(x) is the operator of the path x as scores see it, [e]'[x] with e the empty path, so that a map that all
 positions have in common drops out.
 
-The functions from `identity` on are laws: each returns an error as a scalar, or None if the scheme does not claim the
-law. The first line of a law's docstring is printed for users.
+The functions from `identity` on are laws: each returns an error as a scalar, or None if the structure has no such law.
+The first line of a law's docstring is printed for users.
 
 Shapes: H heads, M queries, N tokens or keys, K channels of a head, n branches and k depth of a tree scheme.
 """
@@ -18,15 +18,7 @@ from typing import Protocol, runtime_checkable
 import torch
 from torch import Tensor
 
-from ape_cli.evaluation.laws._subjects import (
-    D_MODEL,
-    DEEP,
-    FAR,
-    HEADS,
-    greatest,
-    origin,
-    paths,
-)
+from ape_cli.evaluation.laws._subjects import D_MODEL, DEEP, FAR, HEADS, greatest, origin, paths
 from ape_cli.position import Scheme, Side
 from ape_cli.structure import Cyclic, Structure, Tree
 
@@ -63,42 +55,34 @@ def halves(structure: Structure, *seeds: int) -> Iterator[Tensor]:
     return (paths(structure, 8, seed, steps=FAR // 2, depth=DEEP // 2) for seed in seeds)
 
 
-def identity(scheme: Scheme, dtype: torch.dtype) -> Tensor | None:
+def identity(scheme: Scheme, dtype: torch.dtype) -> Tensor:
     """[e] = I, as scores see it: [e]' [e] = I"""
-    if not scheme.homomorphism:
-        return None
     return _from_identity(operators(scheme, origin(scheme.structure), dtype))
 
 
-def composition(scheme: Scheme, dtype: torch.dtype) -> Tensor | None:
+def composition(scheme: Scheme, dtype: torch.dtype) -> Tensor:
     """[x y] = [x] [y]"""
-    if not scheme.homomorphism:
-        return None
     x, y = halves(scheme.structure, 1, 2)
     whole = operators(scheme, scheme.structure.compose(x, y), dtype)
     return greatest(whole - operators(scheme, x, dtype) @ operators(scheme, y, dtype))
 
 
-def inverse(scheme: Scheme, dtype: torch.dtype) -> Tensor | None:
+def inverse(scheme: Scheme, dtype: torch.dtype) -> Tensor:
     """[x y] [y]' = [x]: the transpose takes a path back"""
-    if not scheme.homomorphism:
-        return None
     x, y = halves(scheme.structure, 3, 4)
     back = operators(scheme, scheme.structure.compose(x, y), dtype) @ operators(scheme, y, dtype).mT
     return greatest(back - operators(scheme, x, dtype))
 
 
-def orthogonality(scheme: Scheme, dtype: torch.dtype) -> Tensor | None:
+def orthogonality(scheme: Scheme, dtype: torch.dtype) -> Tensor:
     """[x]' [x] = I, however long the path"""
-    if not scheme.homomorphism:
-        return None
     far = operators(scheme, paths(scheme.structure, 8, 5), dtype)
     return _from_identity(far.mT @ far)
 
 
 def period(scheme: Scheme, dtype: torch.dtype) -> Tensor | None:
     """[x] = [x + n] for `cyclic(n)`: W^n = I"""
-    if not scheme.homomorphism or not any(isinstance(s, Cyclic) for s in scheme.structure.simple):
+    if not any(isinstance(s, Cyclic) for s in scheme.structure.simple):
         return None
     x = paths(scheme.structure, 8, 6)
     turns = torch.tensor([s.order if isinstance(s, Cyclic) else 0 for s in scheme.structure.simple])

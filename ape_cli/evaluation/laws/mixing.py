@@ -4,8 +4,8 @@ Source: "Notes on attention and positional encodings" (Ganev), lemma 2.3: Att(t 
 for permutations t of the queries and s of the keys with their values, g orthogonal, h invertible. Each action is
 measured on its own. A kind states which of them it claims.
 
-The public functions are laws: each returns an error as a scalar, or None if the kind does not claim the law. `reach`
-returns a difference, which has to be large. The first line of a law's docstring is printed for users.
+The public functions are laws: each returns an error as a scalar. `reach` returns a difference, which has to be large.
+The first line of a law's docstring is printed for users.
 
 Shapes: H heads, M queries, N keys, K channels of a head.
 """
@@ -39,36 +39,30 @@ def _qkv(dtype: torch.dtype) -> tuple[Tensor, Tensor, Tensor]:
     return 1.5 * vectors(dtype, _M, 1), 1.5 * vectors(dtype, _N, 2), vectors(dtype, _N, 3)
 
 
-def permutation(kind: AttentionKind, dtype: torch.dtype, decay: float = 1.0) -> Tensor | None:
+def permutation(kind: AttentionKind, dtype: torch.dtype, decay: float = 1.0) -> Tensor:
     """Att(t Q, s K, s V) = t Att(Q, K, V), where t permutes queries, and s permutes keys and values.
 
     Returns a scalar, shape [].
     """
-    if "permutation" in kind.breaks:
-        return None
     generator, (q, k, v) = torch.Generator().manual_seed(4), _qkv(dtype)
     t, s = torch.randperm(_M, generator=generator), torch.randperm(_N, generator=generator)
     return greatest(_attend(kind, dtype, q[:, :, t], k[:, :, s], v[:, :, s]) - _attend(kind, dtype, q, k, v)[:, :, t])
 
 
-def rotation(kind: AttentionKind, dtype: torch.dtype, decay: float = 1.0) -> Tensor | None:
+def rotation(kind: AttentionKind, dtype: torch.dtype, decay: float = 1.0) -> Tensor:
     """Att(Q g, K g, V) = Att(Q, K, V), where g is orthogonal.
 
     Returns a scalar, shape [].
     """
-    if "rotation" in kind.breaks:
-        return None
     g, (q, k, v) = random_orthogonal((_K, _K), torch.Generator().manual_seed(5)).to(dtype), _qkv(dtype)
     return greatest(_attend(kind, dtype, q @ g, k @ g, v) - _attend(kind, dtype, q, k, v))
 
 
-def values(kind: AttentionKind, dtype: torch.dtype, decay: float = 1.0) -> Tensor | None:
+def values(kind: AttentionKind, dtype: torch.dtype, decay: float = 1.0) -> Tensor:
     """Att(Q, K, V h) = Att(Q, K, V) h, where h is invertible.
 
     Returns a scalar, shape [].
     """
-    if "values" in kind.breaks:
-        return None
     h = torch.randn(_K, _K, generator=torch.Generator().manual_seed(6), dtype=torch.float64).to(dtype)
     q, k, v = _qkv(dtype)
     return greatest(_attend(kind, dtype, q, k, v @ h) - _attend(kind, dtype, q, k, v) @ h)

@@ -2,8 +2,8 @@
 
 Source: Algebraic Positional Encodings, laws L1 to L3 and sections 3.1 to 3.4.
 
-The public functions are laws: each returns an error as a scalar, or None if the scheme does not claim the law. `gap`
-and `reach` return a difference, which has to be large. The first line of a law's docstring is printed for users.
+The public functions are laws: each returns an error as a scalar. `gap` and `reach` return a difference, which has to be
+large; `reach` returns None for a scheme without an effect. The first line of a law's docstring is printed for users.
 
 Shapes: H heads, M queries, N tokens or keys, C factors of a product.
 """
@@ -16,17 +16,7 @@ import torch
 from torch import Tensor
 
 from ape_cli import attention
-from ape_cli.evaluation.laws._subjects import (
-    D_MODEL,
-    DEEP,
-    FAR,
-    MAX_SIZE,
-    greatest,
-    length,
-    near,
-    paths,
-    vectors,
-)
+from ape_cli.evaluation.laws._subjects import D_MODEL, DEEP, FAR, MAX_SIZE, greatest, length, near, paths, vectors
 from ape_cli.evaluation.laws.group import halves
 from ape_cli.position import Context, Scheme
 from ape_cli.structure import Cyclic, Structure, Tree
@@ -53,13 +43,11 @@ def _scores(scheme: Scheme, x: Tensor, y: Tensor, dtype: torch.dtype) -> Tensor:
     return torch.stack([attention.logits(scheme, q, k, *contexts) for contexts in _parts(scheme, x, y)])
 
 
-def relative(scheme: Scheme, dtype: torch.dtype) -> Tensor | None:
+def relative(scheme: Scheme, dtype: torch.dtype) -> Tensor:
     """Scores, also of cross-attention, and embedded tokens do not change if all paths get the same prefix.
 
     Returns a scalar, shape [].
     """
-    if not scheme.relative:
-        return None
     errors = []
     for x, y in _pairs(scheme.structure):
         prefixed = _prefixed(scheme, x, y)
@@ -70,7 +58,7 @@ def relative(scheme: Scheme, dtype: torch.dtype) -> Tensor | None:
     return torch.stack(errors).max()
 
 
-def locality(scheme: Scheme, dtype: torch.dtype) -> Tensor | None:
+def locality(scheme: Scheme, dtype: torch.dtype) -> Tensor:
     """The locality bias is c^distance, also if both paths get the same prefix.
 
     Returns a scalar, shape [].
@@ -82,7 +70,7 @@ def locality(scheme: Scheme, dtype: torch.dtype) -> Tensor | None:
     return torch.stack(errors).max()
 
 
-def distance(scheme: Scheme, dtype: torch.dtype) -> Tensor | None:
+def distance(scheme: Scheme, dtype: torch.dtype) -> Tensor:
     """The locality bias is symmetric, and between c^steps and c^(steps / sqrt(axes)).
 
     Returns a scalar, shape [].
@@ -107,13 +95,11 @@ def _prefixed(scheme: Scheme, *at: Tensor) -> tuple[Tensor, ...]:
     return tuple(scheme.structure.compose(prefix.expand_as(x), x) for x in at)
 
 
-def gap(scheme: Scheme, dtype: torch.dtype) -> Tensor | None:
+def gap(scheme: Scheme, dtype: torch.dtype) -> Tensor:
     """No two of the first positions have the same vectors or scores; this is the smallest difference.
 
     Returns a scalar, shape [].
     """
-    if not scheme.unique:
-        return None
     structure = scheme.structure
     count = structure.order if isinstance(structure, Cyclic) else MAX_SIZE if scheme.bounded else 200
     if isinstance(structure, Tree) and scheme.bounded:
@@ -157,13 +143,11 @@ def _reach_of_attention(scheme: Scheme, at: Tensor, dtype: torch.dtype) -> Tenso
     return (moved if getattr(scheme, "acts_between", True) else moved[:2]).min()
 
 
-def shift(scheme: Scheme, dtype: torch.dtype) -> Tensor | None:
+def shift(scheme: Scheme, dtype: torch.dtype) -> Tensor:
     """P(p + k) = R_k P(p) for all p, R_k orthogonal; inner products do not change if both positions are shifted.
 
     Returns a scalar, shape [].
     """
-    if not scheme.isometric:
-        return None
     errors = []
     for x, _ in _pairs(scheme.structure):
         grams = []
