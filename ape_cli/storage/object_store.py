@@ -168,12 +168,10 @@ class RemotePath:
             for chunk in obstore.get(self.bucket.store, self.key):
                 file.write(chunk)
 
-    def unlink(self, missing_ok: bool = False) -> None:
-        """Remove the object. Raises `FileNotFoundError` if it does not exist, unless `missing_ok` is set."""
+    def unlink(self, missing_ok: bool = True) -> None:
+        """Remove the object. It need not exist."""
         import obstore
 
-        if not missing_ok:
-            self._head()
         with suppress(FileNotFoundError), explained(self.bucket, self.key):  # Google's store says so, S3 does not
             obstore.delete(self.bucket.store, self.key)
 
@@ -181,12 +179,7 @@ class RemotePath:
         """Do nothing: a folder exists as soon as there is an object in it."""
 
     def rmdir(self) -> None:
-        """Check that the folder is empty, and do nothing else: an empty folder does not exist.
-
-        Raises `OSError` (ENOTEMPTY) if the folder is not empty or is the bucket itself.
-        """
-        if not self.key or any(self.iterdir()):
-            raise OSError(errno.ENOTEMPTY, os.strerror(errno.ENOTEMPTY), str(self))
+        """Do nothing: a folder disappears with its last object."""
 
     def _head(self) -> Any:
         """The metadata of the object. Raises `FileNotFoundError` if there is no such object."""
@@ -235,10 +228,6 @@ class _Reader(io.RawIOBase):
     def seekable(self) -> bool:
         """True."""
         return True
-
-    def tell(self) -> int:
-        """The position of the next read, in bytes."""
-        return self._at
 
     def seek(self, offset: int, whence: int = os.SEEK_SET) -> int:
         """Set the position of the next read, in bytes from the start, the current position or the end."""

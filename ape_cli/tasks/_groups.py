@@ -172,9 +172,7 @@ def _of_entries(lines: list[list[str]]) -> Group:
     count = len(lines)
     if not 2 <= count <= _MOST_ELEMENTS or any(len(line) != count for line in lines):
         sizes = ", ".join(map(str, sorted({len(line) for line in lines})))
-        raise ValueError(
-            f"{count} lines of {sizes} entries, not N lines of N entries for an N of 2 to {_MOST_ELEMENTS}"
-        )
+        raise ValueError(f"{count} lines of {sizes} entries, not N lines of N entries, N from 2 to {_MOST_ELEMENTS}")
     names = lines[0]
     if all(entry.isascii() and entry.isdecimal() for line in lines for entry in line):
         lines = [[str(int(entry)) for entry in line] for line in lines]

@@ -146,13 +146,9 @@ class Sized(Task):
     @cached_property
     def _at_sizes(self) -> tuple[Self, ...]:
         """One task for each size in `sizes`. Creating them checks each size. Raises `UsageError`."""
-        return tuple(self._at(size) for size in self.sizes)
-
-    def _at(self, size: int) -> Self:
-        """The task whose sources all have one size. Raises `UsageError` if a source cannot have it."""
-        values = (size,) if len(self._replaced()) == 1 else (float(size), 0.0)
-        options: dict[str, Any] = dict(zip(self._replaced(), values, strict=True)) | {"sizes": ()}
-        return replace(self, **options)
+        replaced = self._replaced()
+        values: list[tuple[Any, ...]] = [(size,) if len(replaced) == 1 else (float(size), 0.0) for size in self.sizes]
+        return tuple(replace(self, sizes=(), **dict(zip(replaced, each, strict=True))) for each in values)
 
     @property
     def parameters(self) -> dict[str, Any]:

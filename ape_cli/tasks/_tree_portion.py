@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING
 
 import numpy as np
 import pyarrow as pa
@@ -23,6 +24,9 @@ from ape_cli.structure.linearisation import Order
 from ape_cli.structure.ranked_trees import RankedTrees
 from ape_cli.tasks._base import SplitRows
 from ape_cli.tasks._task import Tokens
+
+if TYPE_CHECKING:
+    from ape_cli.tasks.trees import UserTrees
 
 MASK, QUERY, AT = "<mask>", "<query>", "<at>"
 _BLOCK_NODES = 400_000  # nodes of the trees that are worked on at once
@@ -38,18 +42,13 @@ class TreePortion(SplitRows):
     key: U64  # [R], the stream of each tree
     seed: int
     first: int  # number of its first row in the split
-    task: str  # a key of `TASKS`
-    branching: int | None  # of the stored trees; None: binarised
+    task: UserTrees
     labels: int  # number of labels, which have the ids from `FIRST_SYMBOL` on
-    anonymous: bool  # whether labels get a random name in each tree
-    mask_rate: float  # the share of nodes that `mask` hides
-    order: Order
-    source_order: Order
 
     @property
     def stored_branching(self) -> int:
         """The branching of the trees as they are stored."""
-        return self.branching or 2
+        return self.task.branching or 2
 
     @property
     def mean_tokens(self) -> float:
@@ -79,22 +78,24 @@ class TreePortion(SplitRows):
         size = np.maximum.reduceat(Tree(self.stored_branching).level(source.position), source.starts[:-1])
         table = sequence_rows.table(
             row=number.astype(np.uint64),
-            source=self._linear(source, self.source_order),
-            target=self._linear(target, self.order),
+            source=self._linear(source, self.task.source_order or self.task.order),
+            target=self._linear(target, self.task.order),
             size=size,
             op=None,
             op_names=[],
         )
         return table, 0
 
-    def _linear(self, tokens: Tokens, order: Order) -> tuple[I64, I64, I64]:
+    def _linear(self, tokens: Tokens, order: Order | None) -> tuple[I64, I64, I64]:
         """The rows of one side in an order: starts [R+1], positions [T] and symbols [T]."""
-        line = trees.linearise(ragged.rows_of(tokens.starts), tokens.position, order, self.stored_branching)
+        line = trees.linearise(
+            ragged.rows_of(tokens.starts), tokens.position, order or "breadth", self.stored_branching
+        )
         return tokens.starts, tokens.position[line], tokens.symbol[line]
 
     def sides(self) -> Sides:
         """The source and the target of each row, in any order of the nodes."""
-        return TASKS[self.task](self)
+        return TASKS[self.task.task](self)
 
     @property
     def stream(self) -> U64:
@@ -104,7 +105,7 @@ class TreePortion(SplitRows):
     @property
     def symbols(self) -> I64:
         """The id of each node's label: int64 [T]"""
-        if not self.anonymous:
+        if self.task.labels != "anonymous":
             return FIRST_SYMBOL + self.label
         names = np.empty_like(self.label)
         at_once = max(1, _BLOCK_NODES // self.labels)
@@ -118,7 +119,7 @@ class TreePortion(SplitRows):
 
     def whole(self) -> Tokens:
         """The trees, with all their labels."""
-        return Tokens(self.trees.starts, self.trees.heap(self.branching), self.symbols)
+        return Tokens(self.trees.starts, self.trees.heap(self.task.branching), self.symbols)
 
 
 def _copy(rows: TreePortion) -> Sides:
@@ -129,7 +130,7 @@ def _copy(rows: TreePortion) -> Sides:
 def _rotate(rows: TreePortion) -> Sides:
     """The target is the tree with the children of each node in reverse order."""
     source = rows.whole()
-    return source, replace(source, position=rows.trees.mirrored().heap(rows.branching))
+    return source, replace(source, position=rows.trees.mirrored().heap(rows.task.branching))
 
 
 def _mask(rows: TreePortion) -> Sides:
@@ -138,13 +139,13 @@ def _mask(rows: TreePortion) -> Sides:
     Of m nodes that may be hidden, `mask_rate` * m are, rounded down or up so that this is the mean.
     """
     whole, starts = rows.whole(), rows.trees.starts
-    may = maskable(starts, rows.label, anonymous=rows.anonymous)
+    may = maskable(starts, rows.label, anonymous=rows.task.labels == "anonymous")
     row = ragged.rows_of(starts)
     word = rng.bits(rng.child(rows.stream, "hidden")[row], ragged.places_of(starts))
     rank = np.empty_like(row)  # of the nodes of a row that may be hidden, before all others
     rank[np.lexsort((word, ~may, row))] = ragged.places_of(starts)
     uniform = (rng.bits(rng.child(rows.stream, "count"), np.array(0)) >> np.uint64(11)) * 2.0**-53
-    count = np.floor(rows.mask_rate * np.add.reduceat(may, starts[:-1], dtype=np.int64) + uniform)
+    count = np.floor(rows.task.mask_rate * np.add.reduceat(may, starts[:-1], dtype=np.int64) + uniform)
     hidden = may & (rank < count[row])
     source = replace(whole, symbol=np.where(hidden, FIRST_SYMBOL + rows.labels, whole.symbol))
     return source, replace(whole, symbol=np.where(hidden, whole.symbol, PAD))
@@ -170,7 +171,7 @@ def _query(rows: TreePortion) -> Sides:
     nodes = np.diff(forest.starts)
     node = forest.starts[:-1] + 1 + rng.below(rng.child(rows.stream, "query"), nodes - 1)
     subtree, place = forest.subtrees(node)
-    target = Tokens(subtree.starts, subtree.heap(rows.branching), whole.symbol[place])
+    target = Tokens(subtree.starts, subtree.heap(rows.task.branching), whole.symbol[place])
     tree = Tree(k)
     steps = tree.level(whole.position[node])
     chain = ragged.starts_of(steps)

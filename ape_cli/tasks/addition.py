@@ -206,17 +206,17 @@ class Addition(Sized):
 
     def expected_size(self) -> float:
         """The mean number of digits of the longer number."""
-        return self._mean_longer
+        return rng.mean_of_largest(self._chances, 1)
 
     def expected_tokens(self) -> float:
         """The mean number of tokens of a source: two numbers with their hints, and `+`."""
         chance = self._chances
-        mean = self._mean_longer + 1 if self.pad else float(chance @ np.arange(1, chance.size + 1))
+        mean = self.expected_size() + 1 if self.pad else float(chance @ np.arange(1, chance.size + 1))
         return 2 * mean * self._for_each + 1
 
     def expected_answer_tokens(self) -> float:
         """The mean number of tokens of a target, at most: one digit more than the longer number has, with hints."""
-        return (self._mean_longer + 1) * self._for_each
+        return (self.expected_size() + 1) * self._for_each
 
     @property
     def _for_each(self) -> int:
@@ -227,11 +227,6 @@ class Addition(Sized):
     def _chances(self) -> np.ndarray:
         """The probability that a number has n digits, for n = 1 .. `_most`: float64 [`_most`]."""
         return rng.normal_chances(self.digits_mean, self.digits_std, 1, self._most)
-
-    @property
-    def _mean_longer(self) -> float:
-        """The mean number of digits of the longer number."""
-        return rng.mean_of_largest(self._chances, 1)
 
 
 def carried(total: I64, starts: I64, base: int) -> I64:

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any
 
@@ -24,7 +24,7 @@ from ape_cli.storage.tree_sources import TreeSource, read_trees
 from ape_cli.structure import Tree
 from ape_cli.tasks import option
 from ape_cli.tasks._base import FixedRows
-from ape_cli.tasks._tree_corpus import Choice, Corpus, corpus, described
+from ape_cli.tasks._tree_corpus import Corpus, corpus, described
 from ape_cli.tasks._tree_portion import TASKS, TreePortion, extra_names, without_shared
 
 
@@ -89,9 +89,8 @@ class UserTrees(FixedRows[TreePortion]):
             got = f"both {options['source_order']}"
             raise UsageError("convert needs two different orders", got=got, fix="leave `source_order` out")
         if "min_count" in options and options.get("labels") == "anonymous":
-            raise UsageError(
-                "anonymous labels have no counts", got=f"`min_count={options['min_count']}`", fix="leave it out"
-            )
+            got = f"`min_count={options['min_count']}`"
+            raise UsageError("anonymous labels have no counts", got=got, fix="leave it out")
 
     def __post_init__(self) -> None:
         """Check the options. Raises `UsageError` if one is out of range."""
@@ -130,18 +129,7 @@ class UserTrees(FixedRows[TreePortion]):
     @cached_property
     def _corpus(self) -> Corpus:
         """The trees of the files that are used."""
-        choice = Choice(
-            labels=self.labels,
-            vocabulary=self.vocabulary,
-            min_count=self.min_count,
-            branching=self.branching,
-            most_levels=Tree(self._stored).max_depth - (self.task == "query"),
-            least_nodes=2 if self.task == "query" else 1,
-            most_nodes=self.most_nodes,
-            subtrees=self.unit == "subtree",
-            mask_rate=self.mask_rate if self.task == "mask" else None,
-        )
-        return corpus(self._source, choice)
+        return corpus(self._source, self)
 
     @property
     def _stored(self) -> int:
@@ -224,13 +212,8 @@ class UserTrees(FixedRows[TreePortion]):
             key=chosen.key,
             seed=seed,
             first=0,
-            task=self.task,
-            branching=self.branching,
+            task=replace(self),  # without what was read
             labels=len(self._label_names),
-            anonymous=self.labels == "anonymous",
-            mask_rate=self.mask_rate,
-            order=self.order or "breadth",
-            source_order=self.source_order or self.order or "breadth",
         )
         order = np.argsort(rng.rows(seed, "order", chosen.key), kind="stable")
         parts = {split: every.take(order[chosen.home[order] == number]) for number, split in enumerate(SPLITS)}

@@ -112,16 +112,14 @@ def export(run: Run, folder: StoragePath, *, overwrite: bool = False) -> dict[st
 
 
 def _check_room(folder: StoragePath, overwrite: bool) -> None:
-    """Check that the folder is new or empty or, with `overwrite`, has an export. Raises `UsageError` if it is not."""
+    """Check that the folder is new, empty or, with `overwrite`, has an export. Raises `UsageError` if it is not."""
     try:
         names = {name for name, _ in files.entries(folder) if not name.startswith(".")}
     except OSError as error:
         raise files.cannot_write(folder, error) from error
-    if foreign := sorted(names - set(FILES)):
-        got = f"{folder}: {foreign[0]}"
-        raise UsageError("the folder has files that no export has", got=got, fix="choose another `out`")
-    if names and not overwrite:
-        raise UsageError("the folder is not empty", got=str(folder), fix="choose another `out`, or add `overwrite`")
+    if names and not (overwrite and names <= set(FILES)):
+        fix = "choose another `out`" + ", or add `overwrite`" * (names <= set(FILES))
+        raise UsageError("the folder is not empty", got=f"{folder}: {min(names - set(FILES), default=CONFIG)}", fix=fix)
 
 
 def model_of(config: Config, data: TrainingData, vocabulary: list[str]) -> Model:

@@ -4,29 +4,42 @@ One column contains encoded images (PNG, JPEG …), as binary or as a struct wit
 contains the labels, as integers or texts. For integers, the schema's metadata `huggingface` names the classes
 (`ClassLabel`); without it, each number is its own name. For texts, the classes are the sorted distinct texts.
 
-Shapes: R images.
+If all images of a source are gray (modes L and 1), their array has one channel. Otherwise all images are converted to
+RGB (also from P and CMYK). The EXIF orientation of the camera is applied, as the `datasets` library does. Images with
+transparency, animation or more than 8 bits per channel are rejected, because there is no unique conversion.
+
+Shapes: R images, H height, W width, C channels.
 """
 
 from __future__ import annotations
 
+import io
 import json
 import warnings
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
+from ape_cli.core.cpu import half_memory
 from ape_cli.core.errors import DataError, UsageError, unknown
 from ape_cli.storage import image_rows
 from ape_cli.storage.parquet import check_groups, is_text
-from ape_cli.storage.sources._decode import Canvas
 from ape_cli.storage.sources._source import MOST_CLASSES, ImageSource, LabelledImages, known, source
 
 _AT_ONCE = 256  # encoded images that are in memory at once
+_FORMATS = ("PNG", "JPEG", "WEBP", "BMP", "GIF", "TIFF")  # none that runs a program, as EPS does
+_SCAN = b"\xff\xda"  # begins a scan of a JPEG; in its data, a zero follows each 255
+_TILE_WIDTH, _TILE_LENGTH = 322, 323  # tags of a TIFF
+_MOST_BYTES = 8 * 2**20  # of an encoded image
+_MOST_PIXELS = 2**25  # of an image
+_MOST_SCANS = 50  # passes over a progressive JPEG; usual ones have 10
+_GRAY, _COLOUR = ("L", "1"), ("RGB", "P", "CMYK")
 _NAMES = ("label", "labels", "class", "classes", "target", "category")  # usual names of a label column
 
 
@@ -183,3 +196,73 @@ def _class_names(schema: pa.Schema) -> dict[str, list[str]]:
         return {name: names for name, names in named.items() if names and "".join(names) and isinstance(names, list)}
     except (ValueError, KeyError, TypeError, AttributeError, RecursionError):
         return {}
+
+
+class Canvas:
+    """An array for `rows` images of one size, filled one by one. The first image decides the size."""
+
+    def __init__(self, rows: int) -> None:
+        """Create an empty canvas; the array is allocated with the first image."""
+        self.rows = rows
+        self.filled = 0
+        self.pixels = np.empty((0, 0, 0, 1), np.uint8)  # [rows, H, W, C], or no rows before the first image
+
+    def add(self, place: str, encoded: bytes) -> None:
+        """Decode the next image. `place` says where it is, for error messages.
+
+        Raises `DataError` if it cannot be decoded, is not supported, has another size or needs too much memory.
+        """
+        image = self._decoded(place, encoded)
+        if not len(self.pixels):
+            self.pixels = np.empty((self.rows, *image.shape), np.uint8)
+        if image.shape[:2] != self.pixels.shape[1:3]:
+            got, first = ("{} x {}".format(*shape) for shape in (image.shape, self.pixels.shape[1:]))
+            raise DataError("images of different sizes", got=f"{got}, {place}", allowed=f"{first}, as the first")
+        if image.shape[2] > self.pixels.shape[3]:
+            self.pixels = self.pixels.repeat(3, axis=3)  # all earlier images were gray
+        self.pixels[self.filled] = image  # a gray image is broadcast to all channels
+        self.filled += 1
+
+    def _decoded(self, place: str, encoded: bytes) -> np.ndarray:
+        """Decode an image: uint8 [H, W, 1] if it is gray, else uint8 [H, W, 3].
+
+        Raises `DataError` if it cannot be decoded, is not supported or is too large.
+        """
+        from PIL import Image, ImageOps, UnidentifiedImageError
+
+        try:
+            if len(encoded) > _MOST_BYTES:
+                raise ValueError(f"more than {_MOST_BYTES:,} bytes")
+            with Image.open(io.BytesIO(encoded), formats=_FORMATS) as image:
+                gray = image.mode in _GRAY
+                if image.height * image.width > _MOST_PIXELS:
+                    raise ValueError(f"more than {_MOST_PIXELS:,} pixels")
+                size = self.rows * image.height * image.width * (1 if gray else 3)
+                if size > half_memory():
+                    got, allowed = f"{self.rows:,} images, {size:,} bytes", f"{half_memory():,} bytes"
+                    raise DataError("the images are too large", got=got, allowed=allowed, fix="take fewer")
+                _check_work(image, encoded)
+                if image.has_transparency_data:
+                    raise ValueError("transparency")
+                if image.mode not in (*_GRAY, *_COLOUR):
+                    raise ValueError(f"mode {image.mode}")
+                if getattr(image, "is_animated", False):
+                    raise ValueError("several frames")
+                upright = ImageOps.exif_transpose(image.convert("L" if gray else "RGB"))
+                pixels = np.asarray(upright)
+                return pixels[..., None] if gray else pixels
+        except DataError:
+            raise
+        except Exception as error:  # Pillow raises many kinds of exceptions for damaged files
+            kind = "no image" if isinstance(error, UnidentifiedImageError) else str(error)
+            allowed = f"{', '.join(_FORMATS)}, opaque, one frame, modes {', '.join((*_GRAY, *_COLOUR))}"
+            raise DataError("an image cannot be used", got=f"{kind} ({place})", allowed=allowed) from error
+
+
+def _check_work(image: Any, encoded: bytes) -> None:
+    """Raise `ValueError` for a JPEG with too many scans, or a TIFF with tiles much larger than an image may be."""
+    if image.format == "JPEG" and encoded.count(_SCAN) > _MOST_SCANS:
+        raise ValueError(f"more than {_MOST_SCANS} scans")
+    tags = getattr(image, "tag_v2", {}) if image.format == "TIFF" else {}
+    if tags.get(_TILE_WIDTH, 0) * tags.get(_TILE_LENGTH, 0) > _MOST_PIXELS:
+        raise ValueError(f"a tile of more than {_MOST_PIXELS:,} pixels")
