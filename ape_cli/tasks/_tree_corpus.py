@@ -276,8 +276,6 @@ def described(source: TreeSource, chosen: Corpus, collisions: int) -> list[str]:
         rows = _count(collisions, "row")
         lines.append(f"left out: {rows} whose source, with hidden labels, is that of another split too")
     if source.skipped:
-        lines.append(f"left out: {_count(len(source.skipped), 'file')} or parts of files")
+        lines.append(f"left out: {_count(len(source.skipped), 'file')} or parts of files, at first:")
         lines += [f"left out: {path}: {reason}" for path, reason in source.skipped[:_NAMED]]
-        if len(source.skipped) > _NAMED:
-            lines.append(f"left out: {len(source.skipped) - _NAMED:,} more")
     return lines

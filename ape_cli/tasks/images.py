@@ -127,10 +127,10 @@ class Images(FixedRows[Portion]):
     @property
     def origin(self) -> dict[str, str]:
         """Where each split comes from, in words."""
-        kept, out = "the source's own", "held out of the source's training images"
-        origin = {split: kept if split in self._source.splits else out for split in SPLITS}
+        own, out = self._source.splits, "held out of the source's training images"
+        origin = {split: "the source's own" if split in own else out for split in SPLITS}
         return origin | (
-            {"train": "the source's training images, but those held out"} if out in origin.values() else {}
+            {"train": "the source's training images, but those held out"} if len(own) < len(SPLITS) else {}
         )
 
     @property

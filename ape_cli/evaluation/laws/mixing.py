@@ -18,7 +18,6 @@ from torch import Tensor
 from ape_cli.attention import AttentionContext, AttentionKind
 from ape_cli.evaluation.laws import model
 from ape_cli.evaluation.laws._subjects import D_MODEL, DEEP, FAR, HEADS, greatest, make, paths, vectors
-from ape_cli.position import Scheme
 from ape_cli.position._orthogonal import random_orthogonal
 
 _K, _M, _N = D_MODEL // HEADS, 20, 23
@@ -106,17 +105,12 @@ def reach(kind: AttentionKind, dtype: torch.dtype, decay: float = 1.0) -> Tensor
     return torch.stack(_moved(kind, dtype, decay, both=False)).min()
 
 
-def _scheme(dtype: torch.dtype, decay: float) -> Scheme:
-    """The scheme with which kinds are measured inside a model."""
-    return make("orthogonal-tree", "tree(2)", dtype, decay=decay)
-
-
 def causality(kind: AttentionKind, dtype: torch.dtype, decay: float = 1.0) -> Tensor:
     """Tokens after t and their positions change no score up to t, also with dropout; tested with 70 tokens.
 
     Returns a scalar, shape [].
     """
-    return model.causality(_scheme(dtype, decay), dtype, kind, count=70)
+    return model.causality(make("orthogonal-tree", "tree(2)", dtype, decay=decay), dtype, kind, count=70)
 
 
 def independence(kind: AttentionKind, dtype: torch.dtype, decay: float = 1.0) -> Tensor:
@@ -124,7 +118,7 @@ def independence(kind: AttentionKind, dtype: torch.dtype, decay: float = 1.0) ->
 
     Returns a scalar, shape [].
     """
-    return model.independence(_scheme(dtype, decay), dtype, kind, count=70)
+    return model.independence(make("orthogonal-tree", "tree(2)", dtype, decay=decay), dtype, kind, count=70)
 
 
 def dead_parameters(kind: AttentionKind, dtype: torch.dtype, decay: float = 1.0) -> Tensor:
