@@ -104,11 +104,9 @@ def failed(bucket: Bucket, message: str) -> PlaceError:
     """The error for a request that failed with this message of obstore."""
     line = message.splitlines()[0].rpartition(" - ")[2] if message else "no message"
     code = re.search(r"<Code>(\w+)</Code>", message)
-    server = (
-        "AWS_ENDPOINT_URL, the region by AWS_REGION" if bucket.kind == "s3" else "?endpoint_override=http://HOST:PORT"
-    )
+    server = "?endpoint_override=http://HOST:PORT" + " or AWS_ENDPOINT_URL, AWS_REGION" * (bucket.kind == "s3")
     got = f"{line.partition(': <')[0]}{f' ({code[1]})' if code else ''}"
-    fix = f"check the network, the bucket's name and the credentials ({CREDENTIALS[bucket.kind]}); {server} names a server"
+    fix = f"check the network, the bucket, its server ({server}) and the credentials ({CREDENTIALS[bucket.kind]})"
     return PlaceError(f"a request to {KINDS[bucket.kind]} failed at {bucket}", got=got, fix=fix)
 
 

@@ -17,7 +17,6 @@ import re
 from collections import Counter
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING
 
 import numpy as np
 
@@ -29,10 +28,7 @@ from ape_cli.storage.tree_formats import ParsedTree
 from ape_cli.storage.tree_sources import TreeSource, check_count
 from ape_cli.structure import Tree
 from ape_cli.structure.ranked_trees import RankedTrees
-from ape_cli.tasks._tree_portion import maskable
-
-if TYPE_CHECKING:
-    from ape_cli.tasks.trees import UserTrees
+from ape_cli.tasks._tree_portion import TreeOptions, maskable
 
 UNKNOWN = "<unknown>"
 _NAMED = 10  # files that are left out and named in notes
@@ -56,7 +52,7 @@ class Corpus:
     moved: int  # trees of held-out documents that are in another split, because an equal tree is there
 
 
-def corpus(source: TreeSource, task: UserTrees) -> Corpus:
+def corpus(source: TreeSource, task: TreeOptions) -> Corpus:
     """Filter, divide and label the trees of a source. Raises `DataError` if too few trees are left for three splits."""
     dropped: Counter[str] = Counter()
     kept: list[ParsedTree] = []
@@ -104,7 +100,7 @@ def _subtrees(tree: ParsedTree, most: int) -> Iterator[ParsedTree]:
             yield tree.subtree(first, nodes)
 
 
-def _reason(tree: ParsedTree, task: UserTrees) -> str | None:
+def _reason(tree: ParsedTree, task: TreeOptions) -> str | None:
     """Why a tree is left out; None if it is kept. A query needs a node below the root, and puts the tree below one."""
     nodes, query = len(tree.parent), task.task == "query"
     if nodes > task.most_nodes:
@@ -155,7 +151,7 @@ def _flat(trees: list[ParsedTree]) -> RankedTrees:
     return RankedTrees(starts, parent, np.array([rank for tree in trees for rank in tree.ranks()], dtype=np.int64))
 
 
-def _numbered(texts: list[list[str]], training: np.ndarray, task: UserTrees) -> tuple[I64, list[str]]:
+def _numbered(texts: list[list[str]], training: np.ndarray, task: TreeOptions) -> tuple[I64, list[str]]:
     """The number of each node's label, int64 [T], and the labels by number. Number 0 is `UNKNOWN`.
 
     `training`: bool [R], whether a tree is in a document of the training split. Only those are counted.
@@ -276,6 +272,8 @@ def described(source: TreeSource, chosen: Corpus, collisions: int) -> list[str]:
         rows = _count(collisions, "row")
         lines.append(f"left out: {rows} whose source, with hidden labels, is that of another split too")
     if source.skipped:
-        lines.append(f"left out: {_count(len(source.skipped), 'file')} or parts of files, at first:")
+        lines.append(f"left out: {_count(len(source.skipped), 'file')} or parts of files")
         lines += [f"left out: {path}: {reason}" for path, reason in source.skipped[:_NAMED]]
+        if len(source.skipped) > _NAMED:
+            lines.append(f"left out: {len(source.skipped) - _NAMED:,} more")
     return lines

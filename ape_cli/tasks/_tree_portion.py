@@ -10,7 +10,6 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING
 
 import numpy as np
 import pyarrow as pa
@@ -22,11 +21,8 @@ from ape_cli.storage import sequence_rows
 from ape_cli.structure import Tree, trees
 from ape_cli.structure.linearisation import Order
 from ape_cli.structure.ranked_trees import RankedTrees
-from ape_cli.tasks._base import SplitRows
+from ape_cli.tasks._base import FixedRows, SplitRows, option
 from ape_cli.tasks._task import Tokens
-
-if TYPE_CHECKING:
-    from ape_cli.tasks.trees import UserTrees
 
 MASK, QUERY, AT = "<mask>", "<query>", "<at>"
 _BLOCK_NODES = 400_000  # nodes of the trees that are worked on at once
@@ -42,7 +38,7 @@ class TreePortion(SplitRows):
     key: U64  # [R], the stream of each tree
     seed: int
     first: int  # number of its first row in the split
-    task: UserTrees
+    task: TreeOptions
     labels: int  # number of labels, which have the ids from `FIRST_SYMBOL` on
 
     @property
@@ -120,6 +116,33 @@ class TreePortion(SplitRows):
     def whole(self) -> Tokens:
         """The trees, with all their labels."""
         return Tokens(self.trees.starts, self.trees.heap(self.task.branching), self.symbols)
+
+
+@dataclass(frozen=True, kw_only=True)
+class TreeOptions(FixedRows[TreePortion]):
+    """The options of a task on users' own trees."""
+
+    where: str | None = option(None, "File, folder or pattern of your own trees.", name="source")
+    format: str | None = option(
+        None,
+        "Format of the files: json, json-lines, python, s-expr, conllu, xml, html or tree-sitter-LANGUAGE. "
+        "Default: by their suffix.",
+    )
+    unit: str | None = option(None, "What a tree is: file, function, sentence, document or subtree.")
+    column: str | None = option(None, "Column of texts of Parquet files.")
+    skip_bad: bool = option(False, "Leave out files that cannot be read.")
+    task: str = option(
+        "copy",
+        "What to do with your trees: copy, rotate, query, convert or mask.",
+        among=("copy", "rotate", "query", "convert", "mask"),
+    )
+    labels: str = option("kind", "Labels of nodes: kind, token or anonymous.", among=("kind", "token", "anonymous"))
+    vocabulary: int = option(1000, "Number of symbols.", between=(1, 60_000))
+    min_count: int = option(1, "How often a label occurs in training to be in the vocabulary.", between=(1, 10**9))
+    branching: int | None = option(None, "Number of children of an inner node.", between=(2, 1000))
+    binarise: bool = option(False, "Store trees as binary trees: left is the first child, right the next sibling.")
+    most_nodes: int = option(256, "Larger trees are left out.", between=(2, 100_000))
+    mask_rate: float = option(0.15, "Share of labels that are masked, without roots and unknown labels.")
 
 
 def _copy(rows: TreePortion) -> Sides:

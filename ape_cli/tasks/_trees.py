@@ -43,8 +43,8 @@ class Trees(Sized):
     out of range or if the trees would be too large.
     """
 
-    ordered: ClassVar[bool] = True
-    extent: ClassVar[str] = "depth"
+    ordered = True
+    extent = "depth"
     least_depth: ClassVar[int] = 0
     form_options: ClassVar[tuple[str, ...]] = ("branching", "binarise")
 

@@ -9,7 +9,6 @@ Shapes: R words.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import ClassVar
 
 import numpy as np
 
@@ -29,7 +28,7 @@ class Words(Sized):
     """
 
     structure = "seq"
-    extent: ClassVar[str] = "length"
+    extent = "length"
 
     length_mean: float = option(100.0, "Mean length of a word, in symbols.")
     length_std: float = option(10.0, "Standard deviation of the length.")

@@ -69,7 +69,7 @@ class Addition(Sized):
     structure = "seq"
     summary = "the sum of two numbers: 12+34 -> 46"
     source = "McLeish et al. 2024, arXiv:2405.17399; index hints: Zhou et al. 2024, arXiv:2402.09371"
-    extent: ClassVar[str] = "digits"
+    extent = "digits"
     answer_options = ("reverse", "pad", "index_hints")
     form_options = ("base", "reverse", "pad", "index_hints", "index_symbols", "random_start")
     size_words = ("digits", "digits of the longer number")

@@ -62,7 +62,7 @@ class AssociativeRecall(Sized):
     structure = "seq"
     summary = "the values of queried keys: k2 v7 k5 v1 k5 -> v1"
     source = "Arora et al. 2023, arXiv:2312.04927"
-    extent: ClassVar[str] = "pairs"
+    extent = "pairs"
     answer_options = ("length",)
     form_options = ("queries", "length")
     size_words = ("pairs", "pairs of a key and a value")

@@ -13,7 +13,6 @@ Shapes: R rows, I instructions in all, T tokens in all.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import ClassVar
 
 import numpy as np
 
@@ -56,7 +55,7 @@ class FlipFlop(Sized):
     summary = "the symbol that was written last, at each read: write 1 ignore 0 read -> 1"
     source = "Liu et al. 2023, arXiv:2306.00946"
     size_words = ("instructions", "instructions of the source")
-    extent: ClassVar[str] = "length"
+    extent = "length"
 
     length_mean: float = option(50.0, "Mean number of instructions of flip-flop.")
     length_std: float = option(5.0, "Standard deviation of the number of instructions of flip-flop.")

@@ -64,7 +64,7 @@ class GridPath(Sized):
 
     summary = "the path from start to goal through a maze"
     source = "ours; the grid of Algebraic Positional Encodings, section 3.3"
-    extent: ClassVar[str] = "side"
+    extent = "side"
     preset_options: ClassVar = {"small": {"side_mean": 7}}
 
     side_mean: float = option(11.0, "Mean height and width of a grid, in cells.")

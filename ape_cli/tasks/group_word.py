@@ -59,7 +59,7 @@ class GroupWord(Sized):
     structure = "seq"
     summary = "the product of a word over a finite group: (1 2) (0 1) -> (0 1 2)"
     source = "Merrill et al. 2024, arXiv:2404.08819; Liu et al. 2023, arXiv:2210.10749"
-    extent: ClassVar[str] = "length"
+    extent = "length"
     preset_options: ClassVar = {
         "small": {"length_mean": 8.0, "length_std": 1.0},  # what 800 steps can learn of the smallest groups
         "tiny": {"group": "symmetric-3"},

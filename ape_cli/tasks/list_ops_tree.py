@@ -57,10 +57,10 @@ class ListOpsTree(Sized):
     """
 
     summary = "the value of nested operations on digits, as trees: MIN(7, MAX(2, 4)) -> 4"
-    ordered: ClassVar[bool] = True
-    places_given: ClassVar[bool] = True
+    ordered = True
+    places_given = True
 
-    extent: ClassVar[str] = "depth"
+    extent = "depth"
     answer_options = ("intermediate",)
     form_options = ("arguments", "intermediate")
     size_words = ("depth", "depth of the expression, levels")

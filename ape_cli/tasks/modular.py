@@ -53,7 +53,7 @@ class Modular(Sized):
     structure = "seq"
     summary = "the value of an expression modulo 5, or the parity of bits: ((1-3)*2) -> 1"
     source = "Deletang et al. 2023, arXiv:2207.02098"
-    extent: ClassVar[str] = "length"
+    extent = "length"
     size_words = ("digits", "digits or bits of the source")
     preset_options: ClassVar = {
         "small": {"length_mean": 5.0, "length_std": 0.5, "modulus": 3},

@@ -50,7 +50,7 @@ class QuadtreeExpand(Sized):
     (['l', 'n', 'e', 'r'], [[1, 0, 0], [1, 0, 1], [1, 1, 0], [1, 1, 1]])
     """
 
-    extent: ClassVar[str] = "depth"
+    extent = "depth"
     summary = "the full grid that a quadtree with small grids as leaves describes"
     source = "ours; the trees of grids of Algebraic Positional Encodings, section 3.4.3"
     places_given = True  # the side of the full grid follows from the depth of the source

@@ -17,7 +17,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 from functools import cached_property
-from typing import Any, ClassVar
+from typing import Any
 
 import numpy as np
 
@@ -60,7 +60,7 @@ class TreeConvert(Sized):
     structure = "seq"
     summary = "a tree from one notation to another: f x g y z -> x y z g f"
     source = "ours; the trees of Algebraic Positional Encodings, section 4.1"
-    extent: ClassVar[str] = "depth"
+    extent = "depth"
     size_words = ("depth", "depth of the tree that the source writes, steps from the root")
     answer_options = ("from", "to")
     form_options = ("branching", "from", "to")

@@ -22,14 +22,12 @@ from ape_cli.core.rng import I64
 from ape_cli.core.vocabulary import SPECIAL, SPLITS
 from ape_cli.storage.tree_sources import TreeSource, read_trees
 from ape_cli.structure import Tree
-from ape_cli.tasks import option
-from ape_cli.tasks._base import FixedRows
 from ape_cli.tasks._tree_corpus import Corpus, corpus, described
-from ape_cli.tasks._tree_portion import TASKS, TreePortion, extra_names, without_shared
+from ape_cli.tasks._tree_portion import TreeOptions, TreePortion, extra_names, without_shared
 
 
 @dataclass(frozen=True, kw_only=True)
-class UserTrees(FixedRows[TreePortion]):
+class UserTrees(TreeOptions):
     """A task on trees of a user's own files.
 
     `task` is one of these:
@@ -56,24 +54,6 @@ class UserTrees(FixedRows[TreePortion]):
     things = "trees"
     ordered = True
     places_given = True  # the shape of each target is that of the source, or of a part that the source points to
-
-    where: str | None = option(None, "File, folder or pattern of your own trees.", name="source")
-    format: str | None = option(
-        None,
-        "Format of the files: json, json-lines, python, s-expr, conllu, xml, html or tree-sitter-LANGUAGE. "
-        "Default: by their suffix.",
-    )
-    unit: str | None = option(None, "What a tree is: file, function, sentence, document or subtree.")
-    column: str | None = option(None, "Column of texts of Parquet files.")
-    skip_bad: bool = option(False, "Leave out files that cannot be read.")
-    task: str = option("copy", "What to do with your trees: copy, rotate, query, convert or mask.", among=tuple(TASKS))
-    labels: str = option("kind", "Labels of nodes: kind, token or anonymous.", among=("kind", "token", "anonymous"))
-    vocabulary: int = option(1000, "Number of symbols.", between=(1, 60_000))
-    min_count: int = option(1, "How often a label occurs in training to be in the vocabulary.", between=(1, 10**9))
-    branching: int | None = option(None, "Number of children of an inner node.", between=(2, 1000))
-    binarise: bool = option(False, "Store trees as binary trees: left is the first child, right the next sibling.")
-    most_nodes: int = option(256, "Larger trees are left out.", between=(2, 100_000))
-    mask_rate: float = option(0.15, "Share of labels that are masked, without roots and unknown labels.")
 
     @classmethod
     def refuse(cls, options: Mapping[str, Any]) -> None:

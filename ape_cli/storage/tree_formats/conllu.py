@@ -12,7 +12,7 @@ from __future__ import annotations
 import io
 from collections.abc import Iterable, Iterator
 from itertools import groupby
-from typing import Any, ClassVar
+from typing import Any
 
 from ape_cli.core.errors import DataError
 from ape_cli.storage.tree_formats._format import ParsedTree, TreeFormat, Unit, joined
@@ -21,10 +21,10 @@ from ape_cli.storage.tree_formats._format import ParsedTree, TreeFormat, Unit, j
 class ConlluFormat(TreeFormat):
     """Sentences and documents."""
 
-    suffixes: ClassVar[tuple[str, ...]] = (".conllu",)
-    units: ClassVar[tuple[Unit, ...]] = ("sentence", "document", "file")
-    needs: ClassVar[str | None] = "conllu"
-    extra: ClassVar[str | None] = "conllu"
+    suffixes = (".conllu",)
+    units = ("sentence", "document", "file")
+    needs = "conllu"
+    extra = "conllu"
 
     def trees(self, content: bytes, unit: Unit) -> Iterator[ParsedTree]:
         """The sentences of a file; or its documents, which are nodes `document` above their sentences; or all of them.
@@ -71,8 +71,9 @@ def _tree(sentence: Iterable[dict[str, Any]], document: int) -> ParsedTree:
     words = [word for word in sentence if not isinstance(word.get("id"), tuple)]
     below: list[list[int]] = [[] for _ in range(len(words) + 1)]
     for number, word in enumerate(words, 1):
-        head, relation = word.get("head"), word.get("deprel")
-        if word.get("id") != number or head not in range(len(words) + 1) or relation in (None, "", "_"):
+        head: Any = word.get("head")
+        fits = word.get("id") == number and head in range(len(words) + 1)
+        if not fits or word.get("deprel") in (None, "", "_"):
             raise ValueError(f"word {number:,} has no number, head or relation that fits")
         below[head].append(number)
     tree = ParsedTree(document)

@@ -13,7 +13,6 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
-from typing import ClassVar
 
 from ape_cli.storage.tree_formats._format import ParsedTree, Unit, damaged, line_at
 from ape_cli.storage.tree_formats.xml import XmlFormat, element_tree, markup_text, reason
@@ -26,7 +25,7 @@ _MANY = re.compile(rf"<[a-z][^\s/>]*+(?:[\s/]++{_ATTRIBUTE}){{2001}}", re.IGNORE
 class HtmlFormat(XmlFormat):
     """A file has one document."""
 
-    suffixes: ClassVar[tuple[str, ...]] = (".html", ".htm")
+    suffixes = (".html", ".htm")
 
     def trees(self, content: bytes, unit: Unit) -> Iterator[ParsedTree]:
         """The only document of a file."""

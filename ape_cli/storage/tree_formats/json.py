@@ -17,7 +17,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator
-from typing import Any, ClassVar
+from typing import Any
 
 from ape_cli.core.errors import DataError, brief
 from ape_cli.storage.tree_formats._format import ParsedTree, TreeFormat, Unit, damaged, decoded, documents
@@ -29,8 +29,8 @@ class JsonFormat(TreeFormat):
     """A file has one document, or an array of objects with labels and children, each of which is a document."""
 
     suffixes: ClassVar[tuple[str, ...]] = (".json",)
-    units: ClassVar[tuple[Unit, ...]] = ("document", "file")
-    most_bytes: ClassVar[int] = 32 * 2**20
+    units = ("document", "file")
+    most_bytes = 32 * 2**20
 
     def __init__(self, variant: str | None = None) -> None:
         """Begin a source."""

@@ -19,7 +19,7 @@ import re
 import tokenize
 import warnings
 from collections.abc import Callable, Iterator
-from typing import Any, ClassVar
+from typing import Any
 
 from ape_cli.storage.tree_formats._format import ParsedTree, TreeFormat, Unit, damaged, decoded, line_at
 
@@ -32,9 +32,9 @@ _FUNCTIONS = (ast.FunctionDef, ast.AsyncFunctionDef)
 class PythonFormat(TreeFormat):
     """A function is an outermost one: of the module, or a method of a class, but not one within a function."""
 
-    suffixes: ClassVar[tuple[str, ...]] = (".py", ".pyi")
-    units: ClassVar[tuple[Unit, ...]] = ("function", "file")
-    most_bytes: ClassVar[int] = 4 * 2**20  # the parser needs hundreds of bytes for each token
+    suffixes = (".py", ".pyi")
+    units = ("function", "file")
+    most_bytes = 4 * 2**20  # the parser needs hundreds of bytes for each token
 
     def trees(self, content: bytes, unit: Unit) -> Iterator[ParsedTree]:
         """The functions of a file with their decorators, or the whole file, whose root is `Module`."""

@@ -18,7 +18,7 @@ import importlib.util
 import re
 import warnings
 from collections.abc import Iterator
-from typing import Any, ClassVar
+from typing import Any
 
 from ape_cli.core.errors import UsageError
 from ape_cli.core.extras import how_to_install
@@ -54,13 +54,13 @@ _LANGUAGE = re.compile(r"[a-z][a-z0-9-]*")
 class TreeSitterFormat(TreeFormat):
     """A file in the language `variant`."""
 
-    suffixes: ClassVar[tuple[str, ...]] = tuple(
+    suffixes = tuple(
         suffix for language, suffixes in _LANGUAGES.items() if language not in _OTHERS for suffix in suffixes
     )
-    units: ClassVar[tuple[Unit, ...]] = ("file",)
-    needs: ClassVar[str | None] = "tree_sitter"
-    extra: ClassVar[str | None] = "tree-sitter"
-    most_bytes: ClassVar[int] = 4 * 2**20  # the parser needs hundreds of bytes for each token
+    units = ("file",)
+    needs = "tree_sitter"
+    extra = "tree-sitter"
+    most_bytes = 4 * 2**20  # the parser needs hundreds of bytes for each token
     variants = _LANGUAGES
 
     def __init__(self, variant: str | None = None) -> None:

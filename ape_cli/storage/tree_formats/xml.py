@@ -17,7 +17,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
-from typing import Any, ClassVar
+from typing import Any
 
 from ape_cli.storage.tree_formats._format import ParsedTree, TreeFormat, Unit, damaged, decoded, line_at
 
@@ -33,10 +33,10 @@ class XmlFormat(TreeFormat):
     """A file has one document."""
 
     suffixes: ClassVar[tuple[str, ...]] = (".xml", ".mml", ".xhtml", ".svg")
-    units: ClassVar[tuple[Unit, ...]] = ("document", "file")
-    needs: ClassVar[str | None] = "lxml"
-    extra: ClassVar[str | None] = "lxml"
-    most_bytes: ClassVar[int] = 32 * 2**20
+    units = ("document", "file")
+    needs = "lxml"
+    extra = "lxml"
+    most_bytes = 32 * 2**20
 
     def trees(self, content: bytes, unit: Unit) -> Iterator[ParsedTree]:
         """The only document of a file."""
