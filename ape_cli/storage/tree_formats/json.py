@@ -17,7 +17,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator
-from typing import Any
+from typing import Any, ClassVar
 
 from ape_cli.core.errors import DataError, brief
 from ape_cli.storage.tree_formats._format import ParsedTree, TreeFormat, Unit, damaged, decoded, documents
