@@ -23,7 +23,7 @@ from ape_cli.core.errors import pick
 from ape_cli.core.rng import I64, U64
 from ape_cli.core.vocabulary import SPECIAL, SPLITS
 from ape_cli.storage import sequence_rows
-from ape_cli.structure import Structure, Tree, parse_structure
+from ape_cli.structure import Tree, parse_structure
 from ape_cli.structure.linearisation import Order
 from ape_cli.structure.trees import in_level_order, linearise
 from ape_cli.tasks._base import BaseTask
@@ -107,10 +107,6 @@ class Task(BaseTask):
     # These follow from them -------------------------------------------------------------------
 
     @property
-    def _algebra(self) -> Structure:
-        return parse_structure(self.structure)
-
-    @property
     def id_names(self) -> list[str]:
         """The readable name of each id."""
         return [*SPECIAL, *self.symbols()]
@@ -118,7 +114,7 @@ class Task(BaseTask):
     @property
     def columns(self) -> pa.Schema:
         """The schema of the shards."""
-        return sequence_rows.schema(self._algebra.width)
+        return sequence_rows.schema(parse_structure(self.structure).width)
 
     def sample_counted(self, *, rows: range, split: str, seed: int) -> tuple[pa.Table, int]:
         """`sample`, and how many of the rows have a source that may also be in another split.
@@ -145,7 +141,7 @@ class Task(BaseTask):
         """The rows of one side in an order: starts [R+1], positions [T] or [T, C], symbols [T]. All are int64."""
         if order is None or (order == "breadth" and in_level_order(tokens.starts, tokens.position)):
             return tokens.starts, tokens.position, tokens.symbol
-        tree = self._algebra
+        tree = parse_structure(self.structure)
         assert isinstance(tree, Tree)
         place = linearise(ragged.rows_of(tokens.starts), tokens.position, order, tree.branching)
         return tokens.starts, tokens.position[place], tokens.symbol[place]

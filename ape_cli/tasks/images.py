@@ -46,15 +46,12 @@ class Portion(SplitRows):
     classes: list[str]
     shuffled: bool
 
+    mean_answer_tokens = 1.0  # an image has one label
+
     @property
     def count(self) -> int:
         """The number of images."""
         return self.labels.size
-
-    @property
-    def mean_answer_tokens(self) -> float:
-        """The number of labels of an image: one."""
-        return 1.0
 
     @property
     def mean_tokens(self) -> float:
@@ -102,6 +99,7 @@ class Images(FixedRows[Portion]):
     summary = "the label of an image"
     kind = "image"
     things = "images"
+    mean_answer_tokens = 1.0  # an image has one label
     structure = "grid(2)"  # of the pixels, and of the tokens that a model makes of them
 
     where: str = option(
@@ -157,11 +155,6 @@ class Images(FixedRows[Portion]):
     def mean_tokens(self) -> float:
         """The number of pixels."""
         return float(self.image[0] * self.image[1])
-
-    @property
-    def mean_answer_tokens(self) -> float:
-        """The number of labels of an image: one."""
-        return 1.0
 
     @property
     def columns(self) -> pa.Schema:

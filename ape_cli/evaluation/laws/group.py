@@ -13,7 +13,7 @@ Shapes: H heads, M queries, N tokens or keys, K channels of a head, n branches a
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import Protocol, runtime_checkable
+from typing import Any
 
 import torch
 from torch import Tensor
@@ -21,20 +21,6 @@ from torch import Tensor
 from ape_cli.evaluation.laws._subjects import D_MODEL, DEEP, FAR, HEADS, greatest, origin, paths
 from ape_cli.position import Scheme, Side
 from ape_cli.structure import Cyclic, Structure, Tree
-
-
-@runtime_checkable
-class Affine(Protocol):
-    """A scheme with stacks that each step changes by an affine map x -> A x + b, given as (A, b)."""
-
-    def stack(self, positions: Tensor) -> Tensor:
-        """The stacks of positions. int64 [B, N] -> [B, N, k, n]"""
-
-    def down(self, branch: int) -> tuple[Tensor, Tensor]:
-        """The map of a step to a child. -> float64 [n k, n k], float64 [n k]"""
-
-    def up(self) -> tuple[Tensor, Tensor]:
-        """The map of a step to the parent. -> float64 [n k, n k], float64 [n k]"""
 
 
 def operators(scheme: Scheme, at: Tensor, dtype: torch.dtype) -> Tensor:
@@ -105,14 +91,15 @@ def round_trip(scheme: Scheme, dtype: torch.dtype) -> Tensor | None:
         down = [operators(scheme, torch.tensor([[b + 2]]), dtype) for b in branches]
         back = [c @ d.mT - operators(scheme, x, dtype) for c, d in zip(child, down, strict=True)]
         return greatest(torch.stack(back))
-    if not isinstance(scheme, Affine):
+    if not hasattr(scheme, "stack"):
         return None
+    affine: Any = scheme  # with stacks [B, N, k, n] that each step changes by an affine map x -> A x + b
     node = torch.arange(1, tree.level_start(4))[None]  # with room for one more step
-    (up, up_b), stack = scheme.up(), scheme.stack(node)[0].flatten(1).double()
+    (up, up_b), stack = affine.up(), affine.stack(node)[0].flatten(1).double()
     errors: list[Tensor] = []
     for b in branches:
-        a, push = scheme.down(b)
-        below = scheme.stack(tree.branching * (node - 1) + 2 + b)[0].flatten(1).double()
+        a, push = affine.down(b)
+        below = affine.stack(tree.branching * (node - 1) + 2 + b)[0].flatten(1).double()
         errors += [stack @ a.T + push - below, below @ up.T + up_b - stack]
     return greatest(torch.stack(errors))
 
