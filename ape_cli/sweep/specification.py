@@ -113,7 +113,7 @@ def points(
     `UsageError` for orders without a task that has one, and for too many trials.
     """
     ordered = [grid for grid in grids if "orders" in grid.model_fields_set]
-    if ordered and not any(_is_ordered(task) for grid in ordered for task in grid.tasks):
+    if ordered and not any(tasks.load(task).ordered for grid in ordered for task in grid.tasks):
         got = f"orders {', '.join(ordered[0].orders)}"
         raise UsageError("no task of the sweep has an order", got=got, fix="leave it out")
     with_seeds = [(grid, set(grid.seeds)) for grid in grids]
@@ -130,18 +130,13 @@ def points(
     return list({repr(point): point for point in first}.values())
 
 
-def _is_ordered(task: str) -> bool:
-    """Whether the data of a task has an order."""
-    return tasks.load(task).ordered
-
-
 def _points(
     grid: SweepSpecification, seed: int, preset: str, folder: Callable[[str], StoragePath]
 ) -> Iterator[ExperimentOptions]:
     """All trials of one grid and one seed. Raises `UsageError` if a setting has no values."""
     places: list[dict[str, Any]] = [{"data": folder(data)} for data in grid.data]
     for task in grid.tasks:
-        orders: list[str | None] = [*grid.orders] if _is_ordered(task) else [None]
+        orders: list[str | None] = [*grid.orders] if tasks.load(task).ordered else [None]
         places += [{"task": task, "order": order} for order in orders]
     lists = [value if isinstance(value, list) else [value] for value in grid.set.values()]
     if not all(lists):

@@ -109,7 +109,7 @@ def _reason(tree: ParsedTree, task: TreeOptions) -> str | None:
         return "fewer than 2 nodes"
     if task.branching is not None and max(tree.ranks()) >= task.branching:
         return f"a node with more than {task.branching} children (`branching`)"
-    most = Tree(task.branching or 2).max_depth - query
+    most = Tree(task.stored).max_depth - query
     if tree.levels(binarised=task.branching is None) > most:
         return f"more than {most} levels as it is stored"
     if task.labels == "anonymous" and len(set(tree.kind)) > task.vocabulary:

@@ -42,11 +42,6 @@ class TreePortion(SplitRows):
     labels: int  # number of labels, which have the ids from `FIRST_SYMBOL` on
 
     @property
-    def stored_branching(self) -> int:
-        """The branching of the trees as they are stored."""
-        return self.task.branching or 2
-
-    @property
     def mean_tokens(self) -> float:
         """The mean number of nodes of a tree."""
         return self.label.size / max(1, self.count)
@@ -71,7 +66,7 @@ class TreePortion(SplitRows):
         number = np.arange(rows.start, rows.stop, rows.step)
         part = self.take(number - self.first)
         source, target = part.sides()
-        size = np.maximum.reduceat(Tree(self.stored_branching).level(source.position), source.starts[:-1])
+        size = np.maximum.reduceat(Tree(self.task.stored).level(source.position), source.starts[:-1])
         table = sequence_rows.table(
             row=number.astype(np.uint64),
             source=self._linear(source, self.task.source_order or self.task.order),
@@ -84,9 +79,7 @@ class TreePortion(SplitRows):
 
     def _linear(self, tokens: Tokens, order: Order | None) -> tuple[I64, I64, I64]:
         """The rows of one side in an order: starts [R+1], positions [T] and symbols [T]."""
-        line = trees.linearise(
-            ragged.rows_of(tokens.starts), tokens.position, order or "breadth", self.stored_branching
-        )
+        line = trees.linearise(ragged.rows_of(tokens.starts), tokens.position, order or "breadth", self.task.stored)
         return tokens.starts, tokens.position[line], tokens.symbol[line]
 
     def sides(self) -> Sides:
@@ -144,6 +137,11 @@ class TreeOptions(FixedRows[TreePortion]):
     most_nodes: int = option(256, "Larger trees are left out.", between=(2, 100_000))
     mask_rate: float = option(0.15, "Share of labels that are masked, without roots and unknown labels.")
 
+    @property
+    def stored(self) -> int:
+        """The branching of the stored trees."""
+        return self.branching or 2
+
 
 def _copy(rows: TreePortion) -> Sides:
     """The target is the tree."""
@@ -190,7 +188,7 @@ def _query(rows: TreePortion) -> Sides:
     `<at>`, from the tree's root down: each is the number of a branch of the stored tree, from 1. The node that is asked
     for is drawn uniformly from those below the root.
     """
-    k, forest, whole = rows.stored_branching, rows.trees, rows.whole()
+    k, forest, whole = rows.task.stored, rows.trees, rows.whole()
     nodes = np.diff(forest.starts)
     node = forest.starts[:-1] + 1 + rng.below(rng.child(rows.stream, "query"), nodes - 1)
     subtree, place = forest.subtrees(node)

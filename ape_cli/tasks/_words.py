@@ -20,11 +20,10 @@ from ape_cli.tasks._sized import Sized
 
 
 @dataclass(frozen=True, kw_only=True)
-class Words(Sized):
-    """A word of symbols that are drawn uniformly. Subclasses define the target.
+class Sequences(Sized):
+    """A sequence whose length is drawn. Subclasses define its symbols and the target.
 
-    Arguments: `length_mean` and `length_std`, of the distribution of lengths, in symbols; `vocabulary`, the number of
-    symbols. Raises `UsageError` if an option is out of range.
+    Arguments: `length_mean` and `length_std`, of the distribution of lengths.
     """
 
     structure = "seq"
@@ -32,6 +31,16 @@ class Words(Sized):
 
     length_mean: float = option(100.0, "Mean length of a word, in symbols.")
     length_std: float = option(10.0, "Standard deviation of the length.")
+
+
+@dataclass(frozen=True, kw_only=True)
+class Words(Sequences):
+    """A word of symbols that are drawn uniformly. Subclasses define the target.
+
+    Arguments: `length_mean` and `length_std`, of the distribution of lengths, in symbols; `vocabulary`, the number of
+    symbols. Raises `UsageError` if an option is out of range.
+    """
+
     vocabulary: int = option(20, "Number of symbols.", between=(1, 60_000))
 
     limits = (1, 60_000, "")

@@ -185,5 +185,5 @@ def _apply(value: I64, operator: I64, first: I64, count: I64, k: int) -> I64:
     ranked.sort(axis=1)  # what is not there comes last
     row = np.arange(first.size)
     median = (ranked[row, (count - 1) // 2] + ranked[row, count // 2]) // 2
-    found: Any = np.choose(operator, [ranked[:, 0], ranked[row, count - 1], median, total])
-    return np.asarray(found, dtype=np.int64)
+    values: Any = np.choose(operator, [ranked[:, 0], ranked[row, count - 1], median, total])
+    return np.asarray(values, dtype=np.int64)

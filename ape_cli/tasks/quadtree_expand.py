@@ -99,9 +99,9 @@ class QuadtreeExpand(Sized):
         copies = np.diff(first)
         down = np.repeat((top * self.leaf + i) * scale, copies) + inside[:, 0]
         across = np.repeat((left * self.leaf + j) * scale, copies) + inside[:, 1]
-        found = np.empty(starts[-1], dtype=np.int64)
-        found[np.repeat(starts[row], copies) + down * np.repeat(side[row], copies) + across] = np.repeat(symbol, copies)
-        return Tokens(starts, np.column_stack([np.ones_like(found), corner]), found)
+        grid = np.empty(starts[-1], dtype=np.int64)
+        grid[np.repeat(starts[row], copies) + down * np.repeat(side[row], copies) + across] = np.repeat(symbol, copies)
+        return Tokens(starts, np.column_stack([np.ones_like(grid), corner]), grid)
 
     def symbols(self) -> list[str]:
         """The readable names of the ids from 3 on: the cells' symbols, then `split`."""

@@ -112,14 +112,9 @@ class UserTrees(TreeOptions):
         return corpus(self._source, self)
 
     @property
-    def _stored(self) -> int:
-        """The branching of the stored trees."""
-        return self.branching or 2
-
-    @property
     def structure(self) -> str:
         """The expression of the structure of the positions: a tree, in the form that is stored."""
-        return Tree(self._stored).expression
+        return Tree(self.stored).expression
 
     @property
     def tagged(self) -> bool:
@@ -140,12 +135,12 @@ class UserTrees(TreeOptions):
     @property
     def id_names(self) -> list[str]:
         """The readable name of each id: labels by their frequency, then the symbols that the task needs beside them."""
-        return [*SPECIAL, *self._label_names, *extra_names(self.task, self._stored)]
+        return [*SPECIAL, *self._label_names, *extra_names(self.task, self.stored)]
 
     @cached_property
     def _levels(self) -> I64:
         """The level of each node of the stored trees. int64 [T]"""
-        return Tree(self._stored).level(self._corpus.trees.heap(self.branching))
+        return Tree(self.stored).level(self._corpus.trees.heap(self.branching))
 
     @property
     def mean_size(self) -> float:

@@ -56,9 +56,9 @@ MISTAKES = [
     ),
     Mistake(
         "children of a node of Python in reverse order",
-        "_tree",
-        "stack += [(child, number) for child in reversed(below)]",
-        "stack += [(child, number) for child in below]",
+        "_add",
+        "ast.iter_child_nodes(node)",
+        "reversed([*ast.iter_child_nodes(node)])",
         "storage/tree_formats/test_python.py::test_a_file_is_a_module",
     ),
     Mistake(

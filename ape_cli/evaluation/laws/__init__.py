@@ -115,44 +115,28 @@ def check(name: str) -> Iterator[Finding]:
     `UsageError` for an unknown name.
     """
     check_names([name])
-    if name in attention.names():
-        yield from _check_attention(name)
-        return
+    is_kind = name in attention.names()
+    law, about = "import", "Its file defines it"
     try:
-        every = examples(name)
+        if is_kind:
+            with position.global_seed(torch.Generator().manual_seed(3)):
+                kind = attention.make(name)  # it has no parameters, so its precision is that of its inputs
+            forms: list[tuple[dict[str, Any], str | None]] = [({}, None)]
+        else:
+            every = examples(name)
+            law, about = "hooks", "It can be made, and its hooks return what they should"
+            position.check_hooks(make(name, every[0], torch.float32))
+            if idle := position.without_hooks(position.load(name)):
+                raise idle
+            forms = [({}, each) for each in every] + [(options, every[0]) for options in position.load(name).variants]
     except ApeError as error:
-        yield _broken(name, error)
+        yield Finding(subject=name, options={}, structure="", law=law, about=about, trouble=str(error))
         return
-    try:
-        position.check_hooks(make(name, every[0], torch.float32))
-        if idle := position.without_hooks(position.load(name)):
-            raise idle
-    except ApeError as error:
-        yield _broken(name, error, "hooks", "It can be made, and its hooks return what they should")
-        return
-    for options, expressions in (({}, every), *((variant, every[:1]) for variant in position.load(name).variants)):
-        for expression in expressions:
-            for law, measure in LAWS.items():
-                finding = Finding(subject=name, options=options, structure=expression, law=law, about=_about(measure))
-                yield from _finding(finding, partial(_of_scheme, finding))
-
-
-def _check_attention(name: str) -> Iterator[Finding]:
-    """The laws of a kind of attention."""
-    try:
-        with position.global_seed(torch.Generator().manual_seed(3)):
-            kind = attention.make(name)  # it has no parameters, so its precision is that of its inputs
-    except ApeError as error:
-        yield _broken(name, error)
-        return
-    for law, measure in OF_ATTENTION.items():
-        finding = Finding(subject=name, options={}, structure=None, law=law, about=_about(measure))
-        yield from _finding(finding, partial(_of_kind, kind, law))
-
-
-def _broken(name: str, error: ApeError, law: str = "import", about: str = "Its file defines it") -> Finding:
-    """The finding for a file that cannot be imported, or for a scheme that cannot be measured."""
-    return Finding(subject=name, options={}, structure="", law=law, about=about, trouble=str(error))
+    for options, expression in forms:
+        for law, measure in (OF_ATTENTION if is_kind else LAWS).items():
+            about = (measure.__doc__ or "").strip().splitlines()[0].rstrip(".")
+            finding = Finding(subject=name, options=options, structure=expression, law=law, about=about)
+            yield from _finding(finding, partial(_of_kind, kind, law) if is_kind else partial(_of_scheme, finding))
 
 
 def _of_scheme(finding: Finding, dtype: torch.dtype) -> Iterator[Tensor | None]:
@@ -169,11 +153,6 @@ def _of_kind(kind: attention.AttentionKind, law: str, dtype: torch.dtype) -> Ite
     """Measure a law of a kind of attention with each locality bias that it takes."""
     for decay in () if law in kind.breaks else (1.0,) if kind.refuses_decay else _DECAYS.get(law, (1.0,)):
         yield OF_ATTENTION[law](kind, dtype, decay)
-
-
-def _about(measure: Callable[..., Any]) -> str:
-    """The description of a law: the first line of its function's docstring."""
-    return (measure.__doc__ or "").strip().splitlines()[0].rstrip(".")
 
 
 def _finding(finding: Finding, runs: Callable[[torch.dtype], Iterator[Tensor | None]]) -> Iterator[Finding]:

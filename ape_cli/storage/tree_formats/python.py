@@ -40,7 +40,9 @@ class PythonFormat(TreeFormat):
         """The functions of a file with their decorators, or the whole file, whose root is `Module`."""
         module = _parsed(content)
         for root in [module] if unit == "file" else _functions(module):
-            yield _tree(root)
+            tree = ParsedTree()
+            _add(tree, -1, root)
+            yield tree
 
 
 def _parsed(content: bytes) -> ast.Module:
@@ -64,31 +66,24 @@ def _parsed(content: bytes) -> ast.Module:
         raise damaged(f"no valid Python: {error}") from error
 
 
-def _functions(module: ast.Module) -> Iterator[ast.AST]:
-    """The outermost functions, in the order of the file."""
-    stack: list[ast.AST] = [module]
-    while stack:
-        node = stack.pop()
-        if isinstance(node, _FUNCTIONS):
-            yield node
-        elif not isinstance(node, ast.expr):  # an expression has no function, only lambdas
-            stack.extend(reversed(list(ast.iter_child_nodes(node))))
+def _functions(node: ast.AST) -> Iterator[ast.AST]:
+    """The outermost functions below a node, in the order of the file."""
+    for child in ast.iter_child_nodes(node):
+        if isinstance(child, _FUNCTIONS):
+            yield child
+        elif not isinstance(child, ast.expr):  # an expression has no function, only lambdas
+            yield from _functions(child)
 
 
-def _tree(root: ast.AST) -> ParsedTree:
-    """The tree of a node."""
-    tree = ParsedTree()
-    stack = [(root, -1)]
-    while stack:
-        node, parent = stack.pop()
-        values = [value for _, value in ast.iter_fields(node)]
-        flat = [each for value in values for each in (value if isinstance(value, list) else [value])]
-        texts = [each for each in flat if isinstance(each, str)]
-        below = [each for each in ast.iter_child_nodes(node) if not isinstance(each, ast.expr_context)]
-        kind = type(node)
-        number = tree.add(parent, kind.__name__, _TOKENS[kind](node) if kind in _TOKENS else " ".join(texts) or None)
-        stack += [(child, number) for child in reversed(below)]
-    return tree
+def _add(tree: ParsedTree, parent: int, node: ast.AST) -> None:
+    """Add a node with the nodes below it."""
+    kind, values = type(node), [value for _, value in ast.iter_fields(node)]
+    flat = [each for value in values for each in (value if isinstance(value, list) else [value])]
+    texts = [each for each in flat if isinstance(each, str)]
+    number = tree.add(parent, kind.__name__, _TOKENS[kind](node) if kind in _TOKENS else " ".join(texts) or None)
+    for child in ast.iter_child_nodes(node):
+        if not isinstance(child, ast.expr_context):
+            _add(tree, number, child)
 
 
 def _literal(value: Any) -> str:

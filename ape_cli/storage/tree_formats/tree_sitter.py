@@ -80,7 +80,9 @@ class TreeSitterFormat(TreeFormat):
         parsed = Parser(self._language).parse(source)
         if parsed.root_node.has_error:
             raise damaged(f"no valid {self.variant}", _line_of_error(parsed))
-        yield _tree(parsed, source)
+        tree = ParsedTree()
+        _add(tree, -1, parsed.root_node, source)
+        yield tree
 
 
 def _language(name: str) -> Any:
@@ -103,23 +105,12 @@ def _language(name: str) -> Any:
         raise UsageError(f"{package} does not fit the installed tree-sitter", got=error, fix=fix) from error
 
 
-def _tree(parsed: Any, source: bytes) -> ParsedTree:
-    """The tree of the nodes that have a name."""
-    tree = ParsedTree()
-    cursor = parsed.walk()
-    above = [-1]  # the node of each node on the way from the root to the cursor
-    while True:
-        node = cursor.node
-        inner = False
-        if node.is_named and not (node.is_extra and "comment" in node.type):
-            number = tree.add(above[-1], node.type, _token(node, source))
-            inner = cursor.goto_first_child()
-            if inner:
-                above.append(number)
-        while not inner and not cursor.goto_next_sibling():
-            if not cursor.goto_parent():
-                return tree
-            above.pop()
+def _add(tree: ParsedTree, parent: int, node: Any, source: bytes) -> None:
+    """Add a node with the nodes below it that have a name."""
+    number = tree.add(parent, node.type, _token(node, source))
+    for child in node.named_children:
+        if not (child.is_extra and "comment" in child.type):
+            _add(tree, number, child, source)
 
 
 def _token(node: Any, source: bytes) -> str | None:

@@ -79,34 +79,28 @@ def reason(message: str) -> str:
 
 def element_tree(root: Any) -> ParsedTree:
     """The tree of an element of lxml."""
+    tree = ParsedTree()
+    _add(tree, -1, root)
+    return tree
+
+
+def _add(tree: ParsedTree, parent: int, element: Any) -> None:
+    """Add an element with its attributes, texts and children."""
     from lxml import etree
 
-    tree = ParsedTree()
-    stack: list[tuple[int, Any, list[str]]] = []  # node, the children that follow, and the text before the next one
-
-    def begin(element: Any, parent: int) -> None:
-        number = tree.add(parent, _local(element.tag))
-        for value in element.xpath("@*") if element.attrib else ():  # `items` searches for each attribute
-            tree.add(number, f"@{_local(value.attrname)}", str(value))
-        stack.append((number, iter(element), [element.text or ""]))
-
-    begin(root, -1)
-    while stack:
-        number, following, texts = stack[-1]
-        child = next(following, None)
+    number = tree.add(parent, _local(element.tag))
+    for value in element.xpath("@*") if element.attrib else ():  # `items` searches for each attribute
+        tree.add(number, f"@{_local(value.attrname)}", str(value))
+    texts = [element.text or ""]  # before the next child
+    for child in (*element, None):
         if child is not None and not isinstance(child.tag, str):  # a comment, an instruction, or a reference
             texts += [child.text if child.tag is etree.Entity else "", child.tail or ""]
             continue
-        text = " ".join("".join(texts).split())
-        texts.clear()
-        if text:
+        if text := " ".join("".join(texts).split()):
             tree.add(number, "#text", text)
-        if child is None:
-            stack.pop()
-        else:
-            texts.append(child.tail or "")
-            begin(child, number)
-    return tree
+        if child is not None:
+            _add(tree, number, child)
+            texts = [child.tail or ""]
 
 
 def _local(name: str) -> str:
