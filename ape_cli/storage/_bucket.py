@@ -94,10 +94,6 @@ def explained(bucket: Bucket, key: str = "") -> Iterator[None]:
         raise
     except (BaseError, ValueError) as error:  # a ValueError is about the settings, or the name of the object
         raise failed(bucket, str(error)) from error
-    except BaseException as error:
-        if type(error).__name__ != "PanicException":  # a bug of obstore; the class cannot be imported
-            raise
-        raise failed(bucket, "the settings cannot be used") from None
 
 
 def failed(bucket: Bucket, message: str) -> PlaceError:

@@ -62,20 +62,12 @@ class TreePortion(SplitRows):
 
     def sample_counted(self, *, rows: range, split: str, seed: int) -> tuple[pa.Table, int]:
         """These rows as a table with the schema of a shard, and 0, because no row is shared."""
-        assert seed == self.seed
         number = np.arange(rows.start, rows.stop, rows.step)
-        part = self.take(number - self.first)
-        source, target = part.sides()
+        source, target = self.take(number - self.first).sides()
         size = np.maximum.reduceat(Tree(self.task.stored).level(source.position), source.starts[:-1])
-        table = sequence_rows.table(
-            row=number.astype(np.uint64),
-            source=self._linear(source, self.task.source_order or self.task.order),
-            target=self._linear(target, self.task.order),
-            size=size,
-            op=None,
-            op_names=[],
-        )
-        return table, 0
+        orders = (self.task.source_order or self.task.order, self.task.order)
+        sides = (self._linear(side, order) for side, order in zip((source, target), orders, strict=True))
+        return sequence_rows.table(number.astype(np.uint64), *sides, size, None, []), 0
 
     def _linear(self, tokens: Tokens, order: Order | None) -> tuple[I64, I64, I64]:
         """The rows of one side in an order: starts [R+1], positions [T] and symbols [T]."""

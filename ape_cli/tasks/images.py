@@ -37,8 +37,6 @@ _BLOCK = 2**22  # number of pixels that are counted at once
 class Portion(SplitRows):
     """Rows of one split. The pixels are those of the source, before they are shuffled."""
 
-    split: str
-    seed: int
     first: int  # number of its first row in the split
     pixels: np.ndarray  # uint8 [R, H, W, C]
     labels: I64  # [R]
@@ -71,7 +69,6 @@ class Portion(SplitRows):
 
     def sample_counted(self, *, rows: range, split: str, seed: int) -> tuple[pa.Table, int]:
         """These rows as a table with the schema of a shard, and how many of them the training split has too."""
-        assert (split, seed) == (self.split, self.seed)
         row = np.arange(rows.start, rows.stop, rows.step)
         index = row - self.first
         pixels = _shuffled(self.pixels[index]) if self.shuffled else self.pixels[index]
@@ -200,16 +197,7 @@ class Images(FixedRows[Portion]):
 
         def whole(split: str, part: LabelledImages, keys: list[bytes]) -> Portion:
             shared = np.array([split != "train" and key in seen for key in keys], dtype=bool)
-            return Portion(
-                split=split,
-                seed=seed,
-                first=0,
-                pixels=part.pixels,
-                labels=part.labels,
-                shared=shared,
-                classes=self._source.classes,
-                shuffled=self.shuffled,
-            )
+            return Portion(0, part.pixels, part.labels, shared, self._source.classes, self.shuffled)
 
         return {split: whole(split, *ordered[split]) for split in SPLITS}
 

@@ -181,15 +181,7 @@ class UserTrees(TreeOptions):
 
     def _split(self, seed: int) -> dict[str, TreePortion]:
         chosen = self._corpus
-        every = TreePortion(
-            trees=chosen.trees,
-            label=chosen.label,
-            key=chosen.key,
-            seed=seed,
-            first=0,
-            task=replace(self),  # without what was read
-            labels=len(self._label_names),
-        )
+        every = TreePortion(chosen.trees, chosen.label, chosen.key, seed, 0, replace(self), len(self._label_names))
         order = np.argsort(rng.rows(seed, "order", chosen.key), kind="stable")
         parts = {split: every.take(order[chosen.home[order] == number]) for number, split in enumerate(SPLITS)}
         return without_shared(parts) if self.task == "mask" else parts

@@ -23,23 +23,23 @@ from torch import Tensor
 from ape_cli import attention, position
 from ape_cli.core import plugins
 from ape_cli.core.errors import ApeError, said
-from ape_cli.evaluation.laws import group, mixing, model, scores
+from ape_cli.evaluation.laws import mixing, model, scheme
 from ape_cli.evaluation.laws._subjects import examples, make
 from ape_cli.position import Scheme
 
 LAWS: dict[str, Callable[[Scheme, torch.dtype], Tensor | None]] = {
-    "identity": group.identity,
-    "composition": group.composition,
-    "inverse": group.inverse,
-    "orthogonality": group.orthogonality,
-    "period": group.period,
-    "round trip": group.round_trip,
-    "relative": scores.relative,
-    "locality": scores.locality,
-    "distance": scores.distance,
-    "shift": scores.shift,
-    "uniqueness": scores.gap,
-    "reach": scores.reach,
+    "identity": scheme.identity,
+    "composition": scheme.composition,
+    "inverse": scheme.inverse,
+    "orthogonality": scheme.orthogonality,
+    "period": scheme.period,
+    "round trip": scheme.round_trip,
+    "relative": scheme.relative,
+    "locality": scheme.locality,
+    "distance": scheme.distance,
+    "shift": scheme.shift,
+    "uniqueness": scheme.gap,
+    "reach": scheme.reach,
     "equivariance": model.equivariance,
     "causality": model.causality,
     "independence": model.independence,
