@@ -77,7 +77,7 @@ class Bucket:
 def explained(bucket: Bucket, key: str = "") -> Iterator[None]:
     """Turn the errors of obstore in this block into errors of ours.
 
-    A missing object, whose name is `key`, stays a `FileNotFoundError`.
+    A missing object, whose name is `key`, stays a `FileNotFoundError`. Without `key`, the bucket is missing.
 
     Raises `ConflictError` if a condition of a write is not met, and `PlaceError` for any other error of obstore.
     """
@@ -86,10 +86,12 @@ def explained(bucket: Bucket, key: str = "") -> Iterator[None]:
     try:
         yield
     except FileNotFoundError as error:
+        if not key:
+            raise failed(bucket, "no such bucket") from error
         raise FileNotFoundError(errno.ENOENT, os.strerror(errno.ENOENT), f"{bucket}/{key}") from error
     except (AlreadyExistsError, PreconditionError) as error:
         what, fix = "another process writes the same object", "run the same command again"
-        raise ConflictError(what, got=f"{bucket}/{key}", fix=fix) from error
+        raise ConflictError(what, got=str(bucket), fix=fix) from error
     except ApeError:
         raise
     except (BaseError, ValueError) as error:  # a ValueError is about the settings, or the name of the object

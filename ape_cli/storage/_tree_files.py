@@ -85,13 +85,12 @@ def _matching(base: Path, pattern: str) -> TreeFiles:
         relative = path.relative_to(base)
         if any(part.startswith(".") for part in relative.parts):
             continue
-        for part in [*reversed(relative.parents[:-1]), relative]:  # from the outermost folder to the file itself
-            if why := reason(base / part):
-                source.left_out[part.as_posix()] = why
-                break
-        else:
-            if not path.is_dir():
-                source.paths.append(relative.as_posix())
+        chain = (*reversed(relative.parents[:-1]), relative)  # from the outermost folder to the file itself
+        left_out = next(((part.as_posix(), why) for part in chain if (why := reason(base / part))), None)
+        if left_out:
+            source.left_out |= [left_out]
+        elif not path.is_dir():
+            source.paths.append(relative.as_posix())
     source.paths.sort()
     return source
 

@@ -126,9 +126,8 @@ def prepare(items: list[PlannedTrial], registry: Registry) -> list[PlannedTrial]
     """
     ready: dict[str, PlannedTrial] = {}
     for item in items:
-        now = item
-        if item.state != "finished":
-            now = _planned(prepared(item.experiment), registry, item.seconds)
+        is_done = item.state == "finished"
+        now = item if is_done else _planned(prepared(item.experiment), registry, item.seconds)
         ready.setdefault(now.name, now)
     return list(ready.values())
 

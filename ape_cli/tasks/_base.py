@@ -215,9 +215,8 @@ class BaseTask(RowWriter):
 class SplitRows(RowWriter):
     """Some rows of one split, without the rest of the source."""
 
-    @property
     @abstractmethod
-    def count(self) -> int:
+    def __len__(self) -> int:
         """The number of rows."""
 
     @abstractmethod
@@ -263,7 +262,7 @@ class FixedRows(BaseTask, Generic[_Rows]):
 
     def available(self, seed: int) -> dict[str, int]:
         """The number of rows that each split has."""
-        return {split: part.count for split, part in self.splits(seed).items()}
+        return {split: len(part) for split, part in self.splits(seed).items()}
 
     def rows(self, counts: Mapping[str, int | None], seed: int) -> dict[str, int]:
         """The number of rows of each split; None stands for all. Raises `UsageError` if the source has fewer."""

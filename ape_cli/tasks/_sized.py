@@ -79,11 +79,10 @@ class Sized(Task):
         """Check the options and sort `sizes`. Raises `UsageError` if an option is bad."""
         super().__post_init__()
         sizes: Any = self.sizes
-        if not isinstance(sizes, tuple | list) or not all(type(size) is int for size in sizes):
-            raise UsageError("bad sizes", got=repr(sizes), allowed="whole numbers", fix="give a list such as 30,40,60")
-        if len(set(sizes)) < len(sizes) or len(sizes) > _MOST_SIZES:
-            got = ", ".join(map(str, sizes))
-            raise UsageError("bad sizes", got=got, allowed=f"up to {_MOST_SIZES} different sizes", fix="leave some out")
+        whole = isinstance(sizes, tuple | list) and all(type(size) is int for size in sizes)
+        if not whole or len(set(sizes)) < len(sizes) or len(sizes) > _MOST_SIZES:
+            allowed = f"up to {_MOST_SIZES} different sizes, whole numbers"
+            raise UsageError("bad sizes", got=repr(sizes), allowed=allowed, fix="give a list such as 30,40,60")
         object.__setattr__(self, "sizes", tuple(sorted(sizes)))
         if self.sizes:
             _ = self.parts  # the constructor of each checks it

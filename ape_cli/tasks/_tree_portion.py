@@ -44,10 +44,9 @@ class TreePortion(SplitRows):
     @property
     def mean_tokens(self) -> float:
         """The mean number of nodes of a tree."""
-        return self.label.size / max(1, self.count)
+        return self.label.size / max(1, len(self))
 
-    @property
-    def count(self) -> int:
+    def __len__(self) -> int:
         """The number of rows."""
         return self.key.size
 
@@ -90,8 +89,8 @@ class TreePortion(SplitRows):
             return FIRST_SYMBOL + self.label
         names = np.empty_like(self.label)
         at_once = max(1, _BLOCK_NODES // self.labels)
-        for first in range(0, self.count, at_once):
-            rows = np.arange(first, min(self.count, first + at_once))
+        for first in range(0, len(self), at_once):
+            rows = np.arange(first, min(len(self), first + at_once))
             words = rng.bits(rng.child(self.stream[rows], "names")[:, None], np.arange(self.labels))
             order = np.argsort(words, axis=1, kind="stable")  # [rows, labels]
             place, starts = ragged.take(self.trees.starts, rows)
@@ -127,7 +126,9 @@ class TreeOptions(FixedRows[TreePortion]):
     branching: int | None = option(None, "Number of children of an inner node.", between=(2, 1000))
     binarise: bool = option(False, "Store trees as binary trees: left is the first child, right the next sibling.")
     most_nodes: int = option(256, "Larger trees are left out.", between=(2, 100_000))
-    mask_rate: float = option(0.15, "Share of labels that are masked, without roots and unknown labels.")
+    mask_rate: float = option(
+        0.15, "Share of labels that are masked, without roots and unknown labels.", between=(0.001, 0.999)
+    )
 
     @property
     def stored(self) -> int:
@@ -236,7 +237,7 @@ def _source_hashes(part: TreePortion) -> list[int]:
     """A 64-bit hash of the source of each row."""
     hashes: list[int] = []
     at_once = max(1, int(_BLOCK_NODES / max(1.0, part.mean_tokens)))
-    for first in range(0, part.count, at_once):
-        source, _ = part.part(range(first, min(part.count, first + at_once))).sides()
+    for first in range(0, len(part), at_once):
+        source, _ = part.part(range(first, min(len(part), first + at_once))).sides()
         hashes += rng.content(source.starts, source.position, source.symbol).tolist()
     return hashes

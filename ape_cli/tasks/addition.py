@@ -212,16 +212,11 @@ class Addition(Sized):
         """The mean number of tokens of a source: two numbers with their hints, and `+`."""
         chance = self._chances
         mean = self.expected_size() + 1 if self.pad else float(chance @ np.arange(1, chance.size + 1))
-        return 2 * mean * self._for_each + 1
+        return 2 * mean * (1 + self.index_hints) + 1
 
     def expected_answer_tokens(self) -> float:
         """The mean number of tokens of a target, at most: one digit more than the longer number has, with hints."""
-        return (self.expected_size() + 1) * self._for_each
-
-    @property
-    def _for_each(self) -> int:
-        """The number of tokens for each digit."""
-        return 2 if self.index_hints else 1
+        return (self.expected_size() + 1) * (1 + self.index_hints)
 
     @property
     def _chances(self) -> np.ndarray:

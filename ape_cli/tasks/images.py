@@ -46,8 +46,7 @@ class Portion(SplitRows):
 
     mean_answer_tokens = 1.0  # an image has one label
 
-    @property
-    def count(self) -> int:
+    def __len__(self) -> int:
         """The number of images."""
         return self.labels.size
 

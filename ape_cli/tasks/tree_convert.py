@@ -17,7 +17,6 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 from functools import cached_property
-from typing import Any
 
 import numpy as np
 
@@ -125,8 +124,7 @@ class TreeConvert(Sized):
         names = FIRST_SYMBOL + self._trees.leaves + self._trees.operators  # brackets follow
         symbol = rows.symbol[node]
         symbol[node == OPENING], symbol[node == CLOSING] = names, names + 1
-        changes: dict[str, Any] = {"starts": starts, "symbol": symbol}
-        return replace(rows, position=ragged.places_of(starts), **changes)
+        return replace(rows, starts=starts, position=ragged.places_of(starts), symbol=symbol)
 
 
 def written(starts: I64, heap: I64, notation: str, branching: int) -> tuple[I64, I64]:

@@ -75,9 +75,6 @@ class UserTrees(TreeOptions):
     def __post_init__(self) -> None:
         """Check the options. Raises `UsageError` if one is out of range."""
         super().__post_init__()
-        if not 0 < self.mask_rate < 1:
-            allowed = "a number between 0 and 1"
-            raise UsageError("bad mask_rate", got=self.mask_rate, allowed=allowed, fix="the default is 0.15")
         if self.task == "convert" and self.source_order is None:
             other = "breadth" if self.order == "depth" else "depth"
             object.__setattr__(self, "source_order", other)

@@ -144,9 +144,9 @@ def _of_scheme(finding: Finding, dtype: torch.dtype) -> Iterator[Tensor | None]:
     decays = (finding.options["decay"],) if "decay" in finding.options else _DECAYS.get(finding.law, (1.0,))
     for decay in decays:
         assert finding.structure is not None
-        scheme = make(finding.subject, finding.structure, dtype, **finding.options | {"decay": decay})
-        if finding.law not in CLAIMS or getattr(scheme, CLAIMS[finding.law]):
-            yield LAWS[finding.law](scheme, dtype)
+        subject = make(finding.subject, finding.structure, dtype, **finding.options | {"decay": decay})
+        if finding.law not in CLAIMS or getattr(subject, CLAIMS[finding.law]):
+            yield LAWS[finding.law](subject, dtype)
 
 
 def _of_kind(kind: attention.AttentionKind, law: str, dtype: torch.dtype) -> Iterator[Tensor]:

@@ -49,7 +49,8 @@ def load(name: str) -> TreeFormat:
     kind = plugins.load(sys.modules[__name__], "format", stem, TreeFormat)  # type: ignore[type-abstract]
     if name != stem and (not kind.variants or name == f"{stem}-"):
         raise unknown("format", name, known)
-    if how := how_to_get(kind.needs, kind.extra):
+    extra = None if plugins.is_own(kind) else (kind.needs or "").replace("_", "-")
+    if how := how_to_get(kind.needs, extra):
         raise UsageError(f"the format {stem} needs {kind.needs}", got="it is not installed", fix=how)
     return kind(name.removeprefix(f"{stem}-") if name != stem else None)
 

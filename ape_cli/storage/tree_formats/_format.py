@@ -119,7 +119,6 @@ class TreeFormat(ABC):
     suffixes: ClassVar[tuple[str, ...]] = ()  # of files that are read in this format if no format is named: `.py`
     units: ClassVar[tuple[Unit, ...]]  # what one tree can be, the default first; `subtree` is possible for all
     needs: ClassVar[str | None] = None  # a package that the format needs and that ape-cli does not install
-    extra: ClassVar[str | None] = None  # the extra of ape-cli that installs it
     most_bytes: ClassVar[int] = 256 * 2**20  # the most that the text of a file may have, for its parser
     variants: ClassVar[Mapping[str, tuple[str, ...]]] = {}  # such as languages, with the suffixes of their files
 

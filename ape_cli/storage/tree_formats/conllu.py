@@ -24,7 +24,6 @@ class ConlluFormat(TreeFormat):
     suffixes = (".conllu",)
     units = ("sentence", "document", "file")
     needs = "conllu"
-    extra = "conllu"
 
     def trees(self, content: bytes, unit: Unit) -> Iterator[ParsedTree]:
         """The sentences of a file; or its documents, which are nodes `document` above their sentences; or all of them.

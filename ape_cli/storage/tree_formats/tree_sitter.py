@@ -59,7 +59,6 @@ class TreeSitterFormat(TreeFormat):
     )
     units = ("file",)
     needs = "tree_sitter"
-    extra = "tree-sitter"
     most_bytes = 4 * 2**20  # the parser needs hundreds of bytes for each token
     variants = _LANGUAGES
 
