@@ -103,10 +103,9 @@ class _Reader:
         """Load the formats. Raises `UsageError` if one cannot be used, or does not have the unit."""
         self.listing, self.plan, self.skip_bad = listing, plan, skip_bad
         self.formats: dict[str, TreeFormat] = {name: tree_formats.load(name) for name in sorted(set(plan.values()))}
-        self.units = {name: tree_formats.chosen_unit(name, kind, unit) for name, kind in self.formats.items()}
-        self.source = TreeSource(
-            _fit(listing.name), list(self.formats), "subtree" if unit == "subtree" else self.units[min(self.units)]
-        )
+        name = min(self.formats)  # of several languages, all have the same units
+        self.unit = tree_formats.chosen_unit(name, self.formats[name], unit)
+        self.source = TreeSource(_fit(listing.name), list(self.formats), "subtree" if unit == "subtree" else self.unit)
         self.nodes = self.count = 0
 
     def read(self, in_parquet: bool, column: str | None) -> TreeSource:
@@ -145,7 +144,7 @@ class _Reader:
         if len(content) > form.most_bytes:
             raise DataError(f"it has {len(content):,} bytes", allowed=f"{form.most_bytes:,} bytes for its parser")
         try:
-            for tree in form.trees(content, self.units[name]):
+            for tree in form.trees(content, self.unit):
                 if tree.levels() >= _MOST_LEVELS:
                     raise DataError(f"a tree is too deep: more than {_MOST_LEVELS:,} nodes from the root to a leaf")
                 tree.kind[:] = map(sys.intern, tree.kind)  # equal labels share memory

@@ -11,9 +11,9 @@ import math
 import sys
 import traceback
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Generator, Sequence
+from collections.abc import Callable, Generator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, Literal
+from typing import Any, ClassVar, Literal
 
 from ape_cli.core import plugins
 from ape_cli.core.errors import ApeError, Lines, UsageError
@@ -62,6 +62,7 @@ class Executor(ABC):
     """Base class of executors. An executor runs several jobs at once."""
 
     slots: int | None  # how many jobs run at once; None if the cluster decides
+    least: ClassVar[Mapping[str, float]]  # the smallest value of each option that is a number
 
     @abstractmethod
     def work(self, jobs: Sequence[Job]) -> Generator[Event]:
@@ -83,13 +84,11 @@ def make(name: str, **options: Any) -> Executor:
     """
     engine = plugins.load(sys.modules[__name__], "engine", name, Executor)  # type: ignore[type-abstract]
     chosen = {key: value for key, value in options.items() if value is not None}
-    return engine(**plugins.settings(f"engine {name}", chosen, plugins.options(engine)))
-
-
-def at_least(option: str, value: float | None, least: float) -> None:
-    """Raise `UsageError` if the value of an option is given and is not a finite number from `least` on."""
-    if value is not None and not least <= value < math.inf:
-        raise UsageError(f"bad `{option}`", got=value, allowed=f"{least} or more", fix="leave it out")
+    chosen = plugins.settings(f"engine {name}", chosen, plugins.options(engine))
+    for option, least in engine.least.items():
+        if not least <= chosen.get(option, least) < math.inf:
+            raise UsageError(f"bad `{option}`", got=chosen[option], allowed=f"{least} or more", fix="leave it out")
+    return engine(**chosen)
 
 
 def outcome(job: Job, number: int, send: Callable[[Event], Any], stopping: Callable[[], bool]) -> Event:

@@ -16,9 +16,9 @@ from collections.abc import Generator, Sequence
 from contextlib import suppress
 from multiprocessing import resource_tracker
 from multiprocessing.connection import Connection, wait
-from typing import Any
+from typing import Any, ClassVar
 
-from ape_cli.core.executors import Event, Executor, Job, at_least, lost, outcome
+from ape_cli.core.executors import Event, Executor, Job, lost, outcome
 
 _SAME_REQUEST = 5.0  # seconds in which a second SIGTERM is ignored: a process group and each process may be sent one
 
@@ -30,14 +30,12 @@ class Local(Executor):
     threads of each process; by default the cores are divided among the processes. `retries` is how often a job is
     started again after its process died.
 
-    Raises `UsageError` if a number is too small.
     """
 
+    least: ClassVar = {"workers": 1, "threads": 1, "retries": 0}
+
     def __init__(self, workers: int | None = None, threads: int | None = None, retries: int = 2) -> None:
-        """Check the options; processes are started by `work`."""
-        at_least("workers", workers, 1)
-        at_least("threads", threads, 1)
-        at_least("retries", retries, 0)
+        """Store the options; processes are started by `work`."""
         self.slots: int = workers or max(1, cores() // (threads or 1))
         self.threads, self.retries = threads, retries
 

@@ -27,10 +27,10 @@ from collections import deque
 from collections.abc import Generator, Iterator, Sequence
 from contextlib import chdir, contextmanager, redirect_stdout, suppress
 from pathlib import Path
-from typing import Any
+from typing import Any, ClassVar
 
 from ape_cli.core.errors import ApeError, UsageError
-from ape_cli.core.executors import Event, Executor, Job, at_least, lost, outcome
+from ape_cli.core.executors import Event, Executor, Job, lost, outcome
 from ape_cli.core.extras import how_to_install
 
 _KNOCK = 10.0  # seconds within which a cluster must accept a connection
@@ -50,6 +50,8 @@ class Ray(Executor):
     Raises `UsageError` if ray is not installed or an option is invalid.
     """
 
+    least: ClassVar = {"workers": 1, "retries": 0, "trials_per_task": 1, "cpus_per_trial": 0, "gpus_per_trial": 0}
+
     def __init__(
         self,
         workers: int | None = None,
@@ -62,11 +64,6 @@ class Ray(Executor):
         """Check the options; the cluster is joined by `work`."""
         if importlib.util.find_spec("ray") is None:
             raise UsageError("ray is not installed", got="`engine=ray`", fix=how_to_install("ray"))
-        at_least("workers", workers, 1)
-        at_least("retries", retries, 0)
-        at_least("trials_per_task", trials_per_task, 1)
-        at_least("cpus_per_trial", cpus_per_trial, 0)
-        at_least("gpus_per_trial", gpus_per_trial, 0)
         if gpus_per_trial > 1 and gpus_per_trial % 1:
             raise UsageError("bad `gpus_per_trial`", got=gpus_per_trial, allowed="a share of one, or whole ones")
         if address is not None and address != "auto":
