@@ -151,8 +151,7 @@ def _profile() -> Any:
     try:
         return Boto3CredentialProvider()
     except (BotoCoreError, ValueError) as error:  # obstore raises ValueError if there are no credentials
-        message = str(error) if isinstance(error, BotoCoreError) else "a profile without credentials"
-        raise PlaceError("no credentials for S3", got=message, fix=CREDENTIALS["s3"]) from error
+        raise PlaceError("no credentials for S3", got=error, fix=CREDENTIALS["s3"]) from error
 
 
 def _gcs(options: dict[str, str]) -> tuple[Any, dict[str, Any]]:

@@ -18,8 +18,8 @@ __all__ = ["ConflictError", "RemotePath", "Stat", "Version"]
 
 _BUFFER = 8 << 20  # bytes per request when an object is read sequentially
 _FOLDER = "folder"  # stands for a folder where a file has a `Stat`
+# the version that an object has, for a conditional write; `create` if there is no object
 Version: TypeAlias = dict[str, Any] | Literal["create"]
-"""The version that an object has, for a conditional write; `create` if there is no object."""
 
 
 class Stat(NamedTuple):

@@ -60,9 +60,8 @@ def read(path: Path) -> list[dict[str, Any]]:
     try:
         fields = tomllib.loads(files.read_bytes(path, _LARGEST_FILE).decode("utf-8-sig"))
     except (OSError, UnicodeDecodeError) as error:
-        reason = error.strerror if isinstance(error, OSError) else str(error)
         fix = "name a TOML file; several schemes, tasks or seeds are divided by commas: `schemes=none,rope`"
-        raise UsageError("cannot read the sweep's file", got=f"{path}: {reason}", fix=fix) from error
+        raise UsageError("cannot read the sweep's file", got=f"{path}: {error}", fix=fix) from error
     except (ValueError, RecursionError) as error:
         raise UsageError(f"{path} is not TOML", got=str(error), fix='for example: schemes = ["rope"]') from error
     parts = fields.pop("grid", [{}])

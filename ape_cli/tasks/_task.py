@@ -133,7 +133,7 @@ class Task(BaseTask):
             source = self.store(source)
             line = self._linear(source, self.source_order or self.order)
             table = sequence_rows.table(
-                row=index, source=line, target=target, size=source.size, op=source.op, op_names=self.ops
+                row=index, source=line, target=target, size=source.size, op=source.op, op_names=list(self.ops)
             )
         return table, shared
 

@@ -64,9 +64,9 @@ class TreePortion(SplitRows):
         number = np.arange(rows.start, rows.stop, rows.step)
         source, target = self.take(number - self.first).sides()
         size = np.maximum.reduceat(Tree(self.task.stored).level(source.position), source.starts[:-1])
-        orders = (self.task.source_order or self.task.order, self.task.order)
-        sides = (self._linear(side, order) for side, order in zip((source, target), orders, strict=True))
-        return sequence_rows.table(number.astype(np.uint64), *sides, size, None, []), 0
+        line = self._linear(source, self.task.source_order or self.task.order)
+        answer = self._linear(target, self.task.order)
+        return sequence_rows.table(number.astype(np.uint64), line, answer, size, None, []), 0
 
     def _linear(self, tokens: Tokens, order: Order | None) -> tuple[I64, I64, I64]:
         """The rows of one side in an order: starts [R+1], positions [T] and symbols [T]."""

@@ -211,7 +211,7 @@ class UniqueTrees(PlainTrees):
     small for unique symbols.
     """
 
-    least_depth: ClassVar[int] = 1
+    least_depth = 1
 
     vocabulary: int = option(128, "Number of symbols.")
 

@@ -40,7 +40,7 @@ class BoxRotate(Grids):
 
     summary = "a box of symbols after a quarter turn about the axis x, y or z"
     axes = ("x", "y", "z")
-    ops: ClassVar[list[str]] = ["x", "y", "z"]
+    ops = ("x", "y", "z")
     preset_options: ClassVar = {"small": {"side_mean": 3.0, "side_std": 0.5}, "tiny": {"side_mean": 2.0}}
 
     side_mean: float = option(5.0, "Mean side of a box, in cells.")

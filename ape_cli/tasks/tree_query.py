@@ -7,7 +7,6 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from functools import cached_property
-from typing import ClassVar
 
 import numpy as np
 
@@ -62,8 +61,8 @@ class TreeQuery(UniqueTrees):
     source = "ours; the trees of Algebraic Positional Encodings, section 4.1"
     answer_options = ("by",)
     form_options = ("branching", "binarise", "by")
-    ops: ClassVar[list[str]] = ["subtree", "node", "parent", "ancestor"]
-    least_depth: ClassVar[int] = 2  # the tree below the root has a node that is not its root
+    ops = ("subtree", "node", "parent", "ancestor")
+    least_depth = 2  # the tree below the root has a node that is not its root
 
     by: str = option("path", "How the query addresses a node: path or label.", among=("path", "label"))
 
