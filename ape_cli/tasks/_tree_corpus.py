@@ -28,7 +28,7 @@ from ape_cli.storage.tree_formats import ParsedTree
 from ape_cli.storage.tree_sources import TreeSource, check_count
 from ape_cli.structure import Tree
 from ape_cli.structure.ranked_trees import RankedTrees
-from ape_cli.tasks._tree_portion import TreeOptions, maskable
+from ape_cli.tasks._tree_portion import LabelledTrees, TreeOptions, maskable
 
 UNKNOWN = "<unknown>"
 _NAMED = 10  # files that are left out and named in notes
@@ -37,13 +37,14 @@ _HELD_OUT, _MOST_HELD_OUT = 0.1, 0.2  # shares of the trees that are held out fo
 
 
 @dataclass(frozen=True)
-class Corpus:
-    """The trees that are left of a source."""
+class Corpus(LabelledTrees):
+    """The trees that are left of a source, in its order.
 
-    trees: RankedTrees  # in the order of the source
-    label: I64  # [T], index into `names`; for anonymous labels, numbered in each tree by their first occurrence
+    Labels are indices into `names`; anonymous ones are numbered in each tree by their first occurrence. The key of a
+    tree is a hash of the tree, and of how many equal ones come before it.
+    """
+
     names: list[str]  # of the labels
-    key: U64  # [R], the stream of each tree's random draws: a hash of the tree, and how many equal ones come before it
     home: I64  # [R], the split of each tree, as an index into `SPLITS`
     documents: int
     read: int  # trees before any was left out
@@ -86,7 +87,7 @@ def corpus(source: TreeSource, task: TreeOptions) -> Corpus:
         label, names = _numbered(texts, division == SPLITS.index("train"), task)
     home, key, copies = together(trees, label, division)
     moved = int((home != division).sum())
-    whole_corpus = Corpus(trees, label, names, key, home, len(set(documents)), read, dict(dropped), copies, moved)
+    whole_corpus = Corpus(trees, label, key, names, home, len(set(documents)), read, dict(dropped), copies, moved)
     return _with_labels_to_hide(whole_corpus, task.mask_rate) if task.task == "mask" else whole_corpus
 
 
@@ -126,17 +127,9 @@ def _with_labels_to_hide(whole: Corpus, mask_rate: float) -> Corpus:
         allowed = f"trees with {least} labels or more, without the root and {UNKNOWN}"
         what = f"no tree for training has enough labels to hide one of them at a `mask_rate` of {mask_rate:g}"
         raise DataError(what, allowed=allowed, fix="choose larger trees, or a larger `mask_rate`")
-    trees, place = whole.trees.take(kept)
-    left_out = whole.key.size - kept.size
+    left_out = len(whole) - kept.size
     reason = {f"fewer than {least} labels that may be hidden (`mask_rate`)": left_out} if left_out else {}
-    return replace(
-        whole,
-        trees=trees,
-        label=whole.label[place],
-        key=whole.key[kept],
-        home=whole.home[kept],
-        dropped=whole.dropped | reason,
-    )
+    return replace(whole.take(kept), home=whole.home[kept], dropped=whole.dropped | reason)
 
 
 def _count(number: int, what: str) -> str:
@@ -252,7 +245,7 @@ def described(source: TreeSource, chosen: Corpus, collisions: int) -> list[str]:
     """Lines of text about what was read and left out. `collisions` is the number of rows left out by `mask`."""
     what = f"{', '.join(source.formats)}, unit {source.unit}"
     where = f"{_count(chosen.documents, 'document')} in {_count(len(source.files), 'file')} ({what})"
-    lines = [f"{chosen.key.size:,} of {_count(chosen.read, 'tree')} from {where}"]
+    lines = [f"{len(chosen):,} of {_count(chosen.read, 'tree')} from {where}"]
     for reason, count in sorted(chosen.dropped.items(), key=lambda each: -each[1]):
         lines.append(f"left out: {_count(count, 'tree')} ({count / chosen.read:.1%}) with {reason}")
     if chosen.documents < len(SPLITS):

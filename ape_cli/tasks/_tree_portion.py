@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, replace
+from typing import Self
 
 import numpy as np
 import pyarrow as pa
@@ -30,16 +31,12 @@ Sides = tuple[Tokens, Tokens]  # the source and the target of each row
 
 
 @dataclass(frozen=True)
-class TreePortion(SplitRows):
-    """Rows of one split."""
+class LabelledTrees:
+    """Trees with labels."""
 
     trees: RankedTrees
     label: I64  # [T]
-    key: U64  # [R], the stream of each tree
-    seed: int
-    first: int  # number of its first row in the split
-    task: TreeOptions
-    labels: int  # number of labels, which have the ids from `FIRST_SYMBOL` on
+    key: U64  # [R], the stream of each tree's random draws
 
     @property
     def mean_tokens(self) -> float:
@@ -47,13 +44,23 @@ class TreePortion(SplitRows):
         return self.label.size / max(1, len(self))
 
     def __len__(self) -> int:
-        """The number of rows."""
+        """The number of trees."""
         return self.key.size
 
-    def take(self, rows: I64) -> TreePortion:
-        """The chosen rows, in the given order. `rows`: int64 [N], counted from the first row of this portion."""
+    def take(self, rows: I64) -> Self:
+        """The chosen trees, in the given order. `rows`: int64 [N], counted from the first one."""
         trees, place = self.trees.take(rows)
         return replace(self, trees=trees, label=self.label[place], key=self.key[rows])
+
+
+@dataclass(frozen=True)
+class TreePortion(LabelledTrees, SplitRows):
+    """Rows of one split."""
+
+    seed: int
+    first: int  # number of its first row in the split
+    task: TreeOptions
+    labels: int  # number of labels, which have the ids from `FIRST_SYMBOL` on
 
     def part(self, rows: range) -> TreePortion:
         """Some of its rows. `rows` are row numbers of the split, one after the other."""

@@ -157,7 +157,7 @@ class UserTrees(TreeOptions):
     @property
     def mean_answer_tokens(self) -> float:
         """The mean number of nodes of a tree, because no target has more."""
-        return self._corpus.label.size / self._corpus.key.size
+        return self._corpus.mean_tokens
 
     @cached_property
     def parameters(self) -> dict[str, Any]:
@@ -174,7 +174,7 @@ class UserTrees(TreeOptions):
 
     def notes(self, seed: int) -> list[str]:
         """What was read of the source, and what was left out."""
-        return described(self._source, self._corpus, self._corpus.key.size - sum(self.available(seed).values()))
+        return described(self._source, self._corpus, len(self._corpus) - sum(self.available(seed).values()))
 
     def _split(self, seed: int) -> dict[str, TreePortion]:
         chosen = self._corpus

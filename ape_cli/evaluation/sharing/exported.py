@@ -16,7 +16,7 @@ from typing import Any, Literal, TypeVar
 
 from pydantic import BaseModel, ConfigDict, Field
 
-from ape_cli.core.errors import ApeError, RunError, UsageError
+from ape_cli.core.errors import RunError, UsageError
 from ape_cli.core.validation import HEX, Many
 from ape_cli.evaluation.fit import check_finished
 from ape_cli.evaluation.sharing.model_card import model_card
@@ -156,11 +156,3 @@ def _read(path: StoragePath, model: type[_Model]) -> _Model:
     except FileNotFoundError:
         fix = "`ape export RUN --out DIR` writes one"
         raise RunError("this is no exported model", got=f"no file {path}", fix=fix) from None
-
-
-def is_export(folder: StoragePath) -> bool:
-    """Whether a folder has the configuration of an exported model. Nothing is checked."""
-    try:
-        return (folder / CONFIG).is_file()
-    except (ApeError, OSError):
-        return False
