@@ -12,14 +12,13 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from typing import Any, TypeVar
+from typing import Any
 
 import numpy as np
 import torch
 
 from ape_cli import tasks
 from ape_cli.core.errors import DataError, RunError, UsageError, pick
-from ape_cli.data.batches import Batch
 from ape_cli.data.collation import Reading
 from ape_cli.data.loader import Dataset, ImageSplit, Split, open_dataset
 from ape_cli.data.plan import DatasetInfo
@@ -115,10 +114,7 @@ def how_to_write(experiment: Experiment) -> tuple[BaseTask, Reading]:
     return tasks.recorded(plan.task, plan.linearisation, plan.parameters), read
 
 
-_Some = TypeVar("_Some", bound=Batch)
-
-
-def _until(stop: Callable[[], bool], batches: Iterable[_Some]) -> Iterator[_Some]:
+def _until(stop: Callable[[], bool], batches: Iterable[Any]) -> Iterator[Any]:
     """The batches, until `stop` returns True; then raise `KeyboardInterrupt`."""
     for batch in batches:
         if stop():

@@ -51,9 +51,7 @@ class Source(Tokens):
 
     size: I64  # [R] length of a word, depth of a tree, longer side of a grid, number of places of a ring, and so on
     op: I64 | None = None  # [R] number of the row's operator, for tasks that have `ops`
-    chosen: I64 | None = (
-        None  # [R] what the row was asked for, for the task's own use; tree-ops: the root of the subtree
-    )
+    chosen: I64 | None = None  # [R] what the task remembers of a row; tree-ops: the root of the chosen subtree
 
     def take(self, rows: I64) -> Source:
         """Select rows, in the given order. `rows`: int64 [B], row numbers."""

@@ -72,11 +72,6 @@ class Executor(ABC):
         """
 
 
-def names() -> list[str]:
-    """The names of all executors."""
-    return plugins.names(sys.modules[__name__])
-
-
 def make(name: str, **options: Any) -> Executor:
     """Make the executor called `name`. Options that are None are left out.
 

@@ -56,17 +56,14 @@ def open_source(where: str, label: str | None = None) -> ImageSource:
         raise UsageError("the source has no name", allowed=FORMATS, fix="name a file or a folder")
     path = local_path(where)
     try:
-        return _reader(path)(label)
+        return _read(path, label)
     except OSError as error:
         what, why = f"cannot read {error.filename or path}", error.strerror or str(error)
         raise DataError(what, got=why, fix="make it readable, or fetch it again") from error
 
 
-def _reader(path: Path) -> Callable[[str | None], ImageSource]:
-    """The function that reads the source at `path`; its argument is `label`.
-
-    Raises `DataError` if there is no source at `path`, or more than one.
-    """
+def _read(path: Path, label: str | None) -> ImageSource:
+    """Read the source at `path`. Raises `DataError` if there is no source at `path`, or more than one."""
     if not path.exists():
         raise DataError("there is no such file or folder", got=path, allowed=FORMATS, fix="check its name")
     readers = _cifar.versions_in(path)
@@ -80,7 +77,7 @@ def _reader(path: Path) -> Callable[[str | None], ImageSource]:
         what = "several sources of images" if readers else "no images of a known format"
         got = f"{path}: {', '.join(readers) or 'nothing'}"
         raise DataError(what, got=got, allowed=FORMATS, fix=f"point to one of these; for CIFAR, {_cifar.DOWNLOAD}")
-    return next(iter(readers.values()))
+    return next(iter(readers.values()))(label)
 
 
 def _digits(label: str | None) -> ImageSource:

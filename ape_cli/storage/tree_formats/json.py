@@ -32,10 +32,7 @@ class JsonFormat(TreeFormat):
     units = ("document", "file")
     most_bytes = 32 * 2**20
 
-    def __init__(self, variant: str | None = None) -> None:
-        """Begin a source."""
-        super().__init__(variant)
-        self.labelled: bool | None = None  # whether the documents of the source are trees with labels
+    labelled: bool | None = None  # whether the documents of the source are trees with labels
 
     def trees(self, content: bytes, unit: Unit) -> Iterator[ParsedTree]:
         """The documents of an array of trees, or the only document. The unit `file` joins those of an array."""

@@ -78,7 +78,7 @@ class TreeSitterFormat(TreeFormat):
         source = decoded(content).encode()
         parsed = Parser(self._language).parse(source)
         if parsed.root_node.has_error:
-            raise damaged(f"no valid {self.variant}", _line_of_error(parsed))
+            raise damaged(f"no valid {self.variant}", _line_of_error(parsed.root_node))
         tree = ParsedTree()
         _add(tree, -1, parsed.root_node, source)
         yield tree
@@ -118,10 +118,8 @@ def _token(node: Any, source: bytes) -> str | None:
     return source[named.start_byte : named.end_byte].decode() or None if named is not None else None
 
 
-def _line_of_error(parsed: Any) -> int:
-    """The line of the first error."""
-    cursor = parsed.walk()
-    while not (cursor.node.is_error or cursor.node.is_missing) and cursor.goto_first_child():
-        while not cursor.node.has_error and cursor.goto_next_sibling():
-            pass
-    return int(cursor.node.start_point[0]) + 1
+def _line_of_error(node: Any) -> int:
+    """The line of the first error in a node."""
+    while not (node.is_error or node.is_missing):
+        node = next(child for child in node.children if child.has_error)
+    return int(node.start_point[0]) + 1

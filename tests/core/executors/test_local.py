@@ -175,7 +175,6 @@ def test_bad_options(name: str, options: dict[str, Any], message: str) -> None:
 
 
 def test_names() -> None:
-    assert executors.names() == ["local", "ray"]
     assert isinstance(executors.make("local", workers=3, address=None), Local)
 
 
