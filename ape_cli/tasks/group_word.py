@@ -76,7 +76,7 @@ class GroupWord(Sequences):
         """Check the options. Raises `UsageError` if one is bad, and `DataError` if a file is not a group's table."""
         super().__post_init__()
         if not _groups.is_file(self.group):
-            _groups.check_name(self.group)
+            _groups.named(self.group)
             if self.sha256 is not None:
                 raise UsageError("only a group in a file has a digest", got=self.group, fix="leave sha256 out")
         elif self.sha256 is None:
@@ -86,7 +86,7 @@ class GroupWord(Sequences):
     def elements(self) -> Group:
         """The group. Raises `DataError` if its file cannot be read, or has another table than the one of `sha256`."""
         if not _groups.is_file(self.group):
-            return _groups.named(self.group)
+            return _groups.named(self.group)()
         group = _groups.read_group(self.group)
         if self.sha256 not in (None, group.sha256):
             allowed = f"sha256 {self.sha256}"

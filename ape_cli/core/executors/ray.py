@@ -29,7 +29,7 @@ from contextlib import chdir, contextmanager, redirect_stdout, suppress
 from pathlib import Path
 from typing import Any, ClassVar
 
-from ape_cli.core.errors import ApeError, UsageError
+from ape_cli.core.errors import ApeError, UsageError, said
 from ape_cli.core.executors import Event, Executor, Job, lost, outcome
 from ape_cli.core.extras import how_to_install
 
@@ -104,8 +104,7 @@ class Ray(Executor):
                             if len(batch) > 1:  # only one of them may be the cause
                                 waiting += [[job] for job in left]
                             else:
-                                text = f"its task was lost: {type(error).__name__}: {str(error).strip()}"
-                                events += [lost(job, text) for job in left]
+                                events += [lost(job, f"its task was lost: {said(error)}") for job in left]
                     for event in events:
                         if event.key not in ended:
                             if event.kind in ("done", "failed"):

@@ -32,11 +32,9 @@ class ConlluFormat(TreeFormat):
         """
         sentences = _sentences(content)
         if unit == "sentence":
-            yield from sentences
-        elif unit == "document":
-            yield from _documents(sentences)
-        else:
-            yield joined("file", _documents(sentences))
+            return sentences
+        documents = _documents(sentences)
+        return documents if unit == "document" else iter([joined("file", documents)])
 
 
 def _documents(sentences: Iterable[ParsedTree]) -> Iterator[ParsedTree]:

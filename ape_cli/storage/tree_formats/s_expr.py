@@ -34,10 +34,7 @@ class SExprFormat(TreeFormat):
     def trees(self, content: bytes, unit: Unit) -> Iterator[ParsedTree]:
         """The sentences of a file, or all of them under a root `document` or `file`."""
         sentences = _sentences(decoded(content))
-        if unit == "sentence":
-            yield from sentences
-        else:
-            yield joined(unit, sentences)
+        return sentences if unit == "sentence" else iter([joined(unit, sentences)])
 
 
 def _sentences(text: str) -> Iterator[ParsedTree]:
