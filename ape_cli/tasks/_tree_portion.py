@@ -133,9 +133,7 @@ class TreeOptions(FixedRows[TreePortion]):
     branching: int | None = option(None, "Number of children of an inner node.", between=(2, 1000))
     binarise: bool = option(False, "Store trees as binary trees: left is the first child, right the next sibling.")
     most_nodes: int = option(256, "Larger trees are left out.", between=(2, 100_000))
-    mask_rate: float = option(
-        0.15, "Share of labels that are masked, without roots and unknown labels.", between=(0.001, 0.999)
-    )
+    mask_rate: float = option(0.15, "Share of labels that are masked, without roots and unknown labels.")
 
     @property
     def stored(self) -> int:

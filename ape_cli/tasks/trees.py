@@ -22,6 +22,7 @@ from ape_cli.core.rng import I64
 from ape_cli.core.vocabulary import SPECIAL, SPLITS
 from ape_cli.storage.tree_sources import TreeSource, read_trees
 from ape_cli.structure import Tree
+from ape_cli.tasks import check_whole
 from ape_cli.tasks._tree_corpus import Corpus, corpus, described
 from ape_cli.tasks._tree_portion import TreeOptions, TreePortion, extra_names, without_shared
 
@@ -75,6 +76,7 @@ class UserTrees(TreeOptions):
     def __post_init__(self) -> None:
         """Check the options. Raises `UsageError` if one is out of range."""
         super().__post_init__()
+        check_whole("mask_rate", self.mask_rate, 0.001, 0.999)
         if self.task == "convert" and self.source_order is None:
             other = "breadth" if self.order == "depth" else "depth"
             object.__setattr__(self, "source_order", other)

@@ -59,8 +59,7 @@ def push_dataset(folder: Path, repository: str, *, private: bool) -> str:
     """
     data = open_dataset(folder)
     shards = [shard.file for parts in data.manifest.shards.values() for shard in parts]
-    card = ["README.md"] if (folder / "README.md").is_file() else []
-    names = [*shards, *card, manifest_path(folder).name]
+    names = [*shards, *["README.md"] * (folder / "README.md").is_file(), manifest_path(folder).name]
     return _push(folder, names, repository, "dataset", private, f"Add {data.name}")
 
 
