@@ -179,7 +179,14 @@ def formats() -> str:
     rows = []
     for name in tree_formats.names():
         kind = tree_formats.load(name)
-        rows.append([f"`{name}`", ", ".join(f"`{s}`" for s in kind.suffixes), ", ".join(kind.units), kind.extra or ""])
+        rows.append(
+            [
+                f"`{name}`",
+                ", ".join(f"`{s}`" for s in kind.suffixes),
+                ", ".join(kind.units),
+                (kind.needs or "").replace("_", "-"),
+            ]
+        )
     parts = ["## Datasets", DATASETS, "The columns of sequences, trees, grids and rings:"]
     parts += [_columns(sequence_rows.schema(1)), "With several coordinates, each position is a list of numbers."]
     parts += ["The columns of images:", _columns(image_rows.schema())]

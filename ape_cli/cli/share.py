@@ -86,7 +86,7 @@ def push(
     if manifest_path(folder).exists():
         note(f"uploading the dataset {folder}")
         kind, address = "dataset", hub.push_dataset(_local(folder), to, private=private)
-    elif exported.is_export(named):
+    elif (named / exported.CONFIG).is_file():
         kind, address = "model", hub.push_model(_local(named), to, private=private)
     else:
         registry = open_registry(folders.results)

@@ -97,9 +97,8 @@ class Watch:
             )
         elif event.kind == "failed":
             line.ended = now
-            line.state, line.error = "failed", event.value.text.strip()
-            error = event.value.error
-            self._say(line, f"failed: {error.what.splitlines()[0] if error else line.error.splitlines()[-1]}")
+            line.state, line.error = "failed", str(event.value).strip()
+            self._say(line, f"failed: {line.error.splitlines()[0 if isinstance(event.value, ApeError) else -1]}")
         else:
             line.ended = now
             line.state, line.result = event.value["state"], event.value

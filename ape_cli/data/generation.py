@@ -171,7 +171,7 @@ def _make(
             elif event.kind == "done":
                 shards[event.key] = event.value
             elif event.kind == "failed":
-                raise event.value.raised()
+                raise event.value
     return shards
 
 

@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 from torch import Tensor, nn
 
 from ape_cli.attention import Attention
-from ape_cli.core.errors import DataError, UsageError, pick
+from ape_cli.core.errors import UsageError, pick
 from ape_cli.core.vocabulary import PAD, SOS
 from ape_cli.data.batches import Batch, SequenceBatch
 from ape_cli.data.loader import Dataset
@@ -67,18 +67,16 @@ def attention_maps(run: Run, data: Dataset, split: str, row: int, part: str) -> 
     if not len(layers):
         raise UsageError("the model of the run has no such attention", got=part, fix="choose another")
     load_weights(run, model)
-    for batch in rows.batches(_AT_ONCE, **experiment.feed()):
-        if row in batch.row:
-            at = int(np.argmax(batch.row == row))
-            if isinstance(config, ImageConfig):
-                assert data.image is not None
-                height, width = tokenising(config).grid(*data.image[:2])
-                queries = keys = [f"{i},{j}" for i in range(1, height + 1) for j in range(1, width + 1)]
-            else:
-                queries, keys = _tokens(batch, at, data.manifest.vocabulary, part)
-            weights = _weights(model, batch, at, [getattr(layer, name) for layer in layers])
-            return AttentionMaps(weights[:, :, : len(queries), : len(keys)], queries, keys)
-    raise DataError("the row is missing", got=f"row {row} of {split}", fix="generate the dataset again")
+    batch = next(batch for batch in rows.batches(_AT_ONCE, **experiment.feed()) if row in batch.row)
+    at = int(np.argmax(batch.row == row))
+    if isinstance(config, ImageConfig):
+        assert data.image is not None
+        height, width = tokenising(config).grid(*data.image[:2])
+        queries = keys = [f"{i},{j}" for i in range(1, height + 1) for j in range(1, width + 1)]
+    else:
+        queries, keys = _tokens(batch, at, data.manifest.vocabulary, part)
+    weights = _weights(model, batch, at, [getattr(layer, name) for layer in layers])
+    return AttentionMaps(weights[:, :, : len(queries), : len(keys)], queries, keys)
 
 
 def _tokens(batch: Batch, at: int, vocabulary: list[str], part: str) -> tuple[list[str], list[str]]:

@@ -83,7 +83,8 @@ def written(
         with torch.no_grad(), products(precision), forward_pass(precision, device, width):
             pen = _Pen(model, on_device)
             if reading.tagged:
-                predicted = pen.scores(on_device.input_ids, on_device.input_positions).argmax(-1)
+                tags = model.decode(on_device.input_ids, on_device.input_positions, pen.memory, pen.source)
+                predicted = tags.argmax(-1)
             elif isinstance(task, Trees) and grows:
                 predicted = _unfold(pen, on_device, task, reading)
             else:
@@ -106,10 +107,6 @@ class _Pen:
         written: int64 [B, m], SOS first; at: int64 [B or 1, m], its positions -> int64 [B]
         """
         return self.model.decode(written, at, self.memory, self.source, past=self.past)[:, -1].argmax(-1)
-
-    def scores(self, prefix: Tensor, at: Tensor) -> Tensor:
-        """The scores of all symbols after each prefix. int64 [B, m], [B or 1, m] -> [B, m, V]"""
-        return self.model.decode(prefix, at, self.memory, self.source)
 
 
 def _follow(pen: _Pen, batch: SequenceBatch, reading: Reading) -> Tensor:

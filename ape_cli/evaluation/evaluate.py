@@ -12,14 +12,13 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from typing import Any, TypeVar
+from typing import Any
 
 import numpy as np
 import torch
 
 from ape_cli import tasks
 from ape_cli.core.errors import DataError, RunError, UsageError, pick
-from ape_cli.data.batches import Batch
 from ape_cli.data.collation import Reading
 from ape_cli.data.loader import Dataset, ImageSplit, Split, open_dataset
 from ape_cli.data.plan import DatasetInfo
@@ -38,7 +37,7 @@ from ape_cli.tasks import BaseTask
 
 def evaluate(
     run: Run,
-    data: Dataset,
+    data: Dataset | Experiment,
     *,
     split: str,
     decode: str,
@@ -46,42 +45,26 @@ def evaluate(
     batch_size: int = 256,
     stop: Callable[[], bool] = lambda: False,
 ) -> dict[str, Any]:
-    """Evaluate a run on a split of a dataset, as `evaluate_as` does. The run and the data are checked first.
+    """Evaluate a finished run on a split of a dataset, and store the result.
 
-    Raises `DataError` if the data does not fit the run, and `UsageError` if the run is not finished or the decoding is
-    not possible.
+    `data` is a dataset, which is checked first, or the experiment of the run on data that it fits. `stop` is called
+    before each batch. `KeyboardInterrupt` is raised if it returns True.
+
+    Raises `DataError` if the data does not fit the run, `UsageError` if the run is not finished or the decoding is not
+    possible, and `RunError` if the run has no usable weights or its scores are not finite.
     """
-    pick("decoding", decode, DECODINGS)
-    known = check_fits(run, data, data.split(split), decode)
-    experiment = of_run(known.config, data)
-    return evaluate_as(run, experiment, split=split, decode=decode, device=device, batch_size=batch_size, stop=stop)
-
-
-def evaluate_as(
-    run: Run,
-    experiment: Experiment,
-    *,
-    split: str,
-    decode: str,
-    device: torch.device,
-    batch_size: int = 256,
-    stop: Callable[[], bool] = lambda: False,
-) -> dict[str, Any]:
-    """Evaluate a finished run as an experiment on data that it fits, and store the result.
-
-    `stop` is called before each batch. `KeyboardInterrupt` is raised if it returns True. Raises `RunError` if the run
-    has no usable weights or its scores are not finite.
-    """
-    known, data = run.known, experiment.dataset
-    part = data.split(split)
+    if isinstance(data, Dataset):
+        pick("decoding", decode, DECODINGS)
+        data = of_run(check_fits(run, data, data.split(split), decode).config, data)
+    known, part = run.known, data.dataset.split(split)
     tune()
-    model = of_experiment(experiment)
+    model = of_experiment(data)
     load_weights(run, model)
-    metrics = scores(model.to(device), experiment, part, decode=decode, batch_size=batch_size, stop=stop)
+    metrics = scores(model.to(device), data, part, decode=decode, batch_size=batch_size, stop=stop)
     evaluation = {
         "run": run.name,
-        "dataset": data.name,
-        "fingerprint": data.manifest.fingerprint,
+        "dataset": data.dataset.name,
+        "fingerprint": data.dataset.fingerprint,
         "split": split,
         "decode": decode,
         "rows": part.rows,
@@ -105,7 +88,7 @@ def scores(
 ) -> dict[str, Any]:
     """The metrics of the model of an experiment on a split of its dataset, as `summarise` returns them.
 
-    `stop` is as for `evaluate_as`.
+    `stop` is as for `evaluate`.
     """
     config, device = experiment.config, next(model.parameters()).device
     if decode == "teacher":
@@ -117,7 +100,11 @@ def scores(
         task, read = how_to_write(experiment)
         written = _until(stop, part.batches(batch_size, structure=read.wanted))
         tally = greedy(model, written, device, config.precision, task, read)
-    return summarise(tally, *_parts(experiment.dataset), entropy=decode == "teacher")
+    data = experiment.dataset
+    part_of_rows, names = (
+        ("op", tasks.load(data.task).ops) if data.image is None else ("class", data.manifest.vocabulary)
+    )
+    return summarise(tally, part_of_rows, names, entropy=decode == "teacher")
 
 
 def how_to_write(experiment: Experiment) -> tuple[BaseTask, Reading]:
@@ -127,10 +114,7 @@ def how_to_write(experiment: Experiment) -> tuple[BaseTask, Reading]:
     return tasks.recorded(plan.task, plan.linearisation, plan.parameters), read
 
 
-_Some = TypeVar("_Some", bound=Batch)
-
-
-def _until(stop: Callable[[], bool], batches: Iterable[_Some]) -> Iterator[_Some]:
+def _until(stop: Callable[[], bool], batches: Iterable[Any]) -> Iterator[Any]:
     """The batches, until `stop` returns True; then raise `KeyboardInterrupt`."""
     for batch in batches:
         if stop():
@@ -176,11 +160,6 @@ def check_decoding(data: DatasetInfo, decode: str) -> None:
     if decode == "greedy" and data.image is not None:
         what = "an image has a label, and nothing is written that could be read again"
         raise UsageError(what, got="`decode=greedy`", allowed="teacher", fix="leave `decode` out")
-
-
-def _parts(data: Dataset) -> tuple[str, Sequence[str]]:
-    """The property by which rows are grouped beside their size, and the names of its values."""
-    return ("op", tasks.load(data.task).ops) if data.image is None else ("class", data.manifest.vocabulary)
 
 
 def summarise(tally: MetricSums, part: str, names: Sequence[str], *, entropy: bool) -> dict[str, Any]:

@@ -103,21 +103,20 @@ def pending(
     weightless = unfit = 0
     for run, known in registry.readable(bad):
         trained = known.dataset
-        fits: list[Dataset | None] = [d for d in data if not misfit(trained, trained.vocabulary, d)] if data else [None]
         if run.status_in(known) != "finished" or (decode == "greedy" and trained.image):
             continue
+        fits: list[Dataset | None] = [d for d in data if not misfit(trained, trained.vocabulary, d)] if data else [None]
         unfit += not fits
         done = {(e["fingerprint"], e["split"], e["decode"]) for e in run.evaluations()[0]}
-        of_run: list[tuple[Run, Dataset | None]] = []
-        for other in fits:
-            rows = trained.rows if other is None else other.manifest.plan.rows
-            fingerprint = trained.fingerprint if other is None else other.manifest.fingerprint
-            if rows[split] and (fingerprint, split, decode) not in done:
-                of_run.append((run, other))
+        facts = [
+            (each, each.plan.rows, each.fingerprint) if each else (each, trained.rows, trained.fingerprint)
+            for each in fits
+        ]
+        of_run = [(run, each) for each, rows, digest in facts if rows[split] and (digest, split, decode) not in done]
         if of_run and not run.has_weights():
             weightless += 1
-            continue
-        missing += of_run
+        else:
+            missing += of_run
     if weightless:
         bad.append(f"{_runs(weightless)} without weights, which only training again brings back")
     if unfit:

@@ -77,7 +77,7 @@ class Bucket:
 def explained(bucket: Bucket, key: str = "") -> Iterator[None]:
     """Turn the errors of obstore in this block into errors of ours.
 
-    A missing object, whose name is `key`, stays a `FileNotFoundError`.
+    A missing object, whose name is `key`, stays a `FileNotFoundError`. Without `key`, the bucket is missing.
 
     Raises `ConflictError` if a condition of a write is not met, and `PlaceError` for any other error of obstore.
     """
@@ -86,32 +86,26 @@ def explained(bucket: Bucket, key: str = "") -> Iterator[None]:
     try:
         yield
     except FileNotFoundError as error:
+        if not key:
+            raise failed(bucket, "no such bucket") from error
         raise FileNotFoundError(errno.ENOENT, os.strerror(errno.ENOENT), f"{bucket}/{key}") from error
     except (AlreadyExistsError, PreconditionError) as error:
-        raise ConflictError(
-            "another process writes the same object", got=f"{bucket}/{key}", fix="run the same command again"
-        ) from error
+        what, fix = "another process writes the same object", "run the same command again"
+        raise ConflictError(what, got=str(bucket), fix=fix) from error
     except ApeError:
         raise
     except (BaseError, ValueError) as error:  # a ValueError is about the settings, or the name of the object
         raise failed(bucket, str(error)) from error
-    except BaseException as error:
-        if type(error).__name__ != "PanicException":  # a bug of obstore; the class cannot be imported
-            raise
-        raise failed(bucket, "the settings cannot be used") from None
 
 
 def failed(bucket: Bucket, message: str) -> PlaceError:
     """The error for a request that failed with this message of obstore."""
     line = message.splitlines()[0].rpartition(" - ")[2] if message else "no message"
     code = re.search(r"<Code>(\w+)</Code>", message)
-    other = " or AWS_ENDPOINT_URL, and the region by ?region=… or AWS_REGION" if bucket.kind == "s3" else ""
-    return PlaceError(
-        f"a request to {KINDS[bucket.kind]} failed at {bucket}",
-        got=f"{line.partition(': <')[0]}{f' ({code[1]})' if code else ''}",
-        fix=f"check the network, the name of the bucket and the credentials ({CREDENTIALS[bucket.kind]}); "
-        f"another server is named by ?endpoint_override=http://HOST:PORT{other}; then run the same command again",
-    )
+    server = "?endpoint_override=http://HOST:PORT" + " or AWS_ENDPOINT_URL, AWS_REGION" * (bucket.kind == "s3")
+    got = f"{line.partition(': <')[0]}{f' ({code[1]})' if code else ''}"
+    fix = f"check the network, the bucket, its server ({server}) and the credentials ({CREDENTIALS[bucket.kind]})"
+    return PlaceError(f"a request to {KINDS[bucket.kind]} failed at {bucket}", got=got, fix=fix)
 
 
 def _s3(options: dict[str, str]) -> tuple[Any, dict[str, Any]]:
@@ -140,11 +134,8 @@ def _s3(options: dict[str, str]) -> tuple[Any, dict[str, Any]]:
 def _has_profile() -> bool:
     """Whether credentials come from a profile: one is named, or the environment has no keys and a file has some."""
     files = {"AWS_SHARED_CREDENTIALS_FILE": "~/.aws/credentials", "AWS_CONFIG_FILE": "~/.aws/config"}
-    if "AWS_PROFILE" in os.environ:
-        return True
-    if "AWS_ACCESS_KEY_ID" in os.environ:
-        return False
-    return any(Path(os.environ.get(name, usual)).expanduser().is_file() for name, usual in files.items())
+    there = any(Path(os.environ.get(name, usual)).expanduser().is_file() for name, usual in files.items())
+    return "AWS_PROFILE" in os.environ or (there and "AWS_ACCESS_KEY_ID" not in os.environ)
 
 
 def _profile() -> Any:
@@ -152,18 +143,15 @@ def _profile() -> Any:
     try:
         from obstore.auth.boto3 import Boto3CredentialProvider
     except ImportError as error:
-        raise PlaceError(
-            "a profile of AWS needs the package boto3",
-            got=os.environ.get("AWS_PROFILE", "the profile `default`"),
-            fix=f"{how_to_install('aws')}, or set AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY",
-        ) from error
+        got = os.environ.get("AWS_PROFILE", "the profile `default`")
+        fix = f"{how_to_install('aws')}, or set AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY"
+        raise PlaceError("a profile of AWS needs the package boto3", got=got, fix=fix) from error
     from botocore.exceptions import BotoCoreError
 
     try:
         return Boto3CredentialProvider()
     except (BotoCoreError, ValueError) as error:  # obstore raises ValueError if there are no credentials
-        message = str(error) if isinstance(error, BotoCoreError) else "a profile without credentials"
-        raise PlaceError("no credentials for S3", got=message, fix=CREDENTIALS["s3"]) from error
+        raise PlaceError("no credentials for S3", got=error, fix=CREDENTIALS["s3"]) from error
 
 
 def _gcs(options: dict[str, str]) -> tuple[Any, dict[str, Any]]:

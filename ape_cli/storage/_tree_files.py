@@ -9,7 +9,6 @@ Hidden files and folders, whose names begin with a dot, are left out.
 from __future__ import annotations
 
 import os
-from collections import Counter
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from functools import cache
@@ -40,18 +39,13 @@ class TreeFiles:
     chosen: bool = False  # whether the source names its suffix: a file, or a pattern such as `*.txt`
 
     def counts(self) -> str:
-        """How many files there are of each suffix, for a message.
+        """How many files there are, and with which suffixes, for a message.
 
         >>> TreeFiles(Path("."), "x", ["a.txt", "b", "c.txt"], {"d": "a symbolic link"}).counts()
-        '3 files: 2 .txt, 1 without a suffix; 1 left out: d, a symbolic link'
+        '3 files (.txt, without a suffix), 1 left out'
         """
-        suffixes = Counter(PurePosixPath(path).suffix.lower() or "without a suffix" for path in self.paths)
-        text = f"{len(self.paths):,} file" + "s" * (len(self.paths) != 1)
-        if suffixes:
-            text += ": " + ", ".join(f"{count:,} {suffix}" for suffix, count in suffixes.most_common(10))
-        if self.left_out:
-            text += f"; {len(self.left_out):,} left out: " + ", ".join(next(iter(self.left_out.items())))
-        return text
+        suffixes = sorted({PurePosixPath(path).suffix.lower() or "without a suffix" for path in self.paths})
+        return f"{len(self.paths):,} files ({', '.join(suffixes[:10])}), {len(self.left_out):,} left out"
 
 
 def find(where: str) -> TreeFiles:
@@ -60,9 +54,7 @@ def find(where: str) -> TreeFiles:
     Raises `UsageError` if no file can have this name, and `DataError` if there is no such file or folder.
     """
     if not where:
-        raise UsageError(
-            "the source of trees has no name", got="''", fix="name a file or a folder; . is the current folder"
-        )
+        raise UsageError("the source of trees has no name", fix="name a file or a folder; . is the current folder")
     path = local_path(where)
     if path.is_dir():
         return _matching(path, "**/*")
@@ -87,13 +79,12 @@ def _matching(base: Path, pattern: str) -> TreeFiles:
         relative = path.relative_to(base)
         if any(part.startswith(".") for part in relative.parts):
             continue
-        for part in [*reversed(relative.parents[:-1]), relative]:  # from the outermost folder to the file itself
-            if why := reason(base / part):
-                source.left_out[part.as_posix()] = why
-                break
-        else:
-            if not path.is_dir():
-                source.paths.append(relative.as_posix())
+        chain = (*reversed(relative.parents[:-1]), relative)  # from the outermost folder to the file itself
+        left_out = next(((part.as_posix(), why) for part in chain if (why := reason(base / part))), None)
+        if left_out:
+            source.left_out |= [left_out]
+        elif not path.is_dir():
+            source.paths.append(relative.as_posix())
     source.paths.sort()
     return source
 

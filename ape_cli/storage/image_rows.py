@@ -13,7 +13,7 @@ import hashlib
 import io
 import json
 from types import ModuleType
-from typing import Annotated, Any
+from typing import Annotated
 
 import numpy as np
 import pyarrow as pa
@@ -26,7 +26,6 @@ from ape_cli.core.rng import I64, U64
 _Side = Annotated[int, Field(ge=1, lt=2**16)]
 Size = tuple[_Side, _Side, Annotated[int, Field(ge=1, le=3)]]  # height, width, channels: 1 (gray) or 3 (RGB)
 
-_NUMBERS = {"row": "uint64", "label": "int64", "size": "uint16"}
 _AGAIN = "generate it again"
 
 
@@ -51,12 +50,10 @@ def schema(classes: list[str] | None = None) -> pa.Schema:
         pa.field("label", pa.int64()),
         pa.field("size", pa.uint16(), nullable=False),
     ]
-    features: dict[str, Any] = {name: {"dtype": kind, "_type": "Value"} for name, kind in _NUMBERS.items()}
-    features |= {"image": {"_type": "Image"}}
-    if classes is not None:
-        features |= {"label": {"names": classes, "_type": "ClassLabel"}}
-    ordered = {field.name: features[field.name] for field in fields}
-    return pa.schema(fields, metadata={"huggingface": json.dumps({"info": {"features": ordered}})})
+    value = {field.name: {"dtype": str(field.type), "_type": "Value"} for field in fields}
+    label = value["label"] if classes is None else {"names": classes, "_type": "ClassLabel"}
+    features = value | {"image": {"_type": "Image"}, "label": label}
+    return pa.schema(fields, metadata={"huggingface": json.dumps({"info": {"features": features}})})
 
 
 def pillow() -> ModuleType:

@@ -5,22 +5,21 @@ from __future__ import annotations
 import errno
 import io
 import os
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import suppress
 from dataclasses import dataclass, field
 from fnmatch import fnmatch
 from pathlib import Path, PurePosixPath
-from typing import Any, Literal, NamedTuple, TypeAlias, TypeVar
+from typing import Any, Literal, NamedTuple, TypeAlias
 
-from ape_cli.storage._bucket import Bucket, ConflictError, explained, failed
+from ape_cli.storage._bucket import Bucket, ConflictError, explained
 
 __all__ = ["ConflictError", "RemotePath", "Stat", "Version"]
 
 _BUFFER = 8 << 20  # bytes per request when an object is read sequentially
-T = TypeVar("T")
 _FOLDER = "folder"  # stands for a folder where a file has a `Stat`
+# the version that an object has, for a conditional write; `create` if there is no object
 Version: TypeAlias = dict[str, Any] | Literal["create"]
-"""The version that an object has, for a conditional write; `create` if there is no object."""
 
 
 class Stat(NamedTuple):
@@ -104,7 +103,8 @@ class RemotePath:
         """
         import obstore
 
-        listing = self._in_bucket(lambda: obstore.list_with_delimiter(self.bucket.store, self.key or None))
+        with explained(self.bucket):
+            listing = obstore.list_with_delimiter(self.bucket.store, self.key or None)
         entries: dict[str, Stat | str] = dict.fromkeys(listing["common_prefixes"], _FOLDER)
         entries |= {entry["path"]: _stat(entry) for entry in listing["objects"] if entry["path"] != self.key}
         return (RemotePath(self.bucket, f"{self.bucket.name}/{key}", entry) for key, entry in entries.items())
@@ -120,7 +120,6 @@ class RemotePath:
 
     def open(self, mode: str = "rb") -> io.BufferedReader:
         """Open the object for sequential reads, in binary mode."""
-        assert mode == "rb"
         return io.BufferedReader(self.opened(), _BUFFER)
 
     def opened(self) -> io.RawIOBase:
@@ -158,7 +157,8 @@ class RemotePath:
         import obstore
 
         options: Any = {} if expected is None else {"mode": expected, "use_multipart": False}
-        self._in_bucket(lambda: obstore.put(self.bucket.store, self.key, local, **options))
+        with explained(self.bucket):
+            obstore.put(self.bucket.store, self.key, local, **options)
 
     def download(self, local: Path) -> None:
         """Download the object to a local file."""
@@ -168,12 +168,10 @@ class RemotePath:
             for chunk in obstore.get(self.bucket.store, self.key):
                 file.write(chunk)
 
-    def unlink(self, missing_ok: bool = False) -> None:
-        """Remove the object. Raises `FileNotFoundError` if it does not exist, unless `missing_ok` is set."""
+    def unlink(self, missing_ok: bool = True) -> None:
+        """Remove the object. It need not exist."""
         import obstore
 
-        if not missing_ok:
-            self._head()
         with suppress(FileNotFoundError), explained(self.bucket, self.key):  # Google's store says so, S3 does not
             obstore.delete(self.bucket.store, self.key)
 
@@ -181,12 +179,7 @@ class RemotePath:
         """Do nothing: a folder exists as soon as there is an object in it."""
 
     def rmdir(self) -> None:
-        """Check that the folder is empty, and do nothing else: an empty folder does not exist.
-
-        Raises `OSError` (ENOTEMPTY) if the folder is not empty or is the bucket itself.
-        """
-        if not self.key or any(self.iterdir()):
-            raise OSError(errno.ENOTEMPTY, os.strerror(errno.ENOTEMPTY), str(self))
+        """Do nothing: a folder disappears with its last object."""
 
     def _head(self) -> Any:
         """The metadata of the object. Raises `FileNotFoundError` if there is no such object."""
@@ -195,14 +188,6 @@ class RemotePath:
         with explained(self.bucket, self.key):
             return obstore.head(self.bucket.store, self.key)
 
-    def _in_bucket(self, request: Callable[[], T]) -> T:
-        """The result of a request for which nothing but the bucket has to exist. Raises `PlaceError` if it does not."""
-        try:
-            with explained(self.bucket, self.key):
-                return request()
-        except FileNotFoundError as error:
-            raise failed(self.bucket, "no such bucket") from error
-
     def _ask(self) -> Stat | str | None:
         """What is at this path: an object, a folder, or None. Raises `PlaceError` if there is no such bucket."""
         import obstore
@@ -210,7 +195,8 @@ class RemotePath:
         if self.key:
             with suppress(FileNotFoundError):
                 return _stat(self._head())
-        page = self._in_bucket(lambda: next(iter(obstore.list(self.bucket.store, self.key or None)), []))
+        with explained(self.bucket):
+            page = next(iter(obstore.list(self.bucket.store, self.key or None)), [])
         return _FOLDER if any(entry["path"] != self.key for entry in page) else None
 
 
@@ -235,10 +221,6 @@ class _Reader(io.RawIOBase):
     def seekable(self) -> bool:
         """True."""
         return True
-
-    def tell(self) -> int:
-        """The position of the next read, in bytes."""
-        return self._at
 
     def seek(self, offset: int, whence: int = os.SEEK_SET) -> int:
         """Set the position of the next read, in bytes from the start, the current position or the end."""

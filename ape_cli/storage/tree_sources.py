@@ -103,10 +103,9 @@ class _Reader:
         """Load the formats. Raises `UsageError` if one cannot be used, or does not have the unit."""
         self.listing, self.plan, self.skip_bad = listing, plan, skip_bad
         self.formats: dict[str, TreeFormat] = {name: tree_formats.load(name) for name in sorted(set(plan.values()))}
-        self.units = {name: tree_formats.chosen_unit(name, kind, unit) for name, kind in self.formats.items()}
-        self.source = TreeSource(
-            _fit(listing.name), list(self.formats), "subtree" if unit == "subtree" else self.units[min(self.units)]
-        )
+        name = min(self.formats)  # of several languages, all have the same units
+        self.unit = tree_formats.chosen_unit(name, self.formats[name], unit)
+        self.source = TreeSource(_fit(listing.name), list(self.formats), "subtree" if unit == "subtree" else self.unit)
         self.nodes = self.count = 0
 
     def read(self, in_parquet: bool, column: str | None) -> TreeSource:
@@ -114,14 +113,18 @@ class _Reader:
         for path, name in self.plan.items():
             before = self.nodes, self.count
             try:
-                _check_name(path)
+                if path != _shown(path):  # a manifest cannot store it
+                    raise DataError("its name is not UTF-8 text", fix="rename it")
                 content = _tree_files.content(self.listing.base / path)
                 if in_parquet:
                     trees = list(self._rows(path, name, content, column))
                 else:
                     trees = [(tree.document, tree) for tree in self._trees(name, content)]
             except DataError as error:
-                self._bad(path, error)
+                if not self.skip_bad:
+                    what, fix = f"cannot read {self.listing.base / path}", error.fix or "correct it, or add `skip_bad`"
+                    raise DataError(what, got=error.summary, allowed=error.allowed, fix=fix) from error
+                self.source.skipped.append((_shown(path), error.summary))
                 self.nodes, self.count = before  # its trees are not kept
                 continue
             number = len(self.source.files)
@@ -141,7 +144,7 @@ class _Reader:
         if len(content) > form.most_bytes:
             raise DataError(f"it has {len(content):,} bytes", allowed=f"{form.most_bytes:,} bytes for its parser")
         try:
-            for tree in form.trees(content, self.units[name]):
+            for tree in form.trees(content, self.unit):
                 if tree.levels() >= _MOST_LEVELS:
                     raise DataError(f"a tree is too deep: more than {_MOST_LEVELS:,} nodes from the root to a leaf")
                 tree.kind[:] = map(sys.intern, tree.kind)  # equal labels share memory
@@ -164,23 +167,6 @@ class _Reader:
                 if not self.skip_bad:
                     raise DataError(f"row {row:,}: {error.summary}", allowed=error.allowed, fix=error.fix) from error
                 self.source.skipped.append((_shown(f"{path} row {row}"), error.summary))
-
-    def _bad(self, path: str, error: DataError) -> None:
-        """Note why a file cannot be read, or raise `DataError`."""
-        if not self.skip_bad:
-            raise DataError(
-                f"cannot read {self.listing.base / path}",
-                got=error.summary,
-                allowed=error.allowed,
-                fix=error.fix or "correct it, or leave out such files with `skip_bad`",
-            ) from error
-        self.source.skipped.append((_shown(path), error.summary))
-
-
-def _check_name(path: str) -> None:
-    """Check that a manifest can store the name of a file. Raises `DataError`."""
-    if path != _shown(path):
-        raise DataError("its name is not UTF-8 text", fix="rename it")
 
 
 def _shown(path: str) -> str:

@@ -98,10 +98,8 @@ def per_task(items: list[PlannedTrial]) -> int:
 
 def _planned(experiment: Experiment, registry: Registry, seconds: float | None) -> PlannedTrial:
     """Plan one trial."""
-    if not experiment.is_named:
-        return PlannedTrial(experiment, None, "new", seconds)
-    run = registry.run_for(experiment.config, experiment.data)
-    return PlannedTrial(experiment, run, _state(run, experiment.data), seconds)
+    run = registry.run_for(experiment.config, experiment.data) if experiment.is_named else None
+    return PlannedTrial(experiment, run, "new" if run is None else _state(run, experiment.data), seconds)
 
 
 def _state(run: Run, data: DatasetInfo) -> str:
@@ -126,9 +124,8 @@ def prepare(items: list[PlannedTrial], registry: Registry) -> list[PlannedTrial]
     """
     ready: dict[str, PlannedTrial] = {}
     for item in items:
-        now = item
-        if item.state != "finished":
-            now = _planned(prepared(item.experiment), registry, item.seconds)
+        is_done = item.state == "finished"
+        now = item if is_done else _planned(prepared(item.experiment), registry, item.seconds)
         ready.setdefault(now.name, now)
     return list(ready.values())
 
@@ -156,10 +153,8 @@ class PastRuns:
     def seconds(self, config: Config, data: DatasetInfo) -> float | None:
         """The estimated seconds of a trial, from the median pace of the most similar runs, or None without any."""
         steps = setup.steps_of(config, -(-data.plan.rows["train"] // config.batch_size))
-        for key in _alike(config, data.task, data.order):
-            if key in self.paces:
-                return statistics.median_high(self.paces[key]) * steps * config.batch_size * data.mean_tokens
-        return None
+        paces = next((self.paces[key] for key in _alike(config, data.task, data.order) if key in self.paces), None)
+        return None if paces is None else statistics.median_high(paces) * steps * config.batch_size * data.mean_tokens
 
 
 # fields that an estimate does not depend on, or takes into account

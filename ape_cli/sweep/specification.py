@@ -17,7 +17,6 @@ A TOML file gives lists. It may have tables `[[grid]]`; fields that a table lack
 from __future__ import annotations
 
 import itertools
-import math
 import tomllib
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -61,9 +60,8 @@ def read(path: Path) -> list[dict[str, Any]]:
     try:
         fields = tomllib.loads(files.read_bytes(path, _LARGEST_FILE).decode("utf-8-sig"))
     except (OSError, UnicodeDecodeError) as error:
-        reason = error.strerror if isinstance(error, OSError) else str(error)
         fix = "name a TOML file; several schemes, tasks or seeds are divided by commas: `schemes=none,rope`"
-        raise UsageError("cannot read the sweep's file", got=f"{path}: {reason}", fix=fix) from error
+        raise UsageError("cannot read the sweep's file", got=f"{path}: {error}", fix=fix) from error
     except (ValueError, RecursionError) as error:
         raise UsageError(f"{path} is not TOML", got=str(error), fix='for example: schemes = ["rope"]') from error
     parts = fields.pop("grid", [{}])
@@ -99,10 +97,7 @@ def check(fields: dict[str, Any]) -> SweepSpecification:
         where = ".".join(str(part) for part in first["loc"])
         if where.startswith("set."):
             where, first = where.split(".bool")[0], first | {"msg": "true, false, a number, a word, or a list of these"}
-        got = brief(first.get("input"))
-        raise UsageError(
-            f"bad {where} of a sweep", got=got, allowed=first["msg"], fix="see `ape sweep --help`"
-        ) from error
+        raise UsageError(f"bad {where} of a sweep", got=brief(first.get("input")), allowed=first["msg"]) from error
     for name in grid.orders:
         pick("order", name, NAMES)
     return grid
@@ -117,13 +112,9 @@ def points(
     `UsageError` for orders without a task that has one, and for too many trials.
     """
     ordered = [grid for grid in grids if "orders" in grid.model_fields_set]
-    if ordered and not any(_is_ordered(task) for grid in ordered for task in grid.tasks):
-        raise UsageError(
-            "no task of the sweep has an order", got=f"orders {', '.join(ordered[0].orders)}", fix="leave it out"
-        )
-    total = sum(_size(grid) for grid in grids)
-    if total > _MOST_TRIALS:
-        raise UsageError("too many trials", got=brief(total), allowed=f"{_MOST_TRIALS:,}", fix="make several sweeps")
+    if ordered and not any(tasks.load(task).ordered for grid in ordered for task in grid.tasks):
+        got = f"orders {', '.join(ordered[0].orders)}"
+        raise UsageError("no task of the sweep has an order", got=got, fix="leave it out")
     with_seeds = [(grid, set(grid.seeds)) for grid in grids]
     trials = (
         point
@@ -132,20 +123,10 @@ def points(
         if seed in seeds
         for point in _points(grid, seed, preset, folder)
     )
-    return list({repr(point): point for point in trials}.values())
-
-
-def _size(grid: SweepSpecification) -> int:
-    """The most trials that a grid can have."""
-    values = [len(value) for value in grid.set.values() if isinstance(value, list)]
-    places = len(grid.tasks) * len(grid.orders) + len(grid.data)
-    models = len(grid.schemes) * len(grid.attentions) * max(1, len(grid.structures))
-    return places * models * len(grid.seeds) * math.prod(values)
-
-
-def _is_ordered(task: str) -> bool:
-    """Whether the data of a task has an order."""
-    return tasks.load(task).ordered
+    first = list(itertools.islice(trials, _MOST_TRIALS + 1))
+    if len(first) > _MOST_TRIALS:
+        raise UsageError("too many trials", allowed=f"{_MOST_TRIALS:,}", fix="make several sweeps")
+    return list({repr(point): point for point in first}.values())
 
 
 def _points(
@@ -154,15 +135,14 @@ def _points(
     """All trials of one grid and one seed. Raises `UsageError` if a setting has no values."""
     places: list[dict[str, Any]] = [{"data": folder(data)} for data in grid.data]
     for task in grid.tasks:
-        orders: list[str | None] = [*grid.orders] if _is_ordered(task) else [None]
+        orders: list[str | None] = [*grid.orders] if tasks.load(task).ordered else [None]
         places += [{"task": task, "order": order} for order in orders]
     lists = [value if isinstance(value, list) else [value] for value in grid.set.values()]
     if not all(lists):
         raise UsageError("a setting has no values", got=str(grid.set), fix="leave it out, or give one")
-    choices = [dict(zip(grid.set, values, strict=True)) for values in itertools.product(*lists)]
     structures: list[str | None] = [*grid.structures] or [None]
-    for place, scheme, structure, attention, settings in itertools.product(
-        places, grid.schemes, structures, grid.attentions, choices
+    for place, scheme, structure, attention, *values in itertools.product(
+        places, grid.schemes, structures, grid.attentions, *lists
     ):
         yield ExperimentOptions(
             preset=grid.preset or preset,
@@ -171,6 +151,6 @@ def _points(
             attention=attention,
             seed=seed,
             precision=grid.precision,
-            settings=settings,
+            settings=dict(zip(grid.set, values, strict=True)),
             **place,
         )

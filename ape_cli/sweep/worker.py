@@ -98,9 +98,8 @@ class _Progress(MetricLogger):
             self.validation = metrics["validation_token_accuracy"]
         elif time.monotonic() - self.reported > _REPORT_EVERY:
             self.reported, accuracy = time.monotonic(), metrics["recent_token_accuracy"]
-            self.context.report(
-                {"step": step, "steps": self.steps, "accuracy": accuracy, "validation": self.validation}
-            )
+            report = {"step": step, "steps": self.steps, "accuracy": accuracy, "validation": self.validation}
+            self.context.report(report)
 
     def close(self) -> None:
         """Do nothing, because the end of the job is reported by the executor."""
@@ -147,9 +146,8 @@ def shared_gpu(several: bool) -> Iterator[bool]:
         return
     with tempfile.TemporaryDirectory() as folder:
         variables = {"CUDA_MPS_PIPE_DIRECTORY": folder, "CUDA_MPS_LOG_DIRECTORY": folder}
-        started = not subprocess.run(
-            [control, "-d"], check=False, capture_output=True, env=os.environ | variables
-        ).returncode
+        daemon = subprocess.run([control, "-d"], check=False, capture_output=True, env=os.environ | variables)
+        started = daemon.returncode == 0
         if started:
             os.environ.update(variables)
         try:

@@ -97,7 +97,7 @@ class BaseTask(RowWriter):
     kind: ClassVar[str] = "sequence"  # of the data, and so of the model: `sequence` or `image`
     fixed_rows: ClassVar[bool] = False  # whether the rows are those of a source of data, the same at every preset
     ordered: ClassVar[bool] = False  # whether the data has linearisations to choose from, as trees have
-    ops: ClassVar[list[str]] = []  # the names of the values of the `op` column
+    ops: ClassVar[tuple[str, ...]] = ()  # the names of the values of the `op` column
     default_for: ClassVar[str | None] = None  # the structure whose data is this task's if no dataset is named
     form_options: ClassVar[tuple[str, ...]] = ()  # options that columns of tables name if they are not the default
     answer_options: ClassVar[tuple[str, ...]] = ()  # options by which the same source has another answer or form
@@ -215,9 +215,8 @@ class BaseTask(RowWriter):
 class SplitRows(RowWriter):
     """Some rows of one split, without the rest of the source."""
 
-    @property
     @abstractmethod
-    def count(self) -> int:
+    def __len__(self) -> int:
         """The number of rows."""
 
     @abstractmethod
@@ -263,7 +262,7 @@ class FixedRows(BaseTask, Generic[_Rows]):
 
     def available(self, seed: int) -> dict[str, int]:
         """The number of rows that each split has."""
-        return {split: part.count for split, part in self.splits(seed).items()}
+        return {split: len(part) for split, part in self.splits(seed).items()}
 
     def rows(self, counts: Mapping[str, int | None], seed: int) -> dict[str, int]:
         """The number of rows of each split; None stands for all. Raises `UsageError` if the source has fewer."""

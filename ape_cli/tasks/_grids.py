@@ -35,7 +35,7 @@ class Grids(Sized):
     symbols. Raises `UsageError` if an option is out of range.
     """
 
-    extent: ClassVar[str] = "side"
+    extent = "side"
     axes: ClassVar[tuple[str, ...]] = ("height", "width")  # names of the sides, which are also those of their streams
     source = "ours; the grid of Algebraic Positional Encodings, section 3.3"
 

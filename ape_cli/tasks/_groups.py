@@ -32,6 +32,7 @@ import json
 import re
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import partial
 
 import numpy as np
 
@@ -122,8 +123,8 @@ def is_file(text: str) -> bool:
     return "." in text or "/" in text
 
 
-def check_name(text: str) -> tuple[str, int]:
-    """The family and the number in the name of a group. Raises `UsageError` if there is no such group."""
+def named(text: str) -> Callable[[], Group]:
+    """The function that makes the group of a name such as `alternating-5`. Raises `UsageError` if there is none."""
     match = re.fullmatch(r"([a-z]+)-([0-9]{1,4})", text)
     family, n = (match[1], int(match[2])) if match else ("", 0)
     low, high, _ = _FAMILIES.get(family, (1, 0, _cyclic))
@@ -131,13 +132,7 @@ def check_name(text: str) -> tuple[str, int]:
         names = ", ".join(f"{name}-{low} to {name}-{high}" for name, (low, high, _) in _FAMILIES.items())
         allowed = f"{names}; or a file with a multiplication table, such as ./table.csv"
         raise UsageError("unknown group", got=repr(text), allowed=allowed, fix="choose one of those")
-    return family, n
-
-
-def named(text: str) -> Group:
-    """The group of a name such as `alternating-5`. Raises `UsageError` if there is no such group."""
-    family, n = check_name(text)
-    return _FAMILIES[family][2](n)
+    return partial(_FAMILIES[family][2], n)
 
 
 def read_group(text: str) -> Group:
@@ -149,7 +144,10 @@ def read_group(text: str) -> Group:
     path = local_path(text)
     try:
         raw = files.read_bytes(path, _MOST_BYTES)
-        lines = json.loads(raw) if path.suffix == ".json" else _lines(raw.decode("utf-8-sig"))
+        table = raw.decode("utf-8-sig")
+        separator = "," if "," in table else None
+        lines = [line.split(separator) for line in table.splitlines() if line.strip()]
+        lines = json.loads(table) if path.suffix == ".json" else lines
         group = _of_entries([[str(entry).strip() for entry in line] for line in lines])
         check_laws(group)
     except OSError as error:
@@ -161,20 +159,12 @@ def read_group(text: str) -> Group:
     return group
 
 
-def _lines(text: str) -> list[list[str]]:
-    """The entries of each line."""
-    separator = "," if "," in text else None
-    return [line.split(separator) for line in text.splitlines() if line.strip()]
-
-
 def _of_entries(lines: list[list[str]]) -> Group:
     """The names and the products of a table. Raises `ValueError` if it is not square or not closed."""
     count = len(lines)
     if not 2 <= count <= _MOST_ELEMENTS or any(len(line) != count for line in lines):
         sizes = ", ".join(map(str, sorted({len(line) for line in lines})))
-        raise ValueError(
-            f"{count} lines of {sizes} entries, not N lines of N entries for an N of 2 to {_MOST_ELEMENTS}"
-        )
+        raise ValueError(f"{count} lines of {sizes} entries, not N lines of N entries, N from 2 to {_MOST_ELEMENTS}")
     names = lines[0]
     if all(entry.isascii() and entry.isdecimal() for line in lines for entry in line):
         lines = [[str(int(entry)) for entry in line] for line in lines]

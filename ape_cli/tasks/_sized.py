@@ -79,14 +79,13 @@ class Sized(Task):
         """Check the options and sort `sizes`. Raises `UsageError` if an option is bad."""
         super().__post_init__()
         sizes: Any = self.sizes
-        if not isinstance(sizes, tuple | list) or not all(type(size) is int for size in sizes):
-            raise UsageError("bad sizes", got=repr(sizes), allowed="whole numbers", fix="give a list such as 30,40,60")
-        if len(set(sizes)) < len(sizes) or len(sizes) > _MOST_SIZES:
-            got = ", ".join(map(str, sizes))
-            raise UsageError("bad sizes", got=got, allowed=f"up to {_MOST_SIZES} different sizes", fix="leave some out")
+        whole = isinstance(sizes, tuple | list) and all(type(size) is int for size in sizes)
+        if not whole or len(set(sizes)) < len(sizes) or len(sizes) > _MOST_SIZES:
+            allowed = f"up to {_MOST_SIZES} different sizes, whole numbers"
+            raise UsageError("bad sizes", got=repr(sizes), allowed=allowed, fix="give a list such as 30,40,60")
         object.__setattr__(self, "sizes", tuple(sorted(sizes)))
         if self.sizes:
-            _ = self._at_sizes  # the constructor of each part checks it
+            _ = self.parts  # the constructor of each checks it
         else:
             self.check()
 
@@ -97,7 +96,6 @@ class Sized(Task):
 
     def draw_sizes(self, key: U64) -> I64:
         """Draw the sizes of sources. uint64 [R] -> int64 [R]"""
-        assert not self.sizes
         low, high, _ = self.limits
         return rng.normal(rng.child(key, "size"), *self._distribution, low, high)
 
@@ -130,7 +128,6 @@ class Sized(Task):
 
     def expected(self, value: Callable[[int], float]) -> float:
         """The mean of a function of the size, over the distribution that sizes are drawn from."""
-        assert not self.sizes
         low, high, _ = self.limits
         mean, std = self._distribution
         first, last = (min(max(math.floor(mean + side * std), low), high) for side in (-7, 7))
@@ -138,21 +135,14 @@ class Sized(Task):
         chances = rng.normal_chances(mean, std, first, last)
         return float(sum(chance * value(size) for size, chance in enumerate(chances.tolist(), first) if chance))
 
-    @property
-    def parts(self) -> tuple[Self, ...]:
-        """One task for each of the sizes; without `sizes`, the task itself."""
-        return self._at_sizes if self.sizes else (self,)
-
     @cached_property
-    def _at_sizes(self) -> tuple[Self, ...]:
-        """One task for each size in `sizes`. Creating them checks each size. Raises `UsageError`."""
-        return tuple(self._at(size) for size in self.sizes)
-
-    def _at(self, size: int) -> Self:
-        """The task whose sources all have one size. Raises `UsageError` if a source cannot have it."""
-        values = (size,) if len(self._replaced()) == 1 else (float(size), 0.0)
-        options: dict[str, Any] = dict(zip(self._replaced(), values, strict=True)) | {"sizes": ()}
-        return replace(self, **options)
+    def parts(self) -> tuple[Self, ...]:
+        """One task for each of the sizes; without `sizes`, the task itself. Raises `UsageError` for a bad size."""
+        if not self.sizes:
+            return (self,)
+        replaced = self._replaced()
+        values: list[tuple[Any, ...]] = [(size,) if len(replaced) == 1 else (float(size), 0.0) for size in self.sizes]
+        return tuple(replace(self, sizes=(), **dict(zip(replaced, each, strict=True))) for each in values)
 
     @property
     def parameters(self) -> dict[str, Any]:

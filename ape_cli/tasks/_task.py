@@ -19,11 +19,11 @@ import numpy as np
 import pyarrow as pa
 
 from ape_cli.core import plugins, ragged, rng
-from ape_cli.core.errors import ApeError, pick
+from ape_cli.core.errors import pick
 from ape_cli.core.rng import I64, U64
 from ape_cli.core.vocabulary import SPECIAL, SPLITS
 from ape_cli.storage import sequence_rows
-from ape_cli.structure import Structure, Tree, parse_structure
+from ape_cli.structure import Tree, parse_structure
 from ape_cli.structure.linearisation import Order
 from ape_cli.structure.trees import in_level_order, linearise
 from ape_cli.tasks._base import BaseTask
@@ -51,9 +51,7 @@ class Source(Tokens):
 
     size: I64  # [R] length of a word, depth of a tree, longer side of a grid, number of places of a ring, and so on
     op: I64 | None = None  # [R] number of the row's operator, for tasks that have `ops`
-    chosen: I64 | None = (
-        None  # [R] what the row was asked for, for the task's own use; tree-ops: the root of the subtree
-    )
+    chosen: I64 | None = None  # [R] what the task remembers of a row; tree-ops: the root of the chosen subtree
 
     def take(self, rows: I64) -> Source:
         """Select rows, in the given order. `rows`: int64 [B], row numbers."""
@@ -107,10 +105,6 @@ class Task(BaseTask):
     # These follow from them -------------------------------------------------------------------
 
     @property
-    def _algebra(self) -> Structure:
-        return parse_structure(self.structure)
-
-    @property
     def id_names(self) -> list[str]:
         """The readable name of each id."""
         return [*SPECIAL, *self.symbols()]
@@ -118,7 +112,7 @@ class Task(BaseTask):
     @property
     def columns(self) -> pa.Schema:
         """The schema of the shards."""
-        return sequence_rows.schema(self._algebra.width)
+        return sequence_rows.schema(parse_structure(self.structure).width)
 
     def sample_counted(self, *, rows: range, split: str, seed: int) -> tuple[pa.Table, int]:
         """`sample`, and how many of the rows have a source that may also be in another split.
@@ -130,33 +124,22 @@ class Task(BaseTask):
         with plugins.explained("task", type(self)):
             source, shared = self.settle(index, split, seed)
             answers = self.answer(source)
-            if plugins.is_own(type(self)):
-                self._check_answers(answers, index.size)
-        target = self._linear(self.store(answers), self.order)
-        source = self.store(source)
-        line = self._linear(source, self.source_order or self.order)
-        table = sequence_rows.table(
-            row=index, source=line, target=target, size=source.size, op=source.op, op_names=self.ops
-        )
-        return table, shared
-
-    def _check_answers(self, answers: Tokens, rows: int) -> None:
-        """Check that there is an answer to each source, of symbols that have a name. Raises `ApeError`."""
-        starts, symbols = answers.starts, answers.symbol
-        known = not symbols.size or 0 <= symbols.min() <= symbols.max() < len(self.id_names)
-        if len(starts) != rows + 1 or not len(answers.position) == len(symbols) == starts[-1] or not known:
-            raise ApeError(
-                f"`answer` of task {self.name!r} does not return what it should",
-                got=f"{len(starts) - 1:,} rows, {len(answers.position):,} positions, {len(symbols):,} symbols",
-                allowed=f"`Tokens` of {rows:,} rows, with a position and an id of the vocabulary for each token",
-                fix="return an answer to each source",
+            assert len(answers.starts) == index.size + 1, "the number of answers is not that of the sources"
+            tokens = len(answers.position), len(answers.symbol), answers.starts[-1]
+            assert len(set(tokens)) == 1, "an answer has not one position and one symbol for each token"
+            target = self._linear(self.store(answers), self.order)
+            source = self.store(source)
+            line = self._linear(source, self.source_order or self.order)
+            table = sequence_rows.table(
+                row=index, source=line, target=target, size=source.size, op=source.op, op_names=list(self.ops)
             )
+        return table, shared
 
     def _linear(self, tokens: Tokens, order: Order | None) -> tuple[I64, I64, I64]:
         """The rows of one side in an order: starts [R+1], positions [T] or [T, C], symbols [T]. All are int64."""
         if order is None or (order == "breadth" and in_level_order(tokens.starts, tokens.position)):
             return tokens.starts, tokens.position, tokens.symbol
-        tree = self._algebra
+        tree = parse_structure(self.structure)
         assert isinstance(tree, Tree)
         place = linearise(ragged.rows_of(tokens.starts), tokens.position, order, tree.branching)
         return tokens.starts, tokens.position[place], tokens.symbol[place]

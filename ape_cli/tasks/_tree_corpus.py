@@ -26,8 +26,9 @@ from ape_cli.core.rng import I64, U64
 from ape_cli.core.vocabulary import SPLITS
 from ape_cli.storage.tree_formats import ParsedTree
 from ape_cli.storage.tree_sources import TreeSource, check_count
+from ape_cli.structure import Tree
 from ape_cli.structure.ranked_trees import RankedTrees
-from ape_cli.tasks._tree_portion import maskable
+from ape_cli.tasks._tree_portion import LabelledTrees, TreeOptions, maskable
 
 UNKNOWN = "<unknown>"
 _NAMED = 10  # files that are left out and named in notes
@@ -36,28 +37,14 @@ _HELD_OUT, _MOST_HELD_OUT = 0.1, 0.2  # shares of the trees that are held out fo
 
 
 @dataclass(frozen=True)
-class Choice:
-    """Which trees and labels of a source are taken."""
+class Corpus(LabelledTrees):
+    """The trees that are left of a source, in its order.
 
-    labels: str  # kind, token or anonymous
-    vocabulary: int  # the most labels that get a symbol of their own
-    min_count: int  # how often a label occurs at least to get one
-    branching: int | None  # of the stored trees; None: binarised
-    most_levels: int  # of the stored trees
-    least_nodes: int
-    most_nodes: int
-    subtrees: bool  # whether each subtree is a tree of its own
-    mask_rate: float | None  # the share of labels to hide, at least one in each tree
+    Labels are indices into `names`; anonymous ones are numbered in each tree by their first occurrence. The key of a
+    tree is a hash of the tree, and of how many equal ones come before it.
+    """
 
-
-@dataclass(frozen=True)
-class Corpus:
-    """The trees that are left of a source."""
-
-    trees: RankedTrees  # in the order of the source
-    label: I64  # [T], index into `names`; for anonymous labels, numbered in each tree by their first occurrence
     names: list[str]  # of the labels
-    key: U64  # [R], the stream of each tree's random draws: a hash of the tree, and how many equal ones come before it
     home: I64  # [R], the split of each tree, as an index into `SPLITS`
     documents: int
     read: int  # trees before any was left out
@@ -66,16 +53,17 @@ class Corpus:
     moved: int  # trees of held-out documents that are in another split, because an equal tree is there
 
 
-def corpus(source: TreeSource, choice: Choice) -> Corpus:
+def corpus(source: TreeSource, task: TreeOptions) -> Corpus:
     """Filter, divide and label the trees of a source. Raises `DataError` if too few trees are left for three splits."""
     dropped: Counter[str] = Counter()
     kept: list[ParsedTree] = []
     documents: list[tuple[int, int]] = []
     read = nodes = 0
+    subtrees = task.unit == "subtree"  # whether each subtree is a tree of its own
     for file, document, whole in source.trees:
-        for tree in _subtrees(whole, choice.most_nodes) if choice.subtrees else (whole,):
+        for tree in _subtrees(whole, task.most_nodes) if subtrees else (whole,):
             read += 1
-            if reason := _reason(tree, choice):
+            if reason := _reason(tree, task):
                 dropped[reason] += 1
                 continue
             kept.append(tree)
@@ -83,22 +71,24 @@ def corpus(source: TreeSource, choice: Choice) -> Corpus:
             nodes += len(tree.parent)
             check_count(len(kept), nodes)
     if len(kept) < len(SPLITS):
-        raise _too_few(source, len(kept), dropped, choice)
-    if choice.subtrees and len(set(documents)) < len(SPLITS):
-        got, allowed = _count(len(set(documents)), "document"), f"at least {len(SPLITS)} for `unit=subtree`"
-        fix = "choose a larger source, or another `unit`"
-        raise DataError("subtrees of one tree would be in several splits", got=got, allowed=allowed, fix=fix)
+        left_out = [f"left out: {_count(count, 'tree')} with {reason}" for reason, count in dropped.most_common()]
+        got = "; ".join([f"{len(kept)} of {_count(read, 'tree')} in {_count(len(source.files), 'file')}", *left_out])
+        fix = "choose a larger source, another `unit` or other options, such as `binarise`"
+        raise DataError("too few trees are left for three splits", got=got, allowed=f"at least {len(SPLITS)}", fix=fix)
+    if subtrees and len(set(documents)) < len(SPLITS):
+        got, fix = _count(len(set(documents)), "document"), "choose a larger source, or another `unit`"
+        raise DataError("subtrees of one tree would be in several splits", got=got, fix=fix)
     division = divided(source, documents)
     trees = _flat(kept)
-    texts = [t.token if choice.labels == "token" else t.kind for t in kept]
-    if choice.labels == "anonymous":
+    texts = [t.token if task.labels == "token" else t.kind for t in kept]
+    if task.labels == "anonymous":
         label, names = _anonymous(texts), list[str]()
     else:
-        label, names = _numbered(texts, division == SPLITS.index("train"), choice)
+        label, names = _numbered(texts, division == SPLITS.index("train"), task)
     home, key, copies = together(trees, label, division)
     moved = int((home != division).sum())
-    whole_corpus = Corpus(trees, label, names, key, home, len(set(documents)), read, dict(dropped), copies, moved)
-    return whole_corpus if choice.mask_rate is None else _with_labels_to_hide(whole_corpus, choice.mask_rate)
+    whole_corpus = Corpus(trees, label, key, names, home, len(set(documents)), read, dict(dropped), copies, moved)
+    return _with_labels_to_hide(whole_corpus, task.mask_rate) if task.task == "mask" else whole_corpus
 
 
 def _subtrees(tree: ParsedTree, most: int) -> Iterator[ParsedTree]:
@@ -111,29 +101,21 @@ def _subtrees(tree: ParsedTree, most: int) -> Iterator[ParsedTree]:
             yield tree.subtree(first, nodes)
 
 
-def _reason(tree: ParsedTree, choice: Choice) -> str | None:
-    """Why a tree is left out; None if it is kept."""
-    nodes = len(tree.parent)
-    if nodes > choice.most_nodes:
-        return f"more than {choice.most_nodes:,} nodes (`most_nodes`)"
-    if nodes < choice.least_nodes:
-        return f"fewer than {choice.least_nodes} nodes"
-    if choice.branching is not None and max(tree.ranks()) >= choice.branching:
-        return f"a node with more than {choice.branching} children (`branching`)"
-    if tree.levels(binarised=choice.branching is None) > choice.most_levels:
-        return f"more than {choice.most_levels} levels as it is stored"
-    if choice.labels == "anonymous" and len(set(tree.kind)) > choice.vocabulary:
-        return f"more than {choice.vocabulary:,} different labels (`vocabulary`)"
+def _reason(tree: ParsedTree, task: TreeOptions) -> str | None:
+    """Why a tree is left out; None if it is kept. A query needs a node below the root, and puts the tree below one."""
+    nodes, query = len(tree.parent), task.task == "query"
+    if nodes > task.most_nodes:
+        return f"more than {task.most_nodes:,} nodes (`most_nodes`)"
+    if nodes <= query:
+        return "fewer than 2 nodes"
+    if task.branching is not None and max(tree.ranks()) >= task.branching:
+        return f"a node with more than {task.branching} children (`branching`)"
+    most = Tree(task.stored).max_depth - query
+    if tree.levels(binarised=task.branching is None) > most:
+        return f"more than {most} levels as it is stored"
+    if task.labels == "anonymous" and len(set(tree.kind)) > task.vocabulary:
+        return f"more than {task.vocabulary:,} different labels (`vocabulary`)"
     return None
-
-
-def _too_few(source: TreeSource, trees: int, dropped: Counter[str], choice: Choice) -> DataError:
-    """The error for a source that has too few trees left for three splits."""
-    files = f"{_count(len(source.files), 'file')} ({', '.join(source.formats)})"
-    left_out = [f"{_count(count, 'tree')} with {reason}" for reason, count in dropped.most_common()]
-    got = "; left out: ".join([f"{_count(trees, 'tree')} of unit {source.unit}, from {files}", *left_out])
-    fix = "choose a larger source, another `unit` or other options" + ", such as `binarise`" * bool(choice.branching)
-    return DataError("too few trees are left for three splits", got=got, allowed=f"at least {len(SPLITS)}", fix=fix)
 
 
 def _with_labels_to_hide(whole: Corpus, mask_rate: float) -> Corpus:
@@ -145,17 +127,9 @@ def _with_labels_to_hide(whole: Corpus, mask_rate: float) -> Corpus:
         allowed = f"trees with {least} labels or more, without the root and {UNKNOWN}"
         what = f"no tree for training has enough labels to hide one of them at a `mask_rate` of {mask_rate:g}"
         raise DataError(what, allowed=allowed, fix="choose larger trees, or a larger `mask_rate`")
-    trees, place = whole.trees.take(kept)
-    left_out = whole.key.size - kept.size
+    left_out = len(whole) - kept.size
     reason = {f"fewer than {least} labels that may be hidden (`mask_rate`)": left_out} if left_out else {}
-    return replace(
-        whole,
-        trees=trees,
-        label=whole.label[place],
-        key=whole.key[kept],
-        home=whole.home[kept],
-        dropped=whole.dropped | reason,
-    )
+    return replace(whole.take(kept), home=whole.home[kept], dropped=whole.dropped | reason)
 
 
 def _count(number: int, what: str) -> str:
@@ -170,7 +144,7 @@ def _flat(trees: list[ParsedTree]) -> RankedTrees:
     return RankedTrees(starts, parent, np.array([rank for tree in trees for rank in tree.ranks()], dtype=np.int64))
 
 
-def _numbered(texts: list[list[str]], training: np.ndarray, choice: Choice) -> tuple[I64, list[str]]:
+def _numbered(texts: list[list[str]], training: np.ndarray, task: TreeOptions) -> tuple[I64, list[str]]:
     """The number of each node's label, int64 [T], and the labels by number. Number 0 is `UNKNOWN`.
 
     `training`: bool [R], whether a tree is in a document of the training split. Only those are counted.
@@ -179,8 +153,8 @@ def _numbered(texts: list[list[str]], training: np.ndarray, choice: Choice) -> t
     for labels, counted in zip(texts, training.tolist(), strict=True):
         if counted:
             counts.update(map(_short, labels))
-    frequent = [(-count, text) for text, count in counts.items() if count >= choice.min_count]
-    chosen = [text for _, text in sorted(frequent)[: choice.vocabulary]]
+    frequent = [(-count, text) for text, count in counts.items() if count >= task.min_count]
+    chosen = [text for _, text in sorted(frequent)[: task.vocabulary]]
     number = {text: at for at, text in enumerate(chosen, 1)}
     flat = [number.get(_short(text), 0) for labels in texts for text in labels]
     return np.array(flat, dtype=np.int64), [UNKNOWN, *_readable(chosen)]
@@ -271,7 +245,7 @@ def described(source: TreeSource, chosen: Corpus, collisions: int) -> list[str]:
     """Lines of text about what was read and left out. `collisions` is the number of rows left out by `mask`."""
     what = f"{', '.join(source.formats)}, unit {source.unit}"
     where = f"{_count(chosen.documents, 'document')} in {_count(len(source.files), 'file')} ({what})"
-    lines = [f"{chosen.key.size:,} of {_count(chosen.read, 'tree')} from {where}"]
+    lines = [f"{len(chosen):,} of {_count(chosen.read, 'tree')} from {where}"]
     for reason, count in sorted(chosen.dropped.items(), key=lambda each: -each[1]):
         lines.append(f"left out: {_count(count, 'tree')} ({count / chosen.read:.1%}) with {reason}")
     if chosen.documents < len(SPLITS):

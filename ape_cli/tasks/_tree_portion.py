@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, replace
+from typing import Self
 
 import numpy as np
 import pyarrow as pa
@@ -21,7 +22,7 @@ from ape_cli.storage import sequence_rows
 from ape_cli.structure import Tree, trees
 from ape_cli.structure.linearisation import Order
 from ape_cli.structure.ranked_trees import RankedTrees
-from ape_cli.tasks._base import SplitRows
+from ape_cli.tasks._base import FixedRows, SplitRows, option
 from ape_cli.tasks._task import Tokens
 
 MASK, QUERY, AT = "<mask>", "<query>", "<at>"
@@ -30,41 +31,36 @@ Sides = tuple[Tokens, Tokens]  # the source and the target of each row
 
 
 @dataclass(frozen=True)
-class TreePortion(SplitRows):
-    """Rows of one split."""
+class LabelledTrees:
+    """Trees with labels."""
 
     trees: RankedTrees
     label: I64  # [T]
-    key: U64  # [R], the stream of each tree
-    seed: int
-    first: int  # number of its first row in the split
-    task: str  # a key of `TASKS`
-    branching: int | None  # of the stored trees; None: binarised
-    labels: int  # number of labels, which have the ids from `FIRST_SYMBOL` on
-    anonymous: bool  # whether labels get a random name in each tree
-    mask_rate: float  # the share of nodes that `mask` hides
-    order: Order
-    source_order: Order
-
-    @property
-    def stored_branching(self) -> int:
-        """The branching of the trees as they are stored."""
-        return self.branching or 2
+    key: U64  # [R], the stream of each tree's random draws
 
     @property
     def mean_tokens(self) -> float:
         """The mean number of nodes of a tree."""
-        return self.label.size / max(1, self.count)
+        return self.label.size / max(1, len(self))
 
-    @property
-    def count(self) -> int:
-        """The number of rows."""
+    def __len__(self) -> int:
+        """The number of trees."""
         return self.key.size
 
-    def take(self, rows: I64) -> TreePortion:
-        """The chosen rows, in the given order. `rows`: int64 [N], counted from the first row of this portion."""
+    def take(self, rows: I64) -> Self:
+        """The chosen trees, in the given order. `rows`: int64 [N], counted from the first one."""
         trees, place = self.trees.take(rows)
         return replace(self, trees=trees, label=self.label[place], key=self.key[rows])
+
+
+@dataclass(frozen=True)
+class TreePortion(LabelledTrees, SplitRows):
+    """Rows of one split."""
+
+    seed: int
+    first: int  # number of its first row in the split
+    task: TreeOptions
+    labels: int  # number of labels, which have the ids from `FIRST_SYMBOL` on
 
     def part(self, rows: range) -> TreePortion:
         """Some of its rows. `rows` are row numbers of the split, one after the other."""
@@ -72,29 +68,21 @@ class TreePortion(SplitRows):
 
     def sample_counted(self, *, rows: range, split: str, seed: int) -> tuple[pa.Table, int]:
         """These rows as a table with the schema of a shard, and 0, because no row is shared."""
-        assert seed == self.seed
         number = np.arange(rows.start, rows.stop, rows.step)
-        part = self.take(number - self.first)
-        source, target = part.sides()
-        size = np.maximum.reduceat(Tree(self.stored_branching).level(source.position), source.starts[:-1])
-        table = sequence_rows.table(
-            row=number.astype(np.uint64),
-            source=self._linear(source, self.source_order),
-            target=self._linear(target, self.order),
-            size=size,
-            op=None,
-            op_names=[],
-        )
-        return table, 0
+        source, target = self.take(number - self.first).sides()
+        size = np.maximum.reduceat(Tree(self.task.stored).level(source.position), source.starts[:-1])
+        line = self._linear(source, self.task.source_order or self.task.order)
+        answer = self._linear(target, self.task.order)
+        return sequence_rows.table(number.astype(np.uint64), line, answer, size, None, []), 0
 
-    def _linear(self, tokens: Tokens, order: Order) -> tuple[I64, I64, I64]:
+    def _linear(self, tokens: Tokens, order: Order | None) -> tuple[I64, I64, I64]:
         """The rows of one side in an order: starts [R+1], positions [T] and symbols [T]."""
-        line = trees.linearise(ragged.rows_of(tokens.starts), tokens.position, order, self.stored_branching)
+        line = trees.linearise(ragged.rows_of(tokens.starts), tokens.position, order or "breadth", self.task.stored)
         return tokens.starts, tokens.position[line], tokens.symbol[line]
 
     def sides(self) -> Sides:
         """The source and the target of each row, in any order of the nodes."""
-        return TASKS[self.task](self)
+        return TASKS[self.task.task](self)
 
     @property
     def stream(self) -> U64:
@@ -104,12 +92,12 @@ class TreePortion(SplitRows):
     @property
     def symbols(self) -> I64:
         """The id of each node's label: int64 [T]"""
-        if not self.anonymous:
+        if self.task.labels != "anonymous":
             return FIRST_SYMBOL + self.label
         names = np.empty_like(self.label)
         at_once = max(1, _BLOCK_NODES // self.labels)
-        for first in range(0, self.count, at_once):
-            rows = np.arange(first, min(self.count, first + at_once))
+        for first in range(0, len(self), at_once):
+            rows = np.arange(first, min(len(self), first + at_once))
             words = rng.bits(rng.child(self.stream[rows], "names")[:, None], np.arange(self.labels))
             order = np.argsort(words, axis=1, kind="stable")  # [rows, labels]
             place, starts = ragged.take(self.trees.starts, rows)
@@ -118,7 +106,39 @@ class TreePortion(SplitRows):
 
     def whole(self) -> Tokens:
         """The trees, with all their labels."""
-        return Tokens(self.trees.starts, self.trees.heap(self.branching), self.symbols)
+        return Tokens(self.trees.starts, self.trees.heap(self.task.branching), self.symbols)
+
+
+@dataclass(frozen=True, kw_only=True)
+class TreeOptions(FixedRows[TreePortion]):
+    """The options of a task on users' own trees."""
+
+    where: str | None = option(None, "File, folder or pattern of your own trees.", name="source")
+    format: str | None = option(
+        None,
+        "Format of the files: json, json-lines, python, s-expr, conllu, xml, html or tree-sitter-LANGUAGE. "
+        "Default: by their suffix.",
+    )
+    unit: str | None = option(None, "What a tree is: file, function, sentence, document or subtree.")
+    column: str | None = option(None, "Column of texts of Parquet files.")
+    skip_bad: bool = option(False, "Leave out files that cannot be read.")
+    task: str = option(
+        "copy",
+        "What to do with your trees: copy, rotate, query, convert or mask.",
+        among=("copy", "rotate", "query", "convert", "mask"),
+    )
+    labels: str = option("kind", "Labels of nodes: kind, token or anonymous.", among=("kind", "token", "anonymous"))
+    vocabulary: int = option(1000, "Number of symbols.", between=(1, 60_000))
+    min_count: int = option(1, "How often a label occurs in training to be in the vocabulary.", between=(1, 10**9))
+    branching: int | None = option(None, "Number of children of an inner node.", between=(2, 1000))
+    binarise: bool = option(False, "Store trees as binary trees: left is the first child, right the next sibling.")
+    most_nodes: int = option(256, "Larger trees are left out.", between=(2, 100_000))
+    mask_rate: float = option(0.15, "Share of labels that are masked, without roots and unknown labels.")
+
+    @property
+    def stored(self) -> int:
+        """The branching of the stored trees."""
+        return self.branching or 2
 
 
 def _copy(rows: TreePortion) -> Sides:
@@ -129,7 +149,7 @@ def _copy(rows: TreePortion) -> Sides:
 def _rotate(rows: TreePortion) -> Sides:
     """The target is the tree with the children of each node in reverse order."""
     source = rows.whole()
-    return source, replace(source, position=rows.trees.mirrored().heap(rows.branching))
+    return source, replace(source, position=rows.trees.mirrored().heap(rows.task.branching))
 
 
 def _mask(rows: TreePortion) -> Sides:
@@ -138,13 +158,13 @@ def _mask(rows: TreePortion) -> Sides:
     Of m nodes that may be hidden, `mask_rate` * m are, rounded down or up so that this is the mean.
     """
     whole, starts = rows.whole(), rows.trees.starts
-    may = maskable(starts, rows.label, anonymous=rows.anonymous)
+    may = maskable(starts, rows.label, anonymous=rows.task.labels == "anonymous")
     row = ragged.rows_of(starts)
     word = rng.bits(rng.child(rows.stream, "hidden")[row], ragged.places_of(starts))
     rank = np.empty_like(row)  # of the nodes of a row that may be hidden, before all others
     rank[np.lexsort((word, ~may, row))] = ragged.places_of(starts)
     uniform = (rng.bits(rng.child(rows.stream, "count"), np.array(0)) >> np.uint64(11)) * 2.0**-53
-    count = np.floor(rows.mask_rate * np.add.reduceat(may, starts[:-1], dtype=np.int64) + uniform)
+    count = np.floor(rows.task.mask_rate * np.add.reduceat(may, starts[:-1], dtype=np.int64) + uniform)
     hidden = may & (rank < count[row])
     source = replace(whole, symbol=np.where(hidden, FIRST_SYMBOL + rows.labels, whole.symbol))
     return source, replace(whole, symbol=np.where(hidden, whole.symbol, PAD))
@@ -166,11 +186,11 @@ def _query(rows: TreePortion) -> Sides:
     `<at>`, from the tree's root down: each is the number of a branch of the stored tree, from 1. The node that is asked
     for is drawn uniformly from those below the root.
     """
-    k, forest, whole = rows.stored_branching, rows.trees, rows.whole()
+    k, forest, whole = rows.task.stored, rows.trees, rows.whole()
     nodes = np.diff(forest.starts)
     node = forest.starts[:-1] + 1 + rng.below(rng.child(rows.stream, "query"), nodes - 1)
     subtree, place = forest.subtrees(node)
-    target = Tokens(subtree.starts, subtree.heap(rows.branching), whole.symbol[place])
+    target = Tokens(subtree.starts, subtree.heap(rows.task.branching), whole.symbol[place])
     tree = Tree(k)
     steps = tree.level(whole.position[node])
     chain = ragged.starts_of(steps)
@@ -222,7 +242,7 @@ def _source_hashes(part: TreePortion) -> list[int]:
     """A 64-bit hash of the source of each row."""
     hashes: list[int] = []
     at_once = max(1, int(_BLOCK_NODES / max(1.0, part.mean_tokens)))
-    for first in range(0, part.count, at_once):
-        source, _ = part.part(range(first, min(part.count, first + at_once))).sides()
+    for first in range(0, len(part), at_once):
+        source, _ = part.part(range(first, min(len(part), first + at_once))).sides()
         hashes += rng.content(source.starts, source.position, source.symbol).tolist()
     return hashes

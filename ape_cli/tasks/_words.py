@@ -9,7 +9,6 @@ Shapes: R words.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import ClassVar
 
 import numpy as np
 
@@ -21,18 +20,27 @@ from ape_cli.tasks._sized import Sized
 
 
 @dataclass(frozen=True, kw_only=True)
-class Words(Sized):
+class Sequences(Sized):
+    """A sequence whose length is drawn. Subclasses define its symbols and the target.
+
+    Arguments: `length_mean` and `length_std`, of the distribution of lengths.
+    """
+
+    structure = "seq"
+    extent = "length"
+
+    length_mean: float = option(100.0, "Mean length of a word, in symbols.")
+    length_std: float = option(10.0, "Standard deviation of the length.")
+
+
+@dataclass(frozen=True, kw_only=True)
+class Words(Sequences):
     """A word of symbols that are drawn uniformly. Subclasses define the target.
 
     Arguments: `length_mean` and `length_std`, of the distribution of lengths, in symbols; `vocabulary`, the number of
     symbols. Raises `UsageError` if an option is out of range.
     """
 
-    structure = "seq"
-    extent: ClassVar[str] = "length"
-
-    length_mean: float = option(100.0, "Mean length of a word, in symbols.")
-    length_std: float = option(10.0, "Standard deviation of the length.")
     vocabulary: int = option(20, "Number of symbols.", between=(1, 60_000))
 
     limits = (1, 60_000, "")

@@ -69,7 +69,7 @@ class Addition(Sized):
     structure = "seq"
     summary = "the sum of two numbers: 12+34 -> 46"
     source = "McLeish et al. 2024, arXiv:2405.17399; index hints: Zhou et al. 2024, arXiv:2402.09371"
-    extent: ClassVar[str] = "digits"
+    extent = "digits"
     answer_options = ("reverse", "pad", "index_hints")
     form_options = ("base", "reverse", "pad", "index_hints", "index_symbols", "random_start")
     size_words = ("digits", "digits of the longer number")
@@ -206,32 +206,22 @@ class Addition(Sized):
 
     def expected_size(self) -> float:
         """The mean number of digits of the longer number."""
-        return self._mean_longer
+        return rng.mean_of_largest(self._chances, 1)
 
     def expected_tokens(self) -> float:
         """The mean number of tokens of a source: two numbers with their hints, and `+`."""
         chance = self._chances
-        mean = self._mean_longer + 1 if self.pad else float(chance @ np.arange(1, chance.size + 1))
-        return 2 * mean * self._for_each + 1
+        mean = self.expected_size() + 1 if self.pad else float(chance @ np.arange(1, chance.size + 1))
+        return 2 * mean * (1 + self.index_hints) + 1
 
     def expected_answer_tokens(self) -> float:
         """The mean number of tokens of a target, at most: one digit more than the longer number has, with hints."""
-        return (self._mean_longer + 1) * self._for_each
-
-    @property
-    def _for_each(self) -> int:
-        """The number of tokens for each digit."""
-        return 2 if self.index_hints else 1
+        return (self.expected_size() + 1) * (1 + self.index_hints)
 
     @property
     def _chances(self) -> np.ndarray:
         """The probability that a number has n digits, for n = 1 .. `_most`: float64 [`_most`]."""
         return rng.normal_chances(self.digits_mean, self.digits_std, 1, self._most)
-
-    @property
-    def _mean_longer(self) -> float:
-        """The mean number of digits of the longer number."""
-        return rng.mean_of_largest(self._chances, 1)
 
 
 def carried(total: I64, starts: I64, base: int) -> I64:

@@ -62,7 +62,7 @@ class AssociativeRecall(Sized):
     structure = "seq"
     summary = "the values of queried keys: k2 v7 k5 v1 k5 -> v1"
     source = "Arora et al. 2023, arXiv:2312.04927"
-    extent: ClassVar[str] = "pairs"
+    extent = "pairs"
     answer_options = ("length",)
     form_options = ("queries", "length")
     size_words = ("pairs", "pairs of a key and a value")
@@ -83,7 +83,9 @@ class AssociativeRecall(Sized):
         late=True,
         between=(0, 60_000),
     )
-    gap_power: float = option(0.01, "Exponent of the distribution of gaps; 1 for a uniform one.", late=True)
+    gap_power: float = option(
+        0.01, "Exponent of the distribution of gaps; 1 for a uniform one.", late=True, between=(1e-6, 1.0)
+    )
 
     @property
     def tagged(self) -> bool:
@@ -103,8 +105,6 @@ class AssociativeRecall(Sized):
         if self.length and (self.length < need or self.length % 2):
             allowed = f"an even number from {need}, so that each pair and each query has two tokens; or 0"
             raise UsageError("bad length", got=self.length, allowed=allowed, fix="choose a longer one, or fewer pairs")
-        if not 0 < self.gap_power <= 1:
-            raise UsageError("bad gap_power", got=self.gap_power, allowed="above 0, at most 1", fix="for example 0.01")
 
     def draw(self, key: U64) -> Source:
         """Draw pairs and queries for each key. uint64 [R] -> `Source` of R rows with 2P + Q or L tokens each"""

@@ -40,7 +40,7 @@ class BoxRotate(Grids):
 
     summary = "a box of symbols after a quarter turn about the axis x, y or z"
     axes = ("x", "y", "z")
-    ops: ClassVar[list[str]] = ["x", "y", "z"]
+    ops = ("x", "y", "z")
     preset_options: ClassVar = {"small": {"side_mean": 3.0, "side_std": 0.5}, "tiny": {"side_mean": 2.0}}
 
     side_mean: float = option(5.0, "Mean side of a box, in cells.")
@@ -78,9 +78,9 @@ class BoxRotate(Grids):
         moved[each, b[row]] = turned[row, b[row]] - 1 - position[each, c[row]]
         moved[each, c[row]] = position[each, b[row]]
         place = starts[row] + (moved[:, 0] * turned[row, 1] + moved[:, 1]) * turned[row, 2] + moved[:, 2]
-        found = np.empty_like(symbol)
-        found[place] = symbol
-        return Tokens(starts, cells(*turned.T)[2], found)
+        turned_symbol = np.empty_like(symbol)
+        turned_symbol[place] = symbol
+        return Tokens(starts, cells(*turned.T)[2], turned_symbol)
 
     def symbols(self) -> list[str]:
         """The readable names of the ids from 3 on: the cells' symbols, then the three axes."""

@@ -13,7 +13,6 @@ Shapes: R rows, I instructions in all, T tokens in all.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import ClassVar
 
 import numpy as np
 
@@ -21,14 +20,14 @@ from ape_cli.core import ragged, rng
 from ape_cli.core.rng import U64
 from ape_cli.core.vocabulary import FIRST_SYMBOL
 from ape_cli.tasks import Source, Tokens, option
-from ape_cli.tasks._sized import Sized
+from ape_cli.tasks._words import Sequences
 
 _NAMES = ["write", "ignore", "read"]
 _WRITE, _IGNORE, _READ = range(FIRST_SYMBOL, FIRST_SYMBOL + len(_NAMES))
 
 
 @dataclass(frozen=True, kw_only=True)
-class FlipFlop(Sized):
+class FlipFlop(Sequences):
     """Return what was written last, at each read.
 
     The source consists of instructions. `write` and `ignore` are followed by a symbol that is drawn uniformly, and
@@ -52,11 +51,9 @@ class FlipFlop(Sized):
     ('write 1 read write 0 ignore 1 read', '1 0')
     """
 
-    structure = "seq"
     summary = "the symbol that was written last, at each read: write 1 ignore 0 read -> 1"
     source = "Liu et al. 2023, arXiv:2306.00946"
     size_words = ("instructions", "instructions of the source")
-    extent: ClassVar[str] = "length"
 
     length_mean: float = option(50.0, "Mean number of instructions of flip-flop.")
     length_std: float = option(5.0, "Standard deviation of the number of instructions of flip-flop.")

@@ -62,9 +62,10 @@ class GridPath(Sized):
     [[0, 0], [0, 2], [0, 4], [1, 0], [1, 2], [1, 4]]
     """
 
+    structure = "grid(2)"
     summary = "the path from start to goal through a maze"
     source = "ours; the grid of Algebraic Positional Encodings, section 3.3"
-    extent: ClassVar[str] = "side"
+    extent = "side"
     preset_options: ClassVar = {"small": {"side_mean": 7}}
 
     side_mean: float = option(11.0, "Mean height and width of a grid, in cells.")
@@ -77,11 +78,6 @@ class GridPath(Sized):
         super().check()
         if self.side_std == 0 and self.side_mean % 2 != 1:
             raise UsageError("bad side", got=f"{self.side_mean:g}", allowed="odd numbers from 3", fix="choose another")
-
-    @property
-    def structure(self) -> str:
-        """The expression of the structure of the positions: a grid of two dimensions."""
-        return "grid(2)"
 
     def symbols(self) -> list[str]:
         """The readable names of the ids from 3 on."""

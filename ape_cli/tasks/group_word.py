@@ -21,12 +21,11 @@ from ape_cli.core.rng import U64
 from ape_cli.core.vocabulary import FIRST_SYMBOL
 from ape_cli.tasks import Source, Tokens, _groups, option
 from ape_cli.tasks._groups import Group
-from ape_cli.tasks._sized import Sized
-from ape_cli.tasks._words import random_words
+from ape_cli.tasks._words import Sequences, random_words
 
 
 @dataclass(frozen=True, kw_only=True)
-class GroupWord(Sized):
+class GroupWord(Sequences):
     """Multiply the elements of a word from the left to the right.
 
     The elements are drawn uniformly. `answers` decides what the target is:
@@ -56,17 +55,13 @@ class GroupWord(Sized):
 
     answer_options = ("group", "sha256", "answers")
     form_options = ("group", "answers")
-    structure = "seq"
     summary = "the product of a word over a finite group: (1 2) (0 1) -> (0 1 2)"
     source = "Merrill et al. 2024, arXiv:2404.08819; Liu et al. 2023, arXiv:2210.10749"
-    extent: ClassVar[str] = "length"
     preset_options: ClassVar = {
         "small": {"length_mean": 8.0, "length_std": 1.0},  # what 800 steps can learn of the smallest groups
         "tiny": {"group": "symmetric-3"},
     }
 
-    length_mean: float = option(100.0, "Mean length of a word, in symbols.")
-    length_std: float = option(10.0, "Standard deviation of the length.")
     group: str = option(
         "alternating-5", "Group: cyclic-N, dihedral-N, symmetric-N, alternating-N, or a file with its table."
     )
@@ -81,7 +76,7 @@ class GroupWord(Sized):
         """Check the options. Raises `UsageError` if one is bad, and `DataError` if a file is not a group's table."""
         super().__post_init__()
         if not _groups.is_file(self.group):
-            _groups.check_name(self.group)
+            _groups.named(self.group)
             if self.sha256 is not None:
                 raise UsageError("only a group in a file has a digest", got=self.group, fix="leave sha256 out")
         elif self.sha256 is None:
@@ -91,7 +86,7 @@ class GroupWord(Sized):
     def elements(self) -> Group:
         """The group. Raises `DataError` if its file cannot be read, or has another table than the one of `sha256`."""
         if not _groups.is_file(self.group):
-            return _groups.named(self.group)
+            return _groups.named(self.group)()
         group = _groups.read_group(self.group)
         if self.sha256 not in (None, group.sha256):
             allowed = f"sha256 {self.sha256}"
@@ -101,10 +96,10 @@ class GroupWord(Sized):
     @property
     def parameters(self) -> dict[str, Any]:
         """The options, as the manifest keeps them: a file by its name and the digest of its table."""
-        found = super().parameters
+        parameters = super().parameters
         if _groups.is_file(self.group):
-            found |= {"group": f"./{PurePath(self.group).name}", "sha256": self.elements.sha256}
-        return found
+            parameters |= {"group": f"./{PurePath(self.group).name}", "sha256": self.elements.sha256}
+        return parameters
 
     @property
     def tagged(self) -> bool:

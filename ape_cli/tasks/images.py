@@ -37,8 +37,6 @@ _BLOCK = 2**22  # number of pixels that are counted at once
 class Portion(SplitRows):
     """Rows of one split. The pixels are those of the source, before they are shuffled."""
 
-    split: str
-    seed: int
     first: int  # number of its first row in the split
     pixels: np.ndarray  # uint8 [R, H, W, C]
     labels: I64  # [R]
@@ -46,15 +44,11 @@ class Portion(SplitRows):
     classes: list[str]
     shuffled: bool
 
-    @property
-    def count(self) -> int:
+    mean_answer_tokens = 1.0  # an image has one label
+
+    def __len__(self) -> int:
         """The number of images."""
         return self.labels.size
-
-    @property
-    def mean_answer_tokens(self) -> float:
-        """The number of labels of an image: one."""
-        return 1.0
 
     @property
     def mean_tokens(self) -> float:
@@ -74,7 +68,6 @@ class Portion(SplitRows):
 
     def sample_counted(self, *, rows: range, split: str, seed: int) -> tuple[pa.Table, int]:
         """These rows as a table with the schema of a shard, and how many of them the training split has too."""
-        assert (split, seed) == (self.split, self.seed)
         row = np.arange(rows.start, rows.stop, rows.step)
         index = row - self.first
         pixels = _shuffled(self.pixels[index]) if self.shuffled else self.pixels[index]
@@ -102,6 +95,7 @@ class Images(FixedRows[Portion]):
     summary = "the label of an image"
     kind = "image"
     things = "images"
+    mean_answer_tokens = 1.0  # an image has one label
     structure = "grid(2)"  # of the pixels, and of the tokens that a model makes of them
 
     where: str = option(
@@ -127,10 +121,10 @@ class Images(FixedRows[Portion]):
     @property
     def origin(self) -> dict[str, str]:
         """Where each split comes from, in words."""
-        kept, out = "the source's own", "held out of the source's training images"
-        origin = {split: kept if split in self._source.splits else out for split in SPLITS}
+        own, out = self._source.splits, "held out of the source's training images"
+        origin = {split: "the source's own" if split in own else out for split in SPLITS}
         return origin | (
-            {"train": "the source's training images, but those held out"} if out in origin.values() else {}
+            {"train": "the source's training images, but those held out"} if len(own) < len(SPLITS) else {}
         )
 
     @property
@@ -157,11 +151,6 @@ class Images(FixedRows[Portion]):
     def mean_tokens(self) -> float:
         """The number of pixels."""
         return float(self.image[0] * self.image[1])
-
-    @property
-    def mean_answer_tokens(self) -> float:
-        """The number of labels of an image: one."""
-        return 1.0
 
     @property
     def columns(self) -> pa.Schema:
@@ -207,16 +196,7 @@ class Images(FixedRows[Portion]):
 
         def whole(split: str, part: LabelledImages, keys: list[bytes]) -> Portion:
             shared = np.array([split != "train" and key in seen for key in keys], dtype=bool)
-            return Portion(
-                split=split,
-                seed=seed,
-                first=0,
-                pixels=part.pixels,
-                labels=part.labels,
-                shared=shared,
-                classes=self._source.classes,
-                shuffled=self.shuffled,
-            )
+            return Portion(0, part.pixels, part.labels, shared, self._source.classes, self.shuffled)
 
         return {split: whole(split, *ordered[split]) for split in SPLITS}
 

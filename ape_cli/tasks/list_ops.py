@@ -8,7 +8,6 @@ Shapes: R rows, T nodes in all.
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from typing import Any
 
 import numpy as np
 
@@ -65,8 +64,7 @@ class ListOps(ListOpsTree):
         symbol = np.full(begin[-1], FIRST_SYMBOL + DIGITS + len(OPERATORS))
         symbol[begin[:-1]] = rows.symbol[order]
         starts = begin[rows.starts]
-        changes: dict[str, Any] = {"starts": starts, "position": ragged.places_of(starts), "symbol": symbol}
-        return replace(rows, **changes)
+        return replace(rows, starts=starts, position=ragged.places_of(starts), symbol=symbol)
 
     def expected_tokens(self) -> float:
         """The expected number of tokens of a source: its nodes, and a closing bracket for each operator."""

@@ -57,10 +57,10 @@ class ListOpsTree(Sized):
     """
 
     summary = "the value of nested operations on digits, as trees: MIN(7, MAX(2, 4)) -> 4"
-    ordered: ClassVar[bool] = True
-    places_given: ClassVar[bool] = True
+    ordered = True
+    places_given = True
 
-    extent: ClassVar[str] = "depth"
+    extent = "depth"
     answer_options = ("intermediate",)
     form_options = ("arguments", "intermediate")
     size_words = ("depth", "depth of the expression, levels")
@@ -185,5 +185,5 @@ def _apply(value: I64, operator: I64, first: I64, count: I64, k: int) -> I64:
     ranked.sort(axis=1)  # what is not there comes last
     row = np.arange(first.size)
     median = (ranked[row, (count - 1) // 2] + ranked[row, count // 2]) // 2
-    found: Any = np.choose(operator, [ranked[:, 0], ranked[row, count - 1], median, total])
-    return np.asarray(found, dtype=np.int64)
+    values: Any = np.choose(operator, [ranked[:, 0], ranked[row, count - 1], median, total])
+    return np.asarray(values, dtype=np.int64)

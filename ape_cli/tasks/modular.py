@@ -20,15 +20,14 @@ from ape_cli.core.errors import UsageError
 from ape_cli.core.rng import I64, U64
 from ape_cli.core.vocabulary import FIRST_SYMBOL
 from ape_cli.tasks import Source, Tokens, option
-from ape_cli.tasks._sized import Sized
-from ape_cli.tasks._words import random_words
+from ape_cli.tasks._words import Sequences, random_words
 
 _SIGNS = ["+", "-", "*", "(", ")"]  # their ids follow those of the digits, in this order
 PLUS, MINUS, TIMES, OPEN, CLOSE = range(5)
 
 
 @dataclass(frozen=True, kw_only=True)
-class Modular(Sized):
+class Modular(Sequences):
     """Compute a number modulo n from a string of bits or digits. The target is one symbol.
 
     - `kind` `arithmetic`: the source is an expression of the digits 0..n-1 with `+`, `-` and `*`, in which every
@@ -50,10 +49,8 @@ class Modular(Sized):
 
     answer_options = ("kind", "modulus")
     form_options = ("kind", "modulus")
-    structure = "seq"
     summary = "the value of an expression modulo 5, or the parity of bits: ((1-3)*2) -> 1"
     source = "Deletang et al. 2023, arXiv:2207.02098"
-    extent: ClassVar[str] = "length"
     size_words = ("digits", "digits or bits of the source")
     preset_options: ClassVar = {
         "small": {"length_mean": 5.0, "length_std": 0.5, "modulus": 3},

@@ -50,7 +50,8 @@ class QuadtreeExpand(Sized):
     (['l', 'n', 'e', 'r'], [[1, 0, 0], [1, 0, 1], [1, 1, 0], [1, 1, 1]])
     """
 
-    extent: ClassVar[str] = "depth"
+    extent = "depth"
+    structure = f"tree({_QUARTERS})*grid(2)"
     summary = "the full grid that a quadtree with small grids as leaves describes"
     source = "ours; the trees of grids of Algebraic Positional Encodings, section 3.4.3"
     places_given = True  # the side of the full grid follows from the depth of the source
@@ -64,20 +65,12 @@ class QuadtreeExpand(Sized):
     leaf: int = option(2, "Side of the grid at each leaf of a quadtree, in cells.", between=(1, _LONGEST))
     vocabulary: int = option(20, "Number of symbols.", between=(1, 60_000))
 
-    @property
-    def limits(self) -> tuple[int, int, str]:
-        """The smallest and the largest depth that can be drawn, and the reason for the largest."""
-        return 0, Tree(_QUARTERS).max_depth, " (the deepest tree(4) that heap indices hold)"
+    limits = (0, Tree(_QUARTERS).max_depth, " (the deepest tree(4) that heap indices hold)")
 
     def check(self) -> None:
         """Check the options. Raises `UsageError` if one is out of range or if the grids would be too large."""
         super().check()
         check_amount("cells a side", self.leaf << round(self.depth_mean + 4 * self.depth_std), _LONGEST)
-
-    @property
-    def structure(self) -> str:
-        """The expression of the structure of the positions: a tree of grids."""
-        return f"tree({_QUARTERS})*grid(2)"
 
     def draw(self, key: U64) -> Source:
         """Draw one quadtree for each key. uint64 [R] -> `Source` of R rows"""
@@ -89,9 +82,8 @@ class QuadtreeExpand(Sized):
         node = np.repeat(heap, side * side)
         symbols = np.repeat(rng.child(key, "symbols"), np.diff(row_starts))
         word = rng.bits(rng.bits(symbols, node), cell)
-        symbol = FIRST_SYMBOL + np.where(
-            np.repeat(leaf, side * side), rng.below(word, self.vocabulary), self.vocabulary
-        )
+        cells_of_leaves, symbol = np.repeat(leaf, side * side), rng.below(word, self.vocabulary)
+        symbol = FIRST_SYMBOL + np.where(cells_of_leaves, symbol, self.vocabulary)
         return Source(row_starts, np.column_stack([node, corner]), symbol, depth)
 
     def answer(self, source: Source) -> Tokens:
@@ -107,9 +99,9 @@ class QuadtreeExpand(Sized):
         copies = np.diff(first)
         down = np.repeat((top * self.leaf + i) * scale, copies) + inside[:, 0]
         across = np.repeat((left * self.leaf + j) * scale, copies) + inside[:, 1]
-        found = np.empty(starts[-1], dtype=np.int64)
-        found[np.repeat(starts[row], copies) + down * np.repeat(side[row], copies) + across] = np.repeat(symbol, copies)
-        return Tokens(starts, np.column_stack([np.ones_like(found), corner]), found)
+        grid = np.empty(starts[-1], dtype=np.int64)
+        grid[np.repeat(starts[row], copies) + down * np.repeat(side[row], copies) + across] = np.repeat(symbol, copies)
+        return Tokens(starts, np.column_stack([np.ones_like(grid), corner]), grid)
 
     def symbols(self) -> list[str]:
         """The readable names of the ids from 3 on: the cells' symbols, then `split`."""

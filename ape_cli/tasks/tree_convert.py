@@ -17,7 +17,6 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 from functools import cached_property
-from typing import Any, ClassVar
 
 import numpy as np
 
@@ -60,7 +59,7 @@ class TreeConvert(Sized):
     structure = "seq"
     summary = "a tree from one notation to another: f x g y z -> x y z g f"
     source = "ours; the trees of Algebraic Positional Encodings, section 4.1"
-    extent: ClassVar[str] = "depth"
+    extent = "depth"
     size_words = ("depth", "depth of the tree that the source writes, steps from the root")
     answer_options = ("from", "to")
     form_options = ("branching", "from", "to")
@@ -125,8 +124,7 @@ class TreeConvert(Sized):
         names = FIRST_SYMBOL + self._trees.leaves + self._trees.operators  # brackets follow
         symbol = rows.symbol[node]
         symbol[node == OPENING], symbol[node == CLOSING] = names, names + 1
-        changes: dict[str, Any] = {"starts": starts, "symbol": symbol}
-        return replace(rows, position=ragged.places_of(starts), **changes)
+        return replace(rows, starts=starts, position=ragged.places_of(starts), symbol=symbol)
 
 
 def written(starts: I64, heap: I64, notation: str, branching: int) -> tuple[I64, I64]:

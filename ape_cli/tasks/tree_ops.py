@@ -6,7 +6,6 @@ Shapes: R rows, T nodes in all.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import ClassVar
 
 import numpy as np
 
@@ -53,7 +52,7 @@ class TreeOps(UniqueTrees):
     summary = "extract, flip-extract, truncate or leave a subtree that a leaf points to"
     answer_options = ("mirror",)
     form_options = ("branching", "binarise", "mirror")
-    ops: ClassVar[list[str]] = ["extract", "flip-extract", "truncate", "no-op"]
+    ops = ("extract", "flip-extract", "truncate", "no-op")
 
     mirror: str = option("all", "What flip-extract mirrors: all, or root.", late=True, among=("all", "root"))
 

@@ -7,7 +7,6 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from functools import cached_property
-from typing import ClassVar
 
 import numpy as np
 
@@ -19,7 +18,6 @@ from ape_cli.tasks import Source, Tokens, option
 from ape_cli.tasks._trees import EVERY, NONE, UniqueTrees
 
 SUBTREE, NODE, PARENT, ANCESTOR = range(4)
-_MEASURED = 2_000  # number of draws by which the mean length of sources is measured
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -63,8 +61,8 @@ class TreeQuery(UniqueTrees):
     source = "ours; the trees of Algebraic Positional Encodings, section 4.1"
     answer_options = ("by",)
     form_options = ("branching", "binarise", "by")
-    ops: ClassVar[list[str]] = ["subtree", "node", "parent", "ancestor"]
-    least_depth: ClassVar[int] = 2  # the tree below the root has a node that is not its root
+    ops = ("subtree", "node", "parent", "ancestor")
+    least_depth = 2  # the tree below the root has a node that is not its root
 
     by: str = option("path", "How the query addresses a node: path or label.", among=("path", "label"))
 
@@ -92,10 +90,8 @@ class TreeQuery(UniqueTrees):
     @cached_property
     def _measured_tokens(self) -> float:
         """See `mean_tokens`."""
-        keys = rng.rows(0, "queries", np.arange(_MEASURED))
         nodes = trees.mean_nodes(round(self.depth_mean), self.branching)
-        parts = np.array_split(keys, 1 + int(_MEASURED * nodes / 1_000_000))
-        return sum(self.draw(part).symbol.size for part in parts) / _MEASURED
+        return self._measured("queries", nodes, lambda source: np.diff(source.starts))
 
     def draw(self, key: U64) -> Source:
         """Draw one source for each key. uint64 [R] -> `Source` of R rows with `op` and `chosen`

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any
 
@@ -22,14 +22,13 @@ from ape_cli.core.rng import I64
 from ape_cli.core.vocabulary import SPECIAL, SPLITS
 from ape_cli.storage.tree_sources import TreeSource, read_trees
 from ape_cli.structure import Tree
-from ape_cli.tasks import option
-from ape_cli.tasks._base import FixedRows
-from ape_cli.tasks._tree_corpus import Choice, Corpus, corpus, described
-from ape_cli.tasks._tree_portion import TASKS, TreePortion, extra_names, without_shared
+from ape_cli.tasks import check_whole
+from ape_cli.tasks._tree_corpus import Corpus, corpus, described
+from ape_cli.tasks._tree_portion import TreeOptions, TreePortion, extra_names, without_shared
 
 
 @dataclass(frozen=True, kw_only=True)
-class UserTrees(FixedRows[TreePortion]):
+class UserTrees(TreeOptions):
     """A task on trees of a user's own files.
 
     `task` is one of these:
@@ -57,24 +56,6 @@ class UserTrees(FixedRows[TreePortion]):
     ordered = True
     places_given = True  # the shape of each target is that of the source, or of a part that the source points to
 
-    where: str | None = option(None, "File, folder or pattern of your own trees.", name="source")
-    format: str | None = option(
-        None,
-        "Format of the files: json, json-lines, python, s-expr, conllu, xml, html or tree-sitter-LANGUAGE. "
-        "Default: by their suffix.",
-    )
-    unit: str | None = option(None, "What a tree is: file, function, sentence, document or subtree.")
-    column: str | None = option(None, "Column of texts of Parquet files.")
-    skip_bad: bool = option(False, "Leave out files that cannot be read.")
-    task: str = option("copy", "What to do with your trees: copy, rotate, query, convert or mask.", among=tuple(TASKS))
-    labels: str = option("kind", "Labels of nodes: kind, token or anonymous.", among=("kind", "token", "anonymous"))
-    vocabulary: int = option(1000, "Number of symbols.", between=(1, 60_000))
-    min_count: int = option(1, "How often a label occurs in training to be in the vocabulary.", between=(1, 10**9))
-    branching: int | None = option(None, "Number of children of an inner node.", between=(2, 1000))
-    binarise: bool = option(False, "Store trees as binary trees: left is the first child, right the next sibling.")
-    most_nodes: int = option(256, "Larger trees are left out.", between=(2, 100_000))
-    mask_rate: float = option(0.15, "Share of labels that are masked, without roots and unknown labels.")
-
     @classmethod
     def refuse(cls, options: Mapping[str, Any]) -> None:
         """Check given options. Raises `UsageError` if they contradict each other or do not apply."""
@@ -89,16 +70,13 @@ class UserTrees(FixedRows[TreePortion]):
             got = f"both {options['source_order']}"
             raise UsageError("convert needs two different orders", got=got, fix="leave `source_order` out")
         if "min_count" in options and options.get("labels") == "anonymous":
-            raise UsageError(
-                "anonymous labels have no counts", got=f"`min_count={options['min_count']}`", fix="leave it out"
-            )
+            got = f"`min_count={options['min_count']}`"
+            raise UsageError("anonymous labels have no counts", got=got, fix="leave it out")
 
     def __post_init__(self) -> None:
         """Check the options. Raises `UsageError` if one is out of range."""
         super().__post_init__()
-        if not 0 < self.mask_rate < 1:
-            allowed = "a number between 0 and 1"
-            raise UsageError("bad mask_rate", got=self.mask_rate, allowed=allowed, fix="the default is 0.15")
+        check_whole("mask_rate", self.mask_rate, 0.001, 0.999)
         if self.task == "convert" and self.source_order is None:
             other = "breadth" if self.order == "depth" else "depth"
             object.__setattr__(self, "source_order", other)
@@ -130,28 +108,12 @@ class UserTrees(FixedRows[TreePortion]):
     @cached_property
     def _corpus(self) -> Corpus:
         """The trees of the files that are used."""
-        choice = Choice(
-            labels=self.labels,
-            vocabulary=self.vocabulary,
-            min_count=self.min_count,
-            branching=self.branching,
-            most_levels=Tree(self._stored).max_depth - (self.task == "query"),
-            least_nodes=2 if self.task == "query" else 1,
-            most_nodes=self.most_nodes,
-            subtrees=self.unit == "subtree",
-            mask_rate=self.mask_rate if self.task == "mask" else None,
-        )
-        return corpus(self._source, choice)
-
-    @property
-    def _stored(self) -> int:
-        """The branching of the stored trees."""
-        return self.branching or 2
+        return corpus(self._source, self)
 
     @property
     def structure(self) -> str:
         """The expression of the structure of the positions: a tree, in the form that is stored."""
-        return Tree(self._stored).expression
+        return Tree(self.stored).expression
 
     @property
     def tagged(self) -> bool:
@@ -172,12 +134,12 @@ class UserTrees(FixedRows[TreePortion]):
     @property
     def id_names(self) -> list[str]:
         """The readable name of each id: labels by their frequency, then the symbols that the task needs beside them."""
-        return [*SPECIAL, *self._label_names, *extra_names(self.task, self._stored)]
+        return [*SPECIAL, *self._label_names, *extra_names(self.task, self.stored)]
 
     @cached_property
     def _levels(self) -> I64:
         """The level of each node of the stored trees. int64 [T]"""
-        return Tree(self._stored).level(self._corpus.trees.heap(self.branching))
+        return Tree(self.stored).level(self._corpus.trees.heap(self.branching))
 
     @property
     def mean_size(self) -> float:
@@ -197,7 +159,7 @@ class UserTrees(FixedRows[TreePortion]):
     @property
     def mean_answer_tokens(self) -> float:
         """The mean number of nodes of a tree, because no target has more."""
-        return self._corpus.label.size / self._corpus.key.size
+        return self._corpus.mean_tokens
 
     @cached_property
     def parameters(self) -> dict[str, Any]:
@@ -214,24 +176,11 @@ class UserTrees(FixedRows[TreePortion]):
 
     def notes(self, seed: int) -> list[str]:
         """What was read of the source, and what was left out."""
-        return described(self._source, self._corpus, self._corpus.key.size - sum(self.available(seed).values()))
+        return described(self._source, self._corpus, len(self._corpus) - sum(self.available(seed).values()))
 
     def _split(self, seed: int) -> dict[str, TreePortion]:
         chosen = self._corpus
-        every = TreePortion(
-            trees=chosen.trees,
-            label=chosen.label,
-            key=chosen.key,
-            seed=seed,
-            first=0,
-            task=self.task,
-            branching=self.branching,
-            labels=len(self._label_names),
-            anonymous=self.labels == "anonymous",
-            mask_rate=self.mask_rate,
-            order=self.order or "breadth",
-            source_order=self.source_order or self.order or "breadth",
-        )
+        every = TreePortion(chosen.trees, chosen.label, chosen.key, seed, 0, replace(self), len(self._label_names))
         order = np.argsort(rng.rows(seed, "order", chosen.key), kind="stable")
         parts = {split: every.take(order[chosen.home[order] == number]) for number, split in enumerate(SPLITS)}
         return without_shared(parts) if self.task == "mask" else parts

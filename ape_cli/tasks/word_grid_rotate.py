@@ -39,6 +39,7 @@ class WordGridRotate(Grids):
     'pggasirfemgi'
     """
 
+    structure = "grid(2)*seq"
     summary = "a grid of words after a quarter turn clockwise: ab c/d ef -> d ab/ef c"
     source = "ours; the products of Algebraic Positional Encodings, section 3.4.3"
     preset_options: ClassVar = {"small": {"side_mean": 3.0, "side_std": 0.5}, "tiny": {"side_mean": 2.0}}
@@ -51,11 +52,6 @@ class WordGridRotate(Grids):
         """Check the options. Raises `UsageError` if one is out of range."""
         super().check()
         check_normal("word_mean and word_std", self.word_mean, self.word_std, 1, _LONGEST_WORD)
-
-    @property
-    def structure(self) -> str:
-        """The expression of the structure of the positions: a grid of sequences."""
-        return "grid(2)*seq"
 
     def draw(self, key: U64) -> Source:
         """Draw one grid of words for each key. uint64 [R] -> `Source` of R rows"""

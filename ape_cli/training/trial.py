@@ -123,7 +123,7 @@ def _evaluated(run: Run, experiment: Experiment, execution: Execution) -> dict[s
     if stored is not None:
         return stored
     how: dict[str, Any] = {"split": "test", "decode": "teacher", "device": execution.device, "stop": execution.stop}
-    return evaluate.evaluate_as(run, experiment, **how)
+    return evaluate.evaluate(run, experiment, **how)
 
 
 def _status(run: Run) -> str | None:

@@ -104,9 +104,9 @@ def _train(chosen: list[PlannedTrial], setting: Setting, clock: Clock, note: Not
             if event.kind == "started":
                 since[event.key] = time.monotonic()
             elif event.kind == "failed":
-                note(f"failed: {event.key}: {event.value.text.strip().splitlines()[-1]}")
+                note(f"failed: {event.key}: {str(event.value).strip().splitlines()[-1]}")
                 with suppress(OSError):
-                    (setting.out / f"failed-{event.key}.txt").write_text(event.value.text)
+                    (setting.out / f"failed-{event.key}.txt").write_text(str(event.value))
             elif event.kind == "done":
                 done += 1
                 took = time.monotonic() - since[event.key]

@@ -10,7 +10,7 @@ import torch
 
 from ape_cli import attention, position
 from ape_cli.core.errors import ApeError
-from ape_cli.evaluation.laws.scores import reach
+from ape_cli.evaluation.laws.scheme import reach
 from ape_cli.evaluation.position_scores import ADDED, IN_ATTENTION, SHARE, SPREAD, position_scores
 from ape_cli.position import Scheme
 from ape_cli.position.alibi import Alibi

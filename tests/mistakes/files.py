@@ -26,19 +26,17 @@ current weights in place of the best ones after a kill
   - best or current
   + current
 colour planes read as interleaved pixels
-  _from_planes  storage/sources/test_cifar.py::test_a_record_is_planes_of_rows
-  - flat.reshape(-1, 3, 32, 32).transpose(0, 2, 3, 1)
-  + flat.reshape(-1, 32, 32, 3)
+  _Version.read  storage/sources/test_cifar.py::test_a_record_is_planes_of_rows
+  - planes.transpose(0, 2, 3, 1)
+  + planes.reshape(-1, 32, 32, 3)
 rows and columns of a plane swapped
-  _from_planes  storage/sources/test_cifar.py::test_a_record_is_planes_of_rows
-  - flat.reshape(-1, 3, 32, 32).transpose(0, 2, 3, 1)
-  + flat.reshape(-1, 3, 32, 32).transpose(0, 3, 2, 1)
+  _Version.read  storage/sources/test_cifar.py::test_a_record_is_planes_of_rows
+  - planes.transpose(0, 2, 3, 1)
+  + planes.transpose(0, 3, 2, 1)
 children of a node of Python in reverse order
-  _tree  storage/tree_formats/test_python.py::test_a_file_is_a_module
-  - for child in reversed(below):
-  -     stack.append((child, number))
-  + for child in below:
-  +     stack.append((child, number))
+  _add  storage/tree_formats/test_python.py::test_a_file_is_a_module
+  - ast.iter_child_nodes(node)
+  + reversed([*ast.iter_child_nodes(node)])
 dependents of CoNLL-U in the order of a traversal from the right
   _tree  storage/tree_formats/test_conllu.py::test_random_trees
   - stack += [(child, placed) for child in reversed(below[number])]

@@ -318,7 +318,7 @@ def test_the_fingerprint_tells_apart_what_has_the_same_bytes(given: Any) -> None
         (whole.pixels ^ 1, whole.labels),
     ]:
         task = given(source(LabelledImages(pixels, labels)))
-        portion = Portion("train", 1, 0, pixels, labels, np.zeros(20, dtype=bool), CLASSES, False)
+        portion = Portion(0, pixels, labels, np.zeros(20, dtype=bool), CLASSES, False)
         table = portion.sample_counted(rows=range(20), split="train", seed=1)[0]
         found |= {task.content(table), task.content(table.set_column(0, "row", pa.array(range(1, 21), pa.uint64())))}
     assert len(found) == 10

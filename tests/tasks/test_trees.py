@@ -540,7 +540,7 @@ def test_too_few_trees_are_explained(tmp_path: Path) -> None:
     path = write(tmp_path / "a.jsonl", [("r", *(("x",) for _ in range(9)))] * 5)
     with pytest.raises(DataError, match="too few trees are left") as caught:
         tasks.make("trees", source=str(path), branching=3).rows(dict.fromkeys(SPLITS), 1)
-    got = "0 trees of unit document, from 1 file (json-lines); left out: 5 trees with a node with more than 3 children"
+    got = "0 of 5 trees in 1 file; left out: 5 trees with a node with more than 3 children"
     assert got in str(caught.value)
     assert "`binarise`" in str(caught.value)
 

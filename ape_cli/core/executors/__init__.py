@@ -7,17 +7,16 @@ from its stored state.
 
 from __future__ import annotations
 
-import inspect
 import math
 import sys
 import traceback
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Generator, Sequence
+from collections.abc import Callable, Generator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, Literal
+from typing import Any, ClassVar, Literal
 
 from ape_cli.core import plugins
-from ape_cli.core.errors import ApeError, Lines, UsageError, pick
+from ape_cli.core.errors import ApeError, Lines, UsageError
 
 
 @dataclass(frozen=True)
@@ -50,7 +49,8 @@ class Job:
 class Event:
     """Something that happened to the job called `key`.
 
-    `value` is what the job reported, its result, or its `Failure`. A job that is run again has a second `started`.
+    `value` is what the job reported, its result, or the exception that says why it failed: a user error, or a
+    `RuntimeError` with a traceback. A job that is run again has a second `started`.
     """
 
     key: str
@@ -58,25 +58,11 @@ class Event:
     value: Any = None
 
 
-@dataclass(frozen=True)
-class Failure:
-    """Why a job failed: the user error, if it was one, and a text for the user."""
-
-    error: ApeError | None
-    text: str
-
-    def raised(self) -> Exception:
-        """The exception to raise for this failure."""
-        return self.error or RuntimeError(self.text)
-
-
 class Executor(ABC):
     """Base class of executors. An executor runs several jobs at once."""
 
-    @property
-    @abstractmethod
-    def slots(self) -> int | None:
-        """How many jobs run at once, or None if the cluster decides."""
+    slots: int | None  # how many jobs run at once; None if the cluster decides
+    least: ClassVar[Mapping[str, float]]  # the smallest value of each option that is a number
 
     @abstractmethod
     def work(self, jobs: Sequence[Job]) -> Generator[Event]:
@@ -86,37 +72,26 @@ class Executor(ABC):
         """
 
 
-def names() -> list[str]:
-    """The names of all executors."""
-    return plugins.names(sys.modules[__name__])
-
-
 def make(name: str, **options: Any) -> Executor:
     """Make the executor called `name`. Options that are None are left out.
 
     Raises `UsageError` if there is no such executor, if it does not have one of the options, or if a value is invalid.
     """
-    pick("engine", name, names())
     engine = plugins.load(sys.modules[__name__], "engine", name, Executor)  # type: ignore[type-abstract]
-    known = inspect.signature(engine).parameters
     chosen = {key: value for key, value in options.items() if value is not None}
-    for key in chosen.keys() - known:
-        allowed = ", ".join(f"`{name}`" for name in known)
-        raise UsageError(f"engine {name} has no such option", got=f"`{key}`", allowed=allowed)
+    chosen = plugins.settings(f"engine {name}", chosen, plugins.options(engine))
+    for option, least in engine.least.items():
+        if not least <= chosen.get(option, least) < math.inf:
+            raise UsageError(f"bad `{option}`", got=chosen[option], allowed=f"{least} or more", fix="leave it out")
     return engine(**chosen)
 
 
-def at_least(option: str, value: float | None, least: float) -> None:
-    """Raise `UsageError` if the value of an option is given and is not a finite number from `least` on."""
-    if value is not None and not least <= value < math.inf:
-        raise UsageError(f"bad `{option}`", got=value, allowed=f"{least} or more", fix="leave it out")
+def outcome(job: Job, number: int, send: Callable[[Event], Any], stopping: Callable[[], bool]) -> Event:
+    """Run a job, and return the event `done` with its result, or `failed`. `send` gets what the job reports.
 
-
-def outcome(context: JobContext, job: Job) -> Event:
-    """Run a job, and return the event `done` with its result, or `failed`.
-
-    Only `KeyboardInterrupt` is passed on.
+    `number` and `stopping` are those of its `JobContext`. Only `KeyboardInterrupt` is passed on.
     """
+    context = JobContext(number, lambda value: send(Event(job.key, "progress", value)), stopping)
     try:
         return Event(job.key, "done", job.call(context, *job.args))
     except KeyboardInterrupt:
@@ -124,11 +99,11 @@ def outcome(context: JobContext, job: Job) -> Event:
     except ApeError as error:
         # an error class of a plug-in may be one that cannot be sent to another process
         portable = error if type(error).__module__ == ApeError.__module__ else ApeError(Lines(error))
-        return Event(job.key, "failed", Failure(portable, str(error)))
+        return Event(job.key, "failed", portable)
     except BaseException:  # a failing job must not stop the others
-        return Event(job.key, "failed", Failure(None, traceback.format_exc()))
+        return Event(job.key, "failed", RuntimeError(traceback.format_exc()))
 
 
 def lost(job: Job, text: str, fix: str = "run the same command again to continue; use fewer `workers`") -> Event:
     """The event that a job failed for a reason outside of it. `text` says why."""
-    return Event(job.key, "failed", Failure(ApeError(text, got=job.key, fix=fix), text))
+    return Event(job.key, "failed", ApeError(text, got=job.key, fix=fix))

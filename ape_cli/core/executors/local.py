@@ -12,14 +12,13 @@ import signal
 import threading
 import time
 from collections import Counter, deque
-from collections.abc import Callable, Generator, Sequence
+from collections.abc import Generator, Sequence
 from contextlib import suppress
-from functools import partial
 from multiprocessing import resource_tracker
 from multiprocessing.connection import Connection, wait
-from typing import Any
+from typing import Any, ClassVar
 
-from ape_cli.core.executors import Event, Executor, Job, JobContext, at_least, lost, outcome
+from ape_cli.core.executors import Event, Executor, Job, lost, outcome
 
 _SAME_REQUEST = 5.0  # seconds in which a second SIGTERM is ignored: a process group and each process may be sent one
 
@@ -31,21 +30,14 @@ class Local(Executor):
     threads of each process; by default the cores are divided among the processes. `retries` is how often a job is
     started again after its process died.
 
-    Raises `UsageError` if a number is too small.
     """
 
-    def __init__(self, workers: int | None = None, threads: int | None = None, retries: int = 2) -> None:
-        """Check the options; processes are started by `work`."""
-        at_least("workers", workers, 1)
-        at_least("threads", threads, 1)
-        at_least("retries", retries, 0)
-        self._slots = workers or max(1, cores() // (threads or 1))
-        self.threads, self.retries = threads, retries
+    least: ClassVar = {"workers": 1, "threads": 1, "retries": 0}
 
-    @property
-    def slots(self) -> int:
-        """How many jobs run at once."""
-        return self._slots
+    def __init__(self, workers: int | None = None, threads: int | None = None, retries: int = 2) -> None:
+        """Store the options; processes are started by `work`."""
+        self.slots: int = workers or max(1, cores() // (threads or 1))
+        self.threads, self.retries = threads, retries
 
     def work(self, jobs: Sequence[Job]) -> Generator[Event]:
         """Run all jobs and yield their events. Every job ends with exactly one `done` or `failed`.
@@ -173,15 +165,9 @@ def _serve(pipe: Connection, number: int, environment: dict[str, str]) -> None:
     while stop_requested is None:
         try:
             job: Job = pipe.recv()
-            report = partial(_report, send, job.key)
-            send(outcome(JobContext(number, report, lambda: stop_requested is not None), job))
+            send(outcome(job, number, send, lambda: stop_requested is not None))
         except (EOFError, ConnectionError, KeyboardInterrupt):
             return
-
-
-def _report(send: Callable[[Event], None], key: str, value: Any) -> None:
-    """Send a value that a job reports."""
-    send(Event(key, "progress", value))
 
 
 def _end_with_the_parent() -> None:

@@ -26,12 +26,11 @@ import time
 from collections import deque
 from collections.abc import Generator, Iterator, Sequence
 from contextlib import chdir, contextmanager, redirect_stdout, suppress
-from functools import partial
 from pathlib import Path
-from typing import Any
+from typing import Any, ClassVar
 
-from ape_cli.core.errors import ApeError, UsageError
-from ape_cli.core.executors import Event, Executor, Job, JobContext, at_least, lost, outcome
+from ape_cli.core.errors import ApeError, UsageError, said
+from ape_cli.core.executors import Event, Executor, Job, lost, outcome
 from ape_cli.core.extras import how_to_install
 
 _KNOCK = 10.0  # seconds within which a cluster must accept a connection
@@ -51,6 +50,8 @@ class Ray(Executor):
     Raises `UsageError` if ray is not installed or an option is invalid.
     """
 
+    least: ClassVar = {"workers": 1, "retries": 0, "trials_per_task": 1, "cpus_per_trial": 0, "gpus_per_trial": 0}
+
     def __init__(
         self,
         workers: int | None = None,
@@ -63,22 +64,12 @@ class Ray(Executor):
         """Check the options; the cluster is joined by `work`."""
         if importlib.util.find_spec("ray") is None:
             raise UsageError("ray is not installed", got="`engine=ray`", fix=how_to_install("ray"))
-        at_least("workers", workers, 1)
-        at_least("retries", retries, 0)
-        at_least("trials_per_task", trials_per_task, 1)
-        at_least("cpus_per_trial", cpus_per_trial, 0)
-        at_least("gpus_per_trial", gpus_per_trial, 0)
         if gpus_per_trial > 1 and gpus_per_trial % 1:
             raise UsageError("bad `gpus_per_trial`", got=gpus_per_trial, allowed="a share of one, or whole ones")
         if address is not None and address != "auto":
             _host_and_port(address)
-        self.workers, self.retries, self.address = workers, retries, address
+        self.slots, self.retries, self.address = workers, retries, address
         self.cpus, self.gpus, self.batch = cpus_per_trial, gpus_per_trial, trials_per_task
-
-    @property
-    def slots(self) -> int | None:
-        """How many tasks run at once, or None if the cluster decides."""
-        return self.workers
 
     def work(self, jobs: Sequence[Job]) -> Generator[Event]:
         """Run all jobs and yield their events. Every job ends with exactly one `done` or `failed`.
@@ -99,7 +90,7 @@ class Ray(Executor):
             ended: set[str] = set()  # keys of jobs; a task that is run again sends their events a second time
             try:
                 while waiting or running:
-                    while waiting and len(running) < (self.workers or len(jobs)):
+                    while waiting and len(running) < (self.slots or len(jobs)):
                         batch = waiting.popleft()
                         running[remote.remote(board, batch, str(Path.cwd()))] = batch
                     ready, _ = ray.wait(list(running), timeout=_POLL)
@@ -113,8 +104,7 @@ class Ray(Executor):
                             if len(batch) > 1:  # only one of them may be the cause
                                 waiting += [[job] for job in left]
                             else:
-                                text = f"its task was lost: {type(error).__name__}: {str(error).strip()}"
-                                events += [lost(job, text) for job in left]
+                                events += [lost(job, f"its task was lost: {said(error)}") for job in left]
                     for event in events:
                         if event.key not in ended:
                             if event.kind in ("done", "failed"):
@@ -189,19 +179,13 @@ def _batch(board: Any, jobs: list[Job], folder: str) -> list[Event]:
     ended = []
     for job in jobs:
         board.put.remote(Event(job.key, "started"))
-        report = partial(_report, board, job.key)
         try:
             # a task sees only the GPUs that Ray assigned to it
-            ended.append(outcome(JobContext(0, report, _StopSignal(board)), job))
+            ended.append(outcome(job, 0, board.put.remote, _StopSignal(board)))
         except KeyboardInterrupt:  # all jobs were asked to stop
             break
         board.put.remote(ended[-1])
     return ended
-
-
-def _report(board: Any, key: str, value: Any) -> None:
-    """Send a value that a job reports to the board."""
-    board.put.remote(Event(key, "progress", value))
 
 
 @contextmanager
@@ -265,19 +249,12 @@ def _check_room(ray: Any, cpus: float, gpus: float) -> None:
     nodes = [node["Resources"] for node in ray.nodes() if node["Alive"]]
     if not any(node.get("CPU", 0) >= cpus and node.get("GPU", 0) >= gpus for node in nodes):
         have = "; ".join(f"{node.get('CPU', 0):g} CPUs, {node.get('GPU', 0):g} GPUs" for node in nodes)
-        raise UsageError(
-            "no node of the Ray cluster has room for a trial",
-            got=f"`cpus_per_trial={cpus:g}`, `gpus_per_trial={gpus:g}`",
-            allowed=f"what one of its nodes has: {have}",
-            fix="ask for less, or add a node",
-        )
+        what, got = "no node of the Ray cluster has room for a trial", f"{cpus:g} CPUs, {gpus:g} GPUs"
+        raise UsageError(what, got=got, allowed=f"what a node has: {have}", fix="ask for less, or add a node")
 
 
 def _unreachable(address: str | None, reason: str) -> ApeError:
     """The error for a cluster that cannot be joined or started."""
-    return ApeError(
-        "cannot join the Ray cluster" if address else "cannot start Ray",
-        got=f"{address or 'a cluster of our own'}: {reason}",
-        fix="give the address of `ray start --head`, and its token: RAY_AUTH_TOKEN, RAY_AUTH_TOKEN_PATH or "
-        "~/.ray/auth_token (`ray get-auth-token --generate`)",
-    )
+    what, of = ("cannot join the Ray cluster", address) if address else ("cannot start Ray", "a cluster of our own")
+    fix = "give the address of `ray start --head`, and its token (RAY_AUTH_TOKEN or ~/.ray/auth_token)"
+    return ApeError(what, got=f"{of}: {reason}", fix=fix)

@@ -1,7 +1,7 @@
 """The laws that schemes and kinds of attention claim, measured as errors in float64 and in float32.
 
 A law is a function of a scheme (or of a kind of attention) and a precision. It returns the greatest absolute
-deviation, which is 0 if the law holds exactly, or None if the law is not claimed. The first line of its docstring
+deviation, which is 0 if the law holds exactly, or None if there is nothing to measure. The first line of its docstring
 describes the law to users. The algebra is measured at 10,000 steps of a sequence and 40 levels of a tree. Scores are
 measured at pairs that are near, at a medium distance, and that far apart. Models are measured on rows that reach to
 12, 60 and 300 steps, and to 2, 5 and 12 levels. Everything that attention computes is measured with the locality bias
@@ -23,30 +23,30 @@ from torch import Tensor
 from ape_cli import attention, position
 from ape_cli.core import plugins
 from ape_cli.core.errors import ApeError, said
-from ape_cli.evaluation.laws import group, mixing, model, scores
+from ape_cli.evaluation.laws import mixing, model, scheme
 from ape_cli.evaluation.laws._subjects import examples, make
 from ape_cli.position import Scheme
 
 LAWS: dict[str, Callable[[Scheme, torch.dtype], Tensor | None]] = {
-    "identity": group.identity,
-    "composition": group.composition,
-    "inverse": group.inverse,
-    "orthogonality": group.orthogonality,
-    "period": group.period,
-    "round trip": group.round_trip,
-    "relative": scores.relative,
-    "locality": scores.locality,
-    "distance": scores.distance,
-    "shift": scores.shift,
-    "uniqueness": scores.gap,
-    "reach": scores.reach,
+    "identity": scheme.identity,
+    "composition": scheme.composition,
+    "inverse": scheme.inverse,
+    "orthogonality": scheme.orthogonality,
+    "period": scheme.period,
+    "round trip": scheme.round_trip,
+    "relative": scheme.relative,
+    "locality": scheme.locality,
+    "distance": scheme.distance,
+    "shift": scheme.shift,
+    "uniqueness": scheme.gap,
+    "reach": scheme.reach,
     "equivariance": model.equivariance,
     "causality": model.causality,
     "independence": model.independence,
     "content": model.content,
     "gradients": model.dead_parameters,
 }
-OF_ATTENTION: dict[str, Callable[[attention.AttentionKind, torch.dtype, float], Tensor | None]] = {
+OF_ATTENTION: dict[str, Callable[[attention.AttentionKind, torch.dtype, float], Tensor]] = {
     "permutation": mixing.permutation,
     "rotation": mixing.rotation,
     "values": mixing.values,
@@ -55,6 +55,12 @@ OF_ATTENTION: dict[str, Callable[[attention.AttentionKind, torch.dtype, float], 
     "causality": mixing.causality,
     "independence": mixing.independence,
     "gradients": mixing.dead_parameters,
+}
+CLAIMS = {  # the attribute by which a scheme claims a law; the other laws hold for all schemes
+    **dict.fromkeys(("identity", "composition", "inverse", "orthogonality", "period"), "homomorphism"),
+    "relative": "relative",
+    "uniqueness": "unique",
+    "shift": "isometric",
 }
 IN_A_MODEL = ("equivariance", "causality", "independence", "content", "gradients")
 LIMITS = {torch.float64: 1e-9, torch.float32: 1e-4}
@@ -109,44 +115,28 @@ def check(name: str) -> Iterator[Finding]:
     `UsageError` for an unknown name.
     """
     check_names([name])
-    if name in attention.names():
-        yield from _check_attention(name)
-        return
+    is_kind = name in attention.names()
+    law, about = "import", "Its file defines it"
     try:
-        every = examples(name)
+        if is_kind:
+            with position.global_seed(torch.Generator().manual_seed(3)):
+                kind = attention.make(name)  # it has no parameters, so its precision is that of its inputs
+            forms: list[tuple[dict[str, Any], str | None]] = [({}, None)]
+        else:
+            every = examples(name)
+            law, about = "hooks", "It can be made, and its hooks return what they should"
+            position.check_hooks(make(name, every[0], torch.float32))
+            if idle := position.without_hooks(position.load(name)):
+                raise idle
+            forms = [({}, each) for each in every] + [(options, every[0]) for options in position.load(name).variants]
     except ApeError as error:
-        yield _broken(name, error)
+        yield Finding(subject=name, options={}, structure="", law=law, about=about, trouble=str(error))
         return
-    try:
-        position.check_hooks(make(name, every[0], torch.float32))
-        if idle := position.without_hooks(position.load(name)):
-            raise idle
-    except ApeError as error:
-        yield _broken(name, error, "hooks", "It can be made, and its hooks return what they should")
-        return
-    for options, expressions in (({}, every), *((variant, every[:1]) for variant in position.load(name).variants)):
-        for expression in expressions:
-            for law, measure in LAWS.items():
-                finding = Finding(subject=name, options=options, structure=expression, law=law, about=_about(measure))
-                yield from _finding(finding, partial(_of_scheme, finding))
-
-
-def _check_attention(name: str) -> Iterator[Finding]:
-    """The laws of a kind of attention."""
-    try:
-        with position.global_seed(torch.Generator().manual_seed(3)):
-            kind = attention.make(name)  # it has no parameters, so its precision is that of its inputs
-    except ApeError as error:
-        yield _broken(name, error)
-        return
-    for law, measure in OF_ATTENTION.items():
-        finding = Finding(subject=name, options={}, structure=None, law=law, about=_about(measure))
-        yield from _finding(finding, partial(_of_kind, kind, law))
-
-
-def _broken(name: str, error: ApeError, law: str = "import", about: str = "Its file defines it") -> Finding:
-    """The finding for a file that cannot be imported, or for a scheme that cannot be measured."""
-    return Finding(subject=name, options={}, structure="", law=law, about=about, trouble=str(error))
+    for options, expression in forms:
+        for law, measure in (OF_ATTENTION if is_kind else LAWS).items():
+            about = (measure.__doc__ or "").strip().splitlines()[0].rstrip(".")
+            finding = Finding(subject=name, options=options, structure=expression, law=law, about=about)
+            yield from _finding(finding, partial(_of_kind, kind, law) if is_kind else partial(_of_scheme, finding))
 
 
 def _of_scheme(finding: Finding, dtype: torch.dtype) -> Iterator[Tensor | None]:
@@ -154,19 +144,15 @@ def _of_scheme(finding: Finding, dtype: torch.dtype) -> Iterator[Tensor | None]:
     decays = (finding.options["decay"],) if "decay" in finding.options else _DECAYS.get(finding.law, (1.0,))
     for decay in decays:
         assert finding.structure is not None
-        scheme = make(finding.subject, finding.structure, dtype, **finding.options | {"decay": decay})
-        yield LAWS[finding.law](scheme, dtype)
+        subject = make(finding.subject, finding.structure, dtype, **finding.options | {"decay": decay})
+        if finding.law not in CLAIMS or getattr(subject, CLAIMS[finding.law]):
+            yield LAWS[finding.law](subject, dtype)
 
 
-def _of_kind(kind: attention.AttentionKind, law: str, dtype: torch.dtype) -> Iterator[Tensor | None]:
+def _of_kind(kind: attention.AttentionKind, law: str, dtype: torch.dtype) -> Iterator[Tensor]:
     """Measure a law of a kind of attention with each locality bias that it takes."""
-    for decay in (1.0,) if kind.refuses_decay else _DECAYS.get(law, (1.0,)):
+    for decay in () if law in kind.lacks else (1.0,) if kind.refuses_decay else _DECAYS.get(law, (1.0,)):
         yield OF_ATTENTION[law](kind, dtype, decay)
-
-
-def _about(measure: Callable[..., Any]) -> str:
-    """The description of a law: the first line of its function's docstring."""
-    return (measure.__doc__ or "").strip().splitlines()[0].rstrip(".")
 
 
 def _finding(finding: Finding, runs: Callable[[torch.dtype], Iterator[Tensor | None]]) -> Iterator[Finding]:

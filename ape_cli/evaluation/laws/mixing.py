@@ -4,8 +4,8 @@ Source: "Notes on attention and positional encodings" (Ganev), lemma 2.3: Att(t 
 for permutations t of the queries and s of the keys with their values, g orthogonal, h invertible. Each action is
 measured on its own. A kind states which of them it claims.
 
-The public functions are laws: each returns an error as a scalar, or None if the kind does not claim the law. `reach`
-returns a difference, which has to be large. The first line of a law's docstring is printed for users.
+The public functions are laws: each returns an error as a scalar. `reach` returns a difference, which has to be large.
+The first line of a law's docstring is printed for users.
 
 Shapes: H heads, M queries, N keys, K channels of a head.
 """
@@ -18,7 +18,6 @@ from torch import Tensor
 from ape_cli.attention import AttentionContext, AttentionKind
 from ape_cli.evaluation.laws import model
 from ape_cli.evaluation.laws._subjects import D_MODEL, DEEP, FAR, HEADS, greatest, make, paths, vectors
-from ape_cli.position import Scheme
 from ape_cli.position._operators import random_orthogonal
 
 _K, _M, _N = D_MODEL // HEADS, 20, 23
@@ -39,36 +38,30 @@ def _qkv(dtype: torch.dtype) -> tuple[Tensor, Tensor, Tensor]:
     return 1.5 * vectors(dtype, _M, 1), 1.5 * vectors(dtype, _N, 2), vectors(dtype, _N, 3)
 
 
-def permutation(kind: AttentionKind, dtype: torch.dtype, decay: float = 1.0) -> Tensor | None:
+def permutation(kind: AttentionKind, dtype: torch.dtype, decay: float = 1.0) -> Tensor:
     """Att(t Q, s K, s V) = t Att(Q, K, V), where t permutes queries, and s permutes keys and values.
 
     Returns a scalar, shape [].
     """
-    if "permutation" in kind.lacks:
-        return None
     generator, (q, k, v) = torch.Generator().manual_seed(4), _qkv(dtype)
     t, s = torch.randperm(_M, generator=generator), torch.randperm(_N, generator=generator)
     return greatest(_attend(kind, dtype, q[:, :, t], k[:, :, s], v[:, :, s]) - _attend(kind, dtype, q, k, v)[:, :, t])
 
 
-def rotation(kind: AttentionKind, dtype: torch.dtype, decay: float = 1.0) -> Tensor | None:
+def rotation(kind: AttentionKind, dtype: torch.dtype, decay: float = 1.0) -> Tensor:
     """Att(Q g, K g, V) = Att(Q, K, V), where g is orthogonal.
 
     Returns a scalar, shape [].
     """
-    if "rotation" in kind.lacks:
-        return None
     g, (q, k, v) = random_orthogonal((_K, _K), torch.Generator().manual_seed(5)).to(dtype), _qkv(dtype)
     return greatest(_attend(kind, dtype, q @ g, k @ g, v) - _attend(kind, dtype, q, k, v))
 
 
-def values(kind: AttentionKind, dtype: torch.dtype, decay: float = 1.0) -> Tensor | None:
+def values(kind: AttentionKind, dtype: torch.dtype, decay: float = 1.0) -> Tensor:
     """Att(Q, K, V h) = Att(Q, K, V) h, where h is invertible.
 
     Returns a scalar, shape [].
     """
-    if "values" in kind.lacks:
-        return None
     h = torch.randn(_K, _K, generator=torch.Generator().manual_seed(6), dtype=torch.float64).to(dtype)
     q, k, v = _qkv(dtype)
     return greatest(_attend(kind, dtype, q, k, v @ h) - _attend(kind, dtype, q, k, v) @ h)
@@ -112,17 +105,12 @@ def reach(kind: AttentionKind, dtype: torch.dtype, decay: float = 1.0) -> Tensor
     return torch.stack(_moved(kind, dtype, decay, both=False)).min()
 
 
-def _scheme(dtype: torch.dtype, decay: float) -> Scheme:
-    """The scheme with which kinds are measured inside a model."""
-    return make("orthogonal-tree", "tree(2)", dtype, decay=decay)
-
-
 def causality(kind: AttentionKind, dtype: torch.dtype, decay: float = 1.0) -> Tensor:
     """Tokens after t and their positions change no score up to t, also with dropout; tested with 70 tokens.
 
     Returns a scalar, shape [].
     """
-    return model.causality(_scheme(dtype, decay), dtype, kind, count=70)
+    return model.causality(make("orthogonal-tree", "tree(2)", dtype, decay=decay), dtype, kind, count=70)
 
 
 def independence(kind: AttentionKind, dtype: torch.dtype, decay: float = 1.0) -> Tensor:
@@ -130,7 +118,7 @@ def independence(kind: AttentionKind, dtype: torch.dtype, decay: float = 1.0) ->
 
     Returns a scalar, shape [].
     """
-    return model.independence(_scheme(dtype, decay), dtype, kind, count=70)
+    return model.independence(make("orthogonal-tree", "tree(2)", dtype, decay=decay), dtype, kind, count=70)
 
 
 def dead_parameters(kind: AttentionKind, dtype: torch.dtype, decay: float = 1.0) -> Tensor:

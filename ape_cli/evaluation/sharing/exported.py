@@ -16,7 +16,7 @@ from typing import Any, Literal, TypeVar
 
 from pydantic import BaseModel, ConfigDict, Field
 
-from ape_cli.core.errors import ApeError, RunError, UsageError
+from ape_cli.core.errors import RunError, UsageError
 from ape_cli.core.validation import HEX, Many
 from ape_cli.evaluation.fit import check_finished
 from ape_cli.evaluation.sharing.model_card import model_card
@@ -112,16 +112,14 @@ def export(run: Run, folder: StoragePath, *, overwrite: bool = False) -> dict[st
 
 
 def _check_room(folder: StoragePath, overwrite: bool) -> None:
-    """Check that the folder is new or empty or, with `overwrite`, has an export. Raises `UsageError` if it is not."""
+    """Check that the folder is new, empty or, with `overwrite`, has an export. Raises `UsageError` if it is not."""
     try:
         names = {name for name, _ in files.entries(folder) if not name.startswith(".")}
     except OSError as error:
         raise files.cannot_write(folder, error) from error
-    if foreign := sorted(names - set(FILES)):
-        got = f"{folder}: {foreign[0]}"
-        raise UsageError("the folder has files that no export has", got=got, fix="choose another `out`")
-    if names and not overwrite:
-        raise UsageError("the folder is not empty", got=str(folder), fix="choose another `out`, or add `overwrite`")
+    if names and not (overwrite and names <= set(FILES)):
+        fix = "choose another `out`" + ", or add `overwrite`" * (names <= set(FILES))
+        raise UsageError("the folder is not empty", got=f"{folder}: {min(names - set(FILES), default=CONFIG)}", fix=fix)
 
 
 def model_of(config: Config, data: TrainingData, vocabulary: list[str]) -> Model:
@@ -158,11 +156,3 @@ def _read(path: StoragePath, model: type[_Model]) -> _Model:
     except FileNotFoundError:
         fix = "`ape export RUN --out DIR` writes one"
         raise RunError("this is no exported model", got=f"no file {path}", fix=fix) from None
-
-
-def is_export(folder: StoragePath) -> bool:
-    """Whether a folder has the configuration of an exported model. Nothing is checked."""
-    try:
-        return (folder / CONFIG).is_file()
-    except (ApeError, OSError):
-        return False

@@ -19,12 +19,6 @@ from ape_cli.evaluation.sharing.exported import FILES, read_export
 
 _LOGIN = "`hf auth login` stores one; or set HF_TOKEN (huggingface.co/settings/tokens, with the role `write`)"
 
-_REFUSALS = {
-    401: "the Hub does not accept the token",
-    403: "there is no permission to write to this repository",
-    404: "there is no permission to write to this repository",
-}
-
 
 def check_target(repository: str) -> None:
     """Check that something can be uploaded to a repository, without any request.
@@ -51,8 +45,8 @@ def check_target(repository: str) -> None:
 def push_model(folder: Path, repository: str, *, private: bool) -> str:
     """Upload an exported model to a model repository, which is created if necessary. Returns the address of the commit.
 
-    Raises `RunError` if a file of the export is damaged, `UsageError` as `check_target` does and if a repository that
-    should be private is public, and `PlaceError` if the Hub refuses or cannot be reached.
+    Raises `RunError` if a file of the export is damaged, `UsageError` if a repository that should be
+    private is public, and `PlaceError` if the Hub refuses or cannot be reached.
     """
     run = read_export(folder)[1].run
     return _push(folder, list(FILES), repository, "model", private, f"Add {run}")
@@ -65,14 +59,12 @@ def push_dataset(folder: Path, repository: str, *, private: bool) -> str:
     """
     data = open_dataset(folder)
     shards = [shard.file for parts in data.manifest.shards.values() for shard in parts]
-    card = ["README.md"] if (folder / "README.md").is_file() else []
-    names = [*shards, *card, manifest_path(folder).name]
+    names = [*shards, *["README.md"] * (folder / "README.md").is_file(), manifest_path(folder).name]
     return _push(folder, names, repository, "dataset", private, f"Add {data.name}")
 
 
 def _push(folder: Path, names: list[str], repository: str, kind: str, private: bool, message: str) -> str:
     """Upload the files `names` of a folder as one commit. Returns the address of the commit."""
-    check_target(repository)
     from huggingface_hub import HfApi
     from huggingface_hub.utils import disable_progress_bars  # type: ignore[attr-defined]
 
@@ -110,7 +102,6 @@ def _explained(endpoint: str, repository: str) -> Iterator[None]:
             fix = "check the network, and HF_ENDPOINT if it is set"
             raise PlaceError("the Hub cannot be reached", got=f"{endpoint}: {reason}", fix=fix) from error
         status = reason.response.status_code
-        what = _REFUSALS.get(status, "the Hub refused the upload")
         got = f"{repository}: {reason.server_message or reason.response.reason_phrase} (HTTP {status})"
         fix = f"see the message of the Hub; if it needs another token, {_LOGIN}"
-        raise PlaceError(what, got=got, fix=fix) from error
+        raise PlaceError("the Hub refused the upload", got=got, fix=fix) from error

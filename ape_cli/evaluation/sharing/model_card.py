@@ -30,10 +30,6 @@ _METRICS = {
     "exact_match": ("exact_match", "exact match"),
     "cross_entropy": ("cross_entropy", "cross-entropy in nats for each token"),
 }
-_IMAGE_METRICS = {  # an image has one label, so there is no exact match, and nothing to decode
-    "token_accuracy": ("accuracy", "accuracy"),
-    "cross_entropy": ("cross_entropy", "cross-entropy in nats for each image"),
-}
 
 
 def model_card(about: dict[str, Any], vocabulary: list[str]) -> str:
@@ -99,8 +95,8 @@ def _front_matter(about: dict[str, Any]) -> str:
             "dataset": {"type": score["dataset"], "name": score["dataset"], "split": score["split"]},
             "metrics": [
                 {"type": metric, "value": score["overall"][field], "name": _named(words, score, is_image)}
-                for field, (metric, words) in (_IMAGE_METRICS if is_image else _METRICS).items()
-                if score["overall"].get(field) is not None
+                for field, (metric, words) in _METRICS.items()
+                if score["overall"].get(field) is not None and not (is_image and field == "exact_match")
             ],
         }
         for score in about["scores"]
@@ -115,8 +111,9 @@ def _front_matter(about: dict[str, Any]) -> str:
 
 
 def _named(words: str, score: dict[str, Any], is_image: bool) -> str:
-    """The name of a metric in words, with the decoding."""
-    return words if is_image else f"{words}, {_DECODINGS[score['decode']]}"
+    """The name of a metric in words, with the decoding. An image has one label, and nothing to decode."""
+    of_images = words.replace("token accuracy", "accuracy").replace("token", "image")
+    return of_images if is_image else f"{words}, {_DECODINGS[score['decode']]}"
 
 
 def _scores(about: dict[str, Any]) -> str:

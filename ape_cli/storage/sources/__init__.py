@@ -10,7 +10,7 @@ uint8 [R, H, W, C] and labels are int64 [R].
 from __future__ import annotations
 
 import re
-from collections.abc import Callable
+from collections import Counter
 from pathlib import Path
 
 import numpy as np
@@ -36,7 +36,7 @@ _WORDS = {  # words in names of files and folders that `load_dataset` of Hugging
     "test": ("test", "testing", "eval", "evaluation"),
 }
 _SPLIT = {word: split for split, words in _WORDS.items() for word in words}
-_SHARD = re.compile(r"(.*)-(\d{5,})-of-(\d{5,})")
+_SHARD = re.compile(r"-\d{5,}-of-(\d{5,})")
 
 
 def open_source(where: str, label: str | None = None) -> ImageSource:
@@ -55,37 +55,28 @@ def open_source(where: str, label: str | None = None) -> ImageSource:
         raise UsageError("the source has no name", allowed=FORMATS, fix="name a file or a folder")
     path = local_path(where)
     try:
-        return _reader(path)(label)
+        return _read(path, label)
     except OSError as error:
-        why = error.strerror or str(error)
-        raise DataError(
-            f"cannot read {error.filename or path}", got=why, fix="make it readable, or fetch it again"
-        ) from error
+        what, why = f"cannot read {error.filename or path}", error.strerror or str(error)
+        raise DataError(what, got=why, fix="make it readable, or fetch it again") from error
 
 
-def _reader(path: Path) -> Callable[[str | None], ImageSource]:
-    """The function that reads the source at `path`; its argument is `label`.
-
-    Raises `DataError` if there is no source at `path`, or more than one.
-    """
+def _read(path: Path, label: str | None) -> ImageSource:
+    """Read the source at `path`. Raises `DataError` if there is no source at `path`, or more than one."""
     if not path.exists():
         raise DataError("there is no such file or folder", got=path, allowed=FORMATS, fix="check its name")
-    readers: dict[str, Callable[[str | None], ImageSource]] = {}  # by description
+    readers = _cifar.versions_in(path)
     if path.suffix == ".parquet" and not path.is_dir():
         readers["Parquet"] = lambda label: _parquet.read(path, {"train": [path]}, label)
     elif path.name.endswith((".gz", ".tgz", ".tar")) and not path.is_dir():
         readers["CIFAR"] = lambda label: _cifar.read_archive(path, label)
-    elif path.is_dir():
-        readers = _cifar.folders(path)
-        shards = _parquet_files(path)
-        if shards:
-            readers["Parquet files"] = lambda label: _parquet.read(path, _by_split(path, shards), label)
-    if not readers:
-        _cifar.refuse_pickles(path)
-        raise DataError("no images of a known format", got=path, allowed=FORMATS, fix="point to one of these")
-    if len(readers) > 1:
-        raise DataError("several sources of images", got=", ".join(readers), allowed="one", fix="point to one of them")
-    return next(iter(readers.values()))
+    elif shards := _parquet_files(path):
+        readers["Parquet files"] = lambda label: _parquet.read(path, _by_split(path, shards), label)
+    if len(readers) != 1:
+        what = "several sources of images" if readers else "no images of a known format"
+        got = f"{path}: {', '.join(readers) or 'nothing'}"
+        raise DataError(what, got=got, allowed=FORMATS, fix=f"point to one of these; for CIFAR, {_cifar.DOWNLOAD}")
+    return next(iter(readers.values()))(label)
 
 
 def _digits(label: str | None) -> ImageSource:
@@ -157,14 +148,8 @@ def _check_shards(split: str, parts: list[Path]) -> None:
     """Raise `DataError` if the files of a split are in several folders, or a shard NAME-00000-of-00001 is missing."""
     folders = sorted({str(part.parent) for part in parts})
     if len(folders) > 1:
-        raise DataError(
-            f"{split} in several folders", got=", ".join(folders), allowed="one", fix="point to one of them"
-        )
-    series: dict[tuple[str, str], set[int]] = {}  # (name, number of shards) -> the numbers of those in the folder
-    for match in filter(None, (_SHARD.match(part.stem) for part in parts)):
-        series.setdefault((match[1], match[3]), set()).add(int(match[2]))
-    for (name, total), numbers in series.items():
-        missing = next((i for i in range(int(total)) if i not in numbers), None)
-        if missing is not None:
-            got = f"{len(numbers)} of {int(total)}, without {name}-{missing:05d}-of-{total}"
-            raise DataError(f"a shard of {split} is missing", got=got, fix="fetch it too")
+        raise DataError(f"{split} in several folders", got=", ".join(folders), fix="point to one of them")
+    series = Counter(match[1] for match in map(_SHARD.search, (part.stem for part in parts)) if match)
+    for total, count in series.items():
+        if count < int(total):
+            raise DataError(f"a shard of {split} is missing", got=f"{count} of {int(total)}", fix="fetch it too")

@@ -29,9 +29,10 @@ from ape_cli.storage.sources._source import ImageSource, LabelledImages, choose,
 _PIXELS = 3 * 32 * 32
 _ARCHIVE_BYTES = 256 * 2**20  # the published archives have 170 million
 _FILE_BYTES = 160 * 2**20  # the largest published file has 155 million
-_ARCHIVES = "cifar-10-binary.tar.gz or cifar-100-binary.tar.gz"
-_DOWNLOAD = f"download {_ARCHIVES} from https://www.cs.toronto.edu/~kriz/cifar.html"
-_PICKLES = ("data_batch_1", "train")  # files of the Python versions
+DOWNLOAD = (
+    "download cifar-10-binary.tar.gz or cifar-100-binary.tar.gz from https://www.cs.toronto.edu/~kriz/cifar.html; "
+    "the Python version of CIFAR is not read, because it consists of pickles"
+)
 
 
 @dataclass(frozen=True)
@@ -44,11 +45,6 @@ class _Version:
     test: str
     labels: dict[str, tuple[int, str]]  # label -> index of its byte in a record, and the file that names its classes
 
-    @property
-    def files(self) -> list[str]:
-        """The names of all files of this version."""
-        return [*self.train, self.test, *(names for _, names in self.labels.values())]
-
     def read(self, path: Path, content_of: Callable[[str], bytes], label: str | None) -> ImageSource:
         """Read the source at `path`. `content_of` returns the content of one of its files.
 
@@ -56,26 +52,21 @@ class _Version:
         """
         place, names = self.labels[choose(label, list(self.labels))]
         lines = content_of(names).decode("utf-8", "replace").splitlines()
-        classes = [line.strip() for line in lines if line.strip()]
-        train = [self._batch(name, content_of(name), place) for name in self.train]
-        joined = LabelledImages(
-            np.concatenate([batch.pixels for batch in train]), np.concatenate([batch.labels for batch in train])
-        )
-        return source(path, classes, {"train": joined, "test": self._batch(self.test, content_of(self.test), place)})
+        splits = {}
+        for split, batches in (("train", self.train), ("test", (self.test,))):
+            records = np.concatenate([self._records(name, content_of(name)) for name in batches])
+            planes = records[:, len(self.labels) :].reshape(-1, 3, 32, 32)
+            pixels = np.ascontiguousarray(planes.transpose(0, 2, 3, 1))  # [R, 32, 32, 3]
+            splits[split] = LabelledImages(pixels, records[:, place].astype(np.int64))
+        return source(path, [line.strip() for line in lines if line.strip()], splits)
 
-    def _batch(self, name: str, content: bytes, place: int) -> LabelledImages:
-        """Split a file into records. Raises `DataError` if its length is not a multiple of the record's length."""
+    def _records(self, name: str, content: bytes) -> np.ndarray:
+        """The records of a file: uint8 [R, bytes]. Raises `DataError` if its length is no multiple of a record's."""
         record = len(self.labels) + _PIXELS
         if not content or len(content) % record:
             got, allowed = f"{len(content):,} bytes", f"records of {record:,} bytes, {self.name}"
             raise DataError(f"{name} has a wrong length", got=got, allowed=allowed, fix="extract the archive again")
-        records = np.frombuffer(content, np.uint8).reshape(-1, record)
-        return LabelledImages(_from_planes(records[:, len(self.labels) :]), records[:, place].astype(np.int64))
-
-
-def _from_planes(flat: np.ndarray) -> np.ndarray:
-    """Convert three colour planes, each stored row by row, to pixels. uint8 [R, 3072] -> uint8 [R, 32, 32, 3]"""
-    return np.ascontiguousarray(flat.reshape(-1, 3, 32, 32).transpose(0, 2, 3, 1))
+        return np.frombuffer(content, np.uint8).reshape(-1, record)
 
 
 VERSIONS = [
@@ -99,18 +90,14 @@ VERSIONS = [
 def read_archive(path: Path, label: str | None) -> ImageSource:
     """Read a published archive. Raises `DataError` if it is another file, and `OSError` if it cannot be read."""
     with files.opened(path) as file:
-        size = path.stat().st_size
-        small = size <= _ARCHIVE_BYTES
+        small = path.stat().st_size <= _ARCHIVE_BYTES
         md5 = hashlib.file_digest(file, partial(hashlib.md5, usedforsecurity=False)).hexdigest() if small else ""
         version = next((version for version in VERSIONS if version.md5 == md5), None)
         if version is None:
-            refuse_pickles(path)
-            raise DataError(
-                f"{path} is not CIFAR's binary version as it is published",
-                got=f"{size:,} bytes" + f", MD5 {md5}" * small,
-                allowed=", ".join(f"MD5 {version.md5} ({version.name})" for version in VERSIONS),
-                fix=f"{_DOWNLOAD}; if you made this archive, extract it and point to the folder",
-            )
+            got = f"MD5 {md5}" if small else f"more than {_ARCHIVE_BYTES:,} bytes"
+            allowed = ", ".join(f"MD5 {version.md5} ({version.name})" for version in VERSIONS)
+            what = f"{path} is not CIFAR's binary version as it is published"
+            raise DataError(what, got=got, allowed=allowed, fix=f"{DOWNLOAD}; or point to a folder with its files")
         file.seek(0)
         with tarfile.open(fileobj=file) as tar:
             opened = ((PurePosixPath(member.name).name, tar.extractfile(member)) for member in tar)
@@ -118,35 +105,12 @@ def read_archive(path: Path, label: str | None) -> ImageSource:
     return version.read(path, content.__getitem__, label)
 
 
-def folders(path: Path) -> dict[str, Callable[[str | None], ImageSource]]:
-    """The readers of CIFAR in a folder and its direct subfolders, by description.
+def versions_in(path: Path) -> dict[str, Callable[[str | None], ImageSource]]:
+    """The functions that read the versions whose files are in a folder and its direct subfolders, by description."""
+    places = {file.name: file for depth in ("*/*", "*") for file in path.glob(depth)}
 
-    A version counts as present if at least two of its files are in one folder. Reading it then reports those that are
-    missing.
-    """
+    def content_of(name: str) -> bytes:
+        return files.read_bytes(places.get(name, path / name), _FILE_BYTES)
 
-    def reader(version: _Version, folder: Path) -> Callable[[str | None], ImageSource]:
-        return partial(version.read, path, lambda name: files.read_bytes(folder / name, _FILE_BYTES))
-
-    return {
-        f"{version.name} ({folder})": reader(version, folder)
-        for folder in _with_subfolders(path)
-        for version in VERSIONS
-        if sum((folder / name).is_file() for name in version.files) > 1
-    }
-
-
-def _with_subfolders(path: Path) -> list[Path]:
-    """A folder and its direct subfolders. Hidden ones are skipped."""
-    return [path, *(p for p in sorted(path.iterdir()) if p.is_dir() and not p.name.startswith("."))]
-
-
-def refuse_pickles(path: Path) -> None:
-    """Raise `DataError` if `path` is the Python version of CIFAR: an archive or a folder of pickles."""
-    if path.is_dir():
-        pickled = any((folder / name).is_file() for folder in _with_subfolders(path) for name in _PICKLES)
-    else:
-        pickled = "-python" in path.name
-    if pickled:
-        what = "the Python version of CIFAR is not read, because it consists of pickles"
-        raise DataError(what, got=path, fix=_DOWNLOAD)
+    present = (each for each in VERSIONS if places.keys() & {*each.train, each.test})
+    return {each.name: partial(each.read, path, content_of) for each in present}

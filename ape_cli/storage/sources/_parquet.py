@@ -4,40 +4,43 @@ One column contains encoded images (PNG, JPEG …), as binary or as a struct wit
 contains the labels, as integers or texts. For integers, the schema's metadata `huggingface` names the classes
 (`ClassLabel`); without it, each number is its own name. For texts, the classes are the sorted distinct texts.
 
-Shapes: R images.
+If all images of a source are gray (modes L and 1), their array has one channel. Otherwise all images are converted to
+RGB (also from P and CMYK). The EXIF orientation of the camera is applied, as the `datasets` library does. Images with
+transparency, animation or more than 8 bits per channel are rejected, because there is no unique conversion.
+
+Shapes: R images, H height, W width, C channels.
 """
 
 from __future__ import annotations
 
+import io
 import json
 import warnings
 from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
+from ape_cli.core.runtime import half_memory
 from ape_cli.core.errors import DataError, UsageError, unknown
 from ape_cli.storage import image_rows
 from ape_cli.storage.parquet import check_groups, is_text
-from ape_cli.storage.sources._decode import Canvas
 from ape_cli.storage.sources._source import MOST_CLASSES, ImageSource, LabelledImages, known, source
 
 _AT_ONCE = 256  # encoded images that are in memory at once
+_FORMATS = ("PNG", "JPEG", "WEBP", "BMP", "GIF", "TIFF")  # none that runs a program, as EPS does
+_SCAN = b"\xff\xda"  # begins a scan of a JPEG; in its data, a zero follows each 255
+_TILE_WIDTH, _TILE_LENGTH = 322, 323  # tags of a TIFF
+_MOST_BYTES = 8 * 2**20  # of an encoded image
+_MOST_PIXELS = 2**25  # of an image
+_MOST_SCANS = 50  # passes over a progressive JPEG; usual ones have 10
+_GRAY, _COLOUR = ("L", "1"), ("RGB", "P", "CMYK")
 _NAMES = ("label", "labels", "class", "classes", "target", "category")  # usual names of a label column
-
-
-@dataclass(frozen=True)
-class _Columns:
-    """The columns to read: the images and the labels."""
-
-    image: pa.Field
-    label: pa.Field
-    classes: list[str] | None  # names by label, if the metadata has them
 
 
 def read(path: Path, files: dict[str, list[Path]], label: str | None) -> ImageSource:
@@ -49,19 +52,22 @@ def read(path: Path, files: dict[str, list[Path]], label: str | None) -> ImageSo
     image_rows.pillow()
     paths = [file for parts in files.values() for file in parts]
     shards = {file: _open(file) for file in paths}
-    columns = _columns(paths[0], shards[paths[0]].schema_arrow, label)
+    image, column, names = _columns(paths[0], shards[paths[0]].schema_arrow, label)
     for file, shard in shards.items():
-        _check_columns(file, shard.schema_arrow, columns)
+        for field in (image, column):
+            if [other.type for other in shard.schema_arrow if other.name == field.name] != [field.type]:
+                allowed = f"{field.name}: {field.type}"
+                raise DataError(f"{file} has other columns than the first file", allowed=allowed)
     canvas = Canvas(sum(shard.metadata.num_rows for shard in shards.values()))
     texts: dict[str, int] = {}  # distinct labels that are texts, numbered in the order of the rows
     with warnings.catch_warnings():
         warnings.filterwarnings("ignore", module="PIL")  # of metadata that it skips
         rows = {
-            split: [part for file in parts for part in _rows(file, columns, canvas, texts)]
+            split: [part for file in parts for part in _rows(file, image, column, canvas, texts)]
             for split, parts in files.items()
         }
     labels = {split: np.concatenate([np.empty(0, np.int64), *parts]) for split, parts in rows.items()}
-    classes = columns.classes or sorted(texts) or _number_names(columns.label.name, labels)
+    classes = names or sorted(texts) or _number_names(column.name, labels)
     if texts:
         place = {name: number for number, name in enumerate(classes)}
         sorted_number = np.array([place[name] for name in texts])
@@ -78,9 +84,7 @@ def _reading(path: Path) -> Iterator[None]:
         yield
     except (pa.ArrowException, OSError, UnicodeDecodeError) as error:
         got = "a text that is not UTF-8" if isinstance(error, UnicodeDecodeError) else str(error).partition("\n")[0]
-        raise DataError(
-            f"cannot read {path}", got=got, allowed="a complete Parquet file", fix="fetch it again"
-        ) from error
+        raise DataError(f"cannot read {path}", got=got, fix="fetch it again") from error
 
 
 def _open(path: Path) -> pq.ParquetFile:
@@ -94,27 +98,27 @@ def _open(path: Path) -> pq.ParquetFile:
     return file
 
 
-def _rows(path: Path, columns: _Columns, canvas: Canvas, texts: dict[str, int]) -> Iterator[np.ndarray]:
+def _rows(path: Path, image: pa.Field, label: pa.Field, canvas: Canvas, texts: dict[str, int]) -> Iterator[np.ndarray]:
     """Paint the images of a file, and yield their labels in parts, int64 [R]. New texts are added to `texts`.
 
     pyarrow keeps equal images and equal texts in memory only once, as the file stores them.
 
     Raises `DataError` if the file is damaged, or a row has no image or no label.
     """
-    struct = pa.types.is_struct(columns.image.type)
-    once = [f"{columns.image.name}.bytes" if struct else columns.image.name, columns.label.name]
+    struct = pa.types.is_struct(image.type)
+    once = [f"{image.name}.bytes" if struct else image.name, label.name]
     with _reading(path):
         file = pq.ParquetFile(path.absolute(), read_dictionary=once)
         first = 0
-        for batch in file.iter_batches(_AT_ONCE, columns=[columns.image.name, columns.label.name]):
+        for batch in file.iter_batches(_AT_ONCE, columns=[image.name, label.name]):
             batch.validate(full=True)  # pyarrow does not check the indices into a dictionary when it reads them
-            images, labels = batch[columns.image.name], batch[columns.label.name]
+            images, labels = batch[image.name], batch[label.name]
             encoded = pc.struct_field(images, "bytes") if struct else images
-            for row, (image, label) in enumerate(zip(encoded, labels, strict=True), first):
-                if not (image.is_valid and label.is_valid):
-                    what = f"a row without {'a label' if image.is_valid else 'an image (a path alone is not enough)'}"
+            for row, (content, name) in enumerate(zip(encoded, labels, strict=True), first):
+                if not (content.is_valid and name.is_valid):
+                    what = f"a row without {'a label' if content.is_valid else 'an image (a path alone is not enough)'}"
                     raise DataError(what, got=f"row {row} of {path}")
-                canvas.add(f"row {row} of {path}", image.as_py())
+                canvas.add(f"row {row} of {path}", content.as_py())
             yield _numbers(labels, texts)
             first += len(batch)
 
@@ -136,17 +140,8 @@ def _number_names(column: str, labels: dict[str, np.ndarray]) -> list[str]:
     return [str(number) for number in range(largest + 1)]
 
 
-def _check_columns(path: Path, schema: pa.Schema, columns: _Columns) -> None:
-    """Raise `DataError` if a file does not have the columns of the first one."""
-    for field in (columns.image, columns.label):
-        types = [other.type for other in schema if other.name == field.name]
-        if types != [field.type]:
-            got, allowed = f"{field.name}: {types[0] if types else 'none'}", f"{field.name}: {field.type}"
-            raise DataError(f"{path} has other columns than the first file", got=got, allowed=allowed)
-
-
-def _columns(path: Path, schema: pa.Schema, label: str | None) -> _Columns:
-    """Choose the column of images, and the column of labels that `label` selects.
+def _columns(path: Path, schema: pa.Schema, label: str | None) -> tuple[pa.Field, pa.Field, list[str] | None]:
+    """The column of images, the column of labels that `label` selects, and its classes if the metadata has them.
 
     Raises `DataError` if there is not exactly one column of images, or no column of labels.
     """
@@ -157,7 +152,7 @@ def _columns(path: Path, schema: pa.Schema, label: str | None) -> _Columns:
     named = _class_names(schema)
     usable = {field.name: field for field in schema if pa.types.is_integer(field.type) or is_text(field.type)}
     chosen = usable[_label(path, list(usable), named, label)]
-    return _Columns(images[0], chosen, None if is_text(chosen.type) else named.get(chosen.name))
+    return images[0], chosen, None if is_text(chosen.type) else named.get(chosen.name)
 
 
 def _label(path: Path, usable: list[str], named: dict[str, list[str]], label: str | None) -> str:
@@ -186,12 +181,7 @@ def _label(path: Path, usable: list[str], named: dict[str, list[str]], label: st
 def _is_image(kind: pa.DataType) -> bool:
     """Whether a column of this type can contain encoded images."""
     if pa.types.is_struct(kind):
-        place = kind.get_field_index("bytes")
-        return place >= 0 and _is_bytes(kind.field(place).type)
-    return _is_bytes(kind)
-
-
-def _is_bytes(kind: pa.DataType) -> bool:
+        return any(field.name == "bytes" and _is_image(field.type) for field in kind)
     return pa.types.is_binary(kind) or pa.types.is_large_binary(kind)
 
 
@@ -206,3 +196,73 @@ def _class_names(schema: pa.Schema) -> dict[str, list[str]]:
         return {name: names for name, names in named.items() if names and "".join(names) and isinstance(names, list)}
     except (ValueError, KeyError, TypeError, AttributeError, RecursionError):
         return {}
+
+
+class Canvas:
+    """An array for `rows` images of one size, filled one by one. The first image decides the size."""
+
+    def __init__(self, rows: int) -> None:
+        """Create an empty canvas; the array is allocated with the first image."""
+        self.rows = rows
+        self.filled = 0
+        self.pixels = np.empty((0, 0, 0, 1), np.uint8)  # [rows, H, W, C], or no rows before the first image
+
+    def add(self, place: str, encoded: bytes) -> None:
+        """Decode the next image. `place` says where it is, for error messages.
+
+        Raises `DataError` if it cannot be decoded, is not supported, has another size or needs too much memory.
+        """
+        image = self._decoded(place, encoded)
+        if not len(self.pixels):
+            self.pixels = np.empty((self.rows, *image.shape), np.uint8)
+        if image.shape[:2] != self.pixels.shape[1:3]:
+            got, first = ("{} x {}".format(*shape) for shape in (image.shape, self.pixels.shape[1:]))
+            raise DataError("images of different sizes", got=f"{got}, {place}", allowed=f"{first}, as the first")
+        if image.shape[2] > self.pixels.shape[3]:
+            self.pixels = self.pixels.repeat(3, axis=3)  # all earlier images were gray
+        self.pixels[self.filled] = image  # a gray image is broadcast to all channels
+        self.filled += 1
+
+    def _decoded(self, place: str, encoded: bytes) -> np.ndarray:
+        """Decode an image: uint8 [H, W, 1] if it is gray, else uint8 [H, W, 3].
+
+        Raises `DataError` if it cannot be decoded, is not supported or is too large.
+        """
+        from PIL import Image, ImageOps, UnidentifiedImageError
+
+        try:
+            if len(encoded) > _MOST_BYTES:
+                raise ValueError(f"more than {_MOST_BYTES:,} bytes")
+            with Image.open(io.BytesIO(encoded), formats=_FORMATS) as image:
+                gray = image.mode in _GRAY
+                if image.height * image.width > _MOST_PIXELS:
+                    raise ValueError(f"more than {_MOST_PIXELS:,} pixels")
+                size = self.rows * image.height * image.width * (1 if gray else 3)
+                if size > half_memory():
+                    got, allowed = f"{self.rows:,} images, {size:,} bytes", f"{half_memory():,} bytes"
+                    raise DataError("the images are too large", got=got, allowed=allowed, fix="take fewer")
+                _check_work(image, encoded)
+                if image.has_transparency_data:
+                    raise ValueError("transparency")
+                if image.mode not in (*_GRAY, *_COLOUR):
+                    raise ValueError(f"mode {image.mode}")
+                if getattr(image, "is_animated", False):
+                    raise ValueError("several frames")
+                upright = ImageOps.exif_transpose(image.convert("L" if gray else "RGB"))
+                pixels = np.asarray(upright)
+                return pixels[..., None] if gray else pixels
+        except DataError:
+            raise
+        except Exception as error:  # Pillow raises many kinds of exceptions for damaged files
+            kind = "no image" if isinstance(error, UnidentifiedImageError) else str(error)
+            allowed = f"{', '.join(_FORMATS)}, opaque, one frame, modes {', '.join((*_GRAY, *_COLOUR))}"
+            raise DataError("an image cannot be used", got=f"{kind} ({place})", allowed=allowed) from error
+
+
+def _check_work(image: Any, encoded: bytes) -> None:
+    """Raise `ValueError` for a JPEG with too many scans, or a TIFF with tiles much larger than an image may be."""
+    if image.format == "JPEG" and encoded.count(_SCAN) > _MOST_SCANS:
+        raise ValueError(f"more than {_MOST_SCANS} scans")
+    tags = getattr(image, "tag_v2", {}) if image.format == "TIFF" else {}
+    if tags.get(_TILE_WIDTH, 0) * tags.get(_TILE_LENGTH, 0) > _MOST_PIXELS:
+        raise ValueError(f"a tile of more than {_MOST_PIXELS:,} pixels")

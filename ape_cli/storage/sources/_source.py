@@ -70,33 +70,26 @@ def source(path: Path, classes: list[str], splits: dict[str, LabelledImages]) ->
     Raises `DataError` if there are no training images, a label is out of range, or the names of the classes are no text
     or too large.
     """
-    _check_names(classes)
-    filled = {name: splits[name] for name in SPLITS if name in splits and len(splits[name].labels)}
-    if "train" not in filled:
-        raise DataError("no images to train on", got=path, fix="add a train split, or point to the file itself")
-    for name, images in filled.items():
-        _check_labels(name, images.labels, classes)
-    cifar = known(classes) if filled["train"].pixels.shape[1:] == (32, 32, 3) else None
-    if cifar:
-        return ImageSource(cifar, CLASSES[cifar], filled)
-    return ImageSource(_fit_for_a_file(path), classes, filled)
-
-
-def _check_names(classes: list[str]) -> None:
-    """Raise `DataError` if there are too many classes, if their names are too long together, or not Unicode."""
     text = "".join(classes)
     if len(classes) > MOST_CLASSES or len(text) > _MOST_CHARACTERS or text.encode(errors="replace").decode() != text:
         got = f"{len(classes):,} classes, {len(text):,} characters"
         allowed = f"{MOST_CLASSES:,} classes, {_MOST_CHARACTERS:,} characters of Unicode"
         raise DataError("the names of the classes are too large, or no text", got=got, allowed=allowed)
-
-
-def _check_labels(split: str, labels: np.ndarray, classes: list[str]) -> None:
-    """Raise `DataError` if a label is not in 0 .. len(classes) - 1."""
-    wrong = np.flatnonzero((labels < 0) | (labels >= len(classes)))
-    if wrong.size:
-        got, allowed = f"{labels[wrong[0]]} in row {wrong[0]}", f"0 to {len(classes) - 1}, one for each class"
-        raise DataError(f"a label of {split} is out of range", got=got, allowed=allowed)
+    filled = {name: splits[name] for name in SPLITS if name in splits and len(splits[name].labels)}
+    if "train" not in filled:
+        raise DataError("no images to train on", got=path, fix="add a train split, or point to the file itself")
+    for name, images in filled.items():
+        wrong = np.flatnonzero((images.labels < 0) | (images.labels >= len(classes)))
+        if wrong.size:
+            got, allowed = (
+                f"{images.labels[wrong[0]]} in row {wrong[0]}",
+                f"0 to {len(classes) - 1}, one for each class",
+            )
+            raise DataError(f"a label of {name} is out of range", got=got, allowed=allowed)
+    cifar = known(classes) if filled["train"].pixels.shape[1:] == (32, 32, 3) else None
+    if cifar:
+        return ImageSource(cifar, CLASSES[cifar], filled)
+    return ImageSource(_fit_for_a_file(path), classes, filled)
 
 
 def _fit_for_a_file(path: Path) -> str:

@@ -49,7 +49,8 @@ def load(name: str) -> TreeFormat:
     kind = plugins.load(sys.modules[__name__], "format", stem, TreeFormat)  # type: ignore[type-abstract]
     if name != stem and (not kind.variants or name == f"{stem}-"):
         raise unknown("format", name, known)
-    if how := how_to_get(kind.needs, kind.extra):
+    extra = None if plugins.is_own(kind) else (kind.needs or "").replace("_", "-")
+    if how := how_to_get(kind.needs, extra):
         raise UsageError(f"the format {stem} needs {kind.needs}", got="it is not installed", fix=how)
     return kind(name.removeprefix(f"{stem}-") if name != stem else None)
 
@@ -67,12 +68,11 @@ def by_suffix(path: PurePath | str) -> str | None:
     for name in names() if suffix else ():
         kind = plugins.load(sys.modules[__name__], "format", name, TreeFormat)  # type: ignore[type-abstract]
         if suffix in kind.suffixes:
-            variant = kind().variant_of(suffix)
+            variant = kind.variant_of(suffix)
             matching.append(f"{name}-{variant}" if variant else name)
     if len(matching) > 1:
-        raise UsageError(
-            f"several formats have files {suffix}", got=", ".join(matching), allowed="one", fix="name it with `format`"
-        )
+        what = f"several formats have files {suffix}"
+        raise UsageError(what, got=", ".join(matching), fix="name it with `format`")
     return matching[0] if matching else None
 
 

@@ -6,9 +6,8 @@ Shapes: N nodes of a tree.
 from __future__ import annotations
 
 import codecs
-import warnings
 from abc import ABC, abstractmethod
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import ClassVar, Literal
 
@@ -120,9 +119,8 @@ class TreeFormat(ABC):
     suffixes: ClassVar[tuple[str, ...]] = ()  # of files that are read in this format if no format is named: `.py`
     units: ClassVar[tuple[Unit, ...]]  # what one tree can be, the default first; `subtree` is possible for all
     needs: ClassVar[str | None] = None  # a package that the format needs and that ape-cli does not install
-    extra: ClassVar[str | None] = None  # the extra of ape-cli that installs it
     most_bytes: ClassVar[int] = 256 * 2**20  # the most that the text of a file may have, for its parser
-    variants: ClassVar[bool] = False  # whether the format has variants, such as languages, that a name can choose
+    variants: ClassVar[Mapping[str, tuple[str, ...]]] = {}  # such as languages, with the suffixes of their files
 
     def __init__(self, variant: str | None = None) -> None:
         """Choose the variant."""
@@ -136,13 +134,13 @@ class TreeFormat(ABC):
         """
 
     def reads(self, suffix: str) -> bool:
-        """Whether files with this suffix, in lower case, have this format."""
-        return suffix in self.suffixes
+        """Whether files with this suffix, in lower case, have this format and variant."""
+        return suffix in (self.suffixes if self.variant is None else self.variants.get(self.variant, ()))
 
-    def variant_of(self, suffix: str) -> str | None:
-        """The variant for files with this suffix; None if the format has no variants."""
-        del suffix
-        return None
+    @classmethod
+    def variant_of(cls, suffix: str) -> str | None:
+        """The first variant for files with this suffix; None if there is none."""
+        return next((variant for variant, suffixes in cls.variants.items() if suffix in suffixes), None)
 
 
 def damaged(what: str, line: int | None = None) -> DataError:
@@ -169,12 +167,9 @@ def decoded(content: bytes, encoding: str = "utf-8") -> str:
     Raises `DataError` if it is not text in this encoding, if it has a NUL character, or if the encoding is unknown.
     """
     try:
-        known = codecs.lookup(encoding).name.replace("_", "-")
-        if known in _REFUSED:
+        if codecs.lookup(encoding).name.replace("_", "-") in _REFUSED:
             raise LookupError
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore")
-            text = content.decode(encoding)
+        text = content.decode(encoding)
     except UnicodeDecodeError as error:
         line = content.count(b"\n", 0, error.start) + 1
         raise damaged(f"it is not text in the encoding {encoding} ({error.reason})", line) from error

@@ -12,7 +12,7 @@ from __future__ import annotations
 import io
 from collections.abc import Iterable, Iterator
 from itertools import groupby
-from typing import Any, ClassVar
+from typing import Any
 
 from ape_cli.core.errors import DataError
 from ape_cli.storage.tree_formats._format import ParsedTree, TreeFormat, Unit, joined
@@ -21,10 +21,9 @@ from ape_cli.storage.tree_formats._format import ParsedTree, TreeFormat, Unit, j
 class ConlluFormat(TreeFormat):
     """Sentences and documents."""
 
-    suffixes: ClassVar[tuple[str, ...]] = (".conllu",)
-    units: ClassVar[tuple[Unit, ...]] = ("sentence", "document", "file")
-    needs: ClassVar[str | None] = "conllu"
-    extra: ClassVar[str | None] = "conllu"
+    suffixes = (".conllu",)
+    units = ("sentence", "document", "file")
+    needs = "conllu"
 
     def trees(self, content: bytes, unit: Unit) -> Iterator[ParsedTree]:
         """The sentences of a file; or its documents, which are nodes `document` above their sentences; or all of them.
@@ -33,11 +32,9 @@ class ConlluFormat(TreeFormat):
         """
         sentences = _sentences(content)
         if unit == "sentence":
-            yield from sentences
-        elif unit == "document":
-            yield from _documents(sentences)
-        else:
-            yield joined("file", _documents(sentences))
+            return sentences
+        documents = _documents(sentences)
+        return documents if unit == "document" else iter([joined("file", documents)])
 
 
 def _documents(sentences: Iterable[ParsedTree]) -> Iterator[ParsedTree]:
@@ -62,10 +59,7 @@ def _sentences(content: bytes) -> Iterator[ParsedTree]:
                 tree = _tree(sentence, document)
                 number += 1
                 yield tree
-    except (
-        exceptions.ParseException,
-        ValueError,
-    ) as error:  # it may not be UTF-8, or a number may have too many digits
+    except (exceptions.ParseException, ValueError) as error:  # a ValueError: no UTF-8, or too many digits
         raise DataError(f"sentence {number + 1:,}: no valid CoNLL-U: {str(error)[:200]}") from error
 
 
@@ -74,13 +68,9 @@ def _tree(sentence: Iterable[dict[str, Any]], document: int) -> ParsedTree:
     words = [word for word in sentence if not isinstance(word.get("id"), tuple)]
     below: list[list[int]] = [[] for _ in range(len(words) + 1)]
     for number, word in enumerate(words, 1):
-        head = word.get("head")
-        if (
-            word.get("id") != number
-            or head is None
-            or not 0 <= head <= len(words)
-            or word.get("deprel") in (None, "", "_")
-        ):
+        head: Any = word.get("head")
+        fits = word.get("id") == number and head in range(len(words) + 1)
+        if not fits or word.get("deprel") in (None, "", "_"):
             raise ValueError(f"word {number:,} has no number, head or relation that fits")
         below[head].append(number)
     tree = ParsedTree(document)

@@ -13,24 +13,19 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
-from typing import ClassVar
 
-from ape_cli.storage.tree_formats._format import ParsedTree, TreeFormat, Unit, damaged, line_at
-from ape_cli.storage.tree_formats.xml import element_tree, markup_text, reason
+from ape_cli.storage.tree_formats._format import ParsedTree, Unit, damaged, line_at
+from ape_cli.storage.tree_formats.xml import XmlFormat, element_tree, markup_text, reason
 
 _ENCODING = re.compile(rb"""<meta\s[^>]*?charset\s*=\s*["']?\s*([A-Za-z0-9._-]{1,40})""", re.IGNORECASE)
 _ATTRIBUTE = r"""[^\s/>][^\s/>=]*+(?:\s*+=\s*+(?:"[^"]*+"|'[^']*+'|[^\s>]*+))?+"""
 _MANY = re.compile(rf"<[a-z][^\s/>]*+(?:[\s/]++{_ATTRIBUTE}){{2001}}", re.IGNORECASE)
 
 
-class HtmlFormat(TreeFormat):
+class HtmlFormat(XmlFormat):
     """A file has one document."""
 
-    suffixes: ClassVar[tuple[str, ...]] = (".html", ".htm")
-    units: ClassVar[tuple[Unit, ...]] = ("document", "file")
-    needs: ClassVar[str | None] = "lxml"
-    extra: ClassVar[str | None] = "lxml"
-    most_bytes: ClassVar[int] = 32 * 2**20
+    suffixes = (".html", ".htm")
 
     def trees(self, content: bytes, unit: Unit) -> Iterator[ParsedTree]:
         """The only document of a file."""

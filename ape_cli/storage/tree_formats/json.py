@@ -10,17 +10,16 @@ The token of a key or a value is its JSON text, so that the string `"1"` and the
 
 The first document of a source says which of the two all of its documents are. Another one is an error.
 
-Deviation: a key that occurs twice in an object is an error, because programs do not agree on what it means.
+As in Python's own module, `NaN` and infinity are numbers, and of a key that occurs twice, the last value counts.
 """
 
 from __future__ import annotations
 
 import json
-from collections import Counter
 from collections.abc import Iterator
-from typing import Any, ClassVar, NoReturn
+from typing import Any, ClassVar
 
-from ape_cli.core.errors import DataError
+from ape_cli.core.errors import DataError, brief
 from ape_cli.storage.tree_formats._format import ParsedTree, TreeFormat, Unit, damaged, decoded, documents
 
 _KEYS = {"label", "children"}
@@ -30,13 +29,10 @@ class JsonFormat(TreeFormat):
     """A file has one document, or an array of objects with labels and children, each of which is a document."""
 
     suffixes: ClassVar[tuple[str, ...]] = (".json",)
-    units: ClassVar[tuple[Unit, ...]] = ("document", "file")
-    most_bytes: ClassVar[int] = 32 * 2**20
+    units = ("document", "file")
+    most_bytes = 32 * 2**20
 
-    def __init__(self, variant: str | None = None) -> None:
-        """Begin a source."""
-        super().__init__(variant)
-        self.labelled: bool | None = None  # whether the documents of the source are trees with labels
+    labelled: bool | None = None  # whether the documents of the source are trees with labels
 
     def trees(self, content: bytes, unit: Unit) -> Iterator[ParsedTree]:
         """The documents of an array of trees, or the only document. The unit `file` joins those of an array."""
@@ -72,25 +68,9 @@ def json_value(content: bytes) -> Any:
     """The value of a JSON document, in which numbers are texts. Raises `DataError` if the content is not one."""
     text = decoded(content)
     try:
-        return json.loads(
-            text, object_pairs_hook=_object, parse_int=_Number, parse_float=_Number, parse_constant=_refuse
-        )
+        return json.loads(text, parse_int=_Number, parse_float=_Number, parse_constant=_Number)
     except json.JSONDecodeError as error:
         raise damaged(f"no valid JSON: {error.msg}", error.lineno) from error
-
-
-def _object(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
-    """An object. Raises `DataError` if a key occurs twice."""
-    keys = dict(pairs)
-    if len(keys) < len(pairs):
-        twice, _ = Counter(key for key, _ in pairs).most_common(1)[0]
-        raise DataError(f"no valid JSON: the key {json.dumps(twice)} occurs twice in an object")
-    return keys
-
-
-def _refuse(name: str) -> NoReturn:
-    """Raise `DataError` for `NaN` and infinity, which Python would read."""
-    raise DataError(f"no valid JSON: {name} is no value")
 
 
 def _text(value: str) -> str:
@@ -117,32 +97,20 @@ def _add(tree: ParsedTree, parent: int, value: Any) -> None:
 
 def is_labelled(value: Any) -> bool:
     """Whether a value is a tree with labels, as far as its root tells, or an array with such a tree."""
-    if isinstance(value, list):
-        return any(isinstance(each, dict) and is_labelled(each) for each in value)
-    return (
-        isinstance(value, dict)
-        and value.keys() <= _KEYS
-        and isinstance(value.get("label"), str)
-        and isinstance(value.get("children"), list | None)
-    )
+    return _is_node(value) or (isinstance(value, list) and any(map(_is_node, value)))
+
+
+def _is_node(value: Any) -> bool:
+    """Whether a value is an object with a label, and with children if it is not a leaf."""
+    labelled = isinstance(value, dict) and value.keys() <= _KEYS and isinstance(value.get("label"), str)
+    return labelled and isinstance(value.get("children"), list | None)
 
 
 def _add_labelled(tree: ParsedTree, parent: int, value: Any, where: str) -> None:
     """Add an object with a label and children. Raises `DataError` with `where` it is if it is something else."""
-    fault = None
-    if not isinstance(value, dict):
-        fault = "a node is not an object"
-    elif other := sorted(value.keys() - _KEYS):
-        fault = f"an object has the key {json.dumps(other[0])}"
-    elif not isinstance(value.get("label"), str):
-        fault = "an object has no `label` that is a string or a number"
-    elif not isinstance(value.get("children"), list | None):
-        fault = "the `children` of an object are not an array"
-    if fault:
-        raise DataError(
-            f"{where}: it is no tree with labels, because {fault}",
-            allowed="objects with a `label`, and with `children` if they are not leaves; no other key",
-        )
+    if not _is_node(value):
+        allowed = "objects with a `label` and, if they are not leaves, with `children`; no other key"
+        raise DataError(f"{where}: it is no tree with labels", got=brief(value), allowed=allowed)
     number = tree.add(parent, str(value["label"]) or '""')
     for below in value.get("children") or ():
         _add_labelled(tree, number, below, where)

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import io
 from collections.abc import Iterator
-from typing import ClassVar
 
 from ape_cli.core.errors import DataError
 from ape_cli.storage.tree_formats._format import ParsedTree, Unit, damaged, documents
@@ -14,8 +13,8 @@ from ape_cli.storage.tree_formats.json import JsonFormat, is_labelled, json_valu
 class JsonLinesFormat(JsonFormat):
     """A line that is not empty is a document."""
 
-    suffixes: ClassVar[tuple[str, ...]] = (".jsonl", ".ndjson")
-    most_bytes: ClassVar[int] = 256 * 2**20
+    suffixes = (".jsonl", ".ndjson")
+    most_bytes = 256 * 2**20
 
     def trees(self, content: bytes, unit: Unit) -> Iterator[ParsedTree]:
         """The documents of a file, or all of them under a root `file`."""

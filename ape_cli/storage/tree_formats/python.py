@@ -19,7 +19,7 @@ import re
 import tokenize
 import warnings
 from collections.abc import Callable, Iterator
-from typing import Any, ClassVar
+from typing import Any
 
 from ape_cli.storage.tree_formats._format import ParsedTree, TreeFormat, Unit, damaged, decoded, line_at
 
@@ -32,15 +32,17 @@ _FUNCTIONS = (ast.FunctionDef, ast.AsyncFunctionDef)
 class PythonFormat(TreeFormat):
     """A function is an outermost one: of the module, or a method of a class, but not one within a function."""
 
-    suffixes: ClassVar[tuple[str, ...]] = (".py", ".pyi")
-    units: ClassVar[tuple[Unit, ...]] = ("function", "file")
-    most_bytes: ClassVar[int] = 4 * 2**20  # the parser needs hundreds of bytes for each token
+    suffixes = (".py", ".pyi")
+    units = ("function", "file")
+    most_bytes = 4 * 2**20  # the parser needs hundreds of bytes for each token
 
     def trees(self, content: bytes, unit: Unit) -> Iterator[ParsedTree]:
         """The functions of a file with their decorators, or the whole file, whose root is `Module`."""
         module = _parsed(content)
         for root in [module] if unit == "file" else _functions(module):
-            yield _tree(root)
+            tree = ParsedTree()
+            _add(tree, -1, root)
+            yield tree
 
 
 def _parsed(content: bytes) -> ast.Module:
@@ -64,42 +66,24 @@ def _parsed(content: bytes) -> ast.Module:
         raise damaged(f"no valid Python: {error}") from error
 
 
-def _functions(module: ast.Module) -> Iterator[ast.AST]:
-    """The outermost functions, in the order of the file."""
-    stack: list[ast.AST] = [module]
-    while stack:
-        node = stack.pop()
-        if isinstance(node, _FUNCTIONS):
-            yield node
-        elif not isinstance(node, ast.expr):  # an expression has no function, only lambdas
-            stack.extend(reversed(list(ast.iter_child_nodes(node))))
+def _functions(node: ast.AST) -> Iterator[ast.AST]:
+    """The outermost functions below a node, in the order of the file."""
+    for child in ast.iter_child_nodes(node):
+        if isinstance(child, _FUNCTIONS):
+            yield child
+        elif not isinstance(child, ast.expr):  # an expression has no function, only lambdas
+            yield from _functions(child)
 
 
-def _tree(root: ast.AST) -> ParsedTree:
-    """The tree of a node."""
-    tree = ParsedTree()
-    stack = [(root, -1)]
-    while stack:
-        node, parent = stack.pop()
-        texts: list[str] = []
-        below: list[ast.AST] = []
-        for name in node._fields:
-            value = getattr(node, name, None)
-            if isinstance(value, list):
-                for item in value:
-                    if isinstance(item, ast.AST):
-                        below.append(item)
-                    elif item is not None:  # a key of a dictionary or a default may be missing
-                        texts.append(item)
-            elif isinstance(value, str):
-                texts.append(value)
-            elif isinstance(value, ast.AST) and not isinstance(value, ast.expr_context):
-                below.append(value)
-        kind = type(node)
-        number = tree.add(parent, kind.__name__, _TOKENS[kind](node) if kind in _TOKENS else " ".join(texts) or None)
-        for child in reversed(below):
-            stack.append((child, number))
-    return tree
+def _add(tree: ParsedTree, parent: int, node: ast.AST) -> None:
+    """Add a node with the nodes below it."""
+    kind, values = type(node), [value for _, value in ast.iter_fields(node)]
+    flat = [each for value in values for each in (value if isinstance(value, list) else [value])]
+    texts = [each for each in flat if isinstance(each, str)]
+    number = tree.add(parent, kind.__name__, _TOKENS[kind](node) if kind in _TOKENS else " ".join(texts) or None)
+    for child in ast.iter_child_nodes(node):
+        if not isinstance(child, ast.expr_context):
+            _add(tree, number, child)
 
 
 def _literal(value: Any) -> str:

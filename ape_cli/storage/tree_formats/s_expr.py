@@ -15,7 +15,6 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
-from typing import ClassVar
 
 from ape_cli.storage.tree_formats._format import ParsedTree, TreeFormat, Unit, damaged, decoded, joined, line_at
 
@@ -29,16 +28,13 @@ _PART = re.compile(
 class SExprFormat(TreeFormat):
     """A sentence is an expression that is in no other one. A file is one document."""
 
-    suffixes: ClassVar[tuple[str, ...]] = (".sexp", ".sexpr", ".mrg", ".ptb", ".psd", ".lisp", ".scm")
-    units: ClassVar[tuple[Unit, ...]] = ("sentence", "document", "file")
+    suffixes = (".sexp", ".sexpr", ".mrg", ".ptb", ".psd", ".lisp", ".scm")
+    units = ("sentence", "document", "file")
 
     def trees(self, content: bytes, unit: Unit) -> Iterator[ParsedTree]:
         """The sentences of a file, or all of them under a root `document` or `file`."""
         sentences = _sentences(decoded(content))
-        if unit == "sentence":
-            yield from sentences
-        else:
-            yield joined(unit, sentences)
+        return sentences if unit == "sentence" else iter([joined(unit, sentences)])
 
 
 def _sentences(text: str) -> Iterator[ParsedTree]:

@@ -18,7 +18,7 @@ import importlib.util
 import re
 import warnings
 from collections.abc import Iterator
-from typing import Any, ClassVar
+from typing import Any
 
 from ape_cli.core.errors import UsageError
 from ape_cli.core.extras import how_to_install
@@ -54,14 +54,13 @@ _LANGUAGE = re.compile(r"[a-z][a-z0-9-]*")
 class TreeSitterFormat(TreeFormat):
     """A file in the language `variant`."""
 
-    suffixes: ClassVar[tuple[str, ...]] = tuple(
+    suffixes = tuple(
         suffix for language, suffixes in _LANGUAGES.items() if language not in _OTHERS for suffix in suffixes
     )
-    units: ClassVar[tuple[Unit, ...]] = ("file",)
-    needs: ClassVar[str | None] = "tree_sitter"
-    extra: ClassVar[str | None] = "tree-sitter"
-    most_bytes: ClassVar[int] = 4 * 2**20  # the parser needs hundreds of bytes for each token
-    variants: ClassVar[bool] = True
+    units = ("file",)
+    needs = "tree_sitter"
+    most_bytes = 4 * 2**20  # the parser needs hundreds of bytes for each token
+    variants = _LANGUAGES
 
     def __init__(self, variant: str | None = None) -> None:
         """Load the language. Raises `UsageError` if its package is missing or does not fit."""
@@ -79,16 +78,10 @@ class TreeSitterFormat(TreeFormat):
         source = decoded(content).encode()
         parsed = Parser(self._language).parse(source)
         if parsed.root_node.has_error:
-            raise damaged(f"no valid {self.variant}", _line_of_error(parsed))
-        yield _tree(parsed, source)
-
-    def reads(self, suffix: str) -> bool:
-        """Whether files with this suffix are in this language, or in any if none was chosen."""
-        return suffix in (self.suffixes if self.variant is None else _LANGUAGES.get(self.variant, ()))
-
-    def variant_of(self, suffix: str) -> str | None:
-        """The language of files with this suffix."""
-        return next((language for language, suffixes in _LANGUAGES.items() if suffix in suffixes), None)
+            raise damaged(f"no valid {self.variant}", _line_of_error(parsed.root_node))
+        tree = ParsedTree()
+        _add(tree, -1, parsed.root_node, source)
+        yield tree
 
 
 def _language(name: str) -> Any:
@@ -107,28 +100,16 @@ def _language(name: str) -> Any:
             warnings.simplefilter("ignore")  # grammars of another version give a plain number, which still works
             return Language(make())  # type: ignore[misc]
     except (TypeError, ValueError) as error:
-        raise UsageError(
-            f"{package} does not fit the installed tree-sitter", got=error, fix=f"pip install -U tree-sitter {package}"
-        ) from error
+        fix = f"pip install -U tree-sitter {package}"
+        raise UsageError(f"{package} does not fit the installed tree-sitter", got=error, fix=fix) from error
 
 
-def _tree(parsed: Any, source: bytes) -> ParsedTree:
-    """The tree of the nodes that have a name."""
-    tree = ParsedTree()
-    cursor = parsed.walk()
-    above = [-1]  # the node of each node on the way from the root to the cursor
-    while True:
-        node = cursor.node
-        inner = False
-        if node.is_named and not (node.is_extra and "comment" in node.type):
-            number = tree.add(above[-1], node.type, _token(node, source))
-            inner = cursor.goto_first_child()
-            if inner:
-                above.append(number)
-        while not inner and not cursor.goto_next_sibling():
-            if not cursor.goto_parent():
-                return tree
-            above.pop()
+def _add(tree: ParsedTree, parent: int, node: Any, source: bytes) -> None:
+    """Add a node with the nodes below it that have a name."""
+    number = tree.add(parent, node.type, _token(node, source))
+    for child in node.named_children:
+        if not (child.is_extra and "comment" in child.type):
+            _add(tree, number, child, source)
 
 
 def _token(node: Any, source: bytes) -> str | None:
@@ -137,10 +118,8 @@ def _token(node: Any, source: bytes) -> str | None:
     return source[named.start_byte : named.end_byte].decode() or None if named is not None else None
 
 
-def _line_of_error(parsed: Any) -> int:
-    """The line of the first error."""
-    cursor = parsed.walk()
-    while not (cursor.node.is_error or cursor.node.is_missing) and cursor.goto_first_child():
-        while not cursor.node.has_error and cursor.goto_next_sibling():
-            pass
-    return int(cursor.node.start_point[0]) + 1
+def _line_of_error(node: Any) -> int:
+    """The line of the first error in a node."""
+    while not (node.is_error or node.is_missing):
+        node = next(child for child in node.children if child.has_error)
+    return int(node.start_point[0]) + 1

@@ -9,8 +9,9 @@
 Attributes come before the content of their element. Declarations of namespaces, text that is white space, comments and
 processing instructions are left out. Nothing else is read: no DTD is loaded, and nothing is fetched.
 
-A document that declares entities or attributes is an error, and so is a reference to an unknown entity in an attribute.
-In text, the token shows such a reference as it is written, for example `&nbsp;`.
+A document that declares entities or attributes is an error. A document type may name entities in another file, which is
+not read: in text, the token shows such a reference as it is written, for example `&nbsp;`, and in an attribute, the
+parser leaves it out.
 """
 
 from __future__ import annotations
@@ -23,8 +24,6 @@ from ape_cli.storage.tree_formats._format import ParsedTree, TreeFormat, Unit, d
 
 _ENCODING = re.compile(rb"""\A\s*<\?xml[^>]*?\sencoding\s*=\s*["']([A-Za-z0-9._-]{1,40})["']""")
 _DECLARATION = re.compile("<!(?:ENTITY|ATTLIST)")  # entities can multiply, and the parser compares all attributes
-_KNOWN = "&(?:amp|lt|gt|quot|apos|#[0-9a-fA-Fx]++);"
-_LOST = re.compile(rf"""=\s*+(?:"(?:[^"<&]|{_KNOWN})*+&|'(?:[^'<&]|{_KNOWN})*+&)""")
 _MARKS = ((b"\xff\xfe\0\0", "utf-32"), (b"\0\0\xfe\xff", "utf-32"), (b"\xff\xfe", "utf-16"), (b"\xfe\xff", "utf-16"))
 _ADVICE = re.compile(r",? (?:try|use) XML_PARSE_HUGE.*|, line \d+, column \d+.*", re.DOTALL)
 
@@ -33,10 +32,9 @@ class XmlFormat(TreeFormat):
     """A file has one document."""
 
     suffixes: ClassVar[tuple[str, ...]] = (".xml", ".mml", ".xhtml", ".svg")
-    units: ClassVar[tuple[Unit, ...]] = ("document", "file")
-    needs: ClassVar[str | None] = "lxml"
-    extra: ClassVar[str | None] = "lxml"
-    most_bytes: ClassVar[int] = 32 * 2**20
+    units = ("document", "file")
+    needs = "lxml"
+    most_bytes = 32 * 2**20
 
     def trees(self, content: bytes, unit: Unit) -> Iterator[ParsedTree]:
         """The only document of a file."""
@@ -45,11 +43,7 @@ class XmlFormat(TreeFormat):
 
         text = markup_text(content, _ENCODING)
         if declaration := _DECLARATION.search(text):
-            raise damaged(
-                "it declares entities or attributes, which is not supported", line_at(text, declaration.start())
-            )
-        if "<!DOCTYPE" in text and (lost := _LOST.search(text)):  # the parser would leave it out
-            raise damaged("an attribute has a reference to an unknown entity", line_at(text, lost.start()))
+            raise damaged("it declares entities or attributes", line_at(text, declaration.start()))
         parser = etree.XMLParser(encoding="utf-8", resolve_entities=False, no_network=True, huge_tree=True)
         try:
             root = etree.fromstring(text.encode(), parser)
@@ -81,34 +75,28 @@ def reason(message: str) -> str:
 
 def element_tree(root: Any) -> ParsedTree:
     """The tree of an element of lxml."""
+    tree = ParsedTree()
+    _add(tree, -1, root)
+    return tree
+
+
+def _add(tree: ParsedTree, parent: int, element: Any) -> None:
+    """Add an element with its attributes, texts and children."""
     from lxml import etree
 
-    tree = ParsedTree()
-    stack: list[tuple[int, Any, list[str]]] = []  # node, the children that follow, and the text before the next one
-
-    def begin(element: Any, parent: int) -> None:
-        number = tree.add(parent, _local(element.tag))
-        for value in element.xpath("@*") if element.attrib else ():  # `items` searches for each attribute
-            tree.add(number, f"@{_local(value.attrname)}", str(value))
-        stack.append((number, iter(element), [element.text or ""]))
-
-    begin(root, -1)
-    while stack:
-        number, following, texts = stack[-1]
-        child = next(following, None)
+    number = tree.add(parent, _local(element.tag))
+    for value in element.xpath("@*") if element.attrib else ():  # `items` searches for each attribute
+        tree.add(number, f"@{_local(value.attrname)}", str(value))
+    texts = [element.text or ""]  # before the next child
+    for child in (*element, None):
         if child is not None and not isinstance(child.tag, str):  # a comment, an instruction, or a reference
             texts += [child.text if child.tag is etree.Entity else "", child.tail or ""]
             continue
-        text = " ".join("".join(texts).split())
-        texts.clear()
-        if text:
+        if text := " ".join("".join(texts).split()):
             tree.add(number, "#text", text)
-        if child is None:
-            stack.pop()
-        else:
-            texts.append(child.tail or "")
-            begin(child, number)
-    return tree
+        if child is not None:
+            _add(tree, number, child)
+            texts = [child.tail or ""]
 
 
 def _local(name: str) -> str:

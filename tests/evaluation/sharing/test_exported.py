@@ -107,7 +107,7 @@ def test_the_command_exports_once(of_words: Both, tmp_path: Path) -> None:
     assert json.loads(ape(*words, "--overwrite", "--json")[0])["scores"] == model.about["scores"]
     assert {path.name: path.read_bytes() for path in out.iterdir()} == first
     (out / "mine.txt").write_text("x")
-    assert "files that no export has" in ape(*words, "--overwrite", code=2)[1]
+    assert "the folder is not empty" in ape(*words, "--overwrite", code=2)[1]
     assert (out / "config.json").read_bytes() == first["config.json"]
     assert str(done.folder) not in (out / "config.json").read_text() + (out / "README.md").read_text()
 

@@ -82,7 +82,7 @@ def test_shards_are_read_in_their_order(tmp_path: Path) -> None:
     np.testing.assert_array_equal(found.pixels, RGB[:3])
     assert found.labels.tolist() == [0, 1, 2]
     (tmp_path / "data/train-00001-of-00003.parquet").unlink()
-    fails(tmp_path, r"a shard of train is missing\n.*2 of 3, without train-00001-of-00003")
+    fails(tmp_path, r"a shard of train is missing\n.*2 of 3")
 
 
 @pytest.mark.parametrize("kind", [pa.binary(), pa.large_binary()])
@@ -245,9 +245,9 @@ def test_columns_of_images_are_one(tmp_path: Path) -> None:
 def test_all_files_have_the_same_columns(tmp_path: Path) -> None:
     formats.parquet(tmp_path / "train.parquet", "img", formats.pngs(RGB), LABELS)
     formats.parquet(tmp_path / "test.parquet", "image", formats.pngs(RGB), LABELS)
-    fails(tmp_path, r"test\.parquet has other columns than the first file\n.*img: none\n.*img: struct")
+    fails(tmp_path, r"test\.parquet has other columns than the first file\n.*img: struct")
     formats.parquet(tmp_path / "test.parquet", "img", formats.pngs(RGB), {"label": list("abcde")})
-    fails(tmp_path, r"test\.parquet has other columns than the first file\n.*label: string\n.*label: int64")
+    fails(tmp_path, r"test\.parquet has other columns than the first file\n.*label: int64")
 
 
 def test_damaged_files(tmp_path: Path) -> None:

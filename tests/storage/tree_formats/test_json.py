@@ -35,6 +35,8 @@ def test_a_document_worked_out_by_hand() -> None:
     assert tree.ranks() == [0, 0, 0, 0, 1, 1, 0, 0, 0, 2, 0]
     assert tree.kind == ["object", "key", "array", "number", "string", "key", "object", "key", "null", "key", "number"]
     assert tree.token == ["object", '"a"', "array", "1", '"xé"', '"b"', "object", '""', "null", '"c"', "-2.50e3"]
+    (tree,) = parsed("json", '{"a": 1, "a": NaN}')
+    assert list(zip(tree.kind, tree.token, strict=True)) == [("object", "object"), ("key", '"a"'), ("number", "NaN")]
 
 
 @pytest.mark.parametrize("text", ["0", "[]", "{}", '""', "true", "[[], {}]", '[{"a": []}, 1]'])
@@ -108,16 +110,13 @@ def test_other_objects_are_objects(text: str) -> None:
 
 
 MIXED = [
-    ('{"label": "S", "children": [1]}', "the document: .* a node is not an object"),
-    ('{"label": "S", "children": [{"label": "a", "more": 1}]}', 'the document: .* an object has the key "more"'),
-    ('{"label": "S", "children": [{"children": []}]}', "the document: .* an object has no `label` that"),
-    ('{"label": "S", "children": [{"label": "", "children": "x"}]}', "the document: .* of an object are not an array"),
-    ('[{"label": "S"}, {"label": "T", "childs": []}]', 'tree 2: .* an object has the key "childs"'),
-    ('[{"lable": "S"}, {"label": "T"}]', 'tree 1: .* an object has the key "lable"'),
-    (
-        '[{"label": "S", "children": []}, {"label": "T", "children": [{"label": null}]}]',
-        "tree 2: .* no `label` that is",
-    ),
+    ('{"label": "S", "children": [1]}', "the document: it is no tree with labels\n  got:     '1'"),
+    ('{"label": "S", "children": [{"label": "a", "more": 1}]}', "the document: .*\n.*'more': '1'"),
+    ('{"label": "S", "children": [{"children": []}]}', "the document: .*\n.*{'children': \\[\\]}"),
+    ('{"label": "S", "children": [{"label": "", "children": "x"}]}', "the document: .*\n.*'children': 'x'"),
+    ('[{"label": "S"}, {"label": "T", "childs": []}]', "tree 2: .*\n.*'childs'"),
+    ('[{"lable": "S"}, {"label": "T"}]', "tree 1: .*\n.*'lable'"),
+    ('[{"label": "S", "children": []}, {"label": "T", "children": [{"label": null}]}]', "tree 2: .*\n.*'label': None"),
 ]
 
 
@@ -148,9 +147,7 @@ def test_all_files_of_a_source_have_labels_or_none_has(name: str, texts: list[st
         ('{"a" 1}', "Expecting ':' delimiter"),
         ("{a: 1}", "Expecting property name"),
         ('{"a": 1,}', "Expecting property name"),
-        ('{"a": 1, "b": 2, "a": 3}', 'the key "a" occurs twice'),
         ("01", "Extra data"),
-        ("NaN", "NaN is no value"),
         ("[1.]", "delimiter"),
         ("[+1]", "Expecting value"),
         ("[١]", "Expecting value"),

@@ -117,8 +117,8 @@ def test_a_dataset_arrives_whole_and_replaces_another(hub: Hub, here: Path, word
 
 def test_one_message_for_each_refusal(hub: Hub, done: Run) -> None:
     for status, message in (
-        (401, "does not accept the token"),
-        (403, "no permission to write"),
+        (401, "refused the upload"),
+        (403, "refused the upload"),
         (500, "refused the upload"),
     ):
         answer = SimpleNamespace(status_code=status, reason_phrase="", headers={}, request=None)

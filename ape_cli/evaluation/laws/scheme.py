@@ -1,16 +1,20 @@
-"""The laws of a scheme's scores and vectors, measured.
+"""The laws of a scheme's operators, scores and vectors, measured.
 
-Source: Algebraic Positional Encodings, laws L1 to L3 and sections 3.1 to 3.4.
+Source: Algebraic Positional Encodings, laws L1 to L3 and sections 3.1 to 3.4; for U and D_i, Shiv and Quirk 2019,
+section 3. M(x) is the operator of the path x as scores see it, [e]'[x] with e the empty path, so that a map that all
+positions have in common drops out.
 
-The public functions are laws: each returns an error as a scalar, or None if the scheme does not claim the law. `gap`
-and `reach` return a difference, which has to be large. The first line of a law's docstring is printed for users.
+The functions from `identity` on are laws: each returns an error as a scalar, or None if there is nothing to measure.
+`gap` and `reach` return a difference, which has to be large. The first line of a law's docstring is printed for users.
 
-Shapes: H heads, M queries, N tokens or keys, C factors of a product.
+Shapes: H heads, M queries, N tokens or keys, K channels of a head, C factors of a product, n branches and k depth of a
+tree scheme.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator
+from typing import Any
 
 import torch
 from torch import Tensor
@@ -20,16 +24,103 @@ from ape_cli.evaluation.laws._subjects import (
     D_MODEL,
     DEEP,
     FAR,
+    HEADS,
     MAX_SIZE,
     greatest,
     length,
     near,
+    origin,
     paths,
     vectors,
 )
-from ape_cli.evaluation.laws.group import halves
-from ape_cli.position import Context, Scheme
+from ape_cli.position import Context, Scheme, Side
 from ape_cli.structure import Cyclic, Structure, Tree
+
+
+def operators(scheme: Scheme, at: Tensor, dtype: torch.dtype) -> Tensor:
+    """M of each position, on the side of the query and on the side of the key. int64 [1, N] -> [2, H, N, K, K]"""
+    k = D_MODEL // HEADS
+
+    def images(positions: Tensor, side: Side) -> Tensor:
+        """The images of the basis vectors, as matrices. -> [H, N, K, K]"""
+        basis = torch.eye(k, dtype=dtype)[:, None, None].expand(k, HEADS, positions.shape[1], k)
+        return scheme.rotate(basis, scheme.context(positions), side).permute(1, 2, 3, 0)  # [H, N, K, K]
+
+    sides: tuple[Side, Side] = ("query", "key")
+    return torch.stack([images(origin(scheme.structure), side).mT @ images(at, side) for side in sides])
+
+
+def halves(structure: Structure, *seeds: int) -> Iterator[Tensor]:
+    """Paths of half the greatest length that laws use, int64 [1, 8] or [1, 8, C] for each seed."""
+    return (paths(structure, 8, seed, steps=FAR // 2, depth=DEEP // 2) for seed in seeds)
+
+
+def identity(scheme: Scheme, dtype: torch.dtype) -> Tensor:
+    """[e] = I, as scores see it: [e]' [e] = I"""
+    return _from_identity(operators(scheme, origin(scheme.structure), dtype))
+
+
+def composition(scheme: Scheme, dtype: torch.dtype) -> Tensor:
+    """[x y] = [x] [y]"""
+    x, y = halves(scheme.structure, 1, 2)
+    whole = operators(scheme, scheme.structure.compose(x, y), dtype)
+    return greatest(whole - operators(scheme, x, dtype) @ operators(scheme, y, dtype))
+
+
+def inverse(scheme: Scheme, dtype: torch.dtype) -> Tensor:
+    """[x y] [y]' = [x]: the transpose takes a path back"""
+    x, y = halves(scheme.structure, 3, 4)
+    back = operators(scheme, scheme.structure.compose(x, y), dtype) @ operators(scheme, y, dtype).mT
+    return greatest(back - operators(scheme, x, dtype))
+
+
+def orthogonality(scheme: Scheme, dtype: torch.dtype) -> Tensor:
+    """[x]' [x] = I, however long the path"""
+    far = operators(scheme, paths(scheme.structure, 8, 5), dtype)
+    return _from_identity(far.mT @ far)
+
+
+def period(scheme: Scheme, dtype: torch.dtype) -> Tensor | None:
+    """[x] = [x + n] for `cyclic(n)`: W^n = I"""
+    if not any(isinstance(s, Cyclic) for s in scheme.structure.simple):
+        return None
+    x = paths(scheme.structure, 8, 6)
+    turns = torch.tensor([s.order if isinstance(s, Cyclic) else 0 for s in scheme.structure.simple])
+    later = x + (turns if scheme.structure.width > 1 else turns[0])
+    return greatest(operators(scheme, x, dtype) - operators(scheme, later, dtype))
+
+
+def round_trip(scheme: Scheme, dtype: torch.dtype) -> Tensor | None:
+    """U D_i = I for each branch i; D_i leads from a node to its child i, and U leads back to the parent.
+
+    Returns a scalar, shape [].
+    """
+    tree = scheme.structure
+    if not isinstance(tree, Tree):
+        return None
+    branches = range(tree.branching)
+    if scheme.homomorphism:
+        x = paths(tree, 8, 7, depth=DEEP - 4)
+        child = [operators(scheme, tree.compose(x, torch.full_like(x, b + 2)), dtype) for b in branches]
+        down = [operators(scheme, torch.tensor([[b + 2]]), dtype) for b in branches]
+        back = [c @ d.mT - operators(scheme, x, dtype) for c, d in zip(child, down, strict=True)]
+        return greatest(torch.stack(back))
+    if not hasattr(scheme, "stack"):
+        return None
+    affine: Any = scheme  # with stacks [B, N, k, n] that each step changes by an affine map x -> A x + b
+    node = torch.arange(1, tree.level_start(4))[None]  # with room for one more step
+    (up, up_b), stack = affine.up(), affine.stack(node)[0].flatten(1).double()
+    errors: list[Tensor] = []
+    for b in branches:
+        a, push = affine.down(b)
+        below = affine.stack(tree.branching * (node - 1) + 2 + b)[0].flatten(1).double()
+        errors += [stack @ a.T + push - below, below @ up.T + up_b - stack]
+    return greatest(torch.stack(errors))
+
+
+def _from_identity(x: Tensor) -> Tensor:
+    """The greatest deviation of matrices from the identity. [..., K, K] -> scalar"""
+    return greatest(x - torch.eye(x.shape[-1], dtype=x.dtype))
 
 
 def _pairs(structure: Structure) -> Iterator[tuple[Tensor, Tensor]]:
@@ -53,13 +144,11 @@ def _scores(scheme: Scheme, x: Tensor, y: Tensor, dtype: torch.dtype) -> Tensor:
     return torch.stack([attention.logits(scheme, q, k, *contexts) for contexts in _parts(scheme, x, y)])
 
 
-def relative(scheme: Scheme, dtype: torch.dtype) -> Tensor | None:
+def relative(scheme: Scheme, dtype: torch.dtype) -> Tensor:
     """Scores, also of cross-attention, and embedded tokens do not change if all paths get the same prefix.
 
     Returns a scalar, shape [].
     """
-    if not scheme.relative:
-        return None
     errors = []
     for x, y in _pairs(scheme.structure):
         prefixed = _prefixed(scheme, x, y)
@@ -70,7 +159,7 @@ def relative(scheme: Scheme, dtype: torch.dtype) -> Tensor | None:
     return torch.stack(errors).max()
 
 
-def locality(scheme: Scheme, dtype: torch.dtype) -> Tensor | None:
+def locality(scheme: Scheme, dtype: torch.dtype) -> Tensor:
     """The locality bias is c^distance, also if both paths get the same prefix.
 
     Returns a scalar, shape [].
@@ -82,7 +171,7 @@ def locality(scheme: Scheme, dtype: torch.dtype) -> Tensor | None:
     return torch.stack(errors).max()
 
 
-def distance(scheme: Scheme, dtype: torch.dtype) -> Tensor | None:
+def distance(scheme: Scheme, dtype: torch.dtype) -> Tensor:
     """The locality bias is symmetric, and between c^steps and c^(steps / sqrt(axes)).
 
     Returns a scalar, shape [].
@@ -107,13 +196,11 @@ def _prefixed(scheme: Scheme, *at: Tensor) -> tuple[Tensor, ...]:
     return tuple(scheme.structure.compose(prefix.expand_as(x), x) for x in at)
 
 
-def gap(scheme: Scheme, dtype: torch.dtype) -> Tensor | None:
+def gap(scheme: Scheme, dtype: torch.dtype) -> Tensor:
     """No two of the first positions have the same vectors or scores; this is the smallest difference.
 
     Returns a scalar, shape [].
     """
-    if not scheme.unique:
-        return None
     structure = scheme.structure
     count = structure.order if isinstance(structure, Cyclic) else MAX_SIZE if scheme.bounded else 200
     if isinstance(structure, Tree) and scheme.bounded:
@@ -157,13 +244,11 @@ def _reach_of_attention(scheme: Scheme, at: Tensor, dtype: torch.dtype) -> Tenso
     return (moved if getattr(scheme, "acts_between", True) else moved[:2]).min()
 
 
-def shift(scheme: Scheme, dtype: torch.dtype) -> Tensor | None:
+def shift(scheme: Scheme, dtype: torch.dtype) -> Tensor:
     """P(p + k) = R_k P(p) for all p, R_k orthogonal; inner products do not change if both positions are shifted.
 
     Returns a scalar, shape [].
     """
-    if not scheme.isometric:
-        return None
     errors = []
     for x, _ in _pairs(scheme.structure):
         grams = []
