@@ -8,7 +8,7 @@ import pytest
 import torch
 from torch import Tensor
 
-from ape_cli import attention, position
+from ape_cli import position
 from ape_cli.core.errors import UsageError
 from ape_cli.models.transformer import Transformer
 from ape_cli.position.orthogonal_grid import OrthogonalGrid
@@ -74,17 +74,6 @@ def test_a_straight_line_is_a_distance(axes: int) -> None:
     assert (steps <= found * (1 + 1e-5)).all()
     assert (found <= steps ** (axes**-0.5) * (1 + 1e-5)).all()
     assert (steps < found).any()
-
-
-def test_scores_are_those_of_the_rotated_vectors_times_the_bias() -> None:
-    scheme, plain = make("euclidean"), make("path", decay=1.0)
-    at = torch.tensor([[[1, 1], [4, 5], [2, 2]]])
-    q, k = torch.randn(2, 1, 2, 3, 8, dtype=torch.float64, generator=torch.Generator().manual_seed(1))
-    here, bare = scheme.context(at), plain.context(at)
-    found = attention.logits(scheme, q, k, here, here) / attention.logits(plain, q, k, bare, bare)
-    apart = [[0, 5, math.sqrt(2)], [5, 0, math.sqrt(13)], [math.sqrt(2), math.sqrt(13), 0]]
-    expected = C ** torch.tensor(apart, dtype=torch.float64)
-    assert torch.allclose(found, expected.expand(1, 2, 3, 3), atol=1e-6)
 
 
 def test_neither_the_batch_nor_padding_moves_a_pair() -> None:
