@@ -119,13 +119,3 @@ def test_a_backend_says_what_it_cannot_compute() -> None:
     with pytest.raises(UsageError, match="plain, fused"), attention.use_backend("flash"):
         raise AssertionError
     assert _backend.choose(q, None, None, 0.0) == "fused", "a request ends with its context"
-
-
-@torch.no_grad()
-def test_some_of_the_queries_see_what_they_see_among_all() -> None:
-    scheme = scheme_of("alibi", 0.8)
-    link, count = link_of(scheme, "causal and keys")
-    q, k, v = vectors(1, count), vectors(2, 7), vectors(3, 7)
-    whole = Dot().attend(scheme, q, k, v, link, 0.0)
-    part = Dot().attend(scheme, q[:, :, 3:5], k[:, :, :5], v[:, :, :5], link.part(3, 5), 0.0)
-    torch.testing.assert_close(part, whole[:, :, 3:5])

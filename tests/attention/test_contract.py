@@ -257,16 +257,3 @@ def test_half_precision_stays_half_precision(kind: str) -> None:
     q, k, v = (vectors(seed, 7).bfloat16() for seed in (1, 2, 3))
     here = scheme.context(torch.arange(1, 8)[None])
     assert kind_of(kind).attend(scheme, q, k, v, AttentionContext.of(scheme, here, here), 0.0).dtype == torch.bfloat16
-
-
-@pytest.mark.parametrize("kind", ALL)
-def test_claims_are_told(kind: str) -> None:
-    made = kind_of(kind)
-    assert made.name == kind
-    claims = made.claims()
-    assert all(claims[key] for key in ("about", "cost", "source", "acts_in"))
-    assert claims["differentiable"] == made.differentiable
-    assert all(claims[action] == (action not in made.breaks) for action in ("permutation", "rotation", "values"))
-    assert claims["dropout"] == made.takes_dropout
-    for reason in ("refuses_bias", "refuses_decay", "refuses_content"):
-        assert claims[reason.removeprefix("refuses_")] == (not getattr(made, reason))

@@ -82,25 +82,6 @@ def test_a_learned_bias_is_that_of_torch(name: str, who: str, monkeypatch: pytes
     assert torch.allclose(out, found[1][0], rtol=1e-9, atol=1e-12)
 
 
-@pytest.mark.parametrize("who", WHO)
-@pytest.mark.parametrize("name", ["none", "rope", "alibi"])
-def test_what_is_not_learned_takes_the_fused_path(name: str, who: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    calls = []
-    monkeypatch.setattr(
-        functional, "scaled_dot_product_attention", lambda *a, **b: (calls.append(len(a)), fused(*a, **b))[1]
-    )
-    scheme = make(name)
-    context, m = link_of(scheme, who)
-    q, k, v = (x.requires_grad_() for x in (vectors(1, m), vectors(2, 7), vectors(3, 7)))
-    out = Dot().attend(scheme, q, k, v, context, 0.0)
-    assert calls == [3]
-    bias = scheme.bias(q, context.q_context, context.k_context)
-    turned_q, turned_k = scheme.rotate(q, context.q_context, "query"), scheme.rotate(k, context.k_context, "key")
-    scores = turned_q @ turned_k.mT / q.shape[-1] ** 0.5 + (0 if bias is None else bias)
-    expected = scores.masked_fill(~seen_of(context, m), float("-inf")).softmax(-1) @ v
-    assert torch.allclose(out, expected, rtol=1e-9, atol=1e-12)
-
-
 @pytest.mark.parametrize("name", LEARNED)
 def test_dropout_reaches_a_learned_bias(name: str) -> None:
     """Dropout acts on the weights: about half become 0, the others are doubled, and masked ones stay 0."""
