@@ -2,12 +2,9 @@
 
 from __future__ import annotations
 
-import numpy as np
 import pytest
-from matplotlib.lines import Line2D
 
 from ape_cli.reports.dot_plots import dots
-from ape_cli.reports.palette import looks
 from ape_cli.reports.tables import Cell
 from tests.figures import ROWS, TABLE, colour, drawn, figures, hollow, panel, table, words
 
@@ -30,22 +27,6 @@ def test_dots_are_the_cells() -> None:
     assert hollow(axes) == []  # that is a point with few rows
     assert axes.get_xlabel() == "token accuracy, %"
     assert words(figure) == ["none", "rope", "± one standard deviation over seeds", "the paper's"]
-
-
-@pytest.mark.parametrize("least", [0.2, 0.05])
-def test_a_line_in_the_row_s_style_shows_the_row_of_each_dot(least: float) -> None:
-    """So that rows with the same mark can be told apart in grey. If the axis does not begin at 0, the length of a line
-    that ends at the dot would look like a score, so all lines are equally long.
-    """
-    scores = {row: max(least, ys[0]) if number else least for number, (row, ys) in enumerate(ROWS.items())}
-    (axes,) = dots([table({row: [Cell(at, None, 1, False, None)] for row, at in scores.items()}, ["copy"])]).axes
-    leads = [line for line in axes.get_lines() if len(np.atleast_1d(line.get_xdata())) == 2 and line.get_alpha() == 0.5]
-    ends = [[20, 100] if least == 0.2 else [0, 100 * at] for at in scores.values()]
-    assert [list(line.get_xdata()) for line in leads] == [pytest.approx(end) for end in ends]
-    for line, row in zip(leads, ROWS, strict=True):
-        expected = Line2D([], [], linestyle=looks([row])[row].dashes, linewidth=line.get_linewidth())
-        assert line._dash_pattern == expected._dash_pattern  # type: ignore[attr-defined]
-        assert line.get_linewidth() < drawn(axes)[row].get_linewidth()
 
 
 def test_too_many_rows_are_no_dots() -> None:
