@@ -10,6 +10,7 @@ from ape_cli import attention, position
 from ape_cli.attention import AttentionContext
 from ape_cli.position import Scheme
 from tests.attention.plain import KINDS, OPTIONS, H, K, kind_of, mixture, net, scheme_of, vectors
+from tests.models.contract import check_causality, check_one_by_one, check_padding
 from tests.models.test_reference import operator, steps_between
 
 ALL = attention.names()
@@ -137,52 +138,17 @@ MODELS = [(kind, name) for kind in ALL for name in SCHEMES]
 @pytest.mark.parametrize(("kind", "name"), MODELS)
 def test_nothing_is_seen_ahead_of_time(kind: str, name: str) -> None:
     for decay in (1.0,) if attention.load(kind).refuses_decay else (1.0, 0.9):
-        check_causality(kind, name, decay)
+        check_causality(net(kind, scheme_of(name, kind, decay), dropout=0.3, layers=2).train(), IDS, AT)
 
 
-def check_causality(kind: str, name: str, decay: float) -> None:
-    """With dropout, neither targets after t nor the content of padding influence the scores up to t."""
-    made = net(kind, scheme_of(name, kind, decay), dropout=0.3, layers=2).train()
-    mask = torch.ones(3, 7, dtype=torch.bool)
-    mask[:, 5:] = False
-
-    def run(target: Tensor, target_at: Tensor, source: Tensor) -> Tensor:
-        torch.manual_seed(11)
-        return made(source, AT[:, 1:], mask, target, target_at)
-
-    later, later_at = IDS.clone(), AT.clone()
-    later[:, 4:] = 3 + (later[:, 4:] + 4) % 9
-    later_at[:, 4:] = later_at[:, 4:].flip(1)
-    before, after = run(IDS, AT, IDS[:, 1:]), run(later, later_at, IDS[:, 1:])
-    assert torch.equal(before[:, :4], after[:, :4])
-    assert not torch.allclose(before[:, 4:], after[:, 4:])
-    padding = IDS[:, 1:].clone()
-    padding[:, 5:] = 7
-    assert torch.equal(before, run(IDS, AT, padding))
-
-
-@torch.no_grad()
 @pytest.mark.parametrize(("kind", "name"), MODELS)
 def test_tokens_one_by_one_have_the_scores_of_all_at_once(kind: str, name: str) -> None:
-    made = net(kind, scheme_of(name, kind, 0.9), layers=2).eval()
-    mask = torch.ones(3, 7, dtype=torch.bool)
-    mask[1, 5:] = False
-    memory, source = made.encode(IDS[:, 1:], AT[:, 1:], mask)
-    past = made.past()
-    parts = [made.decode(IDS[:, :m], AT[:, :m], memory, source, past=past) for m in range(2, 9)]
-    assert torch.allclose(torch.cat(parts, dim=1), made.decode(IDS, AT, memory, source), atol=1e-9)
+    check_one_by_one(net(kind, scheme_of(name, kind, 0.9), layers=2).eval(), IDS, AT)
 
 
 @pytest.mark.parametrize(("kind", "name"), MODELS)
 def test_neither_batch_nor_padding_matters(kind: str, name: str) -> None:
-    """Scores of a row are the same alone, in a batch with other rows, and with padding after it."""
-    made = net(kind, scheme_of(name, kind, 0.9), layers=2)
-    mask = torch.ones(3, 7, dtype=torch.bool)
-    mask[0, 5:] = False
-    source, source_at = IDS[:, 1:] * mask, AT[:, 1:] * mask
-    together = made(source, source_at, mask, IDS, AT)
-    alone = made(source[:1, :5], source_at[:1, :5], mask[:1, :5], IDS[:1, :6], AT[:1, :6])
-    assert torch.allclose(together[:1, :6], alone, atol=1e-9)
+    check_padding(net(kind, scheme_of(name, kind, 0.9), layers=2), IDS, AT)
 
 
 @pytest.mark.parametrize(("kind", "name"), MODELS)

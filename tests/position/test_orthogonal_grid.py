@@ -12,6 +12,7 @@ from ape_cli import position
 from ape_cli.core.errors import UsageError
 from ape_cli.models.transformer import Transformer
 from ape_cli.position.orthogonal_grid import OrthogonalGrid
+from tests.models.contract import check_padding
 
 C = 0.9
 
@@ -82,11 +83,7 @@ def test_neither_the_batch_nor_padding_moves_a_pair() -> None:
     ids = torch.randint(3, 20, (2, 11), generator=torch.Generator().manual_seed(1))
     # a small grid in a batch with a large one
     at = torch.stack([places(11, 2, seed=1) % 4 + 1, places(11, 2, seed=2) * 9 + 1])
-    mask = torch.ones(2, 11, dtype=torch.bool)
-    mask[0, 5:] = False
-    together = net(ids * mask, at * mask[..., None], mask, ids, at)[0, :6]
-    alone = net(ids[:1, :5], at[:1, :5], mask[:1, :5], ids[:1, :6], at[:1, :6])[0]
-    assert torch.allclose(together, alone, rtol=0, atol=1e-12)
+    check_padding(net, ids, at)
 
 
 def test_what_makes_no_sense_is_refused() -> None:
