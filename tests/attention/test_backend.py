@@ -12,8 +12,7 @@ from ape_cli.attention.dot import Dot
 from ape_cli.core.errors import UsageError
 from ape_cli.position import Context, Scheme
 from ape_cli.position.alibi import Alibi
-from tests.attention.plain import D, H
-from tests.attention.test_dot import WHO, link_of
+from tests.attention.plain import WHO, D, H, link_of
 
 SEQUENCES = [name for name in position.names() if position.load(name).reads(position.make("none").structure)]
 

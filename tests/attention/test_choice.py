@@ -42,22 +42,19 @@ def test_settings_reach_the_kind(words: Dataset) -> None:
     assert (kind.clusters, kind.iterations) == (5, 5)
     for call, message in [
         (lambda: resolve("clustered", cluster=5), r"unknown setting[\s\S]*did you mean 'clusters'"),
-        (lambda: resolve("dot", clusters=5), "unknown setting"),
         (lambda: resolve("dot", attention="linear"), "it is an option: `attention`"),
         (lambda: resolve("liner"), r"unknown attention[\s\S]*did you mean 'linear'"),
         (lambda: experiment.complete(resolve("clustered", clusters=0), words), "bad clusters"),
     ]:
         with pytest.raises(UsageError, match=message):
             call()
+    both: dict[str, Any] = {
+        "attention": "clustered",
+        "attention_options": {"clusters": 16},
+        "settings": {"clusters": 3},
+    }
     with pytest.raises(UsageError, match="an option of rope and of attention clustered"):
-        config.resolve(
-            "tiny",
-            "rope",
-            {"clusters": 1},
-            attention="clustered",
-            attention_options={"clusters": 16},
-            settings={"clusters": 3},
-        )
+        config.resolve("tiny", "rope", {"clusters": 1}, **both)
 
 
 # Refusals ----------------------------------------------------------------------------------------

@@ -8,8 +8,7 @@ from torch import Tensor
 
 from ape_cli import attention, position
 from ape_cli.attention import AttentionContext
-from ape_cli.position import Scheme
-from tests.attention.plain import KINDS, OPTIONS, H, K, kind_of, mixture, net, scheme_of, vectors
+from tests.attention.plain import KINDS, OPTIONS, WHO, H, K, kind_of, link_of, mixture, net, scheme_of, vectors
 from tests.models.contract import check_causality, check_one_by_one, check_padding
 from tests.models.test_reference import operator, steps_between
 
@@ -20,23 +19,10 @@ PLACES = {  # positions of 5 queries and of 7 keys
     "orthogonal-tree": ([0, 1, 5, 12, 2], [1, 2, 3, 6, 13, 27, 4]),
 }
 SCHEMES = list(PLACES)
-WHO = ["all", "keys", "causal", "causal and keys", "another sequence"]
 
 
 def test_those_of_the_sources_are_found() -> None:
     assert set(ALL) >= set(KINDS)
-
-
-def link_of(scheme: Scheme, who: str) -> tuple[AttentionContext, int, int]:
-    """Returns the link and the numbers of queries and keys."""
-    few, many = (torch.tensor([p, p]) for p in PLACES[scheme.name])
-    mask = torch.ones(2, 7, dtype=torch.bool)
-    mask[1, 4:] = False
-    mask[1, 2] = False
-    here = scheme.context(many, mask if "keys" in who else None, causal="causal" in who)
-    if who == "another sequence":
-        return AttentionContext.of(scheme, scheme.context(few), scheme.context(many, mask)), 5, 7
-    return AttentionContext.of(scheme, here, here), 7, 7
 
 
 @torch.no_grad()
@@ -53,7 +39,8 @@ def test_against_the_definition(kind: str, name: str) -> None:
 def check_definition(kind: str, name: str, decay: float, who: str) -> None:
     made = kind_of(kind)
     scheme = scheme_of(name, decay=decay)
-    link, m, n = link_of(scheme, who)
+    link, m = link_of(scheme, who, *(torch.tensor([p, p]) for p in PLACES[name]))
+    n = 7
     q, k, v = vectors(1, m), vectors(2, n), vectors(3, n)
     found = made.attend(scheme, q, k, v, link, 0.0)
     at, of = link.q_context.positions[0].tolist(), link.k_context.positions[0].tolist()

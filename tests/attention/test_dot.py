@@ -11,10 +11,9 @@ from ape_cli import position
 from ape_cli.attention import AttentionContext
 from ape_cli.attention.dot import Dot
 from ape_cli.position import Scheme
-from tests.attention.plain import D, H, vectors
+from tests.attention.plain import WHO, D, H, link_of, vectors
 
 LEARNED = ["relative", "t5", "transformer-xl"]
-WHO = ["all", "keys", "causal", "causal and keys", "another sequence"]
 fused = functional.scaled_dot_product_attention
 
 
@@ -24,18 +23,6 @@ def make(name: str) -> Scheme:
         for parameter in scheme.parameters():
             parameter.mul_(5)  # larger, so that a bias that is missing or added twice is noticed
     return scheme
-
-
-def link_of(scheme: Scheme, who: str) -> tuple[AttentionContext, int]:
-    """Returns the context of 7 keys and the number of queries."""
-    mask = torch.ones(2, 7, dtype=torch.bool)
-    mask[1, 4:] = False
-    mask[1, 2] = False
-    if who == "another sequence":
-        source = scheme.context(torch.arange(1, 8)[None], mask)
-        return AttentionContext.of(scheme, scheme.context(torch.arange(4)[None], causal=True), source), 4
-    here = scheme.context(torch.arange(1, 8)[None], mask if "keys" in who else None, causal="causal" in who)
-    return AttentionContext.of(scheme, here, here), 7
 
 
 def seen_of(context: AttentionContext, m: int) -> Tensor:

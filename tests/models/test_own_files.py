@@ -94,10 +94,7 @@ def test_changes_are_counted_for_each_part(file: Path) -> None:
     assert changed([*same, gone]) == {}
     outdated = changed([*same, *old, gone, was_own])
     assert outdated == {"scheme 'mine-own'": ["old-0", "old-1"], "scheme 'rope'": ["was-own"]}
-    assert change("scheme 'mine-own'", ["old-0", "old-1"]) == (
-        "the code of scheme 'mine-own' has changed since 2 runs were trained, for example old-0; "
-        "train again with `overwrite`"
-    )
+    assert "has changed since 2 runs were trained, for example old-0" in change(*next(iter(outdated.items())))
 
 
 def test_a_run_is_not_evaluated_without_the_file_of_its_scheme(

@@ -12,7 +12,6 @@ from ape_cli import attention, position
 from ape_cli.attention import Attention, AttentionContext
 from ape_cli.attention.dot import Dot
 from ape_cli.position import Context, FastScheme
-from ape_cli.position._algebra import blocks
 from ape_cli.position.orthogonal import Orthogonal
 
 D, H, K = 32, 4, 8
@@ -81,19 +80,6 @@ def test_schemes_without_one() -> None:
         if isinstance(scheme, FastScheme) and not framed:
             x = torch.randn(1, H, 3, K)
             assert torch.equal(scheme.rotate_in_frame(x, context, "query"), scheme.rotate(x, context, "query"))
-
-
-def test_a_product_s_frame_is_that_of_its_factors() -> None:
-    one, two = draw(H, 2, 2), draw(H, 4, 4, seed=2)
-    assert blocks([None, None], [2, 4]) is None
-    for parts, expected in (
-        ([one, two], [torch.block_diag(one[h], two[h]) for h in range(H)]),
-        ([None, two], [torch.block_diag(torch.eye(2), two[h]) for h in range(H)]),
-        ([one, None], [torch.block_diag(one[h], torch.eye(4)) for h in range(H)]),
-    ):
-        found = blocks(parts, [2, 4])
-        assert found is not None
-        assert torch.equal(found, torch.stack(expected))
 
 
 # In attention

@@ -243,10 +243,3 @@ def test_a_mistake_in_a_part_of_ape_keeps_its_traceback(monkeypatch: pytest.Monk
     at = torch.arange(4)[None]
     with pytest.raises(ZeroDivisionError), position.explained():
         net.encode(at, at, torch.ones(1, 4, dtype=torch.bool))
-
-
-def test_a_hook_that_a_base_of_ones_own_defines_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
-    """The base is in another file than the scheme."""
-    scheme = own(monkeypatch, type("Derived", (Table,), {"__module__": "tests.conftest"}))
-    with pytest.raises(ApeError, match=r"the hook `embed` of scheme 'own' failed[\s\S]*test_hooks\.py, line"):
-        position.check_hooks(scheme)

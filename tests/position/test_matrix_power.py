@@ -105,9 +105,7 @@ def test_mistakes_are_explained() -> None:
     eye = torch.eye(4)
     for options, message in [
         ({"matrix": 2 * eye}, "not orthogonal"),
-        ({"matrix": (1 + 1e-7) * eye.double()}, "not orthogonal"),
         ({"matrix": torch.eye(3)}, "bad matrix"),
-        ({"matrix": "eye"}, "bad matrix"),
         ({"point": torch.ones(3)}, "bad point"),
         ({"matrix": eye, "base": 5.0}, "no base"),
         ({"matrix": eye, "learned": True}, "given matrix is not learned"),

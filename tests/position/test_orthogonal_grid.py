@@ -91,7 +91,3 @@ def test_what_makes_no_sense_is_refused() -> None:
         make("euclidian")
     with pytest.raises(UsageError, match=r"no effect without a locality bias[\s\S]*decay=1[\s\S]*decay=0\.98"):
         make("euclidean", decay=1.0)
-    with pytest.raises(UsageError, match="unknown option of orthogonal"):
-        position.make("orthogonal", structure="grid(2)", distance="euclidean")
-    assert make("euclidean", decay=None).shape.decay == 0.98
-    assert make("path", decay=1.0).shape.decay == 1.0

@@ -37,10 +37,10 @@ def add(
     source: str | None = None,
     shuffled: bool = False,
     given: dict[str, Any] | None = None,
-) -> None:
-    """Register and evaluate a run without training it. With a `source`, the run is on images of this source.
+) -> Path:
+    """Registers and evaluates a run without training it, and returns its folder.
 
-    `given`: parameters of the task.
+    With a `source`, the run is on images of this source. `given`: parameters of the task.
     """
     if source:
         task, name = "images", f"images-{source}" if name == "reverse-small" else name
@@ -111,6 +111,7 @@ def add(
     if task in tasks.names() and (ops := tasks.load(task).ops):
         found["by_op"] = [found["overall"] | {"op": ops[0]}]
     put_evaluation(folder, found)
+    return folder
 
 
 def lines(where: Path, **options: Any) -> list[dict[str, Any]]:

@@ -29,9 +29,7 @@ def put(
     **options: object,
 ) -> Path:
     """A registered run that was validated (and with `test` tested) every 100 steps. A loss is 2 - 2 accuracy."""
-    before = set(where.glob("runs/*"))
-    add(where, scheme, 0.5, seed, **options)  # type: ignore[arg-type]
-    (folder,) = set(where.glob("runs/*")) - before
+    folder = add(where, scheme, 0.5, seed, **options)  # type: ignore[arg-type]
     rows: list[dict[str, Any]] = [
         TRAINED | {"step": 100 * i, "validation_token_accuracy": a, "validation_loss": 2 - 2 * a}
         for i, a in enumerate(accuracies, 1)

@@ -35,16 +35,3 @@ def test_too_many_rows_are_no_dots() -> None:
     for rows, names in ((60, {"scores", "learning-curves"}), (61, {"learning-curves"})):
         made = table({f"x{i}": cells for i in range(rows)}, ["reverse"])
         assert set(figures([made], [], [panel(ROWS)], "token_accuracy")) == names
-
-
-def test_errors_are_dots_on_a_log_scale_and_none_is_dropped() -> None:
-    made = table({"rope": [Cell(0.99, 0.02, 3, True, (0.97, None))], "none": [Cell(1.0, 0.0, 3, True, None)]}, ["copy"])
-    figure = dots([made], axis="error")
-    (axes,) = figure.axes
-    assert (axes.get_xscale(), axes.get_xlabel()) == ("log", "error, % (100 − token accuracy)")
-    zero = dict(zip((text.get_text() for text in axes.get_xticklabels()), axes.get_xticks(), strict=True))["0"]
-    assert drawn(axes)["rope"].get_xdata().tolist() == pytest.approx([1])
-    assert drawn(axes)["none"].get_xdata().tolist() == [zero]
-    (bar,) = [line.get_segments()[0] for line in axes.collections]
-    assert sorted(bar[:, 0]) == pytest.approx([zero, 3])  # 99 + 2 is not an error
-    assert "an error of 0, which has no logarithm" in words(figure)

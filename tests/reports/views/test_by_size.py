@@ -33,9 +33,7 @@ Found = dict[int, tuple[int, int]]  # size -> correct tokens and all tokens
 
 def put(where: Path, scheme: str, found: dict[str, Found], seed: int = 1, *, trained: Any = TRAINED, **options: Any):
     """A registered run, evaluated on datasets by their names. Each token is a row, and entropy is 1 - accuracy."""
-    before = set(where.glob("runs/*"))
-    add(where, scheme, 0.5, seed, **options)
-    (folder,) = set(where.glob("runs/*")) - before
+    folder = add(where, scheme, 0.5, seed, **options)
     about = json.loads((folder / "run.json").read_text())
     about["dataset"] |= trained
     for name, of_sizes in found.items():
