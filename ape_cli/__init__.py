@@ -49,7 +49,7 @@ else:  # a type checker shall report any other name
         if name == "load":
             return importlib.import_module(f"{__name__}.evaluation.sharing.trained_model").load
         if name == "__version__":
-            return importlib.import_module(f"{__name__}.core.version").version()
+            return importlib.import_module(f"{__name__}.core.runtime").version()
         if name in __all__:
             return importlib.import_module(f"{__name__}.{name}")
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

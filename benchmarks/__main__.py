@@ -19,7 +19,7 @@ import rich.console
 import rich.table
 
 import benchmarks
-from ape_cli.core import cpu
+from ape_cli.core import runtime
 from benchmarks._measure import Row
 
 RESULTS = Path(__file__).parent / "results"
@@ -40,7 +40,7 @@ def machine() -> dict[str, Any]:
     cuda = torch.cuda.is_available()
     return {
         "kind": torch.cuda.get_device_name().replace(" ", "-").lower() if cuda else f"cpu-{os.cpu_count()}",
-        "processor": cpu.name(),
+        "processor": runtime.processor_name(),
         "cores": os.cpu_count(),
         "python": platform.python_version(),
         "torch": torch.__version__,

@@ -24,8 +24,7 @@ from torch.nn import functional
 from ape_cli.attention import Attention, AttentionContext
 from ape_cli.core.vocabulary import PAD
 from ape_cli.data.batches import SequenceBatch
-from ape_cli.models.teacher_forcing import loss
-from ape_cli.models.transformer import Transformer
+from ape_cli.models.transformer import Transformer, loss
 from ape_cli.position import Context, Scheme
 
 

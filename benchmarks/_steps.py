@@ -14,8 +14,7 @@ from ape_cli.data.batches import SequenceBatch
 from ape_cli.data.collation import Reading, Window
 from ape_cli.data.loader import Dataset, Split
 from ape_cli.models import factory
-from ape_cli.models.teacher_forcing import loss
-from ape_cli.models.transformer import Transformer
+from ape_cli.models.transformer import Transformer, loss
 from ape_cli.runs import config
 from ape_cli.structure import example, parse_structure
 from ape_cli.tasks import BaseTask

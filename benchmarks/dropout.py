@@ -24,7 +24,7 @@ from ape_cli import position
 from ape_cli.data.batches import SequenceBatch
 from ape_cli.models import factory
 from ape_cli.models.device import tune
-from ape_cli.models.teacher_forcing import loss
+from ape_cli.models.transformer import loss
 from ape_cli.runs import config
 from ape_cli.structure import parse_structure
 from benchmarks._measure import Row, pair_of

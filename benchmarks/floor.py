@@ -16,8 +16,7 @@ from torch import Tensor
 from torch.utils.flop_counter import FlopCounterMode
 
 from ape_cli.models import speed
-from ape_cli.models.device import tune
-from ape_cli.models.precision import forward_pass
+from ape_cli.models.device import forward_pass, tune
 from ape_cli.runs import config
 from benchmarks._measure import Row, quartiles
 from benchmarks._steps import Shape, Step

@@ -27,7 +27,7 @@ from ape_cli.data.loader import Dataset
 from ape_cli.experiment.choice import preset_dataset
 from ape_cli.models import factory
 from ape_cli.models.device import choose_device
-from ape_cli.models.teacher_forcing import loss
+from ape_cli.models.transformer import loss
 from ape_cli.runs import config
 from ape_cli.runs.config import Config
 from ape_cli.runs.run import Run

@@ -15,8 +15,9 @@ from torch import Tensor
 from ape_cli import attention, experiment, position
 from ape_cli.data.batches import SequenceBatch, few_lengths
 from ape_cli.data.loader import Dataset, Split
-from ape_cli.models import factory, precision, teacher_forcing
-from ape_cli.models.teacher_forcing import loss
+from ape_cli.models import factory, transformer
+from ape_cli.models.device import PRECISIONS, products
+from ape_cli.models.transformer import loss
 from ape_cli.position._grouped import Products, Stage, tiles
 from ape_cli.runs import config
 from ape_cli.runs.config import Config
@@ -62,9 +63,9 @@ def results(
 ) -> tuple[Tensor, Tensor]:
     """Returns the scores at the labels, [labels, symbols], and all gradients as one vector."""
     model = factory.of_experiment(experiment.of(found, data)).to(device).train()
-    there = teacher_forcing.to_device(batch, model, device)
-    with precision.products(name):
-        scores = teacher_forcing.forward(model, there, name)
+    there = transformer.to_device(batch, model, device)
+    with products(name):
+        scores = transformer.forward(model, there, name)
         loss(scores, there.labels).backward()
     gradients = [torch.zeros_like(p) if p.grad is None else p.grad for p in model.parameters()]
     return scores[there.label_mask].float().cpu().detach(), torch.cat([g.flatten().cpu() for g in gradients])
@@ -74,7 +75,7 @@ def apart(one: Tensor, other: Tensor) -> float:
     return float((one.double() - other.double()).norm() / other.double().norm())
 
 
-@pytest.mark.parametrize("name", precision.NAMES)
+@pytest.mark.parametrize("name", PRECISIONS)
 @pytest.mark.parametrize("scheme", position.names())
 def test_schemes(scheme: str, name: str, data: Dataset) -> None:
     """The CPU uses exact lengths. The GPU uses few lengths and plans."""
@@ -85,7 +86,7 @@ def test_schemes(scheme: str, name: str, data: Dataset) -> None:
     assert apart(one[1], other[1]) < NEAR_GRADIENT[name]
 
 
-@pytest.mark.parametrize("name", precision.NAMES)
+@pytest.mark.parametrize("name", PRECISIONS)
 @pytest.mark.parametrize("kind", attention.names())
 def test_kinds_of_attention(kind: str, name: str, words: Dataset) -> None:
     found = settled("rope", words, kind)
@@ -109,7 +110,7 @@ def test_backends_of_attention(name: str, length: int) -> None:
     for chosen in ("plain", "fused"):
         q, k, v = (x.to(GPU).requires_grad_() for x in draws)
         here = scheme.context(torch.arange(length, device=GPU)[None], mask, causal=True)
-        with attention.use_backend(chosen), precision.products("fp32"):
+        with attention.use_backend(chosen), products("fp32"):
             mixed = attention.make().attend(scheme, q, k, v, attention.AttentionContext.of(scheme, here, here), 0.0)
             (mixed[0].pow(2).sum() + mixed[1, :, : length // 2].pow(2).sum()).backward()
         gradients = [x.grad for x in (q, k, v)]
@@ -215,7 +216,7 @@ def test_one_nccl_process(words: Dataset) -> None:
     dist.init_process_group("nccl", store=dist.HashStore(), rank=0, world_size=1)
     try:
         model = factory.of_experiment(experiment.of(found, words)).to(GPU)
-        there = teacher_forcing.to_device(first(words, found), model, GPU)
+        there = transformer.to_device(first(words, found), model, GPU)
         parallel = DistributedDataParallel(model)
         loss(parallel(*there.inputs), there.labels).backward()
         expected = results(found, words, first(words, found), GPU, "fp32")[1]

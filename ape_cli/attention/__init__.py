@@ -34,18 +34,19 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from ape_cli.attention._backend import use_backend
 from ape_cli.attention._kind import (
     AttentionContext,
     AttentionKind,
     additive,
     adjusted,
     average,
+    backend,
     logits,
     rotated,
     scaled,
+    use_backend,
 )
-from ape_cli.attention._linear_layer import LinearLayer, affine
+from ape_cli.attention._layers import LinearLayer, affine
 from ape_cli.core import plugins
 from ape_cli.core.errors import UsageError
 from ape_cli.position import FastScheme, Scheme
@@ -58,6 +59,7 @@ __all__ = [
     "additive",
     "adjusted",
     "average",
+    "backend",
     "check",
     "load",
     "logits",
@@ -193,6 +195,12 @@ def load(name: str) -> type[AttentionKind]:
 
 def options(name: str) -> dict[str, Any]:
     """The options of a kind, with their defaults."""
+    return dict(_defaults(name))
+
+
+@cache
+def _defaults(name: str) -> dict[str, Any]:
+    """`options`, which callers may change."""
     return plugins.options(load(name))
 
 
@@ -206,16 +214,15 @@ def check(kind: AttentionKind, scheme: type[Scheme], decay: float) -> None:
 
     Raises `UsageError`, with the reason, if it cannot.
     """
-    bias, other = (
-        f"the bias of scheme {plugins.name_of(scheme)}",
-        "another `attention`, or another scheme (`ape schemes`)",
-    )
-    for claim, applies, what, fix in (
-        ("refuses_bias", scheme.bias is not Scheme.bias, bias, other),
-        ("refuses_content", scheme.dot_only, bias, other),
-        ("refuses_decay", decay != 1.0, f"the locality bias decay={decay:g}", "another `attention`, or `decay=1`"),
+    for claim, applies in (
+        ("refuses_bias", scheme.bias is not Scheme.bias),
+        ("refuses_content", scheme.dot_only),
+        ("refuses_decay", decay != 1.0),
     ):
-        reason = getattr(kind, claim)
-        if applies and reason:
+        if applies and (reason := getattr(kind, claim)):
+            what, fix = f"the locality bias decay={decay:g}", "another `attention`, or `decay=1`"
+            if claim != "refuses_decay":
+                what = f"the bias of scheme {plugins.name_of(scheme)}"
+                fix = "another `attention`, or another scheme (`ape schemes`)"
             allowed = f"with {', '.join(name for name in names() if not getattr(load(name), claim))}"
             raise UsageError(f"attention {kind.name} cannot take {what}: {reason}", allowed=allowed, fix=fix)

@@ -6,6 +6,9 @@ The docstring of `ape_cli.attention` describes what a kind is given, and the sha
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
+from collections.abc import Iterator
+from contextlib import contextmanager
+from contextvars import ContextVar
 from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any, ClassVar
@@ -13,9 +16,14 @@ from typing import Any, ClassVar
 import torch
 from torch import Tensor
 
-from ape_cli.attention._dropout import drop
+from ape_cli.attention._layers import drop
 from ape_cli.core import plugins
+from ape_cli.core.errors import UsageError
 from ape_cli.position import Context, FastScheme, Scheme
+
+_LONG_BF16 = 1024  # queries from which on the scores of bfloat16 are not stored
+BACKENDS = ("plain", "fused")
+_requested: ContextVar[str | None] = ContextVar("_requested", default=None)
 
 
 @dataclass(frozen=True)
@@ -192,3 +200,47 @@ def average(scores: Tensor, v: Tensor, context: AttentionContext, dropout: float
     # Dropout acts on the weights after the softmax, so it cannot bring back a masked place.
     weights = drop(torch.softmax(scores, dim=-1), dropout)
     return weights.to(v.dtype) @ v
+
+
+@contextmanager
+def use_backend(name: str) -> Iterator[None]:
+    """Compute softmax attention with one backend within this context: `plain` or `fused`.
+
+    Results stay the same up to rounding. Raises `UsageError` for an unknown name. Attention raises `UsageError` if
+    the backend cannot compute what is asked of it.
+
+        with attention.use_backend("plain"):
+            scores = model(batch)
+    """
+    if name not in BACKENDS:
+        raise UsageError("unknown attention backend", got=repr(name), allowed=", ".join(BACKENDS), fix="choose one")
+    token = _requested.set(name)
+    try:
+        yield
+    finally:
+        _requested.reset(token)
+
+
+def backend(q: Tensor, bias: Tensor | None, decay: Tensor | None, dropout: float) -> str:
+    """The backend for queries [B, H, M, K], a bias [B or 1, H or 1, M, N] and a locality bias [B or 1, 1, M, N].
+
+    | backend | what it is | when it is chosen |
+    |---|---|---|
+    | `plain` | products and a softmax | with a locality bias; on a CPU also with dropout, learned bias or bfloat16 |
+    | `fused` | torch's `scaled_dot_product_attention` | everything else |
+
+    `fused` cannot multiply scores, which a locality bias needs. On a CPU its fused kernel has neither dropout nor a
+    gradient for a bias, and torch then takes a slower path of its own. In bfloat16 it is several times as slow there
+    as products and a softmax, which are chosen below 1,024 queries, where scores need little memory.
+
+    Raises `UsageError` if the requested backend cannot compute this.
+    """
+    requested = _requested.get()
+    if requested == "fused" and decay is not None:
+        raise UsageError("backend fused cannot compute this attention: it has no locality bias", fix="use plain")
+    if requested is not None:
+        return requested
+    learned = bias is not None and bias.requires_grad
+    on_cpu = q.device.type == "cpu"
+    slow = dropout > 0 or learned or (q.dtype == torch.bfloat16 and q.shape[-2] < _LONG_BF16)
+    return "plain" if decay is not None or (on_cpu and slow) else "fused"

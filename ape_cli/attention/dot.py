@@ -1,7 +1,7 @@
 """Dot: the scaled dot product and a softmax over keys.
 
 Source: Algebraic Positional Encodings, sections 2 and 4.2; Vaswani et al. 2017, section 3.2.1. Logits are (q
-k) / sqrt(K), times decay, plus bias, plus mask. `_backend` decides which of torch's operations compute them. If a
+k) / sqrt(K), times decay, plus bias, plus mask. `backend` chooses which of torch's operations compute them. If a
 score has more terms than the product, long sequences are computed in blocks of queries, so that the M N scores and
 biases are never all in memory. Each query has its own softmax, so a block of queries needs no other block. A block of a
 decoder uses only the keys up to its last query. The backward pass computes the scores of a block again from queries and
@@ -21,10 +21,10 @@ from torch.utils.checkpoint import checkpoint
 from ape_cli.attention import (
     AttentionContext,
     AttentionKind,
-    _backend,
     additive,
     adjusted,
     average,
+    backend,
     rotated,
     scaled,
 )
@@ -62,8 +62,8 @@ class Dot(AttentionKind):
             `q` is unrotated, as `Scheme.bias` needs it.
             """
             bias = scheme.bias(q, context.q_context, context.k_context)
-            backend = _backend.choose(rotated_q, bias, context.decay, dropout)
-            if backend == "plain":
+            chosen = backend(rotated_q, bias, context.decay, dropout)
+            if chosen == "plain":
                 return average(adjusted(scaled(rotated_q, rotated_k), bias, context), v, context, dropout)
             mask = additive(bias, context, rotated_q.dtype)
             return functional.scaled_dot_product_attention(rotated_q, rotated_k, v, attn_mask=mask, dropout_p=dropout)

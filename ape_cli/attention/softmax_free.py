@@ -14,8 +14,8 @@ from __future__ import annotations
 from torch import Tensor
 
 from ape_cli.attention import AttentionContext, AttentionKind
-from ape_cli.attention._dropout import drop
 from ape_cli.attention._kernels import in_units
+from ape_cli.attention._layers import drop
 from ape_cli.attention.squared_euclidean import scores
 from ape_cli.position import Scheme
 

@@ -13,9 +13,8 @@ from typer.core import TyperCommand
 
 from ape_cli.cli.console import note, tell
 from ape_cli.cli.options import DATASETS, OTHER, OUTPUT, PANELS, RESULTS, expanded, in_flags, with_flags
-from ape_cli.core.errors import ApeError, DataError, suggestion
-from ape_cli.core.messages import messages_to
-from ape_cli.core.version import version
+from ape_cli.core.errors import ApeError, DataError, messages_to, suggestion
+from ape_cli.core.runtime import version
 from ape_cli.storage.paths import RemotePath, StoragePath
 
 app = typer.Typer(
@@ -197,7 +196,7 @@ def note_changed(trained_with: Collection[OwnCode]) -> set[str]:
     """
     if not trained_with:
         return set()
-    from ape_cli.models.own_files import change, changed  # it imports torch
+    from ape_cli.models.factory import change, changed  # it imports torch
 
     outdated = changed(trained_with)
     for part, runs in outdated.items():

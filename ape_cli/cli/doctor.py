@@ -17,7 +17,7 @@ from ape_cli.cli.console import answer, note, say, say_commands, user_error
 from ape_cli.cli.options import Folders, Json, Place, place
 from ape_cli.core import runtime
 from ape_cli.core.errors import ApeError, RunError, UsageError
-from ape_cli.core.version import version
+from ape_cli.core.runtime import version
 from ape_cli.storage.paths import StoragePath
 
 _NEEDED = ("torch", "numpy", "pyarrow", "polars", "pydantic", "typer", "rich", "safetensors", "obstore")

@@ -100,8 +100,7 @@ def sweep(
     Raises `UsageError` if options are not valid, or if the grid has no trials.
     """
     runtime.share_cores()
-    from ape_cli.models.device import choose_device
-    from ape_cli.models.precision import check_precision, remark
+    from ape_cli.models.device import check_precision, choose_device, remark
     from ape_cli.runs.registry import open_registry
     from ape_cli.sweep import planning, specification, worker
     from ape_cli.training import loggers

@@ -1,16 +1,21 @@
-"""User errors. Each says what is wrong, what was given (got), what is allowed, and how to fix it.
+"""User errors and messages. An error says what is wrong, what was given (got), what is allowed, and how to fix it.
 
 Messages name options as in Python, in backquotes: "bad `threads`", "leave `decode` out", "`device=cuda`". The command
 line shows them as flags: "leave --decode out" (`cli/options.py`).
 
 Everything that a user can cause is an `ApeError`, which the command line prints without a traceback. An
 `AssertionError`, or any other exception, is a bug of this program and keeps its traceback.
+
+A module logs messages, at level INFO, with `logging.getLogger(__name__)`. They are not printed until `messages_to`
+installs the only handler. The command line prints them to stderr, and a trial of a sweep writes them into its own log.
 """
 
 from __future__ import annotations
 
 import difflib
-from collections.abc import Callable, Iterable, Mapping, Sequence
+import logging
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from functools import partial
 from typing import Any, TypeVar
 
@@ -37,13 +42,17 @@ class ApeError(Exception):
     exit_code = 1
 
     def __init__(self, what: str, *, got: object = None, allowed: object = None, fix: str | None = None) -> None:
-        """Store the parts and build the message from them."""
+        """Store the parts."""
+        super().__init__(what)
         self.what, self.got, self.allowed, self.fix = what, got, allowed, fix
-        lines = [_shown(what)]
-        for label, value in (("got", got), ("allowed", allowed), ("fix", fix)):
+
+    def __str__(self) -> str:
+        """The message: a line for each part."""
+        lines = [_shown(self.what)]
+        for label, value in (("got", self.got), ("allowed", self.allowed), ("fix", self.fix)):
             if value is not None:
                 lines.append(f"  {label + ':':<9}{_shown(value)}")
-        super().__init__("\n".join(lines))
+        return "\n".join(lines)
 
     @property
     def summary(self) -> str:
@@ -193,3 +202,30 @@ def pick(kind: str, name: str, allowed: Iterable[_Name]) -> _Name:
     if name not in names:
         raise unknown(kind, name, names)
     return names[name]
+
+
+class _Lines(logging.Handler):
+    """Passes each record to `write` as text."""
+
+    def __init__(self, write: Callable[[str], None]) -> None:
+        """Handle records of level INFO and above."""
+        super().__init__(logging.INFO)
+        self.write = write
+
+    def emit(self, record: logging.LogRecord) -> None:
+        """Write one record."""
+        self.write(self.format(record))
+
+
+@contextmanager
+def messages_to(write: Callable[[str], None]) -> Iterator[None]:
+    """A context in which each message of `ape_cli` is passed to `write`, and to no other handler."""
+    logger = logging.getLogger("ape_cli")
+    handlers, level, propagate = logger.handlers, logger.level, logger.propagate
+    logger.handlers, logger.propagate = [_Lines(write)], False
+    logger.setLevel(logging.INFO)
+    try:
+        yield
+    finally:
+        logger.handlers, logger.propagate = handlers, propagate
+        logger.setLevel(level)

@@ -1,14 +1,16 @@
-"""Settings of a process that make it faster without changing any result."""
+"""This machine and this process: memory, processor, version, and settings that make it faster but change no result."""
 
 from __future__ import annotations
 
 import ctypes
 import gc
 import os
+import platform
 import sys
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
+from functools import cache
 from pathlib import Path
 
 _LOOK = 0.15  # seconds for which the load by other programs is measured
@@ -85,3 +87,44 @@ def busy_cores(before: Ticks, after: Ticks, seconds: float, *, counts_nice: bool
     busy = [0, 1, 2, 5, 6, 7] if counts_nice else [0, 2, 5, 6, 7]
     spent = sum(after[core][i] - before[core][i] for core in before.keys() & after.keys() for i in busy)
     return spent / (seconds * os.sysconf("SC_CLK_TCK"))
+
+
+def half_memory() -> int:
+    """Half of the memory of this machine in bytes: the most that the content of a file, or a model, may need."""
+    return os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES") // 2
+
+
+@cache
+def _entries() -> dict[str, str]:
+    """The entries of /proc/cpuinfo for the first core. Empty if the system is not Linux."""
+    with suppress(OSError):
+        first = Path("/proc/cpuinfo").read_text(encoding="utf-8").partition("\n\n")[0]
+        entries = (line.partition(":") for line in first.splitlines())
+        return {name.strip(): value.strip() for name, _, value in entries}
+    return {}
+
+
+def processor_name() -> str:
+    """The name of the processor, or of its architecture if the system does not tell."""
+    return _entries().get("model name") or platform.processor() or platform.machine()
+
+
+def is_amd() -> bool:
+    """Whether AMD made the processor. False if the system does not tell."""
+    return _entries().get("vendor_id") == "AuthenticAMD"
+
+
+def has_instructions(*flags: str) -> bool:
+    """Whether the processor has any of these instruction sets, by the names of Linux. False if it does not tell."""
+    known = f"{_entries().get('flags', '')} {_entries().get('Features', '')}"  # of x86 and of ARM
+    return not set(flags).isdisjoint(known.split())
+
+
+def version() -> str:
+    """The version of the installed package; `0+unknown` if it is used without being installed."""
+    from importlib import metadata  # slow to import
+
+    try:
+        return metadata.version("ape-cli")
+    except metadata.PackageNotFoundError:
+        return "0+unknown"

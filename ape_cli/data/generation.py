@@ -19,8 +19,8 @@ from pydantic import ValidationError
 from ape_cli.core import plugins, runtime
 from ape_cli.core.errors import BusyError, DataError, UsageError
 from ape_cli.core.executors import Executor, Job, JobContext
+from ape_cli.core.runtime import version
 from ape_cli.core.validation import first_error
-from ape_cli.core.version import version
 from ape_cli.data import output_folder, row_checks
 from ape_cli.data.card import card
 from ape_cli.data.manifest import Manifest, Shard, fingerprint, missing_shards, open_shard, write_manifest

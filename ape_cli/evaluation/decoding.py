@@ -33,7 +33,7 @@ from ape_cli.core.vocabulary import EOS, PAD, SOS
 from ape_cli.data.batches import SequenceBatch
 from ape_cli.data.collation import Reading
 from ape_cli.evaluation.metrics import MetricSums
-from ape_cli.models.precision import forward_pass, products
+from ape_cli.models.device import forward_pass, products
 from ape_cli.models.transformer import Transformer
 from ape_cli.structure import Seq, Tree
 from ape_cli.tasks import BaseTask

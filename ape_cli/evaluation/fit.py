@@ -12,7 +12,7 @@ from typing import Any
 from ape_cli import tasks
 from ape_cli.core.errors import ApeError, DataError, RunError, UsageError
 from ape_cli.data.loader import Dataset
-from ape_cli.models.own_files import check_installed, warn_if_changed
+from ape_cli.models.factory import check_installed, warn_if_changed
 from ape_cli.runs.record import RECORD, RunRecord, TrainingData
 from ape_cli.runs.registry import Registry
 from ape_cli.runs.run import Run

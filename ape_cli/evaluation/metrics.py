@@ -14,9 +14,8 @@ import torch
 from torch import Tensor
 
 from ape_cli.data.batches import Batch
-from ape_cli.models.precision import products
-from ape_cli.models.teacher_forcing import forward, to_device
-from ape_cli.models.transformer import Model
+from ape_cli.models.device import products
+from ape_cli.models.transformer import Model, forward, to_device
 
 
 @dataclass

@@ -160,7 +160,8 @@ class Datasets:
     def _existing(self, folder: StoragePath, manifest: Manifest, made_by: BaseTask | None = None) -> ChosenDataset:
         """The dataset of a manifest, some of whose shards may be missing."""
         missing = bool(missing_shards(folder, manifest))
-        return self._chosen_as(folder, manifest.plan, manifest, manifest.fingerprint, missing, made_by)
+        chosen = self._chosen_as(folder, manifest.plan, manifest, manifest.fingerprint, missing, made_by)
+        return chosen if missing else replace(chosen, manifest=manifest)
 
     def _chosen_as(
         self,

@@ -13,6 +13,7 @@ from ape_cli.core.errors import BusyError, DataError
 from ape_cli.core.vocabulary import SPLITS
 from ape_cli.data import generation
 from ape_cli.data.loader import Dataset, open_dataset
+from ape_cli.data.manifest import Manifest
 from ape_cli.data.plan import DatasetInfo, DatasetPlan
 from ape_cli.runs import config
 from ape_cli.runs.record import Trained
@@ -30,13 +31,14 @@ _WAIT = 2.0  # seconds between two attempts to generate a dataset that another p
 class ChosenDataset(DatasetInfo):
     """The dataset of an experiment, which may not have been generated yet.
 
-    `missing` says that it is not there, or that some of its shards are missing. `made_by` generates it; None if it is
-    not known how. `required` is the fingerprint that a configuration file names. `sizes` is what earlier runs tell of
-    the largest sizes of its training split, by the structure that is read.
+    `missing` says that it is not there, or that some of its shards are missing. `manifest` is None then. `made_by`
+    generates it; None if it is not known how. `required` is the fingerprint that a configuration file names. `sizes` is
+    what earlier runs tell of the largest sizes of its training split, by the structure that is read.
     """
 
     folder: StoragePath
     missing: bool
+    manifest: Manifest | None = None
     made_by: BaseTask | None = None
     required: str | None = None
     sizes: dict[str, int] = field(default_factory=dict)
@@ -48,7 +50,7 @@ class ChosenDataset(DatasetInfo):
     @cached_property
     def opened(self) -> Dataset:
         """The dataset, open. Raises `DataError` if it is not complete."""
-        return open_dataset(self.folder)
+        return open_dataset(self.folder) if self.manifest is None else Dataset(self.folder, self.manifest)
 
 
 def generated(data: ChosenDataset) -> Dataset:

@@ -1,18 +1,24 @@
 """Building models: from a complete configuration and the structure of the data to a model with the weights of its seed.
 
+The second part compares the user's own files of schemes and kinds of attention with those that a run was trained with.
+`run.json` records the SHA-256 of the file of each class. If a file has changed since, a warning says so.
+
 Shapes: N tokens.
 """
 
 from __future__ import annotations
 
+import logging
+from collections.abc import Iterable
+from contextlib import suppress
 from typing import Any
 
 import numpy as np
 import torch
 
 from ape_cli import attention, position
-from ape_cli.core import cpu
-from ape_cli.core.errors import UsageError
+from ape_cli.core import plugins, runtime
+from ape_cli.core.errors import ApeError, RunError, UsageError
 from ape_cli.data.collation import Reading
 from ape_cli.experiment import Experiment
 from ape_cli.experiment.reading import read_as, tokenising
@@ -20,6 +26,7 @@ from ape_cli.experiment.resolution import make_scheme
 from ape_cli.models.image_classifier import Classifier
 from ape_cli.models.transformer import Model, Transformer
 from ape_cli.runs.config import Config, ImageConfig, SequenceConfig
+from ape_cli.runs.record import OwnCode
 from ape_cli.storage.image_rows import Size
 from ape_cli.structure import Structure
 
@@ -82,7 +89,7 @@ def _check_memory(weights: int) -> None:
     Raises `UsageError` if they do not.
     """
     need = 4 * 4 * weights  # four numbers of four bytes for each
-    if need > 2 * cpu.half_memory():
+    if need > 2 * runtime.half_memory():
         what = f"the model needs {need / 2**30:,.0f} GiB or more, and does not fit into this machine's memory"
         raise UsageError(what, fix="choose a smaller d_model, d_ff, or number of layers")
 
@@ -155,3 +162,61 @@ def compile_around(model: Model, backend: str = "inductor") -> None:
     torch.compiler.reset()  # discard what was learned about the sizes of another model
     # With None, torch finds out which sizes vary. Inductor cannot pool images whose height and width are variable.
     model.compile(dynamic=True if model.sizes_vary else None, backend=backend)
+
+
+logger = logging.getLogger(__name__)
+
+
+def own_parts(scheme: str, kind: str) -> dict[str, type]:
+    """The classes of a scheme and of a kind of attention that are not part of ape, by a text that names them."""
+    parts = {f"scheme {scheme!r}": position.load(scheme), f"attention {kind!r}": attention.load(kind)}
+    return {part: cls for part, cls in parts.items() if plugins.is_own(cls)}
+
+
+def own_files(scheme: str, kind: str) -> dict[str, str]:
+    """The SHA-256 of the file of each of `own_parts`, as it was when it was loaded.
+
+    A class without a file, as of a notebook, is left out.
+    """
+    digests = {part: plugins.digest(cls) for part, cls in own_parts(scheme, kind).items()}
+    return {part: digest for part, digest in digests.items() if digest is not None}
+
+
+def check_installed(config: Config) -> None:
+    """Check that the scheme and the kind of attention of a model from elsewhere are found here.
+
+    Raises `RunError`, with the file that is missing and what to do with it, if one is not.
+    """
+    for kind, name, package in (("scheme", config.scheme, position), ("attention", config.attention, attention)):
+        if name not in package.names():
+            file = f"{package.__name__.replace('.', '/')}/{name.replace('-', '_')}.py"
+            what = f"{kind} {name!r} is not part of ape, and its file is missing here"
+            got = f"no {file} in {', '.join(plugins.searched(package))}"
+            raise RunError(what, got=got, fix=f"get {file} from the author, and add its folder to PYTHONPATH")
+
+
+def changed(runs: Iterable[OwnCode]) -> dict[str, list[str]]:
+    """The names of the runs that were trained with another file than the present one, by the part whose file it is.
+
+    Files that are missing or have an error are not compared.
+    """
+    outdated: dict[str, list[str]] = {}
+    for run in runs:
+        with suppress(ApeError):
+            present = own_files(run.scheme, run.attention)
+            for part in (part for part, digest in run.digests.items() if present.get(part) != digest):
+                outdated.setdefault(part, []).append(run.run)
+    return outdated
+
+
+def change(part: str, runs: list[str]) -> str:
+    """A sentence about a part whose file has changed since `runs` were trained."""
+    since = f"run {runs[0]} was" if len(runs) == 1 else f"{len(runs):,} runs were"
+    example = "" if len(runs) == 1 else f", for example {runs[0]}"
+    return f"the code of {part} has changed since {since} trained{example}; train again with `overwrite`"
+
+
+def warn_if_changed(run: str, config: Config, digests: dict[str, str]) -> None:
+    """Log a warning for each own file that has changed since `run` was trained with the files of these `digests`."""
+    for part, runs in changed([OwnCode(run, config.scheme, config.attention, digests)]).items():
+        logger.warning(change(part, runs))

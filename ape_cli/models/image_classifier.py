@@ -19,7 +19,7 @@ from torch import Tensor, nn
 from torch.nn import functional
 
 from ape_cli.attention import AttentionContext, AttentionKind
-from ape_cli.attention._dropout import Dropout
+from ape_cli.attention._layers import Dropout
 from ape_cli.experiment.reading import Tokenising
 from ape_cli.models.layers import Layer, initialise
 from ape_cli.models.transformer import Model

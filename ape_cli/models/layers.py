@@ -12,8 +12,7 @@ from torch import Tensor, nn
 from torch.nn import functional
 
 from ape_cli.attention import Attention, AttentionContext, AttentionKind, Past
-from ape_cli.attention._dropout import Dropout, drop, drop_relu
-from ape_cli.attention._linear_layer import LinearLayer
+from ape_cli.attention._layers import Dropout, LinearLayer, drop, drop_relu
 from ape_cli.position import Scheme
 
 Activation = Callable[[Tensor], Tensor]

@@ -12,8 +12,8 @@ from functools import partial
 
 import torch
 
-from ape_cli.attention._linear_layer import affine, library, usual_library
-from ape_cli.models.precision import NAMES, forward_pass, multiplies_bfloat16, products
+from ape_cli.attention._layers import affine, library, usual_library
+from ape_cli.models.device import PRECISIONS, forward_pass, multiplies_bfloat16, products
 
 _SECONDS = 0.3  # for each product and precision
 _LAYERS = [(6400, 128, 512), (1600, 512, 2048)]  # tokens, channels in, channels out
@@ -55,7 +55,7 @@ def _speeds(
 ) -> list[Speed]:
     """The speed of a product in each precision. `layer`: whether it is a linear layer."""
     found = []
-    for precision in NAMES if device.type == "cuda" else ("fp32", "bf16"):
+    for precision in PRECISIONS if device.type == "cuda" else ("fp32", "bf16"):
         with products(precision), forward_pass(precision, device, _LAYERS[0][1]):
             taken = seconds(product, device)
         found.append(Speed(name, precision, _library(precision, device, layer=layer), operations / taken / 1e9))

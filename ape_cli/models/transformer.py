@@ -1,8 +1,9 @@
-"""The shared encoder-decoder transformer (paper, appendix B, table 4).
+"""The shared encoder-decoder transformer (paper, appendix B, table 4), and its forward pass under teacher forcing.
 
 It has pre-norm LayerNorm with a final norm, and ReLU. Input and output share the embeddings, which start from
 N(0, 1/D). They are scaled by sqrt(D) at the input, so that the channels of a token start with variance 1. The model
-works with any `Scheme` and any `AttentionKind` of attention, and never depends on the name of one.
+works with any `Scheme` and any `AttentionKind` of attention, and never depends on the name of one. Training, validation
+and evaluation share `forward` and `loss`.
 
 Shapes: B batch, N source tokens, M target tokens, D channels, V ids, T tokens of a batch.
 """
@@ -21,12 +22,14 @@ from torch.nn import functional
 
 from ape_cli import attention
 from ape_cli.attention import AttentionContext, AttentionKind, Past
-from ape_cli.attention._dropout import Dropout
-from ape_cli.attention._linear_layer import affine
+from ape_cli.attention._layers import Dropout, affine
 from ape_cli.core.errors import UsageError
+from ape_cli.core.vocabulary import PAD
+from ape_cli.data.batches import Batch
 from ape_cli.data.position_plan import PositionPlan
+from ape_cli.models.device import forward_pass
 from ape_cli.models.layers import Layer, initialise
-from ape_cli.position import Context, Scheme
+from ape_cli.position import Context, Scheme, explained, planner
 
 
 class Model(nn.Module):
@@ -203,3 +206,31 @@ class _Lookup(torch.autograd.Function):
         (ids,) = ctx.saved_tensors
         there = torch.arange(ctx.count, device=ids.device)[:, None] == ids.flatten()  # [V, T]
         return None, there.to(grad.dtype) @ grad.flatten(0, -2)
+
+
+def forward(model: Model, batch: Batch, precision: str, parallel: nn.Module | None = None) -> Tensor:
+    """The teacher-forced scores of a batch. -> [B, M, V]
+
+    `parallel`: the module that wraps the model for a process group and is called in its place.
+    Raises `ApeError` for an exception in a scheme that is not part of ape.
+    """
+    module = model if parallel is None else parallel
+    with explained(), forward_pass(precision, batch.labels.device, model.scheme.shape.d_model):
+        return module(*batch.inputs)
+
+
+def to_device(batch: Batch, model: Model, device: torch.device) -> Batch:
+    """A batch on the device of its model. For a GPU it has the plans that are computed on the host."""
+    return (batch.planned(planner(model.scheme)) if device.type == "cuda" else batch).to(device)
+
+
+def loss(scores: Tensor, labels: Tensor, ignore_index: int = PAD, smoothing: float = 0.0) -> Tensor:
+    """The cross-entropy in nats, summed over the labels that are not `ignore_index`. [B, M, V], int64 [B, M] -> scalar
+
+    `smoothing`: the share of a label's probability that is spread evenly over all ids (Szegedy et al. 2016,
+    arXiv:1512.00567).
+    """
+    flat = scores.flatten(0, 1).float()
+    return functional.cross_entropy(
+        flat, labels.flatten(), ignore_index=ignore_index, reduction="sum", label_smoothing=smoothing
+    )

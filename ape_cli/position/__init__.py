@@ -49,9 +49,8 @@ import torch
 
 from ape_cli.core import plugins
 from ape_cli.core.errors import UsageError
-from ape_cli.position._fast import FastScheme, planner
 from ape_cli.position._hooks import check_hooks, constructed, explained, without_hooks
-from ape_cli.position._scheme import Context, Properties, Scheme, Shape, Side
+from ape_cli.position._scheme import Context, FastScheme, Properties, Scheme, Shape, Side, planner
 from ape_cli.structure import Structure, example, parse_structure
 
 __all__ = [
@@ -90,6 +89,12 @@ def load(name: str) -> type[Scheme]:
 
 def options(name: str) -> dict[str, Any]:
     """The options of a scheme beyond the common ones, with their defaults."""
+    return dict(_defaults(name))
+
+
+@cache
+def _defaults(name: str) -> dict[str, Any]:
+    """`options`, which callers may change."""
     return plugins.options(load(name), skip=1)
 
 

@@ -25,10 +25,17 @@ from torch import Tensor, nn
 from ape_cli.core.rng import I64
 from ape_cli.data.position_plan import PositionPlan
 from ape_cli.position import _grouped
-from ape_cli.position._algebra import Interpretation
 from ape_cli.position._grouped import Products, Stage, groups, tiles
-from ape_cli.position._orthogonal import exact, exponential, random_orthogonal, skew, skew_of, start_angles
-from ape_cli.structure import Structure, Tree, trees
+from ape_cli.position._operators import (
+    Interpretation,
+    exact,
+    exponential,
+    random_orthogonal,
+    skew,
+    skew_of,
+    start_angles,
+)
+from ape_cli.structure import Structure, Tree
 
 _SHARE = 32  # minimum number of vectors for each operator of the table, on average
 
@@ -135,7 +142,7 @@ class Branches(Interpretation):
             start, end = (
                 self.tree.ancestor(heap[on], depth[on] - d) for d in (np.minimum(above, depth[on]), above + down)
             )
-            yield on, trees.reroot(end, start, self.tree.branching) - 1
+            yield on, end - (start - 1) * self.tree.branching**down - 1  # the path from `start` to `end`, minus 1
 
     def _tiled_reach(self, vectors: int) -> int:
         """The number of steps of the longest paths in the table of a plan.

@@ -23,8 +23,15 @@ import torch
 from torch import Tensor, nn
 
 from ape_cli.data.position_plan import PositionPlan
-from ape_cli.position._algebra import Interpretation, ProductInterpretation, blocks
-from ape_cli.position._orthogonal import exponential, skew, skew_of, start_angles
+from ape_cli.position._operators import (
+    Interpretation,
+    ProductInterpretation,
+    blocks,
+    exponential,
+    skew,
+    skew_of,
+    start_angles,
+)
 from ape_cli.position._rotation import Rotations, circle, rotate_pairs
 from ape_cli.structure import Cyclic, Seq, Structure
 

@@ -24,7 +24,7 @@ from torch import Tensor, nn
 
 from ape_cli.core.errors import UsageError
 from ape_cli.position import Context, Scheme, Shape
-from ape_cli.position._orthogonal import exponential, skew
+from ape_cli.position._operators import exponential, skew
 from ape_cli.position._rotation import Rotations, frequencies, rotate_pairs, wide
 
 

@@ -21,7 +21,7 @@ from torch import Tensor
 from ape_cli.core.errors import UsageError, pick
 from ape_cli.data.position_plan import PositionPlan
 from ape_cli.position import Context, FastScheme, Shape, Side, _branches, _powers
-from ape_cli.position._algebra import DirectSum, Interpretation
+from ape_cli.position._operators import DirectSum, Interpretation
 from ape_cli.structure import Structure
 
 

@@ -1,6 +1,6 @@
 """Orthogonal, for grids: each axis turns its own share of the channels by powers of its own matrix.
 
-Source: Algebraic Positional Encodings, section 3.3: [(h, w)] = H^h + W^w, block by block (`_algebra.py`).
+Source: Algebraic Positional Encodings, section 3.3: [(h, w)] = H^h + W^w, block by block (`_operators.py`).
 
 `distance` is the distance of the locality bias between two places that are h rows and w columns apart. `path` is the
 number of steps, |h| + |w| (as in the source, section 4.2). `euclidean` is sqrt(h^2 + w^2), which favours no direction

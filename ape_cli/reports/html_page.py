@@ -23,7 +23,7 @@ from markupsafe import Markup
 
 from ape_cli.core import escaping
 from ape_cli.core.errors import UsageError
-from ape_cli.core.version import version
+from ape_cli.core.runtime import version
 from ape_cli.reports.evaluations import METRICS, measured
 from ape_cli.reports.palette import Look, swatch
 from ape_cli.reports.plots import Plot, inline

@@ -11,8 +11,8 @@ from collections.abc import Iterable, Iterator
 from typing import TYPE_CHECKING, Any
 
 from ape_cli.core.errors import RunError, UsageError, unknown
+from ape_cli.core.runtime import version
 from ape_cli.core.validation import checked_name
-from ape_cli.core.version import version
 from ape_cli.runs import filters, record
 from ape_cli.runs.config import Config
 from ape_cli.runs.filters import Filter

@@ -2,9 +2,9 @@
 
 Each file is written as `.NAME.RANDOM.tmp` in its own folder, flushed to the disk, and then renamed. The leading dot
 hides the temporary file from Parquet readers. The temporary file is created exclusively: an existing file or link is
-never opened. Several processes may write the same file at once, and the last one to rename wins. A temporary file of a
-killed process is removed by the next process that locks its folder (`locks.py`), or that starts to write there an hour
-later. A file for an object store (`paths.py`) is first written on this machine and then uploaded as a whole.
+never opened. If several processes write the same file, the last one to rename wins. A temporary file of a killed
+process is removed by the next process that locks its folder (`locks.py`), or that starts to write there an hour later.
+A file for an object store (`paths.py`) is first written on this machine and then uploaded as a whole.
 """
 
 from __future__ import annotations

@@ -10,8 +10,8 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from ape_cli.core.cpu import half_memory
 from ape_cli.core.errors import DataError
+from ape_cli.core.runtime import half_memory
 from ape_cli.storage import files
 from ape_cli.storage.object_store import RemotePath
 from ape_cli.storage.paths import StoragePath

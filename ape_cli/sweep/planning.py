@@ -24,7 +24,7 @@ from ape_cli.runs.config import Config
 from ape_cli.runs.registry import Registry
 from ape_cli.runs.run import Run
 from ape_cli.storage.paths import StoragePath
-from ape_cli.training import schedule
+from ape_cli.training import setup
 
 _SHORT = 100.0  # seconds: a task of a cluster should not be shorter
 
@@ -155,7 +155,7 @@ class PastRuns:
 
     def seconds(self, config: Config, data: DatasetInfo) -> float | None:
         """The estimated seconds of a trial, from the median pace of the most similar runs, or None without any."""
-        steps = schedule.steps_of(config, -(-data.plan.rows["train"] // config.batch_size))
+        steps = setup.steps_of(config, -(-data.plan.rows["train"] // config.batch_size))
         for key in _alike(config, data.task, data.order):
             if key in self.paces:
                 return statistics.median_high(self.paces[key]) * steps * config.batch_size * data.mean_tokens

@@ -21,9 +21,8 @@ from functools import partial
 from typing import Any
 
 from ape_cli import experiment
-from ape_cli.core.errors import ApeError, BusyError
+from ape_cli.core.errors import ApeError, BusyError, messages_to
 from ape_cli.core.executors import Job, JobContext
-from ape_cli.core.messages import messages_to
 from ape_cli.data.loader import open_dataset
 from ape_cli.models.device import choose_device, use_gpu
 from ape_cli.runs.config import Config

@@ -21,8 +21,7 @@ from enum import Enum, auto
 
 import torch
 
-from ape_cli.core.errors import UsageError
-from ape_cli.core.messages import messages_to
+from ape_cli.core.errors import UsageError, messages_to
 from ape_cli.training.loggers import LoggerFactory
 from ape_cli.training.process_group import SINGLE_PROCESS, DistributedGroup, ProcessGroup
 

@@ -4,12 +4,9 @@ Source: the paper, section 4.2 and appendix B (teacher-forced loss and AdamW). E
 
 | file | part |
 |---|---|
-| `setup.py` | splits, model, optimiser, order of the batches |
-| `schedule.py` | learning rate, number of steps |
-| `step.py` | one optimiser step |
-| `validation.py` | validation scores, choice of the best weights |
-| `checkpointing.py` | storing checkpoints, resuming |
-| `meter.py` | sums over steps |
+| `setup.py` | splits, model, optimiser, order of the batches, learning rate, number of steps |
+| `step.py` | one optimiser step, sums over steps |
+| `validation.py` | validation scores, choice of the best weights, checkpoints, resuming |
 | `loggers/` | metric loggers |
 
 Several ranks (`execution.py`) can train one run together. `batch_size` is the size of the global batch, and each
@@ -30,16 +27,14 @@ import torch
 
 from ape_cli.data.batches import Batch
 from ape_cli.experiment import Experiment
-from ape_cli.models import precision
 from ape_cli.models.checkpoint import Store
+from ape_cli.models.device import products
 from ape_cli.runs.record import TrainingResult
-from ape_cli.training.checkpointing import Checkpointer, restore
 from ape_cli.training.execution import Execution
 from ape_cli.training.loggers import MetricLogger
-from ape_cli.training.meter import Meter
 from ape_cli.training.setup import set_up
-from ape_cli.training.step import TrainingStep
-from ape_cli.training.validation import Validator
+from ape_cli.training.step import Meter, TrainingStep
+from ape_cli.training.validation import Checkpointer, Validator, restore
 
 _SHOW_EVERY = {"cuda": 50}  # steps, 10 on other devices; reading the results of a GPU waits for it
 _AHEAD = {"cuda": 3}  # batches that a thread makes ahead; on a CPU the step uses all cores, and a thread slows it down
@@ -80,7 +75,7 @@ class Loop:
             RunError: The loss is no longer finite. This is noticed within a few steps, before anything is stored.
         """
         self.loggers, at = loggers, self.at
-        with precision.products(self.setup.config.precision), self._stream():
+        with products(self.setup.config.precision), self._stream():
             self._run()
         return TrainingResult(
             steps=at.step,

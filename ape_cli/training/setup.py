@@ -1,27 +1,30 @@
-"""The setup of a run: its splits, model and optimiser, and the order of its batches."""
+"""The setup of a run: its splits, model and optimiser, the order of its batches, and its schedule.
+
+Source: the paper, section 4.2 and appendix B. The learning rate rises linearly from 1e-7 to its peak over the first 5%
+of the steps, and then falls along a cosine to 1e-9 over the other 95%.
+"""
 
 from __future__ import annotations
 
 import itertools
+import math
 from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
 
 import torch
 
-from ape_cli.core.errors import DataError
+from ape_cli.core.errors import DataError, UsageError
 from ape_cli.data.batches import Batch, few_lengths
 from ape_cli.data.loader import ImageSplit, Split
 from ape_cli.experiment import Experiment
 from ape_cli.models.checkpoint import TrainState
-from ape_cli.models.device import tune
+from ape_cli.models.device import check_precision, tune
 from ape_cli.models.factory import compile_around, of_experiment
-from ape_cli.models.precision import check_precision
 from ape_cli.models.transformer import Model
 from ape_cli.position import planner
 from ape_cli.runs.config import Config
 from ape_cli.training.execution import Execution
-from ape_cli.training.schedule import total_steps
 
 
 @dataclass(frozen=True)
@@ -108,3 +111,35 @@ def _optimiser(config: Config, model: Model, device: torch.device) -> torch.opti
         fused=True,
         capturable=on_gpu,
     )
+
+
+_MOST_VALIDATIONS = 20_000  # of a run: the header of its stored state has a row for each
+
+
+def learning_rate(step: int, steps: int, config: Config) -> float:
+    """The learning rate of optimiser step `step` = 0 .. steps-1: linear to the peak, then a cosine to the end."""
+    warm = math.ceil(config.warmup * steps)
+    if step < warm:
+        return config.lr_initial + (config.lr_peak - config.lr_initial) * step / warm
+    done = (step - warm) / max(1, steps - 1 - warm)
+    return config.lr_final + (config.lr_peak - config.lr_final) * 0.5 * (1 + math.cos(math.pi * done))
+
+
+def total_steps(config: Config, train: Split | ImageSplit) -> tuple[int, int]:
+    """The number of steps of the whole run, and the number of steps between two validations.
+
+    Raises `UsageError` if there would be more validations than the stored state can hold.
+    """
+    per_epoch = train.steps(config.batch_size)
+    every = config.validate_every_steps or (config.validate_every_epochs or 1) * per_epoch
+    steps = steps_of(config, per_epoch)
+    validations = -(-steps // every)  # the last step is validated too
+    if validations > _MOST_VALIDATIONS:
+        fix = f"`validate_every_steps={-(-steps // _MOST_VALIDATIONS)}`, or more"
+        raise UsageError("too many validations", got=f"{validations:,}", allowed=f"{_MOST_VALIDATIONS:,}", fix=fix)
+    return steps, every
+
+
+def steps_of(config: Config, per_epoch: int) -> int:
+    """The number of steps of the whole run. `per_epoch`: the steps of one epoch."""
+    return config.steps or (config.epochs or 1) * per_epoch

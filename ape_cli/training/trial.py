@@ -17,7 +17,7 @@ from ape_cli.evaluation import evaluate
 from ape_cli.experiment import Experiment
 from ape_cli.models import factory
 from ape_cli.models.device import describe, processor
-from ape_cli.models.own_files import own_files, warn_if_changed
+from ape_cli.models.factory import own_files, warn_if_changed
 from ape_cli.runs.config import Config
 from ape_cli.runs.registry import Registry, new_record
 from ape_cli.runs.run import Run
@@ -25,8 +25,8 @@ from ape_cli.storage.object_store import RemotePath
 from ape_cli.training.execution import Execution, ExistingRun
 from ape_cli.training.loggers import LoggedRun, opened
 from ape_cli.training.loop import Loop, Stopped
-from ape_cli.training.meter import DivergenceError
 from ape_cli.training.process_group import ProcessGroup, RankFailedError
+from ape_cli.training.step import DivergenceError
 
 logger = logging.getLogger(__name__)
 

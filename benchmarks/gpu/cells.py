@@ -18,7 +18,7 @@ from ape_cli.storage import files
 from ape_cli.storage.paths import StoragePath
 from ape_cli.sweep import planning
 from ape_cli.sweep.planning import PastRuns, PlannedTrial
-from ape_cli.training import schedule
+from ape_cli.training import setup
 
 TREES = ["tree-rotate", "tree-ops", "c3", "tree-copy"]
 ORDERS = ["breadth", "breadth-to-depth"]
@@ -71,7 +71,7 @@ class Pace:
         The runs share one GPU, and one run keeps it busy.
         """
         own, data = item.config, item.data
-        steps = schedule.steps_of(own, -(-data.plan.rows["train"] // own.batch_size))
+        steps = setup.steps_of(own, -(-data.plan.rows["train"] // own.batch_size))
         width = own.d_model * own.d_ff / (512 * 2048) * own.batch_size / 64
         step = self.step_ms + self.token_ms * data.mean_tokens * width
         left = steps - _done(item)

@@ -18,8 +18,9 @@ import torch
 from ape_cli import attention, position
 from ape_cli.data.batches import SequenceBatch
 from ape_cli.experiment.resolution import locality
-from ape_cli.models import factory, precision, teacher_forcing
-from ape_cli.models.teacher_forcing import loss
+from ape_cli.models import factory, transformer
+from ape_cli.models.device import PRECISIONS, products
+from ape_cli.models.transformer import loss
 from ape_cli.runs import config
 from ape_cli.structure import Seq
 
@@ -55,17 +56,17 @@ def growth(scheme: str, length: int, preset: str, device: str, backend: str | No
         size=none,
         op=none,
     )
-    batch = teacher_forcing.to_device(made, model, where)
+    batch = transformer.to_device(made, model, where)
 
     def both_ways() -> None:
         if device == "cuda":
             torch.cuda.reset_peak_memory_stats()
-        loss(teacher_forcing.forward(model, batch, name), batch.labels).backward()
+        loss(transformer.forward(model, batch, name), batch.labels).backward()
         model.zero_grad()
 
     requested = nullcontext() if backend is None else attention.use_backend(backend)
     try:
-        with precision.products(name), requested:
+        with products(name), requested:
             seconds = _seconds(both_ways, where)
     except torch.OutOfMemoryError:
         return {"ms": None, "peak_gb": None}
@@ -84,9 +85,9 @@ def rates(device: str) -> dict[str, float]:
     where, size = torch.device(device), 8192 if device == "cuda" else 512
     found = {}
     a, b = torch.randn(2, size, size, device=where)
-    for name in precision.NAMES if device == "cuda" else ["fp32"]:
+    for name in PRECISIONS if device == "cuda" else ["fp32"]:
         x, y = (a.bfloat16(), b.bfloat16()) if name == "bf16" else (a, b)
-        with precision.products(name):
+        with products(name):
             found[f"{name} TFLOP/s"] = 2 * size**3 / _seconds(partial(torch.matmul, x, y), where) / 1e12
     big = torch.empty(2**28 if device == "cuda" else 2**22, device=where)
     other = torch.ones_like(big)

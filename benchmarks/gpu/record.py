@@ -9,8 +9,8 @@ from contextlib import closing, suppress
 from dataclasses import dataclass
 from pathlib import Path
 
+from ape_cli.core.errors import messages_to
 from ape_cli.core.executors.local import Local, cores
-from ape_cli.core.messages import messages_to
 from ape_cli.runs.registry import open_registry
 from ape_cli.storage.paths import storage_path
 from ape_cli.sweep import worker

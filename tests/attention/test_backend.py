@@ -7,7 +7,7 @@ import torch
 from torch import Tensor
 
 from ape_cli import attention, position
-from ape_cli.attention import AttentionContext, _backend
+from ape_cli.attention import AttentionContext
 from ape_cli.attention.dot import Dot
 from ape_cli.core.errors import UsageError
 from ape_cli.position import Context, Scheme
@@ -110,13 +110,13 @@ def test_what_is_chosen() -> None:
         (on_gpu, learned, None, 0.0, "fused"),
         (on_gpu, None, some, 0.0, "plain"),
     ):
-        assert _backend.choose(queries, bias, decay, dropout) == wanted
+        assert attention.backend(queries, bias, decay, dropout) == wanted
 
 
 def test_a_backend_says_what_it_cannot_compute() -> None:
     q, some = torch.zeros(1, H, 4, D // H, requires_grad=True), torch.zeros(1, 1, 4, 4)
     with attention.use_backend("fused"), pytest.raises(UsageError, match="locality bias"):
-        _backend.choose(q, None, some, 0.0)
+        attention.backend(q, None, some, 0.0)
     with pytest.raises(UsageError, match="plain, fused"), attention.use_backend("flash"):
         raise AssertionError
-    assert _backend.choose(q, None, None, 0.0) == "fused", "a request ends with its context"
+    assert attention.backend(q, None, None, 0.0) == "fused", "a request ends with its context"

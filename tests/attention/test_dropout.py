@@ -9,7 +9,7 @@ import pytest
 import torch
 from torch import Tensor
 
-from ape_cli.attention._dropout import Dropout, drop, drop_relu, mask
+from ape_cli.attention._layers import Dropout, drop, drop_relu, mask
 
 
 def drawn(p: float, *shape: int, seed: int = 1) -> Tensor:

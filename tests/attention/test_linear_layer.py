@@ -7,9 +7,9 @@ import torch
 from torch import Tensor
 from torch.nn import functional
 
-from ape_cli.attention import _linear_layer
-from ape_cli.attention._linear_layer import affine
-from ape_cli.core import cpu
+from ape_cli.attention import _layers
+from ape_cli.attention._layers import affine
+from ape_cli.core import runtime
 
 SIZES = [(1_000, 64, 96), (1_280, 128, 23), (4_096, 512, 128)]  # rows, input and output channels
 
@@ -17,8 +17,8 @@ SIZES = [(1_000, 64, 96), (1_280, 128, 23), (4_096, 512, 128)]  # rows, input an
 @pytest.fixture(autouse=True)
 def _by_onednn(monkeypatch: pytest.MonkeyPatch) -> None:
     """Use oneDNN on processors of all makers, except where it would round: there, the usual library is tested."""
-    if not cpu.has("amx_tile"):
-        monkeypatch.setattr(_linear_layer, "library", lambda: "oneDNN")
+    if not runtime.has_instructions("amx_tile"):
+        monkeypatch.setattr(_layers, "library", lambda: "oneDNN")
 
 
 def drawn(rows: int, channels: int, out: int) -> tuple[Tensor, Tensor, Tensor, Tensor]:
@@ -65,15 +65,15 @@ def test_other_layers_are_left_to_torch(monkeypatch: pytest.MonkeyPatch) -> None
         raise AssertionError("oneDNN was used")
 
     x, weight, bias, _ = drawn(2_000, 16, 16)
-    monkeypatch.setattr(_linear_layer, "library", lambda: "oneDNN")
-    monkeypatch.setattr(_linear_layer._Linear, "apply", refuse)
+    monkeypatch.setattr(_layers, "library", lambda: "oneDNN")
+    monkeypatch.setattr(_layers._Linear, "apply", refuse)
     with pytest.raises(AssertionError):
         affine(x, weight, bias)
     with torch.autocast("cpu", torch.bfloat16):
         assert affine(x, weight, bias).dtype == torch.bfloat16
     for few in (x[:, :999], x.double(), x.mT.contiguous().mT):
         affine(few, weight.to(few.dtype), bias.to(few.dtype))
-    monkeypatch.setattr(_linear_layer, "library", lambda: "MKL")
+    monkeypatch.setattr(_layers, "library", lambda: "MKL")
     affine(x, weight, bias)
 
 
@@ -89,16 +89,16 @@ def test_nothing_is_left_switched_on() -> None:
 
 def test_the_library_follows_from_the_processor(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.undo()
-    found = _linear_layer.library.__wrapped__()
-    assert found in ("oneDNN", _linear_layer.usual_library())
+    found = _layers.library.__wrapped__()
+    assert found in ("oneDNN", _layers.usual_library())
     monkeypatch.setattr(torch.backends.cpu, "get_cpu_capability", lambda: "AVX512")
     for maker, flags, library in (
         ("AuthenticAMD", "avx512f", "oneDNN"),
-        ("AuthenticAMD", "avx512f amx_tile", _linear_layer.usual_library()),
-        ("GenuineIntel", "avx512f", _linear_layer.usual_library()),
+        ("AuthenticAMD", "avx512f amx_tile", _layers.usual_library()),
+        ("GenuineIntel", "avx512f", _layers.usual_library()),
     ):
         facts = {"vendor_id": maker, "flags": flags}
-        monkeypatch.setattr(cpu, "_entries", lambda facts=facts: facts)
-        assert _linear_layer.library.__wrapped__() == library
+        monkeypatch.setattr(runtime, "_entries", lambda facts=facts: facts)
+        assert _layers.library.__wrapped__() == library
     monkeypatch.setattr(torch.backends.cpu, "get_cpu_capability", lambda: "AVX2")
-    assert _linear_layer.library.__wrapped__() == _linear_layer.usual_library()
+    assert _layers.library.__wrapped__() == _layers.usual_library()

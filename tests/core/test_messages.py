@@ -7,7 +7,7 @@ from contextlib import suppress
 
 import pytest
 
-from ape_cli.core.messages import messages_to
+from ape_cli.core.errors import messages_to
 
 
 def test_messages_go_to_the_innermost_handler_alone(caplog: pytest.LogCaptureFixture) -> None:

@@ -13,7 +13,7 @@ from ape_cli import experiment, position
 from ape_cli.data.batches import Padding, exact_length, few_lengths
 from ape_cli.data.loader import Dataset, Split
 from ape_cli.models import factory
-from ape_cli.models.teacher_forcing import loss
+from ape_cli.models.transformer import loss
 from ape_cli.runs import config
 
 

@@ -13,7 +13,7 @@ import torch
 from torch import Tensor
 
 from ape_cli import attention, position
-from ape_cli.attention import _backend, dot, scaled
+from ape_cli.attention import dot, scaled
 from ape_cli.evaluation import laws
 from ape_cli.evaluation.laws import LAWS, LIMITS, OF_ATTENTION, _subjects
 from ape_cli.position import sinusoidal
@@ -191,7 +191,7 @@ def blind(scheme: position.Scheme, q: Tensor, k: Tensor, link: attention.Attenti
 def test_each_law_of_attention_finds_what_breaks_it(
     monkeypatch: pytest.MonkeyPatch, law: str, hook: str, wrong: Callable[..., Any]
 ) -> None:
-    monkeypatch.setattr(_backend, "choose", lambda *_: "plain")
+    monkeypatch.setattr(dot, "backend", lambda *_: "plain")
     right = OF_ATTENTION[law](attention.make("dot"), torch.float64, 1.0)
     monkeypatch.setattr(dot, hook, wrong)
     found = OF_ATTENTION[law](attention.make("dot"), torch.float64, 1.0)

@@ -11,7 +11,7 @@ from ape_cli.data.batches import SequenceBatch
 from ape_cli.data.loader import Dataset
 from ape_cli.evaluation import metrics
 from ape_cli.experiment.reading import reading
-from ape_cli.models import factory, teacher_forcing
+from ape_cli.models import factory, transformer
 from tests.training.test_loop import CPU, tiny
 
 
@@ -64,8 +64,8 @@ def test_bf16_is_at_work_and_close(words: Dataset, trees: Dataset) -> None:
     for data, scheme in ((words, "orthogonal-seq"), (trees, "orthogonal-tree")):
         model = factory.build(tiny(scheme, data, dropout=0, d_model=128), data.structure, data.ids).eval()
         one = next(data.split("train").batches(16, seed=1))
-        exact, rough = (teacher_forcing.forward(model, one, p).detach() for p in ("fp32", "bf16"))
+        exact, rough = (transformer.forward(model, one, p).detach() for p in ("fp32", "bf16"))
         assert rough.dtype == torch.bfloat16
         assert 0 < (exact - rough.float()).abs().mean() < 0.1
         narrow = factory.build(tiny(scheme, data, dropout=0), data.structure, data.ids).eval()
-        assert torch.equal(*(teacher_forcing.forward(narrow, one, p) for p in ("fp32", "bf16")))
+        assert torch.equal(*(transformer.forward(narrow, one, p) for p in ("fp32", "bf16")))

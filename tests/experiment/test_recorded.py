@@ -52,7 +52,7 @@ def test_the_facts_are_those_of_the_dataset(gone: Path) -> None:
     )
     assert known.missing
     assert not there.missing
-    left = {"folder", "missing", "plan"}
+    left = {"folder", "missing", "manifest", "plan"}
     assert {k: v for k, v in vars(known).items() if k not in left} == {
         k: v for k, v in vars(there).items() if k not in left
     }

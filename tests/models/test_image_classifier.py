@@ -13,7 +13,7 @@ from ape_cli import attention, position
 from ape_cli.core.errors import UsageError
 from ape_cli.models import layers
 from ape_cli.models.image_classifier import Classifier, Tokenising
-from ape_cli.models.teacher_forcing import loss
+from ape_cli.models.transformer import loss
 from ape_cli.runs import config
 
 TABLE_5 = Tokenising(3, 1, 3, 2)

@@ -12,7 +12,7 @@ import pytest
 import ape_cli.position
 from ape_cli import position
 from ape_cli.data.loader import Dataset
-from ape_cli.models.own_files import change, changed, own_files
+from ape_cli.models.factory import change, changed, own_files
 from ape_cli.runs.record import OwnCode
 from ape_cli.runs.registry import open_registry
 from ape_cli.runs.run import Run

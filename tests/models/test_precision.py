@@ -6,20 +6,20 @@ import pytest
 import torch
 
 from ape_cli.core.errors import UsageError
-from ape_cli.models import precision
+from ape_cli.models import device
 
 
 def flags() -> tuple[bool, bool]:
     return torch.backends.cuda.matmul.allow_tf32, torch.backends.cudnn.allow_tf32
 
 
-@pytest.mark.parametrize("name", precision.NAMES)
+@pytest.mark.parametrize("name", device.PRECISIONS)
 def test_products_are_rounded_within_and_not_after(name: str) -> None:
     """Convolutions are included, because torch rounds them by default."""
     before = flags()
-    with precision.products(name):
+    with device.products(name):
         assert flags() == (name == "tf32", name == "tf32")
-        with pytest.raises(ZeroDivisionError), precision.products("tf32"):
+        with pytest.raises(ZeroDivisionError), device.products("tf32"):
             raise ZeroDivisionError
         assert flags() == (name == "tf32", name == "tf32")
     assert flags() == before
@@ -27,14 +27,14 @@ def test_products_are_rounded_within_and_not_after(name: str) -> None:
 
 def test_nothing_changes_on_a_cpu() -> None:
     a, b = torch.randn(2, 64, 64, generator=torch.Generator().manual_seed(1))
-    with precision.products("tf32"):
+    with device.products("tf32"):
         rounded = a @ b
     assert torch.equal(rounded, a @ b)
 
 
 @pytest.mark.parametrize(("name", "width", "rounds"), [("bf16", 128, True), ("bf16", 64, False), ("fp32", 512, False)])
 def test_a_forward_pass_is_rounded_where_it_is_faster(name: str, width: int, rounds: bool) -> None:
-    with precision.forward_pass(name, torch.device("cpu"), width):
+    with device.forward_pass(name, torch.device("cpu"), width):
         assert torch.is_autocast_enabled("cpu") == rounds
     assert not torch.is_autocast_enabled("cpu")
 
@@ -42,7 +42,7 @@ def test_a_forward_pass_is_rounded_where_it_is_faster(name: str, width: int, rou
 def test_a_cpu_cannot_train_in_tf32() -> None:
     """Otherwise the run would be float32 with another name."""
     with pytest.raises(UsageError, match="TF32 needs a GPU"):
-        precision.check_precision("tf32", torch.device("cpu"))
+        device.check_precision("tf32", torch.device("cpu"))
     for name in ("fp32", "bf16"):
-        precision.check_precision(name, torch.device("cpu"))
-    precision.check_precision("tf32", torch.device("cuda"))
+        device.check_precision(name, torch.device("cpu"))
+    device.check_precision("tf32", torch.device("cuda"))

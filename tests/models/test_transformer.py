@@ -8,7 +8,7 @@ import torch
 from ape_cli import position
 from ape_cli.attention import Attention
 from ape_cli.models import transformer
-from ape_cli.models.teacher_forcing import loss
+from ape_cli.models.transformer import loss
 
 
 def net(name: str = "rope", **options: float) -> transformer.Transformer:

@@ -10,7 +10,7 @@ import torch
 
 from ape_cli import attention, position, structure
 from ape_cli.core.errors import UsageError
-from ape_cli.position._algebra import ProductInterpretation
+from ape_cli.position._operators import ProductInterpretation
 from ape_cli.position._powers import Ring
 from ape_cli.position.orthogonal import Orthogonal
 

@@ -7,7 +7,7 @@ import math
 import pytest
 import torch
 
-from ape_cli.position._orthogonal import exponential, random_orthogonal, skew, skew_of
+from ape_cli.position._operators import exponential, random_orthogonal, skew, skew_of
 
 TOLERANCE = {torch.float32: 1e-5, torch.float64: 1e-13}  # angles of one turn, doubled by each doubling
 LARGEST = [1e-6, 0.3, 1.0, 3.0, 30.0]  # angles in radians, from almost nothing to five turns

@@ -10,7 +10,7 @@ import torch
 
 from ape_cli import position
 from ape_cli.core.errors import UsageError
-from ape_cli.position._orthogonal import random_orthogonal
+from ape_cli.position._operators import random_orthogonal
 from ape_cli.position.matrix_power import MatrixPower
 
 

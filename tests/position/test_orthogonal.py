@@ -6,7 +6,7 @@ import pytest
 import torch
 
 from ape_cli import attention, position
-from ape_cli.position._orthogonal import random_orthogonal, skew_of, start_angles
+from ape_cli.position._operators import random_orthogonal, skew_of, start_angles
 from ape_cli.position._rotation import Rotations
 
 NAMES = ["orthogonal-seq", "orthogonal-tree"]

@@ -9,7 +9,7 @@ from torch import Tensor
 from ape_cli import position, structure
 from ape_cli.data.position_plan import PositionPlan
 from ape_cli.position import _grouped, planner
-from ape_cli.position._orthogonal import exponential, fixed_exponential, skew
+from ape_cli.position._operators import exponential, fixed_exponential, skew
 from tests.position.test_grouped import POSITIONS, H, K, draw, make, mixed, path_by_path, results
 
 

@@ -12,9 +12,9 @@ from ape_cli import experiment
 from ape_cli.data.loader import Dataset
 from ape_cli.runs.run import Run
 from ape_cli.storage import files
-from ape_cli.training.checkpointing import Checkpointer
 from ape_cli.training.execution import Execution, ExistingRun
 from ape_cli.training.loop import Loop
+from ape_cli.training.validation import Checkpointer
 from tests.runs.test_registry import run
 from tests.training.test_loop import CPU, Memory, scored, tiny
 

@@ -14,7 +14,7 @@ from ape_cli.core.errors import UsageError
 from ape_cli.core.vocabulary import PAD
 from ape_cli.data.loader import Dataset
 from ape_cli.experiment.reading import reading
-from ape_cli.models import checkpoint, factory, teacher_forcing
+from ape_cli.models import checkpoint, factory, transformer
 from ape_cli.runs import config
 from ape_cli.runs.config import Config
 from ape_cli.training import execution
@@ -90,7 +90,7 @@ def test_the_mean_of_the_ranks_gradients_is_that_of_the_whole_batch(
     batch = next(trees.split("train").batches(batch_size, seed=1, structure=read))
     assert len(set(batch.label_mask.sum(1).tolist())) > 1  # otherwise any count of labels would pass
     model = factory.build(wanted, trees.structure, trees.ids).double()
-    scores = teacher_forcing.forward(model, batch, "fp32")
+    scores = transformer.forward(model, batch, "fp32")
     functional.cross_entropy(scores.flatten(0, 1), batch.labels.flatten(), ignore_index=PAD).backward()
 
     total = [torch.zeros_like(p) for p in model.parameters()]
@@ -115,7 +115,7 @@ def test_each_rank_drops_out_on_its_own(words: Dataset) -> None:
 
     def drawn(world: ProcessGroup) -> torch.Tensor:
         loop = Loop(experiment.of(wanted, words), None, Execution(CPU, group=world))
-        return teacher_forcing.forward(loop.setup.model.train(), batch, "fp32").detach()
+        return transformer.forward(loop.setup.model.train(), batch, "fp32").detach()
 
     alone, *others = (drawn(world) for world in (SINGLE_PROCESS, Apart(0, 3), Apart(1, 3), Apart(2, 3)))
     assert torch.equal(alone, others[0])

@@ -20,10 +20,10 @@ from ape_cli.runs import config
 from ape_cli.runs.config import Config
 from ape_cli.runs.record import TrainingResult
 from ape_cli.training import loop, validation
-from ape_cli.training.checkpointing import Checkpointer
 from ape_cli.training.execution import Execution
 from ape_cli.training.loop import Loop, Stopped
-from ape_cli.training.schedule import learning_rate, total_steps
+from ape_cli.training.setup import learning_rate, total_steps
+from ape_cli.training.validation import Checkpointer
 
 CPU = torch.device("cpu")
 

@@ -15,7 +15,7 @@ from ape_cli.data.loader import Dataset
 from ape_cli.runs.registry import open_registry
 from ape_cli.training.execution import ExistingRun
 from ape_cli.training.loop import Loop
-from ape_cli.training.meter import diverged
+from ape_cli.training.step import diverged
 from tests.runs.test_registry import run
 
 
@@ -29,7 +29,7 @@ def breaks(monkeypatch: pytest.MonkeyPatch, error: BaseException, *, after: int)
         train_on(self, batch)
 
     monkeypatch.setattr(Loop, "_train_on", step)
-    monkeypatch.setattr("ape_cli.training.checkpointing.Checkpointer.due", lambda self, validated: True)
+    monkeypatch.setattr("ape_cli.training.validation.Checkpointer.due", lambda self, validated: True)
 
 
 @pytest.mark.parametrize(

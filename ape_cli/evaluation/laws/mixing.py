@@ -19,7 +19,7 @@ from ape_cli.attention import AttentionContext, AttentionKind
 from ape_cli.evaluation.laws import model
 from ape_cli.evaluation.laws._subjects import D_MODEL, DEEP, FAR, HEADS, greatest, make, paths, vectors
 from ape_cli.position import Scheme
-from ape_cli.position._orthogonal import random_orthogonal
+from ape_cli.position._operators import random_orthogonal
 
 _K, _M, _N = D_MODEL // HEADS, 20, 23
 

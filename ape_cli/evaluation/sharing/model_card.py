@@ -19,7 +19,7 @@ from ape_cli import position, tasks
 from ape_cli.core.errors import ApeError
 from ape_cli.core.escaping import code, markdown, one_line
 from ape_cli.data.card import gen_command
-from ape_cli.models.own_files import own_parts
+from ape_cli.models.factory import own_parts
 from ape_cli.runs.record import settings_text
 
 # Fields of the configuration that are options of `ape train`, and not of its `--set`.

@@ -26,11 +26,9 @@ from ape_cli.evaluation.sharing.exported import AGAIN, Exported, model_of, read_
 from ape_cli.experiment import Experiment, of_run
 from ape_cli.experiment.reading import read_as
 from ape_cli.models.checkpoint import put_weights
-from ape_cli.models.device import tune
-from ape_cli.models.own_files import check_installed, warn_if_changed
-from ape_cli.models.precision import products
-from ape_cli.models.teacher_forcing import forward, to_device
-from ape_cli.models.transformer import Model, Transformer
+from ape_cli.models.device import products, tune
+from ape_cli.models.factory import check_installed, warn_if_changed
+from ape_cli.models.transformer import Model, Transformer, forward, to_device
 from ape_cli.runs.record import DECODINGS
 from ape_cli.runs.run_files import WEIGHTS
 from ape_cli.storage.paths import StoragePath

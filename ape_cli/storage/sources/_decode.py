@@ -14,8 +14,8 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from ape_cli.core.cpu import half_memory
 from ape_cli.core.errors import DataError
+from ape_cli.core.runtime import half_memory
 
 if TYPE_CHECKING:
     from PIL import Image

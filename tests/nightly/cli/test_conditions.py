@@ -111,16 +111,16 @@ def test_a_damaged_run_is_replaced_only_by_overwrite(words: Dataset, tmp_path: P
 
 def test_the_memory_of_a_model_is_estimated_from_below(words: Dataset) -> None:
     """The estimate is at most what the weights, their gradients and two moments really need."""
-    from ape_cli.core import cpu
+    from ape_cli.core import runtime
     from tests.runs.test_registry import resolve
 
     wanted = experiment.complete(resolve(d_model=64), words)
     model = factory.build(wanted, words.structure, words.ids)
     real = sum(p.numel() * p.element_size() for p in model.parameters()) * 4
     with pytest.MonkeyPatch.context() as patched:
-        patched.setattr(cpu, "half_memory", lambda: real // 2)
+        patched.setattr(runtime, "half_memory", lambda: real // 2)
         factory.build(wanted, words.structure, words.ids)
-        patched.setattr(cpu, "half_memory", lambda: real // 8)
+        patched.setattr(runtime, "half_memory", lambda: real // 8)
         with pytest.raises(UsageError, match="does not fit into this machine's memory"):
             factory.build(wanted, words.structure, words.ids)
     assert torch.is_grad_enabled()
