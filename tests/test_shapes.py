@@ -19,8 +19,7 @@ from torch import Tensor
 
 from ape_cli import attention
 from ape_cli.attention import Attention, AttentionContext
-from ape_cli.models.teacher_forcing import loss
-from ape_cli.models.transformer import Transformer
+from ape_cli.models.transformer import Transformer, loss
 from ape_cli.position import Scheme
 from ape_cli.position._rotation import Rotations, rotate_halves, rotate_pairs
 from tests.attention.plain import kind_of, net, scheme_of
