@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 import torch
 from torch import Tensor
+from torch.nn import functional
 
 from ape_cli import attention, position
 from ape_cli.core.errors import UsageError
@@ -57,41 +58,22 @@ def images(count: int = 3, image: tuple[int, int, int] = (4, 5, 3)) -> Tensor:
 # A second implementation
 
 
-def convolved(made: Classifier, pixels: Tensor, stride: int, pool: int, pool_stride: int) -> list[list[Tensor]]:
-    """The tokens of one image [H, W, C], computed by loops: a grid of vectors with D channels."""
-    weight = made.tokeniser.convolution.weight.double()  # [D, C, k, k]
-    half, size = weight.shape[-1] // 2, weight.shape[-1]
-    x = (pixels.double() / 255 - torch.tensor(MOMENTS[0], dtype=torch.float64)) / torch.tensor(
-        MOMENTS[1], dtype=torch.float64
-    )
-    high, wide = x.shape[:2]
-    found = []
-    for i in range(0, high, stride):
-        line = []
-        for j in range(0, wide, stride):
-            total = torch.zeros(weight.shape[0], dtype=torch.float64)
-            for a in range(size):
-                for b in range(size):
-                    row, column = i + a - half, j + b - half
-                    if 0 <= row < high and 0 <= column < wide:
-                        total += weight[:, :, a, b] @ x[row, column]
-            line.append(total.clamp(min=0))
-        found.append(line)
-    reach = range(-(pool // 2), pool // 2 + 1)
+def windows(x: Tensor, size: int, stride: int) -> list[list[Tensor]]:
+    """The windows [size, size, C] around every `stride`-th place of a grid [H, W, C], with zeros around the grid."""
+    half = size // 2
+    padded = functional.pad(x, (0, 0, half, half, half, half))
     return [
-        [
-            torch.stack(
-                [
-                    found[i + a][j + b]
-                    for a in reach
-                    for b in reach
-                    if 0 <= i + a < len(found) and 0 <= j + b < len(found[0])
-                ]
-            ).amax(0)
-            for j in range(0, len(found[0]), pool_stride)
-        ]
-        for i in range(0, len(found), pool_stride)
+        [padded[i : i + size, j : j + size] for j in range(0, x.shape[1], stride)] for i in range(0, len(x), stride)
     ]
+
+
+def convolved(made: Classifier, pixels: Tensor, how: Tokenising) -> list[list[Tensor]]:
+    """The tokens of one image [H, W, C], computed window by window: a grid of vectors with D channels."""
+    weight = made.tokeniser.convolution.weight.double().movedim(1, -1)  # [D, k, k, C]
+    mean, std = (torch.tensor(m, dtype=torch.float64) for m in MOMENTS)
+    lines = windows((pixels.double() / 255 - mean) / std, how.convolution_size, how.convolution_stride)
+    found = torch.stack([torch.stack([(weight * one).sum((1, 2, 3)) for one in line]) for line in lines]).clamp(min=0)
+    return [[one.amax((0, 1)) for one in line] for line in windows(found, how.pool_size, how.pool_stride)]
 
 
 def normed(x: Tensor, norm: torch.nn.LayerNorm) -> Tensor:
@@ -102,7 +84,7 @@ def normed(x: Tensor, norm: torch.nn.LayerNorm) -> Tensor:
 
 def written_again(made: Classifier, pixels: Tensor, how: Tokenising) -> Tensor:
     """The scores of one image, computed without shortcuts."""
-    grid = convolved(made, pixels, how.convolution_stride, how.pool_size, how.pool_stride)
+    grid = convolved(made, pixels, how)
     x = torch.stack([token for line in grid for token in line])  # row by row
     scheme = made.scheme
     two = scheme.structure.width == 2
