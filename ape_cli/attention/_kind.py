@@ -102,17 +102,16 @@ class AttentionKind(ABC):
     # the bias of a scheme that is `dot_only`
     refuses_content: ClassVar[str] = "it is a term of the dot product's expansion"
 
-    takes_dropout: ClassVar[bool] = True  # whether dropout acts on the attention weights
-    differentiable: ClassVar[bool] = True  # whether queries and keys get a gradient
     # whether it uses only rotated queries and keys, so that the projections can take in the scheme's frame
     takes_frame: ClassVar[bool] = False
     # whether it would look ahead in a decoder, whose two attentions are then the default kind
     mixes_queries: ClassVar[bool] = False
 
-    # The group actions of lemma 2.3 of "Notes on attention and positional encodings" that do not hold, without hooks
-    # and masks: `permutation` (of queries, and of keys with their values), `rotation` (one orthogonal g on queries and
-    # keys), `values` (an invertible h on values).
-    breaks: ClassVar[tuple[str, ...]] = ()
+    # What it does not have: `dropout` on the attention weights, a `gradient` for queries and keys, or one of the group
+    # actions of lemma 2.3 of "Notes on attention and positional encodings", without hooks and masks: `permutation` (of
+    # queries, and of keys with their values), `rotation` (one orthogonal g on queries and keys), `values` (an
+    # invertible h on values).
+    lacks: ClassVar[tuple[str, ...]] = ()
 
     option_help: ClassVar[dict[str, str]] = {}  # what each of its options means, for `ape fields`
     about: ClassVar[str]  # a description in one line
@@ -132,10 +131,10 @@ class AttentionKind(ABC):
             "bias": not cls.refuses_bias,
             "decay": not cls.refuses_decay,
             "content": not cls.refuses_content,
-            "dropout": cls.takes_dropout,
-            "differentiable": cls.differentiable,
+            "dropout": "dropout" not in cls.lacks,
+            "differentiable": "gradient" not in cls.lacks,
             "acts_in": "encoder" if cls.mixes_queries else "encoder, decoder, between",
-            **{action: action not in cls.breaks for action in ("permutation", "rotation", "values")},
+            **{action: action not in cls.lacks for action in ("permutation", "rotation", "values")},
             "cost": cls.cost,
             "source": cls.source,
         }

@@ -26,7 +26,7 @@ def scores(q: Tensor, k: Tensor) -> Tensor:
 class Boxcar(Kernel):
     """Attention with a step function of the distance."""
 
-    differentiable = False
+    lacks = ("gradient",)
     about = "softmax of 1 where |q - k| <= 2 sqrt(K), else 0; a step, without gradient"
     cost = "M N K differences, without a gradient"
     source = "Notes on Attention and Positional Encodings, section 2.7"

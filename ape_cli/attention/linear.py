@@ -36,8 +36,7 @@ class Linear(AttentionKind):
 
     refuses_bias = "there are no logits of a query and a key to add it to"
     refuses_decay = "there are no logits of a query and a key to scale"
-    takes_dropout = False
-    breaks = ("rotation",)  # phi acts channel by channel
+    lacks = ("dropout", "rotation")  # there are no weights; phi acts channel by channel
     about = "phi(q) phi(k), phi = elu + 1, over their sum"
     cost = "(M + N) K K products: linear in tokens"
     source = "Katharopoulos et al. 2020, arXiv:2006.16236, section 3.2"

@@ -1,4 +1,4 @@
-"""Baselines that only count, compared with counts by plain Python."""
+"""Baselines that only count, compared with counts by plain Python, from the Parquet files for the simplest one."""
 
 from __future__ import annotations
 
@@ -8,10 +8,11 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
+import polars as pl
 import pytest
 
 from ape_cli.data.loader import Dataset, open_dataset
-from ape_cli.evaluation.count_baselines import count_baselines
+from ape_cli.evaluation.count_baselines import count_baselines, majority_baseline
 from tests.conftest import ape, write
 
 Row = dict[str, Any]
@@ -103,3 +104,19 @@ def test_hidden_labels_by_their_neighbours_and_families(order: str, here: Path) 
     assert found["parent and children"] == by_hand(data, family)
     assert found["most frequent answer"] == by_hand(data, lambda row: hidden(row, lambda at: 0))
     assert found["parent and children"]["token_accuracy"] > found["most frequent answer"]["token_accuracy"]
+
+
+@pytest.mark.parametrize("task", ["copy --vocabulary 3", "tree-copy"])
+def test_the_majority_baseline_is_the_share_of_the_most_frequent_symbol(task: str, here: Path) -> None:
+    ape("gen", *task.split(), "--n", "40", "--n-validation", "30", "--n-test", "300", "--out", "made")
+    rows = pl.read_parquet(here / "made" / "data" / "test-*.parquet")["target_ids"].to_list()
+    end = [] if task == "tree-copy" else [2]  # only words end with EOS
+    counts = Counter(symbol for row in rows for symbol in [*row, *end])
+    assert majority_baseline(open_dataset("made").split("test")) == max(counts.values()) / counts.total()
+
+
+def test_the_majority_baseline_of_images_is_a_class(here: Path) -> None:
+    pytest.importorskip("sklearn")
+    ape("gen", "images", "--source", "digits", "--out", "made")
+    labels = pl.read_parquet(here / "made" / "data" / "test-*.parquet")["label"].to_list()
+    assert majority_baseline(open_dataset("made").split("test")) == max(Counter(labels).values()) / len(labels)

@@ -5,6 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 import torch
 
@@ -15,7 +16,7 @@ from ape_cli.data.batches import SequenceBatch
 from ape_cli.data.collation import Reading
 from ape_cli.data.loader import Dataset, open_dataset
 from ape_cli.evaluation import decoding, evaluate
-from ape_cli.structure import Seq, Tree, parse_structure
+from ape_cli.structure import Seq, Structure, Tree, parse_structure
 from tests.conftest import write
 from tests.evaluation.test_evaluate import run
 from tests.tasks.contract import sides
@@ -54,6 +55,13 @@ def written(lines: list[list[int]], batch: SequenceBatch, task: tasks.Task, expr
     return tally.columns()["correct"].tolist()
 
 
+def batch_of(labels: list[list[int]], source: list[list[int]], nodes: list[list[int]], op: Any = -1) -> SequenceBatch:
+    """A batch of trees. Its source positions and input ids are not used."""
+    symbols, ids = torch.tensor(source), torch.tensor(labels)
+    none = np.zeros(len(labels), dtype=np.int64)
+    return SequenceBatch(symbols, symbols, symbols > 0, ids, ids, ids, none, none, none + op, torch.tensor(nodes))
+
+
 def test_sequences_end_with_eos() -> None:
     """The rows are correct, have one wrong symbol, stop early and never stop. EOS counts as one token."""
     lines = [[3, 4, 5, EOS, 9, 9], [3, 6, 5, EOS, 9, 9], [3, EOS, 5, EOS, 9, 9], [3, 4, 5, 6, 7, 8]]
@@ -61,14 +69,7 @@ def test_sequences_end_with_eos() -> None:
     at, none = torch.arange(6)[None], torch.zeros(4, dtype=torch.int64).numpy()
     batch = SequenceBatch(labels, at, labels != PAD, labels, at, labels, none, none, none - 1)
     model = Scripted(torch.tensor(lines))
-    tally = decoding.greedy(
-        model,
-        [batch],
-        CPU,
-        "fp32",
-        tasks.make("copy"),
-        Reading.of(Seq(), None),
-    )
+    tally = decoding.greedy(model, [batch], CPU, "fp32", tasks.make("copy"), Reading.of(Seq(), None))
     assert tally.columns()["correct"].tolist() == [4, 3, 1, 3]
     assert tally.columns()["tokens"].tolist() == [4, 4, 4, 4]
     summary = evaluate.summarise(tally, "op", [], entropy=False)["overall"]
@@ -83,20 +84,7 @@ X0, X1, X2, X3, F0, F1 = 3, 4, 5, 6, 13, 14
 
 
 def tree_batch() -> SequenceBatch:
-    labels = torch.tensor([[F1, X0, F0, X1, X2]])
-    source, none = torch.tensor([[F0, X0]]), torch.zeros(1, dtype=torch.int64).numpy()
-    return SequenceBatch(
-        source,
-        torch.tensor([[1, 2]]),
-        source > 0,
-        labels,
-        labels,
-        labels,
-        none,
-        none,
-        none - 1,
-        torch.tensor([[1, 2, 3, 6, 7]]),
-    )
+    return batch_of([[F1, X0, F0, X1, X2]], [[F0, X0]], [[1, 2, 3, 6, 7]])
 
 
 @pytest.mark.parametrize(
@@ -120,17 +108,14 @@ def test_trees_by_hand(order: str, line: list[int], met: int) -> None:
 def test_the_pointer_closes_its_node_in_truncate_alone() -> None:
     """f0 is the root of the chosen subtree. In truncate it becomes a leaf, otherwise its children follow."""
     task = tasks.make("tree-ops", "breadth", vocabulary=20, depth_mean=3, depth_std=0)
-    labels, none = torch.tensor([[F1, X0, F0]]), torch.zeros(1, dtype=torch.int64).numpy()
     for op in (task.ops.index("truncate"), task.ops.index("no-op")):
-        source = torch.tensor([[25, F0, F1]])
-        nodes = torch.tensor([[1, 2, 3]])
-        batch = SequenceBatch(source, nodes, source > 0, labels, labels, labels, none, none, none + op, nodes)
+        batch = batch_of([[F1, X0, F0]], [[25, F0, F1]], [[1, 2, 3]], op)
         growth = decoding._Growth(task, batch, 5)
         places = []
         for symbol in (F1, X0, F0):
             place = growth.next()
             places.append(int(place[0]))
-            growth.write(place, none + symbol)
+            growth.write(place, np.array([symbol]))
         assert places == [1, 2, 3]
         assert int(growth.next()[0]) == (0 if op == task.ops.index("truncate") else 6)
         assert written([[F1, X0, F0, X1, X2]], batch, task) == [3]
@@ -139,14 +124,10 @@ def test_the_pointer_closes_its_node_in_truncate_alone() -> None:
 def test_a_target_that_is_a_label_has_no_children() -> None:
     """The label is the operator f0. It is a leaf, except as the root of a subtree, whose children follow."""
     task = tasks.make("tree-query", "breadth", vocabulary=20, depth_mean=3, depth_std=0)
-    labels, none = torch.tensor([[F0]] * 4), torch.zeros(4, dtype=torch.int64).numpy()
-    source, nodes = torch.tensor([[23, 27, F0]] * 4), torch.ones(4, 1, dtype=torch.int64)
-    batch = SequenceBatch(
-        source, source, source > 0, labels, labels, labels, none, none, torch.arange(4).numpy(), nodes
-    )
+    batch = batch_of([[F0]] * 4, [[23, 27, F0]] * 4, [[1]] * 4, np.arange(4))
     growth = decoding._Growth(task, batch, 3)
     assert growth.next().tolist() == [1] * 4
-    growth.write(growth.next(), none + F0)
+    growth.write(growth.next(), np.full(4, F0))
     assert growth.next().tolist() == [2 if op == "subtree" else 0 for op in task.ops]
     assert written([[F0, X0, X1]] * 4, batch, task) == [1] * 4
 
@@ -159,61 +140,56 @@ def test_places_follow_from_the_symbols(tmp_path: Path, name: str, order: str, o
     source, target = sides(order)
     options = {**options, "source_order": source, "depth_mean": 2.5, "depth_std": 0.7}
     data = write(tmp_path / "data", name, target, rows=(20, 20, 60), **options)
+    for read in (data.structure, Seq(), parse_structure(f"seq*{data.structure.expression}")):
+        check_places(data, read)
+
+
+@pytest.mark.parametrize("name", ["grid-rotate", "ring-shift"])
+def test_grids_and_rings_stand_where_their_shape_says(tmp_path: Path, name: str) -> None:
+    data = write(tmp_path / name, name)
+    check_places(data, data.structure)
+
+
+def check_places(data: Dataset, read: Structure) -> None:
     plan = data.manifest.plan
     task = tasks.make(plan.task, plan.order, plan.source_order, **plan.parameters)
-    own = plan.structure
-    for read in (own, Seq(), parse_structure(f"seq*{own.expression}")):
-        for batch in data.split("test").batches(32, structure=read):
-            model = Scripted(batch.labels)
-            tally = decoding.greedy(model, [batch], CPU, "fp32", task, Reading.of(own, read))
-            found = tally.columns()
-            assert (found["correct"] == found["tokens"]).all()
-            assert torch.equal(model.read * (model.read != SOS), batch.input_ids * (batch.input_ids != SOS))
-            real = batch.label_mask  # only real tokens have positions; rows that have ended have none
-            at = model.at.expand(len(real), *model.at.shape[1:])
-            expected = batch.input_positions.expand(len(real), *batch.input_positions.shape[1:])
-            assert torch.equal(at[real], expected[real])
+    for batch in data.split("test").batches(32, structure=read):
+        model = Scripted(batch.labels)
+        tally = decoding.greedy(model, [batch], CPU, "fp32", task, Reading.of(plan.structure, read))
+        found = tally.columns()
+        assert (found["correct"] == found["tokens"]).all()
+        assert torch.equal(model.read * (model.read != SOS), batch.input_ids * (batch.input_ids != SOS))
+        real = batch.label_mask  # only real tokens have positions; rows that have ended have none
+        at = model.at.expand(len(real), *model.at.shape[1:])
+        expected = batch.input_positions.expand(len(real), *batch.input_positions.shape[1:])
+        assert torch.equal(at[real], expected[real])
 
 
 def test_a_row_does_not_depend_on_the_rows_beside_it() -> None:
     """If a model never stops, each row has as many symbols as its answer, even if the batch continues."""
-    one = tree_batch()
-    longer = torch.tensor([[F1, X0, F0, X1, X2, PAD, PAD], [F1, F1, X0, X0, F1, X0, X0]])
-    nodes = torch.tensor([[1, 2, 3, 6, 7, 0, 0], [1, 2, 4, 5, 3, 6, 7]])
-    source, none = torch.tensor([[F0, X0]] * 2), torch.zeros(2, dtype=torch.int64).numpy()
-    both = SequenceBatch(source, source, source > 0, longer, longer, longer, none, none, none - 1, nodes)
+    longer = [[F1, X0, F0, X1, X2, PAD, PAD], [F1, F1, X0, X0, F1, X0, X0]]
+    both = batch_of(longer, [[F0, X0]] * 2, [[1, 2, 3, 6, 7, 0, 0], [1, 2, 4, 5, 3, 6, 7]])
     task, line = tasks.make("tree-copy", "depth"), [F1, F1, X0, X0, F0, X1, X2]
-    alone = written([line[:5]], one, task)
+    alone = written([line[:5]], tree_batch(), task)
     assert alone == [2]  # the root and f0; the row ends before the children of f0
     assert written([line, line], both, task)[:1] == alone
 
 
-def test_grids_and_rings_stand_where_their_shape_says(tmp_path: Path) -> None:
-    for name, options in (("grid-rotate", {"side_mean": 3, "side_std": 1}), ("ring-shift", {"ring": 5})):
-        data = write(tmp_path / name, name, **options)
-        plan = data.manifest.plan
-        task, own = tasks.make(plan.task, plan.order, **plan.parameters), plan.structure
-        for batch in data.split("test").batches(16):
-            model = Scripted(batch.labels)
-            tally = decoding.greedy(model, [batch], CPU, "fp32", task, Reading.of(own, None))
-            found = tally.columns()
-            assert (found["correct"] == found["tokens"]).all()
-            assert torch.equal(model.at, batch.input_positions)
-
-
 def both_ways(data: Dataset, where: Path, steps: int) -> tuple[Any, dict[str, Any], dict[str, Any]]:
     """Trains a run and returns it with its overall scores under teacher forcing and under greedy decoding."""
-    done = run(data, where, scheme="orthogonal-tree", steps=steps).run
+    done = run(data, where, scheme="rope" if data.order is None else "orthogonal-tree", steps=steps).run
     teacher, greedy = (
         evaluate.evaluate(done, data, split="test", decode=d, device=CPU)["overall"] for d in ("teacher", "greedy")
     )
     return done, teacher, greedy
 
 
-@pytest.mark.parametrize("order", ["breadth", "depth"])
-def test_greedy_agrees_with_teacher_forcing_where_all_is_right(tmp_path: Path, order: str) -> None:
-    """The model has learned a trivial task: trees of depth 1 with one symbol of each kind."""
-    data = write(tmp_path / "copy", "tree-copy", order, vocabulary=2, depth_mean=1, depth_std=0, rows=(200, 20, 20))
+@pytest.mark.parametrize("order", [None, "breadth", "depth"])
+def test_greedy_agrees_with_teacher_forcing_where_all_is_right(tmp_path: Path, order: str | None) -> None:
+    """The model has learned a trivial task: trees of depth 1 with one symbol of each kind, or words over one symbol."""
+    trees = {"task": "tree-copy", "vocabulary": 2, "depth_mean": 1, "depth_std": 0}
+    words = {"task": "copy", "vocabulary": 1, "length_mean": 4, "length_std": 0}
+    data = write(tmp_path / "copy", order=order, rows=(200, 20, 20), **(trees if order else words))
     done, teacher, greedy = both_ways(data, tmp_path / "results", steps=60)
     assert teacher["exact_match"] == greedy["exact_match"] == 1.0
     again = evaluate.evaluate(done, open_dataset(data.folder), split="test", decode="greedy", device=CPU, batch_size=3)

@@ -33,23 +33,29 @@ def made(name: str, structure: str | None = None, decay: float = 1.0, **options:
     return scheme, places(scheme.structure, {kind: SIZES[kind]} if kind else {})
 
 
+def scored(measure: str, name: str, structure: str | None = None, **options: Any) -> tuple[np.ndarray, Any]:
+    """The scores of a small scheme, which are of this kind, and the scheme."""
+    scheme, at = made(name, structure, **options)
+    scores, kind = position_scores(scheme, at)
+    assert kind == measure
+    return scores, scheme
+
+
 def offsets(at: np.ndarray) -> np.ndarray:
     return at[None, :] - at[:, None]
 
 
 def test_rope_is_the_mean_of_the_cosines() -> None:
-    found, measure = position_scores(*made("rope"))
+    found, _ = scored(SHARE, "rope")
     angles = 10_000.0 ** (-2 * np.arange(K // 2) / K)
     expected = np.cos(offsets(np.arange(6))[..., None] * angles).mean(-1)
-    assert measure == SHARE
     assert found.shape == (H, 6, 6)
     np.testing.assert_allclose(found, np.stack([expected] * H), atol=1e-12)
 
 
 def test_sinusoidal_is_half_of_the_mean_of_the_cosines_of_all_channels() -> None:
-    found, measure = position_scores(*made("sinusoidal"))
+    found, _ = scored(ADDED, "sinusoidal")
     angles = 10_000.0 ** (-2 * np.arange(D // 2) / D)
-    assert measure == ADDED
     np.testing.assert_allclose(found[0], np.cos(offsets(np.arange(6))[..., None] * angles).mean(-1) / 2, atol=1e-12)
     assert len(found) == 1  # it acts before there are heads
 
@@ -62,43 +68,34 @@ def test_the_locality_bias_scales_the_product_of_embeddings() -> None:
 
 
 def test_alibi_is_its_slopes() -> None:
-    found, measure = position_scores(*made("alibi"))
+    found, _ = scored(ADDED, "alibi")
     distance = np.abs(offsets(np.arange(6)))
-    assert measure == ADDED
     np.testing.assert_allclose(found, np.stack([-distance / 16, -distance / 256]), atol=1e-7)  # 2^-4 and 2^-8
 
 
 def test_t5_is_the_scalar_of_the_offset_with_its_sign() -> None:
     """With 32 buckets in both directions, an offset j - i below 8 has a bucket of its own: |k|, and 16 more ahead."""
-    scheme, at = made("t5")
-    found, measure = position_scores(scheme, at)
+    found, scheme = scored(ADDED, "t5")
     scalars = scheme.scalars[0].detach().numpy()  # of the encoder
-    assert measure == ADDED
     for query, key, bucket in ((0, 5, 16 + 5), (5, 0, 5), (2, 3, 16 + 1), (3, 2, 1), (4, 4, 0)):
         np.testing.assert_allclose(found[:, query, key], scalars[:, bucket], atol=1e-12)
 
 
 def test_learned_is_the_product_of_its_vectors() -> None:
-    scheme, at = made("learned")
+    found, scheme = scored(ADDED, "learned")
     table = scheme.table.detach().numpy()[1:7]
-    found, measure = position_scores(scheme, at)
-    assert measure == ADDED
     np.testing.assert_allclose(found[0], table @ table.T / D, atol=1e-12)
 
 
 def test_relative_is_the_length_of_its_vectors() -> None:
     """The mean of (q w)^2 / K over queries of squared length sqrt(K) is |w|^2 sqrt(K) / K^2."""
-    scheme, at = made("relative")
-    found, measure = position_scores(scheme, at)
+    found, scheme = scored(SPREAD, "relative")
     length = scheme.offsets.detach().norm(dim=-1).numpy()  # of the offsets -6 to 6
-    assert measure == SPREAD
     np.testing.assert_allclose(found[0], length[offsets(np.arange(6)) + 6] * K**0.25 / K, atol=1e-12)
 
 
 def test_transformer_xl_is_the_product_of_v_with_the_offset() -> None:
-    scheme, at = made("transformer-xl")
-    found, measure = position_scores(scheme, at)
-    assert measure == ADDED
+    found, scheme = scored(ADDED, "transformer-xl")
     angles = 10_000.0 ** (-2 * np.arange(D // 2) / D)
     behind = -offsets(np.arange(6))[..., None] * angles  # i - j
     sinusoid = np.stack([np.sin(behind), np.cos(behind)], -1).reshape(6, 6, D)
@@ -124,15 +121,14 @@ def _above(heap: int) -> list[int]:
 
 
 def test_an_operator_of_queries_alone_has_rows_that_are_constant() -> None:
-    found, _ = position_scores(*made("orthogonal", "seq", side="query"))
+    found, _ = scored(SHARE, "orthogonal", "seq", side="query")
     np.testing.assert_allclose(found, np.broadcast_to(found[:, :, :1], found.shape), atol=1e-12)
     assert np.ptp(found[0, :, 0]) > 0.1
 
 
 def test_without_an_encoding_nothing_is_added() -> None:
     assert not position_scores(*made("none"))[0].any()
-    found, measure = position_scores(*made("none", decay=0.5))
-    assert measure == ADDED
+    found, _ = scored(ADDED, "none", decay=0.5)
     np.testing.assert_allclose(found[0], 0.5 ** np.abs(offsets(np.arange(6))) - 1, atol=1e-6)
 
 
@@ -184,21 +180,16 @@ def test_it_is_the_mean_over_random_contents(name: str) -> None:
 
 
 class Faulty(Alibi):
-    """A scheme whose bias is what a test sets."""
+    """A scheme whose bias is multiplied by what a test sets."""
 
-    result: Any = None
-
-    def bias(self, q: Any, q_context: Any, k_context: Any) -> Any:
-        found = super().bias(q, q_context, k_context)
-        if self.result is None:
-            raise SystemExit(3)
-        return found * self.result
+    def bias(self, *of: Any) -> Any:
+        return super().bias(*of) * self.factor
 
 
-@pytest.mark.parametrize(("result", "message"), [(float("nan"), "not all finite"), (None, "`bias`.*SystemExit: 3")])
-def test_a_faulty_bias_is_one_error(result: float | None, message: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(Faulty, "result", result)
-    scheme = Faulty(made("alibi")[0].shape)
-    scheme.name = "faulty"
+@pytest.mark.parametrize(("factor", "message"), [(torch.nan, "not all finite"), ("", "`bias`.*TypeError")])
+def test_a_faulty_bias_is_one_error(factor: Any, message: str) -> None:
+    alibi, at = made("alibi")
+    scheme = Faulty(alibi.shape)
+    scheme.name, scheme.factor = "faulty", factor
     with pytest.raises(ApeError, match=f"(?s){message}"):
-        position_scores(scheme, places(Seq(), {"length": 4}))
+        position_scores(scheme, at)

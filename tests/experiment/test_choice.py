@@ -26,6 +26,8 @@ from tests.conftest import write
         (("seq",), None, "depth", "tree-rotate"),  # an order is for trees, which a scheme for sequences reads too
         (("any",), "seq*tree(2)", None, "tree-rotate"),
         (("any",), "grid(2)", None, "grid-rotate"),
+        (position.load("sinusoidal").structures, None, None, "reverse"),
+        (position.load("sinusoidal").structures, "grid(2)", None, "grid-rotate"),
     ],
 )
 def test_without_data_a_scheme_gets_a_task_that_it_reads(
@@ -76,12 +78,3 @@ def test_a_preset_sizes_each_task_by_the_options_it_has(task: str, expected: dic
     found = preset_dataset(task, None, "tiny", tmp_path)
     assert found.manifest.plan.parameters == expected
     assert found.manifest.plan.rows == {"train": 200, "validation": 40, "test": 40}
-
-
-@pytest.mark.parametrize(("wanted", "task"), [(None, "reverse"), ("grid(2)", "grid-rotate")])
-def test_a_flat_scheme_gets_a_grid_if_it_asks_for_one(
-    wanted: str | None, task: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
-) -> None:
-    caplog.set_level("INFO", "ape_cli")
-    Datasets(tmp_path).of(ExperimentOptions(preset="tiny", scheme="sinusoidal", structure=wanted))
-    assert f"taking {task} at the sizes" in caplog.messages[0]

@@ -22,6 +22,13 @@ def config_of(run: str, results: str = "results") -> dict[str, object]:
     return found
 
 
+def first_run(*words: str) -> Path:
+    """Train the first run of a project, and return its folder."""
+    ape(*words, *TINY)
+    (run,) = Path("results/runs").iterdir()
+    return run
+
+
 def trained(*words: str) -> str:
     """Train, and return the name of the run."""
     return str(json.loads(ape("train", *words, "--device", "cpu", "--no-eval", "--json")[0])["run"])
@@ -29,8 +36,7 @@ def trained(*words: str) -> str:
 
 def test_a_run_is_trained_again_from_its_own_record(here: Path) -> None:
     """In another project: the dataset is generated again, and the weights are equal to the last bit."""
-    ape(*WORDS, *TINY)
-    (run,) = Path("results/runs").iterdir()
+    run = first_run(*WORDS)
     shutil.copy(run / "run.json", "mine.json")
     assert trained("--config", "mine.json", "--results", "others", "--datasets", "elsewhere") == run.name
     again = Path("others/runs") / run.name
@@ -40,8 +46,7 @@ def test_a_run_is_trained_again_from_its_own_record(here: Path) -> None:
 
 def test_options_replace_fields_of_the_file(here: Path) -> None:
     """A configuration alone is enough. A new scheme gets its own locality bias and size, and steps replace epochs."""
-    ape(*WORDS, *TINY)
-    (run,) = Path("results/runs").iterdir()
+    run = first_run(*WORDS)
     own = config_of(run.name)
     Path("mine.json").write_text(json.dumps(own))
     words = ["--config", "mine.json", "--data", "copy-tiny", "--set", "epochs=1", "--seed", "9"]
@@ -54,9 +59,7 @@ def test_options_replace_fields_of_the_file(here: Path) -> None:
 
 def test_another_attention_has_its_own_locality_bias(here: Path) -> None:
     """The default of the file's attention is not kept, but an explicit setting is."""
-    words = ["train", "--scheme", "orthogonal-seq", "--task", "copy", "--attention", "linear"]
-    ape(*words, *TINY)
-    (run,) = Path("results/runs").iterdir()
+    run = first_run("train", "--scheme", "orthogonal-seq", "--task", "copy", "--attention", "linear")
     assert config_of(run.name)["decay"] == 1.0
     of_file = ["--config", str(run / "run.json"), "--attention", "dot"]
     assert config_of(trained(*of_file))["decay"] == 0.98
@@ -64,8 +67,7 @@ def test_another_attention_has_its_own_locality_bias(here: Path) -> None:
 
 
 def test_the_hint_about_a_baseline_works_with_a_file(here: Path) -> None:
-    ape("train", "--scheme", "orthogonal-seq", "--task", "copy", *TINY)
-    (run,) = Path("results/runs").iterdir()
+    run = first_run("train", "--scheme", "orthogonal-seq", "--task", "copy")
     again = ["train", "--config", str(run / "run.json"), "--device", "cpu"]
     lines = ape(*again)[1].splitlines()
     hint = shlex.split(lines[lines.index("to compare it with a model without positions:") + 1])
@@ -75,8 +77,7 @@ def test_the_hint_about_a_baseline_works_with_a_file(here: Path) -> None:
 
 def test_a_dataset_of_images_is_generated_again(here: Path) -> None:
     pytest.importorskip("sklearn")
-    ape("train", "--scheme", "none", "--task", "images", *TINY)
-    (run,) = Path("results/runs").iterdir()
+    run = first_run("train", "--scheme", "none", "--task", "images")
     shutil.rmtree("datasets")
     assert trained("--config", str(run / "run.json"), "--results", "others", "--datasets", "elsewhere") == run.name
 
@@ -85,8 +86,7 @@ def test_a_dataset_of_own_trees_is_found_where_it_was(here: Path) -> None:
     """It cannot be generated without its source, and the message says what helps."""
     own_trees(Path("mine"))
     ape("gen", "trees", "--source", "mine", "--out", "datasets/mine")
-    ape("train", "--scheme", "rope", "--data", "datasets/mine", *TINY)
-    (run,) = Path("results/runs").iterdir()
+    run = first_run("train", "--scheme", "rope", "--data", "datasets/mine")
     of_file = ["--config", str(run / "run.json"), "--results", "others", "--datasets", "elsewhere"]
     assert trained(*of_file) == run.name
     shutil.rmtree("datasets")
@@ -110,8 +110,7 @@ def test_what_is_no_configuration_is_refused(here: Path) -> None:
 
 
 def test_another_dataset_is_refused(here: Path) -> None:
-    ape(*WORDS, *TINY)
-    (run,) = Path("results/runs").iterdir()
+    run = first_run(*WORDS)
     shutil.rmtree("datasets")
     for field, value, message in (
         ("seed", 43, "not the one that the configuration file names"),

@@ -46,11 +46,6 @@ def test_a_dataset_of_several_experiments_is_opened_once(tmp_path: Path) -> None
     assert prepared(one).data is prepared(other).data
 
 
-def test_bad_options_of_a_scheme_are_refused_before_anything_is_generated(here: Path) -> None:
-    assert "base" in ape("train", "--scheme", "rope", "--task", "copy", "--set", "base=-1", *TINY, code=2)[1]
-    assert list(here.iterdir()) == []
-
-
 def test_the_variant_lists_what_differs_from_preset_and_scheme(tmp_path: Path) -> None:
     data = write(tmp_path / "data", "copy", rows=(24, 8, 8))
     settings = {"dropout": 0.25, "base": 500.0, "decay": 0.9}

@@ -2,168 +2,99 @@
 
 from __future__ import annotations
 
-from tests.mistakes._mistake import Mistake
+from tests.mistakes._mistake import read
 
-MISTAKES = [
-    Mistake(
-        "attention dropout before the softmax, so that masked keys can be seen",
-        "average",
-        "weights = drop(torch.softmax(scores, dim=-1), dropout)",
-        "weights = torch.softmax(drop(scores.clamp(min=-1e9), dropout), dim=-1)",
-        "position/test_contract.py::test_nothing_is_seen_ahead_of_time",
-    ),
-    Mistake(
-        "attention dropout that is never applied",
-        "Attention.forward",
-        "rate = self.dropout if self.training else 0.0",
-        "rate = 0.0",
-        "models/test_reference.py::test_dropout_is_at_work_in_training_alone",
-    ),
-    Mistake(
-        "linear attention's denominator rotated",
-        "Linear.attend",
-        "rotated_q @ (rotated_k.mT @ values), plain_k.sum(-2, keepdim=True)",
-        "rotated_q @ (rotated_k.mT @ values), rotated_k.sum(-2, keepdim=True)",
-        "attention/test_linear.py::test_the_denominator_is_not_rotated",
-    ),
-    Mistake(
-        "a query that does not see its own place (causal linear attention)",
-        "causal_sums",
-        "(some_q @ some_k.mT).tril() @ some_v",
-        "(some_q @ some_k.mT).tril(-1) @ some_v",
-        "attention/test_linear.py::test_chunks_are_the_quadratic_form",
-    ),
-    Mistake(
-        "the mask of a chunk left out: linear attention that looks ahead",
-        "causal_sums",
-        "(some_q @ some_k.mT).tril() @ some_v",
-        "(some_q @ some_k.mT) @ some_v",
-        "attention/test_contract.py::test_nothing_is_seen_ahead_of_time",
-    ),
-    Mistake(
-        "padding included in the sums of linear attention",
-        "Linear.attend",
-        "plain_k = plain_k * context.keys[:, None, :, None]",
-        "pass",
-        "attention/test_contract.py::test_neither_batch_nor_padding_matters",
-    ),
-    Mistake(
-        "padding seen by a kernel without softmax",
-        "SoftmaxFree.attend",
-        "weights = weights.masked_fill(~context.mask, 0.0)",
-        "pass",
-        "attention/test_contract.py::test_nothing_is_seen_ahead_of_time",
-    ),
-    Mistake(
-        "a softmax in softmax-free attention",
-        "SoftmaxFree.attend",
-        "scores(*in_units(scheme, q, k, context, q.shape[-1] ** 0.25)).exp()",
-        "scores(*in_units(scheme, q, k, context, q.shape[-1] ** 0.25)).softmax(-1)",
-        "attention/test_contract.py::test_against_the_definition",
-    ),
-    Mistake(
-        "padding clustered with the queries",
-        "Clustered.attend",
-        "real = real * context.queries[:, None, :, None]",
-        "pass",
-        "attention/test_clustered.py::test_padding_is_in_no_cluster",
-    ),
-    Mistake(
-        "a centroid that no member's gradient reaches",
-        "Clustered.attend",
-        "means(queries, real, member, count)",
-        "means(queries.detach(), real, member, count)",
-        "attention/test_contract.py::test_every_parameter_gets_a_gradient",
-    ),
-    Mistake(
-        "the squared kernel in units of sqrt(K)",
-        "SquaredEuclidean.unit",
-        "return channels**0.25",
-        "return channels**0.5",
-        "attention/test_kernels.py::test_squared_euclidean_is_the_dot_product_up_to_key_norms",
-    ),
-    Mistake(
-        "a support that no distance reaches",
-        "Epanechnikov.unit",
-        "return 2.0 * channels**0.5",
-        "return 1.0",
-        "attention/test_kernels.py::test_scores_are_alive_at_initialisation",
-    ),
-    Mistake(
-        "a learned bias added to scores without 1/sqrt(K)",
-        "scaled",
-        "return (q * q.shape[-1] ** -0.5) @ k.mT",
-        "return q @ k.mT",
-        "attention/test_dot.py::test_a_learned_bias_is_that_of_torch",
-    ),
-    Mistake(
-        "a learned bias with which queries see padding and later keys",
-        "average",
-        "context.penalty is not None",
-        "context.penalty is not None and context.decay is not None",
-        "attention/test_dot.py::test_a_learned_bias_is_that_of_torch",
-    ),
-    Mistake(
-        "FlexAttention that adds the locality bias instead of multiplying by it",
-        "_score_mod.modify",
-        "score * decay[_at(decay, 0, row), 0, m, n]",
-        "score + decay[_at(decay, 0, row), 0, m, n].log()",
-        "models/adapters/test_torch_attention.py::test_flex_is_our_attention",
-    ),
-    Mistake(
-        "FlexAttention whose softmax includes padding",
-        "_score_mod.modify",
-        'return torch.where(key < keys, score, -float("inf"))',
-        "return score",
-        "models/adapters/test_torch_attention.py::test_flex_is_our_attention",
-    ),
-    Mistake(
-        "blocks of queries of which each sees as far as the first one",
-        "AttentionContext.part",
-        "first=self.first + begin",
-        "first=0",
-        "attention/test_blocks.py::test_in_blocks_as_at_once",
-    ),
-    Mistake(
-        "dropout after a ReLU whose gradient is not scaled",
-        "_DroppingRelu.backward",
-        "torch.ops.aten.threshold_backward(grad, out, 0.0).mul_(ctx.scale)",
-        "torch.ops.aten.threshold_backward(grad, out, 0.0)",
-        "attention/test_dropout.py::test_dropout_after_a_relu",
-    ),
-    Mistake(
-        "float32 products in a library that rounds factors to bfloat16",
-        "_Linear.forward",
-        "return functional.linear(x, weight, bias)",
-        "return functional.linear(x.bfloat16().float(), weight.bfloat16().float(), bias)",
-        "attention/test_linear_layer.py::test_the_arithmetic_is_float32",
-    ),
-    Mistake(
-        "gradients with other dropout masks than the forward pass",
-        "each_block",
-        "preserve_rng_state=rng",
-        "preserve_rng_state=False",
-        "attention/test_blocks.py::test_dropout_is_drawn_again_as_it_was",
-    ),
-    Mistake(
-        "scores of a T5 that are scaled by 1/sqrt(K)",
-        "_T5Attention.__init__",
-        "old.key_value_proj_dim**0.5",
-        "1.0",
-        "nightly/models/adapters/test_hugging_face.py::test_t5_is_the_encoding_of_t5",
-    ),
-    Mistake(
-        "keys of grouped heads in another order than the queries",
-        "split_heads",
-        "x.unflatten(-1, (heads, -1)).transpose(1, 2).repeat_interleave(groups, dim=1)",
-        "x.unflatten(-1, (heads, -1)).transpose(1, 2).repeat(1, groups, 1, 1)",
-        "nightly/models/adapters/test_hugging_face.py::test_rope_is_the_encoding_of_llama",
-    ),
-    Mistake(
-        "a decoder whose positions are those of an encoder",
-        "_Positions.forward",
-        "causal=True",
-        "causal=False",
-        "nightly/models/adapters/test_hugging_face.py::test_a_llama_with_each_scheme",
-    ),
-]
+MISTAKES = read("""
+attention dropout before the softmax, so that masked keys can be seen
+  average  position/test_contract.py::test_nothing_is_seen_ahead_of_time
+  - weights = drop(torch.softmax(scores, dim=-1), dropout)
+  + weights = torch.softmax(drop(scores.clamp(min=-1e9), dropout), dim=-1)
+attention dropout that is never applied
+  Attention.forward  models/test_reference.py::test_dropout_is_at_work_in_training_alone
+  - rate = self.dropout if self.training else 0.0
+  + rate = 0.0
+linear attention's denominator rotated
+  Linear.attend  attention/test_linear.py::test_the_denominator_is_not_rotated
+  - rotated_q @ (rotated_k.mT @ values), plain_k.sum(-2, keepdim=True)
+  + rotated_q @ (rotated_k.mT @ values), rotated_k.sum(-2, keepdim=True)
+a query that does not see its own place (causal linear attention)
+  causal_sums  attention/test_linear.py::test_chunks_are_the_quadratic_form
+  - (some_q @ some_k.mT).tril() @ some_v
+  + (some_q @ some_k.mT).tril(-1) @ some_v
+the mask of a chunk left out: linear attention that looks ahead
+  causal_sums  attention/test_contract.py::test_nothing_is_seen_ahead_of_time
+  - (some_q @ some_k.mT).tril() @ some_v
+  + (some_q @ some_k.mT) @ some_v
+padding included in the sums of linear attention
+  Linear.attend  attention/test_contract.py::test_neither_batch_nor_padding_matters
+  - plain_k = plain_k * context.keys[:, None, :, None]
+  + pass
+padding seen by a kernel without softmax
+  SoftmaxFree.attend  attention/test_contract.py::test_nothing_is_seen_ahead_of_time
+  - weights = weights.masked_fill(~context.mask, 0.0)
+  + pass
+a softmax in softmax-free attention
+  SoftmaxFree.attend  attention/test_contract.py::test_against_the_definition
+  - scores(*in_units(scheme, q, k, context, q.shape[-1] ** 0.25)).exp()
+  + scores(*in_units(scheme, q, k, context, q.shape[-1] ** 0.25)).softmax(-1)
+padding clustered with the queries
+  Clustered.attend  attention/test_clustered.py::test_padding_is_in_no_cluster
+  - real = real * context.queries[:, None, :, None]
+  + pass
+a centroid that no member's gradient reaches
+  Clustered.attend  attention/test_contract.py::test_every_parameter_gets_a_gradient
+  - means(queries, real, member, count)
+  + means(queries.detach(), real, member, count)
+the squared kernel in units of sqrt(K)
+  SquaredEuclidean.unit  attention/test_kernels.py::test_squared_euclidean_is_the_dot_product_up_to_key_norms
+  - return channels**0.25
+  + return channels**0.5
+a support that no distance reaches
+  Epanechnikov.unit  attention/test_kernels.py::test_scores_are_alive_at_initialisation
+  - return 2.0 * channels**0.5
+  + return 1.0
+a learned bias added to scores without 1/sqrt(K)
+  scaled  attention/test_dot.py::test_a_learned_bias_is_that_of_torch
+  - return (q * q.shape[-1] ** -0.5) @ k.mT
+  + return q @ k.mT
+a learned bias with which queries see padding and later keys
+  average  attention/test_dot.py::test_a_learned_bias_is_that_of_torch
+  - context.penalty is not None
+  + context.penalty is not None and context.decay is not None
+FlexAttention that adds the locality bias instead of multiplying by it
+  _score_mod.modify  models/adapters/test_torch_attention.py::test_flex_is_our_attention
+  - score * decay[_at(decay, 0, row), 0, m, n]
+  + score + decay[_at(decay, 0, row), 0, m, n].log()
+FlexAttention whose softmax includes padding
+  _score_mod.modify  models/adapters/test_torch_attention.py::test_flex_is_our_attention
+  - return torch.where(key < keys, score, -float("inf"))
+  + return score
+blocks of queries of which each sees as far as the first one
+  AttentionContext.part  attention/test_blocks.py::test_in_blocks_as_at_once
+  - first=self.first + begin
+  + first=0
+dropout after a ReLU whose gradient is not scaled
+  _DroppingRelu.backward  attention/test_dropout.py::test_dropout_after_a_relu
+  - torch.ops.aten.threshold_backward(grad, out, 0.0).mul_(ctx.scale)
+  + torch.ops.aten.threshold_backward(grad, out, 0.0)
+float32 products in a library that rounds factors to bfloat16
+  _Linear.forward  attention/test_linear_layer.py::test_the_arithmetic_is_float32
+  - return functional.linear(x, weight, bias)
+  + return functional.linear(x.bfloat16().float(), weight.bfloat16().float(), bias)
+gradients with other dropout masks than the forward pass
+  each_block  attention/test_blocks.py::test_dropout_is_drawn_again_as_it_was
+  - preserve_rng_state=rng
+  + preserve_rng_state=False
+scores of a T5 that are scaled by 1/sqrt(K)
+  _T5Attention.__init__  nightly/models/adapters/test_hugging_face.py::test_t5_is_the_encoding_of_t5
+  - old.key_value_proj_dim**0.5
+  + 1.0
+keys of grouped heads in another order than the queries
+  split_heads  nightly/models/adapters/test_hugging_face.py::test_rope_is_the_encoding_of_llama
+  - x.unflatten(-1, (heads, -1)).transpose(1, 2).repeat_interleave(groups, dim=1)
+  + x.unflatten(-1, (heads, -1)).transpose(1, 2).repeat(1, groups, 1, 1)
+a decoder whose positions are those of an encoder
+  _Positions.forward  nightly/models/adapters/test_hugging_face.py::test_a_llama_with_each_scheme
+  - causal=True
+  + causal=False
+""")

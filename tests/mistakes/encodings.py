@@ -2,369 +2,213 @@
 
 from __future__ import annotations
 
-from tests.mistakes._mistake import Mistake
+from tests.mistakes._mistake import read
 
-MISTAKES = [
-    Mistake(
-        "sinusoids of the first position for all tokens",
-        "Sinusoidal.vectors",
-        "sinusoids(each, self.shape.d_model // axes)",
-        "sinusoids(each[:, :1], self.shape.d_model // axes)",
-        "evaluation/test_laws.py::test_every_law_that_is_claimed_holds",
-    ),
-    Mistake(
-        "rotary pairs along the heads instead of the channels",
-        "_pairs",
-        "pairs = x.unflatten(-1, (-1, 2))",
-        """
-        b, h, n, k = x.shape
-        mixed = x.permute(0, 2, 3, 1).reshape(b, n, h, k).transpose(1, 2)
-        pairs = mixed.unflatten(-1, (-1, 2))
-        """,
-        "position/test_rope.py::test_heads_do_not_mix",
-    ),
-    Mistake(
-        "both sides contracted with the same transpose (sequences)",
-        "Rope.rotate",
-        "return rotate_pairs(x, rotations) if self.interleaved else rotate_halves(x, rotations)",
-        """
-        if side == 'key':
-            rotations = Rotations(-rotations._exact[0])
-        return rotate_pairs(x, rotations) if self.interleaved else rotate_halves(x, rotations)
-        """,
-        "position/test_contract.py::test_scores_depend_on_the_path_between_alone",
-    ),
-    Mistake(
-        "both sides contracted with the same transpose (trees)",
-        "Orthogonal.rotate_in_frame",
-        'return self.operators.act_on(x, context.state) if self.side in ("both", side) else x',
-        """
-        from dataclasses import replace
-        from ape_cli.position._grouped import Products
-        state = context.state
-        if side == 'key' and hasattr(state, 'products'):
-            state = replace(state, products=Products(state.products.stages, state.products.table.mT))
-        return self.operators.act_on(x, state)
-        """,
-        "position/test_contract.py::test_scores_depend_on_the_path_between_alone",
-    ),
-    Mistake(
-        "tree paths off by one: SOS at the root's place",
-        "Branches.prepare",
-        "heap = np.maximum(positions.detach().cpu().numpy().ravel(), 1)",
-        "heap = positions.detach().cpu().numpy().ravel() + 1",
-        "position/test_orthogonal.py::test_tree_operators_follow_the_path_from_the_root",
-    ),
-    Mistake(
-        "the path composed from the leaf up instead of from the root down",
-        "Branches.table",
-        "below = (above @ w).unflatten(2, (-1, self.channels))",
-        "below = w[:, :, None] @ above.unflatten(1, (-1, self.channels))",
-        "position/test_grouped.py::test_every_reach_is_the_product_along_the_path",
-    ),
-    Mistake(
-        "one set of generators used for all heads",
-        "Branches._exact_generators",
-        "return exponential(skew(exact(self.free)))",
-        "return exponential(skew(exact(self.free)))[:, :1].expand(-1, self.heads, -1, -1)",
-        "position/test_contract.py::test_every_parameter_gets_a_gradient",
-    ),
-    Mistake(
-        "all branches initialised in one basis: left and right commute",
-        "Branches.__init__",
-        "basis = random_orthogonal((k, heads, channels, channels), generator)",
-        "basis = random_orthogonal((1, heads, channels, channels), generator).expand(k, -1, -1, -1)",
-        "position/test_orthogonal.py::test_branches_do_not_commute",
-    ),
-    Mistake(
-        "all heads initialised alike",
-        "start_angles",
-        "return angle.view(pairs, generators, heads).permute(1, 2, 0).contiguous()",
-        "return angle.view(pairs, generators, heads)[:, :1, :1].expand(-1, generators, heads).permute(1, 2, 0)",
-        "position/test_orthogonal.py::test_generators_are_orthogonal_near_identity_and_distinct",
-    ),
-    Mistake(
-        "half of the initial angles duplicated",
-        "start_angles",
-        "quantile = (torch.arange(count, dtype=torch.float64) + 0.5) / count",
-        "quantile = (torch.arange(count, dtype=torch.float64) // 2 * 2 + 0.5) / count",
-        "position/test_orthogonal.py::test_generators_are_orthogonal_near_identity_and_distinct",
-    ),
-    Mistake(
-        "distances that depend on the deepest tree of the batch",
-        "Tree.distance",
-        "return depth_x + depth_y - 2 * (shallow - apart)",
-        "return depth_x + depth_y - 2 * (shallow - apart) + (depth_x.max() - depth_x)",
-        "position/test_contract.py::test_neither_batch_nor_padding_matters",
-    ),
-    Mistake(
-        "a positional table that is built and not used",
-        "Sinusoidal.embed",
-        "return x + self.vectors(context.positions).to(x.dtype)",
-        "return x",
-        "position/test_contract.py::test_only_no_encoding_is_blind_to_order",
-    ),
-    Mistake(
-        "a positional table broadcast from a single position",
-        "Sinusoidal.embed",
-        "return x + self.vectors(context.positions).to(x.dtype)",
-        "return x + self.vectors(context.positions)[:, :1].to(x.dtype)",
-        "position/test_contract.py::test_every_position_counts",
-    ),
-    Mistake(
-        "a bias that never reaches cross-attention",
-        "Relative.bias",
-        "offsets, w = q_context.cached(k_context, self.vectors)",
-        """
-        if q_context is not k_context:
-            return q.new_zeros(1)
-        offsets, w = q_context.cached(k_context, self.vectors)
-        """,
-        "position/test_contract.py::test_every_scheme_reaches_cross_attention",
-    ),
-    Mistake(
-        "Shaw's term without 1/sqrt(K)",
-        "Relative.bias",
-        "q * q.shape[-1] ** -0.5",
-        "q",
-        "position/test_relative.py::test_against_the_definition",
-    ),
-    Mistake(
-        "Shiv and Quirk's weights in the wrong order across the levels",
-        "ShivQuirkTree.vectors",
-        "weight[:, :, None]",
-        "weight.flip(1)[:, :, None]",
-        "position/test_tree.py::test_weights_fall_with_the_level_and_each_copy_has_its_own",
-    ),
-    Mistake(
-        "Shiv and Quirk's vectors normalised by the wrong width",
-        "ShivQuirkTree.vectors",
-        "(self.tree.branching * self.shape.max_size / 2)",
-        "(self.shape.d_model / 2)",
-        "position/test_tree.py::test_length_is_about_that_of_the_sinusoidal_vector",
-    ),
-    Mistake(
-        "a rotary cache keyed on length alone",
-        "Rope.rotations",
-        "return Rotations(positions[:, None, :, None] * step[:, None])",
-        """
-        return self.__dict__.setdefault('cache', {}).setdefault(
-            positions.shape[1], Rotations(positions[:, None, :, None] * step[:, None])
-        )
-        """,
-        "position/test_rope.py::test_the_base_is_followed_at_once",
-    ),
-    Mistake(
-        "channels paired by halves instead of neighbours",
-        "Rope.rotate",
-        "rotate_pairs(x, rotations) if self.interleaved else rotate_halves(x, rotations)",
-        "rotate_pairs(x, rotations) if not self.interleaved else rotate_halves(x, rotations)",
-        "position/test_rope.py::test_both_pairings_of_other_implementations",
-    ),
-    Mistake(
-        "a ring that does not close, because its angles do not divide a full turn",
-        "Ring.unit",
-        "2 * math.pi / self.order",
-        "2 * math.pi / (self.order + 1)",
-        "position/test_algebra.py::test_a_ring_closes_exactly",
-    ),
-    Mistake(
-        "all factors of a product read the same coordinate",
-        "DirectSum.prepare",
-        "[part.prepare(positions[..., i], plans[i], others[i]) for i, part in enumerate(self._each())]",
-        "[part.prepare(positions[..., 0], plans[i], others[i]) for i, part in enumerate(self._each())]",
-        "position/test_algebra.py::test_a_sequence_of_trees",
-    ),
-    Mistake(
-        "the absolute variant on both sides",
-        "Orthogonal.rotate_in_frame",
-        'self.side in ("both", side)',
-        "self.side",
-        "position/test_algebra.py::test_the_absolute_variant_turns_one_side",
-    ),
-    Mistake(
-        "a child of a ternary tree with the parent of a binary one",
-        "Tree.ancestor",
-        "return (heap - self.level_start(up)) // self.branching**up + 1",
-        "return heap >> up",
-        "structure/test_structure.py::test_trees_of_any_branching",
-    ),
-    Mistake(
-        "T5's directions exchanged",
-        "T5.bucket",
-        "ahead = count * (offset > 0)",
-        "ahead = count * (offset < 0)",
-        "position/test_t5.py::test_buckets_of_another_implementation",
-    ),
-    Mistake(
-        "T5's decoder with the encoder's buckets",
-        "T5.terms.term",
-        "both_ways=part != _DECODER",
-        "both_ways=True",
-        "position/test_t5.py::test_scalars_of_the_right_part_head_and_bucket",
-    ),
-    Mistake(
-        "ALiBi's slopes counted from zero",
-        "Alibi.slopes",
-        "torch.arange(1, self.shape.heads + 1, dtype=torch.float64, device=device)",
-        "torch.arange(self.shape.heads, dtype=torch.float64, device=device)",
-        "position/test_alibi.py::test_slopes_of_another_implementation",
-    ),
-    Mistake(
-        "Transformer-XL's offset with the wrong sign",
-        "TransformerXl.projected",
-        "-offsets.distinct",
-        "offsets.distinct",
-        "position/test_transformer_xl.py::test_scores_of_another_implementation",
-    ),
-    Mistake(
-        "Transformer-XL without its global content term u k",
-        "TransformerXl.rotate",
-        'return x + self.u[:, None].to(x.dtype) if side == "query" else x',
-        "return x",
-        "position/test_transformer_xl.py::test_the_four_terms_by_hand",
-    ),
-    Mistake(
-        "a learned matrix whose basis is not turned back",
-        "MatrixPower.power",
-        "return (rotated @ q.mT).to(v.dtype)",
-        "return rotated.to(v.dtype)",
-        "position/test_matrix_power.py::test_learned_starts_at_the_given_angles",
-    ),
-    Mistake(
-        "a learned table read one row late",
-        "Learned.embed",
-        "at = context.positions.clamp(max=self.shape.max_size)",
-        "at = (context.positions + 1).clamp(max=self.shape.max_size)",
-        "position/test_learned.py::test_each_position_has_its_row",
-    ),
-    Mistake(
-        "the locality bias given to one scheme only",
-        "Scheme.decay",
-        "self.shape.decay == 1.0",
-        "self.shape.decay == 1.0 or self.default_decay == 1.0",
-        "position/test_contract.py::test_locality_bias_is_for_all",
-    ),
-    Mistake(
-        "a table of grids with columns before rows",
-        "Sinusoidal.vectors",
-        "sinusoids(each, self.shape.d_model // axes)",
-        "sinusoids(each.flip(-1), self.shape.d_model // axes)",
-        "position/test_sinusoidal.py::test_a_grid_by_hand",
-    ),
-    Mistake(
-        "a table of grids whose axes all have the row's",
-        "Sinusoidal.vectors",
-        "sinusoids(each, self.shape.d_model // axes)",
-        "sinusoids(each[..., :1].expand_as(each), self.shape.d_model // axes)",
-        "position/test_sinusoidal.py::test_a_grid_by_hand",
-    ),
-    Mistake(
-        "a Euclidean distance without the square root",
-        "Grid.straight",
-        "return sum((1.0 * steps) ** 2 for steps in apart) ** 0.5",
-        "return sum((1.0 * steps) ** 2 for steps in apart)",
-        "position/test_orthogonal_grid.py::test_distances_by_hand",
-    ),
-    Mistake(
-        "Euclidean distances in units of the largest grid of the batch",
-        "OrthogonalGrid.decay",
-        "self.structure.straight(q_at, k_at).double()",
-        "self.structure.straight(q_at, k_at).double() * 4 / k_at.amax().clamp(min=4)",
-        "position/test_orthogonal_grid.py::test_neither_the_batch_nor_padding_moves_a_pair",
-    ),
-    Mistake(
-        "a distance that only the encoder's self-attention uses",
-        "OrthogonalGrid.decay",
-        'self.metric == "path"',
-        'self.metric == "path" or q_context is not k_context',
-        "models/test_reference.py::test_the_model_is_the_plain_one",
-    ),
-    Mistake(
-        "the backward pass rotates forwards instead of back",
-        "_Rotate.forward",
-        "ctx.back, ctx.shape = back, angle.shape",
-        "ctx.back, ctx.shape = rotation, angle.shape",
-        "position/test_rotation.py::test_gradients_by_differences",
-    ),
-    Mistake(
-        "the pieces of a path in the wrong order: the first steps act first",
-        "Branches._pieces",
-        "down = np.minimum(depth[on] - above, reach)",
-        """
-        above = reach * (np.maximum(depth[on] - 1, 0) // reach) - above
-        down = np.minimum(depth[on] - above, reach)
-        """,
-        "position/test_grouped.py::test_every_reach_is_the_product_along_the_path",
-    ),
-    Mistake(
-        "diagonals shifted by one",
-        "Offsets.spread",
-        "terms.flatten(2)[:, :, m - 1 : m - 1 + m * (count - 1)]",
-        "terms.flatten(2)[:, :, m : m + m * (count - 1)]",
-        "position/test_offsets.py::test_each_pair_has_the_term_of_its_offset",
-    ),
-    Mistake(
-        "any single row of positions assumed to be consecutive",
-        "run_of",
-        "return first if torch.equal(positions[0], torch.arange(first, first + positions.shape[1])) else None",
-        "return first",
-        "position/test_offsets.py::test_what_is_not_consecutive_is_gathered",
-    ),
-    Mistake(
-        "a result of one pair of contexts given to another pair",
-        "Context.cached",
-        "key = (compute.__qualname__, id(other))",
-        "key = compute.__name__",
-        "position/test_context.py::test_a_pair_s_own",
-    ),
-    Mistake(
-        "the frame in the projection of one side only",
-        "Attention._projected",
-        "[(self.key, k_frame), (self.value, None)]",
-        "[(self.key, None), (self.value, None)]",
-        "position/test_frame.py::test_projections_in_the_frame_change_nothing",
-    ),
-    Mistake(
-        "the frame's transpose in the projections",
-        "Attention._framed",
-        "basis = frame.mT.to(weight.dtype)",
-        "basis = frame.to(weight.dtype)",
-        "position/test_frame.py::test_projections_in_the_frame_change_nothing",
-    ),
-    Mistake(
-        "a bias in float32 is given to torch beside float64 queries, and the result is wrong",
-        "additive",
-        "bias.to(dtype)",
-        "bias",
-        "attention/test_backend.py::test_a_bias_of_another_dtype_is_added_as_it_is",
-    ),
-    Mistake(
-        "a scheme that adds absolute positions to the tokens counts as relative",
-        "relative",
-        "embedded[0] - embedded[1]",
-        "embedded[0] - embedded[0]",
-        "position/test_hooks.py::test_the_check_finds_each_mistake_once",
-    ),
-    Mistake(
-        "offsets with the wrong sign: query - key",
-        "apart",
-        "offset = at[None, :] - at[:, None]",
-        "offset = at[:, None] - at[None, :]",
-        "reports/pictures/test_places.py::test_an_offset_is_key_minus_query",
-    ),
-    Mistake(
-        "contents of length 1, so that an operator's share is not 1 at equal positions",
-        "_of_heads",
-        "k**0.25",
-        "1.0",
-        "evaluation/test_position_scores.py::test_rope_is_the_mean_of_the_cosines",
-    ),
-    Mistake(
-        "the scores of keys at other queries for those of a query at the node",
-        "diagram",
-        "subject.scores.mean(0)[chosen]",
-        "subject.scores.mean(0)[:, chosen]",
-        "reports/pictures/test_nodes.py::test_numbers_are_those_of_a_query_there",
-    ),
-]
+MISTAKES = read("""
+sinusoids of the first position for all tokens
+  Sinusoidal.vectors  evaluation/test_laws.py::test_every_law_that_is_claimed_holds
+  - sinusoids(each, self.shape.d_model // axes)
+  + sinusoids(each[:, :1], self.shape.d_model // axes)
+rotary pairs along the heads instead of the channels
+  _pairs  position/test_rope.py::test_heads_do_not_mix
+  - pairs = x.unflatten(-1, (-1, 2))
+  + b, h, n, k = x.shape
+  + mixed = x.permute(0, 2, 3, 1).reshape(b, n, h, k).transpose(1, 2)
+  + pairs = mixed.unflatten(-1, (-1, 2))
+both sides contracted with the same transpose (sequences)
+  Rope.rotate  position/test_contract.py::test_scores_depend_on_the_path_between_alone
+  - return rotate_pairs(x, rotations) if self.interleaved else rotate_halves(x, rotations)
+  + if side == 'key':
+  +     rotations = Rotations(-rotations._exact[0])
+  + return rotate_pairs(x, rotations) if self.interleaved else rotate_halves(x, rotations)
+both sides contracted with the same transpose (trees)
+  Orthogonal.rotate_in_frame  position/test_contract.py::test_scores_depend_on_the_path_between_alone
+  - return self.operators.act_on(x, context.state) if self.side in ("both", side) else x
+  + from dataclasses import replace
+  + from ape_cli.position._grouped import Products
+  + state = context.state
+  + if side == 'key' and hasattr(state, 'products'):
+  +     state = replace(state, products=Products(state.products.stages, state.products.table.mT))
+  + return self.operators.act_on(x, state)
+tree paths off by one: SOS at the root's place
+  Branches.prepare  position/test_orthogonal.py::test_tree_operators_follow_the_path_from_the_root
+  - heap = np.maximum(positions.detach().cpu().numpy().ravel(), 1)
+  + heap = positions.detach().cpu().numpy().ravel() + 1
+the path composed from the leaf up instead of from the root down
+  Branches.table  position/test_grouped.py::test_every_reach_is_the_product_along_the_path
+  - below = (above @ w).unflatten(2, (-1, self.channels))
+  + below = w[:, :, None] @ above.unflatten(1, (-1, self.channels))
+one set of generators used for all heads
+  Branches._exact_generators  position/test_contract.py::test_every_parameter_gets_a_gradient
+  - return exponential(skew(exact(self.free)))
+  + return exponential(skew(exact(self.free)))[:, :1].expand(-1, self.heads, -1, -1)
+all branches initialised in one basis: left and right commute
+  Branches.__init__  position/test_orthogonal.py::test_branches_do_not_commute
+  - basis = random_orthogonal((k, heads, channels, channels), generator)
+  + basis = random_orthogonal((1, heads, channels, channels), generator).expand(k, -1, -1, -1)
+all heads initialised alike
+  start_angles  position/test_orthogonal.py::test_generators_are_orthogonal_near_identity_and_distinct
+  - return angle.view(pairs, generators, heads).permute(1, 2, 0).contiguous()
+  + return angle.view(pairs, generators, heads)[:, :1, :1].expand(-1, generators, heads).permute(1, 2, 0)
+half of the initial angles duplicated
+  start_angles  position/test_orthogonal.py::test_generators_are_orthogonal_near_identity_and_distinct
+  - quantile = (torch.arange(count, dtype=torch.float64) + 0.5) / count
+  + quantile = (torch.arange(count, dtype=torch.float64) // 2 * 2 + 0.5) / count
+distances that depend on the deepest tree of the batch
+  Tree.distance  position/test_contract.py::test_neither_batch_nor_padding_matters
+  - return depth_x + depth_y - 2 * (shallow - apart)
+  + return depth_x + depth_y - 2 * (shallow - apart) + (depth_x.max() - depth_x)
+a positional table that is built and not used
+  Sinusoidal.embed  position/test_contract.py::test_only_no_encoding_is_blind_to_order
+  - return x + self.vectors(context.positions).to(x.dtype)
+  + return x
+a positional table broadcast from a single position
+  Sinusoidal.embed  position/test_contract.py::test_every_position_counts
+  - return x + self.vectors(context.positions).to(x.dtype)
+  + return x + self.vectors(context.positions)[:, :1].to(x.dtype)
+a bias that never reaches cross-attention
+  Relative.bias  position/test_contract.py::test_every_scheme_reaches_cross_attention
+  - offsets, w = q_context.cached(k_context, self.vectors)
+  + if q_context is not k_context:
+  +     return q.new_zeros(1)
+  + offsets, w = q_context.cached(k_context, self.vectors)
+Shaw's term without 1/sqrt(K)
+  Relative.bias  position/test_relative.py::test_against_the_definition
+  - q * q.shape[-1] ** -0.5
+  + q
+Shiv and Quirk's weights in the wrong order across the levels
+  ShivQuirkTree.vectors  position/test_tree.py::test_weights_fall_with_the_level_and_each_copy_has_its_own
+  - weight[:, :, None]
+  + weight.flip(1)[:, :, None]
+Shiv and Quirk's vectors normalised by the wrong width
+  ShivQuirkTree.vectors  position/test_tree.py::test_length_is_about_that_of_the_sinusoidal_vector
+  - (self.tree.branching * self.shape.max_size / 2)
+  + (self.shape.d_model / 2)
+a rotary cache keyed on length alone
+  Rope.rotations  position/test_rope.py::test_the_base_is_followed_at_once
+  - return Rotations(positions[:, None, :, None] * step[:, None])
+  + return self.__dict__.setdefault('cache', {}).setdefault(
+  +     positions.shape[1], Rotations(positions[:, None, :, None] * step[:, None])
+  + )
+channels paired by halves instead of neighbours
+  Rope.rotate  position/test_rope.py::test_both_pairings_of_other_implementations
+  - rotate_pairs(x, rotations) if self.interleaved else rotate_halves(x, rotations)
+  + rotate_pairs(x, rotations) if not self.interleaved else rotate_halves(x, rotations)
+a ring that does not close, because its angles do not divide a full turn
+  Ring.unit  position/test_algebra.py::test_a_ring_closes_exactly
+  - 2 * math.pi / self.order
+  + 2 * math.pi / (self.order + 1)
+all factors of a product read the same coordinate
+  DirectSum.prepare  position/test_algebra.py::test_a_sequence_of_trees
+  - [part.prepare(positions[..., i], plans[i], others[i]) for i, part in enumerate(self._each())]
+  + [part.prepare(positions[..., 0], plans[i], others[i]) for i, part in enumerate(self._each())]
+the absolute variant on both sides
+  Orthogonal.rotate_in_frame  position/test_algebra.py::test_the_absolute_variant_turns_one_side
+  - self.side in ("both", side)
+  + self.side
+a child of a ternary tree with the parent of a binary one
+  Tree.ancestor  structure/test_structure.py::test_trees_of_any_branching
+  - return (heap - self.level_start(up)) // self.branching**up + 1
+  + return heap >> up
+T5's directions exchanged
+  T5.bucket  position/test_t5.py::test_buckets_of_another_implementation
+  - ahead = count * (offset > 0)
+  + ahead = count * (offset < 0)
+T5's decoder with the encoder's buckets
+  T5.terms.term  position/test_t5.py::test_scalars_of_the_right_part_head_and_bucket
+  - both_ways=part != _DECODER
+  + both_ways=True
+ALiBi's slopes counted from zero
+  Alibi.slopes  position/test_alibi.py::test_slopes_of_another_implementation
+  - torch.arange(1, self.shape.heads + 1, dtype=torch.float64, device=device)
+  + torch.arange(self.shape.heads, dtype=torch.float64, device=device)
+Transformer-XL's offset with the wrong sign
+  TransformerXl.projected  position/test_transformer_xl.py::test_scores_of_another_implementation
+  - -offsets.distinct
+  + offsets.distinct
+Transformer-XL without its global content term u k
+  TransformerXl.rotate  position/test_transformer_xl.py::test_the_four_terms_by_hand
+  - return x + self.u[:, None].to(x.dtype) if side == "query" else x
+  + return x
+a learned matrix whose basis is not turned back
+  MatrixPower.power  position/test_matrix_power.py::test_learned_starts_at_the_given_angles
+  - return (rotated @ q.mT).to(v.dtype)
+  + return rotated.to(v.dtype)
+a learned table read one row late
+  Learned.embed  position/test_learned.py::test_each_position_has_its_row
+  - at = context.positions.clamp(max=self.shape.max_size)
+  + at = (context.positions + 1).clamp(max=self.shape.max_size)
+the locality bias given to one scheme only
+  Scheme.decay  position/test_contract.py::test_locality_bias_is_for_all
+  - self.shape.decay == 1.0
+  + self.shape.decay == 1.0 or self.default_decay == 1.0
+a table of grids with columns before rows
+  Sinusoidal.vectors  position/test_sinusoidal.py::test_a_grid_by_hand
+  - sinusoids(each, self.shape.d_model // axes)
+  + sinusoids(each.flip(-1), self.shape.d_model // axes)
+a table of grids whose axes all have the row's
+  Sinusoidal.vectors  position/test_sinusoidal.py::test_a_grid_by_hand
+  - sinusoids(each, self.shape.d_model // axes)
+  + sinusoids(each[..., :1].expand_as(each), self.shape.d_model // axes)
+a Euclidean distance without the square root
+  Grid.straight  position/test_orthogonal_grid.py::test_distances_by_hand
+  - return sum((1.0 * steps) ** 2 for steps in apart) ** 0.5
+  + return sum((1.0 * steps) ** 2 for steps in apart)
+Euclidean distances in units of the largest grid of the batch
+  OrthogonalGrid.decay  position/test_orthogonal_grid.py::test_neither_the_batch_nor_padding_moves_a_pair
+  - self.structure.straight(q_at, k_at).double()
+  + self.structure.straight(q_at, k_at).double() * 4 / k_at.amax().clamp(min=4)
+a distance that only the encoder's self-attention uses
+  OrthogonalGrid.decay  models/test_reference.py::test_the_model_is_the_plain_one
+  - self.metric == "path"
+  + self.metric == "path" or q_context is not k_context
+the backward pass rotates forwards instead of back
+  _Rotate.forward  position/test_rotation.py::test_gradients_by_differences
+  - ctx.back, ctx.shape = back, angle.shape
+  + ctx.back, ctx.shape = rotation, angle.shape
+the pieces of a path in the wrong order: the first steps act first
+  Branches._pieces  position/test_grouped.py::test_every_reach_is_the_product_along_the_path
+  - down = np.minimum(depth[on] - above, reach)
+  + above = reach * (np.maximum(depth[on] - 1, 0) // reach) - above
+  + down = np.minimum(depth[on] - above, reach)
+diagonals shifted by one
+  Offsets.spread  position/test_offsets.py::test_each_pair_has_the_term_of_its_offset
+  - terms.flatten(2)[:, :, m - 1 : m - 1 + m * (count - 1)]
+  + terms.flatten(2)[:, :, m : m + m * (count - 1)]
+any single row of positions assumed to be consecutive
+  run_of  position/test_offsets.py::test_what_is_not_consecutive_is_gathered
+  - return first if torch.equal(positions[0], torch.arange(first, first + positions.shape[1])) else None
+  + return first
+a result of one pair of contexts given to another pair
+  Context.cached  position/test_context.py::test_a_pair_s_own
+  - key = (compute.__qualname__, id(other))
+  + key = compute.__name__
+the frame in the projection of one side only
+  Attention._projected  position/test_frame.py::test_projections_in_the_frame_change_nothing
+  - [(self.key, k_frame), (self.value, None)]
+  + [(self.key, None), (self.value, None)]
+the frame's transpose in the projections
+  Attention._framed  position/test_frame.py::test_projections_in_the_frame_change_nothing
+  - basis = frame.mT.to(weight.dtype)
+  + basis = frame.to(weight.dtype)
+a bias in float32 is given to torch beside float64 queries, and the result is wrong
+  additive  attention/test_backend.py::test_a_bias_of_another_dtype_is_added_as_it_is
+  - bias.to(dtype)
+  + bias
+a scheme that adds absolute positions to the tokens counts as relative
+  relative  position/test_hooks.py::test_the_check_finds_each_mistake_once
+  - embedded[0] - embedded[1]
+  + embedded[0] - embedded[0]
+offsets with the wrong sign: query - key
+  apart  reports/pictures/test_places.py::test_an_offset_is_key_minus_query
+  - offset = at[None, :] - at[:, None]
+  + offset = at[:, None] - at[None, :]
+contents of length 1, so that an operator's share is not 1 at equal positions
+  _of_heads  evaluation/test_position_scores.py::test_rope_is_the_mean_of_the_cosines
+  - k**0.25
+  + 1.0
+the scores of keys at other queries for those of a query at the node
+  diagram  reports/pictures/test_nodes.py::test_numbers_are_those_of_a_query_there
+  - subject.scores.mean(0)[chosen]
+  + subject.scores.mean(0)[:, chosen]
+""")

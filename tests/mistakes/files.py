@@ -2,84 +2,53 @@
 
 from __future__ import annotations
 
-from tests.mistakes._mistake import Mistake
+from tests.mistakes._mistake import read
 
-MISTAKES = [
-    Mistake(
-        "a listed file not compared with run.json",
-        "ListedFiles._content",
-        "(digest := hashlib.sha256(content).hexdigest()) != self.known.files[name]",
-        "not (digest := hashlib.sha256(content).hexdigest())",
-        "runs/test_integrity.py::test_a_changed_byte_is_noticed",
-    ),
-    Mistake(
-        "the name of a run not compared with its configuration",
-        "read_record",
-        "expected != name",
-        "not expected",
-        "runs/test_integrity.py::test_an_altered_configuration_is_noticed",
-    ),
-    Mistake(
-        "a shard that is not compared with the digest in the manifest",
-        "Rows._opened",
-        "shard not in self._verified",
-        "False",
-        "data/test_loader.py::test_damage_is_named",
-    ),
-    Mistake(
-        "the best weights missing in a checkpoint",
-        "Checkpointer.save",
-        "self.best if at.best_step != at.step else None",
-        "None",
-        "training/test_checkpointing.py::test_the_best_weights_survive_although_repeated_steps_differ",
-    ),
-    Mistake(
-        "current weights in place of the best ones after a kill",
-        "unpack",
-        "best or current",
-        "current",
-        "training/test_checkpointing.py::test_the_best_weights_survive_although_repeated_steps_differ",
-    ),
-    Mistake(
-        "colour planes read as interleaved pixels",
-        "_from_planes",
-        "flat.reshape(-1, 3, 32, 32).transpose(0, 2, 3, 1)",
-        "flat.reshape(-1, 32, 32, 3)",
-        "storage/sources/test_cifar.py::test_a_record_is_planes_of_rows",
-    ),
-    Mistake(
-        "rows and columns of a plane swapped",
-        "_from_planes",
-        "flat.reshape(-1, 3, 32, 32).transpose(0, 2, 3, 1)",
-        "flat.reshape(-1, 3, 32, 32).transpose(0, 3, 2, 1)",
-        "storage/sources/test_cifar.py::test_a_record_is_planes_of_rows",
-    ),
-    Mistake(
-        "children of a node of Python in reverse order",
-        "_tree",
-        "for child in reversed(below):\n    stack.append((child, number))",
-        "for child in below:\n    stack.append((child, number))",
-        "storage/tree_formats/test_python.py::test_a_file_is_a_module",
-    ),
-    Mistake(
-        "dependents of CoNLL-U in the order of a traversal from the right",
-        "_tree",
-        "stack += [(child, placed) for child in reversed(below[number])]",
-        "stack += [(child, placed) for child in below[number]]",
-        "storage/tree_formats/test_conllu.py::test_random_trees",
-    ),
-    Mistake(
-        "the unlabelled pair of the Penn Treebank kept",
-        "_without_pair",
-        'tree.kind[0] == "#list" and tree.parent.count(0) == 1 and tree.kind[1] != "#atom"',
-        "False",
-        "storage/tree_formats/test_s_expr.py::test_the_penn_treebank",
-    ),
-    Mistake(
-        "ranks counted over the whole tree",
-        "ParsedTree.ranks",
-        "ranks.append(children[parent])",
-        "ranks.append(len(ranks))",
-        "storage/tree_formats/test_formats.py::test_nodes_are_numbered_and_ranked_as_they_are_added",
-    ),
-]
+MISTAKES = read("""
+a listed file not compared with run.json
+  ListedFiles._content  runs/test_integrity.py::test_a_changed_byte_is_noticed
+  - (digest := hashlib.sha256(content).hexdigest()) != self.known.files[name]
+  + not (digest := hashlib.sha256(content).hexdigest())
+the name of a run not compared with its configuration
+  read_record  runs/test_integrity.py::test_an_altered_configuration_is_noticed
+  - expected != name
+  + not expected
+a shard that is not compared with the digest in the manifest
+  Rows._opened  data/test_loader.py::test_damage_is_named
+  - shard not in self._verified
+  + False
+the best weights missing in a checkpoint
+  Checkpointer.save  training/test_checkpointing.py::test_the_best_weights_survive_although_repeated_steps_differ
+  - self.best if at.best_step != at.step else None
+  + None
+current weights in place of the best ones after a kill
+  unpack  training/test_checkpointing.py::test_the_best_weights_survive_although_repeated_steps_differ
+  - best or current
+  + current
+colour planes read as interleaved pixels
+  _from_planes  storage/sources/test_cifar.py::test_a_record_is_planes_of_rows
+  - flat.reshape(-1, 3, 32, 32).transpose(0, 2, 3, 1)
+  + flat.reshape(-1, 32, 32, 3)
+rows and columns of a plane swapped
+  _from_planes  storage/sources/test_cifar.py::test_a_record_is_planes_of_rows
+  - flat.reshape(-1, 3, 32, 32).transpose(0, 2, 3, 1)
+  + flat.reshape(-1, 3, 32, 32).transpose(0, 3, 2, 1)
+children of a node of Python in reverse order
+  _tree  storage/tree_formats/test_python.py::test_a_file_is_a_module
+  - for child in reversed(below):
+  -     stack.append((child, number))
+  + for child in below:
+  +     stack.append((child, number))
+dependents of CoNLL-U in the order of a traversal from the right
+  _tree  storage/tree_formats/test_conllu.py::test_random_trees
+  - stack += [(child, placed) for child in reversed(below[number])]
+  + stack += [(child, placed) for child in below[number]]
+the unlabelled pair of the Penn Treebank kept
+  _without_pair  storage/tree_formats/test_s_expr.py::test_the_penn_treebank
+  - tree.kind[0] == "#list" and tree.parent.count(0) == 1 and tree.kind[1] != "#atom"
+  + False
+ranks counted over the whole tree
+  ParsedTree.ranks  storage/tree_formats/test_formats.py::test_nodes_are_numbered_and_ranked_as_they_are_added
+  - ranks.append(children[parent])
+  + ranks.append(len(ranks))
+""")

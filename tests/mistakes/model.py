@@ -2,203 +2,118 @@
 
 from __future__ import annotations
 
-from tests.mistakes._mistake import Mistake
+from tests.mistakes._mistake import read
 
-MISTAKES = [
-    Mistake(
-        "dropout of attention weights although it acts on branches alone",
-        "Transformer.__init__",
-        '{"dropout": dropout, "attention_dropout": inside, "ff_dropout": inside}',
-        '{"dropout": dropout, "attention_dropout": dropout, "ff_dropout": inside}',
-        "models/test_transformer.py::test_dropout_can_act_on_branches_alone",
-    ),
-    Mistake(
-        "token embeddings of standard deviation 20 beside vectors of amplitude 1",
-        "Transformer._initialise",
-        "std=self.embedding.shape[1] ** -0.5",
-        "std=1.0",
-        "position/test_contract.py::test_additive_vectors_are_of_the_tokens_size",
-    ),
-    Mistake(
-        "batch means averaged without weights",
-        "MetricSums.token_accuracy",
-        "return float(sum(c.sum() for c in self.correct) / max(1, sum(t.sum() for t in self.tokens)))",
-        "return float(np.mean([c.sum() / t.sum() for c, t in zip(self.correct, self.tokens)]))",
-        "evaluation/test_metrics.py::test_accuracy_is_a_ratio_of_two_sums",
-    ),
-    Mistake(
-        "the best checkpoint chosen on the test set",
-        "set_up",
-        'data.split("train"), data.split("validation")',
-        'data.split("train"), data.split("test")',
-        "training/test_loop.py::test_best_by_validation_and_the_test_split_is_never_read",
-    ),
-    Mistake(
-        "a warm-up of 1.25%",
-        "Config.warmup",
-        'Field(0.05, ge=0, lt=1, description="Fraction of all steps with linear warm-up.")',
-        'Field(0.0125, ge=0, lt=1, description="Fraction of all steps with linear warm-up.")',
-        "training/test_loop.py::test_learning_rate_of_the_paper",
-    ),
-    Mistake(
-        "a schedule that is created and never stepped",
-        "TrainingStep.__call__",
-        'group["lr"] = self.rate',
-        "pass",
-        "training/test_loop.py::test_the_optimiser_follows_the_schedule",
-    ),
-    Mistake(
-        "results that depend on the batch size at evaluation",
-        "MetricSums.add",
-        "self.nats.append((nats.double() * mask).sum(1).cpu().numpy())",
-        "self.nats.append((nats.double() * mask).mean(1).cpu().numpy())",
-        "evaluation/test_metrics.py::test_scores_do_not_depend_on_the_batch_size",
-    ),
-    Mistake(
-        "the best weights' evaluation with dropout on",
-        "teacher_forced",
-        "model.eval()",
-        "",
-        "evaluation/test_metrics.py::test_scores_do_not_depend_on_the_batch_size",
-    ),
-    Mistake(
-        "dropout's stream not restored on resume",
-        "restore_streams",
-        "torch.set_rng_state(tensors[cpu])",
-        "pass",
-        "nightly/training/test_loop.py::test_a_stopped_run_ends_as_if_it_had_not_stopped",
-    ),
-    Mistake(
-        "the locality bias missing from cross-attention",
-        "Transformer.decode",
-        "AttentionContext.of(self.scheme, new, source)",
-        "AttentionContext(**vars(AttentionContext.of(self.scheme, new, source)) | {'decay': None})",
-        "models/test_reference.py::test_the_model_is_the_plain_one",
-    ),
-    Mistake(
-        "greedy decoding that keeps keys, and computes the last token at the position of the first",
-        "Transformer.decode",
-        "new = self.scheme.context(positions[:, begin:], causal=True, beside=source)",
-        "new = self.scheme.context(positions[:, : positions.shape[1] - begin], causal=True, beside=source)",
-        "position/test_contract.py::test_tokens_one_by_one_have_the_scores_of_all_at_once",
-    ),
-    Mistake(
-        "the locality bias missing from the encoder",
-        "Transformer.encode",
-        "AttentionContext.of(self.scheme, context, context)",
-        "AttentionContext(**vars(AttentionContext.of(self.scheme, context, context)) | {'decay': None})",
-        "models/test_reference.py::test_the_model_is_the_plain_one",
-    ),
-    Mistake(
-        "positions off by one in greedy decoding",
-        "_follow",
-        "pen.next(written, batch.input_positions[:, :m])",
-        "pen.next(written, batch.input_positions[:, :m] + 1)",
-        "models/test_reference.py::test_greedy_writes_what_a_loop_by_hand_writes",
-    ),
-    Mistake(
-        "a decoder with a kind of attention that mixes queries",
-        "Transformer.__init__",
-        "behind = attention.make() if kind.mixes_queries else kind",
-        "behind = kind",
-        "attention/test_contract.py::test_nothing_is_seen_ahead_of_time",
-    ),
-    Mistake(
-        "greedy decoding that uses the positions of the answer",
-        "_unfold",
-        "place = np.where(m < budget, growth.next(), 0)",
-        "place = nodes[:, m]",
-        "evaluation/test_decoding.py::test_trees_by_hand",
-    ),
-    Mistake(
-        "greedy decoding that goes on for as long as the longest answer of the batch",
-        "_unfold",
-        "place = np.where(m < budget, growth.next(), 0)",
-        "place = growth.next()",
-        "evaluation/test_decoding.py::test_a_row_does_not_depend_on_the_rows_beside_it",
-    ),
-    Mistake(
-        "a truncated subtree that gets its children again",
-        "_Growth.__init__",
-        "self.closing = task.closing(batch.op, pointer)",
-        "self.closing = np.full_like(batch.op, -1)",
-        "evaluation/test_decoding.py::test_the_pointer_closes_its_node_in_truncate_alone",
-    ),
-    Mistake(
-        "a depth-first tree unfolded breadth-first",
-        "_Growth.__init__",
-        'task.order == "breadth"',
-        'task.order != ""',
-        "evaluation/test_decoding.py::test_places_follow_from_the_symbols",
-    ),
-    Mistake(
-        "the best weights of images chosen on the test set",
-        "Validator.scores",
-        "tally = self.score(self.setup.validation)",
-        "tally = self.score(self.setup.test or self.setup.validation)",
-        "training/test_image_runs.py::test_the_test_split_is_recorded_and_chooses_nothing",
-    ),
-    Mistake(
-        "tokens placed column by column",
-        "_classifier",
-        "np.divmod(np.arange(rows * columns), columns)",
-        "np.divmod(np.arange(rows * columns), rows)[::-1]",
-        "training/test_image_runs.py::test_tokens_stand_row_by_row",
-    ),
-    Mistake(
-        "rows and columns of pixels exchanged",
-        "Classifier.tokens",
-        "x.permute(0, 3, 1, 2)",
-        "x.permute(0, 3, 2, 1)",
-        "models/test_image_classifier.py::test_against_one_written_again",
-    ),
-    Mistake(
-        "each dataset normalised with its own moments",
-        "Classifier.__init__",
-        "nn.Buffer(torch.tensor(values))",
-        "nn.Buffer(torch.tensor(values), persistent=False)",
-        "training/test_image_runs.py::test_another_dataset_is_brought_to_the_scale_of_training",
-    ),
-    Mistake(
-        "images augmented when they are scored",
-        "Experiment.feed",
-        '{"augment": augmentation.parse(self.config.augment or "none")} if training else {}',
-        '{"augment": augmentation.parse(self.config.augment or "none")} if not training else {}',
-        "training/test_image_runs.py::test_augmentation_is_of_training_alone_and_new_in_each_epoch",
-    ),
-    Mistake(
-        "stochastic depth that changes the mean",
-        "stochastic_depth",
-        "(kept / (1 - skip))",
-        "kept",
-        "models/test_image_classifier.py::test_stochastic_depth",
-    ),
-    Mistake(
-        "each rank divides by the labels of its own rows",
-        "TrainingStep.__call__",
-        "batch.counts",
-        "(int(batch.label_mask.sum()), int(batch.source_mask.sum()))",
-        "training/test_data_parallel.py::test_the_mean_of_the_ranks_gradients_is_that_of_the_whole_batch",
-    ),
-    Mistake(
-        "gradients of ranks averaged, not summed",
-        "TrainingStep.update",
-        "(total / labels * self.setup.execution.group.size).backward()",
-        "(total / labels).backward()",
-        "training/test_data_parallel.py::test_the_mean_of_the_ranks_gradients_is_that_of_the_whole_batch",
-    ),
-    Mistake(
-        "validation on only the first rank's share",
-        "Validator.score",
-        "execution.group.all_reduce_metrics(sums)",
-        "sums",
-        "nightly/training/test_data_parallel.py::test_two_ranks_come_to_what_one_process_comes_to",
-    ),
-    Mistake(
-        "an exported model that dropout disturbs",
-        "TrainedModel.__init__",
-        "module.eval()",
-        "module.train()",
-        "evaluation/sharing/test_exported.py::test_predictions_on_words_are_those_of_the_run",
-    ),
-]
+MISTAKES = read("""
+dropout of attention weights although it acts on branches alone
+  Transformer.__init__  models/test_transformer.py::test_dropout_can_act_on_branches_alone
+  - {"dropout": dropout, "attention_dropout": inside, "ff_dropout": inside}
+  + {"dropout": dropout, "attention_dropout": dropout, "ff_dropout": inside}
+token embeddings of standard deviation 20 beside vectors of amplitude 1
+  Transformer._initialise  position/test_contract.py::test_additive_vectors_are_of_the_tokens_size
+  - std=self.embedding.shape[1] ** -0.5
+  + std=1.0
+batch means averaged without weights
+  MetricSums.token_accuracy  evaluation/test_metrics.py::test_accuracy_is_a_ratio_of_two_sums
+  - return float(sum(c.sum() for c in self.correct) / max(1, sum(t.sum() for t in self.tokens)))
+  + return float(np.mean([c.sum() / t.sum() for c, t in zip(self.correct, self.tokens)]))
+the best checkpoint chosen on the test set
+  set_up  training/test_loop.py::test_best_by_validation_and_the_test_split_is_never_read
+  - data.split("train"), data.split("validation")
+  + data.split("train"), data.split("test")
+a warm-up of 1.25%
+  Config.warmup  training/test_loop.py::test_learning_rate_of_the_paper
+  - Field(0.05, ge=0, lt=1, description="Fraction of all steps with linear warm-up.")
+  + Field(0.0125, ge=0, lt=1, description="Fraction of all steps with linear warm-up.")
+a schedule that is created and never stepped
+  TrainingStep.__call__  training/test_loop.py::test_the_optimiser_follows_the_schedule
+  - group["lr"] = self.rate
+  + pass
+results that depend on the batch size at evaluation
+  MetricSums.add  evaluation/test_metrics.py::test_scores_do_not_depend_on_the_batch_size
+  - self.nats.append((nats.double() * mask).sum(1).cpu().numpy())
+  + self.nats.append((nats.double() * mask).mean(1).cpu().numpy())
+the best weights' evaluation with dropout on
+  teacher_forced  evaluation/test_metrics.py::test_scores_do_not_depend_on_the_batch_size
+  - model.eval()
+dropout's stream not restored on resume
+  restore_streams  nightly/training/test_loop.py::test_a_stopped_run_ends_as_if_it_had_not_stopped
+  - torch.set_rng_state(tensors[cpu])
+  + pass
+the locality bias missing from cross-attention
+  Transformer.decode  models/test_reference.py::test_the_model_is_the_plain_one
+  - AttentionContext.of(self.scheme, new, source)
+  + AttentionContext(**vars(AttentionContext.of(self.scheme, new, source)) | {'decay': None})
+greedy decoding that keeps keys, and computes the last token at the position of the first
+  Transformer.decode  position/test_contract.py::test_tokens_one_by_one_have_the_scores_of_all_at_once
+  - new = self.scheme.context(positions[:, begin:], causal=True, beside=source)
+  + new = self.scheme.context(positions[:, : positions.shape[1] - begin], causal=True, beside=source)
+the locality bias missing from the encoder
+  Transformer.encode  models/test_reference.py::test_the_model_is_the_plain_one
+  - AttentionContext.of(self.scheme, context, context)
+  + AttentionContext(**vars(AttentionContext.of(self.scheme, context, context)) | {'decay': None})
+positions off by one in greedy decoding
+  _follow  models/test_reference.py::test_greedy_writes_what_a_loop_by_hand_writes
+  - pen.next(written, batch.input_positions[:, :m])
+  + pen.next(written, batch.input_positions[:, :m] + 1)
+a decoder with a kind of attention that mixes queries
+  Transformer.__init__  attention/test_contract.py::test_nothing_is_seen_ahead_of_time
+  - behind = attention.make() if kind.mixes_queries else kind
+  + behind = kind
+greedy decoding that uses the positions of the answer
+  _unfold  evaluation/test_decoding.py::test_trees_by_hand
+  - place = np.where(m < budget, growth.next(), 0)
+  + place = nodes[:, m]
+greedy decoding that goes on for as long as the longest answer of the batch
+  _unfold  evaluation/test_decoding.py::test_a_row_does_not_depend_on_the_rows_beside_it
+  - place = np.where(m < budget, growth.next(), 0)
+  + place = growth.next()
+a truncated subtree that gets its children again
+  _Growth.__init__  evaluation/test_decoding.py::test_the_pointer_closes_its_node_in_truncate_alone
+  - self.closing = task.closing(batch.op, pointer)
+  + self.closing = np.full_like(batch.op, -1)
+a depth-first tree unfolded breadth-first
+  _Growth.__init__  evaluation/test_decoding.py::test_places_follow_from_the_symbols
+  - task.order == "breadth"
+  + task.order != ""
+the best weights of images chosen on the test set
+  Validator.scores  training/test_image_runs.py::test_the_test_split_is_recorded_and_chooses_nothing
+  - tally = self.score(self.setup.validation)
+  + tally = self.score(self.setup.test or self.setup.validation)
+tokens placed column by column
+  _classifier  training/test_image_runs.py::test_tokens_stand_row_by_row
+  - np.divmod(np.arange(rows * columns), columns)
+  + np.divmod(np.arange(rows * columns), rows)[::-1]
+rows and columns of pixels exchanged
+  Classifier.tokens  models/test_image_classifier.py::test_against_one_written_again
+  - x.permute(0, 3, 1, 2)
+  + x.permute(0, 3, 2, 1)
+each dataset normalised with its own moments
+  Classifier.__init__  training/test_image_runs.py::test_another_dataset_is_brought_to_the_scale_of_training
+  - nn.Buffer(torch.tensor(values))
+  + nn.Buffer(torch.tensor(values), persistent=False)
+images augmented when they are scored
+  Experiment.feed  training/test_image_runs.py::test_augmentation_is_of_training_alone_and_new_in_each_epoch
+  - {"augment": augmentation.parse(self.config.augment or "none")} if training else {}
+  + {"augment": augmentation.parse(self.config.augment or "none")} if not training else {}
+stochastic depth that changes the mean
+  stochastic_depth  models/test_image_classifier.py::test_stochastic_depth
+  - (kept / (1 - skip))
+  + kept
+each rank divides by the labels of its own rows
+  TrainingStep.__call__  training/test_data_parallel.py::test_the_mean_of_the_ranks_gradients_is_that_of_the_whole_batch
+  - batch.counts
+  + (int(batch.label_mask.sum()), int(batch.source_mask.sum()))
+gradients of ranks averaged, not summed
+  TrainingStep.update  training/test_data_parallel.py::test_the_mean_of_the_ranks_gradients_is_that_of_the_whole_batch
+  - (total / labels * self.setup.execution.group.size).backward()
+  + (total / labels).backward()
+validation on only the first rank's share
+  Validator.score  nightly/training/test_data_parallel.py::test_two_ranks_come_to_what_one_process_comes_to
+  - execution.group.all_reduce_metrics(sums)
+  + sums
+an exported model that dropout disturbs
+  TrainedModel.__init__  evaluation/sharing/test_exported.py::test_predictions_on_words_are_those_of_the_run
+  - module.eval()
+  + module.train()
+""")

@@ -2,140 +2,83 @@
 
 from __future__ import annotations
 
-from tests.mistakes._mistake import Mistake
+from tests.mistakes._mistake import read
 
-MISTAKES = [
-    Mistake(
-        "count baselines that are counted on the split that they are scored on",
-        "count_baselines",
-        'data.split("train"), data.split(split)',
-        "data.split(split), data.split(split)",
-        "evaluation/test_count_baselines.py::test_tables_are_those_of_plain_python",
-    ),
-    Mistake(
-        "the standard deviation of a population instead of a sample",
-        "over_seeds",
-        "value.std().alias",
-        "value.std(ddof=0).alias",
-        "reports/test_aggregation.py::test_mean_and_deviation_over_seeds",
-    ),
-    Mistake(
-        "the interval of few seeds computed as for many",
-        "critical",
-        "return math.sqrt(freedom) * math.tan(low)",
-        "return 1.959964",
-        "reports/test_aggregation.py::test_the_interval_by_hand",
-    ),
-    Mistake(
-        "the interval of one score instead of the mean's",
-        "half_width",
-        "critical(count - 1) / math.sqrt(count)",
-        "critical(count - 1)",
-        "reports/test_aggregation.py::test_the_interval_by_hand",
-    ),
-    Mistake(
-        "pairs of scores by their order instead of their seed",
-        "lines",
-        "[(ours[seed], theirs[seed]) for seed in both]",
-        "list(zip(ours.values(), theirs.values()))",
-        "reports/views/test_paired.py::test_pairs_by_hand",
-    ),
-    Mistake(
-        "the interval of two samples instead of pairs",
-        "_paired",
-        "std, half = stats.spread(differences)",
-        "std, half = stats.spread([a for a, _ in pairs])",
-        "reports/views/test_paired.py::test_what_is_added_to_both_changes_nothing",
-    ),
-    Mistake(
-        "sums that differ only by rounding counted as unequal",
-        "sign_flip",
-        "abs(math.fsum(differences)) - rounding",
-        "abs(math.fsum(differences))",
-        "reports/test_stats.py::test_sign_flips_written_out",
-    ),
-    Mistake(
-        "runs of another size compared with the paper's",
-        "_compared",
-        'line["paper_size"]',
-        "line",
-        "reports/test_paper.py::test_another_size_has_no_difference",
-    ),
-    Mistake(
-        "the deviation of whichever of several equal best rows came first",
-        "_underline",
-        'pl.col("slack").max().over(column)',
-        'pl.col("slack").drop_nulls().first().over(column)',
-        "reports/test_underline.py::test_no_order_of_the_runs_changes_an_underline",
-    ),
-    Mistake(
-        "the best mean taken only from the rows with the most seeds",
-        "_underline",
-        'top=pl.col("score").max().over(column)',
-        'top=pl.col("score").filter(pl.col("seeds") == pl.col("seeds").max()).max().over(column)',
-        "reports/test_underline.py::test_by_hand",
-    ),
-    Mistake(
-        "the best mean taken over a whole table instead of a column",
-        "_underline",
-        'top=pl.col("score").max().over(column)',
-        'top=pl.col("score").max()',
-        "reports/test_underline.py::test_columns_are_judged_by_themselves",
-    ),
-    Mistake(
-        "a mean of the datasets' means for a ratio of sums",
-        "pool",
-        "(value * weight).sum() / weight.sum()",
-        "value.mean()",
-        "reports/views/test_by_size.py::test_a_score_is_a_ratio_of_sums",
-    ),
-    Mistake(
-        "exact match weighted by tokens",
-        "_WEIGHT",
-        '_WEIGHT = {"exact_match": "rows"}',
-        "_WEIGHT: dict[str, str] = {}",
-        "reports/views/test_by_size.py::test_exact_match_is_over_rows",
-    ),
-    Mistake(
-        "seeds pooled, not averaged",
-        "pool",
-        '[*column, *CELL, "seed"]',
-        "[*column, *CELL]",
-        "reports/views/test_by_size.py::test_seeds_are_averaged_each_by_itself",
-    ),
-    Mistake(
-        "the highest cross-entropy taken for the best",
-        "best",
-        "choose = min if metric in SMALLER_IS_BETTER else max",
-        "choose = max",
-        "reports/views/test_by_epoch.py::test_cross_entropy_by_hand",
-    ),
-    Mistake(
-        "the best test epoch presented as chosen on validation",
-        "best",
-        "measures[CHOSEN] = kept[-1]",
-        "measures[CHOSEN] = max(test)",
-        "reports/views/test_by_epoch.py::test_a_checkpoint_by_hand",
-    ),
-    Mistake(
-        "the best of the mean over seeds instead of the mean of each run's best",
-        "lines",
-        'best(history, place["step"], metric)',
-        'best(pl.concat(h for *_, h in of_runs).group_by("step").mean().sort("step"), place["step"], metric)',
-        "reports/views/test_by_epoch.py::test_the_best_is_that_of_each_run",
-    ),
-    Mistake(
-        "unfinished runs in the means of learning curves",
-        "histories",
-        'run.status_in(record) != "finished"',
-        "False",
-        "reports/test_curves.py::test_what_is_not_finished_has_no_curve",
-    ),
-    Mistake(
-        "seeds that were trained with different versions of a scheme's file are averaged",
-        "described",
-        "len(versions[_PARTS(of_run)]) > 1",
-        "False",
-        "reports/test_run_descriptions.py::test_seeds_of_two_versions_of_a_file_have_separate_rows",
-    ),
-]
+MISTAKES = read("""
+count baselines that are counted on the split that they are scored on
+  count_baselines  evaluation/test_count_baselines.py::test_tables_are_those_of_plain_python
+  - data.split("train"), data.split(split)
+  + data.split(split), data.split(split)
+the standard deviation of a population instead of a sample
+  over_seeds  reports/test_aggregation.py::test_mean_and_deviation_over_seeds
+  - value.std().alias
+  + value.std(ddof=0).alias
+the interval of few seeds computed as for many
+  critical  reports/test_aggregation.py::test_the_interval_by_hand
+  - return math.sqrt(freedom) * math.tan(low)
+  + return 1.959964
+the interval of one score instead of the mean's
+  half_width  reports/test_aggregation.py::test_the_interval_by_hand
+  - critical(count - 1) / math.sqrt(count)
+  + critical(count - 1)
+pairs of scores by their order instead of their seed
+  lines  reports/views/test_paired.py::test_pairs_by_hand
+  - [(ours[seed], theirs[seed]) for seed in both]
+  + list(zip(ours.values(), theirs.values()))
+the interval of two samples instead of pairs
+  _paired  reports/views/test_paired.py::test_what_is_added_to_both_changes_nothing
+  - std, half = stats.spread(differences)
+  + std, half = stats.spread([a for a, _ in pairs])
+sums that differ only by rounding counted as unequal
+  sign_flip  reports/test_stats.py::test_sign_flips_written_out
+  - abs(math.fsum(differences)) - rounding
+  + abs(math.fsum(differences))
+runs of another size compared with the paper's
+  _compared  reports/test_paper.py::test_another_size_has_no_difference
+  - line["paper_size"]
+  + line
+the deviation of whichever of several equal best rows came first
+  _underline  reports/test_underline.py::test_no_order_of_the_runs_changes_an_underline
+  - pl.col("slack").max().over(column)
+  + pl.col("slack").drop_nulls().first().over(column)
+the best mean taken only from the rows with the most seeds
+  _underline  reports/test_underline.py::test_by_hand
+  - top=pl.col("score").max().over(column)
+  + top=pl.col("score").filter(pl.col("seeds") == pl.col("seeds").max()).max().over(column)
+the best mean taken over a whole table instead of a column
+  _underline  reports/test_underline.py::test_columns_are_judged_by_themselves
+  - top=pl.col("score").max().over(column)
+  + top=pl.col("score").max()
+a mean of the datasets' means for a ratio of sums
+  pool  reports/views/test_by_size.py::test_a_score_is_a_ratio_of_sums
+  - (value * weight).sum() / weight.sum()
+  + value.mean()
+exact match weighted by tokens
+  _WEIGHT  reports/views/test_by_size.py::test_exact_match_is_over_rows
+  - _WEIGHT = {"exact_match": "rows"}
+  + _WEIGHT: dict[str, str] = {}
+seeds pooled, not averaged
+  pool  reports/views/test_by_size.py::test_seeds_are_averaged_each_by_itself
+  - [*column, *CELL, "seed"]
+  + [*column, *CELL]
+the highest cross-entropy taken for the best
+  best  reports/views/test_by_epoch.py::test_cross_entropy_by_hand
+  - choose = min if metric in SMALLER_IS_BETTER else max
+  + choose = max
+the best test epoch presented as chosen on validation
+  best  reports/views/test_by_epoch.py::test_a_checkpoint_by_hand
+  - measures[CHOSEN] = kept[-1]
+  + measures[CHOSEN] = max(test)
+the best of the mean over seeds instead of the mean of each run's best
+  lines  reports/views/test_by_epoch.py::test_the_best_is_that_of_each_run
+  - best(history, place["step"], metric)
+  + best(pl.concat(h for *_, h in of_runs).group_by("step").mean().sort("step"), place["step"], metric)
+unfinished runs in the means of learning curves
+  histories  reports/test_curves.py::test_what_is_not_finished_has_no_curve
+  - run.status_in(record) != "finished"
+  + False
+seeds that were trained with different versions of a scheme's file are averaged
+  described  reports/test_run_descriptions.py::test_seeds_of_two_versions_of_a_file_have_separate_rows
+  - len(versions[_PARTS(of_run)]) > 1
+  + False
+""")

@@ -2,325 +2,188 @@
 
 from __future__ import annotations
 
-from tests.mistakes._mistake import Mistake
+from tests.mistakes._mistake import read
 
-MISTAKES = [
-    Mistake(
-        "tags whose decoder reads the answers",
-        "collate",
-        "_pad(window.source, target_length, chosen, not reading.is_line)",
-        "_pad(window.target, target_length, chosen, not reading.is_line)",
-        "data/test_tags.py::test_the_decoder_reads_the_source",
-    ),
-    Mistake(
-        "a word over a group that is multiplied from the right to the left",
-        "GroupWord.answer",
-        "products[state[row], element[here]]",
-        "products[element[here], state[row]]",
-        "tasks/test_group_word.py::test_target_is_rederived",
-    ),
-    Mistake(
-        "permutations composed like functions, the right one first",
-        "_of_permutations",
-        "images[:, images].swapaxes(0, 1)",
-        "images[:, images]",
-        "tasks/test_group_word.py::test_the_left_factor_acts_first_by_hand",
-    ),
-    Mistake(
-        "rotations and reflections of a polygon that commute",
-        "_dihedral",
-        "np.where(flip, -turn[:, None], turn[:, None])",
-        "turn[:, None]",
-        "tasks/test_group_word.py::test_dihedral_groups_by_hand",
-    ),
-    Mistake(
-        "differences of an expression with their sides exchanged",
-        "_evaluate",
-        "[x + y, x - y, x * y]",
-        "[x + y, y - x, x * y]",
-        "tasks/test_modular.py::test_by_hand",
-    ),
-    Mistake(
-        "a remainder with the sign of the difference",
-        "_evaluate",
-        "np.choose(of, [x + y, x - y, x * y]) % modulus",
-        "np.fmod(np.choose(of, [x + y, x - y, x * y]), modulus)",
-        "tasks/test_modular.py::test_by_hand",
-    ),
-    Mistake(
-        "parity of zeros in place of ones",
-        "Modular.answer",
-        "np.bitwise_xor.reduceat(symbol, source.starts[:-1])",
-        "np.bitwise_xor.reduceat(1 - symbol, source.starts[:-1])",
-        "tasks/test_modular.py::test_parity_is_rederived",
-    ),
-    Mistake(
-        "the lower of two middle arguments as the median",
-        "_apply",
-        "(ranked[row, (count - 1) // 2] + ranked[row, count // 2]) // 2",
-        "ranked[row, (count - 1) // 2]",
-        "tasks/test_list_ops.py::test_by_hand",
-    ),
-    Mistake(
-        "a median of two arguments that is rounded up",
-        "_apply",
-        "(ranked[row, (count - 1) // 2] + ranked[row, count // 2]) // 2",
-        "(ranked[row, (count - 1) // 2] + ranked[row, count // 2] + 1) // 2",
-        "tasks/test_list_ops.py::test_by_hand",
-    ),
-    Mistake(
-        "an operator that gets the arguments of the one before it",
-        "ListOpsTree._values",
-        "first[on]",
-        "np.roll(first, 1)[on]",
-        "tasks/test_list_ops.py::test_lists_are_rederived",
-    ),
-    Mistake(
-        "addition: a carry that reaches the sum of the next row",
-        "carried",
-        "into[starts[:-1]] = 0",
-        "",
-        "tasks/test_addition.py::test_carries_run_as_far_as_digits_let_them",
-    ),
-    Mistake(
-        "addition: a sum that loses its last carry",
-        "Addition.answer",
-        "digit[starts[1:] - 1] > 0",
-        "False",
-        "tasks/test_addition.py::test_sums_by_hand",
-    ),
-    Mistake(
-        "addition: reversed numbers whose sum is not reversed",
-        "Addition.answer",
-        "starts, symbol = self._written(digit, width, first)",
-        "from dataclasses import replace\nstarts, symbol = replace(self, reverse=False)._written(digit, width, first)",
-        "tasks/test_addition.py::test_sums_by_hand",
-    ),
-    Mistake(
-        "addition: index hints that count from the first digit of each number",
-        "Addition._written",
-        "hint = self._plus + 1 + np.repeat(first, width) + place",
-        "hint = self._plus + 1 + np.repeat(first, width) + ragged.places_of(starts)",
-        "tasks/test_addition.py::test_target_is_rederived",
-    ),
-    Mistake(
-        "associative recall: keys looked up among the pairs of all rows",
-        "AssociativeRecall.answer",
-        "name = row * (self.keys + self.values) + source.symbol",
-        "name = source.symbol",
-        "tasks/test_associative_recall.py::test_target_is_rederived",
-    ),
-    Mistake(
-        "associative recall: keys drawn with repetition, so that a query has two answers",
-        "distinct",
-        "columns[i + 1 :] += columns[i + 1 :] >= columns[i]",
-        "columns[i + 1 :] += 0",
-        "tasks/test_associative_recall.py::test_target_is_rederived",
-    ),
-    Mistake(
-        "associative recall: queries in the order of the pairs",
-        "AssociativeRecall.draw",
-        "distinct(rng.child(key, 'queries'), queries, self.pairs)",
-        "np.tile(np.arange(queries), (rows, 1))",
-        "tasks/test_associative_recall.py::test_values_and_queries_are_uniform",
-    ),
-    Mistake(
-        "flip-flop: what is ignored is stored",
-        "FlipFlop.answer",
-        "source.symbol == _WRITE",
-        "(source.symbol == _WRITE) | (source.symbol == _IGNORE)",
-        "tasks/test_flip_flop.py::test_target_is_rederived",
-    ),
-    Mistake(
-        "flip-flop: a read that returns what was written first",
-        "FlipFlop.answer",
-        "source.symbol[last[reads] + 1]",
-        "source.symbol[np.repeat(source.starts[:-1], count) + 1]",
-        "tasks/test_flip_flop.py::test_answers_by_hand",
-    ),
-    Mistake(
-        "flip-flop: the share of reads taken of all instructions",
-        "FlipFlop._read",
-        "(1 - self.ignore_probability) * self.read_share",
-        "min(self.read_share, 1 - self.ignore_probability)",
-        "tasks/test_flip_flop.py::test_instructions_are_drawn_as_in_the_paper",
-    ),
-    Mistake(
-        "a sum in two splits, with its numbers exchanged",
-        "Task.settle",
-        "_split_of(self.identity(part))",
-        "_split_of(part)",
-        "tasks/test_addition.py::test_a_sum_is_in_one_split_however_it_is_written",
-    ),
-    Mistake(
-        "a tree that unfolds in the order of its source",
-        "_Growth.__init__",
-        'self.task, self.first_in_first_out = task, task.order == "breadth"',
-        'self.task, self.first_in_first_out = task, (task.source_order or task.order) == "breadth"',
-        "evaluation/test_decoding.py::test_places_follow_from_the_symbols",
-    ),
-    Mistake(
-        "a quarter turn the wrong way",
-        "clockwise",
-        "begin + (h - 1 - j) * w + i",
-        "begin + j * w + (w - 1 - i)",
-        "tasks/test_grids.py::test_target_is_rederived",
-    ),
-    Mistake(
-        "row and column exchanged",
-        "cells",
-        "np.stack(coordinates[::-1], axis=1)",
-        "np.stack(coordinates, axis=1)",
-        "tasks/test_grids.py::test_target_is_rederived",
-    ),
-    Mistake(
-        "a ring shifted backwards",
-        "RingShift.answer",
-        "before = (np.arange(n) - offset) % n",
-        "before = (np.arange(n) + offset) % n",
-        "tasks/test_ring_shift.py::test_target_is_rederived",
-    ),
-    Mistake(
-        "EOS on grids and rings",
-        "collate",
-        "closed = reading.own == Seq()",
-        "closed = not any(isinstance(s, Tree) for s in reading.own.simple)",
-        "data/test_loader.py::test_grids_and_rings_carry_no_eos",
-    ),
-    Mistake(
-        "the first row and column get the position of SOS",
-        "Reading.places",
-        "coordinates[..., c] + first",
-        "coordinates[..., c]",
-        "data/test_loader.py::test_positions_as_any_structure_that_the_data_has",
-    ),
-    Mistake(
-        "the sampled normal truncated instead of rounded",
-        "normal",
-        "np.floor(mean + std * z + 0.5)",
-        "np.floor(mean + std * z)",
-        "tasks/test_words.py::test_lengths_are_rounded_not_truncated",
-    ),
-    Mistake(
-        "EOS in the source and not in the target",
-        "collate",
-        "closed and not reading.tagged",
-        "False",
-        "data/test_loader.py::test_words_carry_eos_in_source_and_target",
-    ),
-    Mistake(
-        "one id for PAD and EOS",
-        "EOS",
-        "PAD, SOS, EOS, FIRST_SYMBOL = 0, 1, 2, 3",
-        "PAD, SOS, EOS, FIRST_SYMBOL = 0, 1, 0, 3",
-        "tasks/test_contract.py::test_ids_are_named",
-    ),
-    Mistake(
-        "the stream of a row is seed + index",
-        "rows",
-        "return bits(root, index)",
-        "return mix(np.array([seed], dtype=np.uint64) + np.asarray(index).astype(np.uint64))",
-        "tasks/test_contract.py::test_seeds_and_splits_share_nothing",
-    ),
-    Mistake(
-        "the mask of the inputs applied to the targets",
-        "Batch.label_mask",
-        "return self.labels != self.ignore_index",
-        "return self.input_ids != self.ignore_index",
-        "data/test_loader.py::test_masks_are_of_what_they_mask",
-    ),
-    Mistake(
-        "splits that share sources",
-        "Task.settle",
-        "_split_of(self.identity(part)) == split",
-        "np.ones(part.size.size, dtype=bool)",
-        "tasks/test_contract.py::test_small_spaces_stay_apart_too",
-    ),
-    Mistake(
-        "a bounded scheme for the mean size instead of the largest",
-        "complete",
-        "max(1, largest)",
-        "max(1, round(data.mean_size))",
-        "training/test_loop.py::test_bounded_schemes_are_made_for_the_largest_size_of_training",
-    ),
-    Mistake(
-        "a bounded scheme for sources, although targets are longer",
-        "Dataset.largest",
-        "(batch.source_positions, batch.input_positions)",
-        "(batch.source_positions,)",
-        "models/test_factory.py::test_the_longer_of_source_and_target_counts",
-    ),
-    Mistake(
-        "the mean number of tokens taken at the mean size",
-        "Sized.expected",
-        "float(sum(chance * value(size) for size, chance in enumerate(chances.tolist(), first) if chance))",
-        "float(value(round(mean)))",
-        "tasks/test_contract.py::test_means_are_those_of_the_draws_at_the_presets",
-    ),
-    Mistake(
-        "a box that is turned the other way",
-        "BoxRotate.answer",
-        "b, c = ((a + 1) % 3, (a + 2) % 3)",
-        "c, b = ((a + 1) % 3, (a + 2) % 3)",
-        "tasks/test_box_rotate.py::test_target_is_rederived",
-    ),
-    Mistake(
-        "mazes of the heaviest edges",
-        "_heaviest_first",
-        "(word[::-1] & _LOW)",
-        "(word & _LOW)",
-        "tasks/test_grid_path.py::test_the_lightest_trees_are_kruskal_s",
-    ),
-    Mistake(
-        "copies of a held-out image left in training",
-        "_cut",
-        "end and keys[end] == keys[end - 1]",
-        "False",
-        "tasks/test_images.py::test_training_never_sees_what_is_held_out",
-    ),
-    Mistake(
-        "validation taken from the test images",
-        "Images._split",
-        'ordered[split], ordered["train"] = _cut(*ordered["train"], of)',
-        'ordered[split], ordered["test"] = _cut(*ordered.get("test", ordered["train"]), of)',
-        "tasks/test_images.py::test_splits_that_a_source_lacks_are_held_out_of_its_training_images",
-    ),
-    Mistake(
-        "held-out images left in training as well",
-        "Images._split",
-        'ordered[split], ordered["train"] = _cut(*ordered["train"], of)',
-        'ordered[split], _ = _cut(*ordered["train"], of)',
-        "tasks/test_images.py::test_training_never_sees_what_is_held_out",
-    ),
-    Mistake(
-        "channels shuffled independently when pixels are shuffled",
-        "_shuffled",
-        "return np.take_along_axis(flat, order[:, :, None], axis=1).reshape(pixels.shape)",
-        """
-        order = np.stack([np.roll(order, c, axis=1) for c in range(channels)], axis=2)
-        return np.take_along_axis(flat, order, axis=1).reshape(pixels.shape)
-        """,
-        "tasks/test_images.py::test_shuffled_moves_whole_pixels",
-    ),
-    Mistake(
-        "moments of all splits instead of the training images",
-        "Images.moments",
-        'flat = self.splits(seed)["train"].pixels[:rows].reshape(-1, self.image[2])',
-        "flat = np.concatenate([s.pixels for s in self.splits(seed).values()]).reshape(-1, self.image[2])",
-        "tasks/test_images.py::test_moments_are_of_the_training_images_alone",
-    ),
-    Mistake(
-        "one sub-policy of AutoAugment for the whole batch",
-        "chosen",
-        "pair = POLICY[int(row[0] * len(POLICY))]",
-        "pair = POLICY[int(draws[0, 0] * len(POLICY))]",
-        "data/test_augmentation.py::test_sub_policies_are_drawn_alike_for_each_image",
-    ),
-    Mistake(
-        "x and y exchanged in a translation",
-        "_matrix",
-        '(1, 0, -shift, 0, 1, 0) if name == "translate-x" else (1, 0, 0, 0, 1, -shift)',
-        '(1, 0, -shift, 0, 1, 0) if name == "translate-y" else (1, 0, 0, 0, 1, -shift)',
-        "data/test_augmentation.py::test_translations_by_hand",
-    ),
-]
+MISTAKES = read("""
+tags whose decoder reads the answers
+  collate  data/test_tags.py::test_the_decoder_reads_the_source
+  - _pad(window.source, target_length, chosen, not reading.is_line)
+  + _pad(window.target, target_length, chosen, not reading.is_line)
+a word over a group that is multiplied from the right to the left
+  GroupWord.answer  tasks/test_group_word.py::test_target_is_rederived
+  - products[state[row], element[here]]
+  + products[element[here], state[row]]
+permutations composed like functions, the right one first
+  _of_permutations  tasks/test_group_word.py::test_the_left_factor_acts_first_by_hand
+  - images[:, images].swapaxes(0, 1)
+  + images[:, images]
+rotations and reflections of a polygon that commute
+  _dihedral  tasks/test_group_word.py::test_dihedral_groups_by_hand
+  - np.where(flip, -turn[:, None], turn[:, None])
+  + turn[:, None]
+differences of an expression with their sides exchanged
+  _evaluate  tasks/test_modular.py::test_by_hand
+  - [x + y, x - y, x * y]
+  + [x + y, y - x, x * y]
+a remainder with the sign of the difference
+  _evaluate  tasks/test_modular.py::test_by_hand
+  - np.choose(of, [x + y, x - y, x * y]) % modulus
+  + np.fmod(np.choose(of, [x + y, x - y, x * y]), modulus)
+parity of zeros in place of ones
+  Modular.answer  tasks/test_modular.py::test_parity_is_rederived
+  - np.bitwise_xor.reduceat(symbol, source.starts[:-1])
+  + np.bitwise_xor.reduceat(1 - symbol, source.starts[:-1])
+the lower of two middle arguments as the median
+  _apply  tasks/test_list_ops.py::test_by_hand
+  - (ranked[row, (count - 1) // 2] + ranked[row, count // 2]) // 2
+  + ranked[row, (count - 1) // 2]
+a median of two arguments that is rounded up
+  _apply  tasks/test_list_ops.py::test_by_hand
+  - (ranked[row, (count - 1) // 2] + ranked[row, count // 2]) // 2
+  + (ranked[row, (count - 1) // 2] + ranked[row, count // 2] + 1) // 2
+an operator that gets the arguments of the one before it
+  ListOpsTree._values  tasks/test_list_ops.py::test_lists_are_rederived
+  - first[on]
+  + np.roll(first, 1)[on]
+addition: a carry that reaches the sum of the next row
+  carried  tasks/test_addition.py::test_carries_run_as_far_as_digits_let_them
+  - into[starts[:-1]] = 0
+addition: a sum that loses its last carry
+  Addition.answer  tasks/test_addition.py::test_sums_by_hand
+  - digit[starts[1:] - 1] > 0
+  + False
+addition: reversed numbers whose sum is not reversed
+  Addition.answer  tasks/test_addition.py::test_sums_by_hand
+  - starts, symbol = self._written(digit, width, first)
+  + from dataclasses import replace
+  + starts, symbol = replace(self, reverse=False)._written(digit, width, first)
+addition: index hints that count from the first digit of each number
+  Addition._written  tasks/test_addition.py::test_target_is_rederived
+  - hint = self._plus + 1 + np.repeat(first, width) + place
+  + hint = self._plus + 1 + np.repeat(first, width) + ragged.places_of(starts)
+associative recall: keys looked up among the pairs of all rows
+  AssociativeRecall.answer  tasks/test_associative_recall.py::test_target_is_rederived
+  - name = row * (self.keys + self.values) + source.symbol
+  + name = source.symbol
+associative recall: keys drawn with repetition, so that a query has two answers
+  distinct  tasks/test_associative_recall.py::test_target_is_rederived
+  - columns[i + 1 :] += columns[i + 1 :] >= columns[i]
+  + columns[i + 1 :] += 0
+associative recall: queries in the order of the pairs
+  AssociativeRecall.draw  tasks/test_associative_recall.py::test_values_and_queries_are_uniform
+  - distinct(rng.child(key, 'queries'), queries, self.pairs)
+  + np.tile(np.arange(queries), (rows, 1))
+flip-flop: what is ignored is stored
+  FlipFlop.answer  tasks/test_flip_flop.py::test_target_is_rederived
+  - source.symbol == _WRITE
+  + (source.symbol == _WRITE) | (source.symbol == _IGNORE)
+flip-flop: a read that returns what was written first
+  FlipFlop.answer  tasks/test_flip_flop.py::test_answers_by_hand
+  - source.symbol[last[reads] + 1]
+  + source.symbol[np.repeat(source.starts[:-1], count) + 1]
+flip-flop: the share of reads taken of all instructions
+  FlipFlop._read  tasks/test_flip_flop.py::test_instructions_are_drawn_as_in_the_paper
+  - (1 - self.ignore_probability) * self.read_share
+  + min(self.read_share, 1 - self.ignore_probability)
+a sum in two splits, with its numbers exchanged
+  Task.settle  tasks/test_addition.py::test_a_sum_is_in_one_split_however_it_is_written
+  - _split_of(self.identity(part))
+  + _split_of(part)
+a tree that unfolds in the order of its source
+  _Growth.__init__  evaluation/test_decoding.py::test_places_follow_from_the_symbols
+  - self.task, self.first_in_first_out = task, task.order == "breadth"
+  + self.task, self.first_in_first_out = task, (task.source_order or task.order) == "breadth"
+a quarter turn the wrong way
+  clockwise  tasks/test_grids.py::test_target_is_rederived
+  - begin + (h - 1 - j) * w + i
+  + begin + j * w + (w - 1 - i)
+row and column exchanged
+  cells  tasks/test_grids.py::test_target_is_rederived
+  - np.stack(coordinates[::-1], axis=1)
+  + np.stack(coordinates, axis=1)
+a ring shifted backwards
+  RingShift.answer  tasks/test_ring_shift.py::test_target_is_rederived
+  - before = (np.arange(n) - offset) % n
+  + before = (np.arange(n) + offset) % n
+EOS on grids and rings
+  collate  data/test_loader.py::test_grids_and_rings_carry_no_eos
+  - closed = reading.own == Seq()
+  + closed = not any(isinstance(s, Tree) for s in reading.own.simple)
+the first row and column get the position of SOS
+  Reading.places  data/test_loader.py::test_positions_as_any_structure_that_the_data_has
+  - coordinates[..., c] + first
+  + coordinates[..., c]
+the sampled normal truncated instead of rounded
+  normal  tasks/test_words.py::test_lengths_are_rounded_not_truncated
+  - np.floor(mean + std * z + 0.5)
+  + np.floor(mean + std * z)
+EOS in the source and not in the target
+  collate  data/test_loader.py::test_words_carry_eos_in_source_and_target
+  - closed and not reading.tagged
+  + False
+one id for PAD and EOS
+  EOS  tasks/test_contract.py::test_ids_are_named
+  - PAD, SOS, EOS, FIRST_SYMBOL = 0, 1, 2, 3
+  + PAD, SOS, EOS, FIRST_SYMBOL = 0, 1, 0, 3
+the stream of a row is seed + index
+  rows  tasks/test_contract.py::test_seeds_and_splits_share_nothing
+  - return bits(root, index)
+  + return mix(np.array([seed], dtype=np.uint64) + np.asarray(index).astype(np.uint64))
+the mask of the inputs applied to the targets
+  Batch.label_mask  data/test_loader.py::test_masks_are_of_what_they_mask
+  - return self.labels != self.ignore_index
+  + return self.input_ids != self.ignore_index
+splits that share sources
+  Task.settle  tasks/test_contract.py::test_small_spaces_stay_apart_too
+  - _split_of(self.identity(part)) == split
+  + np.ones(part.size.size, dtype=bool)
+a bounded scheme for the mean size instead of the largest
+  complete  training/test_loop.py::test_bounded_schemes_are_made_for_the_largest_size_of_training
+  - max(1, largest)
+  + max(1, round(data.mean_size))
+a bounded scheme for sources, although targets are longer
+  Dataset.largest  models/test_factory.py::test_the_longer_of_source_and_target_counts
+  - (batch.source_positions, batch.input_positions)
+  + (batch.source_positions,)
+the mean number of tokens taken at the mean size
+  Sized.expected  tasks/test_contract.py::test_means_are_those_of_the_draws_at_the_presets
+  - float(sum(chance * value(size) for size, chance in enumerate(chances.tolist(), first) if chance))
+  + float(value(round(mean)))
+a box that is turned the other way
+  BoxRotate.answer  tasks/test_box_rotate.py::test_target_is_rederived
+  - b, c = ((a + 1) % 3, (a + 2) % 3)
+  + c, b = ((a + 1) % 3, (a + 2) % 3)
+mazes of the heaviest edges
+  _heaviest_first  tasks/test_grid_path.py::test_the_lightest_trees_are_kruskal_s
+  - (word[::-1] & _LOW)
+  + (word & _LOW)
+copies of a held-out image left in training
+  _cut  tasks/test_images.py::test_training_never_sees_what_is_held_out
+  - end and keys[end] == keys[end - 1]
+  + False
+validation taken from the test images
+  Images._split  tasks/test_images.py::test_splits_that_a_source_lacks_are_held_out_of_its_training_images
+  - ordered[split], ordered["train"] = _cut(*ordered["train"], of)
+  + ordered[split], ordered["test"] = _cut(*ordered.get("test", ordered["train"]), of)
+held-out images left in training as well
+  Images._split  tasks/test_images.py::test_training_never_sees_what_is_held_out
+  - ordered[split], ordered["train"] = _cut(*ordered["train"], of)
+  + ordered[split], _ = _cut(*ordered["train"], of)
+channels shuffled independently when pixels are shuffled
+  _shuffled  tasks/test_images.py::test_shuffled_moves_whole_pixels
+  - return np.take_along_axis(flat, order[:, :, None], axis=1).reshape(pixels.shape)
+  + order = np.stack([np.roll(order, c, axis=1) for c in range(channels)], axis=2)
+  + return np.take_along_axis(flat, order, axis=1).reshape(pixels.shape)
+moments of all splits instead of the training images
+  Images.moments  tasks/test_images.py::test_moments_are_of_the_training_images_alone
+  - flat = self.splits(seed)["train"].pixels[:rows].reshape(-1, self.image[2])
+  + flat = np.concatenate([s.pixels for s in self.splits(seed).values()]).reshape(-1, self.image[2])
+one sub-policy of AutoAugment for the whole batch
+  chosen  data/test_augmentation.py::test_sub_policies_are_drawn_alike_for_each_image
+  - pair = POLICY[int(row[0] * len(POLICY))]
+  + pair = POLICY[int(draws[0, 0] * len(POLICY))]
+x and y exchanged in a translation
+  _matrix  data/test_augmentation.py::test_translations_by_hand
+  - (1, 0, -shift, 0, 1, 0) if name == "translate-x" else (1, 0, 0, 0, 1, -shift)
+  + (1, 0, -shift, 0, 1, 0) if name == "translate-y" else (1, 0, 0, 0, 1, -shift)
+""")

@@ -7,24 +7,22 @@ from pathlib import Path
 
 import pytest
 import torch
-from typer.testing import CliRunner
 
-from ape_cli import experiment, tasks
-from ape_cli.cli import app
+from ape_cli import experiment, position
 from ape_cli.core.errors import DataError
-from ape_cli.data import generation
 from ape_cli.data.loader import Dataset, open_dataset
 from ape_cli.evaluation import evaluate
 from ape_cli.experiment import ExperimentOptions
 from ape_cli.experiment.choice import Datasets
 from ape_cli.reports import evaluations
+from ape_cli.runs import config
 from ape_cli.runs.registry import open_registry
 from ape_cli.structure import linearisation
 from ape_cli.sweep import planning, specification
 from ape_cli.training import trial
 from ape_cli.training.execution import Execution
 from tests import recursive
-from tests.conftest import write
+from tests.conftest import ape, write
 from tests.tasks.contract import ORDERS, sides
 
 CPU = torch.device("cpu")
@@ -90,54 +88,38 @@ def test_a_manifest_says_it_only_where_the_orders_differ(tmp_path: Path, mixed: 
 
 def test_what_is_generated_again_is_the_same(tmp_path: Path) -> None:
     """The command on the card makes the same dataset. Another order makes another dataset."""
-    run = CliRunner()
-    out = str(tmp_path / "data")
-    command = ["gen", "tree-copy", "--order", "depth", "--source-order", "breadth", "--n", "50", "--out", out]
-    assert run.invoke(app, command).exit_code == 0
-    assert "nothing to do" in run.invoke(app, command).output
-    refused = run.invoke(app, ["gen", "tree-copy", "--order", "depth", "--n", "50", "--out", out])
-    assert refused.exit_code == 1
-    assert "source_order" in refused.output
-    for key in ("order", "source_order"):
-        setting = run.invoke(app, ["gen", "tree-copy", "--set", f"{key}=depth", "--out", out])
-        assert (setting.exit_code, f"write --{key.replace('_', '-')} depth" in setting.output) == (2, True)
-    drawn = run.invoke(app, ["show", out]).output
+    command = ["gen", "tree-copy", "--order", "depth", "--n", "50", "--out", str(tmp_path / "data")]
+    ape(*command, "--source-order", "breadth")
+    assert "nothing to do" in "".join(ape(*command, "--source-order", "breadth"))
+    assert "source_order" in ape(*command, code=1)[1]
+    drawn, _ = ape("show", str(tmp_path / "data"))
     assert "in breadth order" in drawn
     assert "in depth order" in drawn
 
 
-def test_runs_sweeps_and_reports_use_its_name(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_runs_sweeps_and_reports_use_its_name(here: Path) -> None:
     """From `ape train` to the table. The sweep of the same trial finds it finished."""
-    monkeypatch.chdir(tmp_path)
-    run = CliRunner()
-    order = ["--task", "tree-copy", "--order", "depth", "--source-order", "breadth"]
-    trained = run.invoke(app, ["train", "--scheme", "rope", *order, *TINY])
-    assert trained.exit_code == 0, trained.output
+    ape("train", "--scheme", "rope", "--task", "tree-copy", "--order", "depth", "--source-order", "breadth", *TINY)
     assert open_dataset("datasets/tree-copy-breadth-to-depth-tiny").order == "breadth-to-depth"
     (folder,) = Path("results/runs").iterdir()
     assert folder.name.startswith("tree-copy-breadth-to-depth-rope-42-")
     assert json.loads((folder / "run.json").read_text())["dataset"]["order"] == "breadth-to-depth"
-    table = run.invoke(app, ["report", "--format", "markdown"]).stdout
-    assert "tree-copy/breadth-to-depth" in table
+    assert "tree-copy/breadth-to-depth" in ape("report", "--format", "markdown")[0]
     found, _ = evaluations.scores(open_registry("results"))
     assert set(found["order"]) == {"breadth-to-depth"}
     one_trial = ["--schemes", "rope", "--tasks", "tree-copy", "--orders", "breadth-to-depth"]
-    again = run.invoke(app, ["sweep", *one_trial, *TINY])
-    assert "1 trial is trained already; nothing to do" in again.output, again.output
-    assert "Tree tasks, token accuracy" in again.output  # the table of scores
+    again = "".join(ape("sweep", *one_trial, *TINY))
+    assert "1 trial is trained already; nothing to do" in again
+    assert "Tree tasks, token accuracy" in again  # the table of scores
     # the plan of a sweep knows the run by its data, also if the dataset is gone
     fields = {"schemes": ["rope"], "tasks": ["tree-copy"], "orders": ["breadth-to-depth"], "set": {"steps": 2}}
     points = specification.points([specification.check(fields)], "tiny")
-    items, _ = planning.plan(points, open_registry("results"), tmp_path / "none")
-    assert [item.state for item in items] == ["finished"]
-    assert [item.name for item in items] == [folder.name]
+    items, _ = planning.plan(points, open_registry("results"), here / "none")
+    assert [(item.name, item.state) for item in items] == [(folder.name, "finished")]
 
 
 def test_runs_are_not_asked_about_another_linearisation(tmp_path: Path, mixed: Dataset) -> None:
     """A scheme that never saw sources in this order would only seem to fail."""
-    from ape_cli import position
-    from ape_cli.runs import config
-
     settings = {"steps": 2, "batch_size": 8, "validate_every_steps": 2}
     made = config.resolve("tiny", "rope", position.options("rope"), settings=settings)
     done = trial.run_trial(experiment.of(made, mixed), open_registry(tmp_path), Execution(CPU)).run
@@ -159,9 +141,3 @@ def test_the_newest_dataset_is_chosen_by_its_whole_name(tmp_path: Path, caplog: 
     for order in wanted:
         Datasets(tmp_path).of(ExperimentOptions(preset="tiny", scheme="rope", order=order))
         assert caplog.messages[-1].startswith(f"data: {tmp_path / order}, the newest")
-
-
-def test_the_plan_of_a_command_has_both() -> None:
-    rows = {"train": 5, "validation": 1, "test": 1}
-    made = generation.plan(tasks.make("c3", "breadth", "depth"), seed=1, rows=rows, shard_rows=10)
-    assert (made.order, made.source_order, made.linearisation) == ("breadth", "depth", "depth-to-breadth")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable, Sequence
 from itertools import cycle
 from typing import Any
@@ -67,8 +68,24 @@ def make(name: str, order: str | None = None, **options: Any) -> tasks.Task:
 
 
 def rows(name: str, order: str | None = None, *, split: str = "train", count: int = ROWS, **options: Any):
+    """A task and its rows, with the names of the ids as `source` and `target`."""
     task = make(name, order, **options)
-    return task, task.sample(rows=range(count), split=split, seed=42).to_pylist()
+    table, names = task.sample(rows=range(count), split=split, seed=42).to_pylist(), task.id_names
+    for row in table:
+        for side in ("source", "target"):
+            row[side] = [names[i] for i in row[f"{side}_ids"]]
+    return task, table
+
+
+def check_uniform(counts: Counter[Any], kinds: int) -> None:
+    """Check by chi-square at p = 1e-4 that all kinds occur with the same frequency.
+
+    The limit is Wilson and Hilferty's approximation, which is 19 for three kinds and 34 for ten.
+    """
+    mean, free = counts.total() / kinds, kinds - 1
+    assert len(counts) == kinds
+    limit = free * (1 - 2 / (9 * free) + 3.72 * (2 / (9 * free)) ** 0.5) ** 3
+    assert sum((n - mean) ** 2 / mean for n in counts.values()) < limit
 
 
 def check_splits_are_apart(name: str, order: str | None = None, **options: Any) -> None:

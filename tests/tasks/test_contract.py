@@ -50,6 +50,10 @@ FEW: list[tuple[str, dict[str, Any]]] = [  # options that leave few sources
     ("forest-reverse", {"trees_mean": 2, "trees_std": 0.5, "depth_mean": 1, "vocabulary": 4}),
     ("forest-rotate", {"trees_mean": 2, "trees_std": 0.5, "depth_mean": 1, "vocabulary": 4}),
     ("grid-path", {"side_mean": 5, "side_std": 1}),
+    ("group-word", {"group": "cyclic-7", "length_mean": 3}),
+    ("list-ops", {"depth_mean": 1, "depth_std": 0, "arguments": 2}),
+    ("modular", {"length_mean": 3}),
+    ("modular", {"kind": "parity", "length_mean": 8, "length_std": 1}),
     ("quadtree-expand", {"depth_mean": 1, "depth_std": 0, "leaf": 1, "vocabulary": 6}),
     ("tree-query", {"by": "path"}),
     ("tree-query", {"by": "label"}),
@@ -131,19 +135,7 @@ def test_small_spaces_stay_apart_too() -> None:
     for split in SPLITS:
         table = task.sample(rows=range(300), split=split, seed=1).to_pylist()
         by_split[split] = {tuple(r["source_ids"]) for r in table}
-    assert not by_split["train"] & by_split["test"]
-    assert not by_split["train"] & by_split["validation"]
-    assert not by_split["test"] & by_split["validation"]
-
-
-def test_a_space_too_small_to_share_out_still_ends() -> None:
-    task = tasks.make("copy", length_mean=1, length_std=0, vocabulary=1)
-    for split in SPLITS:
-        table, shared = task.sample_counted(rows=range(5), split=split, seed=1)
-        assert table["source_ids"].to_pylist() == [[3]] * 5
-        assert shared in (0, 5)  # the only source belongs to one split and is lent to the others
-    homes = [task.sample_counted(rows=range(5), split=split, seed=1)[1] for split in SPLITS]
-    assert sorted(homes) == [0, 5, 5]
+    assert sum(map(len, by_split.values())) == len(set().union(*by_split.values()))
 
 
 CONTENT = {  # of 300 rows of each task with its default options
@@ -239,14 +231,19 @@ def test_ids_are_named(name: str) -> None:
     assert len({PAD, SOS, EOS}) == 3
 
 
+def test_tokens_of_a_line_are_numbered() -> None:
+    lines = [name for name in DRAWN if tasks.make(name).structure == "seq"]
+    assert len(lines) > 8
+    for name in lines:
+        for row in tasks.make(name).sample(rows=range(200), split="train", seed=5).to_pylist():
+            for side in ("source", "target"):
+                assert row[f"{side}_positions"] == list(range(len(row[f"{side}_ids"]))), name
+
+
 @pytest.mark.parametrize("name", DRAWN)
 def test_mean_tokens_is_the_mean(name: str) -> None:
     """The mean tokens are those of sources of the mean size."""
-    deviations = {f.name: 0 for f in dataclasses.fields(tasks.load(name)) if f.name.endswith("_std")}
-    task = tasks.make(name, **deviations)
-    table = task.sample(rows=range(3_000), split="train", seed=5)
-    mean = np.mean([len(x) for x in table["source_ids"].to_pylist()])
-    assert abs(mean / task.mean_tokens - 1) < 0.03
+    check_means(tasks.make(name, **{option: 0 for option in tasks.make(name).options if option.endswith("_std")}))
 
 
 @pytest.mark.parametrize("name", [n for n in DRAWN if n not in builtin.TASKS])

@@ -86,9 +86,3 @@ def test_the_number_of_trees_and_their_depths_are_drawn() -> None:
     assert abs(task.mean_size - drawn.size.mean()) < 0.1
     begins = (np.cumsum(trees) - trees)[trees > 1]
     assert abs(np.corrcoef(depth[begins], depth[begins + 1])[0, 1]) < 0.06  # depths are independent
-
-
-def test_sizes_are_depths() -> None:
-    for number, row in enumerate(rows("forest-rotate", "breadth", count=200, sizes=(1, 3))[1]):
-        source = forest(row["source_ids"], row["source_positions"], "breadth", {})
-        assert {recursive.depth(tree) for tree in source} == {(1, 3)[number % 2]}

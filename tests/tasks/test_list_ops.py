@@ -13,7 +13,7 @@ import pytest
 
 from ape_cli import tasks
 from ape_cli.core.vocabulary import SPLITS
-from tests.tasks.contract import count_of, in_orders, make, rows, sides
+from tests.tasks.contract import check_uniform, count_of, in_orders, rows, sides
 
 Nested = tuple[Any, ...]  # (name, argument, ...) for an operator and (name,) for a digit
 FORMS: list[dict[str, Any]] = [
@@ -75,8 +75,8 @@ def at(heap: int, k: int, named: dict[int, str]) -> Nested:
     return (named.pop(heap), *(at(place, k, named) for place in below if place in named))
 
 
-def read_nodes(task: tasks.Task, row: dict[str, Any], k: int) -> Nested:
-    named = {p: task.id_names[i] for p, i in zip(row["source_positions"], row["source_ids"], strict=True)}
+def read_nodes(row: dict[str, Any], k: int) -> Nested:
+    named = dict(zip(row["source_positions"], row["source"], strict=True))
     assert len(named) == len(row["source_ids"])
     tree = at(1, k, named)
     assert not named
@@ -103,38 +103,26 @@ def check_tree(tree: Nested, row: dict[str, Any], k: int) -> None:
 @pytest.mark.parametrize("every", [False, True])
 @pytest.mark.parametrize("form", FORMS, ids=str)
 def test_lists_are_rederived(form: dict[str, Any], every: bool) -> None:
-    """In every split; no source is in two of them."""
-    seen: list[set[Nested]] = []
     for split in SPLITS:
-        task, found = rows("list-ops", split=split, count=count_of(form, FORMS), intermediate=every, **form)
-        trees = []
-        for row in found:
-            tree = read_line([task.id_names[i] for i in row["source_ids"]])
+        for row in rows("list-ops", split=split, count=count_of(form, FORMS), intermediate=every, **form)[1]:
+            tree = read_line(row["source"])
             check_tree(tree, row, form.get("arguments", 5))
             expected = [value(part) for part in closing(tree)]
-            assert [int(task.id_names[i]) for i in row["target_ids"]] == (expected if every else expected[-1:])
-            for side in ("source", "target"):
-                assert row[f"{side}_positions"] == list(range(len(row[f"{side}_ids"])))
-            trees.append(tree)
-        assert len(trees) == count_of(form, FORMS)
-        seen.append(set(trees))
-    assert not any(x & y for x, y in itertools.combinations(seen, 2))
+            assert [int(name) for name in row["target"]] == (expected if every else expected[-1:])
 
 
 @pytest.mark.parametrize("every", [False, True])
 @pytest.mark.parametrize(("form", "order"), in_orders(FORMS), ids=str)
 def test_trees_are_rederived(form: dict[str, Any], order: str, every: bool) -> None:
     k, (source_order, target_order) = form.get("arguments", 5), sides(order)
-    task = make("list-ops-tree", order, intermediate=every, **form)
-    for row in task.sample(rows=range(count_of(form, FORMS)), split="train", seed=42).to_pylist():
-        tree = read_nodes(task, row, k)
+    for row in rows("list-ops-tree", order, count=count_of(form, FORMS), intermediate=every, **form)[1]:
+        tree = read_nodes(row, k)
         check_tree(tree, row, k)
         expected = [(place, value(part)) for place, part in places(tree, k, target_order)]
-        answer = [int(task.id_names[i]) for i in row["target_ids"]]
-        wanted = expected if every else expected[:1]
-        assert list(zip(row["target_positions"], answer, strict=True)) == wanted
+        answer = zip(row["target_positions"], map(int, row["target"]), strict=True)
+        assert list(answer) == (expected if every else expected[:1])
         heaps = row["source_positions"]
-        inner = [p for p, i in zip(heaps, row["source_ids"], strict=True) if not task.id_names[i].isdecimal()]
+        inner = [place for place, name in zip(heaps, row["source"], strict=True) if not name.isdecimal()]
         assert inner == [place for place, _ in places(tree, k, source_order)]
         assert heaps == sorted(heaps) or source_order == "depth"
 
@@ -142,13 +130,9 @@ def test_trees_are_rederived(form: dict[str, Any], order: str, every: bool) -> N
 @pytest.mark.parametrize("every", [False, True])
 @pytest.mark.parametrize("form", FORMS, ids=str)
 def test_both_forms_hold_the_same_rows(form: dict[str, Any], every: bool) -> None:
-    lists, trees = (
-        rows(name, count=300, split="validation", intermediate=every, **form) for name in ("list-ops", "list-ops-tree")
-    )
-    k = form.get("arguments", 5)
-    for one, other in zip(lists[1], trees[1], strict=True):
-        tree = read_nodes(trees[0], other, k)
-        assert read_line([lists[0].id_names[i] for i in one["source_ids"]]) == tree
+    of = {"count": 300, "split": "validation", "intermediate": every, **form}
+    for one, other in zip(rows("list-ops", **of)[1], rows("list-ops-tree", **of)[1], strict=True):
+        assert read_line(one["source"]) == read_nodes(other, form.get("arguments", 5))
         assert one["size"] == other["size"]
         assert Counter(one["target_ids"]) == Counter(other["target_ids"])
 
@@ -218,36 +202,16 @@ def test_laws_of_the_operators() -> None:
 def test_what_is_drawn_is_uniform() -> None:
     """Digits, operators, numbers of arguments, the place of the deep argument, and depths of the others."""
     k = 4
-    task, found = rows("list-ops-tree", depth_mean=4, depth_std=0, arguments=k)
-    trees = [read_nodes(task, row, k) for row in found]
+    trees = [read_nodes(row, k) for row in rows("list-ops-tree", depth_mean=4, depth_std=0, arguments=k)[1]]
     every = [node for tree in trees for node in nodes(tree)]
     operators = [node for node in every if node[1:]]
     pairs = [tuple(map(depth, tree[1:])) for tree in trees if len(tree) == 3]  # roots with two arguments
-    drawn = [
-        (Counter(node[0] for node in every if not node[1:]), 10),
-        (Counter(node[0] for node in operators), 4),
-        (Counter(len(node) - 1 for node in operators), 3),
-        (Counter((tree[0], len(tree)) for tree in trees), 12),  # together: they are independent
-        (Counter(a == 3 for a, b in pairs if a != b), 2),
-        (Counter(min(pair) for pair in pairs), 4),
-    ]
-    for counts, kinds in drawn:
-        mean = counts.total() / kinds
-        assert len(counts) == kinds
-        assert sum((n - mean) ** 2 / mean for n in counts.values()) < 35  # at most 11 degrees of freedom: p < 3e-4
-
-
-def test_sizes_are_depths() -> None:
-    for name in ("list-ops", "list-ops-tree"):
-        task, found = rows(name, count=300, sizes=(3, 1), arguments=3)
-        assert [row["size"] for row in found] == [1, 3] * 150
-        assert task.mean_size == 2
-        # of depth 1: 2.5 arguments. of depth 2: one more level for one, and half a chance of it for the others
-        two = 1 + 3.5 + 1.5 * (1 + 3.5) / 2
-        three = 1 + two + 1.5 * (1 + 3.5 + two) / 3
-        nodes = (3.5 + three) / 2
-        brackets = (nodes - 1) / 2.5 if name == "list-ops" else 0
-        assert task.mean_tokens == pytest.approx(nodes + brackets)
+    check_uniform(Counter(node[0] for node in every if not node[1:]), 10)
+    check_uniform(Counter(node[0] for node in operators), 4)
+    check_uniform(Counter(len(node) - 1 for node in operators), 3)
+    check_uniform(Counter((tree[0], len(tree)) for tree in trees), 12)  # together: they are independent
+    check_uniform(Counter(a == 3 for a, b in pairs if a != b), 2)
+    check_uniform(Counter(min(pair) for pair in pairs), 4)
 
 
 def test_structures_and_symbols() -> None:

@@ -6,7 +6,6 @@ from typing import Any
 
 import pytest
 
-from ape_cli import tasks
 from tests.tasks.contract import in_splits, rows
 
 Grid = list[list[str]]
@@ -45,13 +44,11 @@ def grids(names: list[str], positions: list[list[int]]) -> dict[int, Grid]:
     ids=str,
 )
 def test_target_is_rederived(options: dict[str, Any], split: str) -> None:
-    task, found = rows("quadtree-expand", split=split, **options)
     leaf, depths = options.get("leaf", 2), set()
-    for row in found:
-        nodes = grids([task.id_names[i] for i in row["source_ids"]], row["source_positions"])
+    for row in rows("quadtree-expand", split=split, **options)[1]:
+        nodes = grids(row["source"], row["source_positions"])
         assert all(len(grid) in (1, leaf) and {len(line) for line in grid} == {len(grid)} for grid in nodes.values())
-        target = grids([task.id_names[i] for i in row["target_ids"]], row["target_positions"])
-        assert target == {1: expanded(nodes, 1, leaf * 2 ** row["size"])}
+        assert grids(row["target"], row["target_positions"]) == {1: expanded(nodes, 1, leaf * 2 ** row["size"])}
         assert not nodes  # every node has a parent
         depths.add(row["size"])
     assert len(depths) > 1
@@ -63,10 +60,8 @@ def test_a_quadtree_by_hand() -> None:
     nodes |= {10: [["d"]], 11: [["e"]], 12: [["f"]], 13: [["g"]]}
     lines = ["".join(line) for line in expanded(dict(nodes), 1, 4)]
     assert lines == ["aade", "aafg", "bbcc", "bbcc"]
-    task = tasks.make("quadtree-expand", depth_mean=2, depth_std=0, leaf=1)
-    for row in task.sample(rows=range(300), split="train", seed=1).to_pylist():
-        if [position[0] for position in row["source_positions"]] == [1, 2, 3, 4, 5, 10, 11, 12, 13]:
-            break
-    a, b, c, d, e, f, g = (i for i in row["source_ids"] if task.id_names[i] != "split")
-    # heap indices 10 to 13 are the children of 3
-    assert row["target_ids"] == [a, a, d, e, a, a, f, g, b, b, c, c, b, b, c, c]
+    table = rows("quadtree-expand", depth_mean=2, depth_std=0, leaf=1)[1]
+    heaps = [1, 2, 3, 4, 5, 10, 11, 12, 13]  # 10 to 13 are the children of 3
+    row = next(row for row in table if [place[0] for place in row["source_positions"]] == heaps)
+    a, b, c, d, e, f, g = (name for name in row["source"] if name != "split")
+    assert row["target"] == [a, a, d, e, a, a, f, g, b, b, c, c, b, b, c, c]

@@ -13,10 +13,10 @@ from ape_cli.core.executors.local import Local
 from ape_cli.core.vocabulary import SPLITS
 from ape_cli.data import generation, manifest
 from ape_cli.data.loader import open_dataset
+from ape_cli.tasks._sized import Sized
 from tests import recursive
-from tests.tasks.contract import ROWS, check_trees, rows
+from tests.tasks.contract import ROWS, check_trees
 from tests.tasks.test_c3 import reduce_once
-from tests.tasks.test_grids import clockwise, grid
 from tests.tasks.test_tree_ops import expected
 
 ANSWERS: dict[str, Any] = {
@@ -25,55 +25,36 @@ ANSWERS: dict[str, Any] = {
     "c3": reduce_once,
     "tree-ops": expected,
 }
-FORMS: list[dict[str, Any]] = [{}, {"branching": 3}, {"branching": 3, "binarise": True}]
-MEAN: dict[str, Any] = {
-    "reverse": "length",
-    "tree-copy": "depth",
-    "tree-ops": "depth",
-    "tree-query": "depth",
-    "tree-convert": "depth",
-    "grid-copy": "side",
-}
 
 
-def test_words_have_the_sizes_in_turn() -> None:
-    for number, row in enumerate(rows("reverse", count=3_000, sizes=(30, 7, 12))[1]):
-        assert len(row["source_ids"]) == row["size"] == (7, 12, 30)[number % 3]
-        assert row["target_ids"] == row["source_ids"][::-1]
-
-
-@pytest.mark.parametrize("form", FORMS, ids=str)
 @pytest.mark.parametrize("name", ANSWERS)
-def test_trees_have_the_depths_in_turn(name: str, form: dict[str, Any]) -> None:
-    """The depth is that of the whole source; for a binarised tree, the depth before it is binarised."""
+def test_binarised_trees_have_the_depths_in_turn(name: str) -> None:
+    """The depth is that of the whole source before it is binarised."""
     order = "depth" if name in ("c3", "tree-copy") else "breadth"
-    found = check_trees(name, order, ANSWERS[name], sizes=(2, 4), **form)
+    found = check_trees(name, order, ANSWERS[name], sizes=(2, 4), branching=3, binarise=True)
     assert len(found) == ROWS
     assert [recursive.depth(source) for source, _ in found] == [2, 4] * (ROWS // 2)
 
 
-def test_grids_are_squares() -> None:
-    for number, row in enumerate(rows("grid-rotate", sizes=(2, 5))[1]):
-        source = grid(row["source_ids"], row["source_positions"])
-        assert len(source) == len(source[0]) == row["size"] == (2, 5)[number % 2]
-        assert grid(row["target_ids"], row["target_positions"]) == clockwise(source)
-
-
-@pytest.mark.parametrize("name", MEAN)
+@pytest.mark.parametrize("name", [name for name in tasks.names() if issubclass(tasks.load(name), Sized)])
 def test_a_row_is_that_of_a_task_of_this_one_size(name: str) -> None:
     """The rows of a size do not depend on the other sizes, nor on where a block of rows begins or ends."""
+    sizes = (3, 5, 7) if name == "grid-path" else (2, 3, 5)
+    mixed, extent = tasks.make(name, sizes=sizes), tasks.load(name).extent
+    one_size = [extent] if extent in mixed.options else [f"{extent}_mean", f"{extent}_std"]
+    alone = [tasks.make(name, **dict(zip(one_size, (size, 0), strict=False))) for size in sizes]
     for split in SPLITS:
-        check_rows(name, split)
-
-
-def check_rows(name: str, split: str) -> None:
-    mixed = tasks.make(name, sizes=(3, 4, 6))
-    whole = mixed.sample(rows=range(300), split=split, seed=5)
-    for number, size in enumerate((3, 4, 6)):
-        one = tasks.make(name, **{f"{MEAN[name]}_mean": size, f"{MEAN[name]}_std": 0})
-        alone = one.sample(rows=range(number, 300, 3), split=split, seed=5)
-        assert alone.to_pylist() == whole.to_pylist()[number::3]
-    assert mixed.sample(rows=range(100, 161), split=split, seed=5).equals(whole.slice(100, 61))
+        whole = mixed.sample(rows=range(300), split=split, seed=5)
+        for number, task in enumerate(alone):
+            one = task.sample(rows=range(number, 300, 3), split=split, seed=5)
+            assert one.to_pylist() == whole.to_pylist()[number::3]
+            assert set(one["size"].to_pylist()) == {sizes[number]}
+        assert mixed.sample(rows=range(100, 161), split=split, seed=5).equals(whole.slice(100, 61))
+    for mean in ("mean_size", "mean_tokens", "mean_answer_tokens"):
+        assert getattr(mixed, mean) == pytest.approx(sum(getattr(task, mean) for task in alone) / 3)
+    assert mixed.mean_size == pytest.approx(sum(sizes) / 3)
+    assert not set(one_size) & set(mixed.parameters)
+    assert tasks.make(name, **mixed.parameters) == mixed
 
 
 def test_a_draw_that_belongs_to_another_split_keeps_its_size() -> None:
@@ -86,9 +67,7 @@ def test_a_draw_that_belongs_to_another_split_keeps_its_size() -> None:
         assert shared == 0
         assert [len(word) for word in words] == [6, 7, 8] * 1_000
         held[split] = {tuple(word) for word in words}
-    assert not held["train"] & held["validation"]
-    assert not held["train"] & held["test"]
-    assert not held["validation"] & held["test"]
+    assert sum(map(len, held.values())) == len(set().union(*held.values()))
     assert set(map(len, held["test"])) == {6, 7, 8}
 
 
@@ -124,7 +103,6 @@ def test_the_manifest_has_the_sizes_in_place_of_the_normal(tmp_path: Path) -> No
     task = tasks.make("tree-copy", "depth", sizes=(5, 2), vocabulary=4)
     assert task.parameters == {"sizes": [2, 5], "vocabulary": 4}
     assert task.title == "tree-copy-depth-sizes-2-5"
-    assert tasks.make("tree-copy", "depth", **task.parameters) == task
     plan = generation.plan(task, seed=7, rows={"train": 3, "validation": 0, "test": 1}, shard_rows=10)
     generation.generate(task, plan, tmp_path)
     read = manifest.read_manifest(tmp_path)
@@ -134,7 +112,6 @@ def test_the_manifest_has_the_sizes_in_place_of_the_normal(tmp_path: Path) -> No
     card = (tmp_path / "README.md").read_text()
     assert "ape gen tree-copy --order depth --n 3 --n-validation 0 --n-test 1" in card
     assert "--sizes 2,5 --vocabulary 4" in card
-    assert "sizes" not in tasks.make("tree-copy").parameters
 
 
 def test_the_means_are_those_over_the_sizes() -> None:

@@ -8,7 +8,6 @@ from typing import Any
 import numpy as np
 import pytest
 
-from ape_cli import tasks
 from tests.tasks.contract import in_splits, rows
 
 Words = list[list[str]]
@@ -33,26 +32,12 @@ def words(names: list[str], positions: list[list[int]]) -> Words:
     ids=str,
 )
 def test_target_is_rederived(options: dict[str, Any], split: str) -> None:
-    task, found = rows("word-grid-rotate", split=split, **options)
     lengths = []
-    for row in found:
-        source = words([task.id_names[i] for i in row["source_ids"]], row["source_positions"])
-        target = words([task.id_names[i] for i in row["target_ids"]], row["target_positions"])
+    for row in rows("word-grid-rotate", split=split, **options)[1]:
+        source, target = (words(row[side], row[f"{side}_positions"]) for side in ("source", "target"))
         assert target == [list(column)[::-1] for column in zip(*source, strict=True)]
         assert row["size"] == max(len(source), len(source[0]))
         lengths += [len(word) for line in source for word in line]
     mean, std = options.get("word_mean", 3), options.get("word_std", 1)
     assert abs(np.mean(lengths) - mean) < 0.01 + 4 * std / len(lengths) ** 0.5
     assert abs(np.std(lengths) - np.sqrt(std**2 + 1 / 12)) < 0.15
-
-
-def test_four_turns_are_none() -> None:
-    task = tasks.make("word-grid-rotate", side_mean=3)
-    drawn = task.draw(np.arange(300, dtype=np.uint64))
-    now = drawn
-    for turn in range(4):
-        answer = task.answer(now)
-        now = type(drawn)(answer.starts, answer.position, answer.symbol, drawn.size)
-        assert turn == 3 or (now.symbol != drawn.symbol).any()
-    assert (now.position == drawn.position).all()
-    assert (now.symbol == drawn.symbol).all()

@@ -44,7 +44,7 @@ def permutation(kind: AttentionKind, dtype: torch.dtype, decay: float = 1.0) -> 
 
     Returns a scalar, shape [].
     """
-    if "permutation" in kind.breaks:
+    if "permutation" in kind.lacks:
         return None
     generator, (q, k, v) = torch.Generator().manual_seed(4), _qkv(dtype)
     t, s = torch.randperm(_M, generator=generator), torch.randperm(_N, generator=generator)
@@ -56,7 +56,7 @@ def rotation(kind: AttentionKind, dtype: torch.dtype, decay: float = 1.0) -> Ten
 
     Returns a scalar, shape [].
     """
-    if "rotation" in kind.breaks:
+    if "rotation" in kind.lacks:
         return None
     g, (q, k, v) = random_orthogonal((_K, _K), torch.Generator().manual_seed(5)).to(dtype), _qkv(dtype)
     return greatest(_attend(kind, dtype, q @ g, k @ g, v) - _attend(kind, dtype, q, k, v))
@@ -67,7 +67,7 @@ def values(kind: AttentionKind, dtype: torch.dtype, decay: float = 1.0) -> Tenso
 
     Returns a scalar, shape [].
     """
-    if "values" in kind.breaks:
+    if "values" in kind.lacks:
         return None
     h = torch.randn(_K, _K, generator=torch.Generator().manual_seed(6), dtype=torch.float64).to(dtype)
     q, k, v = _qkv(dtype)
@@ -141,6 +141,6 @@ def dead_parameters(kind: AttentionKind, dtype: torch.dtype, decay: float = 1.0)
     scheme = make("orthogonal-seq", "seq", dtype, decay=decay)
     net, (ids, at) = model.small(scheme, dtype, kind), model.sample(scheme)
     net(ids, at, torch.ones_like(ids).bool(), ids, at).logsumexp(-1).sum().backward()
-    excused = () if kind.differentiable else ("query", "key", "cross_norm", "scheme")
+    excused = ("query", "key", "cross_norm", "scheme") if "gradient" in kind.lacks else ()
     learned = [(n, p) for n, p in net.named_parameters() if not any(part in n.split(".") for part in excused)]
     return torch.tensor(float(sum(p.grad is None or not bool((p.grad != 0).any()) for _, p in learned)))

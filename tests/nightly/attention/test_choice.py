@@ -49,7 +49,7 @@ def test_a_kind_is_one_new_file(tmp_path: Path) -> None:
         "from ape_cli.attention import AttentionKind, average\n"
         "class EvenMean(AttentionKind):\n"
         "    about, cost, source = 'the mean of all keys', 'M N', 'an example'\n"
-        "    differentiable = False\n"
+        "    lacks = ('gradient',)\n"
         "    def __init__(self, scale: float = 1.0) -> None:\n"
         "        self.scale = scale\n"
         "    def attend(self, scheme, q, k, v, context, dropout):\n"
