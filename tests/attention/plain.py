@@ -13,10 +13,11 @@ import torch
 from torch import Tensor
 
 from ape_cli import attention, position
-from ape_cli.attention import AttentionKind
+from ape_cli.attention import AttentionContext, AttentionKind
 from ape_cli.models.transformer import Transformer
 from ape_cli.position import Scheme
 
+WHO = ["all", "keys", "causal", "causal and keys", "another sequence"]
 KINDS = ["dot", "euclidean", "squared-euclidean", "epanechnikov", "boxcar", "linear", "softmax-free", "clustered"]
 D, H, K = 16, 2, 8
 OPTIONS: dict[str, dict[str, Any]] = {"clustered": {"clusters": 3, "iterations": 2}}  # fewer than queries
@@ -43,6 +44,21 @@ def net(kind: str, scheme: Scheme, dropout: float = 0.0, layers: int = 1) -> Tra
         kind=kind_of(kind),
         generator=torch.Generator().manual_seed(4),
     ).double()
+
+
+def link_of(
+    scheme: Scheme, who: str, few: Tensor | None = None, many: Tensor | None = None
+) -> tuple[AttentionContext, int]:
+    """Returns the context of 7 keys and the number of queries. `few`, `many`: positions of queries and of keys."""
+    many = torch.arange(1, 8)[None] if many is None else many
+    mask = torch.ones(2, 7, dtype=torch.bool)
+    mask[1, 4:] = False
+    mask[1, 2] = False
+    if who == "another sequence":
+        asks = scheme.context(torch.arange(4)[None] if few is None else few, causal=True)
+        return AttentionContext.of(scheme, asks, scheme.context(many, mask)), asks.positions.shape[1]
+    here = scheme.context(many, mask if "keys" in who else None, causal="causal" in who)
+    return AttentionContext.of(scheme, here, here), 7
 
 
 def vectors(seed: int, count: int, rows: int = 2) -> Tensor:

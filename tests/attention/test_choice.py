@@ -12,7 +12,7 @@ from ape_cli import attention, experiment, position
 from ape_cli.attention import Attention, AttentionContext
 from ape_cli.core.errors import UsageError
 from ape_cli.data.loader import Dataset
-from ape_cli.evaluation import evaluate, metrics
+from ape_cli.evaluation import evaluate
 from ape_cli.models import factory
 from ape_cli.models.transformer import Transformer
 from ape_cli.reports import aggregation
@@ -42,22 +42,19 @@ def test_settings_reach_the_kind(words: Dataset) -> None:
     assert (kind.clusters, kind.iterations) == (5, 5)
     for call, message in [
         (lambda: resolve("clustered", cluster=5), r"unknown setting[\s\S]*did you mean 'clusters'"),
-        (lambda: resolve("dot", clusters=5), "unknown setting"),
         (lambda: resolve("dot", attention="linear"), "it is an option: `attention`"),
         (lambda: resolve("liner"), r"unknown attention[\s\S]*did you mean 'linear'"),
         (lambda: experiment.complete(resolve("clustered", clusters=0), words), "bad clusters"),
     ]:
         with pytest.raises(UsageError, match=message):
             call()
+    both: dict[str, Any] = {
+        "attention": "clustered",
+        "attention_options": {"clusters": 16},
+        "settings": {"clusters": 3},
+    }
     with pytest.raises(UsageError, match="an option of rope and of attention clustered"):
-        config.resolve(
-            "tiny",
-            "rope",
-            {"clusters": 1},
-            attention="clustered",
-            attention_options={"clusters": 16},
-            settings={"clusters": 3},
-        )
+        config.resolve("tiny", "rope", {"clusters": 1}, **both)
 
 
 # Refusals ----------------------------------------------------------------------------------------
@@ -88,18 +85,6 @@ def test_what_makes_no_sense_is_refused(words: Dataset, kind: str, scheme: str, 
         with pytest.raises(UsageError, match=rf"attention {kind} cannot take[\s\S]*{reason}[\s\S]*allowed: .*dot"):
             call()
     Transformer(made, **sizes)  # the default kind is allowed
-
-
-def test_a_kind_is_checked_once(monkeypatch: pytest.MonkeyPatch) -> None:
-    """The check runs when a layer is constructed, not in a forward pass."""
-    checked: list[Any] = []
-    monkeypatch.setattr(attention, "check", lambda *given: checked.append(given))
-    scheme, kind = position.make("rope", 16, 2, decay=0.9), attention.make("euclidean")
-    layer = Attention(scheme, 0.0, kind)
-    assert checked == [(kind, type(scheme), 0.9)]
-    x, at = torch.randn(1, 3, 16), scheme.context(torch.arange(3)[None])
-    layer(x, x, scheme, AttentionContext.of(scheme, at, at))
-    assert len(checked) == 1
 
 
 def test_all_else_is_allowed(words: Dataset) -> None:
@@ -173,14 +158,3 @@ def test_a_run_of_every_kind(words: Dataset, tmp_path: Path, kind: str) -> None:
     assert (f"attention={kind}" in line["variant"]) == (kind != "dot")
     model = factory.build(done.run.known.config, words.structure, words.ids)
     assert model.encoder[0].self_attention.kind.name == kind
-
-
-def test_scores_do_not_depend_on_the_batch_size(words: Dataset) -> None:
-    for kind in ALL:
-        model = factory.build(experiment.complete(resolve(kind), words), words.structure, words.ids)
-        found = []
-        for size in (1, 7, 40):
-            columns = metrics.teacher_forced(model, words.split("test").batches(size), CPU, "fp32").columns()
-            found.append(columns["nats"][columns["row"].argsort()])
-        for other in found[1:]:
-            assert abs(other - found[0]).max() < 1e-3, kind

@@ -8,8 +8,8 @@ from torch import Tensor
 
 from ape_cli import attention, position
 from ape_cli.attention import AttentionContext
-from ape_cli.position import Scheme
-from tests.attention.plain import KINDS, OPTIONS, H, K, kind_of, mixture, net, scheme_of, vectors
+from tests.attention.plain import KINDS, OPTIONS, WHO, H, K, kind_of, link_of, mixture, net, scheme_of, vectors
+from tests.models.contract import check_causality, check_one_by_one, check_padding
 from tests.models.test_reference import operator, steps_between
 
 ALL = attention.names()
@@ -19,23 +19,10 @@ PLACES = {  # positions of 5 queries and of 7 keys
     "orthogonal-tree": ([0, 1, 5, 12, 2], [1, 2, 3, 6, 13, 27, 4]),
 }
 SCHEMES = list(PLACES)
-WHO = ["all", "keys", "causal", "causal and keys", "another sequence"]
 
 
 def test_those_of_the_sources_are_found() -> None:
     assert set(ALL) >= set(KINDS)
-
-
-def link_of(scheme: Scheme, who: str) -> tuple[AttentionContext, int, int]:
-    """Returns the link and the numbers of queries and keys."""
-    few, many = (torch.tensor([p, p]) for p in PLACES[scheme.name])
-    mask = torch.ones(2, 7, dtype=torch.bool)
-    mask[1, 4:] = False
-    mask[1, 2] = False
-    here = scheme.context(many, mask if "keys" in who else None, causal="causal" in who)
-    if who == "another sequence":
-        return AttentionContext.of(scheme, scheme.context(few), scheme.context(many, mask)), 5, 7
-    return AttentionContext.of(scheme, here, here), 7, 7
 
 
 @torch.no_grad()
@@ -52,7 +39,8 @@ def test_against_the_definition(kind: str, name: str) -> None:
 def check_definition(kind: str, name: str, decay: float, who: str) -> None:
     made = kind_of(kind)
     scheme = scheme_of(name, decay=decay)
-    link, m, n = link_of(scheme, who)
+    link, m = link_of(scheme, who, *(torch.tensor([p, p]) for p in PLACES[name]))
+    n = 7
     q, k, v = vectors(1, m), vectors(2, n), vectors(3, n)
     found = made.attend(scheme, q, k, v, link, 0.0)
     at, of = link.q_context.positions[0].tolist(), link.k_context.positions[0].tolist()
@@ -137,52 +125,17 @@ MODELS = [(kind, name) for kind in ALL for name in SCHEMES]
 @pytest.mark.parametrize(("kind", "name"), MODELS)
 def test_nothing_is_seen_ahead_of_time(kind: str, name: str) -> None:
     for decay in (1.0,) if attention.load(kind).refuses_decay else (1.0, 0.9):
-        check_causality(kind, name, decay)
+        check_causality(net(kind, scheme_of(name, kind, decay), dropout=0.3, layers=2).train(), IDS, AT)
 
 
-def check_causality(kind: str, name: str, decay: float) -> None:
-    """With dropout, neither targets after t nor the content of padding influence the scores up to t."""
-    made = net(kind, scheme_of(name, kind, decay), dropout=0.3, layers=2).train()
-    mask = torch.ones(3, 7, dtype=torch.bool)
-    mask[:, 5:] = False
-
-    def run(target: Tensor, target_at: Tensor, source: Tensor) -> Tensor:
-        torch.manual_seed(11)
-        return made(source, AT[:, 1:], mask, target, target_at)
-
-    later, later_at = IDS.clone(), AT.clone()
-    later[:, 4:] = 3 + (later[:, 4:] + 4) % 9
-    later_at[:, 4:] = later_at[:, 4:].flip(1)
-    before, after = run(IDS, AT, IDS[:, 1:]), run(later, later_at, IDS[:, 1:])
-    assert torch.equal(before[:, :4], after[:, :4])
-    assert not torch.allclose(before[:, 4:], after[:, 4:])
-    padding = IDS[:, 1:].clone()
-    padding[:, 5:] = 7
-    assert torch.equal(before, run(IDS, AT, padding))
-
-
-@torch.no_grad()
 @pytest.mark.parametrize(("kind", "name"), MODELS)
 def test_tokens_one_by_one_have_the_scores_of_all_at_once(kind: str, name: str) -> None:
-    made = net(kind, scheme_of(name, kind, 0.9), layers=2).eval()
-    mask = torch.ones(3, 7, dtype=torch.bool)
-    mask[1, 5:] = False
-    memory, source = made.encode(IDS[:, 1:], AT[:, 1:], mask)
-    past = made.past()
-    parts = [made.decode(IDS[:, :m], AT[:, :m], memory, source, past=past) for m in range(2, 9)]
-    assert torch.allclose(torch.cat(parts, dim=1), made.decode(IDS, AT, memory, source), atol=1e-9)
+    check_one_by_one(net(kind, scheme_of(name, kind, 0.9), layers=2).eval(), IDS, AT)
 
 
 @pytest.mark.parametrize(("kind", "name"), MODELS)
 def test_neither_batch_nor_padding_matters(kind: str, name: str) -> None:
-    """Scores of a row are the same alone, in a batch with other rows, and with padding after it."""
-    made = net(kind, scheme_of(name, kind, 0.9), layers=2)
-    mask = torch.ones(3, 7, dtype=torch.bool)
-    mask[0, 5:] = False
-    source, source_at = IDS[:, 1:] * mask, AT[:, 1:] * mask
-    together = made(source, source_at, mask, IDS, AT)
-    alone = made(source[:1, :5], source_at[:1, :5], mask[:1, :5], IDS[:1, :6], AT[:1, :6])
-    assert torch.allclose(together[:1, :6], alone, atol=1e-9)
+    check_padding(net(kind, scheme_of(name, kind, 0.9), layers=2), IDS, AT)
 
 
 @pytest.mark.parametrize(("kind", "name"), MODELS)
@@ -257,16 +210,3 @@ def test_half_precision_stays_half_precision(kind: str) -> None:
     q, k, v = (vectors(seed, 7).bfloat16() for seed in (1, 2, 3))
     here = scheme.context(torch.arange(1, 8)[None])
     assert kind_of(kind).attend(scheme, q, k, v, AttentionContext.of(scheme, here, here), 0.0).dtype == torch.bfloat16
-
-
-@pytest.mark.parametrize("kind", ALL)
-def test_claims_are_told(kind: str) -> None:
-    made = kind_of(kind)
-    assert made.name == kind
-    claims = made.claims()
-    assert all(claims[key] for key in ("about", "cost", "source", "acts_in"))
-    assert claims["differentiable"] == ("gradient" not in made.lacks)
-    assert all(claims[action] == (action not in made.lacks) for action in ("permutation", "rotation", "values"))
-    assert claims["dropout"] == ("dropout" not in made.lacks)
-    for reason in ("refuses_bias", "refuses_decay", "refuses_content"):
-        assert claims[reason.removeprefix("refuses_")] == (not getattr(made, reason))

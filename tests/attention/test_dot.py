@@ -11,10 +11,9 @@ from ape_cli import position
 from ape_cli.attention import AttentionContext
 from ape_cli.attention.dot import Dot
 from ape_cli.position import Scheme
-from tests.attention.plain import D, H, vectors
+from tests.attention.plain import WHO, D, H, link_of, vectors
 
 LEARNED = ["relative", "t5", "transformer-xl"]
-WHO = ["all", "keys", "causal", "causal and keys", "another sequence"]
 fused = functional.scaled_dot_product_attention
 
 
@@ -24,18 +23,6 @@ def make(name: str) -> Scheme:
         for parameter in scheme.parameters():
             parameter.mul_(5)  # larger, so that a bias that is missing or added twice is noticed
     return scheme
-
-
-def link_of(scheme: Scheme, who: str) -> tuple[AttentionContext, int]:
-    """Returns the context of 7 keys and the number of queries."""
-    mask = torch.ones(2, 7, dtype=torch.bool)
-    mask[1, 4:] = False
-    mask[1, 2] = False
-    if who == "another sequence":
-        source = scheme.context(torch.arange(1, 8)[None], mask)
-        return AttentionContext.of(scheme, scheme.context(torch.arange(4)[None], causal=True), source), 4
-    here = scheme.context(torch.arange(1, 8)[None], mask if "keys" in who else None, causal="causal" in who)
-    return AttentionContext.of(scheme, here, here), 7
 
 
 def seen_of(context: AttentionContext, m: int) -> Tensor:
@@ -80,25 +67,6 @@ def test_a_learned_bias_is_that_of_torch(name: str, who: str, monkeypatch: pytes
         out = Dot().attend(scheme, draws[0][:, :, :m], draws[1], draws[2], context, 0.0)
     assert calls == [3]
     assert torch.allclose(out, found[1][0], rtol=1e-9, atol=1e-12)
-
-
-@pytest.mark.parametrize("who", WHO)
-@pytest.mark.parametrize("name", ["none", "rope", "alibi"])
-def test_what_is_not_learned_takes_the_fused_path(name: str, who: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    calls = []
-    monkeypatch.setattr(
-        functional, "scaled_dot_product_attention", lambda *a, **b: (calls.append(len(a)), fused(*a, **b))[1]
-    )
-    scheme = make(name)
-    context, m = link_of(scheme, who)
-    q, k, v = (x.requires_grad_() for x in (vectors(1, m), vectors(2, 7), vectors(3, 7)))
-    out = Dot().attend(scheme, q, k, v, context, 0.0)
-    assert calls == [3]
-    bias = scheme.bias(q, context.q_context, context.k_context)
-    turned_q, turned_k = scheme.rotate(q, context.q_context, "query"), scheme.rotate(k, context.k_context, "key")
-    scores = turned_q @ turned_k.mT / q.shape[-1] ** 0.5 + (0 if bias is None else bias)
-    expected = scores.masked_fill(~seen_of(context, m), float("-inf")).softmax(-1) @ v
-    assert torch.allclose(out, expected, rtol=1e-9, atol=1e-12)
 
 
 @pytest.mark.parametrize("name", LEARNED)

@@ -73,12 +73,9 @@ def test_train_eval_report_on_words(here: Path) -> None:
     greedy = json.loads(ape("eval", "reverse-rope", "--decode", "greedy", "--json")[0])
     assert set(greedy[0]["overall"]) == {"token_accuracy", "exact_match", "rows", "tokens"}
     assert "rows of" in ape("eval", "reverse-rope")[0]
-    lines = json.loads(ape("report", "--format", "json")[0])
-    assert ape("report", "--json")[0] == ape("report", "--format", "json")[0]
-    assert "one format at a time" in ape("report", "--json", "--format", "csv", code=2)[1]
+    lines = json.loads(ape("report", "--json")[0])
     fields = "task order scheme attention preset decode split metric mean std seeds"
     assert set(fields.split()) <= set(lines[0])
-    assert 0 <= lines[0]["mean"] <= 1
     header = ape("report", "--format", "csv")[0].splitlines()[0]
     assert header.split(",") == list(lines[0])
     for style, begins in (("latex", "% Tables by"), ("html", "<!doctype html>"), ("markdown", "### Sequence tasks")):
@@ -97,30 +94,8 @@ def test_an_existing_dataset_that_a_task_does_not_use(here: Path) -> None:
     assert "data: datasets/tree-copy-breadth-tiny, at the sizes of preset tiny" in err
     assert "the existing datasets/tree-copy-breadth is not used" in err
     assert "--data datasets/tree-copy-breadth in place of --task" in err
-    assert "is not used" not in ape(*words, "--task", "tree-copy", "--order", "depth")[1]
-    assert "is not used" not in ape(*words, "--task", "copy")[1]
     _, err = ape(*words, "--data", "datasets/tree-copy-breadth")
     assert "is not used" not in err
-    trained = json.loads(ape("runs", "--json")[0])
-    assert {run["dataset"] for run in trained} >= {"tree-copy-breadth", "tree-copy-breadth-tiny"}
-
-
-def test_lists(here: Path) -> None:
-    tasks = {t["task"]: t for t in json.loads(ape("tasks", "--json")[0])}
-    plain = {"depth_mean": 7.0, "depth_std": 1.0, "branching": 2, "binarise": False, "vocabulary": 128}
-    plain |= {"mirror": "all", "sizes": []}
-    assert tasks["tree-ops"]["options"] == plain
-    schemes = {s["scheme"]: s for s in json.loads(ape("schemes", "--json")[0])}
-    assert schemes["rope"]["relative"]
-    assert schemes["orthogonal-tree"]["default_decay"] == 0.98
-    assert "mirror image" in ape("tasks")[0]
-    assert "\n\nc3: expressions" in ape("tasks", "copy", "c3")[0]  # an empty line between two tasks
-    assert "transformer-xl" in ape("schemes")[0]
-    attentions = {a["attention"]: a for a in json.loads(ape("attentions", "--json")[0])}
-    assert attentions["clustered"]["options"] == {"clusters": 16, "iterations": 5}
-    assert not attentions["linear"]["bias"]
-    assert "Vyas et al. 2020" in ape("attentions")[0]
-    assert "no runs" in ape("runs")[1]
 
 
 def test_show(here: Path) -> None:
@@ -135,7 +110,7 @@ def test_show(here: Path) -> None:
     assert "no such dataset" in ape("show", "nothing", code=1)[1]
 
 
-def test_show_draws_each_structure(here: Path) -> None:
+def test_show_draws_a_grid_and_a_ring(here: Path) -> None:
     few = ["--n", "20", "--n-validation", "5", "--n-test", "5"]
     ape("gen", "grid-rotate", *few, "--side-mean", "3", "--side-std", "0", "--out", "g")
     row = json.loads(ape("show", "g", "--json")[0])
@@ -156,15 +131,6 @@ def test_show_draws_each_structure(here: Path) -> None:
     assert "ring-shift, train row 0, ring 4" in out
     assert f"+{offset - 23}" in out
     assert "  ".join(f"{i}:{chr(ord('a') + x - 3)}" for i, x in enumerate(ring)) in out
-    ape("gen", "tree-copy", *few, "--depth-mean", "1", "--depth-std", "0", "--branching", "3", "--out", "t")
-    out = ape("show", "t")[0]
-    assert "── x" in out
-    assert out.count("├──") == 4  # two of the three children are not the last, in source and target
-    words = ["gen", "tree-copy", *few, "--depth-mean", "1", "--depth-std", "0", "--branching", "3", "--binarise"]
-    ape(*words, "--out", "b")
-    out = ape("show", "b")[0]
-    assert out.count("left x") == 2  # the first child, in source and target
-    assert out.count("right x") == 4  # its two siblings, in source and target
 
 
 def test_grids_and_rings_train(here: Path) -> None:
@@ -177,22 +143,14 @@ def test_grids_and_rings_train(here: Path) -> None:
     assert "Tasks on grid(2)" in ape("report", "--format", "markdown")[0]
 
 
-GRID = ("train", "--scheme", "orthogonal-grid", "--task", "grid-copy", "--preset", "tiny")
-
-
 @pytest.mark.parametrize(
     ("words", "code", "message"),
     [
         (["gen", "copyy"], 2, "did you mean 'copy'"),
         (["gen", "copy", "--n", "-5"], 2, "rows.train"),
-        (["gen", "copy", "--order", "depth"], 2, "not a task on trees"),
-        (["gen", "copy", "--depth-mean", "3"], 2, "unknown option of copy"),
         (["gen", "tree-copy", "--set", "binarise=1"], 2, "true or false"),
-        (["gen", "tree-ops", "--vocabulary", "16"], 2, "too small for unique nodes"),
-        (["gen", "copy", "--n", "many"], 2, "--n"),
         (["gen", "copy", "--datasets", "a", "--out", "b"], 2, "--out already names the folder"),
         (["gen", "copy", "--out", "/dev/null/x"], 1, "cannot write"),
-        (["gen", "copy", "--workers", "0"], 2, "workers"),
         (["gen", "copy", "--set", "lenght_mean=5"], 2, "did you mean 'length_mean'"),
         (["train", "--scheme", "rope", "--set", "base=Infinity", "--task", "copy", "--preset", "tiny"], 2, "bad base"),
         (["train", "--scheme", "rope", "--data", "nowhere"], 1, "no such dataset"),
@@ -200,22 +158,12 @@ GRID = ("train", "--scheme", "orthogonal-grid", "--task", "grid-copy", "--preset
         (["train", "--scheme", "rope", "--preset", "huge"], 2, "medium, paper, small, tiny"),
         (["train", "--scheme", "rope", "--set", "d_modl=5"], 2, "did you mean 'd_model'"),
         (["train", "--scheme", "rope", "--set", "d_model"], 2, "KEY=VALUE"),
-        ([*GRID, "--set", "distance=euclidean", "--set", "decay=1"], 2, "no effect without a locality bias"),
-        (["train", "--scheme", "rope", "--attention", "liner"], 2, "did you mean 'linear'"),
-        (
-            ["train", "--scheme", "relative", "--attention", "linear", "--task", "copy", "--preset", "tiny"],
-            2,
-            "the bias",
-        ),
-        (["train", "--scheme", "tree", "--task", "copy", "--preset", "tiny"], 1, "cannot read"),
+        (["train", "--scheme", "rope", "--set", "seed=3"], 2, "it is an option: --seed"),
         (["train", "--scheme", "rope", "--data", "x", "--task", "copy"], 2, "--data already names a dataset"),
         (["train", "--scheme", "rope", "--device", "tpu"], 2, "auto, cpu, cuda"),
-        (["train", "--scheme", "rope", "--precision", "tf32", "--device", "cpu"], 2, "TF32 needs a GPU"),
         (["train", "--scheme", "rope", "--resume", "--task", "copy", "--preset", "tiny"], 2, "no such run"),
         (["train", "--scheme", "rope", "--seed", "-1"], 2, "--seed VALUE"),
-        (["train", "--scheme", "rope", "--set", "seed=3"], 2, "it is an option: --seed"),
         (["train", "--scheme", "rope", "--set", "steps=3", "--set", "steps=5"], 2, "set twice"),
-        (["train", "--scheme", "rope", "--threads", "0"], 2, "--threads"),
         (["train"], 2, "--scheme"),
         (["eval", "nothing"], 2, "unknown run"),
         (["eval", "--decode", "beam"], 2, "unknown decoding"),
@@ -223,13 +171,11 @@ GRID = ("train", "--scheme", "orthogonal-grid", "--task", "grid-copy", "--preset
         (["report", "--format", "word"], 2, "unknown format"),
         (["report", "--out", "table.pdf"], 2, "--format"),
         (["report", "--by", "length"], 2, "unknown grouping"),
-        (["report", "--by", "size"], 1, "ape eval"),
         (["report", "--by", "size", "--against", "paper"], 2, "by-size does not use --against"),
-        (["report", "--by", "epoch"], 1, "ape train"),
         (["report", "--by", "epoch", "--metric", "exact_match"], 2, "not measured while a run trains"),
-        (["report", "--by", "epoch", "--decode", "greedy"], 2, "by-epoch does not use --decode"),
         (["report", "--plot-format", "png"], 2, "--plot-format needs --plots"),
         (["report", "--plots", "p", "--plot-format", "gif"], 2, "pdf, png, svg"),
+        (["report", "--json", "--format", "csv"], 2, "one format at a time"),
         (["report", "--axis", "error"], 2, "add --plots DIR or --format html"),
         (["report", "--axis", "error", "--plots", "p", "--metric", "cross_entropy"], 2, "has no error"),
         (["reprot"], 2, "report"),

@@ -48,14 +48,6 @@ def test_a_heat_map_in_characters() -> None:
     assert drawn[-1] == "0 [  ] 3.3 [░░] 6.6 [▒▒] 9.9 [▓▓] 13.2 [██] 16.5"
 
 
-def test_a_large_heat_map_is_drawn_smaller() -> None:
-    at = np.arange(140.0)
-    drawn = lines(load("pairs").panels(made(subject("seq", (0 * at[:, None] + at[None])[None], length=140))))
-    assert "each cell is the mean of 2 x 2 pairs" in drawn[4]
-    assert len(drawn) == 5 + 70 + 3
-    assert max(map(len, drawn)) <= 80
-
-
 def test_a_tree_and_a_grid_in_characters() -> None:
     tree = subject("tree(2)", np.eye(3)[None], depth=1)
     assert lines(load("nodes").panels(made(tree)))[3:7] == [
@@ -68,12 +60,6 @@ def test_a_tree_and_a_grid_in_characters() -> None:
     assert lines(load("nodes").panels(made(grid, node=3)))[3:5] == ["   0.00     0.00", "   0.00  ██ 1.00*"]
     ring = subject("cyclic(2)", np.eye(2)[None])
     assert lines(load("nodes").panels(made(ring)))[3:5] == ["1* ██ 1.00", "2     0.00"]
-
-
-def test_in_colour_0_is_white() -> None:
-    drawn = lines(load("pairs").panels(made(line(factor=-1.0))), color_system="truecolor", force_terminal=True)
-    assert "48;2;255;255;255" in drawn[-1]  # the legend
-    assert "48;2;155;71;2" in drawn[6]  # the lowest number
 
 
 @pytest.mark.parametrize("name", position.names())
@@ -100,19 +86,13 @@ def test_options_are_those_of_the_scheme() -> None:
     [
         ("", "nothing to draw"),
         ("ropes", "did you mean 'rope'?"),
-        ("rope --view pair", "did you mean 'pairs'?"),
         ("rope --out a.gif", "unknown extension"),
         ("rope --depth 3", "seq has no depth"),
-        ("rope --set heads=2", "it is an option: --heads"),
-        ("rope --set bass=2", "did you mean 'base'?"),
-        ("rope --set max_size=4", "rope is not bounded by a size"),
         ("rope --seed 3", "--seed has no effect: rope has no weights"),
         ("sinusoidal --heads 8", "--heads has no effect: sinusoidal acts on embeddings"),
         ("orthogonal-tree --view nodes --node 99", "no such place"),
         ("rope --node 3", "--view offsets has no single node"),
-        ("rope --view nodes", "this structure has no drawing of its nodes"),
         ("rope --row 3", "only --view attention shows a sample"),
-        ("rope --view attention", "the view attention needs a trained run"),
         ("--run x --heads 2", "the run decides this"),
     ],
 )

@@ -55,11 +55,3 @@ def test_images_and_presets() -> None:
     assert listed("--attention", "clustered")["clusters"]["value"] == 16
     assert "no settings for images" in ape("fields", "--images", "--preset", "medium", code=2)[1]
     assert "did you mean 'rope'?" in ape("fields", "--scheme", "RoPE", code=2)[1]
-
-
-def test_the_table() -> None:
-    out, err = ape("fields", "--scheme", "rope")
-    assert "│ heads " in out
-    assert "│ 1 to 1,024 " in out
-    assert "│ interleaved " in out
-    assert "--set lr_peak=0.001" in err

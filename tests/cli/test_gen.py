@@ -48,14 +48,6 @@ def test_every_option_of_every_task_is_an_option_of_gen() -> None:
             assert option.help.rstrip(".") in about.replace("- ", "-"), (task, name)
 
 
-def test_errors_name_options_as_they_are_written(tmp_path: Path) -> None:
-    """In a command that sets an option, its name stays as it is. Names of one word are words of sentences too."""
-    out = ("--out", str(tmp_path / "data"))
-    assert "error: bad --depth-mean and --depth-std\n" in ape("gen", "tree-copy", "--depth-mean", "-1", *out, code=2)[1]
-    assert "error: bad branching\n" in ape("gen", "tree-copy", "--branching", "1", *out, code=2)[1]
-    assert "unknown task\n" in ape("gen", "nosuch", *out, code=2)[1]
-
-
 def test_an_option_that_the_command_has_itself_is_left_to_set(tmp_path: Path) -> None:
     """A task's option `seed` would hide the command's --seed, so it can only be set with --set."""
     run = elsewhere(tmp_path, "ape_cli/tasks/seeded.py", STUTTER.replace("times", "seed").replace("Stutter", "Seeded"))

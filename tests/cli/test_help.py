@@ -58,12 +58,6 @@ def test_each_option_of_a_long_command_is_in_a_named_group(name: str) -> None:
     assert sorted(listed) == sorted(flags)
 
 
-def test_groups_are_in_the_order_of_work() -> None:
-    titles = [title for title in sections(ape("train", "--help")[0]) if title]
-    assert titles == ["Data", "Model", "Training", "Execution", "Existing results", "Folders and output", "Example"]
-    assert "--scheme SCHEME" in ape("train", "--help")[0]
-
-
 @pytest.mark.parametrize("task", ["addition", "tree-query"])
 def test_help_beside_a_task_shows_only_its_options(task: str) -> None:
     shown = sections(ape("gen", task, "--help")[0])["Options of tasks"]
@@ -71,16 +65,6 @@ def test_help_beside_a_task_shows_only_its_options(task: str) -> None:
     own = [option.name.replace("_", "-") for option in tasks.options_of(tasks.load(task)).values()]
     assert sorted(flags) == sorted(["set", *own])
     assert f"[{task}" not in " ".join(shown)
-
-
-def test_help_beside_a_task_shows_its_defaults() -> None:
-    assert "--base BASE Base of the numbers. [default 10]" in re.sub(r"\s+", " ", ape("gen", "addition", "-h")[0])
-
-
-def test_the_list_of_commands_has_whole_sentences() -> None:
-    shown = sections(ape("--help")[0])["Commands"][1:]
-    assert [line.split()[0] for line in shown if line] == COMMANDS
-    assert not [line for line in shown if line.endswith("...")]
 
 
 def test_a_word_that_is_no_argument(here: Path) -> None:
@@ -96,8 +80,3 @@ def test_a_word_that_is_no_argument(here: Path) -> None:
     err = ape("train", "--scheme=rope", "copy", code=2)[1]
     assert "unexpected extra argument" in err
     assert "did you mean" not in err
-
-
-def test_the_example_is_about_the_task() -> None:
-    for task, example in (("copy", "ape gen copy --n 5000"), ("images", "ape gen images --source digits")):
-        assert ape("gen", task, "--help")[0].rstrip().endswith(example)

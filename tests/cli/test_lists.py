@@ -8,7 +8,7 @@ import pytest
 from torch import Tensor
 from typer.testing import CliRunner
 
-from ape_cli import attention, position
+from ape_cli import position
 from ape_cli.cli import app
 from ape_cli.core.errors import UsageError
 from ape_cli.evaluation import profiling
@@ -97,11 +97,3 @@ def test_check_prints_an_error_of_several_laws_once(monkeypatch: pytest.MonkeyPa
     )
     assert lines[first].count(",") > 1
     assert lines[first + 1 : first + 3] == ["  got:     a long path", "  fix:     walk less"]
-
-
-def test_attentions_say_what_they_take() -> None:
-    lines = {a["attention"]: a for a in json.loads(run(app, ["attentions", "--json"]).stdout)}
-    assert set(lines) == set(attention.names())
-    assert not lines["linear"]["bias"]
-    assert lines["dot"]["decay"]
-    assert "clustered" in run(app, ["attentions"]).stdout

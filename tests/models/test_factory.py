@@ -43,15 +43,6 @@ def test_a_structure_that_is_asked_for_is_read() -> None:
         reading("sinusoidal", Tree(2), Tree(2))
 
 
-@pytest.mark.parametrize("scheme", position.names())
-def test_a_scheme_that_is_not_flat_reads_what_the_data_is(scheme: str) -> None:
-    found = position.load(scheme)
-    if found.flat:
-        assert found.reads(Seq())
-    elif "grid(n)" in found.structures or "any" in found.structures:
-        assert reading(scheme, grid(2)) == grid(2)
-
-
 @pytest.mark.parametrize("structure", [None, "seq"])
 def test_bounded_schemes_on_sequences_are_sized_in_tokens(tmp_path: Path, structure: str | None) -> None:
     """The size of a sum is a number of digits, but positions count tokens: 2 * 9 digits, a plus and an EOS."""
@@ -149,13 +140,9 @@ def test_a_reading_of_a_product_is_what_its_name_says(forests: Dataset) -> None:
 
 
 def test_positions_that_tokens_share_are_told(forests: Dataset) -> None:
+    told = "rope reads seq of seq*tree(2), without tree(2): positions are not unique"
     for scheme, structure, expected in [
-        (
-            "orthogonal-tree",
-            None,
-            "orthogonal-tree reads tree(2) of seq*tree(2), without seq: positions are not unique",
-        ),
-        ("rope", "seq", "rope reads seq of seq*tree(2), without tree(2): positions are not unique"),
+        ("rope", "seq", told),
         ("rope", None, None),
         ("orthogonal", None, None),
         ("orthogonal", "line*tree(2)", None),

@@ -77,10 +77,8 @@ def test_a_changed_file_is_named_once(
     for again in (train, [*train, "--resume"]):
         err = ape(*again)[1]
         assert err.count(f"{CHANGED} {run.name} was trained; train again with --overwrite") == 1
-    once = [["runs"], ["report"], ["eval", run.name, "--split", "validation"], ["draw", "--run", run.name]]
-    once += [["export", run.name, "--out", "exported"]]
-    once += [["sweep", "--schemes", "mine-own", "--seeds", "42", *settings, *dry] for dry in (["--dry-run"], [])]
-    for words_of in once:
+    sweep = ["sweep", "--schemes", "mine-own", "--seeds", "42", *settings, "--dry-run"]
+    for words_of in (["runs"], ["report"], ["eval", run.name, "--split", "validation"], sweep):
         assert ape(*words_of)[1].count(f"{CHANGED} {run.name} was trained") == 1, words_of
     assert CHANGED not in ape(*train, "--overwrite")[1]
     assert CHANGED not in ape(*train)[1]
@@ -96,10 +94,7 @@ def test_changes_are_counted_for_each_part(file: Path) -> None:
     assert changed([*same, gone]) == {}
     outdated = changed([*same, *old, gone, was_own])
     assert outdated == {"scheme 'mine-own'": ["old-0", "old-1"], "scheme 'rope'": ["was-own"]}
-    assert change("scheme 'mine-own'", ["old-0", "old-1"]) == (
-        "the code of scheme 'mine-own' has changed since 2 runs were trained, for example old-0; "
-        "train again with `overwrite`"
-    )
+    assert "has changed since 2 runs were trained, for example old-0" in change(*next(iter(outdated.items())))
 
 
 def test_a_run_is_not_evaluated_without_the_file_of_its_scheme(
@@ -123,16 +118,3 @@ def test_the_digest_is_that_of_the_code_that_runs(
     file.write_text(SCHEME + "\n")
     run = trained(words)
     assert run.read().own_files == {"scheme 'mine-own'": hashlib.sha256(SCHEME.encode()).hexdigest()}
-
-
-def test_a_scheme_that_cannot_be_trained_leaves_the_run_as_it_is(
-    words: Dataset, file: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.chdir(tmp_path)
-    settings = ["--data", str(words.folder), "--preset", "tiny", "--set", "steps=2"]
-    ape("train", "--scheme", "mine-own", *settings)
-    (run,) = open_registry("results")
-    before = {path: path.read_bytes() for path in run.folder.rglob("*") if path.is_file()}
-    rewrite(file, SCHEME.replace("x + context", "x[:, :, :1] + context"))
-    assert "the hook `embed`" in ape("train", "--scheme", "mine-own", *settings, "--overwrite", code=1)[1]
-    assert {path: path.read_bytes() for path in run.folder.rglob("*") if path.is_file()} == before

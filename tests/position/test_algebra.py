@@ -132,8 +132,3 @@ def test_shared_positions_serve_a_whole_batch() -> None:
         x = torch.randn(4, H, 7, K, dtype=torch.float64)
         each = scheme.context(at.expand(4, *at.shape[1:]))
         assert torch.allclose(scheme.rotate(x, scheme.context(at), "query"), scheme.rotate(x, each, "query"))
-
-
-def test_sides_that_make_no_sense() -> None:
-    with pytest.raises(UsageError, match="unknown side"):
-        make("seq", side="left")

@@ -12,9 +12,7 @@ from ape_cli import attention, position
 from ape_cli.attention import Attention, AttentionContext
 from ape_cli.attention.dot import Dot
 from ape_cli.position import Context, FastScheme
-from ape_cli.position._operators import blocks
 from ape_cli.position.orthogonal import Orthogonal
-from ape_cli.structure import parse_structure
 
 D, H, K = 32, 4, 8
 SCHEMES: dict[str, tuple[str, str, dict[str, Any]]] = {
@@ -23,6 +21,8 @@ SCHEMES: dict[str, tuple[str, str, dict[str, Any]]] = {
     "ring": ("orthogonal", "cyclic(6)", {}),
     "sequence of trees": ("orthogonal", "seq*tree(2)", {}),
     "trees of a ring": ("orthogonal", "tree(2)*cyclic(3)", {}),
+    "three axes": ("orthogonal", "grid(3)", {}),
+    "two sequences and a ternary tree": ("orthogonal", "seq*seq*tree(3)", {}),
     "queries alone": ("orthogonal", "seq", {"side": "query"}),
     "keys alone": ("orthogonal", "seq*tree(2)", {"side": "key"}),
 }
@@ -80,19 +80,6 @@ def test_schemes_without_one() -> None:
         if isinstance(scheme, FastScheme) and not framed:
             x = torch.randn(1, H, 3, K)
             assert torch.equal(scheme.rotate_in_frame(x, context, "query"), scheme.rotate(x, context, "query"))
-
-
-def test_a_product_s_frame_is_that_of_its_factors() -> None:
-    one, two = draw(H, 2, 2), draw(H, 4, 4, seed=2)
-    assert blocks([None, None], [2, 4]) is None
-    for parts, expected in (
-        ([one, two], [torch.block_diag(one[h], two[h]) for h in range(H)]),
-        ([None, two], [torch.block_diag(torch.eye(2), two[h]) for h in range(H)]),
-        ([one, None], [torch.block_diag(one[h], torch.eye(4)) for h in range(H)]),
-    ):
-        found = blocks(parts, [2, 4])
-        assert found is not None
-        assert torch.equal(found, torch.stack(expected))
 
 
 # In attention
@@ -175,17 +162,3 @@ def test_frames_within_autocast(name: str) -> None:
         assert parameter.grad is not None
         assert parameter.grad.dtype == torch.float32
         assert parameter.grad.isfinite().all()
-
-
-def test_every_structure_s_turn_is_in_its_frame() -> None:
-    """For structures with factors of all kinds, scores of vectors in the frame are those of rotated vectors."""
-    for expression in ("seq*cyclic(4)", "tree(3)*seq", "grid(3)", "seq*seq*tree(2)"):
-        scheme = position.make("orthogonal", D, H, structure=expression, decay=1.0).double()
-        assert isinstance(scheme, Orthogonal)
-        assert parse_structure(expression).width > 1
-        at, of = (scheme.context(places(scheme, 2, n, n)) for n in (5, 7))
-        q, k = draw(2, H, 5, K), draw(2, H, 7, K, seed=2)
-        frame = scheme.frame(at)
-        assert frame is not None
-        framed = scheme.rotate_in_frame(q @ frame, at, "query") @ scheme.rotate_in_frame(k @ frame, of, "key").mT
-        assert torch.allclose(framed / K**0.5, attention.logits(scheme, q, k, at, of), atol=1e-12), expression

@@ -179,18 +179,6 @@ def test_the_table_is_as_long_as_its_vectors_are_many() -> None:
         assert make().context(at).state.reach == reach, count
 
 
-def test_lengths_and_angles_are_kept() -> None:
-    scheme, at = make(3), mixed(3)
-    x = draw(3, H, at.shape[1], K)
-    turned = scheme.rotate(x, scheme.context(at), "key")
-    assert torch.allclose(turned.norm(dim=-1), x.norm(dim=-1))
-    assert torch.equal(turned[:, :, :2], x[:, :, :2]), "SOS and the root turn nothing, not even by rounding"
-    for n in (2, 5):  # two vectors at one place keep their angle
-        there = scheme.context(at[:, n : n + 1].expand(-1, at.shape[1]))
-        moved = scheme.rotate(x, there, "query")
-        assert torch.allclose(moved @ moved.mT, x @ x.mT)
-
-
 @pytest.mark.parametrize("given", [torch.float32, torch.bfloat16])
 def test_autocast_keeps_the_dtypes(given: torch.dtype, monkeypatch: pytest.MonkeyPatch) -> None:
     """Vectors and their gradients keep their dtype, and gradients of generators are float32. Two stages."""

@@ -50,6 +50,14 @@ class NoSuper(Own):
         self.table = nn.Embedding(5, shape.d_model)
 
 
+class Failing(Own):
+    """A constructor that fails otherwise."""
+
+    def __init__(self, shape: Shape) -> None:
+        super().__init__(shape)
+        self.scale = 1 / (shape.heads - shape.heads)
+
+
 class Idle(Scheme):
     """No method at all."""
 
@@ -134,19 +142,27 @@ def test_a_hook_that_fails_is_named_with_its_line(monkeypatch: pytest.MonkeyPatc
         position.check_hooks(own(monkeypatch, Preparing))
 
 
-def test_a_message_of_several_lines_becomes_one(monkeypatch: pytest.MonkeyPatch) -> None:
-    def embed(self: Own, x: Tensor, context: Context) -> Tensor:
-        raise RuntimeError("one\n  two")
-
-    with pytest.raises(ApeError) as caught:
-        position.check_hooks(own(monkeypatch, changed("embed", embed)))
-    assert str(caught.value.got).startswith(f"RuntimeError: one two ({__file__}, line ")
-
-
 def test_a_hook_that_draws_leaves_the_global_generator_as_it_is(monkeypatch: pytest.MonkeyPatch) -> None:
     state = torch.get_rng_state()
     position.check_hooks(own(monkeypatch, changed("embed", lambda self, x, at: x + torch.randn_like(x))))
     assert torch.equal(torch.get_rng_state(), state)
+
+
+@pytest.mark.parametrize(
+    ("kind", "got", "fix"),
+    [
+        (NoSuper, "AttributeError: ", "call super().__init__(shape) first in `__init__`"),
+        (Failing, "ZeroDivisionError: division by zero ", "correct the file"),
+    ],
+)
+def test_a_constructor_that_fails_is_explained(
+    monkeypatch: pytest.MonkeyPatch, kind: type[Scheme], got: str, fix: str
+) -> None:
+    with pytest.raises(ApeError, match="scheme 'own' cannot be made") as caught:
+        own(monkeypatch, kind)
+    assert str(caught.value.got).startswith(f"{got}")
+    assert __file__ in str(caught.value.got)
+    assert caught.value.fix == fix
 
 
 class Preparing(FastScheme):
@@ -227,10 +243,3 @@ def test_a_mistake_in_a_part_of_ape_keeps_its_traceback(monkeypatch: pytest.Monk
     at = torch.arange(4)[None]
     with pytest.raises(ZeroDivisionError), position.explained():
         net.encode(at, at, torch.ones(1, 4, dtype=torch.bool))
-
-
-def test_a_hook_that_a_base_of_ones_own_defines_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
-    """The base is in another file than the scheme."""
-    scheme = own(monkeypatch, type("Derived", (Table,), {"__module__": "tests.conftest"}))
-    with pytest.raises(ApeError, match=r"the hook `embed` of scheme 'own' failed[\s\S]*test_hooks\.py, line"):
-        position.check_hooks(scheme)

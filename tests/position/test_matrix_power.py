@@ -101,27 +101,11 @@ def test_learned_starts_at_the_given_angles() -> None:
     assert torch.allclose(table(scheme, [7])[0], expected, atol=1e-7)  # the angles are float32 parameters
 
 
-@pytest.mark.parametrize(
-    "options", [{}, {"learned": True}, {"matrix": torch.eye(8).flip(0)}], ids=["fixed", "learned", "given"]
-)
-def test_the_dtype_of_tokens_is_kept(options: dict[str, Any]) -> None:
-    """Powers are computed in float64, and added to or multiplied with tokens in their own dtype."""
-    for multiplicative in (False, True):
-        scheme = position.make("matrix-power", d_model=8, heads=1, multiplicative=multiplicative, **options)
-        x = torch.ones(1, 3, 8)
-        context = scheme.context(torch.tensor([[1, 2, 300]]))
-        assert scheme.embed(x, context).dtype == torch.float32
-        assert isinstance(scheme, MatrixPower)
-        assert scheme.power(x, context.positions).dtype == torch.float32
-
-
 def test_mistakes_are_explained() -> None:
     eye = torch.eye(4)
     for options, message in [
         ({"matrix": 2 * eye}, "not orthogonal"),
-        ({"matrix": (1 + 1e-7) * eye.double()}, "not orthogonal"),
         ({"matrix": torch.eye(3)}, "bad matrix"),
-        ({"matrix": "eye"}, "bad matrix"),
         ({"point": torch.ones(3)}, "bad point"),
         ({"matrix": eye, "base": 5.0}, "no base"),
         ({"matrix": eye, "learned": True}, "given matrix is not learned"),

@@ -6,10 +6,8 @@ import pytest
 import torch
 
 from ape_cli import attention, position
-from ape_cli.models.transformer import Transformer
 from ape_cli.position import Context
 from ape_cli.position._offsets import Offsets
-from ape_cli.structure import Seq
 
 # numbers of queries and keys, and positions of the first query and key; (0, 1) is cross-attention
 SIZES = [(1, 1), (1, 2), (1, 6), (2, 1), (6, 1), (2, 2), (3, 7), (7, 3), (6, 6)]
@@ -80,18 +78,3 @@ def check_line(name: str, m: int, n: int, ask: int, answer: int) -> None:
         found.append([scores, *torch.autograd.grad((scores * weights).sum(), [asking, *scheme.parameters()])])
     for one, other in zip(*found, strict=True):
         assert torch.allclose(one, other, atol=1e-12)
-
-
-@torch.no_grad()
-@pytest.mark.parametrize("name", [n for n in position.names() if position.load(n).reads(Seq())])
-def test_a_prefix_is_scored_alike(name: str) -> None:
-    """Greedy decoding reads one token, then two, then three. Each step gives the same as reading all at once."""
-    draws = torch.Generator().manual_seed(4)
-    scheme = position.make(name, 16, 2, structure="seq", max_size=3, generator=draws)
-    made = Transformer(scheme, ids=12, d_ff=24, encoder_layers=1, decoder_layers=2, dropout=0.0, generator=draws)
-    made = made.double().eval()
-    ids, at = torch.tensor([[5, 6, 7, 8, 9], [3, 4, 9, 8, 7]]), run(1, 5)
-    memory, source = made.encode(ids, at, torch.ones_like(ids, dtype=torch.bool))
-    whole = made.decode(ids, run(0, 5), memory, source)
-    for m in range(1, 5):
-        assert torch.allclose(made.decode(ids[:, :m], run(0, m), memory, source), whole[:, :m], atol=1e-12), m

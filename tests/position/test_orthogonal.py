@@ -103,16 +103,6 @@ def test_tree_scores_are_of_the_path_between() -> None:
         assert torch.allclose(score(x, y), expected, atol=1e-9), (x, y)
 
 
-def test_what_else_is_in_the_batch_changes_nothing() -> None:
-    scheme = make("orthogonal-tree")
-    at = torch.randint(1, 200, (5, 40))
-    x = torch.randn(5, 4, 40, 8)
-    together = scheme.rotate(x, scheme.context(at), "key")
-    for i in range(5):
-        alone = scheme.rotate(x[i : i + 1, :, :20], scheme.context(at[i : i + 1, :20]), "key")
-        assert torch.allclose(together[i : i + 1, :, :20], alone, atol=1e-6)
-
-
 def test_long_sequences_and_deep_trees_do_not_drift() -> None:
     far = torch.tensor([[0, 1, 10_000, 10_001]])
     for dtype, tolerance in ((torch.float64, 1e-9), (torch.float32, 1e-4)):

@@ -8,10 +8,11 @@ import pytest
 import torch
 from torch import Tensor
 
-from ape_cli import attention, position
+from ape_cli import position
 from ape_cli.core.errors import UsageError
 from ape_cli.models.transformer import Transformer
 from ape_cli.position.orthogonal_grid import OrthogonalGrid
+from tests.models.contract import check_padding
 
 C = 0.9
 
@@ -76,28 +77,13 @@ def test_a_straight_line_is_a_distance(axes: int) -> None:
     assert (steps < found).any()
 
 
-def test_scores_are_those_of_the_rotated_vectors_times_the_bias() -> None:
-    scheme, plain = make("euclidean"), make("path", decay=1.0)
-    at = torch.tensor([[[1, 1], [4, 5], [2, 2]]])
-    q, k = torch.randn(2, 1, 2, 3, 8, dtype=torch.float64, generator=torch.Generator().manual_seed(1))
-    here, bare = scheme.context(at), plain.context(at)
-    found = attention.logits(scheme, q, k, here, here) / attention.logits(plain, q, k, bare, bare)
-    apart = [[0, 5, math.sqrt(2)], [5, 0, math.sqrt(13)], [math.sqrt(2), math.sqrt(13), 0]]
-    expected = C ** torch.tensor(apart, dtype=torch.float64)
-    assert torch.allclose(found, expected.expand(1, 2, 3, 3), atol=1e-6)
-
-
 def test_neither_the_batch_nor_padding_moves_a_pair() -> None:
     """It is exact in encoder, decoder and cross-attention, because a distance depends only on its two places."""
     net = Transformer(make("euclidean"), ids=20, d_ff=24, encoder_layers=2, decoder_layers=2, dropout=0.0).double()
     ids = torch.randint(3, 20, (2, 11), generator=torch.Generator().manual_seed(1))
     # a small grid in a batch with a large one
     at = torch.stack([places(11, 2, seed=1) % 4 + 1, places(11, 2, seed=2) * 9 + 1])
-    mask = torch.ones(2, 11, dtype=torch.bool)
-    mask[0, 5:] = False
-    together = net(ids * mask, at * mask[..., None], mask, ids, at)[0, :6]
-    alone = net(ids[:1, :5], at[:1, :5], mask[:1, :5], ids[:1, :6], at[:1, :6])[0]
-    assert torch.allclose(together, alone, rtol=0, atol=1e-12)
+    check_padding(net, ids, at)
 
 
 def test_what_makes_no_sense_is_refused() -> None:
@@ -105,7 +91,3 @@ def test_what_makes_no_sense_is_refused() -> None:
         make("euclidian")
     with pytest.raises(UsageError, match=r"no effect without a locality bias[\s\S]*decay=1[\s\S]*decay=0\.98"):
         make("euclidean", decay=1.0)
-    with pytest.raises(UsageError, match="unknown option of orthogonal"):
-        position.make("orthogonal", structure="grid(2)", distance="euclidean")
-    assert make("euclidean", decay=None).shape.decay == 0.98
-    assert make("path", decay=1.0).shape.decay == 1.0

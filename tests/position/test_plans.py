@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import numpy as np
 import pytest
 import torch
 from torch import Tensor
 
 from ape_cli import position, structure
-from ape_cli.data.position_plan import PositionPlan, run_of
+from ape_cli.data.position_plan import PositionPlan
 from ape_cli.position import _grouped, planner
 from ape_cli.position._operators import exponential, fixed_exponential, skew
 from tests.position.test_grouped import POSITIONS, H, K, draw, make, mixed, path_by_path, results
@@ -34,21 +33,6 @@ def test_tiles_are_the_product_along_the_path(name: str) -> None:
     for other in (path_by_path(scheme, x, at), scheme.rotate_in_frame(x, scheme.context(at), "query")):
         for one, expected in zip(found, results(scheme, x, other), strict=True):
             assert torch.allclose(one, expected, rtol=1e-12, atol=1e-11)
-
-
-def test_every_vector_has_a_place_and_meets_its_operator() -> None:
-    which = np.array([3, 0, 3, 3, 3, 3, 1, 0, 3])
-    operator, size = _grouped.tiles(which, 5)
-    assert operator.shape == (9 // 4 + 5,)
-    assert (size == 4).all()
-    stage = _grouped.Stage.of(which, operator, size, 1)
-    assert np.array_equal(stage.take[stage.place], np.arange(9))
-    assert np.array_equal(operator[stage.place // 4], which)
-    assert len(stage.empty) == 7 * 4 - 9
-    assert stage.sizes == ((7, 4),)
-    operator, size = _grouped.groups(which)  # 6, 2 and 1 vectors
-    assert operator.tolist() == [3, 0, 1]
-    assert size.tolist() == [6, 2, 1]
 
 
 def test_plans_of_one_shape_have_one_shape() -> None:
@@ -110,13 +94,6 @@ def test_a_plan_changes_nothing(name: str) -> None:
             assert (one is None) == (expected is None)
             if one is not None and expected is not None:
                 assert torch.allclose(one, expected, rtol=0, atol=1e-12)
-
-
-def test_runs_of_consecutive_positions_are_seen() -> None:
-    assert run_of(torch.tensor([[1, 2, 3]])) == 1
-    assert run_of(torch.tensor([[0, 1, 2]])) == 0
-    assert run_of(torch.tensor([[0, 1, 3]])) is None
-    assert run_of(torch.tensor([[1, 2], [1, 2]])) is None
 
 
 def test_a_plan_keeps_its_parts_where_it_goes() -> None:

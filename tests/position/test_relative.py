@@ -19,18 +19,3 @@ def test_against_the_definition() -> None:
                     offset = max(-3, min(3, int(k_at[0, n] - q_at[0, m])))
                     vector = k[b, h, n] + scheme.offsets[offset + 3]
                     assert torch.isclose(found[b, h, m, n], q[b, h, m] @ vector / 8**0.5)
-
-
-def test_positions_of_each_row_count() -> None:
-    scheme = position.make("relative", d_model=8, heads=2, max_size=4)
-    q, k = torch.randn(2, 2, 2, 3, 4)
-    rows = torch.tensor([[1, 2, 3], [5, 1, 9]])
-    both = attention.logits(scheme, q, k, scheme.context(rows), scheme.context(rows))
-    for i in range(2):
-        one = scheme.context(rows[i : i + 1])
-        alone = attention.logits(scheme, q[i : i + 1], k[i : i + 1], one, one)
-        assert torch.allclose(both[i : i + 1], alone)
-
-
-def test_sized_at_what_it_is_told() -> None:
-    assert position.make("relative", max_size=100).offsets.shape == (201, 64)

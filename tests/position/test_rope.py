@@ -8,7 +8,6 @@ import pytest
 import torch
 
 from ape_cli import attention, position
-from ape_cli.core.errors import UsageError
 from tests.position.golden import GOLDEN
 
 
@@ -54,16 +53,6 @@ def test_learned_angles_start_at_the_fixed_ones_in_each_head() -> None:
     assert (learned.angles.grad.abs() > 0).all()
 
 
-def test_the_rotation_matrix_by_hand() -> None:
-    q, at = [0.3, -1.2, 0.7, 2.0, -0.5, 0.1], 13
-    found = turned(q, at)
-    for i in range(3):
-        angle = at * 10_000 ** (-2 * i / 6)
-        x, y = q[2 * i], q[2 * i + 1]
-        assert math.isclose(found[2 * i], x * math.cos(angle) - y * math.sin(angle), abs_tol=1e-12)
-        assert math.isclose(found[2 * i + 1], x * math.sin(angle) + y * math.cos(angle), abs_tol=1e-12)
-
-
 def test_heads_do_not_mix() -> None:
     """Pairs are channels of one head: a change of one head's query changes only the scores of this head."""
     scheme = position.make("rope", d_model=32, heads=4)
@@ -75,14 +64,6 @@ def test_heads_do_not_mix() -> None:
     assert changed.tolist() == [False, False, True, False]
 
 
-def test_all_heads_turn_alike_and_depend_on_the_offset_within_each() -> None:
-    scheme = position.make("rope", d_model=32, heads=4)
-    vector = torch.randn(8, dtype=torch.float64)
-    x = vector.expand(1, 4, 3, 8)
-    found = scheme.rotate(x, scheme.context(torch.tensor([[1, 2, 3]])), "key")
-    assert torch.allclose(found, found[:, :1].expand_as(found))
-
-
 def test_the_base_is_followed_at_once() -> None:
     """No table is kept that would be wrong after a change of the base."""
     scheme = position.make("rope", d_model=8, heads=1)
@@ -92,10 +73,3 @@ def test_the_base_is_followed_at_once() -> None:
     assert not torch.allclose(scheme.rotate(x, scheme.context(at), "key"), before)
     fresh = position.make("rope", d_model=8, heads=1, base=100.0)
     assert torch.equal(scheme.rotate(x, scheme.context(at), "key"), fresh.rotate(x, fresh.context(at), "key"))
-
-
-def test_a_base_that_makes_no_sense() -> None:
-    for base in (0.0, 1.0):
-        with pytest.raises(UsageError, match="base"):
-            position.make("rope", base=base)
-    assert position.make("rope", base=1.5).base == 1.5

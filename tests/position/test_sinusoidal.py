@@ -34,17 +34,16 @@ def test_values_by_hand() -> None:
             assert math.isclose(found[0, n, 2 * i + 1], math.cos(angle), abs_tol=1e-12)
 
 
-def test_a_shift_is_a_fixed_rotation() -> None:
+@pytest.mark.parametrize(
+    ("expression", "places", "shift"),
+    [("seq", [0, 3, 17, 400], 5), ("grid(2)", [[0, 3], [17, 2], [400, 90]], [5, 11])],
+)
+def test_a_shift_is_a_fixed_rotation(expression: str, places: list, shift: int | list[int]) -> None:
     """PE(p + k) = R_k PE(p), with the same R_k for every p."""
-    scheme = position.make("sinusoidal", d_model=16, heads=2)
-
-    def table(positions: torch.Tensor) -> torch.Tensor:
-        empty = torch.zeros(1, positions.shape[1], 16, dtype=torch.float64)
-        return torch.view_as_complex(scheme.embed(empty, scheme.context(positions)).unflatten(-1, (8, 2)))
-
-    positions = torch.tensor([[0, 3, 17, 400]])
-    ratio = table(positions + 5) / table(positions)
-    assert torch.allclose(ratio, ratio[:, :1].expand_as(ratio), atol=1e-12)
+    moved = (torch.tensor(places) + torch.tensor(shift)).tolist()
+    here, there = (torch.view_as_complex(table(expression, at, 16).unflatten(-1, (8, 2))) for at in (places, moved))
+    ratio = there / here
+    assert torch.allclose(ratio, ratio[:1].expand_as(ratio), atol=1e-12)
     assert torch.allclose(ratio.abs(), torch.ones_like(ratio.abs()))
 
 
@@ -64,21 +63,6 @@ def test_each_axis_has_a_table_of_its_share(expression: str, axes: int) -> None:
     found = table(expression, places.tolist(), 24).split(24 // axes, dim=-1)
     for axis in range(axes):
         assert torch.equal(found[axis], table("seq", places[:, axis].tolist(), 24 // axes))
-
-
-def test_axes_that_change_places_change_their_channels() -> None:
-    places = torch.tensor([[3, 5], [0, 7], [400, 1]])
-    one, other = (table("grid(2)", at.tolist(), 16) for at in (places, places.flip(1)))
-    assert torch.equal(one.roll(8, dims=-1), other)
-    assert not torch.equal(one, other)
-
-
-def test_a_shift_across_a_grid_turns_all_vectors_alike() -> None:
-    places = torch.tensor([[0, 3], [17, 2], [400, 90]])
-    here, there = (torch.view_as_complex(table("grid(2)", at.tolist(), 16).unflatten(-1, (8, 2)))
-                   for at in (places, places + torch.tensor([5, 11])))  # fmt: skip
-    ratio = there / here
-    assert torch.allclose(ratio, ratio[:1].expand_as(ratio), atol=1e-12)
 
 
 def test_channels_that_cannot_be_shared_evenly() -> None:

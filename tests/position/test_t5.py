@@ -6,7 +6,6 @@ import pytest
 import torch
 
 from ape_cli import attention, position
-from ape_cli.core.errors import UsageError
 from ape_cli.position.t5 import T5
 from tests.position.golden import GOLDEN
 
@@ -62,10 +61,3 @@ def test_scalars_start_small() -> None:
     assert start.shape == (3, 8, 32)
     assert 0.018 < float(start.std()) < 0.022
     assert abs(float(start.mean())) < 0.002
-
-
-def test_sizes_that_make_no_sense() -> None:
-    assert make(buckets=4).buckets == 4
-    for options, message in [({"buckets": 6}, "multiple of 4"), ({"max_distance": 16}, "more than 16")]:
-        with pytest.raises(UsageError, match=message):
-            make(**options)

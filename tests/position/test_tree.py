@@ -111,8 +111,3 @@ def test_length_is_about_that_of_the_sinusoidal_vector() -> None:
     scheme = position.make("tree", d_model=512, heads=8, max_size=7)
     deep = scheme.embed(torch.zeros(1, 1, 512), scheme.context(torch.tensor([[2**7]])))
     assert 0.7 < float(deep.detach().norm() / (512 / 2) ** 0.5) < 1.05
-
-
-def test_it_has_to_fit() -> None:
-    with pytest.raises(UsageError, match="does not fit"):
-        position.make("tree", d_model=8, heads=2, max_size=5)

@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import json
-import subprocess
-import sys
 from pathlib import Path
 
 import pytest
@@ -38,21 +36,6 @@ def test_rows_stand_in_the_order_of_the_paper() -> None:
     assert len(found) >= 5
     assert found == sorted(found)
     assert found[-1] < tables.row_rank(line(scheme="not-here"))
-
-
-def test_schemes_of_somebody_s_own_without_an_import_of_torch() -> None:
-    """They come after the built-in ones, whose colours and marks they never take. In a separate process."""
-    script = """
-import sys
-from ape_cli.reports import builtin, palette, tables
-ranks = [tables.row_rank({"scheme": name, "row": name}) for name in (*builtin.SCHEMES, "aaa", "zzz")]
-assert ranks == sorted(ranks)
-looks = palette.looks([*builtin.SCHEMES[:5], "aaa", "zzz"])
-assert len({look.colour for look in looks.values()}) == len({look.mark for look in looks.values()}) == 7
-assert "torch" not in sys.modules
-"""
-    environment = {"PYTHONPATH": str(Path(__file__).parents[2])}
-    subprocess.run([sys.executable, "-c", script], env=environment, check=True)
 
 
 def test_default_tasks_are_those_of_the_tasks() -> None:

@@ -10,8 +10,7 @@ import polars as pl
 import pytest
 
 from ape_cli.reports.line_plots import Panel
-from ape_cli.reports.views import Options, by_epoch
-from ape_cli.runs.registry import Registry
+from ape_cli.reports.views import by_epoch
 from tests.conftest import registry_of
 from tests.registered import replace, take_steps, vouch
 from tests.reports.test_aggregation import add
@@ -30,9 +29,7 @@ def put(
     **options: object,
 ) -> Path:
     """A registered run that was validated (and with `test` tested) every 100 steps. A loss is 2 - 2 accuracy."""
-    before = set(where.glob("runs/*"))
-    add(where, scheme, 0.5, seed, **options)  # type: ignore[arg-type]
-    (folder,) = set(where.glob("runs/*")) - before
+    folder = add(where, scheme, 0.5, seed, **options)  # type: ignore[arg-type]
     rows: list[dict[str, Any]] = [
         TRAINED | {"step": 100 * i, "validation_token_accuracy": a, "validation_loss": 2 - 2 * a}
         for i, a in enumerate(accuracies, 1)
@@ -75,13 +72,6 @@ def test_mean_and_range_over_seeds_at_each_step(tmp_path: Path) -> None:
     assert panel.lines["seeds"].to_list() == [1, 1, 1, 2, 2, 2]
     (panel,) = learning(tmp_path, "cross_entropy")
     assert panel.lines.filter(row="none")["mean"].to_list() == pytest.approx([2.0, 1.4, 1.2])
-    view = by_epoch.ByEpoch()
-    nothing, bad = view.read(Registry(tmp_path), Options("exact_match", needed=False))  # it was not measured
-    assert (nothing.histories, bad) == ([], [])
-    plot = view.plot(nothing, Options("exact_match"))
-    assert plot is not None
-    assert (plot.rows, plot.draw) == ([], None)
-    assert plot.note == "no learning curves: exact match is not measured while a run trains"
 
 
 def test_a_panel_a_column_and_a_line_a_row(tmp_path: Path) -> None:
@@ -106,17 +96,6 @@ def test_what_is_not_finished_has_no_curve(tmp_path: Path) -> None:
     folder = put(tmp_path, "rope", [0.1, 0.2])
     replace(folder / "run.json", '"finished"', '"stopped"')
     assert learning(tmp_path) == []
-
-
-def test_a_history_that_is_gone_or_damaged_is_told(tmp_path: Path) -> None:
-    put(tmp_path, "rope", [0.1], 1)
-    (put(tmp_path, "rope", [0.9], 2) / "history.parquet").unlink()
-    (put(tmp_path, "rope", [0.9], 3) / "history.parquet").write_bytes(b"PAR1 and no more")
-    bad: list[str] = []
-    (panel,) = by_epoch.learning(list(by_epoch.histories(Registry(tmp_path), "token_accuracy", bad)))
-    assert panel.lines["mean"].to_list() == [0.1]
-    assert len(bad) == 2
-    assert all("no learning curve" in line for line in bad)
 
 
 def test_images_have_the_test_curve_beside_the_other(tmp_path: Path) -> None:

@@ -121,32 +121,6 @@ def test_a_figure_never_has_one_look_twice() -> None:
     assert palette.looks(names[::-1]) == found
 
 
-def test_own_schemes_have_colours_of_their_own() -> None:
-    """Five schemes of `ape` and up to eight others share the 13 colours, without the grey one."""
-    known = ["alibi", "orthogonal-seq", "orthogonal-tree", "rope", "tree"]
-    for number in range(1, 9):
-        for first in range(30):
-            own = [f"own-{first + i}" for i in range(number)]
-            found = palette.looks([*known, *own, "rope (decay=0.98)", f"{own[0]} (decay=1)"])
-            alone = palette.looks(known)
-            assert [found[name] for name in known] == [alone[name] for name in known]
-            looks = [look for name, look in found.items() if " " not in name]
-            assert len({look.colour for look in looks}) == len({look.mark for look in looks}) == len(looks)
-    # by its digest, `somebody-s-own` asks for the colour of `orthogonal-seq`; the next is that of `orthogonal-tree`,
-    # and the third is free
-    found = palette.looks(["orthogonal-seq", "orthogonal-tree", "somebody-s-own"])
-    assert found["orthogonal-seq"].colour == "#9b4702"
-    assert found["orthogonal-tree"].colour == "#9b4bb0"
-    assert found["somebody-s-own"] == ("#0f93a4", palette._LYING, "-")
-
-
-def test_a_row_looks_the_same_alone_and_in_a_table_of_record() -> None:
-    """If a scheme has only one variant, its look does not depend on others."""
-    for stem in ("table1", "table2", "ablation-locality", "digits"):
-        for name, look in palette.looks(rows(RESULTS / "tables" / f"{stem}.csv")).items():
-            assert palette.looks([name])[name] == look, (stem, name)
-
-
 def test_looks_stay_what_they_are() -> None:
     """Another process on another day gives the same looks, so that separate figures can be compared.
 

@@ -65,34 +65,6 @@ def test_the_test_curve_is_thin_dotted_and_named() -> None:
     assert words(line_plots.lines([plain], "accuracy", "%")) == list(ROWS)
 
 
-def test_axes_say_what_is_measured() -> None:
-    """Images have top-1 accuracy, words have token accuracy, and both together have the common name."""
-    words, images = (
-        Panel(p.title, p.axis, p.lines.with_columns(task=pl.lit(task)))
-        for p, task in ((panel(ROWS), "reverse"), (panel(ROWS, title="digits"), "images"))
-    )
-    cases: list[tuple[list[Panel], str, str]] = [
-        ([words], "token_accuracy", "validation token accuracy, %"),
-        ([images], "token_accuracy", "validation top-1 accuracy, %"),
-        ([words, images], "token_accuracy", "validation accuracy, %"),
-        ([images], "cross_entropy", "validation cross-entropy, nats an image"),
-    ]
-    for panels, metric, label in cases:
-        assert figures([TABLE], [], panels, metric)["learning-curves"].axes[0].get_ylabel() == label
-
-
-def test_many_panels_wrap_under_one_legend() -> None:
-    panels = [panel({"rope": [0.5, 0.6], f"x{i}": [0.1, 0.2]}, title=f"task {i}") for i in range(5)]
-    figure = line_plots.lines(panels, "token accuracy", "%")
-    assert [axes.get_title(loc="left") for axes in figure.axes] == [f"task {i}" for i in range(5)]
-    places = [axes.get_subplotspec() for axes in figure.axes]
-    assert [(p.rowspan.start, p.colspan.start) for p in places if p] == [(0, 0), (0, 1), (0, 2), (1, 0), (1, 1)]
-    assert [bool(axes.get_xlabel()) for axes in figure.axes] == [False, False, True, True, True]
-    (legend,) = figure.legends
-    assert [text.get_text() for text in legend.get_texts()] == ["rope", "x0", "x1", "x2", "x3", "x4"]
-    assert len({axes.get_ylim() for axes in figure.axes}) == 1
-
-
 def test_errors_are_drawn_on_a_log_scale_and_none_is_dropped() -> None:
     """An error is 100 - score. An error of 0 is on the tick "0", and the legend explains the strip."""
     figure = line_plots.lines(
@@ -151,9 +123,6 @@ def test_test_rows_and_tokens_are_written_above_each_point() -> None:
         20: "36 / 1,234",
     }
     assert "above: test rows / target tokens" in words(figure)
-    uncounted = line_plots.lines([panel(ROWS)], "token accuracy", "%")
-    assert list(uncounted.axes[0].texts) == []
-    assert "above: test rows / target tokens" not in words(uncounted)
 
 
 def test_a_row_looks_the_same_in_all_figures_of_a_report() -> None:

@@ -8,8 +8,7 @@ import numpy as np
 import pytest
 from matplotlib.figure import Figure
 
-from ape_cli.core.errors import UsageError
-from ape_cli.reports.plots import Scale, axis_kind, scale
+from ape_cli.reports.plots import Scale, scale
 
 
 def on_axes(made: Scale) -> Any:
@@ -72,21 +71,3 @@ def test_a_bar_is_cut_where_the_axis_ends_and_never_moves_its_ends() -> None:
     assert with_zero.of([1.01, 0.9999]).tolist() == [with_zero.zero, with_zero.edge]
     wide = scale("error", "%", [0.1, 0.995], [-0.2])
     assert wide.high == 100
-
-
-def test_a_bar_up_to_ten_times_the_smallest_error_away_is_whole() -> None:
-    """For an error of 0.11% with a bar down to 0.08%, the axis begins at 0.05%. A bar to 0.005% would be cut off."""
-    made = scale("error", "%", [0.9989, 1.0], [0.9992, 0.9986])
-    assert made.edge == pytest.approx(0.05)
-    assert made.of([0.9992]).tolist() == pytest.approx([0.08])
-    assert scale("error", "%", [0.9989, 1.0], [0.99995, 0.9986]).edge == pytest.approx(0.1)
-
-
-def test_what_makes_no_sense_is_refused() -> None:
-    for asked, metric, drawn, message in (
-        ("log", "token_accuracy", True, "unknown axis"),
-        ("error", "cross_entropy", True, "has no error"),
-        ("error", "token_accuracy", False, "`axis` is for plots"),
-    ):
-        with pytest.raises(UsageError, match=message):
-            axis_kind(asked, metric, drawn=drawn)

@@ -34,22 +34,6 @@ def test_names_of_columns_are_folded_between_words() -> None:
     ]
 
 
-def test_names_are_folded_further_only_if_fewer_tables_are_needed_then() -> None:
-    wide = table("tree-ops/breadth-to-depth", "tree-ops/depth-to-breadth", label="orthogonal-seq (decay=1)")
-    natural = lines(wide, 66)
-    assert natural[-2:-1] == ["│ orthogonal-seq (decay=1) │       99.50 ±0.1 │       99.50 ±0.1 │"]
-    hyphens = lines(wide, 65)
-    assert [line for line in hyphens if "scheme" in line] == ["┃ scheme                   ┃       depth ┃    breadth ┃"]
-    labels = lines(wide, 54)
-    assert labels[-3:-1] == [
-        "│ orthogonal-seq       │  99.50 ±0.1 │ 99.50 ±0.1 │",
-        "│ (decay=1)            │             │            │",
-    ]
-    divided = lines(wide, 50)
-    assert [line for line in divided if "Scores" in line] == ["Scores, column 1 of 2", "Scores, column 2 of 2"]
-    assert divided[-2:-1] == ["│ orthogonal-seq (decay=1) │       99.50 ±0.1 │"]
-
-
 def test_numbers_of_a_list_are_aligned_on_the_right() -> None:
     listing = Listing(["scheme", "learns"], [["rope", "no"], ["relative", "12,864"]], numbers=["learns"])
     assert lines(listing, 80)[3:5] == ["│ rope     │     no │", "│ relative │ 12,864 │"]

@@ -5,14 +5,12 @@ from __future__ import annotations
 import random
 import statistics
 from fractions import Fraction
-from pathlib import Path
 from typing import Any
 
 import polars as pl
 import pytest
 
 from ape_cli.reports import aggregation, evaluations
-from tests.reports.test_aggregation import add, lines, tables_of
 
 IMAGES = 359  # rows of a test split; a score is a number of them, so ties are common
 Column = dict[str, list[int]]  # scheme -> number of correct rows of each seed
@@ -108,25 +106,3 @@ def test_columns_are_judged_by_themselves() -> None:
     found = aggregation.aggregate(pl.concat([words, trees]))
     best = found.filter("best").select("order", "scheme").rows()
     assert sorted(best, key=str) == [("depth", "none"), (None, "rope")]
-
-
-def caption(where: Path, **options: Any) -> str:
-    return " ".join(note for shown in tables_of(where, **options) for note in shown.captions())
-
-
-def test_the_caption_says_what_holds_for_the_seeds_that_there_are(tmp_path: Path) -> None:
-    add(tmp_path, "rope", 0.9, 1)
-    add(tmp_path, "none", 0.8, 1)
-    assert "one seed, so there is no standard deviation. Underlined: the best score of each column." in caption(
-        tmp_path
-    )
-    assert "deviation over" not in caption(tmp_path)
-    add(tmp_path, "rope", 0.9, 2)
-    mixed = caption(tmp_path)
-    assert "mean ± standard deviation over 1 to 2 seeds (×n where fewer; one seed has no standard deviation)." in mixed
-    assert "A best mean of one seed has no deviation, so only equal means are underlined with it." in mixed
-    add(tmp_path, "none", 0.8, 2)
-    alike = caption(tmp_path)
-    assert "mean ± standard deviation over 2 seeds. Underlined: the best mean" in alike
-    assert "of one seed" not in alike
-    assert {line["seeds"] for line in lines(tmp_path)} == {2}

@@ -140,51 +140,6 @@ def test_text_in_a_cell_is_escaped() -> None:
     assert "50%_x|&lt;b&gt;" in html_page.page([html_page.Section("x", [table])])
 
 
-def test_what_each_view_refuses() -> None:
-    """The options that each view refuses, with the reason."""
-    names = {
-        "scores": ("compare",),
-        "by-size": ("compare", "against"),
-        "by-operator": ("compare", "against"),
-        "by-epoch": ("compare", "decode", "split"),
-        "paired": ("interval", "against", "plots", "axis"),
-    }
-    called = {name: f"the view {name}" for name in names} | {"paired": "a comparison"}
-    reasons = {(name, option): f"{called[name]} does not use `{option}`" for name in names for option in names[name]}
-    reasons |= {(name, "style"): f"a page always has {called[name]}" for name in names if name != "paired"}
-    reasons["by-epoch", "metric"] = "exact match is not measured while a run trains, so it has no scores by epoch"
-    given = {
-        "against": "paper",
-        "compare": ROWS,
-        "metric": "exact_match",
-        "decode": "greedy",
-        "split": "train",
-        "interval": True,
-        "plots": "folder",
-        "axis": "error",
-        "style": "html",
-    }
-    found = {}
-    for name, (option, value) in itertools.product(OURS, given.items()):
-        if said := refused(ALL[name], asked(ALL[name], **{option: value})):
-            (found[name, option],) = said
-    assert found == reasons
-
-
-def test_how_views_are_asked_for() -> None:
-    for words, name, how in (
-        ((None, None, None), "scores", ""),
-        (("by-size", None, None), "by-size", "`view=by-size`"),
-        ((None, "size", None), "by-size", "`by=size`"),
-        (("by-size", "size", None), "by-size", "`view=by-size`"),
-        ((None, None, ROWS), "paired", "`compare`"),
-        (("paired", None, ROWS), "paired", "`compare`"),
-        ((None, "size", ROWS), "by-size", "`by=size`"),  # this view refuses the comparison
-    ):
-        view, option = views.choose(*words)  # type: ignore[arg-type]
-        assert (view.name, option) == (name, how)
-
-
 def test_two_views_or_an_unknown_one_are_refused(here: Path) -> None:
     assert "one view at a time" in ape("report", "--view", "by-size", "--by", "op", code=2)[1]
     assert "--view paired" in ape("report", "--view", "paired", code=2)[1]

@@ -10,13 +10,11 @@ import torch
 
 from ape_cli import experiment
 from ape_cli.data.loader import Dataset
-from ape_cli.runs import run as run_module
 from ape_cli.runs.run import Run
 from ape_cli.storage import files
 from ape_cli.training.execution import Execution, ExistingRun
 from ape_cli.training.loop import Loop
 from ape_cli.training.validation import Checkpointer
-from tests.runs.test_integrity import first
 from tests.runs.test_registry import run
 from tests.training.test_loop import CPU, Memory, scored, tiny
 
@@ -83,24 +81,3 @@ def test_a_run_that_was_killed_between_two_files(
     assert resumed.trained
     assert Path(str(resumed.run.folder), "model.safetensors").read_bytes() == whole
     assert Run(resumed.run.folder).problems() == []
-
-
-def test_a_run_that_was_killed_before_its_state_was_removed(
-    words: Dataset, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    remove = files.remove
-
-    def killed(path: Path) -> None:
-        if path.name == "state" and path.exists():
-            raise Killed
-        remove(path)
-
-    with monkeypatch.context() as patched:
-        patched.setattr(run_module.files, "remove", killed)
-        with pytest.raises(Killed):
-            run(words, tmp_path, test=False)
-    found = first(tmp_path)
-    assert found.status == "finished"
-    assert found.has_leftovers()
-    assert not run(words, tmp_path).trained
-    assert not found.has_leftovers()

@@ -13,7 +13,7 @@ import pytest
 import torch
 
 from ape_cli import experiment, position, tasks
-from ape_cli.core.errors import DataError, UsageError
+from ape_cli.core.errors import UsageError
 from ape_cli.data import generation
 from ape_cli.data.loader import Dataset, ImageSplit, open_dataset
 from ape_cli.evaluation import evaluate
@@ -40,14 +40,14 @@ def bars(count: int, seed: int, wrong: int = 0) -> LabelledImages:
     return LabelledImages(pixels, (labels + wrong) % 6)
 
 
-def write(folder: Path, monkeypatch: pytest.MonkeyPatch, test: LabelledImages | None = None, **options: Any) -> Dataset:
-    splits = {"train": bars(90, 1), "test": bars(40, 2) if test is None else test}
+def write(folder: Path, monkeypatch: pytest.MonkeyPatch, shuffled: bool = False, **changed: LabelledImages) -> Dataset:
+    """A dataset of bars. `changed`: other images of a split."""
+    splits = {"train": bars(90, 1), "test": bars(40, 2)} | changed
     found = ImageSource("bars", [f"column {i}" for i in range(6)], splits)
     with monkeypatch.context() as patch:
         patch.setattr(images, "open_source", lambda where, label: found)
-        made = tasks.make("images", source="bars", **options)
-        wanted = generation.plan(made, seed=3, rows=made.available(3), shard_rows=50)
-        generation.generate(made, wanted, folder)
+        made = tasks.make("images", source="bars", shuffled=shuffled)
+        generation.generate(made, generation.plan(made, seed=3, rows=made.available(3), shard_rows=50), folder)
     return open_dataset(folder)
 
 
@@ -66,13 +66,6 @@ def run(data: Dataset, where: Path, scheme: str = "orthogonal-grid", **settings:
 
 
 # The loop
-
-
-@pytest.mark.parametrize("scheme", ["tree", "orthogonal-tree"])
-def test_schemes_for_trees_are_refused(data: Dataset, tmp_path: Path, scheme: str) -> None:
-    if scheme == "orthogonal-tree":
-        with pytest.raises(DataError, match="cannot read"):
-            run(data, tmp_path / "results", scheme)
 
 
 def test_it_learns(data: Dataset, tmp_path: Path) -> None:
@@ -136,15 +129,8 @@ def test_another_dataset_is_brought_to_the_scale_of_training(
     data: Dataset, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The same test images with other training images have other moments and the same scores."""
-    splits = {"train": LabelledImages(bars(90, 5).pixels // 4, bars(90, 5).labels), "test": bars(40, 2)}
-    found = ImageSource("bars", [f"column {i}" for i in range(6)], splits)
-    with monkeypatch.context() as patch:
-        patch.setattr(images, "open_source", lambda where, label: found)
-        made = tasks.make("images", source="dim")
-        generation.generate(
-            made, generation.plan(made, seed=3, rows=made.available(3), shard_rows=50), tmp_path / "dim"
-        )
-    other = open_dataset(tmp_path / "dim")
+    dim = LabelledImages(bars(90, 5).pixels // 4, bars(90, 5).labels)
+    other = write(tmp_path / "dim", monkeypatch, train=dim)
     assert other.manifest.moments != data.manifest.moments
     done = run(data, tmp_path / "results")
     assert done.evaluation is not None
@@ -209,11 +195,8 @@ def test_augmentation_is_of_training_alone_and_new_in_each_epoch(data: Dataset) 
 def test_tokens_stand_row_by_row(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, scheme: str) -> None:
     """Images of 4 x 6 pixels, pooled with a stride of 2, have 2 rows of 3 tokens."""
     pixels = np.random.default_rng(0).integers(256, size=(60, 4, 6, 1)).astype(np.uint8)
-    found = ImageSource("wide", ["a", "b"], {"train": LabelledImages(pixels, np.arange(60) % 2)})
-    monkeypatch.setattr(images, "open_source", lambda where, label: found)
-    made = tasks.make("images", source="wide")
-    generation.generate(made, generation.plan(made, seed=3, rows=made.available(3), shard_rows=50), tmp_path / "wide")
-    data = open_dataset(tmp_path / "wide")
+    wide = LabelledImages(pixels, np.arange(60) % 2)
+    data = write(tmp_path / "wide", monkeypatch, train=wide, test=wide)
     model = factory.of_experiment(experiment.of(wanted(scheme), data))
     grid = [[1, 1], [1, 2], [1, 3], [2, 1], [2, 2], [2, 3]]
     assert model.positions.tolist() == [grid if scheme == "orthogonal-grid" else [1, 2, 3, 4, 5, 6]]
@@ -237,27 +220,14 @@ def test_settled_by_the_images(data: Dataset, tmp_path: Path, monkeypatch: pytes
 
 
 def test_settings_of_the_other_model_are_refused(data: Dataset, words: Dataset) -> None:
-    with pytest.raises(UsageError, match="setting of the model for sequences"):
-        wanted(decoder_layers=2)
-    with pytest.raises(UsageError, match="setting of the model for images"):
-        config.resolve("tiny", "rope", {}, settings={"pool_stride": 1})
-    with pytest.raises(UsageError, match="unknown"):
-        wanted(pool_strid=1)
-    with pytest.raises(UsageError, match="unknown"):
-        experiment.complete(wanted(augment="crop,flop"), data)
-    with pytest.raises(UsageError, match="unknown augmentation"):
-        experiment.complete(wanted(augment=""), data)
-    with pytest.raises(UsageError, match="bad value of encoder_layers"):
-        wanted(encoder_layers=0)
-    with pytest.raises(UsageError, match="single token"):
-        experiment.complete(wanted(pool_stride=6), data)
-    with pytest.raises(UsageError, match="for sequences"):
-        experiment.complete(config.resolve("tiny", "rope", {}), data)
-    with pytest.raises(UsageError, match="for images"):
-        experiment.complete(wanted("rope"), words)
-
-
-def test_a_model_that_does_not_fit_into_memory(data: Dataset) -> None:
-    settled = experiment.complete(wanted(d_model=16_384, d_ff=1_000_000, heads=8, encoder_layers=200), data)
-    with pytest.raises(UsageError, match="does not fit into this machine's memory"):
-        factory.of_experiment(experiment.of(settled, data))
+    for call, message in (
+        (lambda: wanted(decoder_layers=2), "setting of the model for sequences"),
+        (lambda: config.resolve("tiny", "rope", {}, settings={"pool_stride": 1}), "setting of the model for images"),
+        (lambda: wanted(encoder_layers=0), "bad value of encoder_layers"),
+        (lambda: experiment.complete(wanted(augment="crop,flop"), data), "unknown"),
+        (lambda: experiment.complete(wanted(pool_stride=6), data), "single token"),
+        (lambda: experiment.complete(config.resolve("tiny", "rope", {}), data), "for sequences"),
+        (lambda: experiment.complete(wanted("rope"), words), "for images"),
+    ):
+        with pytest.raises(UsageError, match=message):
+            call()

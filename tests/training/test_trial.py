@@ -81,13 +81,3 @@ def test_a_run_without_a_state_starts_again(
             assert found.status == status
     assert run(words, tmp_path).run.status == "finished"
     assert caplog.text.count(f"{status} before its first checkpoint, so it starts again") == 2
-
-
-def test_a_finished_run_that_cannot_be_tidied_can_be_used(
-    words: Dataset, tmp_path: Path, caplog: pytest.LogCaptureFixture
-) -> None:
-    done = run(words, tmp_path)
-    lock = Path(str(done.run.folder)) / ".lock"
-    lock.mkdir()  # no lock can be taken there
-    assert run(words, tmp_path).evaluation == done.evaluation
-    assert f"the state of {done.run.name} is no longer needed, and cannot be removed: cannot write" in caplog.text

@@ -1,6 +1,5 @@
 """Re-exports fixtures of the quick tests."""
 
-from tests.models.test_checkpoint import stored
 from tests.models.test_own_files import file, trained
 
-__all__ = ["file", "stored", "trained"]
+__all__ = ["file", "trained"]

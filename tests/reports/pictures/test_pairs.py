@@ -11,10 +11,3 @@ def test_a_row_is_a_query() -> None:
     assert isinstance(found, HeatMap)
     assert found.values.tolist() == [[5.5, 10.5, 15.5], [6, 11, 16], [6.5, 11.5, 16.5]]
     assert (found.limit, found.rows, found.columns) == (16.5, ["1", "2", "3"], ["1", "2", "3"])
-
-
-def test_two_maps_have_the_same_colours() -> None:
-    ((one, two),) = load("pairs").panels(made(line(), line(factor=-2.0)))
-    assert isinstance(one, HeatMap)
-    assert isinstance(two, HeatMap)
-    assert one.limit == two.limit == 33

@@ -25,17 +25,6 @@ def test_the_places_of_each_structure() -> None:
     assert [len(of(e)[1]) for e in ("seq", "tree(2)", "grid(2)", "grid(3)", "seq*tree(2)")] == [32, 31, 36, 27, 42]
 
 
-def test_sizes_without_an_effect_and_out_of_range_are_errors() -> None:
-    with pytest.raises(UsageError, match="seq has no depth"):
-        of("seq", depth=3)
-    with pytest.raises(UsageError, match="cyclic\\(4\\) has no length"):
-        of("cyclic(4)", length=3)
-    with pytest.raises(UsageError, match="bad `length`"):
-        of("seq", length=0)
-    with pytest.raises(UsageError, match="too many places"):
-        of("tree(1000)", depth=8)
-
-
 def test_places_are_found_by_their_names() -> None:
     _, at = of("grid(2)", side=3)
     assert names(at)[:4] == ["1,1", "1,2", "1,3", "2,1"]

@@ -108,12 +108,8 @@ def test_cross_entropy_by_hand(tmp_path: Path) -> None:
     assert means(found.filter(scheme="rope")) == {key: pytest.approx(2 - 2 * value) for key, value in accuracy.items()}
     worse = found.filter(measure=VALIDATION, checkpoint="@3").select("scheme", "best").rows()
     assert dict(worse) == {"rope": False, "none": True}  # 2 - 2 0.9 until 3, compared with 2 - 2 0.7
-    shown = VIEW.tables(whole)
-    assert [t.title for t in shown] == [
-        f"images/digits by epoch, cross-entropy: {m}" for m in (VALIDATION, CHOSEN, BEST)
-    ]
-    assert {t.unit for t in shown} == {"nats an image"}
-    with pytest.raises(UsageError, match=r"unknown metric[\s\S]*cross_entropy, token_accuracy"):
+    assert {t.unit for t in VIEW.tables(whole)} == {"nats an image"}
+    with pytest.raises(UsageError, match="unknown metric"):
         VIEW.read(Registry(tmp_path), Options("exact_match"))
 
 
@@ -208,30 +204,6 @@ def test_nothing_is_invented_where_the_history_has_no_test(tmp_path: Path) -> No
     assert [row for row, _ in best.rows] == ["none"]
 
 
-def test_a_table_a_measure_with_schemes_down_and_checkpoints_across(tmp_path: Path) -> None:
-    """Datasets and presets are separate, an optimistic number is called optimistic, and decoding is not mentioned."""
-    put(tmp_path, "orthogonal-grid", V, T)
-    put(tmp_path, "sinusoidal", V[::-1], T)
-    put(tmp_path, "sinusoidal", V, T, source="cifar-10", fingerprint="d" * 64)
-    put(tmp_path, "sinusoidal", V, T, preset="tiny")
-    shown = tables(tmp_path, preset="small")
-    assert [t.title for t in shown] == [
-        f"{source} by epoch, top-1 accuracy: {measure}"
-        for source in ("images/cifar-10", "images/digits")
-        for measure in (VALIDATION, CHOSEN, BEST)
-    ]
-    assert len(tables(tmp_path)) == 9
-    _, chosen, best = shown[3:]
-    assert best.columns == ["@3", "@6"]
-    assert [row for row, _ in best.rows] == ["sinusoidal", "orthogonal-grid"]
-    assert "optimistic" in " ".join(best.notes)
-    assert "optimistic" not in " ".join(chosen.notes)
-    assert "decoding" not in rendering.markdown(shown)
-    # reversed, 0.8 0.9 0.6 | 0.7 0.7 0.5: validation was best at 2
-    assert "| sinusoidal | 60.00 | 60.00 |" in rendering.markdown([chosen]).replace("<ins>", "").replace("</ins>", "")
-    assert "| orthogonal-grid | <ins>60.00</ins> | <ins>70.00</ins> |" in rendering.markdown([chosen])
-
-
 def of_the_paper(where: Path, scheme: str, value: float, seed: int = 1, **options: Any) -> None:
     """A run of 300 epochs. The best test score until 150 is `value`, and until 300 it is one per cent higher."""
     given: dict[str, Any] = {"preset": "paper", "source": "cifar-10", "rows": ALL_IMAGES, "per_epoch": 150}
@@ -255,11 +227,7 @@ def test_beside_the_paper_stands_what_was_chosen_as_theirs(tmp_path: Path) -> No
     assert theirs["paper_mean"].to_list() == pytest.approx([0.9295, 0.9442])
     assert theirs["paper_difference"].to_list() == pytest.approx([-0.0095, -0.0142])
     text = rendering.markdown(tables(tmp_path, against="paper"))
-    assert text.count("[92.95 ±0.0]") == text.count("[94.42 ±0.1]") == 1
-    assert text.count("In brackets") == text.count("dev scores") == 1
-    assert "dev scores" not in rendering.markdown(tables(tmp_path))
-    with pytest.raises(UsageError, match="unknown comparison"):
-        lines(tmp_path, against="folklore")
+    assert text.count("[92.95 ±0.0]") == text.count("[94.42 ±0.1]") == text.count("dev scores") == 1
 
 
 @pytest.mark.parametrize(
@@ -279,8 +247,6 @@ def test_the_paper_s_size_is_all_of_its_images(tmp_path: Path, options: dict[str
     assert line["paper_size"] is whole
     # half of the interval is 4.302653 × 0.001 / √3 = 0.0025, so 0.9295 is inside
     assert line["paper_in_interval"] is (True if whole else None)
-    shown = tables(tmp_path, against="paper")[2]
-    assert ("which is not that of these runs" in " ".join(shown.notes)) is not whole
 
 
 def test_what_is_not_finished_or_has_no_history_is_left_out(tmp_path: Path) -> None:

@@ -8,8 +8,7 @@ from typing import Any
 
 import pytest
 
-from ape_cli.core.errors import ApeError, UsageError
-from ape_cli.reports import rendering
+from ape_cli.core.errors import ApeError
 from ape_cli.reports.views import Options, by_operator
 from tests.conftest import registry_of
 from tests.registered import edit, put_evaluation, rename, replace
@@ -71,15 +70,6 @@ def test_a_column_for_each_operator_by_hand(tmp_path: Path) -> None:
     assert found["mean"].to_list() == pytest.approx([0.3, 0.2, 0.8, 1.0])
     assert found["std"].to_list() == pytest.approx([0.2 / 2**0.5, 0.2 / 2**0.5, 0.2 / 2**0.5, 0])
     assert found.select("rows", "tokens").rows() == list(COUNTS.values())
-    (shown,) = VIEW.tables(read(tmp_path))
-    assert (shown.title, shown.columns) == ("tree-ops/breadth by operator, exact match", OPS)
-    assert [row for row, _ in shown.rows] == ["none", "rope"]
-    text = rendering.markdown([shown])
-    assert (
-        "| rope | <ins>30.00</ins> ±14.1 | <ins>20.00</ins> ±14.1 | <ins>80.00</ins> ±14.1 | <ins>100.00</ins>" in text
-    )
-    assert "| *test rows* | 40 | 30 | 20 | 10 |" in text
-    assert "| *test tokens* | 100 | 90 | 1,000 | 2,000 |" in text
 
 
 @pytest.mark.parametrize(
@@ -127,10 +117,6 @@ def test_runs_without_operators_are_left_out_and_alone_an_error(tmp_path: Path) 
         read(tmp_path)
     assert VIEW.tables(read(tmp_path, needed=False)) == []
     put(tmp_path, "rope", scored(0.5, 0.5, 0.5, 0.5), decode="greedy")
-    with pytest.raises(ApeError, match="only runs of a task with operators"):
-        read(tmp_path)
     assert read(tmp_path, decode="greedy").height == 4
-    with pytest.raises(UsageError, match="unknown metric"):
-        read(tmp_path, "bleu")
     with pytest.raises(ApeError, match="none was evaluated like this"):
         read(tmp_path, split="validation")

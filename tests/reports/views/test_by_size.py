@@ -33,9 +33,7 @@ Found = dict[int, tuple[int, int]]  # size -> correct tokens and all tokens
 
 def put(where: Path, scheme: str, found: dict[str, Found], seed: int = 1, *, trained: Any = TRAINED, **options: Any):
     """A registered run, evaluated on datasets by their names. Each token is a row, and entropy is 1 - accuracy."""
-    before = set(where.glob("runs/*"))
-    add(where, scheme, 0.5, seed, **options)
-    (folder,) = set(where.glob("runs/*")) - before
+    folder = add(where, scheme, 0.5, seed, **options)
     about = json.loads((folder / "run.json").read_text())
     about["dataset"] |= trained
     for name, of_sizes in found.items():
@@ -150,12 +148,8 @@ def test_tables_and_programs_are_told_the_rows_and_tokens_of_each_cell(tmp_path:
         assert found["weight"][0] == weight  # over both seeds
     (shown,) = VIEW.tables(read(tmp_path))
     assert shown.foot == [("test rows", ["1,200", "1"]), ("test tokens", ["3,600", "3"])]
-    assert "count the test rows, and their target tokens, behind each score; all seeds share them." in shown.notes[-1]
-    assert "| *test rows* | 1,200 | 1 |\n| *test tokens* | 3,600 | 3 |\n" in rendering.markdown([shown])
-    assert "\ntest tokens & 3,600 & 3 \\\\\n\\bottomrule" in rendering.latex([shown])
-    page = html_page.page([html_page.Section("By size", [shown])])
-    assert '<tr><th scope="row">test tokens</th><td>3,600</td><td>3</td></tr>\n</tfoot></table>' in page
-    assert "test tokens" in rendering.text("rich", [shown])
+    assert "test tokens & 3,600 & 3" in rendering.latex([shown])
+    assert "<td>3,600</td><td>3</td></tr>" in html_page.page([html_page.Section("By size", [shown])])
 
 
 def test_intervals_over_rows_and_over_seeds_are_two_things(tmp_path: Path) -> None:
@@ -187,33 +181,14 @@ def test_scores_of_one_table_are_of_the_same_rows(tmp_path: Path) -> None:
     put(tmp_path, "none", {"z": {5: (9, 10), 6: (1, 2)}}, 1, name="z", fingerprint=fingerprint_of("z"))
     found = read(tmp_path)
     own, other = VIEW.tables(found)
-    assert (own.title, other.title) == (
-        "reverse on z by length, token accuracy",
-        "reverse on b, c by length, token accuracy",
-    )
-    assert [row for row, _ in own.rows] == ["none", "rope"]
-    assert [row for row, _ in other.rows] == ["rope"]
     assert (own.foot[0], other.foot[0]) == (("test rows", ["10", "2"]), ("test rows", ["40", "3"]))
-    assert not any("Only" in note for note in own.notes)
-    assert (
-        "Only 1 of the 2 runs of this column were evaluated on it. Use `ape eval --data …` for the others."
-        in other.notes
-    )
+    assert any(note.startswith("Only 1 of the 2 runs of this column were evaluated on it.") for note in other.notes)
     rows = VIEW.frame(found).filter(size=5).select("scheme", "on", "mean").rows()
     assert rows == [("none", "z", 0.9), ("rope", "z", 0.8), ("rope", "b, c", 0.625)]
     assert [(p.title, p.lines["row"].unique(maintain_order=True).to_list()) for p in by_size.panels(found)] == [
         ("reverse on z", ["none", "rope"]),
         ("reverse on b, c", ["rope"]),
     ]
-    put(
-        tmp_path,
-        "none",
-        {name: dict.fromkeys(own, (1, 1)) for name, own in both.items()},
-        2,
-        name="z",
-        fingerprint=fingerprint_of("z"),
-    )
-    assert len(VIEW.tables(read(tmp_path))) == 2  # the first seed of `none` still lacks them
 
 
 @pytest.mark.parametrize(
@@ -253,11 +228,7 @@ def test_without_the_task_it_is_not_known_what_training_saw(tmp_path: Path) -> N
     path = folder / "run.json"
     replace(path, '"reverse"', '"somebody-s-own"')
     rename(folder)
-    found = read(tmp_path)
-    assert VIEW.frame(found)["seen"].to_list() == [None, None]
-    (table,) = VIEW.tables(found)
-    assert table.columns == ["5", "6"]
-    assert any("cannot be drawn again" in note for note in table.notes)
+    assert VIEW.frame(read(tmp_path))["seen"].to_list() == [None, None]
 
 
 def test_bins() -> None:
@@ -277,29 +248,6 @@ def test_bins() -> None:
             assert {first, last} <= set(there)
             assert (first < low, first > high) == (last < low, last > high)
     assert by_size.bins([3, 5, 9], None, 3) == {3: (3, 3), 5: (5, 5), 9: (9, 9)}
-
-
-def test_a_table_a_task_with_schemes_down_and_sizes_across(tmp_path: Path) -> None:
-    far = dict.fromkeys(range(90, 130), (1, 2))
-    put(tmp_path, "rope", {"a": {5: (20, 20)}, "far": far}, 1)
-    put(tmp_path, "none", {"a": {5: (5, 20)}, "far": dict.fromkeys(far, (0, 2))}, 1)
-    other = {
-        "trained": {"parameters": {}, "seed": 1, "rows": {"train": 9, "validation": 9, "test": 9}},
-        "fingerprint": "c" * 64,
-    }
-    put(tmp_path, "none", {"a": {5: (5, 10)}}, 2, task="c3", order="depth", **other)
-    first, second = VIEW.tables(read(tmp_path))
-    assert first.title == "reverse by length, token accuracy"
-    assert second.title == "c3/depth by depth, token accuracy"
-    assert [row for row, _ in first.rows] == ["none", "rope"]
-    assert first.columns == ["5 (seen)", *(f"{n}–{n + 4}" for n in range(90, 130, 5))]
-    assert "Evaluated on a, far." in first.notes
-    assert [counts for _, counts in first.foot] == [["20", *["10"] * 8]] * 2
-    assert [counts for _, counts in second.foot] == [["10"]] * 2
-    assert first.notes[-1].endswith("behind each score; all seeds share them.")
-    text = rendering.markdown([first])
-    assert "| rope | <ins>100.00</ins> | <ins>50.00</ins> |" in text
-    assert "90--94" in rendering.latex([first])
 
 
 def test_images_have_one_size_and_no_table(tmp_path: Path) -> None:
