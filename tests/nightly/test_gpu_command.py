@@ -18,7 +18,7 @@ from ape_cli.runs.registry import open_registry
 from ape_cli.storage.paths import storage_path
 from benchmarks.gpu.__main__ import main
 from benchmarks.gpu.cells import Pace, cells, items, schedule_within
-from benchmarks.gpu.packing import add, pack
+from benchmarks.gpu.packing import add
 from benchmarks.gpu.record import Setting
 from tests.conftest import ROOT
 
@@ -59,14 +59,6 @@ def test_no_run_is_begun_that_cannot_end(tmp_path: Path) -> None:
                 assert sum(one.begin <= moment < one.end for one in planned) <= workers
     one, several = (pace.seconds(made[0], n) for n in (1, 3))
     assert several - pace.run_seconds == pytest.approx(3 * (one - pace.run_seconds)), "they share one GPU"
-
-
-def test_a_plan_is_printed_and_nothing_trained(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    assert main(["record", "--dry-run", "--minutes", "20", *(f"--{x}={tmp_path / x}" for x in ("out", "results"))]) == 0
-    said = capsys.readouterr().out
-    assert "tree-rotate  breadth            orthogonal-tree  seed 42" in said
-    assert "minutes" in said.splitlines()[-1]
-    assert not list(tmp_path.rglob("run.json"))
 
 
 def test_a_run_of_record_is_not_repeated_although_its_dataset_is_not_generated(tmp_path: Path) -> None:
@@ -157,34 +149,3 @@ def test_what_is_no_run_is_not_unpacked(tmp_path: Path) -> None:
         with pytest.raises(DataError, match="something else than runs"):
             add(tmp_path / "bad.tar.gz", tmp_path / "results")
     assert not (tmp_path / "results").exists()
-
-
-def test_runs_that_are_not_finished_are_not_packed(tmp_path: Path) -> None:
-    assert pack(tmp_path, tmp_path) == []
-
-
-def test_it_says_what_is_wrong(tmp_path: Path) -> None:
-    assert "no CUDA device is available" in gpu("record", "--out", str(tmp_path), code=1)
-
-
-@pytest.mark.parametrize(
-    ("words", "message"),
-    [
-        (["record", "--minutes", "0"], "above 0"),
-        (["record", "--workers", "0"], "above 0"),
-        (["add"], "add needs a FILE"),
-        (["check", "runs-1.tar.gz"], "add needs a FILE"),
-        (["steps", "--dry-run"], "only record takes --dry-run and --then"),
-        (["--dry-run"], "only record takes --dry-run and --then"),
-        (["check", "--then", "5"], "only record takes --dry-run and --then"),
-        (["steps", "--workers", "2"], "takes --workers and --precision"),
-        (["check", "--precision", "fp32"], "takes --workers and --precision"),
-    ],
-)
-def test_options_that_would_be_ignored_are_refused(
-    words: list[str], message: str, capsys: pytest.CaptureFixture[str]
-) -> None:
-    with pytest.raises(SystemExit) as stopped:
-        main(words)
-    assert stopped.value.code == 2
-    assert message in capsys.readouterr().err

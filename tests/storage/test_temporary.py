@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import os
 import stat
-import subprocess
-import sys
 import time
 from contextlib import ExitStack
 from pathlib import Path
@@ -14,6 +12,7 @@ import pytest
 
 from ape_cli.core.errors import ApeError
 from ape_cli.storage import files, locks
+from tests.interpreters import started
 
 WRITER = """
 import sys
@@ -25,22 +24,17 @@ for _ in range(150):
 """
 
 
-def started(code: str, *words: str, **options: object) -> subprocess.Popen[str]:
-    root = str(Path(__file__).parents[2])
-    return subprocess.Popen(
-        [sys.executable, "-c", code, *words], env=os.environ | {"PYTHONPATH": root}, text=True, **options
-    )  # type: ignore[call-overload]
-
-
 def test_writers_of_one_file_do_not_mix(tmp_path: Path) -> None:
     """Whoever reads meanwhile sees the whole content of one writer."""
     target = tmp_path / "r.md"
     target.write_text("start")
-    writers = [started(WRITER, str(target), letter) for letter in "abcd"]
+    writers = [started("-c", WRITER, str(target), letter) for letter in "abcd"]
     seen = set()
     while any(writer.poll() is None for writer in writers):
         seen.add(target.read_text())
-    assert [writer.returncode for writer in writers] == [0] * 4
+    for writer in writers:
+        writer.communicate()
+        assert writer.returncode == 0
     assert seen - {"start"} <= {letter * 40_000 for letter in "abcd"}
     assert len(seen) > 2
     assert [path.name for path in tmp_path.iterdir()] == ["r.md"]
@@ -70,7 +64,7 @@ with files.replacing(Path(sys.argv[1])) as temporary:
     print("written", flush=True)
     time.sleep(60)
 """
-    killed = started(code, str(tmp_path / "x.txt"), stdout=subprocess.PIPE)
+    killed = started("-c", code, str(tmp_path / "x.txt"))
     assert killed.stdout
     assert killed.stdout.readline() == "written\n"
     killed.kill()

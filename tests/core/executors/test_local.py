@@ -4,9 +4,6 @@ from __future__ import annotations
 
 import os
 import signal
-import subprocess
-import sys
-import tempfile
 import time
 from collections import Counter
 from collections.abc import Callable
@@ -20,6 +17,7 @@ from ape_cli.core import executors
 from ape_cli.core.errors import DataError, UsageError
 from ape_cli.core.executors import Event, Job, JobContext
 from ape_cli.core.executors.local import Local
+from tests.interpreters import python
 
 # Jobs. They are functions of this module, so that workers can import them ---------------------------
 
@@ -141,19 +139,14 @@ def test_a_second_signal_in_a_moment_is_the_same_one(tmp_path: Path) -> None:
     assert (tmp_path / "stored").exists()
 
 
-def test_what_a_job_prints_is_not_among_the_results() -> None:
+def test_what_a_job_prints_is_not_among_the_results(tmp_path: Path) -> None:
     text = (
         "from ape_cli.core.executors import Job\nfrom ape_cli.core.executors.local import Local\n"
         "from tests.core.executors.test_local import shout\n"
         "if __name__ == '__main__':\n    list(Local(1).work([Job('a', shout, ())]))\n    print('result')\n"
     )
-    environment = os.environ | {"PYTHONPATH": str(Path(__file__).parents[3])}
-    with tempfile.NamedTemporaryFile("w", suffix=".py") as script:
-        script.write(text)
-        script.flush()
-        done = subprocess.run(
-            [sys.executable, script.name], env=environment, capture_output=True, text=True, timeout=60, check=True
-        )
+    (tmp_path / "script.py").write_text(text)
+    done = python(str(tmp_path / "script.py"))
     assert done.stdout == "result\n"
     assert "from the system" in done.stderr
 

@@ -5,13 +5,12 @@ from __future__ import annotations
 import json
 import os
 import shlex
-import subprocess
-import sys
 from pathlib import Path
 
 from tests import forks
 from tests.cli.test_new import ROOT
 from tests.conftest import ape
+from tests.interpreters import python
 
 
 def run(where: Path, line: str) -> str:
@@ -22,11 +21,9 @@ def run(where: Path, line: str) -> str:
     environment = os.environ | {name: os.pathsep.join([folder, str(ROOT)])}
     if words[0] == "ape":
         done = forks.run(words[1:], where, environment)
-    else:
-        command = [sys.executable, *words[1:]]
-        done = subprocess.run(command, cwd=where, env=environment, capture_output=True, text=True, check=False)
-    assert done.returncode == 0, done.stdout + done.stderr
-    return done.stdout
+        assert done.returncode == 0, done.stdout + done.stderr
+        return done.stdout
+    return python(*words[1:], where=where, path=[folder]).stdout
 
 
 def test_a_new_scheme_works_at_once(here: Path) -> None:

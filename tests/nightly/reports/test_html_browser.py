@@ -5,11 +5,9 @@ These tests need the packages playwright and axe-playwright-python, and Chromium
 
 from __future__ import annotations
 
-import io
 from pathlib import Path
 from typing import Any
 
-import numpy as np
 import pytest
 
 from tests.conftest import ape
@@ -192,25 +190,6 @@ def test_colours_follow_the_system_and_the_switch(browser: Any, file: Path) -> N
             }
             opened.choose("theme", "")
             assert opened.colour() == own
-
-
-def test_a_shadow_shows_that_a_table_goes_on(browser: Any, file: Path) -> None:
-    """At the right edge of the list of runs on a telephone: dark at first, white at the end of scrolling."""
-    from PIL import Image
-
-    with Opened(browser, file, width=390) as opened:
-        opened.choose("view", "runs")
-        box = opened.page.locator("section:not([hidden]) .wide")
-
-        def edge() -> int:
-            """The most frequent brightness in the last column of pixels."""
-            with Image.open(io.BytesIO(box.screenshot())) as picture:
-                last = picture.convert("L").crop((picture.width - 1, 60, picture.width, picture.height - 60))
-                return int(np.bincount(np.asarray(last).ravel()).argmax())
-
-        assert edge() < 220
-        box.evaluate("box => box.scrollLeft = box.scrollWidth")
-        assert edge() == 255
 
 
 def test_nothing_serious_hinders_anybody(browser: Any, file: Path) -> None:

@@ -3,10 +3,8 @@
 from __future__ import annotations
 
 import json
-import os
 import signal
 import subprocess
-import sys
 import time
 from pathlib import Path
 from typing import Any
@@ -23,7 +21,8 @@ from ape_cli.storage import locks
 from ape_cli.sweep import planning, specification, worker
 from ape_cli.training import trial
 from ape_cli.training.execution import Execution, ExistingRun
-from tests.conftest import ROOT, ape
+from tests.conftest import ape
+from tests.interpreters import started
 from tests.registered import edit
 from tests.sweep.test_sweep import ONE, SHORT, facts
 
@@ -31,9 +30,7 @@ pytestmark = pytest.mark.usefixtures("forked_workers")
 
 
 def start(*words: str) -> subprocess.Popen[str]:
-    command = [sys.executable, "-m", "ape_cli", "sweep", *words]
-    environment = os.environ | {"PYTHONPATH": str(ROOT)}
-    return subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, env=environment)
+    return started("-m", "ape_cli", "sweep", *words, where=Path.cwd())
 
 
 FOUR = ["--schemes", "rope", "--tasks", "tree-copy", "--seeds", "1-4", "--preset", "tiny", "--device", "cpu"]

@@ -128,7 +128,7 @@ with execution.joined() as world:
 @pytest.mark.skipif(sys.platform != "linux", reason="looks at /proc")
 def test_no_thread_of_the_group_outlives_it() -> None:
     """A process that ends while such a thread runs may abort after its work is done."""
-    said = ranked([sys.executable, "-c", GROUP], ROOT)
+    said = ranked("-c", GROUP, here=ROOT)
     assert [(code, out) for code, out, _ in said] == [(0, "0\n")] * 2, said
 
 

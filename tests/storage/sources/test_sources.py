@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import subprocess
 import sys
 from pathlib import Path
 
@@ -13,6 +12,7 @@ import pytest
 from ape_cli.core.errors import DataError, UsageError
 from ape_cli.storage.sources import open_source
 from tests.conftest import ape
+from tests.interpreters import python
 from tests.storage.sources import formats
 
 
@@ -93,5 +93,4 @@ def test_what_may_not_be_read(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -
 
 def test_importing_it_imports_no_library_of_images() -> None:
     code = "import sys, ape_cli.storage.sources; print([m for m in ('PIL', 'sklearn', 'torch') if m in sys.modules])"
-    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
-    assert done.stdout.strip() == "[]"
+    assert python("-c", code).stdout.strip() == "[]"

@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import importlib.util
 import random
-import subprocess
-import sys
 from pathlib import Path
 
 import numpy as np
@@ -16,9 +14,9 @@ from ape_cli.storage import tree_formats
 from ape_cli.storage.tree_formats import ParsedTree, _format, joined
 from ape_cli.structure import Tree
 from ape_cli.structure.ranked_trees import RankedTrees
+from tests.interpreters import python
 from tests.storage.tree_formats.reading import check_laws, nested
 
-ROOT = Path(__file__).parents[3]
 NAMES = tree_formats.names()
 
 
@@ -130,5 +128,4 @@ def test_no_package_is_imported_before_it_is_needed() -> None:
         "import sys; from ape_cli.storage import tree_formats as t; [t.load(n) for n in ('json', 'python', 's-expr')]; "
         "t.by_suffix('a.xml'); print(*sorted({'lxml', 'conllu', 'tree_sitter', 'torch'} & set(sys.modules)))"
     )
-    done = subprocess.run([sys.executable, "-c", code], cwd=ROOT, capture_output=True, text=True, check=True)
-    assert done.stdout == "\n"
+    assert python("-c", code).stdout == "\n"
