@@ -84,11 +84,6 @@ def test_the_page_says_what_follows_from_the_runs(found: list[str]) -> None:
     assert [phrase for phrase in found if phrase not in text] == []
 
 
-def test_numbers_are_found_wherever_they_stand() -> None:
-    text = "79.02. (78.3) 99.9, +0.90 ±0.3: 2.13.0, v1.5, 3, 52.57.\n97.12"
-    assert NUMBER.findall(text) == ["79.02", "78.3", "99.9", "0.90", "0.3", "52.57", "97.12"]
-
-
 def test_every_decimal_number_has_a_source(found: list[str]) -> None:
     """The source is a committed table, a table of the paper, a fact or a setting. Text in backquotes is skipped."""
     tables = "".join(path.read_text(encoding="utf-8") for path in (RESULTS / "tables").glob("*.md"))

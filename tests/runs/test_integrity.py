@@ -197,16 +197,6 @@ def test_damage_is_named_under_the_table(where: Path) -> None:
     assert "750" not in ape("runs", "--results", str(where))[0]
 
 
-def test_verify_reads_every_shard_of_a_dataset(words: Dataset, tmp_path: Path) -> None:
-    assert ape("verify", "--data", str(words.folder))[0] == "1 dataset, 0 damaged\n"
-    copy = shutil.copytree(str(words.folder), tmp_path / "d")
-    shard = next((copy / "data").glob("test-*.parquet"))
-    shard.write_bytes(shard.read_bytes()[:-1])
-    assert "a shard was altered or truncated" in ape("verify", "--data", str(copy), code=1)[0]
-    shard.unlink()
-    assert "missing" in ape("verify", "--data", str(copy), code=1)[0]
-
-
 def test_the_dataset_of_a_run_is_not_what_it_was(where: Path, words: Dataset, tmp_path: Path) -> None:
     """The path of the dataset in run.json is only read. A dataset with another fingerprint is refused."""
     found = first(where)

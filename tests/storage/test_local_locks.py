@@ -68,8 +68,3 @@ while had < 200:
     several = [started("-c", code, str(tmp_path / "run")) for _ in range(4)]
     told = [one.communicate()[1] for one in several]
     assert not any(told), told
-
-
-def test_a_pipe_in_place_of_a_lock_is_not_waited_for(tmp_path: Path) -> None:
-    os.mkfifo(tmp_path / ".lock")
-    assert not locks.is_locked(tmp_path / ".lock")

@@ -5,7 +5,6 @@ from __future__ import annotations
 import os
 import stat
 import time
-from contextlib import ExitStack
 from pathlib import Path
 
 import pytest
@@ -86,20 +85,6 @@ def test_the_permissions_of_a_new_file(tmp_path: Path) -> None:
     finally:
         os.umask(before)
     assert stat.S_IMODE((tmp_path / "x.txt").stat().st_mode) == 0o640
-
-
-def test_a_temporary_file_that_is_removed_is_an_error(tmp_path: Path) -> None:
-    with pytest.raises(ApeError, match="cannot write"), files.replacing(tmp_path / "x.txt") as written:
-        written.unlink()
-    assert not list(tmp_path.iterdir())
-
-
-def test_one_process_may_write_a_file_twice_at_once(tmp_path: Path) -> None:
-    with ExitStack() as stack:
-        for letter in "ab":
-            stack.enter_context(files.replacing(tmp_path / "x.txt")).write_text(letter)
-            time.sleep(0.001)
-    assert (tmp_path / "x.txt").read_text() == "a"  # the block that ends last
 
 
 def test_a_pipe_or_a_device_is_not_replaced(tmp_path: Path) -> None:

@@ -11,7 +11,6 @@ import torch
 
 from ape_cli import experiment, position, tasks
 from ape_cli.core.errors import ApeError, DataError, PlaceError, RunError
-from ape_cli.core.executors.local import Local
 from ape_cli.data import generation, manifest
 from ape_cli.data.loader import open_dataset
 from ape_cli.runs import config
@@ -69,11 +68,6 @@ def test_the_same_bytes_as_in_a_folder(server: Server, reference: dict[str, byte
     assert found["manifest.json"] != reference["manifest.json"]
 
 
-def test_workers_write_to_it_too(server: Server, reference: dict[str, bytes]) -> None:
-    generation.generate(TASK, PLAN, storage_path(address(server, "workers")), engine=Local(2, threads=1))
-    assert server.objects("ape/workers") == reference
-
-
 def test_a_missing_shard_is_made_again_and_a_damaged_one_is_named(server: Server, reference: dict[str, bytes]) -> None:
     out = storage_path(address(server, "damage"))
     generation.generate(TASK, PLAN, out)
@@ -124,13 +118,6 @@ def test_the_manifest_comes_last(server: Server, monkeypatch: pytest.MonkeyPatch
     generation.generate(TASK, PLAN, storage_path(address(server, "last")))
     assert seen[-1] == "manifest.json"
     assert sum(name.endswith(".parquet") for name in seen) == 6
-
-
-def test_foreign_objects_are_never_touched(server: Server) -> None:
-    server.put("ape/foreign/thesis.txt", b"years of work")
-    with pytest.raises(DataError, match="does not hold a dataset"):
-        generation.generate(TASK, PLAN, storage_path(address(server, "foreign")), overwrite=True)
-    assert server.objects("ape/foreign") == {"thesis.txt": b"years of work"}
 
 
 def test_a_batch_is_what_it_is_in_a_folder(server: Server, tmp_path: Path) -> None:
@@ -302,16 +289,6 @@ def test_two_evaluations_at_once_are_both_listed(server: Server, words: str, mon
     done.save_evaluation(evaluation, known)
     monkeypatch.undo()
     assert len(Run(done.folder).evaluations()[0]) == 3
-
-
-def test_what_cannot_be_trained_leaves_nothing(server: Server, words: str) -> None:
-    results = storage_path(address(server, "nothing"))
-    cpu = torch.device("cpu")
-    with pytest.raises(ApeError, match="heads"):
-        trial.run_trial(experiment.of(wanted(d_model=33), open_dataset(words)), open_registry(results), Execution(cpu))
-    assert open_registry(results).table()[1] == []  # there is nothing to complain about either
-    assert open_registry(results).runs().is_empty()
-    assert server.objects("ape/nothing") == {}
 
 
 @pytest.mark.parametrize("kind", ["s3", "gs"])
