@@ -5,10 +5,9 @@ from __future__ import annotations
 import json
 import os
 import signal
-import subprocess
-import sys
 import tarfile
 import time
+from collections.abc import Sequence
 from pathlib import Path
 
 import pytest
@@ -20,21 +19,13 @@ from benchmarks.gpu.__main__ import main
 from benchmarks.gpu.cells import Pace, cells, items, schedule_within
 from benchmarks.gpu.packing import add
 from benchmarks.gpu.record import Setting
-from tests.conftest import ROOT
+from tests.interpreters import ROOT, python, started
 
 TINY = ["--device", "cpu", "--preset", "tiny"]
 
 
-def command(*words: str, blocked: Path | None = None) -> tuple[list[str], dict[str, str]]:
-    path = [str(ROOT)] + ([str(blocked)] if blocked else [])
-    return [sys.executable, "-m", "benchmarks.gpu", *words], os.environ | {"PYTHONPATH": os.pathsep.join(path[::-1])}
-
-
-def gpu(*words: str, code: int = 0, blocked: Path | None = None) -> str:
-    line, environment = command(*words, blocked=blocked)
-    done = subprocess.run(line, env=environment, cwd=ROOT, capture_output=True, text=True, check=False)
-    assert done.returncode == code, done.stdout + done.stderr
-    return done.stdout + done.stderr
+def gpu(*words: str, blocked: Path) -> None:
+    python("-m", "benchmarks.gpu", *words, path=[blocked])
 
 
 def test_cells_are_in_the_order_of_their_worth() -> None:
@@ -68,14 +59,14 @@ def test_a_run_of_record_is_not_repeated_although_its_dataset_is_not_generated(t
     assert ("tree-rotate", "breadth", "rope", 42) not in waiting
 
 
-def killed(path: Path, *words: str, blocked: Path | None = None) -> None:
+def killed(path: Path, *words: str, blocked: Sequence[Path] = ()) -> None:
     """Starts a call and kills it, with all of its processes, as soon as a file exists."""
-    line, environment = command(*words, blocked=blocked)
-    with subprocess.Popen(line, env=environment, cwd=ROOT, stdout=subprocess.DEVNULL, start_new_session=True) as child:
-        until = time.monotonic() + 180
-        while not path.exists() and time.monotonic() < until and child.poll() is None:
-            time.sleep(0.1)
-        os.killpg(child.pid, signal.SIGKILL)
+    child = started("-m", "benchmarks.gpu", *words, path=blocked)
+    until = time.monotonic() + 180
+    while not path.exists() and time.monotonic() < until and child.poll() is None:
+        time.sleep(0.1)
+    os.killpg(child.pid, signal.SIGKILL)
+    child.communicate()
 
 
 def test_a_killed_call_loses_nothing(tmp_path: Path) -> None:
@@ -103,7 +94,7 @@ def test_a_killed_call_loses_nothing(tmp_path: Path) -> None:
     assert all(row["over_floor"] > 0 for row in found["rows"].values())
 
     record = ["record", *TINY, "--workers", "1", "--out", str(out)]
-    killed(out / "record.jsonl", *record, "--minutes", "3", blocked=blocked)
+    killed(out / "record.jsonl", *record, "--minutes", "3", blocked=[blocked])
     before = {json.loads(text)["run"] for text in (out / "record.jsonl").read_text().splitlines()}
     assert before
     begun = time.monotonic()

@@ -159,6 +159,9 @@ def test_what_a_job_prints_is_not_among_the_results(tmp_path: Path) -> None:
         ("local", {"retries": -1}, "bad `retries`"),
         ("local", {"gpus_per_trial": 0.5}, "engine local has no such option"),
         ("ray", {"threads": 2}, "engine ray has no such option"),
+        ("ray", {"gpus_per_trial": 1.5}, "bad `gpus_per_trial`"),
+        ("ray", {"cpus_per_trial": -1.0}, "bad `cpus_per_trial`"),
+        ("ray", {"trials_per_task": 0}, "bad `trials_per_task`"),
         ("slurm", {}, "unknown engine"),
     ],
 )

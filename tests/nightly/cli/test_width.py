@@ -89,18 +89,6 @@ def test_a_wide_report_is_divided(project: Path) -> None:
     assert not [line for line in screen("report --against paper", 200, project) if "columns 1" in line]
 
 
-def test_a_run_is_one_line(project: Path) -> None:
-    lines = screen("runs", 80, project)
-    assert sum("finished" in line and "-rope-" in line for line in lines) == 8
-
-
-def test_descriptions_stay_in_their_column(project: Path) -> None:
-    """A long description goes on below its beginning, not below the name."""
-    lines = screen("report --views", 60, project)
-    assert all(line[11:13] == "  " and line[13] != " " for line in lines)
-    assert any(line.startswith(" " * 13) for line in lines)
-
-
 def test_columns_are_never_lost() -> None:
     """Whatever the width, each cell is printed once."""
     from rich.console import Console
