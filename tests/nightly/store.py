@@ -1,4 +1,9 @@
-"""An S3 server on loopback for tests of object storage. It is moto's server, which keeps all objects in memory."""
+"""A server of S3 and of Google Cloud Storage on loopback. It is moto's server of S3, which keeps objects in memory.
+
+obstore asks both stores in the same way, except for conditional writes. They are translated here by Google's
+documentation: https://cloud.google.com/storage/docs/xml-api/reference-headers. The tests therefore do not show what
+Google's servers do.
+"""
 
 from __future__ import annotations
 
@@ -73,6 +78,30 @@ def at(endpoint: str, path: str, bucket: str = "ape") -> RemotePath:
     return found
 
 
+def translated(app: Any) -> Any:
+    """The server with Google's headers for the version of an object: its ETag as a number, or 0 if there is none.
+
+    Requests without credentials, as those to Google here, are those of anybody with some.
+    """
+    anybody = "AWS4-HMAC-SHA256 Credential=key/20260101/us-east-1/s3/aws4_request"
+
+    def answer(request: dict[str, Any], start: Any) -> Any:
+        request.setdefault("HTTP_AUTHORIZATION", anybody)
+        expected = request.get("HTTP_X_GOOG_IF_GENERATION_MATCH")
+        if expected is not None:
+            name, tag = ("MATCH", f'"{int(expected):032x}"') if int(expected) else ("NONE_MATCH", "*")
+            request[f"HTTP_IF_{name}"] = tag
+
+        def begin(status: str, headers: list[tuple[str, str]], *rest: Any) -> Any:
+            tags = [value.strip('"') for name, value in headers if name.lower() == "etag"]
+            more = [("x-goog-generation", str(int(tag, 16))) for tag in tags if tag.isalnum()]
+            return start(status, [*headers, *more], *rest)
+
+        return app(request, begin)
+
+    return answer
+
+
 @contextmanager
 def serving() -> Iterator[Server]:
     """Runs the server in a thread, on a free port. The only `AWS_` variables in the environment are its credentials."""
@@ -85,6 +114,7 @@ def serving() -> Iterator[Server]:
     os.environ.update(OURS)
     server = ThreadedMotoServer(ip_address="127.0.0.1", port=0, verbose=False)
     server.start()
+    server._server.app = translated(server._server.app)
     try:
         yield Server("http://{}:{}".format(*server.get_host_and_port()))
     finally:

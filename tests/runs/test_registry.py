@@ -106,7 +106,7 @@ def test_a_run_that_goes_on_with_another_processor_says_so(
 ) -> None:
     here, other = device.processor(), {"name": "another", "instruction_set": "DEFAULT"}
     existing = ExistingRun.REFUSE
-    for processor in (here, here, other, other):
+    for processor in (here, here, other):
         for module in (device, trial):
             monkeypatch.setattr(module, "processor", lambda chosen=processor: chosen)
         with pytest.raises(Stopped):

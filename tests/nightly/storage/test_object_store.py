@@ -26,7 +26,6 @@ from ape_cli.training.execution import Execution, ExistingRun
 from ape_cli.training.loop import Stopped
 from tests.conftest import ape
 from tests.data.test_generation import snapshot
-from tests.nightly import google
 from tests.nightly.store import Server
 from tests.runs.test_registry import stopping_after
 
@@ -35,8 +34,8 @@ pytestmark = pytest.mark.usefixtures("forked_workers")
 WORDS = ["--n-validation", "30", "--n-test", "30", "--length-mean", "5", "--length-std", "1"]
 
 
-def address(server: Server, path: str) -> str:
-    return f"s3://ape/{path}?endpoint_override={server.endpoint}"
+def address(server: Server, path: str, kind: str = "s3") -> str:
+    return f"{kind}://ape/{path}?endpoint_override={server.endpoint}{'&anonymous=true' * (kind == 'gs')}"
 
 
 # Generation
@@ -298,57 +297,49 @@ def test_two_evaluations_at_once_are_both_listed(server: Server, words: str, mon
 @pytest.mark.parametrize("kind", ["s3", "gs"])
 def test_conditional_writes(server: Server, kind: str) -> None:
     """By the documentation of both stores: a write of an outdated version changes nothing."""
-    with google.serving() as store:
-        url = f"gs://{google.BUCKET}/c?anonymous=true&endpoint_override={store.endpoint}"
-        path = storage_path(address(server, f"conditional/{kind}") if kind == "s3" else url)
-        assert isinstance(path, RemotePath)
-        assert path.version() == "create"
-        files.write_text(path, "one", path.version())
-        first = path.version()
-        with pytest.raises(ConflictError):
-            files.write_text(path, "two", "create")
-        files.write_text(path, "two", first)
-        with pytest.raises(ConflictError):
-            files.write_text(path, "three", first)
-        assert path.read_bytes() == b"two"
-        path.unlink()
-        assert not path.exists()
-
-
-# Google's object store
+    path = storage_path(address(server, f"conditional/{kind}", kind))
+    assert isinstance(path, RemotePath)
+    assert path.version() == "create"
+    files.write_text(path, "one", path.version())
+    first = path.version()
+    with pytest.raises(ConflictError):
+        files.write_text(path, "two", "create")
+    files.write_text(path, "two", first)
+    with pytest.raises(ConflictError):
+        files.write_text(path, "three", first)
+    assert path.read_bytes() == b"two"
+    path.unlink()
+    assert not path.exists()
 
 
 def test_google_s_store_as_far_as_a_stand_in_tells(
-    reference: dict[str, bytes], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    server: Server, reference: dict[str, bytes], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The same dataset, and a run that is trained, stopped, found, resumed, evaluated and reported."""
     monkeypatch.chdir(tmp_path)
-    with google.serving() as store:
 
-        def at(path: str) -> str:
-            return f"gs://{google.BUCKET}/{path}?endpoint_override={store.endpoint}&anonymous=true"
+    def at(path: str) -> str:
+        return address(server, f"google/{path}", "gs")
 
-        assert generation.generate(TASK, PLAN, storage_path(at("same"))).written == 420
-        assert store.objects("same") == reference
-        (storage_path(at("same")) / "data" / "train-00002-of-00004.parquet").unlink()
-        assert generation.generate(TASK, PLAN, storage_path(at("same"))).written == 100
-        assert store.objects("same") == reference
-        ape("gen", "reverse", "--n", "120", *WORDS, "--out", at("shelf/reverse"))
-        with pytest.raises(Stopped):
-            run(at("shelf/reverse"), storage_path(at("results")), stop=stopping_after(2))
-        (found,) = open_registry(at("results"))
-        assert found.status == "stopped"
-        done = run(at("shelf/reverse"), storage_path(at("results")), existing=ExistingRun.RESUME)
-        straight = run(at("shelf/reverse"), tmp_path)
-        assert done.evaluation == straight.evaluation
-        assert store.objects(f"results/runs/{found.name}").keys() == snapshot(straight.run.folder).keys()  # type: ignore[arg-type]
-        assert "| reverse |" in ape("report", "--results", at("results"), "--format", "markdown")[0]
-        (line,) = json.loads(ape("runs", "--results", at("results"), "--json")[0])
-        assert (line["run"], line["status"]) == (found.name, "finished")
-        asked = ["train", "--scheme", "rope", "--preset", "tiny", "--set", "steps=2", "--no-eval"]
-        assert "shelf/reverse?" in ape(*asked, "--datasets", at("shelf"), "--results", at("results"))[1]
-        with pytest.raises(PlaceError, match=r"failed at gs://nobody-s\n  got: .*(no such bucket|NoSuchBucket)"):
-            open_dataset(at("x").replace(google.BUCKET, "nobody-s", 1))
+    assert generation.generate(TASK, PLAN, storage_path(at("same"))).written == 420
+    (storage_path(at("same")) / "data" / "train-00002-of-00004.parquet").unlink()
+    assert generation.generate(TASK, PLAN, storage_path(at("same"))).written == 100
+    assert server.objects("ape/google/same") == reference
+    ape("gen", "reverse", "--n", "120", *WORDS, "--out", at("shelf/reverse"))
+    with pytest.raises(Stopped):
+        run(at("shelf/reverse"), storage_path(at("results")), stop=stopping_after(2))
+    (found,) = open_registry(at("results"))
+    assert found.status == "stopped"
+    done = run(at("shelf/reverse"), storage_path(at("results")), existing=ExistingRun.RESUME)
+    straight = run(at("shelf/reverse"), tmp_path)
+    assert done.evaluation == straight.evaluation
+    here = snapshot(tmp_path / "runs" / found.name)
+    assert server.objects(f"ape/google/results/runs/{found.name}").keys() == here.keys()
+    assert "| reverse |" in ape("report", "--results", at("results"), "--format", "markdown")[0]
+    asked = ["train", "--scheme", "rope", "--preset", "tiny", "--set", "steps=2", "--no-eval"]
+    assert "shelf/reverse?" in ape(*asked, "--datasets", at("shelf"), "--results", at("results"))[1]
+    with pytest.raises(PlaceError, match=r"failed at gs://nobody-s\n  got: .*(no such bucket|NoSuchBucket)"):
+        open_dataset(at("x").replace("gs://ape", "gs://nobody-s", 1))
 
 
 # Messages for users
