@@ -5,8 +5,10 @@ from __future__ import annotations
 import os
 import subprocess
 import sys
-from collections.abc import Sequence
+import time
+from collections.abc import Callable, Sequence
 from pathlib import Path
+from typing import Any
 
 ROOT = Path(__file__).parents[1]
 
@@ -34,3 +36,12 @@ def python(
     out, err = process.communicate(timeout=300)
     assert process.returncode == code, out + err
     return subprocess.CompletedProcess(words, process.returncode, out, err)
+
+
+def until(holds: Callable[[], Any], process: subprocess.Popen[Any] | None = None, seconds: float = 120.0) -> None:
+    """Waits until something holds. Fails if the process ends before."""
+    end = time.monotonic() + seconds
+    while not holds():
+        assert process is None or process.poll() is None, process.communicate()
+        assert time.monotonic() < end
+        time.sleep(0.05)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import csv
-import html.parser
 import io
 import json
 import time
@@ -50,17 +49,6 @@ def test_no_cell_of_a_spreadsheet_is_a_formula() -> None:
     assert all(escaping.csv(text).startswith("'") for text in ("=1+1", "+1", "-1", "@x", "\t=1", "\r=1"))
 
 
-class Tags(html.parser.HTMLParser):
-    """The tags of a page."""
-
-    def __init__(self) -> None:
-        super().__init__()
-        self.found: list[str] = []
-
-    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
-        self.found.append(tag)
-
-
 @pytest.fixture
 def hostile(tmp_path: Path) -> Path:
     """A run whose dataset, task and setting have hostile names."""
@@ -86,9 +74,7 @@ def test_hostile_names_in_a_report(hostile: Path, style: str) -> None:
     if style == "latex":
         assert out.count("\\end{tabular}") == 1
     if style == "html":
-        tags = Tags()
-        tags.feed(out)
-        assert tags.found.count("script") == 1  # that of the page
+        assert out.count("<script") == 1  # that of the page
     if style == "csv":
         cells = [cell for row in csv.reader(io.StringIO(out)) for cell in row]
         assert not [

@@ -190,16 +190,11 @@ def test_fingerprint_sees_every_coordinate() -> None:
     assert len(found) == 4
 
 
-def test_running_again_verifies_and_changes_nothing(tmp_path: Path, task: Any) -> None:
+def test_running_again_makes_what_is_missing_and_changes_nothing(tmp_path: Path, task: Any) -> None:
     generate(task, plan(task), tmp_path)
     before = snapshot(tmp_path)
     assert generate(task, plan(task), tmp_path).written == 0
     assert snapshot(tmp_path) == before
-
-
-def test_a_missing_shard_is_made_again(tmp_path: Path, task: Any) -> None:
-    generate(task, plan(task), tmp_path)
-    before = snapshot(tmp_path)
     (tmp_path / "data" / "train-00002-of-00004.parquet").unlink()
     assert generate(task, plan(task), tmp_path).written == 100
     assert snapshot(tmp_path) == before

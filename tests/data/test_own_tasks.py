@@ -77,12 +77,6 @@ def test_training_does_not_use_a_dataset_of_other_code(file: Path) -> None:
         assert "has changed since" in ape(*command, code=1)[1]
 
 
-def test_the_manifest_of_a_task_of_ape_has_no_code(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.chdir(tmp_path)
-    ape("gen", "copy", "--n", "20", "--n-validation", "5", "--n-test", "5")
-    assert "code" not in json.loads(Path("datasets/copy/manifest.json").read_text())["plan"]
-
-
 FOREIGN = """
     def draw(self, key):
         source = super().draw(key)

@@ -39,17 +39,14 @@ class Server:
         return {name.removeprefix(f"{prefix}/"): self.get(f"{bucket}/{name}") for name in sorted(names)}
 
     def get(self, path: str) -> bytes:
-        bucket, _, name = path.partition("/")
-        content: bytes = self._client().get_object(Bucket=bucket, Key=name)["Body"].read()
+        content: bytes = self._client().get_object(**_named(path))["Body"].read()
         return content
 
     def put(self, path: str, data: bytes) -> None:
-        bucket, _, name = path.partition("/")
-        self._client().put_object(Bucket=bucket, Key=name, Body=data)
+        self._client().put_object(**_named(path), Body=data)
 
     def remove(self, path: str) -> None:
-        bucket, _, name = path.partition("/")
-        self._client().delete_object(Bucket=bucket, Key=name)
+        self._client().delete_object(**_named(path))
 
     @contextmanager
     def asking_for_keys(self) -> Iterator[None]:
@@ -69,6 +66,11 @@ class Server:
         with pytest.MonkeyPatch.context() as patch:  # a test may have set a profile for our own connection
             patch.delenv("AWS_PROFILE", raising=False)
             return boto3.Session(region_name="us-east-1", **keys).client("s3", endpoint_url=self.endpoint)
+
+
+def _named(path: str) -> dict[str, str]:
+    """What boto3 calls `bucket/name`."""
+    return dict(zip(("Bucket", "Key"), path.split("/", 1), strict=True))
 
 
 def at(endpoint: str, path: str, bucket: str = "ape") -> RemotePath:

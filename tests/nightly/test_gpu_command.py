@@ -19,7 +19,7 @@ from benchmarks.gpu.__main__ import main
 from benchmarks.gpu.cells import Pace, cells, items, schedule_within
 from benchmarks.gpu.packing import add
 from benchmarks.gpu.record import Setting
-from tests.interpreters import ROOT, python, started
+from tests.interpreters import ROOT, python, started, until
 
 TINY = ["--device", "cpu", "--preset", "tiny"]
 
@@ -62,9 +62,7 @@ def test_a_run_of_record_is_not_repeated_although_its_dataset_is_not_generated(t
 def killed(path: Path, *words: str, blocked: Sequence[Path] = ()) -> None:
     """Starts a call and kills it, with all of its processes, as soon as a file exists."""
     child = started("-m", "benchmarks.gpu", *words, path=blocked)
-    until = time.monotonic() + 180
-    while not path.exists() and time.monotonic() < until and child.poll() is None:
-        time.sleep(0.1)
+    until(path.exists, child, seconds=180)
     os.killpg(child.pid, signal.SIGKILL)
     child.communicate()
 

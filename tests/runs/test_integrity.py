@@ -119,10 +119,8 @@ Change = Callable[[dict[str, Any]], Any]
     ("name", "change", "message"),
     [
         ("run.json", lambda x: x["result"].update(best_accuracy=7.5), "result.best_accuracy"),
-        ("run.json", lambda x: x.update(config=[x["config"]]), "config.sequence"),
         ("run.json", lambda x: x["dataset"]["rows"].pop("test"), "dataset.rows"),
         ("run.json", lambda x: x["files"].update({"../../x": "0" * 64}), "files"),
-        ("run.json", lambda x: x.update(more=1), "more"),
         ("run.json", lambda x: x.update(result=None), "finished but has no result"),
         ("eval", lambda x: x["overall"].update(token_accuracy=1.5), "overall.token_accuracy"),
         ("eval", lambda x: x.update(split="all"), "split"),

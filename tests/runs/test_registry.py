@@ -20,6 +20,7 @@ from ape_cli.runs import config
 from ape_cli.runs.registry import Registry, open_registry
 from ape_cli.runs.run import Run
 from ape_cli.storage import locks
+from ape_cli.storage.paths import StoragePath
 from ape_cli.training import trial
 from ape_cli.training.execution import Execution, ExistingRun
 from ape_cli.training.loop import Stopped
@@ -33,7 +34,7 @@ def resolve(scheme: str = "rope", seed: int = 1, **settings: Any) -> config.Conf
     return config.resolve("tiny", scheme, position.options(scheme), seed=seed, settings=chosen)
 
 
-def run(data: Dataset, where: Path, **options: Any) -> trial.Trial:
+def run(data: Dataset, where: StoragePath, **options: Any) -> trial.Trial:
     wanted = resolve(**{k: options.pop(k) for k in ("scheme", "seed", "steps", "d_model") if k in options})
     execution = Execution(CPU, **{k: options.pop(k) for k in ("stop",) if k in options})
     return trial.run_trial(experiment.of(wanted, data), open_registry(where), execution, **options)

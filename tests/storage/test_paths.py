@@ -55,12 +55,9 @@ def test_the_options_go_with_what_is_in_it() -> None:
     [
         ("ftp://host/x", r"unknown kind of address[\s\S]*s3://bucket/path"),
         ("s3://", "no object can have this address"),
-        ("s3:///x", "no object can have this address"),
         ("s3://b/x?regoin=r", r"unknown option[\s\S]*did you mean 'region'"),
-        ("s3://bu cket/x", "no object can have this address"),
         ("s3://b/x?region=eu%0aX", "bad value of region"),
         ("s3://b/x?anonymous=yes", r"anonymous[\s\S]*true"),
-        ("s3://b/x?scheme=htp", "did you mean 'http'"),
         ("gs://b/x?region=r", "unknown option of gs://"),
         ("s3://b/x/../y", "no object can have this address"),
         (Path("s3://bucket/x"), r"a pathlib.Path cannot hold an address[\s\S]*as a string"),

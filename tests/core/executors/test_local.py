@@ -6,7 +6,6 @@ import os
 import signal
 import time
 from collections import Counter
-from collections.abc import Callable
 from contextlib import closing
 from pathlib import Path
 from typing import Any
@@ -17,7 +16,7 @@ from ape_cli.core import executors
 from ape_cli.core.errors import DataError, UsageError
 from ape_cli.core.executors import Event, Job, JobContext
 from ape_cli.core.executors.local import Local
-from tests.interpreters import python
+from tests.interpreters import python, until
 
 # Jobs. They are functions of this module, so that workers can import them ---------------------------
 
@@ -173,10 +172,3 @@ def test_bad_options(name: str, options: dict[str, Any], message: str) -> None:
 def test_names() -> None:
     assert executors.names() == ["local", "ray"]
     assert isinstance(executors.make("local", workers=3, address=None), Local)
-
-
-def until(holds: Callable[[], bool], seconds: float = 30.0) -> None:
-    end = time.monotonic() + seconds
-    while not holds():
-        assert time.monotonic() < end
-        time.sleep(0.02)

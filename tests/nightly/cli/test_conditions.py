@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import signal
-import time
 from pathlib import Path
 
 import pytest
@@ -15,7 +14,7 @@ from ape_cli.data.loader import Dataset
 from ape_cli.models import factory
 from ape_cli.runs.registry import open_registry
 from tests.conftest import ape
-from tests.interpreters import python, started
+from tests.interpreters import python, started, until
 from tests.nightly.limits import ape as limited
 
 TRAIN = ("train", "--scheme", "rope", "--preset", "tiny", "--device", "cpu", "--data")
@@ -48,9 +47,7 @@ def test_the_end_of_the_terminal(words: Dataset, tmp_path: Path, before: str, st
     """It stores the state of the run and ends the program, which goes on under nohup."""
     settings = ("--set", f"steps={steps}", "--set", "validate_every_steps=50")
     training = started("-c", UNDER.format(before), *TRAIN, str(words.folder), *settings, where=tmp_path)
-    while not list(tmp_path.glob("results/runs/*/history.parquet")):
-        assert training.poll() is None
-        time.sleep(0.05)
+    until(lambda: list(tmp_path.glob("results/runs/*/history.parquet")), training)
     training.send_signal(signal.SIGHUP)
     _, err = training.communicate(timeout=60)
     assert training.returncode == (130 if status == "stopped" else 0), err

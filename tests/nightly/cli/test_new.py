@@ -46,16 +46,8 @@ def test_a_new_scheme_works_at_once(here: Path) -> None:
 def test_a_new_task_works_at_once(here: Path) -> None:
     """The task is written to another folder, whose name contains a space."""
     found = json.loads(ape("new", "task", "turn_word", "--to", "my own", "--json")[0])
-    assert found == {
-        "kind": "task",
-        "name": "turn-word",
-        "written": ["my own/ape_cli/tasks/turn_word.py", "my own/tests/test_turn_word.py"],
-        "next": [
-            "PYTHONPATH='my own' python -m pytest 'my own/tests/test_turn_word.py'",
-            "PYTHONPATH='my own' ape gen turn-word --n 100",
-            "PYTHONPATH='my own' ape train --scheme rope --task turn-word --preset tiny",
-        ],
-    }
+    assert found["name"] == "turn-word"
+    assert found["written"] == ["my own/ape_cli/tasks/turn_word.py", "my own/tests/test_turn_word.py"]
     assert "8 passed" in run(here, found["next"][0])
     assert "turn-word" in run(here, "PYTHONPATH='my own' ape tasks")
     run(here, "PYTHONPATH='my own' ape gen turn-word --n 20 --shift 2")

@@ -66,11 +66,9 @@ def test_an_entry_point_is_not_imported_to_list_names(tmp_path: Path) -> None:
     assert "'torn'" in python("-c", code, path=[tmp_path / "site"]).stdout
 
 
-@pytest.mark.parametrize("text", ["import sys; sys.exit(7)", "class E(BaseException): ...\nraise E"])
-def test_a_file_that_ends_the_process_is_an_error_that_names_it(tmp_path: Path, text: str) -> None:
-    places = [("position", "schemes"), ("reports/views", "report --views"), ("tasks", "tasks")]
-    for package, command in places if "7" in text else places[:1]:
-        file = put(tmp_path / command, "zed", text, package)
+def test_a_file_that_ends_the_process_is_an_error_that_names_it(tmp_path: Path) -> None:
+    for package, command in (("position", "schemes"), ("reports/views", "report --views"), ("tasks", "tasks")):
+        file = put(tmp_path / command, "zed", "import sys; sys.exit(7)", package)
         done = ape(tmp_path, *command.split(), path=(tmp_path / command,))
         assert "the file of" in done.stderr
         assert "'zed' cannot be imported" in done.stderr
@@ -82,22 +80,21 @@ def test_a_file_that_ends_the_process_is_an_error_that_names_it(tmp_path: Path, 
     assert check.stdout.startswith("FAILS: zed: the file of scheme 'zed' cannot be imported\n  got:     ")
 
 
-def test_two_files_of_one_name_are_an_error_that_names_both(tmp_path: Path) -> None:
-    theirs = put(tmp_path / "mine", "rope")
-    done = ape(tmp_path, "train", "--scheme", "rope", "--task", "copy", path=(tmp_path / "mine",))
+@pytest.mark.parametrize(
+    ("name", "other"),
+    [
+        ("rope", str(ROOT / "ape_cli" / "position" / "rope.py")),
+        ("window", "entry point window = their_scheme:Mine of window-plugin"),
+    ],
+)
+def test_two_of_one_name_are_an_error_that_names_both(tmp_path: Path, name: str, other: str) -> None:
+    distribution(tmp_path / "site", "ape_cli.schemes", "window", "their_scheme:Mine")
+    theirs = put(tmp_path / "mine", name)
+    done = ape(tmp_path, "train", "--scheme", "rope", "--task", "copy", path=(tmp_path / "mine", tmp_path / "site"))
     assert done.returncode == 2
     assert "two plug-ins of ape_cli.position have the same name" in done.stderr
     assert str(theirs) in done.stderr
-    assert str(ROOT / "ape_cli" / "position" / "rope.py") in done.stderr
-
-
-def test_a_file_and_an_entry_point_of_one_name_are_an_error_that_names_both(tmp_path: Path) -> None:
-    distribution(tmp_path / "site", "ape_cli.schemes", "window", "their_scheme:Mine")
-    theirs = put(tmp_path / "mine", "window")
-    done = ape(tmp_path, "train", "--scheme", "rope", "--task", "copy", path=(tmp_path / "mine", tmp_path / "site"))
-    assert done.returncode == 2
-    assert str(theirs) in done.stderr
-    assert "entry point window = their_scheme:Mine of window-plugin" in done.stderr
+    assert other in done.stderr
 
 
 def test_an_unknown_name_says_where_it_was_searched(tmp_path: Path) -> None:

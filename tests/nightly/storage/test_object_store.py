@@ -9,12 +9,11 @@ from typing import Any
 import pytest
 import torch
 
-from ape_cli import experiment, position, tasks
+from ape_cli import tasks
 from ape_cli.core.errors import ApeError, DataError, PlaceError, RunError
 from ape_cli.core.executors.local import Local
 from ape_cli.data import generation, manifest
 from ape_cli.data.loader import open_dataset
-from ape_cli.runs import config
 from ape_cli.runs.record import RunRecord
 from ape_cli.runs.registry import open_registry
 from ape_cli.runs.run import Run
@@ -22,11 +21,12 @@ from ape_cli.storage import files
 from ape_cli.storage.object_store import ConflictError, RemotePath
 from ape_cli.storage.paths import StoragePath, storage_path
 from ape_cli.training import trial
-from ape_cli.training.execution import Execution, ExistingRun
+from ape_cli.training.execution import ExistingRun
 from ape_cli.training.loop import Stopped
 from tests.conftest import ape
 from tests.data.test_generation import snapshot
 from tests.nightly.store import Server
+from tests.runs import test_registry
 from tests.runs.test_registry import stopping_after
 
 pytestmark = pytest.mark.usefixtures("forked_workers")
@@ -108,21 +108,6 @@ def test_an_interruption_leaves_no_manifest_and_is_gone_on_from(server: Server, 
     assert server.objects("ape/broken") == reference
 
 
-def test_the_manifest_comes_last(server: Server, monkeypatch: pytest.MonkeyPatch) -> None:
-    """A reader finds either no dataset or a complete one while it is being written."""
-    seen: list[str] = []
-    real = RemotePath.upload
-
-    def upload(self: RemotePath, *given: Any) -> None:
-        real(self, *given)
-        seen.append(self.name)
-
-    monkeypatch.setattr(RemotePath, "upload", upload)
-    generation.generate(TASK, PLAN, storage_path(address(server, "last")))
-    assert seen[-1] == "manifest.json"
-    assert sum(name.endswith(".parquet") for name in seen) == 6
-
-
 def test_a_batch_is_what_it_is_in_a_folder(server: Server, tmp_path: Path) -> None:
     """Row groups are read by ranges, and `open` takes the address as a string."""
     generation.generate(TASK, PLAN, tmp_path)
@@ -137,15 +122,8 @@ def test_a_batch_is_what_it_is_in_a_folder(server: Server, tmp_path: Path) -> No
 # Runs
 
 
-def wanted(**settings: Any) -> config.Config:
-    chosen = {"steps": 4, "validate_every_steps": 2} | settings
-    return config.resolve("tiny", "rope", position.options("rope"), seed=1, settings=chosen)
-
-
 def run(data: str, results: StoragePath, **options: Any) -> trial.Trial:
-    cpu = torch.device("cpu")
-    execution = Execution(cpu, **{k: options.pop(k) for k in ("stop",) if k in options})
-    return trial.run_trial(experiment.of(wanted(), open_dataset(data)), open_registry(results), execution, **options)
+    return test_registry.run(open_dataset(data), results, **options)
 
 
 @pytest.fixture(scope="module")

@@ -8,8 +8,7 @@ import time
 from pathlib import Path
 
 from ape_cli.core.executors import JobContext
-from tests.core.executors.test_local import until
-from tests.interpreters import python, started
+from tests.interpreters import python, started, until
 
 
 def test_workers_are_started_with_ctrl_c_blocked() -> None:

@@ -10,8 +10,7 @@ import socket
 import subprocess
 import sys
 import tempfile
-import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -22,7 +21,7 @@ import pytest
 from ape_cli.data import manifest
 from ape_cli.runs.registry import open_registry
 from tests.conftest import ROOT, ape
-from tests.interpreters import started
+from tests.interpreters import started, until
 from tests.sweep.test_sweep import facts
 
 KNOWN = {"RAY_AUTH_MODE": "token", "RAY_AUTH_TOKEN": "0123456789abcdef" * 4, "RAY_USAGE_STATS_ENABLED": "0"}
@@ -92,14 +91,6 @@ def stop(node: subprocess.Popen[bytes]) -> None:
     if node.poll() is None:
         os.killpg(node.pid, signal.SIGKILL)
     node.wait()
-
-
-def until(holds: Callable[[], Any], process: subprocess.Popen[Any], seconds: float = 120.0) -> None:
-    end = time.monotonic() + seconds
-    while not holds():
-        assert process.poll() is None, process.communicate()
-        assert time.monotonic() < end
-        time.sleep(0.05)
 
 
 def finished(results: Path) -> dict[str, Any]:
