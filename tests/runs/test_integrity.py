@@ -137,22 +137,6 @@ def test_what_has_not_the_form_is_left_out_and_named(where: Path, name: str, cha
     assert message in line
 
 
-def test_files_of_another_run_are_refused(where: Path) -> None:
-    """A run has its own weights, history, evaluations and run.json, although those of another seed would fit."""
-    one, two = (Path(str(found.folder)) for found in open_registry(where))
-    for path in files_of(Run(two)):
-        target = one / path.relative_to(two)
-        whole = target.read_bytes()
-        shutil.copy(path, target)
-        with pytest.raises(RunError):
-            contents(Run(one))
-        target.write_bytes(whole)
-    contents(Run(one))
-    copy = shutil.copytree(one, one.with_name("copy-rope-3-00000000"))
-    with pytest.raises(RunError, match="is of another run"):
-        Run(copy).read()
-
-
 def test_a_run_that_was_trained_again_gets_no_scores_of_its_old_weights(where: Path) -> None:
     found = first(where)
     evaluated = found.read()
