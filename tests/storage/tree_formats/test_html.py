@@ -71,16 +71,10 @@ def test_what_a_browser_would_repair(document: str, wanted: Nested) -> None:
         assert nested(tree) == wanted
 
 
-@pytest.mark.parametrize(
-    "document",
-    [
-        f'<svg><path d="M {"0 1 L " * 5_000}"></svg>',
-        f'<img src="data:image/png;base64,{"a/b+" * 20_000}">',
-    ],
-)
-def test_values_are_not_attributes(document: str) -> None:
-    (tree,) = parsed("html", document)
-    assert sum(kind.startswith("@") for kind in tree.kind) <= 1
+def test_values_are_not_attributes() -> None:
+    for value in ("M " + "0 1 L " * 5_000, "data:image/png;base64," + "a/b+" * 20_000):
+        (tree,) = parsed("html", f'<svg><path d="{value}"></svg>')
+        assert sum(kind.startswith("@") for kind in tree.kind) == 1
 
 
 def test_attributes_are_in_order() -> None:
