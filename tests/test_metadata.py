@@ -14,7 +14,6 @@ from typing import Any
 import pytest
 
 import ape_cli
-from ape_cli import tasks
 
 ROOT = Path(__file__).parents[1]
 
@@ -31,14 +30,6 @@ def test_the_citation_has_the_newest_release_and_the_licence() -> None:
 
 def test_the_version_is_that_of_the_installed_package() -> None:
     assert ape_cli.__version__ == metadata.version("ape-cli")
-
-
-def test_the_changelog_names_tasks_that_exist() -> None:
-    text = (ROOT / "CHANGELOG.md").read_text(encoding="utf-8")
-    added = text[text.index("- Composite") : text.index("- `ape gen trees")]
-    named = set(re.findall(r"`([^`]+)`", added))
-    assert len(named) == 15
-    assert named <= set(tasks.names())
 
 
 def test_a_package_has_the_addresses_of_the_repository_that_builds_it(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -4,16 +4,12 @@ from __future__ import annotations
 
 import doctest
 import importlib
-import subprocess
-import sys
-from pathlib import Path
 from types import ModuleType
 
 import pytest
 
 import ape_cli
-
-ROOT = Path(__file__).parents[1]
+from tests.interpreters import python
 
 
 def test_the_public_modules_are_those_of_the_design() -> None:
@@ -44,5 +40,4 @@ print("ape_cli.tasks" in sys.modules, "torch" in sys.modules)
 from ape_cli import *
 print(position.names() == ape_cli.position.names(), errors.ApeError.__name__)
 """
-    done = subprocess.run([sys.executable, "-c", code], cwd=ROOT, capture_output=True, text=True, check=True)
-    assert done.stdout.splitlines() == ["", "True False", "True ApeError"]
+    assert python("-c", code).stdout.splitlines() == ["", "True False", "True ApeError"]

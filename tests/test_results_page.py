@@ -12,16 +12,7 @@ import pytest
 
 from ape_cli.reports import paper
 from ape_cli.runs.registry import open_registry
-from tests.record.field_tasks import of_natural_trees, of_tasks
-from tests.record.medium import of_medium
-from tests.record.paper_tasks import (
-    of_bounds,
-    of_the_bias,
-    of_the_paper_s_size,
-    of_trees,
-    of_words,
-    shuffled,
-)
+from tests.record import field_tasks, medium, paper_tasks
 from tests.record.scores import (
     NUMBER,
     RESULTS,
@@ -47,7 +38,7 @@ def found() -> list[str]:
     deep = [among(rows_by_size(f"{task}/breadth"), 10, 11) for task in ("tree-ops", "c3", "tree-copy")]
     seeds = scores("c3/breadth", "tree")
     images = [round(359 * scores("images", s, v)[0] / 100) for s, v in PIXELS]
-    (right,) = (round(359 * float(score) / 100) for score in shuffled("learned", "pool_size=1"))
+    (right,) = (round(359 * float(score) / 100) for score in paper_tasks.shuffled("learned", "pool_size=1"))
     above_chance = sum(math.comb(359, k) * 9 ** (359 - k) for k in range(right, 360)) / 10**359
     low, high = best_by_epoch()
     return [
@@ -63,14 +54,14 @@ def found() -> list[str]:
         f"{images[1] - images[0]} of 359 images",
         f"({right} of 359 images; a one-sided binomial test against one in ten gives p = {above_chance:.3f})",
         f"{low:.1f} to {high:.1f} points above",
-        *of_bounds(),
-        *of_words(),
-        *of_trees(),
-        *of_the_bias(),
-        *of_medium(),
-        *of_tasks(),
-        *of_natural_trees(),
-        *of_the_paper_s_size(),
+        *paper_tasks.of_bounds(),
+        *paper_tasks.of_words(),
+        *paper_tasks.of_trees(),
+        *paper_tasks.of_the_bias(),
+        *medium.of_medium(),
+        *field_tasks.of_tasks(),
+        *field_tasks.of_natural_trees(),
+        *paper_tasks.of_the_paper_s_size(),
     ]
 
 
@@ -84,17 +75,12 @@ def test_the_page_says_what_follows_from_the_runs(found: list[str]) -> None:
     assert [phrase for phrase in found if phrase not in text] == []
 
 
-def test_numbers_are_found_wherever_they_stand() -> None:
-    text = "79.02. (78.3) 99.9, +0.90 ±0.3: 2.13.0, v1.5, 3, 52.57.\n97.12"
-    assert NUMBER.findall(text) == ["79.02", "78.3", "99.9", "0.90", "0.3", "52.57", "97.12"]
-
-
 def test_every_decimal_number_has_a_source(found: list[str]) -> None:
     """The source is a committed table, a table of the paper, a fact or a setting. Text in backquotes is skipped."""
     tables = "".join(path.read_text(encoding="utf-8") for path in (RESULTS / "tables").glob("*.md"))
     published = {f"{100 * score:.2f}" for score, _ in paper.scores().values()}
     known = {*NUMBER.findall(tables), *published, *NUMBER.findall(" ".join(found))}
-    known |= shuffled()
+    known |= paper_tasks.shuffled()
     known |= {"2.13", "2.11", "0.15"}  # versions of PyTorch and the paper's dropout
     known |= {"0.002"}  # how much a permuted source changes a logit of the authors' code; measured with that code
     known |= {"3.11"}  # the Python whose standard library the natural trees are from

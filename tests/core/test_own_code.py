@@ -36,15 +36,6 @@ def test_the_digest_is_that_of_the_file(load: Callable[[], type], tmp_path: Path
     assert plugins.digest(load()) == hashlib.sha256(TEXT.encode() + b"\n").hexdigest()
 
 
-def test_torch_is_not_the_users_wherever_it_is(load: Callable[[], type], monkeypatch: pytest.MonkeyPatch) -> None:
-    """Packages may be in a user's folder, in Debian's, or on PYTHONPATH. None of them is read."""
-    monkeypatch.setattr("sysconfig.get_path", lambda name: "/nowhere")
-    for name in ("ape_cli.core.plugins", "mine_own"):
-        monkeypatch.delitem(sys.modules, name, raising=False)
-    fresh = import_module("ape_cli.core.plugins")
-    assert fresh.digest(load()) == hashlib.sha256(TEXT.encode()).hexdigest()
-
-
 def test_an_edit_after_the_import_does_not_change_the_digest(load: Callable[[], type], tmp_path: Path) -> None:
     found = load()
     plugins.remember(found)

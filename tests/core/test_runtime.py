@@ -5,12 +5,12 @@ from __future__ import annotations
 import json
 import os
 import platform
-import subprocess
 import sys
 
 import pytest
 
 from ape_cli.core import runtime
+from tests.interpreters import python
 
 FAULTS = """
 import resource, sys
@@ -31,7 +31,7 @@ def test_memory_is_kept() -> None:
     """The third block of a size reuses the pages of the second one."""
 
     def faults(mode: str) -> int:
-        return int(subprocess.run([sys.executable, "-c", FAULTS, mode], capture_output=True, check=True).stdout)
+        return int(python("-c", FAULTS, mode).stdout)
 
     assert faults("kept") < 100
     assert faults("not kept") > 1000
@@ -75,16 +75,12 @@ print(json.dumps({k: v for k, v in os.environ.items() if k in ("OMP_WAIT_POLICY"
         ("1.3", {"GOMP_SPINCOUNT": "7"}, {"GOMP_SPINCOUNT": "7"}),
     ],
 )
-def test_threads_sleep_where_others_use_the_cores(busy: str, given: dict[str, str], expected: dict[str, str]) -> None:
-    environment = {k: v for k, v in os.environ.items() if k not in ("OMP_WAIT_POLICY", "GOMP_SPINCOUNT")}
-    done = subprocess.run(
-        [sys.executable, "-c", SHARING],
-        env=environment | given | {"BUSY": busy},
-        capture_output=True,
-        text=True,
-        check=True,
-    )
-    assert json.loads(done.stdout) == expected
+def test_threads_sleep_where_others_use_the_cores(
+    busy: str, given: dict[str, str], expected: dict[str, str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for name in ("OMP_WAIT_POLICY", "GOMP_SPINCOUNT"):
+        monkeypatch.delenv(name, raising=False)
+    assert json.loads(python("-c", SHARING, BUSY=busy, **given).stdout) == expected
 
 
 def test_nothing_is_set_once_torch_is_there(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -9,20 +9,13 @@ import pytest
 
 from ape_cli.core.errors import DataError
 from ape_cli.data import manifest
-from ape_cli.data.loader import Dataset, open_dataset
+from ape_cli.data.loader import Dataset
 from tests.conftest import ape
 from tests.registered import edit
 
 
 def copied(data: Dataset, tmp_path: Path) -> Path:
     return shutil.copytree(str(data.folder), tmp_path / "d")
-
-
-def test_a_seed_that_no_dataset_has(words: Dataset, tmp_path: Path) -> None:
-    folder = copied(words, tmp_path)
-    edit(folder / "manifest.json", lambda fields: fields["plan"].update(seed=2**63))
-    with pytest.raises(DataError, match=r"plan\.seed"):
-        open_dataset(folder)
 
 
 @pytest.mark.parametrize("name", ["../../x", "copy\x1b[2J"])

@@ -41,18 +41,6 @@ def test_words_carry_eos_in_source_and_target(words: Dataset) -> None:
             assert strip(batch.input_ids[i])[: int(batch.label_mask[i].sum())] == [SOS, *rows[row]["target_ids"]]
 
 
-def test_trees_carry_none(trees: Dataset) -> None:
-    rows = stored(trees)
-    for batch in trees.split("train").batches(16, seed=1):
-        for i, row in enumerate(batch.row):
-            n = len(rows[row]["target_ids"])
-            assert strip(batch.source_ids[i]) == rows[row]["source_ids"]
-            assert strip(batch.labels[i]) == rows[row]["target_ids"]
-            assert batch.input_ids[i, :n].tolist() == [SOS, *rows[row]["target_ids"][:-1]]
-            assert batch.input_positions[i, :n].tolist() == [0, *rows[row]["target_positions"][:-1]]
-            assert batch.source_positions[i, : len(rows[row]["source_ids"])].tolist() == rows[row]["source_positions"]
-
-
 def test_positions_along_a_sequence(words: Dataset, trees: Dataset) -> None:
     """SOS has position 0 and tokens have 1, 2, .... A tree read as a sequence counts along its linearisation."""
     for data in (words, trees):
@@ -61,12 +49,12 @@ def test_positions_along_a_sequence(words: Dataset, trees: Dataset) -> None:
         assert batch.input_positions.tolist() == [list(range(batch.input_ids.shape[1]))]
 
 
-def test_grids_and_rings_carry_no_eos(grids: Dataset, rings: Dataset) -> None:
-    """The structure determines their end, so inputs and labels are the stored ids without EOS."""
-    for data in (grids, rings):
+def test_grids_and_rings_carry_no_eos(grids: Dataset, rings: Dataset, trees: Dataset) -> None:
+    """Nor do trees. The structure determines their end, so inputs and labels are the stored ids without EOS."""
+    for data in (grids, rings, trees):
         rows = stored(data)
         for batch in data.split("train").batches(16, seed=1):
-            assert batch.label_positions is None
+            assert (batch.label_positions is None) == (data is not trees)
             for i, row in enumerate(batch.row):
                 assert strip(batch.source_ids[i]) == rows[row]["source_ids"]
                 assert strip(batch.labels[i]) == rows[row]["target_ids"]

@@ -77,12 +77,6 @@ def test_training_does_not_use_a_dataset_of_other_code(file: Path) -> None:
         assert "has changed since" in ape(*command, code=1)[1]
 
 
-def test_the_manifest_of_a_task_of_ape_has_no_code(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.chdir(tmp_path)
-    ape("gen", "copy", "--n", "20", "--n-validation", "5", "--n-test", "5")
-    assert "code" not in json.loads(Path("datasets/copy/manifest.json").read_text())["plan"]
-
-
 FOREIGN = """
     def draw(self, key):
         source = super().draw(key)
@@ -96,7 +90,6 @@ LAST = "        return Tokens(source.starts, source.position, source.symbol)"
     ("old", "new", "message"),
     [
         (LAST, "        return None", r"task 'mine-task' failed\n.*AttributeError: 'NoneType'"),
-        (LAST, LAST.replace("starts", "starts[:-1]"), r"`answer` of task 'mine-task'.*\n  got:     19 rows"),
         (LAST, LAST.replace("symbol", "symbol[:-1]"), r"`answer` of task 'mine-task'.*\n  got:     20 rows"),
         (LAST, "        return 1 / 0", r"'mine-task' failed\n  got:     ZeroDivisionError.*mine_task.py, line 12\)"),
         (LAST, f"{LAST}\n\n    def check(self):\n        raise KeyError(3)", "task 'mine-task' failed\n.*KeyError: 3"),
@@ -112,12 +105,8 @@ def test_a_faulty_task_is_one_error(file: Path, old: str, new: str, message: str
     assert re.search(message, ape(*GEN, code=1)[1], re.DOTALL)
 
 
-@pytest.mark.parametrize("text", ["    summary = ", "        return Tokens"])
-def test_a_faulty_task_is_left_out_of_the_list(file: Path, text: str) -> None:
-    faulty = TASK.replace('    summary = "the word itself"', "    other = 1")
-    if text != "    summary = ":
-        faulty = TASK.replace(LAST, f"{LAST}\n\n    def check(self):\n        raise KeyError(3)")
-    rewrite(file, faulty)
+def test_a_faulty_task_is_left_out_of_the_list(file: Path) -> None:
+    rewrite(file, TASK.replace(LAST, f"{LAST}\n\n    def check(self):\n        raise KeyError(3)"))
     out, err = ape("tasks")
     assert "left out: task 'mine-task' failed" in err
     assert "mine-task" not in out

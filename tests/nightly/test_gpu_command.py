@@ -5,10 +5,9 @@ from __future__ import annotations
 import json
 import os
 import signal
-import subprocess
-import sys
 import tarfile
 import time
+from collections.abc import Sequence
 from pathlib import Path
 
 import pytest
@@ -18,23 +17,15 @@ from ape_cli.runs.registry import open_registry
 from ape_cli.storage.paths import storage_path
 from benchmarks.gpu.__main__ import main
 from benchmarks.gpu.cells import Pace, cells, items, schedule_within
-from benchmarks.gpu.packing import add, pack
+from benchmarks.gpu.packing import add
 from benchmarks.gpu.record import Setting
-from tests.conftest import ROOT
+from tests.interpreters import ROOT, python, started, until
 
 TINY = ["--device", "cpu", "--preset", "tiny"]
 
 
-def command(*words: str, blocked: Path | None = None) -> tuple[list[str], dict[str, str]]:
-    path = [str(ROOT)] + ([str(blocked)] if blocked else [])
-    return [sys.executable, "-m", "benchmarks.gpu", *words], os.environ | {"PYTHONPATH": os.pathsep.join(path[::-1])}
-
-
-def gpu(*words: str, code: int = 0, blocked: Path | None = None) -> str:
-    line, environment = command(*words, blocked=blocked)
-    done = subprocess.run(line, env=environment, cwd=ROOT, capture_output=True, text=True, check=False)
-    assert done.returncode == code, done.stdout + done.stderr
-    return done.stdout + done.stderr
+def gpu(*words: str, blocked: Path) -> None:
+    python("-m", "benchmarks.gpu", *words, path=[blocked])
 
 
 def test_cells_are_in_the_order_of_their_worth() -> None:
@@ -61,14 +52,6 @@ def test_no_run_is_begun_that_cannot_end(tmp_path: Path) -> None:
     assert several - pace.run_seconds == pytest.approx(3 * (one - pace.run_seconds)), "they share one GPU"
 
 
-def test_a_plan_is_printed_and_nothing_trained(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    assert main(["record", "--dry-run", "--minutes", "20", *(f"--{x}={tmp_path / x}" for x in ("out", "results"))]) == 0
-    said = capsys.readouterr().out
-    assert "tree-rotate  breadth            orthogonal-tree  seed 42" in said
-    assert "minutes" in said.splitlines()[-1]
-    assert not list(tmp_path.rglob("run.json"))
-
-
 def test_a_run_of_record_is_not_repeated_although_its_dataset_is_not_generated(tmp_path: Path) -> None:
     setting = Setting("paper", "tf32", "cuda", 2, tmp_path / "out", tmp_path / "work", ROOT / "results")
     waiting = [(item.data.task, item.data.order, item.config.scheme, item.config.seed) for item in setting.waiting()]
@@ -76,14 +59,12 @@ def test_a_run_of_record_is_not_repeated_although_its_dataset_is_not_generated(t
     assert ("tree-rotate", "breadth", "rope", 42) not in waiting
 
 
-def killed(path: Path, *words: str, blocked: Path | None = None) -> None:
+def killed(path: Path, *words: str, blocked: Sequence[Path] = ()) -> None:
     """Starts a call and kills it, with all of its processes, as soon as a file exists."""
-    line, environment = command(*words, blocked=blocked)
-    with subprocess.Popen(line, env=environment, cwd=ROOT, stdout=subprocess.DEVNULL, start_new_session=True) as child:
-        until = time.monotonic() + 180
-        while not path.exists() and time.monotonic() < until and child.poll() is None:
-            time.sleep(0.1)
-        os.killpg(child.pid, signal.SIGKILL)
+    child = started("-m", "benchmarks.gpu", *words, path=blocked)
+    until(path.exists, child, seconds=180)
+    os.killpg(child.pid, signal.SIGKILL)
+    child.communicate()
 
 
 def test_a_killed_call_loses_nothing(tmp_path: Path) -> None:
@@ -111,7 +92,7 @@ def test_a_killed_call_loses_nothing(tmp_path: Path) -> None:
     assert all(row["over_floor"] > 0 for row in found["rows"].values())
 
     record = ["record", *TINY, "--workers", "1", "--out", str(out)]
-    killed(out / "record.jsonl", *record, "--minutes", "3", blocked=blocked)
+    killed(out / "record.jsonl", *record, "--minutes", "3", blocked=[blocked])
     before = {json.loads(text)["run"] for text in (out / "record.jsonl").read_text().splitlines()}
     assert before
     begun = time.monotonic()
@@ -157,34 +138,3 @@ def test_what_is_no_run_is_not_unpacked(tmp_path: Path) -> None:
         with pytest.raises(DataError, match="something else than runs"):
             add(tmp_path / "bad.tar.gz", tmp_path / "results")
     assert not (tmp_path / "results").exists()
-
-
-def test_runs_that_are_not_finished_are_not_packed(tmp_path: Path) -> None:
-    assert pack(tmp_path, tmp_path) == []
-
-
-def test_it_says_what_is_wrong(tmp_path: Path) -> None:
-    assert "no CUDA device is available" in gpu("record", "--out", str(tmp_path), code=1)
-
-
-@pytest.mark.parametrize(
-    ("words", "message"),
-    [
-        (["record", "--minutes", "0"], "above 0"),
-        (["record", "--workers", "0"], "above 0"),
-        (["add"], "add needs a FILE"),
-        (["check", "runs-1.tar.gz"], "add needs a FILE"),
-        (["steps", "--dry-run"], "only record takes --dry-run and --then"),
-        (["--dry-run"], "only record takes --dry-run and --then"),
-        (["check", "--then", "5"], "only record takes --dry-run and --then"),
-        (["steps", "--workers", "2"], "takes --workers and --precision"),
-        (["check", "--precision", "fp32"], "takes --workers and --precision"),
-    ],
-)
-def test_options_that_would_be_ignored_are_refused(
-    words: list[str], message: str, capsys: pytest.CaptureFixture[str]
-) -> None:
-    with pytest.raises(SystemExit) as stopped:
-        main(words)
-    assert stopped.value.code == 2
-    assert message in capsys.readouterr().err

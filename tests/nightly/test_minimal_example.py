@@ -3,16 +3,14 @@
 from __future__ import annotations
 
 import re
-import subprocess
-import sys
-from pathlib import Path
 
-EXAMPLE = Path(__file__).parents[2] / "examples" / "minimal.py"
+from tests.interpreters import ROOT, python
+
+EXAMPLE = ROOT / "examples" / "minimal.py"
 
 
 def test_two_schemes_are_trained_and_scored() -> None:
-    words = [sys.executable, str(EXAMPLE), "--rows", "64", "--steps", "2"]
-    done = subprocess.run(words, capture_output=True, text=True, check=True)
+    done = python(str(EXAMPLE), "--rows", "64", "--steps", "2")
     scores = re.findall(r"^(\S+): token accuracy (\d+\.\d)%$", done.stdout, flags=re.MULTILINE)
     assert [name for name, _ in scores] == ["sinusoidal", "orthogonal-tree"]
     assert all(0 <= float(score) <= 100 for _, score in scores)

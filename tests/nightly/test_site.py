@@ -3,12 +3,10 @@
 from __future__ import annotations
 
 import shutil
-import subprocess
-import sys
 from pathlib import Path
 from typing import Any
 
-from tests.conftest import ROOT
+from tests.interpreters import ROOT, python
 
 # the texts of elements that have more than one line
 LINES = """selector => [...document.querySelectorAll(selector)]
@@ -19,7 +17,7 @@ def test_pages_on_a_telephone(tmp_path: Path, browser: Any) -> None:
     """`--n-validation ROWS` in a table and `--length` in a text are in one line, at 390 pixels."""
     shutil.copytree(ROOT / "docs", tmp_path / "docs")
     shutil.copy(ROOT / "zensical.toml", tmp_path)
-    subprocess.run([sys.executable, "-m", "zensical", "build"], cwd=tmp_path, capture_output=True, check=True)
+    python("-m", "zensical", "build", where=tmp_path)
     context = browser.new_context(viewport={"width": 390, "height": 800})
     page = context.new_page()
     for name in ("reference/commands", "reference/settings", "explanation/schemes", "guides/draw"):

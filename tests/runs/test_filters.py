@@ -49,24 +49,22 @@ def test_comparisons_and_curves_too(filled: Path) -> None:
     assert (panel.title, panel.lines["row"].unique().to_list()) == ("reverse", ["alibi"])
 
 
-@pytest.mark.parametrize("command", ["report", "runs"])
 @pytest.mark.parametrize(
     ("words", "message"),
     [
         (["--scheme", "ropee"], "has scheme 'ropee'\n  got:     --scheme ropee\n  allowed: alibi, none, rope\n"),
-        (["--scheme", "ropee"], "did you mean 'rope'"),
         (["--scheme", "rope", "--scheme", "tree"], "has scheme 'tree'"),
-        (["--task", "tree-cpoy"], "did you mean 'tree-copy'"),
         (["--task", "tree-copy/deep"], "did you mean 'tree-copy/depth'"),
         (["--task", "reverse/depth"], "c3, c3/depth, reverse, tree-copy, tree-copy/breadth, tree-copy/depth"),
         (["--preset", "paper"], "has preset 'paper'\n  got:     --preset paper\n  allowed: small, tiny\n"),
     ],
 )
-def test_a_name_that_no_run_has_is_an_error(filled: Path, command: str, words: list[str], message: str) -> None:
-    out, err = ape(command, "--results", str(filled), *words, code=1)
-    assert message in err
-    assert f"no run in {filled}" in err
-    assert out == ""
+def test_a_name_that_no_run_has_is_an_error(filled: Path, words: list[str], message: str) -> None:
+    for command in ("report", "runs"):
+        out, err = ape(command, "--results", str(filled), *words, code=1)
+        assert message in err
+        assert f"no run in {filled}" in err
+        assert out == ""
 
 
 def test_a_preset_that_does_not_exist_is_wrong_usage(filled: Path) -> None:
@@ -112,12 +110,8 @@ def test_a_sweep_without_finished_runs_is_named(here: Path) -> None:
     assert "no run of the sweep mine.toml is finished" in err
     assert "4 runs, none finished in results" in err
     assert "fix:     `ape sweep mine.toml`\n" in err
-    err = ape("report", "--sweep", "mine.toml", "--preset", "tiny", "--preset", "small", code=1)[1]
-    assert "8 runs with --preset tiny --preset small" in err
-    assert "`ape sweep mine.toml --preset tiny`, `ape sweep mine.toml --preset small`" in err
-    err = ape("report", "--sweep", "mine.toml", "--scheme", "rope", "--results", "my results", code=1)[1]
-    assert "2 runs with --scheme rope, none finished in my results" in err
-    assert "`ape sweep mine.toml --results 'my results'`" in err
+    err = ape("report", "--sweep", "mine.toml", "--preset", "tiny", "--scheme", "rope", code=1)[1]
+    assert "2 runs with --scheme rope --preset tiny" in err
+    assert "`ape sweep mine.toml --preset tiny`" in err
     err = ape("report", "--sweep", "mine.toml", "--task", "tree-copi", code=1)[1]
     assert "no run in the sweep mine.toml has task 'tree-copi'" in err
-    assert "allowed: copy, tree-copy, tree-copy/breadth" in err

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import sys
 from pathlib import Path
 from typing import Any
@@ -21,6 +20,7 @@ from ape_cli.runs import config
 from ape_cli.runs.registry import Registry, open_registry
 from ape_cli.runs.run import Run
 from ape_cli.storage import locks
+from ape_cli.storage.paths import StoragePath
 from ape_cli.training import trial
 from ape_cli.training.execution import Execution, ExistingRun
 from ape_cli.training.loop import Stopped
@@ -34,7 +34,7 @@ def resolve(scheme: str = "rope", seed: int = 1, **settings: Any) -> config.Conf
     return config.resolve("tiny", scheme, position.options(scheme), seed=seed, settings=chosen)
 
 
-def run(data: Dataset, where: Path, **options: Any) -> trial.Trial:
+def run(data: Dataset, where: StoragePath, **options: Any) -> trial.Trial:
     wanted = resolve(**{k: options.pop(k) for k in ("scheme", "seed", "steps", "d_model") if k in options})
     execution = Execution(CPU, **{k: options.pop(k) for k in ("stop",) if k in options})
     return trial.run_trial(experiment.of(wanted, data), open_registry(where), execution, **options)
@@ -106,17 +106,13 @@ def test_a_run_that_goes_on_with_another_processor_says_so(
     words: Dataset, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     here, other = device.processor(), {"name": "another", "instruction_set": "DEFAULT"}
-    for step, processor in enumerate((here, here, other, other), start=1):
+    existing = ExistingRun.REFUSE
+    for processor in (here, here, other):
         for module in (device, trial):
             monkeypatch.setattr(module, "processor", lambda chosen=processor: chosen)
-        if step < 4:
-            with pytest.raises(Stopped):
-                run(
-                    words,
-                    tmp_path,
-                    existing=ExistingRun.RESUME if step > 1 else ExistingRun.REFUSE,
-                    stop=stopping_after(1),
-                )
+        with pytest.raises(Stopped):
+            run(words, tmp_path, existing=existing, stop=stopping_after(1))
+        existing = ExistingRun.RESUME
     about = run(words, tmp_path, existing=ExistingRun.RESUME).run.read()
     assert about.processor == here
     assert about.resumed_on == [other]
@@ -143,10 +139,9 @@ def test_a_run_without_its_run_json_is_begun_afresh(words: Dataset, tmp_path: Pa
     assert run(words, tmp_path).run.history()["step"].to_list() == [2, 4]
 
 
-@pytest.mark.parametrize("text", ['{"version": 1', "[]", '{"version": 99}'])
-def test_overwrite_replaces_whatever_is_there(words: Dataset, tmp_path: Path, text: str) -> None:
+def test_overwrite_replaces_whatever_is_there(words: Dataset, tmp_path: Path) -> None:
     done = run(words, tmp_path).run
-    (done.folder / "run.json").write_text(text)
+    (done.folder / "run.json").write_text('{"version": 99}')
     with pytest.raises(RunError, match="`overwrite`"):
         run(words, tmp_path)
     assert run(words, tmp_path, existing=ExistingRun.OVERWRITE).trained
@@ -167,12 +162,6 @@ def test_a_state_that_does_not_fit_is_explained(words: Dataset, tmp_path: Path) 
             run(words, tmp_path, existing=ExistingRun.RESUME)
     found.save_state(tensors, progress)
     assert run(words, tmp_path, existing=ExistingRun.RESUME).trained
-
-
-def test_files_are_for_all_to_read(words: Dataset, tmp_path: Path) -> None:
-    done = run(words, tmp_path).run
-    modes = {p.name: p.stat().st_mode & 0o777 for p in done.folder.rglob("*") if p.is_file()}
-    assert len(set(modes.values())) == 1, modes
 
 
 def test_a_full_disk_while_training_is_an_error_like_any_other(
@@ -220,67 +209,43 @@ def test_weights_that_are_not_ours(words: Dataset, tmp_path: Path) -> None:
     done = run(words, tmp_path).run
     path = done.folder / "model.safetensors"
     whole = path.read_bytes()
+    other = run(words, tmp_path / "other", d_model=64).run.folder / "model.safetensors"
 
     class Evil:
         def __reduce__(self) -> Any:
             return (Path(tmp_path / "harm").write_text, ("done",))
 
-    def pickled() -> None:
-        torch.save({"embedding": Evil()}, path)
-
-    other = run(words, tmp_path / "other", d_model=64).run
-
-    def of_another_shape() -> None:
-        path.write_bytes((other.folder / "model.safetensors").read_bytes())
-
-    for damage, message in [
-        (lambda: path.write_bytes(whole[: len(whole) // 2]), "not a complete safetensors file"),
-        (lambda: path.write_bytes(whole[:5]), "not a complete safetensors file"),
-        (lambda: path.write_bytes(b""), "not a complete safetensors file"),
-        (pickled, "not a complete safetensors file"),
-        (of_another_shape, r"does not fit[\s\S]*size mismatch"),
-        (path.unlink, "no weights"),
+    torch.save({"embedding": Evil()}, tmp_path / "pickle")
+    for content, message in [
+        (whole[: len(whole) // 2], "not a complete safetensors file"),
+        (b"", "not a complete safetensors file"),
+        ((tmp_path / "pickle").read_bytes(), "not a complete safetensors file"),
+        (other.read_bytes(), r"does not fit[\s\S]*size mismatch"),
     ]:
-        damage()
-        if path.exists():
-            with pytest.raises(RunError, match="was altered"):
-                load(Run(done.folder), words)
-            vouch(done.folder)  # a digest of the damaged file does not make it usable
+        path.write_bytes(content)
+        with pytest.raises(RunError, match="was altered"):
+            load(Run(done.folder), words)
+        vouch(done.folder)  # a digest of the damaged file does not make it usable
         with pytest.raises(RunError, match=message):
             load(Run(done.folder), words)
         path.write_bytes(whole)
         vouch(done.folder)
     load(Run(done.folder), words)
     assert not (tmp_path / "harm").exists()
-
-
-def test_weights_are_saved_the_same_twice(words: Dataset, tmp_path: Path) -> None:
-    one, two = run(words, tmp_path / "a").run, run(words, tmp_path / "b").run
-    assert (one.folder / "model.safetensors").read_bytes() == (two.folder / "model.safetensors").read_bytes()
+    path.unlink()
+    with pytest.raises(RunError, match="no weights"):
+        load(Run(done.folder), words)
 
 
 def test_half_written_runs_are_left_out_and_named(words: Dataset, tmp_path: Path) -> None:
     done = run(words, tmp_path)
-    runs = tmp_path / "runs"
-    (runs / "empty").mkdir()
-    (runs / "broken").mkdir()
-    (runs / "broken" / "run.json").write_text('{"version": 1, "config"')
-    (runs / "partial").mkdir()
-    (runs / "partial" / "run.json").write_text('{"version": 1}')
-    (runs / "wrong").mkdir()
-    about = json.loads((done.run.folder / "run.json").read_text())
-    about["config"]["d_model"] = "wide"
-    (runs / "wrong" / "run.json").write_text(json.dumps(about))
+    for name in ("empty", "broken"):
+        (tmp_path / "runs" / name).mkdir()
+    (tmp_path / "runs" / "broken" / "run.json").write_text('{"version": 1, "config"')
     bad: list[str] = []
     assert [r.name for r, _ in open_registry(tmp_path).readable(bad)] == [done.run.name]
-    assert len(bad) == 4
+    assert len(bad) == 2
     assert open_registry(tmp_path).runs().height == 1
-
-
-def test_a_start_cut_short_is_begun_again(words: Dataset, tmp_path: Path) -> None:
-    wanted = experiment.complete(resolve(), words)
-    open_registry(tmp_path).run_for(wanted, words).folder.mkdir(parents=True)
-    assert run(words, tmp_path).trained
 
 
 def test_finding_runs(words: Dataset, tmp_path: Path) -> None:
@@ -296,20 +261,17 @@ def test_finding_runs(words: Dataset, tmp_path: Path) -> None:
 
 
 def test_damaged_evaluations_are_named(words: Dataset, tmp_path: Path) -> None:
+    """They are named whether or not run.json has their digest, and the rows are evaluated again."""
     done = run(words, tmp_path).run
     path = next((done.folder / "eval").iterdir())
-    whole = path.read_text()
-    for text in ("{", "[]", "{}", whole.replace('"token_accuracy": 0', '"token_accuracy": NaN'), "null"):
-        path.write_text(text)
-        for listed in (False, True):
-            if listed:
-                vouch(done.folder)
-            done.read()
-            good, bad = done.evaluations()
-            assert good == []
-            assert len(bad) == 1
-            with pytest.raises(RunError, match=r"eval"):
-                done.evaluation(f"eval/{path.name}")
+    path.write_text(path.read_text().replace('"token_accuracy": 0', '"token_accuracy": NaN'))
+    for _ in range(2):
+        good, (_,) = done.evaluations()
+        assert good == []
+        with pytest.raises(RunError, match=r"eval"):
+            done.evaluation(f"eval/{path.name}")
+        vouch(done.folder)
+        done.read()
     assert [r.name for r, _ in pending(open_registry(tmp_path), [], "test", "teacher")[0]] == [done.name]
     evaluate.evaluate(done, words, split="test", decode="teacher", device=CPU)
     assert len(done.evaluations()[0]) == 1

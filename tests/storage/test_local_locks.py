@@ -4,14 +4,13 @@ from __future__ import annotations
 
 import errno
 import os
-import subprocess
 from pathlib import Path
 
 import pytest
 
 from ape_cli.core.errors import BusyError
 from ape_cli.storage import locks
-from tests.storage.test_temporary import started
+from tests.interpreters import started
 
 BUSY = BusyError("busy")
 
@@ -66,11 +65,6 @@ while had < 200:
     except BusyError:
         pass
 """
-    several = [started(code, str(tmp_path / "run"), stderr=subprocess.PIPE) for _ in range(4)]
+    several = [started("-c", code, str(tmp_path / "run")) for _ in range(4)]
     told = [one.communicate()[1] for one in several]
     assert not any(told), told
-
-
-def test_a_pipe_in_place_of_a_lock_is_not_waited_for(tmp_path: Path) -> None:
-    os.mkfifo(tmp_path / ".lock")
-    assert not locks.is_locked(tmp_path / ".lock")

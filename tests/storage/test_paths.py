@@ -55,12 +55,9 @@ def test_the_options_go_with_what_is_in_it() -> None:
     [
         ("ftp://host/x", r"unknown kind of address[\s\S]*s3://bucket/path"),
         ("s3://", "no object can have this address"),
-        ("s3:///x", "no object can have this address"),
         ("s3://b/x?regoin=r", r"unknown option[\s\S]*did you mean 'region'"),
-        ("s3://bu cket/x", "no object can have this address"),
         ("s3://b/x?region=eu%0aX", "bad value of region"),
         ("s3://b/x?anonymous=yes", r"anonymous[\s\S]*true"),
-        ("s3://b/x?scheme=htp", "did you mean 'http'"),
         ("gs://b/x?region=r", "unknown option of gs://"),
         ("s3://b/x/../y", "no object can have this address"),
         (Path("s3://bucket/x"), r"a pathlib.Path cannot hold an address[\s\S]*as a string"),
@@ -118,21 +115,3 @@ def test_a_server_that_is_not_there(monkeypatch: pytest.MonkeyPatch) -> None:
     found = storage_path(f"s3://bucket/x?endpoint_override={nobody}&region=us-east-1")
     with pytest.raises(PlaceError, match=r"a request to S3 failed at s3://bucket[\s\S]*AWS_ENDPOINT_URL"):
         found.exists()
-
-
-@pytest.mark.parametrize(
-    "text",
-    [
-        "s3+x://KEY:HIDDEN@b/x",
-        " s3://KEY:HIDDEN@b/x",
-        "./s3://KEY:HIDDEN@b/x",
-        "my-run://HIDDEN",
-        "s3://b/x?endpoint_override=http://user:HIDDEN/word",
-        "s3://b/KEY%40HIDDEN",
-        "s3://KEY%3AHIDDEN/x",
-    ],
-)
-def test_addresses_that_hide_a_secret_are_refused(text: str) -> None:
-    with pytest.raises(UsageError) as caught:
-        storage_path(text)
-    assert "HIDDEN" not in str(caught.value)

@@ -26,8 +26,8 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
-from ape_cli.core.runtime import half_memory
 from ape_cli.core.errors import DataError, UsageError, unknown
+from ape_cli.core.runtime import half_memory
 from ape_cli.storage import image_rows
 from ape_cli.storage.parquet import check_groups, is_text
 from ape_cli.storage.sources._source import MOST_CLASSES, ImageSource, LabelledImages, known, source

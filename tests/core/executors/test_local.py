@@ -4,12 +4,8 @@ from __future__ import annotations
 
 import os
 import signal
-import subprocess
-import sys
-import tempfile
 import time
 from collections import Counter
-from collections.abc import Callable
 from contextlib import closing
 from pathlib import Path
 from typing import Any
@@ -20,6 +16,7 @@ from ape_cli.core import executors
 from ape_cli.core.errors import DataError, UsageError
 from ape_cli.core.executors import Event, Job, JobContext
 from ape_cli.core.executors.local import Local
+from tests.interpreters import python, until
 
 # Jobs. They are functions of this module, so that workers can import them ---------------------------
 
@@ -141,19 +138,14 @@ def test_a_second_signal_in_a_moment_is_the_same_one(tmp_path: Path) -> None:
     assert (tmp_path / "stored").exists()
 
 
-def test_what_a_job_prints_is_not_among_the_results() -> None:
+def test_what_a_job_prints_is_not_among_the_results(tmp_path: Path) -> None:
     text = (
         "from ape_cli.core.executors import Job\nfrom ape_cli.core.executors.local import Local\n"
         "from tests.core.executors.test_local import shout\n"
         "if __name__ == '__main__':\n    list(Local(1).work([Job('a', shout, ())]))\n    print('result')\n"
     )
-    environment = os.environ | {"PYTHONPATH": str(Path(__file__).parents[3])}
-    with tempfile.NamedTemporaryFile("w", suffix=".py") as script:
-        script.write(text)
-        script.flush()
-        done = subprocess.run(
-            [sys.executable, script.name], env=environment, capture_output=True, text=True, timeout=60, check=True
-        )
+    (tmp_path / "script.py").write_text(text)
+    done = python(str(tmp_path / "script.py"))
     assert done.stdout == "result\n"
     assert "from the system" in done.stderr
 
@@ -166,6 +158,9 @@ def test_what_a_job_prints_is_not_among_the_results() -> None:
         ("local", {"retries": -1}, "bad `retries`"),
         ("local", {"gpus_per_trial": 0.5}, "unknown option of engine local"),
         ("ray", {"threads": 2}, "unknown option of engine ray"),
+        ("ray", {"gpus_per_trial": 1.5}, "bad `gpus_per_trial`"),
+        ("ray", {"cpus_per_trial": -1.0}, "bad `cpus_per_trial`"),
+        ("ray", {"trials_per_task": 0}, "bad `trials_per_task`"),
         ("slurm", {}, "unknown engine"),
     ],
 )
@@ -176,10 +171,3 @@ def test_bad_options(name: str, options: dict[str, Any], message: str) -> None:
 
 def test_names() -> None:
     assert isinstance(executors.make("local", workers=3, address=None), Local)
-
-
-def until(holds: Callable[[], bool], seconds: float = 30.0) -> None:
-    end = time.monotonic() + seconds
-    while not holds():
-        assert time.monotonic() < end
-        time.sleep(0.02)

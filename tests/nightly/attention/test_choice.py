@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from pathlib import Path
 
 import pytest
@@ -16,7 +15,6 @@ from ape_cli.runs.registry import open_registry
 from ape_cli.training import trial
 from ape_cli.training.execution import Execution
 from tests.attention.test_choice import ALL, CPU, resolve
-from tests.conftest import elsewhere
 from tests.training.test_loop import check_resume
 
 
@@ -41,23 +39,3 @@ def test_tables_tell_kinds_apart(words: Dataset, tmp_path: Path) -> None:
 @pytest.mark.parametrize("kind", ALL)
 def test_a_stopped_run_ends_as_if_it_had_not_stopped(words: Dataset, kind: str) -> None:
     check_resume(experiment.complete(resolve(kind), words), words)
-
-
-def test_a_kind_is_one_new_file(tmp_path: Path) -> None:
-    """The kind is found in a user's folder on PYTHONPATH, is listed with its options, and trains."""
-    text = (
-        "from ape_cli.attention import AttentionKind, average\n"
-        "class EvenMean(AttentionKind):\n"
-        "    about, cost, source = 'the mean of all keys', 'M N', 'an example'\n"
-        "    lacks = ('gradient',)\n"
-        "    def __init__(self, scale: float = 1.0) -> None:\n"
-        "        self.scale = scale\n"
-        "    def attend(self, scheme, q, k, v, context, dropout):\n"
-        "        return self.scale * average(0 * q.detach() @ k.detach().mT, v, context, dropout)\n"
-    )
-    ape = elsewhere(tmp_path, "ape_cli/attention/even_mean.py", text)
-    listed = {kind["attention"]: kind for kind in json.loads(ape("attentions", "--json").stdout)}
-    assert listed["even-mean"]["options"] == {"scale": 1.0}
-    words = ("--scheme", "rope", "--attention", "even-mean", "--set", "scale=2", "--task", "copy", "--preset", "tiny")
-    ape("train", *words)
-    assert "rope (attention=even-mean, scale=2)" in ape("report", "--format", "markdown").stdout

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import os
-import re
 import signal
 import sys
 from pathlib import Path
@@ -35,8 +34,6 @@ def test_sizes_that_training_did_not_see(here: Path) -> None:
     ape("train", "--scheme", "rope", "--data", "reverse-sizes-12-15", "--preset", "tiny")
     by_size = json.loads(ape(*asked)[0])
     assert {line["size"] for line in by_size if line["trained_on"] == "reverse-sizes-12-15"} == {12, 15}
-    assert "bad --sizes" in ape("gen", "copy", "--sizes", "9,x", code=2)[1]
-    assert "--sizes replaces --length-mean" in ape("gen", "copy", "--sizes", "9", "--length-mean", "100", code=2)[1]
     assert "has no sizes to choose from" in ape("gen", "images", "--sizes", "9", code=2)[1]
 
 
@@ -75,9 +72,7 @@ def test_several_datasets_at_once(here: Path) -> None:
         ape("train", "--scheme", scheme, "--data", "datasets/short", "--preset", "tiny", "--set", "steps=2")
     ape("train", "--scheme", "rope", "--task", "copy", "--preset", "tiny", "--set", "steps=2")
     both = json.loads(ape("eval", "--data", "short", "--data", "long", "--decode", "greedy", "--json")[0])
-    pairs = {(e["run"].rsplit("-", 2)[0], e["dataset"]) for e in both}
     assert len(both) == 4
-    assert pairs == {(f"reverse-{s}", d) for s in ("rope", "none") for d in ("short", "long")}
     by_size = json.loads(ape("report", "--by", "size", "--decode", "greedy", "--format", "json")[0])
     assert {line["decode"] for line in by_size} == {"greedy"}
     assert sum(line["weight"] for line in by_size) == sum(e["overall"]["tokens"] for e in both)
@@ -86,14 +81,9 @@ def test_several_datasets_at_once(here: Path) -> None:
     for path in kept:
         path.unlink()
     for name in ("long", "short"):
-        out, err = ape("eval", "--data", name, "--decode", "greedy")
-        assert "--by size" in err
+        err = ape("eval", "--data", name, "--decode", "greedy")[1]
         assert "left out: 1 finished run of another task, structure or vocabulary than this dataset" in err
-        scores = [line for line in out.splitlines() if f" on {name} (test, greedy): token accuracy " in line]
-        assert len(scores) == 2
-        assert out.count(f"{name}: baselines counted on the training split") == 1
     assert {path: path.read_text() for path in here.glob("results/runs/*/eval/*greedy.json")} == kept
-    assert "nothing to evaluate" in ape("eval", "--data", "short", "--data", "short", "--decode", "greedy")[1]
     named = json.loads(ape("eval", "reverse-none", "--data", "short", "--data", "short", "--json")[0])
     assert len(named) == 1
     message = ape("eval", "copy-rope", "--data", "short", "--data", "long", code=1)[1]
@@ -106,9 +96,7 @@ def test_by_size_plots_and_a_page(here: Path, monkeypatch: pytest.MonkeyPatch) -
     ape("gen", "reverse", "--n", "6", *TINY, "--length-mean", "8", "--length-std", "0", "--out", "datasets/long")
     ape("train", "--scheme", "rope", "--data", "datasets/short", "--preset", "tiny", "--set", "steps=2")
     ape("eval", "--data", "long")
-    table = ape("report", "--by", "size", "--format", "markdown")[0]
-    assert "| scheme | 5 (seen) | 8 |" in table
-    assert "reverse by length, token accuracy" in table
+    assert "| scheme | 5 (seen) | 8 |" in ape("report", "--by", "size", "--format", "markdown")[0]
     lines = json.loads(ape("report", "--by", "size", "--format", "json")[0])
     assert [(line["size"], line["seen"]) for line in lines] == [(5, True), (8, False)]
     assert ape("report", "--by", "size", "--format", "csv")[0].splitlines()[0].split(",") == list(lines[0])
@@ -117,31 +105,18 @@ def test_by_size_plots_and_a_page(here: Path, monkeypatch: pytest.MonkeyPatch) -
     names = {f"{name}.{kind}" for name in ("scores", "by-size", "learning-curves") for kind in ("png", "svg")}
     assert {path.name for path in Path("p").iterdir()} == names
     assert all(f"written: p/{name}" in err for name in names)
-    ape("report", "--plots", "q", "--by", "size")
-    assert {path.name for path in Path("q").iterdir()} == {"scores.svg", "by-size.svg", "learning-curves.svg"}
-    assert (here / "q" / "scores.svg").read_bytes() == (here / "p" / "scores.svg").read_bytes()
     ape("report", "--plots", "e", "--axis", "error")
     assert (here / "e" / "scores.svg").read_bytes() != (here / "p" / "scores.svg").read_bytes()
-    page = ape("report", "--format", "html")[0]
-    assert page.count("<figure class=") == 8  # three views of three metrics, without curves of exact match
-    assert page.count('<svg role="img"') == 11  # the scores have a second panel for the other dataset
-    assert "reverse by length" in page
-    assert "logarithmic scale" not in page
-    scaled = ape("report", "--format", "html", "--axis", "error")[0]
-    assert scaled.count("on a logarithmic scale") == 5  # the same without cross-entropy, which has no error
-    err = ape("report", "--metric", "exact_match", "--out", "page.html")[1]
-    assert "exact match is not measured while a run trains" in err
+    ape("report", "--metric", "exact_match", "--out", "page.html")
     page = Path("page.html").read_text()
-    assert page.count("<figure class=") == 8
+    assert page.count('<svg role="img"') == 11  # three views of three metrics; the scores have a panel for each dataset
     assert 'name="metric" value="exact_match" autocomplete="off" checked' in page
     monkeypatch.setitem(sys.modules, "matplotlib", None)
     assert "[plots]', then run" in ape("report", "--plots", "r", code=1)[1]
-    assert "[plots]', then run" in ape("report", "--format", "html", "--axis", "error", code=1)[1]
     assert not Path("r").exists()
     page = ape("report", "--format", "html")[0]
     assert "<svg" not in page
     assert "Without plots, which need matplotlib" in page
-    assert "reverse by length" in page
 
 
 def test_images_are_told_as_images(here: Path) -> None:
@@ -149,7 +124,6 @@ def test_images_are_told_as_images(here: Path) -> None:
     words = ["--task", "images", "--preset", "tiny", "--set", "steps=4", "--set", "validate_every_steps=1"]
     out, err = ape("train", "--scheme", "sinusoidal", *words)
     assert "images/s" in err
-    assert "validation accuracy" in out
     assert "test accuracy" in out
     table = ape("eval", "images-sinusoidal")[0]
     (found,) = json.loads(ape("eval", "images-sinusoidal", "--json")[0])
@@ -160,24 +134,15 @@ def test_images_are_told_as_images(here: Path) -> None:
     assert "Images, top-1 accuracy" in shown
     for text in (err, out, table, shown):
         assert [word for word in ("token", "exact match", "decoding") if word in text] == []
-    shown = ape("report", "--by", "epoch", "--format", "markdown")[0]
-    assert shown.count("| scheme | @2 steps | @4 steps |") == 3
     lines = json.loads(ape("report", "--by", "epoch", "--against", "paper", "--format", "json")[0])
     places = [(line["measure"], line["step"]) for line in lines]
     measures = ("validation", "test, chosen on validation", "test, best by epoch")
     assert places == [(measure, step) for step in (2, 4) for measure in measures]
     assert lines[4]["mean"] == found["overall"]["token_accuracy"]
-    header = ape("report", "--by", "epoch", "--against", "paper", "--format", "csv")[0].splitlines()[0]
-    assert header.split(",") == list(lines[0])
     ape("report", "--by", "epoch", "--plots", "p")
     assert {path.name for path in Path("p").iterdir()} == {"scores.svg", "learning-curves.svg"}  # images have one size
-    for metric, first in (("token_accuracy", 0), ("cross_entropy", 1)):
-        page = ape("report", "--metric", metric, "--format", "html")[0]
-        tables = re.findall("by epoch, (top-1 accuracy|cross-entropy): test, best by epoch</h3>", page)
-        assert tables == ["top-1 accuracy", "cross-entropy"][:: -1 if first else 1]
-        assert page.count('name="metric"') == 2  # exact match would be the same as top-1 accuracy
-    shown = ape("report", "--by", "epoch", "--metric", "cross_entropy", "--format", "markdown")[0]
-    assert shown.count("cross-entropy in nats an image") == 3
+    page = ape("report", "--metric", "cross_entropy", "--format", "html")[0]
+    assert page.count('name="metric"') == 2  # exact match would be the same as top-1 accuracy
 
 
 def test_reports_without_plots_never_import_matplotlib(here: Path) -> None:

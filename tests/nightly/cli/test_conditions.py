@@ -2,34 +2,22 @@
 
 from __future__ import annotations
 
-import os
 import signal
-import subprocess
-import sys
-import time
 from pathlib import Path
 
 import pytest
 import torch
 
 from ape_cli import experiment
-from ape_cli.core.errors import RunError, UsageError
+from ape_cli.core.errors import UsageError
 from ape_cli.data.loader import Dataset
 from ape_cli.models import factory
 from ape_cli.runs.registry import open_registry
-from ape_cli.training.execution import ExistingRun
-from tests.conftest import ROOT, ape
+from tests.conftest import ape
+from tests.interpreters import python, started, until
 from tests.nightly.limits import ape as limited
-from tests.registered import edit
-from tests.runs.test_registry import run
 
 TRAIN = ("train", "--scheme", "rope", "--preset", "tiny", "--device", "cpu", "--data")
-
-
-def started(words: tuple[str, ...], where: Path, **environment: str) -> subprocess.Popen[str]:
-    command = [sys.executable, "-m", "ape_cli", *words]
-    settings = os.environ | {"PYTHONPATH": str(ROOT)} | environment
-    return subprocess.Popen(command, cwd=where, env=settings, stderr=subprocess.PIPE, text=True)
 
 
 def test_ctrl_c_while_the_program_starts(tmp_path: Path) -> None:
@@ -42,47 +30,30 @@ sys.argv[0] = "ape"
 program.main()
 """
     for delay in (0.01, 0.02, 0.05, 0.1, 0.2, 0.3, 0.4):
-        command = [sys.executable, "-c", code, str(delay), "check", "none"]
-        done = subprocess.run(
-            command,
-            cwd=tmp_path,
-            env=os.environ | {"PYTHONPATH": str(ROOT)},
-            capture_output=True,
-            text=True,
-            check=False,
-        )
-        assert (done.returncode, done.stderr) == (130, "interrupted: run the same command again to continue\n"), delay
+        done = python("-c", code, str(delay), "check", "none", where=tmp_path, code=130)
+        assert done.stderr == "interrupted: run the same command again to continue\n", delay
 
 
-def test_the_end_of_the_terminal_stores_the_state(words: Dataset, tmp_path: Path) -> None:
-    settings = ("--set", "steps=100000", "--set", "validate_every_steps=50")
-    before = signal.signal(signal.SIGHUP, signal.SIG_DFL)  # these tests may run under nohup
-    training = started((*TRAIN, str(words.folder), *settings), tmp_path)
-    signal.signal(signal.SIGHUP, before)
-    with training:
-        while not list(tmp_path.glob("results/runs/*/history.parquet")):
-            assert training.poll() is None
-            time.sleep(0.05)
-        training.send_signal(signal.SIGHUP)
-        _, err = training.communicate(timeout=60)
-    assert training.returncode == 130, err
+UNDER = (
+    "import os, signal, sys; signal.signal(signal.SIGHUP, signal.{}); "
+    "os.execv(sys.executable, [sys.executable, '-m', 'ape_cli', *sys.argv[1:]])"
+)
+
+
+@pytest.mark.parametrize(
+    ("before", "steps", "status"), [("SIG_DFL", 100_000, "stopped"), ("SIG_IGN", 300, "finished")], ids=["", "nohup"]
+)
+def test_the_end_of_the_terminal(words: Dataset, tmp_path: Path, before: str, steps: int, status: str) -> None:
+    """It stores the state of the run and ends the program, which goes on under nohup."""
+    settings = ("--set", f"steps={steps}", "--set", "validate_every_steps=50")
+    training = started("-c", UNDER.format(before), *TRAIN, str(words.folder), *settings, where=tmp_path)
+    until(lambda: list(tmp_path.glob("results/runs/*/history.parquet")), training)
+    training.send_signal(signal.SIGHUP)
+    _, err = training.communicate(timeout=60)
+    assert training.returncode == (130 if status == "stopped" else 0), err
     (found,) = open_registry(tmp_path / "results")
-    assert found.status == "stopped"
-    assert found.load_state()
-
-
-def test_nohup_is_respected(words: Dataset, tmp_path: Path) -> None:
-    code = (
-        "import os, signal, sys; signal.signal(signal.SIGHUP, signal.SIG_IGN); os.execv(sys.executable, sys.argv[1:])"
-    )
-    settings = ("--set", "steps=300", "--set", "validate_every_steps=50")
-    command = [sys.executable, "-c", code, sys.executable, "-m", "ape_cli", *TRAIN, str(words.folder), *settings]
-    with subprocess.Popen(command, cwd=tmp_path, env=os.environ | {"PYTHONPATH": str(ROOT)}) as training:
-        while not list(tmp_path.glob("results/runs/*/history.parquet")):
-            assert training.poll() is None
-            time.sleep(0.05)
-        training.send_signal(signal.SIGHUP)
-    assert training.returncode == 0
+    assert found.status == status
+    assert (found.load_state() is not None) == (status == "stopped")
 
 
 def test_a_terminal_without_unicode(tmp_path: Path) -> None:
@@ -99,14 +70,6 @@ def test_models_that_do_not_fit_into_memory(words: Dataset, tmp_path: Path, sett
     results = tmp_path / "results"
     ape(*TRAIN, str(words.folder), *given, "--results", str(results), code=2)
     assert not list(open_registry(results))
-
-
-def test_a_damaged_run_is_replaced_only_by_overwrite(words: Dataset, tmp_path: Path) -> None:
-    done = run(words, tmp_path).run
-    edit(Path(str(done.folder)) / "run.json", started=[1])
-    with pytest.raises(RunError, match="started"):
-        run(words, tmp_path)
-    assert run(words, tmp_path, existing=ExistingRun.OVERWRITE).trained
 
 
 def test_the_memory_of_a_model_is_estimated_from_below(words: Dataset) -> None:

@@ -2,15 +2,13 @@
 
 from __future__ import annotations
 
-import os
 import shutil
-import subprocess
 import sys
 from pathlib import Path
 
 import pytest
 
-from tests.conftest import ROOT
+from tests.interpreters import python
 
 GEN = ["gen", "copy", "--n", "10", "--n-test", "2", "--n-validation", "2", "--shard-rows", "5"]
 TRAIN = ["--task", "copy", "--preset", "tiny", "--set", "steps=2", "--device", "cpu"]
@@ -23,15 +21,9 @@ def imported_by_python(folder: Path) -> set[str]:
     package.mkdir()
     (package / "__init__.py").touch()
     (package / "__main__.py").write_text("import sys; print(*sys.modules)")
-    command = [sys.executable, "-m", "package"]
-    done = subprocess.run(command, cwd=folder, env=clean(), capture_output=True, text=True, check=True)
+    modules = python("-m", "package", where=folder, PYTHONSAFEPATH="").stdout.split()
     shutil.rmtree(package)
-    return {name.partition(".")[0] for name in done.stdout.split()}
-
-
-def clean() -> dict[str, str]:
-    """The environment of a user, without the option that the processes of a command get."""
-    return {name: value for name, value in os.environ.items() if name != "PYTHONSAFEPATH"} | {"PYTHONPATH": str(ROOT)}
+    return {name.partition(".")[0] for name in modules}
 
 
 @pytest.mark.parametrize(
@@ -54,7 +46,5 @@ def test_a_file_is_not_executed(tmp_path: Path, words: list[str]) -> None:
     here.mkdir()
     for name in {*sys.stdlib_module_names, *PACKAGES} - imported_by_python(here) - set(sys.builtin_module_names):
         (here / f"{name}.py").write_text(f"open({str(marks / name)!r}, 'w').close()\nraise ImportError({name!r})")
-    command = [sys.executable, "-m", "ape_cli", *words]
-    done = subprocess.run(command, cwd=here, env=clean(), capture_output=True, text=True, check=False)
-    assert not sorted(path.name for path in marks.iterdir()), done.stderr
-    assert done.returncode == 0, done.stderr
+    python("-m", "ape_cli", *words, where=here, PYTHONSAFEPATH="")  # the processes of a command set this variable
+    assert not sorted(path.name for path in marks.iterdir())

@@ -40,4 +40,3 @@ def test_a_task_of_somebody_s_own_brings_its_options(stutter: Command, tmp_path:
     assert "cannot be imported" in stutter("gen", "broken", code=1).stderr
     assert "bad times" in stutter("gen", "stutter", "--set", "times=many", code=2).stderr
     assert "times is given twice" in stutter("gen", "stutter", "--times", "2", "--set", "times=2", code=2).stderr
-    assert "unknown option of copy" in stutter("gen", "copy", "--times", "2", code=2).stderr

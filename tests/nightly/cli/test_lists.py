@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 
 import pytest
-import torch
 
 from ape_cli.cli import app
 from ape_cli.evaluation import profiling
@@ -21,12 +20,6 @@ def test_costs_are_counted_and_timed() -> None:
     assert found.time_ratio > 0
     none = profiling.measure("none", rounds=1)
     assert (none.parameters, none.extra_memory_mib, none.memory_ratio) == (0, 0.0, 1.0)
-
-
-def test_memory_is_a_count() -> None:
-    """The measured memory is the same twice. ALiBi needs one float for each pair and head in each of six attentions."""
-    one, two = (profiling.measure("alibi", rounds=1).extra_memory_mib for _ in range(2))
-    assert one == two > 0
 
 
 def test_check_prints_errors_and_ends_well() -> None:
@@ -53,10 +46,3 @@ def test_check_fails_when_a_scheme_is_broken(monkeypatch: pytest.MonkeyPatch) ->
     assert "FAILS: rope on seq, relative" in done.output
     broken = [f for f in json.loads(run(app, ["check", "rope", "--json"]).stdout) if not f["holds"]]
     assert "relative" in {f["law"] for f in broken}
-
-
-def test_nothing_global_is_left_changed() -> None:
-    torch.manual_seed(1)
-    before = torch.get_rng_state()
-    run(app, ["check", "alibi", "dot", "--json"])
-    assert torch.equal(torch.get_rng_state(), before)

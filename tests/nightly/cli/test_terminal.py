@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 import os
-import signal
 import subprocess
 import sys
 from pathlib import Path
 
 import pytest
 
-from tests.conftest import ROOT, ape
+from tests.conftest import ROOT
 
 FULL = "error: cannot read or write\n  got:     No space left on device\n"
 
@@ -43,17 +42,3 @@ def test_an_output_whose_reader_has_gone(tmp_path: Path) -> None:
     for words in ("--help", "tasks", "tasks --json"):
         done = shell(f"set -o pipefail; (sleep 0.2; ape {words}) | true", tmp_path)
         assert (done.returncode, done.stderr) == (1, ""), words
-
-
-def test_signals_are_handled_as_before_after_a_command(here: Path) -> None:
-    """Ctrl-C while the process ends is then not a `KeyboardInterrupt`, whose traceback Python would print."""
-
-    def handled(number: int, frame: object) -> None: ...
-
-    before = signal.signal(signal.SIGINT, handled)
-    try:
-        ape("tasks")
-        assert signal.getsignal(signal.SIGINT) is handled
-        assert signal.getsignal(signal.SIGTERM) is signal.SIG_DFL
-    finally:
-        signal.signal(signal.SIGINT, before)

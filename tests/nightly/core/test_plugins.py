@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import os
 import subprocess
-import sys
 from pathlib import Path
 
 import pytest
 
 from tests import forks
 from tests.conftest import ROOT
+from tests.interpreters import python
 
 SCHEME = """
 from ape_cli.position import Scheme
@@ -63,16 +63,12 @@ def test_an_entry_point_is_a_scheme(tmp_path: Path, value: str) -> None:
 def test_an_entry_point_is_not_imported_to_list_names(tmp_path: Path) -> None:
     distribution(tmp_path / "site", "ape_cli.tasks", "torn", "torn_task", "raise SystemExit('it was imported')")
     code = "from ape_cli import tasks; print(tasks.names())"
-    environment = os.environ | {"PYTHONPATH": os.pathsep.join([str(tmp_path / "site"), str(ROOT)])}
-    done = subprocess.run([sys.executable, "-c", code], env=environment, capture_output=True, text=True, check=False)
-    assert "'torn'" in done.stdout, done.stderr
+    assert "'torn'" in python("-c", code, path=[tmp_path / "site"]).stdout
 
 
-@pytest.mark.parametrize("text", ["import sys; sys.exit(7)", "class E(BaseException): ...\nraise E"])
-def test_a_file_that_ends_the_process_is_an_error_that_names_it(tmp_path: Path, text: str) -> None:
-    places = [("position", "schemes"), ("reports/views", "report --views"), ("tasks", "tasks")]
-    for package, command in places if "7" in text else places[:1]:
-        file = put(tmp_path / command, "zed", text, package)
+def test_a_file_that_ends_the_process_is_an_error_that_names_it(tmp_path: Path) -> None:
+    for package, command in (("position", "schemes"), ("reports/views", "report --views"), ("tasks", "tasks")):
+        file = put(tmp_path / command, "zed", "import sys; sys.exit(7)", package)
         done = ape(tmp_path, *command.split(), path=(tmp_path / command,))
         assert "the file of" in done.stderr
         assert "'zed' cannot be imported" in done.stderr
@@ -84,22 +80,21 @@ def test_a_file_that_ends_the_process_is_an_error_that_names_it(tmp_path: Path, 
     assert check.stdout.startswith("FAILS: zed: the file of scheme 'zed' cannot be imported\n  got:     ")
 
 
-def test_two_files_of_one_name_are_an_error_that_names_both(tmp_path: Path) -> None:
-    theirs = put(tmp_path / "mine", "rope")
-    done = ape(tmp_path, "train", "--scheme", "rope", "--task", "copy", path=(tmp_path / "mine",))
+@pytest.mark.parametrize(
+    ("name", "other"),
+    [
+        ("rope", str(ROOT / "ape_cli" / "position" / "rope.py")),
+        ("window", "entry point window = their_scheme:Mine of window-plugin"),
+    ],
+)
+def test_two_of_one_name_are_an_error_that_names_both(tmp_path: Path, name: str, other: str) -> None:
+    distribution(tmp_path / "site", "ape_cli.schemes", "window", "their_scheme:Mine")
+    theirs = put(tmp_path / "mine", name)
+    done = ape(tmp_path, "train", "--scheme", "rope", "--task", "copy", path=(tmp_path / "mine", tmp_path / "site"))
     assert done.returncode == 2
     assert "two plug-ins of ape_cli.position have the same name" in done.stderr
     assert str(theirs) in done.stderr
-    assert str(ROOT / "ape_cli" / "position" / "rope.py") in done.stderr
-
-
-def test_a_file_and_an_entry_point_of_one_name_are_an_error_that_names_both(tmp_path: Path) -> None:
-    distribution(tmp_path / "site", "ape_cli.schemes", "window", "their_scheme:Mine")
-    theirs = put(tmp_path / "mine", "window")
-    done = ape(tmp_path, "train", "--scheme", "rope", "--task", "copy", path=(tmp_path / "mine", tmp_path / "site"))
-    assert done.returncode == 2
-    assert str(theirs) in done.stderr
-    assert "entry point window = their_scheme:Mine of window-plugin" in done.stderr
+    assert other in done.stderr
 
 
 def test_an_unknown_name_says_where_it_was_searched(tmp_path: Path) -> None:
@@ -121,23 +116,6 @@ def test_a_file_that_python_does_not_look_for_is_named(tmp_path: Path) -> None:
         assert "begin the command with `PYTHONPATH=.`" in done.stderr
 
 
-def test_the_current_folder_is_not_imported_from(tmp_path: Path) -> None:
-    """Its files do not replace the standard library and are not plug-ins, unless PYTHONPATH contains the folder."""
-    marker = tmp_path / "it was imported"
-    (tmp_path / "secrets.py").write_text(f"open({str(marker)!r}, 'w')")
-    (tmp_path / "shutil.py").write_text(f"open({str(marker)!r}, 'w')")
-    put(tmp_path, "mine", f"open({str(marker)!r}, 'w')\n{SCHEME}")
-    done = ape(tmp_path, "check", "mine")
-    assert done.returncode == 2
-    assert "unknown scheme" in done.stderr
-    assert not marker.exists()
-    (tmp_path / "shutil.py").unlink()
-    (tmp_path / "secrets.py").unlink()
-    named = ape(tmp_path, "check", "mine", path=(tmp_path,))
-    assert named.returncode == 0, named.stderr
-    assert marker.exists()
-
-
 @pytest.mark.parametrize("path", [":{root}", "{root}:", "{root}::{root}", "loop:{root}"])
 def test_an_empty_entry_of_the_path_does_not_name_the_current_folder(tmp_path: Path, path: str) -> None:
     """`PYTHONPATH=$PYTHONPATH:/folder` begins with one if the variable was not set."""
@@ -146,13 +124,8 @@ def test_an_empty_entry_of_the_path_does_not_name_the_current_folder(tmp_path: P
         (tmp_path / f"{stem}.py").write_text(f"open({str(marker)!r}, 'w')")
     put(tmp_path, "mine", f"open({str(marker)!r}, 'w')\n{SCHEME}")
     (tmp_path / "loop").symlink_to("loop")
-    programs = ["-m ape_cli", "-P -m ape_cli", "-c 'from ape_cli.__main__ import main; main()'"]
+    programs = [["-m", "ape_cli"], ["-P", "-m", "ape_cli"], ["-c", "from ape_cli.__main__ import main; main()"]]
     for program in programs if path == ":{root}" else programs[:1]:
-        line = f'"{sys.executable}" {program} schemes'
-        environment = os.environ | {"PYTHONPATH": path.format(root=ROOT)}
-        done = subprocess.run(
-            line, shell=True, cwd=tmp_path, env=environment, capture_output=True, text=True, check=False
-        )
-        assert done.returncode == 0, done.stderr
-        assert "mine" not in done.stdout
+        listed = python(*program, "schemes", where=tmp_path, PYTHONPATH=path.format(root=ROOT)).stdout
+        assert "mine" not in listed
         assert not marker.exists(), program

@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-import subprocess
-import sys
-
 import pytest
+
+from tests.interpreters import python
 
 
 @pytest.mark.parametrize("words", [["train", "--help"], ["check", "nothing"], ["sweep", "nothing.toml"]])
@@ -23,5 +22,4 @@ except SystemExit:
     pass
 print(asked)
 """
-    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
-    assert done.stdout.splitlines()[-1] == ("[]" if "--help" in words else "[False]")
+    assert python("-c", code).stdout.splitlines()[-1] == ("[]" if "--help" in words else "[False]")

@@ -3,9 +3,6 @@
 from __future__ import annotations
 
 import json
-import os
-import subprocess
-import sys
 from pathlib import Path
 from typing import Any
 
@@ -19,6 +16,7 @@ from ape_cli.data import generation
 from ape_cli.data.loader import Dataset
 from ape_cli.storage import image_rows
 from ape_cli.storage.sources import ImageSource, LabelledImages
+from tests.interpreters import python
 
 SCRIPT = """
 import json, sys, datasets
@@ -40,11 +38,8 @@ print(json.dumps([kinds, rows]))
 
 def read(script: str, folder: str, own: Path) -> Any:
     """Runs a script in an offline process, so that it can only read the folder, and returns its JSON output."""
-    offline = os.environ | {"HF_HUB_OFFLINE": "1", "HF_DATASETS_OFFLINE": "1", "HF_HOME": str(own / "home")}
-    command = [sys.executable, "-c", script, folder, str(own / "cache")]
-    done = subprocess.run(command, env=offline, capture_output=True, text=True, check=False, timeout=120)
-    assert done.returncode == 0, done.stderr
-    return json.loads(done.stdout)
+    offline = {"HF_HUB_OFFLINE": "1", "HF_DATASETS_OFFLINE": "1", "HF_HOME": str(own / "home")}
+    return json.loads(python("-c", script, folder, str(own / "cache"), **offline).stdout)
 
 
 @pytest.mark.parametrize("which", ["words", "operations", "grids"])  # one coordinate, operators, two coordinates

@@ -87,9 +87,7 @@ class Rounds:
         whole = self.chosen.random() < 0.5
         if process.poll() is None:
             (os.killpg if whole else os.kill)(process.pid, signal.SIGKILL)
-        process.wait()
-        assert process.stderr is not None
-        process.stderr.close()
+        process.communicate()
         return process, process.returncode == -signal.SIGKILL
 
     def _compare(self, at: Path) -> None:

@@ -4,9 +4,7 @@ from __future__ import annotations
 
 import io
 import json
-import os
 import subprocess
-import sys
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
@@ -15,8 +13,8 @@ from typing import Any
 import polars as pl
 
 from ape_cli.storage.files import is_temporary
+from tests.interpreters import started
 
-ROOT = Path(__file__).parents[3]
 _TIMES = {"started", "finished", "seconds", "tokens_per_second"}  # they differ between two equal runs
 _ADDRESSES = {"path"}  # where the dataset of a run is
 _DIGESTS = {"sha256", "files"}  # of files with times
@@ -50,23 +48,10 @@ def _without(value: Any, names: set[str]) -> Any:
 
 
 def start(words: list[str], folder: Path) -> subprocess.Popen[str]:
-    """Starts a command in a session of its own."""
-    return subprocess.Popen(
-        [sys.executable, "-m", "ape_cli", *words],
-        cwd=folder,
-        stdout=subprocess.DEVNULL,
-        stderr=subprocess.PIPE,
-        text=True,
-        start_new_session=True,
-        env=_environment(folder),
-    )
-
-
-def _environment(folder: Path) -> dict[str, str]:
-    """The environment of a command: its own folder for temporary files, and the code of this checkout."""
+    """Starts a command in a session of its own, with its own folder for temporary files."""
     own = folder / "tmp"
     own.mkdir(exist_ok=True)
-    return os.environ | {"TMPDIR": str(own), "PYTHONPATH": str(ROOT), "OMP_NUM_THREADS": "1", "COLUMNS": "200"}
+    return started("-m", "ape_cli", *words, where=folder, TMPDIR=str(own), OMP_NUM_THREADS="1", COLUMNS="200")
 
 
 @dataclass(frozen=True)

@@ -5,11 +5,9 @@ These tests need the packages playwright and axe-playwright-python, and Chromium
 
 from __future__ import annotations
 
-import io
 from pathlib import Path
 from typing import Any
 
-import numpy as np
 import pytest
 
 from tests.conftest import ape
@@ -149,13 +147,8 @@ def test_details_of_a_score_with_the_mouse_and_with_the_keyboard(browser: Any, f
         cell.focus()
         page.keyboard.press("ArrowDown")
         assert details.inner_text() == f"Seed 1: {SCORES[opened.rows()[1]]:.2%}\n{sample}"
-        box, size = details.bounding_box(), page.viewport_size
-        assert 0 <= box["x"] <= box["x"] + box["width"] <= size["width"]
         page.keyboard.press("Escape")
         assert not details.is_visible()
-        assert page.locator("td[tabindex]").locator("visible=true").count() == 1 + page.evaluate(
-            "document.querySelectorAll('section:not([hidden]) table').length - 1"
-        )  # one stop of the tab key in each table
 
 
 def test_metrics_and_views_are_switched(browser: Any, file: Path) -> None:
@@ -181,36 +174,14 @@ def test_metrics_and_views_are_switched(browser: Any, file: Path) -> None:
 
 
 def test_colours_follow_the_system_and_the_switch(browser: Any, file: Path) -> None:
-    for scheme in ("light", "dark"):
+    colours = {"light": "rgb(255, 255, 255)", "dark": "rgb(20, 23, 26)"}
+    for scheme, other in (("light", "dark"), ("dark", "light")):
         with Opened(browser, file, scheme) as opened:
-            own = opened.colour()
-            opened.choose("theme", "dark" if scheme == "light" else "light")
-            other = opened.colour()
-            assert {scheme: own, "other": other} == {
-                scheme: {"light": "rgb(255, 255, 255)", "dark": "rgb(20, 23, 26)"}[scheme],
-                "other": {"light": "rgb(20, 23, 26)", "dark": "rgb(255, 255, 255)"}[scheme],
-            }
+            assert opened.colour() == colours[scheme]
+            opened.choose("theme", other)
+            assert opened.colour() == colours[other]
             opened.choose("theme", "")
-            assert opened.colour() == own
-
-
-def test_a_shadow_shows_that_a_table_goes_on(browser: Any, file: Path) -> None:
-    """At the right edge of the list of runs on a telephone: dark at first, white at the end of scrolling."""
-    from PIL import Image
-
-    with Opened(browser, file, width=390) as opened:
-        opened.choose("view", "runs")
-        box = opened.page.locator("section:not([hidden]) .wide")
-
-        def edge() -> int:
-            """The most frequent brightness in the last column of pixels."""
-            with Image.open(io.BytesIO(box.screenshot())) as picture:
-                last = picture.convert("L").crop((picture.width - 1, 60, picture.width, picture.height - 60))
-                return int(np.bincount(np.asarray(last).ravel()).argmax())
-
-        assert edge() < 220
-        box.evaluate("box => box.scrollLeft = box.scrollWidth")
-        assert edge() == 255
+            assert opened.colour() == colours[scheme]
 
 
 def test_nothing_serious_hinders_anybody(browser: Any, file: Path) -> None:

@@ -37,14 +37,6 @@ def test_a_run_json_with_a_million_values(folder: Path, tmp_path: Path) -> None:
     assert len(outcome.text) < 10_000
 
 
-def test_an_evaluation_with_a_million_sizes(folder: Path, tmp_path: Path) -> None:
-    (path,) = (folder / "eval").iterdir()
-    edit(path, by_size=[{}] * MANY)
-    outcome = limited("report", "--format", "json", "--results", str(tmp_path))
-    assert (outcome.code, len(json.loads(outcome.out))) == (0, 1)
-    assert f"left out: {folder.name}: " in outcome.err
-
-
 def test_a_manifest_with_a_million_shards(words: Dataset, tmp_path: Path) -> None:
     folder = shutil.copytree(str(words.folder), tmp_path / "d")
     edit(folder / "manifest.json", shards={"train": [{}] * MANY})

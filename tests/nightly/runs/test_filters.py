@@ -35,16 +35,3 @@ def test_every_view_has_the_chosen_runs_alone(filled: Path, view: list[str], wor
 
     assert rows(*words) == rows()
     assert rows(*words)
-
-
-@pytest.mark.parametrize(
-    "view", [["--format", "markdown"], ["--format", "csv"], ["--by", "size", "--format", "latex"], ["--format", "html"]]
-)
-def test_tables_pages_and_their_plots_too(filled: Path, view: list[str]) -> None:
-    words = ["report", "--results", str(filled), *view]
-    whole, chosen = ape(*words)[0], ape(*words, "--scheme", "rope", "--scheme", "none", "--task", "tree-copy/depth")[0]
-    for name in ("alibi", "reverse", "c3"):
-        assert name in whole
-        assert name not in chosen
-    assert "rope" in chosen
-    assert "depth" in chosen

@@ -3,13 +3,11 @@
 from __future__ import annotations
 
 import json
-import subprocess
-import sys
 from pathlib import Path
 
 from ape_cli.data.loader import open_dataset
 from ape_cli.runs.registry import open_registry
-from tests.conftest import ROOT
+from tests.interpreters import python
 
 PROCESSES = 64
 CODE = """
@@ -84,11 +82,7 @@ sys.exit(f"failed: {failed}" if failed else 0)
 
 def test_64_processes_generate_train_evaluate_and_report(tmp_path: Path) -> None:
     """All of them work on one dataset, four runs and one report. Each reads only whole files, and none is left over."""
-    command = [sys.executable, "-c", CODE, str(tmp_path), str(PROCESSES)]
-    done = subprocess.run(
-        command, cwd=ROOT, capture_output=True, text=True, check=False, timeout=300, env={"OMP_NUM_THREADS": "1"}
-    )
-    assert done.returncode == 0, done.stdout + done.stderr
+    python("-c", CODE, str(tmp_path), str(PROCESSES))
     found = open_dataset(tmp_path / "data")
     assert [found.split(name).table().num_rows for name in ("train", "validation", "test")] == [60, 10, 10]
     runs = list(open_registry(tmp_path / "results"))

@@ -9,12 +9,11 @@ from typing import Any
 import pytest
 import torch
 
-from ape_cli import experiment, position, tasks
+from ape_cli import tasks
 from ape_cli.core.errors import ApeError, DataError, PlaceError, RunError
 from ape_cli.core.executors.local import Local
 from ape_cli.data import generation, manifest
 from ape_cli.data.loader import open_dataset
-from ape_cli.runs import config
 from ape_cli.runs.record import RunRecord
 from ape_cli.runs.registry import open_registry
 from ape_cli.runs.run import Run
@@ -22,12 +21,12 @@ from ape_cli.storage import files
 from ape_cli.storage.object_store import ConflictError, RemotePath
 from ape_cli.storage.paths import StoragePath, storage_path
 from ape_cli.training import trial
-from ape_cli.training.execution import Execution, ExistingRun
+from ape_cli.training.execution import ExistingRun
 from ape_cli.training.loop import Stopped
 from tests.conftest import ape
 from tests.data.test_generation import snapshot
-from tests.nightly import google
 from tests.nightly.store import Server
+from tests.runs import test_registry
 from tests.runs.test_registry import stopping_after
 
 pytestmark = pytest.mark.usefixtures("forked_workers")
@@ -35,8 +34,8 @@ pytestmark = pytest.mark.usefixtures("forked_workers")
 WORDS = ["--n-validation", "30", "--n-test", "30", "--length-mean", "5", "--length-std", "1"]
 
 
-def address(server: Server, path: str) -> str:
-    return f"s3://ape/{path}?endpoint_override={server.endpoint}"
+def address(server: Server, path: str, kind: str = "s3") -> str:
+    return f"{kind}://ape/{path}?endpoint_override={server.endpoint}{'&anonymous=true' * (kind == 'gs')}"
 
 
 # Generation
@@ -54,6 +53,9 @@ def reference(tmp_path_factory: pytest.TempPathFactory) -> dict[str, bytes]:
 
 
 def test_the_same_bytes_as_in_a_folder(server: Server, reference: dict[str, bytes]) -> None:
+    """Also if workers write them."""
+    generation.generate(TASK, PLAN, storage_path(address(server, "workers")), engine=Local(2, threads=1))
+    assert server.objects("ape/workers") == reference
     out = storage_path(address(server, "same"))
     assert generation.generate(TASK, PLAN, out).written == 420
     assert server.objects("ape/same") == reference
@@ -67,11 +69,6 @@ def test_the_same_bytes_as_in_a_folder(server: Server, reference: dict[str, byte
     found = server.objects("ape/same")
     assert found.keys() == reference.keys()
     assert found["manifest.json"] != reference["manifest.json"]
-
-
-def test_workers_write_to_it_too(server: Server, reference: dict[str, bytes]) -> None:
-    generation.generate(TASK, PLAN, storage_path(address(server, "workers")), engine=Local(2, threads=1))
-    assert server.objects("ape/workers") == reference
 
 
 def test_a_missing_shard_is_made_again_and_a_damaged_one_is_named(server: Server, reference: dict[str, bytes]) -> None:
@@ -111,28 +108,6 @@ def test_an_interruption_leaves_no_manifest_and_is_gone_on_from(server: Server, 
     assert server.objects("ape/broken") == reference
 
 
-def test_the_manifest_comes_last(server: Server, monkeypatch: pytest.MonkeyPatch) -> None:
-    """A reader finds either no dataset or a complete one while it is being written."""
-    seen: list[str] = []
-    real = RemotePath.upload
-
-    def upload(self: RemotePath, *given: Any) -> None:
-        real(self, *given)
-        seen.append(self.name)
-
-    monkeypatch.setattr(RemotePath, "upload", upload)
-    generation.generate(TASK, PLAN, storage_path(address(server, "last")))
-    assert seen[-1] == "manifest.json"
-    assert sum(name.endswith(".parquet") for name in seen) == 6
-
-
-def test_foreign_objects_are_never_touched(server: Server) -> None:
-    server.put("ape/foreign/thesis.txt", b"years of work")
-    with pytest.raises(DataError, match="does not hold a dataset"):
-        generation.generate(TASK, PLAN, storage_path(address(server, "foreign")), overwrite=True)
-    assert server.objects("ape/foreign") == {"thesis.txt": b"years of work"}
-
-
 def test_a_batch_is_what_it_is_in_a_folder(server: Server, tmp_path: Path) -> None:
     """Row groups are read by ranges, and `open` takes the address as a string."""
     generation.generate(TASK, PLAN, tmp_path)
@@ -147,15 +122,8 @@ def test_a_batch_is_what_it_is_in_a_folder(server: Server, tmp_path: Path) -> No
 # Runs
 
 
-def wanted(**settings: Any) -> config.Config:
-    chosen = {"steps": 4, "validate_every_steps": 2} | settings
-    return config.resolve("tiny", "rope", position.options("rope"), seed=1, settings=chosen)
-
-
 def run(data: str, results: StoragePath, **options: Any) -> trial.Trial:
-    cpu = torch.device("cpu")
-    execution = Execution(cpu, **{k: options.pop(k) for k in ("stop",) if k in options})
-    return trial.run_trial(experiment.of(wanted(), open_dataset(data)), open_registry(results), execution, **options)
+    return test_registry.run(open_dataset(data), results, **options)
 
 
 @pytest.fixture(scope="module")
@@ -304,100 +272,66 @@ def test_two_evaluations_at_once_are_both_listed(server: Server, words: str, mon
     assert len(Run(done.folder).evaluations()[0]) == 3
 
 
-def test_what_cannot_be_trained_leaves_nothing(server: Server, words: str) -> None:
-    results = storage_path(address(server, "nothing"))
-    cpu = torch.device("cpu")
-    with pytest.raises(ApeError, match="heads"):
-        trial.run_trial(experiment.of(wanted(d_model=33), open_dataset(words)), open_registry(results), Execution(cpu))
-    assert open_registry(results).table()[1] == []  # there is nothing to complain about either
-    assert open_registry(results).runs().is_empty()
-    assert server.objects("ape/nothing") == {}
-
-
 @pytest.mark.parametrize("kind", ["s3", "gs"])
 def test_conditional_writes(server: Server, kind: str) -> None:
     """By the documentation of both stores: a write of an outdated version changes nothing."""
-    with google.serving() as store:
-        url = f"gs://{google.BUCKET}/c?anonymous=true&endpoint_override={store.endpoint}"
-        path = storage_path(address(server, f"conditional/{kind}") if kind == "s3" else url)
-        assert isinstance(path, RemotePath)
-        assert path.version() == "create"
-        files.write_text(path, "one", path.version())
-        first = path.version()
-        with pytest.raises(ConflictError):
-            files.write_text(path, "two", "create")
-        files.write_text(path, "two", first)
-        with pytest.raises(ConflictError):
-            files.write_text(path, "three", first)
-        assert path.read_bytes() == b"two"
-        path.unlink()
-        assert not path.exists()
-
-
-# Google's object store
+    path = storage_path(address(server, f"conditional/{kind}", kind))
+    assert isinstance(path, RemotePath)
+    assert path.version() == "create"
+    files.write_text(path, "one", path.version())
+    first = path.version()
+    with pytest.raises(ConflictError):
+        files.write_text(path, "two", "create")
+    files.write_text(path, "two", first)
+    with pytest.raises(ConflictError):
+        files.write_text(path, "three", first)
+    assert path.read_bytes() == b"two"
+    path.unlink()
+    assert not path.exists()
 
 
 def test_google_s_store_as_far_as_a_stand_in_tells(
-    reference: dict[str, bytes], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    server: Server, reference: dict[str, bytes], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The same dataset, and a run that is trained, stopped, found, resumed, evaluated and reported."""
     monkeypatch.chdir(tmp_path)
-    with google.serving() as store:
 
-        def at(path: str) -> str:
-            return f"gs://{google.BUCKET}/{path}?endpoint_override={store.endpoint}&anonymous=true"
+    def at(path: str) -> str:
+        return address(server, f"google/{path}", "gs")
 
-        assert generation.generate(TASK, PLAN, storage_path(at("same"))).written == 420
-        assert store.objects("same") == reference
-        (storage_path(at("same")) / "data" / "train-00002-of-00004.parquet").unlink()
-        assert generation.generate(TASK, PLAN, storage_path(at("same"))).written == 100
-        assert store.objects("same") == reference
-        ape("gen", "reverse", "--n", "120", *WORDS, "--out", at("shelf/reverse"))
-        with pytest.raises(Stopped):
-            run(at("shelf/reverse"), storage_path(at("results")), stop=stopping_after(2))
-        (found,) = open_registry(at("results"))
-        assert found.status == "stopped"
-        done = run(at("shelf/reverse"), storage_path(at("results")), existing=ExistingRun.RESUME)
-        straight = run(at("shelf/reverse"), tmp_path)
-        assert done.evaluation == straight.evaluation
-        assert store.objects(f"results/runs/{found.name}").keys() == snapshot(straight.run.folder).keys()  # type: ignore[arg-type]
-        assert "| reverse |" in ape("report", "--results", at("results"), "--format", "markdown")[0]
-        (line,) = json.loads(ape("runs", "--results", at("results"), "--json")[0])
-        assert (line["run"], line["status"]) == (found.name, "finished")
-        asked = ["train", "--scheme", "rope", "--preset", "tiny", "--set", "steps=2", "--no-eval"]
-        assert "shelf/reverse?" in ape(*asked, "--datasets", at("shelf"), "--results", at("results"))[1]
-        with pytest.raises(PlaceError, match=r"failed at gs://nobody-s\n  got: .*(no such bucket|NoSuchBucket)"):
-            open_dataset(at("x").replace(google.BUCKET, "nobody-s", 1))
+    assert generation.generate(TASK, PLAN, storage_path(at("same"))).written == 420
+    (storage_path(at("same")) / "data" / "train-00002-of-00004.parquet").unlink()
+    assert generation.generate(TASK, PLAN, storage_path(at("same"))).written == 100
+    assert server.objects("ape/google/same") == reference
+    ape("gen", "reverse", "--n", "120", *WORDS, "--out", at("shelf/reverse"))
+    with pytest.raises(Stopped):
+        run(at("shelf/reverse"), storage_path(at("results")), stop=stopping_after(2))
+    (found,) = open_registry(at("results"))
+    assert found.status == "stopped"
+    done = run(at("shelf/reverse"), storage_path(at("results")), existing=ExistingRun.RESUME)
+    straight = run(at("shelf/reverse"), tmp_path)
+    assert done.evaluation == straight.evaluation
+    here = snapshot(tmp_path / "runs" / found.name)
+    assert server.objects(f"ape/google/results/runs/{found.name}").keys() == here.keys()
+    assert "| reverse |" in ape("report", "--results", at("results"), "--format", "markdown")[0]
+    asked = ["train", "--scheme", "rope", "--preset", "tiny", "--set", "steps=2", "--no-eval"]
+    assert "shelf/reverse?" in ape(*asked, "--datasets", at("shelf"), "--results", at("results"))[1]
+    with pytest.raises(PlaceError, match=r"failed at gs://nobody-s\n  got: .*(no such bucket|NoSuchBucket)"):
+        open_dataset(at("x").replace("gs://ape", "gs://nobody-s", 1))
 
 
 # Messages for users
 
 
-@pytest.mark.parametrize(
-    "words_of_command",
-    [
-        ["gen", "copy", "--n", "5", "--out"],
-        ["runs", "--results"],
-        ["show"],
-        ["train", "--scheme", "rope", "--preset", "tiny", "--data"],
-    ],
-    ids=lambda w: f"{w[0]} {w[-1]}",
-)
-def test_one_clear_message(server: Server, tmp_path: Path, monkeypatch: Any, words_of_command: list[str]) -> None:
-    monkeypatch.chdir(tmp_path)
-    for where, message in [
-        (f"s3://nobody-s/x?endpoint_override={server.endpoint}", "error: a request to S3 failed at s3://nobody-s\n"),
-        (address(server, "denied"), "error: a request to S3 failed at s3://ape\n"),
-    ]:
-        if "denied" in where:
-            with server.asking_for_keys():
-                _, err = ape(*words_of_command, where, code=1)
-        else:
-            _, err = ape(*words_of_command, where, code=1)
-        assert message in err
-        assert "Traceback" not in err
-        assert err.count("error:") == 1
-        assert "fix: " in err
+def test_one_clear_message(server: Server, here: Path) -> None:
+    for words_of_command in (["gen", "copy", "--n", "5", "--out"], ["runs", "--results"], ["show"]):
+        _, missing = ape(*words_of_command, f"s3://nobody-s/x?endpoint_override={server.endpoint}", code=1)
+        assert "error: a request to S3 failed at s3://nobody-s\n" in missing
+        with server.asking_for_keys():
+            _, denied = ape(*words_of_command, address(server, "denied"), code=1)
+        assert "error: a request to S3 failed at s3://ape\n" in denied
+        assert denied.count("error:") == missing.count("error:") == 1
+        assert "AWS_ACCESS_KEY_ID" in denied
 
 
 def test_a_server_that_goes_away_does_not_look_like_damage(server: Server, words: str, monkeypatch: Any) -> None:

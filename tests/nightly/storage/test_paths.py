@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from ape_cli.core.errors import ApeError, PlaceError
+from ape_cli.core.errors import PlaceError
 from ape_cli.storage import files
 from ape_cli.storage.paths import storage_path
 from tests.nightly.store import Server, at
@@ -120,21 +120,3 @@ def test_parts_of_an_object_are_read_by_ranges(server: Server) -> None:
     with at(server.endpoint, "ranges").opened() as file:
         file.seek(90)
         assert file.read(5) == bytes(range(90, 95))
-
-
-def test_a_bucket_that_is_not_there(server: Server) -> None:
-    gone = at(server.endpoint, "x", "nobody-s")
-    for asked in (gone.exists, lambda: list(gone.iterdir()), lambda: files.write_text(gone, "text")):
-        with pytest.raises((PlaceError, ApeError), match="nobody-s"):
-            asked()
-
-
-def test_wrong_credentials(server: Server) -> None:
-    place_of_ours = at(server.endpoint, "secret")
-    with server.asking_for_keys():
-        for asked in (place_of_ours.exists, place_of_ours.read_bytes, lambda: list(place_of_ours.iterdir())):
-            with pytest.raises(PlaceError, match=r"failed at s3://ape[\s\S]*AWS_ACCESS_KEY_ID"):
-                asked()
-        with pytest.raises(PlaceError, match="failed"):
-            files.write_text(place_of_ours, "text")
-    files.write_text(place_of_ours, "text")

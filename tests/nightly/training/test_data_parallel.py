@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import os
 import resource
 import signal
 import socket
@@ -20,6 +19,7 @@ from typer.testing import CliRunner
 from ape_cli.cli import app
 from ape_cli.data.loader import Dataset
 from ape_cli.runs.registry import open_registry
+from tests import interpreters
 from tests.conftest import ROOT, write
 
 
@@ -31,45 +31,27 @@ def free_port() -> str:
 
 def begin(here: Path, *words: str) -> subprocess.Popen[str]:
     """`torchrun --nproc-per-node 2 -m ape_cli train …`"""
-    launch = ["-m", "torch.distributed.run", "--nproc-per-node", "2", "--master-port", free_port(), "-m", "ape_cli"]
-    return subprocess.Popen(
-        [sys.executable, *launch, "train", *words],
-        cwd=here,
-        env=os.environ | {"PYTHONPATH": str(ROOT)},
-        stdout=subprocess.PIPE,
-        stderr=subprocess.PIPE,
-        text=True,
-        start_new_session=True,
-    )
+    launch = ("-m", "torch.distributed.run", "--nproc-per-node", "2", "--master-port", free_port(), "-m", "ape_cli")
+    return interpreters.started(*launch, "train", *words, where=here)
 
 
 def two(here: Path, *words: str, largest: int | None = None) -> list[tuple[int, str, str]]:
     """Two ranks of `ape train`; see `ranked`."""
-    return ranked([sys.executable, "-m", "ape_cli", "train", *words], here, largest)
+    return ranked("-m", "ape_cli", "train", *words, here=here, largest=largest)
 
 
-def ranked(command: list[str], here: Path, largest: int | None = None) -> list[tuple[int, str, str]]:
+def ranked(*words: str, here: Path, largest: int | None = None) -> list[tuple[int, str, str]]:
     """Two ranks with only the environment variables of another launcher. Returns exit status, stdout and stderr of
     each.
 
     `largest`: bytes of a file that they may write.
     """
-    both = {"PYTHONPATH": str(ROOT), "WORLD_SIZE": "2", "MASTER_ADDR": "127.0.0.1", "MASTER_PORT": free_port()}
-    started = [
-        subprocess.Popen(
-            command,
-            cwd=here,
-            env=os.environ | both | {"RANK": rank, "LOCAL_RANK": rank},
-            stdout=subprocess.PIPE,
-            stderr=subprocess.PIPE,
-            text=True,
-        )
-        for rank in ("0", "1")
-    ]
-    for process in started if largest else ():
+    both = {"WORLD_SIZE": "2", "MASTER_ADDR": "127.0.0.1", "MASTER_PORT": free_port()}
+    ranks = [interpreters.started(*words, where=here, RANK=rank, LOCAL_RANK=rank, **both) for rank in ("0", "1")]
+    for process in ranks if largest else ():
         resource.prlimit(process.pid, resource.RLIMIT_FSIZE, (largest, largest))
-    said = [process.communicate(timeout=120) for process in started]
-    return [(process.returncode, *streams) for process, streams in zip(started, said, strict=True)]
+    said = [process.communicate(timeout=120) for process in ranks]
+    return [(process.returncode, *streams) for process, streams in zip(ranks, said, strict=True)]
 
 
 def trained(results: Path) -> tuple[dict[str, torch.Tensor], pl.DataFrame]:
@@ -128,7 +110,7 @@ with execution.joined() as world:
 @pytest.mark.skipif(sys.platform != "linux", reason="looks at /proc")
 def test_no_thread_of_the_group_outlives_it() -> None:
     """A process that ends while such a thread runs may abort after its work is done."""
-    said = ranked([sys.executable, "-c", GROUP], ROOT)
+    said = ranked("-c", GROUP, here=ROOT)
     assert [(code, out) for code, out, _ in said] == [(0, "0\n")] * 2, said
 
 

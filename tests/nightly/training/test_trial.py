@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import signal
-import subprocess
-import sys
 from pathlib import Path
 
 import pytest
@@ -12,6 +10,7 @@ import pytest
 from ape_cli.data.loader import Dataset
 from ape_cli.runs.registry import open_registry
 from tests.conftest import ape
+from tests.interpreters import python
 
 _KILLED = """
 import os, runpy, signal
@@ -35,8 +34,7 @@ _TINY = ("--preset", "tiny", "--set", "steps=4", "--device", "cpu", "--no-eval")
 def test_killed_after_the_run_was_finished(words: Dataset, tmp_path: Path, before: bool, again: str) -> None:
     """The next command that trains the run removes what is left, and the run stays as it is."""
     settings = (*_TINY, "--data", str(words.folder), "--results", str(tmp_path))
-    command = [sys.executable, "-c", _KILLED.format(before=before), "train", "--scheme", "rope", *settings]
-    assert subprocess.run(command, capture_output=True, check=False).returncode == -signal.SIGKILL
+    python("-c", _KILLED.format(before=before), "train", "--scheme", "rope", *settings, code=-signal.SIGKILL)
     (found,) = open_registry(tmp_path)
     folder = Path(str(found.folder))
     assert found.status == "finished"

@@ -212,12 +212,6 @@ def test_images_are_turned_as_their_camera_says(tmp_path: Path) -> None:
     assert found[0, :, :3].max() == 0
 
 
-def test_splits_of_different_sizes(tmp_path: Path) -> None:
-    formats.parquet(tmp_path / "train.parquet", "img", formats.pngs(RGB), LABELS)
-    formats.parquet(tmp_path / "test.parquet", "img", formats.pngs(RGB[:, :3]), LABELS)
-    fails(tmp_path, r"different sizes\n.*3 x 6, row 0 of .*test\.parquet\n.*4 x 6, as the first")
-
-
 # Other errors
 
 
@@ -226,7 +220,6 @@ def test_splits_of_different_sizes(tmp_path: Path) -> None:
     [
         ([0, 1, None, 1, 0], None, r"without a label\n.*row 2 of"),
         ([0, 1, -1, 1, 0], None, r"out of range\n.*-1 in row 2"),
-        ([-1] * 5, None, r"out of range\n.*-1 in row 0\n.*0 to 0, one"),
         ([0, 1, 2, 1, 0], ["a", "b"], r"out of range\n.*2 in row 2\n.*0 to 1, one for each class"),
         ([0, 1, 10**9, 1, 0], None, r"numbers of label are not labels\n.*1000000000"),
     ],
@@ -255,13 +248,6 @@ def test_damaged_files(tmp_path: Path) -> None:
     for content in (b"hello", whole[:100], whole[:4] + bytes(200) + whole[204:]):
         (tmp_path / "x.parquet").write_bytes(content)
         fails(tmp_path / "x.parquet", r"cannot read .*x\.parquet|cannot be used|without an image")
-
-
-@pytest.mark.parametrize("metadata", [b"no json", b'{"info": {"features": {"label": {"names": 3}}}}'])
-def test_metadata_that_is_none_is_none(tmp_path: Path, metadata: bytes) -> None:
-    table = pa.table({"x": formats.pngs(RGB), **LABELS}).replace_schema_metadata({b"huggingface": metadata})
-    pq.write_table(table, tmp_path / "a.parquet")
-    assert open_source(str(tmp_path / "a.parquet")).classes == ["0", "1", "2"]
 
 
 def test_pillow_is_asked_for(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

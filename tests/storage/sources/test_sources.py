@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import os
-import subprocess
 import sys
 from pathlib import Path
 
@@ -13,6 +11,7 @@ import pytest
 from ape_cli.core.errors import DataError, UsageError
 from ape_cli.storage.sources import open_source
 from tests.conftest import ape
+from tests.interpreters import python
 from tests.storage.sources import formats
 
 
@@ -80,18 +79,6 @@ def test_what_is_not_there_or_not_known(tmp_path: Path) -> None:
         assert error.value.fix
 
 
-def test_what_may_not_be_read(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    path = formats.tar(tmp_path / "x.tar", {"a": b"b"}, "w")
-
-    def refused(*_: object, **__: object) -> None:
-        raise PermissionError(13, "Permission denied")
-
-    monkeypatch.setattr(os, "open", refused)  # root, under which tests may run, can read everything
-    with pytest.raises(DataError, match=r"cannot read .*x\.tar\n.*Permission denied"):
-        open_source(str(path))
-
-
 def test_importing_it_imports_no_library_of_images() -> None:
     code = "import sys, ape_cli.storage.sources; print([m for m in ('PIL', 'sklearn', 'torch') if m in sys.modules])"
-    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
-    assert done.stdout.strip() == "[]"
+    assert python("-c", code).stdout.strip() == "[]"

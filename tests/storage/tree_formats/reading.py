@@ -9,7 +9,8 @@ from ape_cli.storage.tree_formats import ParsedTree
 
 Nested = tuple[str, str, tuple]  # kind, token, children
 
-NEEDS = {"conllu": "conllu", "html": "lxml", "xml": "lxml", "tree-sitter-javascript": "tree_sitter"}
+NEEDS = {"conllu": "conllu", "html": "lxml", "xml": "lxml"}
+NEEDS |= dict.fromkeys(("tree-sitter", "tree-sitter-javascript"), "tree_sitter")
 
 
 def parsed(name: str, text: str | bytes, unit: str | None = None) -> list[ParsedTree]:

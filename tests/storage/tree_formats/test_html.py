@@ -71,16 +71,10 @@ def test_what_a_browser_would_repair(document: str, wanted: Nested) -> None:
         assert nested(tree) == wanted
 
 
-@pytest.mark.parametrize(
-    "document",
-    [
-        f'<svg><path d="M {"0 1 L " * 5_000}"></svg>',
-        f'<img src="data:image/png;base64,{"a/b+" * 20_000}">',
-    ],
-)
-def test_values_are_not_attributes(document: str) -> None:
-    (tree,) = parsed("html", document)
-    assert sum(kind.startswith("@") for kind in tree.kind) <= 1
+def test_values_are_not_attributes() -> None:
+    for value in ("M " + "0 1 L " * 5_000, "data:image/png;base64," + "a/b+" * 20_000):
+        (tree,) = parsed("html", f'<svg><path d="{value}"></svg>')
+        assert sum(kind.startswith("@") for kind in tree.kind) == 1
 
 
 def test_attributes_are_in_order() -> None:
@@ -101,9 +95,7 @@ def test_a_declared_encoding() -> None:
         ("<p>" + "x" * (11 * 2**20) + "<p>y", r"no valid HTML: [\w: ]*$"),  # without XML_PARSE_HUGE and a line break
         ("<p>" + "<br>" * 2_000_001, "more than 2,000,000 nodes"),
         ("<p " + " ".join(f"a{i}" for i in range(2_001)) + ">", "more than 2,000 attributes"),
-        ("<p a=x='b c' " + " ".join(f'a{i}="/"' for i in range(2_001)) + ">", "more than 2,000 attributes"),
         (b"<p>\xff</p>", "line 1: it is not text in the encoding utf-8"),
-        (b'<meta charset="punycode"><p>', "which is not supported"),
     ],
 )
 def test_bad_documents(document: str | bytes, message: str) -> None:

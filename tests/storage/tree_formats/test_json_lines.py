@@ -45,8 +45,6 @@ def test_lines_with_labels_and_children_are_trees() -> None:
             '{"kids": [], "label": "a"}\n{"label": "b"}',
             "line 2: it is a tree with labels, and the documents before it are not",
         ),
-        ('[{"label": "a"}, {"label": "b"}]', "line 1: it is no tree with labels"),
-        ('{"label": "a"}\n[1]', "line 2: it is no tree with labels"),
         ('{"label": "a", "children": [2]}', "line 1: it is no tree with labels"),
     ],
 )

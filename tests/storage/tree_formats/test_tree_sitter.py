@@ -78,17 +78,11 @@ def test_a_name_that_is_no_language_is_not_imported(name: str) -> None:
         tree_formats.load(name)
 
 
-N = 300_000
-
-
 @pytest.mark.parametrize(
     ("code", "message"),
     [
         ("a;\nfunction (", "line 2: no valid javascript"),
-        ("if (a", "line 1: no valid javascript"),
         ("(" * 10**6, "no valid javascript"),
-        ("{" * N + "}" * (N - 1), "no valid javascript"),
-        ("`${" * N, "no valid javascript"),
         ("%$@) ]" * 100_000, "no valid javascript"),
         (b"'\xff'", "line 1: it is not text"),
         (b"a\0", "a NUL character"),

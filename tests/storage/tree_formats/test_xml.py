@@ -121,13 +121,10 @@ LAUGHS = "".join(f'<!ENTITY e{i} "{f"&e{i - 1};" * 10}">' for i in range(1, 12))
         ("", "no valid XML: Document is empty"),
         ("<a>\n</b>", "line 2: no valid XML: Opening and ending tag mismatch"),
         ("<a>&nbsp;</a>", "no valid XML: Entity 'nbsp' not defined"),
-        ('<a b="1" b="2"/>', "no valid XML"),
         (f'<!DOCTYPE a [<!ENTITY e0 "lol">{LAUGHS}]><a>&e11;</a>', "it declares entities"),
-        (f'<!DOCTYPE a [<!ENTITY e0 "lol">{LAUGHS}]><a b="&e11;"/>', "it declares entities"),
         ("<a>" * 10**6, "no valid XML"),
         ("<a>" + "<b/>" * 2_000_001 + "</a>", "more than 2,000,000 nodes"),
         (b"<a>\xff</a>", "line 1: it is not text in the encoding utf-8"),
-        (b'<?xml version="1.0" encoding="utf-7"?><a/>', "which is not supported"),
     ],
 )
 def test_bad_documents(document: str | bytes, message: str) -> None:

@@ -4,14 +4,11 @@ from __future__ import annotations
 
 import os
 import signal
-import subprocess
-import sys
 import time
 from pathlib import Path
 
 from ape_cli.core.executors import JobContext
-from tests.conftest import ROOT
-from tests.core.executors.test_local import until
+from tests.interpreters import python, started, until
 
 
 def test_workers_are_started_with_ctrl_c_blocked() -> None:
@@ -26,11 +23,7 @@ for worker in pool:
 for worker in pool:
     worker.stop()
 """
-    environment = os.environ | {"PYTHONPATH": str(ROOT)}
-    done = subprocess.run(
-        [sys.executable, "-c", code], env=environment, capture_output=True, text=True, timeout=60, check=True
-    )
-    masks = [int(mask, 16) for mask in done.stdout.split()]
+    masks = [int(mask, 16) for mask in python("-c", code).stdout.split()]
     assert [bool(mask & 1 << (signal.SIGINT - 1)) for mask in masks] == [True, True]
 
 
@@ -46,13 +39,12 @@ def test_workers_end_with_their_parent(tmp_path: Path) -> None:
         f"if __name__ == '__main__':\n    list(Local(2).work([Job(k, linger, ({str(tmp_path)!r},)) for k in 'ab']))\n"
     )
     (tmp_path / "parent.py").write_text(text)
-    environment = os.environ | {"PYTHONPATH": str(ROOT)}
-    parent = subprocess.Popen([sys.executable, str(tmp_path / "parent.py")], env=environment)
+    parent = started(str(tmp_path / "parent.py"))
 
     def marks() -> list[str]:
         return [p.name for p in tmp_path.iterdir() if p.name.isdecimal()]
 
     until(lambda: len(marks()) == 2)
     parent.kill()
-    parent.wait()
+    parent.communicate()
     until(lambda: not any(Path("/proc", name).exists() for name in marks()))

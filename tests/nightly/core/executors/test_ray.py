@@ -10,8 +10,7 @@ import socket
 import subprocess
 import sys
 import tempfile
-import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -19,13 +18,13 @@ from typing import Any
 
 import pytest
 
-from ape_cli.core import executors
-from ape_cli.core.errors import UsageError
 from ape_cli.data import manifest
 from ape_cli.runs.registry import open_registry
 from tests.conftest import ROOT, ape
+from tests.interpreters import started, until
+from tests.sweep.test_sweep import facts
 
-TOKEN = "0123456789abcdef" * 4
+KNOWN = {"RAY_AUTH_MODE": "token", "RAY_AUTH_TOKEN": "0123456789abcdef" * 4, "RAY_USAGE_STATS_ENABLED": "0"}
 GRID = ["--schemes", "rope,tree", "--tasks", "tree-copy,tree-rotate", "--orders", "breadth"]
 GRID += ["--seeds", "1-2", "--preset", "tiny", "--device", "cpu"]
 
@@ -34,13 +33,9 @@ GRID += ["--seeds", "1-2", "--preset", "tiny", "--device", "cpu"]
 class Cluster:
     address: str
     nodes: list[subprocess.Popen[bytes]]
-    environment: dict[str, str]
 
     def ape(self, folder: Path, *words: str) -> subprocess.Popen[str]:
-        command = [sys.executable, "-m", "ape_cli", *words]
-        return subprocess.Popen(
-            command, cwd=folder, env=self.environment, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
-        )
+        return started("-m", "ape_cli", *words, where=folder, OMP_NUM_THREADS="1", **KNOWN)
 
 
 @contextmanager
@@ -50,8 +45,7 @@ def starting() -> Iterator[Cluster]:
     with socket.socket() as probe:
         probe.bind(("127.0.0.1", 0))
         port = probe.getsockname()[1]
-    known = {"RAY_AUTH_MODE": "token", "RAY_AUTH_TOKEN": TOKEN, "RAY_USAGE_STATS_ENABLED": "0"}
-    environment = os.environ | known | {"PYTHONPATH": str(ROOT), "OMP_NUM_THREADS": "1"}
+    environment = os.environ | KNOWN | {"PYTHONPATH": str(ROOT), "OMP_NUM_THREADS": "1"}
     ray = [
         str(Path(sys.executable).with_name("ray")),
         "start",
@@ -72,7 +66,7 @@ def starting() -> Iterator[Cluster]:
                     subprocess.Popen([*ray, *end], env=environment, stdout=out, stderr=out, start_new_session=True)
                 )
             until(lambda log=log: b"Ray runtime started" in log.read_bytes(), nodes[-1])
-        yield Cluster(f"127.0.0.1:{port}", nodes, environment)
+        yield Cluster(f"127.0.0.1:{port}", nodes)
     finally:
         for node in nodes:
             stop(node)
@@ -97,14 +91,6 @@ def stop(node: subprocess.Popen[bytes]) -> None:
     if node.poll() is None:
         os.killpg(node.pid, signal.SIGKILL)
     node.wait()
-
-
-def until(holds: Callable[[], Any], process: subprocess.Popen[Any], seconds: float = 120.0) -> None:
-    end = time.monotonic() + seconds
-    while not holds():
-        assert process.poll() is None, process.communicate()
-        assert time.monotonic() < end
-        time.sleep(0.05)
 
 
 def finished(results: Path) -> dict[str, Any]:
@@ -171,52 +157,25 @@ def test_a_trial_that_no_node_can_hold_and_one_that_is_interrupted(tmp_path: Pat
 
 
 @pytest.mark.parametrize(
-    ("options", "message"),
-    [
-        ({"gpus_per_trial": 1.5}, "bad `gpus_per_trial`"),
-        ({"cpus_per_trial": -1.0}, "bad `cpus_per_trial`"),
-        ({"trials_per_task": 0}, "bad `trials_per_task`"),
-    ],
+    ("option", "value"),
+    [("--address", "garbage"), ("--address", "me:GEHEIM@host"), ("--cpus-per-trial", "inf")],
 )
-def test_bad_options(options: dict[str, Any], message: str) -> None:
-    with pytest.raises(UsageError, match=message):
-        executors.make("ray", **options)
-
-
-@pytest.mark.parametrize(("option", "value"), [("--address", "garbage"), ("--cpus-per-trial", "inf")])
 def test_bad_usage(here: Path, option: str, value: str) -> None:
+    """A secret in an address is not shown."""
     words = ["--schemes", "rope", "--tasks", "copy", "--engine", "ray", option, value, "--device", "cpu", "--dry-run"]
-    assert f"bad {option}" in ape("sweep", *words, code=2)[1]
+    said = "".join(ape("sweep", *words, code=2))
+    assert f"bad {option}" in said
+    assert "GEHEIM" not in said
     assert not list(here.iterdir())
 
 
-@pytest.mark.parametrize("address", ["me:GEHEIM@host", "me:GEHEIM@host:1234", "ray://me:GEHEIM@host:1234"])
-def test_a_secret_in_an_address_is_not_shown(here: Path, address: str) -> None:
-    for command in (["gen", "copy"], ["sweep", "--schemes", "rope", "--tasks", "copy"]):
-        said = "".join(ape(*command, "--engine", "ray", "--address", address, code=2))
-        assert "bad --address" in said
-        assert "GEHEIM" not in said
-
-
 def test_a_cluster_that_is_not_there(tmp_path: Path) -> None:
-    environment = os.environ | {"PYTHONPATH": str(ROOT), "RAY_AUTH_TOKEN": TOKEN}
-    nowhere = Cluster("127.0.0.1:9", [], environment)
+    nowhere = Cluster("127.0.0.1:9", [])
     done = nowhere.ape(tmp_path, "sweep", *GRID, "--engine", "ray", "--address", nowhere.address)
     _, err = done.communicate(timeout=120)
     assert done.returncode == 1
     assert "cannot join the Ray cluster" in err
     assert "Traceback" not in err
-
-
-def facts(results: Path) -> dict[str, Any]:
-    """Returns the contents of each run without times and without the place where it ran."""
-    found = {}
-    for run in open_registry(results):
-        outcome = {
-            k: v for k, v in run.read().outcome.model_dump().items() if k not in ("seconds", "tokens_per_second")
-        }
-        found[run.name] = (run.read().config, outcome, run.history().drop("seconds").to_dicts(), run.evaluations())
-    return found
 
 
 def test_a_worker_is_killed_and_a_node_stopped_and_every_trial_is_there_once(

@@ -53,13 +53,6 @@ def test_a_source_that_is_a_pipe(tmp_path: Path) -> None:
         sources.open_source(str(tmp_path / "x.tar.gz"))
 
 
-def test_a_label_of_5_mb(tmp_path: Path) -> None:
-    table = pa.table({"image": [TINY] * 5000, "label": again("x" * 5_000_000, 5000)})
-    pq.write_table(table, tmp_path / "x.parquet", compression="zstd", store_schema=False)
-    with pytest.raises(DataError, match=r"too large, or no text\n  got:     1 classes, 5,000,000 characters"):
-        sources.open_source(str(tmp_path / "x.parquet"))
-
-
 def scans(number: int) -> bytes:
     """A progressive JPEG whose last scan is repeated."""
     whole = formats.encoded(np.zeros((8, 8), np.uint8), "JPEG", progressive=True)
@@ -69,26 +62,12 @@ def scans(number: int) -> bytes:
 
 def test_a_jpeg_with_many_scans(tmp_path: Path) -> None:
     """Each scan decodes the whole image again."""
-    for number, message in ((50, ""), (51, "more than 50 scans"), (100_000, "more than 50 scans")):
-        pq.write_table(pa.table({"image": [scans(number)], "label": [0]}), tmp_path / "x.parquet")
+    path = tmp_path / "x.parquet"
+    pq.write_table(pa.table({"image": [scans(50)], "label": [0]}), path)
+    assert len(sources.open_source(str(path)).splits["train"].labels) == 1
+    for number in (51, 100_000):
+        pq.write_table(pa.table({"image": [scans(number)], "label": [0]}), path)
         start = time.perf_counter()
-        if not message:
-            assert len(sources.open_source(str(tmp_path / "x.parquet")).splits["train"].labels) == 1
-            continue
-        with pytest.raises(DataError, match=message):
-            sources.open_source(str(tmp_path / "x.parquet"))
+        with pytest.raises(DataError, match="more than 50 scans"):
+            sources.open_source(str(path))
         assert time.perf_counter() - start < 5
-
-
-def test_an_index_that_is_not_in_its_dictionary(tmp_path: Path) -> None:
-    """A dictionary of 64 values has 40 only, as one changed byte would do. pyarrow reads this without an error."""
-    table = pa.table({"image": [TINY] * 64, "label": [str(i) for i in range(64)]})
-    pq.write_table(table, tmp_path / "x.parquet", compression="none")
-    with pq.ParquetFile(tmp_path / "x.parquet") as file:
-        place = file.metadata.row_group(0).column(1).dictionary_page_offset
-    content = (tmp_path / "x.parquet").read_bytes()
-    values = b"\x15\x80\x01", b"\x15\xd0\x00"  # 64, and 40 in as many bytes
-    assert values[0] in content[place : place + 40]
-    (tmp_path / "x.parquet").write_bytes(content[:place] + content[place:].replace(*values, 1))
-    with pytest.raises(DataError, match="cannot read"):
-        sources.open_source(str(tmp_path / "x.parquet"))

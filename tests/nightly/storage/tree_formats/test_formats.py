@@ -2,18 +2,15 @@
 
 from __future__ import annotations
 
-import os
-import subprocess
-import sys
 import tracemalloc
 from pathlib import Path
 
 import pytest
 
 from ape_cli.storage import tree_formats
+from tests.interpreters import python
 from tests.nightly.core.test_plugins import distribution, put
 from tests.storage.tree_formats.reading import NEEDS
-from tests.storage.tree_formats.test_formats import ROOT
 
 
 @pytest.mark.parametrize("name", ["json-lines", "conllu"])
@@ -59,7 +56,5 @@ def test_a_plug_in(tmp_path: Path, how: str) -> None:
         distribution(tmp_path / "mine", "ape_cli.tree_formats", "words", "their_words:Lines", FORMAT)
     (tmp_path / "data").mkdir()
     (tmp_path / "data" / "a.words").write_text("x y")
-    environment = os.environ | {"PYTHONPATH": os.pathsep.join([str(tmp_path / "mine"), str(ROOT)])}
-    command = [sys.executable, "-c", USE]
-    done = subprocess.run(command, cwd=tmp_path / "data", env=environment, capture_output=True, text=True, check=False)
-    assert done.stdout == "['words'] ['words', 'x', 'y']\n", done.stderr
+    done = python("-c", USE, where=tmp_path / "data", path=[tmp_path / "mine"])
+    assert done.stdout == "['words'] ['words', 'x', 'y']\n"

@@ -5,8 +5,6 @@ from __future__ import annotations
 import importlib.util
 import json
 import sqlite3
-import subprocess
-import sys
 from contextlib import closing
 from pathlib import Path
 from typing import Any
@@ -14,7 +12,8 @@ from typing import Any
 import pytest
 
 from ape_cli.runs.registry import open_registry
-from tests.conftest import ROOT, elsewhere
+from tests.conftest import elsewhere
+from tests.interpreters import python
 
 pytestmark = pytest.mark.skipif(
     importlib.util.find_spec("trackio") is None, reason="the extra `trackio` is not installed"
@@ -65,7 +64,7 @@ def test_train_and_sweep_log_every_metric(tmp_path: Path) -> None:
 
 def test_a_resumed_run_continues_its_run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("TRACKIO_PROJECT", "mine")
-    subprocess.run([sys.executable, "-c", RESUMED], cwd=ROOT, check=True, capture_output=True)
+    python("-c", RESUMED)
     found = rows(tmp_path / "trackio" / "mine.db", "run_id, step", "metrics")
     assert [step for _, step in found] == [10, 30, 10]
     first, second, third = (run for run, _ in found)
