@@ -31,4 +31,6 @@ def test_every_extra_that_is_named_exists() -> None:
         text = path.read_text()
         named |= set(re.findall(r"""how_to_install\(["']([^"']+)["']""", text))
         named |= set(re.findall(r"""^    extra(?:: ClassVar\[str \| None\])? = "([^"]+)"$""", text, re.M))
+        if path.parent.name == "tree_formats":
+            named |= {package.replace("_", "-") for package in re.findall(r'^    needs = "([^"]+)"$', text, re.M)}
     assert {"image", "aws", "ray", "plots", "tensorboard", "lxml"} <= named <= set(known)
