@@ -24,10 +24,9 @@ from markupsafe import Markup
 from ape_cli.core import escaping
 from ape_cli.core.errors import UsageError
 from ape_cli.core.version import version
-from ape_cli.reports.evaluations import METRICS, measured
+from ape_cli.reports.evaluations import METRICS, described, measured
 from ape_cli.reports.palette import Look, swatch
 from ape_cli.reports.plots import Plot, inline
-from ape_cli.reports.run_descriptions import described
 from ape_cli.reports.tables import Table, is_number
 from ape_cli.reports.views import Options
 from ape_cli.runs.record import RunRecord, commit

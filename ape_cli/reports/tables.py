@@ -10,9 +10,8 @@ from typing import Any
 import polars as pl
 
 from ape_cli.reports.builtin import SCHEMES, TASKS, is_image, rank
-from ape_cli.reports.evaluations import CELL, LINES, SMALLER_IS_BETTER, measured, task_of
+from ape_cli.reports.evaluations import CELL, CODE, SMALLER_IS_BETTER, measured, task_of
 from ape_cli.reports.paper import DEPTH, DOUBTED, IMAGES, TWO_READINGS, is_doubted
-from ape_cli.reports.run_descriptions import CODE
 from ape_cli.structure.linearisation import NAMES
 
 _NUMBER = re.compile(r"(?=.*\d)[-+±–\d.,:%\[\] ]+")  # numbers, intervals and ratios
@@ -259,13 +258,6 @@ def _column_names(group: pl.DataFrame) -> dict[tuple[Any, ...], str]:
 
 # these identify a line of a plot: a row of the tables and its training data
 KEYS = ["task", "order", "preset", "structure", "form", "trained_fingerprint", *CELL]
-
-
-def numbered(runs: list[dict[str, Any]]) -> pl.DataFrame:
-    """The descriptions of runs (`described`) as one line each, numbered by the column `run`."""
-    schema = {k: LINES[k] for k in (*KEYS, "trained_on")} | {"seed": pl.Int64}
-    lines = [{k: run[k] for k in schema} for run in runs]
-    return pl.DataFrame(lines, schema=schema, orient="row").with_row_index("run")
 
 
 def label(lines: pl.DataFrame, keys: Sequence[str] = KEYS) -> pl.DataFrame:

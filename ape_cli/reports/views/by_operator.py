@@ -29,10 +29,10 @@ class ByOperator(View[pl.DataFrame]):
 
     def read(self, registry: Registry, options: Options) -> tuple[pl.DataFrame, list[str]]:
         """Read the evaluations by operator. Raises `ApeError` if there are none and they are needed."""
-        parts, bad = aggregation.read_parts(registry, "op", options)
-        if parts.values.is_empty():
-            return parts.values, bad
-        pooled = aggregation.pool(parts.values, [*COLUMN, "op"], ["trained_on", "dataset"])
+        values, _, bad = aggregation.read_parts(registry, "op", options)
+        if values.is_empty():
+            return values, bad
+        pooled = aggregation.pool(values, [*COLUMN, "op"], ["trained_on", "dataset"])
         return label(pooled, [*KEYS, "fingerprint"]), bad
 
     def frame(self, result: pl.DataFrame) -> pl.DataFrame:

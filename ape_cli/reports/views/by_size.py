@@ -40,7 +40,7 @@ _MOST_DRAWN = 5_000_000  # rows; drawing them takes seconds
 class Sizes:
     """The scores by size, and the sizes in the training data.
 
-    `values` are those of `aggregation.Parts`, by `size`. `seen` has the range of sizes in training data, by its
+    `values` are those of `aggregation.read_parts`, by `size`. `seen` has the range of sizes in training data, by its
     fingerprint. It is None if the task is not known here.
     """
 
@@ -65,9 +65,9 @@ than {line_plots.FEW} test rows and is not connected to its neighbours. {LINE_ST
 
         Raises `ApeError` if there are none and they are needed.
         """
-        parts, bad = aggregation.read_parts(registry, "size", replace(options, own=False))
-        fingerprints = parts.values["trained_fingerprint"].unique(maintain_order=True)
-        return Sizes(parts.values, {f: seen(parts.trained[f]) for f in fingerprints}), bad
+        values, trained, bad = aggregation.read_parts(registry, "size", replace(options, own=False))
+        fingerprints = values["trained_fingerprint"].unique(maintain_order=True)
+        return Sizes(values, {f: seen(trained[f]) for f in fingerprints}), bad
 
     def frame(self, result: Sizes) -> pl.DataFrame:
         """A line for each size. `weight` is the number of tokens over all seeds, or of rows for exact match."""
