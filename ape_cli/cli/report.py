@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import shlex
 import sys
 from dataclasses import dataclass
 from pathlib import Path
@@ -10,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated, ClassVar
 
 import typer
 
-from ape_cli.cli._app import command, dataset_folder, folder_options, note_changed, note_unreadable
+from ape_cli.cli._app import command, dataset_folder, note_changed, note_unreadable
 from ape_cli.cli.console import draw, note, say_names
 from ape_cli.cli.options import (
     DATASETS,
@@ -25,7 +24,7 @@ from ape_cli.cli.options import (
     option,
     path,
 )
-from ape_cli.core.errors import ApeError, DataError, UsageError, pick
+from ape_cli.core.errors import ApeError, UsageError, pick
 from ape_cli.storage.paths import storage_path
 
 if TYPE_CHECKING:
@@ -33,8 +32,6 @@ if TYPE_CHECKING:
 
     from matplotlib.figure import Figure
 
-    from ape_cli.reports.document import Document
-    from ape_cli.reports.views import Options, View
     from ape_cli.runs.filters import Filter
     from ape_cli.runs.registry import Registry
     from ape_cli.storage.paths import StoragePath
@@ -112,6 +109,7 @@ def report(
     Raises `UsageError` if options are not valid or do not fit together.
     """
     from ape_cli.reports import rendering
+    from ape_cli.reports.document import read
     from ape_cli.reports.plots import axis_kind, draw_figures, missing, require
     from ape_cli.reports.views import Options, choose
     from ape_cli.runs import filters
@@ -119,13 +117,9 @@ def report(
     from ape_cli.storage import files
 
     chosen, chosen_by = choose(scores.view, scores.by, scores.compare)
+    of_scores = ("metric", "decode", "split", "against", "compare", "interval")
     options = Options(
-        metric=scores.metric,
-        decode=scores.decode,
-        split=scores.split,
-        against=scores.against,
-        compare=scores.compare,
-        interval=scores.interval,
+        **{name: getattr(scores, name) for name in of_scores},
         own=sweep is not None,  # scores on other datasets are shown by --by size
         sweep=sweep.name if sweep else "",
         style=_style(form, as_json),
@@ -136,8 +130,10 @@ def report(
     for error in chosen.rejects(options):
         raise error
     kinds = _plot_kinds(form)
-    scaled = axis_kind(form.axis, scores.metric, drawn=bool(kinds) or options.style == "html")
-    if form.axis is not None:
+    drawn = bool(kinds) or options.style == "html"
+    scaled = axis_kind(form.axis, scores.metric, drawn=drawn)
+    drawn = drawn and not (missing() and form.axis is None and not kinds)  # a page goes without plots
+    if drawn:
         require()
     filtered, progress = filters.make(runs.scheme, runs.task, runs.preset), ""
     registry = open_registry(folder.results)
@@ -145,18 +141,18 @@ def report(
         registry = registry.where(filtered)
     else:
         registry, progress = sweep_runs(sweep, filtered, registry)
-    document, bad = _read(registry, chosen, options, progress)
-    figures: dict[str, Figure] = {}
-    if (kinds or options.style == "html") and not missing():
-        require()
-        plots, notes = document.plots()
-        figures = draw_figures(plots, scaled) if kinds else {}
-        for line in notes:
-            note(line)
+    try:
+        document, bad = read(registry, chosen, options, progress)
+    except ApeError as error:  # what was left out may be the reason
+        note_unreadable(getattr(error, "__notes__", []))
+        raise
+    plots, notes = document.plots() if drawn else ({}, [])
+    for line in notes:
+        note(line)
     note_unreadable(bad)
     note_changed(registry.own_code.values())
     if form.plots is not None:
-        _write_figures(figures, kinds, form.plots)
+        _write_figures(draw_figures(plots, scaled), kinds, form.plots)
     if progress and options.style in ("csv", "json"):
         note(progress)
     if options.style == "rich" and form.to is None:
@@ -170,26 +166,14 @@ def report(
 
 def _write_figures(figures: Mapping[str, Figure], kinds: list[str], folder: StoragePath) -> None:
     """Write each figure in each format. Raises `ApeError` if the folder cannot be written."""
-    from ape_cli.core.validation import checked_name
     from ape_cli.reports.plots import encode
     from ape_cli.storage import files
 
     for kind in kinds:
         for name, figure in figures.items():
-            path = folder / f"{checked_name('name of the figure', name)}.{kind}"
+            path = folder / f"{name}.{kind}"
             files.write_bytes(path, encode(figure, kind))
             note(f"written: {path}")
-
-
-def _read(registry: Registry, view: View, options: Options, progress: str) -> tuple[Document, list[str]]:
-    """`document.read`. If nothing is left to report, what was left out is printed before the error is raised."""
-    from ape_cli.reports import document
-
-    try:
-        return document.read(registry, view, options, progress)
-    except ApeError as error:
-        note_unreadable(getattr(error, "__notes__", []))
-        raise
 
 
 def _style(form: FormatOptions, as_json: bool) -> str:
@@ -211,15 +195,12 @@ def _plot_kinds(form: FormatOptions) -> list[str]:
     """The formats of the plots; an empty list without --plots. Raises `UsageError` if they are not valid."""
     from ape_cli.reports import plots
 
-    kinds = form.plot_format or []
-    if form.plots is None:
-        if kinds:
-            raise UsageError("--plot-format needs --plots", got=f"--plot-format {kinds[0]}", fix="add --plots DIR")
-        return []
-    for kind in kinds:
-        pick("plot format", kind, plots.FORMATS)
-    plots.require()
-    return list(dict.fromkeys(kinds)) or ["svg"]
+    kinds = [pick("plot format", kind, plots.FORMATS) for kind in form.plot_format or []]
+    if form.plots is not None:
+        return list(dict.fromkeys(kinds)) or ["svg"]
+    if kinds:
+        raise UsageError("--plot-format needs --plots", got=f"--plot-format {kinds[0]}", fix="add --plots DIR")
+    return []
 
 
 def sweep_runs(file: Path, chosen: Filter, registry: Registry) -> tuple[Registry, str]:
@@ -239,16 +220,8 @@ def sweep_runs(file: Path, chosen: Filter, registry: Registry) -> tuple[Registry
         for fields in specification.read(file)
     ]
     usual = "paper" if choose_device("auto").type == "cuda" else "small"
-    try:
-        points = specification.points(grids, usual, lambda name: dataset_folder(storage_path(name)))
-        every, _ = planning.plan(points, registry, DATASETS)
-    except DataError as error:
-        raise ApeError(
-            f"the runs of the sweep {file} cannot be found without its data: {error.what}",
-            got=error.got,
-            allowed=error.allowed,
-            fix=f"{error.fix}; then `{_command(file, None, registry)}`",
-        ) from error
+    points = specification.points(grids, usual, lambda name: dataset_folder(storage_path(name)))
+    every, _ = planning.plan(points, registry, DATASETS)
 
     def kind(item: PlannedTrial) -> filters.RunKind:
         config, data = item.config, item.data
@@ -257,28 +230,10 @@ def sweep_runs(file: Path, chosen: Filter, registry: Registry) -> tuple[Registry
 
     chosen.check([kind(item) for item in every], f"the sweep {file}")
     items = [item for item in every if chosen.picks(kind(item))]
-    if not any(map(_is_trained, items)):
-        raise ApeError(
-            f"no run of the sweep {file} is finished",
-            got=f"{len(items)} {'run' if len(items) == 1 else 'runs'}{_of(chosen)}, none finished in {registry.folder}",
-            fix=", ".join(f"`{_command(file, preset.get('preset'), registry)}`" for preset in presets),
-        )
+    of = f" with {chosen}" if str(chosen) else ""
+    if not any(item.run and item.run.status == "finished" for item in items):
+        got = f"{len(items)} {'run' if len(items) == 1 else 'runs'}{of}, none finished in {registry.folder}"
+        raise ApeError(f"no run of the sweep {file} is finished", got=got, fix=f"`ape sweep {file}` trains them")
     done = sum(item.state == "finished" for item in items)
-    progress = f"Of the {len(items)} runs of {file.name}{_of(chosen).replace('`', '')}, {done} are finished."
+    progress = f"Of the {len(items)} runs of {file.name}{of.replace('`', '')}, {done} are finished."
     return registry.only(item.run.name for item in items if item.run), progress if done < len(items) else ""
-
-
-def _is_trained(item: PlannedTrial) -> bool:
-    """Whether the trial has been trained. It may not have been evaluated on its own test split yet."""
-    return item.state == "finished" or bool(item.state == "stopped" and item.run and item.run.status == "finished")
-
-
-def _of(chosen: Filter) -> str:
-    """The filter in words, or an empty string."""
-    return f" with {chosen}" if str(chosen) else ""
-
-
-def _command(file: Path, preset: str | None, registry: Registry) -> str:
-    """The command that trains the runs of a sweep."""
-    words = ["ape", "sweep", str(file), *(["--preset", preset] if preset else [])]
-    return shlex.join([*words, *folder_options(registry.folder)])

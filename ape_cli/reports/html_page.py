@@ -29,7 +29,7 @@ from ape_cli.reports.palette import Look, swatch
 from ape_cli.reports.plots import Plot, inline
 from ape_cli.reports.tables import Table, is_number
 from ape_cli.reports.views import Options
-from ape_cli.runs.record import RunRecord, commit
+from ape_cli.runs.record import commit
 from ape_cli.runs.registry import Registry
 
 if TYPE_CHECKING:
@@ -37,14 +37,6 @@ if TYPE_CHECKING:
 
 _OF_ERRORS = """ The axis shows the error, 100% less the score, on a logarithmic scale. An error of 0 has no logarithm.
 It stands at 0, in the hatched strip below the scale."""
-
-
-@dataclass(frozen=True)
-class Metric:
-    """A metric of the page, by its key and its name in words."""
-
-    key: str
-    name: str
 
 
 @dataclass(frozen=True)
@@ -64,17 +56,8 @@ class Section:
     title: str
     tables: Sequence[Table]
     figure: PageFigure | None = None
-    metric: Metric | None = None  # None: the section does not depend on the metric
-
-    @property
-    def anchor(self) -> str:
-        """The name of the view in links."""
-        return anchor(self.title)
-
-    @property
-    def titled(self) -> list[tuple[int, Table]]:
-        """The tables whose titles differ from that of the section, with their numbers."""
-        return [(number, table) for number, table in enumerate(self.tables, 1) if table.title != self.title]
+    metric: str = ""  # empty: the section does not depend on the metric
+    metric_name: str = ""  # the metric in words
 
 
 def anchor(title: str) -> str:
@@ -120,20 +103,20 @@ def page(
     shown: dict[str, Section] = {}
     for section in sections:
         if section.tables or section.figure:
-            key = f"-{section.metric.key.replace('_', '-')}" if section.metric else ""
-            shown[section.anchor + (key if section.anchor in shown else "")] = section
+            name = anchor(section.title)
+            shown[f"{name}-{anchor(section.metric)}" if name in shown else name] = section
     script = _file("script.js")
     digest = base64.b64encode(hashlib.sha256(script.encode()).digest()).decode()
     environment = Environment(autoescape=True, undefined=StrictUndefined, finalize=_one_line)
-    return environment.from_string(_file("page.html"), {"is_number": is_number}).render(
+    return environment.from_string(_file("page.html"), {"is_number": is_number, "anchor": anchor}).render(
         title=title,
         facts=facts,
         missing=missing,
         policy=Markup(f"default-src 'none'; style-src 'unsafe-inline'; script-src 'sha256-{digest}'"),
         style=Markup(_file("style.css")),
         script=Markup(script),
-        metrics={s.metric.key: s.metric.name for s in shown.values() if s.metric},
-        views={s.anchor: s.title for s in shown.values()},
+        metrics={s.metric: s.metric_name for s in shown.values() if s.metric},
+        views={anchor(s.title): s.title for s in shown.values()},
         sections=list(shown.items()),
     )
 
@@ -160,11 +143,10 @@ def written() -> str:
     results give the same bytes. Raises `UsageError` if it is not a number of seconds.
     """
     seconds = os.environ.get("SOURCE_DATE_EPOCH")
-    try:
-        time = datetime.now(UTC) if seconds is None else datetime.fromtimestamp(int(seconds), UTC)
-    except (ValueError, OverflowError, OSError) as error:
+    if not re.fullmatch("[0-9]{1,11}", seconds or "0"):
         what, allowed = "bad environment variable SOURCE_DATE_EPOCH", "a whole number of seconds since 1970"
-        raise UsageError(what, got=repr(seconds), allowed=allowed, fix="correct or unset it") from error
+        raise UsageError(what, got=repr(seconds), allowed=allowed, fix="correct or unset it")
+    time = datetime.now(UTC) if seconds is None else datetime.fromtimestamp(int(seconds), UTC)
     return time.strftime("%Y-%m-%d %H:%M UTC")
 
 
@@ -196,7 +178,9 @@ def origin_of(registry: Registry, options: Options) -> Origin:
     """
     rows, tasks = [], set()
     for run, record, of_run in described(registry, []):
-        rows.append((run.name, _cells(record, run.status_in(record))))
+        times = [time and time[:16].replace("T", " ") for time in (record.started, record.finished)]
+        trained_by = record.versions.get("ape"), record.commit and _short(record.commit), record.device
+        rows.append((run.name, [run.status_in(record), record.config.preset, *trained_by, *times]))
         tasks.add(of_run["task"])
     columns = ["status", "preset", "ape", "commit", "device", "started", "finished"]
     chosen, sweep = str(registry.chosen), options.sweep
@@ -210,13 +194,6 @@ def origin_of(registry: Registry, options: Options) -> Origin:
     ]
     title = f"ape report: {sweep.removesuffix('.toml')}" if sweep else "ape report"
     return Origin(title, facts, Table("Runs", _NOTES, columns, rows, "", head="run"), frozenset(tasks))
-
-
-def _cells(record: RunRecord, status: str) -> list[str | None]:
-    """The cells of a run."""
-    times = [time and time[:16].replace("T", " ") for time in (record.started, record.finished)]
-    commit_of_run = record.commit and _short(record.commit)
-    return [status, record.config.preset, record.versions.get("ape"), commit_of_run, record.device, *times]
 
 
 def _short(commit: str) -> str:

@@ -60,11 +60,6 @@ class View(ABC, Generic[Result]):
         """The title of the section. In lower case and with hyphens it is also the name of the figure."""
         return self.name.replace("-", " ").capitalize()
 
-    @property
-    def called(self) -> str:
-        """The name of the view in errors."""
-        return f"the view {self.name}"
-
     @abstractmethod
     def read(self, registry: Registry, options: Options) -> tuple[Result, list[str]]:
         """The result of the view, and a line of text about each run that cannot be read.
@@ -86,22 +81,13 @@ class View(ABC, Generic[Result]):
 
     def rejects(self, options: Options) -> Iterator[UsageError]:
         """An error for each invalid option. A view adds its own errors to these, which hold for every view."""
-        if options.interval and options.style in ("csv", "json"):
-            yield UsageError(f"{options.style} always has the interval", got="`interval`", fix="leave it out")
         if self.compares and not options.compare:
-            what, fix = f"{self.called} needs two rows of the tables", "name them: `compare=A B`"
+            what, fix = f"the view {self.name} needs two rows of the tables", "name them: `compare=A B`"
             yield UsageError(what, got=options.asked, fix=fix)
-        if options.style == "html" and options.asked and self.on_page:
-            yield UsageError(f"a page always has {self.called}", got=options.asked, fix="leave it out")
-        no_plots = ("plots", "axis") if not self.on_page and not self.caption else ()
-        for name in (*self.unused, *no_plots, *(() if self.compares else ("compare",))):
+        for name in self.unused if self.compares else (*self.unused, "compare"):
             if getattr(options, name) != getattr(Options, name):
                 got = f"{options.asked} and `{name}`"
-                yield UsageError(f"{self.called} does not use `{name}`", got=got, fix="leave one out")
-        for name, only in (("metric", "token_accuracy"), ("decode", "teacher"), ("split", "test")):
-            if options.against and (value := getattr(options, name)) != only:
-                got = f"`against={options.against}` and `{name}={value}`"
-                yield UsageError(f"the paper has no such scores: its {name} is {only}", got=got, fix="leave one out")
+                yield UsageError(f"the view {self.name} does not use `{name}`", got=got, fix="leave one out")
 
 
 def names() -> list[str]:

@@ -103,7 +103,6 @@ def test_a_view_is_one_new_file(tmp_path: Path) -> None:
     found = json.loads(run(*words, "--format", "json").stdout)
     assert found == [{"scheme": "none", "seeds": 1}, {"scheme": "rope", "seeds": 2}]
     assert "seeds are counted once" in run(*words, "--decode", "greedy", code=2).stderr
-    assert "always has the view how-many" in run(*words, "--format", "html", code=2).stderr
     page = run("report", "--format", "html", "--plots", "figures").stdout
     assert '<h2 id="how-many">How many<' in page
     assert "These are seeds." in page
