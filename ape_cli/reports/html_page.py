@@ -25,7 +25,7 @@ from ape_cli.core import escaping
 from ape_cli.core.errors import UsageError
 from ape_cli.core.version import version
 from ape_cli.reports.evaluations import METRICS, described, measured
-from ape_cli.reports.palette import Look, swatch
+from ape_cli.reports.palette import Looks, swatch
 from ape_cli.reports.plots import Plot, inline
 from ape_cli.reports.tables import Table, is_number
 from ape_cli.reports.views import Options
@@ -69,7 +69,7 @@ def anchor(title: str) -> str:
     return re.sub(r"[^a-z0-9]+", "-", title.lower()).strip("-")
 
 
-def figure(plot: Plot, name: str, title: str, caption: str, axis: str, chosen: dict[str, Look]) -> PageFigure:
+def figure(plot: Plot, name: str, title: str, caption: str, axis: str, chosen: Looks) -> PageFigure:
     """Draw a plot for the page.
 
     name: put before each id. title: what the figure shows, for readers who do not see it. axis: one of `plots.KINDS`.

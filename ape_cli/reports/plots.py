@@ -25,7 +25,7 @@ from ape_cli.core import escaping
 from ape_cli.core.errors import ApeError, UsageError, pick, said
 from ape_cli.core.extras import how_to_install
 from ape_cli.reports.evaluations import SMALLER_IS_BETTER
-from ape_cli.reports.palette import INK, Look, drawing, looks
+from ape_cli.reports.palette import INK, Looks, drawing, looks
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -70,9 +70,9 @@ class Plot:
     """
 
     rows: list[str]
-    draw: Callable[[str, dict[str, Look]], Figure] | None
+    draw: Callable[[str, Looks], Figure] | None
     note: str = ""
-    divide: Callable[[str, dict[str, Look]], Pieces] | None = None
+    divide: Callable[[str, Looks], Pieces] | None = None
 
 
 def draw_figures(figures: Mapping[str, Plot | None], axis: str = "score") -> dict[str, Figure]:
@@ -139,9 +139,7 @@ def axis_kind(axis: str | None, metric: str, *, drawn: bool) -> str:
     Raises `UsageError` if an axis is given without plots, if it is unknown, or if the metric has no error.
     """
     kind = pick("axis", axis or "score", KINDS)
-    if axis is None:
-        return kind
-    if not drawn:
+    if axis is not None and not drawn:
         raise UsageError("`axis` is for plots", got=f"`axis={axis}`", fix="add `plots=DIR` or `format=html`")
     if kind == "error" and metric in SMALLER_IS_BETTER:
         what, got = f"{metric} has no error: an error is 100% minus a score in %", f"`axis=error` and `metric={metric}`"

@@ -12,10 +12,11 @@ import pytest
 from markupsafe import Markup
 
 import ape_cli
-from ape_cli.reports import dot_plots, html_page
+from ape_cli.reports import html_page
 from ape_cli.reports.html_page import PageFigure, Section
 from ape_cli.reports.palette import looks
 from ape_cli.reports.tables import Cell, Table
+from ape_cli.reports.views.scores import dot_plot
 from tests.conftest import ape
 from tests.figures import table
 from tests.reports.test_aggregation import Checker, add, tables_of
@@ -92,7 +93,7 @@ def test_a_figure_is_divided_into_panels_beside_one_legend() -> None:
     """Each column of the table is a panel with its title. Names are escaped, and ids are unique."""
     cells: list[Cell | None] = [Cell(0.5, None, 1, False, None), Cell(0.6, 0.1, 3, False, None)]
     made = table({"rope": cells, "<b> (x=1)": cells}, ["<i>", "copy"])
-    plot = dot_plots.plot([made])
+    plot = dot_plot([made])
     text = page_of(html_page.figure(plot, "scores", "Scores", "A caption.", "score", looks(plot.rows)))
     found = parse(text)
     assert re.findall(r'<div class="panel"><p>([^<]*)</p>', text) == ["&lt;i&gt;", "copy"]

@@ -6,14 +6,14 @@ import numpy as np
 import pytest
 from matplotlib.lines import Line2D
 
-from ape_cli.reports.dot_plots import dots
 from ape_cli.reports.palette import looks
 from ape_cli.reports.tables import Cell
+from ape_cli.reports.views.scores import dots
 from tests.figures import ROWS, TABLE, colour, drawn, figures, hollow, panel, table, words
 
 
 def test_dots_are_the_cells() -> None:
-    figure = dots([TABLE])
+    figure = dots([TABLE], "score", looks(ROWS))
     (axes,) = figure.axes
     found = drawn(axes)
     assert found["rope"].get_xdata() == pytest.approx([90, 80])
@@ -38,7 +38,9 @@ def test_a_line_in_the_row_s_style_shows_the_row_of_each_dot(least: float) -> No
     that ends at the dot would look like a score, so all lines are equally long.
     """
     scores = {row: max(least, ys[0]) if number else least for number, (row, ys) in enumerate(ROWS.items())}
-    (axes,) = dots([table({row: [Cell(at, None, 1, False, None)] for row, at in scores.items()}, ["copy"])]).axes
+    (axes,) = dots(
+        [table({row: [Cell(at, None, 1, False, None)] for row, at in scores.items()}, ["copy"])], "score", looks(scores)
+    ).axes
     leads = [line for line in axes.get_lines() if len(np.atleast_1d(line.get_xdata())) == 2 and line.get_alpha() == 0.5]
     ends = [[20, 100] if least == 0.2 else [0, 100 * at] for at in scores.values()]
     assert [list(line.get_xdata()) for line in leads] == [pytest.approx(end) for end in ends]
@@ -58,7 +60,7 @@ def test_too_many_rows_are_no_dots() -> None:
 
 def test_errors_are_dots_on_a_log_scale_and_none_is_dropped() -> None:
     made = table({"rope": [Cell(0.99, 0.02, 3, True, (0.97, None))], "none": [Cell(1.0, 0.0, 3, True, None)]}, ["copy"])
-    figure = dots([made], axis="error")
+    figure = dots([made], "error", looks(row for row, _ in made.rows))
     (axes,) = figure.axes
     assert (axes.get_xscale(), axes.get_xlabel()) == ("log", "error, % (100 − token accuracy)")
     zero = dict(zip((text.get_text() for text in axes.get_xticklabels()), axes.get_xticks(), strict=True))["0"]
