@@ -190,7 +190,6 @@ GRID = ("train", "--scheme", "orthogonal-grid", "--task", "grid-copy", "--preset
         (["gen", "tree-copy", "--set", "binarise=1"], 2, "true or false"),
         (["gen", "tree-ops", "--vocabulary", "16"], 2, "too small for unique nodes"),
         (["gen", "copy", "--n", "many"], 2, "--n"),
-        (["gen", "copy", "--datasets", "a", "--out", "b"], 2, "--out already names the folder"),
         (["gen", "copy", "--out", "/dev/null/x"], 1, "cannot write"),
         (["gen", "copy", "--workers", "0"], 2, "workers"),
         (["gen", "copy", "--set", "lenght_mean=5"], 2, "did you mean 'length_mean'"),
