@@ -57,11 +57,8 @@ class Line:
         reported, config = self.progress, self.item.config
         variant = f" ({self.item.variant})" if self.item.variant else ""
         name = f"{self.item.data.folder.name} {config.scheme}{variant}"
-        scores = {
-            "test": self.result.get("test"),
-            "validation": reported.get("validation"),
-            "training": reported.get("accuracy"),
-        }
+        test, validation, training = self.result.get("test"), reported.get("validation"), reported.get("accuracy")
+        scores = {"test": test, "validation": validation, "training": training}
         score = next((f"{split} {value:.2%}" for split, value in scores.items() if value is not None), "")
         state, spent = self.state, f"took {self.took(now)}" if self.began else ""
         if state == "running":
@@ -91,10 +88,8 @@ class Watch:
         elif event.kind == "progress" and "step" not in event.value:
             line.progress = event.value  # the trial waits for another process
         elif event.kind == "progress":
-            first = {} if "first" in line.progress else {"first": event.value["step"], "since": now}
-            line.progress = (
-                {key: value for key, value in line.progress.items() if key != "waiting"} | first | event.value
-            )
+            first = {"first": event.value["step"], "since": now}
+            line.progress = first | line.progress | {"waiting": False} | event.value
         elif event.kind == "failed":
             line.ended = now
             line.state, line.error = "failed", event.value.text.strip()
@@ -164,9 +159,8 @@ class Watch:
         for line in [*ended[-_ENDED:], *self.of("running")]:
             table.add_row(*(Text(cell) for cell in line.cells(now)))
         left = None if self.stopping or self.of("stopped") else self.time_left()
-        more = (
-            f"; {_STOPPING}" if self.stopping and self.of("running") else f"; about {clock(left)} left" if left else ""
-        )
+        more = f"; about {clock(left)} left" if left else ""
+        more = f"; {_STOPPING}" if self.stopping and self.of("running") else more
         # the summary comes first, because a short terminal cuts off the end
         return Group(Text(self.states + more), table)
 

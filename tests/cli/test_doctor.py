@@ -80,10 +80,3 @@ def test_what_helps_is_a_command_that_works(here: Path) -> None:
     ape(*shlex.split(left["fix"].partition(": ape ")[2]))
     assert run.status == "finished"
     assert not Path("datasets").exists()
-
-
-def test_a_folder_that_cannot_be_read_is_reported(here: Path) -> None:
-    Path("results").write_text("")
-    found = json.loads(ape("doctor", "--json")[0])
-    assert found["versions"]["ape"] == ape_cli.__version__
-    assert "the results are not in a folder" in found["leftovers"][0]["what"]
