@@ -5,6 +5,7 @@ from __future__ import annotations
 import statistics
 import sys
 import time
+from collections import Counter
 from collections.abc import Collection, Iterator
 from contextlib import contextmanager, nullcontext, suppress
 from dataclasses import dataclass, field
@@ -91,13 +92,11 @@ class Watch:
             first = {"first": event.value["step"], "since": now}
             line.progress = first | line.progress | {"waiting": False} | event.value
         elif event.kind == "failed":
-            line.ended = now
-            line.state, line.error = "failed", event.value.text.strip()
+            line.ended, line.state, line.error = now, "failed", event.value.text.strip()
             error = event.value.error
             self._say(line, f"failed: {error.what.splitlines()[0] if error else line.error.splitlines()[-1]}")
         else:
-            line.ended = now
-            line.state, line.result = event.value["state"], event.value
+            line.ended, line.state, line.result = now, event.value["state"], event.value
             test = line.result.get("test")
             score = "" if test is None else f", test {accuracy_of(line.item.config.kind)} {test:.2%}"
             self._say(line, f"{line.state} after {line.took(now)}{score}")
@@ -109,7 +108,7 @@ class Watch:
 
     def count(self, state: str) -> int:
         """The number of trials in a state."""
-        return sum(line.state == state for line in self.lines.values())
+        return len(self.of(state))
 
     def of(self, *states: str) -> list[Line]:
         """The trials in some states."""
@@ -121,9 +120,9 @@ class Watch:
         known = [line.left(now) for line in self.of("running", "waiting")]
         sure = [seconds for seconds in known if seconds is not None]
         took = [line.result["seconds"] for line in self.of("finished") if line.result.get("trained")]
-        usual = statistics.median(took) if took else (statistics.median(sure) if sure else None)
-        if usual is None:
+        if not took and not sure:
             return None
+        usual = statistics.median(took or sure)
         at_once = max(1, min(self.slots or self.count("running"), len(known)))
         return sum(usual if seconds is None else seconds for seconds in known) / at_once
 
@@ -245,11 +244,9 @@ def print_end(items: list[PlannedTrial], lines: dict[str, Line], registry: Regis
 
     ends: list[dict[str, Any]] = []
     for item in items:
-        line = lines.get(item.name)
-        state = line.state if line else item.state
-        ends.append({"run": item.name, "state": state, "trained": bool(line and line.result.get("trained"))})
-        if line and line.error:
-            ends[-1]["error"] = line.error
+        line = lines.get(item.name) or Line(item, item.state)
+        ends.append({"run": item.name, "state": line.state, "trained": bool(line.result.get("trained"))})
+        ends[-1] |= {"error": line.error} if line.error else {}
     if as_json:
         answer({"trials": ends})
     for line in (one for one in lines.values() if one.state == "failed"):
@@ -261,7 +258,7 @@ def print_end(items: list[PlannedTrial], lines: dict[str, Line], registry: Regis
             note(f"  {text}")
     if not as_json:
         _print_scores([end["run"] for end in ends if end["state"] == "finished"], registry)
-        count = {state: sum(end["state"] == state for end in ends) for state in dict.fromkeys(e["state"] for e in ends)}
+        count = Counter(end["state"] for end in ends)
         trained = sum(end["trained"] for end in ends)
         say(f"{trials(len(ends))}: {', '.join(f'{n} {s}' for s, n in count.items())}; {trained} trained now")
 

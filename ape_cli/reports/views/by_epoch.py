@@ -238,10 +238,8 @@ def histories(registry: Registry, metric: str, bad: list[str]) -> Iterator[Histo
             scores = {"validation": pl.col(validation).cast(pl.Float64), "test": tested.cast(pl.Float64)}
             kept = pl.col("kept") if "kept" in history.columns else pl.lit(None, pl.Boolean)
             history = history.select(pl.col("step").cast(pl.Int64), **scores, kept=kept).sort("step")
-        except pl.exceptions.PolarsError:
+        except (RunError, pl.exceptions.PolarsError):
             bad.append(f"{run.name}: history.parquet is missing or damaged, so there is no learning curve")
-        except RunError as error:
-            bad.append(f"{run.name}: {error.what} ({error.got}), so there is no learning curve")
         else:
             yield of_run, record, history
 
