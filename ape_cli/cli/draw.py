@@ -227,11 +227,8 @@ def of_run(run: Run, where: Places, *, before: bool) -> Material:
     read = read_as(config, structure)
     initial, trained = make_scheme(config, read), make_scheme(config, read)
     if before and not initial.properties.learnable:
-        raise UsageError(
-            "training does not change this scheme, because it has no weights",
-            got=f"{config.scheme} of run {run.name}",
-            fix="--view attention shows what the run has learned",
-        )
+        what, fix = "training does not change this scheme, because it has no weights", "use --view attention"
+        raise UsageError(what, got=f"{config.scheme} of run {run.name}", fix=fix)
     at, node = places_of(where, initial.structure, config.max_size if initial.bounded else None)
     subjects = [_subject(initial, at, "before training")] if before else []
     load_scheme(run, trained)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import sys
 from dataclasses import dataclass
 from pathlib import Path
@@ -28,14 +29,8 @@ from ape_cli.core.errors import ApeError, UsageError, pick
 from ape_cli.storage.paths import storage_path
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
-
-    from matplotlib.figure import Figure
-
     from ape_cli.runs.filters import Filter
     from ape_cli.runs.registry import Registry
-    from ape_cli.storage.paths import StoragePath
-    from ape_cli.sweep.planning import PlannedTrial
 
 _ENDINGS = {".md": "markdown", ".tex": "latex", ".csv": "csv", ".json": "json", ".html": "html"}
 
@@ -110,7 +105,7 @@ def report(
     """
     from ape_cli.reports import rendering
     from ape_cli.reports.document import read
-    from ape_cli.reports.plots import axis_kind, draw_figures, missing, require
+    from ape_cli.reports.plots import axis_kind, draw_figures, encode, missing, require
     from ape_cli.reports.views import Options, choose
     from ape_cli.runs import filters
     from ape_cli.runs.registry import open_registry
@@ -152,7 +147,10 @@ def report(
     note_unreadable(bad)
     note_changed(registry.own_code.values())
     if form.plots is not None:
-        _write_figures(draw_figures(plots, scaled), kinds, form.plots)
+        for kind, (name, figure) in itertools.product(kinds, draw_figures(plots, scaled).items()):
+            path_of_plot = form.plots / f"{name}.{kind}"
+            files.write_bytes(path_of_plot, encode(figure, kind))
+            note(f"written: {path_of_plot}")
     if progress and options.style in ("csv", "json"):
         note(progress)
     if options.style == "rich" and form.to is None:
@@ -162,18 +160,6 @@ def report(
     else:
         files.write_text(form.to, document.text(scaled))
         note(f"written: {form.to}")
-
-
-def _write_figures(figures: Mapping[str, Figure], kinds: list[str], folder: StoragePath) -> None:
-    """Write each figure in each format. Raises `ApeError` if the folder cannot be written."""
-    from ape_cli.reports.plots import encode
-    from ape_cli.storage import files
-
-    for kind in kinds:
-        for name, figure in figures.items():
-            path = folder / f"{name}.{kind}"
-            files.write_bytes(path, encode(figure, kind))
-            note(f"written: {path}")
 
 
 def _style(form: FormatOptions, as_json: bool) -> str:
@@ -214,22 +200,18 @@ def sweep_runs(file: Path, chosen: Filter, registry: Registry) -> tuple[Registry
     from ape_cli.sweep import planning, specification
 
     presets: list[dict[str, str]] = [{"preset": preset} for preset in chosen.presets] or [{}]
-    grids = [
-        specification.check(specification.over(fields, preset))
-        for preset in presets
-        for fields in specification.read(file)
-    ]
+    fields = itertools.product(presets, specification.read(file))
+    grids = [specification.check(specification.over(of_file, preset)) for preset, of_file in fields]
     usual = "paper" if choose_device("auto").type == "cuda" else "small"
     points = specification.points(grids, usual, lambda name: dataset_folder(storage_path(name)))
     every, _ = planning.plan(points, registry, DATASETS)
 
-    def kind(item: PlannedTrial) -> filters.RunKind:
-        config, data = item.config, item.data
+    kinds = []
+    for config, data in ((item.config, item.data) for item in every):
         of_data = data.task, data.order, data.parameters
-        return filters.kind(config.scheme, config.preset, *of_data, image=data.image is not None)
-
-    chosen.check([kind(item) for item in every], f"the sweep {file}")
-    items = [item for item in every if chosen.picks(kind(item))]
+        kinds.append(filters.kind(config.scheme, config.preset, *of_data, image=data.image is not None))
+    chosen.check(kinds, f"the sweep {file}")
+    items = [item for item, kind in zip(every, kinds, strict=True) if chosen.picks(kind)]
     of = f" with {chosen}" if str(chosen) else ""
     if not any(item.run and item.run.status == "finished" for item in items):
         got = f"{len(items)} {'run' if len(items) == 1 else 'runs'}{of}, none finished in {registry.folder}"

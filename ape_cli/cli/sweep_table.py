@@ -270,7 +270,7 @@ def _print_scores(runs: list[str], registry: Registry) -> None:
 
     chosen, _ = choose(None, None, None)
     try:
-        scores, _ = document.read(registry.only(runs), chosen, Options(own=True, needed=False))
+        scores, _ = document.read(registry.only(runs), chosen, Options(own=True))
     except ApeError as error:  # a damaged run, for example; `ape report` says more
         note(f"no table of scores: {error.summary}")
         return

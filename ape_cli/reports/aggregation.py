@@ -122,25 +122,24 @@ def read_parts(registry: Registry, part: str, options: Options) -> tuple[pl.Data
     Returns a line for each run, evaluated dataset and part, with `value`, its `weight`, `rows` and `tokens`. The
     `weight` is the number of tokens or rows, whichever the metric is a mean over. Also returns the description of the
     training data in run.json, by its fingerprint, and a line of text about each run that cannot be read. Raises
-    `ApeError` if there are no such evaluations and they are needed.
+    `ApeError` if there are no such evaluations.
     """
     bad: list[str] = []
     lines: list[dict[str, Any]] = []
     trained: dict[str, Trained] = {}
     weight = _WEIGHT.get(options.metric, "tokens")
-    for record, of_run, evaluations in evaluated(registry, bad):
-        trained[of_run["trained_fingerprint"]] = record.dataset
-        for evaluation in evaluations if record.dataset.image is None else ():  # all images have one size
-            of_evaluation = {name: evaluation[name] for name in ("decode", "split", "dataset", "fingerprint")}
-            is_selected = (evaluation["decode"], evaluation["split"]) == (options.decode, options.split)
-            other_data = options.own and evaluation["fingerprint"] != of_run["trained_fingerprint"]
-            if is_selected and not other_data and options.metric in evaluation["overall"]:
-                of = of_run | of_evaluation | {"metric": options.metric}
-                lines += [
-                    of | {k: x[k] for k in (part, *COUNTS)} | {"value": x[options.metric], "weight": x[weight]}
-                    for x in evaluation.get(f"by_{part}", [])
-                ]
-    if options.needed and not lines:
+    for record, of, evaluation in evaluated(registry, bad):
+        trained[of["trained_fingerprint"]] = record.dataset
+        is_selected = (of["decode"], of["split"]) == (options.decode, options.split)
+        other_data = options.own and of["fingerprint"] != of["trained_fingerprint"]
+        # all images have one size
+        if is_selected and not other_data and record.dataset.image is None and options.metric in evaluation["overall"]:
+            of["metric"] = options.metric
+            lines += [
+                of | {k: x[k] for k in (part, *COUNTS)} | {"value": x[options.metric], "weight": x[weight]}
+                for x in evaluation.get(f"by_{part}", [])
+            ]
+    if not lines:
         what = f"no run was evaluated by {part} like this"
         raise nothing_to_report(what, bad, got=options.choice(registry), fix=_FIX[part])
     schema = VALUES | {part: pl.String() if part == "op" else pl.Int64(), "weight": pl.Int64()}

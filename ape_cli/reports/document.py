@@ -110,19 +110,22 @@ def read(registry: Registry, view: View[Any], options: Options, note: str = "") 
     """
     bad: list[str] = []
     selected, views = _result(registry, view, options, bad), [view]
-    optional = replace(options, needed=False)
     if view.on_page and (options.style == "html" or options.plots is not None):
         each, unreadable = every()
         bad += unreadable
         views = [x for x in each if x.name == view.name or (x.on_page and (options.style == "html" or x.caption))]
-    parts = [selected if other.name == view.name else _result(registry, other, optional, bad) for other in views]
-    origin, others = None, list[ViewResult]()
+    origin, parts, others = None, list[ViewResult](), list[ViewResult]()
+    for other in views:
+        try:
+            parts.append(selected if other.name == view.name else _result(registry, other, options, bad))
+        except ApeError as error:  # it has nothing to show
+            bad += getattr(error, "__notes__", [])
     if options.style == "html":
         origin = html_page.origin_of(registry, options)
         for metric in origin.metrics(options.metric)[1:]:
-            of_metric = replace(optional, metric=metric, against=None)  # the paper's numbers are of one metric only
+            of_metric = replace(options, metric=metric, against=None)  # the paper's numbers are of one metric only
             for other in (x for x in views if "metric" not in x.unused):
-                with suppress(ApeError):  # the default view and comparisons always need scores
+                with suppress(ApeError):
                     others.append(_result(registry, other, of_metric, bad))
     notes = [line for line in (note, left_out(bad)) if line]
     return Document(selected, parts, others, notes, origin), list(dict.fromkeys(bad))

@@ -97,7 +97,6 @@ class Options:
     plots: str | None = None  # the folder for plots, if the user wants them
     axis: str | None = None  # one of `plots.KINDS`, if the user chooses it
     asked: str = ""  # the option that selects the view, for example "`by=size`"; empty without one
-    needed: bool = True  # whether `read` raises `ApeError` if there is nothing to show
 
     def __post_init__(self) -> None:
         """Check the names of the metric, the split, the decoding and the comparison. Raises `UsageError`."""
@@ -190,27 +189,26 @@ def is_paper_size(preset: str, trained: Trained) -> bool:
     return bool(trained.parameters == of_paper and rows == PRESETS["paper"].rows)
 
 
-def evaluated(registry: Registry, bad: list[str]) -> Iterator[tuple[RunRecord, dict[str, Any], list[dict[str, Any]]]]:
-    """The run.json of each readable run, its description for tables, and its evaluations.
+def evaluated(registry: Registry, bad: list[str]) -> Iterator[tuple[RunRecord, dict[str, Any], dict[str, Any]]]:
+    """The run.json of each readable run, its description with that of an evaluation, and the evaluation.
 
     A line of text about each run or evaluation that cannot be read is appended to `bad`.
     """
     for run, record, of_run in described(registry, bad):
         evaluations, damaged = run.evaluations()
         bad += [f"{run.name}: {line}" for line in damaged]
-        yield record, of_run, evaluations
+        for evaluation in evaluations:
+            names = ("decode", "split", "dataset", "fingerprint")
+            yield record, of_run | {name: evaluation[name] for name in names}, evaluation
 
 
 def scores(registry: Registry) -> tuple[pl.DataFrame, list[str]]:
     """The scores, one line for each run, evaluation and metric, and a line of text about each unreadable run."""
-    lines, bad = [], list[str]()
-    for _, of_run, evaluations in evaluated(registry, bad):
-        for evaluation in evaluations:
-            overall = evaluation["overall"]
-            of_evaluation = {name: evaluation[name] for name in ("decode", "split", "dataset", "fingerprint")}
-            of_evaluation |= {name: overall.get(name) for name in ("rows", "tokens")}
-            of_metrics = ({"metric": name, "value": overall[name]} for name in METRICS if name in overall)
-            lines += [of_run | of_evaluation | of_metric for of_metric in of_metrics]
+    lines, bad = list[dict[str, Any]](), list[str]()
+    for _, of, evaluation in evaluated(registry, bad):
+        overall = evaluation["overall"]
+        of |= {name: overall.get(name) for name in ("rows", "tokens")}
+        lines += [of | {"metric": name, "value": overall[name]} for name in METRICS if name in overall]
     return pl.DataFrame(lines, schema=VALUES, orient="row"), bad
 
 

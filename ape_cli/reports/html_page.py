@@ -16,7 +16,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from importlib import resources
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from jinja2 import Environment, StrictUndefined
 from markupsafe import Markup
@@ -31,9 +31,6 @@ from ape_cli.reports.tables import Table, is_number
 from ape_cli.reports.views import Options
 from ape_cli.runs.record import commit
 from ape_cli.runs.registry import Registry
-
-if TYPE_CHECKING:
-    from matplotlib.figure import Figure
 
 _OF_ERRORS = """ The axis shows the error, 100% less the score, on a logarithmic scale. An error of 0 has no logarithm.
 It stands at 0, in the hatched strip below the scale."""
@@ -78,19 +75,14 @@ def figure(plot: Plot, name: str, title: str, caption: str, axis: str, chosen: L
     assert plot.draw, "a plot without a figure has no place on a page"
     caption = " ".join(f"{caption}{_OF_ERRORS if axis == 'error' else ''}".split())
     if plot.divide is None:
-        return PageFigure(title, caption, [("", _svg(plot.draw(axis, chosen), name, f"{title}: a plot"))])
+        return PageFigure(title, caption, [("", inline(plot.draw(axis, chosen), name, f"{title}: a plot"))])
     panels, handles = plot.divide(axis, chosen)
     return PageFigure(
         title,
         caption,
-        [(head, _svg(drawn, f"{name}-{i}", f"{title}, {head}: a plot")) for i, (head, drawn) in enumerate(panels)],
-        [(_svg(swatch(x), f"{name}-legend-{i}"), x.get_label()) for i, x in enumerate(handles)],
+        [(head, inline(drawn, f"{name}-{i}", f"{title}, {head}: a plot")) for i, (head, drawn) in enumerate(panels)],
+        [(inline(swatch(x), f"{name}-legend-{i}"), x.get_label()) for i, x in enumerate(handles)],
     )
-
-
-def _svg(drawn: Figure, name: str, label: str = "") -> Markup:
-    """A figure as an SVG element of the page (`plots.inline`)."""
-    return Markup(inline(drawn, name, label))
 
 
 def page(

@@ -20,6 +20,7 @@ from importlib.util import find_spec
 from typing import TYPE_CHECKING, Any, Literal, TypeAlias
 
 import numpy as np
+from markupsafe import Markup
 
 from ape_cli.core import escaping
 from ape_cli.core.errors import ApeError, UsageError, pick, said
@@ -98,7 +99,7 @@ def encode(figure: Figure, kind: str, **settings: Any) -> bytes:
     return out.getvalue()
 
 
-def inline(figure: Figure, name: str, label: str = "") -> str:
+def inline(figure: Figure, name: str, label: str = "") -> Markup:
     """A figure as an SVG element for an HTML page, with the font and the text colour of the page and no background.
 
     `name` is put before every id, so that one page can have several figures. `label` describes the figure to readers
@@ -116,7 +117,7 @@ def inline(figure: Figure, name: str, label: str = "") -> str:
     svg = re.sub(r"<[^>]*>", lambda tag: _shorter(tag[0]), svg).replace(INK, "currentColor")
     svg = re.sub(r">\s*\n\s*<", ">\n<", svg)
     said = f'role="img" aria-label="{escaping.html(label)}"' if label else 'aria-hidden="true"'
-    return svg.replace("<svg", f"<svg {said}", 1)
+    return Markup(svg.replace("<svg", f"<svg {said}", 1))
 
 
 def _shorter(tag: str) -> str:

@@ -9,6 +9,7 @@ from typing import Any
 import polars as pl
 import pytest
 
+from ape_cli.core.errors import ApeError
 from ape_cli.reports.line_plots import Panel
 from ape_cli.reports.views import Options, by_epoch
 from ape_cli.runs.registry import Registry
@@ -76,12 +77,8 @@ def test_mean_and_range_over_seeds_at_each_step(tmp_path: Path) -> None:
     (panel,) = learning(tmp_path, "cross_entropy")
     assert panel.lines.filter(row="none")["mean"].to_list() == pytest.approx([2.0, 1.4, 1.2])
     view = by_epoch.ByEpoch()
-    nothing, bad = view.read(Registry(tmp_path), Options("exact_match", needed=False))  # it was not measured
-    assert (nothing.histories, bad) == ([], [])
-    plot = view.plot(nothing, Options("exact_match"))
-    assert plot is not None
-    assert (plot.rows, plot.draw) == ([], None)
-    assert plot.note == "no learning curves: exact match is not measured while a run trains"
+    with pytest.raises(ApeError, match="no scores by epoch"):
+        view.read(Registry(tmp_path), Options("exact_match"))  # it was not measured
 
 
 def test_a_panel_a_column_and_a_line_a_row(tmp_path: Path) -> None:
@@ -105,7 +102,9 @@ def test_a_panel_a_column_and_a_line_a_row(tmp_path: Path) -> None:
 def test_what_is_not_finished_has_no_curve(tmp_path: Path) -> None:
     folder = put(tmp_path, "rope", [0.1, 0.2])
     replace(folder / "run.json", '"finished"', '"stopped"')
-    assert learning(tmp_path) == []
+    put(tmp_path, "none", [0.1, 0.2])
+    (panel,) = learning(tmp_path)
+    assert set(panel.lines["row"]) == {"none"}
 
 
 def test_a_history_that_is_gone_or_damaged_is_told(tmp_path: Path) -> None:

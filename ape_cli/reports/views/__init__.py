@@ -64,7 +64,7 @@ class View(ABC, Generic[Result]):
     def read(self, registry: Registry, options: Options) -> tuple[Result, list[str]]:
         """The result of the view, and a line of text about each run that cannot be read.
 
-        Raises `ApeError` if there is nothing to show and `options.needed` is True.
+        Raises `ApeError` if there is nothing to show. A page, and the plots of another view, then go without it.
         """
 
     @abstractmethod
@@ -73,7 +73,7 @@ class View(ABC, Generic[Result]):
 
     @abstractmethod
     def tables(self, result: Result, *, interval: bool = False) -> list[Table]:
-        """The result as tables. The list is empty if there is nothing to show."""
+        """The result as tables."""
 
     def plot(self, result: Result, options: Options) -> Plot | None:
         """The result as a figure, or None if there is nothing to draw."""

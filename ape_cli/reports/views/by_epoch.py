@@ -107,13 +107,12 @@ from the smallest to the largest score. {LINE_STYLES} A dotted line is the test 
     def read(self, registry: Registry, options: Options) -> tuple[Epochs, list[str]]:
         """Read the histories of the finished runs.
 
-        Raises `ApeError` if the view is needed and there is no history. The result is empty for a metric that is not
-        measured while a run trains.
+        Raises `ApeError` if there is no history, or if the metric is not measured while a run trains.
         """
         bad: list[str] = []
         of_runs = list(histories(registry, options.metric, bad)) if options.metric in MEASURED else []
         at_checkpoints = lines(of_runs, options.metric, options.against)
-        if options.needed and at_checkpoints.is_empty():
+        if at_checkpoints.is_empty():
             got = " ".join(filter(None, (str(registry.folder), str(registry.chosen))))
             fix = "train one first: `ape train --scheme orthogonal-grid --task images`"
             what = "there are no scores by epoch: no finished run has a history"
@@ -127,8 +126,6 @@ from the smallest to the largest score. {LINE_STYLES} A dotted line is the test 
 
     def tables(self, result: Epochs, *, interval: bool = False) -> list[Table]:
         """A table for each column of the other tables, preset and measure, with checkpoints as columns."""
-        if result.lines.is_empty():
-            return []
         measures = (VALIDATION, CHOSEN, BEST)
         return [
             _table(group.filter(measure=m), interval, of_preset(group, result.lines))
@@ -139,9 +136,7 @@ from the smallest to the largest score. {LINE_STYLES} A dotted line is the test 
 
     def plot(self, result: Epochs, options: Options) -> Plot | None:
         """The learning curves, with one panel for each column of the tables: validation scores over steps."""
-        if options.metric in MEASURED:
-            return line_plots.plot(learning(result.histories), options.metric, "validation ")
-        return Plot([], None, f"no learning curves: {METRICS[options.metric][0]} is not measured while a run trains")
+        return line_plots.plot(learning(result.histories), options.metric, "validation ")
 
 
 def lines(of_runs: list[History], metric: str, against: str | None) -> pl.DataFrame:
@@ -246,8 +241,6 @@ def histories(registry: Registry, metric: str, bad: list[str]) -> Iterator[Histo
 
 def learning(of_runs: list[History]) -> list[Panel]:
     """The panels of the learning curves of runs."""
-    if not of_runs:
-        return []
     validation, test = pl.col("validation"), pl.col("test")
     over_seeds = (
         pl.concat(history.join(pl.DataFrame([run], VALUES), how="cross") for run, _, history in of_runs)

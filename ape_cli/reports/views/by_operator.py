@@ -28,10 +28,8 @@ class ByOperator(View[pl.DataFrame]):
     unused = ("against",)
 
     def read(self, registry: Registry, options: Options) -> tuple[pl.DataFrame, list[str]]:
-        """Read the evaluations by operator. Raises `ApeError` if there are none and they are needed."""
+        """Read the evaluations by operator. Raises `ApeError` if there are none."""
         values, _, bad = aggregation.read_parts(registry, "op", options)
-        if values.is_empty():
-            return values, bad
         pooled = aggregation.pool(values, [*COLUMN, "op"], ["trained_on", "dataset"])
         return label(pooled, [*KEYS, "fingerprint"]), bad
 
@@ -41,8 +39,6 @@ class ByOperator(View[pl.DataFrame]):
 
     def tables(self, result: pl.DataFrame, *, interval: bool = False) -> list[Table]:
         """A table for each column of the other tables and each preset, with operators as columns."""
-        if result.is_empty():
-            return []
         return [_table(group, interval, of_preset(group, result)) for group in by_column(result)]
 
 

@@ -63,7 +63,7 @@ than {line_plots.FEW} test rows and is not connected to its neighbours. {LINE_ST
     def read(self, registry: Registry, options: Options) -> tuple[Sizes, list[str]]:
         """Read the evaluations by size, also those on other data, because `options.own` has no effect.
 
-        Raises `ApeError` if there are none and they are needed.
+        Raises `ApeError` if there are none.
         """
         values, trained, bad = aggregation.read_parts(registry, "size", replace(options, own=False))
         fingerprints = values["trained_fingerprint"].unique(maintain_order=True)
@@ -76,8 +76,6 @@ than {line_plots.FEW} test rows and is not connected to its neighbours. {LINE_ST
 
     def tables(self, result: Sizes, *, interval: bool = False) -> list[Table]:
         """A table for each column of the other tables and each preset, with sizes as columns."""
-        if result.values.is_empty():
-            return []
         groups = by_column(pool(result, _COLUMNS))
         return [_table(group, result, interval, of_preset(group, result.values)) for group in groups]
 
@@ -88,8 +86,6 @@ than {line_plots.FEW} test rows and is not connected to its neighbours. {LINE_ST
 
 def panels(sizes: Sizes) -> list[Panel]:
     """The panels of a plot. x is the middle of a bin. Tables with a single size have no panel."""
-    if sizes.values.is_empty():
-        return []
     pooled = pool(sizes, _POINTS).with_columns(x=(pl.col("first") + pl.col("last")) / 2)
     drawn_panels = []
     for title, drawn in split(pooled):

@@ -286,8 +286,6 @@ def test_what_is_not_finished_or_has_no_history_is_left_out(tmp_path: Path) -> N
     replace(stopped, '"finished"', '"stopped"')
     with pytest.raises(ApeError, match="ape train"):
         lines(tmp_path)
-    nothing, _ = VIEW.read(Registry(tmp_path), Options(against="paper", needed=False))
-    assert VIEW.tables(nothing) == []
     (put(tmp_path, "rope", V, T) / "history.parquet").unlink()
     put(tmp_path, "alibi", V, T)
     found, bad = VIEW.read(Registry(tmp_path), Options())
