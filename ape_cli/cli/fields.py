@@ -12,6 +12,7 @@ from ape_cli.cli.console import answer, note, print_table, shown
 from ape_cli.cli.options import Json
 
 _MANY = 10**9  # limits from here on are only a protection
+_KINDS = {bool: "true or false", int: "a whole number", float: "a number"}  # of options of plug-ins, by their defaults
 _ENDS = {"gt": "above", "ge": "at least", "lt": "below", "le": "at most"}
 
 
@@ -87,12 +88,12 @@ def _of_plugin(package: str, name: str) -> list[dict[str, Any]]:
     of = import_module(f"ape_cli.{package}")
     about = of.load(name).option_help
     return [
-        {"field": key, "value": value, "allowed": _kind(value), "meaning": about.get(key, f"Option of {name}.")}
+        {
+            "field": key,
+            "value": value,
+            "allowed": _KINDS.get(type(value), ""),
+            "meaning": about.get(key, f"Option of {name}."),
+        }
         for key, value in of.options(name).items()
         if value is not None
     ]
-
-
-def _kind(value: Any) -> str:
-    """What kind of value an option takes, from its default."""
-    return {bool: "true or false", int: "a whole number", float: "a number"}.get(type(value), "")

@@ -6,7 +6,7 @@ import itertools
 import sys
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, ClassVar
+from typing import TYPE_CHECKING, ClassVar
 
 import typer
 
@@ -69,9 +69,12 @@ class ScoreOptions:
 
 @dataclass(frozen=True)
 class FormatOptions:
-    """In which form scores are shown, and where."""
+    """Whether only a sweep is shown, in which form, and where."""
 
     PANEL: ClassVar = FORMAT
+    sweep: Path | None = option(
+        "Only the runs of this sweep, on their own datasets.", metavar="FILE.toml", parser=here, panel=RUNS
+    )
     style: str | None = option("Format: rich, markdown, latex, csv, json or html.", "--format")
     to: Place | None = path("Write to a file. Its extension decides the format.", "--out", metavar="FILE")
     plots: Place | None = path("Folder for plots of scores, scores by size and learning curves.")
@@ -87,15 +90,6 @@ def report(
     runs: RunFilter,
     form: FormatOptions,
     folder: ResultsFolder,
-    sweep: Annotated[
-        Path | None,
-        typer.Option(
-            parser=here,
-            metavar="FILE.toml",
-            help="Only the runs of this sweep, on their own datasets.",
-            rich_help_panel=RUNS,
-        ),
-    ] = None,
     as_json: Json = False,
 ) -> None:
     """Print tables of scores over seeds, like the paper's. `--format html` makes a page with tables and plots.
@@ -111,6 +105,7 @@ def report(
     from ape_cli.runs.registry import open_registry
     from ape_cli.storage import files
 
+    sweep = form.sweep
     chosen, chosen_by = choose(scores.view, scores.by, scores.compare)
     of_scores = ("metric", "decode", "split", "against", "compare", "interval")
     options = Options(

@@ -165,20 +165,15 @@ def pool(values: pl.DataFrame, column: list[str], names: Sequence[str] = ("train
     return pooled.hstack(pl.DataFrame(ends, schema=dict.fromkeys(OVER_ROWS, pl.Float64), orient="row"))
 
 
-def counts(group: pl.DataFrame, across: str, order: list[Any]) -> list[tuple[str, list[str]]]:
-    """The last lines of a table: the numbers of rows and tokens behind the scores of each of its columns.
+def counts(group: pl.DataFrame, across: str, order: list[Any]) -> tuple[list[tuple[str, list[str]]], str]:
+    """The last lines of a table: the numbers of rows and tokens behind the scores of each of its columns; and a note.
 
     `across` is the field that identifies the columns, and `order` has its values. All rows of a table have the same
     counts.
     """
     counted = {key: group.filter(pl.col(across) == key).row(0, named=True) for key in order}
     split = group["split"][0]
-    return [(f"{split} {what}", [f"{counted[key][what]:,}" for key in order]) for what in COUNTS]
-
-
-def counted(group: pl.DataFrame) -> str:
-    """A note that explains the last lines of a table."""
-    split = group["split"][0]
-    return (
+    note = (
         f"The last two lines count the {split} rows, and their target tokens, behind each score; all seeds share them."
     )
+    return [(f"{split} {what}", [f"{counted[key][what]:,}" for key in order]) for what in COUNTS], note

@@ -163,11 +163,6 @@ class Scale:
     edge: float | None = None
     zero: float | None = None
 
-    @property
-    def begins_at_zero(self) -> bool:
-        """Whether the axis begins at a score of 0, so that lengths from its beginning can be compared."""
-        return self.low == 0 and not self.error
-
     def of(self, scores: Sequence[float] | np.ndarray) -> np.ndarray:
         """The positions of scores on the axis. scores: fractions or nats, [N]. Returns float64 [N].
 

@@ -57,14 +57,9 @@ class Table:
     head: str = "scheme"
     foot: Sequence[tuple[str, Sequence[str]]] = ()  # lines of counts below the rows, as text
 
-    @property
-    def percent(self) -> bool:
-        """Whether the scores are shown in percent."""
-        return self.unit == "%"
-
     def number(self, value: float, digits: int) -> str:
         """A score as text. `digits` are those after the point of a percentage."""
-        return number(value, self.percent, digits)
+        return number(value, self.unit == "%", digits)
 
     @property
     def underlines(self) -> bool:
@@ -88,11 +83,6 @@ class Table:
         """The notes. If the text is `styled` and scores are underlined, the rule of that comes after the first note."""
         rule = [_underlining({cell.seeds for cell in self.scores()})] if styled and self.underlines else []
         return [*self.notes[:1], *rule, *self.notes[1:]]
-
-    @property
-    def smaller_is_better(self) -> bool:
-        """Whether the best score is the smallest. That holds for scores in nats."""
-        return self.unit.startswith("nats")
 
 
 _VERSIONS = """The code of a scheme or kind of attention has changed between these runs. Each version has a row, named \

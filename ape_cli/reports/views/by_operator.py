@@ -48,8 +48,8 @@ def _table(group: pl.DataFrame, interval: bool, preset: str) -> Table:
     known = tasks.load(first["task"]).ops if first["task"] in tasks.names() else []
     present = group["op"].unique(maintain_order=True).to_list()
     columns = [op for op in known if op in present] + [op for op in present if op not in known]
-    notes = [*standing_notes(group, interval), aggregation.counted(group)]
     name, unit = measured(first["metric"], group["task"])
-    foot = aggregation.counts(group, "op", columns)
+    foot, note = aggregation.counts(group, "op", columns)
+    notes = [*standing_notes(group, interval), note]
     title = f"{first['column']} by operator{preset}, {name}"
     return Table(title, notes, columns, body(group, "op", columns), unit, interval, foot=foot)

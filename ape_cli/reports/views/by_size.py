@@ -191,6 +191,8 @@ def _table(group: pl.DataFrame, sizes: Sizes, interval: bool, preset: str) -> Ta
     word = size_words(first["task"], first["structure"])[0]
     ends = group.select("first", "last", "seen").unique().sort("first").rows()
     limits = sizes.seen[first["trained_fingerprint"]]
+    firsts = [a for a, _, _ in ends]
+    foot, note = aggregation.counts(group, "first", firsts)
     has, of = first["evaluated"], first["runs"]
     few = f"Only {has} of the {of} runs of this column were evaluated on it. Use `ape eval --data …` for the others."
     notes = [
@@ -201,11 +203,9 @@ def _table(group: pl.DataFrame, sizes: Sizes, interval: bool, preset: str) -> Ta
         *([f"A column of more than one {word} pools its rows."] if any(a != b for a, b, _ in ends) else []),
         f"Evaluated on {first['on']}.",
         *([few] if has != of else []),
-        aggregation.counted(group),
+        note,
     ]
     columns = [_span(a, b) + " (seen)" * bool(inside) for a, b, inside in ends]
-    firsts = [a for a, _, _ in ends]
-    foot = aggregation.counts(group, "first", firsts)
     name, unit = measured(first["metric"], group["task"])
     title = f"{first['column']} by {word}{preset}, {name}"
     return Table(title, notes, columns, body(group, "first", firsts), unit, interval, foot=foot)

@@ -146,7 +146,8 @@ def _dots(axes: Axes, table: Table, along: Scale, chosen: palette.Looks) -> None
         means = along.of([cell.mean for cell in at.values()])
         axes.plot(means, list(at), label=row, clip_on=False, **look.style | {"linestyle": "none"})
         for (y, cell), mean in zip(at.items(), means, strict=True):
-            end = mean if along.begins_at_zero else along.high  # otherwise the length of a line would mean nothing
+            # the length of a line means nothing unless the axis begins at a score of 0
+            end = mean if along.low == 0 and not along.error else along.high
             axes.plot([along.low, end], [y, y], color=look.colour, linestyle=look.dashes, zorder=1, **palette.LEAD)
             if cell.std:
                 axes.hlines(y, *along.of([cell.mean - cell.std, cell.mean + cell.std]), color=look.colour)
