@@ -86,14 +86,9 @@ def _allowed(limits: list[Any], whole: bool) -> str:
 def _of_plugin(package: str, name: str) -> list[dict[str, Any]]:
     """The options of a scheme or of a kind of attention. Values that only Python can give are left out."""
     of = import_module(f"ape_cli.{package}")
-    about = of.load(name).option_help
+    about, default = of.load(name).option_help, f"Option of {name}."
     return [
-        {
-            "field": key,
-            "value": value,
-            "allowed": _KINDS.get(type(value), ""),
-            "meaning": about.get(key, f"Option of {name}."),
-        }
+        {"field": key, "value": value, "allowed": _KINDS.get(type(value), ""), "meaning": about.get(key, default)}
         for key, value in of.options(name).items()
         if value is not None
     ]

@@ -173,7 +173,6 @@ def counts(group: pl.DataFrame, across: str, order: list[Any]) -> tuple[list[tup
     """
     counted = {key: group.filter(pl.col(across) == key).row(0, named=True) for key in order}
     split = group["split"][0]
-    note = (
-        f"The last two lines count the {split} rows, and their target tokens, behind each score; all seeds share them."
-    )
-    return [(f"{split} {what}", [f"{counted[key][what]:,}" for key in order]) for what in COUNTS], note
+    behind = f"the {split} rows, and their target tokens, behind each score"
+    foot = [(f"{split} {what}", [f"{counted[key][what]:,}" for key in order]) for what in COUNTS]
+    return foot, f"The last two lines count {behind}; all seeds share them."
