@@ -6,6 +6,7 @@ import dataclasses
 import os
 import platform
 import shutil
+from contextlib import suppress
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -39,7 +40,10 @@ def doctor(
     from ape_cli.runs.record import commit
 
     runs, leftovers = _content(folders)
-    needed = {name: metadata.version(name) for name in _NEEDED}
+    needed: dict[str, str | None] = dict.fromkeys(_NEEDED)
+    for name in _NEEDED:
+        with suppress(metadata.PackageNotFoundError):
+            needed[name] = metadata.version(name)
     report = {
         "versions": {"ape": version(), "commit": commit(), "Python": platform.python_version(), **needed},
         "machine": _machine(),

@@ -106,7 +106,7 @@ def report(
     from ape_cli.storage import files
 
     sweep = form.sweep
-    chosen, chosen_by = choose(scores.view, scores.by, scores.compare)
+    chosen = choose(scores.view, scores.by, scores.compare)
     of_scores = ("metric", "decode", "split", "against", "compare", "interval")
     options = Options(
         **{name: getattr(scores, name) for name in of_scores},
@@ -115,7 +115,6 @@ def report(
         style=_style(form, as_json),
         plots=None if form.plots is None else str(form.plots),
         axis=form.axis,
-        asked=chosen_by,
     )
     for error in chosen.rejects(options):
         raise error

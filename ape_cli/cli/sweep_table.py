@@ -266,11 +266,10 @@ def print_end(items: list[PlannedTrial], lines: dict[str, Line], registry: Regis
 def _print_scores(runs: list[str], registry: Registry) -> None:
     """Print the table of the scores on the test split, if a run has one."""
     from ape_cli.reports import document, rendering
-    from ape_cli.reports.views import Options, choose
+    from ape_cli.reports.views import DEFAULT, Options, load
 
-    chosen, _ = choose(None, None, None)
     try:
-        scores, _ = document.read(registry.only(runs), chosen, Options(own=True))
+        scores, _ = document.read(registry.only(runs), load(DEFAULT), Options(own=True))
     except ApeError as error:  # a damaged run, for example; `ape report` says more
         note(f"no table of scores: {error.summary}")
         return

@@ -96,7 +96,6 @@ class Options:
     style: str = "rich"  # one of `rendering.FORMATS`
     plots: str | None = None  # the folder for plots, if the user wants them
     axis: str | None = None  # one of `plots.KINDS`, if the user chooses it
-    asked: str = ""  # the option that selects the view, for example "`by=size`"; empty without one
 
     def __post_init__(self) -> None:
         """Check the names of the metric, the split, the decoding and the comparison. Raises `UsageError`."""

@@ -101,8 +101,7 @@ from the smallest to the largest score. {LINE_STYLES} A dotted line is the test 
         yield from super().rejects(options)
         if options.metric not in MEASURED:
             what = f"{METRICS[options.metric][0]} is not measured while a run trains, so it has no scores by epoch"
-            fix = f"leave `metric` or {options.asked} out"
-            yield UsageError(what, got=f"`metric={options.metric}`", allowed=", ".join(MEASURED), fix=fix)
+            yield UsageError(what, got=f"`metric={options.metric}`", fix=f"choose {' or '.join(MEASURED)}")
 
     def read(self, registry: Registry, options: Options) -> tuple[Epochs, list[str]]:
         """Read the histories of the finished runs.
