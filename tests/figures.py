@@ -10,9 +10,10 @@ from matplotlib import colors
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
-from ape_cli.reports import dot_plots, line_plots, plots
+from ape_cli.reports import line_plots, plots
 from ape_cli.reports.line_plots import Panel
 from ape_cli.reports.tables import Cell, Table
+from ape_cli.reports.views.scores import dot_plot
 
 
 def panel(
@@ -47,7 +48,7 @@ def figures(
 ) -> dict[str, Figure]:
     """Returns the figures of a report. Each row has the same colour and marker in all of them."""
     wanted = {
-        "scores": dot_plots.plot(tables),
+        "scores": dot_plot(tables),
         "by-size": line_plots.plot(by_size, metric),
         "learning-curves": line_plots.plot(learning, metric, "validation "),
     }

@@ -10,7 +10,7 @@ from __future__ import annotations
 from pathlib import Path
 
 from ape_cli import position
-from ape_cli.cli._picture_material import Places, SchemeOptions, of_scheme
+from ape_cli.cli.draw import Places, SchemeOptions, of_scheme
 from ape_cli.reports.pictures import load
 from ape_cli.reports.pictures._figure import encoded
 from ape_cli.reports.pictures._places import sizes_of

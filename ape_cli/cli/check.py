@@ -16,6 +16,14 @@ if TYPE_CHECKING:  # imported where it is needed, because torch is slow to impor
     from ape_cli.evaluation.laws import Finding
 
 
+_MEASURED = (
+    "errors in float64 and float32 (limits 1e-9 and 1e-4; for the locality bias, which is float32, 1e-4 in both);",
+    "columns with ≥ have the smallest difference, which must be at least 1e-4; exact: 0 in both; empty: not claimed",
+    "operators and scores: up to 10,000 steps and 40 levels; models: 300 and 12; with and without locality bias",
+)
+_CLAIMS = {"relative": "relative", "uniqueness": "unique", "shift": "isometric"}  # of laws that a scheme may not claim
+
+
 @command("ape check rope")
 def check(
     names: Annotated[
@@ -62,23 +70,15 @@ def _print_findings(findings: list[Finding]) -> None:
             _print_errors(title, [f for f in part if f.law in columns], columns)
     measured = [f for f in findings if f.structure != ""]
     if measured:
-        _explain(measured)
+        for line in _MEASURED:
+            note(line)
+        for law, about in {f.law: f.about for f in measured}.items():
+            note(f"{law}: {about}")
     bad = [f for f in findings if not f.holds]
     for failure in _failures(bad):
         for line in f"FAILS: {failure}".split("\n"):  # the parts of an error
             say(line)
     say(f"{len(findings) - len(bad)} of {len(findings)} laws hold")
-
-
-def _explain(findings: list[Finding]) -> None:
-    """Print notes that explain the tables and the laws in them."""
-    note("errors in float64 and float32 (limits 1e-9 and 1e-4; for the locality bias, which is float32, 1e-4 in both);")
-    note(
-        "columns with ≥ have the smallest difference, which must be at least 1e-4; exact: 0 in both; empty: not claimed"
-    )
-    note("operators and scores: up to 10,000 steps and 40 levels; models: 300 and 12; with and without locality bias")
-    for law, about in {f.law: f.about for f in findings}.items():
-        note(f"{law}: {about}")
 
 
 def _failures(bad: list[Finding]) -> list[str]:
@@ -91,22 +91,16 @@ def _failures(bad: list[Finding]) -> list[str]:
     for f in bad:
         subject = f"{f.name} on {f.structure}" if f.structure else f.name
         if f.trouble is None:
-            texts.append(
-                f"{subject}, {f.law}: {f.about}: "
-                f"{f.float64:.1e} in float64, {f.float32:.1e} in float32{_not_claimed(f.law)}"
-            )
+            text = f"{subject}, {f.law}: {f.about}: {f.float64:.1e} in float64, {f.float32:.1e} in float32"
+            if claim := _CLAIMS.get(f.law):
+                text += f" (a scheme that does not claim this law sets `{claim} = False`)"
+            texts.append(text)
         else:
             laws.setdefault((subject, f.trouble), []).append(f)
     for (subject, trouble), same in laws.items():
         law = "" if same[0].structure == "" else f", {', '.join(f.law for f in same)}"
         texts.append(f"{subject}{law}: {trouble}")
     return texts
-
-
-def _not_claimed(law: str) -> str:
-    """A hint how a scheme declares that it does not claim a law."""
-    claim = {"relative": "relative", "uniqueness": "unique", "shift": "isometric"}.get(law)
-    return f" (a scheme that does not claim this law sets `{claim} = False`)" if claim else ""
 
 
 def _print_errors(title: str, findings: list[Finding], columns: list[str]) -> None:

@@ -33,12 +33,17 @@ def doctor(
 ) -> None:
     """Show versions, the machine, folders and leftovers. Nothing is changed."""
     runtime.share_cores()
+    from importlib import metadata  # slow to import
+
     from ape_cli.models.device import choose_device
     from ape_cli.models.speed import measure
     from ape_cli.runs.record import commit
 
     runs, leftovers = _content(folders)
-    needed = {name: _version_of(name) for name in _NEEDED}
+    needed: dict[str, str | None] = dict.fromkeys(_NEEDED)
+    for name in _NEEDED:
+        with suppress(metadata.PackageNotFoundError):
+            needed[name] = metadata.version(name)
     report = {
         "versions": {"ape": version(), "commit": commit(), "Python": platform.python_version(), **needed},
         "machine": _machine(),
@@ -62,15 +67,6 @@ def _print(report: dict[str, Any]) -> None:
     for left in report["leftovers"]:
         say(f"  {left['where']}: {left['what']}", indent=4)
         say_commands([f"  {left['fix']}"])
-
-
-def _version_of(package: str) -> str | None:
-    """The version of a package, or None if it is not installed."""
-    from importlib import metadata  # slow to import
-
-    with suppress(metadata.PackageNotFoundError):
-        return metadata.version(package)
-    return None
 
 
 def _machine() -> dict[str, Any]:
@@ -104,21 +100,17 @@ def _folder(folder: StoragePath) -> dict[str, Any]:
 
 
 def _content(folders: Folders) -> tuple[dict[str, int], list[dict[str, str]]]:
-    """The number of runs in each status, and what interrupted commands have left, or why that is unknown."""
+    """The number of runs in each status, and what interrupted commands have left."""
     from ape_cli.runs import leftovers
     from ape_cli.runs.registry import open_registry
 
-    results, datasets = folders.results, folders.datasets
-    try:
-        registry = open_registry(results)
-        table, unreadable = registry.table()
-        counts = {f"runs {status}": count for status, count in sorted(table["status"].value_counts().iter_rows())}
-        of_runs = leftovers.of_runs(registry, folder_options(results), folder_options(datasets=datasets))
-        left = [dataclasses.asdict(one) for one in (*of_runs, *leftovers.of_datasets(datasets))]
-    except (ApeError, OSError) as error:  # a folder is a file or cannot be read; the rest is shown all the same
-        what = user_error(error).summary
-        return {}, [{"where": f"{results}, {datasets}", "what": what, "fix": "name folders that can be read"}]
-    return counts | ({"runs unreadable": len(unreadable)} if unreadable else {}), left
+    registry = open_registry(folders.results)
+    table, unreadable = registry.table()
+    counts = {f"runs {status}": count for status, count in sorted(table["status"].value_counts().iter_rows())}
+    counts |= {"runs unreadable": len(unreadable)} if unreadable else {}
+    words = folder_options(folders.results), folder_options(datasets=folders.datasets)
+    left = [*leftovers.of_runs(registry, *words), *leftovers.of_datasets(folders.datasets)]
+    return counts, [dataclasses.asdict(one) for one in left]
 
 
 @command("ape verify")
@@ -140,11 +132,8 @@ def verify(
     if data and runs:
         got = f"--data and {' '.join(runs)}"
         raise UsageError("one kind of thing at a time", got=got, allowed="runs or datasets", fix="leave one out")
-    results, datasets = folders.results, folders.datasets
-    if data:
-        kind, lines = "dataset", [_dataset(folder, datasets) for folder in data]
-    else:
-        kind, lines = "run", _runs(runs or [], results)
+    kind = "dataset" if data else "run"
+    lines = [_dataset(one, folders.datasets) for one in data] if data else _runs(runs or [], folders.results)
     damaged = sum(bool(line["problems"]) for line in lines)
     if as_json:
         answer(lines)

@@ -1,23 +1,30 @@
-"""`ape draw`: pictures of what a positional encoding does."""
+"""`ape draw`: pictures of a new scheme, of the scheme of a run, or of the attention weights of a run."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Annotated, ClassVar
+from typing import TYPE_CHECKING, Annotated, Any, ClassVar
 
 import typer
 
-from ape_cli.cli import _picture_material
 from ape_cli.cli._app import command, existing_dataset
-from ape_cli.cli._picture_material import Places, SampleOptions, SchemeOptions
-from ape_cli.cli.console import draw, note, say_names
-from ape_cli.cli.options import OUTPUT, PICTURE, TRAINED, Folders, Place, flags_of, option, path
+from ape_cli.cli.console import draw, note, say_names, shown
+from ape_cli.cli.options import MODEL, OUTPUT, PICTURE, PLACES, TRAINED, Folders, Place, flags_of, option, path
 from ape_cli.core import runtime
-from ape_cli.core.errors import UsageError, pick
+from ape_cli.core.errors import UsageError, pick, unknown
 
-if TYPE_CHECKING:
-    from ape_cli.reports.pictures import PictureKind
+if TYPE_CHECKING:  # numpy and torch are imported by the command when it runs
+    import numpy as np
+    from numpy.typing import NDArray
+
+    from ape_cli.position import Scheme
+    from ape_cli.reports.pictures import Material, PictureKind, Subject
     from ape_cli.runs.run import Run
+    from ape_cli.storage.paths import StoragePath
+    from ape_cli.structure import Structure
+
+_PRESET = "small"  # for the width of the model
+_COMMON = ("d_model", "decay", "max_size")  # settings of every scheme
 
 
 def _list_views(show: bool) -> None:
@@ -43,6 +50,45 @@ class PictureOptions:
     )
 
 
+@dataclass(frozen=True)
+class SchemeOptions:
+    """Options of the scheme that is drawn, which a trained run decides itself."""
+
+    PANEL: ClassVar = MODEL
+    structure: str | None = option(
+        "Structure as which positions are read, for example seq*tree(2). Default: the scheme's own."
+    )
+    heads: int = option("Number of heads.", default=4)
+    seed: int = option("Seed for weights.", default=42)
+    settings: list[str] | None = option(
+        "Any option of the scheme, d_model, decay or max_size; may be repeated.", "--set", metavar="KEY=VALUE"
+    )
+
+
+@dataclass(frozen=True)
+class Places:
+    """The places between which scores are drawn."""
+
+    PANEL: ClassVar = PLACES
+    length: int | None = option("Number of places along a sequence. Default: 32; 6 in a product.")
+    depth: int | None = option("Depth of a complete tree. Default: 4; 2 in a product.")
+    side: int | None = option("Number of places along each axis of a grid. Default: 6; 3 in a product.")
+    node: str | None = option(
+        "Place of the query in views from a node: 12, or 2,3 in a grid. Default: the middle; node 2 of trees."
+    )
+
+
+@dataclass(frozen=True)
+class SampleOptions:
+    """The sample on which the attention of a run is drawn."""
+
+    PANEL: ClassVar = TRAINED
+    attention: str = option("Attention of the model: encoder, decoder, or cross (between them).", default="encoder")
+    split: str = option("Split of the sample: train, validation or test.", default="test")
+    row: int = option("Row number of the sample in the split, from 0.", default=0)
+    data: Place | None = path("Dataset of the sample. Default: the dataset of the run.")
+
+
 @command("ape draw rope --view pairs", name="draw")
 def picture(
     scheme: Annotated[
@@ -50,7 +96,7 @@ def picture(
     ] = None,
     *,
     picture: PictureOptions,
-    of_scheme: SchemeOptions,
+    model: SchemeOptions,
     places: Places,
     sample: SampleOptions,
     folders: Folders,
@@ -67,20 +113,21 @@ def picture(
     if out is not None:
         pick("extension", out.suffix, [f".{known}" for known in plots.FORMATS])
         plots.require()
-    _check_options(kind, scheme, run, of_scheme, places, sample)
-    if run is None:
-        assert scheme is not None
-        material = _picture_material.of_scheme(scheme, of_scheme, places)
+    view = f"--view {kind.name}{' --run' if run else ''}"
+    if run is None and kind.needs != "scheme":
+        raise UsageError(f"the view {kind.name} needs a trained run", got=f"{view} without --run", fix="add --run RUN")
+    without_effect = flags_of(model) if run else []  # a run decides what its model is
+    without_effect += flags_of(places) if kind.needs == "attention" else flags_of(sample)
+    if not kind.from_one_node:
+        without_effect += flags_of(Places(node=places.node))
+    for flag in without_effect:
+        raise UsageError(f"{flag} has no effect", got=f"{flag} with {view}", fix="leave it out, or choose another view")
+    if run is not None:
+        material = _of_chosen_run(run, scheme, kind, places, sample, folders)
+    elif scheme is not None:
+        material = of_scheme(scheme, model, places)
     else:
-        from ape_cli.runs.registry import open_registry
-
-        trained = open_registry(folders.results).find(run)
-        _check_run(trained, scheme)
-        if kind.needs == "attention":
-            data = None if sample.data is None else existing_dataset(sample.data, folders.datasets)
-            material = _picture_material.of_attention(trained, data, sample)
-        else:
-            material = _picture_material.of_run(trained, places, before=kind.needs == "training")
+        raise UsageError("nothing to draw", got="no scheme and no run", allowed="one of them", fix="ape draw rope")
     rows = kind.panels(material)
     if out is None:
         from ape_cli.cli.picture_text import PictureText
@@ -94,45 +141,140 @@ def picture(
     note(f"written: {out}")
 
 
-def _check_options(
-    kind: PictureKind,
-    scheme: str | None,
-    run: str | None,
-    of_scheme: SchemeOptions,
-    places: Places,
-    sample: SampleOptions,
-) -> None:
-    """Check that all options that are given have an effect. Raises `UsageError` if one has none."""
-    view = f"--view {kind.name}"
-    if run is None and kind.needs != "scheme":
-        raise UsageError(f"the view {kind.name} needs a trained run", got=f"{view} without --run", fix="add --run RUN")
-    if run is None and scheme is None:
-        raise UsageError("nothing to draw", got="no scheme and no run", allowed="one of them", fix="ape draw rope")
-    without_effect: list[tuple[object, str, str]] = []
-    if run is not None:
-        without_effect += [(of_scheme, "the run decides this", "leave it out")]
-    if kind.needs == "attention":
-        without_effect += [(places, "a sample has its own places", f"leave it out, or {view}")]
-    else:
-        without_effect += [(sample, "only --view attention shows a sample", "add --view attention")]
-        if not kind.from_one_node:
-            only_node = Places(node=places.node)
-            without_effect += [(only_node, f"{view} has no single node", "use --view nodes or overview")]
-    for options, why, fix in without_effect:
-        for flag in flags_of(options):
-            raise UsageError(f"{flag} has no effect: {why}", got=f"{flag} with {view}", fix=fix)
-
-
-def _check_run(run: Run, scheme: str | None) -> None:
-    """Check that a run is finished, has weights, and is of the scheme that was named, if one was.
-
-    Raises `UsageError` or `RunError` if not.
-    """
+def _of_chosen_run(
+    name: str, scheme: str | None, kind: PictureKind, places: Places, sample: SampleOptions, folders: Folders
+) -> Material:
+    """What a picture of a run is made of. Raises `UsageError` or `RunError` if the run cannot be drawn."""
     from ape_cli.evaluation.fit import check_finished
+    from ape_cli.runs.registry import open_registry
 
+    run = open_registry(folders.results).find(name)
     trained = check_finished(run).config.scheme
     if scheme not in (None, trained):
-        raise UsageError(
-            "the run has another scheme", got=f"{scheme} and --run {run.name}", allowed=trained, fix="leave one out"
-        )
+        got = f"{scheme} and --run {run.name}"
+        raise UsageError("the run has another scheme", got=got, allowed=trained, fix="leave one out")
     run.require_weights()
+    if kind.needs == "attention":
+        return of_attention(run, sample.data and existing_dataset(sample.data, folders.datasets), sample)
+    return of_run(run, places, before=kind.needs == "training")
+
+
+def places_of(
+    options: Places, structure: Structure, largest: int | None = None
+) -> tuple[NDArray[np.int64], int | None]:
+    """The places, int64 [N] or [N, C], and the index of the chosen one, or None for the usual one.
+
+    `largest`: the size that a bounded scheme is made for; a default size does not exceed it. Raises `UsageError`.
+    """
+    from ape_cli.reports.pictures._places import ALONE, index_of, places, sizes_of
+
+    sizes = {"length": options.length, "depth": options.depth, "side": options.side}
+    for name in sizes_of(structure):
+        if largest is not None and sizes[name] is None:
+            sizes[name] = min(largest, ALONE[name])
+    at = places(structure, sizes)
+    return at, None if options.node is None else index_of(options.node, at)
+
+
+def of_scheme(name: str, options: SchemeOptions, where: Places) -> Material:
+    """The scores of a scheme with initial weights. Raises `UsageError` for an unknown setting."""
+    from ape_cli import position
+    from ape_cli.evaluation.position_scores import initial_scheme
+    from ape_cli.reports.pictures import Material
+    from ape_cli.runs import config
+    from ape_cli.structure import Tree, example
+
+    cls, defaults = position.load(name), position.options(name)
+    settings, seed = config.parse_settings(options.settings or []), options.seed
+    for key, value in settings.items():
+        if key not in defaults and key not in _COMMON:
+            raise unknown(f"option of {name}", key, [*defaults, *_COMMON])
+        if key == "max_size" and not cls.bounded:
+            raise UsageError(f"{name} is not bounded by a size", got=f"{key}={value}", fix="leave max_size out")
+    every = settings | {"heads": options.heads}
+    chosen = config.resolve(_PRESET, name, defaults, structure=options.structure, seed=seed, settings=every)
+    structure = example(cls.structures[0]) if chosen.structure is None else chosen.structure.algebra
+    at, node = places_of(where, structure)
+    scheme = initial_scheme(
+        name,
+        seed,
+        d_model=chosen.d_model,
+        heads=options.heads,
+        structure=structure,
+        max_size=chosen.max_size or max(1, int((structure.level(at) if isinstance(structure, Tree) else at).max())),
+        decay=chosen.decay,
+        **chosen.scheme_options,
+    )
+    idle = {} if scheme.properties.learnable else {"--seed": f"{name} has no weights"}
+    if scheme.properties.injection == "embeddings":
+        idle["--heads"] = f"{name} acts on embeddings"
+    for flag in idle.keys() & flags_of(options):
+        raise UsageError(f"{flag} has no effect: {idle[flag]}", got=flag, fix="leave it out")
+    title = f"{name}{_changed(settings)} {_about(scheme)}"
+    if scheme.properties.learnable:
+        title += f", initial weights of seed {seed}"
+    return Material(title, [_subject(scheme, at)], node)
+
+
+def of_run(run: Run, where: Places, *, before: bool) -> Material:
+    """The scores of a finished run's scheme, with its best weights.
+
+    `before`: whether the scores with the run's initial weights stand before them. Raises `UsageError` if the scheme of
+    the run has no weights and they are asked for, and `RunError` if the run has no usable weights.
+    """
+    from ape_cli.experiment.reading import read_as
+    from ape_cli.experiment.resolution import make_scheme
+    from ape_cli.models.checkpoint import load_scheme
+    from ape_cli.reports.pictures import Material
+    from ape_cli.structure import parse_structure
+
+    config, structure = run.known.config, parse_structure(run.known.dataset.structure)
+    read = read_as(config, structure)
+    initial, trained = make_scheme(config, read), make_scheme(config, read)
+    if before and not initial.properties.learnable:
+        what, fix = "training does not change this scheme, because it has no weights", "use --view attention"
+        raise UsageError(what, got=f"{config.scheme} of run {run.name}", fix=fix)
+    at, node = places_of(where, initial.structure, config.max_size if initial.bounded else None)
+    subjects = [_subject(initial, at, "before training")] if before else []
+    load_scheme(run, trained)
+    subjects.append(_subject(trained, at, "after training" if before else ""))
+    title = f"{run.name}: {config.scheme}{_changed(config.scheme_options)} {_about(initial)}"
+    return Material(title, subjects, node)
+
+
+def of_attention(run: Run, folder: StoragePath | None, sample: SampleOptions) -> Material:
+    """The attention weights of a finished run on a row of a dataset; None for its own.
+
+    Raises `UsageError`, `DataError` or `RunError` if that is not possible.
+    """
+    from ape_cli.data.loader import open_dataset
+    from ape_cli.evaluation.attention_maps import attention_maps
+    from ape_cli.evaluation.evaluate import own_dataset
+    from ape_cli.reports.pictures import Material
+
+    data = own_dataset(run) if folder is None else open_dataset(folder)
+    maps = attention_maps(run, data, sample.split, sample.row, sample.attention)
+    title = f"{run.name}: {sample.attention} attention on {data.name}, {sample.split} row {sample.row}"
+    return Material(title, weights=maps.weights, tokens=(maps.queries, maps.keys))
+
+
+def _subject(scheme: Scheme, at: Any, name: str = "") -> Subject:
+    """The scores of a scheme between places, int64 [N] or [N, C]."""
+    from ape_cli.evaluation.position_scores import position_scores
+    from ape_cli.reports.pictures import Subject
+
+    scores, measure = position_scores(scheme, at)
+    return Subject(scheme.structure, at, scores, measure, name)
+
+
+def _changed(settings: dict[str, Any]) -> str:
+    """The settings, in brackets; empty if there are none."""
+    return f" ({', '.join(f'{key}={shown(value)}' for key, value in settings.items())})" if settings else ""
+
+
+def _about(scheme: Scheme) -> str:
+    """The structure and the sizes of a scheme, in words."""
+    heads, decay = scheme.shape.heads, scheme.shape.decay
+    inside = scheme.properties.injection == "embeddings"
+    size = f"{scheme.shape.d_model} channels" if inside else f"{heads} heads of {scheme.shape.head_dim} channels"
+    return f"on {scheme.structure}, {size}{f', locality bias {decay:g}' if decay != 1 else ''}"

@@ -1,4 +1,4 @@
-"""Drawings of a row's source or target as its structure: words, trees, grids, rings, products of two, and images.
+"""Drawings of a row: source and target as words, trees, grids, rings or products of two; or an image with its label.
 
 An image in colour has two rows of pixels in a line of text. Without colours, each pixel is two characters in shades of
 gray. An image that is too wide is drawn smaller, with the mean of a square for each pixel, and a line says so.
@@ -17,15 +17,76 @@ from rich.console import Console, ConsoleOptions, Group, RenderableType, RenderR
 from rich.measure import Measurement
 from rich.segment import Segment
 from rich.style import Style
+from rich.table import Table
 from rich.text import Text
 from rich.tree import Tree as Drawn
 
 from ape_cli.core.errors import DataError
+from ape_cli.data.manifest import Manifest
+from ape_cli.reports.builtin import size_words
+from ape_cli.reports.terminal import FRAME
 from ape_cli.storage import image_rows
 from ape_cli.structure import Cyclic, Grid, Seq, Structure, Tree, factors_of
 
 _HALF = "▀"  # the upper half has the colour of the text, the lower half that of the background
 _SHADES = " ░▒▓█"  # from 0 to 255
+
+
+def pair(manifest: Manifest, split: str, row: dict[str, Any]) -> Pair:
+    """Source and target of a row. Raises `DataError` if the row is not valid."""
+    plan = manifest.plan
+
+    def side(name: str) -> RenderableType:
+        """The source or the target, drawn as its structure."""
+        names = [manifest.vocabulary[i] for i in row[f"{name}_ids"]]
+        order = plan.source_order if name == "source" and plan.source_order else plan.order
+        binarised = bool(plan.parameters.get("binarise"))
+        return drawn(plan.structure, row[f"{name}_positions"], names, order=order, binarised=binarised)
+
+    task = f"{plan.task} ({plan.parameters['task']})" if isinstance(plan.parameters.get("task"), str) else plan.task
+    title = f"{task}, {split} row {row['row']}, {size_words(plan.task, str(plan.structure))[0]} {row['size']}"
+    if row["op"] is not None:
+        title += f", {row['op']}"
+    return Pair(title, side("source"), side("target"))
+
+
+@dataclass(frozen=True)
+class Pair:
+    """A source and a target: a table if both are narrow enough, else one below the other."""
+
+    title: str
+    source: RenderableType
+    target: RenderableType
+
+    def __rich_console__(self, console: Console, options: ConsoleOptions) -> RenderResult:
+        """Yield the table, or title, source and target."""
+        sides = {"source": self.source, "target": self.target}
+        widths = [Measurement.get(console, options, side).maximum for side in sides.values()]
+        if sum(widths) + 2 * FRAME + 1 <= options.max_width:
+            grid = Table(
+                title=Text(self.title), title_justify="left", min_width=min(len(self.title), options.max_width)
+            )
+            for name in sides:
+                grid.add_column(name, overflow="fold")
+            grid.add_row(*sides.values())
+            yield grid
+            return
+        yield Text(self.title, style="table.title")
+        for name, side in sides.items():
+            yield Text()
+            yield Text(name, style="bold")
+            yield side
+
+
+def labelled_image(manifest: Manifest, split: str, row: dict[str, Any]) -> RenderableType:
+    """A table with the image, and its label in the title. The image of the row: nested lists, [H, W, C]."""
+    pixels = np.array(row["pixels"], dtype=np.uint8)
+    height, width, channels = pixels.shape
+    title = f"{manifest.plan.task}, {split} row {row['row']}, label {row['label']}: {row['class']}"
+    table = Table(title=Text(title), title_justify="left", min_width=len(title))
+    table.add_column(f"{height} x {width} pixels, {'gray' if channels == 1 else 'RGB'}")
+    table.add_row(Mosaic(pixels))
+    return table
 
 
 def drawn(
@@ -79,7 +140,7 @@ def _product(
             heap: _grid({(i, j): Text(name) for (i, j), name in zip(at, labels, strict=True)})
             for (heap,), (at, labels) in held.items()
         }
-        return _nodes(cells, outer, [""] * outer.branching)
+        return _nodes(cells, [""] * outer.branching)
     return _line(names)
 
 
@@ -92,23 +153,21 @@ def _tree(positions: Sequence[int], names: list[str], tree: Tree, binarised: boo
     for heap in positions:
         while (heap := (heap - 2) // tree.branching + 1) > 1 and heap not in labels:
             labels[heap] = Text("·", style="dim")
-    return _nodes(labels, tree, ["left ", "right "] if binarised else [""] * tree.branching)
+    return _nodes(labels, ["left ", "right "] if binarised else [""] * tree.branching)
 
 
-def _nodes(labels: dict[int, Text], tree: Tree, sides: list[str]) -> Drawn:
-    """A tree of labels by heap index. `sides`: what is written before each child. Raises `DataError`."""
-    if 1 not in labels:
+def _nodes(labels: dict[int, Text], sides: list[str], heap: int = 1, above: Drawn | None = None, at: str = "") -> Drawn:
+    """The subtree of labels at a heap index, with the first child first.
+
+    `sides`: what is written before each child. Raises `DataError` if the tree has no root.
+    """
+    if heap not in labels:
         raise DataError("the row is not a tree: it has no root", got=sorted(labels)[:8], fix="generate it again")
-    return _branch(labels, 1, sides, None)
-
-
-def _branch(labels: dict[int, Text], heap: int, sides: list[str], above: Drawn | None, side: str = "") -> Drawn:
-    """The subtree at a heap index, with the first child first. `sides`: what is written before each child."""
-    label = Text(side, style="dim") + labels[heap]
+    label = Text(at, style="dim") + labels[heap]
     tree = Drawn(label) if above is None else above.add(label)
     for child, which in enumerate(sides, len(sides) * (heap - 1) + 2):
         if child in labels:
-            _branch(labels, child, sides, tree, which)
+            _nodes(labels, sides, child, tree, which)
     return tree
 
 

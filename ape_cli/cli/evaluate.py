@@ -12,7 +12,7 @@ from ape_cli.cli._app import command, existing_dataset, note_unreadable
 from ape_cli.cli.console import accuracy_of, answer, guessed, note, note_lines, print_table, say, scores_in_words
 from ape_cli.cli.options import DEVICE, EXECUTION, SCORES, THREADS, Folders, Json, Place, option, path
 from ape_cli.core import escaping, runtime
-from ape_cli.core.errors import ApeError, UsageError
+from ape_cli.core.errors import ApeError, UsageError, pick
 
 if TYPE_CHECKING:  # imported by the command when it runs, because torch is slow to import
     from ape_cli.data.loader import Dataset
@@ -52,7 +52,6 @@ def evaluate(
     Raises `UsageError` if options are not valid.
     """
     runtime.share_cores()
-    from ape_cli.core.errors import pick
     from ape_cli.core.vocabulary import SPLITS
     from ape_cli.data.loader import open_dataset
     from ape_cli.evaluation import evaluate
@@ -87,7 +86,7 @@ def evaluate(
         done.append(result)
         on.setdefault(against.fingerprint, against)
         if not as_json:
-            _print(result, run, against) if len(work) == 1 else _print_scores(result)
+            _print_evaluation(result, run, against) if len(work) == 1 else _print_scores(result)
     if as_json:
         counted = _baselines(on.values(), split)
         answer([result | {"baselines": counted.get(result["fingerprint"])} for result in done])
@@ -118,19 +117,6 @@ def _work(
     return work
 
 
-def _print(result: dict[str, Any], run: Run, data: Dataset) -> None:
-    """Print an evaluation. A greedy one is next to the one with teacher forcing, if that is there."""
-    from ape_cli.evaluation.evaluate import name_of
-
-    split, teacher = result["split"], None
-    if result["decode"] == "greedy":
-        try:
-            teacher = run.evaluation(name_of(data, split, "teacher"))
-        except ApeError as error:  # the other runs are evaluated too
-            note(f"without teacher forcing: {error.summary}")
-    _print_evaluation(result, teacher)
-
-
 def _baselines(on: Collection[Dataset], split: str) -> dict[str, dict[str, dict[str, float]]]:
     """The scores of each baseline on each dataset, by its fingerprint."""
     from ape_cli.evaluation.count_baselines import count_baselines, majority_baseline
@@ -158,22 +144,30 @@ def _print_end(on: Collection[Dataset], split: str, *, several: bool, named: boo
         if data.image is not None:
             say(before + guessed(accuracy_of(data.kind), scores[_CLASS]["token_accuracy"], True))
         else:
-            _print_baselines(f"{before}baselines counted on the training split; the end of a target is given", scores)
+            rows = [[name, *(f"{part[score]:.2%}" for score in _SCORES)] for name, part in scores.items()]
+            say(f"{before}baselines counted on the training split; the end of a target is given")
+            print_table(["without a model", *_SCORES.values()], rows, _SCORES.values())
     if on and named:
-        images = all(data.image for data in on)  # all images of a dataset have one size
-        note(
-            f"`ape report{'' if images else ' --by size'}` shows the scores{'' if images else ' by size'} side by side"
-        )
+        by = "" if all(data.image for data in on) else "by size"  # all images of a dataset have one size
+        note(f"`ape report{by and f' --{by}'}` shows the scores{by and f' {by}'} side by side")
 
 
 _SCORES = {"token_accuracy": accuracy_of("sequence"), "exact_match": "exact match"}
 
 
-def _print_evaluation(result: dict[str, Any], teacher: dict[str, Any] | None = None) -> None:
+def _print_evaluation(result: dict[str, Any], run: Run, data: Dataset) -> None:
     """Print an evaluation as a table: by size and operator, or by class for images.
 
-    `teacher`: the teacher-forced evaluation of the same rows, which is shown next to a greedy one.
+    A greedy evaluation is next to the one of the same rows with teacher forcing, if that is there.
     """
+    from ape_cli.evaluation.evaluate import name_of
+
+    teacher = None
+    if result["decode"] == "greedy":
+        try:
+            teacher = run.evaluation(name_of(data, result["split"], "teacher"))
+        except ApeError as error:  # the other runs are evaluated too
+            note(f"without teacher forcing: {error.summary}")
     image, forced = "by_class" in result, teacher or {}
     names = {"token_accuracy": accuracy_of("image")} if image else _SCORES
     beside = [f"{head}, teacher" for head in names.values()] if teacher else []
@@ -193,13 +187,6 @@ def _print_evaluation(result: dict[str, Any], teacher: dict[str, Any] | None = N
     decoding = "" if image else f", {result['decode']} decoding"
     say(f"{result['run']} on {result['dataset']} ({result['split']}{decoding})")
     print_table(["class" if image else "rows of", *numbers], rows, numbers)
-
-
-def _print_baselines(title: str, baselines: dict[str, dict[str, float]]) -> None:
-    """Print what counting reaches: the token accuracy and the exact match of each baseline, from 0 to 1."""
-    scores = [[name, *(f"{part[score]:.2%}" for score in _SCORES)] for name, part in baselines.items()]
-    say(title)
-    print_table(["without a model", *_SCORES.values()], scores, _SCORES.values())
 
 
 def _print_scores(result: dict[str, Any]) -> None:

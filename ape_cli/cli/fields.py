@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from importlib import import_module
 from typing import Annotated, Any
 
 import typer
@@ -11,6 +12,7 @@ from ape_cli.cli.console import answer, note, print_table, shown
 from ape_cli.cli.options import Json
 
 _MANY = 10**9  # limits from here on are only a protection
+_KINDS = {bool: "true or false", int: "a whole number", float: "a number"}  # of options of plug-ins, by their defaults
 _ENDS = {"gt": "above", "ge": "at least", "lt": "below", "le": "at most"}
 
 
@@ -32,7 +34,10 @@ def fields(
         if name is not None:
             lines += _of_plugin(package, name)
     if scheme is not None:
-        _use_own_decay(lines, scheme)
+        from ape_cli import position
+
+        (decay,) = (line for line in lines if line["field"] == "decay")
+        decay["value"] = position.load(scheme).default_decay if decay["value"] is None else decay["value"]
     if as_json:
         answer(lines)
         return
@@ -80,26 +85,10 @@ def _allowed(limits: list[Any], whole: bool) -> str:
 
 def _of_plugin(package: str, name: str) -> list[dict[str, Any]]:
     """The options of a scheme or of a kind of attention. Values that only Python can give are left out."""
-    from ape_cli import attention, position
-
-    of = {"position": position, "attention": attention}[package]
-    about = of.load(name).option_help
+    of = import_module(f"ape_cli.{package}")
+    about, default = of.load(name).option_help, f"Option of {name}."
     return [
-        {"field": key, "value": value, "allowed": _kind(value), "meaning": about.get(key, f"Option of {name}.")}
+        {"field": key, "value": value, "allowed": _KINDS.get(type(value), ""), "meaning": about.get(key, default)}
         for key, value in of.options(name).items()
         if value is not None
     ]
-
-
-def _kind(value: Any) -> str:
-    """What kind of value an option takes, from its default."""
-    return {bool: "true or false", int: "a whole number", float: "a number"}.get(type(value), "")
-
-
-def _use_own_decay(lines: list[dict[str, Any]], scheme: str) -> None:
-    """Show the locality bias of a scheme, which is the default of `decay`."""
-    from ape_cli import position
-
-    for line in lines:
-        if line["field"] == "decay" and line["value"] is None:
-            line["value"] = position.load(scheme).default_decay

@@ -70,7 +70,6 @@ class GenerationOptions:
 
 
 _KEY = "ape_cli.task_options"
-_TYPES = {"bool": bool, "int": int, "float": float}
 
 
 class TaskCommand(Command):
@@ -117,7 +116,7 @@ def gen(
     if options.to is not None and folder.datasets != DATASETS:
         both = f"--out {options.to} and --datasets {folder.datasets}"
         raise UsageError("--out already names the folder of the dataset", got=both, fix="leave one out")
-    chosen = tasks.make(task, options.order, options.source_order, **given_options(ctx, options.settings or []))
+    chosen = tasks.make(task, **given_options(ctx, options))
     target = options.to or folder.datasets / chosen.title
     given_rows = {"train": options.n, "validation": options.n_validation, "test": options.n_test}
     plan = generation.plan(chosen, seed=options.seed, rows=given_rows, shard_rows=options.shard_rows)
@@ -160,22 +159,23 @@ def example(task: str) -> str:
     return f"ape gen {task} " + ("--n 5000" if source is None else f"--source {source.default or 'PATH'}")
 
 
-def given_options(ctx: typer.Context, settings: list[str]) -> dict[str, Any]:
-    """The options of the task that the command line gives, as options of their own or in `settings` (KEY=VALUE).
+def given_options(ctx: typer.Context, options: GenerationOptions) -> dict[str, Any]:
+    """The orders and the options of the task that the command line gives, as options of their own or with --set.
 
-    Raises `UsageError` if an option is given twice or cannot be given like this.
+    Raises `UsageError` if an option is given twice.
     """
     from ape_cli.runs.config import parse_settings
 
-    options = {name: _read(name, *kept) for name, kept in ctx.meta.get(_KEY, {}).items()}
-    more = parse_settings(settings)
-    if name := next((key for key in ("order", "source_order") if key in more), None):
-        fix = f"write {flag(name)} {more[name]}"
-        raise UsageError(f"{name} has an option of its own", got=f"--set {name}={more[name]}", fix=fix)
-    if twice := sorted(options.keys() & more.keys()):
-        both = f"{options[twice[0]]} and {more[twice[0]]}"
+    orders = {"order": options.order, "source_order": options.source_order}
+    single = {name: value for name, value in orders.items() if value is not None}
+    for name, (kind, value) in ctx.meta.get(_KEY, {}).items():
+        text = f"[{value}]" if kind.startswith("tuple") else value
+        single[name] = value if kind in ("bool", "str") else parse_settings([f"{name}={text}"])[name]
+    settings = parse_settings(options.settings or [])
+    if twice := sorted(single.keys() & settings.keys()):
+        both = f"{single[twice[0]]} and {settings[twice[0]]}"
         raise UsageError(f"{twice[0]} is given twice", got=both, fix="give it once, as an option or with --set")
-    return options | more
+    return single | settings
 
 
 def _options(task: str | None) -> list[Any]:
@@ -203,42 +203,24 @@ def _parameter(name: str, of: dict[str, TaskOption], *, single: bool) -> Paramet
     """The parameter of a function for an option. `of`: what each task that has it says of it."""
     kinds = {option.kind for option in of.values()}
     kind = kinds.pop() if len(kinds) == 1 else "any"
-    is_list = kind.startswith("tuple")
 
     def keep(ctx: typer.Context, value: Any) -> None:
         if value is not None:
-            ctx.meta.setdefault(_KEY, {})[name] = "list" if is_list else kind, value
+            ctx.meta.setdefault(_KEY, {})[name] = kind, value
 
     about = typer.Option(
         flag(name),
         help=_help(of, single),
         show_default=False,
-        metavar="30,40,60" if is_list else None if kind == "bool" else last_word(name),
+        metavar="30,40,60" if kind.startswith("tuple") else None if kind == "bool" else last_word(name),
         rich_help_panel=TASKS,
         expose_value=False,  # the function of the command does not know the options of tasks
         callback=keep,
     )
-    annotation = Annotated[_TYPES.get(kind, str) | None, about]  # type: ignore[valid-type]
+    # the task checks the value
+    annotation = Annotated[(bool if kind == "bool" else str) | None, about]  # type: ignore[valid-type]
     # some names, such as `from`, are no names of parameters
     return Parameter(f"option_{name}", Parameter.KEYWORD_ONLY, default=None, annotation=annotation)
-
-
-def _read(name: str, kind: str, value: Any) -> Any:
-    """The value of an option. Raises `UsageError` if it is not valid.
-
-    If its type differs between tasks (`any`), it is read like `--set NAME=VALUE`.
-    """
-    from ape_cli.runs.config import parse_settings
-
-    if kind == "any":
-        return parse_settings([f"{name}={value}"])[name]
-    if kind != "list":
-        return value
-    parts = [part.strip() for part in value.split(",")]
-    if not all(part.isascii() and part.isdecimal() for part in parts):
-        allowed, fix = "whole numbers, separated by commas", f"for example {flag(name)} 30,40,60"
-        raise UsageError(f"bad {flag(name)}", got=repr(value), allowed=allowed, fix=fix)
-    return [int(part) for part in parts]
 
 
 def _help(of: dict[str, TaskOption], single: bool) -> str:

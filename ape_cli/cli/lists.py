@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
 from typing import Annotated, Any
 
 import typer
@@ -36,7 +36,7 @@ def tasks(
             about = {"structure": task.structure, "summary": task.summary}
             return {"task": name, **about, "options": task.options, "source": task.source}
 
-    lines = _lines("task", tasks.names(), line, names, tasks.load)
+    lines = _lines(tasks, line, names)
     if as_json:
         answer(lines)
     elif names:
@@ -78,14 +78,14 @@ def schemes(
     \f
     Raises `UsageError` for an unknown scheme, or if --threads is given without --measure.
     """
-    if measure:
-        from ape_cli.models.device import choose_device
+    from ape_cli import position, structure
 
-        choose_device("cpu", threads)
-    elif threads is not None:
+    if threads is not None and not measure:
         what = "--threads has an effect only on measurements"
         raise UsageError(what, got=f"--threads {threads}", fix="add --measure")
-    from ape_cli import position, structure
+    from ape_cli.models.device import choose_device
+
+    choose_device("cpu", threads)
 
     def line(name: str) -> dict[str, Any]:
         """The properties for width 512, 8 heads and a size of 100 symbols or depth 7."""
@@ -96,19 +96,15 @@ def schemes(
             about = {"default_decay": cls.default_decay, "options": position.options(name)}
             return {"scheme": name, **dataclasses.asdict(properties), **about}
 
-    lines = _lines("scheme", position.names(), line, names, position.load)
+    lines = _lines(position, line, names)
     if measure:
-        _measure(lines, ticker())
+        from ape_cli.evaluation import profiling
+
+        tick = ticker()
+        for one in lines:
+            tick(f"measuring {one['scheme']}")
+            one["measured"] = dataclasses.asdict(profiling.measure(one["scheme"]))
     answer(lines) if as_json else _print_schemes(lines, wide)
-
-
-def _measure(lines: Lines, tick: Callable[[str], None]) -> None:
-    """Add the measured time and memory to lines of schemes. `tick` is called with a text before each of them."""
-    from ape_cli.evaluation import profiling
-
-    for line in lines:
-        tick(f"measuring {line['scheme']}")
-        line["measured"] = dataclasses.asdict(profiling.measure(line["scheme"]))
 
 
 def _print_schemes(lines: Lines, wide: bool) -> None:
@@ -208,7 +204,7 @@ def attentions(
         with plugins.explained("attention", cls):
             return {"attention": name, **cls.claims(), "options": attention.options(name)}
 
-    lines = _lines("attention", attention.names(), line, names, attention.load)
+    lines = _lines(attention, line, names)
     answer(lines) if as_json else _print_attentions(lines)
 
 
@@ -232,22 +228,16 @@ def _print_attentions(lines: Lines) -> None:
     note("cost: of each head, for M queries and N keys with K channels; C is the number of clusters")
 
 
-def _lines(
-    kind: str,
-    every: Iterable[str],
-    describe: Callable[[str], dict[str, Any]],
-    names: list[str] | None,
-    load: Callable[[str], object],
-) -> Lines:
-    """A line for each of the given names, without repetitions, or for every name. Its field `kind` is the name.
+def _lines(package: Any, describe: Callable[[str], dict[str, Any]], names: list[str] | None) -> Lines:
+    """What `describe` says of each of the names, without repetitions, or of every plug-in of a package.
 
     Raises the error of `load` for an unknown or damaged name that was given. Otherwise, a note is printed about each
     plug-in that has an error.
     """
     for name in names or ():
-        load(name)
+        package.load(name)
     lines = []
-    for name in dict.fromkeys(names) if names else every:
+    for name in dict.fromkeys(names or package.names()):
         try:
             lines.append(describe(name))
         except ApeError as error:

@@ -25,7 +25,6 @@ _NEXT = {
     "scheme": ("ape check {name}", "ape sweep --schemes none,{name} --tasks copy --preset tiny --set steps=400"),
     "task": ("ape gen {name} --n 100", "ape train --scheme rope --task {name} --preset tiny"),
 }
-_LONGEST = 40  # characters of a name, so that the lines of the templates stay short enough
 
 
 @command("ape new scheme first-last")
@@ -41,16 +40,16 @@ def new(
     pick("kind of file", kind, _FOLDERS)
     stem = name.replace("-", "_")
     name = stem.replace("_", "-")
-    if not re.fullmatch(r"[a-z][a-z0-9_]*", stem) or len(stem) > _LONGEST or keyword.iskeyword(stem):
-        allowed = f"lower-case letters, digits and dashes, at most {_LONGEST}, beginning with a letter; "
-        allowed += "no keyword of Python"
-        raise UsageError(
-            f"bad name of a {kind}", got=repr(name), allowed=allowed, fix="choose a name such as first-last"
-        )
+    if not re.fullmatch(r"[a-z][a-z0-9_]{,39}", stem) or keyword.iskeyword(stem):
+        allowed = "lower-case letters, digits and dashes, at most 40, beginning with a letter; no keyword of Python"
+        fix = "choose a name such as first-last"
+        raise UsageError(f"bad name of a {kind}", got=repr(name), allowed=allowed, fix=fix)
     if name in (position if kind == "scheme" else tasks).names():
         allowed = f"a name that `ape {kind}s` does not list"
         raise UsageError(f"the name of the {kind} is taken", got=repr(name), allowed=allowed, fix="choose another name")
-    file, test = _paths(kind, stem, to)
+    folder = to / "ape_cli" / _FOLDERS[kind]
+    in_checkout = [_FOLDERS[kind]] if (folder / "__init__.py").exists() else []
+    file, test = folder / f"{stem}.py", to.joinpath("tests", *in_checkout, f"test_{stem}.py")
     for written in (file, test):
         if written.exists():
             fix = "choose another name, or another folder with --to"
@@ -68,20 +67,6 @@ def new(
     if importlib.util.find_spec("pytest") is None:
         say_commands(["python -m pip install pytest"])
     say_commands(commands)
-
-
-def _paths(kind: str, stem: str, to: Path) -> tuple[Path, Path]:
-    """The file to write, and its test. Raises `UsageError` if an `__init__.py` would hide this package."""
-    package, folder = to / "ape_cli", _FOLDERS[kind]
-    checkout = (package / folder / "__init__.py").exists()
-    marker = package / "__init__.py"
-    if marker.exists() and not checkout:
-        allowed = "a folder ape_cli without __init__.py, or a checkout of this project"
-        fix = f"remove {marker}: on the Python path it would hide this package"
-        raise UsageError("the folder holds another package called ape_cli", got=marker, allowed=allowed, fix=fix)
-    file = package / folder / f"{stem}.py"
-    test = to.joinpath("tests", *([folder] if checkout else []), f"test_{stem}.py")
-    return file, test
 
 
 def _text(template: str, stem: str) -> str:

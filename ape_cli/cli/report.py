@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
-import shlex
+import itertools
 import sys
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, ClassVar
+from typing import TYPE_CHECKING, ClassVar
 
 import typer
 
-from ape_cli.cli._app import command, dataset_folder, folder_options, note_changed, note_unreadable
+from ape_cli.cli._app import command, dataset_folder, note_changed, note_unreadable
 from ape_cli.cli.console import draw, note, say_names
 from ape_cli.cli.options import (
     DATASETS,
@@ -25,20 +25,12 @@ from ape_cli.cli.options import (
     option,
     path,
 )
-from ape_cli.core.errors import ApeError, DataError, UsageError, pick
+from ape_cli.core.errors import ApeError, UsageError, pick
 from ape_cli.storage.paths import storage_path
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
-
-    from matplotlib.figure import Figure
-
-    from ape_cli.reports.document import Document
-    from ape_cli.reports.views import Options, View
     from ape_cli.runs.filters import Filter
     from ape_cli.runs.registry import Registry
-    from ape_cli.storage.paths import StoragePath
-    from ape_cli.sweep.planning import PlannedTrial
 
 _ENDINGS = {".md": "markdown", ".tex": "latex", ".csv": "csv", ".json": "json", ".html": "html"}
 
@@ -77,9 +69,12 @@ class ScoreOptions:
 
 @dataclass(frozen=True)
 class FormatOptions:
-    """In which form scores are shown, and where."""
+    """Whether only a sweep is shown, in which form, and where."""
 
     PANEL: ClassVar = FORMAT
+    sweep: Path | None = option(
+        "Only the runs of this sweep, on their own datasets.", metavar="FILE.toml", parser=here, panel=RUNS
+    )
     style: str | None = option("Format: rich, markdown, latex, csv, json or html.", "--format")
     to: Place | None = path("Write to a file. Its extension decides the format.", "--out", metavar="FILE")
     plots: Place | None = path("Folder for plots of scores, scores by size and learning curves.")
@@ -95,15 +90,6 @@ def report(
     runs: RunFilter,
     form: FormatOptions,
     folder: ResultsFolder,
-    sweep: Annotated[
-        Path | None,
-        typer.Option(
-            parser=here,
-            metavar="FILE.toml",
-            help="Only the runs of this sweep, on their own datasets.",
-            rich_help_panel=RUNS,
-        ),
-    ] = None,
     as_json: Json = False,
 ) -> None:
     """Print tables of scores over seeds, like the paper's. `--format html` makes a page with tables and plots.
@@ -112,32 +98,31 @@ def report(
     Raises `UsageError` if options are not valid or do not fit together.
     """
     from ape_cli.reports import rendering
-    from ape_cli.reports.plots import axis_kind, draw_figures, missing, require
+    from ape_cli.reports.document import read
+    from ape_cli.reports.plots import axis_kind, draw_figures, encode, missing, require
     from ape_cli.reports.views import Options, choose
     from ape_cli.runs import filters
     from ape_cli.runs.registry import open_registry
     from ape_cli.storage import files
 
-    chosen, chosen_by = choose(scores.view, scores.by, scores.compare)
+    sweep = form.sweep
+    chosen = choose(scores.view, scores.by, scores.compare)
+    of_scores = ("metric", "decode", "split", "against", "compare", "interval")
     options = Options(
-        metric=scores.metric,
-        decode=scores.decode,
-        split=scores.split,
-        against=scores.against,
-        compare=scores.compare,
-        interval=scores.interval,
+        **{name: getattr(scores, name) for name in of_scores},
         own=sweep is not None,  # scores on other datasets are shown by --by size
         sweep=sweep.name if sweep else "",
         style=_style(form, as_json),
         plots=None if form.plots is None else str(form.plots),
         axis=form.axis,
-        asked=chosen_by,
     )
     for error in chosen.rejects(options):
         raise error
     kinds = _plot_kinds(form)
-    scaled = axis_kind(form.axis, scores.metric, drawn=bool(kinds) or options.style == "html")
-    if form.axis is not None:
+    drawn = bool(kinds) or options.style == "html"
+    scaled = axis_kind(form.axis, scores.metric, drawn=drawn)
+    drawn = drawn and not (missing() and form.axis is None and not kinds)  # a page goes without plots
+    if drawn:
         require()
     filtered, progress = filters.make(runs.scheme, runs.task, runs.preset), ""
     registry = open_registry(folder.results)
@@ -145,18 +130,21 @@ def report(
         registry = registry.where(filtered)
     else:
         registry, progress = sweep_runs(sweep, filtered, registry)
-    document, bad = _read(registry, chosen, options, progress)
-    figures: dict[str, Figure] = {}
-    if (kinds or options.style == "html") and not missing():
-        require()
-        plots, notes = document.plots()
-        figures = draw_figures(plots, scaled) if kinds else {}
-        for line in notes:
-            note(line)
+    try:
+        document, bad = read(registry, chosen, options, progress)
+    except ApeError as error:  # what was left out may be the reason
+        note_unreadable(getattr(error, "__notes__", []))
+        raise
+    plots, notes = document.plots() if drawn else ({}, [])
+    for line in notes:
+        note(line)
     note_unreadable(bad)
     note_changed(registry.own_code.values())
     if form.plots is not None:
-        _write_figures(figures, kinds, form.plots)
+        for kind, (name, figure) in itertools.product(kinds, draw_figures(plots, scaled).items()):
+            path_of_plot = form.plots / f"{name}.{kind}"
+            files.write_bytes(path_of_plot, encode(figure, kind))
+            note(f"written: {path_of_plot}")
     if progress and options.style in ("csv", "json"):
         note(progress)
     if options.style == "rich" and form.to is None:
@@ -166,30 +154,6 @@ def report(
     else:
         files.write_text(form.to, document.text(scaled))
         note(f"written: {form.to}")
-
-
-def _write_figures(figures: Mapping[str, Figure], kinds: list[str], folder: StoragePath) -> None:
-    """Write each figure in each format. Raises `ApeError` if the folder cannot be written."""
-    from ape_cli.core.validation import checked_name
-    from ape_cli.reports.plots import encode
-    from ape_cli.storage import files
-
-    for kind in kinds:
-        for name, figure in figures.items():
-            path = folder / f"{checked_name('name of the figure', name)}.{kind}"
-            files.write_bytes(path, encode(figure, kind))
-            note(f"written: {path}")
-
-
-def _read(registry: Registry, view: View, options: Options, progress: str) -> tuple[Document, list[str]]:
-    """`document.read`. If nothing is left to report, what was left out is printed before the error is raised."""
-    from ape_cli.reports import document
-
-    try:
-        return document.read(registry, view, options, progress)
-    except ApeError as error:
-        note_unreadable(getattr(error, "__notes__", []))
-        raise
 
 
 def _style(form: FormatOptions, as_json: bool) -> str:
@@ -211,15 +175,12 @@ def _plot_kinds(form: FormatOptions) -> list[str]:
     """The formats of the plots; an empty list without --plots. Raises `UsageError` if they are not valid."""
     from ape_cli.reports import plots
 
-    kinds = form.plot_format or []
-    if form.plots is None:
-        if kinds:
-            raise UsageError("--plot-format needs --plots", got=f"--plot-format {kinds[0]}", fix="add --plots DIR")
-        return []
-    for kind in kinds:
-        pick("plot format", kind, plots.FORMATS)
-    plots.require()
-    return list(dict.fromkeys(kinds)) or ["svg"]
+    kinds = [pick("plot format", kind, plots.FORMATS) for kind in form.plot_format or []]
+    if form.plots is not None:
+        return list(dict.fromkeys(kinds)) or ["svg"]
+    if kinds:
+        raise UsageError("--plot-format needs --plots", got=f"--plot-format {kinds[0]}", fix="add --plots DIR")
+    return []
 
 
 def sweep_runs(file: Path, chosen: Filter, registry: Registry) -> tuple[Registry, str]:
@@ -233,52 +194,22 @@ def sweep_runs(file: Path, chosen: Filter, registry: Registry) -> tuple[Registry
     from ape_cli.sweep import planning, specification
 
     presets: list[dict[str, str]] = [{"preset": preset} for preset in chosen.presets] or [{}]
-    grids = [
-        specification.check(specification.over(fields, preset))
-        for preset in presets
-        for fields in specification.read(file)
-    ]
+    fields = itertools.product(presets, specification.read(file))
+    grids = [specification.check(specification.over(of_file, preset)) for preset, of_file in fields]
     usual = "paper" if choose_device("auto").type == "cuda" else "small"
-    try:
-        points = specification.points(grids, usual, lambda name: dataset_folder(storage_path(name)))
-        every, _ = planning.plan(points, registry, DATASETS)
-    except DataError as error:
-        raise ApeError(
-            f"the runs of the sweep {file} cannot be found without its data: {error.what}",
-            got=error.got,
-            allowed=error.allowed,
-            fix=f"{error.fix}; then `{_command(file, None, registry)}`",
-        ) from error
+    points = specification.points(grids, usual, lambda name: dataset_folder(storage_path(name)))
+    every, _ = planning.plan(points, registry, DATASETS)
 
-    def kind(item: PlannedTrial) -> filters.RunKind:
-        config, data = item.config, item.data
+    kinds = []
+    for config, data in ((item.config, item.data) for item in every):
         of_data = data.task, data.order, data.parameters
-        return filters.kind(config.scheme, config.preset, *of_data, image=data.image is not None)
-
-    chosen.check([kind(item) for item in every], f"the sweep {file}")
-    items = [item for item in every if chosen.picks(kind(item))]
-    if not any(map(_is_trained, items)):
-        raise ApeError(
-            f"no run of the sweep {file} is finished",
-            got=f"{len(items)} {'run' if len(items) == 1 else 'runs'}{_of(chosen)}, none finished in {registry.folder}",
-            fix=", ".join(f"`{_command(file, preset.get('preset'), registry)}`" for preset in presets),
-        )
+        kinds.append(filters.kind(config.scheme, config.preset, *of_data, image=data.image is not None))
+    chosen.check(kinds, f"the sweep {file}")
+    items = [item for item, kind in zip(every, kinds, strict=True) if chosen.picks(kind)]
+    of = f" with {chosen}" if str(chosen) else ""
+    if not any(item.run and item.run.status == "finished" for item in items):
+        got = f"{len(items)} {'run' if len(items) == 1 else 'runs'}{of}, none finished in {registry.folder}"
+        raise ApeError(f"no run of the sweep {file} is finished", got=got, fix=f"`ape sweep {file}` trains them")
     done = sum(item.state == "finished" for item in items)
-    progress = f"Of the {len(items)} runs of {file.name}{_of(chosen).replace('`', '')}, {done} are finished."
+    progress = f"Of the {len(items)} runs of {file.name}{of.replace('`', '')}, {done} are finished."
     return registry.only(item.run.name for item in items if item.run), progress if done < len(items) else ""
-
-
-def _is_trained(item: PlannedTrial) -> bool:
-    """Whether the trial has been trained. It may not have been evaluated on its own test split yet."""
-    return item.state == "finished" or bool(item.state == "stopped" and item.run and item.run.status == "finished")
-
-
-def _of(chosen: Filter) -> str:
-    """The filter in words, or an empty string."""
-    return f" with {chosen}" if str(chosen) else ""
-
-
-def _command(file: Path, preset: str | None, registry: Registry) -> str:
-    """The command that trains the runs of a sweep."""
-    words = ["ape", "sweep", str(file), *(["--preset", preset] if preset else [])]
-    return shlex.join([*words, *folder_options(registry.folder)])

@@ -65,6 +65,7 @@ def _print_runs(lines: list[dict[str, Any]], wide: bool, old: Collection[str] = 
 
     `old`: names of runs with older code than the present one.
     """
+    score = "validation_token_accuracy"
     columns: dict[str, Callable[[dict[str, Any]], str]] = {
         "run": lambda line: line["run"],
         "set": lambda line: line["variant"],
@@ -73,7 +74,7 @@ def _print_runs(lines: list[dict[str, Any]], wide: bool, old: Collection[str] = 
         "dataset": lambda line: line["dataset"],
         "steps": lambda line: "" if line["steps"] is None else f"{line['steps']:,}",
         "seconds": lambda line: "" if line["seconds"] is None else f"{line['seconds']:,.0f}",
-        "validation": lambda line: _percent(line["validation_token_accuracy"]),
+        "validation": lambda line: "" if line[score] is None else f"{line[score]:.2%}",
     }
     heads = list(columns) if wide else ["run", "status", "validation"]
     numbers = ["steps", "seconds", "validation"]
@@ -81,11 +82,6 @@ def _print_runs(lines: list[dict[str, Any]], wide: bool, old: Collection[str] = 
     hint("validation: best accuracy on the validation split; `ape report` has the scores of the test split")
     if not wide:
         hint("--wide adds settings, preset, dataset, steps and seconds")
-
-
-def _percent(accuracy: float | None) -> str:
-    """An accuracy as text; empty for none."""
-    return "" if accuracy is None else f"{accuracy:.2%}"
 
 
 @command("ape rm copy-rope-42 --yes")

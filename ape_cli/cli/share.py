@@ -9,11 +9,11 @@ from typing import Annotated, ClassVar
 
 import typer
 
-from ape_cli.cli._app import command, dataset_folder, dataset_names
+from ape_cli.cli._app import command, dataset_folder
 from ape_cli.cli.console import answer, hint, note, say
 from ape_cli.cli.options import EXISTING, OUTPUT, Folders, Json, Place, ResultsFolder, option, path
 from ape_cli.core import runtime
-from ape_cli.core.errors import UsageError, unknown
+from ape_cli.core.errors import UsageError
 from ape_cli.storage.paths import StoragePath, storage_path
 
 
@@ -89,11 +89,7 @@ def push(
     elif (named / exported.CONFIG).is_file():
         kind, address = "model", hub.push_model(_local(named), to, private=private)
     else:
-        registry = open_registry(folders.results)
-        runs = [run.name for run in registry]
-        if not any(name.startswith(named.name) for name in runs):
-            raise unknown("run or dataset", what, [*runs, *dataset_names(folders.datasets)])
-        run = registry.find(what)
+        run = open_registry(folders.results).find(what)
         with tempfile.TemporaryDirectory(prefix="ape-push-") as temporary:
             exported.export(run, Path(temporary))
             kind, address = "model", hub.push_model(Path(temporary), to, private=private)

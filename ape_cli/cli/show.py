@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
@@ -12,9 +11,8 @@ from ape_cli.cli.console import answer, draw
 from ape_cli.cli.options import Dataset, DatasetsFolder, Json
 from ape_cli.core.errors import UsageError, pick
 
-if TYPE_CHECKING:  # rich, numpy and pyarrow are imported by the command when it runs
+if TYPE_CHECKING:  # pyarrow is imported by the command when it runs
     import pyarrow as pa
-    from rich.console import Console, ConsoleOptions, RenderableType, RenderResult
 
     from ape_cli.data.manifest import Manifest
     from ape_cli.storage.paths import StoragePath
@@ -33,82 +31,10 @@ def show(
     manifest, values = _read(existing_dataset(data, folder.datasets), split, row)
     if as_json:
         answer(values)
-    elif manifest.plan.image is None:
-        draw(_pair(manifest, split, values))
-    else:
-        draw(_image(manifest, split, values))
-
-
-def _pair(manifest: Manifest, split: str, row: dict[str, Any]) -> Pair:
-    """Source and target of a row. Raises `DataError` if the row is not valid."""
+        return
     from ape_cli.cli import drawings
-    from ape_cli.reports.builtin import size_words
 
-    plan = manifest.plan
-
-    def side(name: str) -> RenderableType:
-        """The source or the target, drawn as its structure."""
-        names = [manifest.vocabulary[i] for i in row[f"{name}_ids"]]
-        order = plan.source_order if name == "source" and plan.source_order else plan.order
-        binarised = bool(plan.parameters.get("binarise"))
-        return drawings.drawn(plan.structure, row[f"{name}_positions"], names, order=order, binarised=binarised)
-
-    task = f"{plan.task} ({plan.parameters['task']})" if isinstance(plan.parameters.get("task"), str) else plan.task
-    title = f"{task}, {split} row {row['row']}, {size_words(plan.task, str(plan.structure))[0]} {row['size']}"
-    if row["op"] is not None:
-        title += f", {row['op']}"
-    return Pair(title, side("source"), side("target"))
-
-
-@dataclass(frozen=True)
-class Pair:
-    """A source and a target: a table if both are narrow enough, else one below the other."""
-
-    title: str
-    source: RenderableType
-    target: RenderableType
-
-    def __rich_console__(self, console: Console, options: ConsoleOptions) -> RenderResult:
-        """Yield the table, or title, source and target."""
-        from rich.measure import Measurement
-        from rich.table import Table
-        from rich.text import Text
-
-        from ape_cli.reports.terminal import FRAME
-
-        sides = {"source": self.source, "target": self.target}
-        widths = [Measurement.get(console, options, side).maximum for side in sides.values()]
-        if sum(widths) + 2 * FRAME + 1 <= options.max_width:
-            grid = Table(
-                title=Text(self.title), title_justify="left", min_width=min(len(self.title), options.max_width)
-            )
-            for name in sides:
-                grid.add_column(name, overflow="fold")
-            grid.add_row(*sides.values())
-            yield grid
-            return
-        yield Text(self.title, style="table.title")
-        for name, side in sides.items():
-            yield Text()
-            yield Text(name, style="bold")
-            yield side
-
-
-def _image(manifest: Manifest, split: str, row: dict[str, Any]) -> RenderableType:
-    """A table with the image, and its label in the title. The image of the row: nested lists, [H, W, C]."""
-    import numpy as np
-    from rich.table import Table
-    from rich.text import Text
-
-    from ape_cli.cli.drawings import Mosaic
-
-    pixels = np.array(row["pixels"], dtype=np.uint8)
-    height, width, channels = pixels.shape
-    title = f"{manifest.plan.task}, {split} row {row['row']}, label {row['label']}: {row['class']}"
-    table = Table(title=Text(title), title_justify="left", min_width=len(title))
-    table.add_column(f"{height} x {width} pixels, {'gray' if channels == 1 else 'RGB'}")
-    table.add_row(Mosaic(pixels))
-    return table
+    draw((drawings.pair if manifest.plan.image is None else drawings.labelled_image)(manifest, split, values))
 
 
 def _read(folder: StoragePath, split: str, row: int) -> tuple[Manifest, dict[str, Any]]:

@@ -12,17 +12,13 @@ import typer
 from ape_cli.cli._app import command, dataset_folder, note_changed
 from ape_cli.cli.console import note
 from ape_cli.cli.options import GRID, ExecutionOptions, Folders, Json, here, option
-from ape_cli.cli.sweep_table import print_end, print_plan
+from ape_cli.cli.sweep_table import print_end, print_plan, trials, watching
 from ape_cli.core import runtime
 from ape_cli.core.errors import UsageError, brief, pick
 from ape_cli.storage.paths import storage_path
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
-
-    from ape_cli.cli.sweep_table import Watch
-    from ape_cli.core.executors import Executor, Job
-    from ape_cli.runs.record import OwnCode
+    from ape_cli.core.executors import Executor
     from ape_cli.runs.registry import Registry
     from ape_cli.storage.paths import StoragePath
     from ape_cli.sweep.planning import PlannedTrial
@@ -57,9 +53,9 @@ class GridOptions:
             fields |= {"data": self.data} | ({} if self.tasks else {"tasks": []})
         elif self.tasks:
             fields["data"] = []
-        fields |= {} if self.seeds is None else {"seeds": _seeds(self.seeds)}
-        fields |= {key: value for key in ("preset", "precision") if (value := getattr(self, key)) is not None}
-        return fields | ({"set": parse_values(self.settings)} if self.settings else {})
+        more: dict[str, Any] = {"preset": self.preset, "precision": self.precision}
+        more |= {"seeds": self.seeds and _seeds(self.seeds), "set": parse_values(self.settings or []) or None}
+        return fields | {key: value for key, value in more.items() if value is not None}
 
 
 @dataclass(frozen=True)
@@ -100,16 +96,15 @@ def sweep(
     Raises `UsageError` if options are not valid, or if the grid has no trials.
     """
     runtime.share_cores()
-    from ape_cli.models.device import check_precision, choose_device, remark
+    from ape_cli.models.device import check_precision, choose_device, gpu_count, remark
+    from ape_cli.runs import record
     from ape_cli.runs.registry import open_registry
     from ape_cli.sweep import planning, specification, worker
     from ape_cli.training import loggers
 
     options = grid.fields()
-    grids = [
-        specification.check(specification.over(fields, options))
-        for fields in (specification.read(file) if file else [{}])
-    ]
+    files = specification.read(file) if file else [{}]
+    grids = [specification.check(specification.over(fields, options)) for fields in files]
     # each node of a cluster chooses its own device
     where = choose_device(execution.device if execution.engine == "local" else "auto")
     pick("device", execution.device, ["auto", "cpu", "cuda"])
@@ -122,7 +117,8 @@ def sweep(
     items = _trials(grids, usual, registry, folders.datasets, kind)[first - 1 :: step]
     local_gpu = execution.engine == "local" and where.type == "cuda"
     engine = _engine(execution, items, local_gpu)
-    old = note_changed(_own_code(items))
+    trained = [item.run for item in items if item.run and item.state in ("finished", "stopped")]
+    old = note_changed([code for run in trained if (code := record.own_code(run.known))])
     if execution.dry_run:
         print_plan(items, engine.slots, as_json, old)
         return
@@ -132,11 +128,13 @@ def sweep(
         for known in sorted({remark(item.config.precision, where, item.config.d_model) for item in items} - {""}):
             note(known)
     items = planning.prepare(items, registry)
-
-    def job(item: PlannedTrial) -> Job:
-        return worker.job(item, registry, execution.device, execution.compiled, execution.log or ())
-
-    watch = _work(items, engine, job, local_gpu)
+    todo = sorted((item for item in items if item.state != "finished"), key=lambda item: item.state == "running")
+    note(f"{trials(len(items))}: {len(items) - len(todo)} finished, {len(todo) or 'nothing'} to do")
+    jobs = [worker.job(item, registry, execution.device, execution.compiled, execution.log or ()) for item in todo]
+    several = local_gpu and (engine.slots or 1) > gpu_count()
+    with worker.shared_gpu(several), watching(todo, engine.slots) as watch, closing(engine.work(jobs)) as events:
+        for event in events if jobs else ():
+            watch.heed(event)
     print_end(items, watch.lines, registry, as_json)
     if watch.count("finished") < len(watch.lines):
         raise typer.Exit(1)
@@ -171,47 +169,10 @@ def _engine(execution: SweepExecution, items: list[PlannedTrial], local_gpu: boo
     per_task = execution.trials_per_task
     if per_task is None and execution.engine == "ray":
         per_task = planning.per_task(items)
-    return executors.make(
-        execution.engine,
-        workers=gpu_count() if execution.workers is None and local_gpu else execution.workers,
-        threads=execution.threads,
-        retries=execution.retries,
-        address=execution.address,
-        cpus_per_trial=execution.cpus_per_trial,
-        gpus_per_trial=execution.gpus_per_trial,
-        trials_per_task=per_task,
-    )
-
-
-def _own_code(items: list[PlannedTrial]) -> list[OwnCode]:
-    """The user's own code with which trials of the sweep were trained."""
-    from ape_cli.runs import record
-
-    trained = [record.own_code(item.run.known) for item in items if item.run and item.state in ("finished", "stopped")]
-    return [code for code in trained if code is not None]
-
-
-def _work(items: list[PlannedTrial], engine: Executor, job: Callable[[PlannedTrial], Job], local_gpu: bool) -> Watch:
-    """Run all trials that are not finished, and show their progress.
-
-    Trials that another process is running come last.
-    """
-    from ape_cli.cli import sweep_table
-    from ape_cli.models.device import gpu_count
-    from ape_cli.sweep.worker import shared_gpu
-
-    todo = sorted((item for item in items if item.state != "finished"), key=lambda item: item.state == "running")
-    if todo:
-        note(f"{sweep_table.trials(len(items))}: {len(items) - len(todo)} finished, {len(todo)} to do")
-    else:
-        verb = "is" if len(items) == 1 else "are"
-        note(f"{sweep_table.trials(len(items))} {verb} trained already; nothing to do")
-    jobs = [job(item) for item in todo]
-    several = local_gpu and (engine.slots or 1) > gpu_count()
-    with shared_gpu(several), sweep_table.watching(todo, engine.slots) as watch, closing(engine.work(jobs)) as events:
-        for event in events if jobs else ():
-            watch.heed(event)
-    return watch
+    workers = gpu_count() if execution.workers is None and local_gpu else execution.workers
+    others = ("threads", "retries", "address", "cpus_per_trial", "gpus_per_trial")
+    options = {name: getattr(execution, name) for name in others}
+    return executors.make(execution.engine, workers=workers, trials_per_task=per_task, **options)
 
 
 def _list(text: str) -> list[str]:
@@ -235,10 +196,9 @@ def _seeds(text: str) -> list[int]:
 
 def _shard(text: str | None) -> tuple[int, int]:
     """Parse I/N. Raises `UsageError` if it is not valid."""
-    number, slash, of = ("1/1" if text is None else text).partition("/")
-    digits = all(part.isdecimal() and len(part) < 10 for part in (number, of))
-    if not (slash and digits and 1 <= int(number) <= int(of)):
-        raise UsageError(
-            "bad --shard", got=brief(text), allowed="I/N with I from 1 to N", fix="for example --shard 2/8"
-        )
-    return int(number), int(of)
+    parts = ("1/1" if text is None else text).split("/")
+    numbers = [int(part) for part in parts if part.isdecimal() and len(part) < 10]
+    if not (len(parts) == len(numbers) == 2 and 1 <= numbers[0] <= numbers[1]):
+        allowed, fix = "I/N with I from 1 to N", "for example --shard 2/8"
+        raise UsageError("bad --shard", got=brief(text), allowed=allowed, fix=fix)
+    return numbers[0], numbers[1]

@@ -5,6 +5,7 @@ from __future__ import annotations
 import statistics
 import sys
 import time
+from collections import Counter
 from collections.abc import Collection, Iterator
 from contextlib import contextmanager, nullcontext, suppress
 from dataclasses import dataclass, field
@@ -57,11 +58,8 @@ class Line:
         reported, config = self.progress, self.item.config
         variant = f" ({self.item.variant})" if self.item.variant else ""
         name = f"{self.item.data.folder.name} {config.scheme}{variant}"
-        scores = {
-            "test": self.result.get("test"),
-            "validation": reported.get("validation"),
-            "training": reported.get("accuracy"),
-        }
+        test, validation, training = self.result.get("test"), reported.get("validation"), reported.get("accuracy")
+        scores = {"test": test, "validation": validation, "training": training}
         score = next((f"{split} {value:.2%}" for split, value in scores.items() if value is not None), "")
         state, spent = self.state, f"took {self.took(now)}" if self.began else ""
         if state == "running":
@@ -91,17 +89,13 @@ class Watch:
         elif event.kind == "progress" and "step" not in event.value:
             line.progress = event.value  # the trial waits for another process
         elif event.kind == "progress":
-            first = {} if "first" in line.progress else {"first": event.value["step"], "since": now}
-            line.progress = (
-                {key: value for key, value in line.progress.items() if key != "waiting"} | first | event.value
-            )
+            first = {"first": event.value["step"], "since": now}
+            line.progress = first | line.progress | {"waiting": False} | event.value
         elif event.kind == "failed":
-            line.ended = now
-            line.state, line.error = "failed", str(event.value).strip()
+            line.ended, line.state, line.error = now, "failed", str(event.value).strip()
             self._say(line, f"failed: {line.error.splitlines()[0 if isinstance(event.value, ApeError) else -1]}")
         else:
-            line.ended = now
-            line.state, line.result = event.value["state"], event.value
+            line.ended, line.state, line.result = now, event.value["state"], event.value
             test = line.result.get("test")
             score = "" if test is None else f", test {accuracy_of(line.item.config.kind)} {test:.2%}"
             self._say(line, f"{line.state} after {line.took(now)}{score}")
@@ -113,7 +107,7 @@ class Watch:
 
     def count(self, state: str) -> int:
         """The number of trials in a state."""
-        return sum(line.state == state for line in self.lines.values())
+        return len(self.of(state))
 
     def of(self, *states: str) -> list[Line]:
         """The trials in some states."""
@@ -125,9 +119,9 @@ class Watch:
         known = [line.left(now) for line in self.of("running", "waiting")]
         sure = [seconds for seconds in known if seconds is not None]
         took = [line.result["seconds"] for line in self.of("finished") if line.result.get("trained")]
-        usual = statistics.median(took) if took else (statistics.median(sure) if sure else None)
-        if usual is None:
+        if not took and not sure:
             return None
+        usual = statistics.median(took or sure)
         at_once = max(1, min(self.slots or self.count("running"), len(known)))
         return sum(usual if seconds is None else seconds for seconds in known) / at_once
 
@@ -163,9 +157,8 @@ class Watch:
         for line in [*ended[-_ENDED:], *self.of("running")]:
             table.add_row(*(Text(cell) for cell in line.cells(now)))
         left = None if self.stopping or self.of("stopped") else self.time_left()
-        more = (
-            f"; {_STOPPING}" if self.stopping and self.of("running") else f"; about {clock(left)} left" if left else ""
-        )
+        more = f"; about {clock(left)} left" if left else ""
+        more = f"; {_STOPPING}" if self.stopping and self.of("running") else more
         # the summary comes first, because a short terminal cuts off the end
         return Group(Text(self.states + more), table)
 
@@ -250,11 +243,9 @@ def print_end(items: list[PlannedTrial], lines: dict[str, Line], registry: Regis
 
     ends: list[dict[str, Any]] = []
     for item in items:
-        line = lines.get(item.name)
-        state = line.state if line else item.state
-        ends.append({"run": item.name, "state": state, "trained": bool(line and line.result.get("trained"))})
-        if line and line.error:
-            ends[-1]["error"] = line.error
+        line = lines.get(item.name) or Line(item, item.state)
+        ends.append({"run": item.name, "state": line.state, "trained": bool(line.result.get("trained"))})
+        ends[-1] |= {"error": line.error} if line.error else {}
     if as_json:
         answer({"trials": ends})
     for line in (one for one in lines.values() if one.state == "failed"):
@@ -266,7 +257,7 @@ def print_end(items: list[PlannedTrial], lines: dict[str, Line], registry: Regis
             note(f"  {text}")
     if not as_json:
         _print_scores([end["run"] for end in ends if end["state"] == "finished"], registry)
-        count = {state: sum(end["state"] == state for end in ends) for state in dict.fromkeys(e["state"] for e in ends)}
+        count = Counter(end["state"] for end in ends)
         trained = sum(end["trained"] for end in ends)
         say(f"{trials(len(ends))}: {', '.join(f'{n} {s}' for s, n in count.items())}; {trained} trained now")
 
@@ -274,11 +265,10 @@ def print_end(items: list[PlannedTrial], lines: dict[str, Line], registry: Regis
 def _print_scores(runs: list[str], registry: Registry) -> None:
     """Print the table of the scores on the test split, if a run has one."""
     from ape_cli.reports import document, rendering
-    from ape_cli.reports.views import Options, choose
+    from ape_cli.reports.views import DEFAULT, Options, load
 
-    chosen, _ = choose(None, None, None)
     try:
-        scores, _ = document.read(registry.only(runs), chosen, Options(own=True, needed=False))
+        scores, _ = document.read(registry.only(runs), load(DEFAULT), Options(own=True))
     except ApeError as error:  # a damaged run, for example; `ape report` says more
         note(f"no table of scores: {error.summary}")
         return

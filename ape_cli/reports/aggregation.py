@@ -24,7 +24,6 @@ row are not independent, and evaluations do not store the scores of single rows.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import Any
 
 import polars as pl
@@ -36,13 +35,13 @@ from ape_cli.reports.evaluations import (
     COLUMN,
     LINES,
     SMALLER_IS_BETTER,
+    VALUES,
     Options,
     evaluated,
     nothing_to_report,
     selected,
     task_of,
 )
-from ape_cli.reports.tables import numbered
 from ape_cli.runs.record import Trained
 from ape_cli.runs.registry import Registry
 
@@ -98,7 +97,7 @@ def _underline(lines: pl.DataFrame, column: list[str]) -> pl.DataFrame:
 def lines(registry: Registry, options: Options) -> tuple[pl.DataFrame, list[str]]:
     """The aggregated lines of the selected scores, and a line of text about each unreadable run.
 
-    Raises `ApeError` if no evaluation is selected, and `UsageError` for an unknown name.
+    Raises `ApeError` if no evaluation is selected.
     """
     values, bad = selected(registry, options)
     aggregated = aggregate(values)
@@ -110,72 +109,41 @@ def lines(registry: Registry, options: Options) -> tuple[pl.DataFrame, list[str]
 COUNTS = ("rows", "tokens")
 OVER_ROWS = ("low_over_rows", "high_over_rows")
 _WEIGHT = {"exact_match": "rows"}  # the unit that a metric is a mean over, if it is not tokens
-_KINDS: dict[str, Any] = {"size": pl.Int64, "op": pl.String}  # the types of parts, by their names in `by_…`
-_NONE = {  # the error if all evaluations are without such parts
-    "size": "images have one size, and no other run was evaluated like this",
-    "op": "only runs of a task with operators have scores by operator, and none was evaluated like this",
-}
 _FIX = {
-    "size": "`ape train` evaluates each run; `ape eval --split … --decode … --data …` evaluates more, also other sizes",
+    "size": """`ape train` evaluates each run, but images have one size; `ape eval --split … \
+--decode … --data …` evaluates more, also other sizes""",
     "op": "`ape train --task tree-ops` evaluates each run; `ape eval --split … --decode …` evaluates more",
 }
 
 
-@dataclass(frozen=True)
-class Parts:
-    """The scores of the parts of all evaluations of one kind.
+def read_parts(registry: Registry, part: str, options: Options) -> tuple[pl.DataFrame, dict[str, Trained], list[str]]:
+    """Read all evaluations of a metric, decoding and split, part by part. `part` is `size` or `op`.
 
-    `values` has a line for each run, evaluated dataset and part, with `value`, its `weight`, `rows` and `tokens`. The
-    `weight` is the number of tokens or rows, whichever the metric is a mean over. `trained` has the description of the
-    training data in run.json, by its fingerprint.
+    Returns a line for each run, evaluated dataset and part, with `value`, its `weight`, `rows` and `tokens`. The
+    `weight` is the number of tokens or rows, whichever the metric is a mean over. Also returns the description of the
+    training data in run.json, by its fingerprint, and a line of text about each run that cannot be read. Raises
+    `ApeError` if there are no such evaluations.
     """
-
-    values: pl.DataFrame
-    trained: dict[str, Trained]
-
-
-def read_parts(registry: Registry, part: str, options: Options) -> tuple[Parts, list[str]]:
-    """Read all evaluations of a metric, decoding and split, part by part.
-
-    `part` is `size` or `op`. Also returns a line of text about each run that cannot be read. Raises `ApeError` if there
-    are no such evaluations and they are needed, and `UsageError` for an unknown name.
-    """
-    options.check()
     bad: list[str] = []
-    others = False
-    runs: list[dict[str, Any]] = []
     lines: list[dict[str, Any]] = []
     trained: dict[str, Trained] = {}
     weight = _WEIGHT.get(options.metric, "tokens")
-    for record, of_run, evaluations in evaluated(registry, bad):
-        if record.dataset.image is not None:  # all images have one size
-            others = True
-            continue
-        for evaluation in evaluations:
-            overall = evaluation["overall"]
-            if (evaluation["decode"], evaluation["split"]) != (options.decode, options.split):
-                continue
-            if options.metric not in overall:
-                continue
-            if options.own and evaluation["fingerprint"] != of_run["trained_fingerprint"]:
-                continue
-            of = {"run": len(runs), "dataset": evaluation["dataset"], "fingerprint": evaluation["fingerprint"]}
-            parts = evaluation.get(f"by_{part}", [])
-            others |= not parts
+    for record, of, evaluation in evaluated(registry, bad):
+        trained[of["trained_fingerprint"]] = record.dataset
+        is_selected = (of["decode"], of["split"]) == (options.decode, options.split)
+        other_data = options.own and of["fingerprint"] != of["trained_fingerprint"]
+        # all images have one size
+        if is_selected and not other_data and record.dataset.image is None and options.metric in evaluation["overall"]:
+            of["metric"] = options.metric
             lines += [
                 of | {k: x[k] for k in (part, *COUNTS)} | {"value": x[options.metric], "weight": x[weight]}
-                for x in parts
+                for x in evaluation.get(f"by_{part}", [])
             ]
-        runs.append(of_run)
-        trained[of_run["trained_fingerprint"]] = record.dataset
-    if options.needed and not lines:
-        what = _NONE[part] if others else "no run was evaluated like this"
+    if not lines:
+        what = f"no run was evaluated by {part} like this"
         raise nothing_to_report(what, bad, got=options.choice(registry), fix=_FIX[part])
-    kinds = {"run": pl.UInt32, "dataset": pl.String, "fingerprint": pl.String, part: _KINDS[part]}
-    kinds |= dict.fromkeys(COUNTS, pl.Int64) | {"value": pl.Float64, "weight": pl.Int64}
-    values = pl.DataFrame(lines, schema=kinds, orient="row").join(numbered(runs), on="run", maintain_order="left")
-    chosen = {name: pl.lit(getattr(options, name)) for name in ("metric", "decode", "split")}
-    return Parts(values.with_columns(**chosen), trained), bad
+    schema = VALUES | {part: pl.String() if part == "op" else pl.Int64(), "weight": pl.Int64()}
+    return pl.DataFrame(lines, schema=schema, orient="row"), trained, bad
 
 
 def pool(values: pl.DataFrame, column: list[str], names: Sequence[str] = ("trained_on",)) -> pl.DataFrame:
@@ -197,20 +165,14 @@ def pool(values: pl.DataFrame, column: list[str], names: Sequence[str] = ("train
     return pooled.hstack(pl.DataFrame(ends, schema=dict.fromkeys(OVER_ROWS, pl.Float64), orient="row"))
 
 
-def counts(group: pl.DataFrame, across: str, order: list[Any]) -> list[tuple[str, list[str]]]:
-    """The last lines of a table: the numbers of rows and tokens behind the scores of each of its columns.
+def counts(group: pl.DataFrame, across: str, order: list[Any]) -> tuple[list[tuple[str, list[str]]], str]:
+    """The last lines of a table: the numbers of rows and tokens behind the scores of each of its columns; and a note.
 
     `across` is the field that identifies the columns, and `order` has its values. All rows of a table have the same
     counts.
     """
     counted = {key: group.filter(pl.col(across) == key).row(0, named=True) for key in order}
     split = group["split"][0]
-    return [(f"{split} {what}", [f"{counted[key][what]:,}" for key in order]) for what in COUNTS]
-
-
-def counted(group: pl.DataFrame) -> str:
-    """A note that explains the last lines of a table."""
-    split = group["split"][0]
-    return (
-        f"The last two lines count the {split} rows, and their target tokens, behind each score; all seeds share them."
-    )
+    behind = f"the {split} rows, and their target tokens, behind each score"
+    foot = [(f"{split} {what}", [f"{counted[key][what]:,}" for key in order]) for what in COUNTS]
+    return foot, f"The last two lines count {behind}; all seeds share them."

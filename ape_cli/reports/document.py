@@ -6,7 +6,7 @@ metric. The plots are those of the same views for the selected metric. A view th
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from typing import Any
@@ -18,7 +18,7 @@ from ape_cli.core.errors import ApeError
 from ape_cli.core.runtime import without_collection
 from ape_cli.reports import html_page, plots, rendering
 from ape_cli.reports.evaluations import SMALLER_IS_BETTER
-from ape_cli.reports.html_page import Metric, Origin, Section, anchor
+from ape_cli.reports.html_page import Origin, Section, anchor
 from ape_cli.reports.palette import looks
 from ape_cli.reports.plots import Plot
 from ape_cli.reports.tables import Table
@@ -88,14 +88,14 @@ class Document:
         sections = []
         for number, (part, plot) in enumerate(zip(parts, figures, strict=True)):
             key, title = part.options.metric, part.view.title
-            metric = None if "metric" in part.view.unused else Metric(key, self.origin.name_of(key))
+            metric = "" if "metric" in part.view.unused else self.origin.name_of(key)
             figure = None
             if plot and plot.draw:
-                words = f"{title}, {metric.name}" if metric else title
+                words = f"{title}, {metric}" if metric else title
                 kind = "score" if key in SMALLER_IS_BETTER else axis
                 figure = html_page.figure(plot, f"figure-{number}", words, part.view.caption, kind, chosen)
             tables = part.tables(self.notes if part.view.name == self.selected.view.name else ())
-            sections.append(Section(title, tables, figure, metric))
+            sections.append(Section(title, tables, figure, metric and key, metric))
         sections.append(Section("Runs", [self.origin.runs]))
         return html_page.page(sections, title=self.origin.title, facts=self.origin.facts, missing=missing or "")
 
@@ -108,40 +108,34 @@ def read(registry: Registry, view: View[Any], options: Options, note: str = "") 
 
     Raises `ApeError` if the selected view has nothing to show.
     """
-    result, bad = view.read(registry, options)
-    selected, views = ViewResult(view, options, result), [view]
+    bad: list[str] = []
+    selected, views = _result(registry, view, options, bad), [view]
     if view.on_page and (options.style == "html" or options.plots is not None):
         each, unreadable = every()
         bad += unreadable
         views = [x for x in each if x.name == view.name or (x.on_page and (options.style == "html" or x.caption))]
-    parts = [selected if other.name == view.name else _result(registry, other, options, bad) for other in views]
-    origin, others = None, list[ViewResult]()
+    origin, parts, others = None, list[ViewResult](), list[ViewResult]()
+    for other in views:
+        try:
+            parts.append(selected if other.name == view.name else _result(registry, other, options, bad))
+        except ApeError as error:  # it has nothing to show
+            bad += getattr(error, "__notes__", [])
     if options.style == "html":
         origin = html_page.origin_of(registry, options)
         for metric in origin.metrics(options.metric)[1:]:
-            others += _of_metric(registry, [x for x in views if "metric" not in x.unused], options, metric, bad)
+            of_metric = replace(options, metric=metric, against=None)  # the paper's numbers are of one metric only
+            for other in (x for x in views if "metric" not in x.unused):
+                with suppress(ApeError):
+                    others.append(_result(registry, other, of_metric, bad))
     notes = [line for line in (note, left_out(bad)) if line]
     return Document(selected, parts, others, notes, origin), list(dict.fromkeys(bad))
 
 
 def _result(registry: Registry, view: View[Any], options: Options, bad: list[str]) -> ViewResult:
-    """A part that need not have anything to show. Lines of text about what cannot be read are appended to `bad`."""
-    options = replace(options, needed=False)
+    """Read a view. Lines of text about what cannot be read are appended to `bad`."""
     result, unreadable = view.read(registry, options)
     bad += unreadable
     return ViewResult(view, options, result)
-
-
-def _of_metric(
-    registry: Registry, views: Sequence[View[Any]], options: Options, metric: str, bad: list[str]
-) -> Iterator[ViewResult]:
-    """The parts of a metric that is not the selected one, without views that have no such scores.
-
-    There are no numbers of the paper, because it has only the metric that they were selected with.
-    """
-    for view in views:
-        with suppress(ApeError):  # the default view and comparisons always need scores
-            yield _result(registry, view, replace(options, metric=metric, against=None), bad)
 
 
 def left_out(bad: Sequence[str]) -> str:

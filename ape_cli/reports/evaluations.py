@@ -1,22 +1,31 @@
-"""The options of a report, and the evaluations that it selects, with one line for each run, evaluation and metric.
+"""The options of a report, its runs as tables describe them, and the evaluations that it selects.
 
 Scores are fractions, or nats for cross-entropy.
+
+Runs that differ in anything but the seed never share a row of a table. That includes the code of a user's own scheme or
+kind of attention: runs that were trained with another version of it have a row of their own.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
+from operator import itemgetter
 from typing import Any
 
 import polars as pl
 
+from ape_cli import tasks
 from ape_cli.core.errors import ApeError, pick
+from ape_cli.core.plugins import DIGITS
 from ape_cli.core.vocabulary import SPLITS
+from ape_cli.reports import paper
 from ape_cli.reports.builtin import is_image
-from ape_cli.reports.run_descriptions import described
-from ape_cli.runs.record import DECODINGS, RunRecord
+from ape_cli.runs.config import PRESETS
+from ape_cli.runs.record import DECODINGS, RunRecord, Trained, settings_text
 from ape_cli.runs.registry import Registry
+from ape_cli.runs.run import Run
+from ape_cli.structure import linearisation
 
 LINES: dict[str, type[pl.DataType]] = {
     **dict.fromkeys(("task", "order", "scheme", "variant", "configuration", "attention", "preset"), pl.String),
@@ -28,6 +37,9 @@ LINES: dict[str, type[pl.DataType]] = {
     "paper_size": pl.Boolean,
     **dict.fromkeys(("low", "high"), pl.Float64),
 }
+# the columns of the scores of single runs
+VALUES = {k: v for k, v in LINES.items() if k not in ("mean", "std", "seeds", "best", "low", "high")}
+VALUES |= dict.fromkeys(("seed", "rows", "tokens"), pl.Int64) | {"value": pl.Float64}
 
 # what is behind a score: each seed with its score, and the numbers of evaluated rows and target tokens, which all seeds
 # share. The HTML page shows them; they are not part of machine-readable output.
@@ -84,10 +96,8 @@ class Options:
     style: str = "rich"  # one of `rendering.FORMATS`
     plots: str | None = None  # the folder for plots, if the user wants them
     axis: str | None = None  # one of `plots.KINDS`, if the user chooses it
-    asked: str = ""  # the option that selects the view, for example "`by=size`"; empty without one
-    needed: bool = True  # whether `read` raises `ApeError` if there is nothing to show
 
-    def check(self) -> None:
+    def __post_init__(self) -> None:
         """Check the names of the metric, the split, the decoding and the comparison. Raises `UsageError`."""
         pick("metric", self.metric, METRICS)
         pick("split", self.split, SPLITS)
@@ -101,32 +111,104 @@ class Options:
         return f"metric {self.metric}, decode {self.decode}, split {self.split}" + (f", {chosen}" if chosen else "")
 
 
-def evaluated(registry: Registry, bad: list[str]) -> Iterator[tuple[RunRecord, dict[str, Any], list[dict[str, Any]]]]:
-    """The run.json of each readable run, its description for tables, and its evaluations.
+CODE = "code "  # begins the part of a variant that names the version of own code; settings contain "="
+
+_PARTS = itemgetter("scheme", "attention")
+
+
+def described(registry: Registry, bad: list[str]) -> Iterator[tuple[Run, RunRecord, dict[str, Any]]]:
+    """Each readable run, its run.json, and its description for tables.
+
+    A line of text about each unreadable run is appended to `bad`.
+
+    If the runs of a user's own scheme were trained with different versions of its code, their `variant` and their
+    `configuration` end with the first digits of its SHA-256. The same holds for a kind of attention. Runs with own
+    code come last.
+    """
+    versions: dict[tuple[str, str], set[str]] = {}  # of each scheme with a kind of attention: those of its own files
+    of_own_code: list[tuple[Run, RunRecord, dict[str, Any], str]] = []
+    for run, record in registry.readable(bad):
+        try:
+            of_run = _description(record)
+        except ApeError as error:  # the task of the run does not have its order
+            bad.append(f"{run.name}: {error.summary}")
+            continue
+        version = "+".join(digest[:DIGITS] for _, digest in sorted(record.own_files.items()))
+        versions.setdefault(_PARTS(of_run), set()).add(version)
+        if version:  # how many versions there are is known at the end
+            of_own_code.append((run, record, of_run, version))
+        else:
+            yield run, record, of_run
+    for run, record, of_run, version in of_own_code:
+        if len(versions[_PARTS(of_run)]) > 1:
+            of_run["variant"] = ", ".join(filter(None, [of_run["variant"], f"{CODE}{version}"]))
+            of_run["configuration"] += f"-{version}"
+        yield run, record, of_run
+
+
+def _description(record: RunRecord) -> dict[str, Any]:
+    """The description of a run, without a look at its own code. Raises `ApeError` if its task lacks its order."""
+    config, trained = record.config, record.dataset
+    return {
+        "task": trained.task,
+        "order": trained.order,
+        "scheme": config.scheme,
+        "variant": settings_text(record.variant),
+        "configuration": config.digest(trained.fingerprint, without=("seed",)),
+        "attention": config.attention,
+        "preset": config.preset,
+        "seed": config.seed,
+        "structure": trained.structure,
+        "form": _form(trained),
+        "trained_on": trained.name,
+        "trained_fingerprint": trained.fingerprint,
+        "paper_size": is_paper_size(config.preset, trained),
+    }
+
+
+def _form(trained: Trained) -> str:
+    """The form of a task's dataset, as the task names it: `branching 3, binarised`. Empty if the task is not known."""
+    try:
+        return tasks.load(trained.task).form(trained.parameters)
+    except (ApeError, LookupError):
+        return ""
+
+
+def is_paper_size(preset: str, trained: Trained) -> bool:
+    """Whether a run has the model of the paper, and its rows and its sizes of words or trees, or all of its images."""
+    rows = trained.rows
+    if preset == "paper" and trained.image:
+        # validation rows are held out of the images for training; equal images decide how many
+        everything = (rows["train"] + rows["validation"], rows["test"]) == paper.IMAGES_ROWS
+        return _form(trained) == paper.SOURCE and everything
+    if preset != "paper" or trained.task not in tasks.names() or tasks.load(trained.task).fixed_rows:
+        return False
+    options = tasks.load(trained.task).preset_options.get(preset, {})
+    of_paper = tasks.make(trained.task, *linearisation.parse(trained.order), **options).parameters
+    return bool(trained.parameters == of_paper and rows == PRESETS["paper"].rows)
+
+
+def evaluated(registry: Registry, bad: list[str]) -> Iterator[tuple[RunRecord, dict[str, Any], dict[str, Any]]]:
+    """The run.json of each readable run, its description with that of an evaluation, and the evaluation.
 
     A line of text about each run or evaluation that cannot be read is appended to `bad`.
     """
     for run, record, of_run in described(registry, bad):
         evaluations, damaged = run.evaluations()
         bad += [f"{run.name}: {line}" for line in damaged]
-        yield record, of_run, evaluations
+        for evaluation in evaluations:
+            names = ("decode", "split", "dataset", "fingerprint")
+            yield record, of_run | {name: evaluation[name] for name in names}, evaluation
 
 
 def scores(registry: Registry) -> tuple[pl.DataFrame, list[str]]:
     """The scores, one line for each run, evaluation and metric, and a line of text about each unreadable run."""
-    lines, bad = [], list[str]()
-    for _, of_run, evaluations in evaluated(registry, bad):
-        for evaluation in evaluations:
-            overall = evaluation["overall"]
-            of_evaluation = {name: evaluation[name] for name in ("decode", "split", "dataset", "fingerprint")}
-            lines.append(of_run | of_evaluation | {name: overall.get(name) for name in ("rows", "tokens", *METRICS)})
-    schema = {k: v for k, v in LINES.items() if k not in ("metric", "mean", "std", "seeds", "best", "low", "high")}
-    schema |= dict.fromkeys(("seed", "rows", "tokens"), pl.Int64)
-    wide = pl.DataFrame(lines, schema=schema | dict.fromkeys(METRICS, pl.Float64), orient="row")
-    long = wide.with_row_index("place").unpivot(
-        list(METRICS), index=["place", *schema], variable_name="metric", value_name="value"
-    )
-    return long.drop_nulls("value").sort("place", maintain_order=True).drop("place"), bad
+    lines, bad = list[dict[str, Any]](), list[str]()
+    for _, of, evaluation in evaluated(registry, bad):
+        overall = evaluation["overall"]
+        of |= {name: overall.get(name) for name in ("rows", "tokens")}
+        lines += [of | {"metric": name, "value": overall[name]} for name in METRICS if name in overall]
+    return pl.DataFrame(lines, schema=VALUES, orient="row"), bad
 
 
 def nothing_to_report(what: str, bad: list[str], *, got: str, fix: str, allowed: str | None = None) -> ApeError:
@@ -145,10 +227,8 @@ def nothing_to_report(what: str, bad: list[str], *, got: str, fix: str, allowed:
 def selected(registry: Registry, options: Options) -> tuple[pl.DataFrame, list[str]]:
     """The scores for a metric, a decoding and a split, and a line of text about each unreadable run.
 
-    Raises `ApeError` if there is no such score, with a command that computes some, and `UsageError` for an unknown
-    name.
+    Raises `ApeError` if there is no such score, with a command that computes some.
     """
-    options.check()
     values, bad = scores(registry)
     if values.is_empty():
         got = f"{registry.folder}" + ("" if registry.folder.exists() else ", which does not exist")

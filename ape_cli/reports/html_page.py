@@ -16,7 +16,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from importlib import resources
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from jinja2 import Environment, StrictUndefined
 from markupsafe import Markup
@@ -24,28 +24,16 @@ from markupsafe import Markup
 from ape_cli.core import escaping
 from ape_cli.core.errors import UsageError
 from ape_cli.core.runtime import version
-from ape_cli.reports.evaluations import METRICS, measured
-from ape_cli.reports.palette import Look, swatch
+from ape_cli.reports.evaluations import METRICS, described, measured
+from ape_cli.reports.palette import Looks, swatch
 from ape_cli.reports.plots import Plot, inline
-from ape_cli.reports.run_descriptions import described
 from ape_cli.reports.tables import Table, is_number
 from ape_cli.reports.views import Options
-from ape_cli.runs.record import RunRecord, commit
+from ape_cli.runs.record import commit
 from ape_cli.runs.registry import Registry
-
-if TYPE_CHECKING:
-    from matplotlib.figure import Figure
 
 _OF_ERRORS = """ The axis shows the error, 100% less the score, on a logarithmic scale. An error of 0 has no logarithm.
 It stands at 0, in the hatched strip below the scale."""
-
-
-@dataclass(frozen=True)
-class Metric:
-    """A metric of the page, by its key and its name in words."""
-
-    key: str
-    name: str
 
 
 @dataclass(frozen=True)
@@ -65,17 +53,8 @@ class Section:
     title: str
     tables: Sequence[Table]
     figure: PageFigure | None = None
-    metric: Metric | None = None  # None: the section does not depend on the metric
-
-    @property
-    def anchor(self) -> str:
-        """The name of the view in links."""
-        return anchor(self.title)
-
-    @property
-    def titled(self) -> list[tuple[int, Table]]:
-        """The tables whose titles differ from that of the section, with their numbers."""
-        return [(number, table) for number, table in enumerate(self.tables, 1) if table.title != self.title]
+    metric: str = ""  # empty: the section does not depend on the metric
+    metric_name: str = ""  # the metric in words
 
 
 def anchor(title: str) -> str:
@@ -87,7 +66,7 @@ def anchor(title: str) -> str:
     return re.sub(r"[^a-z0-9]+", "-", title.lower()).strip("-")
 
 
-def figure(plot: Plot, name: str, title: str, caption: str, axis: str, chosen: dict[str, Look]) -> PageFigure:
+def figure(plot: Plot, name: str, title: str, caption: str, axis: str, chosen: Looks) -> PageFigure:
     """Draw a plot for the page.
 
     name: put before each id. title: what the figure shows, for readers who do not see it. axis: one of `plots.KINDS`.
@@ -96,19 +75,14 @@ def figure(plot: Plot, name: str, title: str, caption: str, axis: str, chosen: d
     assert plot.draw, "a plot without a figure has no place on a page"
     caption = " ".join(f"{caption}{_OF_ERRORS if axis == 'error' else ''}".split())
     if plot.divide is None:
-        return PageFigure(title, caption, [("", _svg(plot.draw(axis, chosen), name, f"{title}: a plot"))])
+        return PageFigure(title, caption, [("", inline(plot.draw(axis, chosen), name, f"{title}: a plot"))])
     panels, handles = plot.divide(axis, chosen)
     return PageFigure(
         title,
         caption,
-        [(head, _svg(drawn, f"{name}-{i}", f"{title}, {head}: a plot")) for i, (head, drawn) in enumerate(panels)],
-        [(_svg(swatch(x), f"{name}-legend-{i}"), x.get_label()) for i, x in enumerate(handles)],
+        [(head, inline(drawn, f"{name}-{i}", f"{title}, {head}: a plot")) for i, (head, drawn) in enumerate(panels)],
+        [(inline(swatch(x), f"{name}-legend-{i}"), x.get_label()) for i, x in enumerate(handles)],
     )
-
-
-def _svg(drawn: Figure, name: str, label: str = "") -> Markup:
-    """A figure as an SVG element of the page (`plots.inline`)."""
-    return Markup(inline(drawn, name, label))
 
 
 def page(
@@ -121,20 +95,20 @@ def page(
     shown: dict[str, Section] = {}
     for section in sections:
         if section.tables or section.figure:
-            key = f"-{section.metric.key.replace('_', '-')}" if section.metric else ""
-            shown[section.anchor + (key if section.anchor in shown else "")] = section
+            name = anchor(section.title)
+            shown[f"{name}-{anchor(section.metric)}" if name in shown else name] = section
     script = _file("script.js")
     digest = base64.b64encode(hashlib.sha256(script.encode()).digest()).decode()
     environment = Environment(autoescape=True, undefined=StrictUndefined, finalize=_one_line)
-    return environment.from_string(_file("page.html"), {"is_number": is_number}).render(
+    return environment.from_string(_file("page.html"), {"is_number": is_number, "anchor": anchor}).render(
         title=title,
         facts=facts,
         missing=missing,
         policy=Markup(f"default-src 'none'; style-src 'unsafe-inline'; script-src 'sha256-{digest}'"),
         style=Markup(_file("style.css")),
         script=Markup(script),
-        metrics={s.metric.key: s.metric.name for s in shown.values() if s.metric},
-        views={s.anchor: s.title for s in shown.values()},
+        metrics={s.metric: s.metric_name for s in shown.values() if s.metric},
+        views={anchor(s.title): s.title for s in shown.values()},
         sections=list(shown.items()),
     )
 
@@ -161,11 +135,10 @@ def written() -> str:
     results give the same bytes. Raises `UsageError` if it is not a number of seconds.
     """
     seconds = os.environ.get("SOURCE_DATE_EPOCH")
-    try:
-        time = datetime.now(UTC) if seconds is None else datetime.fromtimestamp(int(seconds), UTC)
-    except (ValueError, OverflowError, OSError) as error:
+    if not re.fullmatch("[0-9]{1,11}", seconds or "0"):
         what, allowed = "bad environment variable SOURCE_DATE_EPOCH", "a whole number of seconds since 1970"
-        raise UsageError(what, got=repr(seconds), allowed=allowed, fix="correct or unset it") from error
+        raise UsageError(what, got=repr(seconds), allowed=allowed, fix="correct or unset it")
+    time = datetime.now(UTC) if seconds is None else datetime.fromtimestamp(int(seconds), UTC)
     return time.strftime("%Y-%m-%d %H:%M UTC")
 
 
@@ -197,7 +170,9 @@ def origin_of(registry: Registry, options: Options) -> Origin:
     """
     rows, tasks = [], set()
     for run, record, of_run in described(registry, []):
-        rows.append((run.name, _cells(record, run.status_in(record))))
+        times = [time and time[:16].replace("T", " ") for time in (record.started, record.finished)]
+        trained_by = record.versions.get("ape"), record.commit and _short(record.commit), record.device
+        rows.append((run.name, [run.status_in(record), record.config.preset, *trained_by, *times]))
         tasks.add(of_run["task"])
     columns = ["status", "preset", "ape", "commit", "device", "started", "finished"]
     chosen, sweep = str(registry.chosen), options.sweep
@@ -211,13 +186,6 @@ def origin_of(registry: Registry, options: Options) -> Origin:
     ]
     title = f"ape report: {sweep.removesuffix('.toml')}" if sweep else "ape report"
     return Origin(title, facts, Table("Runs", _NOTES, columns, rows, "", head="run"), frozenset(tasks))
-
-
-def _cells(record: RunRecord, status: str) -> list[str | None]:
-    """The cells of a run."""
-    times = [time and time[:16].replace("T", " ") for time in (record.started, record.finished)]
-    commit_of_run = record.commit and _short(record.commit)
-    return [status, record.config.preset, record.versions.get("ape"), commit_of_run, record.device, *times]
 
 
 def _short(commit: str) -> str:

@@ -10,6 +10,7 @@ import itertools
 import math
 import textwrap
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -66,12 +67,8 @@ def plot(panels: list[Panel], metric: str, before: str = "") -> Plot | None:
     if not panels:
         return None
     name, unit = measured(metric, itertools.chain.from_iterable(panel.lines["task"].unique() for panel in panels))
-    score = f"{before}{name}"
-    return Plot(
-        _rows(panels),
-        lambda axis, chosen: lines(panels, score, unit, axis=axis, chosen=chosen),
-        divide=lambda axis, chosen: divided(panels, score, unit, axis=axis, chosen=chosen),
-    )
+    drawn = panels, f"{before}{name}", unit
+    return Plot(_rows(panels), partial(lines, *drawn), divide=partial(divided, *drawn))
 
 
 def _rows(panels: list[Panel]) -> list[str]:
@@ -80,15 +77,9 @@ def _rows(panels: list[Panel]) -> list[str]:
 
 
 def lines(
-    panels: list[Panel],
-    score: str,
-    unit: str,
-    *,
-    columns: int = 3,
-    axis: str = "score",
-    chosen: dict[str, palette.Look] | None = None,
+    panels: list[Panel], score: str, unit: str, axis: str = "score", chosen: palette.Looks | None = None
 ) -> Figure:
-    """Draw panels in a grid that has `columns` columns.
+    """Draw panels in a grid that has three columns.
 
     score, unit: the name of y and its unit. axis: one of `plots.KINDS`. chosen: the look of each row, by default that
     of `palette.looks`.
@@ -96,7 +87,7 @@ def lines(
     from matplotlib.figure import Figure
 
     with palette.drawing():
-        across = min(columns, len(panels))
+        across = min(3, len(panels))
         down = -(-len(panels) // across)
         chosen = chosen or palette.looks(_rows(panels))
         upright = _upright(panels, axis, unit)
@@ -111,8 +102,7 @@ def lines(
             axes = figure.add_subplot(grid[divmod(number, across)])
             _curves(axes, panel, upright, chosen)
             axes.set_title(title, pad=room)
-            below = panels[number + across] if number + across < len(panels) else None
-            if below is None or below.axis != panel.axis:
+            if all(below.axis != panel.axis for below in panels[number + across :][:1]):
                 axes.set_xlabel(panel.axis)
             if number % across == 0:
                 axes.set_ylabel(upright.label(score, "\n"))
@@ -122,7 +112,7 @@ def lines(
     return figure
 
 
-def divided(panels: list[Panel], score: str, unit: str, *, axis: str, chosen: dict[str, palette.Look]) -> Pieces:
+def divided(panels: list[Panel], score: str, unit: str, axis: str, chosen: palette.Looks) -> Pieces:
     """Draw each panel as a figure of its own, without its title and the counts, which are below the tables.
 
     The arguments are those of `lines`.
@@ -148,7 +138,7 @@ def _upright(panels: list[Panel], axis: str, unit: str) -> Scale:
     return scale(axis, unit, list(itertools.chain.from_iterable(scores)))
 
 
-def _explained(panels: list[Panel], chosen: dict[str, palette.Look], upright: Scale) -> list[Any]:
+def _explained(panels: list[Panel], chosen: palette.Looks, upright: Scale) -> list[Any]:
     """The handles of the legend: all rows, and each other sign in the figure."""
     handles = [palette.line(escaping.one_line(name), **chosen[name].style) for name in _rows(panels)]
     if any(_tested(panel) is not None for panel in panels):
@@ -182,7 +172,7 @@ def _few(lines: pl.DataFrame) -> np.ndarray:
     return (lines["rows"] < FEW).to_numpy()
 
 
-def _curves(axes: Axes, panel: Panel, upright: Scale, chosen: dict[str, palette.Look]) -> None:
+def _curves(axes: Axes, panel: Panel, upright: Scale, chosen: palette.Looks) -> None:
     """Draw one panel without its title."""
     from matplotlib.ticker import MaxNLocator, StrMethodFormatter
 

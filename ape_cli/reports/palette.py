@@ -18,7 +18,7 @@ import itertools
 import warnings
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias
 
 from ape_cli.reports.builtin import LOOKS
 
@@ -38,6 +38,8 @@ class Look(NamedTuple):
         """The arguments of matplotlib's lines."""
         return {"color": self.colour, "marker": self.mark, "linestyle": self.dashes}
 
+
+Looks: TypeAlias = dict[str, Look]  # of each row
 
 _UPRIGHT = ((-0.5, -1), (0.5, -1), (0.5, 1), (-0.5, 1), (-0.5, -1))
 _LYING = ((-1, -0.5), (1, -0.5), (1, 0.5), (-1, 0.5), (-1, -0.5))
@@ -101,7 +103,7 @@ _STYLE: dict[str, Any] = {
 }
 
 
-def looks(rows: Iterable[str]) -> dict[str, Look]:
+def looks(rows: Iterable[str]) -> Looks:
     """The look of each row of a figure. The order of `rows` has no effect.
 
     No two rows share both mark and dashes. No two schemes share a colour unless there are more schemes than colours.
@@ -114,9 +116,7 @@ def looks(rows: Iterable[str]) -> dict[str, Look]:
     return {name: chosen[name] for name in names}
 
 
-def _choose(
-    names: list[str], chosen: dict[str, Look], wishes: Callable[[str, dict[str, Look]], Iterator[Look]], of_mark: int
-) -> None:
+def _choose(names: list[str], chosen: Looks, wishes: Callable[[str, Looks], Iterator[Look]], of_mark: int) -> None:
     """Add the first free one of its `wishes` for each name to `chosen`. All first wishes come before any second wish.
 
     `of_mark`: the number of wishes with the same mark.
@@ -148,7 +148,7 @@ def _claims(name: str, look: Look) -> list[tuple[Any, ...]]:
     return [("both", look.mark, look.dashes), ("mark", scheme, look.mark), last]
 
 
-def _of_unknown(scheme: str, chosen: dict[str, Look]) -> Iterator[Look]:
+def _of_unknown(scheme: str, chosen: Looks) -> Iterator[Look]:
     """The possible looks of a scheme that is not built in, in an order that a digest of its name chooses."""
     number = _hash(scheme)
     colours, number = _rotated(_COLOURS, number), number // len(_COLOURS)
@@ -156,7 +156,7 @@ def _of_unknown(scheme: str, chosen: dict[str, Look]) -> Iterator[Look]:
         yield from (Look(colour, mark, SOLID) for colour in colours)
 
 
-def _of_variant(row: str, chosen: dict[str, Look]) -> Iterator[Look]:
+def _of_variant(row: str, chosen: Looks) -> Iterator[Look]:
     """The possible looks of a variant, in an order that `_FIRST` or a digest of its words chooses.
 
     The same words first ask for the same dashes in every scheme. Their mark is counted from the mark of the scheme, so

@@ -20,12 +20,13 @@ from importlib.util import find_spec
 from typing import TYPE_CHECKING, Any, Literal, TypeAlias
 
 import numpy as np
+from markupsafe import Markup
 
 from ape_cli.core import escaping
 from ape_cli.core.errors import ApeError, UsageError, pick, said
 from ape_cli.core.extras import how_to_install
 from ape_cli.reports.evaluations import SMALLER_IS_BETTER
-from ape_cli.reports.palette import INK, Look, drawing, looks
+from ape_cli.reports.palette import INK, Looks, drawing, looks
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -70,9 +71,9 @@ class Plot:
     """
 
     rows: list[str]
-    draw: Callable[[str, dict[str, Look]], Figure] | None
+    draw: Callable[[str, Looks], Figure] | None
     note: str = ""
-    divide: Callable[[str, dict[str, Look]], Pieces] | None = None
+    divide: Callable[[str, Looks], Pieces] | None = None
 
 
 def draw_figures(figures: Mapping[str, Plot | None], axis: str = "score") -> dict[str, Figure]:
@@ -98,7 +99,7 @@ def encode(figure: Figure, kind: str, **settings: Any) -> bytes:
     return out.getvalue()
 
 
-def inline(figure: Figure, name: str, label: str = "") -> str:
+def inline(figure: Figure, name: str, label: str = "") -> Markup:
     """A figure as an SVG element for an HTML page, with the font and the text colour of the page and no background.
 
     `name` is put before every id, so that one page can have several figures. `label` describes the figure to readers
@@ -116,7 +117,7 @@ def inline(figure: Figure, name: str, label: str = "") -> str:
     svg = re.sub(r"<[^>]*>", lambda tag: _shorter(tag[0]), svg).replace(INK, "currentColor")
     svg = re.sub(r">\s*\n\s*<", ">\n<", svg)
     said = f'role="img" aria-label="{escaping.html(label)}"' if label else 'aria-hidden="true"'
-    return svg.replace("<svg", f"<svg {said}", 1)
+    return Markup(svg.replace("<svg", f"<svg {said}", 1))
 
 
 def _shorter(tag: str) -> str:
@@ -139,9 +140,7 @@ def axis_kind(axis: str | None, metric: str, *, drawn: bool) -> str:
     Raises `UsageError` if an axis is given without plots, if it is unknown, or if the metric has no error.
     """
     kind = pick("axis", axis or "score", KINDS)
-    if axis is None:
-        return kind
-    if not drawn:
+    if axis is not None and not drawn:
         raise UsageError("`axis` is for plots", got=f"`axis={axis}`", fix="add `plots=DIR` or `format=html`")
     if kind == "error" and metric in SMALLER_IS_BETTER:
         what, got = f"{metric} has no error: an error is 100% minus a score in %", f"`axis=error` and `metric={metric}`"
@@ -163,11 +162,6 @@ class Scale:
     error: bool = False
     edge: float | None = None
     zero: float | None = None
-
-    @property
-    def begins_at_zero(self) -> bool:
-        """Whether the axis begins at a score of 0, so that lengths from its beginning can be compared."""
-        return self.low == 0 and not self.error
 
     def of(self, scores: Sequence[float] | np.ndarray) -> np.ndarray:
         """The positions of scores on the axis. scores: fractions or nats, [N]. Returns float64 [N].

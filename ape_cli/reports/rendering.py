@@ -13,7 +13,7 @@ from rich.text import Text
 
 from ape_cli.core import escaping
 from ape_cli.reports.tables import Cell, Table, is_number
-from ape_cli.reports.terminal import FRAME, WideTable, column_groups, heading
+from ape_cli.reports.terminal import FRAME, WideTable, groups, heading
 
 FORMATS = ("rich", "markdown", "latex", "csv", "json", "html")
 
@@ -165,19 +165,16 @@ def latex(tables: list[Table]) -> str:
     for table in tables:
         title, notes = (_latex_prose(text) for text in (table.title, " ".join(table.captions())))
         stem = "tab:" + ("-".join(re.findall("[a-z0-9]+", table.title.lower())) or "table")
-        pages: list[list[str]] = [[]]
-        for part in _tabulars(table):
-            if pages[-1] and sum(map(_height, [*pages[-1], part])) > _PAGE:
-                pages.append([])
-            pages[-1].append(part)
-        for number, parts in enumerate(pages, 1):
+        parts = list(_tabulars(table))
+        pages = groups([_height(part) for part in parts], _PAGE)
+        for number, page in enumerate(pages, 1):
             caption = f"{title}, part {number} of {len(pages)}" if len(pages) > 1 else title
             numbered = itertools.chain([stem], (f"{stem}-{i}" for i in itertools.count(2)))
             labels.append(next(label for label in numbered if label not in labels))
             out += [
                 "\\begin{table}",
                 "\\centering",
-                "\n\\par\\medskip\n".join(parts),
+                "\n\\par\\medskip\n".join(parts[i] for i in page),
                 f"\\caption[{{{caption}}}]{{{caption}. {notes}}}",
                 f"\\label{{{labels[-1]}}}",
                 "\\end{table}",
@@ -203,7 +200,7 @@ def _tabulars(table: Table) -> Iterator[str]:
         for number, name in enumerate([table.head, *names])
     )
     room = max(_MOST_CHARACTERS - label, _MOST_CHARACTERS // 2)  # beside a very long name of a row, the table is shrunk
-    for part in column_groups(widths, room):
+    for part in groups([width + FRAME for width in widths], room):
 
         def line(cells: Sequence[str], columns: Sequence[int] = part) -> str:
             """The cells of a row in this part."""

@@ -10,9 +10,8 @@ from typing import Any
 import polars as pl
 
 from ape_cli.reports.builtin import SCHEMES, TASKS, is_image, rank
-from ape_cli.reports.evaluations import CELL, LINES, SMALLER_IS_BETTER, measured, task_of
+from ape_cli.reports.evaluations import CELL, CODE, SMALLER_IS_BETTER, measured, task_of
 from ape_cli.reports.paper import DEPTH, DOUBTED, IMAGES, TWO_READINGS, is_doubted
-from ape_cli.reports.run_descriptions import CODE
 from ape_cli.structure.linearisation import NAMES
 
 _NUMBER = re.compile(r"(?=.*\d)[-+±–\d.,:%\[\] ]+")  # numbers, intervals and ratios
@@ -58,14 +57,9 @@ class Table:
     head: str = "scheme"
     foot: Sequence[tuple[str, Sequence[str]]] = ()  # lines of counts below the rows, as text
 
-    @property
-    def percent(self) -> bool:
-        """Whether the scores are shown in percent."""
-        return self.unit == "%"
-
     def number(self, value: float, digits: int) -> str:
         """A score as text. `digits` are those after the point of a percentage."""
-        return number(value, self.percent, digits)
+        return number(value, self.unit == "%", digits)
 
     @property
     def underlines(self) -> bool:
@@ -89,11 +83,6 @@ class Table:
         """The notes. If the text is `styled` and scores are underlined, the rule of that comes after the first note."""
         rule = [_underlining({cell.seeds for cell in self.scores()})] if styled and self.underlines else []
         return [*self.notes[:1], *rule, *self.notes[1:]]
-
-    @property
-    def smaller_is_better(self) -> bool:
-        """Whether the best score is the smallest. That holds for scores in nats."""
-        return self.unit.startswith("nats")
 
 
 _VERSIONS = """The code of a scheme or kind of attention has changed between these runs. Each version has a row, named \
@@ -259,13 +248,6 @@ def _column_names(group: pl.DataFrame) -> dict[tuple[Any, ...], str]:
 
 # these identify a line of a plot: a row of the tables and its training data
 KEYS = ["task", "order", "preset", "structure", "form", "trained_fingerprint", *CELL]
-
-
-def numbered(runs: list[dict[str, Any]]) -> pl.DataFrame:
-    """The descriptions of runs (`described`) as one line each, numbered by the column `run`."""
-    schema = {k: LINES[k] for k in (*KEYS, "trained_on")} | {"seed": pl.Int64}
-    lines = [{k: run[k] for k in schema} for run in runs]
-    return pl.DataFrame(lines, schema=schema, orient="row").with_row_index("run")
 
 
 def label(lines: pl.DataFrame, keys: Sequence[str] = KEYS) -> pl.DataFrame:

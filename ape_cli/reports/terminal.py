@@ -40,16 +40,15 @@ class WideTable:
         for label, tight in ((natural, False), (natural, True), (folded, True)):
             heads = [heading(name, tight) for name in self.columns]
             widths = [
-                max(_LEAST, *map(len, head.split("\n")), *(cells[i].cell_len for _, cells in lines))
+                FRAME + max(_LEAST, *map(len, head.split("\n")), *(cells[i].cell_len for _, cells in lines))
                 for i, head in enumerate(heads)
             ]
-            ways.append((column_groups(widths, options.max_width - label - FRAME - 1), label, heads))
-        groups, label, heads = min(ways, key=lambda way: len(way[0]))  # of equally many groups, the first way
-        for number, group in enumerate(groups):
+            ways.append((groups(widths, options.max_width - label - FRAME - 1), label, heads))
+        parts, label, heads = min(ways, key=lambda way: len(way[0]))  # of equally many groups, the first way
+        for number, group in enumerate(parts):
+            yield from [Text()] * (number > 0)
             yield Text(self.title + _part(group, len(heads)), style="table.title")
             yield self._grid(group, label, heads)
-            if number < len(groups) - 1:
-                yield Text()
 
     def _grid(self, group: Sequence[int], label: int, heads: Sequence[str]) -> Table:
         """A table of some of the columns."""
@@ -77,21 +76,18 @@ def _part(group: Sequence[int], columns: int) -> str:
     return f", {numbers} of {columns}"
 
 
-def column_groups(widths: Sequence[int], available: int) -> list[list[int]]:
-    """Divide columns into groups that fit into the available width. Each group has at least one column.
+def groups(sizes: Sequence[int], available: int) -> list[list[int]]:
+    """Divide columns of these widths into groups that fit into the available width. A group has at least one column.
 
-    >>> column_groups([10, 10, 10, 30], 40)
+    >>> groups([10, 10, 10, 30], 30)
     [[0, 1, 2], [3]]
     """
-    groups: list[list[int]] = [[]]
-    left = available
-    for i, width in enumerate(widths):
-        if groups[-1] and width + FRAME > left:
-            groups.append([])
-            left = available
-        groups[-1].append(i)
-        left -= width + FRAME
-    return groups
+    fitting: list[list[int]] = [[]]
+    for i, size in enumerate(sizes):
+        if fitting[-1] and sum(sizes[j] for j in fitting[-1]) + size > available:
+            fitting.append([])
+        fitting[-1].append(i)
+    return fitting
 
 
 def heading(name: str, tight: bool) -> str:

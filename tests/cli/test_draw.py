@@ -11,7 +11,7 @@ import torch
 from rich.console import Console
 
 from ape_cli import experiment, position
-from ape_cli.cli._picture_material import Places, SchemeOptions, of_run, of_scheme
+from ape_cli.cli.draw import Places, SchemeOptions, of_run, of_scheme
 from ape_cli.cli.picture_text import PictureText
 from ape_cli.data.loader import Dataset
 from ape_cli.evaluation.position_scores import position_scores
@@ -91,9 +91,9 @@ def test_options_are_those_of_the_scheme() -> None:
         ("rope --seed 3", "--seed has no effect: rope has no weights"),
         ("sinusoidal --heads 8", "--heads has no effect: sinusoidal acts on embeddings"),
         ("orthogonal-tree --view nodes --node 99", "no such place"),
-        ("rope --node 3", "--view offsets has no single node"),
-        ("rope --row 3", "only --view attention shows a sample"),
-        ("--run x --heads 2", "the run decides this"),
+        ("rope --node 3", "--node has no effect"),
+        ("rope --row 3", "--row with --view offsets"),
+        ("--run x --heads 2", "--heads with --view offsets --run"),
     ],
 )
 def test_one_clear_message(words: str, said: str, here: Path) -> None:
@@ -146,7 +146,7 @@ def test_pictures_of_a_run(run: Run, here: Path) -> None:
     _, told = ape("draw", "rope", "--run", run.name, *results, code=2)
     assert "the run has another scheme" in told
     _, told = ape("draw", "--run", run.name, "--view", "attention", "--length", "3", *results, code=2)
-    assert "a sample has its own places" in told
+    assert "--length has no effect" in told
 
 
 def test_a_run_without_weights_gives_one_clear_error(run: Run, here: Path) -> None:

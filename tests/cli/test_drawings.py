@@ -10,7 +10,7 @@ from rich.console import Console
 from rich.text import Text
 
 from ape_cli.cli import drawings
-from ape_cli.cli.show import Pair
+from ape_cli.cli.drawings import Pair
 from ape_cli.core.errors import DataError
 from ape_cli.structure import parse_structure
 

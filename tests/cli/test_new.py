@@ -85,13 +85,3 @@ def test_an_existing_file_is_kept(here: Path) -> None:
     assert "the file exists" in ape("new", "scheme", "window", code=2)[1]
     assert left(here) == before
     assert existing.read_text() == "mine"
-
-
-def test_another_package_of_this_name_is_refused(here: Path) -> None:
-    """On PYTHONPATH the other package would hide `ape_cli`, so that no written file could run."""
-    Path("ape_cli").mkdir()
-    Path("ape_cli/__init__.py").touch()
-    before = left(here)
-    _, err = ape("new", "task", "window", code=2)
-    assert "fix:     remove ape_cli/__init__.py" in err
-    assert left(here) == before

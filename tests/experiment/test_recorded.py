@@ -78,7 +78,7 @@ def test_a_name_that_two_datasets_had_does_not_tell_which_one(gone: Path) -> Non
     train()
     assert len(list(open_registry("results"))) == 2
     shutil.rmtree("datasets/mine")
-    assert "cannot be found without its data" in ape("report", "--sweep", "mine.toml", code=1)[1]
+    assert "no such dataset" in ape("report", "--sweep", "mine.toml", code=1)[1]
 
 
 BOUNDED = ["--scheme", "tree", "--data", "mine", "--preset", "tiny", "--device", "cpu"]

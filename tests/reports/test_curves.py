@@ -95,7 +95,9 @@ def test_a_panel_a_column_and_a_line_a_row(tmp_path: Path) -> None:
 def test_what_is_not_finished_has_no_curve(tmp_path: Path) -> None:
     folder = put(tmp_path, "rope", [0.1, 0.2])
     replace(folder / "run.json", '"finished"', '"stopped"')
-    assert learning(tmp_path) == []
+    put(tmp_path, "none", [0.1, 0.2])
+    (panel,) = learning(tmp_path)
+    assert set(panel.lines["row"]) == {"none"}
 
 
 def test_images_have_the_test_curve_beside_the_other(tmp_path: Path) -> None:

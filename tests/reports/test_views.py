@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from ape_cli.core.errors import ApeError
-from ape_cli.reports import html_page, rendering, views
+from ape_cli.reports import document, html_page, rendering, views
 from ape_cli.reports.evaluations import METRICS
 from ape_cli.reports.html_page import anchor
 from ape_cli.reports.palette import looks
@@ -19,6 +19,7 @@ from ape_cli.reports.views import Options, View
 from ape_cli.runs.registry import Registry
 from tests.conftest import ape
 from tests.registered import write
+from tests.reports.test_aggregation import add
 from tests.reports.views import test_by_epoch, test_by_operator, test_by_size
 
 ALL = {name: views.load(name) for name in views.names()}
@@ -51,7 +52,7 @@ def fill(where: Path) -> Path:
 def asked(view: View[Any], **options: Any) -> Options:
     """Options that select this view."""
     compare = ROWS if view.compares else None
-    return Options(**{"asked": f"`view={view.name}`", "compare": compare} | options)
+    return Options(**{"compare": compare} | options)
 
 
 def refused(view: View[Any], options: Options) -> list[str]:
@@ -124,11 +125,11 @@ def test_without_runs_it_is_an_error_that_says_what_to_do(tmp_path: Path, name: 
     assert "`ape train" in (caught.value.fix or "")
 
 
-@pytest.mark.parametrize("name", [name for name, view in ALL.items() if view.on_page and name != views.DEFAULT])
-def test_without_runs_a_page_goes_on_without_it(tmp_path: Path, name: str) -> None:
-    view, options = ALL[name], Options(style="html", needed=False)
-    found, bad = view.read(Registry(tmp_path), options)
-    assert (view.tables(found), view.plot(found, options), bad) == ([], None, [])
+def test_a_page_goes_on_without_a_view_that_has_nothing_to_show(tmp_path: Path) -> None:
+    add(tmp_path, "rope", 0.5)
+    made, _ = document.read(Registry(tmp_path), ALL[views.DEFAULT], Options(style="html"))
+    assert {"scores"} <= {part.view.name for part in made.parts} <= set(ALL) - {"by-operator"}
+    assert 'id="scores"' in made.text("score")
 
 
 def test_text_in_a_cell_is_escaped() -> None:
@@ -142,7 +143,7 @@ def test_text_in_a_cell_is_escaped() -> None:
 
 def test_two_views_or_an_unknown_one_are_refused(here: Path) -> None:
     assert "one view at a time" in ape("report", "--view", "by-size", "--by", "op", code=2)[1]
-    assert "--view paired" in ape("report", "--view", "paired", code=2)[1]
+    assert "the view paired needs two rows" in ape("report", "--view", "paired", code=2)[1]
     error = ape("report", "--view", "by-sise", code=2)[1]
     assert "did you mean 'by-size'" in error
     assert ", ".join(views.names()) in error

@@ -109,7 +109,7 @@ def test_runs_sweeps_and_reports_use_its_name(here: Path) -> None:
     assert set(found["order"]) == {"breadth-to-depth"}
     one_trial = ["--schemes", "rope", "--tasks", "tree-copy", "--orders", "breadth-to-depth"]
     again = "".join(ape("sweep", *one_trial, *TINY))
-    assert "1 trial is trained already; nothing to do" in again
+    assert "1 trial: 1 finished, nothing to do" in again, again
     assert "Tree tasks, token accuracy" in again  # the table of scores
     # the plan of a sweep knows the run by its data, also if the dataset is gone
     fields = {"schemes": ["rope"], "tasks": ["tree-copy"], "orders": ["breadth-to-depth"], "set": {"steps": 2}}

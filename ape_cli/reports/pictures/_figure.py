@@ -82,17 +82,15 @@ def _curve(axes: Axes, panel: Curve) -> None:
 
 def _heat_map(axes: Axes, panel: HeatMap) -> Any:
     """Draw numbers as colours, the first row at the top. Returns the image."""
-    image = axes.imshow(panel.values, norm=_norm(panel), cmap=_colours(), interpolation="none", aspect="equal")
+    image = axes.imshow(panel.values, **_colours(panel), interpolation="none", aspect="equal")
     for side in ("top", "right"):
         axes.spines[side].set_visible(True)
     axes.tick_params(length=2)
     for axis, labels in ((axes.xaxis, panel.columns), (axes.yaxis, panel.rows)):
         shown = _shown(labels, panel.words)
         axis.set_ticks(shown, [escaping.one_line(labels[i]) for i in shown])
-    small = _TINY if panel.words else 7
-    turned = panel.words or max(map(len, panel.columns)) > 3
-    axes.tick_params(axis="both", labelsize=small)
-    axes.tick_params(axis="x", rotation=90 if turned else 0)
+    axes.tick_params(axis="both", labelsize=_TINY if panel.words else 7)
+    axes.tick_params(axis="x", rotation=90 if panel.words or max(map(len, panel.columns)) > 3 else 0)
     axes.set_xlabel("key")
     axes.set_ylabel("query")
     return image
@@ -119,20 +117,18 @@ def _diagram(axes: Axes, panel: Diagram) -> Any:
         at = at * (1.0, max(1.0, 0.7 * span[0] / span[1]))
     lines = [(at[i], at[j]) for i, j in edges(panel.structure, panel.places)]
     axes.add_collection(LineCollection(lines, colors=INK, linewidths=0.5, alpha=0.5, zorder=1))
-    few = len(at) <= _FEW
     size = float(np.clip(150 / _widest(panel), 4, 15)) ** 2
     circles = axes.scatter(
         at[:, 0],
         at[:, 1],
         s=size,
         c=panel.values,
-        cmap=_colours(),
-        norm=_norm(panel),
+        **_colours(panel),
         edgecolors=INK,
         linewidths=[2.0 if i == panel.node else 0.5 for i in range(len(at))],
         zorder=2,
     )
-    if few and size > 60:
+    if len(at) <= _FEW and size > 60:
         for (x, y), text, value in zip(at, names(panel.places), panel.values, strict=True):
             ink = "#ffffff" if sum(colour(value / panel.limit)) < 360 else INK
             axes.text(x, y, text, ha="center", va="center_baseline", fontsize=4.5, color=ink, zorder=3)
@@ -149,18 +145,12 @@ def _widest(panel: Diagram) -> float:
     return len(panel.places) / 3 if isinstance(panel.structure, Cyclic) else float(panel.places.max())
 
 
-def _colours() -> Any:
-    """The colour map from -limit to limit."""
-    from matplotlib.colors import ListedColormap
+def _colours(panel: HeatMap | Diagram) -> dict[str, Any]:
+    """The colours of the numbers from -limit to limit."""
+    from matplotlib.colors import ListedColormap, Normalize
 
-    return ListedColormap([tuple(part / 255 for part in colour(i / 128)) for i in range(-128, 129)])
-
-
-def _norm(panel: HeatMap | Diagram) -> Any:
-    """The map from -limit to limit to 0 to 1."""
-    from matplotlib.colors import Normalize
-
-    return Normalize(-panel.limit, panel.limit)
+    colours = ListedColormap([tuple(part / 255 for part in colour(i / 128)) for i in range(-128, 129)])
+    return {"cmap": colours, "norm": Normalize(-panel.limit, panel.limit)}
 
 
 def _colour_bar(whole: Figure, coloured: list[tuple[Axes, Any, HeatMap | Diagram]]) -> None:

@@ -9,6 +9,7 @@ Shapes: N places, C factors of a product.
 from __future__ import annotations
 
 import itertools
+import math
 from typing import Any
 
 import numpy as np
@@ -49,13 +50,11 @@ def places(structure: Structure, requested: dict[str, int | None]) -> I64:
             raise UsageError(f"bad `{name}`", got=value, allowed=f"{low} to {high}", fix="choose one of these")
     usual = ALONE if len(factors) == 1 and structure.width <= 2 else _IN_A_PRODUCT
     sizes = {name: usual[name] if requested.get(name) is None else requested[name] for name in known}
-    counts = [_count(factor, sizes) for factor in factors]
-    total = int(np.prod(counts, dtype=np.float64))
-    if total > MOST:
+    axes = [axis for factor in factors for axis in _axes(factor, sizes)]
+    if (total := math.prod(axis.stop - 1 for axis in axes)) > MOST:
         what = f"too many places for a picture: {structure} of this size"
         fix = " or ".join(f"a smaller `{name}`" for name in known) or "a smaller ring"
         raise UsageError(what, got=f"{total:,}", allowed=f"at most {MOST}", fix=fix)
-    axes = [axis for factor in factors for axis in _axes(factor, sizes)]
     every = np.array(list(itertools.product(*axes)), dtype=np.int64)
     return every[:, 0] if structure.width == 1 else every
 
@@ -123,24 +122,16 @@ def edges(structure: Structure, at: I64) -> list[tuple[int, int]]:
     return [(int(i), int(j)) for i, j in zip(*np.nonzero(np.triu(near)), strict=True)]
 
 
-def _size_of(factor: Structure) -> str | None:
-    """The name of a factor's size; None for a ring."""
+def _size_of(factor: Structure) -> str:
+    """The name of a factor's size; empty for a ring."""
     if isinstance(factor, Cyclic):
-        return None
+        return ""
     return "depth" if isinstance(factor, Tree) else "side" if isinstance(factor, Grid) else "length"
-
-
-def _count(factor: Structure, sizes: dict[str, Any]) -> int:
-    """The number of places of a factor."""
-    if isinstance(factor, Cyclic):
-        return factor.order
-    if isinstance(factor, Tree):
-        return int(factor.level_start(sizes["depth"] + 1)) - 1
-    return int(sizes["side"]) ** factor.width if isinstance(factor, Grid) else int(sizes["length"])
 
 
 def _axes(factor: Structure, sizes: dict[str, Any]) -> list[range]:
     """The coordinates of a factor, one range for each axis, all from 1."""
-    if isinstance(factor, Grid):
-        return [range(1, sizes["side"] + 1)] * factor.width
-    return [range(1, _count(factor, sizes) + 1)]
+    if isinstance(factor, Tree):
+        return [range(1, int(factor.level_start(sizes["depth"] + 1)))]
+    count = factor.order if isinstance(factor, Cyclic) else sizes[_size_of(factor)]
+    return [range(1, count + 1)] * factor.width

@@ -22,8 +22,7 @@ class Overview(PictureKind):
         rows: list[list[Panel]] = []
         each = zip(material.subjects, curves(material.subjects), heat_maps(material.subjects), strict=True)
         for subject, curve, heat_map in each:
-            drawn = coordinates(subject.structure, subject.places) is not None
-            rows.append(
-                [curve, heat_map, *([replace(diagram(subject, material.node), limit=heat_map.limit)] if drawn else [])]
-            )
+            rows.append([curve, heat_map])
+            if coordinates(subject.structure, subject.places) is not None:
+                rows[-1].append(replace(diagram(subject, material.node), limit=heat_map.limit))
         return rows

@@ -60,16 +60,11 @@ class View(ABC, Generic[Result]):
         """The title of the section. In lower case and with hyphens it is also the name of the figure."""
         return self.name.replace("-", " ").capitalize()
 
-    @property
-    def called(self) -> str:
-        """The name of the view in errors."""
-        return f"the view {self.name}"
-
     @abstractmethod
     def read(self, registry: Registry, options: Options) -> tuple[Result, list[str]]:
         """The result of the view, and a line of text about each run that cannot be read.
 
-        Raises `ApeError` if there is nothing to show and `options.needed` is True.
+        Raises `ApeError` if there is nothing to show. A page, and the plots of another view, then go without it.
         """
 
     @abstractmethod
@@ -78,7 +73,7 @@ class View(ABC, Generic[Result]):
 
     @abstractmethod
     def tables(self, result: Result, *, interval: bool = False) -> list[Table]:
-        """The result as tables. The list is empty if there is nothing to show."""
+        """The result as tables."""
 
     def plot(self, result: Result, options: Options) -> Plot | None:
         """The result as a figure, or None if there is nothing to draw."""
@@ -86,22 +81,12 @@ class View(ABC, Generic[Result]):
 
     def rejects(self, options: Options) -> Iterator[UsageError]:
         """An error for each invalid option. A view adds its own errors to these, which hold for every view."""
-        if options.interval and options.style in ("csv", "json"):
-            yield UsageError(f"{options.style} always has the interval", got="`interval`", fix="leave it out")
         if self.compares and not options.compare:
-            what, fix = f"{self.called} needs two rows of the tables", "name them: `compare=A B`"
-            yield UsageError(what, got=options.asked, fix=fix)
-        if options.style == "html" and options.asked and self.on_page:
-            yield UsageError(f"a page always has {self.called}", got=options.asked, fix="leave it out")
-        no_plots = ("plots", "axis") if not self.on_page and not self.caption else ()
-        for name in (*self.unused, *no_plots, *(() if self.compares else ("compare",))):
+            what, fix = f"the view {self.name} needs two rows of the tables", "name them: `compare=A B`"
+            yield UsageError(what, got="no `compare`", fix=fix)
+        for name in self.unused if self.compares else (*self.unused, "compare"):
             if getattr(options, name) != getattr(Options, name):
-                got = f"{options.asked} and `{name}`"
-                yield UsageError(f"{self.called} does not use `{name}`", got=got, fix="leave one out")
-        for name, only in (("metric", "token_accuracy"), ("decode", "teacher"), ("split", "test")):
-            if options.against and (value := getattr(options, name)) != only:
-                got = f"`against={options.against}` and `{name}={value}`"
-                yield UsageError(f"the paper has no such scores: its {name} is {only}", got=got, fix="leave one out")
+                yield UsageError(f"the view {self.name} does not use `{name}`", got=f"`{name}`", fix="leave it out")
 
 
 def names() -> list[str]:
@@ -125,21 +110,18 @@ def every() -> tuple[list[View[Any]], list[str]]:
     return sorted(views, key=lambda view: (view.rank, view.name)), bad
 
 
-def choose(name: str | None, by: str | None, compare: tuple[str, str] | None) -> tuple[View[Any], str]:
-    """The view that `view`, `by` or `compare` selects, and that option with its value as text.
+def choose(name: str | None, by: str | None, compare: tuple[str, str] | None) -> View[Any]:
+    """The view that `view`, `by` or `compare` selects; without any of them, the default view.
 
-    Without any of them it is the default view, and the text is empty. Raises `UsageError` if there is no such view, or
-    if two views are selected.
+    Raises `UsageError` if there is no such view, or if two views are selected.
     """
-    grouped = {view.by: view for view in every()[0] if view.by} if by is not None else {}
-    of_group = grouped[pick("grouping", by, grouped)] if by is not None else None
-    if name is not None:
-        chosen = load(name)
-        if of_group and of_group.name != chosen.name:
+    views = every()[0] if by is not None or compare else []
+    if by is not None:
+        of_group = {view.by: view for view in views if view.by}
+        chosen = of_group[pick("grouping", by, of_group)]
+        if name not in (None, chosen.name):
             raise UsageError("one view at a time", got=f"`view={name}` and `by={by}`", fix="leave one out")
-        return chosen, "`compare`" if compare and chosen.compares else f"`view={name}`"
-    if of_group:
-        return of_group, f"`by={by}`"
-    if compare:
-        return next(view for view in every()[0] if view.compares), "`compare`"
-    return load(DEFAULT), ""
+        return chosen
+    if compare and name is None:
+        return next(view for view in views if view.compares)
+    return load(name or DEFAULT)

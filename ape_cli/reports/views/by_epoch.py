@@ -24,7 +24,7 @@ from typing import Any
 
 import polars as pl
 
-from ape_cli.core.errors import RunError, UsageError, pick
+from ape_cli.core.errors import RunError, UsageError
 from ape_cli.reports import line_plots, paper
 from ape_cli.reports.aggregation import over_seeds
 from ape_cli.reports.evaluations import (
@@ -33,15 +33,16 @@ from ape_cli.reports.evaluations import (
     LINES,
     METRICS,
     SMALLER_IS_BETTER,
+    VALUES,
     arrange,
+    described,
     measured,
     nothing_to_report,
     task_of,
 )
 from ape_cli.reports.line_plots import Panel, split
 from ape_cli.reports.plots import LINE_STYLES, Plot
-from ape_cli.reports.run_descriptions import described
-from ape_cli.reports.tables import KEYS, Table, body, brackets, by_column, label, numbered, of_preset, standing_notes
+from ape_cli.reports.tables import KEYS, Table, body, brackets, by_column, label, of_preset, standing_notes
 from ape_cli.reports.views import Options, View
 from ape_cli.runs.record import RunRecord
 from ape_cli.runs.registry import Registry
@@ -98,25 +99,19 @@ from the smallest to the largest score. {LINE_STYLES} A dotted line is the test 
     def rejects(self, options: Options) -> Iterator[UsageError]:
         """Reject options for scores that the history of a run does not have."""
         yield from super().rejects(options)
-        metric = pick("metric", options.metric, METRICS)
-        if metric not in MEASURED:
-            what = f"{METRICS[metric][0]} is not measured while a run trains, so it has no scores by epoch"
-            fix = f"leave `metric` or {options.asked} out"
-            yield UsageError(what, got=f"`metric={metric}`", allowed=", ".join(MEASURED), fix=fix)
+        if options.metric not in MEASURED:
+            what = f"{METRICS[options.metric][0]} is not measured while a run trains, so it has no scores by epoch"
+            yield UsageError(what, got=f"`metric={options.metric}`", fix=f"choose {' or '.join(MEASURED)}")
 
     def read(self, registry: Registry, options: Options) -> tuple[Epochs, list[str]]:
         """Read the histories of the finished runs.
 
-        Raises `ApeError` if the view is needed and there is no history. If it is not needed, the result is empty for a
-        metric that is not measured while a run trains.
+        Raises `ApeError` if there is no history, or if the metric is not measured while a run trains.
         """
-        if not options.needed and options.metric not in MEASURED:
-            return Epochs(pl.DataFrame(), []), []
-        pick("metric", options.metric, MEASURED)
         bad: list[str] = []
-        of_runs = list(histories(registry, options.metric, bad))
+        of_runs = list(histories(registry, options.metric, bad)) if options.metric in MEASURED else []
         at_checkpoints = lines(of_runs, options.metric, options.against)
-        if options.needed and at_checkpoints.is_empty():
+        if at_checkpoints.is_empty():
             got = " ".join(filter(None, (str(registry.folder), str(registry.chosen))))
             fix = "train one first: `ape train --scheme orthogonal-grid --task images`"
             what = "there are no scores by epoch: no finished run has a history"
@@ -130,8 +125,6 @@ from the smallest to the largest score. {LINE_STYLES} A dotted line is the test 
 
     def tables(self, result: Epochs, *, interval: bool = False) -> list[Table]:
         """A table for each column of the other tables, preset and measure, with checkpoints as columns."""
-        if result.lines.is_empty():
-            return []
         measures = (VALIDATION, CHOSEN, BEST)
         return [
             _table(group.filter(measure=m), interval, of_preset(group, result.lines))
@@ -142,19 +135,15 @@ from the smallest to the largest score. {LINE_STYLES} A dotted line is the test 
 
     def plot(self, result: Epochs, options: Options) -> Plot | None:
         """The learning curves, with one panel for each column of the tables: validation scores over steps."""
-        if options.metric in MEASURED:
-            return line_plots.plot(learning(result.histories), options.metric, "validation ")
-        return Plot([], None, f"no learning curves: {METRICS[options.metric][0]} is not measured while a run trains")
+        return line_plots.plot(learning(result.histories), options.metric, "validation ")
 
 
 def lines(of_runs: list[History], metric: str, against: str | None) -> pl.DataFrame:
     """A line for each cell, checkpoint and measure. There are none without histories.
 
     The columns are those of `evaluations.LINES`, `checkpoint`, `step`, `epoch` (null if the schedule is in steps) and
-    `measure`, and `row`, `column` and `rank` (`tables.label`). Raises `UsageError` for an unknown `against`.
+    `measure`, and `row`, `column` and `rank` (`tables.label`).
     """
-    if against is not None:
-        pick("comparison", against, ["paper"])
     values: list[dict[str, Any]] = []
     for of_run, record, history in of_runs:
         trained = {"dataset": of_run["trained_on"], "fingerprint": of_run["trained_fingerprint"]}
@@ -162,14 +151,12 @@ def lines(of_runs: list[History], metric: str, against: str | None) -> pl.DataFr
             for measure, value in best(history, place["step"], metric).items():
                 split = "validation" if measure == VALIDATION else "test"
                 of_score = {"metric": metric, "decode": "teacher", "split": split, "measure": measure, "value": value}
-                of_score["rows"] = record.dataset.rows[split]
-                values.append({**of_run, **trained, **place, **of_score})
+                values.append(of_run | trained | place | of_score | {"rows": record.dataset.rows[split]})
     if not values:
         return pl.DataFrame()
     more = [pl.col(c).last() for c in ("trained_on", "dataset", "paper_size", "step", "epoch", "rows", "tokens")]
-    schema = LINES | _PLACE | {"value": pl.Float64} | dict.fromkeys(("seed", "rows", "tokens"), pl.Int64)
-    aggregated = over_seeds(pl.DataFrame(values, schema=schema, orient="row"), [*COLUMN, "measure", "checkpoint"], more)
-    aggregated = aggregated.select(*LINES, *_PLACE, *BEHIND)
+    by_run = pl.DataFrame(values, schema=VALUES | _PLACE, orient="row")
+    aggregated = over_seeds(by_run, [*COLUMN, "measure", "checkpoint"], more).select(*LINES, *_PLACE, *BEHIND)
     if against is not None:
         aggregated = paper.beside(aggregated, [_theirs(line) for line in aggregated.iter_rows(named=True)])
     return label(aggregated)
@@ -245,22 +232,17 @@ def histories(registry: Registry, metric: str, bad: list[str]) -> Iterator[Histo
             scores = {"validation": pl.col(validation).cast(pl.Float64), "test": tested.cast(pl.Float64)}
             kept = pl.col("kept") if "kept" in history.columns else pl.lit(None, pl.Boolean)
             history = history.select(pl.col("step").cast(pl.Int64), **scores, kept=kept).sort("step")
-        except pl.exceptions.PolarsError:
+        except (RunError, pl.exceptions.PolarsError):
             bad.append(f"{run.name}: history.parquet is missing or damaged, so there is no learning curve")
-        except RunError as error:
-            bad.append(f"{run.name}: {error.what} ({error.got}), so there is no learning curve")
         else:
             yield of_run, record, history
 
 
 def learning(of_runs: list[History]) -> list[Panel]:
     """The panels of the learning curves of runs."""
-    if not of_runs:
-        return []
     validation, test = pl.col("validation"), pl.col("test")
     over_seeds = (
-        pl.concat(history.with_columns(run=pl.lit(i, pl.UInt32)) for i, (_, _, history) in enumerate(of_runs))
-        .join(numbered([of_run for of_run, _, _ in of_runs]), on="run")
+        pl.concat(history.join(pl.DataFrame([run], VALUES), how="cross") for run, _, history in of_runs)
         .group_by([*KEYS, "trained_on", "step"], maintain_order=True)
         .agg(
             validation.mean().alias("mean"),

@@ -28,11 +28,9 @@ class ByOperator(View[pl.DataFrame]):
     unused = ("against",)
 
     def read(self, registry: Registry, options: Options) -> tuple[pl.DataFrame, list[str]]:
-        """Read the evaluations by operator. Raises `ApeError` if there are none and they are needed."""
-        parts, bad = aggregation.read_parts(registry, "op", options)
-        if parts.values.is_empty():
-            return parts.values, bad
-        pooled = aggregation.pool(parts.values, [*COLUMN, "op"], ["trained_on", "dataset"])
+        """Read the evaluations by operator. Raises `ApeError` if there are none."""
+        values, _, bad = aggregation.read_parts(registry, "op", options)
+        pooled = aggregation.pool(values, [*COLUMN, "op"], ["trained_on", "dataset"])
         return label(pooled, [*KEYS, "fingerprint"]), bad
 
     def frame(self, result: pl.DataFrame) -> pl.DataFrame:
@@ -41,8 +39,6 @@ class ByOperator(View[pl.DataFrame]):
 
     def tables(self, result: pl.DataFrame, *, interval: bool = False) -> list[Table]:
         """A table for each column of the other tables and each preset, with operators as columns."""
-        if result.is_empty():
-            return []
         return [_table(group, interval, of_preset(group, result)) for group in by_column(result)]
 
 
@@ -52,8 +48,8 @@ def _table(group: pl.DataFrame, interval: bool, preset: str) -> Table:
     known = tasks.load(first["task"]).ops if first["task"] in tasks.names() else []
     present = group["op"].unique(maintain_order=True).to_list()
     columns = [op for op in known if op in present] + [op for op in present if op not in known]
-    notes = [*standing_notes(group, interval), aggregation.counted(group)]
     name, unit = measured(first["metric"], group["task"])
-    foot = aggregation.counts(group, "op", columns)
+    foot, note = aggregation.counts(group, "op", columns)
+    notes = [*standing_notes(group, interval), note]
     title = f"{first['column']} by operator{preset}, {name}"
     return Table(title, notes, columns, body(group, "op", columns), unit, interval, foot=foot)

@@ -40,7 +40,7 @@ _MOST_DRAWN = 5_000_000  # rows; drawing them takes seconds
 class Sizes:
     """The scores by size, and the sizes in the training data.
 
-    `values` are those of `aggregation.Parts`, by `size`. `seen` has the range of sizes in training data, by its
+    `values` are those of `aggregation.read_parts`, by `size`. `seen` has the range of sizes in training data, by its
     fingerprint. It is None if the task is not known here.
     """
 
@@ -63,11 +63,11 @@ than {line_plots.FEW} test rows and is not connected to its neighbours. {LINE_ST
     def read(self, registry: Registry, options: Options) -> tuple[Sizes, list[str]]:
         """Read the evaluations by size, also those on other data, because `options.own` has no effect.
 
-        Raises `ApeError` if there are none and they are needed.
+        Raises `ApeError` if there are none.
         """
-        parts, bad = aggregation.read_parts(registry, "size", replace(options, own=False))
-        fingerprints = parts.values["trained_fingerprint"].unique(maintain_order=True)
-        return Sizes(parts.values, {f: seen(parts.trained[f]) for f in fingerprints}), bad
+        values, trained, bad = aggregation.read_parts(registry, "size", replace(options, own=False))
+        fingerprints = values["trained_fingerprint"].unique(maintain_order=True)
+        return Sizes(values, {f: seen(trained[f]) for f in fingerprints}), bad
 
     def frame(self, result: Sizes) -> pl.DataFrame:
         """A line for each size. `weight` is the number of tokens over all seeds, or of rows for exact match."""
@@ -76,8 +76,6 @@ than {line_plots.FEW} test rows and is not connected to its neighbours. {LINE_ST
 
     def tables(self, result: Sizes, *, interval: bool = False) -> list[Table]:
         """A table for each column of the other tables and each preset, with sizes as columns."""
-        if result.values.is_empty():
-            return []
         groups = by_column(pool(result, _COLUMNS))
         return [_table(group, result, interval, of_preset(group, result.values)) for group in groups]
 
@@ -88,8 +86,6 @@ than {line_plots.FEW} test rows and is not connected to its neighbours. {LINE_ST
 
 def panels(sizes: Sizes) -> list[Panel]:
     """The panels of a plot. x is the middle of a bin. Tables with a single size have no panel."""
-    if sizes.values.is_empty():
-        return []
     pooled = pool(sizes, _POINTS).with_columns(x=(pl.col("first") + pl.col("last")) / 2)
     drawn_panels = []
     for title, drawn in split(pooled):
@@ -195,6 +191,8 @@ def _table(group: pl.DataFrame, sizes: Sizes, interval: bool, preset: str) -> Ta
     word = size_words(first["task"], first["structure"])[0]
     ends = group.select("first", "last", "seen").unique().sort("first").rows()
     limits = sizes.seen[first["trained_fingerprint"]]
+    firsts = [a for a, _, _ in ends]
+    foot, note = aggregation.counts(group, "first", firsts)
     has, of = first["evaluated"], first["runs"]
     few = f"Only {has} of the {of} runs of this column were evaluated on it. Use `ape eval --data …` for the others."
     notes = [
@@ -205,11 +203,9 @@ def _table(group: pl.DataFrame, sizes: Sizes, interval: bool, preset: str) -> Ta
         *([f"A column of more than one {word} pools its rows."] if any(a != b for a, b, _ in ends) else []),
         f"Evaluated on {first['on']}.",
         *([few] if has != of else []),
-        aggregation.counted(group),
+        note,
     ]
     columns = [_span(a, b) + " (seen)" * bool(inside) for a, b, inside in ends]
-    firsts = [a for a, _, _ in ends]
-    foot = aggregation.counts(group, "first", firsts)
     name, unit = measured(first["metric"], group["task"])
     title = f"{first['column']} by {word}{preset}, {name}"
     return Table(title, notes, columns, body(group, "first", firsts), unit, interval, foot=foot)

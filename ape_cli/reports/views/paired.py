@@ -27,7 +27,7 @@ import polars as pl
 
 from ape_cli.core.errors import ApeError, UsageError, pick
 from ape_cli.reports import aggregation, evaluations, stats
-from ape_cli.reports.evaluations import CELL, COLUMN, SMALLER_IS_BETTER
+from ape_cli.reports.evaluations import COLUMN, SMALLER_IS_BETTER
 from ape_cli.reports.tables import Table, column_rank, number, of_preset, settings, with_row_names
 from ape_cli.reports.views import Options, View
 from ape_cli.runs.registry import Registry
@@ -45,7 +45,6 @@ LINES: dict[str, type[pl.DataType]] = {
     **dict.fromkeys(("trained_on", "trained_fingerprint", "dataset", "fingerprint"), pl.String),
 }
 _ALL = "all tasks"
-_Key = tuple[Any, ...]  # the values of `COLUMN`
 
 
 class Paired(View[pl.DataFrame]):
@@ -55,8 +54,7 @@ class Paired(View[pl.DataFrame]):
     compares = True
     on_page = False
     title = "Scores"
-    called = "a comparison"
-    unused = ("interval", "against")  # the tables always have the interval
+    unused = ("interval", "against", "plots", "axis")  # the tables always have the interval
 
     def read(self, registry: Registry, options: Options) -> tuple[pl.DataFrame, list[str]]:
         """Read the scores and pair them. Also returns a line of text for each column without a pair.
@@ -90,10 +88,14 @@ def lines(values: pl.DataFrame, a: str, b: str) -> tuple[pl.DataFrame, list[str]
         pick("row of the tables", name, named["row"].unique())
     if a == b:
         raise UsageError("a row compared with itself", got=a, allowed="two different rows of the tables")
-    first, second = (_scores(values, named, name) for name in (a, b))
+    columns: dict[tuple[Any, ...], dict[str, dict[str, Any]]] = {}  # the lines of the two rows in each column
+    for line in sorted(named.filter(pl.col("row").is_in([a, b])).iter_rows(named=True), key=_place):
+        columns.setdefault(tuple(line[k] for k in COLUMN), {})[line["row"]] = line
     paired, alone = [], []
-    for key, line in _columns(named, a, b).items():
-        ours, theirs = first.get(key, {}), second.get(key, {})
+    for of_row in columns.values():
+        line = next(iter(of_row.values()))
+        scores = {name: {seed["seed"]: seed["value"] for seed in of_row[name]["by_seed"]} for name in of_row}
+        ours, theirs = scores.get(a, {}), scores.get(b, {})
         only = {a: sorted(ours.keys() - theirs.keys()), b: sorted(theirs.keys() - ours.keys())}
         if not (both := sorted(ours.keys() & theirs.keys())):
             seeds = "; ".join(f"{name}: {_words(of_name) or 'no seed'}" for name, of_name in only.items())
@@ -107,27 +109,9 @@ def lines(values: pl.DataFrame, a: str, b: str) -> tuple[pl.DataFrame, list[str]
     return pl.DataFrame([*paired, *_over_tasks(paired)], schema=LINES, orient="row"), alone
 
 
-def _columns(named: pl.DataFrame, a: str, b: str) -> dict[_Key, dict[str, Any]]:
-    """The description of each column that has one of the two rows, in the order of the tables."""
-    columns: dict[_Key, dict[str, Any]] = {}
-    for line in named.filter(pl.col("row").is_in([a, b])).iter_rows(named=True):
-        columns.setdefault(tuple(line[k] for k in COLUMN), line)
-
-    def place(item: tuple[_Key, dict[str, Any]]) -> tuple[Any, ...]:
-        return item[1]["preset"], item[1]["structure"], *column_rank(item[1])
-
-    of_column = (*COLUMN, "column", "trained_on", "dataset")
-    return {key: {k: line[k] for k in of_column} for key, line in sorted(columns.items(), key=place)}
-
-
-def _scores(values: pl.DataFrame, named: pl.DataFrame, row: str) -> dict[_Key, dict[int, float]]:
-    """The scores of a row in each column, by seed."""
-    of_row = named.filter(pl.col("row") == row).select(*COLUMN, *CELL)
-    scores = values.join(of_row, on=[*COLUMN, *CELL], nulls_equal=True)
-    by_column: dict[_Key, dict[int, float]] = {}
-    for *key, seed, value in scores.select(*COLUMN, "seed", "value").iter_rows():
-        by_column.setdefault(tuple(key), {})[seed] = value
-    return by_column
+def _place(line: dict[str, Any]) -> tuple[Any, ...]:
+    """The sort key of a column: presets come first, then the order of the tables."""
+    return line["preset"], line["structure"], *column_rank(line)
 
 
 def _paired(pairs: list[tuple[float, float]], metric: str) -> dict[str, Any]:

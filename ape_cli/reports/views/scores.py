@@ -1,15 +1,33 @@
-"""The scores in the form of the paper's tables: schemes as rows, tasks as columns, means over seeds (`aggregation`)."""
+"""The scores in the form of the paper's tables: schemes as rows, tasks as columns, means over seeds (`aggregation`).
+
+Its figure is a dot plot. Each row of each column has one line, and all of them share one axis. A thin line in the line
+style of the row leads from the axis to each dot. If the axis does not begin at a score of 0, the line goes on to the
+end of the axis, so that its length does not look like a score. A thick bar shows one standard deviation over seeds to
+either side.
+"""
 
 from __future__ import annotations
 
+from dataclasses import replace
+from functools import partial
+from typing import TYPE_CHECKING, Any
+
 import polars as pl
 
-from ape_cli.reports import aggregation, dot_plots, tables
+from ape_cli.core import escaping
+from ape_cli.reports import aggregation, palette, tables
 from ape_cli.reports.evaluations import BEHIND
-from ape_cli.reports.plots import LINE_STYLES, Plot
-from ape_cli.reports.tables import Table
+from ape_cli.reports.plots import LINE_STYLES, Pieces, Plot, Scale, scale
+from ape_cli.reports.tables import Cell, Table
 from ape_cli.reports.views import Options, View
 from ape_cli.runs.registry import Registry
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+    from matplotlib.figure import Figure
+
+
+MOST_ROWS = 60  # tables with more rows are not drawn
 
 
 class Scores(View[pl.DataFrame]):
@@ -37,4 +55,110 @@ either side. A thin line leads from the axis to each dot. {LINE_STYLES}"""
 
     def plot(self, result: pl.DataFrame, options: Options) -> Plot:
         """A plot with a dot for each score."""
-        return dot_plots.plot(self.tables(result, interval=options.interval))
+        return dot_plot(self.tables(result, interval=options.interval))
+
+
+def dot_plot(tables: list[Table]) -> Plot:
+    """The plot of tables, which is not drawn if a table has too many rows."""
+    rows = _names(tables)
+    if max(len(table.rows) for table in tables) > MOST_ROWS:
+        return Plot(rows, None, f"no plot of the scores: a table has more than {MOST_ROWS} rows")
+    return Plot(rows, partial(dots, tables), divide=partial(divided, tables))
+
+
+def dots(tables: list[Table], axis: str, chosen: palette.Looks) -> Figure:
+    """Draw tables: their columns from top to bottom, and a dot with a bar for each row.
+
+    axis: one of `plots.KINDS`. chosen: the look of each row.
+    """
+    from matplotlib.figure import Figure
+
+    with palette.drawing():
+        along = _along(tables, axis)
+        legend = palette.Legend(_explained(tables, chosen, along), 2.3 * palette.PANEL[0])
+        heights = [len(t.columns) * (0.12 * len(t.rows) + 0.14) + 0.7 for t in tables]
+        figure = Figure(figsize=(legend.width, sum(heights) + legend.height), layout="constrained")
+        grid = figure.add_gridspec(len(tables), 1, height_ratios=heights)
+        for number, table in enumerate(tables):
+            axes = figure.add_subplot(grid[number])
+            _dots(axes, table, along, chosen)
+            axes.set_yticks(range(len(table.columns)), [escaping.one_line(name) for name in table.columns])
+            axes.set_title(escaping.one_line(table.title))
+        legend.put(figure)
+    return figure
+
+
+def divided(tables: list[Table], axis: str, chosen: palette.Looks) -> Pieces:
+    """Draw each column of each table as a figure of its own, with its own rows and without its title.
+
+    The arguments are those of `dots`.
+    """
+    from matplotlib.figure import Figure
+
+    with palette.drawing():
+        along, panels = _along(tables, axis), []
+        names = [column for table in tables for column in table.columns]
+        for table in tables:
+            for number, column in enumerate(table.columns):
+                rows = [(row, [cells[number]]) for row, cells in table.rows if isinstance(cells[number], Cell)]
+                if not rows:
+                    continue
+                figure = Figure(figsize=(palette.PANEL[0], 0.15 * len(rows) + 0.7), layout="constrained")
+                axes = figure.add_subplot()
+                _dots(axes, replace(table, columns=[column], rows=rows), along, chosen)
+                axes.set_yticks([])
+                of_table = f" ({table.title.rpartition(', ')[0]})" if names.count(column) > 1 else ""
+                panels.append((escaping.one_line(column + of_table), figure))
+        return panels, _explained(tables, chosen, along)
+
+
+def _names(tables: list[Table]) -> list[str]:
+    """The names of all rows, without repetition."""
+    return list(dict.fromkeys(row for table in tables for row, _ in table.rows))
+
+
+def _along(tables: list[Table], axis: str) -> Scale:
+    """The x axis of all tables."""
+    cells = [cell for table in tables for cell in table.scores()]
+    points = [x for cell in cells for x in (cell.mean, *(cell.paper or ())[:1])]
+    ends = [cell.mean + sign * cell.std for cell in cells if cell.std for sign in (-1, 1)]
+    return scale(axis, tables[0].unit, points, ends)
+
+
+def _explained(tables: list[Table], chosen: palette.Looks, along: Scale) -> list[Any]:
+    """The handles of the legend: all rows, and each other sign in the figure."""
+    cells = [cell for table in tables for cell in table.scores()]
+    thin = {"linewidth": palette.LEAD["linewidth"]}  # as the line that leads to a dot
+    handles = [palette.line(escaping.one_line(name), **chosen[name].style, **thin) for name in _names(tables)]
+    if any(cell.std for cell in cells):
+        handles.append(palette.line("± one standard deviation over seeds"))
+    if any(cell.paper for cell in cells):
+        handles.append(palette.line("the paper's", **palette.PAPER))
+    return handles + [palette.zero_errors()] * (along.edge is not None)
+
+
+def _dots(axes: Axes, table: Table, along: Scale, chosen: palette.Looks) -> None:
+    """Draw one table."""
+    step = 0.8 / len(table.rows)
+    for number, (row, cells) in enumerate(table.rows):
+        look = chosen[row]
+        at = {i + step * (number + 0.5) - 0.4: cell for i, cell in enumerate(cells) if isinstance(cell, Cell)}
+        means = along.of([cell.mean for cell in at.values()])
+        axes.plot(means, list(at), label=row, clip_on=False, **look.style | {"linestyle": "none"})
+        for (y, cell), mean in zip(at.items(), means, strict=True):
+            # the length of a line means nothing unless the axis begins at a score of 0
+            end = mean if along.low == 0 and not along.error else along.high
+            axes.plot([along.low, end], [y, y], color=look.colour, linestyle=look.dashes, zorder=1, **palette.LEAD)
+            if cell.std:
+                axes.hlines(y, *along.of([cell.mean - cell.std, cell.mean + cell.std]), color=look.colour)
+            if cell.paper:
+                axes.plot(along.of(cell.paper[:1]), [y], color=look.colour, clip_on=False, **palette.PAPER)
+    if along.edge is not None:
+        axes.axvspan(along.low, along.edge, zorder=0, **palette.ZERO)
+    axes.set_ylim(len(table.columns) - 0.5, -0.5)
+    for edge in range(1, len(table.columns)):
+        axes.axhline(edge - 0.5, color=palette.INK, alpha=0.15, linewidth=0.7)
+    axes.grid(visible=True, axis="x")
+    axes.tick_params(axis="y", length=0)
+    axes.set_xlabel(along.label(table.title.rpartition(", ")[2]))
+    along.put(axes, "x")

@@ -36,7 +36,7 @@ def test_tex_compiles_the_tables_of_every_view(tmp_path: Path) -> None:
     ]
     for name in views.names():
         view = views.load(name)
-        options = Options(needed=True, compare=ROWS if view.compares else None, against=None)
+        options = Options(compare=ROWS if view.compares else None, against=None)
         tables += view.tables(view.read(Registry(results), options)[0])
     text = rendering.latex(tables)
     packages = re.findall(r"^% +(\\usepackage\{.*\})$", text, re.M)

@@ -113,10 +113,9 @@ def test_a_task_of_somebody_s_own_keeps_the_order_of_its_evaluation(tmp_path: Pa
 def test_runs_without_operators_are_left_out_and_alone_an_error(tmp_path: Path) -> None:
     add(tmp_path, "rope", 0.9)
     add(tmp_path, "rope", 0.9, source="digits")
-    with pytest.raises(ApeError, match=r"only runs of a task with operators[\s\S]*--task tree-ops"):
+    with pytest.raises(ApeError, match=r"no run was evaluated by op[\s\S]*--task tree-ops"):
         read(tmp_path)
-    assert VIEW.tables(read(tmp_path, needed=False)) == []
     put(tmp_path, "rope", scored(0.5, 0.5, 0.5, 0.5), decode="greedy")
     assert read(tmp_path, decode="greedy").height == 4
-    with pytest.raises(ApeError, match="none was evaluated like this"):
+    with pytest.raises(ApeError, match="no run was evaluated by op"):
         read(tmp_path, split="validation")

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import pytest
 
-from ape_cli.reports.dot_plots import dots
+from ape_cli.reports.palette import looks
 from ape_cli.reports.tables import Cell
+from ape_cli.reports.views.scores import dots
 from tests.figures import ROWS, TABLE, colour, drawn, figures, hollow, panel, table, words
 
 
 def test_dots_are_the_cells() -> None:
-    figure = dots([TABLE])
+    figure = dots([TABLE], "score", looks(ROWS))
     (axes,) = figure.axes
     found = drawn(axes)
     assert found["rope"].get_xdata() == pytest.approx([90, 80])
