@@ -269,19 +269,12 @@ def entries(place: StoragePath) -> list[tuple[str, bool]]:
         return sorted((entry.name, entry.is_dir()) for entry in place.iterdir())
     try:
         with os.scandir(place) as listing:
-            return sorted([(entry.name, _is_folder(entry)) for entry in listing])
+            # `is_dir` of an entry raises an error for a link that leads to itself, and needs no call for the others
+            return sorted([(e.name, Path(e).is_dir() if e.is_symlink() else e.is_dir()) for e in listing])
     except FileNotFoundError:
         if os.path.lexists(place):  # a link that leads nowhere
             raise
         return []
-
-
-def _is_folder(entry: os.DirEntry[str]) -> bool:
-    """Whether an entry is a folder. False for a link that leads nowhere or to itself."""
-    try:
-        return entry.is_dir()
-    except OSError:
-        return False
 
 
 def is_link(path: StoragePath) -> bool:

@@ -90,7 +90,11 @@ LAST = "        return Tokens(source.starts, source.position, source.symbol)"
     ("old", "new", "message"),
     [
         (LAST, "        return None", r"task 'mine-task' failed\n.*AttributeError: 'NoneType'"),
-        (LAST, LAST.replace("symbol", "symbol[:-1]"), r"`answer` of task 'mine-task'.*\n  got:     20 rows"),
+        (
+            LAST,
+            LAST.replace("symbol", "symbol[:-1]"),
+            r"'mine-task' failed\n.*`answer` returns other numbers of positions",
+        ),
         (LAST, "        return 1 / 0", r"'mine-task' failed\n  got:     ZeroDivisionError.*mine_task.py, line 12\)"),
         (LAST, f"{LAST}\n\n    def check(self):\n        raise KeyError(3)", "task 'mine-task' failed\n.*KeyError: 3"),
         (
