@@ -87,6 +87,10 @@ class View(ABC, Generic[Result]):
         for name in self.unused if self.compares else (*self.unused, "compare"):
             if getattr(options, name) != getattr(Options, name):
                 yield UsageError(f"the view {self.name} does not use `{name}`", got=f"`{name}`", fix="leave it out")
+        for name in ("metric", "decode", "split"):
+            if options.against and (value := getattr(options, name)) != (only := getattr(Options, name)):
+                got = f"`against={options.against}` and `{name}={value}`"
+                yield UsageError(f"the paper has no such scores: its {name} is {only}", got=got, fix="leave one out")
 
 
 def names() -> list[str]:
