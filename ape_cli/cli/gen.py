@@ -168,9 +168,14 @@ def given_options(ctx: typer.Context, options: GenerationOptions) -> dict[str, A
 
     orders = {"order": options.order, "source_order": options.source_order}
     single = {name: value for name, value in orders.items() if value is not None}
-    for name, (kind, value) in ctx.meta.get(_KEY, {}).items():
-        text = f"[{value}]" if kind.startswith("tuple") else value
-        single[name] = value if kind in ("bool", "str") else parse_settings([f"{name}={text}"])[name]
+    for name, (kind, text) in ctx.meta.get(_KEY, {}).items():
+        value: Any = text
+        if kind.startswith("tuple"):
+            value = [int(part) if part.strip().isdecimal() else part for part in text.split(",")]
+        elif kind not in ("bool", "str"):
+            value = parse_settings([f"{name}={text}"])[name]
+        # so that the manifest says 8.0, however the number was typed
+        single[name] = float(value) if kind == "float" and type(value) is int else value
     settings = parse_settings(options.settings or [])
     if twice := sorted(single.keys() & settings.keys()):
         both = f"{single[twice[0]]} and {settings[twice[0]]}"

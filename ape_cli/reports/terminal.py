@@ -123,11 +123,12 @@ class Listing:
         widths = [max(map(len, column)) for column in columns]
         least = [max(len(word) for text in column for word in text.split() or [""]) for column in columns]
         least[0] = widths[0]  # the names of the rows are not folded
+        lengths = [sum(map(len, column)) for column in columns]
         available = options.max_width - 1 - FRAME * len(columns)
         if sum(least) <= available:
-            while sum(widths) > available:  # fold the widest column that can be folded
-                widest = max(range(len(widths)), key=lambda i: (widths[i] > least[i], widths[i]))
-                widths[widest] -= 1
+            while sum(widths) > available:  # narrow the column whose text then needs the fewest further lines
+                foldable = (i for i in range(len(widths)) if widths[i] > least[i])
+                widths[min(foldable, key=lambda i: lengths[i] / (widths[i] * (widths[i] - 1)))] -= 1
             table = Table()
             for head, width in zip(self.heads, widths, strict=True):
                 table.add_column(head, width=width, justify="right" if head in self.numbers else "left")
