@@ -167,7 +167,7 @@ def given_options(ctx: typer.Context, options: GenerationOptions) -> dict[str, A
     from ape_cli.runs.config import parse_settings
 
     orders = {"order": options.order, "source_order": options.source_order}
-    single = {name: value for name, value in orders.items() if value is not None}
+    single: dict[str, Any] = {name: value for name, value in orders.items() if value is not None}
     for name, (kind, text) in ctx.meta.get(_KEY, {}).items():
         value: Any = text
         if kind.startswith("tuple"):
