@@ -31,7 +31,7 @@ def write_tensors(path: Any, tensors: Tensors, metadata: dict[str, Any]) -> None
     contiguous = {k: v.detach().contiguous() for k, v in tensors.items()}
     try:
         # only one key: safetensors writes several keys in an order that changes from run to run
-        safetensors.torch.save_file(contiguous, path, metadata={"ape": json.dumps(metadata, sort_keys=True)})
+        safetensors.torch.save_file(contiguous, path, metadata={"ape": json.dumps(metadata)})
     except safetensors.SafetensorError as error:
         full = f"os error {errno.ENOSPC}" in str(error)
         raise OSError(errno.ENOSPC if full else errno.EIO, str(error)) from error

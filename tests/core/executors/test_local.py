@@ -158,7 +158,6 @@ def test_what_a_job_prints_is_not_among_the_results(tmp_path: Path) -> None:
         ("local", {"retries": -1}, "bad `retries`"),
         ("local", {"gpus_per_trial": 0.5}, "unknown option of engine local"),
         ("ray", {"threads": 2}, "unknown option of engine ray"),
-        ("ray", {"gpus_per_trial": 1.5}, "bad `gpus_per_trial`"),
         ("ray", {"cpus_per_trial": -1.0}, "bad `cpus_per_trial`"),
         ("ray", {"trials_per_task": 0}, "bad `trials_per_task`"),
         ("slurm", {}, "unknown engine"),

@@ -158,7 +158,12 @@ def test_a_trial_that_no_node_can_hold_and_one_that_is_interrupted(tmp_path: Pat
 
 @pytest.mark.parametrize(
     ("option", "value"),
-    [("--address", "garbage"), ("--address", "me:GEHEIM@host"), ("--cpus-per-trial", "inf")],
+    [
+        ("--address", "garbage"),
+        ("--address", "me:GEHEIM@host"),
+        ("--cpus-per-trial", "inf"),
+        ("--gpus-per-trial", "1.5"),
+    ],
 )
 def test_bad_usage(here: Path, option: str, value: str) -> None:
     """A secret in an address is not shown."""
