@@ -195,12 +195,6 @@ def load(name: str) -> type[AttentionKind]:
 
 def options(name: str) -> dict[str, Any]:
     """The options of a kind, with their defaults."""
-    return dict(_defaults(name))
-
-
-@cache
-def _defaults(name: str) -> dict[str, Any]:
-    """`options`, which callers may change."""
     return plugins.options(load(name))
 
 
@@ -220,8 +214,9 @@ def check(kind: AttentionKind, scheme: type[Scheme], decay: float) -> None:
         ("refuses_decay", decay != 1.0),
     ):
         if applies and (reason := getattr(kind, claim)):
-            what, fix = f"the locality bias decay={decay:g}", "another `attention`, or `decay=1`"
-            if claim != "refuses_decay":
+            if claim == "refuses_decay":
+                what, fix = f"the locality bias decay={decay:g}", "another `attention`, or `decay=1`"
+            else:
                 what = f"the bias of scheme {plugins.name_of(scheme)}"
                 fix = "another `attention`, or another scheme (`ape schemes`)"
             allowed = f"with {', '.join(name for name in names() if not getattr(load(name), claim))}"

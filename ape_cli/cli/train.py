@@ -144,9 +144,12 @@ def _resolved(options: ExperimentOptions, datasets: StoragePath, default_preset:
     """The experiment of the options. Notes name its preset, and a dataset that may have been meant."""
     from ape_cli.experiment import resolve
     from ape_cli.experiment.choice import Datasets, note_unused
+    from ape_cli.experiment.resolution import make_scheme
     from ape_cli.runs import config
 
     experiment = resolve(options, Datasets(datasets))
+    if experiment.is_sized:
+        make_scheme(experiment.config, experiment.read)  # raises an error for bad options before anything is written
     note_unused(options, experiment.data.folder)
     about = config.preset(options.preset).about[experiment.data.kind]
     logger.info(f"preset: {options.preset} ({about}){'; --preset chooses another' if default_preset else ''}")
@@ -155,12 +158,9 @@ def _resolved(options: ExperimentOptions, datasets: StoragePath, default_preset:
 
 def _print_plan(experiment: Experiment, registry: Registry, as_json: bool) -> None:
     """Print what would be trained, for --dry-run."""
-    from ape_cli.experiment.resolution import make_scheme
     from ape_cli.runs.record import settings_text
 
     config, data = experiment.config, experiment.data
-    if experiment.is_sized:
-        make_scheme(config, experiment.read)  # raises the errors of training
     run = registry.run_for(config, data) if experiment.is_named else None
     lines: dict[str, Any] = {
         "run": run.name if run else None,

@@ -5,7 +5,7 @@ from __future__ import annotations
 import hashlib
 from abc import ABC, abstractmethod
 from dataclasses import dataclass, field
-from functools import cached_property, partial
+from functools import partial
 from typing import Annotated, Any
 
 import pyarrow as pa
@@ -65,7 +65,7 @@ class DatasetPlan(Frozen):
 
     _compact = omitted_if_none("image", "source_order", "tagged", "code")
 
-    @cached_property
+    @property
     def digest(self) -> str:
         """The SHA-256 of the plan. Each shard carries it, so that an interrupted dataset can be completed."""
         return hashlib.sha256(self.model_dump_json().encode()).hexdigest()
@@ -83,7 +83,7 @@ class DatasetPlan(Frozen):
         changed = (name for name in new | old if old.get(name) != new.get(name))
         return [*code, *(f"{name} {old.get(name)!r} there, {new.get(name)!r} now" for name in changed)]
 
-    @cached_property
+    @property
     def linearisation(self) -> str | None:
         """The name of the linearisation in tables, folders and runs; None for data without an order."""
         return linearisation.name(self.order, self.source_order)

@@ -110,11 +110,9 @@ def resolve(options: ExperimentOptions, datasets: Datasets) -> Experiment:
 def prepared(experiment: Experiment) -> Experiment:
     """The experiment with its dataset open. The dataset is generated if it is missing.
 
-    Raises `DataError` if it cannot be generated, or is damaged, and the errors of `make_scheme`.
+    Raises `DataError` if it cannot be generated, or is damaged.
     """
     assert isinstance(experiment.data, ChosenDataset)
-    if experiment.is_sized:
-        make_scheme(experiment.config, experiment.read)  # raises errors of its options before anything is written
     data = generated(experiment.data)
     if experiment.is_sized:
         return replace(experiment, data=data)

@@ -89,12 +89,6 @@ def load(name: str) -> type[Scheme]:
 
 def options(name: str) -> dict[str, Any]:
     """The options of a scheme beyond the common ones, with their defaults."""
-    return dict(_defaults(name))
-
-
-@cache
-def _defaults(name: str) -> dict[str, Any]:
-    """`options`, which callers may change."""
     return plugins.options(load(name), skip=1)
 
 
