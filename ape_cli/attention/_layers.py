@@ -34,6 +34,7 @@ from torch.nn import functional
 
 from ape_cli.core import runtime
 
+_STEPS = 2**16  # values of the 16-bit number that decides whether an element is dropped
 _LEAST = 1_000  # rows from which on oneDNN is faster
 
 
@@ -119,9 +120,6 @@ class _Linear(torch.autograd.Function):
         if ctx.needs_input_grad[2]:
             of_bias = rows.sum(0)
         return of_x, of_weight, of_bias
-
-
-_STEPS = 2**16
 
 
 def drop(x: Tensor, p: float, training: bool = True) -> Tensor:

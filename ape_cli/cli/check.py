@@ -21,7 +21,6 @@ _MEASURED = (
     "columns with ≥ have the smallest difference, which must be at least 1e-4; exact: 0 in both; empty: not claimed",
     "operators and scores: up to 10,000 steps and 40 levels; models: 300 and 12; with and without locality bias",
 )
-_CLAIMS = {"relative": "relative", "uniqueness": "unique", "shift": "isometric"}  # of laws that a scheme may not claim
 
 
 @command("ape check rope")
@@ -86,13 +85,16 @@ def _failures(bad: list[Finding]) -> list[str]:
 
     A finding that is not a law, but that the subject cannot be measured, has no structure.
     """
+    from ape_cli.evaluation.laws import CLAIMS
+
     laws: dict[tuple[str, str | None], list[Finding]] = {}
     texts: list[str] = []
     for f in bad:
         subject = f"{f.name} on {f.structure}" if f.structure else f.name
         if f.trouble is None:
             text = f"{subject}, {f.law}: {f.about}: {f.float64:.1e} in float64, {f.float32:.1e} in float32"
-            if claim := _CLAIMS.get(f.law):
+            claim = CLAIMS.get(f.law)
+            if claim and claim != "homomorphism":  # a scheme claims this one only if it says so
                 text += f" (a scheme that does not claim this law sets `{claim} = False`)"
             texts.append(text)
         else:

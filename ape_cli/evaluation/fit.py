@@ -108,11 +108,11 @@ def pending(
         fits: list[Dataset | None] = [d for d in data if not misfit(trained, trained.vocabulary, d)] if data else [None]
         unfit += not fits
         done = {(e["fingerprint"], e["split"], e["decode"]) for e in run.evaluations()[0]}
-        facts = [
-            (each, each.plan.rows, each.fingerprint) if each else (each, trained.rows, trained.fingerprint)
-            for each in fits
-        ]
-        of_run = [(run, each) for each, rows, digest in facts if rows[split] and (digest, split, decode) not in done]
+        of_run: list[tuple[Run, Dataset | None]] = []
+        for other in fits:
+            rows, fingerprint = (other.plan.rows, other.fingerprint) if other else (trained.rows, trained.fingerprint)
+            if rows[split] and (fingerprint, split, decode) not in done:
+                of_run.append((run, other))
         if of_run and not run.has_weights():
             weightless += 1
         else:

@@ -19,6 +19,9 @@ from ape_cli.attention._layers import library
 from ape_cli.core import runtime
 from ape_cli.core.errors import UsageError, pick
 
+PRECISIONS = ["fp32", "tf32", "bf16"]
+_WIDE = 128  # channels from which on bfloat16 is faster than float32 on a CPU
+
 
 def choose_device(name: str, threads: int | None = None) -> torch.device:
     """The device for a name, which is `auto`, `cpu` or `cuda`. `auto` means CUDA if there is a CUDA device.
@@ -85,10 +88,6 @@ def processor() -> dict[str, str]:
         "instruction_set": torch.backends.cpu.get_cpu_capability(),
         "products": library(),
     }
-
-
-PRECISIONS = ["fp32", "tf32", "bf16"]
-_WIDE = 128  # channels from which on bfloat16 is faster than float32 on a CPU
 
 
 def check_precision(name: str, device: torch.device) -> None:

@@ -30,6 +30,9 @@ from ape_cli.runs.record import OwnCode
 from ape_cli.storage.image_rows import Size
 from ape_cli.structure import Structure
 
+_HOOKS = ("context", "embed", "frame", "rotate", "rotate_in_frame", "bias", "decay")
+logger = logging.getLogger(__name__)
+
 
 def of_experiment(experiment: Experiment) -> Model:
     """The model of an experiment, with the weights of its seed."""
@@ -139,9 +142,6 @@ def _of_any_model(config: Config, read: Structure, weights: int) -> dict[str, An
     }
 
 
-_HOOKS = ("context", "embed", "frame", "rotate", "rotate_in_frame", "bias", "decay")
-
-
 def compile_around(model: Model, backend: str = "inductor") -> None:
     """Compile a model with `torch.compile`, except for the hooks of its scheme, which plan by the values of positions.
 
@@ -162,9 +162,6 @@ def compile_around(model: Model, backend: str = "inductor") -> None:
     torch.compiler.reset()  # discard what was learned about the sizes of another model
     # With None, torch finds out which sizes vary. Inductor cannot pool images whose height and width are variable.
     model.compile(dynamic=True if model.sizes_vary else None, backend=backend)
-
-
-logger = logging.getLogger(__name__)
 
 
 def own_parts(scheme: str, kind: str) -> dict[str, type]:

@@ -28,6 +28,8 @@ from torch import Tensor, nn
 from ape_cli.core.errors import UsageError
 from ape_cli.data.position_plan import PositionPlan
 
+_HALVINGS = 8  # number of halvings on CUDA
+
 
 class Interpretation(nn.Module, ABC):
     """Base class of the operators for the paths of one structure."""
@@ -131,9 +133,6 @@ def blocks(parts: Sequence[Tensor | None], shares: list[int]) -> Tensor | None:
         rows.append(nn.functional.pad(block, (at, width - at - share)))
         at += share
     return torch.cat(rows, dim=1)
-
-
-_HALVINGS = 8  # number of halvings on CUDA
 
 
 def start_angles(generators: int, heads: int, pairs: int) -> Tensor:

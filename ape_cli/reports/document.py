@@ -88,14 +88,14 @@ class Document:
         sections = []
         for number, (part, plot) in enumerate(zip(parts, figures, strict=True)):
             key, title = part.options.metric, part.view.title
-            metric = "" if "metric" in part.view.unused else self.origin.name_of(key)
+            metric, named = ("", "") if "metric" in part.view.unused else (key, self.origin.name_of(key))
             figure = None
             if plot and plot.draw:
-                words = f"{title}, {metric}" if metric else title
+                words = f"{title}, {named}" if named else title
                 kind = "score" if key in SMALLER_IS_BETTER else axis
                 figure = html_page.figure(plot, f"figure-{number}", words, part.view.caption, kind, chosen)
             tables = part.tables(self.notes if part.view.name == self.selected.view.name else ())
-            sections.append(Section(title, tables, figure, metric and key, metric))
+            sections.append(Section(title, tables, figure, metric, named))
         sections.append(Section("Runs", [self.origin.runs]))
         return html_page.page(sections, title=self.origin.title, facts=self.origin.facts, missing=missing or "")
 

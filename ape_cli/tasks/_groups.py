@@ -145,9 +145,11 @@ def read_group(text: str) -> Group:
     try:
         raw = files.read_bytes(path, _MOST_BYTES)
         table = raw.decode("utf-8-sig")
-        separator = "," if "," in table else None
-        lines = [line.split(separator) for line in table.splitlines() if line.strip()]
-        lines = json.loads(table) if path.suffix == ".json" else lines
+        if path.suffix == ".json":
+            lines = json.loads(table)
+        else:
+            separator = "," if "," in table else None
+            lines = [line.split(separator) for line in table.splitlines() if line.strip()]
         group = _of_entries([[str(entry).strip() for entry in line] for line in lines])
         check_laws(group)
     except OSError as error:

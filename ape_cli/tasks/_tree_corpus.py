@@ -60,10 +60,11 @@ def corpus(source: TreeSource, task: TreeOptions) -> Corpus:
     documents: list[tuple[int, int]] = []
     read = nodes = 0
     subtrees = task.unit == "subtree"  # whether each subtree is a tree of its own
+    most_levels = Tree(task.stored).max_depth - (task.task == "query")  # a query puts the tree below a root
     for file, document, whole in source.trees:
         for tree in _subtrees(whole, task.most_nodes) if subtrees else (whole,):
             read += 1
-            if reason := _reason(tree, task):
+            if reason := _reason(tree, task, most_levels):
                 dropped[reason] += 1
                 continue
             kept.append(tree)
@@ -101,18 +102,17 @@ def _subtrees(tree: ParsedTree, most: int) -> Iterator[ParsedTree]:
             yield tree.subtree(first, nodes)
 
 
-def _reason(tree: ParsedTree, task: TreeOptions) -> str | None:
-    """Why a tree is left out; None if it is kept. A query needs a node below the root, and puts the tree below one."""
-    nodes, query = len(tree.parent), task.task == "query"
+def _reason(tree: ParsedTree, task: TreeOptions, most_levels: int) -> str | None:
+    """Why a tree is left out; None if it is kept. A query needs a node below the root."""
+    nodes = len(tree.parent)
     if nodes > task.most_nodes:
         return f"more than {task.most_nodes:,} nodes (`most_nodes`)"
-    if nodes <= query:
+    if nodes < 2 and task.task == "query":
         return "fewer than 2 nodes"
     if task.branching is not None and max(tree.ranks()) >= task.branching:
         return f"a node with more than {task.branching} children (`branching`)"
-    most = Tree(task.stored).max_depth - query
-    if tree.levels(binarised=task.branching is None) > most:
-        return f"more than {most} levels as it is stored"
+    if tree.levels(binarised=task.branching is None) > most_levels:
+        return f"more than {most_levels} levels as it is stored"
     if task.labels == "anonymous" and len(set(tree.kind)) > task.vocabulary:
         return f"more than {task.vocabulary:,} different labels (`vocabulary`)"
     return None

@@ -26,6 +26,8 @@ from ape_cli.position import planner
 from ape_cli.runs.config import Config
 from ape_cli.training.execution import Execution
 
+_MOST_VALIDATIONS = 20_000  # of a run: the header of its stored state has a row for each
+
 
 @dataclass(frozen=True)
 class Setup:
@@ -111,9 +113,6 @@ def _optimiser(config: Config, model: Model, device: torch.device) -> torch.opti
         fused=True,
         capturable=on_gpu,
     )
-
-
-_MOST_VALIDATIONS = 20_000  # of a run: the header of its stored state has a row for each
 
 
 def learning_rate(step: int, steps: int, config: Config) -> float:

@@ -20,6 +20,9 @@ from ape_cli.models.checkpoint import Store, Tensors, TrainState, pack, restore_
 from ape_cli.training.setup import Setup
 from ape_cli.training.step import Meter, diverged
 
+_SAVE_EVERY = 60.0  # seconds; a killed run loses at most the work of this time
+_SAVE_SHARE = 0.02  # at a validation, state is stored if that takes at most this share of the time
+
 
 @dataclass(frozen=True)
 class ValidationScores:
@@ -72,10 +75,6 @@ class Validator:
         batches = split.batches(config.batch_size, share=execution.group.share, **self.setup.scoring_options)
         sums = teacher_forced(self.setup.model, batches, execution.device, config.precision)
         return execution.group.all_reduce_metrics(sums)
-
-
-_SAVE_EVERY = 60.0  # seconds; a killed run loses at most the work of this time
-_SAVE_SHARE = 0.02  # at a validation, state is stored if that takes at most this share of the time
 
 
 def restore(setup: Setup, store: Store | None) -> tuple[TrainState, Tensors]:
