@@ -1,25 +1,25 @@
 """Path: a score passes through a Householder-like matrix for each token between key and query.
 
 Source: Yang et al. 2025, arXiv:2505.16381 (PaTH), sections 2 and 3: the logit of query i and key j <= i is
-q_i' H_i H_(i-1) ... H_(j+1) k_j / sqrt(K), with H_t = I - beta_t w_t w_t'. The unit vector w_t and beta_t = 2 sigmoid(.)
-in (0, 2) depend on the layer's input x_t, in each head of each layer. H_t is a reflection, and orthogonal, only in the
-limit beta = 2. At beta = 1 it is a projection, and between them an eigenvalue is negative. As in the authors' release, w
-is a projection of x of low rank (`rank`, 32 there), and beta = 1 at the start, up to small random weights.
-Deviations: the source passes w through a short convolution over three tokens before it is normalised. It is left out,
-because the module of a layer sees each token alone, so that tokens can be added one by one. The forget gates of PaTH-FoX
-are the scheme `forget`.
-The term includes the 1/sqrt(K) scaling.
+q_i' H_i H_(i-1) ... H_(j+1) k_j / sqrt(K), with H_t = I - beta_t w_t w_t'. The unit vector w_t and the number
+beta_t = 2 sigmoid(.), between 0 and 2, depend on the layer's input x_t, in each head of each layer. H_t is orthogonal,
+a reflection, only in the limit beta = 2. At beta = 1 it is a projection. As in the authors' release, w is a projection
+of x of low rank (`rank`), and beta starts near 1.
+Deviations: the source passes w through a short convolution over three tokens before it normalises it. The convolution
+is left out, because the module of a layer sees each token alone, so that tokens can be added one by one. The forget
+gates of the variant PaTH-FoX are not included (the scheme `forget` has them).
+The scores include the 1/sqrt(K) scaling.
 
-Computed without a loop over tokens. With v = sqrt(beta) w, H = I - v v'. For a block of C tokens whose v are the rows of
-V, let L be the part of V V' below the diagonal, and T = (I + L)^-1 (the UT transform of section 3). Then
+There is no loop over tokens. With v = sqrt(beta) w, H = I - v v'. For a block of C tokens, let V have their v as rows,
+L be the part of V V' below the diagonal, and T = (I + L)^-1 (the UT transform, section 3). With `tril` for the part up
+to the diagonal, and `below` for the part below it:
 
-    H_C ... H_1 = I - V' T V                                                    the operator of the block
-    q_i' H_i ... H_(j+1) k_j = [Q K' - tril(Q V') T stril(V K')]_ij             within the block
-    q_i' H_i ... H_1 = [Q - tril(Q V') T V]_i                                   from a query back to the block's start
-    H_C ... H_(j+1) k_j = [K - (T stril(V K'))' V]_j                            from a key on to the block's end
+    H_C ... H_1 = I - V' T V                                          the operator of the block
+    q_i' H_i ... H_(j+1) k_j = [Q K' - tril(Q V') T below(V K')]_ij   within the block
+    q_i' H_i ... H_1 = [Q - tril(Q V') T V]_i                         from a query back to the start of the block
+    H_C ... H_(j+1) k_j = [K - (T below(V K'))' V]_j                  from a key to the end of the block
 
-with `tril` and `stril` for the part up to the diagonal and below it. Queries are carried back from block to block by the
-operators. All this is in float32 or wider, within autocast too.
+Then operators carry queries back from block to block. All this is in float32 or wider, within autocast too.
 
 Shapes: B batch, H heads, M queries, N keys, K channels of a head, D channels of the model, C tokens of a block.
 """
