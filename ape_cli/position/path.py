@@ -119,12 +119,12 @@ def through_path(q: Tensor, k: Tensor, v: Tensor, block: int = _BLOCK) -> Tensor
     t_times = partial(torch.linalg.solve_triangular, products, upper=False, unitriangular=True)
     of_keys = t_times((vectors @ keys.mT).tril(-1))
     last = slice(count - asking, None)
-    w = (queries @ vectors[:, :, last].mT).tril(size - rows)
-    near = (queries @ keys[:, :, last].mT - w @ of_keys[:, :, last]).unbind(2)
+    met = (queries @ vectors[:, :, last].mT).tril(size - rows)
+    near = (queries @ keys[:, :, last].mT - met @ of_keys[:, :, last]).unbind(2)
     if count == 1:
         return near[0]
     of_vectors = t_times(vectors)
-    to_start = (queries - w @ of_vectors[:, :, last]).unbind(2)
+    to_start = (queries - met @ of_vectors[:, :, last]).unbind(2)
     to_end = (keys - of_keys.mT @ vectors).unbind(2)
     operators = (torch.eye(channels, dtype=v.dtype, device=v.device) - vectors.mT @ of_vectors).unbind(2)
     columns, carried = [], q[:, :, :0]  # the scores of each block of keys; the queries of later blocks, at its end

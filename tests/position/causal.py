@@ -1,4 +1,4 @@
-"""What holds for every scheme that acts only in causal attention, in one layer of attention without the rest of a model.
+"""What holds for every scheme that acts only in causal attention, measured on a single attention.
 
 Shapes: B batch, H heads, N tokens, K channels of a head, D channels of the model.
 """
@@ -112,10 +112,9 @@ def check_nothing_ahead_is_seen(name: str) -> None:
     attention = attention_of(scheme)
     other = torch.cat([x[:, :30], 1e3 * tokens(seed=6)[:, 30:]], dim=1)
     outcomes = []
-    for each in (x, other):
-        each = each.clone().requires_grad_()
-        out = run(attention, scheme, each)[:, :30]
-        (of_x,) = torch.autograd.grad(out.square().sum(), each)
+    for given in (x.requires_grad_(), other.detach().requires_grad_()):
+        out = run(attention, scheme, given)[:, :30]
+        (of_x,) = torch.autograd.grad(out.square().sum(), given)
         outcomes.append((out, of_x[:, :30]))
         assert not of_x[:, 30:].any()
     for one, two in zip(*outcomes, strict=True):

@@ -23,7 +23,7 @@ def make(**options: int) -> Contextual:
 
 
 def test_terms_of_another_implementation() -> None:
-    """Theirs leave out the scaling by 1/sqrt(K). They are float64; the largest difference is 5e-11, because 12 digits are stored."""
+    """Theirs leave out the scaling by 1/sqrt(K). The largest difference is 5e-11, because 12 digits are stored."""
     theirs = GOLDEN["contextual"]
     q, k = (torch.tensor(theirs[name], dtype=torch.float64).transpose(0, 1)[None] for name in ("q", "k"))
     scheme = position.make("contextual", d_model=8, heads=2, max_size=4).double()
