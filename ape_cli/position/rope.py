@@ -36,7 +36,7 @@ class Rope(Scheme):
     }
     synonyms = ("rotary", "roformer")
     source = "Su et al. 2021, arXiv:2104.09864, section 3.2"
-    homomorphism = True
+    homomorphism = "orthogonal"
     content_dependent = True
     variants = ({"learned": True}, {"interleaved": False})
     memory = "L D"

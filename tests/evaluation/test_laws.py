@@ -38,7 +38,10 @@ def test_every_law_that_is_claimed_holds(name: str) -> None:
     scheme = position.make(name, 32, 4, max_size=4)
     assert {"equivariance", "causality", "independence", "content", "gradients"} <= claimed
     assert ("relative" in claimed) == scheme.relative
-    assert ("composition" in claimed) == scheme.homomorphism
+    assert ("composition" in claimed) == bool(scheme.homomorphism)
+    assert ("orthogonality" in claimed, "duality" in claimed) == tuple(
+        scheme.homomorphism == kind for kind in ("orthogonal", "linear")
+    )
     assert all(f.float64 is not None and f.about for f in found)
 
 
