@@ -38,7 +38,7 @@ FIRE without its second layer's constant
   - self.out_w @ hidden + self.out_b[:, None]
   + self.out_w @ hidden
 FIRE with one function for all heads
-  Fire.terms  position/test_contract.py::test_every_parameter_gets_a_gradient
+  Fire.terms  position/test_fire.py::test_terms_of_another_implementation
   - self.out_w @ hidden
   + self.out_w[:1] @ hidden
 KERPLE's r1 and r2 exchanged

@@ -58,3 +58,10 @@ def test_causal_changes_no_score_that_a_decoder_sees() -> None:
     one, other = (s.context(at, causal=True) for s in (scheme, symmetric))
     found = attention.logits(scheme, q, k, one, one)
     assert torch.equal(found.tril(), attention.logits(symmetric, q, k, other, other).tril())
+
+
+def test_positions_may_be_interpolated() -> None:
+    scheme = make(2)
+    context = scheme.context(torch.tensor([[0.0, 0.5, 2.25]]))
+    found = attention.logits(scheme, *torch.zeros(2, 1, 2, 3, 8), context, context)
+    assert found[0, 0, 1].tolist() == [-0.5 / 16, 0.0, -1.75 / 16]

@@ -27,7 +27,7 @@ def terms(scheme: Fire, queries: list[int], keys: list[int], causal: tuple[bool,
     return attention.logits(scheme, q, k, q_context, k_context)[0]
 
 
-def formula(scheme: Fire, head: int, i: int, j: int) -> float:
+def formula(scheme: Fire, head: int, i: float, j: float) -> float:
     """The term of a query at i and a key at j, from its definition."""
     c, threshold = scheme.c.item(), scheme.multiplier.item() * scheme.initial
 
@@ -129,3 +129,12 @@ def test_bad_options() -> None:
     for name, value in (("width", 0), ("threshold", 0.0), ("c", -0.1)):
         with pytest.raises(UsageError, match=rf"bad {name}[\s\S]*above 0"):
             make(**{name: value})
+
+
+def test_positions_may_be_interpolated() -> None:
+    """Positions between whole steps get the terms of their distances."""
+    scheme = make(threshold=4.0)
+    context = scheme.context(torch.tensor([[0.0, 2.5, 5.0, 7.5]]), causal=True)
+    found = scheme.bias(torch.zeros(1, 2, 4, 8, dtype=torch.float64), context, context)[0]
+    assert torch.equal(found[:, ::2, ::2], terms(scheme, [0, 5], [0, 5]))
+    assert found[1, 3, 1].item() == pytest.approx(formula(scheme, 1, 7.5, 2.5))

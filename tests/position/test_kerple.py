@@ -120,6 +120,15 @@ def test_coefficients_stay_in_their_bounds_and_keep_a_gradient(kind: str) -> Non
     assert (scheme.free.grad != 0).all()
 
 
+@pytest.mark.parametrize("kind", KINDS)
+def test_positions_may_be_interpolated(kind: str) -> None:
+    scheme = with_coefficients(kind, [2.0], [1.0])
+    context = scheme.context(torch.tensor([[0.0, 0.5, 1.5]]))
+    found = scheme.bias(torch.zeros(1, 1, 3, 8, dtype=torch.float64), context, context)[0, 0, 0]
+    expected = [0.0, math.log(1.5), math.log(2.5)] if kind == "log" else [0.0, 0.5, 1.5]
+    assert torch.allclose(found, -2 * torch.tensor(expected, dtype=torch.float64))
+
+
 def test_bad_kind() -> None:
     with pytest.raises(UsageError, match=r"kind[\s\S]*'power'"):
         make("powr")
