@@ -81,7 +81,7 @@ class Experiment:
         """The arguments with which a split of the data makes its batches."""
         if isinstance(self.config, ImageConfig):
             return {"augment": augmentation.parse(self.config.augment or "none")} if training else {}
-        return {"structure": self.read}
+        return {"structure": self.read, "joined": self.config.is_joined}
 
 
 def of(config: Config, data: ChosenDataset | Dataset) -> Experiment:
@@ -128,6 +128,8 @@ def locality(config: Config) -> float:
     default = 1.0 if kind.refuses_decay else scheme.default_decay
     rate = float(default if config.decay is None else config.decay)
     attention.check(kind, scheme, rate)
+    if not config.is_joined:
+        attention.check_role(scheme, "encoder")
     return rate
 
 
@@ -155,7 +157,8 @@ def complete(config: Config, data: DatasetInfo, read: Structure | None = None) -
     fields: dict[str, Any] = {"structure": None if read == default else read, "decay": locality(config)}
     if isinstance(config, SequenceConfig):
         _check_effect(config)
-        largest = data.largest(read) if scheme.bounded and config.max_size is None else None
+        unsized = scheme.bounded and config.max_size is None
+        largest = data.largest(read, joined=config.is_joined) if unsized else None
         size = None if largest is None else max(1, largest)
     else:
         assert isinstance(config, ImageConfig)
