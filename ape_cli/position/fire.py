@@ -4,9 +4,9 @@ Source: Li et al. 2023, arXiv:2310.04418, section 3: for query i and key j
     b(i, j) = f(psi(i - j) / psi(max(L, i))),   psi(x) = log(c x + 1),
 with f: R -> R^H an MLP of one hidden layer with ReLU, which gives one term to each head. Its weights, c and L are
 learned. Dividing by psi(i) maps all distances to [0, 1], however long the sequence is. Below the threshold L, the
-divisor is constant. As in the source, |c| and |L| are used, L is a learned multiple of its initial value, and the
-divisor is increased by 1e-6. Weights are drawn as in PyTorch's `nn.Linear`. Some hidden units start inactive on
-[0, 1], and these are never trained.
+divisor is constant. As in published implementations, |c| and |L| are used, L is a learned multiple of its initial value,
+the divisor is increased by 1e-6, and weights are drawn as in PyTorch's `nn.Linear`. So three of eight hidden units, on
+average, start inactive on [0, 1] and are never trained.
 The term comes after the 1/sqrt(K) scaling. The scheme is unbounded. The term depends on the position of the query and
 not only on the distance, so the scheme is not relative.
 Deviations: the source has only a decoder. An encoder also has keys ahead of the query, and so has the attention between
@@ -73,10 +73,10 @@ class Fire(Scheme):
     def terms(self, q_context: Context, k_context: Context) -> Tensor:
         """The terms of all pairs, which all layers share. -> [B or 1, H, M, N]"""
         with torch.autocast(self.c.device.type, enabled=False):
-            ratio = self.ratio(q_context.positions[:, :, None], k_context.positions[:, None])
-            flat = ratio.flatten(1)[:, None]  # [B or 1, 1, M N]
-            hidden = torch.addcmul(self.b[:, None], self.w[:, None], flat).relu()  # [B or 1, W, M N]
-            return (self.out_w @ hidden + self.out_b[:, None]).unflatten(2, ratio.shape[1:])
+            ratio = self.ratio(q_context.positions[:, :, None], k_context.positions[:, None])  # [B or 1, M, N]
+            hidden = torch.addmm(self.b[:, None], self.w[:, None], ratio.view(1, -1)).relu_()  # [W, B M N]
+            terms = torch.addmm(self.out_b[:, None], self.out_w, hidden)
+            return terms.view(self.shape.heads, *ratio.shape).transpose(0, 1)
 
     def ratio(self, i: Tensor, j: Tensor) -> Tensor:
         """The distance of keys j from queries i, as the learned function gets it: from 0 to 1. [...], [...] -> [...]"""

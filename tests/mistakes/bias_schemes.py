@@ -35,12 +35,12 @@ FIRE with a threshold that is not learned
   + (self.multiplier * self.initial).abs().detach()
 FIRE without its second layer's constant
   Fire.terms  position/test_fire.py::test_terms_of_another_implementation
-  - self.out_w @ hidden + self.out_b[:, None]
+  - torch.addmm(self.out_b[:, None], self.out_w, hidden)
   + self.out_w @ hidden
 FIRE with one function for all heads
   Fire.terms  position/test_fire.py::test_terms_of_another_implementation
-  - self.out_w @ hidden
-  + self.out_w[:1] @ hidden
+  - torch.addmm(self.out_b[:, None], self.out_w, hidden)
+  + torch.addmm(self.out_b[:, None], self.out_w[:1].expand_as(self.out_w), hidden)
 KERPLE's r1 and r2 exchanged
   Kerple.coefficients  position/test_kerple.py::test_terms_of_another_implementation
   - one, two = self.free
