@@ -4,9 +4,9 @@ Source: Li et al. 2023, arXiv:2310.04418, section 3: for query i and key j
     b(i, j) = f(psi(i - j) / psi(max(L, i))),   psi(x) = log(c x + 1),
 with f: R -> R^H an MLP of one hidden layer with ReLU, which gives one term to each head. Its weights, c and L are
 learned. Dividing by psi(i) maps all distances to [0, 1], however long the sequence is. Below the threshold L, the
-divisor is constant. As in published implementations, |c| and |L| are used, L is a learned multiple of its initial value,
-the divisor is increased by 1e-6, and weights are drawn as in PyTorch's `nn.Linear`. So three of eight hidden units, on
-average, start inactive on [0, 1] and are never trained.
+divisor is constant. As in published implementations, |c| and |L| are used, L is a learned multiple of its initial
+value, the divisor is increased by 1e-6, and weights are drawn as in PyTorch's `nn.Linear`. So three of eight hidden
+units, on average, start inactive on [0, 1] and are never trained.
 The term comes after the 1/sqrt(K) scaling. The scheme is unbounded. The term depends on the position of the query and
 not only on the distance, so the scheme is not relative.
 Deviations: the source has only a decoder. An encoder also has keys ahead of the query, and so has the attention between
