@@ -170,8 +170,10 @@ class Reading:
         """
         if not self.joined:
             return _after(0, self.places(stored, mask))
-        stored = None if stored is None else _after(0, stored)
-        return self.places(stored, _after(0, mask), sources)
+        places = self.places(None if stored is None else _after(0, stored), _after(0, mask), sources)
+        for axis in (axis for axis, column in enumerate(self.columns) if column == LINE and len(self.columns) > 1):
+            places[:, 0, axis] = sources + 1  # of SOS
+        return places
 
 
 def collate(

@@ -20,7 +20,7 @@ from ape_cli.experiment.datasets import ChosenDataset, generated
 from ape_cli.experiment.options import ExperimentOptions
 from ape_cli.experiment.reading import augmented, read_as, reading, tokenising
 from ape_cli.position import Scheme
-from ape_cli.runs.config import Config, ImageConfig, SequenceConfig
+from ape_cli.runs.config import MODELS, Config, ImageConfig, SequenceConfig
 from ape_cli.structure import Structure, left_out
 
 logger = logging.getLogger(__name__)
@@ -44,11 +44,17 @@ class Experiment:
 
         The kind of attention is among them, and so is the locality bias that it turned off.
         """
-        plain = ExperimentOptions(preset=self.config.preset, scheme=self.config.scheme, seed=self.config.seed)
+        plain = ExperimentOptions(
+            preset=self.config.preset,
+            scheme=self.config.scheme,
+            seed=self.config.seed,
+            model=getattr(self.config, "model", MODELS[0]),
+        )
         default = self.read if self.config.structure is None else None
         complete_plain = complete(plain.config(self.config.kind), self.data, default).model_dump()
         fields, options = self.config.model_dump(), {"scheme_options", "attention_options"}
         changed = {k: fields[k] for k, v in complete_plain.items() if k not in options and fields[k] != v}
+        changed |= {"model": "decoder"} if self.config.is_joined else {}
         return changed | self.config.scheme_options | self.config.attention_options
 
     @property

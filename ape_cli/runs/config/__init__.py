@@ -7,17 +7,17 @@ from __future__ import annotations
 
 import json
 import re
-from typing import Any, get_args
+from typing import Any
 
 from pydantic import ValidationError
 
 from ape_cli.core.errors import UsageError, brief, pick, unknown
 from ape_cli.runs.config._fields import (
     KINDS,
+    MODELS,
     AnyConfig,
     Config,
     ImageConfig,
-    ModelKind,
     SequenceConfig,
     read_config,
 )
@@ -41,7 +41,6 @@ __all__ = [
     "settable",
 ]
 
-MODELS = list(get_args(ModelKind))
 _PAIRS = {
     "epochs": "steps",
     "steps": "epochs",

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import hashlib
 import json
-from typing import Annotated, Any, ClassVar, Literal
+from typing import Annotated, Any, ClassVar, Literal, get_args
 
 from pydantic import BaseModel, ConfigDict, Discriminator, Field, Tag, TypeAdapter
 
@@ -25,6 +25,7 @@ _LATE = {
 
 
 ModelKind = Literal["encoder-decoder", "decoder"]
+MODELS: list[str] = list(get_args(ModelKind))
 
 
 class Config(BaseModel):
@@ -69,7 +70,7 @@ class Config(BaseModel):
     @property
     def is_joined(self) -> bool:
         """Whether the model reads source and target as one sequence."""
-        return False
+        return getattr(self, "model", MODELS[0]) == "decoder"
 
     def digest(self, fingerprint: str, *, without: tuple[str, ...] = ()) -> str:
         """Eight hexadecimal digits: a hash of the configuration and the dataset's fingerprint.
@@ -97,11 +98,6 @@ class SequenceConfig(Config):
     decoder_layers: int = Field(gt=0, le=200, description="Number of decoder layers.")
     positions_scale: float = Field(1.0, gt=0, le=1000, description="Factor of the vectors added to embeddings.")
     dropout_places: Literal["all", "branches"] = Field("all", description="Where dropout acts: all, or branches.")
-
-    @property
-    def is_joined(self) -> bool:
-        """Whether the model reads source and target as one sequence."""
-        return self.model == "decoder"
 
 
 class ImageConfig(Config):
