@@ -19,12 +19,12 @@ from torch import Tensor
 
 from ape_cli import attention
 from ape_cli.attention import Attention, AttentionContext
-from ape_cli.models.transformer import SequenceModel, Transformer, loss
+from ape_cli.models.transformer import Transformer, loss
 from ape_cli.position import Scheme
 from ape_cli.position._rotation import Rotations, rotate_halves, rotate_pairs
 from tests.attention.plain import kind_of, net, scheme_of
 from tests.conftest import write
-from tests.position.test_contract import READS, logits, make, model, places
+from tests.position.test_contract import READS, make, model, places
 
 shaped = jaxtyped(typechecker=beartype)
 Ids, At, Mask = Int64[Tensor, "B N"], Int64[Tensor, "#B N *C"], Bool[Tensor, "B N"]
@@ -37,16 +37,10 @@ PerRow = Int64[np.ndarray, " B"]
 def hooks(
     scheme: Scheme, x: Float[Tensor, "B N D"], q: Queries, k: Keys, q_at: WrittenAt, k_at: At
 ) -> tuple[Float[Tensor, "B N D"], Queries, Keys, Float[Tensor, "#B #H M N"] | None, Float32[Tensor, "#B 1 M N"]]:
-    """The first four hooks of a scheme with a locality bias."""
-    asks, answers = scheme.context(q_at, causal=True), scheme.context(k_at, causal=bool(scheme.causal_only))
+    """The four hooks of a scheme with a locality bias."""
+    asks, answers = scheme.context(q_at, causal=True), scheme.context(k_at)
     rotated = scheme.rotate(q, asks, "query"), scheme.rotate(k, answers, "key")
     return scheme.embed(x, answers), *rotated, scheme.bias(q, asks, answers), scheme.decay(asks, answers)
-
-
-@shaped
-def scored(scheme: Scheme, q: Queries, k: Keys, q_at: WrittenAt, k_at: At) -> Scores:
-    """The logits of a scheme with a locality bias, with the parameters of its first layer."""
-    return logits(scheme, q, k, q_at, k_at)
 
 
 @shaped
@@ -67,14 +61,12 @@ def attended(
 
 @shaped
 def read(
-    net: SequenceModel, ids: Ids, at: At, mask: Mask, target: Written, target_at: WrittenAt, labels: Written
+    net: Transformer, ids: Ids, at: At, mask: Mask, target: Written, target_at: WrittenAt, labels: Written
 ) -> tuple[Float[Tensor, "B N D"], Float[Tensor, "B M V"], Float[Tensor, "B M V"], Float32[Tensor, ""]]:
     """The encoder's output, the scores of the decoder and of the whole model, and the loss."""
     memory, source = net.encode(ids, at, mask)
-    scores = net.decode(target, target_at, memory, source)
-    # the sequences of a decoder-only model are joined already in a batch
-    whole = net(ids, at, mask, target, target_at) if isinstance(net, Transformer) else scores
-    return memory, scores, whole, loss(scores, labels)
+    scores = net(ids, at, mask, target, target_at)
+    return memory, net.decode(target, target_at, memory, source), scores, loss(scores, labels)
 
 
 @shaped
@@ -94,9 +86,7 @@ def test_a_scheme_and_its_model(name: str, expression: str) -> None:
     scheme, at = make(name, expression, decay=0.9), places(expression)
     ids = torch.randint(3, 20, at.shape[:2])
     for rows in (at, at[:1]):
-        q, k = draw(3, 4, 9, 8), draw(3, 4, 10, 8)
-        hooks(scheme, draw(3, 10, 32), q, k, rows[:, 1:], rows)
-        scored(scheme, q, k, rows[:, 1:], rows)
+        hooks(scheme, draw(3, 9, 32), draw(3, 4, 10, 8), draw(3, 4, 9, 8), rows, rows[:, 1:])
         read(model(scheme), ids[:, 1:], rows[:, 1:], torch.ones(3, 9, dtype=torch.bool), ids, rows, ids)
 
 

@@ -9,15 +9,10 @@ from __future__ import annotations
 import torch
 from torch import Tensor
 
-from ape_cli.models.transformer import SequenceModel
+from ape_cli.models.transformer import Transformer
 
 
-def scores_of(net: SequenceModel, source: Tensor, source_at: Tensor, mask: Tensor, ids: Tensor, at: Tensor) -> Tensor:
-    """The scores after each target token, in either model. -> [B, M, V]"""
-    return net.decode(ids, at, *net.encode(source, source_at, mask))
-
-
-def check_causality(net: SequenceModel, ids: Tensor, at: Tensor) -> None:
+def check_causality(net: Transformer, ids: Tensor, at: Tensor) -> None:
     """Neither targets after the middle nor the content of padding change the scores up to there, also with dropout."""
     middle, other = ids.shape[1] // 2, len(net.embedding) - 3
     mask = torch.ones_like(ids[:, 1:], dtype=torch.bool)
@@ -25,7 +20,7 @@ def check_causality(net: SequenceModel, ids: Tensor, at: Tensor) -> None:
 
     def run(target: Tensor, target_at: Tensor, source: Tensor) -> Tensor:
         torch.manual_seed(11)
-        return scores_of(net, source, at[:, 1:], mask, target, target_at)
+        return net(source, at[:, 1:], mask, target, target_at)
 
     later, later_at = ids.clone(), at.clone()
     later[:, middle:] = 3 + (later[:, middle:] + 4) % other
@@ -39,7 +34,7 @@ def check_causality(net: SequenceModel, ids: Tensor, at: Tensor) -> None:
 
 
 @torch.no_grad()
-def check_one_by_one(net: SequenceModel, ids: Tensor, at: Tensor) -> None:
+def check_one_by_one(net: Transformer, ids: Tensor, at: Tensor) -> None:
     """What `decode` keeps from one call to the next replaces the tokens that it has had."""
     mask = torch.ones_like(ids[:, 1:], dtype=torch.bool)
     mask[0, 5:] = False
@@ -50,13 +45,12 @@ def check_one_by_one(net: SequenceModel, ids: Tensor, at: Tensor) -> None:
     assert torch.allclose(torch.cat(parts, dim=1), net.decode(ids, at, memory, source), atol=1e-9)
 
 
-def check_padding(net: SequenceModel, ids: Tensor, at: Tensor) -> None:
+def check_padding(net: Transformer, ids: Tensor, at: Tensor) -> None:
     """The scores of the first row are the same alone, and with padding in a batch with other rows."""
     count = ids.shape[1] * 3 // 4
     mask = torch.ones_like(ids[:, 1:], dtype=torch.bool)
     mask[0, 5:] = False
     source, source_at = ids[:, 1:] * mask, at[:, 1:] * (mask if at.dim() == 2 else mask[..., None])
-    together = scores_of(net, source, source_at, mask, ids, at)
-    one = source[:1, :5], source_at[:1, :5], mask[:1, :5]
-    alone = scores_of(net, *one, ids[:1, :count], at[:1, :count])
+    together = net(source, source_at, mask, ids, at)
+    alone = net(source[:1, :5], source_at[:1, :5], mask[:1, :5], ids[:1, :count], at[:1, :count])
     assert torch.allclose(together[:1, :count], alone, rtol=0, atol=1e-12)

@@ -8,24 +8,20 @@ import torch
 from ape_cli import attention, position
 from ape_cli.core.errors import UsageError
 from ape_cli.evaluation.laws._subjects import examples
-from ape_cli.models.decoder import DecoderOnly
-from ape_cli.models.transformer import SequenceModel, Transformer
+from ape_cli.models.transformer import Transformer
 from ape_cli.position import Scheme
 from ape_cli.structure import Structure, Tree, parse_structure
-from tests.models.contract import check_causality, check_one_by_one, check_padding, scores_of
+from tests.models.contract import check_causality, check_one_by_one, check_padding
 
 D, H, K = 32, 4, 8
 READS = [(name, expression) for name in position.names() for expression in examples(name)]
 RELATIVE = [pair for pair in READS if position.load(pair[0]).relative]
-EVERYWHERE = [pair for pair in READS if not position.load(pair[0]).causal_only]
 
 
 def make(name: str, expression: str, seed: int = 3, **options: float) -> Scheme:
     generator = torch.Generator().manual_seed(seed)
     size = {"max_size": 6} | options
-    scheme = position.make(name, D, H, structure=expression, generator=generator, **size)
-    scheme.attach("decoder", 0)  # the parameters of its first layer
-    return scheme.double()
+    return position.make(name, D, H, structure=expression, generator=generator, **size).double()
 
 
 def places(expression: str, rows: int = 3, count: int = 10) -> torch.Tensor:
@@ -59,24 +55,8 @@ def vectors(seed: int, rows: int = 3, count: int = 10) -> torch.Tensor:
     return torch.randn(rows, H, count, K, dtype=torch.float64, generator=torch.Generator().manual_seed(seed))
 
 
-def logits(scheme: Scheme, q: torch.Tensor, k: torch.Tensor, q_at: torch.Tensor, k_at: torch.Tensor) -> torch.Tensor:
-    """The logits of a scheme at these positions. If it is `causal_only`, those of keys ahead are 0. -> [B, H, M, N]"""
-    causal = bool(scheme.causal_only)
-    content = None
-    if "decoder_0" in scheme.layers:
-        tokens = vectors(4, len(k), k.shape[2]).transpose(1, 2).flatten(2)
-        content = scheme.layers["decoder_0"](tokens.to(next(scheme.parameters()).dtype))
-    contexts = (scheme.context(at, causal=causal) for at in (q_at, k_at))
-    found = attention.logits(scheme, q, k, *contexts, content=content)
-    return found.tril(k.shape[2] - q.shape[2]) if causal else found
-
-
-def model(scheme: Scheme, dropout: float = 0.0) -> SequenceModel:
-    """An encoder-decoder, or a decoder-only model if the scheme does not act elsewhere."""
+def model(scheme: Scheme, dropout: float = 0.0) -> Transformer:
     generator = torch.Generator().manual_seed(8)
-    if scheme.causal_only:
-        joined = DecoderOnly(scheme, ids=20, d_ff=48, layers=2, sides=False, dropout=dropout, generator=generator)
-        return joined.double()
     return Transformer(
         scheme, ids=20, d_ff=48, encoder_layers=2, decoder_layers=2, dropout=dropout, generator=generator
     ).double()
@@ -100,7 +80,7 @@ def test_dtypes(name: str, expression: str) -> None:
         assert scheme.rotate(q, context, "query").dtype == dtype
         bias = scheme.bias(q, context, context)
         assert bias is None or bias.dtype == dtype
-        assert logits(scheme, q, q, places(expression), places(expression)).dtype == dtype
+        assert attention.logits(scheme, q, q, context, context).dtype == dtype
 
 
 @pytest.mark.parametrize(("name", "expression"), RELATIVE)
@@ -121,13 +101,14 @@ def check_relative(name: str, expression: str, decay: float) -> None:
     moved = parse_structure(expression).compose(step(expression, 17, 27).expand_as(at), at)
     q, k = vectors(1, count=9), vectors(2, count=9)
 
-    here = logits(scheme, q, k, at, at)
-    assert torch.allclose(here, logits(scheme, q, k, moved, moved), atol=1e-9)
-    if decay < 1.0 or not scheme.overrides("logits"):  # which read the order of the tokens alone
-        assert not torch.allclose(here, logits(scheme, q, k, at, moved), atol=1e-3)
+    def scores(x: torch.Tensor, y: torch.Tensor) -> torch.Tensor:
+        return attention.logits(scheme, q, k, scheme.context(x), scheme.context(y))
+
+    assert torch.allclose(scores(at, at), scores(moved, moved), atol=1e-9)
+    assert not torch.allclose(scores(at, at), scores(at, moved), atol=1e-3)
 
 
-@pytest.mark.parametrize(("name", "expression"), EVERYWHERE)
+@pytest.mark.parametrize(("name", "expression"), READS)
 def test_only_no_encoding_is_blind_to_order(name: str, expression: str) -> None:
     """If the same tokens have permuted positions, the encoder's output differs, for every scheme except `none`."""
     net = model(make(name, expression))
@@ -140,7 +121,7 @@ def test_only_no_encoding_is_blind_to_order(name: str, expression: str) -> None:
     assert (change < 1e-9) if name == "none" else (change > 1e-3)
 
 
-@pytest.mark.parametrize(("name", "expression"), EVERYWHERE)
+@pytest.mark.parametrize(("name", "expression"), READS)
 def test_every_position_counts(name: str, expression: str) -> None:
     """Every position has an effect: moving any single token changes the output."""
     if name == "none":
@@ -164,7 +145,7 @@ def test_every_parameter_gets_a_gradient(name: str, expression: str) -> None:
     net = model(scheme)
     at = places(expression)
     ids = tokens(at)
-    scores = scores_of(net, ids[:, 1:], at[:, 1:], torch.ones(3, 9, dtype=torch.bool), ids, at)
+    scores = net(ids[:, 1:], at[:, 1:], torch.ones(3, 9, dtype=torch.bool), ids, at)
     scores.logsumexp(-1).sum().backward()
     for label, parameter in net.named_parameters():
         assert parameter.grad is not None, label
@@ -200,7 +181,7 @@ def test_tokens_one_by_one_have_the_scores_of_all_at_once(name: str, expression:
     check_one_by_one(model(make(name, expression, decay=0.9)).eval(), tokens(at), at)
 
 
-@pytest.mark.parametrize(("name", "expression"), EVERYWHERE)
+@pytest.mark.parametrize(("name", "expression"), READS)
 def test_every_scheme_reaches_cross_attention(name: str, expression: str) -> None:
     """If the keys are another sequence, the hooks see its positions (additive schemes have seen them in `embed`)."""
     scheme = make(name, expression)
@@ -228,10 +209,10 @@ def test_locality_bias_is_for_all(name: str, expression: str) -> None:
     assert torch.allclose(decay[:, 0].double(), 0.8 ** distance.double(), atol=1e-6)
     assert torch.equal(decay[:, 0].diagonal(dim1=1, dim2=2), torch.ones(3, 10))
     q, k = vectors(1), vectors(2)
-    bias = torch.zeros(()) if (found := plain.bias(q, context, context)) is None else found
-    bias = bias.expand(3, H, 10, 10).tril() if plain.causal_only else bias
-    expected = (logits(plain, q, k, at, at) - bias) * decay + bias
-    assert torch.allclose(logits(local, q, k, at, at), expected, atol=1e-6)
+    bias = plain.bias(q, context, context)
+    product = attention.logits(plain, q, k, context, context) - (0 if bias is None else bias)
+    expected = product * decay + (0 if bias is None else bias)
+    assert torch.allclose(attention.logits(local, q, k, local.context(at), local.context(at)), expected, atol=1e-6)
 
 
 def test_the_paper_s_defaults_of_the_locality_bias() -> None:
@@ -257,7 +238,7 @@ def test_sos_is_the_empty_path(name: str, expression: str) -> None:
     assert torch.allclose(scheme.rotate(x, zero, "key").norm(), x.norm())
 
 
-@pytest.mark.parametrize(("name", "expression"), EVERYWHERE)
+@pytest.mark.parametrize(("name", "expression"), READS)
 def test_additive_vectors_are_of_the_tokens_size(name: str, expression: str) -> None:
     """At initialisation, positions do not dominate the embeddings, and embeddings do not dominate positions."""
     scheme = position.make(name, 256, 4, structure=expression, max_size=6)
