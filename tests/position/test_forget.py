@@ -8,6 +8,7 @@ import pytest
 import torch
 
 from ape_cli import position
+from ape_cli.position.alibi import slopes
 from ape_cli.position.forget import Forget, Gates
 from tests.position import causal
 from tests.position.golden import GOLDEN
@@ -76,14 +77,16 @@ def test_constant_gates_are_alibi_for_causal_attention() -> None:
     """With w = 0 the term is -m |i - j|, where m = -log f."""
     scheme = make()
     alibi = position.make("alibi", causal.D, causal.H)
-    m = alibi.slopes()  # type: ignore[operator]
+    m = slopes(causal.H)
     with torch.no_grad():
         gates(scheme).project.weight.zero_()
         gates(scheme).project.bias.copy_(-torch.expm1(m).log())  # f = exp(-m)
     q, k = causal.qk()
     found = causal.scores(scheme, q, k, causal.content_of(scheme, causal.tokens()))
     link = causal.link_of(scheme, causal.N)
-    expected = q @ k.mT / math.sqrt(causal.K) + alibi.bias(q, link.q_context, link.k_context)
+    penalty = alibi.bias(q, link.q_context, link.k_context)
+    assert penalty is not None
+    expected = q @ k.mT / math.sqrt(causal.K) + penalty
     assert torch.allclose(found, expected.tril(), atol=1e-6)  # the penalties of `alibi` are float32
 
 
