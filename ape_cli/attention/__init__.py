@@ -49,7 +49,7 @@ from ape_cli.attention._kind import (
 from ape_cli.attention._layers import LinearLayer, affine
 from ape_cli.core import plugins
 from ape_cli.core.errors import UsageError
-from ape_cli.position import FastScheme, Scheme
+from ape_cli.position import FastScheme, Role, Scheme
 
 __all__ = [
     "Attention",
@@ -61,6 +61,7 @@ __all__ = [
     "average",
     "backend",
     "check",
+    "check_role",
     "load",
     "logits",
     "make",
@@ -75,11 +76,15 @@ __path__ = pkgutil.extend_path(__path__, __name__)  # folders ape_cli/attention 
 
 
 class Past:
-    """Keys and values, [B, H, N, K] each, that an attention has projected already. They are unrotated."""
+    """Keys and values, [B, H, N, K] each, that an attention has projected already. They are unrotated.
+
+    Beside them is the content of the scheme, [B, N, ...], if its layers have modules.
+    """
 
     def __init__(self) -> None:
         """Start with none."""
         self._both: tuple[Tensor, Tensor] | None = None
+        self._content: Tensor | None = None
 
     @property
     def count(self) -> int:
@@ -93,20 +98,36 @@ class Past:
         self._both = k, v
         return k, v
 
+    def extended_content(self, content: Tensor) -> Tensor:
+        """Add the content of the tokens that follow, and return that of all. [B, N, ...]"""
+        self._content = content if self._content is None else torch.cat([self._content, content], dim=1)
+        return self._content
+
 
 class Attention(nn.Module):
     """Multi-head attention of one kind, in the shape of a scheme.
 
     `scheme`: the one that each call of `forward` is given. `dropout`: the probability for the attention
-    weights. `kind`: None for the default. Raises `UsageError` if the kind cannot take the scheme.
+    weights. `kind`: None for the default. `role` and `index`: where it acts, and the number of its layer in the stack,
+    by which the scheme has parameters for it. Raises `UsageError` if the kind cannot take the scheme, or if the scheme
+    does not act in this role.
     """
 
-    def __init__(self, scheme: Scheme, dropout: float, kind: AttentionKind | None = None) -> None:
+    def __init__(
+        self,
+        scheme: Scheme,
+        dropout: float,
+        kind: AttentionKind | None = None,
+        role: Role = "decoder",
+        index: int = 0,
+    ) -> None:
         """Create the projections."""
         super().__init__()
         d_model = scheme.shape.d_model
         self.heads, self.dropout, self.kind = scheme.shape.heads, dropout, kind or make()
         check(self.kind, type(scheme), scheme.shape.decay)
+        check_role(type(scheme), role)
+        self.key_in_scheme = scheme.attach(role, index)
         self.query = nn.Linear(d_model, d_model)
         self.key = nn.Linear(d_model, d_model)
         self.value = nn.Linear(d_model, d_model)
@@ -123,6 +144,8 @@ class Attention(nn.Module):
         q, k, v, context = self._projected(x, memory, scheme, context)
         if past is not None:
             k, v = past.extended(k, v)
+            if context.content is not None:
+                context = context.with_content(past.extended_content(context.content))
         rate = self.dropout if self.training else 0.0
         heads = self.kind.attend(scheme, q, k, v, context, rate)
         return self.out(heads.transpose(1, 2).flatten(-2))
@@ -155,6 +178,8 @@ class Attention(nn.Module):
             q, k, v = *self._project(x, query), *self._project(memory, *others)
         else:
             q, k, v = *self._project(x, query), *(self._project(memory, one)[0] for one in others)
+        if self.key_in_scheme in scheme.layers:
+            context = context.with_content(scheme.layers[self.key_in_scheme](memory))
         return q, k, v, context
 
     def _project(self, x: Tensor, *layers: tuple[nn.Linear, Tensor | None]) -> list[Tensor]:
@@ -210,14 +235,22 @@ def check(kind: AttentionKind, scheme: type[Scheme], decay: float) -> None:
     """
     for claim, applies in (
         ("refuses_bias", scheme.bias is not Scheme.bias),
-        ("refuses_content", scheme.dot_only),
+        ("refuses_content", scheme.dot_only or scheme.overrides("logits")),
         ("refuses_decay", decay != 1.0),
     ):
         if applies and (reason := getattr(kind, claim)):
             if claim == "refuses_decay":
                 what, fix = f"the locality bias decay={decay:g}", "another `attention`, or `decay=1`"
             else:
-                what = f"the bias of scheme {plugins.name_of(scheme)}"
+                what = f"the {'scores' if scheme.overrides('logits') else 'bias'} of scheme {plugins.name_of(scheme)}"
                 fix = "another `attention`, or another scheme (`ape schemes`)"
             allowed = f"with {', '.join(name for name in names() if not getattr(load(name), claim))}"
             raise UsageError(f"attention {kind.name} cannot take {what}: {reason}", allowed=allowed, fix=fix)
+
+
+def check_role(scheme: type[Scheme], role: Role) -> None:
+    """Check that a scheme acts in an attention of this role. Raises `UsageError`, with the reason, if it does not."""
+    if scheme.causal_only and role != "decoder":
+        where = "between decoder and encoder" if role == "cross" else "in an encoder"
+        what = f"scheme {plugins.name_of(scheme)} acts only in causal attention: {scheme.causal_only}"
+        raise UsageError(what, got=f"attention {where}", fix="`model=decoder`, or another scheme (`ape schemes`)")

@@ -9,6 +9,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Iterator
 from contextlib import contextmanager
 from contextvars import ContextVar
+from copy import copy
 from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any, ClassVar
@@ -19,7 +20,7 @@ from torch import Tensor
 from ape_cli.attention._layers import drop
 from ape_cli.core import plugins
 from ape_cli.core.errors import UsageError
-from ape_cli.position import Context, FastScheme, Scheme
+from ape_cli.position import Context, FastScheme, Link, Scheme
 
 _LONG_BF16 = 1024  # queries from which on the scores of bfloat16 are not stored
 BACKENDS = ("plain", "fused")
@@ -27,17 +28,16 @@ _requested: ContextVar[str | None] = ContextVar("_requested", default=None)
 
 
 @dataclass(frozen=True)
-class AttentionContext:
+class AttentionContext(Link):
     """Who attends to whom. The layers of one stack share it in a forward pass."""
 
-    q_context: Context
-    k_context: Context
     decay: Tensor | None = None  # [B or 1, 1, M, N], multiplied into the scores
     keys: Tensor | None = None  # bool [B, N], True for tokens; None if all are tokens
     queries: Tensor | None = None  # bool [B, M], True for tokens; None if all are tokens
     causal: bool = False  # whether the m-th query sees only the keys up to the m-th
     first: int = 0  # index of the first query among all queries
     framed: bool = False  # whether queries and keys are in the scheme's frame already
+    content: Tensor | None = None  # [B, N, ...], of one layer: what the scheme's module returned for the keys
 
     @classmethod
     def of(cls, scheme: Scheme, q_context: Context, k_context: Context) -> AttentionContext:
@@ -49,6 +49,13 @@ class AttentionContext:
     def in_frame(self) -> AttentionContext:
         """The same context, for queries and keys whose projections have taken in the scheme's frame."""
         return replace(self, framed=True)
+
+    def with_content(self, content: Tensor) -> AttentionContext:
+        """The same context for one layer, whose module of the scheme returned `content` for the keys: [B, N, ...]."""
+        self.penalty  # noqa: B018 # computed here, so that the layers share it
+        one = copy(self)
+        object.__setattr__(one, "content", content)
+        return one
 
     def part(self, begin: int, end: int) -> AttentionContext:
         """The same for the queries from `begin` to `end`, and the keys that they may see.
@@ -99,7 +106,7 @@ class AttentionKind(ABC):
     # The reason why the kind refuses something. An empty string means that the kind takes it.
     refuses_bias: ClassVar[str] = ""  # a scheme's bias, added to the scores
     refuses_decay: ClassVar[str] = ""  # the locality bias, multiplied into the scores
-    # the bias of a scheme that is `dot_only`
+    # the bias of a scheme that is `dot_only`, or its own `logits`
     refuses_content: ClassVar[str] = "it is a term of the dot product's expansion"
 
     # whether it uses only rotated queries and keys, so that the projections can take in the scheme's frame
@@ -149,13 +156,19 @@ class AttentionKind(ABC):
         """
 
 
-def logits(scheme: Scheme, q: Tensor, k: Tensor, q_context: Context, k_context: Context) -> Tensor:
+def logits(
+    scheme: Scheme, q: Tensor, k: Tensor, q_context: Context, k_context: Context, content: Tensor | None = None
+) -> Tensor:
     """The scores of `dot` before mask and softmax: (q k) / sqrt(K), times decay, plus bias.
 
-    q: [B, H, M, K], k: [B, H, N, K], unrotated -> [B, H, M, N]. `dot` takes every scheme, so nothing is checked.
+    q: [B, H, M, K], k: [B, H, N, K], unrotated -> [B, H, M, N]. content: [B, N, ...], what the scheme's module of the
+    layer returned for the keys, or None without one. `dot` takes every scheme, so nothing is checked.
     """
     context = AttentionContext.of(scheme, q_context, k_context)
-    return adjusted(scaled(*rotated(scheme, q, k, context)), scheme.bias(q, q_context, k_context), context)
+    scores = scheme.logits(q, k, content, context)
+    if scores is None:
+        scores = scaled(*rotated(scheme, q, k, context))
+    return adjusted(scores, scheme.bias(q, q_context, k_context), context)
 
 
 def scaled(q: Tensor, k: Tensor) -> Tensor:

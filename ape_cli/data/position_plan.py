@@ -55,9 +55,9 @@ Planner = Callable[[Tensor, PositionPlan | None], PositionPlan]
 def run_of(positions: Tensor) -> int | None:
     """The first of consecutive positions that all rows share; None for any other positions.
 
-    int64 [B or 1, N] or [B or 1, N, C] on the CPU
+    int64 [B or 1, N] or [B or 1, N, C] on the CPU. Floating-point positions are never a run.
     """
-    if positions.shape[0] != 1 or positions.dim() != 2 or not positions.shape[1]:
+    if positions.shape[0] != 1 or positions.dim() != 2 or not positions.shape[1] or positions.is_floating_point():
         return None
     first = int(positions[0, 0])
     return first if torch.equal(positions[0], torch.arange(first, first + positions.shape[1])) else None

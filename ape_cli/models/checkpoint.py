@@ -10,7 +10,7 @@ rank other than 0 the last two are `rng.cpu.RANK` and `rng.cuda.RANK`.
 
 from __future__ import annotations
 
-from typing import Annotated, Any, Protocol
+from typing import Annotated, Any, Protocol, cast
 
 import torch
 from pydantic import BaseModel, ConfigDict, Field
@@ -19,7 +19,7 @@ from torch import Tensor, nn
 from ape_cli.core.errors import RunError
 from ape_cli.core.validation import Many
 from ape_cli.models.transformer import Model
-from ape_cli.position import Scheme
+from ape_cli.position import Role, Scheme
 from ape_cli.runs.run import Run
 from ape_cli.runs.run_files import WEIGHTS
 from ape_cli.storage.paths import StoragePath
@@ -71,10 +71,15 @@ def load_weights(run: Run, model: Model) -> None:
 def load_scheme(run: Run, scheme: Scheme) -> None:
     """Load the best weights of a run into a scheme of its configuration, without the rest of the model.
 
+    The modules of its layers are created.
+
     Raises `RunError` if the run has no weights, or if they were altered or do not fit the scheme.
     """
     weights = run.load_model().items()
     tensors = {name.removeprefix("scheme."): tensor for name, tensor in weights if name.startswith("scheme.")}
+    for key in {name.split(".")[1] for name in tensors if name.startswith("layers.")}:
+        role, _, index = key.rpartition("_")
+        scheme.attach(cast(Role, role), int(index))
     put_weights(scheme, tensors, run.folder / WEIGHTS, AGAIN)
 
 

@@ -30,7 +30,7 @@ from ape_cli.runs.record import OwnCode
 from ape_cli.storage.image_rows import Size
 from ape_cli.structure import Structure
 
-_HOOKS = ("context", "embed", "frame", "rotate", "rotate_in_frame", "bias", "decay")
+_HOOKS = ("context", "embed", "frame", "rotate", "rotate_in_frame", "bias", "decay", "logits")
 logger = logging.getLogger(__name__)
 
 

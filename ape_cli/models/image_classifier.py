@@ -95,6 +95,7 @@ class Classifier(Model):
                 activation=functional.gelu,
                 attention_dropout=attention_dropout,
                 skip=stochastic_depth * i / max(1, layers - 1),
+                index=i,
             )
             for i in range(layers)
         )

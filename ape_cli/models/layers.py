@@ -13,7 +13,7 @@ from torch.nn import functional
 
 from ape_cli.attention import Attention, AttentionContext, AttentionKind, Past
 from ape_cli.attention._layers import Dropout, LinearLayer, drop, drop_relu
-from ape_cli.position import Scheme
+from ape_cli.position import Role, Scheme
 
 Activation = Callable[[Tensor], Tensor]
 
@@ -49,7 +49,8 @@ class Layer(nn.Module):
     - `crosses`: whether the layer attends to the encoder's output;
     - `attention_dropout`, `ff_dropout`: the probabilities for the attention weights and for the inside of the
       feed-forward network; None means the same as `dropout`;
-    - `skip`: the probability that a branch is left out for a row (see `stochastic_depth`).
+    - `skip`: the probability that a branch is left out for a row (see `stochastic_depth`);
+    - `role`: of the self-attention; `index`: the number of the layer in its stack.
     """
 
     def __init__(
@@ -64,15 +65,18 @@ class Layer(nn.Module):
         attention_dropout: float | None = None,
         ff_dropout: float | None = None,
         skip: float = 0.0,
+        role: Role = "encoder",
+        index: int = 0,
     ) -> None:
         """Create the branches and their norms."""
         super().__init__()
         d_model = scheme.shape.d_model
         self.dropout, self.skip = Dropout(dropout), skip
         forget = dropout if attention_dropout is None else attention_dropout
-        self.self_norm, self.self_attention = nn.LayerNorm(d_model), Attention(scheme, forget, kind)
+        self.self_norm, self.self_attention = nn.LayerNorm(d_model), Attention(scheme, forget, kind, role, index)
         if crosses:
-            self.cross_norm, self.cross_attention = nn.LayerNorm(d_model), Attention(scheme, forget, kind)
+            crossing = Attention(scheme, forget, kind, "cross", index)
+            self.cross_norm, self.cross_attention = nn.LayerNorm(d_model), crossing
         inside = dropout if ff_dropout is None else ff_dropout
         self.ff_norm, self.ff = nn.LayerNorm(d_model), FeedForward(d_model, d_ff, inside, activation)
 
@@ -115,7 +119,10 @@ def stochastic_depth(added: Tensor, skip: float) -> Tensor:
 
 
 def initialise(stack: nn.Module, generator: torch.Generator | None) -> None:
-    """Draw Xavier-uniform weights for all linear layers, and set their biases to zero."""
+    """Draw Xavier-uniform weights for all linear layers, and set their biases to zero.
+
+    The modules of a scheme belong to the scheme, so they are not in the stack.
+    """
     for module in stack.modules():
         if isinstance(module, nn.Linear):
             nn.init.xavier_uniform_(module.weight, generator=generator)

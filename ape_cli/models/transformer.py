@@ -87,9 +87,10 @@ class Transformer(Model):
         inside = 0.0 if branches_only else dropout
         self.dropout = Dropout(inside)
         rates: dict[str, Any] = {"dropout": dropout, "attention_dropout": inside, "ff_dropout": inside}
-        self.encoder = nn.ModuleList(Layer(scheme, kind, d_ff=d_ff, **rates) for _ in range(encoder_layers))
+        self.encoder = nn.ModuleList(Layer(scheme, kind, d_ff=d_ff, index=i, **rates) for i in range(encoder_layers))
         self.decoder = nn.ModuleList(
-            Layer(scheme, behind, d_ff=d_ff, crosses=True, **rates) for _ in range(decoder_layers)
+            Layer(scheme, behind, d_ff=d_ff, crosses=True, role="decoder", index=i, **rates)
+            for i in range(decoder_layers)
         )
         self.encoder_norm, self.decoder_norm = nn.LayerNorm(d), nn.LayerNorm(d)
         self._initialise(generator)

@@ -1,21 +1,24 @@
 """Positional encoding schemes: one file each, found by its name. Reading them in order teaches the field.
 
-A scheme is an `nn.Module` with four hooks, which do nothing by default. The attention layer never asks which scheme
+A scheme is an `nn.Module` with six hooks, which do nothing by default. The attention layer never asks which scheme
 it holds:
 
     embed(x, context)                  [B, N, D] -> [B, N, D]        the tokens with positions in them
     rotate(x, context, side)           [B, H, N, K] -> the same      operators on queries and keys
     bias(q, q_context, k_context)      -> [B|1, H|1, M, N] or None   added to the logits
     decay(q_context, k_context)        -> [B|1, 1, M, N] or None     multiplied into the logits
+    layer(role, index)                 -> a module or None           parameters of one layer, which read its tokens
+    logits(q, k, content, link)        -> [B, H, M, N] or None       scores that depend on content
 
 `embed` returns the tokens with the encoding in them, usually `x + p`; what it returns takes the place of the tokens.
-Logits are (q k) / sqrt(K), times decay, plus bias, plus mask. So decay and bias come after the scaling. None means
-that there is nothing to do.
+Logits are (q k) / sqrt(K), or what `logits` returns, times decay, plus bias, plus mask. So decay and bias come after
+the scaling. None means that there is nothing to do.
 
 `context = scheme.context(positions, mask)` holds what depends on the positions alone. It is computed once in a
 forward pass, and the layers share it. Positions are int64 [B, N], or [1, N] if all rows have the same ones, with one
 more axis for the factors of a product. 0 is SOS, the empty path. Every scheme acts in the encoder, in the decoder and
-in the attention between them, as in the paper. If the source of a scheme differs from that, the scheme says so.
+in the attention between them, as in the paper. If the source of a scheme differs from that, the scheme says so. If it
+can act only in causal attention, `causal_only` says why.
 
 `Context.cached` shares between layers what depends on two contexts. `FastScheme` has further methods, which only
 improve speed.
@@ -40,8 +43,6 @@ from __future__ import annotations
 
 import pkgutil
 import sys
-from collections.abc import Iterator
-from contextlib import contextmanager
 from functools import cache
 from typing import Any
 
@@ -49,14 +50,18 @@ import torch
 
 from ape_cli.core import plugins
 from ape_cli.core.errors import UsageError
+from ape_cli.position._context import Context, Link
+from ape_cli.position._fast_scheme import FastScheme, planner
 from ape_cli.position._hooks import check_hooks, constructed, explained, without_hooks
-from ape_cli.position._scheme import Context, FastScheme, Properties, Scheme, Shape, Side, planner
+from ape_cli.position._scheme import Properties, Role, Scheme, Shape, Side, global_seed
 from ape_cli.structure import Structure, example, parse_structure
 
 __all__ = [
     "Context",
     "FastScheme",
+    "Link",
     "Properties",
+    "Role",
     "Scheme",
     "Shape",
     "Side",
@@ -131,16 +136,3 @@ def make(
     shape = Shape(d_model=d_model, heads=heads, structure=algebra, max_size=max_size, decay=rate, generator=generator)
     with global_seed(generator):
         return constructed(scheme, name, shape, chosen)
-
-
-@contextmanager
-def global_seed(generator: torch.Generator | None) -> Iterator[None]:
-    """Seed PyTorch's global generator for a while, so that weights which do not come from `generator` are repeatable.
-
-    Modules such as `nn.Embedding` draw their weights from it. Its seed differs from that of `generator`, because equal
-    seeds would give them the same numbers as the weights of the model. None changes nothing.
-    """
-    with torch.random.fork_rng(devices=[], enabled=generator is not None):
-        if generator is not None:
-            torch.default_generator.manual_seed(generator.initial_seed() ^ 0x5CE4E)
-        yield

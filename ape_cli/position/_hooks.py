@@ -12,18 +12,19 @@ import sys
 import traceback
 from collections.abc import Iterator
 from contextlib import contextmanager
-from typing import Any
+from typing import Any, get_args
 
 import torch
-from torch import Tensor
+from torch import Tensor, nn
 
 from ape_cli.core import plugins
 from ape_cli.core.errors import ApeError, said
-from ape_cli.position._scheme import Scheme, Shape
+from ape_cli.position._context import Link
+from ape_cli.position._scheme import Homomorphism, Scheme, Shape
 from ape_cli.structure import Cyclic, Structure, Tree
 
-_HOOKS = ("embed", "rotate", "bias", "decay")
-_METHODS = (*_HOOKS, "context", "plan", "prepare", "frame", "rotate_in_frame")
+_HOOKS = ("embed", "rotate", "bias", "decay", "logits")
+_METHODS = (*_HOOKS, "layer", "representation", "context", "plan", "prepare", "frame", "rotate_in_frame")
 _B, _M, _N = 3, 5, 7  # numbers that other axes rarely have
 _TOKENS = "return the tokens with the encoding in them, usually `x + p`"
 _SAME = "return rotated queries or keys of the same shape"
@@ -90,13 +91,25 @@ def check_hooks(scheme: Scheme) -> None:
     """
     if not plugins.is_own(type(scheme)):
         return
+    if scheme.homomorphism not in get_args(Homomorphism):
+        allowed = '"orthogonal", "linear" or ""'
+        what = f"scheme {scheme.name!r} claims an unknown kind of `homomorphism`"
+        raise ApeError(what, got=repr(scheme.homomorphism), allowed=allowed, fix='`homomorphism = "orthogonal"`')
+    generator = scheme.shape.generator
+    before = None if generator is None else generator.get_state()
     with torch.no_grad(), torch.random.fork_rng(devices=[]):
+        module = _called(scheme, "layer", "decoder", 0)  # drawn for the check alone
         for rows in (_B, 1):
-            _check(scheme, rows)
+            _check(scheme, rows, module)
+    if generator is not None and before is not None:
+        generator.set_state(before)
 
 
-def _check(scheme: Scheme, rows: int) -> None:
-    """Check all hooks of a scheme on positions of `rows` rows: 1 if all rows have the same ones."""
+def _check(scheme: Scheme, rows: int, module: nn.Module | None) -> None:
+    """Check all hooks of a scheme on positions of `rows` rows: 1 if all rows have the same ones.
+
+    `module`: of a layer, or None.
+    """
     heads, width = scheme.shape.heads, scheme.shape.head_dim
     sizes = {"B": _B, "H": heads, "M": _M, "N": _N, "K": width, "D": heads * width}
     masked = torch.arange(_B * _N).view(_B, _N) > 0  # the first row has padding
@@ -114,11 +127,16 @@ def _check(scheme: Scheme, rows: int) -> None:
                 fix=_TOKENS,
             )
         _expect(scheme, "rotate", _called(scheme, "rotate", vectors, at, side), f"B H {letter} K", sizes, _SAME)
-    for q_at, k_at in ((source, source), (target, source), (target, target)):
+    pairs = ((target, target),) if scheme.causal_only else ((source, source), (target, source), (target, target))
+    for q_at, k_at in pairs:
         here = sizes | {"M": q_at.positions.shape[1], "N": k_at.positions.shape[1]}
         queries = torch.ones(_B, heads, here["M"], width)
         _expect(scheme, "bias", _called(scheme, "bias", queries, q_at, k_at), "B|1 H|1 M N", here, _AXES)
         _expect(scheme, "decay", _called(scheme, "decay", q_at, k_at), "B|1 1 M N", here, _AXES)
+        keys = torch.ones(_B, heads, here["N"], width)
+        content = _content(scheme, module, torch.ones(_B, here["N"], heads * width))
+        scores = _called(scheme, "logits", queries, keys, content, Link(q_at, k_at))
+        _expect(scheme, "logits", scores, "B H M N", here, _AXES)
 
 
 def _called(scheme: Scheme, hook: str, *arguments: Any, **named: Any) -> Any:
@@ -132,6 +150,14 @@ def _called(scheme: Scheme, hook: str, *arguments: Any, **named: Any) -> Any:
         raise _failed_hook(scheme, hook, error) from error
 
 
+def _content(scheme: Scheme, module: nn.Module | None, tokens: Tensor) -> Any:
+    """What the module of a layer returns for tokens [B, N, D]. Raises `ApeError` for an exception in it."""
+    try:
+        return None if module is None else module(tokens)
+    except (Exception, SystemExit) as error:
+        raise _failed_hook(scheme, "layer", error) from error
+
+
 def _failed_hook(scheme: Scheme, hook: str, error: BaseException) -> ApeError:
     """The error for an exception in a hook, with the last line in the files of the scheme that it passed."""
     place = plugins.place(error, _files(type(scheme))) or _line_of(scheme, hook)
@@ -143,11 +169,11 @@ def _failed_hook(scheme: Scheme, hook: str, error: BaseException) -> ApeError:
 
 
 def _expect(scheme: Scheme, hook: str, result: Any, expected: str, sizes: dict[str, int], fix: str) -> None:
-    """Check the shape of what a hook returned: letters of `sizes`, or 1. Only `bias` and `decay` may return None.
+    """Check the shape of what a hook returned: letters of `sizes`, or 1.
 
-    Raises `ApeError` for another shape.
+    Only `bias`, `decay` and `logits` may return None. Raises `ApeError` for another shape.
     """
-    optional = hook in ("bias", "decay")
+    optional = hook in ("bias", "decay", "logits")
     if result is None and optional:
         return
     axes = [axis.split("|") for axis in expected.split()]

@@ -1,64 +1,26 @@
-"""The base classes of positional encoding schemes, and the contexts that their hooks are given.
+"""The base class of positional encoding schemes. The docstring of `ape_cli.position` describes hooks and shape letters.
 
-`Scheme` has the hooks that are science, and `FastScheme` the methods that are speed: shared work, plans on the host,
-and a common frame. The docstring of `ape_cli.position` describes the hooks and the shape letters. L channels of a
-result.
+`Scheme` has the hooks that are science. `FastScheme` adds the methods that are speed.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from dataclasses import dataclass, field, replace
-from functools import cached_property
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
 from typing import Any, ClassVar, Literal
 
 import torch
 from torch import Tensor, nn
 
 from ape_cli.core.errors import UsageError
-from ape_cli.data.position_plan import Planner, PositionPlan, run_of
+from ape_cli.data.position_plan import PositionPlan
+from ape_cli.position._context import Context, Link
 from ape_cli.structure import Structure, matches
 
 Side = Literal["query", "key"]
-
-
-@dataclass(frozen=True)
-class Context:
-    """What a scheme knows about some positions."""
-
-    positions: Tensor  # int64 [B or 1, N], or [B or 1, N, C] for a product of C factors
-    mask: Tensor | None = None  # bool [B, N], True for tokens
-    state: Any = None  # of a `FastScheme`: its operators
-    causal: bool = False  # whether they are a decoder's, which sees only earlier tokens
-    plan: PositionPlan | None = None  # computed on the host, with the batch
-    _pairs: dict[Any, Any] = field(default_factory=dict, compare=False, repr=False)
-
-    def cached(self, other: Context, compute: Callable[[Context, Context], Any]) -> Any:
-        """The result of `compute(self, other)`, which is computed at the first call and then kept.
-
-        The layers of a forward pass use it to share what depends on a pair of contexts.
-        """
-        key = (compute.__qualname__, id(other))
-        if key not in self._pairs:
-            # Keep `other` alive, so that its id is not used again. A reference to `self` would never be released.
-            held = None if other is self else other
-            self._pairs[key] = held, compute(self, other)
-        return self._pairs[key][1]
-
-    def part(self, begin: int, end: int) -> Context:
-        """The context of the positions from `begin` to `end`, without a state."""
-        mask = None if self.mask is None else self.mask[:, begin:end]
-        return Context(self.positions[:, begin:end], mask, causal=self.causal)
-
-    @cached_property
-    def start(self) -> int | None:
-        """The first position, if all rows share a run of consecutive positions, else None.
-
-        Without a plan it is also None on a GPU, because the values would have to be waited for.
-        """
-        if self.plan is not None:
-            return self.plan.first
-        return run_of(self.positions) if self.positions.device.type == "cpu" else None
+Role = Literal["encoder", "decoder", "cross"]  # of an attention: self-attention of a stack, or between the stacks
+Homomorphism = Literal["orthogonal", "linear", ""]
 
 
 @dataclass(frozen=True)
@@ -110,8 +72,13 @@ class Scheme(nn.Module):
     # whether its bias is a term of the dot product's expansion, which no other attention takes
     dot_only: ClassVar[bool] = False
     source: ClassVar[str] = "not named"
+    # the reason why it acts only in the causal attention of a decoder; empty if it acts everywhere
+    causal_only: ClassVar[str] = ""
+    real_positions: ClassVar[bool] = False  # whether positions may be floats, as in interpolation
     # Claims that `ape check` measures, and properties that are shown in tables.
-    homomorphism: ClassVar[bool] = False  # `rotate` acts by orthogonal operators with [x y] = [x] [y]
+    # Whether operators act with [x y] = [x] [y]: "orthogonal" ones; or "linear" ones, which are invertible and may
+    # differ between the sides, with [x]' of the query times [x] of the key = I; or none of them.
+    homomorphism: Homomorphism = ""
     beyond: ClassVar[str] = ""  # what a bounded scheme does with positions beyond max_size
     unique: ClassVar[bool] = True  # no two positions are encoded alike (bounded schemes: up to max_size)
     isometric: ClassVar[bool] = False  # a shift of all positions turns all vectors alike: P(p + k) = R_k P(p)
@@ -127,6 +94,7 @@ class Scheme(nn.Module):
         super().__init__()
         self.shape = shape
         self.structure = shape.structure
+        self.layers = nn.ModuleDict()  # what `layer` returned, by the role and the index of each attention
 
     @classmethod
     def reads(cls, structure: Structure) -> bool:
@@ -148,16 +116,18 @@ class Scheme(nn.Module):
         `beside`: a context of the same forward pass, whose work on the parameters is shared. `plan`: the plan of
         these positions, made ahead (see `planner`). Without one, schemes that need it wait for positions on a GPU.
 
-        Raises `UsageError` for positions of another type or shape, and on a CPU for negative ones.
+        Raises `UsageError` for positions of another type or shape, and on a CPU for negative ones. Floating-point
+        positions are allowed if the scheme has `real_positions`.
         """
+        number = positions.dtype == torch.int64 or (self.real_positions and positions.is_floating_point())
         shape = [*positions.shape[:2], *([self.structure.width] if self.structure.width > 1 else [])]
-        if positions.dtype != torch.int64 or positions.dim() < 2 or list(positions.shape) != shape:
+        if not number or positions.dim() < 2 or list(positions.shape) != shape:
             allowed = "int64 [B, N]" if self.structure.width == 1 else f"int64 [B, N, {self.structure.width}]"
             got = f"{positions.dtype} {list(positions.shape)}"
             raise UsageError(f"bad positions for structure {self.structure.expression}", got=got, allowed=allowed)
         # On other devices this check would have to wait for the values.
-        if positions.device.type == "cpu" and positions.numel() and int(positions.min()) < 0:
-            raise UsageError("negative position", got=int(positions.min()), allowed="0 (SOS) and up")
+        if positions.device.type == "cpu" and positions.numel() and positions.min() < 0:
+            raise UsageError("negative position", got=positions.min().item(), allowed="0 (SOS) and up")
         return Context(positions, mask=mask, causal=causal, plan=plan)
 
     def embed(self, x: Tensor, context: Context) -> Tensor:
@@ -188,13 +158,50 @@ class Scheme(nn.Module):
         apart = self.structure.distance(q_context.positions[:, :, None], k_context.positions[:, None, :])
         return torch.pow(self.shape.decay, apart).float()[:, None]
 
+    def layer(self, role: Role, index: int) -> nn.Module | None:
+        """The hook for parameters that each layer has of its own. None if there are none.
+
+        Called once for each attention: `role` says where it acts, and `index` is the number of its layer in the stack.
+        The module is called with the tokens of the keys as the layer reads them, [B, N, D], and what it returns,
+        [B, N, ...], is the `content` of `logits`.
+        """
+        return None
+
+    def logits(self, q: Tensor, k: Tensor, content: Tensor | None, link: Link) -> Tensor | None:
+        """The hook for scores that depend on content, in the place of (q k) / sqrt(K), whose scaling they include.
+
+        q: [B, H, M, K] and k: [B, H, N, K], unrotated. content: [B, N, ...], what the module of the layer returned for
+        the tokens of the keys, or None without one. -> [B, H, M, N], or None for the product of rotated vectors
+
+        In causal self-attention the M queries are the last M of the N keys. Decay, bias and mask come afterwards.
+        """
+        return None
+
+    def representation(self, positions: Tensor, side: Side) -> Tensor | None:
+        """The operators of positions as matrices, if they act on more channels than those of a head.
+
+        int64 [1, N] -> [H, N, R, R], or None: the laws then measure what `rotate` does. It is not used in a model.
+        """
+        return None
+
+    def attach(self, role: Role, index: int) -> str:
+        """Create the module of a layer, unless it is there, and return its key in `layers`."""
+        key = f"{role}_{index}"
+        if self.overrides("layer") and key not in self.layers:
+            with global_seed(self.shape.generator, 1 + len(self.layers)):
+                module = self.layer(role, index)
+            if module is not None:
+                self.layers[key] = module
+        return key
+
     @property
     def properties(self) -> Properties:
         """The properties of this scheme, for tables."""
         count = sum(p.numel() for p in self.parameters())
         claims = ("structures", "flat", "relative", "bounded", "content_dependent", "memory", "extrapolation", "source")
         acts = [("embeddings", "once")] if self.overrides("embed") else []
-        acts += [("attention", "every layer")] if self.overrides("rotate") or self.overrides("bias") else []
+        in_attention = any(map(self.overrides, ("rotate", "bias", "logits")))
+        acts += [("attention", "every layer")] if in_attention else []
         return Properties(
             injection=", ".join(where for where, _ in acts) or "none",
             recurrence=", ".join(often for _, often in acts) or "none",
@@ -209,81 +216,15 @@ class Scheme(nn.Module):
         return getattr(cls, hook) is not getattr(Scheme, hook)
 
 
-class FastScheme(Scheme):
-    """Base class of schemes whose operators are worth some care. Its methods change speed and not scores.
+@contextmanager
+def global_seed(generator: torch.Generator | None, number: int = 0) -> Iterator[None]:
+    """Seed PyTorch's global generator for a while, so that weights which do not come from `generator` are repeatable.
 
-    The operator of a position is prepared once for a forward pass. What depends on the parameters alone is shared with
-    other positions (`beside`), and what depends on the values of positions is planned on the host. The part of an
-    operator that is the same at all positions, its frame F, can be taken into the projections of queries and keys.
+    Modules such as `nn.Embedding` draw their weights from it. Its seed differs from that of `generator`, because equal
+    seeds would give them the same numbers as the weights of the model. It also depends on `number`. A `generator` of
+    None changes nothing.
     """
-
-    def plan(self, positions: Tensor, beside: PositionPlan | None = None) -> PositionPlan:
-        """What has to be computed on the host, from the values of positions.
-
-        positions: int64 [B or 1, N] or [B or 1, N, C], on the CPU. `beside`: the plan of other positions of the same
-        forward pass, or None.
-        """
-        return PositionPlan()
-
-    def prepare(self, positions: Tensor, plan: PositionPlan | None, beside: Any) -> Any:
-        """The state of a context. positions: int64 [B or 1, N], or [B or 1, N, C]
-
-        `plan`: of these positions, or None. `beside`: the state of other positions of the same forward pass, or None.
-        """
-        raise NotImplementedError
-
-    def frame(self, context: Context) -> Tensor | None:
-        """The frame F. -> [H, K, K], None for the identity
-
-        With it, rotate(x) = rotate_in_frame(x F). An attention that takes F into its projections, once for all
-        tokens, gives `bias` queries in the frame.
-        """
-        return None
-
-    def rotate_in_frame(self, x: Tensor, context: Context, side: Side) -> Tensor:
-        """`rotate`, for vectors that are in the frame already. [B, H, N, K] -> the same"""
-        raise NotImplementedError
-
-    def context(
-        self,
-        positions: Tensor,
-        mask: Tensor | None = None,
-        causal: bool = False,
-        beside: Context | None = None,
-        plan: PositionPlan | None = None,
-    ) -> Context:
-        """Prepare positions for the hooks (see `Scheme.context`), with the state of the operators.
-
-        positions: int64 [B or 1, N], or [B or 1, N, C]. mask: bool [B, N]
-        """
-        context = super().context(positions, mask, causal, plan=plan)
-        return replace(context, state=self.prepare(positions, plan, beside.state if beside else None))
-
-    def rotate(self, x: Tensor, context: Context, side: Side) -> Tensor:
-        """The operator of each position applied to the vectors there, up to the frame. [B, H, N, K] -> the same
-
-        The result stays in the frame, which cancels in the scores.
-        """
-        frame = self.frame(context)
-        return self.rotate_in_frame(x if frame is None else by_head(x, frame.to(x.dtype)), context, side)
-
-
-def by_head(x: Tensor, matrices: Tensor) -> Tensor:
-    """Multiply each head's vectors by the head's own matrix. [B, H, N, K], [H, K, L] -> [B, H, N, L]
-
-    `x @ matrices` would copy the matrices for each row of the batch. This is one batched product over the heads.
-    """
-    b, h, n, _ = x.shape
-    product = torch.bmm(x.transpose(0, 1).reshape(h, b * n, -1), matrices)
-    return product.view(h, b, n, -1).transpose(0, 1)
-
-
-def planner(scheme: Scheme) -> Planner:
-    """The function that plans positions for a scheme on the host, before a batch is sent to a GPU."""
-
-    def plan(positions: Tensor, beside: PositionPlan | None = None) -> PositionPlan:
-        """The plan of positions, int64 [B or 1, N] or [B or 1, N, C] on the CPU, with the first of a shared run."""
-        planned = scheme.plan(positions, beside) if isinstance(scheme, FastScheme) else PositionPlan()
-        return replace(planned, first=run_of(positions))
-
-    return plan
+    with torch.random.fork_rng(devices=[], enabled=generator is not None):
+        if generator is not None:
+            torch.default_generator.manual_seed((generator.initial_seed() ^ 0x5CE4E) + number)
+        yield

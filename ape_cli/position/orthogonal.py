@@ -40,7 +40,7 @@ class Orthogonal(FastScheme):
     }
     synonyms = ("algebraic", "ape")
     source = "Algebraic Positional Encodings, section 3"
-    homomorphism = True
+    homomorphism = "orthogonal"
     content_dependent = True
     variants: ClassVar[tuple[dict[str, Any], ...]] = ({"side": "query"}, {"side": "key"})
     memory = "as its factors"

@@ -43,7 +43,7 @@ class Rope(Scheme):
     real_positions = True
     synonyms = ("rotary", "roformer")
     source = "Su et al. 2021, arXiv:2104.09864, section 3.2"
-    homomorphism = True
+    homomorphism = "orthogonal"
     content_dependent = True
     variants = ({"learned": True}, {"interleaved": False}, {"partial": 0.5})
     memory = "L D"

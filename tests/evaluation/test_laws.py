@@ -38,7 +38,10 @@ def test_every_law_that_is_claimed_holds(name: str) -> None:
     scheme = position.make(name, 32, 4, max_size=4)
     assert {"equivariance", "causality", "independence", "content", "gradients"} <= claimed
     assert ("relative" in claimed) == scheme.relative
-    assert ("composition" in claimed) == scheme.homomorphism
+    assert ("composition" in claimed) == bool(scheme.homomorphism)
+    assert ("orthogonality" in claimed, "duality" in claimed) == tuple(
+        scheme.homomorphism == kind for kind in ("orthogonal", "linear")
+    )
     assert all(f.float64 is not None and f.about for f in found)
 
 
@@ -111,6 +114,7 @@ WRONG: list[tuple[str, str, str, Any, str, Any]] = [  # law, scheme, structure, 
     ("composition", "orthogonal-seq", "seq", Orthogonal, "rotate", stretched(Orthogonal.rotate)),
     ("inverse", "orthogonal-tree", "tree(2)", Orthogonal, "rotate", stretched(Orthogonal.rotate)),
     ("orthogonality", "orthogonal-grid", "grid(2)", Orthogonal, "rotate", stretched(Orthogonal.rotate)),
+    ("duality", "orthogonal-grid", "grid(2)", Orthogonal, "rotate", stretched(Orthogonal.rotate)),
     ("period", "orthogonal", "cyclic(6)", Ring, "angle", of_radians),
     ("round trip", "orthogonal-tree", "tree(2)", Orthogonal, "rotate", stretched(Orthogonal.rotate)),
     ("round trip", "tree", "tree(2)", ShivQuirkTree, "up", too_long),

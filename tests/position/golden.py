@@ -1,4 +1,8 @@
-"""Values of other public implementations, and how they were obtained (`golden.json`)."""
+"""Values of other public implementations, by scheme (`golden/SCHEME.json`).
+
+Each file says how its values were obtained: package, version and call. The packages are not dependencies. Nested lists
+are arrays.
+"""
 
 from __future__ import annotations
 
@@ -6,4 +10,7 @@ import json
 from pathlib import Path
 from typing import Any
 
-GOLDEN: dict[str, Any] = json.loads(Path(__file__).with_name("golden.json").read_text(encoding="utf-8"))
+GOLDEN: dict[str, Any] = {
+    path.stem: json.loads(path.read_text(encoding="utf-8"))
+    for path in (Path(__file__).with_name("golden")).glob("*.json")
+}

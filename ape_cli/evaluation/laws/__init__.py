@@ -32,6 +32,7 @@ LAWS: dict[str, Callable[[Scheme, torch.dtype], Tensor | None]] = {
     "composition": scheme.composition,
     "inverse": scheme.inverse,
     "orthogonality": scheme.orthogonality,
+    "duality": scheme.duality,
     "period": scheme.period,
     "round trip": scheme.round_trip,
     "relative": scheme.relative,
@@ -57,11 +58,12 @@ OF_ATTENTION: dict[str, Callable[[attention.AttentionKind, torch.dtype, float], 
     "gradients": mixing.dead_parameters,
 }
 CLAIMS = {  # the attribute by which a scheme claims a law; the other laws hold for all schemes
-    **dict.fromkeys(("identity", "composition", "inverse", "orthogonality", "period"), "homomorphism"),
+    **dict.fromkeys(("identity", "composition", "inverse", "orthogonality", "duality", "period"), "homomorphism"),
     "relative": "relative",
     "uniqueness": "unique",
     "shift": "isometric",
 }
+_KINDS = {"orthogonality": "orthogonal", "duality": "linear"}  # laws of homomorphisms of one kind
 IN_A_MODEL = ("equivariance", "causality", "independence", "content", "gradients")
 LIMITS = {torch.float64: 1e-9, torch.float32: 1e-4}
 GAPS = {"uniqueness", "reach", "content"}  # laws whose measure has to be large, in either precision
@@ -145,8 +147,15 @@ def _of_scheme(finding: Finding, dtype: torch.dtype) -> Iterator[Tensor | None]:
     for decay in decays:
         assert finding.structure is not None
         subject = make(finding.subject, finding.structure, dtype, **finding.options | {"decay": decay})
-        if finding.law not in CLAIMS or getattr(subject, CLAIMS[finding.law]):
+        if claims(subject, finding.law):
             yield LAWS[finding.law](subject, dtype)
+
+
+def claims(scheme: Scheme, law: str) -> bool:
+    """Whether a scheme claims a law."""
+    if law in _KINDS:
+        return scheme.homomorphism == _KINDS[law]
+    return law not in CLAIMS or bool(getattr(scheme, CLAIMS[law]))
 
 
 def _of_kind(kind: attention.AttentionKind, law: str, dtype: torch.dtype) -> Iterator[Tensor]:

@@ -33,21 +33,45 @@ from ape_cli.evaluation.laws._subjects import (
     paths,
     vectors,
 )
-from ape_cli.position import Context, Scheme, Side
+from ape_cli.position import Context, Role, Scheme, Side
 from ape_cli.structure import Cyclic, Structure, Tree
+
+_SIDES: tuple[Side, Side] = ("query", "key")
 
 
 def operators(scheme: Scheme, at: Tensor, dtype: torch.dtype) -> Tensor:
-    """M of each position, on the side of the query and on the side of the key. int64 [1, N] -> [2, H, N, K, K]"""
+    """M of each position, on the side of the query and on the side of the key.
+
+    int64 [1, N] -> [2, H, N, K, K], or [2, H, N, R, R] for a scheme that has a `representation` on R channels.
+    """
     k = D_MODEL // HEADS
 
     def images(positions: Tensor, side: Side) -> Tensor:
         """The images of the basis vectors, as matrices. -> [H, N, K, K]"""
+        given = scheme.representation(positions, side)
+        if given is not None:
+            return given.to(dtype)
         basis = torch.eye(k, dtype=dtype)[:, None, None].expand(k, HEADS, positions.shape[1], k)
         return scheme.rotate(basis, scheme.context(positions), side).permute(1, 2, 3, 0)  # [H, N, K, K]
 
-    sides: tuple[Side, Side] = ("query", "key")
-    return torch.stack([images(origin(scheme.structure), side).mT @ images(at, side) for side in sides])
+    start, there = ([images(x, side) for side in _SIDES] for x in (origin(scheme.structure), at))
+    if scheme.homomorphism == "linear":  # the inverse on one side is the transpose on the other
+        start.reverse()
+    return torch.stack([first.mT @ image for first, image in zip(start, there, strict=True)])
+
+
+def _error(scheme: Scheme, x: Tensor, y: Tensor, size: Tensor) -> Tensor:
+    """The greatest deviation of x from y. Operators that are not orthogonal may be large, so it is relative to `size`.
+
+    [..., R, R] each -> scalar
+    """
+    deviation = (x - y).abs()
+    return greatest(deviation / size.abs().clamp(min=1.0) if scheme.homomorphism == "linear" else deviation)
+
+
+def _transposed(scheme: Scheme, x: Tensor) -> Tensor:
+    """The inverses of operators: their transposes, on the other side if they are not orthogonal. [2, ...] -> as x"""
+    return (x.flip(0) if scheme.homomorphism == "linear" else x).mT
 
 
 def halves(structure: Structure, *seeds: int) -> Iterator[Tensor]:
@@ -64,20 +88,30 @@ def composition(scheme: Scheme, dtype: torch.dtype) -> Tensor:
     """[x y] = [x] [y]"""
     x, y = halves(scheme.structure, 1, 2)
     whole = operators(scheme, scheme.structure.compose(x, y), dtype)
-    return greatest(whole - operators(scheme, x, dtype) @ operators(scheme, y, dtype))
+    one, other = operators(scheme, x, dtype), operators(scheme, y, dtype)
+    return _error(scheme, whole, one @ other, one.abs() @ other.abs())
 
 
 def inverse(scheme: Scheme, dtype: torch.dtype) -> Tensor:
-    """[x y] [y]' = [x]: the transpose takes a path back"""
+    """[x y] [y]' = [x]: the transpose takes a path back; it is that of the other side if [y] is not orthogonal"""
     x, y = halves(scheme.structure, 3, 4)
-    back = operators(scheme, scheme.structure.compose(x, y), dtype) @ operators(scheme, y, dtype).mT
-    return greatest(back - operators(scheme, x, dtype))
+    whole = operators(scheme, scheme.structure.compose(x, y), dtype)
+    back = _transposed(scheme, operators(scheme, y, dtype))
+    return _error(scheme, whole @ back, operators(scheme, x, dtype), whole.abs() @ back.abs())
 
 
 def orthogonality(scheme: Scheme, dtype: torch.dtype) -> Tensor:
     """[x]' [x] = I, however long the path"""
     far = operators(scheme, paths(scheme.structure, 8, 5), dtype)
     return _from_identity(far.mT @ far)
+
+
+def duality(scheme: Scheme, dtype: torch.dtype) -> Tensor:
+    """[x]' on the side of the query times [x] on the side of the key = I, however long the path"""
+    far = operators(scheme, paths(scheme.structure, 8, 5), dtype)
+    back = _transposed(scheme, far)
+    identity = torch.eye(far.shape[-1], dtype=dtype)
+    return _error(scheme, back @ far, identity, back.abs() @ far.abs())
 
 
 def period(scheme: Scheme, dtype: torch.dtype) -> Tensor | None:
@@ -132,16 +166,35 @@ def _pairs(structure: Structure) -> Iterator[tuple[Tensor, Tensor]]:
         yield paths(structure, 8, 9, steps=steps, depth=depth), paths(structure, 8, 10, steps=steps, depth=depth)
 
 
-def _parts(scheme: Scheme, x: Tensor, y: Tensor) -> Iterator[tuple[Context, Context]]:
+def _parts(scheme: Scheme, x: Tensor, y: Tensor) -> Iterator[tuple[Role, Context, Context]]:
     """Contexts of queries and keys as in the encoder, in the decoder, and in the attention between them."""
-    for decoder_q, decoder_k in ((False, False), (True, True), (True, False)):
-        yield scheme.context(x, causal=decoder_q), scheme.context(y, causal=decoder_k)
+    roles: dict[Role, tuple[bool, bool]] = {"encoder": (False, False), "decoder": (True, True), "cross": (True, False)}
+    for role, (decoder_q, decoder_k) in roles.items():
+        if not scheme.causal_only or role == "decoder":
+            yield role, scheme.context(x, causal=decoder_q), scheme.context(y, causal=decoder_k)
 
 
-def _scores(scheme: Scheme, x: Tensor, y: Tensor, dtype: torch.dtype) -> Tensor:
-    """The logits in each of the three parts. -> [3, 1, H, M, N]"""
+def _scores(scheme: Scheme, x: Tensor, y: Tensor, dtype: torch.dtype, order: Tensor | None = None) -> Tensor:
+    """The logits in each part where the scheme acts. -> [3, 1, H, M, N], or [1, 1, H, N, N] if it is `causal_only`
+
+    Then the positions have to be in ascending order, all queries are keys, and the scores of later keys are 0.
+    `order` is a permutation of the tokens, int64 [N]: the result has the pairs in the order of the tokens before it.
+    """
     q, k = vectors(dtype, x.shape[1], 1), vectors(dtype, y.shape[1], 2)
-    return torch.stack([attention.logits(scheme, q, k, *contexts) for contexts in _parts(scheme, x, y)])
+    tokens = vectors(dtype, y.shape[1], 3).transpose(1, 2).flatten(2)  # [1, N, D]
+    if order is not None:
+        q, k, tokens = q[:, :, order], k[:, :, order], tokens[:, order]
+    found = []
+    for role, *contexts in _parts(scheme, x, y):
+        key = scheme.attach(role, 0)
+        content = scheme.layers[key].to(dtype)(tokens) if key in scheme.layers else None
+        found.append(attention.logits(scheme, q, k, *contexts, content=content))
+    scores = torch.stack(found)
+    scores = scores.tril() if scheme.causal_only else scores
+    if order is not None:
+        back = order.argsort()
+        scores = scores[..., back, :][..., back]
+    return scores
 
 
 def relative(scheme: Scheme, dtype: torch.dtype) -> Tensor:
@@ -150,7 +203,10 @@ def relative(scheme: Scheme, dtype: torch.dtype) -> Tensor:
     Returns a scalar, shape [].
     """
     errors = []
-    for x, y in _pairs(scheme.structure):
+    pairs = _pairs(scheme.structure)
+    if scheme.causal_only:
+        pairs = ((x.sort(dim=1).values,) * 2 for x, _ in pairs)
+    for x, y in pairs:
         prefixed = _prefixed(scheme, x, y)
         errors.append(greatest(_scores(scheme, x, y, dtype) - _scores(scheme, prefixed[0], prefixed[1], dtype)))
         tokens = vectors(dtype, x.shape[1], 3).transpose(1, 2).flatten(2)
@@ -237,8 +293,15 @@ def _reach_of_embeddings(scheme: Scheme, at: Tensor, dtype: torch.dtype) -> Tens
 
 
 def _reach_of_attention(scheme: Scheme, at: Tensor, dtype: torch.dtype) -> Tensor:
-    """The smallest change of logits by other positions, in one of the three kinds of attention. Returns a scalar."""
+    """The smallest change of logits by other positions, in one of the three kinds of attention. Returns a scalar.
+
+    If the scheme is `causal_only`, the tokens before the last one are put in another order.
+    """
     here, flipped = _scores(scheme, at, at, dtype), at.flip(1)
+    if scheme.causal_only:
+        count = at.shape[1]
+        order = torch.tensor([*range(count - 2, -1, -1), count - 1])
+        return greatest((here - _scores(scheme, at, at, dtype, order))[..., -1, :])
     others = (_scores(scheme, x, y, dtype) for x, y in ((at, flipped), (flipped, at)))  # keys elsewhere, or queries
     moved = torch.stack([(here - other).detach().abs().flatten(1).amax(1) for other in others]).amax(0)  # [3]
     return (moved if getattr(scheme, "acts_between", True) else moved[:2]).min()

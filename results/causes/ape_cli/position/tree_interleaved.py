@@ -18,7 +18,6 @@ class TreeInterleaved(ShivQuirkTree):
     """A stack of one-hot branches, with powers of p that are repeated for each branch."""
 
     source = "commit 6644480 of the paper's authors' code"
-    homomorphism = False
 
     def prepare(self, positions: Tensor) -> Tensor:
         """The vectors of positions. int64 [B, N] -> [B, N, D]"""
