@@ -103,5 +103,7 @@ def shares(structure: Structure, channels: int) -> list[int]:
     pairs, over = divmod(channels // 2, structure.width)
     if not pairs:
         what, got = f"a head is too narrow for {structure.expression}", f"{channels} channels a head"
-        raise UsageError(what, got=got, allowed=f"at least {2 * structure.width}", fix="a larger d_model or fewer heads")
+        raise UsageError(
+            what, got=got, allowed=f"at least {2 * structure.width}", fix="a larger d_model or fewer heads"
+        )
     return [2 * (pairs + (i < over)) for i in range(structure.width)]

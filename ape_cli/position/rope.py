@@ -69,10 +69,7 @@ class Rope(Scheme):
     def rotations(self, context: Context, _: Context) -> Rotations:
         """The rotations by the angles [B or 1, H or 1, N, R/2] of positions, which all layers share."""
         positions = context.positions  # int64 or floating point [B or 1, N]
-        if self.learned:
-            step = self.angles.double()
-        else:
-            step = frequencies(self.turned, self.base, positions.device)[None]
+        step = self.angles.double() if self.learned else frequencies(self.turned, self.base, positions.device)[None]
         return Rotations(positions[:, None, :, None] * step[:, None])
 
     def rotate(self, x: Tensor, context: Context, side: Side) -> Tensor:

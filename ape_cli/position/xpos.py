@@ -62,9 +62,7 @@ class Xpos(Scheme):
     memory = "L D"
     extrapolation = "excellent"
 
-    def __init__(
-        self, shape: Shape, base: float = 10_000.0, scale_base: float = 512.0, gamma: float = 0.4
-    ) -> None:
+    def __init__(self, shape: Shape, base: float = 10_000.0, scale_base: float = 512.0, gamma: float = 0.4) -> None:
         """Check the options."""
         super().__init__(shape)
         if not base > 1.0:
