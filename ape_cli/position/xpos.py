@@ -58,7 +58,6 @@ class Xpos(Scheme):
     source = "Sun et al. 2022, arXiv:2212.10554, algorithm 1"
     homomorphism = "linear"
     content_dependent = True
-    variants = ({"scale_base": 2_000.0},)
     memory = "L D"
     extrapolation = "excellent"
 
