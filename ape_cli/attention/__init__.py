@@ -98,6 +98,15 @@ class Past:
         self._both = k, v
         return k, v
 
+    def move_to_end(self, lengths: Tensor) -> None:
+        """Move the tokens of each row, which come first, to the end. lengths: int64 [B], their number in each row."""
+        assert self._both is not None
+        rows = torch.arange(len(lengths), device=lengths.device)[:, None]
+        place = (torch.arange(self.count, device=lengths.device) + lengths[:, None]) % self.count  # [B, N]
+        k, v = (x.transpose(1, 2)[rows, place].transpose(1, 2) for x in self._both)
+        self._both = k, v
+        self._content = None if self._content is None else self._content[rows, place]
+
     def extended_content(self, content: Tensor) -> Tensor:
         """Add the content of the tokens that follow, and return that of all. [B, N, ...]"""
         self._content = content if self._content is None else torch.cat([self._content, content], dim=1)

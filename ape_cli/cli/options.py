@@ -221,6 +221,7 @@ class ModelOptions:
     scheme: str | None = option("Positional encoding (`ape schemes` lists them). Required without --config.")
     structure: str | None = option("Structure as which positions are read, for example seq*tree(2).")
     attention: str = option("Kind of attention (`ape attentions` lists them).", default="dot")
+    model: str = option("encoder-decoder, or decoder (only).", default="encoder-decoder")
 
 
 @dataclass(frozen=True)

@@ -89,6 +89,7 @@ def train(
             scheme=model.scheme or "",
             structure=model.structure,
             attention=model.attention,
+            model=model.model,
             seed=training.seed,
             precision=execution.precision,
             settings=settings,

@@ -1,8 +1,8 @@
 """Padded batches: the tensors that a model reads, and the labels that it has to predict.
 
-Shapes: B rows, N source tokens, M target tokens, C coordinates of a position. Positions of a structure with a single
-factor have no axis of coordinates. Positions that are the same in all rows have one row, [1, N], and broadcast. Ids and
-positions are int64, masks are bool (True = token).
+Shapes: B rows, N source tokens, M target tokens, L tokens of both, C coordinates of a position. Positions of a
+structure with a single factor have no axis of coordinates. Positions that are the same in all rows have one row,
+[1, N], and broadcast. Ids and positions are int64, masks are bool (True = token).
 """
 
 from __future__ import annotations
@@ -97,7 +97,7 @@ class SequenceBatch(Batch):
     op: I64  # [B], -1 if the task has no operators
     label_positions: Tensor | None = None  # for trees: as stored, in the data's own structure, [B, M] or [B, M, C]
     whole: tuple[int, int] | None = None  # for a share: numbers of labels and source tokens of the whole batch
-    plans: tuple[PositionPlan, ...] = ()  # plans of the positions of the source and of the decoder's input
+    plans: tuple[PositionPlan, ...] = ()  # plans of the positions that the model reads
 
     @property
     def counts(self) -> tuple[int, int]:
@@ -110,10 +110,17 @@ class SequenceBatch(Batch):
         source = (self.source_ids, self.source_positions, self.source_mask)
         return *source, self.input_ids, self.input_positions, *self.plans
 
+    @property
+    def places(self) -> tuple[Tensor, ...]:
+        """The positions that the model reads."""
+        return self.source_positions, self.input_positions
+
     def planned(self, plan: Planner) -> SequenceBatch:
         """The batch with the plans of its positions."""
-        source = plan(self.source_positions, None)
-        return replace(self, plans=(source, plan(self.input_positions, source)))
+        plans: list[PositionPlan] = []
+        for positions in self.places:
+            plans.append(plan(positions, plans[-1] if plans else None))
+        return replace(self, plans=tuple(plans))
 
     def tensors(self) -> Iterator[Tensor]:
         """Yield every tensor of the batch, [B or 1, ...], and of its plans, in a fixed order."""
@@ -128,6 +135,25 @@ class SequenceBatch(Batch):
     def key(self) -> tuple[Any, ...]:
         """A key for recorded operations: the shapes of all tensors and the keys of the plans."""
         return *super().key, *(plan.key for plan in self.plans)
+
+
+@dataclass(frozen=True, kw_only=True)
+class JoinedBatch(SequenceBatch):
+    """A batch of sequences for a decoder-only model: each target directly after its own source, then padding."""
+
+    joined_ids: Tensor  # [B, L], the tokens of the source and of the decoder's input
+    joined_positions: Tensor  # [B or 1, L] or [B or 1, L, C]
+    place: Tensor  # int64 [B, M], where each token of the decoder's input is in the joined sequence
+
+    @property
+    def inputs(self) -> tuple[Any, ...]:
+        """The arguments of the model's forward pass."""
+        return self.joined_ids, self.joined_positions, self.place, *self.plans
+
+    @property
+    def places(self) -> tuple[Tensor, ...]:
+        """The positions that the model reads."""
+        return (self.joined_positions,)
 
 
 def own_rows(rows: I64, share: Share) -> tuple[I64, bool]:

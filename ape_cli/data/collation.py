@@ -19,6 +19,8 @@ Positions:
   column or a place of a ring is counted from 1.
 - If every coordinate is along the linearisation, positions are the same in all rows. Then they have one row, [1, L],
   whatever is padding, and broadcast.
+- For a decoder-only model (`Reading.joined`), each target follows directly after its source, and coordinates along the
+  linearisation continue: SOS has the position after that of the source's last token. Other coordinates stay the same.
 
 Processes that train together make the same batches, and each takes its own share of the rows.
 """
@@ -26,6 +28,7 @@ Processes that train together make the same batches, and each takes its own shar
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import partial
 
 import numpy as np
 import pyarrow as pa
@@ -35,7 +38,7 @@ from ape_cli.core import ragged
 from ape_cli.core.errors import UsageError
 from ape_cli.core.rng import I64
 from ape_cli.core.vocabulary import EOS, PAD, SOS
-from ape_cli.data.batches import WHOLE, Padding, SequenceBatch, Share, exact_length, own_rows
+from ape_cli.data.batches import WHOLE, JoinedBatch, Padding, SequenceBatch, Share, exact_length, own_rows
 from ape_cli.storage import sequence_rows
 from ape_cli.structure import LINE, Seq, Structure, Tree, columns
 
@@ -118,10 +121,11 @@ class Reading:
     wanted: Structure
     columns: tuple[int, ...]  # for each wanted coordinate: the index of the data's coordinate, or LINE
     tagged: bool = False  # whether the target has a tag for each token of the source
+    joined: bool = False  # whether the target continues the sequence of the source
 
     @classmethod
-    def of(cls, own: Structure, wanted: Structure | None, *, tagged: bool = False) -> Reading:
-        """Read the positions as the wanted structure, by default as the data's own. `tagged`: see `Reading`.
+    def of(cls, own: Structure, wanted: Structure | None, *, tagged: bool = False, joined: bool = False) -> Reading:
+        """Read the positions as the wanted structure, by default as the data's own. `tagged`, `joined`: see `Reading`.
 
         Raises `UsageError` if the data has no positions of the wanted structure.
         """
@@ -135,27 +139,41 @@ class Reading:
                 fix="leave `structure` out to use the structure of the data",
             )
         # the positions of a sequence are those along the line, where EOS has a position too
-        return cls(own, wanted, tuple(LINE if own == Seq() else column for column in indices), tagged)
+        return cls(own, wanted, tuple(LINE if own == Seq() else column for column in indices), tagged, joined)
 
     @property
     def is_line(self) -> bool:
         """Whether every coordinate is along the linearisation, so that no stored positions are needed."""
         return set(self.columns) == {LINE}
 
-    def places(self, stored: I64 | None, mask: np.ndarray) -> I64:
+    def places(self, stored: I64 | None, mask: np.ndarray, before: I64 | None = None) -> I64:
         """The positions of tokens, int64 [B or 1, L] or [B or 1, L, C].
 
-        `stored` are the data's own positions, int64 [B, L] or [B, L, C]; `mask` is bool [B, L].
+        `stored` are the data's own positions, int64 [B, L] or [B, L, C]; `mask` is bool [B, L]. `before`: the number of
+        tokens before them in each row's sequence, int64 [B]; None for none.
         """
-        line = np.arange(1, mask.shape[1] + 1)
+        line = np.arange(1, mask.shape[1] + 1)[None]
+        line = line if before is None else line + before[:, None]
         if self.is_line:
-            read = [line[None]] * len(self.columns)
+            read = [line] * len(self.columns)
         else:
             assert stored is not None
             coordinates = stored.reshape(*mask.shape, self.own.width)
             firsts = zip(self.columns, self.wanted.first, strict=True)
             read = [np.where(mask, line if c == LINE else coordinates[..., c] + first, 0) for c, first in firsts]
         return read[0] if len(read) == 1 else np.stack(read, axis=-1)
+
+    def input_places(self, stored: I64 | None, mask: np.ndarray, sources: I64) -> I64:
+        """The positions of the decoder's input: SOS, and then the target without its last token.
+
+        `stored` and `mask` are of the target, as in `places`. sources: int64 [B], the numbers of source tokens.
+        """
+        if not self.joined:
+            return _after(0, self.places(stored, mask))
+        places = self.places(None if stored is None else _after(0, stored), _after(0, mask), sources)
+        for axis in (axis for axis, column in enumerate(self.columns) if column == LINE and len(self.columns) > 1):
+            places[:, 0, axis] = sources + 1  # of SOS
+        return places
 
 
 def collate(
@@ -182,13 +200,14 @@ def collate(
     if closes:
         target = _close(target, target_mask)
         target_mask = target != PAD
+    lengths = source_mask.sum(1)
     if reading.tagged:
         inputs, inputs_at, inputs_mask = _pad(window.source, target_length, chosen, not reading.is_line)
-        input_places = reading.places(inputs_at, inputs_mask)
+        input_places = reading.places(inputs_at, inputs_mask, lengths if reading.joined else None)
     else:
-        inputs, input_places = _after(SOS, target), _after(0, reading.places(target_at, target_mask))
+        inputs, input_places = _after(SOS, target), reading.input_places(target_at, target_mask, lengths)
     tensor = torch.from_numpy
-    return SequenceBatch(
+    batch = SequenceBatch(
         source_ids=tensor(source),
         source_positions=tensor(reading.places(source_at, source_mask)),
         source_mask=tensor(source_mask),
@@ -201,6 +220,34 @@ def collate(
         label_positions=tensor(target_at) if unfolds else None,
         whole=None if share == WHOLE else (_labels(window.target, rows, closes), _tokens(window.source, rows, closed)),
     )
+    if not reading.joined:
+        return batch
+    read = window.source if reading.tagged else window.target
+    most = padding(int((window.source.length_of(rows) + closed + read.length_of(rows) + closes).max(initial=0)))
+    end = lengths + read.length_of(chosen) + closes
+    join = partial(_joined, lengths=lengths, end=end, most=most)
+    places = batch.source_positions.numpy(), batch.input_positions.numpy()
+    positions = reading.places(None, np.ones((1, most), dtype=bool)) if reading.is_line else join(*places)
+    place = np.minimum(lengths[:, None] + np.arange(target_length + closes), most - 1)
+    return JoinedBatch(
+        **vars(batch),
+        joined_ids=tensor(join(source, inputs)),
+        joined_positions=tensor(positions),
+        place=tensor(place),
+    )
+
+
+def _joined(source: I64, target: I64, lengths: I64, end: I64, most: int) -> I64:
+    """Source and target of each row without a gap, padded with 0. [B or 1, N, ...], [B, M, ...] -> [B, `most`, ...]
+
+    lengths: int64 [B], of the sources; end: int64 [B], of source and target together.
+    """
+    both = np.concatenate([np.broadcast_to(source, (len(target), *source.shape[1:])), target], axis=1)
+    place, gap = np.arange(most), (source.shape[1] - lengths)[:, None]
+    taken = np.minimum(place + gap * (place >= lengths[:, None]), both.shape[1] - 1)
+    joined = both[np.arange(len(target))[:, None], taken]
+    joined[place >= end[:, None]] = 0
+    return joined
 
 
 def _tokens(side: Side, rows: I64, closed: bool) -> int:

@@ -22,7 +22,7 @@ from ape_cli.data.batches import Padding, SequenceBatch, Share, exact_length
 from ape_cli.data.collation import Reading, Window, collate, whole_numbers
 from ape_cli.data.image_batches import ImageBatch, ImageRows, Steps
 from ape_cli.data.manifest import Manifest, missing_shards, read_manifest
-from ape_cli.data.plan import DatasetInfo
+from ape_cli.data.plan import DatasetInfo, size_key
 from ape_cli.data.windows import Rows
 from ape_cli.storage import image_rows
 from ape_cli.storage.parquet import ROW_GROUP
@@ -42,17 +42,17 @@ class Dataset(DatasetInfo):
         """Take the folder and its manifest as they are, without reading the shards."""
         super().__init__(manifest.plan, manifest.mean_size, manifest.mean_tokens, manifest.fingerprint)
         self.folder, self.manifest = folder, manifest
-        self.sizes: dict[str, int] = {}  # the results of `largest`, by the expression of the structure
+        self.sizes: dict[str, int] = {}  # the results of `largest`, by `size_key`
         self._splits: dict[str, Split | ImageSplit] = {}
 
-    def largest(self, read: Structure) -> int:
+    def largest(self, read: Structure, *, joined: bool = False) -> int:
         """See `DatasetInfo`. It reads the training split once for each structure. Raises `DataError` if it cannot."""
-        key = read.expression
+        key = size_key(read, joined=joined)
         if key not in self.sizes:
             train = self.split("train")
             assert isinstance(train, Split)
-            batches = train.batches(_AT_ONCE, structure=read)
-            placed = (at for batch in batches for at in (batch.source_positions, batch.input_positions))
+            batches = train.batches(_AT_ONCE, structure=read, joined=joined)
+            placed = (at for batch in batches for at in batch.places)
             self.sizes[key] = max(read.extent(at) for at in placed)
         return self.sizes[key]
 
@@ -93,6 +93,7 @@ class Split(Rows[Window, SequenceBatch]):
 
     - `structure`: the structure as which positions are read, an object or an expression. The default is the dataset's
       own. All structures that `structure.columns` finds in the data are allowed.
+    - `joined`: whether batches are for a decoder-only model, where each target follows directly after its source.
     - `padding`: a function from the length of a batch's longest row to the length of all its rows.
     """
 
@@ -103,10 +104,11 @@ class Split(Rows[Window, SequenceBatch]):
         share: Share,
         *,
         structure: str | Structure | None = None,
+        joined: bool = False,
         padding: Padding = exact_length,
     ) -> Callable[[Window, I64], SequenceBatch]:
         plan, read_as = self.manifest.plan, None if structure is None else parse_structure(structure)
-        reading = Reading.of(plan.structure, read_as, tagged=bool(plan.tagged))
+        reading = Reading.of(plan.structure, read_as, tagged=bool(plan.tagged), joined=joined)
         return partial(collate, reading=reading, share=share, padding=padding)
 
     def _window(self, part: pa.Table) -> Window:

@@ -184,9 +184,15 @@ class DatasetInfo(ABC):
         self.image, self.kind, self.parameters = plan.image, plan.kind, plan.parameters
 
     @abstractmethod
-    def largest(self, read: Structure) -> int | None:
+    def largest(self, read: Structure, *, joined: bool = False) -> int | None:
         """The `extent` of the positions of the training split, sources and targets, read as `read`.
 
-        For sequences this is the place of the EOS of the longest one, and for trees the greatest depth. None if the
-        training split is not there.
+        For sequences this is the place of the EOS of the longest one, and for trees the greatest depth. `joined`: as a
+        decoder-only model reads them, where targets continue the sequences of their sources. None if the training split
+        is not there.
         """
+
+
+def size_key(read: Structure, *, joined: bool) -> str:
+    """The key of a result of `DatasetInfo.largest` in records."""
+    return f"{read.expression}, joined" if joined else read.expression

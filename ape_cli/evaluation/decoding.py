@@ -34,14 +34,14 @@ from ape_cli.data.batches import SequenceBatch
 from ape_cli.data.collation import Reading
 from ape_cli.evaluation.metrics import MetricSums
 from ape_cli.models.device import forward_pass, products
-from ape_cli.models.transformer import Transformer
+from ape_cli.models.transformer import SequenceModel
 from ape_cli.structure import Seq, Tree
 from ape_cli.tasks import BaseTask
 from ape_cli.tasks._trees import Trees
 
 
 def greedy(
-    model: Transformer,
+    model: SequenceModel,
     batches: Iterable[SequenceBatch],
     device: torch.device,
     precision: str,
@@ -61,7 +61,7 @@ def greedy(
 
 
 def written(
-    model: Transformer,
+    model: SequenceModel,
     batches: Iterable[SequenceBatch],
     device: torch.device,
     precision: str,
@@ -95,7 +95,7 @@ def written(
 class _Pen:
     """The model, together with the encoded sources of a batch."""
 
-    def __init__(self, model: Transformer, batch: SequenceBatch) -> None:
+    def __init__(self, model: SequenceModel, batch: SequenceBatch) -> None:
         """Encode the sources."""
         self.model = model
         self.memory, self.source = model.encode(batch.source_ids, batch.source_positions, batch.source_mask)
@@ -132,15 +132,14 @@ def _unfold(pen: _Pen, batch: SequenceBatch, task: Trees, reading: Reading) -> T
     """
     assert batch.label_positions is not None
     nodes, labels = batch.label_positions.cpu().numpy(), batch.labels
-    budget = batch.label_mask.sum(1).cpu().numpy()
+    budget, sources = (mask.sum(1).cpu().numpy() for mask in (batch.label_mask, batch.source_mask))
     growth = _Growth(task, batch, nodes.shape[1])
     rows, most = nodes.shape
     places, symbols = np.zeros((rows, most), dtype=np.int64), np.full((rows, most), PAD)
     written = labels.new_full((rows, 1), SOS)
     for m in range(most):
-        before = reading.places(places[:, :m], places[:, :m] > 0)
-        start = np.zeros((before.shape[0], 1, *before.shape[2:]), dtype=np.int64)  # SOS
-        at = np.concatenate([start, before], axis=1)
+        now = places[:, : m + 1]
+        at = reading.input_places(now, now > 0, sources)
         chosen = pen.next(written, torch.from_numpy(at).to(labels.device))
         place = np.where(m < budget, growth.next(), 0)
         places[:, m] = place

@@ -29,7 +29,7 @@ from ape_cli.experiment import Experiment, of_run
 from ape_cli.models.checkpoint import load_weights
 from ape_cli.models.device import tune
 from ape_cli.models.factory import of_experiment
-from ape_cli.models.transformer import Model, Transformer
+from ape_cli.models.transformer import Model, SequenceModel
 from ape_cli.runs.record import DECODINGS, RunRecord, evaluation_name
 from ape_cli.runs.run import Run
 from ape_cli.tasks import BaseTask
@@ -96,9 +96,9 @@ def scores(
         tally = teacher_forced(model, batches, device, config.precision)
     else:
         assert isinstance(part, Split)
-        assert isinstance(model, Transformer)
+        assert isinstance(model, SequenceModel)
         task, read = how_to_write(experiment)
-        written = _until(stop, part.batches(batch_size, structure=read.wanted))
+        written = _until(stop, part.batches(batch_size, **experiment.feed()))
         tally = greedy(model, written, device, config.precision, task, read)
     data = experiment.dataset
     part_of_rows, names = (
@@ -110,7 +110,8 @@ def scores(
 def how_to_write(experiment: Experiment) -> tuple[BaseTask, Reading]:
     """The task of the dataset, and how the model reads its positions, for greedy decoding."""
     plan = experiment.dataset.manifest.plan
-    read = Reading.of(plan.structure, experiment.read, tagged=bool(plan.tagged))
+    joined = experiment.config.is_joined
+    read = Reading.of(plan.structure, experiment.read, tagged=bool(plan.tagged), joined=joined)
     return tasks.recorded(plan.task, plan.linearisation, plan.parameters), read
 
 

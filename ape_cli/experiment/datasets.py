@@ -14,7 +14,7 @@ from ape_cli.core.vocabulary import SPLITS
 from ape_cli.data import generation
 from ape_cli.data.loader import Dataset, open_dataset
 from ape_cli.data.manifest import Manifest
-from ape_cli.data.plan import DatasetInfo, DatasetPlan
+from ape_cli.data.plan import DatasetInfo, DatasetPlan, size_key
 from ape_cli.runs import config
 from ape_cli.runs.record import Trained
 from ape_cli.storage.parquet import ROW_GROUP
@@ -43,9 +43,11 @@ class ChosenDataset(DatasetInfo):
     required: str | None = None
     sizes: dict[str, int] = field(default_factory=dict)
 
-    def largest(self, read: Structure) -> int | None:
+    def largest(self, read: Structure, *, joined: bool = False) -> int | None:
         """See `DatasetInfo`. If the dataset is missing, runs tell it. Raises `DataError` if shards are damaged."""
-        return self.sizes.get(read.expression) if self.missing else self.opened.largest(read)
+        if self.missing:
+            return self.sizes.get(size_key(read, joined=joined))
+        return self.opened.largest(read, joined=joined)
 
     @cached_property
     def opened(self) -> Dataset:

@@ -35,6 +35,7 @@ class ExperimentOptions:
     scheme: str
     structure: str | None = None
     attention: str = "dot"
+    model: str = "encoder-decoder"
     seed: int = 42
     precision: str = "fp32"
     settings: Mapping[str, Any] = field(default_factory=dict)
@@ -54,6 +55,7 @@ class ExperimentOptions:
             structure=self.structure,
             attention=self.attention,
             attention_options=attention.options(self.attention),
+            model=self.model,
             seed=self.seed,
             precision=self.precision,
             settings=dict(self.settings),
@@ -79,6 +81,7 @@ class ExperimentOptions:
         structure = None if config.structure is None or "scheme" in typed else config.structure.expression
         fields: dict[str, Any] = {name: getattr(config, name) for name in ("scheme", "attention", "seed", "precision")}
         fields["structure"] = structure
+        fields["model"] = getattr(config, "model", self.model)
         plugins = {} if "scheme" in typed else config.scheme_options
         plugins |= {} if "attention" in typed else config.attention_options
         return replace(

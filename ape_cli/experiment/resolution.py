@@ -20,7 +20,7 @@ from ape_cli.experiment.datasets import ChosenDataset, generated
 from ape_cli.experiment.options import ExperimentOptions
 from ape_cli.experiment.reading import augmented, read_as, reading, tokenising
 from ape_cli.position import Scheme
-from ape_cli.runs.config import Config, ImageConfig, SequenceConfig
+from ape_cli.runs.config import MODELS, Config, ImageConfig, SequenceConfig
 from ape_cli.structure import Structure, left_out
 
 logger = logging.getLogger(__name__)
@@ -44,11 +44,17 @@ class Experiment:
 
         The kind of attention is among them, and so is the locality bias that it turned off.
         """
-        plain = ExperimentOptions(preset=self.config.preset, scheme=self.config.scheme, seed=self.config.seed)
+        plain = ExperimentOptions(
+            preset=self.config.preset,
+            scheme=self.config.scheme,
+            seed=self.config.seed,
+            model=getattr(self.config, "model", MODELS[0]),
+        )
         default = self.read if self.config.structure is None else None
         complete_plain = complete(plain.config(self.config.kind), self.data, default).model_dump()
         fields, options = self.config.model_dump(), {"scheme_options", "attention_options"}
         changed = {k: fields[k] for k, v in complete_plain.items() if k not in options and fields[k] != v}
+        changed |= {"model": "decoder"} if self.config.is_joined else {}
         return changed | self.config.scheme_options | self.config.attention_options
 
     @property
@@ -81,7 +87,7 @@ class Experiment:
         """The arguments with which a split of the data makes its batches."""
         if isinstance(self.config, ImageConfig):
             return {"augment": augmentation.parse(self.config.augment or "none")} if training else {}
-        return {"structure": self.read}
+        return {"structure": self.read, "joined": self.config.is_joined}
 
 
 def of(config: Config, data: ChosenDataset | Dataset) -> Experiment:
@@ -128,6 +134,8 @@ def locality(config: Config) -> float:
     default = 1.0 if kind.refuses_decay else scheme.default_decay
     rate = float(default if config.decay is None else config.decay)
     attention.check(kind, scheme, rate)
+    if not config.is_joined:
+        attention.check_role(scheme, "encoder")
     return rate
 
 
@@ -155,7 +163,8 @@ def complete(config: Config, data: DatasetInfo, read: Structure | None = None) -
     fields: dict[str, Any] = {"structure": None if read == default else read, "decay": locality(config)}
     if isinstance(config, SequenceConfig):
         _check_effect(config)
-        largest = data.largest(read) if scheme.bounded and config.max_size is None else None
+        unsized = scheme.bounded and config.max_size is None
+        largest = data.largest(read, joined=config.is_joined) if unsized else None
         size = None if largest is None else max(1, largest)
     else:
         assert isinstance(config, ImageConfig)

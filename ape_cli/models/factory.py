@@ -23,8 +23,9 @@ from ape_cli.data.collation import Reading
 from ape_cli.experiment import Experiment
 from ape_cli.experiment.reading import read_as, tokenising
 from ape_cli.experiment.resolution import make_scheme
+from ape_cli.models.decoder import DecoderOnly
 from ape_cli.models.image_classifier import Classifier
-from ape_cli.models.transformer import Model, Transformer
+from ape_cli.models.transformer import Model, SequenceModel, Transformer
 from ape_cli.runs.config import Config, ImageConfig, SequenceConfig
 from ape_cli.runs.record import OwnCode
 from ape_cli.storage.image_rows import Size
@@ -38,7 +39,7 @@ def of_experiment(experiment: Experiment) -> Model:
     """The model of an experiment, with the weights of its seed."""
     config, data, read = experiment.config, experiment.dataset, experiment.read
     if not isinstance(config, ImageConfig):
-        return _transformer(config, read, data.ids)
+        return _of_sequences(config, data.structure, read, data.ids)
     moments = data.manifest.moments
     assert data.image is not None
     assert moments is not None
@@ -57,27 +58,29 @@ def without_weights(config: Config, structure: Structure, ids: int, image: Size 
     return _classifier(config, structure, read_as(config, structure), ids, image, unknown)
 
 
-def build(config: Config, structure: Structure, ids: int) -> Transformer:
+def build(config: Config, structure: Structure, ids: int) -> SequenceModel:
     """The model for sequences of this structure, with the weights of its seed. The configuration has to be complete.
 
     `ids` is the number of token ids.
     """
-    return _transformer(config, read_as(config, structure), ids)
+    return _of_sequences(config, structure, read_as(config, structure), ids)
 
 
-def _transformer(config: Config, read: Structure, ids: int) -> Transformer:
-    """The model for sequences, whose positions are read as `read`."""
+def _of_sequences(config: Config, structure: Structure, read: Structure, ids: int) -> SequenceModel:
+    """The model for sequences of this structure, whose positions are read as `read`."""
     assert isinstance(config, SequenceConfig)
     encoder, decoder = config.encoder_layers, config.decoder_layers
-    arguments = _of_any_model(config, read, _weights(config, ids, encoder, decoder))
-    return Transformer(
-        ids=ids,
-        encoder_layers=encoder,
-        decoder_layers=decoder,
-        branches_only=config.dropout_places == "branches",
-        positions_scale=config.positions_scale,
-        **arguments,
-    )
+    more: dict[str, Any] = {
+        "ids": ids,
+        "branches_only": config.dropout_places == "branches",
+        "positions_scale": config.positions_scale,
+    }
+    if config.model == "decoder":
+        sides = not Reading.of(structure, read).is_line
+        more |= _of_any_model(config, read, _weights(config, ids, encoder + decoder))
+        return DecoderOnly(layers=encoder + decoder, sides=sides, **more)
+    more |= _of_any_model(config, read, _weights(config, ids, encoder, decoder))
+    return Transformer(encoder_layers=encoder, decoder_layers=decoder, **more)
 
 
 def _weights(config: Config, rows: int, encoder_layers: int, decoder_layers: int = 0) -> int:

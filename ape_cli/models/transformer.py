@@ -3,21 +3,21 @@
 It has pre-norm LayerNorm with a final norm, and ReLU. Input and output share the embeddings, which start from
 N(0, 1/D). They are scaled by sqrt(D) at the input, so that the channels of a token start with variance 1. The model
 works with any `Scheme` and any `AttentionKind` of attention, and never depends on the name of one. Training, validation
-and evaluation share `forward` and `loss`.
+and evaluation share `forward` and `loss`. `decoder.py` has the model without an encoder.
 
-Shapes: B batch, N source tokens, M target tokens, D channels, V ids, T tokens of a batch.
+Shapes: B batch, N source tokens, M target tokens, C factors of a product, D channels, V ids.
 """
 
 from __future__ import annotations
 
 import math
+from abc import ABC, abstractmethod
 from dataclasses import replace
 from itertools import repeat
 from typing import Any, ClassVar
 
 import torch
 from torch import Tensor, nn
-from torch.autograd.function import once_differentiable
 from torch.nn import functional
 
 from ape_cli import attention
@@ -28,7 +28,7 @@ from ape_cli.core.vocabulary import PAD
 from ape_cli.data.batches import Batch
 from ape_cli.data.position_plan import PositionPlan
 from ape_cli.models.device import forward_pass
-from ape_cli.models.layers import Layer, initialise
+from ape_cli.models.layers import Layer, initialise, lookup
 from ape_cli.position import Context, Scheme, explained, planner
 
 
@@ -48,7 +48,69 @@ class Model(nn.Module):
         self.scheme = scheme
 
 
-class Transformer(Model):
+class SequenceModel(Model, ABC):
+    """Base class of the models for sequences, trees and grids. Input and output share the embeddings.
+
+    Arguments: `ids`, the number of token ids; `dropout`, its probability for embeddings; `positions_scale`, the factor
+    of what the scheme adds to embeddings.
+    """
+
+    def __init__(
+        self, scheme: Scheme, kind: AttentionKind | None, *, ids: int, dropout: float, positions_scale: float
+    ) -> None:
+        """Create the embeddings. `_draw_embeddings` draws them."""
+        super().__init__(scheme, kind)
+        self.embedding = nn.Parameter(torch.empty(ids, scheme.shape.d_model))
+        self.positions_scale = positions_scale
+        self.dropout = Dropout(dropout)
+
+    def _draw_embeddings(self, generator: torch.Generator | None) -> None:
+        """Draw the embeddings from N(0, 1/D)."""
+        nn.init.normal_(self.embedding, std=self.embedding.shape[1] ** -0.5, generator=generator)
+
+    def embed(self, ids: Tensor, context: Context, added: Tensor | None = None) -> Tensor:
+        """The tokens' embeddings with the scheme's encoding.
+
+        ids: int64 [B, N], at positions [B or 1, N] -> [B, N, D]. `added`: a vector for each token, [B, N, D], or None
+        """
+        x = lookup(ids, self.embedding) * math.sqrt(self.embedding.shape[1])
+        x = x if added is None else x + added
+        placed = self.scheme.embed(x, context)
+        if self.positions_scale != 1.0:
+            placed = x + self.positions_scale * (placed - x)
+        return self.dropout(placed)
+
+    @abstractmethod
+    def encode(self, ids: Tensor, positions: Tensor, mask: Tensor) -> tuple[Tensor, Context]:
+        """Read the source. ids: int64 [B, N]; positions: [B or 1, N (, C)]; mask: bool [B, N], True for tokens.
+
+        Returns what `decode` needs: the source as vectors, [B, N, D], and the context of its positions.
+        """
+
+    @abstractmethod
+    def decode(
+        self,
+        ids: Tensor,
+        positions: Tensor,
+        memory: Tensor,
+        source: Context,
+        past: Any = None,
+    ) -> Tensor:
+        """The scores of the next token after each prefix. ids: int64 [B, M], SOS first -> [B, M, V]
+
+        `positions`: int64 [B or 1, M (, C)]. `memory` and `source` are the results of `encode`. Padding comes after the
+        tokens, where no token can see it. The scores at padding have no meaning.
+
+        `past`: what `past()` returned, if tokens are added one by one. Only the first call computes all of its tokens.
+        Each later one has a token more, and computes and returns the scores of this token alone.
+        """
+
+    @abstractmethod
+    def past(self) -> Any:
+        """What `decode` keeps of tokens from one call to the next."""
+
+
+class Transformer(SequenceModel):
     """An encoder-decoder that reads a source and a target prefix, and scores the next target token at every place.
 
     Arguments: `ids`, the number of token ids; `d_ff`, inner channels of the feed-forward; `encoder_layers`,
@@ -76,16 +138,13 @@ class Transformer(Model):
         generator: torch.Generator | None = None,
     ) -> None:
         """Create the layers and draw their weights."""
-        super().__init__(scheme, kind)
+        inside = 0.0 if branches_only else dropout
+        super().__init__(scheme, kind, ids=ids, dropout=inside, positions_scale=positions_scale)
         d, kind = scheme.shape.d_model, self.kind
         if kind.mixes_queries and not encoder_layers:
             what = f"attention {kind.name} acts only in the encoder, and this model has no encoder layers"
             raise UsageError(what, fix="`encoder_layers=1`, or another `attention`")
         behind = attention.make() if kind.mixes_queries else kind
-        self.embedding = nn.Parameter(torch.empty(ids, d))
-        self.positions_scale = positions_scale
-        inside = 0.0 if branches_only else dropout
-        self.dropout = Dropout(inside)
         rates: dict[str, Any] = {"dropout": dropout, "attention_dropout": inside, "ff_dropout": inside}
         self.encoder = nn.ModuleList(Layer(scheme, kind, d_ff=d_ff, index=i, **rates) for i in range(encoder_layers))
         self.decoder = nn.ModuleList(
@@ -93,31 +152,16 @@ class Transformer(Model):
             for i in range(decoder_layers)
         )
         self.encoder_norm, self.decoder_norm = nn.LayerNorm(d), nn.LayerNorm(d)
-        self._initialise(generator)
-
-    def _initialise(self, generator: torch.Generator | None) -> None:
-        """Draw the embeddings and the weights of all layers."""
-        nn.init.normal_(self.embedding, std=self.embedding.shape[1] ** -0.5, generator=generator)
+        self._draw_embeddings(generator)
         for stack in (self.encoder, self.decoder):
             initialise(stack, generator)
-
-    def embed(self, ids: Tensor, context: Context) -> Tensor:
-        """The tokens' embeddings with the scheme's encoding.
-
-        ids: int64 [B, N], at positions [B or 1, N] -> [B, N, D]
-        """
-        x = lookup(ids, self.embedding) * math.sqrt(self.embedding.shape[1])
-        placed = self.scheme.embed(x, context)
-        if self.positions_scale != 1.0:
-            placed = x + self.positions_scale * (placed - x)
-        return self.dropout(placed)
 
     def encode(
         self, ids: Tensor, positions: Tensor, mask: Tensor, plan: PositionPlan | None = None
     ) -> tuple[Tensor, Context]:
-        """Read the source. ids, positions: int64 [B, N]; mask: bool [B, N], True for tokens.
+        """Read the source (see `SequenceModel.encode`). Returns the encoder's output, [B, N, D], and the context.
 
-        Returns the encoder's output [B, N, D] and the context of its positions. `plan`: of the positions, or None.
+        `plan`: of the positions, or None.
         """
         context = self.scheme.context(positions, mask, plan=plan)
         x = self.embed(ids, context)
@@ -132,16 +176,12 @@ class Transformer(Model):
         positions: Tensor,
         memory: Tensor,
         source: Context,
-        plan: PositionPlan | None = None,
         past: list[tuple[Past, Past]] | None = None,
+        plan: PositionPlan | None = None,
     ) -> Tensor:
-        """The scores of the next token after each prefix. ids, positions: int64 [B, M], SOS first -> [B, M, V]
+        """The scores of the next token after each prefix, [B, M, V] (see `SequenceModel.decode`).
 
-        `memory` and `source` are the results of `encode`. Padding comes after the tokens, where no token can see it.
-        The scores at padding have no meaning.
-
-        `past`: what `past()` returned, if tokens are added one by one. Only the first call computes all of its tokens.
-        Each later one has a token more, and computes and returns the scores of this token alone.
+        `plan`: of the positions, or None.
         """
         begin = past[0][0].count if past else 0
         context = self.scheme.context(positions, causal=True, beside=source, plan=plan)
@@ -158,7 +198,7 @@ class Transformer(Model):
         return affine(self.decoder_norm(x), self.embedding)
 
     def past(self) -> list[tuple[Past, Past]]:
-        """What `decode` keeps of tokens from one call to the next: for each layer, of its two attentions."""
+        """What `decode` keeps of tokens: for each layer, of its two attentions."""
         return [(Past(), Past()) for _ in self.decoder]
 
     def forward(
@@ -177,36 +217,7 @@ class Transformer(Model):
         positions, int64 [B, M]. The plans are those of both positions; either both or none are given.
         """
         memory, source = self.encode(source_ids, source_positions, source_mask, source_plan)
-        return self.decode(input_ids, input_positions, memory, source, input_plan)
-
-
-def lookup(ids: Tensor, table: Tensor) -> Tensor:
-    """The rows of a table. int64 [...], [V, D] -> [..., D]"""
-    rows: Tensor = _Lookup.apply(ids, table) if table.is_cuda else functional.embedding(ids, table)
-    return rows
-
-
-class _Lookup(torch.autograd.Function):
-    """`embedding`, whose backward pass adds up the rows of each id by a matrix product.
-
-    If there are few ids and each occurs thousands of times in a batch, torch's own method, which sorts them, takes
-    ten times as long on a GPU.
-    """
-
-    @staticmethod
-    def forward(ctx: Any, ids: Tensor, table: Tensor) -> Tensor:
-        """Gather the rows."""
-        ctx.save_for_backward(ids)
-        ctx.count = len(table)
-        return functional.embedding(ids, table)
-
-    @staticmethod
-    @once_differentiable
-    def backward(ctx: Any, grad: Tensor) -> tuple[None, Tensor]:
-        """The gradient of the table."""
-        (ids,) = ctx.saved_tensors
-        there = torch.arange(ctx.count, device=ids.device)[:, None] == ids.flatten()  # [V, T]
-        return None, there.to(grad.dtype) @ grad.flatten(0, -2)
+        return self.decode(input_ids, input_positions, memory, source, plan=input_plan)
 
 
 def forward(model: Model, batch: Batch, precision: str, parallel: nn.Module | None = None) -> Tensor:

@@ -159,7 +159,7 @@ class PastRuns:
 
 # fields that an estimate does not depend on, or takes into account
 _SCALED = {"seed": 0, "steps": None, "epochs": None, "batch_size": 1}
-_MODEL = ["d_model", "d_ff", "heads", "encoder_layers", "decoder_layers", "precision"]
+_MODEL = ["model", "d_model", "d_ff", "heads", "encoder_layers", "decoder_layers", "precision"]
 _MODEL += ["convolution_size", "convolution_stride", "pool_size", "pool_stride"]  # for images
 
 

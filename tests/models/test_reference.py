@@ -79,9 +79,9 @@ def bias(scheme: position.Scheme, q: Tensor, offset: int, head: int, place: str)
         return q @ scheme.offsets[max(-3, min(3, offset)) + 3] / K**0.5
     if scheme.name == "alibi":
         return -abs(offset) * 2 ** (-8 * (head + 1) / H)
-    # offsets below 8 have their own buckets; keys ahead use buckets from 16 on, and none in the decoder
+    # offsets below 8 (16 in the decoder) have their own buckets; keys ahead use those from 16 on, none in the decoder
     if scheme.name == "t5":
-        assert abs(offset) < 8
+        assert abs(offset) < (16 if place == "decoder" else 8)
         bucket = 16 + offset if offset > 0 and place != "decoder" else max(0, -offset)
         return scheme.scalars[["encoder", "decoder", "cross"].index(place), head, bucket]
     if scheme.name == "transformer-xl":

@@ -1,35 +1,43 @@
-"""The behaviour of a scheme inside a model, measured on a small transformer.
+"""The behaviour of a scheme inside a model, measured on small transformers: an encoder-decoder and a decoder-only one.
 
 The functions from `equivariance` on are laws: each returns an error as a scalar. The first line of a law's docstring
-is printed for users.
+is printed for users. A scheme that acts only in causal attention is measured in the decoder-only model alone.
 
-Shapes: B rows, N tokens, C coordinates of a position.
+Shapes: B rows, M target tokens, N tokens, C coordinates of a position, V ids.
 """
 
 from __future__ import annotations
+
+from typing import Any
 
 import torch
 from torch import Tensor, nn
 
 from ape_cli.attention import AttentionKind
 from ape_cli.evaluation.laws._subjects import HEADS, greatest, rows
-from ape_cli.models.transformer import Transformer
+from ape_cli.models.decoder import DecoderOnly
+from ape_cli.models.transformer import SequenceModel, Transformer
 from ape_cli.position import Scheme
 
 
 def small(scheme: Scheme, dtype: torch.dtype, kind: AttentionKind | None = None, dropout: float = 0.0) -> Transformer:
-    """A transformer with two encoder and two decoder layers."""
-    generator = torch.Generator().manual_seed(8)
-    return Transformer(
-        scheme,
-        ids=20,
-        d_ff=48,
-        encoder_layers=2,
-        decoder_layers=2,
-        dropout=dropout,
-        kind=kind,
-        generator=generator,
-    ).to(dtype)
+    """An encoder-decoder with two encoder and two decoder layers."""
+    return Transformer(scheme, encoder_layers=2, decoder_layers=2, **_sizes(kind, dropout)).to(dtype)
+
+
+def models(
+    scheme: Scheme, dtype: torch.dtype, kind: AttentionKind | None = None, dropout: float = 0.0
+) -> list[SequenceModel]:
+    """The small models in which the scheme and the kind of attention can act. Their decoders have two layers."""
+    nets: list[SequenceModel] = [] if scheme.causal_only else [small(scheme, dtype, kind, dropout)]
+    if kind is None or not kind.mixes_queries:
+        nets.append(DecoderOnly(scheme, layers=2, sides=True, **_sizes(kind, dropout)).to(dtype))
+    return nets
+
+
+def _sizes(kind: AttentionKind | None, dropout: float) -> dict[str, Any]:
+    """The arguments that both models have."""
+    return {"ids": 20, "d_ff": 48, "dropout": dropout, "kind": kind, "generator": torch.Generator().manual_seed(8)}
 
 
 def sample(scheme: Scheme, count: int = 9) -> tuple[Tensor, Tensor]:
@@ -37,11 +45,20 @@ def sample(scheme: Scheme, count: int = 9) -> tuple[Tensor, Tensor]:
     return torch.randint(3, 20, (3, count), generator=torch.Generator().manual_seed(1)), rows(scheme.structure, count)
 
 
-def equivariance(scheme: Scheme, dtype: torch.dtype, kind: AttentionKind | None = None, count: int = 9) -> Tensor:
+def scores(net: SequenceModel, ids: Tensor, at: Tensor, mask: Tensor, target: Tensor, target_at: Tensor) -> Tensor:
+    """The scores after each target token. int64 [B, N], bool [B, N], int64 [B, M] -> [B, M, V]"""
+    return net.decode(target, target_at, *net.encode(ids, at, mask))
+
+
+def equivariance(
+    scheme: Scheme, dtype: torch.dtype, kind: AttentionKind | None = None, count: int = 9
+) -> Tensor | None:
     """If tokens are permuted together with their positions, the encoder's output is permuted, and nothing else changes.
 
     Returns a scalar, shape [].
     """
+    if scheme.causal_only:
+        return None
     net, (ids, at) = small(scheme, dtype, kind), sample(scheme, count)
     order, mask = torch.randperm(count, generator=torch.Generator().manual_seed(2)), torch.ones_like(ids).bool()
     return greatest(net.encode(ids[:, order], at[:, order], mask)[0] - net.encode(ids, at, mask)[0][:, order])
@@ -52,20 +69,23 @@ def causality(scheme: Scheme, dtype: torch.dtype, kind: AttentionKind | None = N
 
     Returns a scalar, shape [].
     """
-    net, (ids, at) = small(scheme, dtype, kind, dropout=0.3).train(), sample(scheme, count)
+    ids, at = sample(scheme, count)
     mask, t = torch.ones_like(ids).bool(), count - 4
     later, later_at = ids.clone(), at.clone()
     later[:, t:], later_at[:, t:] = ids[:, t:].flip(1), at[:, t:].flip(1)
 
-    def scores(target: Tensor, target_at: Tensor) -> Tensor:
+    def of(net: SequenceModel, target: Tensor, target_at: Tensor) -> Tensor:
         """The scores of a target, with the same dropout masks in every call."""
         with torch.random.fork_rng(devices=[]):
             torch.manual_seed(11)
-            return net(ids, at, mask, target, target_at)
+            return scores(net, ids, at, mask, target, target_at)
 
-    before, after = scores(ids, at), scores(later, later_at)
-    assert not torch.equal(before[:, t:], after[:, t:]), "nothing depends on what was changed"
-    return greatest(before[:, :t] - after[:, :t])
+    errors = []
+    for net in models(scheme, dtype, kind, dropout=0.3):
+        before, after = of(net.train(), ids, at), of(net, later, later_at)
+        assert not torch.equal(before[:, t:], after[:, t:]), "nothing depends on what was changed"
+        errors.append(greatest(before[:, :t] - after[:, :t]))
+    return torch.stack(errors).max()
 
 
 def independence(scheme: Scheme, dtype: torch.dtype, kind: AttentionKind | None = None, count: int = 9) -> Tensor:
@@ -73,13 +93,16 @@ def independence(scheme: Scheme, dtype: torch.dtype, kind: AttentionKind | None 
 
     Returns a scalar, shape [].
     """
-    net, (ids, at) = small(scheme, dtype, kind), sample(scheme, count)
+    ids, at = sample(scheme, count)
     mask, short = torch.ones_like(ids).bool(), count // 2
     mask[0, short:] = False
     hidden = mask if at.dim() == 2 else mask[..., None]
-    together = net(ids * mask, at * hidden, mask, ids, at)[:1, : count - 2]
-    alone = net(ids[:1, :short], at[:1, :short], mask[:1, :short], ids[:1, : count - 2], at[:1, : count - 2])
-    return greatest(together - alone)
+    errors = []
+    for net in models(scheme, dtype, kind):
+        together = scores(net, ids * mask, at * hidden, mask, ids, at)[:1, : count - 2]
+        one = ids[:1, :short], at[:1, :short], mask[:1, :short]
+        errors.append(greatest(together - scores(net, *one, ids[:1, : count - 2], at[:1, : count - 2])))
+    return torch.stack(errors).max()
 
 
 def content(scheme: Scheme, dtype: torch.dtype) -> Tensor:
@@ -87,12 +110,14 @@ def content(scheme: Scheme, dtype: torch.dtype) -> Tensor:
 
     Returns a scalar, shape [].
     """
-    net, (ids, at) = small(scheme, dtype), sample(scheme)
+    ids, at = sample(scheme)
     mask, others = torch.ones_like(ids).bool(), (ids - 2) % 17 + 3  # each of the 17 symbols becomes the next one
-    memory, source = net.encode(ids, at, mask)
-    encoded = net.encode(others, at, mask)[0] - memory
-    decoded = net.decode(others, at, memory, source) - net.decode(ids, at, memory, source)
-    return torch.cat([change.detach().abs().amax(-1) for change in (encoded, decoded)]).min()
+    changes = []
+    for net in models(scheme, dtype):
+        memory, source = net.encode(ids, at, mask)
+        changes.append(net.encode(others, at, mask)[0] - memory)
+        changes.append(net.decode(others, at, memory, source) - net.decode(ids, at, memory, source))
+    return torch.cat([change.detach().abs().amax(-1) for change in changes]).min()
 
 
 def dead_parameters(scheme: Scheme, dtype: torch.dtype) -> Tensor:
@@ -100,8 +125,10 @@ def dead_parameters(scheme: Scheme, dtype: torch.dtype) -> Tensor:
 
     Returns a scalar, shape [].
     """
-    net, (ids, at) = small(scheme, dtype), sample(scheme)
-    net(ids, at, torch.ones(3, 9, dtype=torch.bool), ids, at).logsumexp(-1).sum().backward()
+    ids, at = sample(scheme)
+    mask = torch.ones(3, 9, dtype=torch.bool)
+    for net in models(scheme, dtype):
+        scores(net, ids, at, mask, ids, at).logsumexp(-1).sum().backward()
     dead = [p for p in scheme.parameters() if p.grad is None or not _alive(p, scheme.bounded)]
     return torch.tensor(float(len(dead)))
 

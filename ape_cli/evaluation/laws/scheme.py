@@ -185,10 +185,10 @@ def _scores(scheme: Scheme, x: Tensor, y: Tensor, dtype: torch.dtype, order: Ten
     if order is not None:
         q, k, tokens = q[:, :, order], k[:, :, order], tokens[:, order]
     found = []
-    for role, *contexts in _parts(scheme, x, y):
+    for role, q_at, k_at in _parts(scheme, x, y):
         key = scheme.attach(role, 0)
         content = scheme.layers[key].to(dtype)(tokens) if key in scheme.layers else None
-        found.append(attention.logits(scheme, q, k, *contexts, content=content))
+        found.append(attention.logits(scheme, q, k, q_at, k_at, content))
     scores = torch.stack(found)
     scores = scores.tril() if scheme.causal_only else scores
     if order is not None:

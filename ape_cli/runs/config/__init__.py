@@ -12,12 +12,21 @@ from typing import Any
 from pydantic import ValidationError
 
 from ape_cli.core.errors import UsageError, brief, pick, unknown
-from ape_cli.runs.config._fields import KINDS, AnyConfig, Config, ImageConfig, SequenceConfig, read_config
+from ape_cli.runs.config._fields import (
+    KINDS,
+    MODELS,
+    AnyConfig,
+    Config,
+    ImageConfig,
+    SequenceConfig,
+    read_config,
+)
 from ape_cli.runs.config._presets import PRESETS, Preset, preset
 from ape_cli.structure import Structure
 
 __all__ = [
     "KINDS",
+    "MODELS",
     "PRESETS",
     "AnyConfig",
     "Config",
@@ -39,6 +48,7 @@ _PAIRS = {
     "validate_every_steps": "validate_every_epochs",
 }
 _FIXED = {"preset", "scheme", "scheme_options", "structure", "attention", "attention_options", "seed", "precision"}
+_FIXED |= {"model"}
 _SYNONYMS = {  # words of other programs, which error messages understand
     "lr": "lr_peak",
     "learning_rate": "lr_peak",
@@ -49,7 +59,16 @@ _SYNONYMS = {  # words of other programs, which error messages understand
     "max_steps": "steps",
     "max_len": "max_size",
 }
-_OWN = {"preset", "scheme", "structure", "attention", "seed", "precision", "device"}  # options on the command line
+_OWN = {
+    "preset",
+    "scheme",
+    "structure",
+    "attention",
+    "model",
+    "seed",
+    "precision",
+    "device",
+}  # options on the command line
 _COMMA = re.compile(r',(?=(?:[^"]*"[^"]*")*[^"]*$)')  # a comma outside quotes: an even number of quotes follows
 
 
@@ -62,6 +81,7 @@ def resolve(
     structure: str | Structure | None = None,
     attention: str = "dot",
     attention_options: dict[str, Any] | None = None,
+    model: str = MODELS[0],
     seed: int = 42,
     precision: str = "fp32",
     settings: dict[str, Any] | None = None,
@@ -104,6 +124,7 @@ def resolve(
                 f"{one} and {other} exclude each other", got="both", allowed="one of them", fix="set one only"
             )
     fields["structure"] = structure  # an expression is parsed by the field
+    fields |= _model(model, kind)
     try:
         return KINDS[kind](
             preset=preset_name,
@@ -127,6 +148,17 @@ def resolve(
             allowed=first["msg"].removeprefix("Input should be "),
             fix=f"`{where}=VALUE`",
         ) from error
+
+
+def _model(model: str, kind: str) -> dict[str, Any]:
+    """The field `model` for a kind of data. Raises `UsageError` if there is no such model for it."""
+    pick("model", model, MODELS)
+    if kind == "sequence":
+        return {"model": model}
+    if model != MODELS[0]:
+        what = "images have no target sequence that a decoder could write"
+        raise UsageError(what, got=f"`model={model}`, for images", fix="leave `model` out, or choose other data")
+    return {}
 
 
 def settable(kind: str) -> list[str]:

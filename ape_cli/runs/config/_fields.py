@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import hashlib
 import json
-from typing import Annotated, Any, ClassVar, Literal
+from typing import Annotated, Any, ClassVar, Literal, get_args
 
 from pydantic import BaseModel, ConfigDict, Discriminator, Field, Tag, TypeAdapter
 
@@ -20,7 +20,12 @@ _LATE = {
     "label_smoothing",
     "positions_scale",
     "dropout_places",
+    "model",
 }  # added after the first runs
+
+
+ModelKind = Literal["encoder-decoder", "decoder"]
+MODELS: list[str] = list(get_args(ModelKind))
 
 
 class Config(BaseModel):
@@ -62,6 +67,11 @@ class Config(BaseModel):
     attention: str = "dot"
     attention_options: dict[str, Any] = {}
 
+    @property
+    def is_joined(self) -> bool:
+        """Whether the model reads source and target as one sequence."""
+        return getattr(self, "model", MODELS[0]) == "decoder"
+
     def digest(self, fingerprint: str, *, without: tuple[str, ...] = ()) -> str:
         """Eight hexadecimal digits: a hash of the configuration and the dataset's fingerprint.
 
@@ -76,11 +86,15 @@ class Config(BaseModel):
 
 
 class SequenceConfig(Config):
-    """Configuration of the encoder-decoder transformer."""
+    """Configuration of a model for sequences, trees and grids.
+
+    A decoder-only model has as many layers as encoder and decoder together.
+    """
 
     kind = "sequence"
     unit = "tokens"
 
+    model: ModelKind = "encoder-decoder"
     decoder_layers: int = Field(gt=0, le=200, description="Number of decoder layers.")
     positions_scale: float = Field(1.0, gt=0, le=1000, description="Factor of the vectors added to embeddings.")
     dropout_places: Literal["all", "branches"] = Field("all", description="Where dropout acts: all, or branches.")

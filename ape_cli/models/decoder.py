@@ -1,0 +1,173 @@
+"""A decoder-only transformer: source and target are one causal sequence, and the target is what is predicted.
+
+Its layers are those of the encoder-decoder (`transformer.py`), without attention between two stacks. Each target
+follows directly after its own source. The first token of the target, SOS, separates the two, so there is no new id.
+Positions along the sequence continue: the target's first token has the position after that of the source's last token.
+Coordinates of trees, grids and rings are those of the data on both sides, so a node of the source and one of the target
+may have the same position. If there are such coordinates (`sides`), a learned vector tells the two sides apart. With
+the scheme `none` and a sequence, the model is NoPE (Kazemnejad et al. 2023, arXiv:2305.19466).
+
+In training, a batch has whole sequences, with padding only at the end (`data/collation.py`). If tokens are added one by
+one, the keys and values of each row are moved to the end, so that the next token follows directly after them. Padding
+is then at the beginning, and hidden. So the last tokens are always the last keys, and what a scheme adds up between a
+key and a query has no padding in it.
+
+Shapes: B batch, N source tokens, M target tokens, L tokens of both, C factors of a product, D channels, V ids.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+
+from ape_cli.attention import AttentionContext, AttentionKind, Past
+from ape_cli.attention._layers import affine
+from ape_cli.core.errors import UsageError
+from ape_cli.data.position_plan import PositionPlan
+from ape_cli.models.layers import Layer, initialise
+from ape_cli.models.transformer import SequenceModel
+from ape_cli.position import Context, Scheme
+
+
+class DecoderOnly(SequenceModel):
+    """A decoder that reads a source and a target prefix as one sequence, and scores the next token of the target.
+
+    Arguments: `ids`, the number of token ids; `d_ff`, inner channels of the feed-forward; `layers`; `sides`, whether a
+    learned vector tells source and target apart; `dropout`, `branches_only`, `positions_scale`, `kind` and `generator`,
+    as for `Transformer`.
+
+    Raises `UsageError` if the kind of attention cannot take the scheme, or mixes queries, so that it would look ahead.
+    """
+
+    def __init__(
+        self,
+        scheme: Scheme,
+        *,
+        ids: int,
+        d_ff: int,
+        layers: int,
+        sides: bool,
+        dropout: float,
+        branches_only: bool = False,
+        positions_scale: float = 1.0,
+        kind: AttentionKind | None = None,
+        generator: torch.Generator | None = None,
+    ) -> None:
+        """Create the layers and draw their weights."""
+        inside = 0.0 if branches_only else dropout
+        super().__init__(scheme, kind, ids=ids, dropout=inside, positions_scale=positions_scale)
+        if self.kind.mixes_queries:
+            what = f"attention {self.kind.name} acts only in an encoder, and a decoder-only model has none"
+            raise UsageError(what, fix="`model=encoder-decoder`, or another `attention`")
+        d = scheme.shape.d_model
+        self.sides = nn.Parameter(torch.empty(2, d)) if sides else None  # of the source and of the target
+        self.decoder = nn.ModuleList(
+            Layer(
+                scheme,
+                self.kind,
+                d_ff=d_ff,
+                dropout=dropout,
+                attention_dropout=inside,
+                ff_dropout=inside,
+                role="decoder",
+                index=i,
+            )
+            for i in range(layers)
+        )
+        self.decoder_norm = nn.LayerNorm(d)
+        self._draw_embeddings(generator)
+        if self.sides is not None:
+            nn.init.normal_(self.sides, generator=generator)  # as large as the scaled embeddings
+        initialise(self.decoder, generator)
+
+    def encode(self, ids: Tensor, positions: Tensor, mask: Tensor) -> tuple[Tensor, Context]:
+        """The embedded source, [B, N, D], which no layer has read yet, and its context."""
+        context = self.scheme.context(positions, mask, causal=True)
+        return self.embed(ids, context, None if self.sides is None else self.sides[0]), context
+
+    def decode(
+        self,
+        ids: Tensor,
+        positions: Tensor,
+        memory: Tensor,
+        source: Context,
+        past: list[Past] | None = None,
+    ) -> Tensor:
+        """The scores of the next token after each prefix, [B, M, V] (see `SequenceModel.decode`)."""
+        rows, most = memory.shape[:2]
+        assert source.mask is not None
+        lengths = source.mask.sum(1)
+        begin = past[0].count - most if past and past[0].count else 0
+        new = self.scheme.context(positions[:, begin:], causal=True, beside=source)
+        x = self.embed(ids[:, begin:], new, None if self.sides is None else self.sides[1])
+        one, other = (at.expand(rows, *at.shape[1:]) for at in (source.positions, positions))
+        if begin:
+            assert past is not None
+            keys = self.scheme.context(
+                _joined(one, other, lengths, to_end=True),
+                _joined(source.mask, torch.ones_like(ids, dtype=torch.bool), lengths, to_end=True),
+                causal=True,
+                beside=source,
+            )
+            # the last token sees all of them
+            context = AttentionContext(new, keys, self.scheme.decay(new, keys), keys.mask)
+            return self._scores(self._layers(x, context, past))
+        context = self._causal(self.scheme.context(_joined(one, other, lengths), causal=True, beside=source))
+        x = self._layers(_joined(memory, x, lengths), context, past)
+        for kept in past or ():
+            kept.move_to_end(lengths + ids.shape[1])
+        place = lengths[:, None] + torch.arange(ids.shape[1], device=ids.device)
+        return self._scores(_taken(x, place))
+
+    def past(self) -> list[Past]:
+        """What `decode` keeps of tokens, for each layer."""
+        return [Past() for _ in self.decoder]
+
+    def forward(self, ids: Tensor, positions: Tensor, place: Tensor, plan: PositionPlan | None = None) -> Tensor:
+        """The logits of the labels under teacher forcing. -> [B, M, V]
+
+        ids: int64 [B, L], each target directly after its source; positions: int64 [B or 1, L (, C)]. place: int64
+        [B, M], the place in the sequence of the token after which each label is predicted. `plan`: of the positions.
+        """
+        context = self.scheme.context(positions, causal=True, plan=plan)
+        side = None
+        if self.sides is not None:
+            is_target = torch.arange(ids.shape[1], device=ids.device) >= place[:, :1]  # bool [B, L]
+            side = torch.where(is_target[..., None], self.sides[1], self.sides[0])
+        x = self._layers(self.embed(ids, context, side), self._causal(context))
+        return self._scores(_taken(x, place))
+
+    def _causal(self, context: Context) -> AttentionContext:
+        """The context of causal attention among tokens."""
+        return AttentionContext.of(self.scheme, context, context)
+
+    def _layers(self, x: Tensor, context: AttentionContext, past: list[Past] | None = None) -> Tensor:
+        """The result of all layers. x: [B, L, D] -> the same"""
+        kept: list[Any] = list(past) if past else [None] * len(self.decoder)
+        for layer, one in zip(self.decoder, kept, strict=True):
+            x = layer(x, self.scheme, context, past=(one, None))
+        return x
+
+    def _scores(self, x: Tensor) -> Tensor:
+        """The scores of the next token. [B, M, D] -> [B, M, V]"""
+        return affine(self.decoder_norm(x), self.embedding)
+
+
+def _joined(source: Tensor, target: Tensor, lengths: Tensor, *, to_end: bool = False) -> Tensor:
+    """Source and target of each row without a gap between them. [B, N, ...], [B, M, ...] -> [B, N + M, ...]
+
+    lengths: int64 [B], the number of tokens of each source. Padding comes at the end, or before the source if
+    `to_end`. It is a repetition of other tokens.
+    """
+    both, most = torch.cat([source, target], dim=1), source.shape[1]
+    place, gap = torch.arange(both.shape[1], device=both.device), (most - lengths)[:, None]
+    if to_end:
+        return _taken(both, torch.where(place < most, (place - gap) % most, place))
+    return _taken(both, torch.where(place < lengths[:, None], place, (place + gap).clamp(max=both.shape[1] - 1)))
+
+
+def _taken(x: Tensor, place: Tensor) -> Tensor:
+    """The tokens at these places. [B, L, ...], int64 [B, M] -> [B, M, ...]"""
+    return x[torch.arange(len(x), device=x.device)[:, None], place]
