@@ -7,9 +7,8 @@ source. 0 means one block of all channels of a head.
 The generators do not commute, so on a grid this is not a homomorphism: exp(A + B) is not exp(A) exp(B), and a score
 depends on both places and not only on the path between them. `homomorphism` and `relative` are therefore not claimed.
 At the start, entries of [x y] and [x] [y] differ by up to 1.5 on `grid(2)` and 1.4 on `grid(4)` (with blocks of 4
-channels by 2.0 and 1.9), where 2 is the most for orthogonal matrices. Near the origin, at (1, 0) and (0, 1), they differ
-by 0.7. A common shift of query and key moves scores by up to 6. In two cases the generators do commute, and all laws
-hold:
+channels by 2.0 and 1.9), where 2 is the most for orthogonal matrices. They differ by 0.7 at (1, 0) and (0, 1). A common
+shift of query and key moves scores by up to 6. In two cases the generators do commute, and all laws hold:
 - on one axis, with p A for a single generator, which is learned RoPE in a learned basis (`orthogonal-seq`);
 - with `block=2`, because all rotations of a plane commute. This is `mixed-rope` with another start.
 

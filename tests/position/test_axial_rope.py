@@ -79,13 +79,11 @@ def test_each_axis_turns_its_own_channels() -> None:
 
 
 def test_positions_may_be_real() -> None:
-    """A finer grid, squeezed into the sides that are known, has the same scores at the same places."""
-    scheme, q, k = make(), draw(1, 1, 25, 8), draw(1, 1, 25, 8, seed=2)
-    fine = scheme.context(places(5, 5).double() / 2)
-    found = attention.logits(scheme, q, k, fine, fine)[0, 0].view(5, 5, 5, 5)[::2, ::2, ::2, ::2]
-    coarse = scheme.context(places(3, 3))
-    some = [x.view(1, 1, 5, 5, 8)[:, :, ::2, ::2].flatten(2, 3) for x in (q, k)]
-    assert torch.allclose(found.reshape(9, 9), attention.logits(scheme, *some, coarse, coarse)[0, 0], rtol=1e-13)
+    """Halved positions, as in a finer grid that is squeezed into the sides that are known, are turned by half."""
+    scheme, x, at = make(), draw(1, 1, 12, 8), places(3, 4)
+    half = scheme.context(at.float() / 2)
+    twice = scheme.rotate(scheme.rotate(x, half, "key"), half, "key")
+    assert torch.allclose(twice, scheme.rotate(x, scheme.context(at), "key"), atol=1e-14)
 
 
 def test_bad_options_are_refused() -> None:

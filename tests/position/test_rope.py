@@ -78,7 +78,7 @@ def test_the_base_is_followed_at_once() -> None:
 
 @pytest.mark.parametrize("share", [0.25, 0.5])
 def test_partial_of_another_implementation(share: float) -> None:
-    """They differ by 3e-8, because the other's cosines are float32."""
+    """They differ by 4e-8, because the other's cosines are float32."""
     scheme = position.make("rope", d_model=16, heads=1, interleaved=False, partial=share)
     x = torch.arange(1, 81, dtype=torch.float64).sin().view(1, 1, 5, 16)
     context = scheme.context(torch.tensor([[0, 1, 2, 3, 17]]))

@@ -53,7 +53,7 @@ def test_scores_of_other_implementations(package: str, tolerance: float) -> None
 
 def test_each_score_is_a_sum_over_pairs() -> None:
     """Written out: the real part of q k* zeta^((m-n)/B) e^(i (m-n) theta), summed over the pairs."""
-    q, k, q_at, k_at = draw(1, 1, 4, 6), draw(1, 1, 5, 6, seed=2), torch.tensor([9, 3, 40, 0]), torch.arange(5) * 7
+    q, k, q_at, k_at = draw(1, 1, 4, 6), draw(1, 1, 5, 6, seed=2), torch.tensor([9, 3, 40, 5]), torch.arange(5) * 7 + 1
     found = scores(make(6, base=50.0, scale_base=10.0, gamma=0.7), q, k, q_at, k_at)
     for m in range(4):
         for n in range(5):
