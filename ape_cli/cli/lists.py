@@ -13,7 +13,7 @@ from ape_cli.cli.console import answer, hint, note, note_lines, print_table, say
 from ape_cli.cli.gen import example
 from ape_cli.cli.options import EXECUTION, THREADS, Json, flag
 from ape_cli.core import plugins
-from ape_cli.core.errors import ApeError, UsageError
+from ape_cli.core.errors import ApeError, UsageError, pick
 
 Lines = list[dict[str, Any]]
 
@@ -69,6 +69,9 @@ def schemes(
     measure: Annotated[
         bool, typer.Option("--measure", help="Also measure time and memory, compared with `none` (takes a minute).")
     ] = False,
+    model: Annotated[
+        str | None, typer.Option("--model", help="Model in which --measure measures: encoder-decoder or decoder.")
+    ] = None,
     wide: Annotated[bool, typer.Option("--wide", help="Show all properties.")] = False,
     threads: Annotated[int | None, typer.Option(help=THREADS, rich_help_panel=EXECUTION)] = None,
     as_json: Json = False,
@@ -76,14 +79,19 @@ def schemes(
     """List all positional encoding schemes or some of them.
 
     \f
-    Raises `UsageError` for an unknown scheme, or if --threads is given without --measure.
+    Raises `UsageError` for an unknown scheme or model, or if --threads or --model is given without --measure.
     """
     from ape_cli import position, structure
 
-    if threads is not None and not measure:
-        what = "--threads has an effect only on measurements"
-        raise UsageError(what, got=f"--threads {threads}", fix="add --measure")
+    for name, value in (("--threads", threads), ("--model", model)):
+        if value is not None and not measure:
+            what = f"{name} has an effect only on measurements"
+            raise UsageError(what, got=f"{name} {value}", fix="add --measure")
     from ape_cli.models.device import choose_device
+    from ape_cli.runs.config import MODELS
+
+    if model is not None:
+        pick("model", model, MODELS)
 
     choose_device("cpu", threads)
 
@@ -92,7 +100,9 @@ def schemes(
         cls = position.load(name)
         with plugins.explained("scheme", cls):
             deep = isinstance(structure.example(cls.structures[0]), structure.Tree)
-            properties = position.make(name, max_size=7 if deep else 100).properties
+            scheme = position.make(name, max_size=7 if deep else 100)
+            scheme.attach("decoder", 0)
+            properties = scheme.properties
             about = {"default_decay": cls.default_decay, "options": position.options(name)}
             return {"scheme": name, **dataclasses.asdict(properties), **about}
 
@@ -103,7 +113,8 @@ def schemes(
         tick = ticker()
         for one in lines:
             tick(f"measuring {one['scheme']}")
-            one["measured"] = dataclasses.asdict(profiling.measure(one["scheme"]))
+            chosen = None if position.load(one["scheme"]).causal_only else model
+            one["measured"] = dataclasses.asdict(profiling.measure(one["scheme"], chosen))
     answer(lines) if as_json else _print_schemes(lines, wide)
 
 
@@ -125,7 +136,8 @@ def _print_schemes(lines: Lines, wide: bool) -> None:
         _print_more(lines)
     note("reads: seq stands for any data along its linearisation; structures in brackets need --structure")
     note("refers to: the path between two tokens, or the origin")
-    note("learns: number of parameters at width 512, 8 heads, a size of 100 symbols or depth 7, default options")
+    note("learns: number of parameters at width 512, 8 heads, a size of 100 symbols or depth 7, default options;")
+    note("of parameters that each layer has of its own, those of one layer are counted")
     if not wide:
         hint("--wide shows more properties; `ape fields --scheme NAME` lists the options of a scheme")
     if lines and "measured" in lines[0]:
@@ -170,11 +182,12 @@ def _short(line: dict[str, Any]) -> str:
 
 def _print_costs(lines: Lines) -> None:
     """Print the table of measured costs, and notes that explain it."""
-    heads = ["scheme", "on", "parameters", "extra memory, MiB", "memory / none", "time / none"]
+    heads = ["scheme", "on", "model", "parameters", "extra memory, MiB", "memory / none", "time / none"]
     rows = [
         [
             c["scheme"],
             c["structure"],
+            c["model"],
             f"{c['parameters']:,}",
             f"{c['extra_memory_mib']:.2f}",
             f"{c['memory_ratio']:.2f}",
@@ -182,7 +195,7 @@ def _print_costs(lines: Lines) -> None:
         ]
         for c in lines
     ]
-    print_table(heads, rows, numbers=heads[2:])
+    print_table(heads, rows, numbers=heads[3:])
     note("measured: a training step of the model of preset small on 32 rows of 63 tokens, without locality bias;")
     note("memory is kept between forward and backward pass; time is the median of seven ratios to `none`")
 
