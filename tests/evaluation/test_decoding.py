@@ -193,7 +193,7 @@ def test_greedy_agrees_with_teacher_forcing_where_all_is_right(tmp_path: Path, o
     trees = {"task": "tree-copy", "vocabulary": 2, "depth_mean": 1, "depth_std": 0}
     words = {"task": "copy", "vocabulary": 1, "length_mean": 4, "length_std": 0}
     data = write(tmp_path / "copy", order=order, rows=(200, 20, 20), **(trees if order else words))
-    done, teacher, greedy = both_ways(data, tmp_path / "results", steps=60, model=model)
+    done, teacher, greedy = both_ways(data, tmp_path / "results", steps=60 if order else 120, model=model)
     assert teacher["exact_match"] == greedy["exact_match"] == 1.0
     again = evaluate.evaluate(done, open_dataset(data.folder), split="test", decode="greedy", device=CPU, batch_size=3)
     assert again["overall"] == greedy
@@ -205,8 +205,10 @@ def test_whole_answers_are_right_under_greedy_where_they_are_under_teacher_forci
 
     It takes 2 seconds, because the model has to learn most rows and not all.
     """
-    data = write(tmp_path / "copy", "tree-copy", "depth", vocabulary=4, depth_mean=1, depth_std=0, rows=(200, 20, 60))
-    _, teacher, greedy = both_ways(data, tmp_path / "results", steps=250, model=model)
+    trees = {"task": "tree-copy", "order": "depth", "vocabulary": 4, "depth_mean": 1, "depth_std": 0}
+    words = {"task": "copy", "vocabulary": 3, "length_mean": 4, "length_std": 0}
+    data = write(tmp_path / "copy", rows=(200, 20, 60), **(words if model == "decoder" else trees))
+    _, teacher, greedy = both_ways(data, tmp_path / "results", steps=200 if model == "decoder" else 250, model=model)
     assert 0 < teacher["exact_match"] < 1
     assert teacher["exact_match"] == greedy["exact_match"]
 
