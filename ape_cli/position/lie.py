@@ -17,8 +17,8 @@ where the source divides them by the size of the image, so generators start near
 `orthogonal-tree` do, where the source draws their entries between 0 and 2 pi.
 Rotations come before the scaling by 1/sqrt(K).
 
-Exponentials are computed in float64, because a rounding error grows with the distance from the origin. There is one for
-each distinct position of a batch. `_grouped.py` applies them to the tokens that share them.
+There is one exponential for each distinct position of a batch, and `_grouped.py` applies it to the tokens that share it.
+It is computed in float64, because rounding errors grow with the distance from the origin.
 
 Shapes: B batch, H heads, N tokens, C axes, K channels of a head, b channels of a block, G blocks of all heads, so that
 G = H K/b, P distinct positions. Angles are in radians.
@@ -114,10 +114,8 @@ class Lie(FastScheme):
             return _State(self.operators(places), places, None)
         if plan:
             places, take, place, empty, operator = plan.tensors
-            stage, table = (
-                Stage(take, place, empty, operator, ((len(operator), _grouped.TILE),)),
-                self.operators(places),
-            )
+            stage = Stage(take, place, empty, operator, ((len(operator), _grouped.TILE),))
+            table = self.operators(places)
         else:
             places, which, table = self._table(_coordinates(positions), beside)
             tokens = torch.arange(which.size * self.free.shape[1])

@@ -72,9 +72,12 @@ def test_against_an_exponential_for_each_token(rows: str, block: int, monkeypatc
 def test_a_decoder_takes_the_operators_of_its_encoder() -> None:
     """Only new positions are computed, also if none is new. Values and gradients are the same without."""
     scheme, x, weights = make(), draw(B, H, N, K).requires_grad_(), draw(B, H, N, K, seed=2)
-    source = own_places()
-    first = scheme.context(source)
-    for target, new in ((own_places(2, high=6), True), (source.flip(1), False)):
+    for source, target, new in (
+        (own_places(), own_places(2, high=6), True),
+        (own_places(), own_places().flip(1), False),
+        (places(3, 4), own_places(), True),
+    ):
+        first = scheme.context(source)
         found = []
         for beside in (first, None):
             context = scheme.context(target, causal=True, beside=beside)
