@@ -17,8 +17,8 @@ where the source divides them by the size of the image, so generators start near
 `orthogonal-tree` do, where the source draws their entries between 0 and 2 pi.
 Rotations come before the scaling by 1/sqrt(K).
 
-There is one exponential for each distinct position of a batch, and `_grouped.py` applies it to the tokens that share it.
-It is computed in float64, because rounding errors grow with the distance from the origin.
+There is one exponential for each distinct position of a batch. `_grouped.py` applies it to the tokens that share it. It
+is computed in float64, because rounding errors grow with the distance from the origin.
 
 Shapes: B batch, H heads, N tokens, C axes, K channels of a head, b channels of a block, G blocks of all heads, so that
 G = H K/b, P distinct positions. Angles are in radians.

@@ -14,8 +14,9 @@ inverse transpose of that of a query.
 Positions count from SOS, which has the identity on both sides. So a token's operators do not depend on what else is in
 the batch or has been decoded. (Implementations count from the middle of the text, and have the same scores.) A factor
 at position p is at most ((1 + gamma) / gamma)^(p/B), which is 4e10 at 10,000 steps and 1e30 at 28,000. Factors are
-computed in float64, and float32 and bfloat16 hold them with all their digits up to there. Positions beyond are refused on
-a CPU. On a GPU, where their values are not waited for, they make the loss infinite, which ends a run with an error.
+computed in float64, and float32 and bfloat16 lose none of their digits up to there. On a CPU, positions beyond are
+refused. On a GPU, where nothing waits for their values, factors overflow from 36,000 steps on, and the loss is no longer
+a number.
 Deviation: the source's blockwise attention at evaluation is left out, because it is a kind of attention and not a part
 of the encoding.
 Operators come before the scaling by 1/sqrt(K).
