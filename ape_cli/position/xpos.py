@@ -15,8 +15,8 @@ Positions count from SOS, which has the identity on both sides. So a token's ope
 the batch or has been decoded. (Implementations count from the middle of the text, and have the same scores.) A factor
 at position p is at most ((1 + gamma) / gamma)^(p/B), which is 4e10 at 10,000 steps and 1e30 at 28,000. Factors are
 computed in float64, and float32 and bfloat16 lose none of their digits up to there. On a CPU, positions beyond are
-refused. On a GPU, where nothing waits for their values, factors overflow from 36,000 steps on, and the loss is no longer
-a number.
+refused. On a GPU, where nothing waits for their values, factors overflow from 36,000 steps on, and the loss becomes
+NaN.
 Deviation: the source's blockwise attention at evaluation is left out, because it is a kind of attention and not a part
 of the encoding.
 Operators come before the scaling by 1/sqrt(K).
