@@ -26,7 +26,7 @@ MOMENTS = ([0.4, 0.5, 0.3], [0.2, 0.3, 0.25])
 def net(name: str, how: Tokenising = PIXELS, image: tuple[int, int, int] = (4, 5, 3), **options: Any) -> Classifier:
     """A small model in evaluation mode, with its positions row by row, from 1."""
     rows, columns = how.grid(*image[:2])
-    reads_grid = name in ("orthogonal-grid", "orthogonal")
+    reads_grid = name == "orthogonal" or "grid(n)" in position.load(name).structures[:1]
     line = range(rows * columns)
     places = [(i // columns + 1, i % columns + 1) if reads_grid else i + 1 for i in line]
     generator = torch.Generator().manual_seed(7)

@@ -342,7 +342,7 @@ def test_mistakes_are_explained() -> None:
         (lambda: position.make("rope", base=[1]), "bad base"),
         (lambda: position.make("rope", base=float("inf")), "finite"),
         (lambda: position.make("rope").context(torch.ones(3)), "bad positions"),
-        (lambda: position.make("rope").context(torch.ones(3, 4)), "bad positions"),
+        (lambda: position.make("learned").context(torch.ones(3, 4)), "bad positions"),
         (lambda: position.make("rope").context(torch.ones(3, dtype=torch.int64)), "bad positions"),
         (lambda: position.make("orthogonal-tree").context(torch.tensor([[1, -2]])), "negative position"),
         (lambda: position.make("rope", base=1.0), "base"),
