@@ -186,7 +186,7 @@ def _scores(scheme: Scheme, x: Tensor, y: Tensor, dtype: torch.dtype, order: Ten
         q, k, tokens = q[:, :, order], k[:, :, order], tokens[:, order]
     parts = _parts(scheme, x, y)
     scores = torch.stack(
-        [attention.logits(scheme, q, k, *contexts, content_of(scheme, role, tokens)) for role, *contexts in parts]
+        [attention.logits(scheme, q, k, q_at, k_at, content_of(scheme, role, tokens)) for role, q_at, k_at in parts]
     )
     scores = scores.tril() if scheme.causal_only else scores
     if order is not None:
