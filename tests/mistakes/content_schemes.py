@@ -50,7 +50,7 @@ the vector below and the one above swapped
   - share = position.sub_(floor)
   + share = 1 - position.sub_(floor)
 the term of CoPE without 1/sqrt(K)
-  Contextual.logits  position/test_contextual.py::test_scores_derived_again
+  Contextual._of_rows  position/test_contextual.py::test_scores_derived_again
   - scaled @ self.vectors.to(q.dtype).T
   + q @ self.vectors.to(q.dtype).T
 queries taken for the first keys instead of the last (contextual)

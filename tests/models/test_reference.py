@@ -240,9 +240,7 @@ PLACES: dict[str, tuple[list, list, list]] = {
     "tree(2)": ([1, 2, 3, 6, 7], [0, 1, 2, 3], [0, 1, 2, 3, 4, 5, 6, 7]),
     "grid(2)": ([[1, 1], [1, 2], [2, 1], [2, 2], [3, 1]], [[0, 0], [1, 1], [1, 2], [1, 3]], [[0, 0], *GRID[:7]]),
 }
-# schemes with scores of their own have a reference in their own tests
-NAMES = [name for name in position.names() if not position.load(name).overrides("logits")]
-CASES: list[tuple[str, float, dict[str, str]]] = [(name, c, {}) for name in NAMES for c in (1.0, 0.8)]
+CASES: list[tuple[str, float, dict[str, str]]] = [(name, c, {}) for name in position.names() for c in (1.0, 0.8)]
 CASES += [("sinusoidal", 0.8, {"structure": "grid(2)"}), ("orthogonal-grid", 0.8, {"distance": "euclidean"})]
 
 
