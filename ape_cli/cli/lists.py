@@ -14,7 +14,7 @@ from ape_cli.cli.gen import example
 from ape_cli.cli.options import EXECUTION, THREADS, Json, flag
 from ape_cli.cli.scheme_tables import add_algebra, print_algebra, print_costs
 from ape_cli.core import plugins
-from ape_cli.core.errors import ApeError, UsageError
+from ape_cli.core.errors import ApeError, UsageError, pick
 
 Lines = list[dict[str, Any]]
 
@@ -74,6 +74,9 @@ def schemes(
         bool,
         typer.Option("--algebra", help="Also measure which representation each scheme is, and its special cases."),
     ] = False,
+    model: Annotated[
+        str | None, typer.Option("--model", help="Model in which --measure measures: encoder-decoder or decoder.")
+    ] = None,
     wide: Annotated[bool, typer.Option("--wide", help="Show all properties.")] = False,
     threads: Annotated[int | None, typer.Option(help=THREADS, rich_help_panel=EXECUTION)] = None,
     as_json: Json = False,
@@ -81,14 +84,20 @@ def schemes(
     """List all positional encoding schemes or some of them.
 
     \f
-    Raises `UsageError` for an unknown scheme, or if --threads is given without --measure or --algebra.
+    Raises `UsageError` for an unknown scheme or model, or if --threads or --model is given without what it acts on.
     """
     from ape_cli import position, structure
 
-    if threads is not None and not (measure or algebra):
-        what = "--threads has an effect only on measurements"
-        raise UsageError(what, got=f"--threads {threads}", fix="add --measure or --algebra")
+    measuring = (measure or algebra, "--measure or --algebra")
+    for name, value, (there, needed) in (("--threads", threads, measuring), ("--model", model, (measure, "--measure"))):
+        if value is not None and not there:
+            what = f"{name} has an effect only on measurements"
+            raise UsageError(what, got=f"{name} {value}", fix=f"add {needed}")
     from ape_cli.models.device import choose_device
+    from ape_cli.runs.config import MODELS
+
+    if model is not None:
+        pick("model", model, MODELS)
 
     choose_device("cpu", threads)
 
@@ -97,7 +106,9 @@ def schemes(
         cls = position.load(name)
         with plugins.explained("scheme", cls):
             deep = isinstance(structure.example(cls.structures[0]), structure.Tree)
-            properties = position.make(name, max_size=7 if deep else 100).properties
+            scheme = position.make(name, max_size=7 if deep else 100)
+            scheme.attach("decoder", 0)
+            properties = scheme.properties
             about = {"default_decay": cls.default_decay, "options": position.options(name)}
             return {"scheme": name, **dataclasses.asdict(properties), **about}
 
@@ -108,7 +119,8 @@ def schemes(
         tick = ticker()
         for one in lines:
             tick(f"measuring {one['scheme']}")
-            one["measured"] = dataclasses.asdict(profiling.measure(one["scheme"]))
+            chosen = None if position.load(one["scheme"]).causal_only else model
+            one["measured"] = dataclasses.asdict(profiling.measure(one["scheme"], chosen))
     if algebra:
         add_algebra(lines)
     answer(lines) if as_json else _print_schemes(lines, wide)
@@ -132,7 +144,8 @@ def _print_schemes(lines: Lines, wide: bool) -> None:
         _print_more(lines)
     note("reads: seq stands for any data along its linearisation; structures in brackets need --structure")
     note("refers to: the path between two tokens, or the origin")
-    note("learns: number of parameters at width 512, 8 heads, a size of 100 symbols or depth 7, default options")
+    note("learns: number of parameters at width 512, 8 heads, a size of 100 symbols or depth 7, default options;")
+    note("of parameters that each layer has of its own, those of one layer are counted")
     if not wide:
         hint("--wide shows more properties; `ape fields --scheme NAME` lists the options of a scheme")
     if lines and "measured" in lines[0]:

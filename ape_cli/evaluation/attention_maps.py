@@ -1,7 +1,7 @@
 """The attention weights of a run on one row of a dataset, in each layer and head.
 
-The decoder reads the true target (teacher forcing). Padding is left out. The tokens of an image are named by their row
-and column, from 1.
+The decoder reads the true target (teacher forcing). In a decoder-only model it reads the source before it. Padding is
+left out. The tokens of an image are named by their row and column, from 1.
 
 Shapes: B rows, L layers, H heads, M queries, N keys.
 """
@@ -19,7 +19,7 @@ from torch import Tensor, nn
 from ape_cli.attention import Attention
 from ape_cli.core.errors import UsageError, pick
 from ape_cli.core.vocabulary import PAD, SOS
-from ape_cli.data.batches import Batch, SequenceBatch
+from ape_cli.data.batches import Batch, JoinedBatch, SequenceBatch
 from ape_cli.data.loader import Dataset
 from ape_cli.evaluation.evaluate import check_fits
 from ape_cli.experiment import of_run
@@ -64,8 +64,10 @@ def attention_maps(run: Run, data: Dataset, split: str, row: int, part: str) -> 
     tune()
     model = of_experiment(experiment).eval()
     layers = getattr(model, stack, ())
-    if not len(layers):
-        raise UsageError("the model of the run has no such attention", got=part, fix="choose another")
+    there = [one for one, (stack, name) in PARTS.items() if any(hasattr(x, name) for x in getattr(model, stack, ()))]
+    if part not in there:
+        fix = f"`attention={there[0]}`"
+        raise UsageError("the model of the run has no such attention", got=part, allowed=", ".join(there), fix=fix)
     load_weights(run, model)
     batch = next(batch for batch in rows.batches(_AT_ONCE, **experiment.feed()) if row in batch.row)
     at = int(np.argmax(batch.row == row))
@@ -85,10 +87,10 @@ def _tokens(batch: Batch, at: int, vocabulary: list[str], part: str) -> tuple[li
     target = batch.input_ids[at].tolist()
     # without SOS, the decoder reads the source and gives tags
     target = target[: int(batch.label_mask[at].sum())] if target[0] == SOS else [i for i in target if i != PAD]
-    source, read = (
-        [vocabulary[i].strip("<>") for i in ids]
-        for ids in (batch.source_ids[at][batch.source_mask[at]].tolist(), target)
-    )
+    before = batch.source_ids[at][batch.source_mask[at]].tolist()
+    if isinstance(batch, JoinedBatch):
+        target = [*before, *target]
+    source, read = ([vocabulary[i].strip("<>") for i in ids] for ids in (before, target))
     return {"encoder": (source, source), "decoder": (read, read), "cross": (read, source)}[part]
 
 

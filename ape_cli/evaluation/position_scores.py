@@ -21,7 +21,8 @@ tokens have the squared length D. For `sinusoidal` it is half of the mean of cos
 attention too, only that is scored, and the name of the score ends with `IN_ATTENTION`.
 
 The mean over c is exact. A logit is a quadratic polynomial of c, so c and -c for each axis are enough. Positions are
-those of the encoder.
+those of the encoder. If a scheme acts only in causal attention, they are a decoder's, and later keys have the score 0.
+If its scores depend on the tokens between two places (`logits`), there is no score of two places alone.
 
 Shapes: H heads (1 for schemes that act on the embeddings), N places, C factors, K channels of a head, D of the model.
 """
@@ -37,7 +38,7 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from ape_cli import attention, position
-from ape_cli.core.errors import ApeError
+from ape_cli.core.errors import ApeError, UsageError
 from ape_cli.core.rng import I64
 from ape_cli.position import Context, Scheme
 
@@ -58,8 +59,12 @@ def position_scores(scheme: Scheme, places: I64) -> tuple[NDArray[np.float64], s
     """The scores of all pairs of places, and which of the three they are.
 
     places: int64 [N] or [N, C] -> float64 [H, N, N], queries as rows. The scheme is converted to float64. Raises
-    `ApeError` if a hook of a scheme that is not part of ape fails, or if a score is not finite.
+    `ApeError` if a hook of a scheme that is not part of ape fails, or if a score is not finite, and `UsageError` if
+    scores depend on the tokens between two places.
     """
+    if scheme.overrides("logits"):
+        what = f"the scores of {scheme.name} depend on the tokens, so two places alone have no score"
+        raise UsageError(what, fix="draw the attention of a run: `view=attention`, or choose another scheme")
     with torch.no_grad(), position.explained():
         scores, what = _scores(scheme, places)
     if not np.isfinite(scores).all():
@@ -70,7 +75,7 @@ def position_scores(scheme: Scheme, places: I64) -> tuple[NDArray[np.float64], s
 
 def _scores(scheme: Scheme, places: I64) -> tuple[NDArray[np.float64], str]:
     """`position_scores`, unchecked."""
-    context = scheme.double().context(torch.from_numpy(places)[None])
+    context = scheme.double().context(torch.from_numpy(places)[None], causal=bool(scheme.causal_only))
     injection, partly = scheme.properties.injection, ""
     if injection == "embeddings":
         mean_logits = _of_embeddings(scheme, context)
@@ -81,7 +86,8 @@ def _scores(scheme: Scheme, places: I64) -> tuple[NDArray[np.float64], str]:
             return _rounded(square.sqrt()), SPREAD + partly
         mean_logits = _of_attention(scheme, context)
     shares = scheme.content_dependent and not scheme.overrides("bias")
-    return _rounded(mean_logits if shares else mean_logits - 1.0), (SHARE if shares else ADDED) + partly
+    shown = mean_logits if shares else mean_logits - 1.0
+    return _rounded(shown.tril() if scheme.causal_only else shown), (SHARE if shares else ADDED) + partly
 
 
 def _rounded(scores: Tensor) -> NDArray[np.float64]:

@@ -23,7 +23,7 @@ from ape_cli.models.factory import own_parts
 from ape_cli.runs.record import settings_text
 
 # Fields of the configuration that are options of `ape train`, and not of its `--set`.
-_OPTIONS = {"structure": "--structure", "attention": "--attention", "precision": "--precision"}
+_OPTIONS = {name: f"--{name}" for name in ("structure", "attention", "model", "precision")}
 _DECODINGS = {"teacher": "teacher forcing", "greedy": "greedy decoding"}
 _METRICS = {
     "token_accuracy": ("accuracy", "token accuracy"),

@@ -28,7 +28,7 @@ from ape_cli.experiment.reading import read_as
 from ape_cli.models.checkpoint import put_weights
 from ape_cli.models.device import products, tune
 from ape_cli.models.factory import check_installed, warn_if_changed
-from ape_cli.models.transformer import Model, Transformer, forward, to_device
+from ape_cli.models.transformer import Model, SequenceModel, forward, to_device
 from ape_cli.runs.record import DECODINGS
 from ape_cli.runs.run_files import WEIGHTS
 from ape_cli.storage.paths import StoragePath
@@ -55,7 +55,7 @@ def load(folder: str | StoragePath, device: str | torch.device = "cpu") -> Train
 class TrainedModel:
     """A model in evaluation mode, with what is needed to predict.
 
-    - `module`: the `torch.nn.Module`, a `Transformer` or, for images, a `Classifier`;
+    - `module`: the `torch.nn.Module`, a `Transformer`, a `DecoderOnly` or, for images, a `Classifier`;
     - `config`: its configuration; `vocabulary`: the name of each id or class;
     - `about`: the content of config.json: the dataset, the scores of the run, versions and the commit.
     """
@@ -118,8 +118,9 @@ class TrainedModel:
             images = (_images(part, batch_size * i) for i, part in enumerate(pixels.split(batch_size)))
             return [name for batch in images for _, name in self._classes(batch)]
         if isinstance(rows, Split):
-            task, read = evaluate.how_to_write(self._experiment(rows))
-            return self._written(rows.batches(batch_size, structure=read.wanted), task, read)
+            experiment = self._experiment(rows)
+            task, read = evaluate.how_to_write(experiment)
+            return self._written(rows.batches(batch_size, **experiment.feed()), task, read)
         return self._of_words(rows, max_tokens, batch_size)
 
     def evaluate(
@@ -152,7 +153,8 @@ class TrainedModel:
         if isinstance(rows, str) or max_tokens < 1:
             raise UsageError("bad rows", allowed="a list of sources; max_tokens from 1", fix="predict([text])")
         task = tasks.recorded(data.task, data.order, data.parameters)
-        read = Reading.of(structure, read_as(self.config, structure), tagged=task.tagged)
+        how = {"tagged": task.tagged, "joined": self.config.is_joined}
+        read = Reading.of(structure, read_as(self.config, structure), **how)
         window = _window([self._ids(row) for row in rows], max_tokens, tagged=task.tagged)
         return self._written((collate(window, part, read) for part in window.batches(batch_size, None)), task, read)
 
@@ -167,7 +169,7 @@ class TrainedModel:
 
     def _written(self, batches: Iterable[SequenceBatch], task: tasks.BaseTask, read: Reading) -> list[list[str]]:
         """What the model writes for each row, in the order of the rows."""
-        assert isinstance(self.module, Transformer)
+        assert isinstance(self.module, SequenceModel)
         answers: dict[int, list[str]] = {}
         for batch, ids in written(self.module, batches, self.device, self.config.precision, task, read):
             for n, row, mask in zip(batch.row, ids.cpu(), batch.label_mask.cpu(), strict=True):

@@ -68,6 +68,9 @@ def use_scheme(
     if installed.overrides("embed") and width != heads * head_dim:
         what = f"{scheme} adds positions to embeddings: their width is {width}, that of the heads {heads * head_dim}"
         raise UsageError(what, fix="choose a scheme that acts in attention (`ape schemes`)")
+    if installed.overrides("layer") or (installed.causal_only and kind == "t5"):
+        reason = installed.causal_only if kind == "t5" else "its layers have parameters that read the tokens"
+        raise UsageError(f"{scheme} cannot be put into this model: {reason}", got=kind, fix="choose another scheme")
     weight = next(model.parameters())
     encoding = Encoding(installed.to(weight.device, weight.dtype))
     for part in model.modules():  # the stacks of a model may have configurations of their own

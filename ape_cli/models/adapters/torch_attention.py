@@ -42,8 +42,10 @@ def sdpa_inputs(
     the queries. The mask hides what the context of the keys says: padding, and later tokens if it is `causal`, so
     leave `is_causal` out.
 
-    Raises `UsageError` for a scheme with a locality bias, which multiplies scores, as this function cannot.
+    Raises `UsageError` for a scheme with a locality bias, which multiplies scores, as this function cannot, and for one
+    that has `logits` of its own.
     """
+    _check(scheme)
     context = AttentionContext.of(scheme, q_context, q_context if k_context is None else k_context)
     if context.decay is not None:
         what = f"scaled_dot_product_attention cannot multiply scores by a locality bias, decay={scheme.shape.decay:g}"
@@ -56,15 +58,24 @@ def sdpa_inputs(
 def flex_inputs(
     scheme: Scheme, q: Tensor, k: Tensor, q_context: Context, k_context: Context | None = None
 ) -> FlexInputs:
-    """The inputs of `flex_attention(q, k, v, score_mod=score_mod)`, for every scheme.
+    """The inputs of `flex_attention(q, k, v, score_mod=score_mod)`, for every scheme without `logits` of its own.
 
     The arguments are those of `sdpa_inputs`. Lengths that are no multiple of 128 can give a gradient of NaN on a GPU
     (pytorch/pytorch#153799). There, pad the returned q and k, and v, with zeros: `score_mod` hides the keys that are
-    beyond those of the contexts. On a CPU, FlexAttention has no gradient.
+    beyond those of the contexts. On a CPU, FlexAttention has no gradient. Raises `UsageError` for a scheme that has
+    `logits` of its own.
     """
+    _check(scheme)
     context = AttentionContext.of(scheme, q_context, q_context if k_context is None else k_context)
     bias = scheme.bias(q, context.q_context, context.k_context)
     return FlexInputs(*rotated(scheme, q, k, context), _score_mod(bias, context, q.shape[2], k.shape[2]))
+
+
+def _check(scheme: Scheme) -> None:
+    """Raises `UsageError` for a scheme whose scores are not a product of queries and keys."""
+    if scheme.overrides("logits"):
+        what = f"the scores of {scheme.name} are not the product of queries and keys, which this function computes"
+        raise UsageError(what, fix="compute them with `attention.logits`, or choose another scheme")
 
 
 def _score_mod(bias: Tensor | None, context: AttentionContext, count: int, keys: int) -> Callable[..., Tensor]:
