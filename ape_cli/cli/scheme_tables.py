@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+from collections.abc import Callable
 from typing import Any
 
 from ape_cli.cli.console import note, note_lines, print_table, ticker
@@ -10,7 +11,7 @@ from ape_cli.core.errors import ApeError
 
 Lines = list[dict[str, Any]]
 
-_COMPARED = {  # what is equal in a special case
+COMPARED = {  # what is equal in a special case
     "scores": "scores",
     "behind": "scores of keys behind",
     "weights": "causal weights",
@@ -87,16 +88,22 @@ def print_algebra(lines: Lines) -> None:
         print_table(
             ["special case", "of", "by", "equal", "difference"],
             [
-                [c["special"], c["general"], c["about"], _COMPARED[c["compared"]], error_text(c)]
+                [c["special"], c["general"], c["about"], COMPARED[c["compared"]], error_text(c)]
                 for _, c in sorted(cases.items())
             ],
         )
 
 
-def algebra_rows(measured: dict[str, Any]) -> list[list[str]]:
+def error_text(measured: dict[str, Any]) -> str:
+    """An error as the text of a cell: `exact` for 0, and a word if it is too large."""
+    return "exact" if measured["error"] == 0 else f"{measured['error']:.1e}{'' if measured['holds'] else ', fails'}"
+
+
+def algebra_rows(measured: dict[str, Any], error: Callable[[dict[str, Any]], str] = error_text) -> list[list[str]]:
     """The rows of the table of representations for a scheme, out of its `algebra`.
 
-    Structures and options with the same kind and law share a row. Options on which nothing depends have none.
+    Structures with the same kind and law share a row. Options without an effect on them have no row. `error` writes the
+    text of the largest error in a row.
     """
     groups: dict[tuple[Any, ...], list[dict[str, Any]]] = {}
     seen = set()
@@ -116,7 +123,7 @@ def algebra_rows(measured: dict[str, Any]) -> list[list[str]]:
                 ", ".join(dict.fromkeys(one["group"] for one in same)),
                 f"{kind} (steps: {steps})" if steps and kind == "none" else kind,
                 law,
-                error_text(max(same, key=lambda one: float(one["error"]))),
+                error(max(same, key=lambda one: float(one["error"]))),
                 _generals(same, measured["special_case_of"]),
             ]
         )
@@ -132,8 +139,3 @@ def _generals(same: Lines, cases: Lines) -> str:
             where = "" if case["structure"] == usual else f" ({case['structure']})"
             found.append(case["general"] + where)
     return ", ".join(dict.fromkeys(found))
-
-
-def error_text(measured: dict[str, Any]) -> str:
-    """An error as the text of a cell: `exact` for 0, and a word if it is too large."""
-    return "exact" if measured["error"] == 0 else f"{measured['error']:.1e}{'' if measured['holds'] else ', fails'}"

@@ -19,11 +19,12 @@ from ape_cli.core.errors import ApeError
 from ape_cli.evaluation import algebra
 from ape_cli.evaluation.algebra import LIMIT, action, along_paths
 from ape_cli.evaluation.algebra.relations import relations
-from ape_cli.evaluation.algebra.relations._relation import Encoding, Relation, planes
-from ape_cli.evaluation.algebra.spectrum import spectrum
+from ape_cli.evaluation.algebra.relations._relation import ConfiguredScheme, Relation, planes
+from ape_cli.evaluation.algebra.spectrum import spectrum_of
 from ape_cli.evaluation.laws._subjects import make
 from ape_cli.position import Context, Link, Role, Scheme, Side
 from ape_cli.position._operators import exponential, skew, skew_of
+from ape_cli.position._powers import Ring
 from ape_cli.position.alibi import Alibi
 from ape_cli.position.rope import Rope
 from ape_cli.structure import parse_structure
@@ -61,26 +62,26 @@ def test_each_kind_of_matrix_is_found() -> None:
         (torch.kron(jordan(2), 0.8 * turn(0.7)), "elliptic and hyperbolic and unipotent", 2),
     ]
     for given, kind, block in cases:
-        found = spectrum(given[None])
+        found = spectrum_of(given[None])
         assert (found.kind, found.block) == (kind, block), given
         if len(given) == 4:
-            turned = spectrum((basis @ given @ torch.linalg.inv(basis))[None])
+            turned = spectrum_of((basis @ given @ torch.linalg.inv(basis))[None])
             assert (turned.kind if kind != "trivial" else "trivial", turned.block) == (kind, block), given
 
 
 def test_permutations_are_found_by_their_entries() -> None:
     cycle = torch.eye(4).double()[[1, 2, 3, 0]]
-    assert spectrum(cycle[None]).kind == "permutation"
-    assert spectrum(torch.stack([cycle, torch.eye(4).double()])).kind == "permutation"
-    assert spectrum(-cycle[None]).kind == "elliptic"
+    assert spectrum_of(cycle[None]).kind == "permutation"
+    assert spectrum_of(torch.stack([cycle, torch.eye(4).double()])).kind == "permutation"
+    assert spectrum_of(-cycle[None]).kind == "elliptic"
     pushed = torch.diag(torch.ones(3).double(), -1)
-    assert spectrum(pushed[None]).kind == "partial permutation"
-    assert spectrum(pushed[None]).moduli == (0.0, 0.0)
-    assert spectrum(torch.stack([cycle, turn(0.5).kron(torch.eye(2))])).kind == "elliptic"  # a mixture
+    assert spectrum_of(pushed[None]).kind == "partial permutation"
+    assert spectrum_of(pushed[None]).moduli == (0.0, 0.0)
+    assert spectrum_of(torch.stack([cycle, turn(0.5).kron(torch.eye(2))])).kind == "elliptic"  # a mixture
 
 
 def test_eigenvalues_are_those_of_each_matrix() -> None:
-    found = spectrum(torch.stack([turn(0.5), 2 * turn(0.25)]))
+    found = spectrum_of(torch.stack([turn(0.5), 2 * turn(0.25)]))
     expected = [(math.cos(0.5), math.sin(0.5)), (2 * math.cos(0.25), 2 * math.sin(0.25))]
     for values, (real, imaginary) in zip(found.eigenvalues, expected, strict=True):
         assert sorted(values) == [pytest.approx((real, -imaginary)), pytest.approx((real, imaginary))]
@@ -170,10 +171,15 @@ def test_errors_and_commutators_are_those_of_the_group() -> None:
     assert max(abs(angle - round(angle)) for angle in angles) < 1e-9
 
 
-def shape(expression: str = "seq") -> position.Shape:
-    return make("none", "seq", torch.float64).shape if expression == "seq" else make(
-        "orthogonal", expression, torch.float64
-    ).shape  # fmt: skip
+def test_a_table_has_no_steps() -> None:
+    """An operator can be fitted to random vectors, but it says nothing of other positions, so it is not reported."""
+    (one,) = algebra.representations("learned")
+    assert (one.steps, one.moduli, one.block, one.eigenvalues) == (None, None, None, [])
+    assert one.error > 1.0
+
+
+def shape() -> position.Shape:
+    return make("none", "seq", torch.float64).shape
 
 
 class JordanRope(Scheme):
@@ -210,11 +216,11 @@ def test_schemes_of_other_kinds_are_recognised() -> None:
     found = action.measure(JordanRope(shape()))
     assert found.steps is not None
     assert found.error < 1e-9
-    assert (spectrum(found.steps[0]).kind, spectrum(found.steps[0]).block) == ("elliptic and unipotent", 2)
+    assert (spectrum_of(found.steps[0]).kind, spectrum_of(found.steps[0]).block) == ("elliptic and unipotent", 2)
     found = action.measure(Shuffle(shape()))
     assert found.steps is not None
     assert found.error == 0
-    assert spectrum(found.steps[0]).kind == "permutation"
+    assert spectrum_of(found.steps[0]).kind == "permutation"
     found = action.measure(Repeated(shape()))
     assert found.steps is not None
     assert found.law == "shift"
@@ -270,7 +276,7 @@ class Products(Scheme):
             vector, term = k[:, :, j], q.new_zeros(b, 4)
             for i in range(j, n):
                 if i > j:
-                    vector = vector * values[:, :, i, :8]
+                    vector = (vector * values[:, :, i, :8]).roll(1, -1)  # such matrices do not commute
                     term = term + values[:, :, i, 8]
                 score = (q[:, :, i] * vector).sum(-1) / 8**0.5 + term
                 if self.wrong == "key" and i > j:  # a factor of the key itself as well
@@ -294,7 +300,9 @@ def test_a_path_product_is_one_factor_for_each_token() -> None:
     assert right.law == along_paths.PRODUCT
     assert right.error < 1e-12
     assert right.steps is not None
-    assert spectrum(right.steps[0]).kind == "elliptic and hyperbolic and unipotent"  # factors of both signs, and terms
+    assert (
+        spectrum_of(right.steps[0]).kind == "elliptic and hyperbolic and unipotent"
+    )  # factors of both signs, and terms
     for wrong in ("key", "term"):
         assert found[wrong].law == along_paths.PRODUCT
         assert found[wrong].error > 1e-2
@@ -315,6 +323,27 @@ def test_a_law_that_fails_leaves_no_representation(monkeypatch: pytest.MonkeyPat
     assert one.error > 0.1
     wrong = next(r for r in RELATIONS if (r.special.label, r.general.label) == ("rope", "orthogonal-seq"))
     assert wrong.difference() > 0.1
+
+
+def test_a_ring_that_does_not_close_is_no_representation(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The composition of its operators holds, but W^6 is not the identity."""
+
+    def radians(self: Ring, positions: Tensor) -> Tensor:
+        return (positions[:, None, :, None] * self.multiples).double().expand(-1, self.heads, -1, -1)
+
+    monkeypatch.setattr(Ring, "angle", radians)
+    one = algebra.representation("orthogonal", "cyclic(6)", {})
+    assert (one.kind, one.holds) == ("none", False)
+
+
+def test_operators_that_have_nothing_to_do_with_scores_are_no_representation(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(Alibi, "homomorphism", "linear")
+    monkeypatch.setattr(Alibi, "representation", Declared.representation)
+    assert algebra.representation("alibi", "seq", {}).kind == "unipotent"  # the penalty on keys behind is one
+    monkeypatch.setattr(Alibi, "bias", lambda self, q, here, there: Alibi.penalty(self, here, there).to(q.dtype) ** 2)
+    one = algebra.representation("alibi", "seq", {})
+    assert (one.kind, one.steps, one.holds) == ("none", "unipotent", False)
+    assert one.error < LIMIT < (one.element or 0.0)
 
 
 def test_a_scheme_that_cannot_be_measured_has_a_reason(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -340,13 +369,14 @@ def test_each_relation_holds(relation: Relation) -> None:
 # Relations in which nothing is set, and what they must not be confused with.
 OTHERWISE: dict[tuple[str, str], Callable[[Relation], Relation]] = {
     ("rope interleaved=false", "rope"): lambda r: replace(r, basis=None),
-    ("rope", "xpos scale_base=1e+15"): lambda r: replace(r, general=Encoding("xpos")),
+    ("rope", "xpos scale_base=1e+15"): lambda r: replace(r, general=ConfiguredScheme("xpos")),
     ("shear", "alibi"): lambda r: replace(r, compared="scores"),
     ("alibi", "a bias on keys"): lambda r: replace(r, compared="behind"),
-    ("sinusoidal", "matrix-power"): lambda r: replace(r, general=Encoding("matrix-power", {"base": 9000.0})),
+    ("sinusoidal", "matrix-power"): lambda r: replace(r, general=ConfiguredScheme("matrix-power", {"base": 9000.0})),
 }
-# Parameters that have no effect, because what they multiply is 0.
-IDLE = {("none", "path"): {"w.0.weight", "w.1.weight", "beta.weight"}}
+# Parameters that have no effect: what they multiply is 0, or, for the threshold of FIRE, its logarithm is below the
+# 1e-6 by which the divisor is increased.
+IDLE = {("none", "path"): {"w.0.weight", "w.1.weight", "beta.weight"}, ("alibi", "fire"): {"multiplier"}}
 
 
 @pytest.mark.parametrize("relation", RELATIONS, ids=NAMES)

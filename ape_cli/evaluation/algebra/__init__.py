@@ -19,7 +19,7 @@ from ape_cli import position
 from ape_cli.core.errors import ApeError, said
 from ape_cli.evaluation.algebra import action, along_paths
 from ape_cli.evaluation.algebra.relations import relations
-from ape_cli.evaluation.algebra.spectrum import spectrum
+from ape_cli.evaluation.algebra.spectrum import spectrum_of
 from ape_cli.evaluation.laws import LIMITS
 from ape_cli.evaluation.laws._subjects import examples, make
 from ape_cli.structure import Cyclic, Structure, Tree
@@ -83,15 +83,25 @@ def representations(name: str) -> list[Representation]:
     every = examples(name)
     forms: list[tuple[str, dict[str, Any]]] = [(expression, {}) for expression in every]
     forms += [(every[0], options) for options in position.load(name).variants]
+    return [representation(name, expression, options) for expression, options in forms]
+
+
+def representation(name: str, expression: str, options: dict[str, Any]) -> Representation:
+    """How a scheme with some options (its own, and `decay`) acts on a structure.
+
+    Raises `UsageError` for arguments that are not valid, and `ApeError` if the scheme cannot be measured.
+    """
     try:
         with torch.no_grad(), torch.random.fork_rng(devices=[]), position.explained():
-            return [_representation(name, expression, options) for expression, options in forms]
+            return _representation(name, expression, options)
+    except ApeError:
+        raise
     except (RuntimeError, TypeError, ValueError) as error:  # in the measure, of what hooks return
         raise ApeError(f"the algebra of scheme {name!r} cannot be measured", got=said(error)) from error
 
 
 def _representation(name: str, expression: str, options: dict[str, Any]) -> Representation:
-    """How a scheme with some options acts on a structure."""
+    """`representation`, with the errors of PyTorch."""
     scheme = make(name, expression, action.DTYPE, **options)
     of_content = scheme.overrides("logits")
 
@@ -102,7 +112,7 @@ def _representation(name: str, expression: str, options: dict[str, Any]) -> Repr
     found = along_paths.measure(scheme) if of_content else action.measure(scheme, sized)
     holds = found.error <= LIMIT and (found.element is None or found.element <= LIMIT)
     fits = holds or found.law != "shift"  # otherwise the fitted operators mean nothing
-    seen = spectrum(found.steps.flatten(0, 1)) if found.steps is not None and fits else None
+    seen = spectrum_of(found.steps.flatten(0, 1)) if found.steps is not None and fits else None
     kind = NO_REPRESENTATION
     if seen and holds:
         kind = f"{CONTENT}, {seen.kind}" if of_content else seen.kind

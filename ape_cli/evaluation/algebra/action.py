@@ -25,8 +25,8 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from ape_cli.evaluation.laws import scheme as laws
 from ape_cli.evaluation.laws._subjects import D_MODEL, FAR, HEADS, greatest, origin, paths
+from ape_cli.evaluation.laws.scheme import composition, halves, operators, period, relative, round_trip
 from ape_cli.position import Scheme
 from ape_cli.structure import Structure, Tree
 
@@ -78,19 +78,19 @@ def measure(scheme: Scheme, sized: Callable[[int], Scheme] | None = None) -> Act
     if scheme.overrides("embed"):
         return _on_embeddings(sized(SAMPLES) if sized and scheme.bounded else scheme)
     if scheme.overrides("bias"):
-        return Action("relative", float(laws.relative(scheme, DTYPE)))
+        return Action("relative", float(relative(scheme, DTYPE)))
     return Action("composition", _composition(scheme), _steps(scheme))
 
 
 def _composition(scheme: Scheme) -> float:
     """The error of [x y] = [x] [y]. In a ring it is also that of W^n = I, without which the group would be another."""
-    errors = laws.composition(scheme, DTYPE), laws.period(scheme, DTYPE)
+    errors = composition(scheme, DTYPE), period(scheme, DTYPE)
     return max(float(error.detach()) for error in errors if error is not None)
 
 
 def _steps(scheme: Scheme) -> Tensor:
     """The operators of single steps on queries and keys. -> float64 [G, S, R, R]"""
-    steps = laws.operators(scheme, generators(scheme.structure), DTYPE).detach()
+    steps = operators(scheme, generators(scheme.structure), DTYPE).detach()
     return steps.reshape(-1, *steps.shape[-3:]).transpose(0, 1)
 
 
@@ -164,7 +164,7 @@ def _embedded(scheme: Scheme, tokens: Tensor, at: Tensor) -> Tensor:
 def _on_tokens(scheme: Scheme) -> Action:
     """The action of operators that multiply the embeddings."""
     basis = torch.eye(D_MODEL, dtype=DTYPE)[:, None]
-    x, y = laws.halves(scheme.structure, 1, 2)
+    x, y = halves(scheme.structure, 1, 2)
     at = generators(scheme.structure), x, y, scheme.structure.compose(x, y)
     steps, one, other, whole = (_embedded(scheme, basis, each).permute(1, 2, 0) for each in at)  # [N, D, D] each
     return Action("composition", float(greatest(whole - one @ other)), steps[:, None])
@@ -176,6 +176,6 @@ def _on_stacks(scheme: Any) -> Action:
     steps, pushed = (torch.stack(part) for part in zip(*maps, strict=True))  # [n, R, R], [n, R]
     affine = torch.eye(steps.shape[-1] + 1, dtype=DTYPE).repeat(len(maps), 1, 1)
     affine[:, :-1] = torch.cat([steps, pushed[..., None]], dim=-1)
-    error = laws.round_trip(scheme, DTYPE)
+    error = round_trip(scheme, DTYPE)
     assert error is not None
     return Action("round trip", float(error), steps[:, None], affine=affine[:, None])

@@ -43,7 +43,7 @@ class Spectrum:
         return min(every), max(every)
 
 
-def spectrum(matrices: Tensor) -> Spectrum:
+def spectrum_of(matrices: Tensor) -> Spectrum:
     """The spectrum of some matrices. float64 [G, R, R]"""
     identity = torch.eye(matrices.shape[-1], dtype=matrices.dtype)
     found = [_jordan(matrix) for matrix in matrices]

@@ -22,7 +22,7 @@ _COUNT = 10  # tokens
 
 
 @dataclass(frozen=True)
-class Encoding:
+class ConfiguredScheme:
     """A scheme with options on a structure, or the formula of a publication, which is a scheme without a name here."""
 
     name: str
@@ -56,8 +56,8 @@ class Relation:
     keys up to the query (`behind`) in a decoder, attention `weights` there, or the `vectors` that are added to tokens.
     """
 
-    special: Encoding
-    general: Encoding
+    special: ConfiguredScheme
+    general: ConfiguredScheme
     about: str  # how the parameters are mapped
     fit: Callable[[Any, Any], None]
     compared: Literal["scores", "behind", "weights", "vectors"] = "scores"

@@ -10,7 +10,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from ape_cli.evaluation.algebra.relations._relation import Encoding, Relation, layer_of, put
+from ape_cli.evaluation.algebra.relations._relation import ConfiguredScheme, Relation, layer_of, put
 from ape_cli.position import Context, Scheme
 from ape_cli.structure import Structure
 
@@ -91,27 +91,32 @@ def _consecutive(_: Structure) -> tuple[Tensor, Tensor]:
     return at, at
 
 
-_ALIBI, _NONE = Encoding("alibi"), Encoding("none")
+_ALIBI, _NONE = ConfiguredScheme("alibi"), ConfiguredScheme("none")
 RELATIONS = [
-    Relation(Encoding("shear"), _ALIBI, "equal for keys behind the query", _nothing, "behind"),
+    Relation(ConfiguredScheme("shear"), _ALIBI, "equal for keys behind the query", _nothing, "behind"),
     Relation(
         _ALIBI,
-        Encoding("a bias on keys", formula=_KeyBias),
+        ConfiguredScheme("a bias on keys", formula=_KeyBias),
         "m j; a softmax cancels m i, which is the same for all keys",
         _nothing,
         "weights",
     ),
-    Relation(_ALIBI, Encoding("kerple", {"kind": "power"}), "r1 = m, r2 = 1", _linear_power),
-    Relation(_ALIBI, Encoding("fire"), "the limit c = 0 with a linear function", _linear_scale),
-    Relation(Encoding("kerple"), Encoding("fire"), "c = r2 if all heads share it, a linear function", _one_scale),
+    Relation(_ALIBI, ConfiguredScheme("kerple", {"kind": "power"}), "r1 = m, r2 = 1", _linear_power),
+    Relation(_ALIBI, ConfiguredScheme("fire"), "the limit c = 0 with a linear function", _linear_scale),
+    Relation(
+        ConfiguredScheme("kerple"),
+        ConfiguredScheme("fire"),
+        "c = r2 if all heads share it, a linear function",
+        _one_scale,
+    ),
     Relation(
         _ALIBI,
-        Encoding("forget"),
+        ConfiguredScheme("forget"),
         "gates e^-m that do not depend on tokens, at consecutive positions",
         _constant_gates,
         "behind",
         places=_consecutive,
     ),
-    Relation(_NONE, Encoding("path"), "the limit beta = 0", _closed, "behind"),
-    Relation(_NONE, Encoding("contextual"), "vectors 0", _no_vectors, "behind"),
+    Relation(_NONE, ConfiguredScheme("path"), "the limit beta = 0", _closed, "behind"),
+    Relation(_NONE, ConfiguredScheme("contextual"), "vectors 0", _no_vectors, "behind"),
 ]

@@ -9,7 +9,7 @@ from typing import Any
 
 import torch
 
-from ape_cli.evaluation.algebra.relations._relation import Encoding, Relation, put
+from ape_cli.evaluation.algebra.relations._relation import ConfiguredScheme, Relation, put
 from ape_cli.position._rotation import frequencies
 
 _SIZE = 200  # positions of the table
@@ -31,15 +31,19 @@ def _table(special: Any, general: Any) -> None:
     put(general.table, special.vectors(torch.arange(len(general.table))[None])[0])
 
 
-_GIVEN = Encoding("matrix-power")
+_GIVEN = ConfiguredScheme("matrix-power")
 RELATIONS = [
-    Relation(Encoding("sinusoidal"), _GIVEN, "the default matrix and point", _nothing, "vectors"),
+    Relation(ConfiguredScheme("sinusoidal"), _GIVEN, "the default matrix and point", _nothing, "vectors"),
     Relation(
-        _GIVEN, Encoding("matrix-power", {"learned": True}), "the same angles and point, basis I", _given, "vectors"
+        _GIVEN,
+        ConfiguredScheme("matrix-power", {"learned": True}),
+        "the same angles and point, basis I",
+        _given,
+        "vectors",
     ),
     Relation(
-        Encoding("sinusoidal"),
-        Encoding("learned", {"max_size": _SIZE}),
+        ConfiguredScheme("sinusoidal"),
+        ConfiguredScheme("learned", {"max_size": _SIZE}),
         "its vectors as a table, up to max_size",
         _table,
         "vectors",

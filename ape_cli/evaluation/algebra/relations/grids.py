@@ -13,7 +13,7 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from ape_cli.evaluation.algebra.relations._relation import Encoding, Relation, planes, put
+from ape_cli.evaluation.algebra.relations._relation import ConfiguredScheme, Relation, planes, put
 from ape_cli.position import Context, Scheme, Shape, Side
 from ape_cli.position._operators import skew, skew_of
 from ape_cli.position._rotation import frequencies
@@ -96,12 +96,12 @@ def _one_block(special: Any, general: Any) -> None:
     put(general.free[0], skew_of(special.operators.unit(), special.operators.planes()) / 2)
 
 
-_OF_AXES = Encoding("orthogonal-grid", structure=_GRID)
-_AXIAL = Encoding("axial-rope", structure=_GRID)
-_MIXED = Encoding("mixed-rope", structure=_GRID)
+_OF_AXES = ConfiguredScheme("orthogonal-grid", structure=_GRID)
+_AXIAL = ConfiguredScheme("axial-rope", structure=_GRID)
+_MIXED = ConfiguredScheme("mixed-rope", structure=_GRID)
 RELATIONS = [
     Relation(
-        Encoding("ComRoPE-AP", structure=_GRID, formula=_ComRope, source="Yu et al. 2025, arXiv:2506.03737"),
+        ConfiguredScheme("ComRoPE-AP", structure=_GRID, formula=_ComRope, source="Yu et al. 2025, arXiv:2506.03737"),
         _OF_AXES,
         "the blocks of an axis as one generator, whose planes lie within the blocks",
         _blocks_of_axes,
@@ -110,16 +110,26 @@ RELATIONS = [
     Relation(_AXIAL, _MIXED, "frequencies 0 for all axes but one", _one_axis_each),
     Relation(
         _MIXED,
-        Encoding("lie", {"block": 2}, structure=_GRID),
+        ConfiguredScheme("lie", {"block": 2}, structure=_GRID),
         "the frequencies of each pair as its generators",
         _in_pairs,
     ),
     Relation(
         _OF_AXES,
-        Encoding("lie", structure=_GRID),
+        ConfiguredScheme("lie", structure=_GRID),
         "the generator of an axis within its share of the channels",
         _axes_in_one_block,
     ),
-    Relation(Encoding("lie"), Encoding("orthogonal-seq"), "the angles and the planes of its generator", _one_generator),
-    Relation(Encoding("orthogonal-seq"), Encoding("lie"), "the generator with its angles and planes", _one_block),
+    Relation(
+        ConfiguredScheme("lie"),
+        ConfiguredScheme("orthogonal-seq"),
+        "the angles and the planes of its generator",
+        _one_generator,
+    ),
+    Relation(
+        ConfiguredScheme("orthogonal-seq"),
+        ConfiguredScheme("lie"),
+        "the generator with its angles and planes",
+        _one_block,
+    ),
 ]

@@ -14,7 +14,7 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from ape_cli.evaluation.algebra.relations._relation import Encoding, Relation, planes, put
+from ape_cli.evaluation.algebra.relations._relation import ConfiguredScheme, Relation, planes, put
 from ape_cli.position import Context, Scheme, Shape, Side
 from ape_cli.position._operators import random_orthogonal, skew_of
 from ape_cli.position._rotation import frequencies
@@ -127,20 +127,20 @@ def _nothing(_: Any, __: Any) -> None:
     """Nothing has to be set."""
 
 
-_LEARNED = Encoding("rope", {"learned": True})
-_SEQ = Encoding("orthogonal-seq")
+_LEARNED = ConfiguredScheme("rope", {"learned": True})
+_SEQ = ConfiguredScheme("orthogonal-seq")
 RELATIONS = [
-    Relation(Encoding("none"), _LEARNED, "angles 0", _no_angles),
-    Relation(Encoding("rope"), _LEARNED, "angles base^(-2i/K)", _angles),
-    Relation(Encoding("rope", {"partial": 0.5}), _LEARNED, "angles 0 in the other channels", _of_a_part),
+    Relation(ConfiguredScheme("none"), _LEARNED, "angles 0", _no_angles),
+    Relation(ConfiguredScheme("rope"), _LEARNED, "angles base^(-2i/K)", _angles),
+    Relation(ConfiguredScheme("rope", {"partial": 0.5}), _LEARNED, "angles 0 in the other channels", _of_a_part),
     Relation(
-        Encoding("rope", {"interleaved": False}),
-        Encoding("rope"),
+        ConfiguredScheme("rope", {"interleaved": False}),
+        ConfiguredScheme("rope"),
         "channels i and i + K/2 side by side, which projections can do",
         _nothing,
         basis=_halves,
     ),
-    Relation(Encoding("rope"), _SEQ, "angles base^(-2i/K), basis I", _in_channels),
+    Relation(ConfiguredScheme("rope"), _SEQ, "angles base^(-2i/K), basis I", _in_channels),
     Relation(_LEARNED, _SEQ, "the same angles, basis I", _in_channels),
     Relation(
         _SEQ,
@@ -149,33 +149,42 @@ RELATIONS = [
         _of_operators,
         basis=_basis,
     ),
-    Relation(Encoding("GRAPE-M", formula=_Grape, source=_GRAPE), _LEARNED, "the same angles", _angles),
+    Relation(ConfiguredScheme("GRAPE-M", formula=_Grape, source=_GRAPE), _LEARNED, "the same angles", _angles),
     Relation(
-        Encoding("GRAPE-M with learned planes", formula=_learned_planes, source=_GRAPE),
+        ConfiguredScheme("GRAPE-M with learned planes", formula=_learned_planes, source=_GRAPE),
         _SEQ,
         "the angles and the planes of its generator",
         _in_planes,
     ),
-    Relation(Encoding("rope"), Encoding("xpos", {"scale_base": _FAR}), "the limit without decay", _nothing, "behind"),
-    Relation(_SEQ, Encoding("orthogonal"), "the same weights", _same),
     Relation(
-        Encoding("orthogonal-tree", structure="tree(2)"),
-        Encoding("orthogonal", structure="tree(2)"),
+        ConfiguredScheme("rope"),
+        ConfiguredScheme("xpos", {"scale_base": _FAR}),
+        "the limit without decay",
+        _nothing,
+        "behind",
+    ),
+    Relation(_SEQ, ConfiguredScheme("orthogonal"), "the same weights", _same),
+    Relation(
+        ConfiguredScheme("orthogonal-tree", structure="tree(2)"),
+        ConfiguredScheme("orthogonal", structure="tree(2)"),
         "the same weights",
         _same,
     ),
     Relation(
-        Encoding("orthogonal-grid", structure="grid(2)"),
-        Encoding("orthogonal", structure="grid(2)"),
+        ConfiguredScheme("orthogonal-grid", structure="grid(2)"),
+        ConfiguredScheme("orthogonal", structure="grid(2)"),
         "the same weights",
         _same,
     ),
     Relation(
-        Encoding("orthogonal", structure="cyclic(6)"), _SEQ, "angles that are multiples of 2 pi / 6, same basis", _ring
+        ConfiguredScheme("orthogonal", structure="cyclic(6)"),
+        _SEQ,
+        "angles that are multiples of 2 pi / 6, same basis",
+        _ring,
     ),
     Relation(
         _SEQ,
-        Encoding("orthogonal-tree", structure="tree(2)"),
+        ConfiguredScheme("orthogonal-tree", structure="tree(2)"),
         "its generator for one branch, at nodes along that branch",
         _one_branch,
         places=_down_one_branch,
