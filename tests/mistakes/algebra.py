@@ -80,8 +80,4 @@ slopes of ALiBi counted from zero, as a bias on keys
   _slopes  evaluation/test_algebra.py::test_each_relation_holds
   - range(1, heads + 1)
   + range(heads)
-a relation whose scheme is not there
-  _known  evaluation/test_algebra.py::test_a_relation_waits_for_its_schemes
-  - one.name in position.names() and one.options.keys() <= _options(one.name)
-  + True
 """)
