@@ -17,7 +17,8 @@ from ape_cli import position
 from ape_cli.cli import app
 from ape_cli.core.errors import ApeError
 from ape_cli.evaluation import algebra
-from ape_cli.evaluation.algebra import LIMIT, action, along_paths
+from ape_cli.evaluation.algebra import along_paths
+from ape_cli.evaluation.algebra.action import LIMIT, generators
 from ape_cli.evaluation.algebra.relations import relations
 from ape_cli.evaluation.algebra.relations._relation import ConfiguredScheme, Relation, planes
 from ape_cli.evaluation.algebra.spectrum import spectrum_of
@@ -98,7 +99,7 @@ def test_single_steps_of_each_structure() -> None:
         ("grid(2)", [[[1, 0], [0, 1]]]),
         ("seq*tree(2)", [[[1, 0], [0, 2], [0, 3]]]),
     ]:
-        assert action.generators(parse_structure(expression)).tolist() == expected
+        assert generators(parse_structure(expression)).tolist() == expected
 
 
 # scheme, options, structure, group, kind, law, whether it holds
@@ -122,8 +123,8 @@ MAP: list[tuple[str, dict[str, Any], str, str, str, str, bool]] = [
     ("tree", {}, "tree(2)", "F_2", "partial permutation", "round trip", True),
     ("relative", {}, "seq", "Z", "none", "relative", True),
     ("t5", {}, "seq", "Z", "none", "relative", True),
-    ("transformer-xl", {}, "seq", "Z", "none", "relative", True),
-    ("alibi", {}, "seq", "Z", "none", "relative", True),
+    ("transformer-xl", {}, "seq", "Z", "elliptic", "terms", True),
+    ("alibi", {}, "seq", "N", "unipotent", "terms behind", True),
     ("kerple", {}, "seq", "Z", "none", "relative", True),
     ("fire", {}, "seq", "Z", "none", "relative", False),
     ("shear", {}, "seq", "Z", "unipotent", "composition", True),
@@ -213,20 +214,66 @@ class Repeated(Scheme):
 
 
 def test_schemes_of_other_kinds_are_recognised() -> None:
-    found = action.measure(JordanRope(shape()))
+    found = algebra.action_of(JordanRope(shape()))
     assert found.steps is not None
     assert found.error < 1e-9
     assert (spectrum_of(found.steps[0]).kind, spectrum_of(found.steps[0]).block) == ("elliptic and unipotent", 2)
-    found = action.measure(Shuffle(shape()))
+    found = algebra.action_of(Shuffle(shape()))
     assert found.steps is not None
     assert found.error == 0
     assert spectrum_of(found.steps[0]).kind == "permutation"
-    found = action.measure(Repeated(shape()))
+    found = algebra.action_of(Repeated(shape()))
     assert found.steps is not None
     assert found.law == "shift"
     assert found.error < 1e-9
-    period = torch.linalg.eigvals(found.steps[0, 0])
-    assert int(((period**5 - 1).abs() < 1e-9).sum()) == 5  # the five roots of one; the other channels are not reached
+    roots = torch.linalg.eigvals(found.steps[0, 0])
+    assert len(roots) == 5  # the vectors span five dimensions
+    assert (roots**5 - 1).abs().max() < 1e-9
+    assert (roots[:, None] - roots[None]).abs().add(torch.eye(5)).min() > 0.5  # all five roots of one
+
+
+class Terms(Scheme):
+    """Terms that are a function of the offset d of the key."""
+
+    relative = True
+
+    def __init__(self, shape: position.Shape, function: Callable[[Tensor], Tensor]) -> None:
+        super().__init__(shape)
+        self.function = function
+
+    def bias(self, q: Tensor, q_context: Context, k_context: Context) -> Tensor:
+        offset = k_context.positions[:, None] - q_context.positions[..., None]
+        return self.function(offset.double())[:, None].expand(-1, 4, -1, -1)
+
+
+def test_terms_of_scores_are_matrix_elements_of_what_fits() -> None:
+    """Exponentials, turns and lines are such. A penalty on the distance is one at offsets of one sign."""
+    cases: list[tuple[Callable[[Tensor], Tensor], str, str | None, int]] = [
+        (lambda d: torch.full_like(d, 2.0), "terms", "trivial", 1),
+        (lambda d: 3 * d, "terms", "unipotent", 2),
+        (lambda d: (0.3 * d).cos() + (0.1 * d).sin(), "terms", "elliptic", 1),
+        (lambda d: (0.001 * d).exp(), "terms", "hyperbolic", 1),
+        (lambda d: -d.abs(), "terms behind", "unipotent", 2),
+        (lambda d: 0.99 ** d.abs(), "terms behind", "hyperbolic", 1),
+        (lambda d: -d.abs().sqrt(), "relative", None, 1),
+        (lambda d: -d.abs().log1p(), "relative", None, 1),
+        (lambda d: (d < -100).double(), "relative", None, 1),
+    ]
+    for function, law, kind, block in cases:
+        found = algebra.action_of(Terms(shape(), function))
+        assert found.law == law
+        if kind is None:
+            assert found.steps is None
+            assert found.element is not None
+            assert found.element > 1e-6
+        else:
+            assert found.steps is not None
+            assert found.error <= LIMIT
+            seen = spectrum_of(found.steps[0])
+            assert (seen.kind, seen.block) == (kind, block), law
+    found = algebra.action_of(Terms(shape(), lambda d: d))
+    assert found.steps is not None
+    assert found.steps.shape[-1] == 2  # the offset and 1
 
 
 class Declared(Alibi):
@@ -252,7 +299,7 @@ def test_operators_on_paper_are_compared_with_the_scores() -> None:
     for exponent, right in ((1.0, True), (2.0, False)):
         scheme = Declared(shape())
         scheme.exponent = exponent
-        found = action.measure(scheme)
+        found = algebra.action_of(scheme)
         assert found.element is not None
         assert found.error == 0
         assert (found.element < 1e-9) == right

@@ -33,21 +33,41 @@ a kind although the law fails
   +     kind = f"{CONTENT}, {seen.kind}" if of_content else seen.kind
 operators on paper that are believed
   _representation  evaluation/test_algebra.py::test_operators_that_have_nothing_to_do_with_scores_are_no_representation
-  - found.error <= LIMIT and (found.element is None or found.element <= LIMIT)
+  - found.error <= LIMIT and (found.steps is None or found.element is None or found.element <= LIMIT)
   + found.error <= LIMIT
 an affine map taken for an operator, because it is probed with basis vectors alone
-  _on_queries_and_keys  evaluation/test_algebra.py::test_the_map_of_all_schemes
+  on_queries_and_keys  evaluation/test_algebra.py::test_the_map_of_all_schemes
   - if any(scheme.rotate(nothing, scheme.context(at), side).any() for side in ("query", "key")):
   -     return None
   + assert nothing is not None
 a bounded table measured beyond its end, where all vectors are one
-  measure  evaluation/test_algebra.py::test_the_map_of_all_schemes
+  action_of  evaluation/test_algebra.py::test_the_map_of_all_schemes
   - sized(SAMPLES) if sized and scheme.bounded else scheme
   + scheme
 a fitted operator used although it does not fit
   _representation  evaluation/test_algebra.py::test_a_table_has_no_steps
   - holds or found.law != "shift"
   + True
+offsets of keys ahead of the query counted in a decoder
+  _of_offsets  evaluation/test_algebra.py::test_terms_of_scores_are_matrix_elements_of_what_fits
+  - here - 1 if causal else 2 * here - 1
+  + 2 * here - 1
+terms without what a softmax cancels
+  _of_offsets.terms  evaluation/test_algebra.py::test_terms_of_scores_are_matrix_elements_of_what_fits
+  - torch.ones(at.shape[1], 1, dtype=DTYPE)
+  + torch.zeros(at.shape[1], 1, dtype=DTYPE)
+offsets near the query left out
+  _of_offsets  evaluation/test_algebra.py::test_terms_of_scores_are_matrix_elements_of_what_fits
+  - torch.cat([1 + paths(scheme.structure, SAMPLES, 23, steps=far - most - 1), near], dim=1)
+  + 1 + paths(scheme.structure, SAMPLES, 23, steps=far - most - 1)
+an operator tested only one step ahead
+  AHEAD  evaluation/test_algebra.py::test_terms_of_scores_are_matrix_elements_of_what_fits
+  - (1, 7, 50)
+  + (1,)
+an operator on directions that no vector reaches
+  fitted  evaluation/test_algebra.py::test_terms_of_scores_are_matrix_elements_of_what_fits
+  - axes[size > _SPAN * size[0]]
+  + axes
 factors along a path in the wrong order
   measure  evaluation/test_algebra.py::test_a_path_product_is_one_factor_for_each_token
   - t[:, after, j, None] @ t[:, None, j, before]

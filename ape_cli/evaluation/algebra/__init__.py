@@ -10,6 +10,7 @@ are. All measures are in float64, with the small schemes of `ape check`, which a
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
@@ -17,14 +18,14 @@ import torch
 
 from ape_cli import position
 from ape_cli.core.errors import ApeError, said
-from ape_cli.evaluation.algebra import action, along_paths
+from ape_cli.evaluation.algebra import along_paths, on_scores, on_vectors
+from ape_cli.evaluation.algebra.action import DTYPE, LIMIT, SAMPLES, Action
 from ape_cli.evaluation.algebra.relations import relations
 from ape_cli.evaluation.algebra.spectrum import spectrum_of
-from ape_cli.evaluation.laws import LIMITS
 from ape_cli.evaluation.laws._subjects import examples, make
+from ape_cli.position import Scheme
 from ape_cli.structure import Cyclic, Structure, Tree
 
-LIMIT = LIMITS[torch.float64]  # of an error, if a law holds
 NO_REPRESENTATION = "none"
 CONTENT = "content-dependent path product"
 LAWS = {  # the law of each kind of action
@@ -32,6 +33,8 @@ LAWS = {  # the law of each kind of action
     "shift": "P(p + n) = R^n P(p), with R fitted at other positions",
     "round trip": "U D_i = I for the affine maps down to child i and up again",
     "relative": "terms of scores depend on the path alone",
+    on_scores.TERMS: "terms b of scores have b(d + n) = R^n b(d) at all offsets d, with R fitted at others",
+    on_scores.TERMS_BEHIND: "the same for keys behind the query; steps back alone are the monoid N",
     along_paths.PRODUCT: "T_ij T_jl = T_il for the operators between tokens, and d_ij + d_jl = d_il for terms",
     along_paths.FORM: "s_ij = q_i' T_ij k_j / sqrt(K) + d_ij, so that there is an operator between two tokens",
 }
@@ -56,7 +59,7 @@ class Representation:
     moduli: tuple[float, float] | None  # the smallest and the largest modulus of an eigenvalue of a step
     block: int | None  # rows of the largest Jordan block of a step
     eigenvalues: list[list[tuple[float, float]]]  # real and imaginary parts, for each step, side and head
-    element: float | None  # if operators are given as matrices: how far scores are from their matrix elements
+    element: float | None  # how far terms of scores are from matrix elements of operators (see `Action`)
 
 
 @dataclass(frozen=True)
@@ -102,17 +105,18 @@ def representation(name: str, expression: str, options: dict[str, Any]) -> Repre
 
 def _representation(name: str, expression: str, options: dict[str, Any]) -> Representation:
     """`representation`, with the errors of PyTorch."""
-    scheme = make(name, expression, action.DTYPE, **options)
+    scheme = make(name, expression, DTYPE, **options)
     of_content = scheme.overrides("logits")
 
-    def sized(size: int) -> position.Scheme:
+    def sized(size: int) -> Scheme:
         """The same scheme for another size."""
-        return make(name, expression, action.DTYPE, **options | {"max_size": size})
+        return make(name, expression, DTYPE, **options | {"max_size": size})
 
-    found = along_paths.measure(scheme) if of_content else action.measure(scheme, sized)
-    holds = found.error <= LIMIT and (found.element is None or found.element <= LIMIT)
+    found = action_of(scheme, sized)
+    holds = found.error <= LIMIT and (found.steps is None or found.element is None or found.element <= LIMIT)
     fits = holds or found.law != "shift"  # otherwise the fitted operators mean nothing
     seen = spectrum_of(found.steps.flatten(0, 1)) if found.steps is not None and fits else None
+    groups = {along_paths.PRODUCT: "paths of tokens", along_paths.FORM: "paths of tokens", on_scores.TERMS_BEHIND: "N"}
     kind = NO_REPRESENTATION
     if seen and holds:
         kind = f"{CONTENT}, {seen.kind}" if of_content else seen.kind
@@ -120,7 +124,7 @@ def _representation(name: str, expression: str, options: dict[str, Any]) -> Repr
         scheme=name,
         options=options,
         structure=expression,
-        group="paths of tokens" if of_content else group(scheme.structure),
+        group=groups.get(found.law, group(scheme.structure)),
         kind=kind,
         steps=seen.kind if seen else None,
         law=found.law,
@@ -132,6 +136,30 @@ def _representation(name: str, expression: str, options: dict[str, Any]) -> Repr
         eigenvalues=seen.eigenvalues if seen else [],
         element=found.element,
     )
+
+
+def action_of(scheme: Scheme, sized: Callable[[int], Scheme] | None = None) -> Action:
+    """Measure how a scheme in float64 acts on its structure, in one of these ways, which are tried in this order.
+
+    - Its scores depend on content (`logits`).
+    - Its operators multiply queries and keys (`rotate`, or `representation`). Operators that are the same at all
+      positions, and maps that are not linear, are no action of paths.
+    - It has stacks with affine maps (`stack`, `down` and `up`).
+    - It acts on embeddings (`embed`): it multiplies them by operators, or adds vectors, to which operators are fitted.
+    - It adds terms to scores (`bias`), to which operators are fitted.
+
+    `sized` makes the scheme with another `max_size`. It is called for a bounded scheme to whose results an operator is
+    fitted, which takes more positions than the other laws.
+    """
+    if scheme.overrides("logits"):
+        return along_paths.measure(scheme)
+    if any(map(scheme.overrides, ("rotate", "representation"))) and (found := on_vectors.on_queries_and_keys(scheme)):
+        return found
+    if hasattr(scheme, "stack"):
+        return on_vectors.on_stacks(scheme)
+    if scheme.overrides("embed"):
+        return on_vectors.on_embeddings(sized(SAMPLES) if sized and scheme.bounded else scheme)
+    return on_scores.on_terms(scheme, sized) if scheme.overrides("bias") else on_vectors.on_nothing(scheme)
 
 
 def group(structure: Structure) -> str:
