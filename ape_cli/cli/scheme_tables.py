@@ -66,7 +66,8 @@ def add_algebra(lines: Lines) -> None:
 
 def print_algebra(lines: Lines) -> None:
     """Print the table of representations, that of special cases, and notes that explain them."""
-    from ape_cli.evaluation.algebra import LAWS, LIMIT
+    from ape_cli.evaluation.algebra import LAWS
+    from ape_cli.evaluation.algebra.action import LIMIT
 
     heads = ["representation of", "on", "group", "kind", "law", "error", "special case of"]
     rows, laws, cases = [], set(), {}

@@ -273,7 +273,7 @@ def test_terms_of_scores_are_matrix_elements_of_what_fits() -> None:
             assert (seen.kind, seen.block) == (kind, block), law
     found = algebra.action_of(Terms(shape(), lambda d: d))
     assert found.steps is not None
-    assert found.steps.shape[-1] == 2  # the offset and 1
+    assert found.steps.shape[-1] == 2  # lines and constants
 
 
 class Declared(Alibi):

@@ -52,18 +52,10 @@ offsets of keys ahead of the query counted in a decoder
   _of_offsets  evaluation/test_algebra.py::test_terms_of_scores_are_matrix_elements_of_what_fits
   - here - 1 if causal else 2 * here - 1
   + 2 * here - 1
-terms without what a softmax cancels
-  _of_offsets.terms  evaluation/test_algebra.py::test_terms_of_scores_are_matrix_elements_of_what_fits
-  - torch.ones(at.shape[1], 1, dtype=DTYPE)
-  + torch.zeros(at.shape[1], 1, dtype=DTYPE)
 offsets near the query left out
   _of_offsets  evaluation/test_algebra.py::test_terms_of_scores_are_matrix_elements_of_what_fits
   - torch.cat([1 + paths(scheme.structure, SAMPLES, 23, steps=far - most - 1), near], dim=1)
   + 1 + paths(scheme.structure, SAMPLES, 23, steps=far - most - 1)
-an operator tested only one step ahead
-  AHEAD  evaluation/test_algebra.py::test_terms_of_scores_are_matrix_elements_of_what_fits
-  - (1, 7, 50)
-  + (1,)
 an operator on directions that no vector reaches
   fitted  evaluation/test_algebra.py::test_terms_of_scores_are_matrix_elements_of_what_fits
   - axes[size > _SPAN * size[0]]

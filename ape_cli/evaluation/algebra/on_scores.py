@@ -1,9 +1,8 @@
 """The action of paths on terms that are added to scores.
 
-On a sequence, the terms of many queries and heads at an offset d, and those of the next offsets, make a vector b(d). It
-also has a 1, because a softmax cancels what is the same for all keys. Terms that come from a representation, u' [d] v,
-have b(d + n) = R^n b(d) for an operator R, which is fitted to half of some offsets and tested at the others: those
-within 200 steps of the query, and some that are up to 5,000 steps away.
+On a sequence, the terms of many queries and heads at an offset d, and those of the next offsets, make a vector b(d).
+Terms that come from a representation, u' [d] v, have b(d + n) = R^n b(d) for an operator R, which is fitted to half of
+some offsets and tested at the others: those within 200 steps of the query, and some that are up to 5,000 steps away.
 
 Shapes: H heads, N offsets, R dimensions that the vectors span.
 """
@@ -53,11 +52,11 @@ def _of_offsets(scheme: Scheme, causal: bool) -> tuple[Tensor, float]:
     q = vectors(DTYPE, _QUERIES, 24)
 
     def terms(at: Tensor) -> Tensor:
-        """The terms of all queries and heads, for keys at some positions and right after them, and a 1.
+        """The terms of all queries and heads, for keys at some positions and right after them.
 
         int64 [1, N] -> float64 [N, .]
         """
-        parts = [torch.ones(at.shape[1], 1, dtype=DTYPE)]
+        parts = []
         for lag in range(_IN_A_ROW):
             bias = scheme.bias(q, scheme.context(queries, causal=causal), scheme.context(at + lag, causal=causal))
             if bias is not None:
