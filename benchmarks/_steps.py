@@ -63,7 +63,12 @@ def sized(task: str, preset: str) -> BaseTask:
     return tasks.make(task, **{k: v for k, v in sizes.items() if k in known})
 
 
-def batches_of(task: str, shape: Shape, expression: str) -> list[SequenceBatch]:
+def models_of(scheme: str) -> list[str]:
+    """The models in which a scheme acts."""
+    return [one for one in config.MODELS if one == "decoder" or not position.load(scheme).causal_only]
+
+
+def batches_of(task: str, shape: Shape, expression: str, model: str = "encoder-decoder") -> list[SequenceBatch]:
     """Batches of rows of similar lengths, as in training. Their positions are read as `expression`."""
     made = sized(task, shape.preset)
     found = Window.of(made.sample(rows=range(shape.batch_size * 16), split="train", seed=1).combine_chunks())
@@ -71,7 +76,7 @@ def batches_of(task: str, shape: Shape, expression: str) -> list[SequenceBatch]:
     chosen = (
         np.linspace(0, 15, shape.batches + 2).round().astype(int)[1:-1]
     )  # neither the shortest nor the longest rows
-    reading = Reading.of(parse_structure(made.structure), parse_structure(expression))
+    reading = Reading.of(parse_structure(made.structure), parse_structure(expression), joined=model == "decoder")
     size = shape.batch_size
     return [collation.collate(found, longest[i * size : (i + 1) * size], reading) for i in chosen]
 
@@ -80,7 +85,7 @@ class Step:
     """A training step (forward, backward and optimiser) on a few batches in turn. The weights are those of seed 42.
 
     Arguments: `task`, whose data are read; `expression`, the structure as which positions are read; `decay`, of the
-    locality bias, 1 for none; `dropout`, its probability, None for that of the preset.
+    locality bias, 1 for none; `dropout`, its probability, None for that of the preset; `model`, one of `config.MODELS`.
     """
 
     def __init__(
@@ -93,22 +98,23 @@ class Step:
         decay: float,
         device: str = "cpu",
         dropout: float | None = None,
+        model: str = "encoder-decoder",
     ) -> None:
         """Build the model, the optimiser and the batches."""
         self.shape, self.device = shape, torch.device(device)
         made = sized(task, shape.preset)
         settings = {"decay": decay} | ({} if dropout is None else {"dropout": dropout})
         settled = config.resolve(
-            shape.preset, scheme, position.options(scheme), structure=expression, settings=settings
+            shape.preset, scheme, position.options(scheme), structure=expression, model=model, settings=settings
         )
-        batches = batches_of(task, shape, expression)
+        batches = batches_of(task, shape, expression, model)
         if position.load(scheme).bounded:
             read = parse_structure(expression)
-            most = max(read.extent(at) for b in batches for at in (b.source_positions, b.input_positions))
+            most = max(read.extent(at) for b in batches for at in b.places)
             settled = settled.model_copy(update={"max_size": most})
         torch.manual_seed(1)
-        model = factory.build(settled, parse_structure(made.structure), len(made.id_names))
-        self.model: SequenceModel = model.to(self.device)
+        built = factory.build(settled, parse_structure(made.structure), len(made.id_names))
+        self.model: SequenceModel = built.to(self.device)
         self.optimiser = torch.optim.AdamW(self.model.parameters(), lr=1e-5, fused=True)
         self.batches = [b.to(self.device) for b in batches]
         self.done = 0

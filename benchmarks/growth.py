@@ -61,9 +61,13 @@ def rows(name: str, axis: str, sizes: Sequence[int], ours: list[float], plain: l
 
 
 def reads(name: str, axis: str) -> bool:
-    """Whether a scheme reads sequences (`length`) or trees (`depth`)."""
+    """Whether a scheme reads sequences (`length`) or trees (`depth`), and acts in an encoder-decoder."""
     patterns = position.load(name).structures
-    return ("seq" if axis == "length" else "tree(k)") in patterns or patterns == ("any",)
+    return (
+        (not position.load(name).causal_only
+        and ("seq" if axis == "length" else "tree(k)") in patterns)
+        or patterns == ("any",)
+    )
 
 
 def seconds_per_token(name: str, axis: str, size: int) -> float:

@@ -2,7 +2,8 @@
 
 A step is forward, backward and the fused AdamW, with the dropout of the preset. There is one batch of medium lengths,
 or three batches (short, medium and long) in turn. `none` reads the same batches along their linearisation, without a
-locality bias. Each scheme is measured on data of its own structure, with the bias off and at 0.98, on all threads.
+locality bias. Each scheme is measured on data of its own structure, with the bias off and at 0.98, on all threads; and
+in a decoder-only model, with the bias off.
 The two sides take turns. The ratio is the median over the rounds, with quartiles.
 """
 
@@ -15,7 +16,7 @@ import torch
 from ape_cli import position
 from ape_cli.models.device import tune
 from benchmarks._measure import Row, pair_of
-from benchmarks._steps import SHAPES, Shape, Step, own_structure, task_of
+from benchmarks._steps import SHAPES, Shape, Step, models_of, own_structure, task_of
 
 SUMMARY = "time of a training step of every scheme, divided by that of `none`"
 ROUNDS = dict(zip(SHAPES, (25, 7, 3), strict=True))
@@ -28,17 +29,18 @@ def measure() -> Iterator[Row]:
     tune()
     for shape in SHAPES:
         for name in position.names():
-            for decay, bar in BARS.items():
-                if (name, decay) != ("none", 1.0):
-                    yield row(name, shape, decay, bar)
+            for model in models_of(name):
+                for decay, bar in BARS.items():
+                    if (name, decay) != ("none", 1.0) and (model != "decoder" or decay == 1.0):
+                        yield row(name, shape, decay, bar, model)
 
 
-def row(name: str, shape: Shape, decay: float, bar: float) -> Row:
-    """The ratio of one scheme."""
+def row(name: str, shape: Shape, decay: float, bar: float, model: str) -> Row:
+    """The ratio of one scheme in one of the models."""
     expression = own_structure(name)
     task = task_of(expression)
-    ours = Step(name, shape, task=task, expression=expression, decay=decay, device=DEVICE)
-    plain = Step("none", shape, task=task, expression="seq", decay=1.0, device=DEVICE)
+    ours = Step(name, shape, task=task, expression=expression, decay=decay, device=DEVICE, model=model)
+    plain = Step("none", shape, task=task, expression="seq", decay=1.0, device=DEVICE, model=model)
     for step in (ours, plain):
         step.seconds()  # warm up
     times: tuple[list[float], list[float]] = ([], [])
@@ -46,7 +48,7 @@ def row(name: str, shape: Shape, decay: float, bar: float) -> Row:
         for which in (1, 0) if i % 2 else (0, 1):
             times[which].append((ours, plain)[which].seconds() / len(ours.batches))
     pair = pair_of(*times)
-    bias = "" if decay == 1.0 else f", locality bias {decay:g}"
+    bias = ", decoder-only" if model == "decoder" else "" if decay == 1.0 else f", locality bias {decay:g}"
     return Row(
         what=f"{name} on {expression}; {shape.name}{bias}",
         value=pair.ratio,

@@ -14,7 +14,7 @@ from torch.profiler import ProfilerActivity, profile
 from ape_cli import position
 from ape_cli.models.device import tune
 from benchmarks._measure import Row
-from benchmarks._steps import SHAPES, Shape, Step, own_structure, task_of
+from benchmarks._steps import SHAPES, Shape, Step, models_of, own_structure, task_of
 from benchmarks.step import BARS, DEVICE
 
 SUMMARY = "peak memory of a training step of every scheme, divided by that of `none`"
@@ -24,23 +24,26 @@ MIB = 2**20
 def measure() -> Iterator[Row]:
     """The ratio of every scheme, at every shape, without and with the locality bias."""
     tune()
-    plain: dict[tuple[Shape, str], int] = {}
+    plain: dict[tuple[Shape, str, str], int] = {}
     for shape in SHAPES:
         for name in position.names():
             expression = own_structure(name)
-            task = task_of(expression)
-            if (shape, task) not in plain:
-                plain[shape, task] = peak(Step("none", shape, task=task, expression="seq", decay=1.0, device=DEVICE))
+            task, model = task_of(expression), models_of(name)[0]
+            key = shape, task, model
+            if key not in plain:
+                step = Step("none", shape, task=task, expression="seq", decay=1.0, device=DEVICE, model=model)
+                plain[key] = peak(step)
             for decay in BARS:
                 if (name, decay) == ("none", 1.0):
                     continue
-                found = peak(Step(name, shape, task=task, expression=expression, decay=decay, device=DEVICE))
+                step = Step(name, shape, task=task, expression=expression, decay=decay, device=DEVICE, model=model)
+                found = peak(step)
                 bias = "" if decay == 1.0 else f", locality bias {decay:g}"
                 yield Row(
                     what=f"{name} on {expression}; {shape.name}{bias}",
-                    value=found / plain[shape, task],
+                    value=found / plain[key],
                     bar=1.3,
-                    absolute={f"{name} MiB": found / MIB, "none MiB": plain[shape, task] / MIB},
+                    absolute={f"{name} MiB": found / MIB, "none MiB": plain[key] / MIB},
                 )
 
 
