@@ -221,6 +221,11 @@ class ModelOptions:
     scheme: str | None = option("Positional encoding (`ape schemes` lists them). Required without --config.")
     structure: str | None = option("Structure as which positions are read, for example seq*tree(2).")
     attention: str = option("Kind of attention (`ape attentions` lists them).", default="dot")
+    positions: str = option(
+        "Map of positions: plain, randomised, offset or coupled. Training draws anew in each epoch; validation and "
+        "evaluation draw once for each row.",
+        default="plain",
+    )
     model: str = option("encoder-decoder, or decoder (only).", default="encoder-decoder")
 
 
