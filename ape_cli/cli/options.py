@@ -11,6 +11,7 @@ import inspect
 import re
 import shlex
 from collections.abc import Callable, Iterable
+from contextlib import suppress
 from dataclasses import Field, dataclass, field, fields, is_dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, ClassVar, TypeAlias, get_type_hints
@@ -158,10 +159,15 @@ def with_flags(error: ApeError, params: Iterable[Any]) -> ApeError:
 
 @functools.cache
 def _fields() -> frozenset[str]:
-    """The fields of a configuration that `--set` changes."""
+    """The fields of a configuration that `--set` changes, and the options of maps of positions."""
+    from ape_cli.data import position_maps
     from ape_cli.runs import config  # slow to import
 
-    return frozenset(name for kind in config.KINDS for name in config.settable(kind))
+    fields = {name for kind in config.KINDS for name in config.settable(kind)}
+    for name in position_maps.names():
+        with suppress(ApeError):  # a plug-in's file may be broken
+            fields |= set(position_maps.options(name))
+    return frozenset(fields)
 
 
 def typed(ctx: typer.Context) -> set[str]:

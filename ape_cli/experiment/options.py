@@ -91,7 +91,7 @@ class ExperimentOptions:
         }
         fields["structure"] = structure
         fields["model"] = getattr(config, "model", self.model)
-        plugins = {} if "scheme" in typed else config.scheme_options
+        plugins = {} if "scheme" in typed else dict(config.scheme_options)
         plugins |= {} if "attention" in typed else config.attention_options
         plugins |= {} if "positions" in typed else config.positions_options
         return replace(

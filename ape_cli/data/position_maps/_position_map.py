@@ -52,10 +52,13 @@ class PositionMap(ABC):
         """The greatest position of rows of at most `most` places."""
         return most
 
-    def too_long(self, row: int, source: int, read: int) -> UsageError:
-        """The error for a row with more places than `capacity` allows. source: its tokens; `read`: by the decoder."""
+    def too_long(self, row: int, source: int, target: int) -> UsageError:
+        """The error for a row with more places than `capacity` allows.
+
+        source, target: the numbers of tokens on each side that need a position.
+        """
         what = f"positions={plugins.name_of(type(self))} has no position for every token of row {row}"
-        return UsageError(what, got=f"{source} tokens of the source, and {read} that the decoder reads")
+        return UsageError(what, got=f"{source} tokens of the source, and {target} of the target")
 
 
 @dataclass(frozen=True)
@@ -86,15 +89,15 @@ class RowPositions:
         return counts - sources if self.joined else counts + 1  # SOS of an encoder-decoder is at place 0
 
     def check(self, rows: I64, sources: I64, read: I64) -> None:
-        """Check that there is a position for every token. Raises `UsageError` that names a row for which there is not.
+        """Check that there is a position for every token. Raises `UsageError` that names the row that lacks most.
 
         rows: int64 [B], numbers of rows in their split; sources and read: int64 [B], the numbers of tokens of the
         sources, and of those that the decoder reads.
         """
         room = self.room(sources)
-        if room is not None and (long := np.flatnonzero(read > room)).size:
-            first = long[0]
-            raise self.kind.too_long(int(rows[first]), int(sources[first]), int(read[first]))
+        if room is not None and (read > room).any():
+            worst = np.argmax(read / np.maximum(room, 1))
+            raise self.kind.too_long(int(rows[worst]), int(sources[worst]), int(read[worst]) - (not self.joined))
 
     def at(self, rows: I64, sources: I64, places: I64, mask: np.ndarray) -> I64:
         """The positions of tokens.

@@ -81,11 +81,11 @@ class Randomised(PositionMap):
             raise self._beyond(most)
         return self.maximum
 
-    def too_long(self, row: int, source: int, read: int) -> UsageError:
+    def too_long(self, row: int, source: int, target: int) -> UsageError:
         """The error for an answer that is longer than positions were drawn for."""
-        error = super().too_long(row, source, read)
+        error = super().too_long(row, source, target)
         error.allowed = f"answers of at most {self.answer} times the tokens of the source (answer={self.answer})"
-        error.fix = f"`answer={-(-read // source)}`, or more"
+        error.fix = f"`answer={-(-target // source)}`, or more"
         return error
 
     def _beyond(self, count: int) -> UsageError:
