@@ -233,10 +233,10 @@ def collate(
     read = window.source if reading.tagged else window.target
     count = read.length_of(chosen) + closes
     if drawn is not None:
-        row = window.row[chosen]
-        drawn.check(row, lengths, count)
-        source_places = drawn.at(row, lengths, source_places, source_mask)
-        input_places = drawn.at(row, lengths, input_places, np.arange(inputs.shape[1]) < count[:, None])
+        numbers = window.row[chosen]
+        drawn.check(numbers, lengths, count)
+        source_places = drawn.at(numbers, lengths, source_places, source_mask)
+        input_places = drawn.at(numbers, lengths, input_places, np.arange(inputs.shape[1]) < count[:, None])
     tensor = torch.from_numpy
     batch = SequenceBatch(
         source_ids=tensor(source),

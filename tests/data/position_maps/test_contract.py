@@ -13,7 +13,7 @@ from ape_cli.data import position_maps
 from ape_cli.data.batches import JoinedBatch, few_lengths
 from ape_cli.data.loader import Dataset
 from ape_cli.data.position_maps import PositionMap
-from tests.conftest import elsewhere, write
+from tests.conftest import write
 from tests.data.position_maps.plain import NAMES, batches, drawn, of_rows
 
 BOTH = pytest.mark.parametrize("joined", [False, True], ids=["encoder-decoder", "decoder"])
@@ -149,23 +149,3 @@ def test_an_own_map_that_fails_is_named(monkeypatch: pytest.MonkeyPatch) -> None
     monkeypatch.setattr(position_maps.plugins, "is_own", lambda cls: True)
     with pytest.raises(ApeError, match="position map"):
         position_maps.make("broken")
-
-
-def test_a_map_of_one_s_own_is_one_file(tmp_path: Path) -> None:
-    """A file on the path is found by its name, and its run says so."""
-    text = '''
-from ape_cli.data.position_maps import PositionMap
-import numpy as np
-
-class Twice(PositionMap):
-    """Every second position."""
-    def positions(self, keys, counts, most):
-        return np.tile(2 * np.arange(1, most + 1), (len(keys), 1))
-    def greatest(self, most):
-        return 2 * most
-'''
-    ape = elsewhere(tmp_path, "ape_cli/data/position_maps/twice.py", text)
-    done = ape("train", "--scheme", "learned", "--positions", "twice", "--task", "copy", "--preset", "tiny", "--json")
-    assert "copy-learned-42-" in done.stdout
-    assert "positions=twice" in ape("report", "--format", "markdown").stdout
-    assert "position map 'twice'" in next(tmp_path.glob("results/runs/*/run.json")).read_text()
