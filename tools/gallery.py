@@ -37,6 +37,11 @@ pictures have no shape before they are trained. For a run of your own, `ape draw
 """
 
 
+def drawable() -> list[str]:
+    """The schemes that give a score to two places alone, which a picture can show."""
+    return [name for name in position.names() if not position.load(name).overrides("logits")]
+
+
 def structure_of(name: str) -> tuple[str | None, dict[str, int]]:
     """The structure that a scheme is drawn on, or None for its own, and the sizes of the picture."""
     chosen = STRUCTURES.get(name)
@@ -55,7 +60,7 @@ def draw(name: str) -> None:
 def write_page() -> None:
     """Write the page, which has the command of each picture."""
     parts = [TEXT]
-    for name in position.names():
+    for name in drawable():
         structure, sizes = structure_of(name)
         command = ["ape draw", name, *([f"--structure '{structure}'"] if structure else [])]
         command += [f"--view {VIEW}", *(f"--{size} {value}" for size, value in sizes.items()), f"--out {name}.svg"]
@@ -68,7 +73,7 @@ def write_page() -> None:
 def main() -> None:
     """Write the page and all pictures."""
     write_page()
-    for name in position.names():
+    for name in drawable():
         draw(name)
 
 

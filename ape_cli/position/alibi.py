@@ -1,47 +1,78 @@
 """ALiBi: a linear penalty on distance, added to the logits.
 
-Source: Press et al. 2022, arXiv:2108.12409, section 3: -m_h |i - j| with m_h = 2^(-8h/H), h = 1..H.
-Deviations: the distance is |i - j| instead of i - j, because the encoder looks both ways. The term also acts in the
-attention between decoder and encoder (the source has only a decoder). The formula is used for any H, whereas the
-authors' release takes the slopes of the nearest powers of two if H is not a power of two.
-The term comes after the 1/sqrt(K) scaling.
+Source: Press et al. 2022, arXiv:2108.12409, section 3: -m_h (i - j) for query i and a key j behind it, with
+m_h = 2^(-8h/H), h = 1..H.
+Deviations: the distance is |i - j|, because the encoder looks both ways. The term also acts in the attention between
+decoder and encoder (the source has only a decoder). So the penalty is symmetric there, and source tokens just before
+and just after the query's place get the same score. Only their content tells the decoder which one comes next, which
+explains low scores on `copy`. `causal=true` stays closer to the source: in the decoder, there is a penalty only on keys
+behind the query, and there is none between decoder and encoder. The encoder, which the source does not have, keeps the
+symmetric penalty, because it would be blind to order without one. In a decoder-only model the option changes no score,
+because keys ahead are masked.
+The formula is used for any H, whereas the authors' release takes the slopes of the nearest powers of two if H is not a
+power of two.
+The term comes after the 1/sqrt(K) scaling. `shear` has the same term as a representation of the integers.
 
 Shapes: B batch, H heads, M queries, N keys, K channels of a head. Positions are 0-based steps.
 """
 
 from __future__ import annotations
 
+from typing import Any, ClassVar
+
 import torch
 from torch import Tensor
 
-from ape_cli.position import Context, Scheme
+from ape_cli.position import Context, Scheme, Shape
 from ape_cli.position._offsets import each
 
 
 class Alibi(Scheme):
-    """A linear penalty on the distance between query and key, with a fixed slope for each head."""
+    """A linear penalty on the distance between query and key, with a fixed slope for each head.
+
+    Argument: `causal`, whether the penalty is only on keys behind the query in the decoder, and there is none between
+    decoder and encoder.
+    """
 
     relative = True
+    option_help: ClassVar[dict[str, str]] = {
+        "causal": "In the decoder, only penalise keys behind, and none of the encoder.",
+    }
     synonyms = ("linear-bias",)
     source = "Press et al. 2022, arXiv:2108.12409, section 3"
     unique = False  # equal distances to the left and to the right are encoded alike
+    variants: ClassVar[tuple[dict[str, Any], ...]] = ({"causal": True},)
+    real_positions = True
     memory = "H L^2"
     extrapolation = "excellent"
 
-    def slopes(self, device: torch.device | None = None) -> Tensor:
-        """The slope m of each head. -> float64 [H]"""
-        head = torch.arange(1, self.shape.heads + 1, dtype=torch.float64, device=device)
-        return 2.0 ** (-8 * head / self.shape.heads)
+    def __init__(self, shape: Shape, causal: bool = False) -> None:
+        """Store where the penalty acts."""
+        super().__init__(shape)
+        self.causal, self.acts_between = causal, not causal
 
-    def bias(self, q: Tensor, q_context: Context, k_context: Context) -> Tensor:
-        """-m |i - j|, after the 1/sqrt(K) scaling, in the dtype of the queries. q: [B, H, M, K] -> [B or 1, H, M, N]"""
-        return q_context.cached(k_context, self.penalty).to(q.dtype)
+    def bias(self, q: Tensor, q_context: Context, k_context: Context) -> Tensor | None:
+        """-m |i - j|, after the 1/sqrt(K) scaling, in the dtype of the queries. q: [B, H, M, K]
 
-    def penalty(self, q_context: Context, k_context: Context) -> Tensor:
-        """The penalty -m |i - j|, which all layers share. -> float32 [B or 1, H, M, N]"""
+        -> [B or 1, H, M, N], None if nothing is added
+        """
+        penalty = q_context.cached(k_context, self.penalty)
+        return None if penalty is None else penalty.to(q.dtype)
+
+    def penalty(self, q_context: Context, k_context: Context) -> Tensor | None:
+        """The penalty -m |i - j|, which all layers share. -> float32 [B or 1, H, M, N], None if nothing is added"""
+        if q_context.causal and not (k_context.causal or self.acts_between):
+            return None
 
         def term(offset: Tensor) -> Tensor:
-            slopes = self.slopes(offset.device)
-            return -(slopes.view(-1, *(1 for _ in offset.shape)) * offset.abs()).float()
+            distance = (-offset).clamp(min=0) if self.causal and q_context.causal else offset.abs()
+            m = slopes(self.shape.heads, offset.device).view(-1, *(1 for _ in offset.shape))
+            return -(m * distance).float()
 
         return each(q_context, k_context, term)
+
+
+def slopes(heads: int, device: torch.device | None = None) -> Tensor:
+    """The slope m of each of H heads. -> float64 [H]"""
+    head = torch.arange(1, heads + 1, dtype=torch.float64, device=device)
+    return 2.0 ** (-8 * head / heads)

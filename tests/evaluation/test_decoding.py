@@ -175,34 +175,40 @@ def test_a_row_does_not_depend_on_the_rows_beside_it() -> None:
     assert written([line, line], both, task)[:1] == alone
 
 
-def both_ways(data: Dataset, where: Path, steps: int) -> tuple[Any, dict[str, Any], dict[str, Any]]:
+def both_ways(
+    data: Dataset, where: Path, steps: int, model: str = "encoder-decoder"
+) -> tuple[Any, dict[str, Any], dict[str, Any]]:
     """Trains a run and returns it with its overall scores under teacher forcing and under greedy decoding."""
-    done = run(data, where, scheme="rope" if data.order is None else "orthogonal-tree", steps=steps).run
+    done = run(data, where, scheme="rope" if data.order is None else "orthogonal-tree", steps=steps, model=model).run
     teacher, greedy = (
         evaluate.evaluate(done, data, split="test", decode=d, device=CPU)["overall"] for d in ("teacher", "greedy")
     )
     return done, teacher, greedy
 
 
+@pytest.mark.parametrize("model", ["encoder-decoder", "decoder"])
 @pytest.mark.parametrize("order", [None, "breadth", "depth"])
-def test_greedy_agrees_with_teacher_forcing_where_all_is_right(tmp_path: Path, order: str | None) -> None:
+def test_greedy_agrees_with_teacher_forcing_where_all_is_right(tmp_path: Path, order: str | None, model: str) -> None:
     """The model has learned a trivial task: trees of depth 1 with one symbol of each kind, or words over one symbol."""
     trees = {"task": "tree-copy", "vocabulary": 2, "depth_mean": 1, "depth_std": 0}
     words = {"task": "copy", "vocabulary": 1, "length_mean": 4, "length_std": 0}
     data = write(tmp_path / "copy", order=order, rows=(200, 20, 20), **(trees if order else words))
-    done, teacher, greedy = both_ways(data, tmp_path / "results", steps=60)
+    done, teacher, greedy = both_ways(data, tmp_path / "results", steps=60 if order else 120, model=model)
     assert teacher["exact_match"] == greedy["exact_match"] == 1.0
     again = evaluate.evaluate(done, open_dataset(data.folder), split="test", decode="greedy", device=CPU, batch_size=3)
     assert again["overall"] == greedy
 
 
-def test_whole_answers_are_right_under_greedy_where_they_are_under_teacher_forcing(tmp_path: Path) -> None:
+@pytest.mark.parametrize("model", ["encoder-decoder", "decoder"])
+def test_whole_answers_are_right_under_greedy_where_they_are_under_teacher_forcing(tmp_path: Path, model: str) -> None:
     """Both make the same first mistake, so the same rows have none. This holds also if some rows have mistakes.
 
     It takes 2 seconds, because the model has to learn most rows and not all.
     """
-    data = write(tmp_path / "copy", "tree-copy", "depth", vocabulary=4, depth_mean=1, depth_std=0, rows=(200, 20, 60))
-    _, teacher, greedy = both_ways(data, tmp_path / "results", steps=250)
+    trees = {"task": "tree-copy", "order": "depth", "vocabulary": 4, "depth_mean": 1, "depth_std": 0}
+    words = {"task": "copy", "vocabulary": 3, "length_mean": 4, "length_std": 0}
+    data = write(tmp_path / "copy", rows=(200, 20, 60), **(words if model == "decoder" else trees))
+    _, teacher, greedy = both_ways(data, tmp_path / "results", steps=200 if model == "decoder" else 250, model=model)
     assert 0 < teacher["exact_match"] < 1
     assert teacher["exact_match"] == greedy["exact_match"]
 

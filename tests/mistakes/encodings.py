@@ -118,10 +118,6 @@ T5's decoder with the encoder's buckets
   T5.terms.term  position/test_t5.py::test_scalars_of_the_right_part_head_and_bucket
   - both_ways=part != _DECODER
   + both_ways=True
-ALiBi's slopes counted from zero
-  Alibi.slopes  position/test_alibi.py::test_slopes_of_another_implementation
-  - torch.arange(1, self.shape.heads + 1, dtype=torch.float64, device=device)
-  + torch.arange(self.shape.heads, dtype=torch.float64, device=device)
 Transformer-XL's offset with the wrong sign
   TransformerXl.projected  position/test_transformer_xl.py::test_scores_of_another_implementation
   - -offsets.distinct

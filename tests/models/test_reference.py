@@ -73,12 +73,25 @@ def operator(scheme: position.Scheme, at: int | list[int], head: int) -> Tensor:
     return identity
 
 
+def of_offset(scheme: position.Scheme, offset: int, head: int) -> Tensor | float:
+    """The term of schemes whose term depends only on the offset and the head."""
+    if scheme.name == "alibi":
+        return -abs(offset) * 2 ** (-8 * (head + 1) / H)
+    if scheme.name == "shear":
+        return offset * 2 ** (-8 * (head + 1) / H)
+    if scheme.name == "kerple":
+        r1, r2 = (r[head] for r in scheme.coefficients())
+        return -r1 * (1 + r2 * abs(offset)).log()
+    if scheme.name == "fire":  # no position is above its threshold
+        x = (1 + scheme.c * abs(offset)).log() / ((1 + scheme.c * 512).log() + 1e-6)
+        return scheme.out_w[head] @ (scheme.w * x + scheme.b).clamp(min=0) + scheme.out_b[head]
+    return 0.0
+
+
 def bias(scheme: position.Scheme, q: Tensor, offset: int, head: int, place: str) -> Tensor | float:
     """The term that is added to the score of a query and a key with this offset, after 1/sqrt(K)."""
     if scheme.name == "relative":
         return q @ scheme.offsets[max(-3, min(3, offset)) + 3] / K**0.5
-    if scheme.name == "alibi":
-        return -abs(offset) * 2 ** (-8 * (head + 1) / H)
     # offsets below 8 (16 in the decoder) have their own buckets; keys ahead use those from 16 on, none in the decoder
     if scheme.name == "t5":
         assert abs(offset) < (16 if place == "decoder" else 8)
@@ -89,7 +102,7 @@ def bias(scheme: position.Scheme, q: Tensor, offset: int, head: int, place: str)
         s = torch.tensor([f(a) for a in angles for f in (math.sin, math.cos)], dtype=torch.float64)
         r = scheme.project[head] @ s
         return (q + scheme.v[head]) @ r / K**0.5
-    return 0.0
+    return of_offset(scheme, offset, head)
 
 
 def attend(made: Transformer, layer: torch.nn.Module, x: Tensor, y: Tensor, at: list, of: list, causal: bool):

@@ -78,7 +78,7 @@ def near(names: set[str], vision: str) -> dict[tuple[str, str], float]:
 def test_any_two_schemes_with_a_colour_of_their_own_differ_to_everyone() -> None:
     """A scheme that is not built in has a colour that is free in its figure."""
     builtin_schemes = set(builtin.LOOKS)
-    assert builtin_schemes == set(builtin.SCHEMES) >= set(position.names())
+    assert builtin_schemes == set(builtin.SCHEMES) <= set(position.names())
     assert len(builtin_schemes) >= 14
     for vision in colours.VISIONS:
         assert near(builtin_schemes, vision) == {}

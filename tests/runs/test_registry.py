@@ -29,13 +29,13 @@ from tests.registered import vouch
 CPU = torch.device("cpu")
 
 
-def resolve(scheme: str = "rope", seed: int = 1, **settings: Any) -> config.Config:
+def resolve(scheme: str = "rope", seed: int = 1, model: str = "encoder-decoder", **settings: Any) -> config.Config:
     chosen = {"steps": 4, "validate_every_steps": 2} | settings
-    return config.resolve("tiny", scheme, position.options(scheme), seed=seed, settings=chosen)
+    return config.resolve("tiny", scheme, position.options(scheme), seed=seed, model=model, settings=chosen)
 
 
 def run(data: Dataset, where: StoragePath, **options: Any) -> trial.Trial:
-    wanted = resolve(**{k: options.pop(k) for k in ("scheme", "seed", "steps", "d_model") if k in options})
+    wanted = resolve(**{k: options.pop(k) for k in ("scheme", "seed", "steps", "d_model", "model") if k in options})
     execution = Execution(CPU, **{k: options.pop(k) for k in ("stop",) if k in options})
     return trial.run_trial(experiment.of(wanted, data), open_registry(where), execution, **options)
 

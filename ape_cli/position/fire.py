@@ -1,0 +1,86 @@
+"""FIRE: a learned function of the relative distance, which is interpolated to the position of the query.
+
+Source: Li et al. 2023, arXiv:2310.04418, section 3: for query i and key j
+    b(i, j) = f(psi(i - j) / psi(max(L, i))),   psi(x) = log(c x + 1),
+with f: R -> R^H an MLP of one hidden layer with ReLU, which gives one term to each head. Its weights, c and L are
+learned. Dividing by psi(i) maps all distances to [0, 1], however long the sequence is. Below the threshold L, the
+divisor is constant. As in published implementations, |c| and |L| are used, L is a learned multiple of its initial
+value, the divisor is increased by 1e-6, and weights are drawn as in PyTorch's `nn.Linear`. So three of eight hidden
+units, on average, start inactive on [0, 1] and are never trained.
+The term comes after the 1/sqrt(K) scaling. The scheme is unbounded. The term depends on the position of the query and
+not only on the distance, so the scheme is not relative.
+Deviations: the source has only a decoder. An encoder also has keys ahead of the query, and so has the attention between
+decoder and encoder. Here the distance is |i - j|, and the divisor is psi(max(L, i, j)), so that the argument of f stays
+in [0, 1]. For keys behind the query this is the formula of the source. All layers share f, as in the source's variant
+FIRE-S, and so do encoder, decoder and the attention between them.
+
+Shapes: B batch, H heads, M queries, N keys, W hidden units. Positions are in steps, and so is L.
+"""
+
+from __future__ import annotations
+
+from typing import ClassVar
+
+import torch
+from torch import Tensor, nn
+
+from ape_cli.core.errors import UsageError
+from ape_cli.position import Context, Scheme, Shape
+
+_EPSILON = 1e-6  # of the source, so that c = 0 does not divide 0 by 0
+
+
+class Fire(Scheme):
+    """A learned function of the distance divided by the position, on logarithmic scales, added to the logits.
+
+    Arguments: `width`, the number of hidden units of the function; `threshold` and `c`, the initial values of L and c.
+    Raises `UsageError` if one of them is not positive.
+    """
+
+    option_help: ClassVar[dict[str, str]] = {
+        "width": "Number of hidden units of the learned function.",
+        "threshold": "Initial value of the threshold L, in steps.",
+        "c": "Initial value of c in the logarithm.",
+    }
+    synonyms = ("functional-interpolation",)
+    source = "Li et al. 2023, arXiv:2310.04418, section 3"
+    unique = False  # equal distances to the left and to the right may be encoded alike
+    variants = ({"threshold": 8.0},)
+    real_positions = True
+    memory = "H L^2"
+    extrapolation = "excellent"
+
+    def __init__(self, shape: Shape, width: int = 32, threshold: float = 512.0, c: float = 0.1) -> None:
+        """Check the options and draw the weights."""
+        super().__init__(shape)
+        for name, value, default in (("width", width, 32), ("threshold", threshold, 512), ("c", c, 0.1)):
+            if value <= 0:
+                raise UsageError(f"bad {name}", got=value, allowed="above 0", fix=f"the source uses {default}")
+
+        def uniform(*size: int, inputs: int) -> nn.Parameter:
+            """Weights of a linear layer with some number of inputs."""
+            return nn.Parameter((2 * torch.rand(*size, generator=shape.generator) - 1) * inputs**-0.5)
+
+        self.initial = threshold
+        self.c, self.multiplier = nn.Parameter(torch.tensor(c)), nn.Parameter(torch.tensor(1.0))
+        self.w, self.b = uniform(width, inputs=1), uniform(width, inputs=1)  # of the hidden units: [W]
+        self.out_w, self.out_b = uniform(shape.heads, width, inputs=width), uniform(shape.heads, inputs=width)
+
+    def bias(self, q: Tensor, q_context: Context, k_context: Context) -> Tensor:
+        """The term of each pair, after the 1/sqrt(K) scaling. q: [B, H, M, K] -> [B or 1, H, M, N]"""
+        return q_context.cached(k_context, self.terms).to(q.dtype)
+
+    def terms(self, q_context: Context, k_context: Context) -> Tensor:
+        """The terms of all pairs, which all layers share. -> [B or 1, H, M, N]"""
+        with torch.autocast(self.c.device.type, enabled=False):
+            ratio = self.ratio(q_context.positions[:, :, None], k_context.positions[:, None])  # [B or 1, M, N]
+            hidden = torch.addmm(self.b[:, None], self.w[:, None], ratio.view(1, -1)).relu_()  # [W, B M N]
+            terms = torch.addmm(self.out_b[:, None], self.out_w, hidden)
+            return terms.view(self.shape.heads, *ratio.shape).transpose(0, 1)
+
+    def ratio(self, i: Tensor, j: Tensor) -> Tensor:
+        """The distance of keys j from queries i, as the learned function gets it: from 0 to 1. [...], [...] -> [...]"""
+        i, j = i.to(self.c.dtype), j.to(self.c.dtype)
+        c, threshold = self.c.abs(), (self.multiplier * self.initial).abs()
+        farthest = torch.maximum(torch.maximum(i, j), threshold)
+        return (c * (i - j).abs()).log1p() / ((c * farthest).log1p() + _EPSILON)

@@ -1,0 +1,134 @@
+"""KERPLE: two other implementations, both kernels in loops, parameters that stay in their bounds."""
+
+from __future__ import annotations
+
+import math
+
+import pytest
+import torch
+
+from ape_cli import attention, position
+from ape_cli.core.errors import UsageError
+from ape_cli.position.kerple import Kerple
+from tests.position.golden import GOLDEN
+
+KINDS = ["log", "power"]
+
+
+def make(kind: str, heads: int = 3, seed: int = 1) -> Kerple:
+    generator = torch.Generator().manual_seed(seed)
+    scheme = position.make("kerple", d_model=8 * heads, heads=heads, generator=generator, kind=kind)
+    assert isinstance(scheme, Kerple)
+    return scheme.double()
+
+
+def with_coefficients(kind: str, r1: list[float], r2: list[float]) -> Kerple:
+    scheme, second = make(kind, len(r1)), torch.tensor(r2, dtype=torch.float64)
+    with torch.no_grad():
+        scheme.free[0] = torch.tensor(r1, dtype=torch.float64).log()
+        scheme.free[1] = second.log() if kind == "log" else (second / 2).logit()
+    return scheme
+
+
+def terms(
+    scheme: Kerple, queries: list[int], keys: list[int], causal: tuple[bool, bool] = (True, True)
+) -> torch.Tensor:
+    """The scores of zero vectors. -> [H, M, N]"""
+    q_context = scheme.context(torch.tensor([queries]), causal=causal[0])
+    k_context = scheme.context(torch.tensor([keys]), causal=causal[1])
+    q, k = (torch.zeros(1, scheme.shape.heads, len(at), 8, dtype=torch.float64) for at in (queries, keys))
+    return attention.logits(scheme, q, k, q_context, k_context)[0]
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_terms_of_another_implementation(kind: str) -> None:
+    """The greatest difference is 4e-16 for log, and 1e-14 for power, whose terms reach -27."""
+    golden = GOLDEN["kerple"]
+    p, a = golden["p"], golden["a"]
+    scheme = with_coefficients("log", p, a) if kind == "log" else with_coefficients("power", a, p)
+    found = terms(scheme, list(range(7)), list(range(7)))
+    for h, rows in enumerate(golden[kind]):
+        for i, row in enumerate(rows):
+            assert torch.allclose(found[h, i, : i + 1], torch.tensor(row, dtype=torch.float64), rtol=1e-14, atol=1e-15)
+
+
+def test_terms_by_hand() -> None:
+    log = terms(with_coefficients("log", [2.0, 0.5], [1.0, 3.0]), [7], [7, 6, 4, 0])
+    assert torch.allclose(log[0, 0], -2 * torch.tensor([1.0, 2.0, 4.0, 8.0], dtype=torch.float64).log())
+    assert torch.allclose(log[1, 0], -0.5 * torch.tensor([1.0, 4.0, 10.0, 22.0], dtype=torch.float64).log())
+    power = terms(with_coefficients("power", [2.0, 0.5], [0.5, 1.0]), [9], [9, 8, 5, 0])
+    assert torch.allclose(power[0, 0], -2 * torch.tensor([0.0, 1.0, 2.0, 3.0], dtype=torch.float64))
+    assert torch.allclose(power[1, 0], -0.5 * torch.tensor([0.0, 1.0, 4.0, 9.0], dtype=torch.float64))
+
+
+@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("causal", [(False, False), (True, True), (True, False)])
+def test_the_formula_in_every_part(kind: str, causal: tuple[bool, bool]) -> None:
+    """The term is symmetric, and acts between decoder and encoder, too."""
+    scheme, queries, keys = make(kind), [0, 3, 4, 40], [1, 2, 3, 4, 70]
+    found = terms(scheme, queries, keys, causal)
+    for h, (r1, r2) in enumerate(zip(*(r.tolist() for r in scheme.coefficients()), strict=True)):
+        for m, i in enumerate(queries):
+            for n, j in enumerate(keys):
+                kernel = math.log(1 + r2 * abs(i - j)) if kind == "log" else abs(i - j) ** r2
+                assert found[h, m, n].item() == pytest.approx(-r1 * kernel, rel=1e-12, abs=1e-12)
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_it_is_a_kernel(kind: str) -> None:
+    """It is conditionally positive definite: its form is not negative for coefficients whose sum is 0."""
+    drawn = make(kind, heads=4)
+    with torch.no_grad():
+        drawn.free[1] = drawn.free[1].clamp(max=3.0)  # exponents near 2 leave eigenvalues near 0
+    at = [0, 1, 2, 5, 11, 12, 30]
+    gram = terms(drawn, at, at, (False, False))
+    centre = torch.eye(7, dtype=torch.float64) - 1 / 7
+    assert torch.linalg.eigvalsh(centre @ gram @ centre).min().item() > -1e-9
+
+
+def test_power_of_one_is_alibi() -> None:
+    """With r2 = 1 and the slopes as r1."""
+    alibi = position.make("alibi", d_model=32, heads=4)
+    context = alibi.context(torch.tensor([[0, 1, 5, 20]]))
+    expected = alibi.bias(torch.zeros(1, 4, 4, 8, dtype=torch.float64), context, context)
+    scheme = with_coefficients("power", [1 / 4, 1 / 16, 1 / 64, 1 / 256], [1.0] * 4)
+    assert expected is not None
+    assert torch.allclose(terms(scheme, [0, 1, 5, 20], [0, 1, 5, 20]), expected[0], atol=1e-12)
+
+
+def test_coefficients_start_as_in_the_release() -> None:
+    """They are uniform draws: below 2 and 1 for log, below 1 and 2 for power. No draw is below 0.01."""
+    for kind, bounds in (("log", (2.0, 1.0)), ("power", (1.0, 2.0))):
+        for found, most in zip(make(kind, heads=2048).coefficients(), bounds, strict=True):
+            assert found.min().item() == pytest.approx(0.01, rel=1e-5)
+            assert 0.98 * most < found.max().item() <= most
+            assert abs(found.mean().item() - most / 2) < 0.06 * most
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_coefficients_stay_in_their_bounds_and_keep_a_gradient(kind: str) -> None:
+    scheme = make(kind)
+    with torch.no_grad():
+        scheme.free.copy_(torch.tensor([[-5.0, 0.0, 3.0], [-5.0, 0.0, 5.0]]))
+    r1, r2 = scheme.coefficients()
+    assert r1.min().item() > 0
+    assert r2.min().item() > 0
+    assert kind == "log" or r2.max().item() < 2
+    terms(scheme, [6], [0, 4, 6]).sum().backward()
+    assert scheme.free.grad is not None
+    assert torch.isfinite(scheme.free.grad).all()
+    assert (scheme.free.grad != 0).all()
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_positions_may_be_interpolated(kind: str) -> None:
+    scheme = with_coefficients(kind, [2.0], [1.0])
+    context = scheme.context(torch.tensor([[0.0, 0.5, 1.5]]))
+    found = scheme.bias(torch.zeros(1, 1, 3, 8, dtype=torch.float64), context, context)[0, 0, 0]
+    expected = [0.0, math.log(1.5), math.log(2.5)] if kind == "log" else [0.0, 0.5, 1.5]
+    assert torch.allclose(found, -2 * torch.tensor(expected, dtype=torch.float64))
+
+
+def test_bad_kind() -> None:
+    with pytest.raises(UsageError, match=r"kind[\s\S]*'power'"):
+        make("powr")

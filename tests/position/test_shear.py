@@ -1,0 +1,114 @@
+"""Shear: operators by hand, scores on two more channels, equality with ALiBi in causal attention."""
+
+from __future__ import annotations
+
+import torch
+
+from ape_cli import attention, position
+from ape_cli.models.decoder import DecoderOnly
+from ape_cli.position.shear import Shear
+from tests.position.golden import GOLDEN
+
+H, K = 8, 4
+
+
+def make(heads: int = H) -> Shear:
+    scheme = position.make("shear", d_model=K * heads, heads=heads)
+    assert isinstance(scheme, Shear)
+    return scheme
+
+
+def vectors(seed: int, count: int) -> torch.Tensor:
+    return torch.randn(2, H, count, K, dtype=torch.float64, generator=torch.Generator().manual_seed(seed))
+
+
+def test_operators_by_hand() -> None:
+    """The slopes of two heads are 2^-4 and 2^-8."""
+    at, scheme = torch.tensor([[0, 1, 32]]), make(2)
+    query, key = scheme.representation(at, "query"), scheme.representation(at, "key")
+    assert query.shape == key.shape == (1, 2, 3, 2, 2)
+    assert query[0, 0].tolist() == [[[1, 0], [0, 1]], [[1, 0], [-1 / 16, 1]], [[1, 0], [-2, 1]]]
+    assert key[0, 1].tolist() == [[[1, 0], [0, 1]], [[1, 1 / 256], [0, 1]], [[1, 1 / 8], [0, 1]]]
+
+
+def test_it_is_a_unipotent_representation_of_the_integers() -> None:
+    """[x + y] = [x] [y] on each side, the sides are inverse to each other, and ([x] - I)^2 = 0: exactly."""
+    scheme = make()
+    x, y = torch.tensor([[0, 1, 7, 500, 10_000]]), torch.tensor([[3, 0, 9, 1, 4000]])
+    query, key = scheme.representation(x, "query"), scheme.representation(x, "key")
+    for side, one in (("query", query), ("key", key)):
+        both = scheme.representation(x + y, side)  # type: ignore[arg-type]
+        assert torch.equal(one @ scheme.representation(y, side), both)  # type: ignore[arg-type]
+        nilpotent = one - torch.eye(2, dtype=torch.float64)
+        assert torch.equal(nilpotent @ nilpotent, torch.zeros_like(nilpotent))
+        assert torch.equal(torch.linalg.det(one), torch.ones(1, H, 5, dtype=torch.float64))
+    identity = torch.eye(2, dtype=torch.float64).expand_as(query)
+    assert torch.equal(query.mT @ key, identity)
+    assert not torch.equal(query.mT @ query, identity)
+
+
+def test_scores_are_those_of_two_more_channels() -> None:
+    """Queries get the constants sqrt(K) and 0, keys 0 and 1, and the operators of their positions."""
+    scheme = make()
+    at = torch.tensor([[0, 1, 2, 5, 11], [3, 4, 50, 51, 400]])
+    q, k = vectors(1, 5), vectors(2, 5)
+    context = scheme.context(at, causal=True)
+    found = attention.logits(scheme, q, k, context, context)
+    q_more, k_more = (torch.zeros(2, H, 5, 2, dtype=torch.float64) for _ in range(2))
+    q_more[..., 0], k_more[..., 1] = K**0.5, 1
+    q_more = (scheme.representation(at, "query") @ q_more[..., None])[..., 0]
+    k_more = (scheme.representation(at, "key") @ k_more[..., None])[..., 0]
+    longer = torch.cat([q, q_more], dim=-1) @ torch.cat([k, k_more], dim=-1).mT / K**0.5
+    assert torch.allclose(found, longer, rtol=1e-14, atol=1e-14)
+
+
+def test_scores_are_those_of_alibi_in_causal_attention() -> None:
+    """And the output of attention is the same with -m i taken out, which leaves a bias m j on keys."""
+    scheme, alibi = make(), position.make("alibi", d_model=K * H, heads=H, causal=True)
+    at = torch.arange(9)[None]
+    q, k, v = vectors(1, 9), vectors(2, 9), vectors(3, 9)
+    context, other = scheme.context(at, causal=True), alibi.context(at, causal=True)
+    found = attention.logits(scheme, q, k, context, context)
+    assert torch.equal(found.tril(), attention.logits(alibi, q, k, other, other).tril())
+    hidden = torch.zeros(9, 9, dtype=torch.float64).masked_fill(torch.ones(9, 9).triu(1).bool(), float("-inf"))
+    on_keys = q @ k.mT / K**0.5 + 2.0 ** -torch.arange(1, 9)[:, None, None] * at.double()
+    weights, expected = (found + hidden).softmax(-1), (on_keys + hidden).softmax(-1)
+    assert torch.allclose(weights @ v, expected @ v, atol=1e-14)
+
+
+def test_terms_of_another_implementation() -> None:
+    """Of ALiBi in a decoder. There is no difference."""
+    rows = GOLDEN["shear"]["bias"]
+    for scheme in (make(4), position.make("alibi", d_model=16, heads=4, causal=True)):
+        context = scheme.context(torch.arange(6)[None], causal=True)
+        found = scheme.bias(torch.zeros(1, 4, 6, 4, dtype=torch.float64), context, context)
+        assert found is not None
+        for h in range(4):
+            assert [found[0, h, i, : i + 1].tolist() for i in range(6)] == rows[h]
+
+
+def test_the_sign_is_that_of_the_offset() -> None:
+    """Unlike in ALiBi, keys ahead get a bonus. So the scheme says why it acts only in causal attention."""
+    scheme = make(2)
+    context = scheme.context(torch.tensor([[0, 1, 5]]), causal=True)
+    found = scheme.bias(torch.zeros(1, 2, 3, 4), context, context)
+    offset = torch.tensor([[0, 1, 5], [-1, 0, 4], [-5, -4, 0]])
+    assert torch.equal(found[0], torch.stack([offset / 16, offset / 256]))
+    assert "ahead" in scheme.causal_only
+
+
+def test_a_decoder_with_it_is_one_with_alibi() -> None:
+    """All logits are the same, with the same weights, teacher-forced and token by token."""
+    ids = torch.randint(3, 20, (2, 9), generator=torch.Generator().manual_seed(1))
+    at, mask, place = torch.arange(1, 10)[None], torch.ones(2, 4, dtype=torch.bool), torch.arange(4, 9).expand(2, -1)
+    found = []
+    for name in ("shear", "alibi"):
+        scheme = position.make(name, 32, H)
+        generator = torch.Generator().manual_seed(2)
+        net = DecoderOnly(scheme, ids=20, d_ff=48, layers=2, sides=False, dropout=0.0, generator=generator).double()
+        memory, source = net.encode(ids[:, :4], at[:, :4], mask)
+        past = net.past()
+        steps = [net.decode(ids[:, 4 : 5 + t], at[:, 4 : 5 + t], memory, source, past)[:, -1] for t in range(5)]
+        found += [net(ids, at, place), torch.stack(steps, dim=1)]
+    assert found[0].std() > 0.1
+    assert all(torch.allclose(found[0], other, atol=1e-12) for other in found[1:])
