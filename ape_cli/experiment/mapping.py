@@ -8,10 +8,11 @@ from ape_cli.data import position_maps
 from ape_cli.data.collation import Reading
 from ape_cli.data.position_maps import PositionMap, RowPositions
 from ape_cli.experiment.reading import UnreadableError
+from ape_cli.position import Scheme
 from ape_cli.runs.config import Config
 from ape_cli.structure import Structure
 
-_HOOKS = ("embed", "rotate", "bias", "logits")
+_READERS = ("embed", "rotate", "bias")  # the hooks that read positions
 _LEAVE = "leave `positions` out"
 
 
@@ -42,9 +43,9 @@ def checked_map(config: Config, data: Structure, read: Structure, decay: float) 
         raise UsageError(
             f"{what}: {found.decoder_only}", got="`model=encoder-decoder`", fix=f"`model=decoder`, or {_LEAVE}"
         )
-    if decay == 1.0 and not any(map(scheme.overrides, _HOOKS)):
-        raise UsageError(f"{what}: the scheme has no positions, so it would have no effect", got=got, fix=_LEAVE)
-    if found.shifts and scheme.relative and config.is_joined:
+    if decay == 1.0 and not _reads_positions(scheme):
+        raise UsageError(f"{what}: the scheme reads no positions, so it would have no effect", got=got, fix=_LEAVE)
+    if found.shifts and config.is_joined and _is_relative(config, read):
         reason = "scores depend on differences of positions alone, so it would have no effect in a decoder-only model"
         raise UsageError(f"{what}: {reason}", got=got, fix=f"{_LEAVE}, or choose a scheme that refers to the origin")
     if not Reading.of(data, read).is_line:
@@ -54,6 +55,17 @@ def checked_map(config: Config, data: Structure, read: Structure, decay: float) 
         fix = f"`structure=seq` reads the linearisation; or {_LEAVE}"
         raise UnreadableError(f"{what}: {reason}", got=f"{got}, structure {read}", fix=fix)
     return found
+
+
+def _reads_positions(scheme: type[Scheme]) -> bool:
+    """Whether a scheme reads positions. Scores of content may follow the order of the tokens alone."""
+    return any(map(scheme.overrides, _READERS)) or (scheme.overrides("logits") and scheme.unique)
+
+
+def _is_relative(config: Config, read: Structure) -> bool:
+    """Whether the scores of a scheme with its options depend on differences of positions alone."""
+    shape = {"d_model": config.d_model, "heads": config.heads, "structure": read.algebra, "max_size": 1}
+    return position.make(config.scheme, **shape, **config.scheme_options).relative
 
 
 def check_size(config: Config, greatest: int) -> None:

@@ -13,6 +13,7 @@ from ape_cli.core.errors import UsageError
 from ape_cli.data import position_maps
 from ape_cli.data.loader import Dataset
 from ape_cli.experiment import ExperimentOptions
+from ape_cli.experiment.mapping import _reads_positions
 from ape_cli.experiment.reading import UnreadableError
 from ape_cli.runs import config
 from ape_cli.runs.config import Config
@@ -65,8 +66,8 @@ def test_options_reach_the_map(words: Dataset) -> None:
 @pytest.mark.parametrize(
     ("positions", "options", "reason"),
     [
-        ("randomised", {"scheme": "none"}, "the scheme has no positions, so it would have no effect"),
-        ("offset", {"scheme": "none", "model": "decoder"}, "the scheme has no positions"),
+        ("randomised", {"scheme": "none"}, "the scheme reads no positions, so it would have no effect"),
+        ("offset", {"scheme": "none", "model": "decoder"}, "the scheme reads no positions"),
         ("coupled", {}, "in an encoder-decoder, the positions of the target begin anew anyway"),
         ("offset", {"model": "decoder"}, "differences of positions alone, so it would have no effect"),
         ("offset", {"scheme": "alibi", "model": "decoder"}, "differences of positions alone"),
@@ -87,13 +88,15 @@ def test_what_acts_is_allowed(words: Dataset, trees: Dataset, grids: Dataset) ->
     """Every scheme that reads words, in both models, and trees and grids that are read along their linearisation."""
     for scheme in position.names():
         kind = position.load(scheme)
-        if scheme == "none" or not any(pattern in kind.structures for pattern in ("seq", "*")):
+        if not _reads_positions(kind) or not any(pattern in kind.structures for pattern in ("seq", "*")):
             continue
         for model in ("encoder-decoder", "decoder"):
             for positions in ("randomised", *(["coupled"] if model == "decoder" else [])):
                 if model == "decoder" or not kind.causal_only:
                     experiment.of(resolve(positions, scheme, model=model), words)
-        experiment.of(resolve("offset", scheme, model="decoder" if kind.causal_only else "encoder-decoder"), words)
+        if not kind.causal_only:
+            experiment.of(resolve("offset", scheme), words)
+    experiment.of(resolve("offset", "orthogonal-seq", model="decoder", side="query"), words)  # it is not relative
     experiment.of(resolve("randomised", "none", decay=0.9), words)  # a locality bias reads positions
     for data in (trees, grids):
         experiment.of(resolve("randomised", "rope", structure="seq"), data)

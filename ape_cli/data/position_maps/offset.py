@@ -1,8 +1,8 @@
 """Offset: the positions of each row begin at a random place.
 
-Source: Kiyono et al. 2021, arXiv:2109.05644 (SHAPE), section 3: all positions of a sequence are shifted by k, which is
-uniform on 0 .. K. K is the option `maximum`. So a scheme that refers to the origin learns differences of positions, and
-meets positions that are beyond the length of what it is trained on.
+Source: Kiyono et al. 2021, arXiv:2109.05644 (SHAPE): all positions of a sequence are shifted by the same random k,
+which is uniform on 0 .. K. K is the option `maximum`. So a scheme that refers to the origin learns differences of
+positions, and meets positions that are beyond the lengths that it is trained on.
 
 Deviations: the source shifts in training alone. Here validation and evaluation shift as well, once for each row, so
 that they measure what was trained. SOS of an encoder-decoder is the empty path and is not shifted. In a decoder-only
@@ -32,7 +32,7 @@ class Offset(PositionMap):
 
     synonyms = ("shape", "shift", "shifted", "random-start")
     about = "the place plus a random number, from 0 to `maximum`"
-    source = "Kiyono et al. 2021, arXiv:2109.05644, section 3"
+    source = "Kiyono et al. 2021, arXiv:2109.05644"
     option_help: ClassVar[dict[str, str]] = {"maximum": "Greatest shift of the positions of a row."}
     shifts = True
 
