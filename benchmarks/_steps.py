@@ -14,7 +14,7 @@ from ape_cli.data.batches import SequenceBatch
 from ape_cli.data.collation import Reading, Window
 from ape_cli.data.loader import Dataset, Split
 from ape_cli.models import factory
-from ape_cli.models.transformer import Transformer, loss
+from ape_cli.models.transformer import SequenceModel, loss
 from ape_cli.runs import config
 from ape_cli.structure import example, parse_structure
 from ape_cli.tasks import BaseTask
@@ -108,7 +108,7 @@ class Step:
             settled = settled.model_copy(update={"max_size": most})
         torch.manual_seed(1)
         model = factory.build(settled, parse_structure(made.structure), len(made.id_names))
-        self.model: Transformer = model.to(self.device)
+        self.model: SequenceModel = model.to(self.device)
         self.optimiser = torch.optim.AdamW(self.model.parameters(), lr=1e-5, fused=True)
         self.batches = [b.to(self.device) for b in batches]
         self.done = 0

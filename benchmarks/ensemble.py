@@ -220,7 +220,8 @@ def _members(shape: Shape, scheme: str, data: Dataset) -> list[Transformer]:
     """The models of a configuration for each seed, without dropout."""
     plain = config.resolve(shape.preset, scheme, position.options(scheme), settings={"dropout": 0.0})
     settled = [experiment.complete(plain.model_copy(update={"seed": seed}), data) for seed in _SEEDS]
-    return [factory.build(each, data.structure, data.ids) for each in settled]
+    built = [factory.build(each, data.structure, data.ids) for each in settled]
+    return [model for model in built if isinstance(model, Transformer)]
 
 
 def _batches(shape: Shape, data: Dataset, count: int) -> list[list[SequenceBatch]]:

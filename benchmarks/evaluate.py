@@ -21,7 +21,7 @@ from ape_cli.data.loader import open_dataset
 from ape_cli.evaluation import evaluate
 from ape_cli.models import factory
 from ape_cli.models.device import choose_device
-from ape_cli.models.transformer import Transformer
+from ape_cli.models.transformer import SequenceModel
 from ape_cli.runs import config
 from ape_cli.runs.registry import open_registry
 from ape_cli.training import trial
@@ -59,7 +59,7 @@ def measure() -> Iterator[Row]:
 
 
 @torch.no_grad()
-def _forward(model: Transformer, batches: list[SequenceBatch]) -> float:
+def _forward(model: SequenceModel, batches: list[SequenceBatch]) -> float:
     """Run the model on each batch."""
     for b in batches:
         scores = model(*b.inputs)

@@ -19,7 +19,7 @@ from torch import Tensor
 
 from ape_cli import attention
 from ape_cli.attention import Attention, AttentionContext
-from ape_cli.models.transformer import Transformer, loss
+from ape_cli.models.transformer import SequenceModel, Transformer, loss
 from ape_cli.position import Scheme
 from ape_cli.position._rotation import Rotations, rotate_halves, rotate_pairs
 from tests.attention.plain import kind_of, net, scheme_of
@@ -61,12 +61,13 @@ def attended(
 
 @shaped
 def read(
-    net: Transformer, ids: Ids, at: At, mask: Mask, target: Written, target_at: WrittenAt, labels: Written
+    net: SequenceModel, ids: Ids, at: At, mask: Mask, target: Written, target_at: WrittenAt, labels: Written
 ) -> tuple[Float[Tensor, "B N D"], Float[Tensor, "B M V"], Float[Tensor, "B M V"], Float32[Tensor, ""]]:
-    """The encoder's output, the scores of the decoder and of the whole model, and the loss."""
+    """What the decoder reads of the source, the scores of the decoder and of the whole model, and the loss."""
     memory, source = net.encode(ids, at, mask)
-    scores = net(ids, at, mask, target, target_at)
-    return memory, net.decode(target, target_at, memory, source), scores, loss(scores, labels)
+    decoded = net.decode(target, target_at, memory, source)
+    scores = net(ids, at, mask, target, target_at) if isinstance(net, Transformer) else decoded
+    return memory, decoded, scores, loss(scores, labels)
 
 
 @shaped

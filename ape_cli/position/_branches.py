@@ -168,13 +168,7 @@ class Branches(Interpretation):
 
     def act_on(self, x: Tensor, state: _State) -> Tensor:
         """The operator of each position applied to the vectors there. [B, H, N, K] -> the same"""
-        if not state.products.stages:
-            return x
-        b, h, n, k = x.shape
-        copies = b // state.rows
-        rows = x.reshape(copies, state.rows, h, n, k).permute(1, 3, 2, 0, 4).reshape(-1, copies * k)
-        rotated = state.products(rows).view(state.rows, n, h, copies, k)
-        return rotated.permute(3, 0, 2, 1, 4).reshape(b, h, n, k)
+        return state.products.of_tokens(x, state.rows)
 
 
 KINDS: dict[type[Structure], type[Interpretation]] = {Tree: Branches}

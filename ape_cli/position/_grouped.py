@@ -117,6 +117,19 @@ class Products:
             out: Tensor = _Multiply.apply(x, self.table, self)
             return out
 
+    def of_tokens(self, x: Tensor, rows: int) -> Tensor:
+        """Apply the operators to the vectors of tokens. [B, H, N, K] -> the same
+
+        `rows`: the number of rows of their positions, B, or 1 if all rows share them.
+        """
+        if not self.stages:
+            return x
+        b, h, n, k = x.shape
+        copies = b // rows
+        flat = x.reshape(copies, rows, h, n, k).permute(1, 3, 2, 0, 4).reshape(-1, copies * k)
+        rotated = self(flat).view(rows, n, h, copies, k)
+        return rotated.permute(3, 0, 2, 1, 4).reshape(b, h, n, k)
+
     def operators(self, index: int, dtype: torch.dtype, transposed: bool) -> tuple[Tensor, ...]:
         """The operators of a stage in a dtype, or their transposes, without a gradient. -> [n * H, K, K] each group
 

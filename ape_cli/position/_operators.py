@@ -184,11 +184,11 @@ def exponential(s: Tensor) -> Tensor:
     return _taylor(s, halvings)
 
 
-def fixed_exponential(s: Tensor) -> Tensor:
+def fixed_exponential(s: Tensor, halvings: int = _HALVINGS) -> Tensor:
     """`exponential` with a fixed number of squarings, and NaN if that is too few. float64 [..., K, K] -> the same"""
     norm = s.detach().abs().sum(-1).amax()
-    valid = torch.ones_like(norm).masked_fill(~(norm < 2.0**_HALVINGS), math.nan)  # made on the device, not sent there
-    return _taylor(s, _HALVINGS) * valid
+    valid = torch.ones_like(norm).masked_fill(~(norm < 2.0**halvings), math.nan)  # made on the device, not sent there
+    return _taylor(s, halvings) * valid
 
 
 def exact(x: Tensor) -> Tensor:

@@ -46,7 +46,8 @@ class Rotations:
 
     They are computed once, in float64, so that thousands of steps lose no precision.
 
-    Arguments: `angle`, float64 [..., K/2]; `known`, the result of `circle(angle)` if it could be found more cheaply.
+    Arguments: `angle`, float64 [..., K/2]; `known`, the result of `circle(angle)` if it could be found more cheaply, or
+    positive multiples of it, complex128 [..., K/2], by which pairs are also scaled.
     """
 
     def __init__(self, angle: Tensor, known: Tensor | None = None) -> None:
@@ -58,8 +59,8 @@ class Rotations:
     def of(self, dtype: torch.dtype) -> tuple[Tensor, Tensor, Tensor]:
         """The rotations for vectors of this dtype: float64, or any smaller type, which is rotated in float32.
 
-        Returns the angles, which take the gradient, and the rotations and their inverses, which have none; [..., K/2]
-        each.
+        Returns the angles, which take the gradient, and the rotations and their complex conjugates, which have none;
+        [..., K/2] each.
         """
         if dtype == torch.float64:
             return self._exact
@@ -80,15 +81,15 @@ def token_major(x: Tensor) -> Tensor:
 class _Rotate(torch.autograd.Function):
     """Multiply pairs of channels by e^(i angle).
 
-    In the backward pass the pairs are turned back, and the gradient of each angle is Im(g y*), with g the gradient of
-    the output y.
+    In the backward pass the gradients of pairs are turned back, and the gradient of each angle is Im(g y*), with g the
+    gradient of the output y.
     """
 
     @staticmethod
     def forward(ctx: Any, x: Tensor, angle: Tensor, rotation: Tensor, back: Tensor) -> Tensor:
         """Rotate x [..., K] by `rotation`, complex [..., K/2].
 
-        `angle` is there for its gradient, and `back` is the inverse of `rotation`.
+        `angle` is there for its gradient, and `back` is the complex conjugate of `rotation`.
         """
         out = torch.view_as_real(_pairs(x) * rotation).flatten(-2)
         ctx.back, ctx.shape = back, angle.shape

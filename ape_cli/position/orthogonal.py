@@ -82,18 +82,28 @@ class Orthogonal(FastScheme):
 def interpret(structure: Structure, channels: int, heads: int, generator: torch.Generator | None) -> Interpretation:
     """The operators of a structure on `channels` channels of each head. `channels` is even.
 
-    The factors of a product share the channels evenly, in pairs. The first factors get the pairs that are left over.
-    Raises `UsageError` if there are fewer pairs than factors.
+    The factors of a product share the channels (see `shares`). Raises `UsageError` if there are too few.
     """
     simple = structure.simple
     if len(simple) == 1:
         kinds = _powers.KINDS | _branches.KINDS
         return kinds[type(simple[0])](simple[0], channels, heads, generator)
-    pairs, over = divmod(channels // 2, len(simple))
+    each = shares(structure, channels)
+    parts = [interpret(s, k, heads, generator) for s, k in zip(simple, each, strict=True)]
+    joint = all(isinstance(part, _powers.Powers) for part in parts)
+    return (_powers.Joint if joint else DirectSum)(parts, each)
+
+
+def shares(structure: Structure, channels: int) -> list[int]:
+    """The number of channels of each factor of a product, out of `channels`, which is even.
+
+    They share the channels evenly, in pairs. The first factors get the pairs that are left over. Raises `UsageError`
+    if there are fewer pairs than factors.
+    """
+    pairs, over = divmod(channels // 2, structure.width)
     if not pairs:
         what, got = f"a head is too narrow for {structure.expression}", f"{channels} channels a head"
-        raise UsageError(what, got=got, allowed=f"at least {2 * len(simple)}", fix="a larger d_model or fewer heads")
-    shares = [2 * (pairs + (i < over)) for i in range(len(simple))]
-    parts = [interpret(s, k, heads, generator) for s, k in zip(simple, shares, strict=True)]
-    joint = all(isinstance(part, _powers.Powers) for part in parts)
-    return (_powers.Joint if joint else DirectSum)(parts, shares)
+        raise UsageError(
+            what, got=got, allowed=f"at least {2 * structure.width}", fix="a larger d_model or fewer heads"
+        )
+    return [2 * (pairs + (i < over)) for i in range(structure.width)]

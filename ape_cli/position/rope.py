@@ -5,15 +5,19 @@ p * base^(-2i/K), with base 10000. The score depends on the offset alone.
 `interleaved=false` pairs the channels (i, i + K/2) instead, as other releases do. It is the same scheme with the
 channels in another order. With `learned=true` each head learns its own angles, which start from those above. By
 appendix A of Algebraic Positional Encodings, this is `orthogonal-seq` with another start.
+`partial` is the share of a head's channels that are turned, as `rotary_pct` in GPT-NeoX (Black et al. 2022,
+arXiv:2204.06745, section 2.1.1, a quarter). These are the first channels, and K in the formula is their number. The
+others carry no position.
 Nothing is cached between forward passes: the angles are computed from the given positions.
 
-Shapes: B batch, H heads, N tokens, K channels of a head. Angles are in radians.
+Shapes: B batch, H heads, N tokens, K channels of a head, of which R are turned. Angles are in radians.
 """
 
 from __future__ import annotations
 
 from typing import ClassVar
 
+import torch
 from torch import Tensor, nn
 
 from ape_cli.core.errors import UsageError
@@ -25,7 +29,8 @@ class Rope(Scheme):
     """Rotation of channel pairs by angles that are proportional to the position.
 
     Arguments: `base`, of the frequencies; `learned`, whether the angles are learned; `interleaved`, whether channels
-    (2i, 2i+1) form a pair. Raises `UsageError` if the base is not above 1.
+    (2i, 2i+1) form a pair; `partial`, the share of the channels that are turned. Raises `UsageError` if the base is not
+    above 1, or if `partial` is not a share of an even number of channels, 2 or more.
     """
 
     relative = True
@@ -33,34 +38,52 @@ class Rope(Scheme):
         "base": "Base of the frequencies.",
         "learned": "Learn the angles.",
         "interleaved": "Rotate channels 2i and 2i + 1; otherwise i and i + K/2.",
+        "partial": "Share of the channels that are turned.",
     }
+    real_positions = True
     synonyms = ("rotary", "roformer")
     source = "Su et al. 2021, arXiv:2104.09864, section 3.2"
     homomorphism = "orthogonal"
     content_dependent = True
-    variants = ({"learned": True}, {"interleaved": False})
+    variants = ({"learned": True}, {"interleaved": False}, {"partial": 0.5})
     memory = "L D"
     extrapolation = "good"
 
-    def __init__(self, shape: Shape, base: float = 10_000.0, learned: bool = False, interleaved: bool = True) -> None:
-        """Check the base and create the angles if they are learned."""
+    def __init__(
+        self,
+        shape: Shape,
+        base: float = 10_000.0,
+        learned: bool = False,
+        interleaved: bool = True,
+        partial: float = 1.0,
+    ) -> None:
+        """Check base and share, and create the angles if they are learned."""
         super().__init__(shape)
         if not base > 1.0:
             raise UsageError("bad base", got=base, allowed="above 1", fix="the source uses 10000")
         self.base, self.learned, self.interleaved = base, learned, interleaved
+        self.turned = _part(shape.head_dim, partial)
         if learned:
-            self.angles = nn.Parameter(frequencies(shape.head_dim, base).float().repeat(shape.heads, 1))  # [H, K/2]
+            self.angles = nn.Parameter(frequencies(self.turned, base).float().repeat(shape.heads, 1))  # [H, R/2]
 
     def rotations(self, context: Context, _: Context) -> Rotations:
-        """The rotations by the angles [B or 1, H or 1, N, K/2] of positions, which all layers share."""
-        positions = context.positions  # int64 [B or 1, N]
-        if self.learned:
-            step = self.angles.double()
-        else:
-            step = frequencies(self.shape.head_dim, self.base, positions.device)[None]
+        """The rotations by the angles [B or 1, H or 1, N, R/2] of positions, which all layers share."""
+        positions = context.positions  # int64 or floating point [B or 1, N]
+        step = self.angles.double() if self.learned else frequencies(self.turned, self.base, positions.device)[None]
         return Rotations(positions[:, None, :, None] * step[:, None])
 
     def rotate(self, x: Tensor, context: Context, side: Side) -> Tensor:
         """Turn the vectors at each position. [B, H, N, K] -> the same"""
+        if self.turned < x.shape[-1]:
+            return torch.cat([self.rotate(x[..., : self.turned], context, side), x[..., self.turned :]], dim=-1)
         rotations = context.cached(context, self.rotations)
         return rotate_pairs(x, rotations) if self.interleaved else rotate_halves(x, rotations)
+
+
+def _part(channels: int, share: float) -> int:
+    """The number of channels in a share of them. Raises `UsageError` if it is not an even number, 2 or more."""
+    part = round(channels * share) if 0.0 < share <= 1.0 else 0
+    if part < 2 or part % 2 or abs(part - channels * share) > 1e-6:
+        allowed = f"a share of the {channels} channels of a head that is an even number, such as {2 / channels:g} or 1"
+        raise UsageError("bad partial", got=share, allowed=allowed, fix="GPT-NeoX uses 0.25")
+    return part

@@ -18,7 +18,8 @@ SEQUENCES = [name for name in position.names() if position.load(name).reads(posi
 
 
 def scheme_of(name: str, decay: float) -> Scheme:
-    return position.make(name, D, H, max_size=8, decay=decay, generator=torch.Generator().manual_seed(4))
+    generator = torch.Generator().manual_seed(4)
+    return position.make(name, D, H, structure="seq", max_size=8, decay=decay, generator=generator)
 
 
 def vectors(seed: int, count: int) -> Tensor:

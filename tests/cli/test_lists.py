@@ -64,13 +64,14 @@ def test_only_what_is_named_is_listed(command: str, field: str, names: list[str]
 def test_only_what_is_named_is_measured(monkeypatch: pytest.MonkeyPatch) -> None:
     asked = []
 
-    def measure(name: str) -> profiling.Cost:
-        asked.append(name)
-        return profiling.Cost(name, "seq", 12_345, 1.5, 1.25, 1.75)
+    def measure(name: str, model: str | None) -> profiling.Cost:
+        asked.append((name, model))
+        return profiling.Cost(name, "seq", model or "", 12_345, 1.5, 1.25, 1.75)
 
     monkeypatch.setattr(profiling, "measure", measure)
-    table = run(app, ["schemes", "rope", "--measure"]).stdout
-    assert asked == ["rope"]
+    table = run(app, ["schemes", "rope", "--measure", "--model", "decoder"]).stdout
+    assert asked == [("rope", "decoder")]
+    assert run(app, ["schemes", "rope", "--model", "decoder"]).exit_code == 2
     assert all(cost in table for cost in ("12,345", "1.50", "1.25", "1.75"))
 
 

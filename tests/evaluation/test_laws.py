@@ -34,14 +34,16 @@ def test_every_law_that_is_claimed_holds(name: str) -> None:
     found = list(laws.check(name))
     assert found
     assert [f for f in found if not f.holds] == []
-    claimed = {f.law for f in found}
-    scheme = position.make(name, 32, 4, max_size=4)
-    assert {"equivariance", "causality", "independence", "content", "gradients"} <= claimed
-    assert ("relative" in claimed) == scheme.relative
-    assert ("composition" in claimed) == bool(scheme.homomorphism)
-    assert ("orthogonality" in claimed, "duality" in claimed) == tuple(
-        scheme.homomorphism == kind for kind in ("orthogonal", "linear")
-    )
+    for structure, options in {(f.structure, tuple(f.options.items())) for f in found}:  # claims may depend on them
+        claimed = {f.law for f in found if (f.structure, tuple(f.options.items())) == (structure, options)}
+        scheme = position.make(name, 32, 4, structure=structure, max_size=4, **dict(options))
+        assert {"causality", "independence", "content", "gradients"} <= claimed
+        assert ("equivariance" in claimed) == (not scheme.causal_only)
+        assert ("relative" in claimed) == scheme.relative
+        assert ("composition" in claimed) == bool(scheme.homomorphism)
+        assert ("orthogonality" in claimed, "duality" in claimed) == tuple(
+            scheme.homomorphism == kind for kind in ("orthogonal", "linear")
+        )
     assert all(f.float64 is not None and f.about for f in found)
 
 

@@ -19,17 +19,21 @@ def small(monkeypatch: pytest.MonkeyPatch) -> None:
 
 @pytest.mark.parametrize("name", position.names())
 def test_a_step_reaches_every_parameter(name: str) -> None:
-    step = profiling._Step(name, structure.example(position.load(name).structures[0]))
-    step.seconds()
-    assert step.mask.shape == step.ids.shape == (3, 7)
-    assert all(p.grad is not None for p in step.model.parameters())
+    for model in ("encoder-decoder", "decoder"):
+        if model == "decoder" or not position.load(name).causal_only:
+            step = profiling._Step(name, structure.example(position.load(name).structures[0]), model)
+            step.seconds()
+            assert step.inputs[0].shape == ((3, 14) if model == "decoder" else (3, 7))
+            used = [p.grad is not None for name, p in step.model.named_parameters()]
+            assert all(used)
 
 
 def test_memory_is_a_count_of_bytes() -> None:
     """ALiBi keeps at least one bias of 4 bytes for each pair and head in each of three attentions, for all rows."""
-    plain, step = profiling._Step("none", Seq()).kept(), profiling._Step("alibi", Seq()).kept()
+    model = "encoder-decoder"
+    plain, step = profiling._Step("none", Seq(), model).kept(), profiling._Step("alibi", Seq(), model).kept()
     assert 1 <= (step - plain) / (3 * 2 * 7 * 7 * 4) <= 3
-    assert step == profiling._Step("alibi", Seq()).kept()
+    assert step == profiling._Step("alibi", Seq(), model).kept()
 
 
 @pytest.mark.parametrize("expression", EXAMPLES["any"])

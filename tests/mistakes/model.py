@@ -10,7 +10,7 @@ dropout of attention weights although it acts on branches alone
   - {"dropout": dropout, "attention_dropout": inside, "ff_dropout": inside}
   + {"dropout": dropout, "attention_dropout": dropout, "ff_dropout": inside}
 token embeddings of standard deviation 20 beside vectors of amplitude 1
-  Transformer._initialise  position/test_contract.py::test_additive_vectors_are_of_the_tokens_size
+  SequenceModel._draw_embeddings  position/test_contract.py::test_additive_vectors_are_of_the_tokens_size
   - std=self.embedding.shape[1] ** -0.5
   + std=1.0
 batch means averaged without weights

@@ -142,9 +142,9 @@ a bounded scheme for the mean size instead of the largest
   - max(1, largest)
   + max(1, round(data.mean_size))
 a bounded scheme for sources, although targets are longer
-  Dataset.largest  models/test_factory.py::test_the_longer_of_source_and_target_counts
-  - (batch.source_positions, batch.input_positions)
-  + (batch.source_positions,)
+  SequenceBatch.places  models/test_factory.py::test_the_longer_of_source_and_target_counts
+  - return (self.source_positions, self.input_positions)
+  + return (self.source_positions,)
 the mean number of tokens taken at the mean size
   Sized.expected  tasks/test_contract.py::test_means_are_those_of_the_draws_at_the_presets
   - float(sum(chance * value(size) for size, chance in enumerate(chances.tolist(), first) if chance))

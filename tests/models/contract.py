@@ -9,10 +9,11 @@ from __future__ import annotations
 import torch
 from torch import Tensor
 
-from ape_cli.models.transformer import Transformer
+from ape_cli.evaluation.laws.model import scores
+from ape_cli.models.transformer import SequenceModel
 
 
-def check_causality(net: Transformer, ids: Tensor, at: Tensor) -> None:
+def check_causality(net: SequenceModel, ids: Tensor, at: Tensor) -> None:
     """Neither targets after the middle nor the content of padding change the scores up to there, also with dropout."""
     middle, other = ids.shape[1] // 2, len(net.embedding) - 3
     mask = torch.ones_like(ids[:, 1:], dtype=torch.bool)
@@ -20,7 +21,7 @@ def check_causality(net: Transformer, ids: Tensor, at: Tensor) -> None:
 
     def run(target: Tensor, target_at: Tensor, source: Tensor) -> Tensor:
         torch.manual_seed(11)
-        return net(source, at[:, 1:], mask, target, target_at)
+        return scores(net, source, at[:, 1:], mask, target, target_at)
 
     later, later_at = ids.clone(), at.clone()
     later[:, middle:] = 3 + (later[:, middle:] + 4) % other
@@ -34,7 +35,7 @@ def check_causality(net: Transformer, ids: Tensor, at: Tensor) -> None:
 
 
 @torch.no_grad()
-def check_one_by_one(net: Transformer, ids: Tensor, at: Tensor) -> None:
+def check_one_by_one(net: SequenceModel, ids: Tensor, at: Tensor) -> None:
     """What `decode` keeps from one call to the next replaces the tokens that it has had."""
     mask = torch.ones_like(ids[:, 1:], dtype=torch.bool)
     mask[0, 5:] = False
@@ -45,12 +46,12 @@ def check_one_by_one(net: Transformer, ids: Tensor, at: Tensor) -> None:
     assert torch.allclose(torch.cat(parts, dim=1), net.decode(ids, at, memory, source), atol=1e-9)
 
 
-def check_padding(net: Transformer, ids: Tensor, at: Tensor) -> None:
+def check_padding(net: SequenceModel, ids: Tensor, at: Tensor) -> None:
     """The scores of the first row are the same alone, and with padding in a batch with other rows."""
     count = ids.shape[1] * 3 // 4
     mask = torch.ones_like(ids[:, 1:], dtype=torch.bool)
     mask[0, 5:] = False
     source, source_at = ids[:, 1:] * mask, at[:, 1:] * (mask if at.dim() == 2 else mask[..., None])
-    together = net(source, source_at, mask, ids, at)
-    alone = net(source[:1, :5], source_at[:1, :5], mask[:1, :5], ids[:1, :count], at[:1, :count])
+    together = scores(net, source, source_at, mask, ids, at)
+    alone = scores(net, source[:1, :5], source_at[:1, :5], mask[:1, :5], ids[:1, :count], at[:1, :count])
     assert torch.allclose(together[:1, :count], alone, rtol=0, atol=1e-12)

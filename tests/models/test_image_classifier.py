@@ -19,14 +19,14 @@ from ape_cli.runs import config
 
 TABLE_5 = Tokenising(3, 1, 3, 2)
 PIXELS = Tokenising(1, 1, 1, 1)  # each pixel is a token
-SCHEMES = [n for n in position.names() if n not in {"tree", "orthogonal-tree"}]
+SCHEMES = [n for n in position.names() if n not in {"tree", "orthogonal-tree"} and not position.load(n).causal_only]
 MOMENTS = ([0.4, 0.5, 0.3], [0.2, 0.3, 0.25])
 
 
 def net(name: str, how: Tokenising = PIXELS, image: tuple[int, int, int] = (4, 5, 3), **options: Any) -> Classifier:
     """A small model in evaluation mode, with its positions row by row, from 1."""
     rows, columns = how.grid(*image[:2])
-    reads_grid = name in ("orthogonal-grid", "orthogonal")
+    reads_grid = name == "orthogonal" or "grid(n)" in position.load(name).structures[:1]
     line = range(rows * columns)
     places = [(i // columns + 1, i % columns + 1) if reads_grid else i + 1 for i in line]
     generator = torch.Generator().manual_seed(7)

@@ -8,6 +8,7 @@ import pytest
 import torch
 
 from ape_cli import attention, position
+from ape_cli.core.errors import UsageError
 from tests.position.golden import GOLDEN
 
 
@@ -73,3 +74,61 @@ def test_the_base_is_followed_at_once() -> None:
     assert not torch.allclose(scheme.rotate(x, scheme.context(at), "key"), before)
     fresh = position.make("rope", d_model=8, heads=1, base=100.0)
     assert torch.equal(scheme.rotate(x, scheme.context(at), "key"), fresh.rotate(x, fresh.context(at), "key"))
+
+
+@pytest.mark.parametrize("share", [0.25, 0.5])
+def test_partial_of_another_implementation(share: float) -> None:
+    """They differ by 4e-8, because the other's cosines are float32."""
+    scheme = position.make("rope", d_model=16, heads=1, interleaved=False, partial=share)
+    x = torch.arange(1, 81, dtype=torch.float64).sin().view(1, 1, 5, 16)
+    context = scheme.context(torch.tensor([[0, 1, 2, 3, 17]]))
+    expected = torch.tensor(GOLDEN["rope_partial"]["rotated"][str(share)], dtype=torch.float64)
+    for side in ("query", "key"):
+        assert torch.allclose(scheme.rotate(x, context, side)[0, 0], expected, rtol=0, atol=2e-7)
+
+
+@pytest.mark.parametrize("interleaved", [True, False])
+def test_partial_is_rope_on_the_first_channels(interleaved: bool) -> None:
+    """The others stay as they are, and the frequencies are those of a head with that many channels."""
+    part, whole = (
+        position.make("rope", k, 1, interleaved=interleaved, **options)
+        for k, options in ((12, {"partial": 1 / 3}), (4, {}))
+    )
+    x, at = torch.randn(1, 1, 5, 12, dtype=torch.float64), torch.tensor([[0, 1, 2, 9, 300]])
+    found = part.rotate(x, part.context(at), "query")
+    assert torch.equal(found[..., 4:], x[..., 4:])
+    assert torch.equal(found[..., :4], whole.rotate(x[..., :4], whole.context(at), "query"))
+
+
+def test_partial_learns_angles_of_its_channels_alone() -> None:
+    scheme = position.make("rope", 32, 2, learned=True, partial=0.25).double()
+    assert scheme.angles.shape == (2, 2)
+    x, at = torch.randn(1, 2, 3, 16, dtype=torch.float64), torch.tensor([[0, 3, 40]])
+    scheme.rotate(x, scheme.context(at), "key").pow(3).sum().backward()
+    assert (scheme.angles.grad.abs() > 0).all()
+
+
+@pytest.mark.parametrize("share", [0.0, -0.5, 1.5, 0.3, 1 / 8, 3 / 8])
+def test_bad_shares_are_refused(share: float) -> None:
+    """Of 8 channels: none, more than all, a fraction of a channel, and odd numbers of channels."""
+    with pytest.raises(UsageError, match=r"bad partial[\s\S]*8 channels[\s\S]*0\.25 or 1"):
+        position.make("rope", 8, 1, partial=share)
+
+
+def test_the_default_is_the_rope_of_before() -> None:
+    """Without `partial`, weights and results do not change in a single bit, and configurations do not name it."""
+    fixed, learned = (position.make("rope", 16, 2, learned=x) for x in (False, True))
+    assert {name: list(p.shape) for name, p in learned.named_parameters()} == {"angles": [2, 4]}
+    x, at = torch.randn(1, 2, 4, 8), torch.tensor([[0, 1, 5, 900]])
+    angle = at[0, :, None] * 10_000.0 ** (-torch.arange(0, 8, 2, dtype=torch.float64) / 8)
+    turn = torch.complex(angle.cos(), angle.sin()).to(torch.complex64)
+    expected = torch.view_as_real(torch.view_as_complex(x.unflatten(-1, (4, 2))) * turn).flatten(-2)
+    assert torch.equal(fixed.rotate(x, fixed.context(at), "query"), expected)
+
+
+def test_positions_may_be_real() -> None:
+    """Positions halved, as in interpolation, are turned by halved angles."""
+    scheme, x = position.make("rope", d_model=8, heads=1), torch.randn(1, 1, 3, 8, dtype=torch.float64)
+    half = scheme.context(torch.tensor([[0.5, 1.0, 2.5]]))
+    twice = scheme.rotate(scheme.rotate(x, half, "key"), half, "key")
+    assert torch.allclose(twice, scheme.rotate(x, scheme.context(torch.tensor([[1, 2, 5]])), "key"), atol=1e-14)

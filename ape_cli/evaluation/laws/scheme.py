@@ -184,17 +184,21 @@ def _scores(scheme: Scheme, x: Tensor, y: Tensor, dtype: torch.dtype, order: Ten
     tokens = vectors(dtype, y.shape[1], 3).transpose(1, 2).flatten(2)  # [1, N, D]
     if order is not None:
         q, k, tokens = q[:, :, order], k[:, :, order], tokens[:, order]
-    found = []
-    for role, q_at, k_at in _parts(scheme, x, y):
-        key = scheme.attach(role, 0)
-        content = scheme.layers[key].to(dtype)(tokens) if key in scheme.layers else None
-        found.append(attention.logits(scheme, q, k, q_at, k_at, content))
-    scores = torch.stack(found)
+    parts = _parts(scheme, x, y)
+    scores = torch.stack(
+        [attention.logits(scheme, q, k, q_at, k_at, content_of(scheme, role, tokens)) for role, q_at, k_at in parts]
+    )
     scores = scores.tril() if scheme.causal_only else scores
     if order is not None:
         back = order.argsort()
         scores = scores[..., back, :][..., back]
     return scores
+
+
+def content_of(scheme: Scheme, role: Role, tokens: Tensor) -> Any:
+    """What the scheme's module of the first layer returns for tokens, [1, N, D], or None without one."""
+    key = scheme.attach(role, 0)
+    return scheme.layers[key].to(tokens.dtype)(tokens) if key in scheme.layers else None
 
 
 def relative(scheme: Scheme, dtype: torch.dtype) -> Tensor:

@@ -1,0 +1,67 @@
+"""Mixed RoPE: each pair of channels is turned by a learned linear function of all coordinates.
+
+Source: Heo et al. 2024, arXiv:2403.13298, section 3.2 ("mixed learnable frequency"): pair t of head h is turned by
+x * f_x[h, t] + y * f_y[h, t]. The frequencies are learned. They start as those of axial RoPE with base 10, in a frame
+of axes that is turned at random for each head: half of the pairs lie along the direction (cos a, sin a), and the other
+half along (-sin a, cos a). So a query can look along diagonals, which no pair of axial RoPE can.
+Deviations: the layers share the frequencies, because one set of operators serves all layers here (the source has a set
+for each layer). With n axes, the frame is turned by a random rotation of n dimensions, and the shares of its directions
+are those of the axes in `axial-rope`.
+The generators of all axes commute, so this is a homomorphism. `lie` has generators that do not.
+Rotations come before the scaling by 1/sqrt(K).
+
+Shapes: B batch, H heads, N tokens, C axes, K channels of a head. Angles are in radians.
+"""
+
+from __future__ import annotations
+
+from typing import ClassVar
+
+import torch
+from torch import Tensor, nn
+
+from ape_cli.core.errors import UsageError
+from ape_cli.position import Context, Scheme, Shape, Side
+from ape_cli.position._operators import random_orthogonal
+from ape_cli.position._rotation import Rotations, frequencies, rotate_pairs
+from ape_cli.position.orthogonal import shares
+
+
+class MixedRope(Scheme):
+    """Rotation of channel pairs by learned angles, to which every axis contributes.
+
+    Argument: `base`, of the frequencies at the start. Raises `UsageError` if it is not above 1, and if a head has fewer
+    pairs of channels than the grid has axes.
+    """
+
+    structures = ("grid(n)",)
+    relative = True
+    real_positions = True
+    option_help: ClassVar[dict[str, str]] = {"base": "Base of the frequencies at the start."}
+    synonyms = ("rope-mixed", "mixed-rotary")
+    source = "Heo et al. 2024, arXiv:2403.13298, section 3.2"
+    homomorphism = "orthogonal"
+    content_dependent = True
+    memory = "L D"
+    extrapolation = "good"
+
+    def __init__(self, shape: Shape, base: float = 10.0) -> None:
+        """Check the base, and turn the frame of each head at random."""
+        super().__init__(shape)
+        if not base > 1.0:
+            raise UsageError("bad base", got=base, allowed="above 1", fix="the source uses 10")
+        each = shares(shape.structure, shape.head_dim)
+        along = torch.cat([torch.full((share // 2,), i) for i, share in enumerate(each)])  # int64 [K/2], the direction
+        size = torch.cat([frequencies(share, base) for share in each])  # [K/2]
+        frame = random_orthogonal((shape.heads, len(each), len(each)), shape.generator)
+        frame[..., -1] *= torch.linalg.det(frame)[:, None]  # a rotation, without a reflection
+        self.frequencies = nn.Parameter((frame[..., along] * size).transpose(0, 1).float())  # [C, H, K/2]
+
+    def rotations(self, context: Context, _: Context) -> Rotations:
+        """The rotations by the angles [B or 1, H, N, K/2] of positions, which all layers share."""
+        at = context.positions.double()  # [B or 1, N, C]
+        return Rotations(torch.einsum("bnc,chk->bhnk", at, self.frequencies.double()))
+
+    def rotate(self, x: Tensor, context: Context, side: Side) -> Tensor:
+        """Turn the vectors at each position. [B, H, N, K] -> the same"""
+        return rotate_pairs(x, context.cached(context, self.rotations))

@@ -1,0 +1,118 @@
+"""xPos: RoPE whose scores also decay exponentially with the distance, at another rate in each pair of channels.
+
+Source: Sun et al. 2022, arXiv:2212.10554, algorithm 1: the pair of channels i of a query at position p is turned by
+p * base^(-2i/K) and multiplied by zeta_i^(p/B), and that of a key by the same angle and zeta_i^(-p/B). Here zeta_i =
+(2i/K + gamma) / (1 + gamma), base is 10000, gamma is 0.4, and B, the `scale_base`, is 512. The score of a query m and a
+key n has the factor zeta_i^((m-n)/B) in pair i. It falls with the distance, fastest in the pairs that turn fastest.
+As zeta_i is below 1, it would grow without bound for keys ahead of the query, so the scheme acts in causal attention
+only.
+
+A pair is a complex number, so each position acts by multiplication, and p -> (zeta_i^(1/B) e^(i base^(-2i/K)))^p is a
+homomorphism from the integers to the nonzero complex numbers. It is not orthogonal. The operator of a key is the
+inverse transpose of that of a query.
+
+Positions count from SOS, which has the identity on both sides. So a token's operators do not depend on what else is in
+the batch or has been decoded. (Implementations count from the middle of the text, and have the same scores.) A factor
+at position p is at most ((1 + gamma) / gamma)^(p/B), which is 4e10 at 10,000 steps and 1e30 at 28,000. Factors are
+computed in float64, and float32 and bfloat16 lose none of their digits up to there. On a CPU, positions beyond are
+refused. On a GPU, where nothing waits for their values, factors overflow from 36,000 steps on, and the loss becomes
+NaN.
+Deviation: the source's blockwise attention at evaluation is left out, because it is a kind of attention and not a part
+of the encoding.
+Operators come before the scaling by 1/sqrt(K).
+
+Shapes: B batch, H heads, N tokens, K channels of a head. Angles are in radians.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import ClassVar
+
+import torch
+from torch import Tensor
+
+from ape_cli.core.errors import UsageError
+from ape_cli.data.position_plan import PositionPlan
+from ape_cli.position import Context, Scheme, Shape, Side
+from ape_cli.position._rotation import Rotations, circle, frequencies, rotate_pairs
+
+_MOST = math.log(1e30)  # of the logarithm of a factor, so that its product with a number up to 3e8 is a float32
+
+
+class Xpos(Scheme):
+    """Rotation of channel pairs as in RoPE, with scores that decay with the distance.
+
+    Arguments: `base`, of the frequencies; `scale_base`, the number of steps in which the score of pair i falls by the
+    factor zeta_i; `gamma`, which decides how much the rates of the pairs differ. Raises `UsageError` if the base is not
+    above 1, or if one of the others is not above 0.
+    """
+
+    relative = True
+    causal_only = "scores of keys ahead of the query grow without bound"
+    real_positions = True
+    option_help: ClassVar[dict[str, str]] = {
+        "base": "Base of the frequencies.",
+        "scale_base": "Steps in which the score of pair i falls by the factor zeta_i.",
+        "gamma": "Evens out the rates of decay: zeta_i = (2i/K + gamma) / (1 + gamma).",
+    }
+    synonyms = ("lex", "length-extrapolatable")
+    source = "Sun et al. 2022, arXiv:2212.10554, algorithm 1"
+    homomorphism = "linear"
+    content_dependent = True
+    memory = "L D"
+    extrapolation = "excellent"
+
+    def __init__(self, shape: Shape, base: float = 10_000.0, scale_base: float = 512.0, gamma: float = 0.4) -> None:
+        """Check the options."""
+        super().__init__(shape)
+        if not base > 1.0:
+            raise UsageError("bad base", got=base, allowed="above 1", fix="the source uses 10000")
+        if not scale_base > 0.0:
+            raise UsageError("bad scale_base", got=scale_base, allowed="above 0", fix="the source uses 512")
+        if not gamma > 0.0:
+            raise UsageError("bad gamma", got=gamma, allowed="above 0", fix="the source uses 0.4")
+        self.base, self.scale_base, self.gamma = base, scale_base, gamma
+
+    def rates(self, device: torch.device | None = None) -> Tensor:
+        """The logarithm of the factor by which the score of each pair changes in a step. -> float64 [K/2]"""
+        two_i = torch.arange(0, self.shape.head_dim, 2, dtype=torch.float64, device=device)
+        return ((two_i / self.shape.head_dim + self.gamma) / (1.0 + self.gamma)).log() / self.scale_base
+
+    def context(
+        self,
+        positions: Tensor,
+        mask: Tensor | None = None,
+        causal: bool = False,
+        beside: Context | None = None,
+        plan: PositionPlan | None = None,
+    ) -> Context:
+        """Prepare positions for the hooks (see `Scheme.context`).
+
+        Raises `UsageError` on a CPU if the factors of a position would be too large for float32.
+        """
+        context = super().context(positions, mask, causal, beside, plan)
+        if positions.device.type == "cpu" and positions.numel():
+            farthest, allowed = positions.max().item(), int(-_MOST / float(self.rates()[0]))
+            if farthest > allowed:
+                raise UsageError(
+                    "a position is too far from the start for xpos",
+                    got=farthest,
+                    allowed=f"up to {allowed:,} with scale_base={self.scale_base:g} and gamma={self.gamma:g}",
+                    fix="a larger `scale_base`, or another scheme",
+                )
+        return context
+
+    def factors(self, context: Context, _: Context) -> dict[Side, Rotations]:
+        """The factors zeta^(p/B) e^(i angle) of queries, and zeta^(-p/B) e^(i angle) of keys; [B or 1, 1, N, K/2]."""
+        at = context.positions[:, None, :, None].double()
+        angle, growth = at * frequencies(self.shape.head_dim, self.base, at.device), at * self.rates(at.device)
+        turn = circle(angle)
+        return {
+            "query": Rotations(angle, turn * growth.exp()),
+            "key": Rotations(angle, turn * (-growth).exp()),
+        }
+
+    def rotate(self, x: Tensor, context: Context, side: Side) -> Tensor:
+        """Turn and scale the vectors at each position. [B, H, N, K] -> the same"""
+        return rotate_pairs(x, context.cached(context, self.factors)[side])

@@ -1,0 +1,117 @@
+"""Mistakes in the schemes that rotate: xPos, partial RoPE, axial and mixed RoPE, LieRE."""
+
+from __future__ import annotations
+
+from tests.mistakes._mistake import read
+
+MISTAKES = read("""
+xPos with the same factors on both sides
+  Xpos.factors  position/test_xpos.py::test_the_sides_are_inverse_transposes
+  - (-growth).exp()
+  + growth.exp()
+xPos with the sides swapped: scores grow with the distance
+  Xpos.rotate  position/test_xpos.py::test_scores_fall_with_the_distance_and_are_those_of_rope_at_no_distance
+  - context.cached(context, self.factors)[side]
+  + context.cached(context, self.factors)["key" if side == "query" else "query"]
+xPos without gamma in the denominator
+  Xpos.rates  position/test_xpos.py::test_scores_of_other_implementations
+  - (two_i / self.shape.head_dim + self.gamma) / (1.0 + self.gamma)
+  + two_i / self.shape.head_dim + self.gamma
+xPos with rates of channels instead of pairs
+  Xpos.rates  position/test_xpos.py::test_worked_example
+  - two_i / self.shape.head_dim
+  + two_i / 2 / self.shape.head_dim
+xPos that counts from the first position of a context: a decoder that adds tokens one by one has other scores
+  Xpos.factors  position/test_xpos.py::test_each_score_is_a_sum_over_pairs
+  - context.positions[:, None, :, None].double()
+  + (context.positions - context.positions.amin())[:, None, :, None].double()
+xPos that clips far positions without a word
+  Xpos.context  position/test_xpos.py::test_positions_beyond_the_range_are_refused
+  - farthest > allowed
+  + farthest > allowed and farthest < 0
+xPos that acts in an encoder
+  check_role  position/test_xpos.py::test_it_is_refused_where_keys_may_be_ahead
+  - scheme.causal_only and role != "decoder"
+  + scheme.causal_only and role == "cross"
+a gradient that is divided by a factor of xPos instead of multiplied
+  Rotations.__init__  position/test_xpos.py::test_gradients_by_differences
+  - exact.conj()
+  + 1 / exact
+partial RoPE with the frequencies of the whole head
+  Rope.rotations  position/test_rope.py::test_partial_of_another_implementation
+  - frequencies(self.turned, self.base, positions.device)
+  + frequencies(self.shape.head_dim, self.base, positions.device)[: self.turned // 2]
+partial RoPE that turns the last channels
+  Rope.rotate  position/test_rope.py::test_partial_is_rope_on_the_first_channels
+  - torch.cat([self.rotate(x[..., : self.turned], context, side), x[..., self.turned :]], dim=-1)
+  + torch.cat([x[..., : -self.turned], self.rotate(x[..., -self.turned :], context, side)], dim=-1)
+a share of channels rounded without a word
+  _part  position/test_rope.py::test_bad_shares_are_refused
+  - part < 2 or part % 2 or abs(part - channels * share) > 1e-6
+  + part < 2 or part % 2
+axial RoPE with columns before rows
+  AxialRope.rotations  position/test_axial_rope.py::test_values_of_another_implementation
+  - context.positions
+  + context.positions.flip(-1)
+axial RoPE whose axes share the frequencies of the whole head
+  AxialRope.rotations  position/test_axial_rope.py::test_worked_example
+  - frequencies(share, self.base, at.device)
+  + frequencies(self.shape.head_dim, self.base, at.device)[: share // 2]
+axial RoPE whose axes all have the row's position
+  AxialRope.rotations  position/test_axial_rope.py::test_each_axis_turns_its_own_channels
+  - at[..., i, None]
+  + at[..., 0, None]
+axial RoPE with the base of texts
+  AxialRope.__init__  position/test_axial_rope.py::test_worked_example
+  - self.base, self.shares = base, shares(shape.structure, shape.head_dim)
+  + self.base, self.shares = 10_000.0, shares(shape.structure, shape.head_dim)
+real positions that are rounded down
+  AxialRope.rotations  position/test_axial_rope.py::test_positions_may_be_real
+  - context.positions
+  + context.positions.long()
+mixed RoPE with one frame for all heads
+  MixedRope.__init__  position/test_mixed_rope.py::test_frames_are_rotations_of_any_dimension
+  - random_orthogonal((shape.heads, len(each), len(each)), shape.generator)
+  + random_orthogonal((1, len(each), len(each)), shape.generator).repeat(shape.heads, 1, 1)
+mixed RoPE whose frames may be mirrored
+  MixedRope.__init__  position/test_mixed_rope.py::test_frames_are_rotations_of_any_dimension
+  - frame[..., -1] *= torch.linalg.det(frame)[:, None]
+mixed RoPE with the axes exchanged
+  MixedRope.rotations  position/test_mixed_rope.py::test_values_of_another_implementation
+  - context.positions.double()
+  + context.positions.double().flip(-1)
+LieRE with exp(x A) exp(y B) in the place of exp(x A + y B)
+  Lie.operators  position/test_lie.py::test_values_of_another_implementation
+  - exponential(exponent)
+  + exponential(places.double()[:, :1, None, None] * skew(self.free.double())[0]) @ exponential(
+  +     places.double()[:, -1:, None, None] * skew(self.free.double())[-1]
+  + )
+LieRE with the transposed operators
+  Lie.operators  position/test_lie.py::test_values_of_another_implementation
+  - exponential(exponent)
+  + exponential(exponent).mT
+LieRE that claims to be a homomorphism on grids
+  Lie.__init__  position/test_lie.py::test_composition_fails_on_grids_and_holds_where_generators_commute
+  - axes == 1 or self.block == 2
+  + axes >= 1
+LieRE whose axes start with one generator
+  Lie.__init__  position/test_lie.py::test_it_starts_near_the_identity_and_generators_do_not_commute
+  - basis = random_orthogonal((axes, count, self.block, self.block), shape.generator)
+  + basis = random_orthogonal((1, count, self.block, self.block), shape.generator).expand(axes, -1, -1, -1)
+LieRE with exponentials in float32, wrong at far positions
+  Lie.operators  position/test_lie.py::test_far_positions_keep_their_digits_in_float32
+  - torch.tensordot(places.double(), skew(self.free.double()), dims=1)
+  + torch.tensordot(places.to(self.free.dtype), skew(self.free), dims=1)
+blocks taken across heads
+  Lie.rotate_in_frame  position/test_lie.py::test_against_an_exponential_for_each_token
+  - rotated.unflatten(1, (x.shape[1], -1)).transpose(2, 3)
+  + rotated.unflatten(1, (-1, x.shape[1])).transpose(1, 2).transpose(2, 3)
+operators of an encoder's positions given to other positions of the decoder
+  Lie._table  position/test_lie.py::test_a_decoder_takes_the_operators_of_its_encoder
+  - number[which[count:]]
+  + which[count:]
+positions that differ in one coordinate taken for the same
+  _distinct  position/test_lie.py::test_there_is_one_operator_for_each_distinct_position
+  - which * len(found) + number
+  + which + number
+""")

@@ -1,0 +1,131 @@
+"""Mixed RoPE: another implementation, loops, the start in a turned frame, and what it shares with axial RoPE."""
+
+from __future__ import annotations
+
+import math
+
+import pytest
+import torch
+from torch import Tensor
+
+from ape_cli import attention, position
+from ape_cli.core.errors import UsageError
+from ape_cli.position._rotation import frequencies
+from ape_cli.position.mixed_rope import MixedRope
+from tests.position.golden import GOLDEN
+from tests.position.test_axial_rope import draw, places
+
+
+def make(d_model: int = 16, heads: int = 2, structure: str = "grid(2)", seed: int = 3, base: float = 10.0) -> MixedRope:
+    generator = torch.Generator().manual_seed(seed)
+    scheme = position.make("mixed-rope", d_model, heads, structure=structure, generator=generator, base=base)
+    assert isinstance(scheme, MixedRope)
+    return scheme.double()
+
+
+def test_values_of_another_implementation() -> None:
+    """They differ by 2e-7, because their angles are float32."""
+    given, scheme = GOLDEN["mixed_rope"], make()
+    with torch.no_grad():
+        scheme.frequencies.copy_(torch.tensor(given["frequencies"], dtype=torch.float64))
+    x = torch.arange(1, 193, dtype=torch.float64).sin().view(1, 2, 12, 8)
+    expected = torch.tensor(given["rotated"], dtype=torch.float64)
+    for side in ("query", "key"):
+        found = scheme.rotate(x, scheme.context(places(3, 4)), side)[0]
+        assert torch.allclose(found, expected, rtol=0, atol=5e-7)
+
+
+def test_it_starts_as_the_other_implementation_does() -> None:
+    """Its frequencies of a head are those of ours for one angle a, with the same order of pairs and axes."""
+    given = torch.tensor(GOLDEN["mixed_rope"]["frequencies"], dtype=torch.float64)  # [C, H, K/2]
+    for frequency in (given, make().frequencies.detach()):
+        for x, y in zip(*frequency, strict=True):
+            a = math.atan2(float(y[0]), float(x[0]))
+            size = frequencies(4, 10.0)
+            assert torch.allclose(x, torch.cat([size * math.cos(a), -size * math.sin(a)]), atol=1e-6)
+            assert torch.allclose(y, torch.cat([size * math.sin(a), size * math.cos(a)]), atol=1e-6)
+
+
+def test_frames_are_rotations_of_any_dimension() -> None:
+    """The frequencies of the first pair of each axis are the columns of a rotation, another one for each head."""
+    found = make(72, 3, "grid(4)").frequencies.detach()  # K = 24: shares of 6 channels, 3 pairs
+    frames = found[:, :, ::3].transpose(0, 1)  # [H, C, C]
+    assert torch.allclose(frames.mT @ frames, torch.eye(4, dtype=torch.float64).expand(3, 4, 4), atol=1e-6)
+    assert torch.allclose(torch.linalg.det(frames), torch.ones(3, dtype=torch.float64), atol=1e-6)
+    assert not torch.allclose(frames[0], frames[1], atol=0.1)
+
+
+def test_each_angle_is_a_sum_over_axes() -> None:
+    """Written out for each head, token and pair, where rows have places of their own."""
+    scheme = make(20, 2, "grid(3)")
+    at = torch.randint(0, 40, (2, 3, 3), generator=torch.Generator().manual_seed(1))
+    frequency = scheme.frequencies.tolist()
+    x = draw(2, 2, 3, 10)
+    found = scheme.rotate(x, scheme.context(at), "query").detach()
+    for b in range(2):
+        for h in range(2):
+            for n in range(3):
+                for t in range(5):
+                    angle = sum(float(at[b, n, c]) * frequency[c][h][t] for c in range(3))
+                    one, other = (float(x[b, h, n, 2 * t + i]) for i in (0, 1))
+                    turned = complex(one, other) * complex(math.cos(angle), math.sin(angle))
+                    assert math.isclose(float(found[b, h, n, 2 * t]), turned.real, rel_tol=1e-12, abs_tol=1e-12)
+                    assert math.isclose(float(found[b, h, n, 2 * t + 1]), turned.imag, rel_tol=1e-12, abs_tol=1e-12)
+
+
+def test_without_a_turn_it_is_axial_rope() -> None:
+    scheme, axial = make(base=100.0), position.make("axial-rope", 16, 2)
+    with torch.no_grad():
+        for axis in range(2):
+            scheme.frequencies[axis] = 0
+            scheme.frequencies[axis, :, 2 * axis : 2 * axis + 2] = frequencies(4, 100.0)
+    x, at = draw(1, 2, 12, 8), places(3, 4) * 5
+    one, other = (s.rotate(x, s.context(at), "key") for s in (scheme, axial))
+    assert torch.allclose(one, other, atol=1e-13)
+
+
+def test_gradients_by_differences() -> None:
+    """Of vectors, and of the frequencies of each axis, head and pair."""
+    scheme, at = make(8, 2), torch.tensor([[[0, 0], [1, 2], [3, 1]]])
+
+    def turned(x: Tensor, frequency: Tensor) -> Tensor:
+        return torch.func.functional_call(_Turn(scheme), {"scheme.frequencies": frequency}, (x, at))
+
+    inputs = draw(2, 2, 3, 4).requires_grad_(), draw(2, 2, 2, seed=2).requires_grad_()
+    assert torch.autograd.gradcheck(turned, inputs)
+
+
+class _Turn(torch.nn.Module):
+    def __init__(self, scheme: MixedRope) -> None:
+        super().__init__()
+        self.scheme = scheme
+
+    def forward(self, x: Tensor, at: Tensor) -> Tensor:
+        return self.scheme.rotate(x, self.scheme.context(at), "query")
+
+
+def test_positions_may_be_real() -> None:
+    """Midway between two places is half of the turn from one to the other."""
+    scheme, x = make(), draw(1, 2, 1, 8)
+    ends = [scheme.rotate(x, scheme.context(torch.tensor([[at]])), "key") for at in ([2, 7], [4, 10])]
+    middle = scheme.rotate(x, scheme.context(torch.tensor([[[3.0, 8.5]]])), "key")
+    one, half, other = (torch.view_as_complex(v.view(2, 4, 2)) for v in (ends[0], middle, ends[1]))
+    assert torch.allclose((half / one) ** 2, other / one, atol=1e-12)
+
+
+def test_scores_depend_on_the_offset_alone() -> None:
+    """The opposite of `lie`, whose generators do not commute."""
+    scheme, q, k = make(), draw(1, 2, 12, 8), draw(1, 2, 12, 8, seed=2)
+    found = []
+    for shift in ([0, 0], [30, 0], [7, 400]):
+        context = scheme.context(places(3, 4) + torch.tensor(shift))
+        found.append(attention.logits(scheme, q, k, context, context))
+    assert torch.allclose(found[0], found[1], atol=1e-12)
+    assert torch.allclose(found[0], found[2], atol=1e-12)
+
+
+def test_bad_options_are_refused() -> None:
+    with pytest.raises(UsageError, match="bad base"):
+        make(base=0.5)
+    with pytest.raises(UsageError, match=r"too narrow for grid\(3\)"):
+        make(8, 2, "grid(3)")
