@@ -130,8 +130,8 @@ def in_flags(text: str, params: Iterable[Any], *, bare: bool = False) -> str:
     """A message with flags of the command in place of the names that its options have in Python.
 
     A name is replaced if it is in backquotes, as in "`decode`" or "`decode=greedy`". A field of the configuration
-    becomes "--set FIELD" if the command has this option. `bare`: also replace names with an underscore outside of
-    backquotes.
+    becomes "--set FIELD" if the command has this option. So does an option of a map of positions, if it has a value.
+    `bare`: also replace names with an underscore outside of backquotes.
     """
     flags = {name[2:].replace("-", "_"): name for one in params for name in one.opts if name.startswith("--")}
 
@@ -139,7 +139,7 @@ def in_flags(text: str, params: Iterable[Any], *, bare: bool = False) -> str:
         name, value = match.groups()
         if name in flags:
             return f"{flags[name]} {value}" if value else flags[name]
-        if "set" in flags and name in _fields():
+        if "set" in flags and (name in _fields() or (value and name in _map_options())):
             return f"--set {name}={value}" if value else f"--set {name}"
         return match[0]
 
@@ -159,15 +159,22 @@ def with_flags(error: ApeError, params: Iterable[Any]) -> ApeError:
 
 @functools.cache
 def _fields() -> frozenset[str]:
-    """The fields of a configuration that `--set` changes, and the options of maps of positions."""
-    from ape_cli.data import position_maps
+    """The fields of a configuration that `--set` changes."""
     from ape_cli.runs import config  # slow to import
 
-    fields = {name for kind in config.KINDS for name in config.settable(kind)}
+    return frozenset(name for kind in config.KINDS for name in config.settable(kind))
+
+
+@functools.cache
+def _map_options() -> frozenset[str]:
+    """The options of maps of positions, which `--set` changes too."""
+    from ape_cli.data import position_maps
+
+    options: set[str] = set()
     for name in position_maps.names():
         with suppress(ApeError):  # a plug-in's file may be broken
-            fields |= set(position_maps.options(name))
-    return frozenset(fields)
+            options |= set(position_maps.options(name))
+    return frozenset(options)
 
 
 def typed(ctx: typer.Context) -> set[str]:

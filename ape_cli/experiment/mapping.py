@@ -64,8 +64,8 @@ def _reads_positions(scheme: type[Scheme]) -> bool:
 
 def _is_relative(config: Config, read: Structure) -> bool:
     """Whether the scores of a scheme with its options depend on differences of positions alone."""
-    shape = {"d_model": config.d_model, "heads": config.heads, "structure": read.algebra, "max_size": 1}
-    return position.make(config.scheme, **shape, **config.scheme_options).relative
+    sizes, algebra = (config.d_model, config.heads), read.algebra
+    return position.make(config.scheme, *sizes, structure=algebra, max_size=1, **config.scheme_options).relative
 
 
 def check_size(config: Config, greatest: int) -> None:
@@ -75,5 +75,5 @@ def check_size(config: Config, greatest: int) -> None:
     """
     if config.positions != position_maps.PLAIN and config.max_size is not None and config.max_size < greatest:
         what = f"positions={config.positions} gives positions beyond the size that {config.scheme} is made for"
-        fix = "leave `max_size` out, or choose a smaller `maximum`"
+        fix = "leave `max_size` out"
         raise UsageError(what, got=f"max_size={config.max_size}", allowed=f"{greatest:,} or more", fix=fix)
