@@ -236,7 +236,7 @@ def test_no_number_and_an_error_are_findings(monkeypatch: pytest.MonkeyPatch) ->
         with monkeypatch.context() as patch:
             patch.setattr(Alibi, "bias", wrong)
             patch.setattr(laws, "LAWS", {"relative": LAWS["relative"]})
-            (found,) = (f for f in laws.check("alibi") if f.law == "relative")
+            found = next(f for f in laws.check("alibi") if f.law == "relative")
         assert not found.holds
         assert found.float64 is None
         assert trouble in str(found.trouble)

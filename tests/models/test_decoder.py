@@ -9,13 +9,15 @@ import pytest
 import torch
 from torch import Tensor
 
-from ape_cli import attention, position
+from ape_cli import attention, experiment, position
 from ape_cli.core.errors import UsageError
 from ape_cli.core.vocabulary import EOS, PAD, SOS
 from ape_cli.data.batches import JoinedBatch
 from ape_cli.data.loader import Split, open_dataset
+from ape_cli.models import factory
 from ape_cli.models.decoder import DecoderOnly
-from ape_cli.models.transformer import forward
+from ape_cli.models.transformer import Transformer, forward
+from ape_cli.runs import config
 from tests.conftest import write
 from tests.models.test_reference import CASES, IDS, SOURCE, TARGET, D, H, attend, embedded, feed, norm
 
@@ -180,3 +182,52 @@ def test_shares_are_padded_alike(tmp_path: Path) -> None:
 def test_attention_that_looks_ahead_is_refused() -> None:
     with pytest.raises(UsageError, match="acts only in an encoder"):
         net("none", kind="clustered")
+
+
+def test_a_configuration_decides_the_model(tmp_path: Path) -> None:
+    """Layers of both stacks, sides unless positions follow the line, sizes of both together, and names of runs."""
+    words, trees = write(tmp_path / "words", "reverse"), write(tmp_path / "trees", "tree-copy")
+    for data, scheme, structure, sides in (
+        (words, "none", None, False),
+        (trees, "rope", None, False),
+        (trees, "orthogonal-tree", None, True),
+        (trees, "orthogonal", "seq*tree(2)", True),
+    ):
+        chosen = config.resolve(
+            "tiny",
+            scheme,
+            {},
+            structure=structure,
+            model="decoder",
+            settings={"encoder_layers": 1, "decoder_layers": 2},
+        )
+        made = factory.of_experiment(experiment.of(chosen, data))
+        assert isinstance(made, DecoderOnly)
+        assert len(made.decoder) == 3
+        assert (made.sides is not None) == sides
+    split = words.split("train")
+    assert isinstance(split, Split)
+    longest = max(int(batch.label_mask.sum(1).add(batch.source_mask.sum(1)).max()) for batch in split.batches(1000))
+    sizes = {}
+    for model in config.MODELS:
+        found = experiment.complete(config.resolve("tiny", "learned", {}, model=model), words)
+        sizes[model] = found.max_size
+        same = found.digest("0" * 64) == found.digest("0" * 64, without=("model",))
+        assert same == (model == "encoder-decoder")  # the field was added after the first runs
+    assert sizes["decoder"] == longest
+    with pytest.raises(UsageError, match="unknown model"):
+        config.resolve("tiny", "rope", {}, model="encoder")
+    with pytest.raises(UsageError, match="no target sequence"):
+        config.resolve("tiny", "rope", {}, kind="image", model="decoder")
+
+
+def test_schemes_of_causal_attention_are_refused_elsewhere(tmp_path: Path) -> None:
+    """Before anything is written, and by the modules themselves."""
+    data = write(tmp_path / "words", "reverse")
+    with pytest.raises(UsageError, match="xpos acts only in causal attention: scores of keys ahead") as caught:
+        experiment.complete(config.resolve("tiny", "xpos", {}), data)
+    assert "model=decoder" in str(caught.value.fix)
+    scheme = position.make("xpos", D, H)
+    for layers in (0, 1):
+        with pytest.raises(UsageError, match="acts only in causal attention"):
+            Transformer(scheme, ids=IDS, d_ff=8, encoder_layers=layers, decoder_layers=1, dropout=0.0)

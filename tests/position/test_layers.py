@@ -1,0 +1,158 @@
+"""Parameters of each layer (`layer`) and scores of content (`logits`), in a scheme of one's own."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import ClassVar
+
+import pytest
+import torch
+from torch import Tensor, nn
+
+from ape_cli import attention, position
+from ape_cli.core.errors import ApeError, UsageError
+from ape_cli.models.checkpoint import load_scheme
+from ape_cli.models.decoder import DecoderOnly
+from ape_cli.models.transformer import Transformer
+from ape_cli.position import Link, Role, Scheme, Shape
+from tests.models.contract import check_causality, check_one_by_one, check_padding
+
+WIDTH, HEADS = 16, 2
+
+
+class Gate(nn.Module):
+    """A number for each token and head, without a bias. [B, N, D] -> [B, N, H]"""
+
+    def __init__(self, shape: Shape) -> None:
+        super().__init__()
+        self.linear = nn.Linear(shape.d_model, shape.heads, bias=False)
+
+    def forward(self, x: Tensor) -> Tensor:
+        return self.linear(x)
+
+
+class Gated(Scheme):
+    """Scores are increased by the gates of all tokens after the key, up to the query."""
+
+    causal_only: ClassVar[str] = "gates are added up from a key to a later query"
+    roles: ClassVar[list[tuple[Role, int]]] = []
+
+    def layer(self, role: Role, index: int) -> nn.Module:
+        self.roles.append((role, index))
+        return Gate(self.shape)
+
+    def logits(self, q: Tensor, k: Tensor, content: Tensor | None, link: Link) -> Tensor:
+        assert content is not None
+        total = content.cumsum(1).transpose(1, 2)  # [B, H, N]
+        return q @ k.mT * q.shape[-1] ** -0.5 + total[:, :, -q.shape[2] :, None] - total[:, :, None]
+
+
+@pytest.fixture(autouse=True)
+def _own(monkeypatch: pytest.MonkeyPatch) -> None:
+    load = position.load
+    monkeypatch.setattr(position, "load", lambda name: Gated if name == "gated" else load(name))
+    Gated.roles.clear()
+
+
+def net(seed: int = 1) -> DecoderOnly:
+    generator = torch.Generator().manual_seed(seed)
+    scheme = position.make("gated", WIDTH, HEADS, generator=generator)
+    return DecoderOnly(scheme, ids=20, d_ff=24, layers=3, sides=False, dropout=0.0, generator=generator).double()
+
+
+def gates(made: DecoderOnly) -> list[Tensor]:
+    return [part.linear.weight for part in made.scheme.layers.values()]
+
+
+def test_each_layer_has_weights_of_its_own() -> None:
+    """They follow from the seed, and the initialisation of the model leaves them as torch draws them."""
+    made = net()
+    assert Gated.roles == [("decoder", 0), ("decoder", 1), ("decoder", 2)]
+    first, second, third = gates(made)
+    assert not torch.equal(first, second)
+    assert not torch.equal(second, third)
+    assert all(map(torch.equal, gates(made), gates(net())))
+    assert not torch.equal(first, gates(net(2))[0])
+    assert float(first.detach().abs().max()) <= WIDTH**-0.5  # torch's own bound; that of Xavier is larger
+    assert {f"scheme.layers.decoder_{i}.linear.weight" for i in range(3)} <= set(made.state_dict())
+
+
+def test_each_layer_reads_its_own_tokens() -> None:
+    """The scores of the second layer, from the tokens as it reads them, with one query and one key at a time."""
+    made, seen = net().eval(), {}
+    layer = made.decoder[1].self_attention
+    layer.register_forward_pre_hook(lambda module, inputs: seen.update(x=inputs[0], context=inputs[3]))
+    ids = torch.randint(3, 20, (2, 6), generator=torch.Generator().manual_seed(1))
+    made(ids, torch.arange(1, 7)[None], torch.arange(3, 6).expand(2, -1))
+    x = seen["x"]
+    weights = layer.weights(x, x, made.scheme, seen["context"])
+    gate = x @ gates(made)[1].T  # [B, N, H]
+    for b, h, m in ((0, 0, 5), (1, 1, 3)):
+        part = slice(h * WIDTH // HEADS, (h + 1) * WIDTH // HEADS)
+        q, k = layer.query(x)[b, m, part], layer.key(x)[b, : m + 1, part]
+        scores = k @ q / (WIDTH // HEADS) ** 0.5
+        expected = scores + torch.stack([gate[b, n + 1 : m + 1, h].sum() for n in range(m + 1)])
+        assert torch.allclose(weights[b, h, m, : m + 1], expected.softmax(0), atol=1e-12)
+
+
+def test_tokens_one_by_one_have_the_content_of_all() -> None:
+    ids = torch.randint(3, 20, (3, 10), generator=torch.Generator().manual_seed(1))
+    at = torch.arange(10).expand(3, -1)
+    check_one_by_one(net().eval(), ids, at)
+    check_padding(net(), ids, at)
+    check_causality(net(), ids, at)
+
+
+def test_it_is_refused_outside_causal_attention() -> None:
+    scheme = position.make("gated", WIDTH, HEADS)
+    with pytest.raises(UsageError, match="acts only in causal attention: gates are added up"):
+        Transformer(scheme, ids=20, d_ff=8, encoder_layers=1, decoder_layers=1, dropout=0.0)
+    with pytest.raises(UsageError, match="cannot take the scores of scheme"):
+        attention.check(attention.make("linear"), Gated, 1.0)
+
+
+def test_its_hooks_are_checked(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The generator of the weights stays as it is, so that a check does not change a model."""
+    generator = torch.Generator().manual_seed(1)
+    scheme = position.make("gated", WIDTH, HEADS, generator=generator)
+    before = generator.get_state()
+    position.check_hooks(scheme)
+    assert torch.equal(generator.get_state(), before)
+    assert not scheme.layers
+    for hook, wrong, message in (
+        ("logits", lambda self, q, k, content, link: (q @ k.mT)[:, :1], "the hook `logits` of scheme 'gated' returns"),
+        ("logits", lambda self, q, k, content, link: 1 / 0, "the hook `logits` of scheme 'gated' failed"),
+        ("layer", lambda self, role, index: nn.Linear(3, 3), "the hook `layer` of scheme 'gated' failed"),
+    ):
+        with monkeypatch.context() as patch:
+            patch.setattr(Gated, hook, wrong)
+            with pytest.raises(ApeError, match=message):
+                position.check_hooks(scheme)
+    monkeypatch.setattr(Gated, "homomorphism", True)
+    with pytest.raises(ApeError, match="unknown kind of `homomorphism`"):
+        position.check_hooks(scheme)
+
+
+def test_a_scheme_is_loaded_with_the_modules_of_its_layers(tmp_path: Path) -> None:
+    class Stored:
+        folder = tmp_path
+
+        def load_model(self) -> dict[str, Tensor]:
+            return net().state_dict()
+
+    scheme = position.make("gated", WIDTH, HEADS).double()
+    load_scheme(Stored(), scheme)  # type: ignore[arg-type]
+    assert set(scheme.layers) == {"decoder_0", "decoder_1", "decoder_2"}
+    for key, gate in zip(net().scheme.layers, gates(net()), strict=True):
+        assert torch.equal(scheme.layers[key].linear.weight, gate)
+
+
+def test_positions_may_be_floats_where_a_scheme_says_so() -> None:
+    at = torch.tensor([[0.5, 1.5, 2.0]])
+    context = position.make("rope").context(at)
+    assert context.start is None
+    for name in ("learned", "orthogonal-seq"):
+        with pytest.raises(UsageError, match="bad positions"):
+            position.make(name).context(at)
+    with pytest.raises(UsageError, match="negative position"):
+        position.make("rope").context(at - 1)
