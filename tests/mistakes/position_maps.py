@@ -19,20 +19,19 @@ positions drawn with a fixed seed in place of the run's
   + rng.rows(42, "position", rows)
 a draw of positions that is not put in order
   Randomised.positions  data/position_maps/test_contract.py::test_positions_rise_and_do_not_repeat
-  - np.sort(numbers[chosen])
-  + numbers[chosen]
+  - ordered[place <= last]
+  + ordered[place <= last][::-1]
 a draw of positions with repetition
   Randomised.positions  data/position_maps/test_contract.py::test_positions_rise_and_do_not_repeat
-  - np.argpartition(words, count - 1)[:count]
-  + (words[:count] >> np.uint64(40)).astype(np.int64) % 60
+  - first[:, 1:] = ordered[:, 1:] != ordered[:, :-1]
 a draw of positions that prefers some of them
   Randomised.positions  data/position_maps/test_randomised.py::test_every_subset_is_equally_likely
-  - np.argpartition(words, count - 1)[:count]
-  + np.unique((words % np.uint64(self.maximum)).astype(np.int64))[:count]
+  - ordered[place <= last]
+  + ordered[first & (np.cumsum(first, axis=1) <= counts[:, None])]
 positions drawn from 0, which is that of SOS
   Randomised.positions  data/position_maps/test_randomised.py::test_the_draw_of_all_is_all
-  - np.sort(numbers[chosen])
-  + np.sort(chosen)
+  - 1 + rng.below(rng.bits(keys[:, None], np.arange(1, length + 1)), self.maximum)
+  + rng.below(rng.bits(keys[:, None], np.arange(1, length + 1)), self.maximum)
 as many positions drawn as the answer has tokens, so that they tell its length
   collate  data/position_maps/test_randomised.py::test_a_position_does_not_tell_the_length_of_the_answer
   - drawn.at(numbers, lengths, source_places, source_mask)

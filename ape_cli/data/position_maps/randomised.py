@@ -27,7 +27,7 @@ from ape_cli.core.errors import UsageError
 from ape_cli.core.rng import I64, U64
 from ape_cli.data.position_maps import PositionMap
 
-_MOST = 65_536  # positions: a draw takes time and memory in proportion
+_MOST = 65_536  # positions: a draw of nearly all of them takes time and memory in proportion
 
 
 class Randomised(PositionMap):
@@ -53,17 +53,27 @@ class Randomised(PositionMap):
         self.maximum, self.answer = maximum, answer
 
     def positions(self, keys: U64, counts: I64, most: int) -> I64:
-        """An ordered draw for each row, of which the first `most` are returned.
+        """The first different values of each row's stream, as many as `counts` says, in order.
+
+        They are a uniform draw without repetition. The first `most` of them are returned.
 
         uint64 [B], int64 [B] -> int64 [B, `most`], 0 beyond the counts
         """
-        result = np.zeros((len(keys), most), dtype=np.int64)
-        numbers = np.arange(1, self.maximum + 1)
-        for row, key, count in zip(result, keys, counts.tolist(), strict=True):
-            words = rng.bits(key, numbers)  # all different, because the generator is a bijection
-            chosen = np.argpartition(words, count - 1)[:count]  # those of the smallest words
-            row[:count] = np.sort(numbers[chosen])[:most]
-        return result
+        length = int(counts.max(initial=1))  # of the streams
+        enough = False
+        while not enough:  # the result does not depend on the length
+            length *= 2
+            values = 1 + rng.below(rng.bits(keys[:, None], np.arange(1, length + 1)), self.maximum)
+            order = np.argsort(values, axis=1, kind="stable")
+            ordered = np.take_along_axis(values, order, axis=1)
+            first = np.ones(ordered.shape, dtype=bool)  # whether it is the first of equal values
+            first[:, 1:] = ordered[:, 1:] != ordered[:, :-1]
+            enough = bool((first.sum(axis=1) >= counts).all())
+        place = np.where(first, order, length)  # where in the stream each value occurs first
+        last = np.take_along_axis(np.sort(place, axis=1), counts[:, None] - 1, axis=1)
+        result = np.zeros((len(keys), max(length, most)), dtype=np.int64)
+        result[np.arange(result.shape[1]) < counts[:, None]] = ordered[place <= last]
+        return result[:, :most]
 
     def capacity(self, sources: I64, *, joined: bool) -> I64:
         """The number of positions that are drawn for each row. int64 [B] -> the same

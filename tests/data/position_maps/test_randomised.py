@@ -39,6 +39,16 @@ def test_the_draw_of_all_is_all() -> None:
     assert draws(2, 1, 1).tolist() == [[1], [1]]
 
 
+def test_a_row_does_not_depend_on_longer_ones() -> None:
+    """Streams are as long as the rows need. A row that needs nearly all numbers makes them longer."""
+    kind, keys = position_maps.make("randomised", maximum=9), rng.rows(3, "position", np.arange(200))
+    alone = kind.positions(keys, np.full(200, 2), 2)
+    counts = np.where(np.arange(200) == 5, 9, 2)
+    beside = kind.positions(keys, counts, 9)
+    assert np.delete(alone, 5, axis=0).tolist() == np.delete(beside, 5, axis=0)[:, :2].tolist()
+    assert not np.delete(beside, 5, axis=0)[:, 2:].any()
+
+
 def test_positions_spread_over_the_whole_range() -> None:
     """The mean of the k-th of n ordered positions of 1 .. L is k (L + 1) / (n + 1)."""
     expected = np.arange(1, 6) * 2049 / 6
@@ -46,7 +56,7 @@ def test_positions_spread_over_the_whole_range() -> None:
 
 
 def by_hand(row: int, epoch: int | None, count: int, maximum: int) -> list[int]:
-    """The draw of a row, with Python's integers: the numbers with the smallest words of SplitMix64, in order."""
+    """The draw of a row, with Python's integers: the first different numbers of SplitMix64, in order."""
 
     def mix(x: int) -> int:
         x = (x ^ x >> 30) * 0xBF58476D1CE4E5B9 % 2**64
@@ -58,8 +68,13 @@ def by_hand(row: int, epoch: int | None, count: int, maximum: int) -> list[int]:
     root = mix((mix(seeded) + gamma) % 2**64)
     key = mix((root + row * gamma) % 2**64)
     stream = mix((key + (0 if epoch is None else epoch + 1) * gamma) % 2**64)
-    words = {number: mix((stream + number * gamma) % 2**64) for number in range(1, maximum + 1)}
-    return sorted(sorted(words, key=words.__getitem__)[:count])
+    numbers: list[int] = []
+    for place in itertools.count(1):
+        number = 1 + (mix((stream + place * gamma) % 2**64) >> 32) * maximum // 2**32
+        numbers += [number] if number not in numbers else []
+        if len(numbers) == count:
+            return sorted(numbers)
+    raise AssertionError
 
 
 def test_the_positions_of_rows_by_hand(words: Dataset) -> None:
