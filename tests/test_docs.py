@@ -8,6 +8,7 @@ import shlex
 from pathlib import Path
 
 import pytest
+import torch
 import typer
 
 from ape_cli import attention, position, tasks
@@ -46,7 +47,7 @@ COMMANDS = [(page, words) for page, text in PAGES.items() for words in commands_
 
 def test_every_block_of_python_is_run() -> None:
     """A test runs each of these blocks: one here, the others in `tests/nightly/test_docs.py`."""
-    packages = ["position", "tasks", "attention", "data/position_maps", "training/loggers", "reports/views"]
+    packages = ["position", "position", "tasks", "attention", "data/position_maps", "training/loggers", "reports/views"]
     starts = [f"# ape_cli/{package}/" for package in packages]
     assert [next((s for s in starts if b.startswith(s)), b.split()[0]) for b in BLOCKS] == [*starts, *["import"] * 5]
 
@@ -75,6 +76,26 @@ def test_the_example_map_is_one_new_file(tmp_path: Path) -> None:
     about = json.loads(next(tmp_path.glob("results/runs/*/run.json")).read_text())
     assert list(about["own_files"]) == ["position map 'stretched'"]
     assert about["config"]["max_size"] % 8 == 0
+
+
+def test_the_example_of_content_is_the_scheme_forget(tmp_path: Path) -> None:
+    """The example has the scores of `forget` with the same gates. `tests/nightly/test_docs.py` trains it."""
+    (example,) = (b for b in BLOCKS if b.startswith("# ape_cli/position/fox.py"))
+    file = tmp_path / "fox.py"
+    file.write_text(example)
+    shape = position.make("forget", d_model=16, heads=2).shape
+    schemes = load_file(file).Fox(shape), position.make("forget", d_model=16, heads=2)
+    scores = []
+    for scheme in schemes:
+        gates = scheme.layers[scheme.attach("decoder", 0)]
+        torch.nn.init.constant_(gates.project.weight, 0.3)
+        torch.nn.init.constant_(gates.project.bias, -0.2)
+        x, q, k = torch.arange(3 * 16.0).sin().view(3, 1, 1, 16).expand(-1, 1, 5, -1).cumsum(2)
+        q, k = (each.unflatten(-1, (2, 8)).transpose(1, 2) for each in (q[:, 3:], k))
+        at = torch.arange(5)[None]
+        contexts = scheme.context(at[:, 3:], causal=True), scheme.context(at, causal=True)
+        scores.append(attention.logits(scheme, q, k, *contexts, content=gates(x)))
+    assert torch.allclose(*scores)
 
 
 def test_every_command_is_one() -> None:

@@ -15,7 +15,7 @@ import pytest
 import torch
 
 from ape_cli import experiment, position, tasks
-from ape_cli.core.errors import DataError
+from ape_cli.core.errors import DataError, UsageError
 from ape_cli.data.loader import Dataset
 from ape_cli.evaluation import evaluate
 from ape_cli.experiment.reading import reading
@@ -59,7 +59,9 @@ TASKS = ("copy", "tree-copy", "grid-copy", "ring-shift", "forest-reverse", "imag
 
 
 def wanted(scheme: str, found: Dataset, **options: Any) -> config.Config:
-    """A tiny configuration of the model for this data."""
+    """A tiny configuration of the model for this data: decoder-only, if the scheme does not act elsewhere."""
+    if position.load(scheme).causal_only and found.image is None:
+        options["model"] = "decoder"
     return config.resolve("tiny", scheme, position.options(scheme), kind=found.kind, settings=SIZES, **options)
 
 
@@ -92,8 +94,14 @@ def check(asked: config.Config, found: Dataset, where: Path) -> None:
 
 
 def check_pair(scheme: str, found: Dataset, where: Path) -> None:
-    """Checks that a scheme trains on data that it reads, and that other data are refused before a run is created."""
-    if reads(scheme, found):
+    """Checks that a scheme trains on data that it reads, and that other data are refused before a run is created.
+
+    Images are classified by an encoder, where some schemes do not act.
+    """
+    if position.load(scheme).causal_only and found.image is not None:
+        with pytest.raises(UsageError, match="acts only in causal attention"):
+            experiment.of(wanted(scheme, found), found)
+    elif reads(scheme, found):
         check(wanted(scheme, found), found, where)
     else:
         with pytest.raises(DataError, match="cannot read"):

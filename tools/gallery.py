@@ -34,6 +34,9 @@ Follow a picture to see it alone, in any size.
 logit* for schemes that multiply queries and keys, and it is *added to the logit* by the others. Schemes with weights
 are shown as they are initialised. `learned`, `relative`, `t5` and `transformer-xl` start from random numbers, so their
 pictures have no shape before they are trained. For a run of your own, `ape draw --run RUN --view training` shows both.
+
+`shear` and `xpos` act only in causal attention, so later keys have no score. The scores of `contextual`, `forget` and
+`path` depend on the tokens between two places, so two places alone have none, and there is no picture.
 """
 
 

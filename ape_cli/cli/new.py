@@ -21,8 +21,12 @@ from ape_cli.core.errors import UsageError, pick
 from ape_cli.storage import files
 
 _FOLDERS = {"scheme": "position", "task": "tasks"}  # of each kind, in `ape_cli/` and in the tests of a checkout
-_NEXT = {
+_NEXT = {  # by template
     "scheme": ("ape check {name}", "ape sweep --schemes none,{name} --tasks copy --preset tiny --set steps=400"),
+    "content_scheme": (
+        "ape check {name}",
+        "ape sweep --schemes none,{name} --models decoder --tasks copy --preset tiny --set steps=400",
+    ),
     "task": ("ape gen {name} --n 100", "ape train --scheme rope --task {name} --preset tiny"),
 }
 
@@ -31,6 +35,9 @@ _NEXT = {
 def new(
     kind: Annotated[str, typer.Argument(metavar="KIND", help="scheme or task.")],
     name: Annotated[str, typer.Argument(metavar="NAME", help="Its name, for example first-last.")],
+    content: Annotated[
+        bool, typer.Option("--content", help="A scheme whose scores depend on content, for --model decoder.")
+    ] = False,
     to: Annotated[Path, typer.Option("--to", parser=here, metavar="DIR", help="Folder to write into.")] = Path(),
     as_json: Json = False,
 ) -> None:
@@ -38,6 +45,9 @@ def new(
     from ape_cli import position, tasks
 
     pick("kind of file", kind, _FOLDERS)
+    if content and kind != "scheme":
+        raise UsageError("--content is for schemes", got=kind, allowed="scheme", fix="leave --content out")
+    template = "content_scheme" if content else kind
     stem = name.replace("-", "_")
     name = stem.replace("_", "-")
     if not re.fullmatch(r"[a-z][a-z0-9_]{,39}", stem) or keyword.iskeyword(stem):
@@ -54,9 +64,9 @@ def new(
         if written.exists():
             fix = "choose another name, or another folder with --to"
             raise UsageError("the file exists", got=written, allowed="a new file", fix=fix)
-    files.write_text(test, _text(f"test_{kind}", stem))  # the name counts as taken once its own file is there
-    files.write_text(file, _text(kind, stem))
-    commands = [f"python -m pytest {shlex.quote(str(test))}", *(line.format(name=name) for line in _NEXT[kind])]
+    files.write_text(test, _text(f"test_{template}", stem))  # the name counts as taken once its own file is there
+    files.write_text(file, _text(template, stem))
+    commands = [f"python -m pytest {shlex.quote(str(test))}", *(line.format(name=name) for line in _NEXT[template])]
     commands = [f"PYTHONPATH={shlex.quote(str(to))} {line}" for line in commands]
     if as_json:
         answer({"kind": kind, "name": name, "written": [str(file), str(test)], "next": commands})

@@ -64,6 +64,10 @@ def test_a_tree_and_a_grid_in_characters() -> None:
 
 @pytest.mark.parametrize("name", position.names())
 def test_every_scheme_fits_80_columns(name: str) -> None:
+    """Schemes whose scores depend on content are refused, with the reason."""
+    if position.load(name).overrides("logits"):
+        assert f"the scores of {name} depend on the tokens" in ape("draw", name, "--view", "overview", code=2)[1]
+        return
     shown, _ = ape("draw", name, "--view", "overview")
     assert shown.startswith(f"{name} on ")
     assert max(map(len, shown.splitlines())) <= 80

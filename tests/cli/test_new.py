@@ -22,10 +22,12 @@ def left(folder: Path) -> list[str]:
     return sorted(str(path.relative_to(folder)) for path in folder.rglob("*"))
 
 
-@pytest.mark.parametrize(("kind", "package"), [("scheme", "position"), ("task", "tasks")])
+@pytest.mark.parametrize(
+    ("kind", "package"), [("scheme", "position"), ("scheme --content", "position"), ("task", "tasks")]
+)
 def test_what_is_new_imports_as_the_files_beside_it(here: Path, kind: str, package: str) -> None:
     """So that it can be moved into the package, where the order of the packages is checked."""
-    ape("new", kind, "soft-window")
+    ape("new", *kind.split(), "soft-window")
     (written,) = here.glob("ape_cli/*/soft_window.py")
     text = written.read_text()
     imported = re.findall(r"^from ape_cli\.(\w+)", text, re.M) + re.findall(r"^from ape_cli import (\w+)$", text, re.M)
@@ -45,6 +47,8 @@ def test_in_a_checkout_it_writes_into_the_package(here: Path) -> None:
             stem = name.replace("-", "_")
             written = json.loads(ape("new", kind, name, "--json")[0])["written"]
             assert written == [f"ape_cli/{folder}/{stem}.py", f"tests/{folder}/test_{stem}.py"]
+    for name in ("b", "lengths", "link", "another-name-of-forty-characters-is-that"):
+        ape("new", "scheme", name, "--content")
     for words in (["format", "--diff"], ["check"]):
         command = [sys.executable, "-m", "ruff", *words, "--no-cache", "--config", str(ROOT / "pyproject.toml"), "."]
         done = subprocess.run(command, capture_output=True, text=True, check=False)
@@ -75,6 +79,19 @@ def test_a_taken_name_is_refused(here: Path) -> None:
         assert f"the name of the {kind} is taken" in err
         assert f"a name that `ape {kind}s` does not list" in err
     assert left(here) == []
+
+
+def test_content_is_for_schemes(here: Path) -> None:
+    assert "--content is for schemes" in ape("new", "task", "window", "--content", code=2)[1]
+    assert left(here) == []
+
+
+def test_a_scheme_of_content_has_both_hooks(here: Path) -> None:
+    written = json.loads(ape("new", "scheme", "way-cost", "--content", "--json")[0])
+    text, next_one = Path(written["written"][0]).read_text(), written["next"][-1]
+    assert "def layer(self" in text
+    assert "def logits(self" in text
+    assert "--models decoder" in next_one
 
 
 def test_an_existing_file_is_kept(here: Path) -> None:

@@ -123,6 +123,31 @@ def bias(scheme: position.Scheme, q: Tensor, offset: int, head: int, place: str)
     return of_offset(scheme, offset, head)
 
 
+def scores_of_content(scheme: position.Scheme, key: str, q: Tensor, k: Tensor, y: Tensor, head: int) -> list[Tensor]:
+    """The scores of a query, whose token is the last, with 1/sqrt(K), for schemes whose scores depend on content.
+
+    q: [K], k: [N, K], y: what the layer reads, [N, D]. `key`: of the layer's module.
+    """
+    products = k @ q / K**0.5
+    if scheme.name == "contextual":
+        gates, e = products.sigmoid(), torch.cat([scheme.vectors, scheme.vectors[-1:]])
+        places = [min(float(gates[n:].sum()), len(e) - 2.0) for n in range(len(k))]
+        below = [math.floor(p) for p in places]
+        terms = [q @ e[b] + (p - b) * (q @ (e[b + 1] - e[b])) for p, b in zip(places, below, strict=True)]
+        return [product + term / K**0.5 for product, term in zip(products, terms, strict=True)]
+    module = scheme.layers[key]
+    if scheme.name == "forget":
+        f = 1 / (1 + (-module.project(y)[:, head]).exp())
+        return [products[n] + f[n + 1 :].log().sum() for n in range(len(k))]
+    beta, carried, scores = 2 / (1 + (-module.beta(y)[:, head]).exp()), q, []
+    for n in reversed(range(len(k))):
+        scores.append(carried @ k[n] / K**0.5)
+        w = module.w(y[n])[head * K : (head + 1) * K]
+        w = w / w.norm()
+        carried = carried - beta[n] * (carried @ w) * w
+    return scores[::-1]
+
+
 def attend(made: Transformer, layer: torch.nn.Module, x: Tensor, y: Tensor, at: list, of: list, causal: bool):
     scheme, out = made.scheme, torch.zeros_like(x)
     q, k, v = layer.query(x), layer.key(y), layer.value(y)
@@ -131,10 +156,15 @@ def attend(made: Transformer, layer: torch.nn.Module, x: Tensor, y: Tensor, at: 
         for m in range(len(at)):
             seen = range(m + 1) if causal else range(len(of))
             scores = []
+            own = (
+                scores_of_content(scheme, layer.key_in_scheme, q[m, part], k[: m + 1, part], y[: m + 1], h)
+                if scheme.overrides("logits")
+                else None
+            )
             for n in seen:
                 between = operator(scheme, at[m], h, "query").T @ operator(scheme, of[n], h, "key")
                 asks = q[m, part] + (scheme.u[h] if scheme.name == "transformer-xl" else 0)
-                score = asks @ between @ k[n, part] / K**0.5
+                score = asks @ between @ k[n, part] / K**0.5 if own is None else own[n]
                 score = score * scheme.shape.decay ** steps_between(scheme, at[m], of[n])
                 place = "decoder" if causal else "encoder" if at is of else "cross"
                 offset = 0 if isinstance(at[m], list) else of[n] - at[m]  # no scheme that reads grids has a bias
@@ -210,9 +240,7 @@ PLACES: dict[str, tuple[list, list, list]] = {
     "tree(2)": ([1, 2, 3, 6, 7], [0, 1, 2, 3], [0, 1, 2, 3, 4, 5, 6, 7]),
     "grid(2)": ([[1, 1], [1, 2], [2, 1], [2, 2], [3, 1]], [[0, 0], [1, 1], [1, 2], [1, 3]], [[0, 0], *GRID[:7]]),
 }
-# schemes with scores of their own have a reference in their own tests
-NAMES = [name for name in position.names() if not position.load(name).overrides("logits")]
-CASES: list[tuple[str, float, dict[str, str]]] = [(name, c, {}) for name in NAMES for c in (1.0, 0.8)]
+CASES: list[tuple[str, float, dict[str, str]]] = [(name, c, {}) for name in position.names() for c in (1.0, 0.8)]
 CASES += [("sinusoidal", 0.8, {"structure": "grid(2)"}), ("orthogonal-grid", 0.8, {"distance": "euclidean"})]
 
 

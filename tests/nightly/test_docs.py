@@ -25,6 +25,15 @@ def test_the_commands_of_a_page_run(page: str, here: Path) -> None:
     run_page(page, here)
 
 
+def test_the_example_of_content_is_one_new_file(tmp_path: Path) -> None:
+    (example,) = (b for b in BLOCKS if b.startswith("# ape_cli/position/fox.py"))
+    ape = elsewhere(tmp_path, "ape_cli/position/fox.py", example)
+    assert "8 of 8 laws hold" in ape("check", "fox").stdout
+    words = ("train", "--scheme", "fox", "--task", "reverse", "--preset", "tiny")
+    assert "reverse-fox-42-" in ape(*words, "--model", "decoder").stdout
+    assert "acts only in causal attention" in ape(*words, code=2).stderr
+
+
 def test_the_example_attention_is_one_new_file(tmp_path: Path) -> None:
     (example,) = (b for b in BLOCKS if b.startswith("# ape_cli/attention/cosine.py"))
     ape = elsewhere(tmp_path, "ape_cli/attention/cosine.py", example)

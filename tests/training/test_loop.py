@@ -30,7 +30,8 @@ CPU = torch.device("cpu")
 
 def tiny(scheme: str, data: Dataset, **settings: Any) -> Config:
     chosen = {"steps": 20, "validate_every_steps": 5, "dropout": 0.1} | settings
-    found = config.resolve("tiny", scheme, position.options(scheme), seed=3, settings=chosen)
+    options: dict[str, Any] = {"model": "decoder"} if position.load(scheme).causal_only else {}
+    found = config.resolve("tiny", scheme, position.options(scheme), seed=3, settings=chosen, **options)
     return experiment.complete(found, data)
 
 

@@ -38,6 +38,15 @@ def test_a_new_scheme_works_at_once(here: Path) -> None:
     assert "soft-window" in run(here, "PYTHONPATH=. ape schemes")
 
 
+def test_a_new_scheme_of_content_works_at_once(here: Path) -> None:
+    found = json.loads(ape("new", "scheme", "way-cost", "--content", "--json")[0])
+    printed = [run(here, line.replace("steps=400", "steps=10")) for line in found["next"]]
+    assert "6 passed" in printed[0]
+    assert "8 of 8 laws hold" in printed[1]
+    assert "2 trained now" in printed[2]
+    assert "way-cost" in run(here, "PYTHONPATH=. ape schemes")
+
+
 def test_a_new_task_works_at_once(here: Path) -> None:
     """The task is written to another folder, whose name contains a space."""
     found = json.loads(ape("new", "task", "turn_word", "--to", "my own", "--json")[0])

@@ -10,7 +10,7 @@ import torch
 from torch import Tensor
 from torch.nn import functional
 
-from ape_cli import adapters, attention
+from ape_cli import adapters, attention, position
 from ape_cli.attention import AttentionContext
 from ape_cli.core.errors import UsageError
 from ape_cli.models.adapters.hugging_face import Encoding
@@ -110,9 +110,24 @@ def check_gradients(found: Tensor, model: Any, scheme: Scheme) -> None:
     assert all(parameter.grad is not None for parameter in scheme.parameters())
 
 
+def is_refused(model: Any, name: str, expression: str) -> bool:
+    """Checks that a scheme is refused if it has parameters for each layer, or does not act in an encoder of the model.
+
+    Returns whether it is.
+    """
+    scheme = position.load(name)
+    if not (scheme.overrides("layer") or (scheme.causal_only and model.config.model_type == "t5")):
+        return False
+    with pytest.raises(UsageError, match="cannot be put into this model"):
+        changed(model, name, expression)
+    return True
+
+
 @pytest.mark.parametrize(("name", "expression"), READS)
 def test_a_llama_with_each_scheme(name: str, expression: str) -> None:
     model, tokens, at = llama(), ids(N), places(expression, 2, N)
+    if is_refused(model, name, expression):
+        return
     encoding = changed(model, name, expression)
     with encoding.at(at):
         found = model(tokens).logits
@@ -124,6 +139,8 @@ def test_a_llama_with_each_scheme(name: str, expression: str) -> None:
 def test_a_t5_with_each_scheme(name: str, expression: str) -> None:
     model, source, target = t5(), ids(N), ids(M, 4)
     at = places(expression, 2, N)[:, 1:], places(expression, 2, M)
+    if is_refused(model, name, expression):
+        return
     encoding = changed(model, name, expression)
     with encoding.at(*at):
         found = model(input_ids=source[:, 1:], decoder_input_ids=target).logits

@@ -1,0 +1,149 @@
+"""Path: a score passes through a Householder-like matrix for each token between key and query.
+
+Source: Yang et al. 2025, arXiv:2505.16381 (PaTH), sections 2 and 3: the logit of query i and key j <= i is
+q_i' H_i H_(i-1) ... H_(j+1) k_j / sqrt(K), with H_t = I - beta_t w_t w_t'. The unit vector w_t and the number
+beta_t = 2 sigmoid(.), between 0 and 2, depend on the layer's input x_t, in each head of each layer. H_t is orthogonal,
+a reflection, only in the limit beta = 2. At beta = 1 it is a projection. As in the authors' release, w is a projection
+of x of low rank (`rank`), and beta starts near 1.
+Deviations: the source passes w through a short convolution over three tokens before it normalises it. The convolution
+is left out, because the module of a layer sees each token alone, so that tokens can be added one by one. The forget
+gates of the variant PaTH-FoX are not included (the scheme `forget` has them).
+The scores include the 1/sqrt(K) scaling.
+
+There is no loop over tokens. With v = sqrt(beta) w, H = I - v v'. For a block of C tokens, let V have their v as rows,
+L be the part of V V' below the diagonal, and T = (I + L)^-1 (the UT transform, section 3). With `tril` for the part up
+to the diagonal, and `below` for the part below it:
+
+    H_C ... H_1 = I - V' T V                                          the operator of the block
+    q_i' H_i ... H_(j+1) k_j = [Q K' - tril(Q V') T below(V K')]_ij   within the block
+    q_i' H_i ... H_1 = [Q - tril(Q V') T V]_i                         from a query back to the start of the block
+    H_C ... H_(j+1) k_j = [K - (T below(V K'))' V]_j                  from a key to the end of the block
+
+Then operators carry queries back from block to block. All this is in float32 or wider, within autocast too.
+
+Shapes: B batch, H heads, M queries, N keys, K channels of a head, D channels of the model, C tokens of a block.
+"""
+
+from __future__ import annotations
+
+import math
+from functools import partial
+from typing import ClassVar
+
+import torch
+from torch import Tensor, nn
+from torch.nn import functional
+
+from ape_cli.core.errors import UsageError
+from ape_cli.position import Link, Role, Scheme, Shape
+from ape_cli.position._rotation import wide
+
+_START = 0.02  # standard deviation of the weights of beta at the start
+# Most tokens for which a single block is faster, and most tokens of a block otherwise. Measured on a CPU, for 16 to 64
+# channels.
+_ALONE, _BLOCK = 64, 32
+
+
+class Householder(nn.Module):
+    """The vectors v = sqrt(beta) w of tokens, one for each head.
+
+    Arguments: `d_model`, channels of a token; `heads`, their number; `rank`, of the projection to w.
+    """
+
+    def __init__(self, d_model: int, heads: int, rank: int) -> None:
+        """Draw the weights."""
+        super().__init__()
+        rank = min(rank, d_model)
+        self.heads = heads
+        self.w = nn.Sequential(nn.Linear(d_model, rank, bias=False), nn.Linear(rank, d_model, bias=False))
+        self.beta = nn.Linear(d_model, heads)
+        nn.init.normal_(self.beta.weight, std=_START)
+        nn.init.zeros_(self.beta.bias)
+
+    def forward(self, x: Tensor) -> Tensor:
+        """v of each token. [B, N, D] -> [B, N, H, K], float32 or float64"""
+        w = functional.normalize(wide(self.w(x)).unflatten(-1, (self.heads, -1)), dim=-1)
+        # the root of beta by its logarithm, so that its gradient stays finite as beta goes to 0
+        root = ((math.log(2) + functional.logsigmoid(wide(self.beta(x)))) / 2).exp()
+        return w * root[..., None]
+
+
+class Path(Scheme):
+    """Scores through the product of the Householder-like matrices between key and query.
+
+    Argument: `rank`, of the projection to the vectors of the matrices. Raises `UsageError` if it is below 1.
+    """
+
+    relative = True
+    causal_only = "the matrices between a key and a query are defined only for keys up to the query"
+    option_help: ClassVar[dict[str, str]] = {"rank": "Rank of the projection to the vectors of the matrices."}
+    synonyms = ("householder", "path-attention")
+    source = "Yang et al. 2025, arXiv:2505.16381, sections 2 and 3"
+    unique = False  # positions are not read, only the order of the tokens
+    content_dependent = True
+    memory = "H L^2"
+    extrapolation = "good"
+
+    def __init__(self, shape: Shape, rank: int = 32) -> None:
+        """Check the option."""
+        super().__init__(shape)
+        if rank < 1:
+            raise UsageError("bad rank", got=rank, allowed="1 or more", fix="the source's release uses 32")
+        self.rank = rank
+
+    def layer(self, role: Role, index: int) -> Householder:
+        """The vectors of a layer."""
+        return Householder(self.shape.d_model, self.shape.heads, self.rank)
+
+    def logits(self, q: Tensor, k: Tensor, content: Tensor | None, link: Link) -> Tensor:
+        """q H ... H k / sqrt(K), in the dtype of the queries.
+
+        q: [B, H, M, K], k: [B, H, N, K]; content: v of the keys, [B, N, H, K] -> [B, H, M, N]
+        """
+        assert content is not None
+        with torch.autocast(q.device.type, enabled=False):
+            block = _ALONE if k.shape[2] <= _ALONE else _BLOCK
+            return through_path(wide(q) * q.shape[-1] ** -0.5, wide(k), content.transpose(1, 2), block).to(q.dtype)
+
+
+def through_path(q: Tensor, k: Tensor, v: Tensor, block: int = _BLOCK) -> Tensor:
+    """q_i' H_i ... H_(j+1) k_j with H = I - v v', for the M queries that are the last of the N keys.
+
+    q: [B, H, M, K], k and v: [B, H, N, K] -> [B, H, M, N]; the scores of later keys have no meaning, but are finite.
+    `block`: most tokens of a block.
+    """
+    (m, channels), n = q.shape[2:], k.shape[2]
+    count = -(-n // block)
+    size = -(-n // count)
+    rows = min(m, size)  # queries of a block; if one block has all, only these are computed
+    asking = -(-m // rows)  # blocks with queries, which are the last ones
+    queries, keys, vectors = _blocks(q, asking, rows), _blocks(k, count, size), _blocks(v, count, size)
+    products = vectors @ vectors.mT  # the solver reads what is below the diagonal, and takes the diagonal as 1
+    t_times = partial(torch.linalg.solve_triangular, products, upper=False, unitriangular=True)
+    of_keys = t_times((vectors @ keys.mT).tril(-1))
+    last = slice(count - asking, None)
+    met = (queries @ vectors[:, :, last].mT).tril(size - rows)
+    near = (queries @ keys[:, :, last].mT - met @ of_keys[:, :, last]).unbind(2)
+    if count == 1:
+        return near[0]
+    of_vectors = t_times(vectors)
+    to_start = (queries - met @ of_vectors[:, :, last]).unbind(2)
+    to_end = (keys - of_keys.mT @ vectors).unbind(2)
+    operators = (torch.eye(channels, dtype=v.dtype, device=v.device) - vectors.mT @ of_vectors).unbind(2)
+    columns, carried = [], q[:, :, :0]  # the scores of each block of keys; the queries of later blocks, at its end
+    for at in reversed(range(count)):
+        scores, index = carried @ to_end[at].mT, at - (count - asking)
+        carried = carried @ operators[at]
+        if index >= 0:
+            scores = torch.cat([near[index], scores], dim=2)
+            carried = torch.cat([to_start[index], carried], dim=2)
+        columns.append(functional.pad(scores, (0, 0, asking * rows - scores.shape[2], 0)))
+    return torch.cat(columns[::-1], dim=-1)[:, :, -m:, -n:]
+
+
+def _blocks(x: Tensor, count: int, size: int) -> Tensor:
+    """Cut tokens into blocks, with zeros before the first one. [B, H, N, K] -> [B, H, count, size, K]
+
+    A token whose v is zero has the identity as its matrix.
+    """
+    return functional.pad(x, (0, 0, count * size - x.shape[2], 0)).unflatten(2, (count, size))

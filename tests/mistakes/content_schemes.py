@@ -1,0 +1,115 @@
+"""Mistakes in schemes whose scores depend on content."""
+
+from __future__ import annotations
+
+from tests.mistakes._mistake import read
+
+MISTAKES = read("""
+the forget gate of the key counts
+  Forget.logits  position/test_forget.py::test_gates_of_one_half_by_hand
+  - until[:, :, None, :]
+  + (until - content.transpose(1, 2))[:, :, None, :]
+far keys favoured instead of forgotten
+  Forget.logits  position/test_forget.py::test_weights_of_another_implementation
+  - q * q.shape[-1] ** -0.5 @ k.mT + path
+  + q * q.shape[-1] ** -0.5 @ k.mT - path
+log-gates added up in bfloat16
+  Forget.logits  position/test_forget.py::test_a_long_sum_keeps_its_digits_in_bfloat16
+  - content.cumsum(dim=1)
+  + content.to(q.dtype).cumsum(dim=1)
+queries taken for the first keys instead of the last (forget)
+  Forget.logits  position/test_forget.py::test_it_behaves_in_causal_attention
+  - until[:, :, k.shape[2] - q.shape[2] :, None]
+  + until[:, :, : q.shape[2], None]
+all heads forget alike
+  Forget.logits  position/test_forget.py::test_scores_derived_again
+  - content.cumsum(dim=1)
+  + content[..., :1].expand_as(content).cumsum(dim=1)
+gates added up instead of their logarithms
+  Gates.forward  position/test_forget.py::test_scores_derived_again
+  - functional.logsigmoid(wide(self.project(x)))
+  + wide(self.project(x)).sigmoid()
+the logarithm of a gate that was rounded to 0
+  Gates.forward  position/test_forget.py::test_extreme_gates_stay_finite
+  - functional.logsigmoid(wide(self.project(x)))
+  + wide(self.project(x)).sigmoid().log()
+gates of keys ahead counted
+  _AddInterpolated.forward  position/test_contextual.py::test_it_behaves_in_causal_attention
+  - scores.sigmoid().tril_(behind)
+  + scores.sigmoid()
+gates added up from the first key instead of from the query
+  _AddInterpolated.forward  position/test_contextual.py::test_positions_by_hand
+  - gates.flip(-1).cumsum(-1).flip(-1)
+  + gates.cumsum(-1)
+the gate of the key itself does not count
+  _AddInterpolated.forward  position/test_contextual.py::test_positions_by_hand
+  - gates.flip(-1).cumsum(-1).flip(-1)
+  + (gates.flip(-1).cumsum(-1).flip(-1) - gates)
+the vector below and the one above swapped
+  _AddInterpolated.forward  position/test_contextual.py::test_positions_by_hand
+  - share = position.sub_(floor)
+  + share = 1 - position.sub_(floor)
+the term of CoPE without 1/sqrt(K)
+  Contextual._of_rows  position/test_contextual.py::test_scores_derived_again
+  - scaled @ self.vectors.to(q.dtype).T
+  + q @ self.vectors.to(q.dtype).T
+queries taken for the first keys instead of the last (contextual)
+  _AddInterpolated.forward  position/test_contextual.py::test_it_behaves_in_causal_attention
+  - behind = scores.shape[-1] - scores.shape[-2]
+  + behind = 0
+no gradient through the gates
+  _AddInterpolated.backward  position/test_contextual.py::test_it_behaves_in_causal_attention
+  - torch.addcmul(grad, of_gates, gates * (1 - gates))
+  + grad
+a gate that only moves its own key
+  _AddInterpolated.backward  position/test_contextual.py::test_it_behaves_in_causal_attention
+  - (grad * step).cumsum(-1)
+  + (grad * step)
+no gradient for the vector above
+  _AddInterpolated.backward  position/test_contextual.py::test_it_behaves_in_causal_attention
+  - of_floor[..., 1:] += of_step[..., :-1]
+the matrix of the key counts
+  through_path  position/test_path.py::test_products_derived_again
+  - (vectors @ keys.mT).tril(-1)
+  + (vectors @ keys.mT).tril()
+the matrix of the query does not count
+  through_path  position/test_path.py::test_two_reflections_by_hand
+  - (queries @ vectors[:, :, last].mT).tril(size - rows)
+  + (queries @ vectors[:, :, last].mT).tril(size - rows - 1)
+the matrices of a block in the opposite order
+  through_path  position/test_path.py::test_products_derived_again
+  - carried @ operators[at]
+  + carried @ operators[at].mT
+the operator of the key's own block applied twice
+  through_path  position/test_path.py::test_products_derived_again
+  - scores, index = carried @ to_end[at].mT, at - (count - asking)
+  + scores, index = carried @ operators[at] @ to_end[at].mT, at - (count - asking)
+the first block padded at its end
+  _blocks  position/test_path.py::test_products_derived_again
+  - (0, 0, count * size - x.shape[2], 0)
+  + (0, 0, 0, count * size - x.shape[2])
+beta where its root belongs
+  Householder.forward  position/test_path.py::test_vectors_of_a_layer
+  - ((math.log(2) + functional.logsigmoid(wide(self.beta(x)))) / 2).exp()
+  + (math.log(2) + functional.logsigmoid(wide(self.beta(x)))).exp()
+beta between 0 and 1, so that no matrix reflects
+  Householder.forward  position/test_path.py::test_vectors_of_a_layer
+  - math.log(2) + functional.logsigmoid(wide(self.beta(x)))
+  + functional.logsigmoid(wide(self.beta(x)))
+vectors of any length
+  Householder.forward  position/test_path.py::test_vectors_of_a_layer
+  - functional.normalize(wide(self.w(x)).unflatten(-1, (self.heads, -1)), dim=-1)
+  + wide(self.w(x)).unflatten(-1, (self.heads, -1))
+vectors normalised over all heads together
+  Householder.forward  position/test_path.py::test_vectors_of_a_layer
+  - functional.normalize(wide(self.w(x)).unflatten(-1, (self.heads, -1)), dim=-1)
+  + functional.normalize(wide(self.w(x)), dim=-1).unflatten(-1, (self.heads, -1))
+the root of a beta that was rounded to 0
+  Householder.forward  position/test_path.py::test_extreme_betas_stay_finite
+  - ((math.log(2) + functional.logsigmoid(wide(self.beta(x)))) / 2).exp()
+  + (2 * wide(self.beta(x)).sigmoid()).sqrt()
+the scores of PaTH without 1/sqrt(K)
+  Path.logits  position/test_path.py::test_weights_of_another_implementation
+  - wide(q) * q.shape[-1] ** -0.5
+  + wide(q)
+""")

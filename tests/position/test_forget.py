@@ -1,0 +1,141 @@
+"""Forget: weights of another implementation, sums of log-gates by hand and by loops, and numerical care."""
+
+from __future__ import annotations
+
+import math
+
+import pytest
+import torch
+
+from ape_cli import position
+from ape_cli.position.alibi import slopes
+from ape_cli.position.forget import Forget, Gates
+from tests.position import causal
+from tests.position.golden import GOLDEN
+
+
+def make(dtype: torch.dtype = torch.float64) -> Forget:
+    scheme = causal.scheme_of("forget", dtype)
+    assert isinstance(scheme, Forget)
+    return scheme
+
+
+def gates(scheme: Forget) -> Gates:
+    module = scheme.layers["decoder_0"]
+    assert isinstance(module, Gates)
+    return module
+
+
+def test_weights_of_another_implementation() -> None:
+    """Theirs are float32; the largest difference is 1e-7."""
+    theirs = GOLDEN["forget"]
+    q, k = (torch.tensor(theirs[name], dtype=torch.float64).transpose(0, 1)[None] for name in ("q", "k"))
+    log_gates = torch.tensor(theirs["g"], dtype=torch.float64)[None]
+    scheme = position.make("forget", d_model=8, heads=2)
+    found = causal.scores(scheme, q, k, log_gates)
+    ahead = torch.ones(9, 9, dtype=torch.bool).triu(1)
+    weights = found.masked_fill(ahead, -math.inf).softmax(-1)[0]
+    assert torch.allclose(weights, torch.tensor(theirs["weights"], dtype=torch.float64), rtol=0, atol=3e-7)
+
+
+def test_gates_of_one_half_by_hand() -> None:
+    """Each step between key and query costs log 2. The gate of the key itself does not count."""
+    zeros = torch.zeros(1, 1, 4, 2)
+    found = causal.scores(position.make("forget", 2, 1), zeros, zeros, torch.full((1, 4, 1), math.log(0.5)))
+    steps = torch.tensor([[0, 0, 0, 0], [1, 0, 0, 0], [2, 1, 0, 0], [3, 2, 1, 0]])
+    assert torch.allclose(found[0, 0], -steps * math.log(2.0))
+
+
+def test_scores_derived_again() -> None:
+    """f = sigmoid(w x + b) for each head, and the logarithms of f from the token after the key up to the query."""
+    scheme = make()
+    (q, k), x = causal.qk(), causal.tokens()
+    w, b = gates(scheme).project.weight, gates(scheme).project.bias
+    torch.nn.init.normal_(b, generator=torch.Generator().manual_seed(7))
+    found = causal.scores(scheme, q, k, causal.content_of(scheme, x))
+    for h in range(causal.H):
+        f = 1 / (1 + (-(x[1] @ w[h]) - b[h]).exp())
+        for i in (0, 1, 7, 74):
+            for j in range(0, i + 1, 3):
+                between = sum((f[t].log() for t in range(j + 1, i + 1)), torch.zeros(()))
+                expected = q[1, h, i] @ k[1, h, j] / math.sqrt(causal.K) + between
+                assert torch.isclose(found[1, h, i, j], expected, atol=1e-12)
+
+
+def test_sums_along_a_path_add_up() -> None:
+    """d_ij = d_il + d_lj for any token l between them, and d_ii = 0."""
+    scheme = make()
+    zeros = torch.zeros_like(causal.qk()[0])
+    d = causal.scores(scheme, zeros, zeros, causal.content_of(scheme, causal.tokens()))
+    assert not d.diagonal(dim1=-2, dim2=-1).any()
+    i, middle, j = 60, 33, 4
+    assert torch.allclose(d[..., i, j], d[..., i, middle] + d[..., middle, j], atol=1e-12)
+    assert bool((d <= 0).all())
+
+
+def test_constant_gates_are_alibi_for_causal_attention() -> None:
+    """With w = 0 the term is -m |i - j|, where m = -log f."""
+    scheme = make()
+    alibi = position.make("alibi", causal.D, causal.H)
+    m = slopes(causal.H)
+    with torch.no_grad():
+        gates(scheme).project.weight.zero_()
+        gates(scheme).project.bias.copy_(-torch.expm1(m).log())  # f = exp(-m)
+    q, k = causal.qk()
+    found = causal.scores(scheme, q, k, causal.content_of(scheme, causal.tokens()))
+    link = causal.link_of(scheme, causal.N)
+    penalty = alibi.bias(q, link.q_context, link.k_context)
+    assert penalty is not None
+    expected = q @ k.mT / math.sqrt(causal.K) + penalty
+    assert torch.allclose(found, expected.tril(), atol=1e-6)  # the penalties of `alibi` are float32
+
+
+def test_gates_start_as_in_the_release() -> None:
+    scheme = position.make("forget", 256, 4, generator=torch.Generator().manual_seed(1))
+    weights = []
+    for index in (0, 1):
+        module = scheme.layers[scheme.attach("decoder", index)]
+        assert isinstance(module, Gates)
+        assert not module.project.bias.any()
+        weights.append(module.project.weight.detach())
+        assert 0.018 < float(weights[-1].std()) < 0.022
+    assert not torch.equal(*weights)
+
+
+def test_extreme_gates_stay_finite() -> None:
+    """Gates that are 0 in float32 have finite logarithms and gradients."""
+    scheme = make(torch.float32)
+    with torch.no_grad():
+        gates(scheme).project.bias.fill_(-1e4)
+    (q, k), x = causal.qk(torch.float32), causal.tokens(torch.float32)
+    causal.scores(scheme, q, k, causal.content_of(scheme, x)).sum().backward()
+    assert all(p.grad is not None and bool(p.grad.isfinite().all()) for p in scheme.parameters())
+
+
+def test_a_long_sum_keeps_its_digits_in_bfloat16() -> None:
+    """After 3,000 gates of 0.9, whose sum is -316, a running sum in bfloat16 would be wrong by whole steps."""
+    log_gates = torch.full((1, 3000, 1), math.log(0.9))
+    q = torch.zeros(1, 1, 2, 2, dtype=torch.bfloat16)
+    k = torch.zeros(1, 1, 3000, 2, dtype=torch.bfloat16)
+    scheme = position.make("forget", 2, 1)
+    with torch.autocast("cpu", torch.bfloat16):
+        found = scheme.logits(q, k, log_gates, causal.link_of(scheme, 3000))
+    assert found is not None
+    expected = torch.tensor([3.0, 2.0, 1.0, 0.0]) * math.log(0.9)
+    assert torch.allclose(found[0, 0, -1, -4:].float(), expected, atol=2e-3)
+
+
+@pytest.mark.parametrize(
+    "check",
+    [
+        causal.check_queries_are_the_last_keys,
+        causal.check_tokens_one_by_one,
+        causal.check_padding_in_front,
+        causal.check_nothing_ahead_is_seen,
+        causal.check_gradients,
+        causal.check_it_is_refused_elsewhere,
+        lambda name: causal.check_autocast(name, worst=0.3),  # scores reach -60, where bfloat16 has steps of 0.25
+    ],
+)
+def test_it_behaves_in_causal_attention(check: causal.Check) -> None:
+    check("forget")

@@ -1,0 +1,195 @@
+"""Path (PaTH): weights of another implementation, products of matrices by hand and by loops, and special cases."""
+
+from __future__ import annotations
+
+import math
+
+import pytest
+import torch
+from torch.nn import functional
+
+from ape_cli import position
+from ape_cli.core.errors import UsageError
+from ape_cli.position.path import Householder, Path, through_path
+from tests.position import causal
+from tests.position.golden import GOLDEN
+
+
+def module(scheme: position.Scheme) -> Householder:
+    found = scheme.layers["decoder_0"]
+    assert isinstance(found, Householder)
+    return found
+
+
+def vectors(beta: float | None = None) -> torch.Tensor:
+    """v = sqrt(beta) w of random unit vectors, with random beta between 0 and 2 if none is given. -> [B, H, N, K]"""
+    generator = torch.Generator().manual_seed(8)
+    drawn = torch.randn(causal.B, causal.H, causal.N, causal.K, dtype=torch.float64, generator=generator)
+    betas = 2 * torch.rand(drawn.shape[:-1], dtype=torch.float64, generator=generator)
+    return (
+        functional.normalize(drawn, dim=-1)
+        * (betas if beta is None else torch.full_like(betas, beta)).sqrt()[..., None]
+    )
+
+
+def matrices(v: torch.Tensor) -> torch.Tensor:
+    """H = I - v v' of each vector. [..., K] -> [..., K, K]"""
+    return torch.eye(v.shape[-1], dtype=v.dtype) - v[..., :, None] * v[..., None, :]
+
+
+def by_loops(q: torch.Tensor, k: torch.Tensor, v: torch.Tensor) -> torch.Tensor:
+    """q_i' H_i ... H_(j+1) k_j, one matrix after the other; 0 for keys ahead. -> [B, H, M, N]"""
+    m, n = q.shape[2], k.shape[2]
+    found = torch.zeros(*q.shape[:3], n, dtype=q.dtype)
+    for at in range(m):
+        carried = q[:, :, at]
+        for j in range(n - m + at, -1, -1):
+            found[:, :, at, j] = (carried * k[:, :, j]).sum(-1)
+            carried = (carried[..., None, :] @ matrices(v[:, :, j]))[..., 0, :]
+    return found
+
+
+def test_weights_of_another_implementation() -> None:
+    """Theirs are float32; the largest difference is 2e-7."""
+    theirs = GOLDEN["path"]
+    q, k, w = (torch.tensor(theirs[name], dtype=torch.float64).transpose(0, 1)[None] for name in ("q", "k", "w"))
+    beta = torch.tensor(theirs["beta"], dtype=torch.float64)
+    content = w.transpose(1, 2) * beta.sqrt()[None, ..., None]
+    found = causal.scores(position.make("path", d_model=8, heads=2), q, k, content)
+    weights = found.masked_fill(torch.ones(9, 9, dtype=torch.bool).triu(1), -math.inf).softmax(-1)[0]
+    assert torch.allclose(weights, torch.tensor(theirs["weights"], dtype=torch.float64), rtol=0, atol=5e-7)
+
+
+def test_two_reflections_by_hand() -> None:
+    """At beta = 2, w = (1, 0) turns the sign of the first channel, and w = (1, 1) / sqrt(2) maps (a, b) to (-b, -a)."""
+    v = torch.tensor([[9.0, 9.0], [math.sqrt(2), 0.0], [1.0, 1.0]]).double()[None, None]
+    q, k = torch.tensor([[0.0, 0.0], [0.0, 0.0], [1.0, 0.0]]).double(), torch.tensor([[3.0, 5.0]] * 3).double()
+    found = through_path(q[None, None], k[None, None], v)[0, 0, 2]
+    # (1, 0) at the query's own place; carried over the query's matrix, (0, -1); over the first one as well, (0, -1)
+    assert torch.allclose(found, torch.tensor([-5.0, -5.0, 3.0]).double())
+
+
+@pytest.mark.parametrize("asked", [75, 40, 3, 1])
+def test_products_derived_again(asked: int) -> None:
+    """Blocks of any size give what a loop over tokens gives, whether or not they divide the number of tokens."""
+    (q, k), v = causal.qk(), vectors()
+    q = q[:, :, -asked:]
+    expected = by_loops(q, k, v)
+    for block in (1000, 75, 38, 32, 16, 7):
+        found = through_path(q, k, v, block)
+        assert bool(found.isfinite().all())
+        assert torch.allclose(found.tril(causal.N - asked), expected, atol=1e-12)
+
+
+def test_gradients_through_blocks() -> None:
+    (q, k), v = causal.qk(), vectors()
+    q, k, v = (x[:1, :, -5:, :3].clone().requires_grad_() for x in (q, k, v))
+    q = q[:, :, 1:].detach().requires_grad_()
+    assert torch.autograd.gradcheck(lambda *x: through_path(*x, 2).tril(1), (q, k, v))
+
+
+def test_matrices_are_orthogonal_at_beta_two_alone() -> None:
+    """Then carrying a query keeps its length, and the score is that of the carried query and the key."""
+    for beta, kept in ((2.0, True), (1.9, False), (1.0, False)):
+        h = matrices(vectors(beta))
+        product = h[0, 0, 0]
+        for t in range(1, causal.N):
+            product = h[0, 0, t] @ product
+        identity = torch.eye(causal.K, dtype=torch.float64)
+        assert torch.allclose(product.mT @ product, identity, atol=1e-12) == kept
+
+
+def test_scores_compose_at_any_token_between() -> None:
+    """The matrix of a path is the product of those of its parts: q' P(i, l) P(l, j) k = q' P(i, j) k."""
+    v = vectors()
+    i, middle, j = 70, 41, 6
+    basis = torch.eye(causal.K, dtype=torch.float64).expand(causal.B, causal.H, -1, -1)
+
+    def between(later: int, earlier: int) -> torch.Tensor:
+        """The matrix of a path, from its scores with basis vectors as queries and keys. -> [B, H, K, K]"""
+        rows = [
+            through_path(
+                basis[:, :, [a]],
+                torch.cat([basis[:, :, [b]], torch.zeros_like(v[:, :, earlier + 1 : later + 1])], dim=2),
+                v[:, :, earlier : later + 1],
+            )[:, :, 0, 0]
+            for a in range(causal.K)
+            for b in range(causal.K)
+        ]
+        return torch.stack(rows, dim=-1).unflatten(-1, (causal.K, causal.K))
+
+    assert torch.allclose(between(i, middle) @ between(middle, j), between(i, j), atol=1e-12)
+
+
+def test_beta_of_zero_is_no_encoding() -> None:
+    q, k = causal.qk()
+    assert torch.allclose(through_path(q, k, torch.zeros_like(k)).tril(), (q @ k.mT).tril())
+
+
+def test_the_same_w_everywhere_decays_one_direction() -> None:
+    """H = I - beta w w' multiplies w by 1 - beta, and keeps what is orthogonal to w."""
+    (q, k), beta = causal.qk(), 0.3
+    v = torch.zeros_like(k)
+    v[..., 0] = math.sqrt(beta)
+    steps = (torch.arange(causal.N)[:, None] - torch.arange(causal.N)).clamp(min=0)
+    expected = q[..., 1:] @ k[..., 1:].mT + (1 - beta) ** steps.double() * (q[..., :1] @ k[..., :1].mT)
+    assert torch.allclose(through_path(q, k, v).tril(), expected.tril(), atol=1e-12)
+
+
+def test_vectors_of_a_layer() -> None:
+    """w is a unit vector for each head, and beta = 2 sigmoid(.) its squared length, about 1 at the start."""
+    scheme = causal.scheme_of("path", rank=3)
+    x, given = causal.tokens(), module(scheme)
+    v = causal.content_of(scheme, x)
+    assert v is not None
+    assert v.shape == (causal.B, causal.N, causal.H, causal.K)
+    beta = 2 * torch.sigmoid(x @ given.beta.weight.T + given.beta.bias)
+    assert torch.allclose(v.square().sum(-1), beta)
+    assert bool((beta - 1).abs().max() < 0.3)
+    assert int(torch.linalg.matrix_rank(given.w[1].weight @ given.w[0].weight)) == 3  # type: ignore[operator]
+
+
+def test_extreme_betas_stay_finite() -> None:
+    """Betas that are 0 or 2 in float32 have finite scores and gradients."""
+    for bias in (-1e4, 1e4):
+        scheme = causal.scheme_of("path", torch.float32)
+        with torch.no_grad():
+            module(scheme).beta.bias.fill_(bias)
+        (q, k), x = causal.qk(torch.float32), causal.tokens(torch.float32)
+        causal.scores(scheme, q, k, causal.content_of(scheme, x)).sum().backward()
+        assert all(p.grad is not None and bool(p.grad.isfinite().all()) for p in scheme.parameters())
+
+
+def test_long_paths_do_not_grow_in_float32() -> None:
+    """A thousand matrices, whose norms are at most 1: errors in float32 stay those of single products."""
+    generator = torch.Generator().manual_seed(9)
+    q, k, v = torch.randn(3, 1, 1, 1000, 8, dtype=torch.float64, generator=generator)
+    v = functional.normalize(v, dim=-1) * math.sqrt(1.9)
+    exact = through_path(q, k, v).tril()
+    assert float((through_path(q.float(), k.float(), v.float()).tril() - exact).abs().max()) < 1e-4
+
+
+def test_a_bad_rank_is_refused() -> None:
+    with pytest.raises(UsageError, match="bad rank"):
+        position.make("path", rank=0)
+
+
+def test_its_options() -> None:
+    assert position.options("path") == {"rank": 32}
+    assert isinstance(position.make("path"), Path)
+
+
+@pytest.mark.parametrize(
+    "check",
+    [
+        causal.check_queries_are_the_last_keys,
+        causal.check_tokens_one_by_one,
+        causal.check_padding_in_front,
+        causal.check_nothing_ahead_is_seen,
+        causal.check_gradients,
+        causal.check_it_is_refused_elsewhere,
+        lambda name: causal.check_autocast(name, worst=0.1),
+    ],
+)
+def test_it_behaves_in_causal_attention(check: causal.Check) -> None:
+    check("path")
