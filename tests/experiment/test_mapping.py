@@ -68,6 +68,8 @@ def test_options_reach_the_map(words: Dataset) -> None:
     [
         ("randomised", {"scheme": "none"}, "the scheme reads no positions, so it would have no effect"),
         ("offset", {"scheme": "none", "model": "decoder"}, "the scheme reads no positions"),
+        ("randomised", {"scheme": "forget", "model": "decoder"}, "the scheme reads no positions"),
+        ("coupled", {"scheme": "contextual", "model": "decoder"}, "the scheme reads no positions"),
         ("coupled", {}, "in an encoder-decoder, the positions of the target begin anew anyway"),
         ("offset", {"model": "decoder"}, "differences of positions alone, so it would have no effect"),
         ("offset", {"scheme": "alibi", "model": "decoder"}, "differences of positions alone"),
