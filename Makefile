@@ -80,10 +80,11 @@ bench: install
 record: install
 	$(BIN)/python results/record.py
 
-# Builds the documentation site into site/, after it has written the reference pages and drawn the gallery.
+# Builds the documentation site into site/, after it has written the reference pages and tables, and drawn the gallery.
 docs: $(VENV)/.docs
 	$(BIN)/python tools/reference.py
 	$(BIN)/python tools/gallery.py
+	$(BIN)/python tools/algebra.py
 	$(BIN)/zensical build --strict --clean
 
 # Runs the notebooks in examples/ and stores their outputs in them.

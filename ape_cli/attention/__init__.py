@@ -56,12 +56,14 @@ __all__ = [
     "AttentionContext",
     "AttentionKind",
     "Past",
+    "RoleError",
     "additive",
     "adjusted",
     "average",
     "backend",
     "check",
     "check_role",
+    "check_without_encoder",
     "load",
     "logits",
     "make",
@@ -257,9 +259,20 @@ def check(kind: AttentionKind, scheme: type[Scheme], decay: float) -> None:
             raise UsageError(f"attention {kind.name} cannot take {what}: {reason}", allowed=allowed, fix=fix)
 
 
+class RoleError(UsageError):
+    """A scheme or a kind of attention does not act in a part of the model."""
+
+
 def check_role(scheme: type[Scheme], role: Role) -> None:
-    """Check that a scheme acts in an attention of this role. Raises `UsageError`, with the reason, if it does not."""
+    """Check that a scheme acts in an attention of this role. Raises `RoleError`, with the reason, if it does not."""
     if scheme.causal_only and role != "decoder":
         where = "between decoder and encoder" if role == "cross" else "in an encoder"
         what = f"scheme {plugins.name_of(scheme)} acts only in causal attention: {scheme.causal_only}"
-        raise UsageError(what, got=f"attention {where}", fix="`model=decoder`, or another scheme (`ape schemes`)")
+        raise RoleError(what, got=f"attention {where}", fix="`model=decoder`, or another scheme (`ape schemes`)")
+
+
+def check_without_encoder(kind: AttentionKind) -> None:
+    """Check that a kind of attention acts in a model without an encoder. Raises `RoleError` if it does not."""
+    if kind.mixes_queries:
+        what = f"attention {kind.name} acts only in an encoder, and this model has none"
+        raise RoleError(what, fix="`model=encoder-decoder` with encoder layers, or another `attention`")

@@ -149,7 +149,9 @@ def locality(config: Config) -> float:
     default = 1.0 if kind.refuses_decay else scheme.default_decay
     rate = float(default if config.decay is None else config.decay)
     attention.check(kind, scheme, rate)
-    if not config.is_joined:
+    if config.is_joined:
+        attention.check_without_encoder(kind)
+    else:
         attention.check_role(scheme, "encoder")
     return rate
 

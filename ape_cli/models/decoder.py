@@ -22,9 +22,9 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
+from ape_cli import attention
 from ape_cli.attention import AttentionContext, AttentionKind, Past
 from ape_cli.attention._layers import affine
-from ape_cli.core.errors import UsageError
 from ape_cli.data.position_plan import PositionPlan
 from ape_cli.models.layers import Layer, initialise
 from ape_cli.models.transformer import SequenceModel
@@ -58,9 +58,7 @@ class DecoderOnly(SequenceModel):
         """Create the layers and draw their weights."""
         inside = 0.0 if branches_only else dropout
         super().__init__(scheme, kind, ids=ids, dropout=inside, positions_scale=positions_scale)
-        if self.kind.mixes_queries:
-            what = f"attention {self.kind.name} acts only in an encoder, and a decoder-only model has none"
-            raise UsageError(what, fix="`model=encoder-decoder`, or another `attention`")
+        attention.check_without_encoder(self.kind)
         d = scheme.shape.d_model
         self.sides = nn.Parameter(torch.empty(2, d)) if sides else None  # of the source and of the target
         self.decoder = nn.ModuleList(

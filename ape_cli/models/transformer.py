@@ -23,7 +23,6 @@ from torch.nn import functional
 from ape_cli import attention
 from ape_cli.attention import AttentionContext, AttentionKind, Past
 from ape_cli.attention._layers import Dropout, affine
-from ape_cli.core.errors import UsageError
 from ape_cli.core.vocabulary import PAD
 from ape_cli.data.batches import Batch
 from ape_cli.data.position_plan import PositionPlan
@@ -141,9 +140,8 @@ class Transformer(SequenceModel):
         inside = 0.0 if branches_only else dropout
         super().__init__(scheme, kind, ids=ids, dropout=inside, positions_scale=positions_scale)
         d, kind = scheme.shape.d_model, self.kind
-        if kind.mixes_queries and not encoder_layers:
-            what = f"attention {kind.name} acts only in the encoder, and this model has no encoder layers"
-            raise UsageError(what, fix="`encoder_layers=1`, or another `attention`")
+        if not encoder_layers:
+            attention.check_without_encoder(kind)
         behind = attention.make() if kind.mixes_queries else kind
         rates: dict[str, Any] = {"dropout": dropout, "attention_dropout": inside, "ff_dropout": inside}
         self.encoder = nn.ModuleList(Layer(scheme, kind, d_ff=d_ff, index=i, **rates) for i in range(encoder_layers))

@@ -10,6 +10,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Any
 
+from ape_cli.attention import RoleError
 from ape_cli.core.errors import RunError
 from ape_cli.data.loader import Dataset
 from ape_cli.data.plan import DatasetInfo
@@ -81,7 +82,7 @@ def plan(
     for options in trials:
         try:
             experiment = resolve(options, chosen)
-        except UnreadableError as error:
+        except (UnreadableError, RoleError) as error:
             left[f"{options.scheme} on {chosen.of(options).folder.name}: {error.summary}"] = None
             continue
         item = _planned(experiment, registry, past.seconds(experiment.config, experiment.data))

@@ -121,6 +121,14 @@ def test_what_a_scheme_cannot_read_is_left_out_and_said(here: Path) -> None:
     assert "the sweep has no trials" in err
 
 
+def test_both_models_are_tried_where_the_scheme_acts(here: Path) -> None:
+    words = ["--schemes", "forget,rope", "--models", "encoder-decoder,decoder", "--tasks", "copy", "--preset", "tiny"]
+    out, err = ape("sweep", *words, "--dry-run", "--json")
+    found = sorted((t["run"].split("-")[1], t["variant"]) for t in json.loads(out)["trials"])
+    assert found == [("forget", "model=decoder"), ("rope", ""), ("rope", "model=decoder")]
+    assert "left out: forget on copy-tiny: scheme forget acts only in causal attention" in err
+
+
 @pytest.mark.parametrize(
     ("words", "message"),
     [

@@ -1,0 +1,528 @@
+"""Which encoding is which representation: kinds worked out by hand, all schemes, and relations that break."""
+
+from __future__ import annotations
+
+import json
+import math
+from collections.abc import Callable
+from dataclasses import replace
+from typing import Any
+
+import pytest
+import torch
+from torch import Tensor, nn
+from typer.testing import CliRunner
+
+from ape_cli import position
+from ape_cli.cli import app
+from ape_cli.core.errors import ApeError
+from ape_cli.evaluation import algebra
+from ape_cli.evaluation.algebra import along_paths
+from ape_cli.evaluation.algebra.action import LIMIT, generators
+from ape_cli.evaluation.algebra.relations import relations
+from ape_cli.evaluation.algebra.relations._relation import ConfiguredScheme, Relation, planes
+from ape_cli.evaluation.algebra.spectrum import spectrum_of
+from ape_cli.evaluation.laws._subjects import make
+from ape_cli.position import Context, Link, Role, Scheme, Side
+from ape_cli.position._operators import exponential, skew, skew_of
+from ape_cli.position._powers import Ring
+from ape_cli.position.alibi import Alibi
+from ape_cli.position.rope import Rope
+from ape_cli.structure import parse_structure
+
+RELATIONS = relations()
+NAMES = [f"{relation.special.label} in {relation.general.label}" for relation in RELATIONS]
+
+
+def matrix(*rows: list[float]) -> Tensor:
+    return torch.tensor(rows, dtype=torch.float64)
+
+
+def turn(angle: float) -> Tensor:
+    return matrix([math.cos(angle), -math.sin(angle)], [math.sin(angle), math.cos(angle)])
+
+
+def jordan(size: int) -> Tensor:
+    return torch.eye(size).double() + torch.diag(torch.ones(size - 1).double(), 1)
+
+
+def test_each_kind_of_matrix_is_found() -> None:
+    """Its kind, and the size of its largest Jordan block, in its own basis and in a random one."""
+    basis = torch.randn(4, 4, generator=torch.Generator().manual_seed(0), dtype=torch.float64)
+    cases: list[tuple[Tensor, str, int]] = [
+        (torch.eye(4).double(), "trivial", 1),
+        (turn(0.3), "elliptic", 1),
+        (torch.block_diag(turn(1e-4), turn(1.0)), "elliptic", 1),  # two eigenvalues that are close, but no Jordan block
+        (torch.block_diag(turn(0.0), -torch.eye(2).double()), "elliptic", 1),  # half turns have real eigenvalues
+        (torch.diag(matrix([2.0, 0.5, 1.0, 1.0])[0]), "hyperbolic", 1),
+        (0.9 * turn(0.3), "elliptic and hyperbolic", 1),
+        (matrix([1.0, 0.0], [-0.004, 1.0]), "unipotent", 2),
+        (torch.block_diag(jordan(2), jordan(2)), "unipotent", 2),
+        (torch.block_diag(jordan(3), jordan(1)), "unipotent", 3),
+        (torch.kron(jordan(2), turn(0.7)), "elliptic and unipotent", 2),  # Jordan-RoPE
+        (torch.kron(jordan(2), 0.8 * turn(0.7)), "elliptic and hyperbolic and unipotent", 2),
+    ]
+    for given, kind, block in cases:
+        found = spectrum_of(given[None])
+        assert (found.kind, found.block) == (kind, block), given
+        if len(given) == 4:
+            turned = spectrum_of((basis @ given @ torch.linalg.inv(basis))[None])
+            assert (turned.kind if kind != "trivial" else "trivial", turned.block) == (kind, block), given
+
+
+def test_permutations_are_found_by_their_entries() -> None:
+    cycle = torch.eye(4).double()[[1, 2, 3, 0]]
+    assert spectrum_of(cycle[None]).kind == "permutation"
+    assert spectrum_of(torch.stack([cycle, torch.eye(4).double()])).kind == "permutation"
+    assert spectrum_of(-cycle[None]).kind == "elliptic"
+    pushed = torch.diag(torch.ones(3).double(), -1)
+    assert spectrum_of(pushed[None]).kind == "partial permutation"
+    assert spectrum_of(pushed[None]).moduli == (0.0, 0.0)
+    assert spectrum_of(torch.stack([cycle, turn(0.5).kron(torch.eye(2))])).kind == "elliptic"  # a mixture
+
+
+def test_eigenvalues_are_those_of_each_matrix() -> None:
+    found = spectrum_of(torch.stack([turn(0.5), 2 * turn(0.25)]))
+    expected = [(math.cos(0.5), math.sin(0.5)), (2 * math.cos(0.25), 2 * math.sin(0.25))]
+    for values, (real, imaginary) in zip(found.eigenvalues, expected, strict=True):
+        assert sorted(values) == [pytest.approx((real, -imaginary)), pytest.approx((real, imaginary))]
+    assert found.moduli == pytest.approx((1.0, 2.0))
+
+
+def test_single_steps_of_each_structure() -> None:
+    """Branches 1 and 2 of a binary tree lead from the root to the nodes 2 and 3."""
+    for expression, expected in [
+        ("seq", [[1]]),
+        ("cyclic(6)", [[1]]),
+        ("tree(2)", [[2, 3]]),
+        ("tree(3)", [[2, 3, 4]]),
+        ("grid(2)", [[[1, 0], [0, 1]]]),
+        ("seq*tree(2)", [[[1, 0], [0, 2], [0, 3]]]),
+    ]:
+        assert generators(parse_structure(expression)).tolist() == expected
+
+
+# scheme, options, structure, group, kind, law, whether it holds
+MAP: list[tuple[str, dict[str, Any], str, str, str, str, bool]] = [
+    ("none", {}, "seq", "Z", "trivial", "composition", True),
+    ("rope", {}, "seq", "Z", "elliptic", "composition", True),
+    ("rope", {"learned": True}, "seq", "Z", "elliptic", "composition", True),
+    ("orthogonal-seq", {}, "seq", "Z", "elliptic", "composition", True),
+    ("orthogonal-tree", {}, "tree(2)", "F_2", "elliptic", "composition", True),
+    ("orthogonal-tree", {}, "tree(3)", "F_3", "elliptic", "composition", True),
+    ("orthogonal-grid", {}, "grid(2)", "Z^2", "elliptic", "composition", True),
+    ("orthogonal", {}, "cyclic(6)", "Z/6", "elliptic", "composition", True),
+    ("orthogonal", {}, "seq*tree(2)", "Z × F_2", "elliptic", "composition", True),
+    ("orthogonal", {}, "tree(2)*cyclic(5)", "F_2 × Z/5", "elliptic", "composition", True),
+    ("orthogonal", {"side": "query"}, "seq", "Z", "elliptic", "composition", True),
+    ("sinusoidal", {}, "seq", "Z", "elliptic", "shift", True),
+    ("sinusoidal", {}, "grid(2)", "Z^2", "elliptic", "shift", True),
+    ("matrix-power", {}, "seq", "Z", "elliptic", "shift", True),
+    ("matrix-power", {"multiplicative": True}, "seq", "Z", "elliptic", "composition", True),
+    ("learned", {}, "seq", "Z", "none", "shift", False),
+    ("tree", {}, "tree(2)", "F_2", "partial permutation", "round trip", True),
+    ("relative", {}, "seq", "Z", "none", "relative", True),
+    ("t5", {}, "seq", "Z", "none", "relative", True),
+    ("transformer-xl", {}, "seq", "Z", "elliptic", "terms", True),
+    ("alibi", {}, "seq", "N", "unipotent", "terms behind", True),
+    ("kerple", {}, "seq", "Z", "none", "relative", True),
+    ("fire", {}, "seq", "Z", "none", "relative", False),
+    ("shear", {}, "seq", "Z", "unipotent", "composition", True),
+    ("xpos", {}, "seq", "Z", "elliptic and hyperbolic", "composition", True),
+    ("axial-rope", {}, "grid(2)", "Z^2", "elliptic", "composition", True),
+    ("mixed-rope", {}, "grid(2)", "Z^2", "elliptic", "composition", True),
+    ("lie", {}, "grid(2)", "Z^2", "none", "composition", False),
+    ("lie", {}, "seq", "Z", "elliptic", "composition", True),
+    ("lie", {"block": 2}, "grid(2)", "Z^2", "elliptic", "composition", True),
+    ("forget", {}, "seq", "paths of tokens", "content-dependent path product, unipotent", "path product", True),
+    (
+        "path",
+        {},
+        "seq",
+        "paths of tokens",
+        "content-dependent path product, elliptic and hyperbolic",
+        "path product",
+        True,
+    ),
+    ("contextual", {}, "seq", "paths of tokens", "none", "affine", False),
+]
+
+
+@pytest.mark.parametrize("name", position.names())
+def test_the_map_of_all_schemes(name: str) -> None:
+    found = {
+        (one.structure, json.dumps(one.options)): (one.group, one.kind, one.law, one.holds)
+        for one in algebra.representations(name)
+    }
+    assert found
+    for scheme, options, structure, *expected in MAP:
+        if scheme == name:
+            assert found[structure, json.dumps(options)] == tuple(expected), options
+
+
+def test_errors_and_commutators_are_those_of_the_group() -> None:
+    """Steps commute where the group does; free generators do not. A law that fails has a large error."""
+    for name in ("orthogonal", "tree", "learned", "lie"):
+        for one in algebra.representations(name) if name in position.names() else ():
+            assert one.error <= 1e-11 if one.holds else one.error > 0.1
+            if one.commutator is not None:
+                assert (one.commutator > 0.1) == ("F_" in one.group or one.kind == "none"), one
+    ring = next(one for one in algebra.representations("orthogonal") if one.group == "Z/6")
+    angles = [math.atan2(y, x) * 6 / math.tau for values in ring.eigenvalues for x, y in values]
+    assert max(abs(angle - round(angle)) for angle in angles) < 1e-9
+
+
+def test_a_table_has_no_steps() -> None:
+    """An operator can be fitted to random vectors, but it says nothing of other positions, so it is not reported."""
+    (one,) = algebra.representations("learned")
+    assert (one.steps, one.moduli, one.block, one.eigenvalues) == (None, None, None, [])
+    assert one.error > 1.0
+
+
+def shape() -> position.Shape:
+    return make("none", "seq", torch.float64).shape
+
+
+class JordanRope(Scheme):
+    """Turns by 0.3 in each step, in Jordan blocks of two turns; keys have the inverse transpose of queries."""
+
+    homomorphism = "linear"
+
+    def rotate(self, x: Tensor, context: Context, side: Side) -> Tensor:
+        step = torch.block_diag(torch.kron(jordan(2), turn(0.3)), torch.eye(4).double())
+        both = step if side == "query" else torch.linalg.inv(step).mT
+        operators = torch.stack([torch.linalg.matrix_power(both, int(p)) for p in context.positions[0]])
+        return (operators @ x[..., None])[..., 0]
+
+
+class Shuffle(Scheme):
+    """Moves the channels of a head on by one at each step."""
+
+    homomorphism = "orthogonal"
+
+    def rotate(self, x: Tensor, context: Context, side: Side) -> Tensor:
+        order = (torch.arange(8) - context.positions[0][:, None]) % 8
+        return x.gather(-1, order.expand(x.shape))
+
+
+class Repeated(Scheme):
+    """Learned vectors of the place within a period of five: a table that is a representation of a ring, and so of Z."""
+
+    def embed(self, x: Tensor, context: Context) -> Tensor:
+        table = torch.randn(5, 32, generator=torch.Generator().manual_seed(1), dtype=torch.float64)
+        return x + table[context.positions % 5]
+
+
+def test_schemes_of_other_kinds_are_recognised() -> None:
+    found = algebra.action_of(JordanRope(shape()))
+    assert found.steps is not None
+    assert found.error < 1e-9
+    assert (spectrum_of(found.steps[0]).kind, spectrum_of(found.steps[0]).block) == ("elliptic and unipotent", 2)
+    found = algebra.action_of(Shuffle(shape()))
+    assert found.steps is not None
+    assert found.error == 0
+    assert spectrum_of(found.steps[0]).kind == "permutation"
+    found = algebra.action_of(Repeated(shape()))
+    assert found.steps is not None
+    assert found.law == "shift"
+    assert found.error < 1e-9
+    roots = torch.linalg.eigvals(found.steps[0, 0])
+    assert len(roots) == 5  # the vectors span five dimensions
+    assert (roots**5 - 1).abs().max() < 1e-9
+    assert (roots[:, None] - roots[None]).abs().add(torch.eye(5)).min() > 0.5  # all five roots of one
+
+
+class Terms(Scheme):
+    """Terms that are a function of the offset d of the key."""
+
+    relative = True
+
+    def __init__(self, shape: position.Shape, function: Callable[[Tensor], Tensor]) -> None:
+        super().__init__(shape)
+        self.function = function
+
+    def bias(self, q: Tensor, q_context: Context, k_context: Context) -> Tensor:
+        offset = k_context.positions[:, None] - q_context.positions[..., None]
+        return self.function(offset.double())[:, None].expand(-1, 4, -1, -1)
+
+
+def test_terms_of_scores_are_matrix_elements_of_what_fits() -> None:
+    """Exponentials, turns and lines are such. A penalty on the distance is one at offsets of one sign."""
+    cases: list[tuple[Callable[[Tensor], Tensor], str, str | None, int]] = [
+        (lambda d: torch.full_like(d, 2.0), "terms", "trivial", 1),
+        (lambda d: 3 * d, "terms", "unipotent", 2),
+        (lambda d: (0.3 * d).cos() + (0.1 * d).sin(), "terms", "elliptic", 1),
+        (lambda d: (0.001 * d).exp(), "terms", "hyperbolic", 1),
+        (lambda d: -d.abs(), "terms behind", "unipotent", 2),
+        (lambda d: 0.99 ** d.abs(), "terms behind", "hyperbolic", 1),
+        (lambda d: -d.abs().sqrt(), "relative", None, 1),
+        (lambda d: -d.abs().log1p(), "relative", None, 1),
+        (lambda d: (d < -100).double(), "relative", None, 1),
+    ]
+    for function, law, kind, block in cases:
+        found = algebra.action_of(Terms(shape(), function))
+        assert found.law == law
+        if kind is None:
+            assert found.steps is None
+            assert found.element is not None
+            assert found.element > 1e-6
+        else:
+            assert found.steps is not None
+            assert found.error <= LIMIT
+            seen = spectrum_of(found.steps[0])
+            assert (seen.kind, seen.block) == (kind, block), law
+    found = algebra.action_of(Terms(shape(), lambda d: d))
+    assert found.steps is not None
+    assert found.steps.shape[-1] == 2  # lines and constants
+
+
+class Declared(Alibi):
+    """A bias, with shears on paper that have nothing to do with it."""
+
+    homomorphism = "linear"
+
+    def representation(self, positions: Tensor, side: Side) -> Tensor:
+        shears = torch.eye(2).double().repeat(1, 4, positions.shape[1], 1, 1)
+        (row, column), sign = ((1, 0), -1) if side == "query" else ((0, 1), 1)
+        shears[..., row, column] = sign * positions[:, None]
+        return shears
+
+    def bias(self, q: Tensor, q_context: Context, k_context: Context) -> Tensor:
+        distance = q_context.positions[:, None, :, None] - k_context.positions[:, None, None]
+        return -(distance.clamp(min=0).double() ** self.exponent).expand(-1, 4, -1, -1)
+
+    exponent = 1.0
+
+
+def test_operators_on_paper_are_compared_with_the_scores() -> None:
+    """The distance is a matrix element of shears, its square is not."""
+    for exponent, right in ((1.0, True), (2.0, False)):
+        scheme = Declared(shape())
+        scheme.exponent = exponent
+        found = algebra.action_of(scheme)
+        assert found.element is not None
+        assert found.error == 0
+        assert (found.element < 1e-9) == right
+
+
+class Products(Scheme):
+    """Scores through a matrix and a term of each token between key and query."""
+
+    causal_only = "there is nothing ahead"
+    wrong = ""
+
+    def layer(self, role: Role, index: int) -> nn.Module:
+        return nn.Linear(32, 4 * 9)
+
+    def logits(self, q: Tensor, k: Tensor, content: Tensor | None, link: Link) -> Tensor:
+        assert content is not None
+        b, n = content.shape[:2]
+        values = content.unflatten(-1, (4, 9)).transpose(1, 2)  # [B, H, N, 9]
+        scores = q.new_zeros(b, 4, n, n)
+        for j in range(n):
+            vector, term = k[:, :, j], q.new_zeros(b, 4)
+            for i in range(j, n):
+                if i > j:
+                    vector = (vector * values[:, :, i, :8]).roll(1, -1)  # such matrices do not commute
+                    term = term + values[:, :, i, 8]
+                score = (q[:, :, i] * vector).sum(-1) / 8**0.5 + term
+                if self.wrong == "key" and i > j:  # a factor of the key itself as well
+                    score = score + (q[:, :, i] * vector * values[:, :, j, :8]).sum(-1)
+                if self.wrong == "term" and i > j:
+                    score = score + values[:, :, j, 8]
+                if self.wrong == "gate":
+                    score = score * score.sigmoid()
+                scores[:, :, i, j] = score
+        return scores
+
+
+def test_a_path_product_is_one_factor_for_each_token() -> None:
+    """A factor or a term of the key too many, or a gate of query and key, breaks it."""
+    found = {}
+    for wrong in ("", "key", "term", "gate"):
+        scheme = Products(shape())
+        scheme.wrong = wrong
+        found[wrong] = along_paths.measure(scheme)
+    right = found[""]
+    assert right.law == along_paths.PRODUCT
+    assert right.error < 1e-12
+    assert right.steps is not None
+    assert (
+        spectrum_of(right.steps[0]).kind == "elliptic and hyperbolic and unipotent"
+    )  # factors of both signs, and terms
+    for wrong in ("key", "term"):
+        assert found[wrong].law == along_paths.PRODUCT
+        assert found[wrong].error > 1e-2
+    assert found["gate"].law == along_paths.FORM
+    assert found["gate"].error > 1e-2
+    assert found["gate"].steps is None
+
+
+@pytest.mark.skipif("path" not in position.names(), reason="there is no scheme `path`")
+def test_the_kind_of_path_depends_on_beta() -> None:
+    """H = I - beta w w' is a reflection at beta = 2, a contraction below 1, and the identity at 0."""
+    for bias, kind in ((40.0, "elliptic"), (-1.0, "hyperbolic"), (-80.0, "trivial")):
+        scheme = make("path", "seq", torch.float64)
+        layer: Any = scheme.layers[scheme.attach("decoder", 0)].double()
+        nn.init.zeros_(layer.beta.weight)
+        nn.init.constant_(layer.beta.bias, bias)
+        found = along_paths.measure(scheme)
+        assert found.steps is not None
+        assert found.error < 1e-12
+        assert spectrum_of(found.steps[0].detach()).kind == kind
+
+
+def test_a_law_that_fails_leaves_no_representation(monkeypatch: pytest.MonkeyPatch) -> None:
+    right = Rope.rotate
+
+    def squared(self: Rope, x: Tensor, context: Context, side: Side) -> Tensor:
+        return right(self, x, Context(context.positions**2), side)
+
+    monkeypatch.setattr(Rope, "rotate", squared)
+    one = algebra.representations("rope")[0]
+    assert (one.kind, one.steps, one.holds) == ("none", "elliptic", False)
+    assert one.error > 0.1
+    wrong = next(r for r in RELATIONS if (r.special.label, r.general.label) == ("rope", "orthogonal-seq"))
+    assert wrong.difference() > 0.1
+
+
+def test_a_ring_that_does_not_close_is_no_representation(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The composition of its operators holds, but W^6 is not the identity."""
+
+    def radians(self: Ring, positions: Tensor) -> Tensor:
+        return (positions[:, None, :, None] * self.multiples).double().expand(-1, self.heads, -1, -1)
+
+    monkeypatch.setattr(Ring, "angle", radians)
+    one = algebra.representation("orthogonal", "cyclic(6)", {})
+    assert (one.kind, one.holds) == ("none", False)
+
+
+def test_operators_that_have_nothing_to_do_with_scores_are_no_representation(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(Alibi, "homomorphism", "linear")
+    monkeypatch.setattr(Alibi, "representation", Declared.representation)
+    assert algebra.representation("alibi", "seq", {}).kind == "unipotent"  # the penalty on keys behind is one
+    monkeypatch.setattr(Alibi, "bias", lambda self, q, here, there: Alibi.penalty(self, here, there).to(q.dtype) ** 2)
+    one = algebra.representation("alibi", "seq", {})
+    assert (one.kind, one.steps, one.holds) == ("none", "unipotent", False)
+    assert one.error < LIMIT < (one.element or 0.0)
+
+
+def test_a_scheme_that_cannot_be_measured_has_a_reason(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(Rope, "rotate", lambda self, x, context, side: x * torch.nan)
+    with pytest.raises(ApeError, match="the algebra of scheme 'rope' cannot be measured"):
+        algebra.representations("rope")
+
+
+def test_planes_of_a_generator() -> None:
+    """exp of what is returned is a rotation whose planes and angles are those of the given matrix."""
+    given = skew(torch.randn(3, 8, 8, generator=torch.Generator().manual_seed(2), dtype=torch.float64))
+    angles, free = planes(given)
+    q = exponential(skew(free))
+    assert torch.allclose(torch.linalg.det(q), torch.ones(3).double())
+    assert torch.allclose(skew_of(angles, q), given, atol=1e-10)
+
+
+@pytest.mark.parametrize("relation", RELATIONS, ids=NAMES)
+def test_each_relation_holds(relation: Relation) -> None:
+    assert relation.difference() <= LIMIT
+
+
+# Relations in which nothing is set, and what they must not be confused with.
+OTHERWISE: dict[tuple[str, str], Callable[[Relation], Relation]] = {
+    ("rope interleaved=false", "rope"): lambda r: replace(r, basis=None),
+    ("rope", "xpos scale_base=1e+15"): lambda r: replace(r, general=ConfiguredScheme("xpos")),
+    ("shear", "alibi"): lambda r: replace(r, compared="scores"),
+    ("alibi", "a bias on keys"): lambda r: replace(r, compared="behind"),
+    ("sinusoidal", "matrix-power"): lambda r: replace(r, general=ConfiguredScheme("matrix-power", {"base": 9000.0})),
+}
+# Parameters that have no effect: what they multiply is 0, or, for the threshold of FIRE, its logarithm is below the
+# 1e-6 by which the divisor is increased.
+IDLE = {("none", "path"): {"w.0.weight", "w.1.weight", "beta.weight"}, ("alibi", "fire"): {"multiplier"}}
+
+
+@pytest.mark.parametrize("relation", RELATIONS, ids=NAMES)
+def test_each_relation_fails_if_a_parameter_is_changed(relation: Relation) -> None:
+    """Every parameter of the general scheme counts, or, without any, its options or what is compared."""
+    key = relation.special.label, relation.general.label
+    if key in OTHERWISE:
+        assert OTHERWISE[key](relation).difference() > 1e-3
+        return
+    general = relation.general.made()
+    general.attach("decoder", 0)
+    names = [name for name, _ in general.named_parameters()]
+    assert names
+
+    def changed(name: str) -> Callable[[Scheme, Scheme], None]:
+        def change(_: Scheme, general: Scheme) -> None:
+            general.attach("decoder", 0)
+            parameter = dict(general.named_parameters())[name]
+            generator = torch.Generator().manual_seed(6)
+            parameter.copy_(torch.randn(parameter.shape, generator=generator, dtype=torch.float64))
+
+        return change
+
+    for name in names:
+        if not any(name.endswith(idle) for idle in IDLE.get(key, ())):
+            assert relation.difference(changed(name)) > 1e-3, name
+
+
+def test_a_relation_waits_for_its_schemes(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(position, "names", lambda: ["none", "rope"])
+    relations.cache_clear()
+    found = {(r.special.name, r.general.name) for r in relations()}
+    assert found == {("none", "rope"), ("rope", "rope"), ("GRAPE-M", "rope")}
+    monkeypatch.undo()
+    relations.cache_clear()
+    assert len(relations()) == len(RELATIONS)
+
+
+run = CliRunner().invoke
+
+
+def test_the_command_prints_the_map() -> None:
+    done = run(app, ["schemes", "rope", "none", "--algebra", "--json"])
+    lines = {line["scheme"]: line["algebra"] for line in json.loads(done.stdout)}
+    assert set(lines) == {"rope", "none"}
+    (first, *_) = lines["rope"]["representations"]
+    assert (first["kind"], first["law"], first["holds"]) == ("elliptic", "composition", True)
+    assert len(first["eigenvalues"]) == 8  # two sides and four heads, with eight channels each
+    assert {len(values) for values in first["eigenvalues"]} == {8}
+    assert {case["general"] for case in lines["none"]["special_case_of"]} >= {"rope learned=true"}
+    assert {case["special"] for case in lines["rope"]["contains"]} >= {"none", "GRAPE-M"}
+    done = run(app, ["schemes", "learned", "sinusoidal", "--algebra"])
+    table = done.stdout.splitlines()
+    assert any("learned" in line and "none" in line and "fails" in line for line in table)
+    assert any("sinusoidal" in line and "elliptic" in line and "Z^2" in line for line in table)
+    assert "shift: P(p + n)" in done.stderr
+    assert "round trip" not in done.stderr
+
+
+def test_threads_have_an_effect_on_measurements_only() -> None:
+    done = run(app, ["schemes", "rope", "--threads", "1"])
+    assert done.exit_code == 2
+    assert "add --measure or --algebra" in done.stderr
+    assert run(app, ["schemes", "none", "--algebra", "--threads", "1", "--json"]).exit_code == 0
+    assert run(app, ["schemes", "none", "--algebra", "--model", "decoder"]).exit_code == 2
+
+
+def test_without_the_option_nothing_is_measured(monkeypatch: pytest.MonkeyPatch) -> None:
+    def refuse(*_: Any) -> None:
+        raise AssertionError
+
+    monkeypatch.setattr(algebra, "representations", refuse)
+    monkeypatch.setattr(algebra, "cases", refuse)
+    done = run(app, ["schemes", "rope", "--json"])
+    assert done.exit_code == 0
+    assert "algebra" not in json.loads(done.stdout)[0]
+
+
+def test_a_scheme_that_fails_is_left_out(monkeypatch: pytest.MonkeyPatch) -> None:
+    def measured(name: str) -> list[algebra.Representation]:
+        if name == "rope":
+            raise ApeError("it fails", got="nothing", fix="repair it")
+        return []
+
+    monkeypatch.setattr(algebra, "representations", measured)
+    done = run(app, ["schemes", "rope", "none", "--algebra", "--json"])
+    assert "left out: it fails" in done.stderr
+    assert ["algebra" in line for line in json.loads(done.stdout)] == [False, True]

@@ -1,0 +1,162 @@
+"""Write the tables of `docs/explanation/algebra.md`, and draw its figure, `docs/explanation/algebra.svg`.
+
+`make docs` runs this file before it builds the site. The tables are what `ape schemes --algebra` measures, between
+comments that name them; the text around them is written by hand. Page and figure are committed, and tests compare them
+with new ones. Errors that are within the limit are not printed, and eigenvalues are rounded before they are drawn,
+because their last digits depend on the machine.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import re
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from ape_cli import position
+from ape_cli.cli.scheme_tables import COMPARED, algebra_rows
+from ape_cli.evaluation import algebra
+from ape_cli.reports.palette import INK, SCORES, WORDS, drawing
+from ape_cli.reports.plots import encode
+from ape_cli.storage import files
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+
+PAGES_OF = Path(__file__).parents[1] / "docs" / "explanation"
+PAGE, FIGURE = "algebra.md", "algebra.svg"
+END = "<!-- end -->"
+PANELS = [  # scheme, structure, number of steps
+    ("rope", "seq", 1),
+    ("orthogonal-seq", "seq", 1),
+    ("orthogonal-tree", "tree(2)", 1),
+    ("orthogonal", "cyclic(6)", 1),
+    ("sinusoidal", "seq", 1),
+    ("xpos", "seq", 100),
+    ("shear", "seq", 1),
+    ("mixed-rope", "grid(2)", 1),
+    ("lie", "grid(2)", 1),
+    ("forget", "seq", 1),
+    ("path", "seq", 1),
+    ("tree", "tree(2)", 1),
+]
+COLUMNS, SIZE = 4, 2.0  # panels in a row; inches of a panel
+MOST = 1.75  # the largest coordinate of a panel
+STEPS = (SCORES[2], SCORES[0])  # colours of the first and of the second generator
+
+
+def measured() -> tuple[list[list[str]], list[algebra.Case]]:
+    """The rows of the table of representations, and all special cases."""
+    cases = algebra.cases()
+    rows = []
+    for name in position.names():
+        every = [dataclasses.asdict(one) for one in algebra.representations(name)]
+        special = [dataclasses.asdict(case) for case in cases if case.names[0] == name]
+        rows += algebra_rows({"representations": every, "special_case_of": special}, stable)
+    return rows, cases
+
+
+def stable(one: dict[str, Any]) -> str:
+    """An error as text that is the same on every machine."""
+    return "holds" if one["holds"] else f"{one['error']:.1f}, fails"
+
+
+def tables() -> dict[str, str]:
+    """The tables of the page by their names, as Markdown."""
+    rows, cases = measured()
+    heads = ["scheme", "on", "group", "kind", "law", "error", "special case of"]
+    of_cases = [
+        [
+            f"`{case.special}`" if not case.source else f"{case.special} ({case.source})",
+            f"`{case.general}`" if case.names[1] in position.names() else case.general,
+            case.about,
+            COMPARED[case.compared],
+            "holds" if case.holds else f"{case.error:.1f}, fails",
+        ]
+        for case in cases
+    ]
+    return {
+        "representations": table(heads, [[f"`{name}`", f"`{on}`", *rest] for name, on, *rest in rows]),
+        "special cases": table(["special case", "of", "by", "equal", "difference"], of_cases),
+    }
+
+
+def table(heads: list[str], rows: list[list[str]]) -> str:
+    """A table of Markdown."""
+    lines = [heads, ["---"] * len(heads), *rows]
+    return "\n".join("| " + " | ".join(cell.replace("|", "\\|") for cell in line) + " |" for line in lines)
+
+
+def written(page: str) -> str:
+    """The text of the page with new tables."""
+    made = tables()
+
+    def renewed(found: re.Match[str]) -> str:
+        return f"{found['begin']}\n\n{made[found['name']]}\n\n{END}"
+
+    return re.sub(rf"(?P<begin><!-- tools/algebra.py: (?P<name>[^>]*) -->)\n.*?{END}", renewed, page, flags=re.S)
+
+
+def draw() -> bytes:
+    """The figure: the eigenvalues of single steps in the complex plane, one panel for each scheme."""
+    from matplotlib.figure import Figure
+
+    shown = [panel for panel in PANELS if panel[0] in position.names()]
+    rows = -(-len(shown) // COLUMNS)
+    with drawing(**WORDS):
+        figure = Figure(figsize=(COLUMNS * SIZE, rows * (SIZE + 0.35)), layout="constrained")
+        every = figure.subplots(rows, COLUMNS, squeeze=False).flatten()
+        for axes, (name, structure, steps) in zip(every, shown, strict=False):
+            panel(axes, algebra.representation(name, structure, {}), steps)
+        for axes in every[len(shown) :]:
+            axes.set_axis_off()
+    return encode(figure, "svg", **WORDS)
+
+
+def panel(axes: Axes, one: algebra.Representation, steps: int) -> None:
+    """Draw the eigenvalues of some steps of one kind, of all sides and heads, and the unit circle.
+
+    Two kinds of steps differ in colour and mark. Open squares belong to matrices that are not diagonalisable.
+    """
+    from matplotlib.patches import Circle
+
+    axes.add_patch(Circle((0, 0), 1, fill=False, edgecolor=INK, linewidth=0.6, alpha=0.6))
+    axes.plot([-MOST, MOST], [0, 0], color=INK, linewidth=0.4, alpha=0.4)
+    axes.plot([0, 0], [-MOST, MOST], color=INK, linewidth=0.4, alpha=0.4)
+    count = 2 if one.structure in ("grid(2)", "tree(2)") else 1
+    size = len(one.eigenvalues) // count
+    for number in range(count):
+        found = one.eigenvalues[number * size : (number + 1) * size]
+        values = [complex(*value) ** steps for matrix in found for value in matrix]
+        points = sorted({(round(v.real, 3) + 0.0, round(v.imag, 3) + 0.0) for v in values})  # without -0.0
+        defective = one.block is not None and one.block > 1
+        axes.plot(
+            [x for x, _ in points],
+            [y for _, y in points],
+            linestyle="none",
+            marker="s" if defective else "ox"[number],
+            markersize=7 if defective else 3.5,
+            markerfacecolor="none" if defective else STEPS[number],
+            markeredgecolor=STEPS[number],
+            alpha=0.8,
+        )
+    axes.set_xlim(-MOST, MOST)
+    axes.set_ylim(-MOST, MOST)
+    axes.set_aspect("equal")
+    axes.set_xticks([-1, 0, 1])
+    axes.set_yticks([-1, 0, 1])
+    axes.tick_params(labelsize=6, length=2)
+    kind = (one.steps or "").replace(" and ", ", ")
+    axes.set_title(f"{one.scheme}, {one.structure}{'' if steps == 1 else f', {steps} steps'}", fontsize=7.5)
+    axes.set_xlabel(kind if one.holds else f"{kind}; the law fails", fontsize=7)
+
+
+def main() -> None:
+    """Write the tables and the figure."""
+    page = (PAGES_OF / PAGE).read_text(encoding="utf-8")
+    files.write_text(PAGES_OF / PAGE, written(page))
+    files.write_bytes(PAGES_OF / FIGURE, draw())
+
+
+if __name__ == "__main__":
+    main()
