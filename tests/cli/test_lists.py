@@ -37,7 +37,7 @@ def test_schemes_are_compared_by_their_own_properties() -> None:
         "learned", "matrix-power", "sinusoidal", "tree",
     }  # fmt: skip
     assert all((s["recurrence"] == "every layer") == (s["injection"] == "attention") for s in lines.values())
-    assert {n for n, s in lines.items() if s["bounded"]} == {"learned", "relative", "tree"}
+    assert {n for n, s in lines.items() if s["bounded"]} == {"contextual", "learned", "relative", "tree"}
     assert lines["orthogonal"]["structures"] == ["any"]
     assert lines["sinusoidal"]["structures"] == ["seq", "grid(n)"]
     assert {n for n, s in lines.items() if s["flat"]} == {"sinusoidal"}
