@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import re
 import shlex
 from pathlib import Path
@@ -46,7 +47,7 @@ COMMANDS = [(page, words) for page, text in PAGES.items() for words in commands_
 
 def test_every_block_of_python_is_run() -> None:
     """A test runs each of these blocks: one here, the others in `tests/nightly/test_docs.py`."""
-    packages = ["position", "position", "tasks", "attention", "training/loggers", "reports/views"]
+    packages = ["position", "position", "tasks", "attention", "data/position_maps", "training/loggers", "reports/views"]
     starts = [f"# ape_cli/{package}/" for package in packages]
     assert [next((s for s in starts if b.startswith(s)), b.split()[0]) for b in BLOCKS] == [*starts, *["import"] * 5]
 
@@ -63,6 +64,18 @@ def test_the_example_scheme_is_one_new_file(tmp_path: Path) -> None:
     words = ("train", "--scheme", "window", "--set", "width=2", "--task", "copy", "--preset", "tiny")
     assert "copy-window-42-" in ape(*words).stdout
     assert "window (width=2)" in ape("report", "--format", "markdown").stdout
+
+
+def test_the_example_map_is_one_new_file(tmp_path: Path) -> None:
+    """A map in a user's folder trains with its option, and its run says whose code it is."""
+    (example,) = (b for b in BLOCKS if b.startswith("# ape_cli/data/position_maps/stretched.py"))
+    ape = elsewhere(tmp_path, "ape_cli/data/position_maps/stretched.py", example)
+    words = ("--positions", "stretched", "--set", "most=8", "--task", "copy", "--preset", "tiny")
+    assert "copy-learned-42-" in ape("train", "--scheme", "learned", *words).stdout
+    assert "positions=stretched" in ape("report", "--format", "markdown").stdout
+    about = json.loads(next(tmp_path.glob("results/runs/*/run.json")).read_text())
+    assert list(about["own_files"]) == ["position map 'stretched'"]
+    assert about["config"]["max_size"] % 8 == 0
 
 
 def test_the_example_of_content_is_the_scheme_forget(tmp_path: Path) -> None:
@@ -167,4 +180,4 @@ def test_the_reference_follows_from_the_code(tmp_path: Path, monkeypatch: pytest
     reference.main()
     for path in sorted(tmp_path.iterdir()):
         assert path.read_text(encoding="utf-8") == PAGES[f"docs/reference/{path.name}"], path.name
-    assert len(list(tmp_path.iterdir())) == 7
+    assert len(list(tmp_path.iterdir())) == 8

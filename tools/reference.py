@@ -21,6 +21,7 @@ from ape_cli.cli import app
 from ape_cli.cli.console import shown
 from ape_cli.cli.fields import listed
 from ape_cli.cli.options import flag
+from ape_cli.data import position_maps
 from ape_cli.evaluation.sharing import exported
 from ape_cli.evaluation.sharing.trained_model import TrainedModel
 from ape_cli.models.adapters.hugging_face import Encoding
@@ -174,6 +175,19 @@ def kinds_of_attention() -> str:
     return page("Kinds of attention", *parts)
 
 
+def maps_of_positions() -> str:
+    """All maps of positions with the docstrings of their files, and their options."""
+    parts = ["Every map is one file in `ape_cli/data/position_maps/`. `--positions NAME` chooses one."]
+    parts.append(prose((position_maps.__doc__ or "").split("\n\n", 2)[2]))
+    for name in position_maps.names():
+        found = position_maps.load(name)
+        facts = [f"- Positions: {found.about}", f"- Source: {found.source}"]
+        facts += [f"- Only with `--model decoder`: {found.decoder_only}"] if found.decoder_only else []
+        parts += [f"## {name}", prose(sys.modules[found.__module__].__doc__), "\n".join(facts)]
+        parts.append(_options(position_maps.options(name), found.option_help))
+    return page("Maps of positions", *parts)
+
+
 def formats() -> str:
     """The formats of a user's own trees, and the columns of datasets."""
     rows = []
@@ -233,6 +247,7 @@ PAGES = {
     "tasks.md": all_tasks,
     "schemes.md": all_schemes,
     "attention.md": kinds_of_attention,
+    "position-maps.md": maps_of_positions,
     "formats.md": formats,
     "python.md": python,
 }

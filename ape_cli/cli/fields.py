@@ -20,6 +20,7 @@ _ENDS = {"gt": "above", "ge": "at least", "lt": "below", "le": "at most"}
 def fields(
     scheme: Annotated[str | None, typer.Option(help="Also list the options of this scheme.")] = None,
     attention: Annotated[str | None, typer.Option(help="Also list the options of this kind of attention.")] = None,
+    positions: Annotated[str | None, typer.Option(help="Also list the options of this map of positions.")] = None,
     preset: Annotated[str, typer.Option(help="Preset whose values are shown: paper, medium, small or tiny.")] = "small",
     images: Annotated[bool, typer.Option("--images", help="List the fields of the model for images.")] = False,
     as_json: Json = False,
@@ -27,10 +28,11 @@ def fields(
     """List what `--set KEY=VALUE` accepts. Shows the value of each field in a preset.
 
     \f
-    Raises `UsageError` for an unknown scheme, attention or preset, and for a preset without a model for images.
+    Raises `UsageError` for an unknown scheme, attention, map of positions or preset, and for a preset without a model
+    for images.
     """
     lines = listed(preset, "image" if images else "sequence")
-    for name, package in ((scheme, "position"), (attention, "attention")):
+    for name, package in ((scheme, "position"), (attention, "attention"), (positions, "data.position_maps")):
         if name is not None:
             lines += _of_plugin(package, name)
     if scheme is not None:
@@ -84,7 +86,7 @@ def _allowed(limits: list[Any], whole: bool) -> str:
 
 
 def _of_plugin(package: str, name: str) -> list[dict[str, Any]]:
-    """The options of a scheme or of a kind of attention. Values that only Python can give are left out."""
+    """The options of a scheme, a kind of attention or a map of positions. Values for Python alone are left out."""
     of = import_module(f"ape_cli.{package}")
     about, default = of.load(name).option_help, f"Option of {name}."
     return [

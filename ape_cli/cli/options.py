@@ -11,6 +11,7 @@ import inspect
 import re
 import shlex
 from collections.abc import Callable, Iterable
+from contextlib import suppress
 from dataclasses import Field, dataclass, field, fields, is_dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, ClassVar, TypeAlias, get_type_hints
@@ -129,8 +130,8 @@ def in_flags(text: str, params: Iterable[Any], *, bare: bool = False) -> str:
     """A message with flags of the command in place of the names that its options have in Python.
 
     A name is replaced if it is in backquotes, as in "`decode`" or "`decode=greedy`". A field of the configuration
-    becomes "--set FIELD" if the command has this option. `bare`: also replace names with an underscore outside of
-    backquotes.
+    becomes "--set FIELD" if the command has this option. So does an option of a map of positions, if it has a value.
+    `bare`: also replace names with an underscore outside of backquotes.
     """
     flags = {name[2:].replace("-", "_"): name for one in params for name in one.opts if name.startswith("--")}
 
@@ -138,7 +139,7 @@ def in_flags(text: str, params: Iterable[Any], *, bare: bool = False) -> str:
         name, value = match.groups()
         if name in flags:
             return f"{flags[name]} {value}" if value else flags[name]
-        if "set" in flags and name in _fields():
+        if "set" in flags and (name in _fields() or (value and name in _map_options())):
             return f"--set {name}={value}" if value else f"--set {name}"
         return match[0]
 
@@ -162,6 +163,18 @@ def _fields() -> frozenset[str]:
     from ape_cli.runs import config  # slow to import
 
     return frozenset(name for kind in config.KINDS for name in config.settable(kind))
+
+
+@functools.cache
+def _map_options() -> frozenset[str]:
+    """The options of maps of positions, which `--set` changes too."""
+    from ape_cli.data import position_maps
+
+    options: set[str] = set()
+    for name in position_maps.names():
+        with suppress(ApeError):  # a plug-in's file may be broken
+            options |= set(position_maps.options(name))
+    return frozenset(options)
 
 
 def typed(ctx: typer.Context) -> set[str]:
@@ -221,6 +234,11 @@ class ModelOptions:
     scheme: str | None = option("Positional encoding (`ape schemes` lists them). Required without --config.")
     structure: str | None = option("Structure as which positions are read, for example seq*tree(2).")
     attention: str = option("Kind of attention (`ape attentions` lists them).", default="dot")
+    positions: str = option(
+        "Map of positions: plain, randomised, offset or coupled. Training draws anew in each epoch; validation and "
+        "evaluation draw once for each row.",
+        default="plain",
+    )
     model: str = option("encoder-decoder, or decoder (only).", default="encoder-decoder")
 
 

@@ -37,6 +37,7 @@ class GridOptions:
     seeds: str | None = option("Seeds, for example 42,43,44 or 42-44.")
     structures: str | None = option("Structures as which positions are read.")
     attentions: str | None = option("Kinds of attention.")
+    positions: str | None = option("Maps of positions: plain,randomised,offset,coupled.")
     models: str | None = option("Models: encoder-decoder,decoder.")
     preset: str | None = option("paper, medium, small or tiny. Default: paper on a GPU, else small.")
     precision: str | None = option("Precision: fp32, tf32 (only on GPUs) or bf16.")
@@ -48,7 +49,7 @@ class GridOptions:
         """The options that are given, as fields of a grid. Raises `UsageError` if one is not valid."""
         from ape_cli.runs.config import parse_values
 
-        lists = ("schemes", "tasks", "orders", "structures", "attentions", "models")
+        lists = ("schemes", "tasks", "orders", "structures", "attentions", "positions", "models")
         fields: dict[str, Any] = {key: _list(text) for key in lists if (text := getattr(self, key)) is not None}
         if self.data:
             fields |= {"data": self.data} | ({} if self.tasks else {"tasks": []})

@@ -89,6 +89,7 @@ def train(
             scheme=model.scheme or "",
             structure=model.structure,
             attention=model.attention,
+            positions=model.positions,
             model=model.model,
             seed=training.seed,
             precision=execution.precision,
@@ -117,7 +118,7 @@ def train(
         baseline = options.without_positions()
         baselines = _compared(experiment.dataset, registry, baseline) if done.evaluation else None
         kept = [f"{key}={json.dumps(value)}" for key, value in baseline.settings.items() if key in settings]
-        again = repeated(ctx, scheme="none", structure=None, settings=kept, resume=None, overwrite=None)
+        again = repeated(ctx, scheme="none", structure=None, positions=None, settings=kept, resume=None, overwrite=None)
         _print_trained(done, baselines, again, as_json)
 
 

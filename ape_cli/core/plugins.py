@@ -1,4 +1,4 @@
-"""Plug-ins: tasks, schemes, kinds of attention, loggers, views, engines and formats of trees are found by name.
+"""Plug-ins are found by name: tasks, schemes, attention, position maps, loggers, views, engines, formats of trees.
 
 A name is found in two ways:
 
@@ -38,6 +38,7 @@ GROUPS = {
     "ape_cli.position": "ape_cli.schemes",
     "ape_cli.tasks": "ape_cli.tasks",
     "ape_cli.attention": "ape_cli.attentions",
+    "ape_cli.data.position_maps": "ape_cli.position_maps",
     "ape_cli.training.loggers": "ape_cli.loggers",
     "ape_cli.storage.tree_formats": "ape_cli.tree_formats",
 }

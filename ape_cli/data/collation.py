@@ -21,6 +21,7 @@ Positions:
   whatever is padding, and broadcast.
 - For a decoder-only model (`Reading.joined`), each target follows directly after its source, and coordinates along the
   linearisation continue: SOS has the position after that of the source's last token. Other coordinates stay the same.
+- A map (`position_maps/`) may give each row other positions along the linearisation. Then all rows have their own.
 
 Processes that train together make the same batches, and each takes its own share of the rows.
 """
@@ -39,6 +40,7 @@ from ape_cli.core.errors import UsageError
 from ape_cli.core.rng import I64
 from ape_cli.core.vocabulary import EOS, PAD, SOS
 from ape_cli.data.batches import WHOLE, JoinedBatch, Padding, SequenceBatch, Share, exact_length, own_rows
+from ape_cli.data.position_maps import RowPositions
 from ape_cli.storage import sequence_rows
 from ape_cli.structure import LINE, Seq, Structure, Tree, columns
 
@@ -122,10 +124,19 @@ class Reading:
     columns: tuple[int, ...]  # for each wanted coordinate: the index of the data's coordinate, or LINE
     tagged: bool = False  # whether the target has a tag for each token of the source
     joined: bool = False  # whether the target continues the sequence of the source
+    restarts: bool = False  # whether positions along the linearisation begin anew in a joined target
 
     @classmethod
-    def of(cls, own: Structure, wanted: Structure | None, *, tagged: bool = False, joined: bool = False) -> Reading:
-        """Read the positions as the wanted structure, by default as the data's own. `tagged`, `joined`: see `Reading`.
+    def of(
+        cls,
+        own: Structure,
+        wanted: Structure | None,
+        *,
+        tagged: bool = False,
+        joined: bool = False,
+        restarts: bool = False,
+    ) -> Reading:
+        """Read the positions as the wanted structure, by default as the data's own. For the others see `Reading`.
 
         Raises `UsageError` if the data has no positions of the wanted structure.
         """
@@ -139,12 +150,18 @@ class Reading:
                 fix="leave `structure` out to use the structure of the data",
             )
         # the positions of a sequence are those along the line, where EOS has a position too
-        return cls(own, wanted, tuple(LINE if own == Seq() else column for column in indices), tagged, joined)
+        taken = tuple(LINE if own == Seq() else column for column in indices)
+        return cls(own, wanted, taken, tagged, joined, restarts)
 
     @property
     def is_line(self) -> bool:
         """Whether every coordinate is along the linearisation, so that no stored positions are needed."""
         return set(self.columns) == {LINE}
+
+    @property
+    def continues(self) -> bool:
+        """Whether positions along the linearisation continue from the source to the target."""
+        return self.joined and not self.restarts
 
     def places(self, stored: I64 | None, mask: np.ndarray, before: I64 | None = None) -> I64:
         """The positions of tokens, int64 [B or 1, L] or [B or 1, L, C].
@@ -168,7 +185,7 @@ class Reading:
 
         `stored` and `mask` are of the target, as in `places`. sources: int64 [B], the numbers of source tokens.
         """
-        if not self.joined:
+        if not self.continues:
             return _after(0, self.places(stored, mask))
         places = self.places(None if stored is None else _after(0, stored), _after(0, mask), sources)
         for axis in (axis for axis, column in enumerate(self.columns) if column == LINE and len(self.columns) > 1):
@@ -177,12 +194,18 @@ class Reading:
 
 
 def collate(
-    window: Window, rows: I64, reading: Reading, share: Share = WHOLE, padding: Padding = exact_length
+    window: Window,
+    rows: I64,
+    reading: Reading,
+    share: Share = WHOLE,
+    padding: Padding = exact_length,
+    drawn: RowPositions | None = None,
 ) -> SequenceBatch:
     """Collate the chosen rows of a window into a batch.
 
     `rows` are indices into the window, int64 [B]. With a `share`, the batch has only the rows of this share, padded to
-    the length that the whole batch has.
+    the length that the whole batch has. `drawn`: the map of positions along the linearisation, None for the places.
+    Raises `UsageError` if the map has no position for every token.
     """
     chosen, is_labelled = own_rows(rows, share)
     unfolds = any(isinstance(s, Tree) for s in reading.own.simple)
@@ -203,13 +226,21 @@ def collate(
     lengths = source_mask.sum(1)
     if reading.tagged:
         inputs, inputs_at, inputs_mask = _pad(window.source, target_length, chosen, not reading.is_line)
-        input_places = reading.places(inputs_at, inputs_mask, lengths if reading.joined else None)
+        input_places = reading.places(inputs_at, inputs_mask, lengths if reading.continues else None)
     else:
         inputs, input_places = _after(SOS, target), reading.input_places(target_at, target_mask, lengths)
+    source_places = reading.places(source_at, source_mask)
+    read = window.source if reading.tagged else window.target
+    count = read.length_of(chosen) + closes
+    if drawn is not None:
+        numbers = window.row[chosen]
+        drawn.check(numbers, lengths, count)
+        source_places = drawn.at(numbers, lengths, source_places, source_mask)
+        input_places = drawn.at(numbers, lengths, input_places, np.arange(inputs.shape[1]) < count[:, None])
     tensor = torch.from_numpy
     batch = SequenceBatch(
         source_ids=tensor(source),
-        source_positions=tensor(reading.places(source_at, source_mask)),
+        source_positions=tensor(source_places),
         source_mask=tensor(source_mask),
         input_ids=tensor(inputs),
         input_positions=tensor(input_places),
@@ -222,12 +253,11 @@ def collate(
     )
     if not reading.joined:
         return batch
-    read = window.source if reading.tagged else window.target
     most = padding(int((window.source.length_of(rows) + closed + read.length_of(rows) + closes).max(initial=0)))
-    end = lengths + read.length_of(chosen) + closes
-    join = partial(_joined, lengths=lengths, end=end, most=most)
-    places = batch.source_positions.numpy(), batch.input_positions.numpy()
-    positions = reading.places(None, np.ones((1, most), dtype=bool)) if reading.is_line else join(*places)
+    join = partial(_joined, lengths=lengths, end=lengths + count, most=most)
+    whole = reading.is_line and drawn is None
+    line = np.ones((1, most), dtype=bool)
+    positions = reading.places(None, line) if whole else join(source_places, input_places)
     place = np.minimum(lengths[:, None] + np.arange(target_length + closes), most - 1)
     return JoinedBatch(
         **vars(batch),

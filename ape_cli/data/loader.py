@@ -23,11 +23,12 @@ from ape_cli.data.collation import Reading, Window, collate, whole_numbers
 from ape_cli.data.image_batches import ImageBatch, ImageRows, Steps
 from ape_cli.data.manifest import Manifest, missing_shards, read_manifest
 from ape_cli.data.plan import DatasetInfo, size_key
+from ape_cli.data.position_maps import RowPositions
 from ape_cli.data.windows import Rows
 from ape_cli.storage import image_rows
 from ape_cli.storage.parquet import ROW_GROUP
 from ape_cli.storage.paths import StoragePath, storage_path
-from ape_cli.structure import Structure, parse_structure
+from ape_cli.structure import Seq, Structure, parse_structure
 
 
 class Dataset(DatasetInfo):
@@ -94,6 +95,8 @@ class Split(Rows[Window, SequenceBatch]):
     - `structure`: the structure as which positions are read, an object or an expression. The default is the dataset's
       own. All structures that `structure.columns` finds in the data are allowed.
     - `joined`: whether batches are for a decoder-only model, where each target follows directly after its source.
+    - `positions`: the map of positions along the linearisation; None for the places themselves. With a seed, positions
+      are drawn anew in each epoch. Without one, they are drawn once for each row.
     - `padding`: a function from the length of a batch's longest row to the length of all its rows.
     """
 
@@ -105,11 +108,26 @@ class Split(Rows[Window, SequenceBatch]):
         *,
         structure: str | Structure | None = None,
         joined: bool = False,
+        positions: RowPositions | None = None,
         padding: Padding = exact_length,
     ) -> Callable[[Window, I64], SequenceBatch]:
         plan, read_as = self.manifest.plan, None if structure is None else parse_structure(structure)
-        reading = Reading.of(plan.structure, read_as, tagged=bool(plan.tagged), joined=joined)
-        return partial(collate, reading=reading, share=share, padding=padding)
+        restarts = positions is not None and positions.kind.restarts
+        reading = Reading.of(plan.structure, read_as, tagged=bool(plan.tagged), joined=joined, restarts=restarts)
+        if positions is not None and not reading.is_line:
+            what = "a map of positions acts on the place of a token along the linearisation"
+            raise UsageError(what, got=f"structure {reading.wanted.expression}", fix="leave `positions` out")
+        drawn = positions if positions is None or seed is None else positions.of_epoch(epoch)
+        return partial(collate, reading=reading, share=share, padding=padding, drawn=drawn)
+
+    def check_positions(self, positions: RowPositions) -> None:
+        """Check that a map has a position for every token of every row. Raises `UsageError` if it does not."""
+        plan = self.manifest.plan
+        closed = plan.structure == Seq()
+        for window, rows in self._epoch(self.rows or 1, None, 0, 0):
+            read = window.source if plan.tagged else window.target
+            sources, count = window.source.length_of(rows) + closed, read.length_of(rows)
+            positions.check(window.row[rows], sources, count + (closed and not plan.tagged))
 
     def _window(self, part: pa.Table) -> Window:
         return Window.of(part)

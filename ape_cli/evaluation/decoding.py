@@ -139,8 +139,11 @@ def _unfold(pen: _Pen, batch: SequenceBatch, task: Trees, reading: Reading) -> T
     written = labels.new_full((rows, 1), SOS)
     for m in range(most):
         now = places[:, : m + 1]
-        at = reading.input_places(now, now > 0, sources)
-        chosen = pen.next(written, torch.from_numpy(at).to(labels.device))
+        if reading.is_line:
+            at = batch.input_positions[:, : m + 1]
+        else:
+            at = torch.from_numpy(reading.input_places(now, now > 0, sources)).to(labels.device)
+        chosen = pen.next(written, at)
         place = np.where(m < budget, growth.next(), 0)
         places[:, m] = place
         symbols[:, m] = np.where(place > 0, chosen.cpu().numpy(), PAD)

@@ -12,6 +12,7 @@ from pydantic import ValidationError
 from ape_cli import attention, position
 from ape_cli.core.errors import UsageError, brief
 from ape_cli.core.validation import first_error
+from ape_cli.data import position_maps
 from ape_cli.runs.config import Config, read_config, resolve, settable
 from ape_cli.runs.record import Trained
 from ape_cli.storage import files
@@ -27,14 +28,15 @@ class ExperimentOptions:
 
     The dataset is `data`; or that of `task` (with its linearisation `order`) at the sizes of the preset; or `recorded`,
     that of a configuration file; or else the newest one that the scheme can read. `settings` maps fields of the
-    configuration, and options of the scheme or of the attention, to values. `from_file` names the settings that only a
-    file gave.
+    configuration, and options of the scheme, of the attention or of the map of positions, to values. `from_file` names
+    the settings that only a file gave.
     """
 
     preset: str
     scheme: str
     structure: str | None = None
     attention: str = "dot"
+    positions: str = position_maps.PLAIN
     model: str = "encoder-decoder"
     seed: int = 42
     precision: str = "fp32"
@@ -55,6 +57,8 @@ class ExperimentOptions:
             structure=self.structure,
             attention=self.attention,
             attention_options=attention.options(self.attention),
+            positions=self.positions,
+            positions_options=position_maps.options(self.positions),
             model=self.model,
             seed=self.seed,
             precision=self.precision,
@@ -64,8 +68,9 @@ class ExperimentOptions:
     def without_positions(self) -> ExperimentOptions:
         """The options of the same model without positions. Those that only the scheme has are left out."""
         of_scheme = {"max_size", *position.options(self.scheme)} | ({"decay"} & self.from_file)
+        of_scheme |= set(position_maps.options(self.positions))
         settings = {key: value for key, value in self.settings.items() if key not in of_scheme}
-        return replace(self, scheme="none", structure=None, settings=settings)
+        return replace(self, scheme="none", structure=None, positions=position_maps.PLAIN, settings=settings)
 
     def over(self, config: Config, recorded: Trained | None, typed: Collection[str]) -> ExperimentOptions:
         """The configuration and the dataset of a file.
@@ -73,17 +78,22 @@ class ExperimentOptions:
         The options whose names are in `typed`, and all settings, replace those of the file.
         """
         base = {name: value for name in settable(config.kind) if (value := getattr(config, name)) is not None}
-        if {"scheme", "structure", "attention"} & set(typed):  # they decide these two, unless a setting does
+        if {"scheme", "structure", "attention", "positions"} & set(
+            typed
+        ):  # they decide these two, unless a setting does
             base = {name: value for name, value in base.items() if name not in ("max_size", "decay")}
         for pair in _EXCLUSIVE:
             if set(pair) & set(self.settings):
                 base = {name: value for name, value in base.items() if name not in pair}
         structure = None if config.structure is None or "scheme" in typed else config.structure.expression
-        fields: dict[str, Any] = {name: getattr(config, name) for name in ("scheme", "attention", "seed", "precision")}
+        fields: dict[str, Any] = {
+            name: getattr(config, name) for name in ("scheme", "attention", "positions", "seed", "precision")
+        }
         fields["structure"] = structure
         fields["model"] = getattr(config, "model", self.model)
-        plugins = {} if "scheme" in typed else config.scheme_options
+        plugins = {} if "scheme" in typed else dict(config.scheme_options)
         plugins |= {} if "attention" in typed else config.attention_options
+        plugins |= {} if "positions" in typed else config.positions_options
         return replace(
             self,
             **{name: value for name, value in fields.items() if name not in typed},

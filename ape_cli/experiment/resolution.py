@@ -12,11 +12,13 @@ import torch
 
 from ape_cli import attention, position
 from ape_cli.core.errors import UsageError
-from ape_cli.data import augmentation
-from ape_cli.data.loader import Dataset
+from ape_cli.core.vocabulary import SPLITS
+from ape_cli.data import augmentation, position_maps
+from ape_cli.data.loader import Dataset, Split
 from ape_cli.data.plan import DatasetInfo
 from ape_cli.experiment.choice import Datasets
 from ape_cli.experiment.datasets import ChosenDataset, generated
+from ape_cli.experiment.mapping import check_size, checked_map, row_positions
 from ape_cli.experiment.options import ExperimentOptions
 from ape_cli.experiment.reading import augmented, read_as, reading, tokenising
 from ape_cli.position import Scheme
@@ -52,9 +54,14 @@ class Experiment:
         )
         default = self.read if self.config.structure is None else None
         complete_plain = complete(plain.config(self.config.kind), self.data, default).model_dump()
-        fields, options = self.config.model_dump(), {"scheme_options", "attention_options"}
+        fields, options = self.config.model_dump(), {"scheme_options", "attention_options", "positions_options"}
         changed = {k: fields[k] for k, v in complete_plain.items() if k not in options and fields[k] != v}
         changed |= {"model": "decoder"} if self.config.is_joined else {}
+        if self.config.positions != position_maps.PLAIN:
+            unsized = self.config.model_copy(update={"max_size": None})
+            if complete(unsized, self.data, self.read).max_size == self.config.max_size:  # the map decided it
+                changed.pop("max_size", None)
+            changed |= self.config.positions_options
         return changed | self.config.scheme_options | self.config.attention_options
 
     @property
@@ -87,7 +94,10 @@ class Experiment:
         """The arguments with which a split of the data makes its batches."""
         if isinstance(self.config, ImageConfig):
             return {"augment": augmentation.parse(self.config.augment or "none")} if training else {}
-        return {"structure": self.read, "joined": self.config.is_joined}
+        drawn = row_positions(self.config)
+        return {"structure": self.read, "joined": self.config.is_joined} | (
+            {} if drawn is None else {"positions": drawn}
+        )
 
 
 def of(config: Config, data: ChosenDataset | Dataset) -> Experiment:
@@ -116,10 +126,15 @@ def resolve(options: ExperimentOptions, datasets: Datasets) -> Experiment:
 def prepared(experiment: Experiment) -> Experiment:
     """The experiment with its dataset open. The dataset is generated if it is missing.
 
-    Raises `DataError` if it cannot be generated, or is damaged.
+    Raises `DataError` if it cannot be generated, or is damaged, and `UsageError` if the map of positions has none for a
+    token.
     """
     assert isinstance(experiment.data, ChosenDataset)
     data = generated(experiment.data)
+    if (drawn := row_positions(experiment.config)) is not None:
+        for split in map(data.split, SPLITS):
+            assert isinstance(split, Split)
+            split.check_positions(drawn)
     if experiment.is_sized:
         return replace(experiment, data=data)
     return replace(experiment, config=complete(experiment.config, data, experiment.read), data=data)
@@ -146,7 +161,8 @@ def complete(config: Config, data: DatasetInfo, read: Structure | None = None) -
 
     `read` is the structure that is read, if it is known already. A bounded scheme is made for the largest size of the
     training split, so that nothing that the model trains on is cut. (The paper's appendix B takes the mean of the
-    distribution.) The size is None if the training split does not exist yet. A kind of attention that takes no locality
+    distribution.) With a map of positions, it is made for the greatest position that the map gives to these rows. The
+    size is None if the training split does not exist yet. A kind of attention that takes no locality
     bias gets none.
 
     Raises `UsageError` if the configuration is for data of another kind, asks for a locality bias that the attention
@@ -162,12 +178,17 @@ def complete(config: Config, data: DatasetInfo, read: Structure | None = None) -
         raise UsageError(
             f"{config.scheme} is not bounded by a size", got=f"max_size={config.max_size}", fix="leave max_size out"
         )
-    fields: dict[str, Any] = {"structure": None if read == default else read, "decay": locality(config)}
+    decay = locality(config)
+    fields: dict[str, Any] = {"structure": None if read == default else read, "decay": decay}
+    found = checked_map(config, data.structure, read, decay)
     if isinstance(config, SequenceConfig):
         _check_effect(config)
-        unsized = scheme.bounded and config.max_size is None
-        largest = data.largest(read, joined=config.is_joined) if unsized else None
-        size = None if largest is None else max(1, largest)
+        mapped = config.positions != position_maps.PLAIN
+        unsized = scheme.bounded and (config.max_size is None or mapped)
+        largest = data.largest(read, joined=config.is_joined and not found.restarts) if unsized else None
+        size = None if largest is None else found.greatest(max(1, largest))
+        if size is not None:
+            check_size(config, size)
     else:
         assert isinstance(config, ImageConfig)
         assert data.image is not None

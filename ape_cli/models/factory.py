@@ -1,6 +1,7 @@
 """Building models: from a complete configuration and the structure of the data to a model with the weights of its seed.
 
-The second part compares the user's own files of schemes and kinds of attention with those that a run was trained with.
+The second part compares the user's own files of schemes, kinds of attention and maps of positions with those that a run
+was trained with.
 `run.json` records the SHA-256 of the file of each class. If a file has changed since, a warning says so.
 
 Shapes: N tokens.
@@ -19,6 +20,7 @@ import torch
 from ape_cli import attention, position
 from ape_cli.core import plugins, runtime
 from ape_cli.core.errors import ApeError, RunError, UsageError
+from ape_cli.data import position_maps
 from ape_cli.data.collation import Reading
 from ape_cli.experiment import Experiment
 from ape_cli.experiment.reading import read_as, tokenising
@@ -32,6 +34,9 @@ from ape_cli.storage.image_rows import Size
 from ape_cli.structure import Structure
 
 _HOOKS = ("context", "embed", "frame", "rotate", "rotate_in_frame", "bias", "decay", "logits")
+# the packages of the plug-ins that a model needs, by the field of the configuration that names one
+PARTS: dict[str, Any] = {"scheme": position, "attention": attention, "positions": position_maps}
+_WORDS = {"positions": "position map"}  # for a field, if it is not the field's name
 logger = logging.getLogger(__name__)
 
 
@@ -76,7 +81,8 @@ def _of_sequences(config: Config, structure: Structure, read: Structure, ids: in
         "positions_scale": config.positions_scale,
     }
     if config.model == "decoder":
-        sides = not Reading.of(structure, read).is_line
+        alike = position_maps.load(config.positions).restarts  # source and target have the same positions
+        sides = alike or not Reading.of(structure, read).is_line
         more |= _of_any_model(config, read, _weights(config, ids, encoder + decoder))
         return DecoderOnly(layers=encoder + decoder, sides=sides, **more)
     more |= _of_any_model(config, read, _weights(config, ids, encoder, decoder))
@@ -167,28 +173,30 @@ def compile_around(model: Model, backend: str = "inductor") -> None:
     model.compile(dynamic=True if model.sizes_vary else None, backend=backend)
 
 
-def own_parts(scheme: str, kind: str) -> dict[str, type]:
-    """The classes of a scheme and of a kind of attention that are not part of ape, by a text that names them."""
-    parts = {f"scheme {scheme!r}": position.load(scheme), f"attention {kind!r}": attention.load(kind)}
+def own_parts(scheme: str, attention: str, positions: str) -> dict[str, type]:
+    """The classes that are not part of ape, by a text that names them, of what `PARTS` lists."""
+    names = {"scheme": scheme, "attention": attention, "positions": positions}
+    parts = {f"{_WORDS.get(part, part)} {name!r}": PARTS[part].load(name) for part, name in names.items()}
     return {part: cls for part, cls in parts.items() if plugins.is_own(cls)}
 
 
-def own_files(scheme: str, kind: str) -> dict[str, str]:
+def own_files(scheme: str, attention: str, positions: str) -> dict[str, str]:
     """The SHA-256 of the file of each of `own_parts`, as it was when it was loaded.
 
     A class without a file, as of a notebook, is left out.
     """
-    digests = {part: plugins.digest(cls) for part, cls in own_parts(scheme, kind).items()}
+    digests = {part: plugins.digest(cls) for part, cls in own_parts(scheme, attention, positions).items()}
     return {part: digest for part, digest in digests.items() if digest is not None}
 
 
 def check_installed(config: Config) -> None:
-    """Check that the scheme and the kind of attention of a model from elsewhere are found here.
+    """Check that the scheme, the kind of attention and the map of positions of a model from elsewhere are found here.
 
     Raises `RunError`, with the file that is missing and what to do with it, if one is not.
     """
-    for kind, name, package in (("scheme", config.scheme, position), ("attention", config.attention, attention)):
-        if name not in package.names():
+    for field, package in PARTS.items():
+        kind = _WORDS.get(field, field)
+        if (name := getattr(config, field)) not in package.names():
             file = f"{package.__name__.replace('.', '/')}/{name.replace('-', '_')}.py"
             what = f"{kind} {name!r} is not part of ape, and its file is missing here"
             got = f"no {file} in {', '.join(plugins.searched(package))}"
@@ -203,7 +211,7 @@ def changed(runs: Iterable[OwnCode]) -> dict[str, list[str]]:
     outdated: dict[str, list[str]] = {}
     for run in runs:
         with suppress(ApeError):
-            present = own_files(run.scheme, run.attention)
+            present = own_files(run.scheme, run.attention, run.positions)
             for part in (part for part, digest in run.digests.items() if present.get(part) != digest):
                 outdated.setdefault(part, []).append(run.run)
     return outdated
@@ -218,5 +226,5 @@ def change(part: str, runs: list[str]) -> str:
 
 def warn_if_changed(run: str, config: Config, digests: dict[str, str]) -> None:
     """Log a warning for each own file that has changed since `run` was trained with the files of these `digests`."""
-    for part, runs in changed([OwnCode(run, config.scheme, config.attention, digests)]).items():
+    for part, runs in changed([OwnCode(run, config.scheme, config.attention, config.positions, digests)]).items():
         logger.warning(change(part, runs))

@@ -2,15 +2,15 @@
 
 Scores are fractions, or nats for cross-entropy.
 
-Runs that differ in anything but the seed never share a row of a table. That includes the code of a user's own scheme or
-kind of attention: runs that were trained with another version of it have a row of their own.
+Runs that differ in anything but the seed never share a row of a table. That includes the code of a user's own scheme,
+kind of attention or map of positions: runs that were trained with another version of it have a row of their own.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
-from operator import itemgetter
+from operator import attrgetter
 from typing import Any
 
 import polars as pl
@@ -113,7 +113,7 @@ class Options:
 
 CODE = "code "  # begins the part of a variant that names the version of own code; settings contain "="
 
-_PARTS = itemgetter("scheme", "attention")
+_PARTS = attrgetter("scheme", "attention", "positions")  # of a configuration
 
 
 def described(registry: Registry, bad: list[str]) -> Iterator[tuple[Run, RunRecord, dict[str, Any]]]:
@@ -122,10 +122,10 @@ def described(registry: Registry, bad: list[str]) -> Iterator[tuple[Run, RunReco
     A line of text about each unreadable run is appended to `bad`.
 
     If the runs of a user's own scheme were trained with different versions of its code, their `variant` and their
-    `configuration` end with the first digits of its SHA-256. The same holds for a kind of attention. Runs with own
-    code come last.
+    `configuration` end with the first digits of its SHA-256. The same holds for a kind of attention and a map of
+    positions. Runs with own code come last.
     """
-    versions: dict[tuple[str, str], set[str]] = {}  # of each scheme with a kind of attention: those of its own files
+    versions: dict[tuple[str, ...], set[str]] = {}  # of each combination of plug-ins: those of its own files
     of_own_code: list[tuple[Run, RunRecord, dict[str, Any], str]] = []
     for run, record in registry.readable(bad):
         try:
@@ -134,13 +134,13 @@ def described(registry: Registry, bad: list[str]) -> Iterator[tuple[Run, RunReco
             bad.append(f"{run.name}: {error.summary}")
             continue
         version = "+".join(digest[:DIGITS] for _, digest in sorted(record.own_files.items()))
-        versions.setdefault(_PARTS(of_run), set()).add(version)
+        versions.setdefault(_PARTS(record.config), set()).add(version)
         if version:  # how many versions there are is known at the end
             of_own_code.append((run, record, of_run, version))
         else:
             yield run, record, of_run
     for run, record, of_run, version in of_own_code:
-        if len(versions[_PARTS(of_run)]) > 1:
+        if len(versions[_PARTS(record.config)]) > 1:
             of_run["variant"] = ", ".join(filter(None, [of_run["variant"], f"{CODE}{version}"]))
             of_run["configuration"] += f"-{version}"
         yield run, record, of_run

@@ -93,7 +93,7 @@ class RunRecord(BaseModel):
     threads: int
     processes: int = Field(ge=1)  # processes that trained together when it was last started or resumed
     resumed_on: Many[dict[str, str]] = Field(default_factory=list)  # processors, if training went on on others
-    own_files: dict[str, str] = Field(default_factory=dict)  # SHA-256 of the code of a scheme or attention not of ape
+    own_files: dict[str, str] = Field(default_factory=dict)  # SHA-256 of the code of parts that are not of ape
     started: str
     finished: str | None = None
     result: TrainingResult | None = None
@@ -227,13 +227,15 @@ class OwnCode(NamedTuple):
     run: str
     scheme: str
     attention: str
+    positions: str
     digests: dict[str, str]  # the SHA-256 of the code of each part that is not of ape, as in run.json
 
 
 def own_code(record: RunRecord) -> OwnCode | None:
     """The own code of a run. None if it has none, or recorded none."""
     config = record.config
-    return OwnCode(record.run, config.scheme, config.attention, record.own_files) if record.own_files else None
+    parts = config.scheme, config.attention, config.positions
+    return OwnCode(record.run, *parts, record.own_files) if record.own_files else None
 
 
 def settings_text(settings: dict[str, Any]) -> str:

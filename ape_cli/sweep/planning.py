@@ -170,7 +170,7 @@ def _alike(config: Config, task: str, order: str | None) -> list[Any]:
     model = (config.kind, *(getattr(config, name, None) for name in _MODEL))
     return [
         (digest, "configuration"),
-        (model, task, order, config.scheme, config.structure, config.attention),
+        (model, task, order, config.scheme, config.structure, config.attention, config.positions),
         (model, task, order),
         (model,),
     ]

@@ -50,6 +50,7 @@ class SweepSpecification(BaseModel):
     seeds: list[Whole] = Field([42], min_length=1)
     structures: list[str] = []
     attentions: list[str] = Field(["dot"], min_length=1)
+    positions: list[str] = Field(["plain"], min_length=1)
     models: list[str] = Field(["encoder-decoder"], min_length=1)
     preset: str | None = None  # None: `paper` on a GPU, `small` on a CPU
     precision: str = "fp32"
@@ -142,14 +143,15 @@ def _points(
     if not all(lists):
         raise UsageError("a setting has no values", got=str(grid.set), fix="leave it out, or give one")
     structures: list[str | None] = [*grid.structures] or [None]
-    for place, scheme, structure, attention, model, *values in itertools.product(
-        places, grid.schemes, structures, grid.attentions, grid.models, *lists
+    for place, scheme, structure, attention, positions, model, *values in itertools.product(
+        places, grid.schemes, structures, grid.attentions, grid.positions, grid.models, *lists
     ):
         yield ExperimentOptions(
             preset=grid.preset or preset,
             scheme=scheme,
             structure=structure,
             attention=attention,
+            positions=positions,
             model=model,
             seed=seed,
             precision=grid.precision,

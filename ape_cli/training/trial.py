@@ -171,7 +171,7 @@ def _train(
             with opened(execution.loggers, _logged(run, config, loop)) as loggers:
                 if new:
                     device = describe(execution.device)
-                    code = own_files(config.scheme, config.attention)
+                    code = own_files(config.scheme, config.attention, config.positions)
                     run.write_record(new_record(run, config, data, device, experiment.variant, group.size, code))
                 else:
                     _note_ranks(run, config, group)

@@ -19,11 +19,11 @@ from ape_cli import position, tasks
 from ape_cli.core.errors import ApeError
 from ape_cli.core.escaping import code, markdown, one_line
 from ape_cli.data.card import gen_command
-from ape_cli.models.factory import own_parts
+from ape_cli.models.factory import PARTS, own_parts
 from ape_cli.runs.record import settings_text
 
 # Fields of the configuration that are options of `ape train`, and not of its `--set`.
-_OPTIONS = {name: f"--{name}" for name in ("structure", "attention", "model", "precision")}
+_OPTIONS = {name: f"--{name}" for name in ("structure", "attention", "positions", "model", "precision")}
 _DECODINGS = {"teacher": "teacher forcing", "greedy": "greedy decoding"}
 _METRICS = {
     "token_accuracy": ("accuracy", "token accuracy"),
@@ -51,7 +51,7 @@ def model_card(about: dict[str, Any], vocabulary: list[str]) -> str:
         changes=settings_text(about["variant"]),
         scores=_scores(about),
         accuracy="accuracy" if data.get("image") else "token accuracy",
-        own={what: part.__module__ for what, part in own_parts(config["scheme"], config["attention"]).items()},
+        own={what: part.__module__ for what, part in own_parts(**{part: config[part] for part in PARTS}).items()},
         commands=[one_line(line) for line in (_gen_command(data), train_command(about)) if line],
         versions=", ".join(f"{name} {version}" for name, version in sorted(about["versions"].items())),
     )

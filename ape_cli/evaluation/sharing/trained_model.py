@@ -19,11 +19,13 @@ from ape_cli.data.batches import Batch, SequenceBatch
 from ape_cli.data.collation import Reading, Side, Window, collate
 from ape_cli.data.image_batches import ImageBatch
 from ape_cli.data.loader import Dataset, ImageSplit, Split
+from ape_cli.data.position_maps import RowPositions
 from ape_cli.evaluation import evaluate
 from ape_cli.evaluation.decoding import written
 from ape_cli.evaluation.fit import misfit
 from ape_cli.evaluation.sharing.exported import AGAIN, Exported, model_of, read_export
 from ape_cli.experiment import Experiment, of_run
+from ape_cli.experiment.mapping import row_positions
 from ape_cli.experiment.reading import read_as
 from ape_cli.models.checkpoint import put_weights
 from ape_cli.models.device import products, tune
@@ -100,7 +102,8 @@ class TrainedModel:
 
         - a split of a dataset, `dataset.open(DIR).split("test")`;
         - for models of words (structure `seq`): sources, each as a list of symbols or as a text with spaces between
-          them. Answers have at most `max_tokens` symbols, or as many as the source if they are tags;
+          them. Answers have at most `max_tokens` symbols, or as many as the source if they are tags. With a map of
+          positions, source i is read as row i of a split, and answers are no longer than the map has positions for;
         - for models of images: pixels, uint8 [B, H, W, C].
 
         The answer to a source is a list of symbols. The model reads its own output (greedy decoding). For trees and
@@ -153,10 +156,13 @@ class TrainedModel:
         if isinstance(rows, str) or max_tokens < 1:
             raise UsageError("bad rows", allowed="a list of sources; max_tokens from 1", fix="predict([text])")
         task = tasks.recorded(data.task, data.order, data.parameters)
+        drawn = row_positions(self.config)
         how = {"tagged": task.tagged, "joined": self.config.is_joined}
-        read = Reading.of(structure, read_as(self.config, structure), **how)
-        window = _window([self._ids(row) for row in rows], max_tokens, tagged=task.tagged)
-        return self._written((collate(window, part, read) for part in window.batches(batch_size, None)), task, read)
+        restarts = drawn is not None and drawn.kind.restarts
+        read = Reading.of(structure, read_as(self.config, structure), **how, restarts=restarts)
+        window = _window([self._ids(row) for row in rows], max_tokens, drawn, tagged=task.tagged)
+        batches = (collate(window, part, read, drawn=drawn) for part in window.batches(batch_size, None))
+        return self._written(batches, task, read)
 
     def _ids(self, row: str | Sequence[str]) -> np.ndarray:
         """The ids of the symbols of a source, uint16 [N]. Raises `UsageError` for an unknown symbol."""
@@ -195,17 +201,22 @@ class TrainedModel:
         return ((int(n), self.vocabulary[i]) for n, i in zip(batch.row, best, strict=True))
 
 
-def _window(ids: list[np.ndarray], max_tokens: int, *, tagged: bool) -> Window:
-    """The window of sources, uint16 [N] each, whose answers have `max_tokens` places, or a place for each tag."""
+def _window(ids: list[np.ndarray], max_tokens: int, drawn: RowPositions | None, *, tagged: bool) -> Window:
+    """The window of sources, uint16 [N] each, whose answers have `max_tokens` places, or a place for each tag.
+
+    They have fewer places if the map of positions has fewer.
+    """
 
     def side(parts: list[np.ndarray]) -> Side:
         flat = np.concatenate([np.empty(0, np.uint16), *parts])
         return Side(np.cumsum([0, *map(len, parts)]), flat, np.zeros(len(flat), np.uint64))
 
     count = len(ids)
-    answer = np.full(max_tokens - 1, FIRST_SYMBOL, np.uint16)  # `collate` adds the place of EOS
     size = np.array([len(row) for row in ids], dtype=np.int64)
-    return Window(np.arange(count), size, np.full(count, -1), side(ids), side(ids if tagged else [answer] * count))
+    room = None if drawn is None else drawn.room(size + 1)
+    most = np.full(count, max_tokens) if room is None else np.minimum(room, max_tokens)
+    answers = [np.full(tokens - 1, FIRST_SYMBOL, np.uint16) for tokens in most]  # `collate` adds the place of EOS
+    return Window(np.arange(count), size, np.full(count, -1), side(ids), side(ids if tagged else answers))
 
 
 def _images(pixels: Tensor, first: int) -> ImageBatch:

@@ -48,7 +48,7 @@ _PAIRS = {
     "validate_every_steps": "validate_every_epochs",
 }
 _FIXED = {"preset", "scheme", "scheme_options", "structure", "attention", "attention_options", "seed", "precision"}
-_FIXED |= {"model"}
+_FIXED |= {"model", "positions", "positions_options"}
 _SYNONYMS = {  # words of other programs, which error messages understand
     "lr": "lr_peak",
     "learning_rate": "lr_peak",
@@ -64,6 +64,7 @@ _OWN = {
     "scheme",
     "structure",
     "attention",
+    "positions",
     "model",
     "seed",
     "precision",
@@ -81,6 +82,8 @@ def resolve(
     structure: str | Structure | None = None,
     attention: str = "dot",
     attention_options: dict[str, Any] | None = None,
+    positions: str = "plain",
+    positions_options: dict[str, Any] | None = None,
     model: str = MODELS[0],
     seed: int = 42,
     precision: str = "fp32",
@@ -89,8 +92,8 @@ def resolve(
     """Apply settings to a preset and check the result.
 
     `kind` is the kind of data, `sequence` or `image`, which also decides the model. `settings` maps fields to values. A
-    setting may also be an option of the scheme or of the attention. `scheme_options` and `attention_options` are the
-    options that these have, with their defaults.
+    setting may also be an option of the scheme, of the attention or of the map of positions. `scheme_options`,
+    `attention_options` and `positions_options` are the options that these have, with their defaults.
 
     Setting `epochs` replaces the preset's `steps`, and the other way round. The same holds for `validate_every_epochs`
     and `validate_every_steps`.
@@ -98,40 +101,44 @@ def resolve(
     Raises `UsageError` if a name is unknown, a value is invalid, or two settings exclude each other.
     """
     fields = dict(preset(preset_name).of(kind))
-    chosen: dict[str, Any] = {}
-    chosen_attention: dict[str, Any] = {}
-    attention_options = attention_options or {}
+    parts = {
+        scheme: scheme_options,
+        f"attention {attention}": attention_options or {},
+        f"positions {positions}": positions_options or {},
+    }
+    chosen: dict[str, dict[str, Any]] = {part: {} for part in parts}
     known = set(settable(kind))
     for key, value in (settings or {}).items():
         if key in known:
             fields[key] = value
             if key in _PAIRS and _PAIRS[key] not in (settings or {}):
                 fields.pop(_PAIRS[key], None)
-        elif key in scheme_options and key in attention_options:
-            what = f"{key} is an option of {scheme} and of attention {attention}"
-            raise UsageError(what, got=f"{key}={value}", fix="rename it in one of the files")
-        elif key in scheme_options:
-            chosen[key] = value
-        elif key in attention_options:
-            chosen_attention[key] = value
+        elif having := [part for part, options in parts.items() if key in options]:
+            if len(having) > 1:
+                what = f"{key} is an option of {' and of '.join(having)}"
+                raise UsageError(what, got=f"{key}={value}", fix="rename it in one of the files")
+            chosen[having[0]][key] = value
         elif key in _OWN:
             raise UsageError(f"{key} is not a setting", got=f"{key}={value}", fix=f"it is an option: `{key}`")
         else:
-            raise _no_setting(key, value, kind, known | set(scheme_options) | set(attention_options))
+            raise _no_setting(key, value, kind, known.union(*parts.values()))
     for one, other in (("epochs", "steps"), ("validate_every_epochs", "validate_every_steps")):
         if one in fields and other in fields:
             raise UsageError(
                 f"{one} and {other} exclude each other", got="both", allowed="one of them", fix="set one only"
             )
+    of_scheme, of_attention, of_positions = chosen.values()
     fields["structure"] = structure  # an expression is parsed by the field
     fields |= _model(model, kind)
     try:
         return KINDS[kind](
             preset=preset_name,
             scheme=scheme,
-            scheme_options=chosen,
+            scheme_options=of_scheme,
             attention=attention,
-            attention_options=chosen_attention,
+            attention_options=of_attention,
+            positions=positions,
+            positions_options=of_positions,
             seed=seed,
             precision=pick("precision", precision, ["fp32", "tf32", "bf16"]),
             **fields,

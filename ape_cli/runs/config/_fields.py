@@ -21,6 +21,8 @@ _LATE = {
     "positions_scale",
     "dropout_places",
     "model",
+    "positions",
+    "positions_options",
 }  # added after the first runs
 
 
@@ -66,6 +68,8 @@ class Config(BaseModel):
     precision: Literal["fp32", "tf32", "bf16"] = "fp32"
     attention: str = "dot"
     attention_options: dict[str, Any] = {}
+    positions: str = "plain"  # the map of positions; images have no other
+    positions_options: dict[str, Any] = {}
 
     @property
     def is_joined(self) -> bool:

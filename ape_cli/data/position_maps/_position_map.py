@@ -1,0 +1,121 @@
+"""The base class of maps of positions, and the map of a run with the seed from which it draws.
+
+A place is the index of a token along the linearisation: 1, 2, ... In an encoder-decoder, the places of the target begin
+anew. In a decoder-only model they continue those of the source. Place 0 is SOS of an encoder-decoder, or padding.
+
+Shapes: B rows of a batch, L places, C coordinates of a position. Places and positions are int64, keys are uint64.
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from dataclasses import dataclass, replace
+from typing import ClassVar
+
+import numpy as np
+
+from ape_cli.core import plugins, rng
+from ape_cli.core.errors import UsageError
+from ape_cli.core.rng import I64, U64
+
+
+class PositionMap(ABC):
+    """Base class of maps. The arguments of a subclass are its options."""
+
+    synonyms: ClassVar[tuple[str, ...]] = ()  # other words for it, which error messages understand
+    about: ClassVar[str] = ""  # what it does, in a few words
+    source: ClassVar[str] = "not named"
+    option_help: ClassVar[dict[str, str]] = {}  # what each of its options means
+    restarts: ClassVar[bool] = False  # whether, in a decoder-only model, the places of the target begin anew
+    shifts: ClassVar[bool] = False  # whether it moves all tokens of a row alike
+    # the reason why it acts only in a decoder-only model; empty if it acts in every model
+    decoder_only: ClassVar[str] = ""
+
+    @abstractmethod
+    def positions(self, keys: U64, counts: I64, most: int) -> I64:
+        """The positions of the places 1 .. `most` of each row.
+
+        keys: uint64 [B], the random stream of each row. counts: int64 [B], the number of places of each row
+        (`capacity`). -> int64 [B, `most`]. What it returns beyond the `counts` has no meaning.
+        """
+
+    def capacity(self, sources: I64, *, joined: bool) -> I64 | None:
+        """The number of places of each row, if it is limited; None otherwise.
+
+        It has to follow from the source alone, because a position must not tell how long the answer is. sources: int64
+        [B], the numbers of tokens of the sources, including EOS. `joined`: whether the target continues the places of
+        the source. -> int64 [B]
+        """
+        return None
+
+    def greatest(self, most: int) -> int:
+        """The greatest position of rows of at most `most` places."""
+        return most
+
+    def too_long(self, row: int, source: int, target: int) -> UsageError:
+        """The error for a row with more places than `capacity` allows.
+
+        source, target: the numbers of tokens on each side that need a position.
+        """
+        what = f"positions={plugins.name_of(type(self))} has no position for every token of row {row}"
+        return UsageError(what, got=f"{source} tokens of the source, and {target} of the target")
+
+
+@dataclass(frozen=True)
+class RowPositions:
+    """The map of a run. It gives the positions of each row, as a function of the seed, the epoch and the row.
+
+    `joined`: whether the model reads source and target as one sequence. `epoch`: None for the draw of validation and
+    evaluation.
+    """
+
+    kind: PositionMap
+    seed: int
+    joined: bool = False
+    epoch: int | None = None
+
+    def of_epoch(self, epoch: int) -> RowPositions:
+        """The same for an epoch of the training."""
+        return replace(self, epoch=epoch)
+
+    def room(self, sources: I64) -> I64 | None:
+        """The number of tokens that the decoder may read in each row, int64 [B], if it is limited; None otherwise.
+
+        sources: int64 [B], the numbers of tokens of the sources.
+        """
+        counts = self.kind.capacity(sources, joined=self.joined)
+        if counts is None:
+            return None
+        return counts - sources if self.joined else counts + 1  # SOS of an encoder-decoder is at place 0
+
+    def check(self, rows: I64, sources: I64, read: I64) -> None:
+        """Check that there is a position for every token. Raises `UsageError` that names the row that lacks most.
+
+        rows: int64 [B], numbers of rows in their split; sources and read: int64 [B], the numbers of tokens of the
+        sources, and of those that the decoder reads.
+        """
+        room = self.room(sources)
+        if room is not None and (read > room).any():
+            worst = np.argmax(read / np.maximum(room, 1))
+            raise self.kind.too_long(int(rows[worst]), int(sources[worst]), int(read[worst]) - (not self.joined))
+
+    def at(self, rows: I64, sources: I64, places: I64, mask: np.ndarray) -> I64:
+        """The positions of tokens.
+
+        rows: int64 [B], numbers of rows in their split; sources: int64 [B], the numbers of tokens of the sources;
+        places: int64 [B or 1, L (, C)]; mask: bool [B, L], True for tokens -> int64 [B, L (, C)], 0 at padding and at
+        place 0
+        """
+        shape = (*mask.shape, *places.shape[2:])
+        places = np.where(mask.reshape(mask.shape + (1,) * (places.ndim - 2)), places, 0)
+        most = int(places.max(initial=0))
+        counts = self.kind.capacity(sources, joined=self.joined)
+        counts = np.full_like(sources, most) if counts is None else counts
+        table = np.zeros((len(rows), most + 1), dtype=np.int64)
+        table[:, 1:] = self.kind.positions(self._keys(rows), counts, most)
+        return np.take_along_axis(table, places.reshape(len(rows), -1), axis=1).reshape(shape)
+
+    def _keys(self, rows: I64) -> U64:
+        """The random stream of each row. int64 [B] -> uint64 [B]"""
+        draw = 0 if self.epoch is None else self.epoch + 1
+        return rng.bits(rng.rows(self.seed, "position", rows), np.array(draw))

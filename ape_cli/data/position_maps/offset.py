@@ -1,0 +1,52 @@
+"""Offset: the positions of each row begin at a random place.
+
+Source: Kiyono et al. 2021, arXiv:2109.05644 (SHAPE): all positions of a sequence are shifted by the same random k,
+which is uniform on 0 .. K. K is the option `maximum`. So a scheme that refers to the origin learns differences of
+positions, and meets positions that are beyond the lengths that it is trained on.
+
+Deviations: the source shifts in training alone. Here validation and evaluation shift as well, once for each row, so
+that they measure what was trained. SOS of an encoder-decoder is the empty path and is not shifted. In a decoder-only
+model the whole sequence is. There, the map is refused for a scheme whose scores depend on differences of positions
+alone, because it would have no effect.
+"""
+
+from __future__ import annotations
+
+from typing import ClassVar
+
+import numpy as np
+
+from ape_cli.core import rng
+from ape_cli.core.errors import UsageError
+from ape_cli.core.rng import I64, U64
+from ape_cli.data.position_maps import PositionMap
+
+_MOST = 1_000_000
+
+
+class Offset(PositionMap):
+    """The places of a row, shifted by a random number. `maximum`: the greatest shift.
+
+    Raises `UsageError` for a `maximum` out of range.
+    """
+
+    synonyms = ("shape", "shift", "shifted", "random-start")
+    about = "the place plus a random number, from 0 to `maximum`"
+    source = "Kiyono et al. 2021, arXiv:2109.05644"
+    option_help: ClassVar[dict[str, str]] = {"maximum": "Greatest shift of the positions of a row."}
+    shifts = True
+
+    def __init__(self, maximum: int = 500) -> None:
+        """Check the option."""
+        if not 1 <= maximum <= _MOST:
+            raise UsageError("bad maximum", got=maximum, allowed=f"1 to {_MOST:,}", fix="choose one of those")
+        self.maximum = maximum
+
+    def positions(self, keys: U64, counts: I64, most: int) -> I64:
+        """The places of each row, shifted. uint64 [B], int64 [B] -> int64 [B, `most`]"""
+        shift = rng.below(rng.bits(keys, np.array(1)), self.maximum + 1)
+        return np.arange(1, most + 1) + shift[:, None]
+
+    def greatest(self, most: int) -> int:
+        """The last place, shifted as far as possible."""
+        return most + self.maximum

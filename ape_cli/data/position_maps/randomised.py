@@ -1,0 +1,105 @@
+"""Randomised: the positions of each row are an ordered draw, without repetition, from 1 to a maximum.
+
+Source: Ruoss et al. 2023, arXiv:2305.16843, section 3: for a sequence of n tokens, n different positions are drawn
+uniformly from 1 .. L and put in order, with L beyond the longest sequence of training and test. So the positions of
+long sequences are not new to a model that was trained on short ones. L is the option `maximum`. The default, 2048, is
+that of the paper.
+
+The number n has to follow from the source alone, because the gaps between positions tell how many were drawn. With the
+number of tokens that the answer has, a position would tell the length of the answer. So an answer is counted as
+`answer` times as long as its source: n is `answer` times the tokens of the source (with EOS) in an encoder-decoder,
+whose source and target share one draw, and `answer + 1` times in a decoder-only model, where the target continues.
+For tasks whose answer is as long as the source, such as `copy` and `reverse`, n is exactly the length of the sequence.
+A shorter answer leaves the last positions of the draw unused. A longer one is an error, which says what to set.
+
+Deviations: n follows from the source alone (the paper's model is given the places of the answer, so it knows their
+number). Evaluation draws once for each row. SOS of an encoder-decoder has the position 0, which is not drawn.
+"""
+
+from __future__ import annotations
+
+from typing import ClassVar
+
+import numpy as np
+
+from ape_cli.core import rng
+from ape_cli.core.errors import UsageError
+from ape_cli.core.rng import I64, U64
+from ape_cli.data.position_maps import PositionMap
+
+_MOST = 65_536  # positions: a draw of nearly all of them takes time and memory in proportion
+
+
+class Randomised(PositionMap):
+    """An ordered draw without repetition.
+
+    Arguments: `maximum`, the greatest position; `answer`, for how many tokens of an answer positions are drawn, in
+    tokens for each token of the source. Raises `UsageError` for values out of range.
+    """
+
+    synonyms = ("randomized", "random", "rpe")
+    about = "an ordered draw without repetition from 1 to `maximum`"
+    source = "Ruoss et al. 2023, arXiv:2305.16843, section 3"
+    option_help: ClassVar[dict[str, str]] = {
+        "maximum": "Greatest position that can be drawn.",
+        "answer": "Length of the longest answer, as a multiple of the length of its source.",
+    }
+
+    def __init__(self, maximum: int = 2048, answer: int = 1) -> None:
+        """Check the options."""
+        for name, value, most in (("maximum", maximum, _MOST), ("answer", answer, 1000)):
+            if not 1 <= value <= most:
+                raise UsageError(f"bad {name}", got=value, allowed=f"1 to {most:,}", fix="choose one of those")
+        self.maximum, self.answer = maximum, answer
+
+    def positions(self, keys: U64, counts: I64, most: int) -> I64:
+        """The first different values of each row's stream, as many as `counts` says, in order.
+
+        They are a uniform draw without repetition. The first `most` of them are returned.
+
+        uint64 [B], int64 [B] -> int64 [B, `most`], 0 beyond the counts
+        """
+        length = int(counts.max(initial=1))  # of the streams
+        enough = False
+        while not enough:  # the result does not depend on the length
+            length *= 2
+            values = 1 + rng.below(rng.bits(keys[:, None], np.arange(1, length + 1)), self.maximum)
+            order = np.argsort(values, axis=1, kind="stable")
+            ordered = np.take_along_axis(values, order, axis=1)
+            first = np.ones(ordered.shape, dtype=bool)  # whether it is the first of equal values
+            first[:, 1:] = ordered[:, 1:] != ordered[:, :-1]
+            enough = bool((first.sum(axis=1) >= counts).all())
+        place = np.where(first, order, length)  # where in the stream each value occurs first
+        last = np.take_along_axis(np.sort(place, axis=1), counts[:, None] - 1, axis=1)
+        result = np.zeros((len(keys), max(length, most)), dtype=np.int64)
+        result[np.arange(result.shape[1]) < counts[:, None]] = ordered[place <= last]
+        return result[:, :most]
+
+    def capacity(self, sources: I64, *, joined: bool) -> I64:
+        """The number of positions that are drawn for each row. int64 [B] -> the same
+
+        Raises `UsageError` if a row needs more than there are.
+        """
+        counts = sources * (self.answer + joined)
+        if counts.max(initial=0) > self.maximum:
+            raise self._beyond(int(counts.max()))
+        return counts
+
+    def greatest(self, most: int) -> int:
+        """The maximum. Raises `UsageError` if a row of `most` places cannot have as many positions."""
+        if most > self.maximum:
+            raise self._beyond(most)
+        return self.maximum
+
+    def too_long(self, row: int, source: int, target: int) -> UsageError:
+        """The error for an answer that is longer than positions were drawn for."""
+        error = super().too_long(row, source, target)
+        error.allowed = f"answers of at most {self.answer} times the tokens of the source (answer={self.answer})"
+        error.fix = f"`answer={-(-target // source)}`, or more"
+        return error
+
+    def _beyond(self, count: int) -> UsageError:
+        """The error for a row of more tokens than there are positions."""
+        what = "a row needs more positions than there are to draw from"
+        fix = f"`maximum={1 << (count - 1).bit_length()}`, or more"
+        return UsageError(what, got=f"{count:,} positions", allowed=f"{self.maximum:,} (maximum)", fix=fix)

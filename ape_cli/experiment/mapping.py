@@ -1,0 +1,79 @@
+"""The map of positions of an experiment, and what it does not fit to."""
+
+from __future__ import annotations
+
+from ape_cli import position
+from ape_cli.core.errors import UsageError
+from ape_cli.data import position_maps
+from ape_cli.data.collation import Reading
+from ape_cli.data.position_maps import PositionMap, RowPositions
+from ape_cli.experiment.reading import UnreadableError
+from ape_cli.position import Scheme
+from ape_cli.runs.config import Config
+from ape_cli.structure import Structure
+
+_READERS = ("embed", "rotate", "bias")  # the hooks that read positions
+_LEAVE = "leave `positions` out"
+
+
+def row_positions(config: Config) -> RowPositions | None:
+    """The map of a configuration with the seed of its run. None for the plain one, so that it costs nothing.
+
+    Raises `UsageError` for options that are not valid.
+    """
+    found = position_maps.make(config.positions, **config.positions_options)
+    return None if config.positions == position_maps.PLAIN else RowPositions(found, config.seed, config.is_joined)
+
+
+def checked_map(config: Config, data: Structure, read: Structure, decay: float) -> PositionMap:
+    """The map of a configuration for data of structure `data`, whose positions are read as `read`.
+
+    `decay`: the locality bias. Raises `UsageError`, with the reason, if the map does not fit the scheme or the model,
+    and `UnreadableError` if `read` has coordinates that no map acts on.
+    """
+    name, scheme = config.positions, position.load(config.scheme)
+    found = position_maps.make(name, **config.positions_options)
+    if name == position_maps.PLAIN:
+        return found
+    what, got = f"positions={name} cannot be used here", f"scheme {config.scheme}"
+    if config.kind == "image":
+        reason = "the tokens of an image are not read along a line"
+        raise UsageError(f"{what}: {reason}", got="a model for images", fix=_LEAVE)
+    if found.decoder_only and not config.is_joined:
+        raise UsageError(
+            f"{what}: {found.decoder_only}", got="`model=encoder-decoder`", fix=f"`model=decoder`, or {_LEAVE}"
+        )
+    if decay == 1.0 and not _reads_positions(scheme):
+        raise UsageError(f"{what}: the scheme reads no positions, so it would have no effect", got=got, fix=_LEAVE)
+    if found.shifts and config.is_joined and _is_relative(config, read):
+        reason = "scores depend on differences of positions alone, so it would have no effect in a decoder-only model"
+        raise UsageError(f"{what}: {reason}", got=got, fix=f"{_LEAVE}, or choose a scheme that refers to the origin")
+    if not Reading.of(data, read).is_line:
+        reason = (
+            "it acts on the place of a token along the linearisation, and these positions are places in a structure"
+        )
+        fix = f"`structure=seq` reads the linearisation; or {_LEAVE}"
+        raise UnreadableError(f"{what}: {reason}", got=f"{got}, structure {read}", fix=fix)
+    return found
+
+
+def _reads_positions(scheme: type[Scheme]) -> bool:
+    """Whether a scheme reads positions. Scores of content may follow the order of the tokens alone."""
+    return any(map(scheme.overrides, _READERS)) or (scheme.overrides("logits") and scheme.unique)
+
+
+def _is_relative(config: Config, read: Structure) -> bool:
+    """Whether the scores of a scheme with its options depend on differences of positions alone."""
+    sizes, algebra = (config.d_model, config.heads), read.algebra
+    return position.make(config.scheme, *sizes, structure=algebra, max_size=1, **config.scheme_options).relative
+
+
+def check_size(config: Config, greatest: int) -> None:
+    """Check that the size of a bounded scheme is not below the greatest position that the map gives.
+
+    Raises `UsageError` if it is.
+    """
+    if config.positions != position_maps.PLAIN and config.max_size is not None and config.max_size < greatest:
+        what = f"positions={config.positions} gives positions beyond the size that {config.scheme} is made for"
+        fix = "leave `max_size` out"
+        raise UsageError(what, got=f"max_size={config.max_size}", allowed=f"{greatest:,} or more", fix=fix)

@@ -1,0 +1,193 @@
+"""Scores under maps of positions: they depend on no batch, and greedy decoding reads the same positions."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+
+import ape_cli
+from ape_cli import experiment
+from ape_cli.core.vocabulary import PAD, SOS
+from ape_cli.data.loader import Dataset
+from ape_cli.evaluation import evaluate
+from ape_cli.evaluation.attention_maps import attention_maps
+from ape_cli.evaluation.decoding import written
+from ape_cli.evaluation.sharing import exported
+from ape_cli.models.checkpoint import load_weights
+from ape_cli.models.factory import of_experiment
+from ape_cli.runs.registry import open_registry
+from ape_cli.runs.run import Run
+from ape_cli.training import trial
+from ape_cli.training.execution import Execution
+from tests.conftest import ape, write
+from tests.experiment.test_mapping import resolve
+from tests.training.test_loop import check_resume
+
+CPU = torch.device("cpu")
+CASES = [
+    ("randomised", "encoder-decoder", "rope"),
+    ("randomised", "decoder", "rope"),
+    ("offset", "encoder-decoder", "learned"),
+    ("coupled", "decoder", "sinusoidal"),
+]
+
+
+def trained(data: Dataset, where: Path, positions: str, **options: Any) -> tuple[Run, experiment.Experiment]:
+    """A run, and its experiment."""
+    found = experiment.of(resolve(positions, **options), data)
+    return trial.run_trial(found, open_registry(where), Execution(CPU), test=False).run, found
+
+
+def scores(run: Run, found: experiment.Experiment, decode: str, size: int) -> dict[str, Any]:
+    model = of_experiment(found)
+    load_weights(run, model)
+    return evaluate.scores(model, found, found.dataset.split("test"), decode=decode, batch_size=size)
+
+
+@pytest.fixture(scope="module")
+def short(tmp_path_factory: pytest.TempPathFactory) -> Dataset:
+    """Short words."""
+    where = tmp_path_factory.mktemp("short") / "data"
+    return write(where, "copy", length_mean=2, length_std=1, vocabulary=4, rows=(60, 20, 60))
+
+
+@pytest.fixture(scope="module")
+def sums(tmp_path_factory: pytest.TempPathFactory) -> Dataset:
+    """Expressions whose value is one of five symbols, some of which a small model guesses."""
+    return write(tmp_path_factory.mktemp("sums") / "data", "modular", length_mean=2, length_std=1, rows=(60, 20, 60))
+
+
+@pytest.mark.parametrize(("positions", "model", "scheme"), CASES)
+def test_scores_depend_neither_on_the_batch_nor_on_the_decoding(
+    sums: Dataset, tmp_path: Path, positions: str, model: str, scheme: str
+) -> None:
+    """Some rows are right and some are not, and under both decodings they are the same."""
+    options = {"steps": 60, "lr_peak": 0.01, "validate_every_steps": 60, "batch_size": 30}
+    run, found = trained(sums, tmp_path, positions, scheme=scheme, model=model, **options)
+    teacher, greedy = ([scores(run, found, decode, size) for size in (7, 256)] for decode in ("teacher", "greedy"))
+    for one, other in (teacher, greedy):
+        for part in ("token_accuracy", "exact_match", "tokens", "rows"):
+            assert one["overall"][part] == other["overall"][part]
+    assert teacher[0]["overall"]["cross_entropy"] == pytest.approx(teacher[1]["overall"]["cross_entropy"], rel=1e-5)
+    assert 0 < teacher[0]["overall"]["exact_match"] < 1
+    assert greedy[0]["overall"]["exact_match"] == teacher[0]["overall"]["exact_match"]
+    right = [[part["exact_match"] for part in found["by_size"]] for found in (teacher[0], greedy[0])]
+    assert right[0] == right[1]
+
+
+@torch.no_grad()
+@pytest.mark.parametrize(("positions", "model", "scheme"), CASES)
+def test_what_is_written_is_what_teacher_forcing_predicts_after_it(
+    words: Dataset, positions: str, model: str, scheme: str
+) -> None:
+    """Each symbol is the best one after the symbols before it, at the positions of the batch."""
+    found = experiment.of(resolve(positions, scheme, model=model), words)
+    made = of_experiment(found).eval()
+    torch.manual_seed(2)
+    made.decoder_norm.weight.normal_()  # so that a model without training does not write what it reads
+    for weight in made.decoder.parameters():
+        weight.mul_(4.0)
+    task, read = evaluate.how_to_write(found)
+    for batch in words.split("test").batches(16, **found.feed()):
+        ((_, ids),) = written(made, [batch], CPU, "fp32", task, read)
+        inputs = torch.cat([torch.full_like(ids[:, :1], SOS), ids[:, :-1]], dim=1)
+        memory, source = made.encode(batch.source_ids, batch.source_positions, batch.source_mask)
+        expected = made.decode(inputs, batch.input_positions, memory, source).argmax(-1)
+        here = batch.label_mask & (ids != PAD)
+        assert torch.equal(expected[here], ids[here])
+        assert len(set(ids[here].tolist())) > 3
+
+
+@pytest.mark.parametrize("model", ["encoder-decoder", "decoder"])
+def test_trees_that_are_read_as_a_line(trees: Dataset, tmp_path: Path, model: str) -> None:
+    """A tree unfolds, and the positions of its nodes are those of the batch."""
+    run, found = trained(trees, tmp_path, "randomised", scheme="alibi", model=model, steps=30, lr_peak=0.01)
+    for decode in ("teacher", "greedy"):
+        one, other = (scores(run, found, decode, size)["overall"] for size in (7, 256))
+        assert one["token_accuracy"] == other["token_accuracy"]
+    assert scores(run, found, "greedy", 7)["overall"]["exact_match"] == one["exact_match"]
+
+
+@pytest.mark.parametrize("model", ["encoder-decoder", "decoder"])
+def test_the_tree_unfolds_at_the_positions_of_the_batch(trees: Dataset, model: str) -> None:
+    """The positions that the model is given in greedy decoding are those of teacher forcing."""
+    found = experiment.of(resolve("randomised", "alibi", model=model), trees)
+    made, seen = of_experiment(found).eval(), []
+    decode = made.decode
+
+    def spy(ids: torch.Tensor, at: torch.Tensor, *rest: Any, **named: Any) -> torch.Tensor:
+        seen.append(at)
+        return decode(ids, at, *rest, **named)
+
+    made.decode = spy
+    batch = next(iter(trees.split("test").batches(40, **found.feed())))
+    task, read = evaluate.how_to_write(found)
+    list(written(made, [batch], CPU, "fp32", task, read))
+    assert seen
+    for m, at in enumerate(seen, 1):
+        assert torch.equal(at, batch.input_positions[:, :m])
+
+
+@pytest.mark.parametrize("model", ["encoder-decoder", "decoder"])
+def test_an_export_reads_the_positions_of_the_run(short: Dataset, tmp_path: Path, model: str) -> None:
+    """Scores are those of the run, and words that are given as text are answered as the rows of a split."""
+    run, found = trained(short, tmp_path / "results", "randomised", model=model, steps=40, lr_peak=0.01)
+    exported.export(run, tmp_path / "out")
+    loaded = ape_cli.load(tmp_path / "out")
+    for decode in ("teacher", "greedy"):
+        assert loaded.evaluate(short, decode=decode) == scores(run, found, decode, 256)
+    answers = loaded.predict(short.split("test"))
+    names = short.manifest.vocabulary
+    rows = short.split("test").table()["source_ids"].to_pylist()
+    given = loaded.predict([[names[i] for i in row] for row in rows])
+    for answer, expected, row in zip(given, answers, rows, strict=True):
+        assert answer[: len(expected)] == expected  # of a split, at most as many symbols as the true answer
+        assert len(answer) <= len(row) + 2
+    text = (tmp_path / "out" / "README.md").read_text()
+    assert "--positions randomised" in text
+
+
+def test_attention_is_drawn_at_the_positions_of_the_row(short: Dataset, tmp_path: Path) -> None:
+    """Other positions give other weights, and the map of the run gives the same again."""
+    run, found = trained(short, tmp_path, "randomised", steps=4)
+    maps = attention_maps(run, short, "test", 3, "encoder")
+    again = attention_maps(run, short, "test", 3, "encoder")
+    assert (maps.weights == again.weights).all()
+    model = of_experiment(found)
+    load_weights(run, model)
+    batch = next(b for b in short.split("test").batches(16, **found.feed()) if 3 in b.row)
+    i = batch.row.tolist().index(3)
+    layer = model.eval().encoder[0]
+    context = model.scheme.context(batch.source_positions, batch.source_mask)
+    x = layer.self_norm(model.embed(batch.source_ids, context))
+    at = ape_cli.attention.AttentionContext.of(model.scheme, context, context)
+    weights = layer.self_attention.weights(x, x, model.scheme, at)[i].double()
+    count = len(maps.keys)
+    assert torch.allclose(torch.from_numpy(maps.weights[0]), weights[:, :count, :count], atol=1e-6)
+
+
+@pytest.mark.parametrize(("positions", "model", "scheme"), CASES[:3])
+def test_a_resumed_run_draws_the_same_positions(words: Dataset, positions: str, model: str, scheme: str) -> None:
+    options = {"steps": 20, "validate_every_steps": 5, "dropout": 0.1}
+    check_resume(experiment.complete(resolve(positions, scheme, model=model, **options), words), words)
+
+
+def test_the_command_line(here: Path) -> None:
+    """A run is trained and evaluated, in another folder with batches of another size, and reported."""
+    words = ["train", "--scheme", "rope", "--positions", "randomised", "--task", "copy", "--preset", "tiny"]
+    words += ["--no-eval", "--set", "steps=4"]
+    found = []
+    for size in ("7", "256"):
+        ape(*words, "--results", size)
+        ape("eval", "--results", size, "--batch-size", size)
+        (path,) = here.glob(f"{size}/runs/*/eval/*.json")
+        found.append(json.loads(path.read_text())["overall"])
+    assert found[0].pop("cross_entropy") == pytest.approx(found[1].pop("cross_entropy"), rel=1e-6)
+    assert found[0] == found[1]
+    ape(*words)
+    ape("eval")
+    assert "positions=randomised" in ape("report", "--format", "markdown")[0]

@@ -1,0 +1,205 @@
+"""Maps of positions in experiments: names, sizes, labels, and what is refused, each with its reason."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+
+from ape_cli import experiment, position
+from ape_cli.core.errors import UsageError
+from ape_cli.data import position_maps
+from ape_cli.data.loader import Dataset
+from ape_cli.experiment import ExperimentOptions
+from ape_cli.experiment.mapping import _reads_positions
+from ape_cli.experiment.reading import UnreadableError
+from ape_cli.runs import config
+from ape_cli.runs.config import Config
+from ape_cli.runs.registry import open_registry
+from ape_cli.sweep import specification
+from ape_cli.training import trial
+from ape_cli.training.execution import Execution
+from tests.conftest import ape, write
+
+CPU = torch.device("cpu")
+
+
+def resolve(positions: str, scheme: str = "rope", **options: Any) -> Config:
+    named = {name: options.pop(name) for name in ("model", "structure", "kind", "attention") if name in options}
+    return config.resolve(
+        "tiny",
+        scheme,
+        position.options(scheme),
+        positions=positions,
+        positions_options=position_maps.options(positions),
+        settings={"steps": 4, "validate_every_steps": 2} | options,
+        **named,
+    )
+
+
+def test_options_reach_the_map(words: Dataset) -> None:
+    feed = experiment.of(resolve("randomised", maximum=99), words).feed()
+    assert feed["positions"].kind.maximum == 99
+    assert (feed["positions"].seed, feed["positions"].joined) == (42, False)
+    assert experiment.of(resolve("offset", model="decoder", scheme="learned"), words).feed()["positions"].joined
+    assert set(experiment.of(resolve("plain"), words).feed()) == {"structure", "joined"}
+    for call, message in (
+        (lambda: resolve("plain", maximum=3), "unknown setting"),
+        (lambda: resolve("offset", positions_=3), "unknown setting"),
+        (lambda: resolve("randomised", maximum=0), "bad maximum"),
+    ):
+        with pytest.raises(UsageError, match=message):
+            experiment.of(call(), words)
+    with pytest.raises(UsageError, match="an option of rope and of positions offset"):
+        config.resolve(
+            "tiny",
+            "rope",
+            {"maximum": 1},
+            positions="offset",
+            positions_options={"maximum": 1},
+            settings={"maximum": 2},
+        )
+
+
+@pytest.mark.parametrize(
+    ("positions", "options", "reason"),
+    [
+        ("randomised", {"scheme": "none"}, "the scheme reads no positions, so it would have no effect"),
+        ("offset", {"scheme": "none", "model": "decoder"}, "the scheme reads no positions"),
+        ("randomised", {"scheme": "forget", "model": "decoder"}, "the scheme reads no positions"),
+        ("coupled", {"scheme": "contextual", "model": "decoder"}, "the scheme reads no positions"),
+        ("coupled", {}, "in an encoder-decoder, the positions of the target begin anew anyway"),
+        ("offset", {"model": "decoder"}, "differences of positions alone, so it would have no effect"),
+        ("offset", {"scheme": "alibi", "model": "decoder"}, "differences of positions alone"),
+        ("randomised", {"scheme": "learned", "max_size": 50}, "beyond the size that learned is made for"),
+        ("randomised", {"scheme": "relative", "max_size": 2047}, "beyond the size that relative is made for"),
+        ("offset", {"scheme": "learned", "max_size": 50}, "beyond the size that learned is made for"),
+        ("randomised", {"scheme": "learned", "maximum": 5}, "more positions than there are to draw from"),
+    ],
+)
+def test_what_has_no_effect_or_no_room_is_refused(
+    words: Dataset, positions: str, options: dict[str, Any], reason: str
+) -> None:
+    with pytest.raises(UsageError, match=reason):
+        experiment.of(resolve(positions, **options), words)
+
+
+def test_what_acts_is_allowed(words: Dataset, trees: Dataset, grids: Dataset) -> None:
+    """Every scheme that reads words, in both models, and trees and grids that are read along their linearisation."""
+    for scheme in position.names():
+        kind = position.load(scheme)
+        if not _reads_positions(kind) or not any(pattern in kind.structures for pattern in ("seq", "*")):
+            continue
+        for model in ("encoder-decoder", "decoder"):
+            for positions in ("randomised", *(["coupled"] if model == "decoder" else [])):
+                if model == "decoder" or not kind.causal_only:
+                    experiment.of(resolve(positions, scheme, model=model), words)
+        if not kind.causal_only:
+            experiment.of(resolve("offset", scheme), words)
+    experiment.of(resolve("offset", "orthogonal-seq", model="decoder", side="query"), words)  # it is not relative
+    experiment.of(resolve("randomised", "none", decay=0.9), words)  # a locality bias reads positions
+    for data in (trees, grids):
+        experiment.of(resolve("randomised", "rope", structure="seq"), data)
+        for model in ("encoder-decoder", "decoder"):
+            experiment.of(resolve("randomised", "alibi", model=model), data)
+
+
+def test_other_coordinates_are_refused(trees: Dataset, grids: Dataset, tmp_path: Path) -> None:
+    """Heap indices, rows and columns are no places along a line. A sweep leaves such trials out."""
+    for scheme, data, more in (
+        ("orthogonal-tree", trees, {}),
+        ("orthogonal", trees, {"structure": "seq*tree(2)"}),
+        ("orthogonal-grid", grids, {}),
+    ):
+        with pytest.raises(UnreadableError, match="these positions are places in a structure"):
+            experiment.of(resolve("randomised", scheme, **more), data)
+    pictures = write(tmp_path / "digits", "images", source="digits")
+    with pytest.raises(UsageError, match="the tokens of an image are not read along a line"):
+        experiment.of(resolve("offset", kind="image", steps=4), pictures)
+
+
+def test_a_bounded_scheme_is_made_for_the_greatest_position(words: Dataset) -> None:
+    one, both = (words.largest(words.structure, joined=joined) for joined in (False, True))
+    for positions, model, size in (
+        ("plain", "encoder-decoder", one),
+        ("randomised", "encoder-decoder", 2048),
+        ("randomised", "decoder", 2048),
+        ("offset", "encoder-decoder", one + 500),
+        ("offset", "decoder", both + 500),
+        ("coupled", "decoder", one),
+    ):
+        found = experiment.of(resolve(positions, "learned", model=model), words)
+        assert found.config.max_size == size, (positions, model)
+        assert experiment.of(resolve(positions, "learned", model=model, max_size=size), words).config == found.config
+        assert "max_size" not in found.variant
+    larger = experiment.of(resolve("randomised", "learned", max_size=3000), words)
+    assert larger.variant["max_size"] == 3000
+
+
+def test_names_and_labels(words: Dataset, trees: Dataset) -> None:
+    """A map is part of the name of a run and of its label in tables. Without one, both are as before."""
+    plain, mapped, other = (
+        experiment.of(resolve(name, **more), words)
+        for name, more in (("plain", {}), ("randomised", {}), ("randomised", {"maximum": 99}))
+    )
+    assert len({found.config.digest("f") for found in (plain, mapped, other)}) == 3
+    fields = plain.config.model_dump(exclude={"positions", "positions_options"})
+    assert config.read_config(fields).digest("f") == plain.config.digest("f")
+    assert "positions" not in plain.variant
+    assert mapped.variant == {**plain.variant, "positions": "randomised"}
+    assert other.variant == {**plain.variant, "positions": "randomised", "maximum": 99}
+    chosen = resolve("randomised", "orthogonal", structure="seq")
+    assert experiment.of(chosen, trees).variant["positions"] == "randomised"
+    bias = experiment.of(resolve("randomised", "none", decay=0.9), words)
+    assert bias.variant == {**plain.variant, "positions": "randomised", "decay": 0.9}
+
+
+def test_rows_are_checked_before_anything_is_written(here: Path) -> None:
+    """The dataset of the task has answers of twice the length."""
+    words = ("train", "--scheme", "rope", "--positions", "randomised", "--task", "repeat", "--preset", "tiny")
+    _, error = ape(*words, code=2)
+    assert "--set answer=2" in error
+    assert not (here / "results").exists()
+    ape(*words, "--set", "answer=2", "--set", "steps=1")
+    assert (here / "results").exists()
+
+
+def test_a_sweep_has_maps(here: Path) -> None:
+    """Each is a trial. A trial whose positions no map acts on is left out."""
+    grid = specification.check({"schemes": ["rope"], "tasks": ["copy"], "positions": ["plain", "offset"]})
+    assert [point.positions for point in specification.points([grid], "tiny")] == ["plain", "offset"]
+    plain = specification.check({"schemes": ["rope"], "tasks": ["copy"]})
+    assert [point.positions for point in specification.points([plain], "tiny")] == ["plain"]
+    options = ("--preset", "tiny", "--positions", "plain,randomised", "--dry-run")
+    out, error = ape("sweep", "--schemes", "rope,orthogonal-tree", "--tasks", "tree-copy", *options)
+    assert out.count("positions=randomised") == 1
+    assert "left out: orthogonal-tree on tree-copy" in error
+    assert "places in a structure" in error
+
+
+def test_a_configuration_file_brings_its_map(words: Dataset, tmp_path: Path) -> None:
+    """Unless the command line names another. Then options and the size of a bounded scheme are not taken over."""
+    chosen = experiment.of(resolve("randomised", "learned", maximum=99), words).config
+    blank = ExperimentOptions(preset="small", scheme="", settings={"steps": 2})
+    taken = blank.over(chosen, None, ()).config("sequence")
+    assert (taken.positions, taken.positions_options, taken.max_size) == ("randomised", {"maximum": 99}, 99)
+    other = ExperimentOptions(preset="small", scheme="", positions="plain", settings={"steps": 2})
+    plain = other.over(chosen, None, ("positions",)).config("sequence")
+    assert (plain.positions, plain.positions_options, plain.max_size) == ("plain", {}, None)
+    bare = blank.over(chosen, None, ()).without_positions().config("sequence")
+    assert (bare.positions, bare.positions_options, bare.scheme) == ("plain", {}, "none")
+
+
+def test_fields_list_the_options_of_a_map(here: Path) -> None:
+    out, _ = ape("fields", "--positions", "randomised")
+    assert "maximum" in out
+    assert "2048" in out
+
+
+def test_runs_of_maps_have_rows_of_their_own(words: Dataset, tmp_path: Path) -> None:
+    for positions in ("plain", "randomised"):
+        trial.run_trial(experiment.of(resolve(positions), words), open_registry(tmp_path), Execution(CPU))
+    runs = open_registry(tmp_path).runs()
+    assert runs.height == 2

@@ -1,0 +1,83 @@
+"""Mistakes in maps of positions."""
+
+from __future__ import annotations
+
+from tests.mistakes._mistake import read
+
+MISTAKES = read("""
+positions drawn by the place of a row in its batch
+  RowPositions._keys  data/position_maps/test_contract.py::test_neither_the_batch_nor_padding_nor_processes_matter
+  - rng.rows(self.seed, "position", rows)
+  + rng.rows(self.seed, "position", np.arange(len(rows)))
+positions of the first rows of a batch for a share of it
+  collate  data/position_maps/test_contract.py::test_neither_the_batch_nor_padding_nor_processes_matter
+  - numbers = window.row[chosen]
+  + numbers = window.row[rows[: len(chosen)]]
+positions drawn with a fixed seed in place of the run's
+  RowPositions._keys  data/position_maps/test_contract.py::test_training_draws_in_each_epoch_and_evaluation_once
+  - rng.rows(self.seed, "position", rows)
+  + rng.rows(42, "position", rows)
+a draw of positions that is not put in order
+  Randomised.positions  data/position_maps/test_contract.py::test_positions_rise_and_do_not_repeat
+  - ordered[place <= last]
+  + ordered[place <= last][::-1]
+a draw of positions with repetition
+  Randomised.positions  data/position_maps/test_contract.py::test_positions_rise_and_do_not_repeat
+  - first[:, 1:] = ordered[:, 1:] != ordered[:, :-1]
+a draw of positions that prefers some of them
+  Randomised.positions  data/position_maps/test_randomised.py::test_every_subset_is_equally_likely
+  - ordered[place <= last]
+  + ordered[first & (np.cumsum(first, axis=1) <= counts[:, None])]
+positions drawn from 0, which is that of SOS
+  Randomised.positions  data/position_maps/test_randomised.py::test_the_draw_of_all_is_all
+  - 1 + rng.below(rng.bits(keys[:, None], np.arange(1, length + 1)), self.maximum)
+  + rng.below(rng.bits(keys[:, None], np.arange(1, length + 1)), self.maximum)
+as many positions drawn as the answer has tokens, so that they tell its length
+  collate  data/position_maps/test_randomised.py::test_a_position_does_not_tell_the_length_of_the_answer
+  - drawn.at(numbers, lengths, source_places, source_mask)
+  + drawn.at(numbers, lengths + count, source_places, source_mask)
+another draw of positions for the target than for the source
+  collate  data/position_maps/test_contract.py::test_source_and_target_share_the_draw
+  - drawn.at(numbers, lengths, input_places, np.arange(inputs.shape[1]) < count[:, None])
+  + drawn.at(numbers + 1, lengths, input_places, np.arange(inputs.shape[1]) < count[:, None])
+SOS of an encoder-decoder moved from the empty path
+  RowPositions.at  data/position_maps/test_contract.py::test_source_and_target_share_the_draw
+  - np.zeros((len(rows), most + 1), dtype=np.int64)
+  + np.ones((len(rows), most + 1), dtype=np.int64)
+the same draw of positions in every epoch
+  RowPositions._keys  data/position_maps/test_contract.py::test_training_draws_in_each_epoch_and_evaluation_once
+  - 0 if self.epoch is None else self.epoch + 1
+  + 0 if self.epoch is None else 1
+the positions of the first epoch drawn again in evaluation
+  Split._collate  data/position_maps/test_contract.py::test_training_draws_in_each_epoch_and_evaluation_once
+  - positions is None or seed is None
+  + positions is None
+a shift of positions that never reaches its maximum
+  Offset.positions  data/position_maps/test_offset.py::test_every_shift_is_equally_likely
+  - self.maximum + 1
+  + self.maximum
+greedy decoding of words at places in place of the drawn positions
+  _follow  evaluation/test_position_maps.py::test_what_is_written_is_what_teacher_forcing_predicts_after_it
+  - batch.input_positions[:, :m]
+  + torch.arange(m)[None].expand(len(written), -1)
+greedy decoding of trees at places in place of the drawn positions
+  _unfold  evaluation/test_position_maps.py::test_the_tree_unfolds_at_the_positions_of_the_batch
+  - reading.is_line
+  + False
+the decoder-only model trained at places in place of the drawn positions
+  collate  data/position_maps/test_contract.py::test_the_decoder_only_model_reads_source_and_target_in_a_row
+  - reading.is_line and drawn is None
+  + reading.is_line
+a bounded scheme made for places in place of the positions of the map
+  complete  experiment/test_mapping.py::test_a_bounded_scheme_is_made_for_the_greatest_position
+  - found.greatest(max(1, largest))
+  + max(1, largest)
+equal positions of source and target, and nothing that tells them apart
+  _of_sequences  data/position_maps/test_coupled.py::test_a_vector_tells_the_sides_apart
+  - alike or not Reading.of(structure, read).is_line
+  + not Reading.of(structure, read).is_line
+an exported model that reads words at places in place of the positions of its map
+  TrainedModel._of_words  evaluation/test_position_maps.py::test_an_export_reads_the_positions_of_the_run
+  - collate(window, part, read, drawn=drawn)
+  + collate(window, part, read)
+""")
