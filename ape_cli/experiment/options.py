@@ -78,9 +78,8 @@ class ExperimentOptions:
         The options whose names are in `typed`, and all settings, replace those of the file.
         """
         base = {name: value for name in settable(config.kind) if (value := getattr(config, name)) is not None}
-        if {"scheme", "structure", "attention", "positions"} & set(
-            typed
-        ):  # they decide these two, unless a setting does
+        # they decide these two, unless a setting does
+        if {"scheme", "structure", "attention", "model", "positions"} & set(typed):
             base = {name: value for name, value in base.items() if name not in ("max_size", "decay")}
         for pair in _EXCLUSIVE:
             if set(pair) & set(self.settings):
