@@ -11,8 +11,9 @@ import torch
 from ape_cli import position, tasks
 from ape_cli.data import collation
 from ape_cli.data.batches import SequenceBatch
-from ape_cli.data.collation import Reading, Window
+from ape_cli.data.collation import Window
 from ape_cli.data.loader import Dataset, Split
+from ape_cli.data.reading import Reading
 from ape_cli.models import factory
 from ape_cli.models.transformer import SequenceModel, loss
 from ape_cli.runs import config

@@ -64,10 +64,8 @@ def reads(name: str, axis: str) -> bool:
     """Whether a scheme reads sequences (`length`) or trees (`depth`), and acts in an encoder-decoder."""
     patterns = position.load(name).structures
     return (
-        (not position.load(name).causal_only
-        and ("seq" if axis == "length" else "tree(k)") in patterns)
-        or patterns == ("any",)
-    )
+        not position.load(name).causal_only and ("seq" if axis == "length" else "tree(k)") in patterns
+    ) or patterns == ("any",)
 
 
 def seconds_per_token(name: str, axis: str, size: int) -> float:

@@ -12,7 +12,8 @@ import typer
 from typer.core import TyperCommand
 
 from ape_cli.cli.console import note, tell
-from ape_cli.cli.options import DATASETS, OTHER, OUTPUT, PANELS, RESULTS, expanded, in_flags, with_flags
+from ape_cli.cli.flags import in_flags, with_flags
+from ape_cli.cli.options import DATASETS, OTHER, OUTPUT, PANELS, RESULTS, expanded
 from ape_cli.core.errors import ApeError, DataError, messages_to, suggestion
 from ape_cli.core.runtime import version
 from ape_cli.storage.paths import RemotePath, StoragePath

@@ -8,10 +8,8 @@ from __future__ import annotations
 
 import functools
 import inspect
-import re
 import shlex
-from collections.abc import Callable, Iterable
-from contextlib import suppress
+from collections.abc import Callable
 from dataclasses import Field, dataclass, field, fields, is_dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, ClassVar, TypeAlias, get_type_hints
@@ -33,9 +31,6 @@ FORMAT, EXECUTION, EXISTING = "Format", "Execution", "Existing results"
 OUTPUT, TASKS = "Folders and output", "Options of tasks"
 PANELS = [OTHER, GRID, DATA, ROWS, MODEL, PLACES, PICTURE, TRAINED, TRAINING, SCORES, RUNS, FORMAT]
 PANELS += [EXECUTION, EXISTING, OUTPUT, TASKS]
-
-_QUOTED = re.compile(r"`([a-z]\w*)(?:=([^`]*))?`")
-_SNAKE_CASE = re.compile(r"(?<![\w'\"`-])[a-z]+(?:_[a-z0-9]+)+(?![\w='\"`])")
 
 
 def _parser(parse: Callable[[Any], StoragePath]) -> Callable[[Any], StoragePath]:
@@ -124,57 +119,6 @@ def flag(name: str) -> str:
     '--depth-mean'
     """
     return f"--{name.replace('_', '-')}"
-
-
-def in_flags(text: str, params: Iterable[Any], *, bare: bool = False) -> str:
-    """A message with flags of the command in place of the names that its options have in Python.
-
-    A name is replaced if it is in backquotes, as in "`decode`" or "`decode=greedy`". A field of the configuration
-    becomes "--set FIELD" if the command has this option. So does an option of a map of positions, if it has a value.
-    `bare`: also replace names with an underscore outside of backquotes.
-    """
-    flags = {name[2:].replace("-", "_"): name for one in params for name in one.opts if name.startswith("--")}
-
-    def quoted(match: re.Match[str]) -> str:
-        name, value = match.groups()
-        if name in flags:
-            return f"{flags[name]} {value}" if value else flags[name]
-        if "set" in flags and (name in _fields() or (value and name in _map_options())):
-            return f"--set {name}={value}" if value else f"--set {name}"
-        return match[0]
-
-    text = _QUOTED.sub(quoted, text)
-    return _SNAKE_CASE.sub(lambda match: flags.get(match[0], match[0]), text) if bare else text
-
-
-def with_flags(error: ApeError, params: Iterable[Any]) -> ApeError:
-    """The error of a function, with all of its parts as in `in_flags`."""
-
-    def renamed(value: Any, *, bare: bool = False) -> Any:
-        return in_flags(value, params, bare=bare) if type(value) is str else value
-
-    parts = {"got": renamed(error.got), "allowed": renamed(error.allowed), "fix": renamed(error.fix, bare=True)}
-    return type(error)(renamed(error.what, bare=True), **parts)
-
-
-@functools.cache
-def _fields() -> frozenset[str]:
-    """The fields of a configuration that `--set` changes."""
-    from ape_cli.runs import config  # slow to import
-
-    return frozenset(name for kind in config.KINDS for name in config.settable(kind))
-
-
-@functools.cache
-def _map_options() -> frozenset[str]:
-    """The options of maps of positions, which `--set` changes too."""
-    from ape_cli.data import position_maps
-
-    options: set[str] = set()
-    for name in position_maps.names():
-        with suppress(ApeError):  # a plug-in's file may be broken
-            options |= set(position_maps.options(name))
-    return frozenset(options)
 
 
 def typed(ctx: typer.Context) -> set[str]:

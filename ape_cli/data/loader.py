@@ -19,11 +19,12 @@ from ape_cli.core.rng import I64
 from ape_cli.core.vocabulary import SPLITS
 from ape_cli.data import image_batches
 from ape_cli.data.batches import Padding, SequenceBatch, Share, exact_length
-from ape_cli.data.collation import Reading, Window, collate, whole_numbers
+from ape_cli.data.collation import Window, collate, whole_numbers
 from ape_cli.data.image_batches import ImageBatch, ImageRows, Steps
 from ape_cli.data.manifest import Manifest, missing_shards, read_manifest
 from ape_cli.data.plan import DatasetInfo, size_key
 from ape_cli.data.position_maps import RowPositions
+from ape_cli.data.reading import Reading
 from ape_cli.data.windows import Rows
 from ape_cli.storage import image_rows
 from ape_cli.storage.parquet import ROW_GROUP

@@ -31,7 +31,7 @@ from ape_cli.core.errors import DataError
 from ape_cli.core.rng import I64
 from ape_cli.core.vocabulary import EOS, PAD, SOS
 from ape_cli.data.batches import SequenceBatch
-from ape_cli.data.collation import Reading
+from ape_cli.data.reading import Reading
 from ape_cli.evaluation.metrics import MetricSums
 from ape_cli.models.device import forward_pass, products
 from ape_cli.models.transformer import SequenceModel

@@ -19,9 +19,9 @@ import torch
 
 from ape_cli import tasks
 from ape_cli.core.errors import DataError, RunError, UsageError, pick
-from ape_cli.data.collation import Reading
 from ape_cli.data.loader import Dataset, ImageSplit, Split, open_dataset
 from ape_cli.data.plan import DatasetInfo
+from ape_cli.data.reading import Reading
 from ape_cli.evaluation.decoding import greedy
 from ape_cli.evaluation.fit import check_finished, misfit
 from ape_cli.evaluation.metrics import MetricSums, teacher_forced

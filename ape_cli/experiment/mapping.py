@@ -5,8 +5,8 @@ from __future__ import annotations
 from ape_cli import position
 from ape_cli.core.errors import UsageError
 from ape_cli.data import position_maps
-from ape_cli.data.collation import Reading
 from ape_cli.data.position_maps import PositionMap, RowPositions
+from ape_cli.data.reading import Reading
 from ape_cli.experiment.reading import UnreadableError
 from ape_cli.position import Scheme
 from ape_cli.runs.config import Config

@@ -21,7 +21,7 @@ from ape_cli import attention, position
 from ape_cli.core import plugins, runtime
 from ape_cli.core.errors import ApeError, RunError, UsageError
 from ape_cli.data import position_maps
-from ape_cli.data.collation import Reading
+from ape_cli.data.reading import Reading
 from ape_cli.experiment import Experiment
 from ape_cli.experiment.reading import read_as, tokenising
 from ape_cli.experiment.resolution import make_scheme

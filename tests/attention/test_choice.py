@@ -99,7 +99,7 @@ def test_all_else_is_allowed(words: Dataset) -> None:
 
 
 def test_an_encoder_s_kind_needs_an_encoder(words: Dataset) -> None:
-    with pytest.raises(UsageError, match="acts only in the encoder"):
+    with pytest.raises(UsageError, match="acts only in an encoder"):
         factory.build(experiment.complete(resolve("clustered", encoder_layers=0), words), words.structure, words.ids)
 
 

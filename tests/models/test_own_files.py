@@ -59,8 +59,8 @@ def trained(words: Dataset) -> Run:
 
 
 def test_only_a_users_own_file_has_a_digest(file: Path) -> None:
-    assert own_files("mine-own", "dot") == {"scheme 'mine-own'": hashlib.sha256(SCHEME.encode()).hexdigest()}
-    assert own_files("rope", "dot") == {}
+    assert own_files("mine-own", "dot", "plain") == {"scheme 'mine-own'": hashlib.sha256(SCHEME.encode()).hexdigest()}
+    assert own_files("rope", "dot", "plain") == {}
 
 
 def test_a_changed_file_is_named_once(
@@ -86,11 +86,11 @@ def test_a_changed_file_is_named_once(
 
 def test_changes_are_counted_for_each_part(file: Path) -> None:
     """Nothing is said about code that is not here, and nothing about runs with the present code."""
-    present = own_files("mine-own", "dot")
-    same = [OwnCode(f"same-{i}", "mine-own", "dot", present) for i in range(3)]
-    old = [OwnCode(f"old-{i}", "mine-own", "dot", dict.fromkeys(present, "0" * 64)) for i in range(2)]
-    gone = OwnCode("gone", "no-such-scheme", "dot", {"scheme 'no-such-scheme'": "0" * 64})
-    was_own = OwnCode("was-own", "rope", "dot", {"scheme 'rope'": "0" * 64})
+    present = own_files("mine-own", "dot", "plain")
+    same = [OwnCode(f"same-{i}", "mine-own", "dot", "plain", present) for i in range(3)]
+    old = [OwnCode(f"old-{i}", "mine-own", "dot", "plain", dict.fromkeys(present, "0" * 64)) for i in range(2)]
+    gone = OwnCode("gone", "no-such-scheme", "dot", "plain", {"scheme 'no-such-scheme'": "0" * 64})
+    was_own = OwnCode("was-own", "rope", "dot", "plain", {"scheme 'rope'": "0" * 64})
     assert changed([*same, gone]) == {}
     outdated = changed([*same, *old, gone, was_own])
     assert outdated == {"scheme 'mine-own'": ["old-0", "old-1"], "scheme 'rope'": ["was-own"]}

@@ -14,7 +14,7 @@ from torch import Tensor
 
 from ape_cli.evaluation.algebra.action import AHEAD, DTYPE, SAMPLES, Action, fitted, generators
 from ape_cli.evaluation.laws._subjects import D_MODEL, FAR, HEADS, greatest, paths
-from ape_cli.evaluation.laws.scheme import composition, halves, operators, period, round_trip
+from ape_cli.evaluation.laws.operators import composition, halves, operators, period, round_trip
 from ape_cli.position import Scheme
 from ape_cli.structure import Structure
 

@@ -23,18 +23,18 @@ from torch import Tensor
 from ape_cli import attention, position
 from ape_cli.core import plugins
 from ape_cli.core.errors import ApeError, said
-from ape_cli.evaluation.laws import mixing, model, scheme
+from ape_cli.evaluation.laws import mixing, model, operators, scheme
 from ape_cli.evaluation.laws._subjects import examples, make
 from ape_cli.position import Scheme
 
 LAWS: dict[str, Callable[[Scheme, torch.dtype], Tensor | None]] = {
-    "identity": scheme.identity,
-    "composition": scheme.composition,
-    "inverse": scheme.inverse,
-    "orthogonality": scheme.orthogonality,
-    "duality": scheme.duality,
-    "period": scheme.period,
-    "round trip": scheme.round_trip,
+    "identity": operators.identity,
+    "composition": operators.composition,
+    "inverse": operators.inverse,
+    "orthogonality": operators.orthogonality,
+    "duality": operators.duality,
+    "period": operators.period,
+    "round trip": operators.round_trip,
     "relative": scheme.relative,
     "locality": scheme.locality,
     "distance": scheme.distance,
