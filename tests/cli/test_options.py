@@ -10,7 +10,8 @@ import pytest
 import typer
 from typer.testing import CliRunner
 
-from ape_cli.cli.options import Place, expanded, flags_of, option, path, with_flags
+from ape_cli.cli.flags import with_flags
+from ape_cli.cli.options import Place, expanded, flags_of, option, path
 from ape_cli.core.errors import UsageError
 from tests.conftest import ape
 
