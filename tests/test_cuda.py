@@ -39,7 +39,14 @@ def settled(scheme: str, data: Dataset, kind: str = "dot", **settings: Any) -> C
     chosen = {"d_model": 64, "steps": 12, "validate_every_steps": 6} | settings
     options = attention.options(kind)
     found = config.resolve(
-        "tiny", scheme, position.options(scheme), attention=kind, attention_options=options, seed=3, settings=chosen
+        "tiny",
+        scheme,
+        position.options(scheme),
+        attention=kind,
+        attention_options=options,
+        model="decoder" if position.load(scheme).causal_only else "encoder-decoder",
+        seed=3,
+        settings=chosen,
     )
     return experiment.complete(found, data)
 

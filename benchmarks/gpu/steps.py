@@ -165,7 +165,9 @@ def _tflop(loop: Loop) -> float:
     for name, value in loop.setup.model.named_parameters():
         if (part := name.split(".")[0]) in weights and value.dim() == 2:
             weights[part] += value.numel()
-    return 6 * sum(weights.values()) * plan.mean_tokens * loop.setup.config.batch_size / 1e12
+    config = loop.setup.config
+    tokens = plan.mean_tokens * (2 if config.is_joined else 1)  # a decoder-only model reads source and target
+    return 6 * sum(weights.values()) * tokens * config.batch_size / 1e12
 
 
 def steps(preset: str, device: str, out: Path, work: Path, clock: Clock, note: Callable[[str], None]) -> dict[str, Any]:
