@@ -42,6 +42,7 @@ from ape_cli.attention._kind import (
     average,
     backend,
     logits,
+    require_plain,
     rotated,
     scaled,
     use_backend,
@@ -69,6 +70,7 @@ __all__ = [
     "make",
     "names",
     "options",
+    "require_plain",
     "rotated",
     "scaled",
     "use_backend",
@@ -263,12 +265,16 @@ class RoleError(UsageError):
     """A scheme or a kind of attention does not act in a part of the model."""
 
 
-def check_role(scheme: type[Scheme], role: Role) -> None:
-    """Check that a scheme acts in an attention of this role. Raises `RoleError`, with the reason, if it does not."""
+def check_role(scheme: type[Scheme], role: Role, *, images: bool = False) -> None:
+    """Check that a scheme acts in an attention of this role. Raises `RoleError`, with the reason, if it does not.
+
+    `images`: whether the model is for images, which have no decoder.
+    """
     if scheme.causal_only and role != "decoder":
         where = "between decoder and encoder" if role == "cross" else "in an encoder"
         what = f"scheme {plugins.name_of(scheme)} acts only in causal attention: {scheme.causal_only}"
-        raise RoleError(what, got=f"attention {where}", fix="`model=decoder`, or another scheme (`ape schemes`)")
+        fix = f"{'' if images else '`model=decoder`, or '}another scheme (`ape schemes`)"
+        raise RoleError(what, got=f"attention {where}", fix=fix)
 
 
 def check_without_encoder(kind: AttentionKind) -> None:

@@ -70,6 +70,7 @@ class AttentionContext(Link):
             decay=None if self.decay is None else self.decay[:, :, begin:end, :seen],
             keys=None if self.keys is None else self.keys[:, :seen],
             queries=None if self.queries is None else self.queries[:, begin:end],
+            content=None if self.content is None else self.content[:, :seen],
             first=self.first + begin,
         )
 
@@ -233,6 +234,12 @@ def use_backend(name: str) -> Iterator[None]:
         _requested.reset(token)
 
 
+def require_plain(reason: str) -> None:
+    """Raise `UsageError`, with the reason, if the fused backend is requested."""
+    if _requested.get() == "fused":
+        raise UsageError(f"backend fused cannot compute this attention: {reason}", fix="use plain")
+
+
 def backend(q: Tensor, bias: Tensor | None, decay: Tensor | None, dropout: float) -> str:
     """The backend for queries [B, H, M, K], a bias [B or 1, H or 1, M, N] and a locality bias [B or 1, 1, M, N].
 
@@ -248,8 +255,8 @@ def backend(q: Tensor, bias: Tensor | None, decay: Tensor | None, dropout: float
     Raises `UsageError` if the requested backend cannot compute this.
     """
     requested = _requested.get()
-    if requested == "fused" and decay is not None:
-        raise UsageError("backend fused cannot compute this attention: it has no locality bias", fix="use plain")
+    if decay is not None:
+        require_plain("it has no locality bias")
     if requested is not None:
         return requested
     learned = bias is not None and bias.requires_grad

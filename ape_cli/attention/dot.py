@@ -26,6 +26,7 @@ from ape_cli.attention import (
     adjusted,
     average,
     backend,
+    require_plain,
     rotated,
     scaled,
 )
@@ -55,10 +56,8 @@ class Dot(AttentionKind):
 
         Raises `UsageError` if the requested backend cannot compute it.
         """
-        scores = scheme.logits(q, k, context.content, context)
-        if scores is not None:
-            bias = scheme.bias(q, context.q_context, context.k_context)
-            return average(adjusted(scores, bias, context), v, context, dropout)
+        if scheme.overrides("logits"):
+            return of_content(scheme, q, k, v, context, dropout)
         rotated_q, rotated_k = rotated(scheme, q, k, context)
 
         def answer(q: Tensor, rotated_q: Tensor, rotated_k: Tensor, v: Tensor, context: AttentionContext) -> Tensor:
@@ -76,6 +75,26 @@ class Dot(AttentionKind):
         if in_blocks(scheme, q, k, context):
             return each_block(answer, q, rotated_q, rotated_k, v, context, rng=dropout > 0)
         return answer(q, rotated_q, rotated_k, v, context)
+
+
+def of_content(scheme: Scheme, q: Tensor, k: Tensor, v: Tensor, context: AttentionContext, dropout: float) -> Tensor:
+    """The mean of values, weighted by the softmax of the scheme's own scores. [B, H, M or N, K] -> [B, H, M, K]
+
+    Raises `UsageError` if torch's fused kernel is requested, which computes products alone.
+    """
+    require_plain("the scores of the scheme are its own")
+
+    def answer(q: Tensor, _: Tensor, k: Tensor, v: Tensor, context: AttentionContext) -> Tensor:
+        """The result for some of the queries, which `context` describes."""
+        scores = scheme.logits(q, k, context.content, context)
+        if scores is None:
+            scores = scaled(*rotated(scheme, q, k, context))
+        bias = scheme.bias(q, context.q_context, context.k_context)
+        return average(adjusted(scores, bias, context), v, context, dropout)
+
+    if q.shape[-2] * k.shape[-2] >= _LONG and q.device.type == "cpu" and context.q_context.state is None:
+        return each_block(answer, q, q, k, v, context, rng=dropout > 0)
+    return answer(q, q, k, v, context)
 
 
 def in_blocks(scheme: Scheme, q: Tensor, k: Tensor, context: AttentionContext) -> bool:

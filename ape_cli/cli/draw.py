@@ -83,7 +83,9 @@ class SampleOptions:
     """The sample on which the attention of a run is drawn."""
 
     PANEL: ClassVar = TRAINED
-    attention: str = option("Attention of the model: encoder, decoder, or cross (between them).", default="encoder")
+    attention: str | None = option(
+        "Attention of the model: encoder, decoder, or cross (between them). Default: the first one that it has."
+    )
     split: str = option("Split of the sample: train, validation or test.", default="test")
     row: int = option("Row number of the sample in the split, from 0.", default=0)
     data: Place | None = path("Dataset of the sample. Default: the dataset of the run.")
@@ -254,7 +256,7 @@ def of_attention(run: Run, folder: StoragePath | None, sample: SampleOptions) ->
 
     data = own_dataset(run) if folder is None else open_dataset(folder)
     maps = attention_maps(run, data, sample.split, sample.row, sample.attention)
-    title = f"{run.name}: {sample.attention} attention on {data.name}, {sample.split} row {sample.row}"
+    title = f"{run.name}: {maps.part} attention on {data.name}, {sample.split} row {sample.row}"
     return Material(title, weights=maps.weights, tokens=(maps.queries, maps.keys))
 
 

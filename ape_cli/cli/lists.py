@@ -119,7 +119,7 @@ def schemes(
         tick = ticker()
         for one in lines:
             tick(f"measuring {one['scheme']}")
-            chosen = None if position.load(one["scheme"]).causal_only else model
+            chosen = None if names is None and position.load(one["scheme"]).causal_only else model
             one["measured"] = dataclasses.asdict(profiling.measure(one["scheme"], chosen))
     if algebra:
         add_algebra(lines)

@@ -183,7 +183,7 @@ class ModelOptions:
         "evaluation draw once for each row.",
         default="plain",
     )
-    model: str = option("encoder-decoder, or decoder (only).", default="encoder-decoder")
+    model: str = option("Model: encoder-decoder, or decoder (decoder-only).", default="encoder-decoder")
 
 
 @dataclass(frozen=True)

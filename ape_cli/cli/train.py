@@ -118,7 +118,15 @@ def train(
         baseline = options.without_positions()
         baselines = _compared(experiment.dataset, registry, baseline) if done.evaluation else None
         kept = [f"{key}={json.dumps(value)}" for key, value in baseline.settings.items() if key in settings]
-        again = repeated(ctx, scheme="none", structure=None, positions=None, settings=kept, resume=None, overwrite=None)
+        again = repeated(
+            ctx,
+            scheme="none",
+            structure=None,
+            positions=baseline.positions if training.file else None,
+            settings=kept,
+            resume=None,
+            overwrite=None,
+        )
         _print_trained(done, baselines, again, as_json)
 
 

@@ -155,6 +155,12 @@ class JoinedBatch(SequenceBatch):
         """The positions that the model reads."""
         return (self.joined_positions,)
 
+    def tensors(self) -> Iterator[Tensor]:
+        """Yield the tensors that a training step reads, and those of the plans, in a fixed order."""
+        yield from (self.joined_ids, self.joined_positions, self.place, self.labels)
+        for plan in self.plans:
+            yield from plan.each()
+
 
 def own_rows(rows: I64, share: Share) -> tuple[I64, bool]:
     """The rows of a batch that belong to a share, and whether their labels count. int64 [B] -> int64 [at most B]

@@ -46,11 +46,12 @@ class AttentionMaps:
     weights: NDArray[np.float64]  # [L, H, M, N]; for most kinds of attention, rows sum to 1
     queries: list[str]
     keys: list[str]
+    part: str  # one of `PARTS`
 
 
 @torch.no_grad()
-def attention_maps(run: Run, data: Dataset, split: str, row: int, part: str) -> AttentionMaps:
-    """The attention weights of a run's best weights on one row. `part`: one of `PARTS`.
+def attention_maps(run: Run, data: Dataset, split: str, row: int, part: str | None) -> AttentionMaps:
+    """The attention weights of a run's best weights on one row. `part`: one of `PARTS`, None for the first there is.
 
     Raises `UsageError` if the run is not finished, or if there is no such part, split, row or layer; `DataError` if
     the data does not fit the run; and `RunError` if the run has no usable weights.
@@ -58,16 +59,19 @@ def attention_maps(run: Run, data: Dataset, split: str, row: int, part: str) -> 
     rows = data.split(split)
     config = check_fits(run, data, rows).config
     experiment = of_run(config, data)
-    stack, name = PARTS[pick("attention of the model", part, PARTS)]
+    if part is not None:
+        pick("attention of the model", part, PARTS)
     if not 0 <= row < rows.rows:
         raise UsageError("no such row", got=row, allowed=f"{rows.rows} rows in {split}, from 0", fix="choose another")
     tune()
     model = of_experiment(experiment).eval()
-    layers = getattr(model, stack, ())
     there = [one for one, (stack, name) in PARTS.items() if any(hasattr(x, name) for x in getattr(model, stack, ()))]
+    part = part or there[0]
     if part not in there:
         fix = f"`attention={there[0]}`"
         raise UsageError("the model of the run has no such attention", got=part, allowed=", ".join(there), fix=fix)
+    stack, name = PARTS[part]
+    layers = getattr(model, stack)
     load_weights(run, model)
     batch = next(batch for batch in rows.batches(_AT_ONCE, **experiment.feed()) if row in batch.row)
     at = int(np.argmax(batch.row == row))
@@ -78,7 +82,7 @@ def attention_maps(run: Run, data: Dataset, split: str, row: int, part: str) -> 
     else:
         queries, keys = _tokens(batch, at, data.manifest.vocabulary, part)
     weights = _weights(model, batch, at, [getattr(layer, name) for layer in layers])
-    return AttentionMaps(weights[:, :, : len(queries), : len(keys)], queries, keys)
+    return AttentionMaps(weights[:, :, : len(queries), : len(keys)], queries, keys, part)
 
 
 def _tokens(batch: Batch, at: int, vocabulary: list[str], part: str) -> tuple[list[str], list[str]]:

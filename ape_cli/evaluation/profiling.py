@@ -18,7 +18,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from ape_cli import position, structure
+from ape_cli import attention, position, structure
 from ape_cli.models.decoder import DecoderOnly
 from ape_cli.models.transformer import SequenceModel, Transformer
 from ape_cli.structure import Cyclic, Structure, Tree
@@ -49,6 +49,8 @@ def measure(name: str, model: str | None = None, rounds: int = 7) -> Cost:
 
     `model`: `encoder-decoder` or `decoder`; None for the first one in which the scheme acts.
     """
+    if model == "encoder-decoder":
+        attention.check_role(position.load(name), "encoder")
     shape = structure.example(position.load(name).structures[0])
     model = model or ("decoder" if position.load(name).causal_only else "encoder-decoder")
     step, plain = _Step(name, shape, model), _Step("none", structure.Seq(), model)

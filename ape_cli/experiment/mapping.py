@@ -12,7 +12,11 @@ from ape_cli.position import Scheme
 from ape_cli.runs.config import Config
 from ape_cli.structure import Structure
 
-_READERS = ("embed", "rotate", "bias")  # the hooks that read positions
+
+class MapError(UsageError):
+    """A map of positions does not fit a scheme or a model."""
+
+
 _LEAVE = "leave `positions` out"
 
 
@@ -31,23 +35,24 @@ def checked_map(config: Config, data: Structure, read: Structure, decay: float) 
     `decay`: the locality bias. Raises `UsageError`, with the reason, if the map does not fit the scheme or the model,
     and `UnreadableError` if `read` has coordinates that no map acts on.
     """
-    name, scheme = config.positions, position.load(config.scheme)
+    name = config.positions
     found = position_maps.make(name, **config.positions_options)
     if name == position_maps.PLAIN:
         return found
+    position_maps.check_positions(found)
     what, got = f"positions={name} cannot be used here", f"scheme {config.scheme}"
     if config.kind == "image":
         reason = "the tokens of an image are not read along a line"
-        raise UsageError(f"{what}: {reason}", got="a model for images", fix=_LEAVE)
+        raise MapError(f"{what}: {reason}", got="a model for images", fix=_LEAVE)
     if found.decoder_only and not config.is_joined:
-        raise UsageError(
+        raise MapError(
             f"{what}: {found.decoder_only}", got="`model=encoder-decoder`", fix=f"`model=decoder`, or {_LEAVE}"
         )
-    if decay == 1.0 and not _reads_positions(scheme):
-        raise UsageError(f"{what}: the scheme reads no positions, so it would have no effect", got=got, fix=_LEAVE)
+    if decay == 1.0 and not position.reads_positions(_scheme(config, read, 20)):
+        raise MapError(f"{what}: the scheme reads no positions, so it would have no effect", got=got, fix=_LEAVE)
     if found.shifts and config.is_joined and _is_relative(config, read):
         reason = "scores depend on differences of positions alone, so it would have no effect in a decoder-only model"
-        raise UsageError(f"{what}: {reason}", got=got, fix=f"{_LEAVE}, or choose a scheme that refers to the origin")
+        raise MapError(f"{what}: {reason}", got=got, fix=f"{_LEAVE}, or choose a scheme that refers to the origin")
     if not Reading.of(data, read).is_line:
         reason = (
             "it acts on the place of a token along the linearisation, and these positions are places in a structure"
@@ -57,15 +62,23 @@ def checked_map(config: Config, data: Structure, read: Structure, decay: float) 
     return found
 
 
-def _reads_positions(scheme: type[Scheme]) -> bool:
-    """Whether a scheme reads positions. Scores of content may follow the order of the tokens alone."""
-    return any(map(scheme.overrides, _READERS)) or (scheme.overrides("logits") and scheme.unique)
+def _scheme(config: Config, read: Structure, size: int = 1, decay: float = 1.0) -> Scheme:
+    """The scheme of a configuration, for positions up to a size."""
+    sizes, algebra = (config.d_model, config.heads), read.algebra
+    return position.make(config.scheme, *sizes, structure=algebra, max_size=size, decay=decay, **config.scheme_options)
 
 
 def _is_relative(config: Config, read: Structure) -> bool:
-    """Whether the scores of a scheme with its options depend on differences of positions alone."""
-    sizes, algebra = (config.d_model, config.heads), read.algebra
-    return position.make(config.scheme, *sizes, structure=algebra, max_size=1, **config.scheme_options).relative
+    """Whether the scores of a scheme with its options depend on differences of positions alone.
+
+    This holds for a scheme that reads none, because a locality bias depends on differences too.
+    """
+    return _scheme(config, read).relative or not position.reads_positions(_scheme(config, read, 20))
+
+
+def check_reach(config: Config, read: Structure, greatest: int) -> None:
+    """Check that a scheme takes the greatest position that the map gives. Raises its `UsageError` if it does not."""
+    position.check_reach(_scheme(config, read, greatest), greatest)
 
 
 def check_size(config: Config, greatest: int) -> None:

@@ -79,7 +79,10 @@ class ExperimentOptions:
         """
         base = {name: value for name in settable(config.kind) if (value := getattr(config, name)) is not None}
         # they decide these two, unless a setting does
-        if {"scheme", "structure", "attention", "model", "positions"} & set(typed):
+        of_map = position_maps.options(self.positions if "positions" in typed else config.positions)
+        if {"scheme", "structure", "attention", "model", "positions"} & set(typed) or of_map.keys() & set(
+            self.settings
+        ):
             base = {name: value for name, value in base.items() if name not in ("max_size", "decay")}
         for pair in _EXCLUSIVE:
             if set(pair) & set(self.settings):

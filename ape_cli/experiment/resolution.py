@@ -18,7 +18,7 @@ from ape_cli.data.loader import Dataset, Split
 from ape_cli.data.plan import DatasetInfo
 from ape_cli.experiment.choice import Datasets
 from ape_cli.experiment.datasets import ChosenDataset, generated
-from ape_cli.experiment.mapping import check_size, checked_map, row_positions
+from ape_cli.experiment.mapping import check_reach, check_size, checked_map, row_positions
 from ape_cli.experiment.options import ExperimentOptions
 from ape_cli.experiment.reading import augmented, read_as, reading, tokenising
 from ape_cli.position import Scheme
@@ -152,7 +152,7 @@ def locality(config: Config) -> float:
     if config.is_joined:
         attention.check_without_encoder(kind)
     else:
-        attention.check_role(scheme, "encoder")
+        attention.check_role(scheme, "encoder", images=isinstance(config, ImageConfig))
     return rate
 
 
@@ -184,11 +184,12 @@ def complete(config: Config, data: DatasetInfo, read: Structure | None = None) -
     if isinstance(config, SequenceConfig):
         _check_effect(config)
         mapped = config.positions != position_maps.PLAIN
-        unsized = scheme.bounded and (config.max_size is None or mapped)
+        unsized = mapped or (scheme.bounded and config.max_size is None)
         largest = data.largest(read, joined=config.is_joined and not found.restarts) if unsized else None
         size = None if largest is None else found.greatest(max(1, largest))
-        if size is not None:
+        if mapped and size is not None:
             check_size(config, size)
+            check_reach(config, read, size)
     else:
         assert isinstance(config, ImageConfig)
         assert data.image is not None
@@ -198,7 +199,11 @@ def complete(config: Config, data: DatasetInfo, read: Structure | None = None) -
 
 
 def _check_effect(config: SequenceConfig) -> None:
-    """Check that two settings have an effect. Raises `UsageError` if one has none."""
+    """Check that some settings have an effect. Raises `UsageError` if one has none."""
+    idle = position.load(config.scheme).encoder_decoder_options if config.is_joined else ()
+    for name in (name for name in config.scheme_options if name in idle):
+        what = f"{name} of {config.scheme} has no effect in a decoder-only model"
+        raise UsageError(what, got=f"{name}={config.scheme_options[name]}", fix=f"leave {name} out")
     if config.positions_scale != 1.0 and not position.load(config.scheme).overrides("embed"):
         raise UsageError(
             f"{config.scheme} adds nothing to the embeddings",

@@ -111,6 +111,7 @@ def pack(model: Model, weights: Tensors, optimiser: torch.optim.Optimizer, best:
 def unpack(tensors: Tensors, model: Model, optimiser: torch.optim.Optimizer) -> Tensors:
     """Load the result of `pack` into a model and an optimiser. Returns the best weights.
 
+    Moments get the memory layout of their parameter, because the fused optimiser reads both in the order of memory.
     Raises `RuntimeError` or `KeyError` if the tensors do not fit. A parameter that never had a gradient has no moments.
     """
     current, best = (
@@ -118,11 +119,11 @@ def unpack(tensors: Tensors, model: Model, optimiser: torch.optim.Optimizer) -> 
     )
     model.load_state_dict(current)
     state = optimiser.state_dict()
-    state["state"] = {
-        index: {k: tensors[f"optimiser.{name}.{k}"] for k in ("step", *_MOMENTS)}
-        for index, (name, _) in enumerate(model.named_parameters())
-        if f"optimiser.{name}.step" in tensors
-    }
+    state["state"] = {}
+    for index, (name, parameter) in enumerate(model.named_parameters()):
+        if f"optimiser.{name}.step" in tensors:
+            moments = {k: torch.empty_like(parameter).copy_(tensors[f"optimiser.{name}.{k}"]) for k in _MOMENTS}
+            state["state"][index] = {"step": tensors[f"optimiser.{name}.step"], **moments}
     optimiser.load_state_dict(state)
     return best or current
 

@@ -52,7 +52,14 @@ from ape_cli.core import plugins
 from ape_cli.core.errors import UsageError
 from ape_cli.position._context import Context, Link
 from ape_cli.position._fast_scheme import FastScheme, planner
-from ape_cli.position._hooks import check_hooks, constructed, explained, without_hooks
+from ape_cli.position._hooks import (
+    check_hooks,
+    check_reach,
+    constructed,
+    explained,
+    reads_positions,
+    without_hooks,
+)
 from ape_cli.position._scheme import Properties, Role, Scheme, Shape, Side, global_seed
 from ape_cli.structure import Structure, example, parse_structure
 
@@ -66,6 +73,7 @@ __all__ = [
     "Shape",
     "Side",
     "check_hooks",
+    "check_reach",
     "explained",
     "global_seed",
     "load",
@@ -73,6 +81,7 @@ __all__ = [
     "names",
     "options",
     "planner",
+    "reads_positions",
     "without_hooks",
 ]
 

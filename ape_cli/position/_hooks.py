@@ -105,6 +105,30 @@ def check_hooks(scheme: Scheme) -> None:
         generator.set_state(before)
 
 
+def reads_positions(scheme: Scheme) -> bool:
+    """Whether a scheme reads positions, apart from a locality bias.
+
+    Scores of content may follow the order of the tokens alone. So they are computed at two sets of positions.
+    """
+    if any(map(scheme.overrides, ("embed", "rotate", "bias"))) or not scheme.overrides("logits"):
+        return any(map(scheme.overrides, ("embed", "rotate", "bias")))
+    shape, generator = scheme.shape, torch.Generator().manual_seed(1)
+    q, k = torch.randn(2, 1, shape.heads, _M, shape.head_dim, generator=generator)
+    x = torch.randn(1, _M, shape.d_model, generator=generator)
+    key = scheme.attach("decoder", 0)
+    with torch.no_grad(), explained():
+        content = scheme.layers[key](x) if key in scheme.layers else None
+        at = (scheme.context(torch.tensor([places]), causal=True) for places in ([1, 2, 3, 4, 5], [2, 3, 7, 11, 13]))
+        one, other = (scheme.logits(q, k, content, Link(here, here)) for here in at)
+    return one is not None and other is not None and not torch.equal(one, other)
+
+
+def check_reach(scheme: Scheme, greatest: int) -> None:
+    """Check that a scheme takes a position along a line. Raises its `UsageError` if it does not."""
+    width = scheme.structure.width
+    scheme.context(torch.full((1, 1, width) if width > 1 else (1, 1), greatest))
+
+
 def _check(scheme: Scheme, rows: int, module: nn.Module | None) -> None:
     """Check all hooks of a scheme on positions of `rows` rows: 1 if all rows have the same ones.
 

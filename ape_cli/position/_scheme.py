@@ -75,6 +75,8 @@ class Scheme(nn.Module):
     # the reason why it acts only in the causal attention of a decoder; empty if it acts everywhere
     causal_only: ClassVar[str] = ""
     real_positions: ClassVar[bool] = False  # whether positions may be floats, as in interpolation
+    # whether it waits on a GPU for positions that differ from row to row, so that such steps cannot be recorded there
+    waits_for_positions: ClassVar[bool] = False
     # Claims that `ape check` measures, and properties that are shown in tables.
     # Whether operators act with [x y] = [x] [y]: "orthogonal" ones; or "linear" ones, which are invertible and may
     # differ between the sides, with [x]' of the query times [x] of the key = I; or none of them.
@@ -82,6 +84,7 @@ class Scheme(nn.Module):
     beyond: ClassVar[str] = ""  # what a bounded scheme does with positions beyond max_size
     unique: ClassVar[bool] = True  # no two positions are encoded alike (bounded schemes: up to max_size)
     isometric: ClassVar[bool] = False  # a shift of all positions turns all vectors alike: P(p + k) = R_k P(p)
+    encoder_decoder_options: ClassVar[tuple[str, ...]] = ()  # options without an effect in a decoder-only model
     variants: ClassVar[tuple[dict[str, Any], ...]] = ()  # options (or `decay`) that `ape check` measures too
     content_dependent: bool = False
     memory: ClassVar[str] = "none"
@@ -176,6 +179,14 @@ class Scheme(nn.Module):
         In causal self-attention the M queries are the last M of the N keys. Decay, bias and mask come afterwards.
         """
         return None
+
+    def required(self, content: Tensor | None) -> Tensor:
+        """The `content` of `logits`. Raises `UsageError` if it was not given."""
+        if content is None:
+            what = f"the scores of {self.name} need what its layer makes of the tokens"
+            fix = 'attention.logits(…, content=scheme.layers[scheme.attach("decoder", 0)](x))'
+            raise UsageError(what, got="no `content`", fix=fix)
+        return content
 
     def representation(self, positions: Tensor, side: Side) -> Tensor | None:
         """The operators of positions as matrices, if they act on more channels than those of a head.

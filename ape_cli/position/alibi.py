@@ -36,10 +36,11 @@ class Alibi(Scheme):
 
     relative = True
     option_help: ClassVar[dict[str, str]] = {
-        "causal": "In the decoder, only penalise keys behind, and none of the encoder.",
+        "causal": "In the decoder, penalise only keys behind the query, and no encoder keys.",
     }
     synonyms = ("linear-bias",)
     source = "Press et al. 2022, arXiv:2108.12409, section 3"
+    encoder_decoder_options = ("causal",)
     unique = False  # equal distances to the left and to the right are encoded alike
     variants: ClassVar[tuple[dict[str, Any], ...]] = ({"causal": True},)
     real_positions = True
@@ -49,7 +50,12 @@ class Alibi(Scheme):
     def __init__(self, shape: Shape, causal: bool = False) -> None:
         """Store where the penalty acts."""
         super().__init__(shape)
-        self.causal, self.acts_between = causal, not causal
+        self.causal = causal
+
+    @property
+    def acts_between(self) -> bool:
+        """Whether there is a term between decoder and encoder."""
+        return not self.causal
 
     def bias(self, q: Tensor, q_context: Context, k_context: Context) -> Tensor | None:
         """-m |i - j|, after the 1/sqrt(K) scaling, in the dtype of the queries. q: [B, H, M, K]

@@ -26,6 +26,7 @@ from torch import Tensor, nn
 
 from ape_cli.core.errors import UsageError
 from ape_cli.position import Context, Scheme, Shape
+from ape_cli.position._rotation import wide
 
 _EPSILON = 1e-6  # of the source, so that c = 0 does not divide 0 by 0
 
@@ -74,13 +75,16 @@ class Fire(Scheme):
         """The terms of all pairs, which all layers share. -> [B or 1, H, M, N]"""
         with torch.autocast(self.c.device.type, enabled=False):
             ratio = self.ratio(q_context.positions[:, :, None], k_context.positions[:, None])  # [B or 1, M, N]
-            hidden = torch.addmm(self.b[:, None], self.w[:, None], ratio.view(1, -1)).relu_()  # [W, B M N]
-            terms = torch.addmm(self.out_b[:, None], self.out_w, hidden)
+            w, b, out_w, out_b = (wide(weight) for weight in (self.w, self.b, self.out_w, self.out_b))
+            hidden = torch.addmm(b[:, None], w[:, None], ratio.view(1, -1)).relu_()  # [W, B M N]
+            terms = torch.addmm(out_b[:, None], out_w, hidden)
             return terms.view(self.shape.heads, *ratio.shape).transpose(0, 1)
 
     def ratio(self, i: Tensor, j: Tensor) -> Tensor:
-        """The distance of keys j from queries i, as the learned function gets it: from 0 to 1. [...], [...] -> [...]"""
-        i, j = i.to(self.c.dtype), j.to(self.c.dtype)
-        c, threshold = self.c.abs(), (self.multiplier * self.initial).abs()
-        farthest = torch.maximum(torch.maximum(i, j), threshold)
-        return (c * (i - j).abs()).log1p() / ((c * farthest).log1p() + _EPSILON)
+        """The distance of keys j from queries i, as the learned function gets it: from 0 to 1.
+
+        [...], [...] -> [...], float32 or float64
+        """
+        c, threshold = wide(self.c).abs(), (wide(self.multiplier) * self.initial).abs()
+        distance, farthest = (x.to(c.dtype) for x in ((i - j).abs(), torch.maximum(i, j)))
+        return (c * distance).log1p() / ((c * torch.maximum(farthest, threshold)).log1p() + _EPSILON)

@@ -7,7 +7,7 @@ authors' release, w starts from normal draws of standard deviation 0.02, and b f
 If x is left out, the gates are constants, and d_ij = (i - j) log f is the penalty of ALiBi with a learned slope.
 Deviations: none. The paper's Pro block, which adds norms, gates of the output and shifted keys, is another
 architecture and is not part of this scheme.
-The term comes after the 1/sqrt(K) scaling.
+The term comes after the 1/sqrt(K) scaling. A locality bias, if one is set, multiplies the whole score, and so d_ij.
 
 The sums are differences of one running sum, in float32 or wider. They are at most 0 for keys up to the query.
 
@@ -64,7 +64,7 @@ class Forget(Scheme):
 
         q: [B, H, M, K], k: [B, H, N, K]; content: the log-gates of the keys, [B, N, H] -> [B, H, M, N]
         """
-        assert content is not None
+        content = self.required(content)
         until = content.cumsum(dim=1).transpose(1, 2)  # [B, H, N], the log-gates up to each token
         path = until[:, :, k.shape[2] - q.shape[2] :, None] - until[:, :, None, :]
         return (q * q.shape[-1] ** -0.5 @ k.mT + path).to(q.dtype)

@@ -55,7 +55,7 @@ class MixedRope(Scheme):
         size = torch.cat([frequencies(share, base) for share in each])  # [K/2]
         frame = random_orthogonal((shape.heads, len(each), len(each)), shape.generator)
         frame[..., -1] *= torch.linalg.det(frame)[:, None]  # a rotation, without a reflection
-        self.frequencies = nn.Parameter((frame[..., along] * size).transpose(0, 1).float())  # [C, H, K/2]
+        self.frequencies = nn.Parameter((frame[..., along] * size).transpose(0, 1).contiguous().float())  # [C, H, K/2]
 
     def rotations(self, context: Context, _: Context) -> Rotations:
         """The rotations by the angles [B or 1, H, N, K/2] of positions, which all layers share."""

@@ -8,7 +8,7 @@ of x of low rank (`rank`), and beta starts near 1.
 Deviations: the source passes w through a short convolution over three tokens before it normalises it. The convolution
 is left out, because the module of a layer sees each token alone, so that tokens can be added one by one. The forget
 gates of the variant PaTH-FoX are not included (the scheme `forget` has them).
-The scores include the 1/sqrt(K) scaling.
+The scores include the 1/sqrt(K) scaling. A locality bias multiplies them, as those of every scheme.
 
 There is no loop over tokens. With v = sqrt(beta) w, H = I - v v'. For a block of C tokens, let V have their v as rows,
 L be the part of V V' below the diagonal, and T = (I + L)^-1 (the UT transform, section 3). With `tril` for the part up
@@ -39,6 +39,7 @@ from ape_cli.position import Link, Role, Scheme, Shape
 from ape_cli.position._rotation import wide
 
 _START = 0.02  # standard deviation of the weights of beta at the start
+_RANK = 32  # the usual rank, that of the authors' release
 # Most tokens for which a single block is faster, and most tokens of a block otherwise. Measured on a CPU, for 16 to 64
 # channels.
 _ALONE, _BLOCK = 64, 32
@@ -53,7 +54,6 @@ class Householder(nn.Module):
     def __init__(self, d_model: int, heads: int, rank: int) -> None:
         """Draw the weights."""
         super().__init__()
-        rank = min(rank, d_model)
         self.heads = heads
         self.w = nn.Sequential(nn.Linear(d_model, rank, bias=False), nn.Linear(rank, d_model, bias=False))
         self.beta = nn.Linear(d_model, heads)
@@ -71,12 +71,15 @@ class Householder(nn.Module):
 class Path(Scheme):
     """Scores through the product of the Householder-like matrices between key and query.
 
-    Argument: `rank`, of the projection to the vectors of the matrices. Raises `UsageError` if it is below 1.
+    Argument: `rank`, of the projection to the vectors of the matrices; 0 for 32, or the width of a narrower model.
+    Raises `UsageError` if it is above the width.
     """
 
     relative = True
     causal_only = "the matrices between a key and a query are defined only for keys up to the query"
-    option_help: ClassVar[dict[str, str]] = {"rank": "Rank of the projection to the vectors of the matrices."}
+    option_help: ClassVar[dict[str, str]] = {
+        "rank": "Rank of the projection to the vectors of the matrices; 0: at most 32."
+    }
     synonyms = ("householder", "path-attention")
     source = "Yang et al. 2025, arXiv:2505.16381, sections 2 and 3"
     unique = False  # positions are not read, only the order of the tokens
@@ -84,12 +87,13 @@ class Path(Scheme):
     memory = "H L^2"
     extrapolation = "good"
 
-    def __init__(self, shape: Shape, rank: int = 32) -> None:
+    def __init__(self, shape: Shape, rank: int = 0) -> None:
         """Check the option."""
         super().__init__(shape)
-        if rank < 1:
-            raise UsageError("bad rank", got=rank, allowed="1 or more", fix="the source's release uses 32")
-        self.rank = rank
+        if not 0 <= rank <= shape.d_model:
+            allowed = f"1 to {shape.d_model}, the width of the model; 0 for the usual rank"
+            raise UsageError("bad rank", got=rank, allowed=allowed, fix="the source's release uses 32")
+        self.rank = rank or min(_RANK, shape.d_model)
 
     def layer(self, role: Role, index: int) -> Householder:
         """The vectors of a layer."""
@@ -100,7 +104,7 @@ class Path(Scheme):
 
         q: [B, H, M, K], k: [B, H, N, K]; content: v of the keys, [B, N, H, K] -> [B, H, M, N]
         """
-        assert content is not None
+        content = self.required(content)
         with torch.autocast(q.device.type, enabled=False):
             block = _ALONE if k.shape[2] <= _ALONE else _BLOCK
             return through_path(wide(q) * q.shape[-1] ** -0.5, wide(k), content.transpose(1, 2), block).to(q.dtype)

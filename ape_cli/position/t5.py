@@ -42,6 +42,7 @@ class T5(Scheme):
     }
     synonyms = ("t5-bias", "relative-bias")
     source = "Raffel et al. 2020, arXiv:1910.10683, section 2.1"
+    encoder_decoder_options = ("cross",)
     unique = False  # far offsets share a bucket
     variants = ({"cross": False},)
     memory = "H L^2"

@@ -29,6 +29,7 @@ class TransformerXl(Scheme):
 
     relative = True
     dot_only = True
+    waits_for_positions = True
     synonyms = ("xl", "txl")
     source = "Dai et al. 2019, arXiv:1901.02860, section 3.3"
     content_dependent = True

@@ -114,5 +114,10 @@ class Xpos(Scheme):
         }
 
     def rotate(self, x: Tensor, context: Context, side: Side) -> Tensor:
-        """Turn and scale the vectors at each position. [B, H, N, K] -> the same"""
+        """Turn and scale the vectors at each position. [B, H, N, K] -> the same
+
+        Raises `UsageError` for float16, which cannot hold the factors of distant positions.
+        """
+        if x.dtype == torch.float16:
+            raise UsageError("xpos cannot be computed in float16", got="float16", allowed="float32, float64, bfloat16")
         return rotate_pairs(x, context.cached(context, self.factors)[side])

@@ -18,6 +18,7 @@ from ape_cli.evaluation import evaluate
 from ape_cli.experiment import Experiment, ExperimentOptions, resolve
 from ape_cli.experiment.choice import Datasets
 from ape_cli.experiment.datasets import ChosenDataset, RecordedDatasets
+from ape_cli.experiment.mapping import MapError
 from ape_cli.experiment.reading import UnreadableError
 from ape_cli.experiment.resolution import prepared
 from ape_cli.runs import record
@@ -82,7 +83,7 @@ def plan(
     for options in trials:
         try:
             experiment = resolve(options, chosen)
-        except (UnreadableError, RoleError) as error:
+        except (UnreadableError, RoleError, MapError) as error:
             left[f"{options.scheme} on {chosen.of(options).folder.name}: {error.summary}"] = None
             continue
         item = _planned(experiment, registry, past.seconds(experiment.config, experiment.data))

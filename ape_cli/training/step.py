@@ -29,6 +29,7 @@ from torch import Tensor
 
 from ape_cli.core.errors import RunError
 from ape_cli.data.batches import Batch
+from ape_cli.data.position_maps import PLAIN
 from ape_cli.models.checkpoint import TrainState
 from ape_cli.models.transformer import forward, loss
 from ape_cli.training.process_group import ProcessGroup
@@ -51,7 +52,8 @@ class TrainingStep:
         execution = setup.execution
         self.parallel = execution.group.parallel(setup.model)
         # the steps of several processes wait for one another, so they are not recorded
-        records = execution.group.size == 1 and not execution.compiled
+        waits = setup.model.scheme.waits_for_positions and setup.config.positions != PLAIN
+        records = execution.group.size == 1 and not execution.compiled and not waits
         self.replay = Replay(self.update, execution.device, records) if setup.on_gpu else None
 
     def __call__(self, step: int, batch: Batch) -> tuple[Tensor, Tensor]:

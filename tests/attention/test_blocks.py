@@ -8,6 +8,7 @@ from torch import Tensor
 
 from ape_cli import attention, position
 from ape_cli.attention import AttentionContext, dot
+from ape_cli.core.errors import UsageError
 from ape_cli.position import Context, FastScheme, Scheme, Side
 from tests.attention.plain import D, H, vectors
 
@@ -120,3 +121,27 @@ def test_what_is_short_or_fused_is_not_cut(monkeypatch: pytest.MonkeyPatch) -> N
             attention.make().attend(scheme, q, k, v, AttentionContext.of(scheme, here, here), 0.0)
         assert len(sizes) == count, (name, n)
         sizes.clear()
+
+
+@pytest.mark.parametrize("name", ["forget", "contextual", "path"])
+def test_scores_of_content_in_blocks(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Values and gradients of a layer, with the content of the keys that a block sees."""
+    generator = torch.Generator().manual_seed(4)
+    scheme = position.make(name, D, H, max_size=3, generator=generator)
+    layer = attention.Attention(scheme, 0.0).double()
+    scheme.double()
+    found = []
+    for small in (False, True):
+        with monkeypatch.context() as patch:
+            sizes = small_blocks(patch) if small else []
+            x = vectors(1, N).transpose(1, 2).flatten(2).requires_grad_()
+            here = scheme.context(torch.arange(1, N + 1)[None], causal=True)
+            mixed = layer(x, x, scheme, AttentionContext.of(scheme, here, here))
+            mixed.square().sum().backward()
+            assert sizes[:4] == ([4, 4, 4, 1] if small else [])
+        found.append([mixed, x.grad, *(p.grad.clone() for p in scheme.parameters())])
+        scheme.zero_grad()
+    for one, other in zip(*found, strict=True):
+        assert torch.allclose(one, other, atol=1e-12)
+    with attention.use_backend("fused"), pytest.raises(UsageError, match="scores of the scheme are its own"):
+        layer(x, x, scheme, AttentionContext.of(scheme, here, here))

@@ -120,7 +120,7 @@ MAP: list[tuple[str, dict[str, Any], str, str, str, str, bool]] = [
     ("matrix-power", {}, "seq", "Z", "elliptic", "shift", True),
     ("matrix-power", {"multiplicative": True}, "seq", "Z", "elliptic", "composition", True),
     ("learned", {}, "seq", "Z", "none", "shift", False),
-    ("tree", {}, "tree(2)", "F_2", "partial permutation", "round trip", True),
+    ("tree", {}, "tree(2)", "free monoid of F_2", "partial permutation", "round trip", True),
     ("relative", {}, "seq", "Z", "none", "relative", True),
     ("t5", {}, "seq", "Z", "none", "relative", True),
     ("transformer-xl", {}, "seq", "Z", "elliptic", "terms", True),
@@ -464,16 +464,6 @@ def test_each_relation_fails_if_a_parameter_is_changed(relation: Relation) -> No
     for name in names:
         if not any(name.endswith(idle) for idle in IDLE.get(key, ())):
             assert relation.difference(changed(name)) > 1e-3, name
-
-
-def test_a_relation_waits_for_its_schemes(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(position, "names", lambda: ["none", "rope"])
-    relations.cache_clear()
-    found = {(r.special.name, r.general.name) for r in relations()}
-    assert found == {("none", "rope"), ("rope", "rope"), ("GRAPE-M", "rope")}
-    monkeypatch.undo()
-    relations.cache_clear()
-    assert len(relations()) == len(RELATIONS)
 
 
 run = CliRunner().invoke

@@ -240,3 +240,22 @@ def test_no_number_and_an_error_are_findings(monkeypatch: pytest.MonkeyPatch) ->
         assert not found.holds
         assert found.float64 is None
         assert trouble in str(found.trouble)
+
+
+def test_linear_operators_of_a_tree_need_not_be_orthogonal() -> None:
+    """Queries shrink with the depth and keys grow. Going back is the transpose on the other side."""
+
+    class Scaled(position.Scheme):
+        structures = ("tree(k)",)
+        homomorphism = "linear"
+
+        def rotate(self, x: Tensor, context: position.Context, side: position.Side) -> Tensor:
+            depth = self.structure.level(context.positions.clamp(min=1))[:, None, :, None].to(x.dtype)
+            return x * 0.9 ** (depth if side == "query" else -depth)
+
+    scheme = Scaled(position.Shape(32, 4, Tree(2), 8, 1.0))
+    for law in ("identity", "composition", "inverse", "duality", "round trip"):
+        error = LAWS[law](scheme, torch.float64)
+        assert error is not None
+        assert float(error) < 1e-9, law
+    assert float(LAWS["orthogonality"](scheme, torch.float64)) > 0.1

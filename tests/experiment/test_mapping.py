@@ -5,15 +5,15 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 import torch
 
 from ape_cli import experiment, position
-from ape_cli.core.errors import UsageError
+from ape_cli.core.errors import ApeError, UsageError
 from ape_cli.data import position_maps
 from ape_cli.data.loader import Dataset
 from ape_cli.experiment import ExperimentOptions
-from ape_cli.experiment.mapping import _reads_positions
 from ape_cli.experiment.reading import UnreadableError
 from ape_cli.runs import config
 from ape_cli.runs.config import Config
@@ -90,7 +90,10 @@ def test_what_acts_is_allowed(words: Dataset, trees: Dataset, grids: Dataset) ->
     """Every scheme that reads words, in both models, and trees and grids that are read along their linearisation."""
     for scheme in position.names():
         kind = position.load(scheme)
-        if not _reads_positions(kind) or not any(pattern in kind.structures for pattern in ("seq", "*")):
+        if not any(pattern in kind.structures for pattern in ("seq", "*")):
+            continue
+        if not position.reads_positions(position.make(scheme, 32, 4, structure="seq", max_size=20)):
+            assert scheme in {"none", "contextual", "forget", "path"}
             continue
         for model in ("encoder-decoder", "decoder"):
             for positions in ("randomised", *(["coupled"] if model == "decoder" else [])):
@@ -203,3 +206,38 @@ def test_runs_of_maps_have_rows_of_their_own(words: Dataset, tmp_path: Path) -> 
         trial.run_trial(experiment.of(resolve(positions), words), open_registry(tmp_path), Execution(CPU))
     runs = open_registry(tmp_path).runs()
     assert runs.height == 2
+
+
+def test_a_locality_bias_is_blind_to_an_offset_too(words: Dataset) -> None:
+    with pytest.raises(UsageError, match="differences of positions alone"):
+        experiment.of(resolve("offset", "none", model="decoder", decay=0.9), words)
+
+
+def test_positions_beyond_what_a_scheme_computes_are_refused_at_once(words: Dataset) -> None:
+    with pytest.raises(UsageError, match="too far from the start for xpos"):
+        experiment.of(resolve("randomised", "xpos", model="decoder", maximum=40_000), words)
+
+
+def test_options_of_another_model_are_refused(words: Dataset) -> None:
+    for scheme, options in (("t5", {"cross": False}), ("alibi", {"causal": True})):
+        with pytest.raises(UsageError, match="has no effect in a decoder-only model"):
+            experiment.of(resolve("plain", scheme, model="decoder", **options), words)
+        experiment.of(resolve("plain", scheme, **options), words)
+
+
+@pytest.mark.parametrize(
+    "wrong",
+    [
+        lambda keys, counts, most: 1 / 0,
+        lambda keys, counts, most: np.ones((len(keys), most + 1), dtype=np.int64),
+        lambda keys, counts, most: np.full((len(keys), most), 0.5),
+        lambda keys, counts, most: np.zeros((len(keys), most), dtype=np.int64),
+    ],
+)
+def test_a_map_of_one_s_own_is_tried(wrong: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    found = position_maps.make("offset")
+    monkeypatch.setattr("ape_cli.core.plugins.is_own", lambda cls: True)
+    position_maps.check_positions(found)
+    monkeypatch.setattr(found, "positions", wrong)
+    with pytest.raises(ApeError, match="position map 'offset'"):
+        position_maps.check_positions(found)

@@ -7,40 +7,44 @@ from tests.mistakes._mistake import read
 MISTAKES = read("""
 FIRE without its logarithm
   Fire.ratio  position/test_fire.py::test_a_ratio_by_hand
-  - return (c * (i - j).abs()).log1p() / ((c * farthest).log1p() + _EPSILON)
-  + return (c * (i - j).abs()) / ((c * farthest) + _EPSILON)
+  - return (c * distance).log1p() / ((c * torch.maximum(farthest, threshold)).log1p() + _EPSILON)
+  + return (c * distance) / ((c * torch.maximum(farthest, threshold)) + _EPSILON)
 FIRE divided by the threshold alone, so that nothing is interpolated
   Fire.ratio  position/test_fire.py::test_the_farthest_key_is_the_same_at_every_length
-  - torch.maximum(torch.maximum(i, j), threshold)
+  - torch.maximum(farthest, threshold)
   + threshold
 FIRE without its threshold
   Fire.ratio  position/test_fire.py::test_only_below_the_threshold_does_the_distance_decide
-  - torch.maximum(torch.maximum(i, j), threshold)
-  + torch.maximum(i, j)
+  - torch.maximum(farthest, threshold)
+  + farthest
 FIRE divided by the position of the key
   Fire.ratio  position/test_fire.py::test_terms_of_another_implementation
-  - torch.maximum(torch.maximum(i, j), threshold)
-  + torch.maximum(j, threshold)
+  - torch.maximum(i, j)
+  + j
 FIRE with a divisor that keys ahead exceed
   Fire.ratio  position/test_fire.py::test_the_formula_in_every_part
-  - torch.maximum(torch.maximum(i, j), threshold)
-  + torch.maximum(i, threshold)
+  - torch.maximum(i, j)
+  + i
 FIRE with a signed distance
   Fire.ratio  position/test_fire.py::test_the_formula_in_every_part
   - (i - j).abs()
   + (i - j).clamp(min=0)
 FIRE with a threshold that is not learned
   Fire.ratio  position/test_fire.py::test_gradients_of_c_and_of_the_threshold
-  - (self.multiplier * self.initial).abs()
-  + (self.multiplier * self.initial).abs().detach()
+  - (wide(self.multiplier) * self.initial).abs()
+  + (wide(self.multiplier) * self.initial).abs().detach()
 FIRE without its second layer's constant
   Fire.terms  position/test_fire.py::test_terms_of_another_implementation
-  - torch.addmm(self.out_b[:, None], self.out_w, hidden)
-  + self.out_w @ hidden
+  - torch.addmm(out_b[:, None], out_w, hidden)
+  + out_w @ hidden
 FIRE with one function for all heads
   Fire.terms  position/test_fire.py::test_terms_of_another_implementation
-  - torch.addmm(self.out_b[:, None], self.out_w, hidden)
-  + torch.addmm(self.out_b[:, None], self.out_w[:1].expand_as(self.out_w), hidden)
+  - torch.addmm(out_b[:, None], out_w, hidden)
+  + torch.addmm(out_b[:, None], out_w[:1].expand_as(out_w), hidden)
+FIRE with positions rounded to the dtype of its weights
+  Fire.ratio  position/test_fire.py::test_positions_keep_their_digits_in_bfloat16
+  - wide(self.c).abs()
+  + self.c.abs()
 KERPLE's r1 and r2 exchanged
   Kerple.coefficients  position/test_kerple.py::test_terms_of_another_implementation
   - one, two = self.free

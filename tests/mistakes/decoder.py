@@ -1,4 +1,4 @@
-"""Mistakes in the decoder-only model, and in what schemes keep for each layer."""
+"""Mistakes in the decoder-only model, in what schemes keep for each layer, and in what a resumed run is given."""
 
 from __future__ import annotations
 
@@ -53,4 +53,12 @@ a scheme that is loaded alone without the weights of its layers
   load_scheme  position/test_layers.py::test_a_scheme_is_loaded_with_the_modules_of_its_layers
   - tensors = {name.removeprefix("scheme."): tensor for name, tensor in weights if name.startswith("scheme.")}
   + tensors = {n.removeprefix("scheme."): t for n, t in weights if n.startswith("scheme.") and ".layers." not in n}
+moments of the optimiser in another memory layout than their parameter, after a resume
+  unpack  models/test_checkpoint.py::test_moments_have_the_layout_of_their_parameter
+  - torch.empty_like(parameter).copy_(tensors[f"optimiser.{name}.{k}"])
+  + tensors[f"optimiser.{name}.{k}"]
+the content of all keys given to a block of queries
+  AttentionContext.part  attention/test_blocks.py::test_scores_of_content_in_blocks
+  - self.content[:, :seen]
+  + self.content
 """)

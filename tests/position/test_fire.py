@@ -138,3 +138,13 @@ def test_positions_may_be_interpolated() -> None:
     found = scheme.bias(torch.zeros(1, 2, 4, 8, dtype=torch.float64), context, context)[0]
     assert torch.equal(found[:, ::2, ::2], terms(scheme, [0, 5], [0, 5]))
     assert found[1, 3, 1].item() == pytest.approx(formula(scheme, 1, 7.5, 2.5))
+
+
+def test_positions_keep_their_digits_in_bfloat16() -> None:
+    """A scheme whose weights are bfloat16 tells neighbours apart a thousand steps from the start."""
+    scheme = position.make("fire", 16, 2, threshold=8.0, generator=torch.Generator().manual_seed(1))
+    context = scheme.context(torch.tensor([[*range(990, 1000), 1001]]))
+    exact = scheme.ratio(context.positions[:, -1:, None], context.positions[:, None])
+    rounded = scheme.to(torch.bfloat16).ratio(context.positions[:, -1:, None], context.positions[:, None])
+    assert (rounded.diff(dim=-1) < 0).all()
+    assert torch.allclose(rounded, exact, rtol=0.02, atol=1e-3)

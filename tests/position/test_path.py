@@ -170,13 +170,17 @@ def test_long_paths_do_not_grow_in_float32() -> None:
 
 
 def test_a_bad_rank_is_refused() -> None:
-    with pytest.raises(UsageError, match="bad rank"):
-        position.make("path", rank=0)
+    for rank in (-1, 513):
+        with pytest.raises(UsageError, match="bad rank"):
+            position.make("path", rank=rank)
 
 
 def test_its_options() -> None:
-    assert position.options("path") == {"rank": 32}
-    assert isinstance(position.make("path"), Path)
+    assert position.options("path") == {"rank": 0}
+    for width, rank in ((512, 32), (16, 16)):
+        scheme = position.make("path", width, 2)
+        assert isinstance(scheme, Path)
+        assert scheme.rank == rank
 
 
 @pytest.mark.parametrize(

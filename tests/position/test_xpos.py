@@ -133,3 +133,9 @@ def test_it_is_refused_where_keys_may_be_ahead() -> None:
         with pytest.raises(UsageError, match=r"only in causal attention: scores of keys ahead"):
             attention.check_role(Xpos, role)
     attention.check_role(Xpos, "decoder")
+
+
+def test_float16_is_refused() -> None:
+    scheme = position.make("xpos", 16, 2)
+    with pytest.raises(UsageError, match="float16"):
+        scheme.rotate(torch.ones(1, 2, 3, 8, dtype=torch.float16), scheme.context(torch.arange(3)[None]), "key")

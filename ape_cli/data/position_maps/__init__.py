@@ -20,10 +20,13 @@ import sys
 from functools import cache
 from typing import Any
 
-from ape_cli.core import plugins
+import numpy as np
+
+from ape_cli.core import plugins, rng
+from ape_cli.core.errors import ApeError
 from ape_cli.data.position_maps._position_map import PositionMap, RowPositions
 
-__all__ = ["PLAIN", "PositionMap", "RowPositions", "load", "make", "names", "options"]
+__all__ = ["PLAIN", "PositionMap", "RowPositions", "check_positions", "load", "make", "names", "options"]
 
 __path__ = pkgutil.extend_path(__path__, __name__)  # so that maps in another ape_cli/data/position_maps are found
 
@@ -57,3 +60,27 @@ def make(name: str, **settings: Any) -> PositionMap:
     found = load(name)
     with plugins.explained("position map", found):
         return found(**plugins.settings(f"positions {name}", settings, options(name)))
+
+
+def check_positions(found: PositionMap) -> None:
+    """Call a map on a few rows. Raises `ApeError` if it fails, or does not return int64 positions from 1 on.
+
+    A map of ape itself is not checked.
+    """
+    if not plugins.is_own(type(found)):
+        return
+    sources = np.array([2, 3, 4])
+    counts = found.capacity(sources, joined=False)
+    counts = np.full(3, 5) if counts is None else counts
+    most = int(counts.max())
+    with plugins.explained("position map", type(found)):
+        positions = found.positions(rng.rows(0, "position", sources), counts, most)
+    valid = isinstance(positions, np.ndarray) and positions.dtype == np.int64 and positions.shape == (3, most)
+    if not valid or (positions[np.arange(most) < counts[:, None]] < 1).any():
+        got = f"{positions.dtype} {list(positions.shape)}" if isinstance(positions, np.ndarray) else repr(positions)
+        raise ApeError(
+            f"`positions` of the position map {plugins.name_of(type(found))!r} returns something else",
+            got=got + " with a position below 1" * bool(valid),
+            allowed=f"int64 [B, most] from 1 on; here [3, {most}]",
+            fix="correct its file",
+        )

@@ -8,6 +8,7 @@ Shapes: B rows of a batch, L places, C coordinates of a position. Places and pos
 
 from __future__ import annotations
 
+import math
 from abc import ABC, abstractmethod
 from dataclasses import dataclass, replace
 from typing import ClassVar
@@ -113,7 +114,8 @@ class RowPositions:
         counts = np.full_like(sources, most) if counts is None else counts
         table = np.zeros((len(rows), most + 1), dtype=np.int64)
         table[:, 1:] = self.kind.positions(self._keys(rows), counts, most)
-        return np.take_along_axis(table, places.reshape(len(rows), -1), axis=1).reshape(shape)
+        flat = places.reshape(len(rows), math.prod(shape[1:]))
+        return np.take_along_axis(table, flat, axis=1).reshape(shape)
 
     def _keys(self, rows: I64) -> U64:
         """The random stream of each row. int64 [B] -> uint64 [B]"""

@@ -12,10 +12,10 @@ one). The vector for the side is this package's.
 
 from __future__ import annotations
 
-from ape_cli.data.position_maps.plain import Plain as Places
+from ape_cli.data.position_maps.plain import Plain
 
 
-class Coupled(Places):
+class Coupled(Plain):
     """The positions of the target begin anew."""
 
     about = "those of the target begin anew, in a decoder-only model"

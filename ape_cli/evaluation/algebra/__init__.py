@@ -117,6 +117,8 @@ def _representation(name: str, expression: str, options: dict[str, Any]) -> Repr
     fits = holds or found.law != "shift"  # otherwise the fitted operators mean nothing
     seen = spectrum_of(found.steps.flatten(0, 1)) if found.steps is not None and fits else None
     groups = {along_paths.PRODUCT: "paths of tokens", along_paths.FORM: "paths of tokens", on_scores.TERMS_BEHIND: "N"}
+    if found.law == "round trip":  # going up has no inverse
+        groups[found.law] = f"free monoid of {group(scheme.structure)}"
     kind = NO_REPRESENTATION
     if seen and holds:
         kind = f"{CONTENT}, {seen.kind}" if of_content else seen.kind

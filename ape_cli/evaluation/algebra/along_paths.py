@@ -20,6 +20,7 @@ from torch import Tensor
 from ape_cli import attention
 from ape_cli.evaluation.algebra.action import DTYPE, Action
 from ape_cli.evaluation.laws._subjects import D_MODEL, HEADS, greatest, vectors
+from ape_cli.evaluation.laws.scheme import content_of
 from ape_cli.position import Scheme
 
 _TOKENS, _K = 7, D_MODEL // HEADS
@@ -63,9 +64,7 @@ def _scores(scheme: Scheme, q: Tensor, k: Tensor) -> Tensor:
 
 def _scores_of(scheme: Scheme, q: Tensor, k: Tensor) -> Tensor:
     """The scores of causal attention, with the content of the same tokens in all rows. [B, H, N, K] -> [B, H, N, N]"""
-    key = scheme.attach("decoder", 0)
-    tokens = vectors(DTYPE, _TOKENS, 33).transpose(1, 2).flatten(2)  # [1, N, D]
-    content = scheme.layers[key].to(DTYPE)(tokens) if key in scheme.layers else None
+    content = content_of(scheme, "decoder", vectors(DTYPE, _TOKENS, 33).transpose(1, 2).flatten(2))
     if content is not None:
         content = content.expand(len(q), *content.shape[1:])
     here = scheme.context(torch.arange(1, _TOKENS + 1)[None], causal=True)

@@ -124,8 +124,11 @@ def round_trip(scheme: Scheme, dtype: torch.dtype) -> Tensor | None:
         x = paths(tree, 8, 7, depth=DEEP - 4)
         child = [operators(scheme, tree.compose(x, torch.full_like(x, b + 2)), dtype) for b in branches]
         down = [operators(scheme, torch.tensor([[b + 2]]), dtype) for b in branches]
-        back = [c @ d.mT - operators(scheme, x, dtype) for c, d in zip(child, down, strict=True)]
-        return greatest(torch.stack(back))
+        up = [_transposed(scheme, d) for d in down]
+        there = operators(scheme, x, dtype)
+        return torch.stack(
+            [_error(scheme, c @ u, there, c.abs() @ u.abs()) for c, u in zip(child, up, strict=True)]
+        ).max()
     if not hasattr(scheme, "stack"):
         return None
     affine: Any = scheme  # with stacks [B, N, k, n] that each step changes by an affine map x -> A x + b

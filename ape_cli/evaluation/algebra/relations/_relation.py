@@ -14,6 +14,7 @@ from torch import Tensor
 
 from ape_cli import attention, position
 from ape_cli.evaluation.laws._subjects import D_MODEL, greatest, make, paths, vectors
+from ape_cli.evaluation.laws.scheme import content_of
 from ape_cli.position import Scheme, Shape
 from ape_cli.structure import Structure, example, parse_structure
 
@@ -83,10 +84,8 @@ class Relation:
         q, k = (vectors(_DTYPE, at.shape[1], seed) for seed in (1, 2))
         if basis is not None:
             q, k = q @ basis, k @ basis
-        key = scheme.attach("decoder", 0)
         tokens = vectors(_DTYPE, at.shape[1], 3).transpose(1, 2).flatten(2)
-        content = scheme.layers[key].to(_DTYPE)(tokens) if key in scheme.layers else None
-        scores = attention.logits(scheme, q, k, context, context, content)
+        scores = attention.logits(scheme, q, k, context, context, content_of(scheme, "decoder", tokens))
         if self.compared == "scores":
             return scores
         ahead = torch.ones(scores.shape[-2:], dtype=torch.bool).triu(1)

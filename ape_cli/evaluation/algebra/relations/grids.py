@@ -96,6 +96,16 @@ def _one_block(special: Any, general: Any) -> None:
     put(general.free[0], skew_of(special.operators.unit(), special.operators.planes()) / 2)
 
 
+def _angles_of_planes(special: Any, general: Any) -> None:
+    """The angles of the generator."""
+    put(general.angles, planes(skew(special.free[0]))[0])
+
+
+def _basis_of_planes(special: Any) -> Tensor:
+    """The basis of the planes of the generator. -> [H, K, K]"""
+    return torch.linalg.matrix_exp(skew(planes(skew(special.free[0]))[1]))
+
+
 _OF_AXES = ConfiguredScheme("orthogonal-grid", structure=_GRID)
 _AXIAL = ConfiguredScheme("axial-rope", structure=_GRID)
 _MIXED = ConfiguredScheme("mixed-rope", structure=_GRID)
@@ -125,6 +135,13 @@ RELATIONS = [
         ConfiguredScheme("orthogonal-seq"),
         "the angles and the planes of its generator",
         _one_generator,
+    ),
+    Relation(
+        ConfiguredScheme("lie"),
+        ConfiguredScheme("rope", {"learned": True}),
+        "its angles; projections take the basis of its planes",
+        _angles_of_planes,
+        basis=_basis_of_planes,
     ),
     Relation(
         ConfiguredScheme("orthogonal-seq"),
