@@ -257,7 +257,8 @@ def commit() -> str | None:
     here = Path(__file__).resolve().parents[1]
 
     def git(*words: str) -> str:
-        command = ["git", "-C", str(here), *words]
+        # without locks, so that a killed process leaves none behind
+        command = ["git", "--no-optional-locks", "-C", str(here), *words]
         return subprocess.run(command, capture_output=True, text=True, check=True, timeout=10).stdout.strip()
 
     try:

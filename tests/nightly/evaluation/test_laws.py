@@ -1,4 +1,4 @@
-"""Subtle mistakes in schemes: `ape check` finds each, in the laws that it breaks. And `orthogonal` on all structures."""
+"""Subtle mistakes in schemes: `ape check` finds each, in the laws that it breaks. `orthogonal` on all structures."""
 
 from __future__ import annotations
 
