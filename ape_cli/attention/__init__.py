@@ -45,6 +45,7 @@ from ape_cli.attention._kind import (
     require_plain,
     rotated,
     scaled,
+    scores_of,
     use_backend,
 )
 from ape_cli.attention._layers import LinearLayer, affine
@@ -73,6 +74,7 @@ __all__ = [
     "require_plain",
     "rotated",
     "scaled",
+    "scores_of",
     "use_backend",
 ]
 

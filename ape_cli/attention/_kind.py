@@ -166,10 +166,15 @@ def logits(
     layer returned for the keys, or None without one. `dot` takes every scheme, so nothing is checked.
     """
     context = AttentionContext.of(scheme, q_context, k_context)
-    scores = scheme.logits(q, k, content, context)
+    return scores_of(scheme, q, k, context if content is None else replace(context, content=content))
+
+
+def scores_of(scheme: Scheme, q: Tensor, k: Tensor, context: AttentionContext) -> Tensor:
+    """`logits` in a given context. q: [B, H, M, K], k: [B, H, N, K], unrotated -> [B, H, M, N]"""
+    scores = scheme.logits(q, k, context.content, context)
     if scores is None:
         scores = scaled(*rotated(scheme, q, k, context))
-    return adjusted(scores, scheme.bias(q, q_context, k_context), context)
+    return adjusted(scores, scheme.bias(q, context.q_context, context.k_context), context)
 
 
 def scaled(q: Tensor, k: Tensor) -> Tensor:

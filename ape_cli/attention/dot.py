@@ -29,6 +29,7 @@ from ape_cli.attention import (
     require_plain,
     rotated,
     scaled,
+    scores_of,
 )
 from ape_cli.position import Scheme
 
@@ -86,11 +87,7 @@ def of_content(scheme: Scheme, q: Tensor, k: Tensor, v: Tensor, context: Attenti
 
     def answer(q: Tensor, _: Tensor, k: Tensor, v: Tensor, context: AttentionContext) -> Tensor:
         """The result for some of the queries, which `context` describes."""
-        scores = scheme.logits(q, k, context.content, context)
-        if scores is None:
-            scores = scaled(*rotated(scheme, q, k, context))
-        bias = scheme.bias(q, context.q_context, context.k_context)
-        return average(adjusted(scores, bias, context), v, context, dropout)
+        return average(scores_of(scheme, q, k, context), v, context, dropout)
 
     if q.shape[-2] * k.shape[-2] >= _LONG and q.device.type == "cpu" and context.q_context.state is None:
         return each_block(answer, q, q, k, v, context, rng=dropout > 0)

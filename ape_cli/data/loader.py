@@ -114,8 +114,7 @@ class Split(Rows[Window, SequenceBatch]):
         padding: Padding = exact_length,
     ) -> Callable[[Window, I64], SequenceBatch]:
         plan, read_as = self.manifest.plan, None if structure is None else parse_structure(structure)
-        restarts = positions is not None and positions.kind.restarts
-        reading = Reading.of(plan.structure, read_as, tagged=bool(plan.tagged), joined=joined, restarts=restarts)
+        reading = Reading.of(plan.structure, read_as, tagged=bool(plan.tagged), joined=joined, drawn=positions)
         if positions is not None and not reading.is_line:
             what = "a map of positions acts on the place of a token along the linearisation"
             raise UsageError(what, got=f"structure {reading.wanted.expression}", fix="leave `positions` out")

@@ -12,6 +12,7 @@ import numpy as np
 
 from ape_cli.core.errors import UsageError
 from ape_cli.core.rng import I64
+from ape_cli.data.position_maps import RowPositions
 from ape_cli.structure import LINE, Seq, Structure, columns
 
 
@@ -34,10 +35,11 @@ class Reading:
         *,
         tagged: bool = False,
         joined: bool = False,
-        restarts: bool = False,
+        drawn: RowPositions | None = None,
     ) -> Reading:
         """Read the positions as the wanted structure, by default as the data's own. For the others see `Reading`.
 
+        `drawn`: the map of positions, which decides whether they restart; None for the plain one.
         Raises `UsageError` if the data has no positions of the wanted structure.
         """
         wanted = own if wanted is None else wanted
@@ -51,7 +53,7 @@ class Reading:
             )
         # the positions of a sequence are those along the line, where EOS has a position too
         taken = tuple(LINE if own == Seq() else column for column in indices)
-        return cls(own, wanted, taken, tagged, joined, restarts)
+        return cls(own, wanted, taken, tagged, joined, restarts=drawn is not None and drawn.kind.restarts)
 
     @property
     def is_line(self) -> bool:

@@ -26,6 +26,7 @@ from ape_cli.evaluation.decoding import greedy
 from ape_cli.evaluation.fit import check_finished, misfit
 from ape_cli.evaluation.metrics import MetricSums, teacher_forced
 from ape_cli.experiment import Experiment, of_run
+from ape_cli.experiment.mapping import row_positions
 from ape_cli.models.checkpoint import load_weights
 from ape_cli.models.device import tune
 from ape_cli.models.factory import of_experiment
@@ -110,8 +111,13 @@ def scores(
 def how_to_write(experiment: Experiment) -> tuple[BaseTask, Reading]:
     """The task of the dataset, and how the model reads its positions, for greedy decoding."""
     plan = experiment.dataset.manifest.plan
-    joined = experiment.config.is_joined
-    read = Reading.of(plan.structure, experiment.read, tagged=bool(plan.tagged), joined=joined)
+    read = Reading.of(
+        plan.structure,
+        experiment.read,
+        tagged=bool(plan.tagged),
+        joined=experiment.config.is_joined,
+        drawn=row_positions(experiment.config),
+    )
     return tasks.recorded(plan.task, plan.linearisation, plan.parameters), read
 
 

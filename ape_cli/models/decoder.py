@@ -24,9 +24,8 @@ from torch import Tensor, nn
 
 from ape_cli import attention
 from ape_cli.attention import AttentionContext, AttentionKind, Past
-from ape_cli.attention._layers import affine
 from ape_cli.data.position_plan import PositionPlan
-from ape_cli.models.layers import Layer, initialise
+from ape_cli.models.layers import initialise
 from ape_cli.models.transformer import SequenceModel
 from ape_cli.position import Context, Scheme
 
@@ -56,24 +55,18 @@ class DecoderOnly(SequenceModel):
         generator: torch.Generator | None = None,
     ) -> None:
         """Create the layers and draw their weights."""
-        inside = 0.0 if branches_only else dropout
-        super().__init__(scheme, kind, ids=ids, dropout=inside, positions_scale=positions_scale)
+        super().__init__(
+            scheme,
+            kind,
+            ids=ids,
+            dropout=dropout,
+            branches_only=branches_only,
+            positions_scale=positions_scale,
+        )
         attention.check_without_encoder(self.kind)
         d = scheme.shape.d_model
         self.sides = nn.Parameter(torch.empty(2, d)) if sides else None  # of the source and of the target
-        self.decoder = nn.ModuleList(
-            Layer(
-                scheme,
-                self.kind,
-                d_ff=d_ff,
-                dropout=dropout,
-                attention_dropout=inside,
-                ff_dropout=inside,
-                role="decoder",
-                index=i,
-            )
-            for i in range(layers)
-        )
+        self.decoder = self._stack(layers, self.kind, "decoder", d_ff=d_ff, dropout=dropout)
         self.decoder_norm = nn.LayerNorm(d)
         self._draw_embeddings(generator)
         if self.sides is not None:
@@ -147,10 +140,6 @@ class DecoderOnly(SequenceModel):
         for layer, one in zip(self.decoder, kept, strict=True):
             x = layer(x, self.scheme, context, past=(one, None))
         return x
-
-    def _scores(self, x: Tensor) -> Tensor:
-        """The scores of the next token. [B, M, D] -> [B, M, V]"""
-        return affine(self.decoder_norm(x), self.embedding)
 
 
 def _joined(source: Tensor, target: Tensor, lengths: Tensor, *, to_end: bool = False) -> Tensor:

@@ -28,7 +28,7 @@ from ape_cli.data.batches import Batch
 from ape_cli.data.position_plan import PositionPlan
 from ape_cli.models.device import forward_pass
 from ape_cli.models.layers import Layer, initialise, lookup
-from ape_cli.position import Context, Scheme, explained, planner
+from ape_cli.position import Context, Role, Scheme, explained, planner
 
 
 class Model(nn.Module):
@@ -50,18 +50,42 @@ class Model(nn.Module):
 class SequenceModel(Model, ABC):
     """Base class of the models for sequences, trees and grids. Input and output share the embeddings.
 
-    Arguments: `ids`, the number of token ids; `dropout`, its probability for embeddings; `positions_scale`, the factor
-    of what the scheme adds to embeddings.
+    Arguments: `ids`, the number of token ids; `dropout`, its probability; `branches_only`, whether it acts only on the
+    outputs of branches, and not on embeddings, attention weights and the inside of the feed-forward; `positions_scale`,
+    the factor of what the scheme adds to embeddings.
     """
 
+    decoder_norm: nn.LayerNorm
+
     def __init__(
-        self, scheme: Scheme, kind: AttentionKind | None, *, ids: int, dropout: float, positions_scale: float
+        self,
+        scheme: Scheme,
+        kind: AttentionKind | None,
+        *,
+        ids: int,
+        dropout: float,
+        branches_only: bool,
+        positions_scale: float,
     ) -> None:
         """Create the embeddings. `_draw_embeddings` draws them."""
         super().__init__(scheme, kind)
         self.embedding = nn.Parameter(torch.empty(ids, scheme.shape.d_model))
         self.positions_scale = positions_scale
-        self.dropout = Dropout(dropout)
+        self.dropout = Dropout(0.0 if branches_only else dropout)
+
+    def _stack(
+        self, count: int, kind: AttentionKind, role: Role, *, d_ff: int, dropout: float, crosses: bool = False
+    ) -> nn.ModuleList:
+        """Layers with the dropout of the model. `dropout`: of their branches; the others are as for `Layer`."""
+        inside = self.dropout.p
+        rates: dict[str, Any] = {"dropout": dropout, "attention_dropout": inside, "ff_dropout": inside}
+        return nn.ModuleList(
+            Layer(self.scheme, kind, d_ff=d_ff, crosses=crosses, role=role, index=i, **rates) for i in range(count)
+        )
+
+    def _scores(self, x: Tensor) -> Tensor:
+        """The scores of the next token. [B, M, D] -> [B, M, V]"""
+        return affine(self.decoder_norm(x), self.embedding)
 
     def _draw_embeddings(self, generator: torch.Generator | None) -> None:
         """Draw the embeddings from N(0, 1/D)."""
@@ -137,18 +161,20 @@ class Transformer(SequenceModel):
         generator: torch.Generator | None = None,
     ) -> None:
         """Create the layers and draw their weights."""
-        inside = 0.0 if branches_only else dropout
-        super().__init__(scheme, kind, ids=ids, dropout=inside, positions_scale=positions_scale)
+        super().__init__(
+            scheme,
+            kind,
+            ids=ids,
+            dropout=dropout,
+            branches_only=branches_only,
+            positions_scale=positions_scale,
+        )
         d, kind = scheme.shape.d_model, self.kind
         if not encoder_layers:
             attention.check_without_encoder(kind)
         behind = attention.make() if kind.mixes_queries else kind
-        rates: dict[str, Any] = {"dropout": dropout, "attention_dropout": inside, "ff_dropout": inside}
-        self.encoder = nn.ModuleList(Layer(scheme, kind, d_ff=d_ff, index=i, **rates) for i in range(encoder_layers))
-        self.decoder = nn.ModuleList(
-            Layer(scheme, behind, d_ff=d_ff, crosses=True, role="decoder", index=i, **rates)
-            for i in range(decoder_layers)
-        )
+        self.encoder = self._stack(encoder_layers, kind, "encoder", d_ff=d_ff, dropout=dropout)
+        self.decoder = self._stack(decoder_layers, behind, "decoder", d_ff=d_ff, dropout=dropout, crosses=True)
         self.encoder_norm, self.decoder_norm = nn.LayerNorm(d), nn.LayerNorm(d)
         self._draw_embeddings(generator)
         for stack in (self.encoder, self.decoder):
@@ -193,7 +219,7 @@ class Transformer(SequenceModel):
             earlier = replace(earlier, causal=False)
         for layer, kept in zip(self.decoder, past or repeat((None, None)), strict=False):
             x = layer(x, self.scheme, earlier, read, cross, kept)
-        return affine(self.decoder_norm(x), self.embedding)
+        return self._scores(x)
 
     def past(self) -> list[tuple[Past, Past]]:
         """What `decode` keeps of tokens: for each layer, of its two attentions."""

@@ -11,11 +11,19 @@ import torch
 from torch import Tensor
 from torch.autograd.function import once_differentiable
 
+from ape_cli.core.errors import UsageError
+
 
 def frequencies(channels: int, base: float, device: torch.device | None = None) -> Tensor:
     """base^(-2i/channels) for each pair i of channels, in radians for each step. -> float64 [channels/2]"""
     two_i = torch.arange(0, channels, 2, dtype=torch.float64, device=device)
     return base ** (-two_i / channels)
+
+
+def check_base(base: float, usual: int) -> None:
+    """Check the base of frequencies. `usual`: that of the source. Raises `UsageError` if it is not above 1."""
+    if not base > 1.0:
+        raise UsageError("bad base", got=base, allowed="above 1", fix=f"the source uses {usual}")
 
 
 def sinusoids(positions: Tensor, channels: int) -> Tensor:

@@ -20,9 +20,8 @@ from typing import ClassVar
 import torch
 from torch import Tensor
 
-from ape_cli.core.errors import UsageError
 from ape_cli.position import Context, Scheme, Shape, Side
-from ape_cli.position._rotation import Rotations, frequencies, rotate_pairs
+from ape_cli.position._rotation import Rotations, check_base, frequencies, rotate_pairs
 from ape_cli.position.orthogonal import shares
 
 
@@ -47,8 +46,7 @@ class AxialRope(Scheme):
     def __init__(self, shape: Shape, base: float = 100.0) -> None:
         """Check the base, and give each axis its share of the channels."""
         super().__init__(shape)
-        if not base > 1.0:
-            raise UsageError("bad base", got=base, allowed="above 1", fix="the source uses 100")
+        check_base(base, 100)
         self.base, self.shares = base, shares(shape.structure, shape.head_dim)
 
     def rotations(self, context: Context, _: Context) -> Rotations:

@@ -25,7 +25,7 @@ from torch import Tensor, nn
 from ape_cli.core.errors import UsageError
 from ape_cli.position import Context, Scheme, Shape
 from ape_cli.position._operators import exponential, skew
-from ape_cli.position._rotation import Rotations, frequencies, rotate_pairs, wide
+from ape_cli.position._rotation import Rotations, check_base, frequencies, rotate_pairs, wide
 
 
 class MatrixPower(Scheme):
@@ -59,8 +59,7 @@ class MatrixPower(Scheme):
     ) -> None:
         """Check the options and create the parameters."""
         super().__init__(shape)
-        if not base > 1.0:
-            raise UsageError("bad base", got=base, allowed="above 1", fix="the source uses 10000")
+        check_base(base, 10000)
         d = shape.d_model
         self.base, self.learned, self.multiplicative = base, learned, multiplicative
         self.content_dependent = multiplicative

@@ -20,10 +20,9 @@ from typing import ClassVar
 import torch
 from torch import Tensor, nn
 
-from ape_cli.core.errors import UsageError
 from ape_cli.position import Context, Scheme, Shape, Side
 from ape_cli.position._operators import random_orthogonal
-from ape_cli.position._rotation import Rotations, frequencies, rotate_pairs
+from ape_cli.position._rotation import Rotations, check_base, frequencies, rotate_pairs
 from ape_cli.position.orthogonal import shares
 
 
@@ -48,8 +47,7 @@ class MixedRope(Scheme):
     def __init__(self, shape: Shape, base: float = 10.0) -> None:
         """Check the base, and turn the frame of each head at random."""
         super().__init__(shape)
-        if not base > 1.0:
-            raise UsageError("bad base", got=base, allowed="above 1", fix="the source uses 10")
+        check_base(base, 10)
         each = shares(shape.structure, shape.head_dim)
         along = torch.cat([torch.full((share // 2,), i) for i, share in enumerate(each)])  # int64 [K/2], the direction
         size = torch.cat([frequencies(share, base) for share in each])  # [K/2]

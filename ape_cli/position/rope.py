@@ -22,7 +22,7 @@ from torch import Tensor, nn
 
 from ape_cli.core.errors import UsageError
 from ape_cli.position import Context, Scheme, Shape, Side
-from ape_cli.position._rotation import Rotations, frequencies, rotate_halves, rotate_pairs
+from ape_cli.position._rotation import Rotations, check_base, frequencies, rotate_halves, rotate_pairs
 
 
 class Rope(Scheme):
@@ -59,8 +59,7 @@ class Rope(Scheme):
     ) -> None:
         """Check base and share, and create the angles if they are learned."""
         super().__init__(shape)
-        if not base > 1.0:
-            raise UsageError("bad base", got=base, allowed="above 1", fix="the source uses 10000")
+        check_base(base, 10000)
         self.base, self.learned, self.interleaved = base, learned, interleaved
         self.turned = _part(shape.head_dim, partial)
         if learned:

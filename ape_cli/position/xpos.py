@@ -35,7 +35,7 @@ from torch import Tensor
 from ape_cli.core.errors import UsageError
 from ape_cli.data.position_plan import PositionPlan
 from ape_cli.position import Context, Scheme, Shape, Side
-from ape_cli.position._rotation import Rotations, circle, frequencies, rotate_pairs
+from ape_cli.position._rotation import Rotations, check_base, circle, frequencies, rotate_pairs
 
 _MOST = math.log(1e30)  # of the logarithm of a factor, so that its product with a number up to 3e8 is a float32
 
@@ -66,8 +66,7 @@ class Xpos(Scheme):
     def __init__(self, shape: Shape, base: float = 10_000.0, scale_base: float = 512.0, gamma: float = 0.4) -> None:
         """Check the options."""
         super().__init__(shape)
-        if not base > 1.0:
-            raise UsageError("bad base", got=base, allowed="above 1", fix="the source uses 10000")
+        check_base(base, 10000)
         if not scale_base > 0.0:
             raise UsageError("bad scale_base", got=scale_base, allowed="above 0", fix="the source uses 512")
         if not gamma > 0.0:

@@ -6,7 +6,7 @@ from tests.mistakes._mistake import read
 
 MISTAKES = read("""
 dropout of attention weights although it acts on branches alone
-  Transformer.__init__  models/test_transformer.py::test_dropout_can_act_on_branches_alone
+  SequenceModel._stack  models/test_transformer.py::test_dropout_can_act_on_branches_alone
   - {"dropout": dropout, "attention_dropout": inside, "ff_dropout": inside}
   + {"dropout": dropout, "attention_dropout": dropout, "ff_dropout": inside}
 token embeddings of standard deviation 20 beside vectors of amplitude 1

@@ -158,9 +158,13 @@ class TrainedModel:
             raise UsageError("bad rows", allowed="a list of sources; max_tokens from 1", fix="predict([text])")
         task = tasks.recorded(data.task, data.order, data.parameters)
         drawn = row_positions(self.config)
-        how = {"tagged": task.tagged, "joined": self.config.is_joined}
-        restarts = drawn is not None and drawn.kind.restarts
-        read = Reading.of(structure, read_as(self.config, structure), **how, restarts=restarts)
+        read = Reading.of(
+            structure,
+            read_as(self.config, structure),
+            tagged=task.tagged,
+            joined=self.config.is_joined,
+            drawn=drawn,
+        )
         window = _window([self._ids(row) for row in rows], max_tokens, drawn, tagged=task.tagged)
         batches = (collate(window, part, read, drawn=drawn) for part in window.batches(batch_size, None))
         return self._written(batches, task, read)
