@@ -50,6 +50,7 @@ KEY = [
     ("t5", "reverse", None),
     ("transformer-xl", "reverse", None),
 ]
+DECODER = ["none", "rope", "fire", "forget", "contextual", "path"]  # on reverse
 TOGETHER = (1, 2, 4, 8)
 
 
@@ -63,12 +64,14 @@ class Measure:
     precision: str = "tf32"
     mode: str = "recorded"  # eager, recorded, compiled
     together: int = 1
+    model: str = "encoder-decoder"
 
     @property
     def key(self) -> str:
         """The key of the measurement in steps.json."""
         where = f"{self.task}/{self.order}" if self.order else self.task
-        return f"{self.scheme} on {where}, {self.precision}, {self.mode}, {self.together} at a time"
+        model = "" if self.model == "encoder-decoder" else f", {self.model}"
+        return f"{self.scheme} on {where}, {self.precision}, {self.mode}, {self.together} at a time{model}"
 
 
 def measures(device: str) -> Iterator[Measure]:
@@ -80,6 +83,8 @@ def measures(device: str) -> Iterator[Measure]:
         return
     for cell in KEY:
         yield Measure(*cell)
+    for scheme in DECODER:
+        yield Measure(scheme, "reverse", None, model="decoder")
     for together in TOGETHER[1:]:
         yield Measure("rope", "tree-rotate", "breadth", together=together)
     some = [KEY[0], KEY[1], KEY[6], KEY[10]]
@@ -112,7 +117,8 @@ def step_of(measure: Measure, preset: str, device: str, work: Path, steps: int, 
     where = torch.device(device)
     apart = 10 if where.type == "cuda" else 1  # steps between two readings of the clock
     data = _data(measure, preset, work)
-    chosen = config.resolve(preset, measure.scheme, position.options(measure.scheme), precision=measure.precision)
+    options = position.options(measure.scheme)
+    chosen = config.resolve(preset, measure.scheme, options, precision=measure.precision, model=measure.model)
     times: list[float] = []
 
     def stop() -> bool:
@@ -196,7 +202,8 @@ def steps(preset: str, device: str, out: Path, work: Path, clock: Clock, note: C
     return found
 
 
-_SAID = {"scheme", "task", "order", "precision", "mode", "together"}  # not printed, because the key of a row says it
+# not printed, because the key of a row says it
+_SAID = {"scheme", "task", "order", "precision", "mode", "together", "model"}
 Call = tuple[str, str, Callable[[], dict[str, Any]]]  # section of steps.json, key in it, function that measures it
 
 
