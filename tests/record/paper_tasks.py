@@ -216,19 +216,28 @@ def _at_depth(column: str, scheme: str, variant: str, beyond: bool) -> float:
 
 def of_the_paper_s_size() -> list[str]:
     """Returns the facts about the runs at the paper's size: their scores, and the first epochs of one of them."""
-    column = "tree-rotate/breadth"
-    variants = {s: "max_size=7, " * (s == "tree") + "precision=tf32" for s in SCHEMES}
-    tokens, exact = (
-        {s: mean(column, s, variant, "paper", metric) for s, variant in variants.items()}
-        for metric in ("token_accuracy", "exact_match")
-    )
-    order = ["orthogonal-tree", "orthogonal-seq", "tree", "rope", "sinusoidal"]
+    column, tf32, cut = "tree-rotate/breadth", "precision=tf32", "max_size=7, precision=tf32"
+
+    def each(column: str, metric: str) -> dict[str, float]:
+        return {s: mean(column, s, tf32, "paper", metric) for s in SCHEMES}
+
+    tokens, exact = each(column, "token_accuracy"), each(column, "exact_match")
+    order = ["orthogonal-tree", "tree", "orthogonal-seq", "rope", "sinusoidal"]
     assert sorted(exact, key=exact.__getitem__, reverse=True) == order
     low, apart = min(tokens.values()), math.ceil(10 * (max(tokens.values()) - min(tokens.values()))) / 10
     theirs = {s: 100 * paper.scores()[s, column][0] for s in SCHEMES}
     assert all(tokens[s] > theirs[s] for s in SCHEMES)
-    assert f"{_at_depth(column, 'tree', variants['tree'], beyond=False):.2f}" == "100.00"
-    deep = [_at_depth(column, s, variants[s], beyond=True) for s in ("tree", "rope")]
+    assert f"{_at_depth(column, 'tree', cut, beyond=False):.2f}" == "100.00"
+    deep = [_at_depth(column, s, v, beyond=True) for s, v in (("tree", cut), ("rope", tf32), ("tree", tf32))]
+    cut_exact = mean(column, "tree", cut, "paper", "exact_match")
+    assert exact["orthogonal-tree"] - exact["tree"] < (exact["orthogonal-tree"] - cut_exact) / 2, "most of it"
+    sums, whole = each("tree-ops/breadth", "token_accuracy"), each("tree-ops/breadth", "exact_match")
+    behind = 100 * (
+        paper.scores()["orthogonal-tree", "tree-ops/breadth"][0] - paper.scores()["tree", "tree-ops/breadth"][0]
+    )
+    ranked = ["rope", "orthogonal-seq", "sinusoidal", "orthogonal-tree", "tree"]
+    assert sorted(whole, key=whole.__getitem__, reverse=True) == ranked
+    far = "tree-ops/breadth-to-depth"
     wanted = ("paper", "sinusoidal", 42, "tree-rotate", "breadth")
     (run,) = (
         run
@@ -244,12 +253,20 @@ def of_the_paper_s_size() -> list[str]:
     assert history["step"].to_list()[:2] == [785, 1570]
     return [
         f"have {low:.2f} or more of the tokens right, within {apart:.1f} points",
-        "{:.1f} for `orthogonal-tree`, {:.1f} for `orthogonal-seq`, {:.1f} for `tree`, {:.1f} for `rope` and "
+        "{:.1f} for `orthogonal-tree`, {:.1f} for `tree`, {:.1f} for `orthogonal-seq`, {:.1f} for `rope` and "
         "{:.1f} for `sinusoidal`".format(*(exact[s] for s in order)),
         "Without `sinusoidal`, they are {:.1f} to {:.1f} points above the paper's numbers".format(
             *(f(tokens[s] - theirs[s] for s in SCHEMES if s != "sinusoidal") for f in (min, max))
         ),
         f"has {five:.1f} after 5 of the 200 epochs",
         f"{ten:.1f} after 10.",
-        "it has {:.2f} and `rope` {:.2f}".format(*deep),
+        f"an exact match of {cut_exact:.1f}",
+        "it has {:.2f}, `rope` has {:.2f}, and `tree` with the largest depth has {:.2f}".format(*deep),
+        f"by {sums['tree'] - sums['orthogonal-tree']:.1f} points of token accuracy, while the paper has it "
+        f"{behind:.1f} points behind. In exact match it is {whole['orthogonal-tree'] - whole['tree']:.1f} points behind",
+        "{:.1f} for `rope`, {:.1f} for `orthogonal-seq` and {:.1f} for `sinusoidal`, {:.1f} for `orthogonal-tree` and "
+        "{:.1f} for `tree`".format(*(whole[s] for s in ranked)),
+        "`sinusoidal` has {:.2f}, where it has {:.2f} at preset `medium`".format(
+            mean(far, "sinusoidal", tf32, "paper"), mean(far, "sinusoidal", preset="medium")
+        ),
     ]
