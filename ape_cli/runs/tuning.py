@@ -1,0 +1,45 @@
+"""The choice among settings by validation scores, which training has stored. The test split has no part in it."""
+
+from __future__ import annotations
+
+from collections.abc import Hashable, Mapping
+from statistics import fmean
+from typing import NamedTuple, TypeVar
+
+from ape_cli.core.errors import RunError
+from ape_cli.runs.run import Run
+
+Setting = TypeVar("Setting", bound=Hashable)
+
+
+class Validation(NamedTuple):
+    """The scores on the validation split of the weights that a run has kept."""
+
+    accuracy: float  # token accuracy, or top-1 accuracy of images: a fraction
+    loss: float  # mean cross-entropy, nats a token or image
+
+
+def validation(run: Run) -> Validation:
+    """The validation scores of a finished run, from its history. Raises `RunError` if the history lacks them."""
+    outcome = run.known.outcome
+    kept = run.history().filter(step=outcome.best_step).rows(named=True) if outcome else []
+    if not kept:
+        raise RunError("the run has no validation scores", got=run.name, fix="train it to its end")
+    return Validation(kept[0]["validation_token_accuracy"], kept[0]["validation_loss"])
+
+
+def best(scores: Mapping[Setting, Mapping[int, Validation]]) -> Setting:
+    """The setting with the highest mean accuracy; of equal ones, the one with the lowest mean loss, then the first.
+
+    `scores` has the validation scores of each setting by seed. The means are over the seeds that all settings have, so
+    that a setting with more seeds than the others has no advantage. Raises `ValueError` if there is no such seed.
+    """
+    common = set.intersection(*(set(of) for of in scores.values()))
+    if not common:
+        raise ValueError("the settings have no seed in common")
+
+    def mean(setting: Setting) -> tuple[float, float]:
+        of = [scores[setting][seed] for seed in sorted(common)]
+        return fmean(one.accuracy for one in of), -fmean(one.loss for one in of)
+
+    return max(scores, key=mean)
