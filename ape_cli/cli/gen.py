@@ -170,9 +170,7 @@ def given_options(ctx: typer.Context, options: GenerationOptions) -> dict[str, A
     single: dict[str, Any] = {name: value for name, value in orders.items() if value is not None}
     for name, (kind, text) in ctx.meta.get(_KEY, {}).items():
         value: Any = text
-        if kind.startswith("tuple"):
-            value = [int(part) if part.strip().isdecimal() else part for part in text.split(",")]
-        elif kind not in ("bool", "str"):
+        if kind not in ("bool", "str") and not kind.startswith("tuple"):
             value = parse_settings([f"{name}={text}"])[name]
         # so that the manifest says 8.0, however the number was typed
         single[name] = float(value) if kind == "float" and type(value) is int else value
@@ -217,7 +215,7 @@ def _parameter(name: str, of: dict[str, TaskOption], *, single: bool) -> Paramet
         flag(name),
         help=_help(of, single),
         show_default=False,
-        metavar="30,40,60" if kind.startswith("tuple") else None if kind == "bool" else last_word(name),
+        metavar="1-20,30" if kind.startswith("tuple") else None if kind == "bool" else last_word(name),
         rich_help_panel=TASKS,
         expose_value=False,  # the function of the command does not know the options of tasks
         callback=keep,

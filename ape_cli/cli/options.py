@@ -186,6 +186,10 @@ class ModelOptions:
     model: str = option("Model: encoder-decoder, or decoder (decoder-only).", default="encoder-decoder")
 
 
+SIZES = """Sizes of the tasks' data (lengths, depths, sides, digits) in place of the preset's, such as 1-20,30. The \
+rows of the preset are spread evenly."""
+
+
 @dataclass(frozen=True)
 class DataOptions:
     """On which data a model is trained."""
@@ -193,6 +197,7 @@ class DataOptions:
     PANEL: ClassVar = DATA
     data: Place | None = path("Dataset: a folder, a name under --datasets, s3://… or gs://…")
     task: str | None = option("Task; its dataset has the sizes of the preset.")
+    sizes: str | None = option(SIZES)
     order: str | None = option("Order of the nodes of trees: breadth or depth.")
     source_order: str | None = option("Order of the nodes of source trees. Default: --order.")
 

@@ -11,7 +11,7 @@ import typer
 
 from ape_cli.cli._app import command, dataset_folder, note_changed
 from ape_cli.cli.console import note
-from ape_cli.cli.options import GRID, ExecutionOptions, Folders, Json, here, option
+from ape_cli.cli.options import GRID, SIZES, ExecutionOptions, Folders, Json, here, option
 from ape_cli.cli.sweep_table import print_end, print_plan, trials, watching
 from ape_cli.core import runtime
 from ape_cli.core.errors import UsageError, brief, pick
@@ -33,6 +33,7 @@ class GridOptions:
     schemes: str | None = option("Schemes, for example rope,orthogonal-seq.")
     tasks: str | None = option("Tasks. Each has a dataset with the sizes of the preset.")
     data: list[str] | None = option("Existing dataset; may be repeated.")
+    sizes: str | None = option(SIZES)
     orders: str | None = option("Orders of the nodes of trees: breadth,depth,breadth-to-depth,…")
     seeds: str | None = option("Seeds, for example 42,43,44 or 42-44.")
     structures: str | None = option("Structures as which positions are read.")
@@ -47,6 +48,7 @@ class GridOptions:
 
     def fields(self) -> dict[str, Any]:
         """The options that are given, as fields of a grid. Raises `UsageError` if one is not valid."""
+        from ape_cli.core.ranges import whole_numbers
         from ape_cli.runs.config import parse_values
 
         lists = ("schemes", "tasks", "orders", "structures", "attentions", "positions", "models")
@@ -55,8 +57,11 @@ class GridOptions:
             fields |= {"data": self.data} | ({} if self.tasks else {"tasks": []})
         elif self.tasks:
             fields["data"] = []
-        more: dict[str, Any] = {"preset": self.preset, "precision": self.precision}
-        more |= {"seeds": self.seeds and _seeds(self.seeds), "set": parse_values(self.settings or []) or None}
+        more: dict[str, Any] = {"preset": self.preset, "precision": self.precision, "sizes": self.sizes}
+        more |= {
+            "seeds": self.seeds and whole_numbers("seeds", self.seeds),
+            "set": parse_values(self.settings or []) or None,
+        }
         return fields | {key: value for key, value in more.items() if value is not None}
 
 
@@ -180,20 +185,6 @@ def _engine(execution: SweepExecution, items: list[PlannedTrial], local_gpu: boo
 def _list(text: str) -> list[str]:
     """Split a list with commas, without repetitions."""
     return list(dict.fromkeys(part.strip() for part in text.split(",") if part.strip()))
-
-
-def _seeds(text: str) -> list[int]:
-    """Parse seeds and ranges of seeds. Raises `UsageError` if they are not valid."""
-    seeds: list[int] = []
-    for part in _list(text):
-        first, dash, last = part.partition("-")
-        last = last if dash else first
-        digits = all(text.isdecimal() and len(text) < 20 for text in (first, last))
-        if not digits or not 0 <= int(last) - int(first) <= 10_000:
-            allowed = "whole numbers, and ranges from the lower to the higher"
-            raise UsageError("bad --seeds", got=brief(part), allowed=allowed, fix="--seeds 42,43,44, or 42-44")
-        seeds += range(int(first), int(last) + 1)
-    return seeds
 
 
 def _shard(text: str | None) -> tuple[int, int]:

@@ -97,6 +97,7 @@ def train(
             data=None if source.data is None else existing_dataset(source.data, folders.datasets),
             task=source.task,
             order=chosen_order,
+            sizes=source.sizes,
         )
         if training.file is not None:
             options = options.over(*read_config_file(training.file), typed(ctx))
@@ -142,6 +143,8 @@ def _check_together(model: ModelOptions, source: DataOptions, training: Training
     orders = (source.order, source.source_order)
     if source.data is not None and (source.task is not None or any(orders)):
         raise UsageError("--data already names a dataset", got="--data with --task or an order", fix="use one of them")
+    if source.sizes is not None and source.task is None:
+        raise UsageError("--sizes needs a task", got=f"--sizes {source.sizes}", fix="name one with --task")
     if model.scheme is None and training.file is None:
         fix = "for example --scheme rope; `ape schemes` lists all"
         raise UsageError("no scheme is named", got="neither --scheme nor --config", fix=fix)

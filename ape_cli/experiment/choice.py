@@ -48,7 +48,7 @@ class Datasets:
         if options.data is not None:
             key: Any = str(options.data)
         elif options.task is not None:
-            key = (options.task, options.order, options.preset)
+            key = (options.task, options.order, options.preset, options.sizes)
         elif options.recorded is not None:
             return self._of_file(options)
         else:
@@ -78,7 +78,7 @@ class Datasets:
     def _of_task(self, options: ExperimentOptions) -> ChosenDataset:
         """The dataset of a task at the sizes of a preset. Raises `DataError` if its folder holds another dataset."""
         assert options.task is not None
-        task, plan, folder = preset_plan(options.task, options.order, options.preset, self.root)
+        task, plan, folder = preset_plan(options.task, options.order, options.preset, self.root, options.sizes)
         if not manifest_path(folder).exists():
             fingerprint = self.recorded.fingerprint(plan)
             return self._chosen_as(folder, plan, task, fingerprint, missing=True, made_by=task)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import logging
 import time
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any
@@ -90,18 +91,29 @@ def check_fingerprint(data: DatasetInfo, folder: StoragePath, required: str) -> 
 
 
 def preset_plan(
-    task: str, order: str | None, preset: str, root: StoragePath
+    task: str, order: str | None, preset: str, root: StoragePath, chosen_sizes: str | None = None
 ) -> tuple[BaseTask, DatasetPlan, StoragePath]:
-    """A task at the sizes of a preset, the plan of its dataset, and its folder, `root`/TASK[-ORDER]-PRESET.
+    """A task at the sizes of a preset, the plan of its dataset, and its folder, `root`/TASK[-ORDER][-sizes-…]-PRESET.
 
     `order` is the name of a linearisation. A task with fixed rows has one dataset for all presets, with all of its
-    rows.
+    rows. `chosen_sizes`, such as `1-20,30`, replace the sizes of the preset. Each has the same number of rows, which is
+    rounded up.
+
+    Raises `UsageError` if the task has no such sizes.
     """
     chosen, kind = config.preset(preset), tasks.load(task)
     options = tasks.options_of(kind)
     sizes = {k: v for k, v in chosen.sizes.items() if k in options} | dict(kind.preset_options.get(preset, {}))
+    if chosen_sizes is not None:
+        extents = kind.replaced_by_sizes()
+        sizes = {k: v for k, v in sizes.items() if k not in extents} | {"sizes": chosen_sizes}
     sized = tasks.make(task, *linearisation.parse(order), **sizes)
-    rows = sized.rows(dict.fromkeys(SPLITS), _DATA_SEED) if sized.fixed_rows else chosen.rows
+    rows: Mapping[str, int] = chosen.rows
+    if sized.fixed_rows:
+        rows = sized.rows(dict.fromkeys(SPLITS), _DATA_SEED)
+    elif chosen_sizes is not None:
+        each = sized.rows(dict.fromkeys(SPLITS, 1), _DATA_SEED)  # as many as there are sizes
+        rows = {split: -(-count // each[split]) for split, count in rows.items()}
     folder = root / (sized.title if sized.fixed_rows else f"{sized.title}-{preset}")
     return sized, generation.plan(sized, seed=_DATA_SEED, rows=rows, shard_rows=ROW_GROUP), folder
 

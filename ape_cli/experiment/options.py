@@ -26,10 +26,10 @@ _EXCLUSIVE = (("steps", "epochs"), ("validate_every_steps", "validate_every_epoc
 class ExperimentOptions:
     """The options of one experiment.
 
-    The dataset is `data`; or that of `task` (with its linearisation `order`) at the sizes of the preset; or `recorded`,
-    that of a configuration file; or else the newest one that the scheme can read. `settings` maps fields of the
-    configuration, and options of the scheme, of the attention or of the map of positions, to values. `from_file` names
-    the settings that only a file gave.
+    The dataset is `data`; or that of `task` (with its linearisation `order`) at the sizes of the preset, or at `sizes`;
+    or `recorded`, that of a configuration file; or else the newest one that the scheme can read. `settings` maps fields
+    of the configuration, and options of the scheme, of the attention or of the map of positions, to values. `from_file`
+    names the settings that only a file gave.
     """
 
     preset: str
@@ -44,6 +44,7 @@ class ExperimentOptions:
     data: StoragePath | None = None
     task: str | None = None
     order: str | None = None
+    sizes: str | None = None
     recorded: Trained | None = None
     from_file: frozenset[str] = frozenset()
 

@@ -44,7 +44,8 @@ class SweepSpecification(BaseModel):
     model_config = ConfigDict(frozen=True, extra="forbid", strict=True, allow_inf_nan=False)
 
     schemes: list[str] = Field(min_length=1)
-    tasks: list[str] = []  # each has a dataset with the sizes of the preset
+    tasks: list[str] = []  # each has a dataset with the sizes of the preset, or with `sizes`
+    sizes: str | None = None  # such as "1-20,30"
     data: list[str] = []  # existing datasets: folders, or names
     orders: list[str] = Field(["breadth"], min_length=1)  # names of linearisations, for tasks on trees
     seeds: list[Whole] = Field([42], min_length=1)
@@ -156,5 +157,6 @@ def _points(
             seed=seed,
             precision=grid.precision,
             settings=dict(zip(grid.set, values, strict=True)),
+            sizes=grid.sizes if "task" in place else None,
             **place,
         )

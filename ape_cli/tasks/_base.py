@@ -189,6 +189,11 @@ class BaseTask(RowWriter):
         return dict(parameters)
 
     @classmethod
+    def replaced_by_sizes(cls) -> tuple[str, ...]:
+        """The options that an option `sizes` replaces; none for a task without that option."""
+        return ()
+
+    @classmethod
     def refuse(cls, options: Mapping[str, Any]) -> None:
         """Check given options and orders. Raises `UsageError` if the task cannot have them, or not together."""
         if "sizes" in options:

@@ -2,7 +2,8 @@
 
 With `sizes`, row r of a split has size number r modulo the number of sizes, in ascending order. A split with n rows of
 each of s sizes therefore has n * s rows, and a smaller dataset is a prefix of a larger one. A source that belongs to
-another split is drawn again at the same size, so every size has exactly the same number of rows.
+another split is drawn again at the same size, so every size has exactly the same number of rows. Sizes may be text
+with ranges, `1-20,30`.
 
 A size is the length of a word, the depth of a tree, or the height and the width of a square grid. For a binarised
 tree it is the depth before the tree is binarised. Some tasks have one fixed size instead of a distribution: their only
@@ -25,6 +26,7 @@ import numpy as np
 
 from ape_cli.core import rng
 from ape_cli.core.errors import UsageError
+from ape_cli.core.ranges import whole_numbers
 from ape_cli.core.rng import I64, U64
 from ape_cli.tasks import Source, Task, join, option
 
@@ -36,9 +38,9 @@ _LONGEST = 80  # number of characters that the list of sizes may have in a folde
 class Sized(Task):
     """Base of the tasks on words, trees and grids.
 
-    Arguments: `sizes`, the sizes to draw. If it is empty, sizes are drawn from the normal distribution, whose options
-    are EXTENT_mean and EXTENT_std. The mean is in units of a size. A task whose sources all have one size has an option
-    EXTENT instead.
+    Arguments: `sizes`, the sizes to draw, numbers or text such as `1-20,30`. If it is empty, sizes are drawn from the
+    normal distribution, whose options are EXTENT_mean and EXTENT_std. The mean is in units of a size. A task whose
+    sources all have one size has an option EXTENT instead.
 
     Raises `UsageError` if an option is out of range, or if a size is bad, given twice or one of too many.
     """
@@ -47,7 +49,7 @@ class Sized(Task):
 
     sizes: tuple[int, ...] = option(
         (),
-        "Lengths, depths, sides, digits or pairs in place of a distribution; each gets the given number of rows.",
+        "Lengths, depths, sides, digits or pairs, 1-20,30, in place of a distribution; each gets the number of rows.",
         late=True,
     )
 
@@ -57,7 +59,7 @@ class Sized(Task):
         """The smallest and the largest size that can be drawn, and words that explain the largest in error messages."""
 
     @classmethod
-    def _replaced(cls) -> tuple[str, ...]:
+    def replaced_by_sizes(cls) -> tuple[str, ...]:
         """The options that `sizes` replaces: the mean and the deviation of the distribution, or the one fixed size."""
         fixed = cls.extent in (item.name for item in dataclasses.fields(cls))
         return (cls.extent,) if fixed else (f"{cls.extent}_mean", f"{cls.extent}_std")
@@ -65,13 +67,13 @@ class Sized(Task):
     @property
     def _distribution(self) -> tuple[float, float]:
         """The mean and the deviation of the distribution of sizes. One fixed size has no deviation."""
-        mean, std = (*(getattr(self, name) for name in self._replaced()), 0.0)[:2]
+        mean, std = (*(getattr(self, name) for name in self.replaced_by_sizes()), 0.0)[:2]
         return mean, std
 
     @classmethod
     def refuse(cls, options: Mapping[str, Any]) -> None:
         """Check given options. Raises `UsageError` if `sizes` is given together with an option that it replaces."""
-        both = " and ".join(f"`{name}`" for name in cls._replaced() if name in options)
+        both = " and ".join(f"`{name}`" for name in cls.replaced_by_sizes() if name in options)
         if both and options.get("sizes"):
             raise UsageError(f"`sizes` replaces {both}", got="both", fix=f"leave `sizes` out, or {both}")
 
@@ -79,10 +81,11 @@ class Sized(Task):
         """Check the options and sort `sizes`. Raises `UsageError` if an option is bad."""
         super().__post_init__()
         sizes: Any = self.sizes
+        sizes = whole_numbers("sizes", sizes) if isinstance(sizes, str) else (sizes,) if type(sizes) is int else sizes
         whole = isinstance(sizes, tuple | list) and all(type(size) is int for size in sizes)
         if not whole or len(set(sizes)) < len(sizes) or len(sizes) > _MOST_SIZES:
             allowed = f"up to {_MOST_SIZES} different sizes, whole numbers"
-            raise UsageError("bad sizes", got=repr(sizes), allowed=allowed, fix="give a list such as 30,40,60")
+            raise UsageError("bad sizes", got=repr(sizes), allowed=allowed, fix="give a list such as 1-20,30,40")
         object.__setattr__(self, "sizes", tuple(sorted(sizes)))
         if self.sizes:
             _ = self.parts  # the constructor of each checks it
@@ -92,7 +95,7 @@ class Sized(Task):
     def check(self) -> None:
         """Check the options of a task without `sizes`. Raises `UsageError` if one is out of range."""
         low, high, why = self.limits
-        check_normal(" and ".join(self._replaced()), *self._distribution, low, high, why)
+        check_normal(" and ".join(self.replaced_by_sizes()), *self._distribution, low, high, why)
 
     def draw_sizes(self, key: U64) -> I64:
         """Draw the sizes of sources. uint64 [R] -> int64 [R]"""
@@ -140,7 +143,7 @@ class Sized(Task):
         """One task for each of the sizes; without `sizes`, the task itself. Raises `UsageError` for a bad size."""
         if not self.sizes:
             return (self,)
-        replaced = self._replaced()
+        replaced = self.replaced_by_sizes()
         values: list[tuple[Any, ...]] = [(size,) if len(replaced) == 1 else (float(size), 0.0) for size in self.sizes]
         return tuple(replace(self, sizes=(), **dict(zip(replaced, each, strict=True))) for each in values)
 
@@ -153,7 +156,7 @@ class Sized(Task):
         parameters = super().parameters
         if not self.sizes:
             return parameters
-        return {k: v for k, v in parameters.items() if k not in self._replaced()} | {"sizes": list(self.sizes)}
+        return {k: v for k, v in parameters.items() if k not in self.replaced_by_sizes()} | {"sizes": list(self.sizes)}
 
     @property
     def title(self) -> str:

@@ -229,9 +229,11 @@ def test_two_writers_are_kept_apart(tmp_path: Path, task: Any) -> None:
 
 
 def test_absurd_sizes(task: Any) -> None:
-    for rows in (0, -1, 10**15):
+    for rows in (-1, 10**15):
         with pytest.raises(UsageError, match=r"rows\.train"):
             plan(task, train=rows)
+    with pytest.raises(UsageError, match="at least one row"):
+        generation.plan(task, seed=1, rows=dict.fromkeys(SPLITS, 0), shard_rows=10)
     with pytest.raises(UsageError, match="shard_rows"):
         plan(task, shard_rows=0)
 

@@ -262,8 +262,11 @@ def of_the_paper_s_size() -> list[str]:
         f"{ten:.1f} after 10.",
         f"an exact match of {cut_exact:.1f}",
         "it has {:.2f}, `rope` has {:.2f}, and `tree` with the largest depth has {:.2f}".format(*deep),
-        f"by {sums['tree'] - sums['orthogonal-tree']:.1f} points of token accuracy, while the paper has it "
-        f"{behind:.1f} points behind. In exact match it is {whole['orthogonal-tree'] - whole['tree']:.1f} points behind",
+        f"by {sums['tree'] - sums['orthogonal-tree']:.1f} points of token accuracy",
+        (
+            f"while the paper has it {behind:.1f} points behind. In exact match it is "
+            f"{whole['orthogonal-tree'] - whole['tree']:.1f} points behind"
+        ),
         "{:.1f} for `rope`, {:.1f} for `orthogonal-seq` and {:.1f} for `sinusoidal`, {:.1f} for `orthogonal-tree` and "
         "{:.1f} for `tree`".format(*(whole[s] for s in ranked)),
         "`sinusoidal` has {:.2f}, where it has {:.2f} at preset `medium`".format(

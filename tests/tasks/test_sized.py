@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 
 from ape_cli import tasks
+from ape_cli.core.errors import UsageError
 from ape_cli.core.executors.local import Local
 from ape_cli.core.vocabulary import SPLITS
 from ape_cli.data import generation, manifest
@@ -130,3 +131,12 @@ def test_long_lists_have_short_names() -> None:
     assert every.title.startswith("copy-sizes-30-to-129-")
     assert len(every.title) < 100
     assert other.title != every.title
+
+
+def test_sizes_as_text() -> None:
+    """Ranges include both ends, and the manifest has the numbers, however they were written."""
+    task = tasks.make("copy", sizes="1-3,8")
+    assert task.parameters == tasks.make("copy", sizes=[8, 3, 2, 1]).parameters
+    assert task.parameters["sizes"] == [1, 2, 3, 8]
+    with pytest.raises(UsageError, match="bad `sizes`"):
+        tasks.make("copy", sizes="3-1")
