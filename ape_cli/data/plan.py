@@ -127,8 +127,8 @@ class DatasetPlan(Frozen):
         """Check the splits and the number of shards, before anything lists them. Raises `ValueError`."""
         if set(self.rows) != set(SPLITS):
             raise ValueError(f"not a number of rows for each of {', '.join(SPLITS)}")
-        if not self.rows["train"]:
-            raise ValueError("rows.train: at least one training row is needed")
+        if not any(self.rows.values()):
+            raise ValueError("rows: at least one row is needed")
         shards = sum(-(-rows // self.shard_rows) for rows in self.rows.values())
         if shards > _MOST_SHARDS:
             raise ValueError(f"{shards:,} shards of {self.shard_rows:,} rows; at most {_MOST_SHARDS:,} are possible")
