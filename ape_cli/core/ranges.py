@@ -20,6 +20,8 @@ def whole_numbers(text: str) -> list[int]:
         digits = all(word.isdecimal() and len(word) < 20 for word in (first, last))
         if not digits or not 0 <= int(last) - int(first) < _MOST:
             allowed = "whole numbers, and ranges from the lower to the higher"
-            raise UsageError("bad list of numbers", got=brief(part), allowed=allowed, fix="for example 42,43,44, or 42-44")
+            raise UsageError(
+                "bad list of numbers", got=brief(part), allowed=allowed, fix="for example 42,43,44, or 42-44"
+            )
         numbers += range(int(first), int(last) + 1)
     return list(dict.fromkeys(numbers))

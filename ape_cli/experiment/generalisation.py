@@ -71,7 +71,9 @@ def parse(sizes: bool | str | Sequence[int]) -> bool | tuple[int, ...]:
     found = whole_numbers(sizes) if isinstance(sizes, str) else sizes
     if not found or not all(type(size) is int and 0 <= size < 2**16 for size in found):
         allowed = f"sizes such as 30,50-60 (whole numbers), or {AUTO} for multiples of the largest training size"
-        raise UsageError("bad `generalise`", got=brief(sizes), allowed=allowed, fix="for example `generalise=30,50,100`")
+        raise UsageError(
+            "bad `generalise`", got=brief(sizes), allowed=allowed, fix="for example `generalise=30,50,100`"
+        )
     return tuple(sorted(set(found)))
 
 
