@@ -305,6 +305,5 @@ def _at_sizes(evaluation: dict[str, Any]) -> str:
     how = f"test, {evaluation['decode']} decoding"
     if not evaluation.get("test_only"):
         return f"{how}: {scores_in_words(evaluation['overall'], 'sequence')}"
-    return (
-        f"{how}, exact match at size {', '.join(f'{x["size"]} {x["exact_match"]:.2%}' for x in evaluation['by_size'])}"
-    )
+    scores = (f"{part['size']} {part['exact_match']:.2%}" for part in evaluation["by_size"])
+    return f"{how}, exact match at size {', '.join(scores)}"

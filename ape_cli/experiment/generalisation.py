@@ -60,6 +60,9 @@ class Tests:
         return DECODINGS if both else DECODINGS[:1]
 
 
+NO_TESTS = Tests()  # only the test split, with teacher forcing
+
+
 def parse(sizes: bool | str | Sequence[int]) -> bool | tuple[int, ...]:
     """The sizes of `Tests` from an option or a file: `30,50-60`, a list, `auto` or true. Raises `UsageError`.
 
@@ -104,8 +107,8 @@ class OtherSizes:
     def opened(self, data: Dataset, generalise: bool | tuple[int, ...], config: Config) -> list[Dataset]:
         """The dataset of `of`, open, for a run of a configuration; empty without one. It is generated if it is missing.
 
-        What cannot be drawn is left out, with a message. Raises `DataError` if it cannot be generated or is damaged, and
-        `UsageError` if the map of positions has none for a token.
+        What cannot be drawn is left out, with a message. Raises `DataError` if it cannot be generated or is damaged,
+        and `UsageError` if the map of positions has none for a token.
         """
         if not generalise:
             return []
@@ -151,7 +154,8 @@ def _task(data: Dataset) -> BaseTask:
 
 def _sized(task: BaseTask, sizes: tuple[int, ...]) -> BaseTask:
     """The same task with these sizes. Raises `UsageError` if one of them cannot be drawn."""
-    return replace(task, **{"sizes": sizes})
+    changed: dict[str, Any] = {"sizes": sizes}
+    return replace(task, **changed)
 
 
 def _obstacle(task: BaseTask, size: int, bounded: bool) -> str:

@@ -18,7 +18,7 @@ from ape_cli.evaluation import evaluate
 from ape_cli.experiment import Experiment, ExperimentOptions, resolve
 from ape_cli.experiment.choice import Datasets
 from ape_cli.experiment.datasets import ChosenDataset, RecordedDatasets
-from ape_cli.experiment.generalisation import OtherSizes, Tests
+from ape_cli.experiment.generalisation import NO_TESTS, OtherSizes, Tests
 from ape_cli.experiment.mapping import MapError
 from ape_cli.experiment.reading import UnreadableError
 from ape_cli.experiment.resolution import prepared
@@ -38,15 +38,15 @@ class PlannedTrial:
 
     `run` is None as long as its name is not known. `state` is `finished`, `new`, `stopped` or `failed` (which are
     resumed), `damaged` (training it reports the damage), or `running` in another process. `seconds` is an estimate from
-    similar runs (`PastRuns`), or None. `tests` are its evaluations, and `others` the open datasets of test rows at other
-    sizes, once it is prepared.
+    similar runs (`PastRuns`), or None. `tests` are its evaluations, and `others` the open datasets of test rows at
+    other sizes, once it is prepared.
     """
 
     experiment: Experiment
     run: Run | None
     state: str
     seconds: float | None = None
-    tests: Tests = Tests()
+    tests: Tests = NO_TESTS
     others: tuple[Dataset, ...] = ()
 
     @property

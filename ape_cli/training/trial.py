@@ -16,7 +16,7 @@ from ape_cli.core.errors import ApeError, BusyError, RunError, UsageError
 from ape_cli.data.loader import Dataset
 from ape_cli.evaluation import evaluate
 from ape_cli.experiment import Experiment
-from ape_cli.experiment.generalisation import Tests
+from ape_cli.experiment.generalisation import NO_TESTS, Tests
 from ape_cli.models import factory
 from ape_cli.models.device import describe, processor
 from ape_cli.models.factory import own_files, warn_if_changed
@@ -31,7 +31,6 @@ from ape_cli.training.process_group import ProcessGroup, RankFailedError
 from ape_cli.training.step import DivergenceError
 
 logger = logging.getLogger(__name__)
-_PLAIN = Tests()
 
 
 @dataclass(frozen=True)
@@ -51,7 +50,7 @@ def run_trial(
     *,
     existing: ExistingRun = ExistingRun.REFUSE,
     test: bool = True,
-    tests: Tests = _PLAIN,
+    tests: Tests = NO_TESTS,
     others: Sequence[Dataset] = (),
 ) -> Trial:
     """Train a run unless it is finished. Evaluate it on the test split unless that was done or `test` is False.
