@@ -70,7 +70,7 @@ class Command(TyperCommand):
         ctx.meta[self.WORDS] = list(args)
         args = [
             f"{word}={self.BARE[word]}" if word in self.BARE and not following[:1].isdecimal() else word
-            for word, following in zip(args, [*args[1:], ""], strict=True)
+            for word, following in zip(args, [*args[1:], ""], strict=False)
         ]
         flags = {word.partition("=")[0] for word in args}  # parsing takes the words off the list
         try:
