@@ -221,7 +221,7 @@ DECODE = "Decoding of the evaluations: teacher (forcing), or greedy, which is do
 
 
 @dataclass(frozen=True)
-class TestOptions:
+class FurtherTestOptions:
     """On what a trained run is evaluated."""
 
     PANEL: ClassVar = SCORES

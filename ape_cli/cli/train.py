@@ -19,9 +19,9 @@ from ape_cli.cli.options import (
     ExecutionOptions,
     ExistingRunOptions,
     Folders,
+    FurtherTestOptions,
     Json,
     ModelOptions,
-    TestOptions,
     TrainingOptions,
     flags_of,
     option,
@@ -58,7 +58,7 @@ def train(
     model: ModelOptions,
     source: DataOptions,
     training: TrainingOptions,
-    evaluation: TestOptions,
+    evaluation: FurtherTestOptions,
     existing: ExistingRunOptions,
     execution: TrainExecution,
     folders: Folders,
@@ -100,7 +100,7 @@ def train(
             data=None if source.data is None else existing_dataset(source.data, folders.datasets),
             task=source.task,
             order=chosen_order,
-            tests=generalisation.Tests(generalisation.parse(evaluation.generalise or False), evaluation.decode),
+            tests=generalisation.FurtherTests(generalisation.parse(evaluation.generalise or False), evaluation.decode),
         )
         if training.file is not None:
             options = options.over(*read_config_file(training.file), typed(ctx))
@@ -146,7 +146,7 @@ def _order(order: str | None, source_order: str | None) -> str | None:
 
 
 def _check_together(
-    model: ModelOptions, source: DataOptions, training: TrainingOptions, evaluation: TestOptions
+    model: ModelOptions, source: DataOptions, training: TrainingOptions, evaluation: FurtherTestOptions
 ) -> None:
     """Raise `UsageError` if options exclude each other, or if no scheme is named."""
     orders = (source.order, source.source_order)

@@ -27,7 +27,7 @@ from ape_cli.evaluation.decoding import greedy
 from ape_cli.evaluation.fit import check_finished, misfit
 from ape_cli.evaluation.metrics import MetricSums, teacher_forced
 from ape_cli.experiment import Experiment, of_run
-from ape_cli.experiment.generalisation import Tests
+from ape_cli.experiment.generalisation import FurtherTests
 from ape_cli.experiment.mapping import row_positions
 from ape_cli.models.checkpoint import load_weights
 from ape_cli.models.device import tune
@@ -149,7 +149,7 @@ def own_dataset(run: Run) -> Dataset:
     return data
 
 
-def missing(run: Run, sets: Iterable[_Data], tests: Tests) -> list[tuple[_Data, str]]:
+def missing(run: Run, sets: Iterable[_Data], tests: FurtherTests) -> list[tuple[_Data, str]]:
     """The datasets with test rows, and the decodings, in which a run is to be evaluated and is not yet."""
     return [
         (data, decode)

@@ -1,4 +1,4 @@
-"""Tests of a trained run at other sizes than those of its training data: longer words, deeper trees.
+"""FurtherTests of a trained run at other sizes than those of its training data: longer words, deeper trees.
 
 The test rows are a dataset of their own: the same task with the same parameters, order and seed, but with listed sizes,
 `ROWS` test rows of each, and no training or validation rows. A hash of the source says which split it may stand in, and
@@ -38,7 +38,7 @@ _MOST_TOKENS = 2000  # mean tokens of a row; sizes of `MULTIPLES` with more are 
 
 
 @dataclass(frozen=True)
-class Tests:
+class FurtherTests:
     """What a run is evaluated on once it is trained, in addition to its test split with teacher forcing.
 
     generalise: the sizes of other test rows. True stands for `MULTIPLES` of the largest training size, False for none.
@@ -60,11 +60,11 @@ class Tests:
         return DECODINGS if both else DECODINGS[:1]
 
 
-NO_TESTS = Tests()  # only the test split, with teacher forcing
+NO_FURTHER_TESTS = FurtherTests()  # only the test split, with teacher forcing
 
 
 def parse(sizes: bool | str | Sequence[int]) -> bool | tuple[int, ...]:
-    """The sizes of `Tests` from an option or a file: `30,50-60`, a list, `auto` or true. Raises `UsageError`.
+    """The sizes of `FurtherTests` from an option or a file: `30,50-60`, a list, `auto` or true. Raises `UsageError`.
 
     >>> parse("30,50-52"), parse([2, 1]), parse("auto"), parse(False)
     ((30, 50, 51, 52), (1, 2), True, False)

@@ -13,7 +13,7 @@ from ape_cli import attention, position
 from ape_cli.core.errors import UsageError, brief
 from ape_cli.core.validation import first_error
 from ape_cli.data import position_maps
-from ape_cli.experiment.generalisation import NO_TESTS, Tests
+from ape_cli.experiment.generalisation import NO_FURTHER_TESTS, FurtherTests
 from ape_cli.runs.config import Config, read_config, resolve, settable
 from ape_cli.runs.record import Trained
 from ape_cli.storage import files
@@ -47,7 +47,7 @@ class ExperimentOptions:
     order: str | None = None
     recorded: Trained | None = None
     from_file: frozenset[str] = frozenset()
-    tests: Tests = NO_TESTS
+    tests: FurtherTests = NO_FURTHER_TESTS
 
     def config(self, kind: str) -> Config:
         """The configuration for data of a kind, `sequence` or `image`. Raises `UsageError` if it is not valid."""

@@ -18,7 +18,7 @@ from ape_cli.evaluation import evaluate
 from ape_cli.experiment import Experiment, ExperimentOptions, resolve
 from ape_cli.experiment.choice import Datasets
 from ape_cli.experiment.datasets import ChosenDataset, RecordedDatasets
-from ape_cli.experiment.generalisation import NO_TESTS, OtherSizes, Tests
+from ape_cli.experiment.generalisation import NO_FURTHER_TESTS, FurtherTests, OtherSizes
 from ape_cli.experiment.mapping import MapError
 from ape_cli.experiment.reading import UnreadableError
 from ape_cli.experiment.resolution import prepared
@@ -46,7 +46,7 @@ class PlannedTrial:
     run: Run | None
     state: str
     seconds: float | None = None
-    tests: Tests = NO_TESTS
+    tests: FurtherTests = NO_FURTHER_TESTS
     others: tuple[Dataset, ...] = ()
 
     @property
@@ -104,7 +104,7 @@ def per_task(items: list[PlannedTrial]) -> int:
 
 
 def _planned(
-    experiment: Experiment, registry: Registry, seconds: float | None, tests: Tests, sizes: OtherSizes
+    experiment: Experiment, registry: Registry, seconds: float | None, tests: FurtherTests, sizes: OtherSizes
 ) -> PlannedTrial:
     """Plan one trial."""
     run = registry.run_for(experiment.config, experiment.data) if experiment.is_named else None
@@ -112,7 +112,7 @@ def _planned(
     return PlannedTrial(experiment, run, state, seconds, tests)
 
 
-def _state(run: Run, data: ChosenDataset | Dataset, tests: Tests, sizes: OtherSizes) -> str:
+def _state(run: Run, data: ChosenDataset | Dataset, tests: FurtherTests, sizes: OtherSizes) -> str:
     """The state of a run, as in `PlannedTrial`. A run whose files cannot be read is damaged."""
     if not run.exists():
         return "new"
@@ -125,7 +125,7 @@ def _state(run: Run, data: ChosenDataset | Dataset, tests: Tests, sizes: OtherSi
     return state if done else "stopped"
 
 
-def _is_tested(run: Run, data: ChosenDataset | Dataset, tests: Tests, sizes: OtherSizes) -> bool:
+def _is_tested(run: Run, data: ChosenDataset | Dataset, tests: FurtherTests, sizes: OtherSizes) -> bool:
     """Whether a finished run has all of its evaluations. Unknown sizes of missing training data count as not done."""
     sets: list[DatasetInfo] = [data]
     if tests.generalise and data.missing:

@@ -27,7 +27,7 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError
 from ape_cli import tasks
 from ape_cli.core.errors import UsageError, brief, pick, unknown
 from ape_cli.experiment import ExperimentOptions, generalisation
-from ape_cli.experiment.generalisation import Tests
+from ape_cli.experiment.generalisation import FurtherTests
 from ape_cli.storage import files
 from ape_cli.storage.paths import StoragePath, storage_path
 from ape_cli.structure.linearisation import NAMES
@@ -109,9 +109,9 @@ def check(fields: dict[str, Any]) -> SweepSpecification:
     return grid
 
 
-def _tests(grid: SweepSpecification) -> Tests:
+def _tests(grid: SweepSpecification) -> FurtherTests:
     """The evaluations of the trials of a grid. Raises `UsageError` if they are not valid."""
-    return Tests(generalisation.parse(grid.generalise), grid.decode)
+    return FurtherTests(generalisation.parse(grid.generalise), grid.decode)
 
 
 def points(

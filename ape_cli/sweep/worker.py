@@ -24,7 +24,7 @@ from ape_cli import experiment
 from ape_cli.core.errors import ApeError, BusyError, messages_to
 from ape_cli.core.executors import Job, JobContext
 from ape_cli.data.loader import open_dataset
-from ape_cli.experiment.generalisation import NO_TESTS, Tests
+from ape_cli.experiment.generalisation import NO_FURTHER_TESTS, FurtherTests
 from ape_cli.models.device import choose_device, use_gpu
 from ape_cli.runs.config import Config
 from ape_cli.runs.registry import Registry, open_registry
@@ -51,7 +51,7 @@ class Work:
     device: str
     compiled: bool
     loggers: tuple[str, ...] = ()  # names of metric loggers
-    tests: Tests = NO_TESTS
+    tests: FurtherTests = NO_FURTHER_TESTS
     others: tuple[StoragePath, ...] = ()  # datasets of test rows at other sizes
 
 

@@ -16,7 +16,7 @@ from ape_cli.core.errors import ApeError, BusyError, RunError, UsageError
 from ape_cli.data.loader import Dataset
 from ape_cli.evaluation import evaluate
 from ape_cli.experiment import Experiment
-from ape_cli.experiment.generalisation import NO_TESTS, Tests
+from ape_cli.experiment.generalisation import NO_FURTHER_TESTS, FurtherTests
 from ape_cli.models import factory
 from ape_cli.models.device import describe, processor
 from ape_cli.models.factory import own_files, warn_if_changed
@@ -50,7 +50,7 @@ def run_trial(
     *,
     existing: ExistingRun = ExistingRun.REFUSE,
     test: bool = True,
-    tests: Tests = NO_TESTS,
+    tests: FurtherTests = NO_FURTHER_TESTS,
     others: Sequence[Dataset] = (),
 ) -> Trial:
     """Train a run unless it is finished. Evaluate it on the test split unless that was done or `test` is False.
@@ -121,7 +121,7 @@ def _tidy(run: Run, remove: Callable[[], None]) -> None:
 
 
 def _evaluated(
-    run: Run, experiment: Experiment, execution: Execution, tests: Tests, others: Sequence[Dataset]
+    run: Run, experiment: Experiment, execution: Execution, tests: FurtherTests, others: Sequence[Dataset]
 ) -> list[dict[str, Any]]:
     """The evaluations on the test splits of the run's own dataset and of others. What is not stored yet is computed."""
     data = experiment.dataset

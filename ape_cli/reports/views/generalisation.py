@@ -11,7 +11,8 @@ The table has two numbers for each row:
 - The largest size with at least `ENOUGH` exact match (mean over seeds), such that all smaller evaluated sizes reach it
   too.
 
-Sizes with fewer than `line_plots.FEW` test rows are in neither number: the tail of a distribution may have a single row.
+Sizes with fewer than `line_plots.FEW` test rows are in neither number, because the tail of a distribution may have a
+single row.
 
 The figure has two kinds of intervals (`stats`): a band is the 95% interval over seeds, and a bar that over inputs, for
 exact match only.
@@ -36,6 +37,9 @@ from ape_cli.runs.registry import Registry
 
 ENOUGH = 0.9  # exact match
 _METRICS = ("exact_match", "token_accuracy")  # in the order of the panels
+_UP_TO = f"""at least {ENOUGH:.0%} exact match (mean over seeds) such that all smaller evaluated ones reach it too; in \
+brackets as a multiple of the largest in training. —: not even the smallest reaches it; ≥: all that were evaluated \
+reach it."""
 _FORCING = """Teacher forcing flatters at sizes beyond training, because the model always reads the right prefix. With \
 `--decode greedy` the answers are generated."""
 
@@ -156,13 +160,11 @@ def _table(group: pl.DataFrame, interval: bool, preset: str) -> Table:
     ]
     few = "" if group["counted"].all() else f" Sizes with fewer than {FEW} test rows are not counted."
     missing = f"Only {first['evaluated']} of the {first['runs']} runs of this column were evaluated on it."
+    span, listed = by_size.span(first["smallest"], largest), ", ".join(map(str, unseen))
     notes = [
         *standing_notes(group, interval),
-        f"The training split has {word} {by_size.span(first['smallest'], largest)}. Unseen: the mean over {word} "
-        f"{', '.join(map(str, unseen))}, each with the same weight.{few}",
-        f"Up to: the largest {word} with at least {ENOUGH:.0%} exact match (mean over seeds) such that all smaller "
-        "evaluated ones reach it too; in brackets as a multiple of the largest in training. —: not even the smallest "
-        "reaches it; ≥: all that were evaluated reach it.",
+        f"The training split has {word} {span}. Unseen: the mean over {word} {listed}, each with the same weight.{few}",
+        f"Up to: the largest {word} with {_UP_TO}",
         *([_FORCING] if first["decode"] == "teacher" else []),
         f"Evaluated on {first['on']}.",
         *([missing] if first["evaluated"] != first["runs"] else []),
