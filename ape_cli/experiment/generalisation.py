@@ -1,4 +1,4 @@
-"""FurtherTests of a trained run at other sizes than those of its training data: longer words, deeper trees.
+"""Tests of a trained run at other sizes than those of its training data: longer words, deeper trees.
 
 The test rows are a dataset of their own: the same task with the same parameters, order and seed, but with listed sizes,
 `ROWS` test rows of each, and no training or validation rows. A hash of the source says which split it may stand in, and

@@ -208,7 +208,7 @@ def _curves(axes: Axes, panel: Panel, upright: Scale, chosen: palette.Looks) -> 
     for x, text in _counts(panel.lines).items():
         axes.text(x, 1.04, text, fontsize=_COUNT_SIZE, color=palette.INK, **place)
     axes.grid(visible=True, axis="y")
-    axes.xaxis.set_major_locator(MaxNLocator(5, integer=True))
+    axes.xaxis.set_major_locator(MaxNLocator(8 if panel.multiples else 5, integer=True))
     axes.xaxis.set_major_formatter(StrMethodFormatter("{x:,.0f}×" if panel.multiples else "{x:,.0f}"))
     upright.put(axes, "y")
 

@@ -37,6 +37,7 @@ def test_train_again_evaluates_a_finished_run(here: Path) -> None:
     out, err = ape(*words[:1], "--generalise", *words[1:])
     assert "is trained already" in err
     assert "exact match at size 4 " in out
+    run = next(iter(open_registry("results")))
     other = next(e for e in run.evaluations()[0] if e.get("test_only"))
     assert {part["size"]: part["rows"] for part in other["by_size"]} == dict.fromkeys([4, 5, 6, 8, 12, 20], 1000)
     data = open_dataset(Path("datasets") / other["dataset"])

@@ -92,7 +92,8 @@ connected to its neighbours. {_FORCING.replace("`", "")} {LINE_STYLES}"""
         """A plot with a panel for each metric and each table."""
         drawn = []
         for metric in _METRICS:
-            lines = result.filter(metric=metric).with_columns(x="multiple", least="low", most="high")
+            lines = result.filter(metric=metric).drop("tokens")  # counts above the small sizes would overlap
+            lines = lines.with_columns(x="multiple", least="low", most="high")
             for title, panel in split(lines.with_columns(pl.col("least", "most").fill_null(pl.col("mean")))):
                 first = panel.row(0, named=True)
                 axis = f"{size_words(first['task'], first['structure'])[0]} / largest in training"
