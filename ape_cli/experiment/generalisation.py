@@ -173,9 +173,13 @@ def _test_rows(task: BaseTask, seed: int, root: StoragePath) -> ChosenDataset:
     """The dataset of test rows of a task with sizes."""
     plan = generation.plan(task, seed=seed, rows={"train": 0, "validation": 0, "test": ROWS}, shard_rows=ROW_GROUP)
     folder = root / f"{task.title}-test-{plan.digest[:8]}"
-    known = {"folder": folder, "plan": plan, "mean_size": task.mean_size, "mean_tokens": task.mean_tokens}
-    if not manifest_path(folder).exists():
-        return ChosenDataset(**known, fingerprint="", missing=True, made_by=task)
-    manifest = read_manifest(folder)
-    missing = bool(missing_shards(folder, manifest))
-    return ChosenDataset(**known, fingerprint=manifest.fingerprint, missing=missing, made_by=task)
+    manifest = read_manifest(folder) if manifest_path(folder).exists() else None
+    return ChosenDataset(
+        folder=folder,
+        plan=plan,
+        mean_size=task.mean_size,
+        mean_tokens=task.mean_tokens,
+        fingerprint=manifest.fingerprint if manifest else "",
+        missing=manifest is None or bool(missing_shards(folder, manifest)),
+        made_by=task,
+    )

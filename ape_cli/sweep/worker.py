@@ -58,9 +58,17 @@ class Work:
 def job(item: PlannedTrial, registry: Registry, device: str, compiled: bool, loggers: Sequence[str] = ()) -> Job:
     """The job of a trial, for an executor. The arguments are those of `Work`."""
     assert item.run is not None
-    tests = {"tests": item.tests, "others": tuple(other.folder for other in item.others)}
-    place = item.data.folder, registry.folder
-    work = Work(item.run.name, item.config, *place, device, compiled, tuple(loggers), **tests)
+    work = Work(
+        name=item.run.name,
+        config=item.config,
+        data=item.data.folder,
+        results=registry.folder,
+        device=device,
+        compiled=compiled,
+        loggers=tuple(loggers),
+        tests=item.tests,
+        others=tuple(other.folder for other in item.others),
+    )
     return Job(work.name, train_one, (work,))
 
 

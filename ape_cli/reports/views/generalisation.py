@@ -61,7 +61,8 @@ connected to its neighbours. {_FORCING.replace("`", "")} {LINE_STYLES}"""
 
     def read(self, registry: Registry, options: Options) -> tuple[pl.DataFrame, list[str]]:
         """Read the evaluations by size, also those on other data. Raises `ApeError` if no size is beyond training."""
-        found, seen, bad = [], {}, list[str]()
+        found, bad = list[pl.DataFrame](), list[str]()
+        seen: dict[str, by_size.Range | None] = {}
         for metric in _METRICS:
             values, trained, unreadable = aggregation.read_parts(
                 registry, "size", replace(options, metric=metric, own=False)
