@@ -37,7 +37,7 @@ def fill(where: Path) -> Path:
     """Writes the runs of `filled`."""
     for scheme, seed in itertools.product(ROWS, (1, 2)):
         test_by_size.put(
-            where, scheme, {"a": {5: (8, 10 + seed), 6: (1, 2), 7: (10, 40)}}, seed, task="copy", name="copy"
+            where, scheme, {"a": {5: (8, 10 + seed), 6: (1, 2), 12: (10, 40)}}, seed, task="copy", name="copy"
         )
         test_by_operator.put(where, scheme, dict.fromkeys(test_by_operator.OPS, 0.5), seed)
         test_by_epoch.put(where, scheme, [0.2, 0.6 + seed / 10], [0.1, 0.5], seed)
