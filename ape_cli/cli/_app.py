@@ -63,10 +63,15 @@ class Command(TyperCommand):
 
     option: ClassVar[str] = ""
     WORDS: ClassVar = "ape_cli.words"  # where the context has the words of the command line
+    BARE: ClassVar = {"--generalise": "auto"}  # options that may stand without their numbers, and what they mean then
 
     def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
         """Parse the command line. The error about a word that is no argument names the option that takes it."""
         ctx.meta[self.WORDS] = list(args)
+        args = [
+            f"{word}={self.BARE[word]}" if word in self.BARE and not following[:1].isdecimal() else word
+            for word, following in zip(args, [*args[1:], ""], strict=False)
+        ]
         flags = {word.partition("=")[0] for word in args}  # parsing takes the words off the list
         try:
             return list(super().parse_args(ctx, args))

@@ -220,6 +220,20 @@ class TrainingOptions:
     no_eval: bool = option("Do not evaluate on the test split.", default=False)
 
 
+GENERALISE = """Also evaluate at other sizes, with 1,000 test rows each: 30,50 or 30-40. Without SIZES: 1, 1.25, 1.5, \
+2, 3 and 5 times the largest training size (for trees, depth)."""
+DECODE = "Decoding of the evaluations: teacher (forcing), or greedy, which is done too."
+
+
+@dataclass(frozen=True)
+class FurtherTestOptions:
+    """On what a trained run is evaluated."""
+
+    PANEL: ClassVar = SCORES
+    generalise: str | None = option(GENERALISE, metavar="[SIZES]")
+    decode: str = option(DECODE, default="teacher")
+
+
 @dataclass(frozen=True)
 class ExistingRunOptions:
     """What happens to a run that exists already."""

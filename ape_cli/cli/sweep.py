@@ -11,7 +11,7 @@ import typer
 
 from ape_cli.cli._app import command, dataset_folder, note_changed
 from ape_cli.cli.console import note
-from ape_cli.cli.options import GRID, SIZES, ExecutionOptions, Folders, Json, here, option
+from ape_cli.cli.options import DECODE, GENERALISE, GRID, SCORES, SIZES, ExecutionOptions, Folders, Json, here, option
 from ape_cli.cli.sweep_table import print_end, print_plan, trials, watching
 from ape_cli.core import runtime
 from ape_cli.core.errors import UsageError, brief, pick
@@ -45,10 +45,13 @@ class GridOptions:
     settings: list[str] | None = option(
         "Values of a field of the configuration; may be repeated.", "--set", metavar="KEY=V,V"
     )
+    generalise: str | None = option(GENERALISE, metavar="[SIZES]", panel=SCORES)
+    decode: str | None = option(DECODE, panel=SCORES)
 
     def fields(self) -> dict[str, Any]:
         """The options that are given, as fields of a grid. Raises `UsageError` if one is not valid."""
         from ape_cli.core.ranges import whole_numbers
+        from ape_cli.experiment.generalisation import parse
         from ape_cli.runs.config import parse_values
 
         lists = ("schemes", "tasks", "orders", "structures", "attentions", "positions", "models")
@@ -57,8 +60,9 @@ class GridOptions:
             fields |= {"data": self.data} | ({} if self.tasks else {"tasks": []})
         elif self.tasks:
             fields["data"] = []
-        more: dict[str, Any] = {"preset": self.preset, "precision": self.precision, "sizes": self.sizes}
+        more: dict[str, Any] = {name: getattr(self, name) for name in ("preset", "precision", "sizes", "decode")}
         more |= {
+            "generalise": self.generalise and parse(self.generalise),
             "seeds": self.seeds and whole_numbers("seeds", self.seeds),
             "set": parse_values(self.settings or []) or None,
         }
@@ -134,7 +138,7 @@ def sweep(
             check_precision(one.precision, where)
         for known in sorted({remark(item.config.precision, where, item.config.d_model) for item in items} - {""}):
             note(known)
-    items = planning.prepare(items, registry)
+    items = planning.prepare(items, registry, folders.datasets)
     todo = sorted((item for item in items if item.state != "finished"), key=lambda item: item.state == "running")
     note(f"{trials(len(items))}: {len(items) - len(todo)} finished, {len(todo) or 'nothing'} to do")
     jobs = [worker.job(item, registry, execution.device, execution.compiled, execution.log or ()) for item in todo]

@@ -19,9 +19,11 @@ from ape_cli.cli.options import (
     ExecutionOptions,
     ExistingRunOptions,
     Folders,
+    FurtherTestOptions,
     Json,
     ModelOptions,
     TrainingOptions,
+    flags_of,
     option,
     repeated,
     typed,
@@ -56,6 +58,7 @@ def train(
     model: ModelOptions,
     source: DataOptions,
     training: TrainingOptions,
+    evaluation: FurtherTestOptions,
     existing: ExistingRunOptions,
     execution: TrainExecution,
     folders: Folders,
@@ -68,7 +71,7 @@ def train(
     """
     runtime.share_cores()
     from ape_cli.cli.progress_bar import ProgressBar
-    from ape_cli.experiment import ExperimentOptions
+    from ape_cli.experiment import ExperimentOptions, generalisation
     from ape_cli.experiment.options import read_config_file
     from ape_cli.experiment.resolution import prepared
     from ape_cli.models.device import check_precision, choose_device, remark
@@ -78,7 +81,7 @@ def train(
     from ape_cli.training.execution import Execution, joined
 
     chosen_order = _order(source.order, source.source_order)
-    _check_together(model, source, training)
+    _check_together(model, source, training, evaluation)
     on_existing = _existing(existing)
     with joined() as group:
         where = group.device(choose_device(execution.device, execution.threads))
@@ -98,6 +101,7 @@ def train(
             task=source.task,
             order=chosen_order,
             sizes=source.sizes,
+            tests=generalisation.FurtherTests(generalisation.parse(evaluation.generalise or False), evaluation.decode),
         )
         if training.file is not None:
             options = options.over(*read_config_file(training.file), typed(ctx))
@@ -112,7 +116,11 @@ def train(
             how = Execution(where, execution.compiled, stop, group, chosen_loggers)
             if group.first and (known := remark(options.precision, where, experiment.config.d_model)):
                 note(known)
-            done = _trained(experiment, registry, how, on_existing, test=not training.no_eval)
+            tests: dict[str, Any] = {"test": not training.no_eval, "tests": options.tests}
+            if group.first:  # before training, so that nothing is lost if the test rows do not fit
+                sizes = generalisation.OtherSizes(folders.datasets)
+                tests["others"] = sizes.opened(experiment.dataset, options.tests.generalise, experiment.config)
+            done = _trained(experiment, registry, how, on_existing, tests)
     if done is None:
         raise typer.Exit(130)
     if group.first:
@@ -138,7 +146,9 @@ def _order(order: str | None, source_order: str | None) -> str | None:
     return linearisation.name(*linearisation.checked(order, source_order)) if order or source_order else None
 
 
-def _check_together(model: ModelOptions, source: DataOptions, training: TrainingOptions) -> None:
+def _check_together(
+    model: ModelOptions, source: DataOptions, training: TrainingOptions, evaluation: FurtherTestOptions
+) -> None:
     """Raise `UsageError` if options exclude each other, or if no scheme is named."""
     orders = (source.order, source.source_order)
     if source.data is not None and (source.task is not None or any(orders)):
@@ -151,6 +161,8 @@ def _check_together(model: ModelOptions, source: DataOptions, training: Training
     if training.preset is not None and training.file is not None:
         fix = "leave --preset out; --set changes single fields"
         raise UsageError("the configuration file has a preset", got="--preset with --config", fix=fix)
+    if training.no_eval and (given := flags_of(evaluation)):
+        raise UsageError("--no-eval turns off all evaluations", got=f"--no-eval with {given[0]}", fix="use one of them")
 
 
 def _resolved(options: ExperimentOptions, datasets: StoragePath, default_preset: bool) -> Experiment:
@@ -197,14 +209,14 @@ def _print_plan(experiment: Experiment, registry: Registry, as_json: bool) -> No
 
 
 def _trained(
-    experiment: Experiment, registry: Registry, execution: Execution, existing: ExistingRun, *, test: bool
+    experiment: Experiment, registry: Registry, execution: Execution, existing: ExistingRun, tests: dict[str, Any]
 ) -> Trial | None:
-    """Train and evaluate. Returns the trial, or None if it was stopped."""
+    """Train and evaluate as `tests` says. Returns the trial, or None if it was stopped."""
     from ape_cli.training import trial
     from ape_cli.training.loop import Stopped
 
     try:
-        return trial.run_trial(experiment, registry, execution, existing=existing, test=test)
+        return trial.run_trial(experiment, registry, execution, existing=existing, **tests)
     except Stopped:
         logger.info("stopped; run the same command with --resume to continue")
         return None
@@ -269,7 +281,7 @@ def _print_trained(done: Trial, baselines: dict[str, Any] | None, again: str, as
     config, result, test = done.run.known.config, done.run.known.outcome, done.evaluation
     if as_json:
         lines = {"run": done.run.name, "trained": done.trained, **result.model_dump()}
-        answer(lines | {"test": test, "baselines": baselines})
+        answer(lines | {"test": test, "baselines": baselines} | ({"other_tests": done.others} if done.others else {}))
         return
     kind = config.kind
     accuracy = accuracy_of(kind)
@@ -279,6 +291,8 @@ def _print_trained(done: Trial, baselines: dict[str, Any] | None, again: str, as
     if test is None or baselines is None:
         return
     say(f"  test {scores_in_words(test['overall'], kind)}")
+    for other in done.others:
+        say(f"  {_at_sizes(other)}")
     say(f"  test {guessed(accuracy, baselines['constant_guess'], kind == 'image')}")
     if config.scheme == "none":
         return
@@ -287,3 +301,12 @@ def _print_trained(done: Trial, baselines: dict[str, Any] | None, again: str, as
     else:
         say(f"  test {accuracy} without positions (scheme none): {baselines['none']:.2%}")
         note("`ape report` shows all scores side by side")
+
+
+def _at_sizes(evaluation: dict[str, Any]) -> str:
+    """The scores of a further evaluation: by size on test rows at other sizes, else over all test rows."""
+    how = f"test, {evaluation['decode']} decoding"
+    if not evaluation.get("test_only"):
+        return f"{how}: {scores_in_words(evaluation['overall'], 'sequence')}"
+    scores = (f"{part['size']} {part['exact_match']:.2%}" for part in evaluation["by_size"])
+    return f"{how}, exact match at size {', '.join(scores)}"

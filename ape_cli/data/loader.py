@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
-from functools import partial
+from functools import cached_property, partial
 
 import numpy as np
 import pyarrow as pa
@@ -58,6 +58,11 @@ class Dataset(DatasetInfo):
             placed = (at for batch in batches for at in batch.places)
             self.sizes[key] = max(read.extent(at) for at in placed)
         return self.sizes[key]
+
+    @cached_property
+    def largest_size(self) -> int:
+        """The largest `size` in the training split, which must have rows. Raises `DataError` if it cannot be read."""
+        return max(int(whole_numbers(group, "size").max()) for group in self.split("train").groups() if group.num_rows)
 
     @property
     def name(self) -> str:

@@ -12,9 +12,10 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from typing import Any
+from typing import Any, TypeVar
 
 import numpy as np
+import pyarrow.compute as pc
 import torch
 
 from ape_cli import tasks
@@ -26,6 +27,7 @@ from ape_cli.evaluation.decoding import greedy
 from ape_cli.evaluation.fit import check_finished, misfit
 from ape_cli.evaluation.metrics import MetricSums, teacher_forced
 from ape_cli.experiment import Experiment, of_run
+from ape_cli.experiment.generalisation import FurtherTests
 from ape_cli.experiment.mapping import row_positions
 from ape_cli.models.checkpoint import load_weights
 from ape_cli.models.device import tune
@@ -35,6 +37,9 @@ from ape_cli.runs.record import DECODINGS, RunRecord, evaluation_name
 from ape_cli.runs.run import Run
 from ape_cli.tasks import BaseTask
 
+_BATCH = 256  # rows of a batch
+_Data = TypeVar("_Data", bound=DatasetInfo)
+
 
 def evaluate(
     run: Run,
@@ -43,7 +48,7 @@ def evaluate(
     split: str,
     decode: str,
     device: torch.device,
-    batch_size: int = 256,
+    batch_size: int = _BATCH,
     stop: Callable[[], bool] = lambda: False,
 ) -> dict[str, Any]:
     """Evaluate a finished run on a split of a dataset, and store the result.
@@ -69,6 +74,7 @@ def evaluate(
         "split": split,
         "decode": decode,
         "rows": part.rows,
+        **({} if data.dataset.plan.rows["train"] else {"test_only": True}),
         **metrics,
     }
     if not all(map(math.isfinite, evaluation["overall"].values())):
@@ -84,7 +90,7 @@ def scores(
     part: Split | ImageSplit,
     *,
     decode: str,
-    batch_size: int = 256,
+    batch_size: int = _BATCH,
     stop: Callable[[], bool] = lambda: False,
 ) -> dict[str, Any]:
     """The metrics of the model of an experiment on a split of its dataset, as `summarise` returns them.
@@ -141,6 +147,26 @@ def own_dataset(run: Run) -> Dataset:
         fix = "generate it again with the same command, or name a dataset with `data`"
         raise DataError(f"the dataset of run {run.name} has changed since", got=got, fix=fix)
     return data
+
+
+def missing(run: Run, sets: Iterable[_Data], tests: FurtherTests) -> list[tuple[_Data, str]]:
+    """The datasets with test rows, and the decodings, in which a run is to be evaluated and is not yet."""
+    return [
+        (data, decode)
+        for data in sets
+        if data.plan.rows["test"]
+        for decode in tests.decodings(data)
+        if run.evaluation(name_of(data, "test", decode)) is None
+    ]
+
+
+def rows_at_once(part: Split | ImageSplit) -> int:
+    """The number of rows in a batch. Long rows are evaluated in small batches, because attention is quadratic."""
+    if isinstance(part, ImageSplit):
+        return _BATCH
+    columns = (group[name] for group in part.groups() for name in ("source_ids", "target_ids"))
+    longest = max(pc.max(pc.list_value_length(column)).as_py() or 1 for column in columns)
+    return max(1, min(_BATCH, _BATCH * 256**2 // longest**2))
 
 
 def name_of(data: DatasetInfo, split: str, decode: str) -> str:

@@ -8,6 +8,7 @@
 | `choice` | the choice of the dataset that options describe |
 | `datasets` | a dataset that may not have been generated yet, and what runs recorded of datasets |
 | `reading` | the structure as which a scheme reads a dataset, and images as tokens |
+| `generalisation` | the evaluations after training, and test rows at other sizes than those of training |
 | `mapping` | the map of positions, and what it does not fit to |
 | `resolution` | `Experiment`, `resolve`, and the fields of a configuration that scheme, attention and data decide |
 """

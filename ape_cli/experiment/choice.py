@@ -71,6 +71,9 @@ class Datasets:
             plan = DatasetPlan(**same, order=order, source_order=source_order, shard_rows=ROW_GROUP)
             return self._chosen_as(folder, plan, record, record.fingerprint, missing=True)
         chosen = self._existing(folder, read_manifest(folder))
+        if not chosen.plan.rows["train"]:
+            fix = "name another dataset; `ape eval` evaluates runs on this one"
+            raise DataError("the dataset has no training rows", got=str(folder), fix=fix)
         if chosen.missing:
             open_dataset(folder)  # says which shards are missing: it is not known how to generate them
         return chosen
@@ -126,7 +129,9 @@ class Datasets:
         readable = [
             (path.parent, manifest)
             for path, manifest in self._manifests()
-            if order in (None, manifest.plan.linearisation) and _readable(scheme, manifest.plan.structure, structure)
+            if order in (None, manifest.plan.linearisation)
+            and manifest.plan.rows["train"]
+            and _readable(scheme, manifest.plan.structure, structure)
         ]
         how = "(`data=DIR` or `task=TASK` chooses another)"
         if readable:

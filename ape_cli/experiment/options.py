@@ -13,6 +13,7 @@ from ape_cli import attention, position
 from ape_cli.core.errors import UsageError, brief
 from ape_cli.core.validation import first_error
 from ape_cli.data import position_maps
+from ape_cli.experiment.generalisation import NO_FURTHER_TESTS, FurtherTests
 from ape_cli.runs.config import Config, read_config, resolve, settable
 from ape_cli.runs.record import Trained
 from ape_cli.storage import files
@@ -29,7 +30,7 @@ class ExperimentOptions:
     The dataset is `data`; or that of `task` (with its linearisation `order`) at the sizes of the preset, or at `sizes`;
     or `recorded`, that of a configuration file; or else the newest one that the scheme can read. `settings` maps fields
     of the configuration, and options of the scheme, of the attention or of the map of positions, to values. `from_file`
-    names the settings that only a file gave.
+    names the settings that only a file gave. `tests` are the evaluations after training.
     """
 
     preset: str
@@ -47,6 +48,7 @@ class ExperimentOptions:
     sizes: str | None = None
     recorded: Trained | None = None
     from_file: frozenset[str] = frozenset()
+    tests: FurtherTests = NO_FURTHER_TESTS
 
     def config(self, kind: str) -> Config:
         """The configuration for data of a kind, `sequence` or `image`. Raises `UsageError` if it is not valid."""

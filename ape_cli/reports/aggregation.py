@@ -132,6 +132,7 @@ def read_parts(registry: Registry, part: str, options: Options) -> tuple[pl.Data
         trained[of["trained_fingerprint"]] = record.dataset
         is_selected = (of["decode"], of["split"]) == (options.decode, options.split)
         other_data = options.own and of["fingerprint"] != of["trained_fingerprint"]
+        other_data |= part == "op" and evaluation.get("test_only", False)  # of several sizes, as in `scores`
         # all images have one size
         if is_selected and not other_data and record.dataset.image is None and options.metric in evaluation["overall"]:
             of["metric"] = options.metric

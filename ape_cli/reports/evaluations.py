@@ -202,9 +202,15 @@ def evaluated(registry: Registry, bad: list[str]) -> Iterator[tuple[RunRecord, d
 
 
 def scores(registry: Registry) -> tuple[pl.DataFrame, list[str]]:
-    """The scores, one line for each run, evaluation and metric, and a line of text about each unreadable run."""
+    """The scores, one line for each run, evaluation and metric, and a line of text about each unreadable run.
+
+    Evaluations on datasets that are only for tests at other sizes are left out, because a mean over their sizes means
+    little. Views by size show them.
+    """
     lines, bad = list[dict[str, Any]](), list[str]()
     for _, of, evaluation in evaluated(registry, bad):
+        if evaluation.get("test_only"):
+            continue
         overall = evaluation["overall"]
         of |= {name: overall.get(name) for name in ("rows", "tokens")}
         lines += [of | {"metric": name, "value": overall[name]} for name in METRICS if name in overall]

@@ -39,13 +39,16 @@ class Panel:
     `lines` has the columns task, row, scheme, x, mean, least, most and seeds. Rows are in the order of the tables, and
     x is ascending. `least` and `most` are the smallest and the largest score over seeds. Learning curves also have
     `test`, the mean on the test split, which is null unless every seed has one. Scores by size also have `rows`, the
-    number of test rows that each seed was scored on at this point.
+    number of test rows that each seed was scored on at this point. With `multiples`, x is a multiple of the largest
+    size in training, `least` and `most` are the ends of the 95% interval over seeds, and the lines have that over rows,
+    `low_over_rows` to `high_over_rows`.
     """
 
     title: str
     axis: str  # the label of the x axis, with its unit
     lines: pl.DataFrame
-    seen: tuple[int, int] | None = None  # the smallest and the largest x in the training split
+    seen: tuple[float, float] | None = None  # the smallest and the largest x in the training split
+    multiples: bool = False
 
 
 def split(lines: pl.DataFrame) -> list[tuple[str, pl.DataFrame]]:
@@ -62,12 +65,16 @@ def split(lines: pl.DataFrame) -> list[tuple[str, pl.DataFrame]]:
     return panels
 
 
-def plot(panels: list[Panel], metric: str, before: str = "") -> Plot | None:
-    """The plot of panels, or None without panels. `before`: words before the name of the metric on the y axis."""
+def plot(panels: list[Panel], metric: str, before: str = "", score: str | None = None) -> Plot | None:
+    """The plot of panels, or None without panels.
+
+    before: words before the name of the metric on the y axis. score: the name on this axis if it is not that of the
+    metric, because panels have several.
+    """
     if not panels:
         return None
     name, unit = measured(metric, itertools.chain.from_iterable(panel.lines["task"].unique() for panel in panels))
-    drawn = panels, f"{before}{name}", unit
+    drawn = panels, score or f"{before}{name}", unit
     return Plot(_rows(panels), partial(lines, *drawn), divide=partial(divided, *drawn))
 
 
@@ -152,7 +159,10 @@ def _explained(panels: list[Panel], chosen: palette.Looks, upright: Scale) -> li
     if any(panel.seen for panel in panels):
         handles.append(palette.area("sizes seen in training", color=palette.INK, alpha=_SEEN, linewidth=0))
     if any((panel.lines["seeds"] > 1).any() for panel in panels):
-        handles.append(palette.area("range over seeds", color=palette.INK, alpha=_RANGE, linewidth=0))
+        over_seeds = "95% interval over seeds" if panels[0].multiples else "range over seeds"
+        handles.append(palette.area(over_seeds, color=palette.INK, alpha=_RANGE, linewidth=0))
+    if any(_over_rows(panel.lines).height for panel in panels if panel.multiples):
+        handles.append(palette.line("95% interval over inputs", linestyle="none", marker="|", markersize=9))
     return handles
 
 
@@ -160,6 +170,11 @@ def _tested(panel: Panel) -> pl.Series | None:
     """The scores on the test split, or None if the panel has none."""
     test = panel.lines["test"] if "test" in panel.lines.columns else None
     return None if test is None or test.is_null().all() else test
+
+
+def _over_rows(lines: pl.DataFrame) -> pl.DataFrame:
+    """The points that have an interval over rows."""
+    return lines.drop_nulls("low_over_rows")
 
 
 def _few(lines: pl.DataFrame) -> np.ndarray:
@@ -177,17 +192,24 @@ def _curves(axes: Axes, panel: Panel, upright: Scale, chosen: palette.Looks) -> 
     from matplotlib.ticker import MaxNLocator, StrMethodFormatter
 
     if panel.seen:
-        axes.axvspan(panel.seen[0] - 0.5, panel.seen[1] + 0.5, color=palette.INK, alpha=_SEEN, linewidth=0, zorder=0)
+        beside = 0.0 if panel.multiples else 0.5
+        ends = panel.seen[0] - beside, panel.seen[1] + beside
+        axes.axvspan(*ends, color=palette.INK, alpha=_SEEN, linewidth=0, zorder=0)
     for (row,), curve in panel.lines.group_by("row", maintain_order=True):
         _curve(axes, str(row), curve, upright, chosen[str(row)], tested=_tested(panel) is not None)
+        if panel.multiples:
+            known = _over_rows(curve)
+            low, mean, high = (upright.of(known[x].to_numpy()) for x in ("low_over_rows", "mean", "high_over_rows"))
+            bars: dict[str, Any] = {"fmt": "none", "ecolor": chosen[str(row)].colour, "elinewidth": 0.7, "capsize": 2}
+            axes.errorbar(known["x"].to_numpy(), mean, yerr=[abs(mean - low), abs(high - mean)], **bars)
     if upright.edge is not None:
         axes.axhspan(upright.low, upright.edge, zorder=0, **palette.ZERO)
     place: dict[str, Any] = {"transform": axes.get_xaxis_transform(), "rotation": 90, "ha": "center", "va": "bottom"}
     for x, text in _counts(panel.lines).items():
         axes.text(x, 1.04, text, fontsize=_COUNT_SIZE, color=palette.INK, **place)
     axes.grid(visible=True, axis="y")
-    axes.xaxis.set_major_locator(MaxNLocator(5, integer=True))
-    axes.xaxis.set_major_formatter(StrMethodFormatter("{x:,.0f}"))
+    axes.xaxis.set_major_locator(MaxNLocator(8 if panel.multiples else 5, integer=True))
+    axes.xaxis.set_major_formatter(StrMethodFormatter("{x:,.0f}×" if panel.multiples else "{x:,.0f}"))
     upright.put(axes, "y")
 
 

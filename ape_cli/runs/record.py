@@ -154,6 +154,7 @@ class Evaluation(TypedDict):
     split: Literal["train", "validation", "test"]
     decode: Literal["teacher", "greedy"]
     rows: Annotated[int, Field(ge=1, lt=2**53)]
+    test_only: NotRequired[bool]  # True if the dataset has no training rows: it is for tests at other sizes
     overall: Metrics
     by_size: Many[SizeMetrics]
     by_op: NotRequired[Many[OpMetrics]]

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import statistics
 from collections.abc import Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 from ape_cli.attention import RoleError
@@ -18,6 +18,7 @@ from ape_cli.evaluation import evaluate
 from ape_cli.experiment import Experiment, ExperimentOptions, resolve
 from ape_cli.experiment.choice import Datasets
 from ape_cli.experiment.datasets import ChosenDataset, RecordedDatasets
+from ape_cli.experiment.generalisation import NO_FURTHER_TESTS, FurtherTests, OtherSizes
 from ape_cli.experiment.mapping import MapError
 from ape_cli.experiment.reading import UnreadableError
 from ape_cli.experiment.resolution import prepared
@@ -37,13 +38,16 @@ class PlannedTrial:
 
     `run` is None as long as its name is not known. `state` is `finished`, `new`, `stopped` or `failed` (which are
     resumed), `damaged` (training it reports the damage), or `running` in another process. `seconds` is an estimate from
-    similar runs (`PastRuns`), or None.
+    similar runs (`PastRuns`), or None. `tests` are its evaluations, and `others` the open datasets of test rows at
+    other sizes, once it is prepared.
     """
 
     experiment: Experiment
     run: Run | None
     state: str
     seconds: float | None = None
+    tests: FurtherTests = NO_FURTHER_TESTS
+    others: tuple[Dataset, ...] = ()
 
     @property
     def config(self) -> Config:
@@ -79,14 +83,15 @@ def plan(
     past = past or PastRuns(registry)
     planned: dict[str, PlannedTrial] = {}
     left: dict[str, None] = {}
-    chosen = Datasets(datasets, past.datasets)
+    chosen, sizes = Datasets(datasets, past.datasets), OtherSizes(datasets)
     for options in trials:
         try:
             experiment = resolve(options, chosen)
         except (UnreadableError, RoleError, MapError) as error:
             left[f"{options.scheme} on {chosen.of(options).folder.name}: {error.summary}"] = None
             continue
-        item = _planned(experiment, registry, past.seconds(experiment.config, experiment.data))
+        seconds = past.seconds(experiment.config, experiment.data)
+        item = _planned(experiment, registry, seconds, options.tests, sizes)
         planned.setdefault(item.run.name if item.run else repr(options), item)
     return list(planned.values()), list(left)
 
@@ -98,36 +103,55 @@ def per_task(items: list[PlannedTrial]) -> int:
     return max(1, min(int(_SHORT / max(usual, 1.0)), len(items) // 16))
 
 
-def _planned(experiment: Experiment, registry: Registry, seconds: float | None) -> PlannedTrial:
+def _planned(
+    experiment: Experiment, registry: Registry, seconds: float | None, tests: FurtherTests, sizes: OtherSizes
+) -> PlannedTrial:
     """Plan one trial."""
     run = registry.run_for(experiment.config, experiment.data) if experiment.is_named else None
-    return PlannedTrial(experiment, run, "new" if run is None else _state(run, experiment.data), seconds)
+    state = "new" if run is None else _state(run, experiment.data, tests, sizes)
+    return PlannedTrial(experiment, run, state, seconds, tests)
 
 
-def _state(run: Run, data: DatasetInfo) -> str:
+def _state(run: Run, data: ChosenDataset | Dataset, tests: FurtherTests, sizes: OtherSizes) -> str:
     """The state of a run, as in `PlannedTrial`. A run whose files cannot be read is damaged."""
     if not run.exists():
         return "new"
     try:
         state = run.status
-        done = not data.plan.rows["test"] or run.evaluation(evaluate.name_of(data, "test", "teacher")) is not None
-        done &= state != "finished" or not run.has_leftovers()
+        done = state != "finished" or (_is_tested(run, data, tests, sizes) and not run.has_leftovers())
     except (RunError, OSError):
         return "damaged"
     # a run that was stopped before its evaluation, or before it was tidied, has to be resumed
-    return "stopped" if state == "finished" and not done else state
+    return state if done else "stopped"
 
 
-def prepare(items: list[PlannedTrial], registry: Registry) -> list[PlannedTrial]:
-    """Generate the missing datasets of the trials, and return the trials with their datasets.
+def _is_tested(run: Run, data: ChosenDataset | Dataset, tests: FurtherTests, sizes: OtherSizes) -> bool:
+    """Whether a finished run has all of its evaluations. Unknown sizes of missing training data count as not done."""
+    sets: list[DatasetInfo] = [data]
+    if tests.generalise and data.missing:
+        return False
+    if tests.generalise:
+        other = sizes.of(data if isinstance(data, Dataset) else data.opened, tests.generalise)
+        if other is not None and other.missing:
+            return False
+        sets += [] if other is None else [other]
+    return not evaluate.missing(run, sets, tests)
+
+
+def prepare(items: list[PlannedTrial], registry: Registry, datasets: StoragePath) -> list[PlannedTrial]:
+    """Generate the missing datasets of the trials in `datasets`, and return the trials with their datasets.
 
     If another process is generating a dataset, this waits for it. Each dataset is opened once. If two trials turn out
     to be the same run, one of them is dropped.
     """
     ready: dict[str, PlannedTrial] = {}
+    sizes = OtherSizes(datasets)
     for item in items:
-        is_done = item.state == "finished"
-        now = item if is_done else _planned(prepared(item.experiment), registry, item.seconds)
+        now = item
+        if item.state != "finished":
+            open_now, tests = prepared(item.experiment), item.tests
+            others = sizes.opened(open_now.dataset, tests.generalise, open_now.config)
+            now = replace(_planned(open_now, registry, item.seconds, tests, sizes), others=tuple(others))
         ready.setdefault(now.name, now)
     return list(ready.values())
 

@@ -26,7 +26,8 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
 from ape_cli import tasks
 from ape_cli.core.errors import UsageError, brief, pick, unknown
-from ape_cli.experiment import ExperimentOptions
+from ape_cli.experiment import ExperimentOptions, generalisation
+from ape_cli.experiment.generalisation import FurtherTests
 from ape_cli.storage import files
 from ape_cli.storage.paths import StoragePath, storage_path
 from ape_cli.structure.linearisation import NAMES
@@ -56,6 +57,8 @@ class SweepSpecification(BaseModel):
     preset: str | None = None  # None: `paper` on a GPU, `small` on a CPU
     precision: str = "fp32"
     set: dict[str, Scalar | list[Scalar]] = {}
+    generalise: bool | str | list[Whole] = False  # sizes of further test rows; true for multiples of the training size
+    decode: str = "teacher"  # `greedy`: test rows are also decoded greedily
 
 
 def read(path: Path) -> list[dict[str, Any]]:
@@ -103,7 +106,13 @@ def check(fields: dict[str, Any]) -> SweepSpecification:
         raise UsageError(f"bad {where} of a sweep", got=brief(first.get("input")), allowed=first["msg"]) from error
     for name in grid.orders:
         pick("order", name, NAMES)
+    _tests(grid)  # raises an error before anything else does
     return grid
+
+
+def _tests(grid: SweepSpecification) -> FurtherTests:
+    """The evaluations of the trials of a grid. Raises `UsageError` if they are not valid."""
+    return FurtherTests(generalisation.parse(grid.generalise), grid.decode)
 
 
 def points(
@@ -158,5 +167,6 @@ def _points(
             precision=grid.precision,
             settings=dict(zip(grid.set, values, strict=True)),
             sizes=grid.sizes if "task" in place else None,
+            tests=_tests(grid),
             **place,
         )

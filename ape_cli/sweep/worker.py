@@ -24,6 +24,7 @@ from ape_cli import experiment
 from ape_cli.core.errors import ApeError, BusyError, messages_to
 from ape_cli.core.executors import Job, JobContext
 from ape_cli.data.loader import open_dataset
+from ape_cli.experiment.generalisation import NO_FURTHER_TESTS, FurtherTests
 from ape_cli.models.device import choose_device, use_gpu
 from ape_cli.runs.config import Config
 from ape_cli.runs.registry import Registry, open_registry
@@ -50,12 +51,24 @@ class Work:
     device: str
     compiled: bool
     loggers: tuple[str, ...] = ()  # names of metric loggers
+    tests: FurtherTests = NO_FURTHER_TESTS
+    others: tuple[StoragePath, ...] = ()  # datasets of test rows at other sizes
 
 
 def job(item: PlannedTrial, registry: Registry, device: str, compiled: bool, loggers: Sequence[str] = ()) -> Job:
     """The job of a trial, for an executor. The arguments are those of `Work`."""
     assert item.run is not None
-    work = Work(item.run.name, item.config, item.data.folder, registry.folder, device, compiled, tuple(loggers))
+    work = Work(
+        name=item.run.name,
+        config=item.config,
+        data=item.data.folder,
+        results=registry.folder,
+        device=device,
+        compiled=compiled,
+        loggers=tuple(loggers),
+        tests=item.tests,
+        others=tuple(other.folder for other in item.others),
+    )
     return Job(work.name, train_one, (work,))
 
 
@@ -112,12 +125,13 @@ def _train(context: JobContext, work: Work) -> dict[str, Any]:
     where = choose_device(work.device)
     use_gpu(where, context.number)
     registry, planned = open_registry(work.results), experiment.of(work.config, open_dataset(work.data))
+    tests: dict[str, Any] = {"tests": work.tests, "others": [open_dataset(folder) for folder in work.others]}
     loggers: list[LoggerFactory] = [partial(_Progress, context), *map(load, work.loggers)]
     execution = Execution(where, work.compiled, context.stopping, loggers=loggers)
     since = time.monotonic()
     while True:
         try:
-            done = trial.run_trial(planned, registry, execution, existing=ExistingRun.RESUME_OR_START)
+            done = trial.run_trial(planned, registry, execution, existing=ExistingRun.RESUME_OR_START, **tests)
         except BusyError:
             if time.monotonic() - since > _LOCK_TIMEOUT:
                 return {"state": "elsewhere"}

@@ -1,20 +1,22 @@
 """A trial: from a configuration and a dataset to a run that is registered, trained and evaluated.
 
 `ape train` runs one trial, and a sweep runs many. A trial trains a run or resumes it, unless the run is finished
-already. Then it evaluates the run on the test split.
+already. Then it evaluates the run on the test split, and on test rows at other sizes if they are asked for.
 """
 
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable
-from dataclasses import dataclass
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
 from typing import Any
 
 from ape_cli import position
 from ape_cli.core.errors import ApeError, BusyError, RunError, UsageError
+from ape_cli.data.loader import Dataset
 from ape_cli.evaluation import evaluate
 from ape_cli.experiment import Experiment
+from ape_cli.experiment.generalisation import NO_FURTHER_TESTS, FurtherTests
 from ape_cli.models import factory
 from ape_cli.models.device import describe, processor
 from ape_cli.models.factory import own_files, warn_if_changed
@@ -37,7 +39,8 @@ class Trial:
 
     run: Run
     trained: bool  # by this trial, not before
-    evaluation: dict[str, Any] | None
+    evaluation: dict[str, Any] | None  # on the test split, with teacher forcing
+    others: list[dict[str, Any]] = field(default_factory=list)  # the further evaluations that were asked for
 
 
 def run_trial(
@@ -47,10 +50,13 @@ def run_trial(
     *,
     existing: ExistingRun = ExistingRun.REFUSE,
     test: bool = True,
+    tests: FurtherTests = NO_FURTHER_TESTS,
+    others: Sequence[Dataset] = (),
 ) -> Trial:
     """Train a run unless it is finished. Evaluate it on the test split unless that was done or `test` is False.
 
-    The dataset of the experiment has to be open (`experiment.resolution.prepared`).
+    The dataset of the experiment has to be open (`experiment.resolution.prepared`). The run is also evaluated on
+    `others`, the test rows at the sizes of `tests`, and on all of them with the decodings of `tests`.
 
     All ranks of a process group train. Only the first rank reads and writes the registry, and evaluates.
 
@@ -84,8 +90,9 @@ def run_trial(
     else:
         with group.initialised(execution.device):
             Loop(experiment, None, execution).run()
-    evaluation = _evaluated(run, experiment, execution) if test and group.first else None
-    return Trial(run, status != "finished", evaluation)
+    done = _evaluated(run, experiment, execution, tests, others) if test and group.first else []
+    own = next((one for one in done if (one["fingerprint"], one["decode"]) == (data.fingerprint, "teacher")), None)
+    return Trial(run, status != "finished", own, [one for one in done if one is not own])
 
 
 def _check_existing(run: Run, status: str | None, existing: ExistingRun) -> None:
@@ -113,17 +120,22 @@ def _tidy(run: Run, remove: Callable[[], None]) -> None:
         )
 
 
-def _evaluated(run: Run, experiment: Experiment, execution: Execution) -> dict[str, Any] | None:
-    """The evaluation on the test split, computed if it is not stored yet. None if the split has no rows."""
+def _evaluated(
+    run: Run, experiment: Experiment, execution: Execution, tests: FurtherTests, others: Sequence[Dataset]
+) -> list[dict[str, Any]]:
+    """The evaluations on the test splits of the run's own dataset and of others. What is not stored yet is computed."""
     data = experiment.dataset
-    if not data.manifest.plan.rows["test"]:
+    if not data.plan.rows["test"]:
         logger.info(f"{data.name} has no test rows: nothing to evaluate")
-        return None
-    stored = run.evaluation(evaluate.name_of(data, "test", "teacher"))
-    if stored is not None:
-        return stored
-    how: dict[str, Any] = {"split": "test", "decode": "teacher", "device": execution.device, "stop": execution.stop}
-    return evaluate.evaluate(run, experiment, **how)
+    for on, decode in evaluate.missing(run, [data, *others], tests):
+        how: dict[str, Any] = {"split": "test", "decode": decode, "device": execution.device, "stop": execution.stop}
+        if on is data:
+            evaluate.evaluate(run, experiment, **how)
+            continue
+        logger.info(f"evaluating at other sizes: {on.name}, {decode} decoding")
+        evaluate.evaluate(run, on, batch_size=evaluate.rows_at_once(on.split("test")), **how)
+    names = [evaluate.name_of(on, "test", decode) for on in (data, *others) for decode in tests.decodings(on)]
+    return [stored for name in names if (stored := run.evaluation(name)) is not None]
 
 
 def _status(run: Run) -> str | None:

@@ -95,7 +95,7 @@ def _train(chosen: list[PlannedTrial], setting: Setting, clock: Clock, note: Not
     """Train runs until they are done or the time is over. -> the number of finished runs"""
     registry = open_registry(storage_path(str(setting.results)))
     with messages_to(note):
-        chosen = prepare(chosen, registry)
+        chosen = prepare(chosen, registry, chosen[0].data.folder.parent)
     jobs = [worker.job(item, registry, setting.device, False) for item in chosen]
     engine = Local(setting.workers, threads=max(1, cores() // setting.workers))
     done, since = 0, {}

@@ -81,4 +81,24 @@ seeds that were trained with different versions of a scheme's file are averaged
   described  reports/test_run_descriptions.py::test_seeds_of_two_versions_of_a_file_have_separate_rows
   - len(versions[_PARTS(record.config)]) > 1
   + False
+a mean over rows instead of a mean over unseen sizes
+  over_unseen  reports/views/test_generalisation.py::test_two_numbers_by_hand
+  - pl.col("value").mean()
+  + (pl.col("value") * pl.col("rows")).sum() / pl.col("rows").sum()
+the largest training size counted as unseen
+  over_unseen  reports/views/test_generalisation.py::test_two_numbers_by_hand
+  - (pl.col("size") > pl.col("largest"))
+  + (pl.col("size") >= pl.col("largest"))
+unseen sizes with a handful of rows
+  over_unseen  reports/views/test_generalisation.py::test_two_numbers_by_hand
+  - pl.col("counted") & (pl.col("size") > pl.col("largest"))
+  + pl.col("size") > pl.col("largest")
+a large size that is reached by chance after smaller ones were not
+  reach  reports/views/test_generalisation.py::test_the_largest_size_needs_all_smaller_ones
+  - break
+  + continue
+the interval of one side where two are meant
+  wilson  reports/views/test_generalisation.py::test_two_kinds_of_intervals
+  - (1 + CONFIDENCE) / 2
+  + CONFIDENCE
 """)

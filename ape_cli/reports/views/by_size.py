@@ -197,7 +197,7 @@ def _table(group: pl.DataFrame, sizes: Sizes, interval: bool, preset: str) -> Ta
     few = f"Only {has} of the {of} runs of this column were evaluated on it. Use `ape eval --data …` for the others."
     notes = [
         *standing_notes(group, interval),
-        f"(seen): the training split has {word} {_span(*limits)}."
+        f"(seen): the training split has {word} {span(*limits)}."
         if limits
         else f"The {word} in the training split is unknown, because its rows cannot be drawn again here.",
         *([f"A column of more than one {word} pools its rows."] if any(a != b for a, b, _ in ends) else []),
@@ -205,12 +205,12 @@ def _table(group: pl.DataFrame, sizes: Sizes, interval: bool, preset: str) -> Ta
         *([few] if has != of else []),
         note,
     ]
-    columns = [_span(a, b) + " (seen)" * bool(inside) for a, b, inside in ends]
+    columns = [span(a, b) + " (seen)" * bool(inside) for a, b, inside in ends]
     name, unit = measured(first["metric"], group["task"])
     title = f"{first['column']} by {word}{preset}, {name}"
     return Table(title, notes, columns, body(group, "first", firsts), unit, interval, foot=foot)
 
 
-def _span(first: int, last: int) -> str:
+def span(first: int, last: int) -> str:
     """A range of sizes as text."""
     return str(first) if first == last else f"{first}–{last}"

@@ -1,0 +1,185 @@
+"""Tests of a trained run at other sizes than those of its training data: longer words, deeper trees.
+
+The test rows are a dataset of their own: the same task with the same parameters, order and seed, but with listed sizes,
+`ROWS` test rows of each, and no training or validation rows. A hash of the source says which split it may stand in, and
+the seed is that of the training data, so no test row is a training row. The name of the dataset's folder follows from
+its plan, and all runs on the same data share it.
+"""
+
+from __future__ import annotations
+
+import logging
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+from ape_cli import tasks
+from ape_cli.core.errors import ApeError, UsageError, brief, pick
+from ape_cli.core.ranges import whole_numbers
+from ape_cli.data import generation
+from ape_cli.data.loader import Dataset, Split
+from ape_cli.data.manifest import manifest_path, missing_shards, read_manifest
+from ape_cli.data.plan import DatasetInfo
+from ape_cli.experiment.datasets import ChosenDataset, generated
+from ape_cli.experiment.mapping import row_positions
+from ape_cli.runs.config import Config
+from ape_cli.runs.record import DECODINGS
+from ape_cli.storage.parquet import ROW_GROUP
+from ape_cli.storage.paths import StoragePath
+from ape_cli.tasks import BaseTask
+
+logger = logging.getLogger(__name__)
+
+AUTO = "auto"  # the word for `MULTIPLES` of the largest training size
+MULTIPLES = (1, 1.25, 1.5, 2, 3, 5)
+ROWS = 1000  # test rows of each size
+_MOST_TOKENS = 2000  # mean tokens of a row; sizes of `MULTIPLES` with more are left out, because attention is quadratic
+
+
+@dataclass(frozen=True)
+class FurtherTests:
+    """What a run is evaluated on once it is trained, in addition to its test split with teacher forcing.
+
+    generalise: the sizes of other test rows. True stands for `MULTIPLES` of the largest training size, False for none.
+    decode: with `greedy`, all test rows are also decoded greedily.
+
+    Raises `UsageError` for an unknown decoding.
+    """
+
+    generalise: bool | tuple[int, ...] = False
+    decode: str = DECODINGS[0]
+
+    def __post_init__(self) -> None:
+        """Check the decoding."""
+        pick("decoding", self.decode, DECODINGS)
+
+    def decodings(self, data: DatasetInfo) -> tuple[str, ...]:
+        """The decodings in which a run on the data is evaluated. Images have no greedy decoding."""
+        both = self.decode != DECODINGS[0] and data.image is None
+        return DECODINGS if both else DECODINGS[:1]
+
+
+NO_FURTHER_TESTS = FurtherTests()  # only the test split, with teacher forcing
+
+
+def parse(sizes: bool | str | Sequence[int]) -> bool | tuple[int, ...]:
+    """The sizes of `FurtherTests` from an option or a file: `30,50-60`, a list, `auto` or true. Raises `UsageError`.
+
+    >>> parse("30,50-52"), parse([2, 1]), parse("auto"), parse(False)
+    ((30, 50, 51, 52), (1, 2), True, False)
+    """
+    if isinstance(sizes, bool) or sizes == AUTO:
+        return bool(sizes)
+    found = whole_numbers("generalise", sizes) if isinstance(sizes, str) else sizes
+    if not found or not all(type(size) is int and 0 <= size < 2**16 for size in found):
+        allowed = f"sizes such as 30,50-60 (whole numbers), or {AUTO} for multiples of the largest training size"
+        raise UsageError(
+            "bad `generalise`", got=brief(sizes), allowed=allowed, fix="for example `generalise=30,50,100`"
+        )
+    return tuple(sorted(set(found)))
+
+
+def multiples(largest: int) -> list[int]:
+    """The `MULTIPLES` of the largest training size, rounded half up, without repetition.
+
+    >>> multiples(10), multiples(2)
+    ([10, 13, 15, 20, 30, 50], [2, 3, 4, 6, 10])
+    """
+    return list(dict.fromkeys(math.floor(factor * largest + 0.5) for factor in MULTIPLES))
+
+
+class OtherSizes:
+    """Finds and generates the test rows at other sizes. What belongs to the same data is looked at once.
+
+    `root` is the folder of datasets.
+    """
+
+    def __init__(self, root: StoragePath) -> None:
+        """Nothing is looked at yet."""
+        self.root = root
+        self._chosen: dict[Any, tuple[ChosenDataset | None, str]] = {}
+
+    def of(self, data: Dataset, generalise: bool | tuple[int, ...]) -> ChosenDataset | None:
+        """The dataset of other sizes for runs on `data`; None if no size can be drawn. Nothing is generated."""
+        return self._found(data, generalise)[0]
+
+    def opened(self, data: Dataset, generalise: bool | tuple[int, ...], config: Config) -> list[Dataset]:
+        """The dataset of `of`, open, for a run of a configuration; empty without one. It is generated if it is missing.
+
+        What cannot be drawn is left out, with a message. Raises `DataError` if it cannot be generated or is damaged,
+        and `UsageError` if the map of positions has none for a token.
+        """
+        if not generalise:
+            return []
+        key = (data.fingerprint, generalise)
+        chosen, left = self._found(data, generalise)
+        if left:
+            logger.warning(left)
+            self._chosen[key] = chosen, ""
+        if chosen is None:
+            return []
+        other = generated(chosen)
+        drawn, split = row_positions(config), other.split("test")
+        if drawn is not None and isinstance(split, Split):
+            split.check_positions(drawn)
+        return [other]
+
+    def _found(self, data: Dataset, generalise: bool | tuple[int, ...]) -> tuple[ChosenDataset | None, str]:
+        """The dataset, or None, and a message about what is left out."""
+        key = (data.fingerprint, generalise)
+        if key not in self._chosen:
+            self._chosen[key] = self._choose(data, generalise)
+        return self._chosen[key]
+
+    def _choose(self, data: Dataset, generalise: bool | tuple[int, ...]) -> tuple[ChosenDataset | None, str]:
+        try:
+            task = _task(data)
+        except ApeError as error:
+            return None, f"{data.name}: not evaluated at other sizes, because {error.what}"
+        sizes = multiples(data.largest_size) if isinstance(generalise, bool) else list(generalise)
+        reasons = {size: reason for size in sizes if (reason := _obstacle(task, size, isinstance(generalise, bool)))}
+        left = "; ".join(f"{size}: {reason}" for size, reason in reasons.items())
+        left = left and f"{data.name}: not evaluated at sizes that cannot be drawn or are too large: {left}"
+        drawn = tuple(size for size in sizes if size not in reasons)
+        return (_test_rows(_sized(task, drawn), data.plan.seed, self.root) if drawn else None), left
+
+
+def _task(data: Dataset) -> BaseTask:
+    """The task of a dataset. Raises `ApeError` if it has no sizes, or is not known here."""
+    if "sizes" not in tasks.options_of(tasks.load(data.task)):
+        raise UsageError(f"{data.task} has no sizes to choose from")
+    return tasks.recorded(data.task, data.order, data.parameters)
+
+
+def _sized(task: BaseTask, sizes: tuple[int, ...]) -> BaseTask:
+    """The same task with these sizes. Raises `UsageError` if one of them cannot be drawn."""
+    changed: dict[str, Any] = {"sizes": sizes}
+    return replace(task, **changed)
+
+
+def _obstacle(task: BaseTask, size: int, bounded: bool) -> str:
+    """Why rows of a size cannot be drawn, or, if `bounded`, are too long. Empty if there is no reason."""
+    try:
+        sized = _sized(task, (size,))
+    except UsageError as error:
+        return error.summary + (f", allowed: {error.allowed}" if error.allowed else "")
+    tokens = max(sized.mean_tokens, sized.mean_answer_tokens)
+    too_many = bounded and tokens > _MOST_TOKENS
+    return f"about {tokens:,.0f} tokens (`generalise={size}` takes it nevertheless)" if too_many else ""
+
+
+def _test_rows(task: BaseTask, seed: int, root: StoragePath) -> ChosenDataset:
+    """The dataset of test rows of a task with sizes."""
+    plan = generation.plan(task, seed=seed, rows={"train": 0, "validation": 0, "test": ROWS}, shard_rows=ROW_GROUP)
+    folder = root / f"{task.title}-test-{plan.digest[:8]}"
+    manifest = read_manifest(folder) if manifest_path(folder).exists() else None
+    return ChosenDataset(
+        folder=folder,
+        plan=plan,
+        mean_size=task.mean_size,
+        mean_tokens=task.mean_tokens,
+        fingerprint=manifest.fingerprint if manifest else "",
+        missing=manifest is None or bool(missing_shards(folder, manifest)),
+        made_by=task,
+    )

@@ -1,0 +1,181 @@
+"""Scores at sizes beyond those of training, as multiples of the largest training size.
+
+Exact match comes first. With teacher forcing the model always reads the right prefix, so token accuracy can be high
+at sizes at which no answer is right as a whole.
+
+The table has two numbers for each row:
+
+- The mean exact match over unseen sizes, which are those above the largest training size. Each run's score is the plain
+  mean of its scores at these sizes, so that each size counts once, whatever its number of rows. Then the mean and the
+  deviation over seeds are computed, as in the other tables.
+- The largest size with at least `ENOUGH` exact match (mean over seeds), such that all smaller evaluated sizes reach it
+  too.
+
+Sizes with fewer than `line_plots.FEW` test rows are in neither number, because the tail of a distribution may have a
+single row.
+
+The figure has two kinds of intervals (`stats`): a band is the 95% interval over seeds, and a bar that over inputs, for
+exact match only.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import polars as pl
+
+from ape_cli.core.errors import ApeError
+from ape_cli.reports import aggregation, line_plots
+from ape_cli.reports.builtin import size_words
+from ape_cli.reports.evaluations import CELL, Options, arrange, measured
+from ape_cli.reports.line_plots import FEW, Panel, split
+from ape_cli.reports.plots import LINE_STYLES, Plot
+from ape_cli.reports.tables import KEYS, Cell, Table, by_column, cell, of_preset, standing_notes
+from ape_cli.reports.views import View, by_size
+from ape_cli.reports.views.by_size import Sizes
+from ape_cli.runs.registry import Registry
+
+ENOUGH = 0.9  # exact match
+_METRICS = ("exact_match", "token_accuracy")  # in the order of the panels
+_UP_TO = f"""at least {ENOUGH:.0%} exact match (mean over seeds) such that all smaller evaluated ones reach it too; in \
+brackets as a multiple of the largest in training. —: not even the smallest reaches it; ≥: all that were evaluated \
+reach it."""
+_FORCING = """Teacher forcing flatters at sizes beyond training, because the model always reads the right prefix. With \
+`--decode greedy` the answers are generated."""
+
+
+class Generalisation(View[pl.DataFrame]):
+    """Shows a line for each row, metric and size, with `row`, `column` and `rank` (`tables.label`).
+
+    `multiple` is the size as a multiple of the largest training size, and `counted` says whether it has enough rows.
+    """
+
+    about = "at sizes beyond those of training (`ape train --generalise` evaluates them)"
+    rank = 12
+    unused = ("against", "metric")
+    caption = f"""These are scores by the size of the source as a multiple of the largest training size. The training
+split holds the sizes in the shaded area. A band, or a wide bar at a single point, is the 95% interval over seeds
+(Student's t): other seeds, the same test rows. A thin bar with caps is the 95% interval over inputs (Wilson's): other
+test rows, the same models. It is known for exact match only. A hollow point has fewer than {FEW} test rows and is not
+connected to its neighbours. {_FORCING.replace("`", "")} {LINE_STYLES}"""
+
+    def read(self, registry: Registry, options: Options) -> tuple[pl.DataFrame, list[str]]:
+        """Read the evaluations by size, also those on other data. Raises `ApeError` if no size is beyond training."""
+        found, bad = list[pl.DataFrame](), list[str]()
+        seen: dict[str, by_size.Range | None] = {}
+        for metric in _METRICS:
+            values, trained, unreadable = aggregation.read_parts(
+                registry, "size", replace(options, metric=metric, own=False)
+            )
+            found.append(values)
+            bad += [line for line in unreadable if line not in bad]
+            seen |= {f: by_size.seen(trained[f]) for f in values["trained_fingerprint"].unique() if f not in seen}
+        lines = _beyond(Sizes(pl.concat(found), seen))
+        if lines.is_empty():
+            raise ApeError(
+                f"no run was evaluated with {FEW} test rows of a size above those of its training data",
+                got=options.choice(registry),
+                fix="`ape train … --generalise`, also for runs that are finished, evaluates at other sizes",
+            )
+        return lines, bad
+
+    def frame(self, result: pl.DataFrame) -> pl.DataFrame:
+        """A line for each metric and size. `low` to `high` is the interval over seeds."""
+        place = ["on", "size", "multiple", "seen", "counted"]
+        return arrange(result, place, [*aggregation.COUNTS, *aggregation.OVER_ROWS])
+
+    def tables(self, result: pl.DataFrame, *, interval: bool = False) -> list[Table]:
+        """A table for each column of the other tables and each preset."""
+        exact = result.filter(metric=_METRICS[0])
+        return [_table(group, interval, of_preset(group, exact)) for group in by_column(exact)]
+
+    def plot(self, result: pl.DataFrame, options: Options) -> Plot | None:
+        """A plot with a panel for each metric and each table."""
+        drawn = []
+        for metric in _METRICS:
+            lines = result.filter(metric=metric).drop("tokens")  # counts above the small sizes would overlap
+            lines = lines.with_columns(x="multiple", least="low", most="high")
+            for title, panel in split(lines.with_columns(pl.col("least", "most").fill_null(pl.col("mean")))):
+                first = panel.row(0, named=True)
+                axis = f"{size_words(first['task'], first['structure'])[0]} / largest in training"
+                seen = (first["smallest"] / first["largest"], 1.0)
+                name = measured(metric, [first["task"]])[0]
+                drawn.append(Panel(f"{title}, {name}", axis, panel, seen, multiples=True))
+        return line_plots.plot(drawn, _METRICS[0], score="score")
+
+
+def _beyond(sizes: Sizes) -> pl.DataFrame:
+    """The scores of each size, without the tables of `by_size` that have no counted size beyond training."""
+    known = [{"trained_fingerprint": f, "smallest": r[0], "largest": r[1]} for f, r in sizes.seen.items() if r]
+    schema = {"trained_fingerprint": pl.String, "smallest": pl.Int64, "largest": pl.Int64}
+    limits = pl.DataFrame(known, schema=schema)
+    pooled = by_size.pool(sizes).rename({"first": "size"})
+    lines = pooled.join(limits, on="trained_fingerprint", maintain_order="left").with_columns(
+        multiple=pl.col("size") / pl.col("largest"), counted=pl.col("rows") >= FEW
+    )
+    beyond = (pl.col("counted") & (pl.col("size") > pl.col("largest"))).any()
+    return lines.filter(beyond.over("structure", "preset", "column"))
+
+
+def over_unseen(group: pl.DataFrame) -> pl.DataFrame:
+    """The mean over unseen sizes, for each row of a table, as `aggregation.over_seeds` aggregates it.
+
+    The score of a run is the plain mean of its scores at the counted sizes above the largest training size.
+    """
+    unseen = group.filter(pl.col("counted") & (pl.col("size") > pl.col("largest")))
+    column = [key for key in KEYS if key not in CELL] + ["metric", "decode", "split", "row", "rank"]
+    values = unseen.select(*column, *CELL, "size", "rows", "tokens", "by_seed").explode("by_seed").unnest("by_seed")
+    by_run = values.group_by([*column, *CELL, "seed"], maintain_order=True).agg(
+        pl.col("value").mean(), pl.col("rows", "tokens").sum()
+    )
+    shared = [key for key in column if key not in ("row", "rank")]
+    more = [pl.col("rows", "tokens", "row", "rank").first()]
+    return aggregation.over_seeds(by_run.sort("rank", "seed"), shared, more)
+
+
+def reach(group: pl.DataFrame) -> dict[str, tuple[int | None, bool]]:
+    """The largest size with at least `ENOUGH`, by row, and whether it is the largest that was evaluated.
+
+    All smaller evaluated sizes reach it too. None if not even the smallest does. Only counted sizes are looked at.
+    """
+    found: dict[str, tuple[int | None, bool]] = {}
+    for (row,), lines in group.filter("counted").sort("size").group_by("row", maintain_order=True):
+        last: int | None = None
+        for size, mean in lines.select("size", "mean").iter_rows():
+            if mean < ENOUGH:
+                break
+            last = size
+        found[str(row)] = last, last == lines["size"].max()
+    return found
+
+
+def _table(group: pl.DataFrame, interval: bool, preset: str) -> Table:
+    """The table of one column of the other tables and one preset."""
+    first = group.row(0, named=True)
+    word = size_words(first["task"], first["structure"])[0]
+    means = {line["row"]: cell(line) for line in over_unseen(group).iter_rows(named=True)}
+    reached, largest = reach(group), first["largest"]
+    unseen = group.filter(pl.col("counted") & (pl.col("size") > largest))["size"].unique().sort().to_list()
+    rows: list[tuple[str, list[Cell | str | None]]] = [
+        (row, [means.get(row), _reached(*reached.get(row, (None, False)), largest)])
+        for row in group.sort("rank")["row"].unique(maintain_order=True)
+    ]
+    few = "" if group["counted"].all() else f" Sizes with fewer than {FEW} test rows are not counted."
+    missing = f"Only {first['evaluated']} of the {first['runs']} runs of this column were evaluated on it."
+    span, listed = by_size.span(first["smallest"], largest), ", ".join(map(str, unseen))
+    notes = [
+        *standing_notes(group, interval),
+        f"The training split has {word} {span}. Unseen: the mean over {word} {listed}, each with the same weight.{few}",
+        f"Up to: the largest {word} with {_UP_TO}",
+        *([_FORCING] if first["decode"] == "teacher" else []),
+        f"Evaluated on {first['on']}.",
+        *([missing] if first["evaluated"] != first["runs"] else []),
+    ]
+    name, unit = measured(_METRICS[0], group["task"])
+    title = f"{first['column']} beyond the training {word}{preset}, {name}"
+    return Table(title, notes, ["unseen", f"up to {word} (≥ {ENOUGH:.0%})"], rows, unit, interval)
+
+
+def _reached(size: int | None, everywhere: bool, largest: int) -> str:
+    """The largest size with enough exact match as text, for example `≥ 50 (5×)`."""
+    return "—" if size is None else f"{'≥ ' * everywhere}{size} ({size / largest:.3g}×)"

@@ -1,0 +1,70 @@
+"""Scores beyond the training sizes: two numbers for each row, and two kinds of intervals, by hand."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from ape_cli.core.errors import ApeError
+from ape_cli.reports import stats
+from ape_cli.reports.views import Options, generalisation
+from tests.conftest import registry_of
+from tests.reports.views.test_by_size import put
+
+VIEW = generalisation.Generalisation()
+DATA: dict[str, Any] = {"task": "copy", "name": "copy"}  # all training rows have length 5
+
+
+def table_of(where: Path) -> dict[str, list[Any]]:
+    """The cells of the only table, by row."""
+    (table,) = VIEW.tables(VIEW.read(registry_of(where), Options())[0])
+    return dict(table.rows)
+
+
+def test_two_numbers_by_hand(tmp_path: Path) -> None:
+    """Sizes count once whatever their rows; size 5 is seen, and size 11 has too few rows."""
+    put(tmp_path, "rope", {"far": {5: (40, 40), 6: (38, 40), 10: (100, 400), 11: (0, 29)}}, 1, **DATA)
+    put(tmp_path, "rope", {"far": {5: (40, 40), 6: (36, 40), 10: (0, 400), 11: (29, 29)}}, 2, **DATA)
+    mean, up_to = table_of(tmp_path)["rope"]
+    assert dict(mean.by_seed) == {1: pytest.approx((0.95 + 0.25) / 2), 2: pytest.approx((0.9 + 0.0) / 2)}
+    assert mean.mean == pytest.approx((0.6 + 0.45) / 2)
+    assert mean.rows == 440
+    assert up_to == "6 (1.2×)"  # mean over seeds 0.925
+
+
+def test_the_largest_size_needs_all_smaller_ones(tmp_path: Path) -> None:
+    put(tmp_path, "rope", {"far": {5: (40, 40), 6: (30, 40), 10: (40, 40)}}, 1, **DATA)
+    put(tmp_path, "none", {"far": {5: (30, 40), 6: (40, 40), 10: (40, 40)}}, 1, **DATA)
+    put(tmp_path, "alibi", {"far": {5: (36, 40), 6: (36, 40), 10: (36, 40)}}, 1, **DATA)
+    found = {row: cells[1] for row, cells in table_of(tmp_path).items()}
+    assert found == {"rope": "5 (1×)", "none": "—", "alibi": "≥ 10 (2×)"}
+
+
+def test_two_kinds_of_intervals(tmp_path: Path) -> None:
+    for seed, correct in ((1, 20), (2, 30)):
+        put(tmp_path, "rope", {"far": {5: (40, 40), 10: (correct, 40)}}, seed, **DATA)
+    frame = VIEW.frame(VIEW.read(registry_of(tmp_path), Options())[0])
+    exact, tokens = (frame.filter(metric=metric, size=10).row(0, named=True) for metric in generalisation._METRICS)
+    assert (exact["mean"], exact["multiple"]) == (0.625, 2.0)
+    half = 12.706 * (0.25 / 2**0.5) / 2**0.5  # the t of one degree of freedom
+    assert exact["high"] == pytest.approx(min(1, 0.625 + half), rel=1e-3)
+    assert (exact["low_over_rows"], exact["high_over_rows"]) == pytest.approx(stats.wilson(0.625, 40))  # not of 80
+    assert exact["low_over_rows"] == pytest.approx(0.4703, abs=1e-3)
+    assert tokens["low_over_rows"] is None
+
+
+def test_nothing_beyond_training_is_an_error(tmp_path: Path) -> None:
+    put(tmp_path, "rope", {"far": {4: (40, 40), 5: (40, 40), 9: (29, 29)}}, 1, **DATA)
+    with pytest.raises(ApeError, match="above those of its training data"):
+        VIEW.read(registry_of(tmp_path), Options())
+
+
+def test_the_caption_names_teacher_forcing(tmp_path: Path) -> None:
+    put(tmp_path, "rope", {"far": {5: (40, 40), 10: (20, 40)}}, 1, **DATA)
+    result = VIEW.read(registry_of(tmp_path), Options())[0]
+    assert any("Teacher forcing flatters" in note for note in VIEW.tables(result)[0].notes)
+    plot = VIEW.plot(result, Options())
+    assert plot is not None
+    assert plot.rows == ["rope"]
