@@ -36,14 +36,15 @@ class PlannedTrial:
     """A trial of a sweep and its state.
 
     `run` is None as long as its name is not known. `state` is `finished`, `new`, `stopped` or `failed` (which are
-    resumed), `damaged` (training it reports the damage), or `running` in another process. `seconds` is an estimate from
-    similar runs (`PastRuns`), or None.
+    resumed), `damaged` (training it reports the damage), or `running` in another process. It is `open` if the settings
+    in `tuned` have to be chosen first. `seconds` is an estimate from similar runs (`PastRuns`), or None.
     """
 
     experiment: Experiment
     run: Run | None
     state: str
     seconds: float | None = None
+    tuned: tuple[str, ...] = ()
 
     @property
     def config(self) -> Config:
@@ -58,7 +59,7 @@ class PlannedTrial:
     @property
     def variant(self) -> str:
         """The settings that differ from the preset."""
-        return record.settings_text(self.experiment.variant)
+        return record.settings_text(self.experiment.variant | dict.fromkeys(self.tuned, "?"))
 
     @property
     def name(self) -> str:
@@ -67,28 +68,58 @@ class PlannedTrial:
         return self.run.name if self.run else "-".join(p for p in parts if p) + "-…"
 
 
+class Planner:
+    """Plans trials. Each trial and each dataset is looked at once, and nothing is generated.
+
+    The fingerprint of a missing dataset is taken from registered runs that used it (`past`). `left` has a line about
+    each trial that is impossible.
+    """
+
+    def __init__(self, registry: Registry, datasets: StoragePath, past: PastRuns | None = None) -> None:
+        """Read the registered runs, unless `past` has done so."""
+        self.registry, self.past = registry, past or PastRuns(registry)
+        self.chosen = Datasets(datasets, self.past.datasets)
+        self.left: dict[str, None] = {}
+        self._planned: dict[str, PlannedTrial | None] = {}
+
+    def trial(self, options: ExperimentOptions) -> PlannedTrial | None:
+        """A trial with its state, or None if it is impossible.
+
+        Raises `DataError` if a dataset is damaged or is not the one that is needed, and `UsageError` for unknown names
+        and invalid values.
+        """
+        if (key := repr(options)) not in self._planned:
+            self._planned[key] = self._plan(options)
+        return self._planned[key]
+
+    def _plan(self, options: ExperimentOptions) -> PlannedTrial | None:
+        """Plan one trial."""
+        try:
+            experiment = resolve(options, self.chosen)
+        except (UnreadableError, RoleError, MapError) as error:
+            self.left[f"{options.scheme} on {self.chosen.of(options).folder.name}: {error.summary}"] = None
+            return None
+        return _planned(experiment, self.registry, self.past.seconds(experiment.config, experiment.data))
+
+
+def unique(items: Iterable[PlannedTrial]) -> list[PlannedTrial]:
+    """The trials, each run once. Trials whose runs have no name yet are all kept."""
+    found: dict[object, PlannedTrial] = {}
+    for item in items:
+        found.setdefault(item.run.name if item.run else id(item), item)
+    return list(found.values())
+
+
 def plan(
     trials: Iterable[ExperimentOptions], registry: Registry, datasets: StoragePath, past: PastRuns | None = None
 ) -> tuple[list[PlannedTrial], list[str]]:
     """The trials of a grid with their states, each run once, and a line about each trial that is impossible.
 
-    Nothing is generated. The fingerprint of a missing dataset is taken from registered runs that used it (`past`).
-    Raises `DataError` if a dataset is damaged or is not the one that is needed, and `UsageError` for unknown names and
-    invalid values.
+    For the errors, see `Planner.trial`.
     """
-    past = past or PastRuns(registry)
-    planned: dict[str, PlannedTrial] = {}
-    left: dict[str, None] = {}
-    chosen = Datasets(datasets, past.datasets)
-    for options in trials:
-        try:
-            experiment = resolve(options, chosen)
-        except (UnreadableError, RoleError, MapError) as error:
-            left[f"{options.scheme} on {chosen.of(options).folder.name}: {error.summary}"] = None
-            continue
-        item = _planned(experiment, registry, past.seconds(experiment.config, experiment.data))
-        planned.setdefault(item.run.name if item.run else repr(options), item)
-    return list(planned.values()), list(left)
+    planner = Planner(registry, datasets, past)
+    items = unique(item for options in trials if (item := planner.trial(options)))
+    return items, list(planner.left)
 
 
 def per_task(items: list[PlannedTrial]) -> int:
