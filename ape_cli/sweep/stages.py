@@ -97,6 +97,7 @@ def _check_same(group: TrialGroup, planner: Planner) -> None:
             possible[planner.trial(group.point(setting, group.seeds[0])) is not None] = text
         except UsageError as error:
             planner.trial(group.base)  # raises if the tuned settings are not the cause
+            fix = f"{error.fix}; or {fix}" if error.fix else fix
             raise UsageError(what, got=f"{text}: {error.summary}", allowed=error.allowed, fix=fix) from error
         if len(possible) == 2:
             raise UsageError(what, got=f"{possible[False]}: {[*planner.left][-1]}", fix=fix)
