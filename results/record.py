@@ -19,7 +19,7 @@ import polars as pl
 from ape_cli.core.errors import DataError
 from ape_cli.reports import evaluations
 from ape_cli.runs.registry import open_registry
-from ape_cli.sweep import planning, specification
+from ape_cli.sweep import specification, stages
 
 ROOT = Path(__file__).resolve().parents[1]
 RESULTS = ROOT / "results"
@@ -55,8 +55,8 @@ def standing(sweep: str) -> tuple[int, int]:
         return sum(trial["state"] == "finished" for trial in trials), len(trials)
     grids = [specification.check(fields) for fields in specification.read(RESULTS / f"{sweep}.toml")]
     try:
-        points = specification.points(grids, "small", lambda name: ROOT / name)
-        items, _ = planning.plan(points, open_registry(RESULTS), ROOT / "datasets")
+        groups = specification.groups(grids, "small", lambda name: ROOT / name)
+        items = stages.plan(groups, open_registry(RESULTS), ROOT / "datasets").trials
     except DataError:
         return 0, 0
     return sum(item.state == "finished" for item in items), len(items)

@@ -191,14 +191,14 @@ def sweep_runs(file: Path, chosen: Filter, registry: Registry) -> tuple[Registry
     """
     from ape_cli.models.device import choose_device
     from ape_cli.runs import filters
-    from ape_cli.sweep import planning, specification
+    from ape_cli.sweep import specification, stages
 
     presets: list[dict[str, str]] = [{"preset": preset} for preset in chosen.presets] or [{}]
     fields = itertools.product(presets, specification.read(file))
     grids = [specification.check(specification.over(of_file, preset)) for preset, of_file in fields]
     usual = "paper" if choose_device("auto").type == "cuda" else "small"
-    points = specification.points(grids, usual, lambda name: dataset_folder(storage_path(name)))
-    every, _ = planning.plan(points, registry, DATASETS)
+    groups = specification.groups(grids, usual, lambda name: dataset_folder(storage_path(name)))
+    every = stages.plan(groups, registry, DATASETS).trials
 
     kinds = []
     for config, data in ((item.config, item.data) for item in every):

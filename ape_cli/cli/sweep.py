@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from contextlib import closing
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, ClassVar
 
@@ -18,11 +19,13 @@ from ape_cli.core.errors import UsageError, brief, pick
 from ape_cli.storage.paths import storage_path
 
 if TYPE_CHECKING:
+    from ape_cli.cli.sweep_table import Line
     from ape_cli.core.executors import Executor
     from ape_cli.runs.registry import Registry
     from ape_cli.storage.paths import StoragePath
     from ape_cli.sweep.planning import PlannedTrial
     from ape_cli.sweep.specification import SweepSpecification
+    from ape_cli.sweep.stages import Stages
 
 
 @dataclass(frozen=True)
@@ -47,6 +50,12 @@ class GridOptions:
     )
     generalise: str | None = option(GENERALISE, metavar="[SIZES]", panel=SCORES)
     decode: str | None = option(DECODE, panel=SCORES)
+    tune: list[str] | None = option(
+        "Values of a field, of which each scheme keeps the best by validation scores; may be repeated.",
+        metavar="KEY=V,V",
+    )
+    trials: int | None = option("tune: number of combinations of the values. Default: all.")
+    tune_seeds: str | None = option("tune: seeds of all combinations. The other seeds are for the chosen one.")
 
     def fields(self) -> dict[str, Any]:
         """The options that are given, as fields of a grid. Raises `UsageError` if one is not valid."""
@@ -66,6 +75,9 @@ class GridOptions:
             "seeds": self.seeds and whole_numbers("seeds", self.seeds),
             "set": parse_values(self.settings or []) or None,
         }
+        seeds = self.tune_seeds and whole_numbers("tune_seeds", self.tune_seeds)
+        tune = {"set": parse_values(self.tune or []) or None, "trials": self.trials, "seeds": seeds}
+        more["tune"] = {key: value for key, value in tune.items() if value is not None} or None
         return fields | {key: value for key, value in more.items() if value is not None}
 
 
@@ -107,10 +119,10 @@ def sweep(
     Raises `UsageError` if options are not valid, or if the grid has no trials.
     """
     runtime.share_cores()
-    from ape_cli.models.device import check_precision, choose_device, gpu_count, remark
+    from ape_cli.models.device import check_precision, choose_device, remark
     from ape_cli.runs import record
     from ape_cli.runs.registry import open_registry
-    from ape_cli.sweep import planning, specification, worker
+    from ape_cli.sweep import planning, specification
     from ape_cli.training import loggers
 
     options = grid.fields()
@@ -124,51 +136,93 @@ def sweep(
     registry = open_registry(folders.results)
     kind = "cuda" if execution.gpus_per_trial else where.type
     usual = "paper" if kind == "cuda" else "small"
-    first, step = _shard(execution.share)
-    items = _trials(grids, usual, registry, folders.datasets, kind)[first - 1 :: step]
+    if not all(one.preset for one in grids):
+        note(f"preset: {usual}; --preset chooses another")
+    planned = partial(_planned, grids, usual, registry, folders.datasets, kind, _shard(execution.share))
+    stages = planned()
+    for line in stages.left:
+        note(f"left out: {line}")
     local_gpu = execution.engine == "local" and where.type == "cuda"
-    engine = _engine(execution, items, local_gpu)
-    trained = [item.run for item in items if item.run and item.state in ("finished", "stopped")]
+    engine = _engine(execution, stages.first, local_gpu)
+    trained = [item.run for item in stages.trials if item.run and item.state in ("finished", "stopped")]
     old = note_changed([code for run in trained if (code := record.own_code(run.known))])
     if execution.dry_run:
-        print_plan(items, engine.slots, as_json, old)
+        print_plan(stages.trials, engine.slots, as_json, old)
         return
     if execution.engine == "local":
         for one in grids:
             check_precision(one.precision, where)
+        items = stages.first
         for known in sorted({remark(item.config.precision, where, item.config.d_model) for item in items} - {""}):
             note(known)
-    items = planning.prepare(items, registry, folders.datasets)
-    todo = sorted((item for item in items if item.state != "finished"), key=lambda item: item.state == "running")
-    note(f"{trials(len(items))}: {len(items) - len(todo)} finished, {len(todo) or 'nothing'} to do")
-    jobs = [worker.job(item, registry, execution.device, execution.compiled, execution.log or ()) for item in todo]
-    several = local_gpu and (engine.slots or 1) > gpu_count()
-    with worker.shared_gpu(several), watching(todo, engine.slots) as watch, closing(engine.work(jobs)) as events:
-        for event in events if jobs else ():
-            watch.heed(event)
-    print_end(items, watch.lines, registry, as_json)
-    if watch.count("finished") < len(watch.lines):
+    tuned = any(one.tune for one in grids)
+    items, lines = _train(stages.first, execution, registry, folders.datasets, local_gpu, tuning=tuned)
+    if tuned:
+        stages = planned()
+        for line in stages.waiting:
+            note(f"not tuned: {line}")
+        if chosen := [item for item in stages.second if item.state != "open"]:
+            note("the chosen settings, with the other seeds:")
+            more, lines_of_second = _train(chosen, execution, registry, folders.datasets, local_gpu)
+            items, lines = planning.unique([*items, *more]), lines | lines_of_second
+    print_end(items, lines, registry, as_json, stages.choices if tuned else None)
+    if any(line.state != "finished" for line in lines.values()) or stages.waiting:
         raise typer.Exit(1)
 
 
-def _trials(
-    grids: list[SweepSpecification], usual: str, registry: Registry, datasets: StoragePath, device: str
-) -> list[PlannedTrial]:
-    """The planned trials of the grids. Prints a note about each that is left out. `usual`: the default preset.
+def _train(
+    items: list[PlannedTrial],
+    execution: SweepExecution,
+    registry: Registry,
+    datasets: StoragePath,
+    local_gpu: bool,
+    *,
+    tuning: bool = False,
+) -> tuple[list[PlannedTrial], dict[str, Line]]:
+    """Train the trials that are not finished. Returns all trials with their runs, and the ends of those trained now.
 
-    Raises `UsageError` if no trial is left.
+    `tuning`: whether a setting is chosen among these trials.
     """
-    from ape_cli.sweep import planning, specification
+    from ape_cli.models.device import gpu_count
+    from ape_cli.sweep import planning, worker
 
-    if not all(one.preset for one in grids):
-        note(f"preset: {usual}; --preset chooses another")
-    points = specification.points(grids, usual, lambda name: dataset_folder(storage_path(name), datasets))
-    items, left = planning.plan(points, registry, datasets, planning.PastRuns(registry, device))
-    for line in left:
-        note(f"left out: {line}")
-    if not items:
-        raise UsageError("the sweep has no trials", got="; ".join(left), fix="choose schemes that can read the data")
-    return items
+    engine = _engine(execution, items, local_gpu)
+    items = planning.prepare(items, registry, datasets)
+    todo = sorted((item for item in items if item.state != "finished"), key=lambda item: item.state == "running")
+    note(f"{trials(len(items))}: {len(items) - len(todo)} finished, {len(todo) or 'nothing'} to do")
+    jobs = [worker.job(item, registry, execution.device, execution.compiled, execution.log or ()) for item in todo]
+    several, watched = local_gpu and (engine.slots or 1) > gpu_count(), watching(todo, engine.slots, tuning=tuning)
+    with worker.shared_gpu(several), watched as watch, closing(engine.work(jobs)) as events:
+        for event in events if jobs else ():
+            watch.heed(event)
+    return items, watch.lines
+
+
+def _planned(
+    grids: list[SweepSpecification],
+    usual: str,
+    registry: Registry,
+    datasets: StoragePath,
+    device: str,
+    share: tuple[int, int],
+) -> Stages:
+    """The planned trials of a share of the grids. `usual`: the default preset. Raises `UsageError` if no trial is left.
+
+    A sweep with tuning is divided by groups, because a choice needs all trials of a group.
+    """
+    from ape_cli.sweep import planning, specification, stages
+
+    first, step = share
+    groups = specification.groups(grids, usual, lambda name: dataset_folder(storage_path(name), datasets))
+    by_group = any(group.tuned for group in groups)
+    found = stages.plan(
+        groups[first - 1 :: step] if by_group else groups, registry, datasets, planning.PastRuns(registry, device)
+    )
+    if not found.first:
+        fix = f"a shard from 1 to {len(groups)}" if by_group and first > len(groups) else ""
+        fix = fix or "choose schemes that can read the data"
+        raise UsageError("the sweep has no trials", got="; ".join(found.left) or f"--shard {first}/{step}", fix=fix)
+    return found if by_group else replace(found, first=found.first[first - 1 :: step])
 
 
 def _engine(execution: SweepExecution, items: list[PlannedTrial], local_gpu: bool) -> Executor:

@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     from ape_cli.core.executors import Event
     from ape_cli.runs.registry import Registry
     from ape_cli.sweep.planning import PlannedTrial
+    from ape_cli.sweep.stages import Choice
 
 _TAIL = 12  # number of lines of a failed trial's log that are printed
 _CTRL_C = 3  # characters that `^C` and the cursor need at the end of a line
@@ -73,8 +74,12 @@ class Line:
 class Watch:
     """The progress of all trials of a sweep that were not finished when it started."""
 
-    def __init__(self, items: list[PlannedTrial], slots: int | None) -> None:
-        """Start with all trials waiting. `slots`: the number of trials at once, None if unknown."""
+    def __init__(self, items: list[PlannedTrial], slots: int | None, *, tuning: bool = False) -> None:
+        """Start with all trials waiting. `slots`: the number of trials at once, None if unknown.
+
+        `tuning`: a setting is chosen among the trials, so their scores on the test split are not shown.
+        """
+        self.tuning = tuning
         self.lines = {item.name: Line(item) for item in items}
         self.slots = slots
         self.stopping = False
@@ -95,7 +100,8 @@ class Watch:
             line.ended, line.state, line.error = now, "failed", str(event.value).strip()
             self._say(line, f"failed: {line.error.splitlines()[0 if isinstance(event.value, ApeError) else -1]}")
         else:
-            line.ended, line.state, line.result = now, event.value["state"], event.value
+            line.ended, line.state = now, event.value["state"]
+            line.result = event.value | ({"test": None} if self.tuning else {})
             test = line.result.get("test")
             score = "" if test is None else f", test {accuracy_of(line.item.config.kind)} {test:.2%}"
             self._say(line, f"{line.state} after {line.took(now)}{score}")
@@ -168,9 +174,9 @@ class Watch:
 
 
 @contextmanager
-def watching(items: list[PlannedTrial], slots: int | None) -> Iterator[Watch]:
-    """Show the progress of trials within a `with` block."""
-    watch = Watch(items, slots)
+def watching(items: list[PlannedTrial], slots: int | None, *, tuning: bool = False) -> Iterator[Watch]:
+    """Show the progress of trials within a `with` block. For `tuning`, see `Watch`."""
+    watch = Watch(items, slots, tuning=tuning)
     live: Any = nullcontext()
     if sys.stderr.isatty() and items:
         from rich.console import Console
@@ -209,6 +215,7 @@ def print_plan(items: list[PlannedTrial], slots: int | None, as_json: bool, old:
     known = [item.seconds for item in todo if item.seconds is not None]
     at_once = min(slots, max(1, len(todo))) if slots else None
     total = sum(known) / at_once if at_once and len(known) == len(todo) else None
+    later = sum(item.state == "open" for item in items)
     lines = [
         {
             "run": item.name,
@@ -225,7 +232,7 @@ def print_plan(items: list[PlannedTrial], slots: int | None, as_json: bool, old:
         return
     rows = []
     to_do = {"finished": "nothing", "new": "train", "running": "wait for another process"}
-    for item in items:
+    for item in (item for item in items if item.state != "open"):
         missing = " (to generate)" if item.data.missing and item in todo else ""
         took = "" if item not in todo else "?" if item.seconds is None else clock(item.seconds)
         what = to_do.get(item.state, f"resume ({item.state})") + (" (older code)" if item.name in old else "")
@@ -235,10 +242,22 @@ def print_plan(items: list[PlannedTrial], slots: int | None, as_json: bool, old:
     guess = unknown if total is None else f"about {clock(total)}, estimated from registered runs"
     many = f"{at_once} at once" if at_once else "as many at once as there is room for"
     say(f"{trials(len(items))}, {len(todo)} to do, {many}: {guess if todo else 'nothing to do'}")
+    if later:
+        say(f"{later} of these follow when the tuned settings are chosen, and are not in the table")
 
 
-def print_end(items: list[PlannedTrial], lines: dict[str, Line], registry: Registry, as_json: bool) -> None:
-    """Print the final state of all trials, and the end of the log of each that failed."""
+def print_end(
+    items: list[PlannedTrial],
+    lines: dict[str, Line],
+    registry: Registry,
+    as_json: bool,
+    choices: list[Choice] | None = None,
+) -> None:
+    """Print the final state of all trials, and the end of the log of each that failed.
+
+    `choices`: the settings that tuning has chosen, None without tuning. Only these have their test scores printed, so
+    that nobody chooses by them.
+    """
     from ape_cli.sweep import worker
 
     ends: list[dict[str, Any]] = []
@@ -247,7 +266,7 @@ def print_end(items: list[PlannedTrial], lines: dict[str, Line], registry: Regis
         ends.append({"run": item.name, "state": line.state, "trained": bool(line.result.get("trained"))})
         ends[-1] |= {"error": line.error} if line.error else {}
     if as_json:
-        answer({"trials": ends})
+        answer({"trials": ends} | ({} if choices is None else {"chosen": [_told(choice) for choice in choices]}))
     for line in (one for one in lines.values() if one.state == "failed"):
         path = worker.log_of(registry.folder, line.item.name)
         log = path.read_text(encoding="utf-8") if path.exists() else line.error
@@ -256,14 +275,49 @@ def print_end(items: list[PlannedTrial], lines: dict[str, Line], registry: Regis
         for text in log.strip().splitlines()[-_TAIL:]:
             note(f"  {text}")
     if not as_json:
-        _print_scores([end["run"] for end in ends if end["state"] == "finished"], registry)
+        finished = {end["run"] for end in ends if end["state"] == "finished"}
+        if choices:
+            _print_choices(choices)
+        if choices is not None:
+            finished &= {item.name for choice in choices for item in choice.runs}
+        _print_scores(sorted(finished), registry, "" if choices is None else " --best-by validation")
         count = Counter(end["state"] for end in ends)
         trained = sum(end["trained"] for end in ends)
         say(f"{trials(len(ends))}: {', '.join(f'{n} {s}' for s, n in count.items())}; {trained} trained now")
 
 
-def _print_scores(runs: list[str], registry: Registry) -> None:
-    """Print the table of the scores on the test split, if a run has one."""
+def _told(choice: Choice) -> dict[str, Any]:
+    """A choice for a program."""
+    return {
+        "group": choice.group,
+        "setting": choice.setting,
+        "trials": choice.trials,
+        "seeds": choice.seeds,
+        "validation": choice.validation._asdict(),
+        "runs": [item.name for item in choice.runs],
+    }
+
+
+def _print_choices(choices: list[Choice]) -> None:
+    """Print the table of the settings that were chosen by validation scores."""
+    from ape_cli.runs.record import settings_text
+
+    heads = ["group", "chosen", "settings tried", "seeds", "validation accuracy"]
+    rows = [
+        [
+            choice.group,
+            settings_text(choice.setting),
+            str(choice.trials),
+            str(len(choice.seeds)),
+            f"{choice.validation.accuracy:.2%}",
+        ]
+        for choice in choices
+    ]
+    print_table(heads, rows, numbers=heads[2:])
+
+
+def _print_scores(runs: list[str], registry: Registry, selection: str) -> None:
+    """Print the table of the scores on the test split, if a run has one. `selection`: an option of `ape report`."""
     from ape_cli.reports import document, rendering
     from ape_cli.reports.views import DEFAULT, Options, load
 
@@ -274,4 +328,4 @@ def _print_scores(runs: list[str], registry: Registry) -> None:
         return
     if scores.tables:
         draw(rendering.rich(scores.tables))
-        hint("`ape report` shows this table again; --interval, --metric and --plots show more")
+        hint(f"`ape report{selection}` shows this table again; --interval, --metric and --plots show more")

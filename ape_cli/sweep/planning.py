@@ -37,9 +37,9 @@ class PlannedTrial:
     """A trial of a sweep and its state.
 
     `run` is None as long as its name is not known. `state` is `finished`, `new`, `stopped` or `failed` (which are
-    resumed), `damaged` (training it reports the damage), or `running` in another process. `seconds` is an estimate from
-    similar runs (`PastRuns`), or None. `tests` are its evaluations, and `others` the open datasets of test rows at
-    other sizes, once it is prepared.
+    resumed), `damaged` (training it reports the damage), or `running` in another process. It is `open` if the settings
+    in `tuned` have to be chosen first. `seconds` is an estimate from similar runs (`PastRuns`), or None. `tests` are
+    its evaluations, and `others` the open datasets of test rows at other sizes, once it is prepared.
     """
 
     experiment: Experiment
@@ -48,6 +48,7 @@ class PlannedTrial:
     seconds: float | None = None
     tests: FurtherTests = NO_FURTHER_TESTS
     others: tuple[Dataset, ...] = ()
+    tuned: tuple[str, ...] = ()
 
     @property
     def config(self) -> Config:
@@ -62,7 +63,7 @@ class PlannedTrial:
     @property
     def variant(self) -> str:
         """The settings that differ from the preset."""
-        return record.settings_text(self.experiment.variant)
+        return record.settings_text(self.experiment.variant | dict.fromkeys(self.tuned, "?"))
 
     @property
     def name(self) -> str:
@@ -71,29 +72,59 @@ class PlannedTrial:
         return self.run.name if self.run else "-".join(p for p in parts if p) + "-…"
 
 
+class Planner:
+    """Plans trials. Each trial and each dataset is looked at once, and nothing is generated.
+
+    The fingerprint of a missing dataset is taken from registered runs that used it (`past`). `left` has a line about
+    each trial that is impossible.
+    """
+
+    def __init__(self, registry: Registry, datasets: StoragePath, past: PastRuns | None = None) -> None:
+        """Read the registered runs, unless `past` has done so."""
+        self.registry, self.past = registry, past or PastRuns(registry)
+        self.chosen, self.sizes = Datasets(datasets, self.past.datasets), OtherSizes(datasets)
+        self.left: dict[str, None] = {}
+        self._planned: dict[str, PlannedTrial | None] = {}
+
+    def trial(self, options: ExperimentOptions) -> PlannedTrial | None:
+        """A trial with its state, or None if it is impossible.
+
+        Raises `DataError` if a dataset is damaged or is not the one that is needed, and `UsageError` for unknown names
+        and invalid values.
+        """
+        if (key := repr(options)) not in self._planned:
+            self._planned[key] = self._plan(options)
+        return self._planned[key]
+
+    def _plan(self, options: ExperimentOptions) -> PlannedTrial | None:
+        """Plan one trial."""
+        try:
+            experiment = resolve(options, self.chosen)
+        except (UnreadableError, RoleError, MapError) as error:
+            self.left[f"{options.scheme} on {self.chosen.of(options).folder.name}: {error.summary}"] = None
+            return None
+        seconds = self.past.seconds(experiment.config, experiment.data)
+        return _planned(experiment, self.registry, seconds, options.tests, self.sizes)
+
+
+def unique(items: Iterable[PlannedTrial]) -> list[PlannedTrial]:
+    """The trials, each run once. Trials whose runs have no name yet are all kept."""
+    found: dict[object, PlannedTrial] = {}
+    for item in items:
+        found.setdefault(item.run.name if item.run else id(item), item)
+    return list(found.values())
+
+
 def plan(
     trials: Iterable[ExperimentOptions], registry: Registry, datasets: StoragePath, past: PastRuns | None = None
 ) -> tuple[list[PlannedTrial], list[str]]:
     """The trials of a grid with their states, each run once, and a line about each trial that is impossible.
 
-    Nothing is generated. The fingerprint of a missing dataset is taken from registered runs that used it (`past`).
-    Raises `DataError` if a dataset is damaged or is not the one that is needed, and `UsageError` for unknown names and
-    invalid values.
+    For the errors, see `Planner.trial`.
     """
-    past = past or PastRuns(registry)
-    planned: dict[str, PlannedTrial] = {}
-    left: dict[str, None] = {}
-    chosen, sizes = Datasets(datasets, past.datasets), OtherSizes(datasets)
-    for options in trials:
-        try:
-            experiment = resolve(options, chosen)
-        except (UnreadableError, RoleError, MapError) as error:
-            left[f"{options.scheme} on {chosen.of(options).folder.name}: {error.summary}"] = None
-            continue
-        seconds = past.seconds(experiment.config, experiment.data)
-        item = _planned(experiment, registry, seconds, options.tests, sizes)
-        planned.setdefault(item.run.name if item.run else repr(options), item)
-    return list(planned.values()), list(left)
+    planner = Planner(registry, datasets, past)
+    items = unique(item for options in trials if (item := planner.trial(options)))
+    return items, list(planner.left)
 
 
 def per_task(items: list[PlannedTrial]) -> int:
@@ -126,16 +157,20 @@ def _state(run: Run, data: ChosenDataset | Dataset, tests: FurtherTests, sizes: 
 
 
 def _is_tested(run: Run, data: ChosenDataset | Dataset, tests: FurtherTests, sizes: OtherSizes) -> bool:
-    """Whether a finished run has all of its evaluations. Unknown sizes of missing training data count as not done."""
-    sets: list[DatasetInfo] = [data]
-    if tests.generalise and data.missing:
+    """Whether a finished run has all of its evaluations. Missing training data is not needed to tell."""
+    if evaluate.missing(run, [data], tests):
         return False
-    if tests.generalise:
-        other = sizes.of(data if isinstance(data, Dataset) else data.opened, tests.generalise)
-        if other is not None and other.missing:
-            return False
-        sets += [] if other is None else [other]
-    return not evaluate.missing(run, sets, tests)
+    if not tests.generalise:
+        return True
+    if data.missing:
+        done = [one for one in run.evaluations()[0] if one.get("test_only")]
+        wanted = set() if isinstance(tests.generalise, bool) else set(tests.generalise)
+        return all(
+            any(one["decode"] == decode and wanted <= {line["size"] for line in one["by_size"]} for one in done)
+            for decode in tests.decodings(data)
+        )
+    other = sizes.of(data if isinstance(data, Dataset) else data.opened, tests.generalise)
+    return other is None or not (other.missing or evaluate.missing(run, [other], tests))
 
 
 def prepare(items: list[PlannedTrial], registry: Registry, datasets: StoragePath) -> list[PlannedTrial]:
