@@ -67,7 +67,7 @@ class Tuned:
         pairs = [trial for one in moving for trial in (one.trial, one.default) if trial]
         names = [name for trial in pairs for name in trial.runs.values()]
         of_run = self._scores(names, options) if names else {}
-        found = {}
+        found: dict[str, Choice] = {}
         for one in self._chosen:
             choice = one.choice._replace(moved=_moved(one, of_run))
             found |= dict.fromkeys(one.trial.runs.values(), choice)

@@ -44,8 +44,9 @@ LINES: dict[str, type[pl.DataType]] = {
     **dict.fromkeys(("only_a", "only_b"), pl.String),  # seeds without a pair
     **dict.fromkeys(("column", "structure", "form"), pl.String),
     **dict.fromkeys(("trained_on", "trained_fingerprint", "dataset", "fingerprint"), pl.String),
-    **dict.fromkeys(("settings_a", "settings_b", "shared"), pl.String),  # for tables (`tables.with_row_names`)
 }
+# further columns of lines, for tables (`tables.with_row_names`)
+_BEHIND = dict.fromkeys(("settings_a", "settings_b", "shared"), pl.String)
 _ALL = "all tasks"
 
 
@@ -72,7 +73,7 @@ class Paired(View[pl.DataFrame]):
         """The lines of `read`, with the chosen settings of both rows if there are any."""
         sides = [(side, chosen_columns(result[f"settings_{side}"])) for side in ("a", "b")]
         chosen = [column.alias(f"{column.name}_{side}") for side, of_side in sides for column in of_side]
-        return result.drop("settings_a", "settings_b", "shared").with_columns(chosen)
+        return result.drop(_BEHIND).with_columns(chosen)
 
     def tables(self, result: pl.DataFrame, *, interval: bool = False) -> list[Table]:
         """A table for each preset. Its rows are the columns of the other tables, and then all tasks together."""
@@ -114,7 +115,7 @@ def lines(values: pl.DataFrame, a: str, b: str) -> tuple[pl.DataFrame, list[str]
     if not paired:
         fix = "train both with the same `seed` on the same data, and evaluate both in the same way"
         raise ApeError(f"{a} and {b} have no pair to compare", got="\n           ".join(alone), fix=fix)
-    return pl.DataFrame([*paired, *_over_tasks(paired)], schema=LINES, orient="row"), alone
+    return pl.DataFrame([*paired, *_over_tasks(paired)], schema=LINES | _BEHIND, orient="row"), alone
 
 
 def _place(line: dict[str, Any]) -> tuple[Any, ...]:
