@@ -1,7 +1,7 @@
 """Settings in tables: the names of rows, and the notes on settings that validation scores chose.
 
 A row is named by its scheme and by the settings in which it differs from its preset. What all rows of a table share is
-left out and stands in the caption. If a row of a scheme sets a setting of training (`runs.config.TRAINING`), the other
+left out and stands in the caption; a single row keeps its settings. If a row of a scheme sets a setting of training (`runs.config.TRAINING`), the other
 rows of the scheme name their own value of it, which is the preset's: `rope (lr_peak=0.001)`.
 """
 
@@ -32,7 +32,7 @@ def row_names(lines: pl.DataFrame) -> tuple[dict[Key, str], str]:
     """The name of each row of a table, and the settings that all rows share as text."""
     rows = _settings(lines)
     shared = set.intersection(*(set(row.variant.items()) for row in rows.values()))
-    shared = {(key, item) for key, item in shared if key != CODE}
+    shared = {(key, item) for key, item in shared if key != CODE and len(rows) > 1}
     names = {}
     for (scheme, text), row in rows.items():
         own = dict(row.variant.items() - shared)

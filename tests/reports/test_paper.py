@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from ape_cli import tasks
-from ape_cli.reports import descriptions, evaluations, paper, rendering
+from ape_cli.reports import descriptions, paper, rendering
 from tests.reports.test_aggregation import add, lines, tables_of
 
 PAPER = Path(paper.__file__).with_name("paper_tables.json")

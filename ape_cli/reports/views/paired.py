@@ -46,7 +46,7 @@ LINES: dict[str, type[pl.DataType]] = {
     **dict.fromkeys(("trained_on", "trained_fingerprint", "dataset", "fingerprint"), pl.String),
 }
 # further columns of lines, for tables (`tables.with_row_names`)
-_BEHIND = dict.fromkeys(("settings_a", "settings_b", "shared"), pl.String)
+_BEHIND: dict[str, type[pl.DataType]] = dict.fromkeys(("settings_a", "settings_b", "shared"), pl.String)
 _ALL = "all tasks"
 
 
