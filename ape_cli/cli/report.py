@@ -63,7 +63,7 @@ class ScoreOptions:
     view: str | None = option("Name of a view (`ape report --views` lists them). Default: scores.")
     views: bool = option("List the views and exit.", default=False, callback=_list_views, is_eager=True)
     best_by: str | None = option(
-        "`validation`: one row for each scheme, with the setting that has the best mean validation score in each column.",
+        "`validation`: one row for each scheme, with the setting of the best mean validation score in each column.",
         metavar="validation",
     )
     interval: bool = option("Show 95% confidence intervals over seeds instead of standard deviations.", default=False)

@@ -2,8 +2,8 @@
 
 A row is a scheme with its kind of attention, map of positions, model and structure (`descriptions.ROW`). Everything
 else in which its runs differ, except for the seed, is a setting. In each column, the setting with the best mean
-validation accuracy is chosen (`runs.tuning.best`). Test scores are not read for the choice. They are read afterwards, to
-say what it moved.
+validation accuracy is chosen (`runs.tuning.best`). Test scores are not read for the choice. They are read afterwards,
+to say what it moved.
 """
 
 from __future__ import annotations

@@ -1,8 +1,9 @@
 """Settings in tables: the names of rows, and the notes on settings that validation scores chose.
 
 A row is named by its scheme and by the settings in which it differs from its preset. What all rows of a table share is
-left out and stands in the caption; a single row keeps its settings. If a row of a scheme sets a setting of training (`runs.config.TRAINING`), the other
-rows of the scheme name their own value of it, which is the preset's: `rope (lr_peak=0.001)`.
+left out and stands in the caption; a single row keeps its settings. If a row of a scheme sets a setting of training
+(`runs.config.TRAINING`), the other rows of the scheme name their own value of it, which is the preset's:
+`rope (lr_peak=0.001)`.
 """
 
 from __future__ import annotations

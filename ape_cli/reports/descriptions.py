@@ -12,6 +12,7 @@ from __future__ import annotations
 import json
 from collections.abc import Iterator, Mapping
 from operator import attrgetter
+from types import MappingProxyType
 from typing import Any, NamedTuple
 
 from ape_cli import tasks
@@ -44,12 +45,14 @@ class Settings(NamedTuple):
     """The settings of a run, each as text (`lr_peak=0.003`), by their names. Lines of reports have it as JSON."""
 
     variant: dict[str, str]  # what differs from the preset and the scheme; also the version of own code, as `CODE`
-    training: dict[str, str] = {}  # those of `TRAINING`; empty if they were chosen by validation scores
+    training: Mapping[str, str] = MappingProxyType(
+        {}
+    )  # those of `TRAINING`; empty if they were chosen by validation scores
     choice: Choice | None = None
 
     def __str__(self) -> str:
         """The settings as JSON."""
-        return json.dumps(self)
+        return json.dumps([self.variant, dict(self.training), self.choice])
 
     @property
     def method(self) -> dict[str, str]:
