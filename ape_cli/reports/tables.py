@@ -184,7 +184,8 @@ def standing_notes(group: pl.DataFrame, interval: bool) -> list[str]:
     notes = [f"{settings(group)}; {_over(seeds, interval, group['metric'][0])}."]
     if group["untuned"].any():
         notes.append(_UNTUNED)
-    notes += chosen_notes(group["metric"][0], group.select("column", "row", "settings").rows())
+    cells = sorted(group.iter_rows(named=True), key=lambda line: (column_rank(line), row_rank(line)))
+    notes += chosen_notes(group["metric"][0], [(x["column"], x["row"], x["settings"]) for x in cells])
     if group["variant"].str.contains(_OF_VERSION).any():
         notes.append(_VERSIONS)
     return notes
