@@ -62,6 +62,10 @@ class ScoreOptions:
     )
     view: str | None = option("Name of a view (`ape report --views` lists them). Default: scores.")
     views: bool = option("List the views and exit.", default=False, callback=_list_views, is_eager=True)
+    best_by: str | None = option(
+        "`validation`: one row for each scheme, with the setting of the best mean validation score in each column.",
+        metavar="validation",
+    )
     interval: bool = option("Show 95% confidence intervals over seeds instead of standard deviations.", default=False)
     split: str = option("Split: train, validation or test.", default="test")
     decode: str = option("Decoding: teacher or greedy.", default="teacher")
@@ -107,7 +111,7 @@ def report(
 
     sweep = form.sweep
     chosen = choose(scores.view, scores.by, scores.compare)
-    of_scores = ("metric", "decode", "split", "against", "compare", "interval")
+    of_scores = ("metric", "decode", "split", "against", "compare", "best_by", "interval")
     options = Options(
         **{name: getattr(scores, name) for name in of_scores},
         own=sweep is not None,  # scores on other datasets are shown by --by size

@@ -8,7 +8,9 @@ that differ in anything but the seed are never averaged.
 As in the paper, every mean is underlined (`best`) that is at most one standard deviation worse than the best mean of
 its column. The best mean is that of all rows, whatever their numbers of seeds, and the deviation is that of its row. Of
 several rows with the best mean, the largest deviation counts. A row with one seed has no deviation. If it is the best,
-only the rows that equal it are underlined.
+only the rows that equal it are underlined. A table underlines nothing (`untuned`) if a scheme has several settings of
+training in one of its columns (`runs.config.TRAINING`), because the best of them would be chosen on the scores that it
+shows.
 
 The score of a part of the evaluated rows, by size or by operator, is a ratio of sums over its rows. Token accuracy and
 cross-entropy are ratios over target tokens, and exact match is a ratio over rows. The score of each run is computed
@@ -29,6 +31,8 @@ from typing import Any
 import polars as pl
 
 from ape_cli.reports import paper, stats
+from ape_cli.reports.builtin import is_image
+from ape_cli.reports.descriptions import joined, read_settings
 from ape_cli.reports.evaluations import (
     BEHIND,
     CELL,
@@ -91,7 +95,23 @@ def _underline(lines: pl.DataFrame, column: list[str]) -> pl.DataFrame:
     tied = pl.col("score") >= pl.col("top") - _ROUNDING
     scored = scored.with_columns(slack=pl.when(tied).then(pl.col("std").fill_null(0.0)))
     limit = pl.col("top") - pl.col("slack").max().over(column) - _ROUNDING
-    return scored.with_columns(best=pl.col("score") >= limit).drop("score", "top", "slack")
+    scored = scored.with_columns(best=pl.col("score") >= limit).drop("score", "top", "slack")
+    scored = scored.with_columns(_untuned(lines, column))
+    return scored.with_columns(best=pl.col("best") & ~pl.col("untuned"))
+
+
+def _untuned(lines: pl.DataFrame, column: list[str]) -> pl.Series:
+    """Whether the table of each line has a scheme with several settings of training in one column."""
+    settings = {text: read_settings(text) for text in lines["settings"].unique()}
+    method = [joined(settings[text].method) for text in lines["settings"]]
+    training = [joined(settings[text].training) for text in lines["settings"]]
+    images = [is_image(task) for task in lines["task"]]
+    named = lines.with_columns(
+        pl.Series("method", method), pl.Series("training", training), pl.Series("is_image", images, pl.Boolean)
+    )
+    several = pl.col("training").n_unique().over([*column, "scheme", "method"]) > 1
+    table = ["is_image", "structure", "preset"]
+    return named.with_columns(untuned=several).select(pl.col("untuned").any().over(table))["untuned"]
 
 
 def lines(registry: Registry, options: Options) -> tuple[pl.DataFrame, list[str]]:
@@ -128,7 +148,7 @@ def read_parts(registry: Registry, part: str, options: Options) -> tuple[pl.Data
     lines: list[dict[str, Any]] = []
     trained: dict[str, Trained] = {}
     weight = _WEIGHT.get(options.metric, "tokens")
-    for record, of, evaluation in evaluated(registry, bad):
+    for record, of, evaluation in evaluated(registry, bad, options.split):
         trained[of["trained_fingerprint"]] = record.dataset
         is_selected = (of["decode"], of["split"]) == (options.decode, options.split)
         other_data = options.own and of["fingerprint"] != of["trained_fingerprint"]

@@ -17,6 +17,7 @@ from ape_cli.core import escaping
 from ape_cli.core.errors import ApeError
 from ape_cli.core.runtime import without_collection
 from ape_cli.reports import html_page, plots, rendering
+from ape_cli.reports.best_by import Tuned
 from ape_cli.reports.evaluations import SMALLER_IS_BETTER
 from ape_cli.reports.html_page import Origin, Section, anchor
 from ape_cli.reports.palette import looks
@@ -109,7 +110,15 @@ def read(registry: Registry, view: View[Any], options: Options, note: str = "") 
     Raises `ApeError` if the selected view has nothing to show.
     """
     bad: list[str] = []
-    selected, views = _result(registry, view, options, bad), [view]
+    tuned = Tuned(registry, bad) if options.best_by else None
+
+    def result_of(view: View[Any], options: Options) -> ViewResult:
+        """The result of a view. Lines of text about what cannot be read are appended to `bad`."""
+        result, unreadable = view.read(tuned.runs(options) if tuned else registry, options)
+        bad.extend(unreadable)
+        return ViewResult(view, options, result)
+
+    selected, views = result_of(view, options), [view]
     if view.on_page and (options.style == "html" or options.plots is not None):
         each, unreadable = every()
         bad += unreadable
@@ -117,25 +126,18 @@ def read(registry: Registry, view: View[Any], options: Options, note: str = "") 
     origin, parts, others = None, list[ViewResult](), list[ViewResult]()
     for other in views:
         try:
-            parts.append(selected if other.name == view.name else _result(registry, other, options, bad))
+            parts.append(selected if other.name == view.name else result_of(other, options))
         except ApeError as error:  # it has nothing to show
             bad += getattr(error, "__notes__", [])
     if options.style == "html":
-        origin = html_page.origin_of(registry, options)
+        origin = html_page.origin_of(tuned.runs(options) if tuned else registry, options)
         for metric in origin.metrics(options.metric)[1:]:
             of_metric = replace(options, metric=metric, against=None)  # the paper's numbers are of one metric only
             for other in (x for x in views if "metric" not in x.unused):
                 with suppress(ApeError):
-                    others.append(_result(registry, other, of_metric, bad))
+                    others.append(result_of(other, of_metric))
     notes = [line for line in (note, left_out(bad)) if line]
     return Document(selected, parts, others, notes, origin), list(dict.fromkeys(bad))
-
-
-def _result(registry: Registry, view: View[Any], options: Options, bad: list[str]) -> ViewResult:
-    """Read a view. Lines of text about what cannot be read are appended to `bad`."""
-    result, unreadable = view.read(registry, options)
-    bad += unreadable
-    return ViewResult(view, options, result)
 
 
 def left_out(bad: Sequence[str]) -> str:

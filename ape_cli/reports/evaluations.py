@@ -1,31 +1,24 @@
-"""The options of a report, its runs as tables describe them, and the evaluations that it selects.
+"""The options of a report, and the scores that it selects.
 
 Scores are fractions, or nats for cross-entropy.
-
-Runs that differ in anything but the seed never share a row of a table. That includes the code of a user's own scheme,
-kind of attention or map of positions: runs that were trained with another version of it have a row of their own.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
-from operator import attrgetter
 from typing import Any
 
 import polars as pl
 
-from ape_cli import tasks
-from ape_cli.core.errors import ApeError, pick
-from ape_cli.core.plugins import DIGITS
+from ape_cli.core.errors import ApeError, RunError, pick
 from ape_cli.core.vocabulary import SPLITS
-from ape_cli.reports import paper
 from ape_cli.reports.builtin import is_image
-from ape_cli.runs.config import PRESETS
-from ape_cli.runs.record import DECODINGS, RunRecord, Trained, settings_text
+from ape_cli.reports.descriptions import described, read_settings
+from ape_cli.runs.record import DECODINGS, RunRecord
 from ape_cli.runs.registry import Registry
 from ape_cli.runs.run import Run
-from ape_cli.structure import linearisation
+from ape_cli.runs.tuning import validation
 
 LINES: dict[str, type[pl.DataType]] = {
     **dict.fromkeys(("task", "order", "scheme", "variant", "configuration", "attention", "preset"), pl.String),
@@ -37,18 +30,21 @@ LINES: dict[str, type[pl.DataType]] = {
     "paper_size": pl.Boolean,
     **dict.fromkeys(("low", "high"), pl.Float64),
 }
+CHOICE = {"setting": pl.String, "trials": pl.Int64, "moved": pl.Float64}  # further columns of chosen runs, of `Choice`
 # the columns of the scores of single runs
 VALUES = {k: v for k, v in LINES.items() if k not in ("mean", "std", "seeds", "best", "low", "high")}
 VALUES |= dict.fromkeys(("seed", "rows", "tokens"), pl.Int64) | {"value": pl.Float64}
+VALUES["settings"] = pl.Categorical  # as JSON (`descriptions.Settings`); all lines of a run have the same
 
-# what is behind a score: each seed with its score, and the numbers of evaluated rows and target tokens, which all seeds
-# share. The HTML page shows them; they are not part of machine-readable output.
-BEHIND = ["by_seed", "rows", "tokens"]
+# what is behind a score: each seed with its score, the numbers of evaluated rows and target tokens, which all seeds
+# share, the settings of the run, and whether schemes have several settings of training (`aggregation`). Tables and the
+# HTML page show them; they are not part of machine-readable output.
+BEHIND = ["by_seed", "rows", "tokens", "settings", "untuned"]
 
 # these identify a column of a table; together with CELL they identify a cell
 COLUMN = ["task", "order", "preset", "decode", "split", "metric", "structure", "form"]
 COLUMN += ["trained_fingerprint", "fingerprint"]
-CELL = ["configuration", "scheme", "variant", "attention"]
+CELL = ["configuration", "scheme", "variant", "attention", "settings"]
 
 
 def arrange(lines: pl.DataFrame, place: Iterable[str], last: Iterable[str] = ()) -> pl.DataFrame:
@@ -58,7 +54,16 @@ def arrange(lines: pl.DataFrame, place: Iterable[str], last: Iterable[str] = ())
     """
     names = [name for name in LINES if name in lines.columns]
     mean = names.index("mean")
-    return lines.select(*names[:mean], *place, *names[mean:], *last)
+    return lines.select(*names[:mean], *place, *names[mean:], *last, *chosen_columns(lines["settings"]))
+
+
+def chosen_columns(settings: pl.Series) -> list[pl.Series]:
+    """The columns of `CHOICE`, given the settings of each line. There are none if no setting was chosen."""
+    choices = {text: text and read_settings(text).choice for text in settings.unique()}
+    if not any(choices.values()):
+        return []
+    values = [choices[text] for text in settings]
+    return [pl.Series(key, [getattr(one, key, None) for one in values], kind) for key, kind in CHOICE.items()]
 
 
 METRICS = {  # names for sequences, for images (one label in each row), and for both together
@@ -92,18 +97,21 @@ class Options:
     compare: tuple[str, str] | None = None  # the names of two rows of the tables
     interval: bool = False  # show the 95% interval over seeds after a mean, not the standard deviation
     own: bool = False  # only scores on the data that a run was trained on
+    best_by: str | None = None  # `validation` chooses the settings of each row by validation scores
     sweep: str = ""  # the name of the file whose sweep is reported, if only that one is
     style: str = "rich"  # one of `rendering.FORMATS`
     plots: str | None = None  # the folder for plots, if the user wants them
     axis: str | None = None  # one of `plots.KINDS`, if the user chooses it
 
     def __post_init__(self) -> None:
-        """Check the names of the metric, the split, the decoding and the comparison. Raises `UsageError`."""
+        """Check the names among the options. Raises `UsageError`."""
         pick("metric", self.metric, METRICS)
         pick("split", self.split, SPLITS)
         pick("decoding", self.decode, DECODINGS)
         if self.against is not None:
             pick("comparison", self.against, ["paper"])
+        if self.best_by is not None:
+            pick("scores to choose by", self.best_by, ["validation"])
 
     def choice(self, registry: Registry) -> str:
         """The selection in words, for errors that say that there is no such score."""
@@ -111,104 +119,53 @@ class Options:
         return f"metric {self.metric}, decode {self.decode}, split {self.split}" + (f", {chosen}" if chosen else "")
 
 
-CODE = "code "  # begins the part of a variant that names the version of own code; settings contain "="
-
-_PARTS = attrgetter("scheme", "attention", "positions")  # of a configuration
-
-
-def described(registry: Registry, bad: list[str]) -> Iterator[tuple[Run, RunRecord, dict[str, Any]]]:
-    """Each readable run, its run.json, and its description for tables.
-
-    A line of text about each unreadable run is appended to `bad`.
-
-    If the runs of a user's own scheme were trained with different versions of its code, their `variant` and their
-    `configuration` end with the first digits of its SHA-256. The same holds for a kind of attention and a map of
-    positions. Runs with own code come last.
-    """
-    versions: dict[tuple[str, ...], set[str]] = {}  # of each combination of plug-ins: those of its own files
-    of_own_code: list[tuple[Run, RunRecord, dict[str, Any], str]] = []
-    for run, record in registry.readable(bad):
-        try:
-            of_run = _description(record)
-        except ApeError as error:  # the task of the run does not have its order
-            bad.append(f"{run.name}: {error.summary}")
-            continue
-        version = "+".join(digest[:DIGITS] for _, digest in sorted(record.own_files.items()))
-        versions.setdefault(_PARTS(record.config), set()).add(version)
-        if version:  # how many versions there are is known at the end
-            of_own_code.append((run, record, of_run, version))
-        else:
-            yield run, record, of_run
-    for run, record, of_run, version in of_own_code:
-        if len(versions[_PARTS(record.config)]) > 1:
-            of_run["variant"] = ", ".join(filter(None, [of_run["variant"], f"{CODE}{version}"]))
-            of_run["configuration"] += f"-{version}"
-        yield run, record, of_run
-
-
-def _description(record: RunRecord) -> dict[str, Any]:
-    """The description of a run, without a look at its own code. Raises `ApeError` if its task lacks its order."""
-    config, trained = record.config, record.dataset
-    return {
-        "task": trained.task,
-        "order": trained.order,
-        "scheme": config.scheme,
-        "variant": settings_text(record.variant),
-        "configuration": config.digest(trained.fingerprint, without=("seed",)),
-        "attention": config.attention,
-        "preset": config.preset,
-        "seed": config.seed,
-        "structure": trained.structure,
-        "form": _form(trained),
-        "trained_on": trained.name,
-        "trained_fingerprint": trained.fingerprint,
-        "paper_size": is_paper_size(config.preset, trained),
-    }
-
-
-def _form(trained: Trained) -> str:
-    """The form of a task's dataset, as the task names it: `branching 3, binarised`. Empty if the task is not known."""
-    try:
-        return tasks.load(trained.task).form(trained.parameters)
-    except (ApeError, LookupError):
-        return ""
-
-
-def is_paper_size(preset: str, trained: Trained) -> bool:
-    """Whether a run has the model of the paper, and its rows and its sizes of words or trees, or all of its images."""
-    rows = trained.rows
-    if preset == "paper" and trained.image:
-        # validation rows are held out of the images for training; equal images decide how many
-        everything = (rows["train"] + rows["validation"], rows["test"]) == paper.IMAGES_ROWS
-        return _form(trained) == paper.SOURCE and everything
-    if preset != "paper" or trained.task not in tasks.names() or tasks.load(trained.task).fixed_rows:
-        return False
-    options = tasks.load(trained.task).preset_options.get(preset, {})
-    of_paper = tasks.make(trained.task, *linearisation.parse(trained.order), **options).parameters
-    return bool(trained.parameters == of_paper and rows == PRESETS["paper"].rows)
-
-
-def evaluated(registry: Registry, bad: list[str]) -> Iterator[tuple[RunRecord, dict[str, Any], dict[str, Any]]]:
+def evaluated(
+    registry: Registry, bad: list[str], split: str | None = None
+) -> Iterator[tuple[RunRecord, dict[str, Any], dict[str, Any]]]:
     """The run.json of each readable run, its description with that of an evaluation, and the evaluation.
 
-    A line of text about each run or evaluation that cannot be read is appended to `bad`.
+    `split`: the split that is wanted. For `validation`, a run without an evaluation of this split on its own data has
+    the scores that training stored. A line of text about each run or evaluation that cannot be read is appended to
+    `bad`.
     """
     for run, record, of_run in described(registry, bad):
         evaluations, damaged = run.evaluations()
         bad += [f"{run.name}: {line}" for line in damaged]
+        if split == "validation" and run.status_in(record) == "finished":
+            own = (record.dataset.fingerprint, split, "teacher")
+            if own not in {(one["fingerprint"], one["split"], one["decode"]) for one in evaluations}:
+                evaluations = [*evaluations, *_stored(run, record, bad)]
         for evaluation in evaluations:
             names = ("decode", "split", "dataset", "fingerprint")
             yield record, of_run | {name: evaluation[name] for name in names}, evaluation
 
 
-def scores(registry: Registry) -> tuple[pl.DataFrame, list[str]]:
+def _stored(run: Run, record: RunRecord, bad: list[str]) -> list[dict[str, Any]]:
+    """The validation scores that training stored for the weights of a run, in the form of an evaluation.
+
+    Without a readable history there are none, and a line of text about the run is appended to `bad`.
+    """
+    try:
+        scores = validation(run)
+    except RunError as error:
+        bad.append(f"{run.name}: {error.summary}")
+        return []
+    data, rows = record.dataset, record.dataset.rows["validation"]
+    overall = {"token_accuracy": scores.accuracy, "cross_entropy": scores.loss, "rows": rows}
+    if data.image is not None:  # an image has one label
+        overall["exact_match"] = scores.accuracy
+    named = {"dataset": data.name, "fingerprint": data.fingerprint}
+    return [named | {"split": "validation", "decode": "teacher", "overall": overall}]
+
+
+def scores(registry: Registry, split: str | None = None) -> tuple[pl.DataFrame, list[str]]:
     """The scores, one line for each run, evaluation and metric, and a line of text about each unreadable run.
 
-    Evaluations on datasets that are only for tests at other sizes are left out, because a mean over their sizes means
-    little. Views by size show them.
+    `split` is as for `evaluated`. Evaluations on datasets that are only for tests at other sizes are left out, because
+    a mean over their sizes means little. Views by size show them.
     """
     lines, bad = list[dict[str, Any]](), list[str]()
-    for _, of, evaluation in evaluated(registry, bad):
+    for _, of, evaluation in evaluated(registry, bad, split):
         if evaluation.get("test_only"):
             continue
         overall = evaluation["overall"]
@@ -235,7 +192,7 @@ def selected(registry: Registry, options: Options) -> tuple[pl.DataFrame, list[s
 
     Raises `ApeError` if there is no such score, with a command that computes some.
     """
-    values, bad = scores(registry)
+    values, bad = scores(registry, options.split)
     if values.is_empty():
         got = f"{registry.folder}" + ("" if registry.folder.exists() else ", which does not exist")
         fix = "train one first: `ape train --scheme rope --task copy`; `results` names another folder"
@@ -250,6 +207,9 @@ def selected(registry: Registry, options: Options) -> tuple[pl.DataFrame, list[s
         possible = values.select("metric", "decode", "split", "preset").unique().sort(pl.all()).rows()
         got, allowed = options.choice(registry), "; ".join(", ".join(row) for row in possible)
         fix = "evaluate the runs with `ape eval --split … --decode …`, or select one of the above"
+        if options.split == "validation":
+            fix = f"""evaluate the runs: `ape eval --split validation --decode {options.decode}`; training stores only \
+teacher-forced token accuracy and cross-entropy"""
         raise nothing_to_report("no evaluation matches the selection", bad, got=got, allowed=allowed, fix=fix)
     return chosen, bad
 

@@ -24,7 +24,8 @@ from markupsafe import Markup
 from ape_cli.core import escaping
 from ape_cli.core.errors import UsageError
 from ape_cli.core.runtime import version
-from ape_cli.reports.evaluations import METRICS, described, measured
+from ape_cli.reports.descriptions import described
+from ape_cli.reports.evaluations import METRICS, measured
 from ape_cli.reports.palette import Looks, swatch
 from ape_cli.reports.plots import Plot, inline
 from ape_cli.reports.tables import Table, is_number
@@ -180,6 +181,7 @@ def origin_of(registry: Registry, options: Options) -> Origin:
         ("Written", written()),
         ("Program", f"ape {version()}, commit {_short(commit() or 'unknown')}"),
         ("Scores", f"{options.split} split, {options.decode} decoding"),
+        *([("Settings", f"best by {options.best_by} scores")] if options.best_by else []),
         *([("Sweep", sweep)] if sweep else []),
         *([("Filter", chosen.replace("`", ""))] if chosen else []),
         ("Runs", f"{len(rows):,}"),

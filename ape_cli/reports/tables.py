@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 import polars as pl
 
+from ape_cli.reports import choices
 from ape_cli.reports.builtin import SCHEMES, TASKS, is_image, rank
-from ape_cli.reports.evaluations import CELL, CODE, SMALLER_IS_BETTER, measured, task_of
+from ape_cli.reports.descriptions import CODE
+from ape_cli.reports.evaluations import CELL, SMALLER_IS_BETTER, measured, task_of
 from ape_cli.reports.paper import DEPTH, DOUBTED, IMAGES, TWO_READINGS, is_doubted
 from ape_cli.structure.linearisation import NAMES
 
@@ -87,6 +89,9 @@ class Table:
 
 _VERSIONS = """The code of a scheme or kind of attention has changed between these runs. Each version has a row, named \
 "code" with the first digits of its SHA-256. A row without it is of runs that recorded none."""
+_UNTUNED = """The rows are not tuned: a scheme has several settings of training, which were not chosen by validation \
+scores (`ape report --best-by validation` chooses). Nothing is underlined, because the best of them would be chosen on \
+these scores."""
 _OF_VERSION = rf"(^|, ){CODE}[0-9a-f+]+$"
 _GROUP = ["is_image", "structure", "preset"]  # these identify a table
 
@@ -106,20 +111,24 @@ def of_preset(group: pl.DataFrame, lines: pl.DataFrame) -> str:
 
 
 def with_row_names(lines: pl.DataFrame) -> pl.DataFrame:
-    """Sort lines in the order of their tables, and add the names of the `row` and the `column` of each line."""
+    """Sort lines in the order of their tables, and add the names of the `row` and the `column` of each line.
+
+    `shared` has the settings that all rows of the table share (`choices.row_names`).
+    """
     lines = lines.with_columns(is_image=pl.col("task").map_elements(is_image, pl.Boolean))
     groups = lines.partition_by(*_GROUP, maintain_order=True)
     named = []
     for group in sorted(groups, key=lambda group: group.select(_GROUP).row(0)):
         names, places = _column_names(group), dict[tuple[str, str], None]()
+        rows_of, shared = choices.row_names(group)
         for line in group.iter_rows(named=True):
             column = names[tuple(line[k] for k in _DATA)]
-            row = line["scheme"] + (f" ({line['variant']})" if line["variant"] else "")
+            row = rows_of[line["scheme"], line["settings"]]
             if (row, column) in places:  # a preset or a scheme has changed, so two configurations share a name
                 row += f" #{line['configuration']}"
             places[row, column] = None
         rows, columns = zip(*places, strict=True)
-        named.append(group.with_columns(pl.Series("row", rows), pl.Series("column", columns)))
+        named.append(group.with_columns(pl.Series("row", rows), pl.Series("column", columns), shared=pl.lit(shared)))
     return pl.concat(named)
 
 
@@ -173,9 +182,19 @@ def standing_notes(group: pl.DataFrame, interval: bool) -> list[str]:
     """The notes under every table of scores."""
     seeds = sorted(set(group["seeds"]))
     notes = [f"{settings(group)}; {_over(seeds, interval, group['metric'][0])}."]
+    if group["untuned"].any():
+        notes.append(_UNTUNED)
+    cells = sorted(group.iter_rows(named=True), key=lambda line: (column_rank(line), row_rank(line)))
+    notes += chosen_notes(group["metric"][0], [(x["column"], x["row"], x["settings"]) for x in cells])
     if group["variant"].str.contains(_OF_VERSION).any():
         notes.append(_VERSIONS)
     return notes
+
+
+def chosen_notes(metric: str, cells: Iterable[tuple[str, str, str]]) -> list[str]:
+    """The notes on chosen settings, given the column, the row and the settings of cells."""
+    percent = metric not in SMALLER_IS_BETTER
+    return choices.notes(cells, lambda moved: number(moved, percent, 2, "+"), "points" if percent else "nats")
 
 
 def _over(seeds: list[int], interval: bool, metric: str) -> str:
@@ -222,7 +241,8 @@ def settings(group: pl.DataFrame) -> str:
     # an image has one label, so all decodings are the same
     decoding = "" if all(map(is_image, group["task"])) else f", {line['decode']} decoding"
     what = f"{name} in {unit}{decoding}, {line['split']} split"
-    return f"Preset {line['preset']}; {what}"
+    shared = f", {line['shared']} in all rows" if line.get("shared") else ""
+    return f"Preset {line['preset']}{shared}; {what}"
 
 
 _DATA = ["task", "order", "trained_fingerprint", "fingerprint"]  # these identify a column of a table
@@ -262,7 +282,7 @@ def label(lines: pl.DataFrame, keys: Sequence[str] = KEYS) -> pl.DataFrame:
     cells = with_row_names(cells)
     places = [(x["structure"], x["preset"], column_rank(x), row_rank(x)) for x in cells.iter_rows(named=True)]
     cells = cells[sorted(range(cells.height), key=places.__getitem__)].with_row_index("rank")
-    kept = cells.select(*keys, "row", "column", "rank")
+    kept = cells.select(*keys, "row", "column", "shared", "rank")
     return kept.join(lines, on=keys, nulls_equal=True, maintain_order="left_right")
 
 

@@ -101,4 +101,16 @@ the interval of one side where two are meant
   wilson  reports/views/test_generalisation.py::test_two_kinds_of_intervals
   - (1 + CONFIDENCE) / 2
   + CONFIDENCE
+settings chosen by the score of the report instead of the validation score
+  _trials  reports/test_best_by.py::test_a_row_for_each_scheme_with_what_the_choice_moved
+  - score = tuning.validation(run)
+  + score = Validation(run.evaluations()[0][0]["overall"]["token_accuracy"], 0.0)
+settings chosen by their best seed instead of their mean
+  best  reports/test_best_by.py::test_the_mean_chooses_and_not_the_best_seed
+  - fmean(one.accuracy for one in of)
+  + max(one.accuracy for one in of)
+what the choice moved taken over unequal seeds
+  _moved  reports/test_best_by.py::test_a_seed_that_only_one_setting_has_does_not_choose
+  - return fmean(differences) if differences else None
+  + return fmean(map(of_run.__getitem__, trial.runs.values())) - fmean(map(of_run.__getitem__, default.runs.values()))
 """)

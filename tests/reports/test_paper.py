@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from ape_cli import tasks
-from ape_cli.reports import evaluations, paper, rendering
+from ape_cli.reports import descriptions, paper, rendering
 from tests.reports.test_aggregation import add, lines, tables_of
 
 PAPER = Path(paper.__file__).with_name("paper_tables.json")
@@ -104,7 +104,7 @@ def test_tasks_with_rows_of_their_own_have_no_size_of_the_paper() -> None:
     rows = {"train": 10_000, "validation": 1_000, "test": 1_000}
     options = {"source": "json", "task": "copy", "labels": "kind"}
     trained = SimpleNamespace(task="trees", order="depth", rows=rows, parameters=options, image=None)
-    assert not evaluations.is_paper_size("paper", trained)
+    assert not descriptions.is_paper_size("paper", trained)
     own = tasks.make("copy")
     trained = SimpleNamespace(task="copy", order=None, rows=rows, parameters=own.parameters, image=None)
-    assert evaluations.is_paper_size("paper", trained)
+    assert descriptions.is_paper_size("paper", trained)

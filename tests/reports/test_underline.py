@@ -10,7 +10,7 @@ from typing import Any
 import polars as pl
 import pytest
 
-from ape_cli.reports import aggregation, evaluations
+from ape_cli.reports import aggregation, descriptions, evaluations
 
 IMAGES = 359  # rows of a test split; a score is a number of them, so ties are common
 Column = dict[str, list[int]]  # scheme -> number of correct rows of each seed
@@ -20,6 +20,7 @@ def frame(column: Column, metric: str = "token_accuracy", order: str | None = No
     """One column of a table, in the form of a report's lines. Cross-entropy is the share of wrong rows."""
     same: dict[str, Any] = dict.fromkeys(("variant", "structure", "form", "trained_on", "dataset"), "")
     same |= {"task": "reverse", "order": order, "attention": "dot", "preset": "small", "decode": "teacher"}
+    same["settings"] = str(descriptions.Settings({}))
     same |= {"split": "test", "metric": metric, "paper_size": False, "trained_fingerprint": "f", "fingerprint": "f"}
     found = [
         same
@@ -31,7 +32,7 @@ def frame(column: Column, metric: str = "token_accuracy", order: str | None = No
     computed = ("mean", "std", "seeds", "best", "low", "high")
     schema = {k: v for k, v in evaluations.LINES.items() if k not in computed}
     counts = dict.fromkeys(("seed", "rows", "tokens"), pl.Int64)
-    return pl.DataFrame(found, schema=schema | {"value": pl.Float64} | counts, orient="row")
+    return pl.DataFrame(found, schema=schema | {"value": pl.Float64, "settings": pl.String} | counts, orient="row")
 
 
 def underlined(values: pl.DataFrame) -> set[str]:

@@ -27,6 +27,7 @@ import polars as pl
 from ape_cli.core.errors import RunError, UsageError
 from ape_cli.reports import line_plots, paper
 from ape_cli.reports.aggregation import over_seeds
+from ape_cli.reports.descriptions import described
 from ape_cli.reports.evaluations import (
     BEHIND,
     COLUMN,
@@ -35,7 +36,6 @@ from ape_cli.reports.evaluations import (
     SMALLER_IS_BETTER,
     VALUES,
     arrange,
-    described,
     measured,
     nothing_to_report,
     task_of,

@@ -25,10 +25,11 @@ from typing import Any
 
 import polars as pl
 
-from ape_cli.core.errors import ApeError, UsageError, pick
+from ape_cli.core.errors import ApeError, UsageError
 from ape_cli.reports import aggregation, evaluations, stats
-from ape_cli.reports.evaluations import COLUMN, SMALLER_IS_BETTER
-from ape_cli.reports.tables import Table, column_rank, number, of_preset, settings, with_row_names
+from ape_cli.reports.choices import called
+from ape_cli.reports.evaluations import COLUMN, SMALLER_IS_BETTER, chosen_columns
+from ape_cli.reports.tables import Table, chosen_notes, column_rank, number, of_preset, settings, with_row_names
 from ape_cli.reports.views import Options, View
 from ape_cli.runs.registry import Registry
 
@@ -44,6 +45,8 @@ LINES: dict[str, type[pl.DataType]] = {
     **dict.fromkeys(("column", "structure", "form"), pl.String),
     **dict.fromkeys(("trained_on", "trained_fingerprint", "dataset", "fingerprint"), pl.String),
 }
+# further columns of lines, for tables (`tables.with_row_names`)
+_BEHIND: dict[str, type[pl.DataType]] = dict.fromkeys(("settings_a", "settings_b", "shared"), pl.String)
 _ALL = "all tasks"
 
 
@@ -67,8 +70,10 @@ class Paired(View[pl.DataFrame]):
         return paired, bad + alone
 
     def frame(self, result: pl.DataFrame) -> pl.DataFrame:
-        """The lines of `read`, unchanged."""
-        return result
+        """The lines of `read`, with the chosen settings of both rows if there are any."""
+        sides = [(side, chosen_columns(result[f"settings_{side}"])) for side in ("a", "b")]
+        chosen = [column.alias(f"{column.name}_{side}") for side, of_side in sides for column in of_side]
+        return result.drop(_BEHIND).with_columns(chosen)
 
     def tables(self, result: pl.DataFrame, *, interval: bool = False) -> list[Table]:
         """A table for each preset. Its rows are the columns of the other tables, and then all tasks together."""
@@ -84,13 +89,16 @@ def lines(values: pl.DataFrame, a: str, b: str) -> tuple[pl.DataFrame, list[str]
     is unknown or if both are the same, and `ApeError` if there is no pair.
     """
     named = with_row_names(aggregation.aggregate(values))
-    for name in (a, b):
-        pick("row of the tables", name, named["row"].unique())
-    if a == b:
+    of_a, of_b = called(a, named), called(b, named)
+    if of_a & of_b:
         raise UsageError("a row compared with itself", got=a, allowed="two different rows of the tables")
+    names = {**dict.fromkeys(of_a, a), **dict.fromkeys(of_b, b)}
+    if len(of_a) == len(of_b) == 1:  # one table, or the same names in all
+        (a,), (b,) = of_a, of_b
+        names = {a: a, b: b}
     columns: dict[tuple[Any, ...], dict[str, dict[str, Any]]] = {}  # the lines of the two rows in each column
-    for line in sorted(named.filter(pl.col("row").is_in([a, b])).iter_rows(named=True), key=_place):
-        columns.setdefault(tuple(line[k] for k in COLUMN), {})[line["row"]] = line
+    for line in sorted(named.filter(pl.col("row").is_in(list(names))).iter_rows(named=True), key=_place):
+        columns.setdefault(tuple(line[k] for k in COLUMN), {})[names[line["row"]]] = line
     paired, alone = [], []
     for of_row in columns.values():
         line = next(iter(of_row.values()))
@@ -102,11 +110,12 @@ def lines(values: pl.DataFrame, a: str, b: str) -> tuple[pl.DataFrame, list[str]
             alone.append(f"{line['column']}, preset {line['preset']}: no seed in common ({seeds})")
             continue
         sides = {"a": a, "b": b, "over": "seeds", "only_a": _words(only[a]), "only_b": _words(only[b])}
+        sides |= {"settings_a": of_row[a]["settings"], "settings_b": of_row[b]["settings"]}
         paired.append(line | sides | _paired([(ours[seed], theirs[seed]) for seed in both], line["metric"]))
     if not paired:
         fix = "train both with the same `seed` on the same data, and evaluate both in the same way"
         raise ApeError(f"{a} and {b} have no pair to compare", got="\n           ".join(alone), fix=fix)
-    return pl.DataFrame([*paired, *_over_tasks(paired)], schema=LINES, orient="row"), alone
+    return pl.DataFrame([*paired, *_over_tasks(paired)], schema=LINES | _BEHIND, orient="row"), alone
 
 
 def _place(line: dict[str, Any]) -> tuple[Any, ...]:
@@ -170,6 +179,8 @@ def _table(group: pl.DataFrame, preset: str) -> Table:
         "p: two-sided p-value of an exact sign-flip test, not corrected for the number of lines.",
         "Least p: the smallest p-value for this number of pairs. It is below 0.05 from six pairs on.",
     ]
+    sides = [group.select("column", s, f"settings_{s}").drop_nulls().rows() for s in ("a", "b")]
+    notes[1:1] = chosen_notes(first["metric"], [cell for side in sides for cell in side])
     if _ALL in group["column"]:
         notes.append("All tasks: a pair is a task, with the mean of its lines. Tasks are assumed to be independent.")
         if (group["fingerprint"] != group["trained_fingerprint"]).any():

@@ -16,7 +16,7 @@ import polars as pl
 
 from ape_cli.core import escaping
 from ape_cli.reports import aggregation, palette, tables
-from ape_cli.reports.evaluations import BEHIND
+from ape_cli.reports.evaluations import BEHIND, chosen_columns
 from ape_cli.reports.plots import LINE_STYLES, Pieces, Plot, Scale, scale
 from ape_cli.reports.tables import Cell, Table
 from ape_cli.reports.views import Options, View
@@ -47,7 +47,7 @@ either side. A thin line leads from the axis to each dot. {LINE_STYLES}"""
 
     def frame(self, result: pl.DataFrame) -> pl.DataFrame:
         """The lines of `read`, without what only the HTML page shows."""
-        return result.drop(BEHIND)
+        return result.drop(BEHIND).with_columns(chosen_columns(result["settings"]))
 
     def tables(self, result: pl.DataFrame, *, interval: bool = False) -> list[Table]:
         """A table for each preset and structure, and separate tables for images."""

@@ -15,6 +15,7 @@ from ape_cli.core.errors import UsageError, brief, pick, unknown
 from ape_cli.runs.config._fields import (
     KINDS,
     MODELS,
+    TRAINING,
     AnyConfig,
     Config,
     ImageConfig,
@@ -28,6 +29,7 @@ __all__ = [
     "KINDS",
     "MODELS",
     "PRESETS",
+    "TRAINING",
     "AnyConfig",
     "Config",
     "ImageConfig",

@@ -25,6 +25,24 @@ _LATE = {
     "positions_options",
 }  # added after the first runs
 
+# Settings of the optimisation. Runs that differ only in these, and in their seeds, are trials of one method: a fair
+# comparison of methods chooses among them by validation scores. All other settings make another method or model.
+TRAINING = {
+    "attention_dropout",
+    "batch_size",
+    "beta1",
+    "beta2",
+    "dropout",
+    "epochs",
+    "label_smoothing",
+    "lr_final",
+    "lr_initial",
+    "lr_peak",
+    "steps",
+    "stochastic_depth",
+    "warmup",
+    "weight_decay",
+}
 
 ModelKind = Literal["encoder-decoder", "decoder"]
 MODELS: list[str] = list(get_args(ModelKind))

@@ -1,0 +1,156 @@
+"""The choice of `ape report --best-by validation`: one setting for each row and column, by validation scores.
+
+A row is a scheme with its kind of attention, map of positions, model and structure (`descriptions.ROW`). Everything
+else in which its runs differ, except for the seed, is a setting. In each column, the setting with the best mean
+validation accuracy is chosen (`runs.tuning.best`). Test scores are not read for the choice. They are read afterwards,
+to say what it moved.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from statistics import fmean
+from typing import Any, NamedTuple
+
+from ape_cli.core.errors import ApeError, RunError
+from ape_cli.reports.descriptions import ROW, Choice, ChosenRuns, described, row_settings
+from ape_cli.reports.evaluations import Options, evaluated, task_of
+from ape_cli.runs import filters, tuning
+from ape_cli.runs.config import Config
+from ape_cli.runs.record import settings_text
+from ape_cli.runs.registry import Registry
+from ape_cli.runs.tuning import Validation
+
+
+@dataclass
+class _Trial:
+    """The finished runs of one setting."""
+
+    config: Config
+    setting: dict[str, Any]  # what differs from the preset and the scheme, without what names the row
+    scores: dict[int, Validation] = field(default_factory=dict)  # of each seed
+    runs: dict[int, str] = field(default_factory=dict)  # the name of the run of each seed
+
+
+class _Chosen(NamedTuple):
+    """The chosen setting of a row in a column, and the preset's setting if it is among the trials."""
+
+    trial: _Trial
+    default: _Trial | None
+    choice: Choice
+
+
+class Tuned:
+    """The runs of the chosen settings. Reading them needs all runs; `runs` then restricts reports to the chosen ones.
+
+    A line of text about each run that cannot be read is appended to `bad`.
+    """
+
+    def __init__(self, registry: Registry, bad: list[str]) -> None:
+        """Read the validation scores of all finished runs, and choose.
+
+        Raises `ApeError` if the settings of a row have no seed in common.
+        """
+        self.registry, self._bad = registry, bad
+        self._chosen = [_choose(name, trials) for name, trials in _trials(registry, bad).items()]
+        self._of_metric: dict[str, ChosenRuns] = {}
+
+    def runs(self, options: Options) -> ChosenRuns:
+        """The chosen runs, with what the choice moved the score that the options ask for."""
+        if options.metric not in self._of_metric:
+            self._of_metric[options.metric] = ChosenRuns(self.registry, self._choices(options))
+        return self._of_metric[options.metric]
+
+    def _choices(self, options: Options) -> dict[str, Choice]:
+        """The choice of each chosen run."""
+        moving = [one for one in self._chosen if one.default and one.default is not one.trial]
+        pairs = [trial for one in moving for trial in (one.trial, one.default) if trial]
+        names = [name for trial in pairs for name in trial.runs.values()]
+        of_run = self._scores(names, options) if names else {}
+        found: dict[str, Choice] = {}
+        for one in self._chosen:
+            choice = one.choice._replace(moved=_moved(one, of_run))
+            found |= dict.fromkeys(one.trial.runs.values(), choice)
+        return found
+
+    def _scores(self, names: list[str], options: Options) -> dict[str, float]:
+        """The score of each of these runs on its own data, if it has one."""
+        registry = self.registry.only(names).where(filters.ANY)
+        return {
+            record.run: evaluation["overall"][options.metric]
+            for record, of, evaluation in evaluated(registry, self._bad, options.split)
+            if (of["decode"], of["split"]) == (options.decode, options.split)
+            and of["fingerprint"] == of["trained_fingerprint"]
+            and evaluation["overall"].get(options.metric) is not None
+        }
+
+
+class _Place(NamedTuple):
+    """A row in a column."""
+
+    task: str
+    order: str | None
+    form: str
+    preset: str
+    fingerprint: str
+    scheme: str
+    row: str  # the settings that name the row
+    code: str  # the version of own code
+
+    def __str__(self) -> str:
+        """The row and the column in words."""
+        row = f"{self.scheme} ({self.row})" if self.row else self.scheme
+        return f"{row} on {task_of(self._asdict())}, preset {self.preset}"
+
+
+def _trials(registry: Registry, bad: list[str]) -> dict[_Place, dict[str, _Trial]]:
+    """The trials of each row and column, by what identifies their configuration."""
+    found: dict[_Place, dict[str, _Trial]] = {}
+    for run, record, of in described(registry, bad):
+        if run.status_in(record) != "finished":
+            continue
+        try:
+            score = tuning.validation(run)
+        except RunError as error:
+            bad.append(f"{run.name}: {error.summary}")
+            continue
+        row, code = settings_text(row_settings(record)), of["configuration"].partition("-")[2]
+        column = of["task"], of["order"], of["form"], of["preset"], of["trained_fingerprint"]
+        setting = {key: value for key, value in record.variant.items() if key not in ROW and value is not None}
+        trials = found.setdefault(_Place(*column, of["scheme"], row, code), {})
+        trial = trials.setdefault(of["configuration"], _Trial(record.config, setting))
+        trial.scores[of["seed"]], trial.runs[of["seed"]] = score, run.name
+    return found
+
+
+def _choose(place: _Place, trials: dict[str, _Trial]) -> _Chosen:
+    """Choose a trial. Raises `ApeError` if the trials have no seed in common."""
+    ordered = sorted(trials.values(), key=lambda trial: (bool(trial.setting), settings_text(trial.setting)))
+    scores = {number: trial.scores for number, trial in enumerate(ordered)}
+    varied = {key for trial in ordered for key in trial.setting}
+    try:
+        chosen = ordered[tuning.best(scores)]
+    except ValueError as error:
+        seeds = "; ".join(f"{_text(trial, varied)}: {', '.join(map(str, sorted(trial.runs)))}" for trial in ordered)
+        fix = "train each setting with the same `seed`, or leave out these runs with `scheme`, `task` or `preset`"
+        raise ApeError(f"the settings of {place} have no seed in common", got=seeds, fix=fix) from error
+    default = next((trial for trial in ordered if not trial.setting), None)
+    common = set.intersection(*(set(of) for of in scores.values()))
+    choice = Choice(_text(chosen, varied), len(ordered), len(common), is_default=chosen is default)
+    return _Chosen(chosen, default, choice)
+
+
+def _text(trial: _Trial, varied: set[str]) -> str:
+    """A setting as text, with the preset's value of what other settings vary."""
+    own = {key: value for key in varied if (value := getattr(trial.config, key, None)) is not None}
+    return settings_text(own | trial.setting) or "the preset's"
+
+
+def _moved(chosen: _Chosen, of_run: dict[str, float]) -> float | None:
+    """What the choice moved the score: the mean difference over the seeds that both settings have. None: not known."""
+    trial, default, _ = chosen
+    if default is None or default is trial:
+        return 0.0 if default else None
+    pairs = [(trial.runs[seed], default.runs[seed]) for seed in sorted(trial.runs.keys() & default.runs.keys())]
+    differences = [of_run[ours] - of_run[theirs] for ours, theirs in pairs if ours in of_run and theirs in of_run]
+    return fmean(differences) if differences else None

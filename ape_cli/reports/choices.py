@@ -1,0 +1,108 @@
+"""Settings in tables: the names of rows, and the notes on settings that validation scores chose.
+
+A row is named by its scheme and by the settings in which it differs from its preset. What all rows of a table share is
+left out and stands in the caption; a single row keeps its settings. If a row of a scheme sets a setting of training
+(`runs.config.TRAINING`), the other rows of the scheme name their own value of it, which is the preset's:
+`rope (lr_peak=0.001)`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping
+
+import polars as pl
+
+from ape_cli.core.errors import pick
+from ape_cli.reports.descriptions import CODE, Choice, Settings, joined, read_settings
+
+Key = tuple[str, str]  # the scheme of a row, and its settings as JSON
+
+
+def _settings(lines: pl.DataFrame) -> dict[Key, Settings]:
+    """The settings of each row of a table."""
+    keys = lines.select("scheme", pl.col("settings").cast(pl.String)).unique(maintain_order=True).rows()
+    return {(scheme, text): read_settings(text) for scheme, text in keys}
+
+
+def _named(scheme: str, items: Mapping[str, str]) -> str:
+    """The name of a row."""
+    return f"{scheme} ({joined(items)})" if items else scheme
+
+
+def row_names(lines: pl.DataFrame) -> tuple[dict[Key, str], str]:
+    """The name of each row of a table, and the settings that all rows share as text."""
+    rows = _settings(lines)
+    shared = set.intersection(*(set(row.variant.items()) for row in rows.values()))
+    shared = {(key, item) for key, item in shared if key != CODE and len(rows) > 1}
+    names = {}
+    for (scheme, text), row in rows.items():
+        own = dict(row.variant.items() - shared)
+        of_others = {
+            key for (other, _), one in rows.items() if other == scheme for key, _ in one.variant.items() - shared
+        }
+        names[scheme, text] = _named(scheme, {key: row.training[key] for key in of_others & row.training.keys()} | own)
+    return names, joined(dict(shared))
+
+
+def called(name: str, lines: pl.DataFrame) -> set[str]:
+    """The row that a user calls `name` in each table of the lines from `tables.with_row_names`.
+
+    A row may be named as its table names it, with all of its settings, or by its scheme alone if no other row of its
+    table has this scheme. Raises `UsageError` if there is no such row.
+    """
+    found = set[str]()
+    for table in lines.partition_by("is_image", "structure", "preset"):
+        rows = table.select("row", "scheme", "variant").unique().rows()
+        schemes = [scheme for _, scheme, _ in rows]
+        full = {row: f"{scheme} ({variant})" for row, scheme, variant in rows}
+        found |= {row for row, scheme, _ in rows if name in (row, full[row])}
+        found |= {row for row, scheme, _ in rows if name == scheme and schemes.count(scheme) == 1}
+    return found or {pick("row of the tables", name, lines["row"].unique())}
+
+
+def notes(cells: Iterable[tuple[str, str, str]], number: Callable[[float], str], unit: str) -> list[str]:
+    """The notes on the chosen settings of a table: each row and column with its setting, and what the choice moved.
+
+    `cells` has the column, the row and the settings of each of its cells. `number` writes a difference of scores, and
+    `unit` is what it is measured in. There are no notes if nothing was chosen.
+    """
+    chosen = {(column, row): choice for column, row, text in cells if (choice := read_settings(text).choice)}
+    if not chosen:
+        return []
+    trials, seeds = ({getattr(choice, name) for choice in chosen.values()} for name in ("trials", "seeds"))
+    rule = f"""Each row has, in each column, the setting with the best mean validation accuracy over \
+{_range(seeds, "seed")}, from {_range(trials, "trial")} (settings). Test scores had no part in the choice."""
+    if len(trials) > 1:
+        rule += " The numbers of trials differ, so the rows were not tuned equally."
+    columns: dict[str, dict[str, list[str]]] = {}  # the rows of each setting in each column
+    for (column, row), choice in chosen.items():
+        more = [f"{choice.trials} {_plural('trial', choice.trials)}"] if len(trials) > 1 else []
+        more += [f"{choice.seeds} {_plural('seed', choice.seeds)}"] if len(seeds) > 1 else []
+        more += [] if choice.is_default or choice.moved is None else [number(choice.moved)]
+        name = f"{row} ({', '.join(more)})" if more else row
+        columns.setdefault(column, {}).setdefault(_of(choice), []).append(name)
+    listed = "; ".join(
+        f"{column}: " + ", ".join(f"{setting} for {', '.join(rows)}" for setting, rows in settings.items())
+        for column, settings in columns.items()
+    )
+    moved = f" (in brackets: what the choice moved the score from that of the preset's setting, in {unit})"
+    known = any(choice.moved is not None and not choice.is_default for choice in chosen.values())
+    return [rule, f"Settings{moved * known}: {listed}."]
+
+
+def _of(choice: Choice) -> str:
+    """A chosen setting as text."""
+    if not choice.setting:
+        return "the preset's"
+    return f"{choice.setting} (the preset's)" if choice.is_default else choice.setting
+
+
+def _range(counts: set[int], what: str) -> str:
+    """Numbers of things as text: `3 seeds`, `1 to 3 seeds`."""
+    low, high = min(counts), max(counts)
+    return f"{low} {_plural(what, low)}" if low == high else f"{low} to {high} {what}s"
+
+
+def _plural(what: str, count: int) -> str:
+    """The word for this number of things."""
+    return what if count == 1 else f"{what}s"

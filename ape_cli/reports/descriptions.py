@@ -1,0 +1,167 @@
+"""The descriptions of runs for tables: what their rows and columns are named by.
+
+Runs that differ in anything but the seed never share a row of a table. That includes the code of a user's own scheme,
+kind of attention or map of positions: runs that were trained with another version of it have a row of their own.
+
+With `--best-by validation` the runs are `ChosenRuns`. A row is then a scheme with its kind of attention, map of
+positions, model and structure (`ROW`), and the other settings are what was chosen (`Choice`).
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator, Mapping
+from operator import attrgetter
+from types import MappingProxyType
+from typing import Any, NamedTuple
+
+from ape_cli import tasks
+from ape_cli.core.errors import ApeError
+from ape_cli.core.plugins import DIGITS
+from ape_cli.reports import paper
+from ape_cli.runs.config import PRESETS, TRAINING
+from ape_cli.runs.record import RunRecord, Trained, settings_text
+from ape_cli.runs.registry import Registry
+from ape_cli.runs.run import Run
+from ape_cli.structure import linearisation
+
+CODE = "code "  # begins the part of a variant that names the version of own code; settings contain "="
+ROW = ("attention", "model", "positions", "structure")  # the settings that a row of a tuned table is named by
+
+_PARTS = attrgetter("scheme", "attention", "positions")  # of a configuration
+
+
+class Choice(NamedTuple):
+    """The setting that validation scores chose for a row in a column, from its trials."""
+
+    setting: str
+    trials: int  # the number of settings
+    seeds: int  # the number of seeds that the mean validation scores are over
+    is_default: bool  # whether the setting is that of the preset
+    moved: float | None = None  # the score of the setting less that of the preset's; None if it is not known
+
+
+class Settings(NamedTuple):
+    """The settings of a run, each as text (`lr_peak=0.003`), by their names. Lines of reports have it as JSON."""
+
+    variant: dict[str, str]  # what differs from the preset and the scheme; also the version of own code, as `CODE`
+    training: Mapping[str, str] = MappingProxyType(
+        {}
+    )  # those of `TRAINING`; empty if they were chosen by validation scores
+    choice: Choice | None = None
+
+    def __str__(self) -> str:
+        """The settings as JSON."""
+        return json.dumps([self.variant, dict(self.training), self.choice])
+
+    @property
+    def method(self) -> dict[str, str]:
+        """The variant without settings of training."""
+        return {key: item for key, item in self.variant.items() if key not in TRAINING}
+
+
+def read_settings(text: str) -> Settings:
+    """The settings from their JSON."""
+    variant, training, choice = json.loads(text)
+    return Settings(variant, training, choice and Choice(*choice))
+
+
+def joined(items: Mapping[str, str]) -> str:
+    """Settings in one text, sorted by name, with the version of own code at the end."""
+    return ", ".join(items[key] for key in sorted(items, key=lambda key: (key == CODE, key)))
+
+
+class ChosenRuns(Registry):
+    """The runs of the settings that were chosen by validation scores. `choices` has the choice of each run by name."""
+
+    def __init__(self, registry: Registry, choices: Mapping[str, Choice]) -> None:
+        """Nothing is read yet."""
+        super().__init__(registry.folder, frozenset(choices), registry.chosen)
+        self.choices = choices
+
+
+def described(registry: Registry, bad: list[str]) -> Iterator[tuple[Run, RunRecord, dict[str, Any]]]:
+    """Each readable run, its run.json, and its description for tables.
+
+    A line of text about each unreadable run is appended to `bad`.
+
+    If the runs of a user's own scheme were trained with different versions of its code, their `variant` and their
+    `configuration` end with the first digits of its SHA-256. The same holds for a kind of attention and a map of
+    positions. Runs with own code come last.
+    """
+    choices = registry.choices if isinstance(registry, ChosenRuns) else {}
+    versions: dict[tuple[str, ...], set[str]] = {}  # of each combination of plug-ins: those of its own files
+    of_own_code: list[tuple[Run, RunRecord, str]] = []
+    for run, record in registry.readable(bad):
+        try:
+            of_run = _description(record, choices.get(run.name))
+        except ApeError as error:  # the task of the run does not have its order
+            bad.append(f"{run.name}: {error.summary}")
+            continue
+        version = "+".join(digest[:DIGITS] for _, digest in sorted(record.own_files.items()))
+        versions.setdefault(_PARTS(record.config), set()).add(version)
+        if version:  # how many versions there are is known at the end
+            of_own_code.append((run, record, version))
+        else:
+            yield run, record, of_run
+    for run, record, version in of_own_code:
+        several = len(versions[_PARTS(record.config)]) > 1
+        yield run, record, _description(record, choices.get(run.name), version if several else "")
+
+
+def row_settings(record: RunRecord) -> dict[str, Any]:
+    """The settings of a run that name its row in a tuned table."""
+    return {key: value for key, value in record.variant.items() if key in ROW}
+
+
+def _description(record: RunRecord, choice: Choice | None, version: str = "") -> dict[str, Any]:
+    """The description of a run. `version`: that of its own code, if its row names it.
+
+    Raises `ApeError` if its task lacks its order.
+    """
+    config, trained = record.config, record.dataset
+    named = record.variant if choice is None else row_settings(record)
+    variant = {key: settings_text({key: value}) for key, value in named.items()} | (
+        {CODE: CODE + version} if version else {}
+    )
+    fields = {} if choice else {key: getattr(config, key, None) for key in TRAINING}
+    training = {key: settings_text({key: value}) for key, value in fields.items() if value is not None}
+    configuration = config.digest(trained.fingerprint, without=("seed",))
+    return {
+        "task": trained.task,
+        "order": trained.order,
+        "scheme": config.scheme,
+        "variant": joined(variant),
+        "configuration": configuration + (f"-{version}" if version else ""),
+        "attention": config.attention,
+        "preset": config.preset,
+        "seed": config.seed,
+        "structure": trained.structure,
+        "form": _form(trained),
+        "trained_on": trained.name,
+        "trained_fingerprint": trained.fingerprint,
+        "paper_size": is_paper_size(config.preset, trained),
+        "settings": str(Settings(variant, training, choice)),
+    }
+
+
+def _form(trained: Trained) -> str:
+    """The form of a task's dataset, as the task names it: `branching 3, binarised`. Empty if the task is not known."""
+    try:
+        return tasks.load(trained.task).form(trained.parameters)
+    except (ApeError, LookupError):
+        return ""
+
+
+def is_paper_size(preset: str, trained: Trained) -> bool:
+    """Whether a run has the model of the paper, and its rows and its sizes of words or trees, or all of its images."""
+    rows = trained.rows
+    if preset == "paper" and trained.image:
+        # validation rows are held out of the images for training; equal images decide how many
+        everything = (rows["train"] + rows["validation"], rows["test"]) == paper.IMAGES_ROWS
+        return _form(trained) == paper.SOURCE and everything
+    if preset != "paper" or trained.task not in tasks.names() or tasks.load(trained.task).fixed_rows:
+        return False
+    options = tasks.load(trained.task).preset_options.get(preset, {})
+    of_paper = tasks.make(trained.task, *linearisation.parse(trained.order), **options).parameters
+    return bool(trained.parameters == of_paper and rows == PRESETS["paper"].rows)

@@ -1,0 +1,172 @@
+"""`--best-by validation`: settings are chosen by validation scores, and nothing else decides."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from ape_cli.core.errors import ApeError, UsageError
+from ape_cli.reports import document
+from ape_cli.reports.tables import Cell
+from ape_cli.reports.views import Options, load
+from ape_cli.runs.registry import open_registry
+from ape_cli.runs.run_files import write_history
+from tests.registered import edit, vouch
+from tests.reports.test_aggregation import add
+
+HIGH = {"lr_peak": 0.003}
+
+
+def trial(where: Path, scheme: str, seed: int, validation: float, test: float, loss: float = 1.0, **of: Any) -> Path:
+    """Registers a run with a validation score, which its history has, and a test score."""
+    folder = add(where, scheme, test, seed, **of)
+    scores = {"validation_token_accuracy": validation, "validation_loss": loss}
+    write_history(folder / "history.parquet", [{"step": 1, **scores}, {"step": 2, **dict.fromkeys(scores, 0.0)}])
+    vouch(folder)
+    return folder
+
+
+def result_of(where: Path, view: str = "scores", **options: Any) -> document.Document:
+    chosen = Options(**{"best_by": "validation", **options})
+    return document.read(open_registry(str(where)), load(view), chosen)[0]
+
+
+def lines(where: Path, view: str = "scores", **options: Any) -> list[dict[str, Any]]:
+    selected = result_of(where, view, **options).selected
+    return selected.view.frame(selected.result).to_dicts()
+
+
+def settings(where: Path) -> dict[tuple[str, str], str]:
+    return {(line["task"], line["scheme"]): line["setting"] for line in lines(where)}
+
+
+@pytest.fixture
+def sweep(tmp_path: Path) -> Path:
+    """On `reverse` validation prefers the high rate for `rope` and the preset's for `alibi`; tests say the opposite."""
+    for seed in (1, 2):
+        trial(tmp_path, "rope", seed, 0.5, 0.9)
+        trial(tmp_path, "rope", seed, 0.6, 0.8, variant=HIGH)
+        trial(tmp_path, "alibi", seed, 0.6, 0.3)
+        trial(tmp_path, "alibi", seed, 0.5, 0.4, variant=HIGH)
+    return tmp_path
+
+
+def test_a_row_for_each_scheme_with_what_the_choice_moved(sweep: Path) -> None:
+    rope, alibi = sorted(lines(sweep), key=lambda line: line["scheme"], reverse=True)
+    assert (rope["setting"], rope["trials"], rope["mean"], rope["moved"]) == (
+        "lr_peak=0.003",
+        2,
+        0.8,
+        pytest.approx(-0.1),
+    )
+    assert (alibi["setting"], alibi["mean"], alibi["moved"]) == ("lr_peak=0.002", 0.3, 0.0)
+    (table,) = result_of(sweep).tables
+    assert {row for row, _ in table.rows} == {"rope", "alibi"}
+    assert any("over 2 seeds, from 2 trials" in note for note in table.notes)
+    assert any("lr_peak=0.003 for rope (-10.00)" in note for note in table.notes)
+    assert any("lr_peak=0.002 (the preset's) for alibi" in note for note in table.notes)
+
+
+def test_altered_test_scores_choose_the_same(sweep: Path) -> None:
+    before = settings(sweep)
+    for number, path in enumerate(sorted(sweep.glob("runs/*/eval/*.json"))):
+        edit(path, lambda of, score=number / 100: of["overall"].update(token_accuracy=score))
+    assert settings(sweep) == before
+
+
+def test_each_column_has_its_own_choice(sweep: Path) -> None:
+    trial(sweep, "rope", 1, 0.9, 0.9, task="copy", fingerprint="a" * 64)
+    trial(sweep, "rope", 1, 0.6, 0.8, task="copy", fingerprint="a" * 64, variant=HIGH)
+    found = settings(sweep)
+    assert (found["reverse", "rope"], found["copy", "rope"]) == ("lr_peak=0.003", "lr_peak=0.002")
+
+
+def test_a_seed_that_only_one_setting_has_does_not_choose(sweep: Path) -> None:
+    """It counts for the score, though: a tuned setting is trained with more seeds."""
+    trial(sweep, "rope", 3, 1.0, 1.0)
+    trial(sweep, "rope", 4, 0.0, 0.5, variant=HIGH)
+    rope = next(line for line in lines(sweep) if line["scheme"] == "rope")
+    assert (rope["setting"], rope["seeds"]) == ("lr_peak=0.003", 3)
+    assert rope["moved"] == pytest.approx(-0.1)  # over the two seeds that both have
+
+
+def test_the_mean_chooses_and_not_the_best_seed(tmp_path: Path) -> None:
+    for seed, (plain, high) in {1: (0.5, 0.9), 2: (0.5, 0.0)}.items():
+        trial(tmp_path, "rope", seed, plain, 0.5)
+        trial(tmp_path, "rope", seed, high, 0.5, variant=HIGH)
+    assert settings(tmp_path) == {("reverse", "rope"): "lr_peak=0.002"}
+
+
+def test_without_the_preset_s_setting_nothing_is_said_of_what_moved(tmp_path: Path) -> None:
+    trial(tmp_path, "rope", 1, 0.5, 0.5, variant={"lr_peak": 0.001})
+    trial(tmp_path, "rope", 1, 0.6, 0.5, variant=HIGH)
+    trial(tmp_path, "none", 1, 0.6, 0.5)
+    found = {line["scheme"]: (line["trials"], line["moved"]) for line in lines(tmp_path)}
+    assert found == {"rope": (2, None), "none": (1, 0.0)}
+    (table,) = result_of(tmp_path).tables
+    assert any("numbers of trials differ" in note for note in table.notes)
+
+
+def test_settings_without_a_common_seed_are_an_error(tmp_path: Path) -> None:
+    trial(tmp_path, "rope", 1, 0.5, 0.5)
+    trial(tmp_path, "rope", 2, 0.6, 0.5, variant=HIGH)
+    with pytest.raises(ApeError, match=r"rope on reverse, preset small have no seed in common[\s\S]*lr_peak=0.003: 2"):
+        lines(tmp_path)
+    with pytest.raises(UsageError, match="unknown scores to choose by"):
+        lines(tmp_path, best_by="test")
+
+
+def test_pairs_and_learning_curves_are_of_the_chosen_runs(sweep: Path) -> None:
+    (pair,) = lines(sweep, "paired", compare=("rope", "alibi"))
+    assert (pair["mean_a"], pair["setting_a"], pair["mean_b"], pair["setting_b"]) == (
+        pytest.approx(0.8),
+        "lr_peak=0.003",
+        pytest.approx(0.3),
+        "lr_peak=0.002",
+    )
+    at_end = {(x["scheme"], x["setting"], x["mean"]) for x in lines(sweep, "by-epoch") if x["measure"] == "validation"}
+    assert at_end == {("rope", "lr_peak=0.003", 0.6), ("alibi", "lr_peak=0.002", 0.6)}
+
+
+def test_without_a_choice_rows_name_their_rates_and_nothing_is_underlined(sweep: Path) -> None:
+    (table,) = result_of(sweep, best_by=None).tables
+    assert [row for row, _ in table.rows] == [
+        f"{s} (lr_peak={rate})" for s in ("rope", "alibi") for rate in (0.002, 0.003)
+    ]
+    assert not table.underlines
+    assert any("not tuned" in note for note in table.notes)
+
+
+def test_other_settings_are_methods_and_are_underlined(tmp_path: Path) -> None:
+    add(tmp_path, "rope", 0.9)
+    add(tmp_path, "rope", 0.5, variant={"decay": 0.98})
+    (table,) = result_of(tmp_path, best_by=None).tables
+    assert table.underlines
+    assert not any("not tuned" in note for note in table.notes)
+
+
+def test_shared_settings_stand_in_the_caption_and_rows_are_found_without(tmp_path: Path) -> None:
+    for scheme in ("rope", "alibi"):
+        add(tmp_path, scheme, 0.9, variant=HIGH)
+    (table,) = result_of(tmp_path, best_by=None).tables
+    assert [row for row, _ in table.rows] == ["rope", "alibi"]
+    assert table.notes[0].startswith("Preset small, lr_peak=0.003 in all rows; ")
+    for name in ("rope", "rope (lr_peak=0.003)"):
+        assert len(lines(tmp_path, "paired", best_by=None, compare=(name, "alibi"))) == 1
+    add(tmp_path, "rope", 0.5)
+    assert len(lines(tmp_path, "paired", best_by=None, compare=("rope (lr_peak=0.003)", "alibi"))) == 1
+    with pytest.raises(UsageError, match="unknown row"):
+        lines(tmp_path, "paired", best_by=None, compare=("rope", "alibi"))
+
+
+def test_validation_scores_are_those_that_training_stored(sweep: Path) -> None:
+    (table,) = result_of(sweep, split="validation").tables
+    assert {row: [c.mean for c in cells if isinstance(c, Cell)] for row, cells in table.rows} == {
+        "rope": [pytest.approx(0.6)],
+        "alibi": [pytest.approx(0.6)],
+    }
+    with pytest.raises(ApeError, match="ape eval --split validation") as error:
+        result_of(sweep, split="validation", metric="exact_match")
+    assert "training stores only" in str(error.value)
