@@ -5,10 +5,10 @@ Language Models", arXiv:2312.04927.
 
 With a `length`, sources are interleaved as in the source: queries are spread over the rest of a longer sequence, with
 gaps that follow a power law. Each query is answered at once, by a tag. Its figure 2 has a blank between the queries
-(`filler` `blank`), and the defaults of its code have random symbols (`random`). With 4 pairs, a length of 64, 4,095 keys,
-4,096 values and blanks, the data is that of its figure 2 at length 64 (github.com/HazyResearch/zoology, commit d88d6f5,
-zoology/experiments/paper_configs/iclr24_zoology_figure2/configs.py and zoology/data/multiquery_ar.py). Presets `paper`
-and `medium` have the same sizes, with random symbols and one more key. Deviations: values are drawn with repetition (in
+(`filler` `blank`), and the defaults of its code have random symbols (`random`). With 4 pairs, a length of 64, 4,095
+keys, 4,096 values and blanks, the data is that of its figure 2 at length 64 (github.com/HazyResearch/zoology, commit
+d88d6f5, zoology/experiments/paper_configs/iclr24_zoology_figure2/configs.py, zoology/data/multiquery_ar.py). Presets
+`paper` and `medium` have the same sizes, with random symbols and one more key. Deviations: values are drawn with repetition (in
 0.15% of the rows of figure 2, two are equal), a random symbol that happens to be a key of its row counts as one more
 query, and models read the sequence a second time, either in an encoder or before the copy that has the tags.
 
@@ -174,7 +174,7 @@ class AssociativeRecall(Sized):
         return Tokens(starts, ragged.places_of(starts), source.symbol[pair[queried] + 1])
 
     def symbols(self) -> list[str]:
-        """The readable names of the ids from 3 on: the keys k0, k1 and so on, the values v0, v1 and so on, the blank."""
+        """The readable names of the ids from 3 on: the keys k0, k1 and so on, the values v0, v1 and so on, a blank."""
         blank = ["blank"] if self.filler == "blank" else []
         return [f"k{i}" for i in range(self.keys)] + [f"v{i}" for i in range(self.values)] + blank
 
