@@ -8,9 +8,9 @@ gaps that follow a power law. Each query is answered at once, by a tag. Its figu
 (`filler` `blank`), and the defaults of its code have random symbols (`random`). With 4 pairs, a length of 64, 4,095
 keys, 4,096 values and blanks, the data is that of its figure 2 at length 64 (github.com/HazyResearch/zoology, commit
 d88d6f5, zoology/experiments/paper_configs/iclr24_zoology_figure2/configs.py, zoology/data/multiquery_ar.py). Presets
-`paper` and `medium` have the same sizes, with random symbols and one more key. Deviations: values are drawn with repetition (in
-0.15% of the rows of figure 2, two are equal), a random symbol that happens to be a key of its row counts as one more
-query, and models read the sequence a second time, either in an encoder or before the copy that has the tags.
+`paper` and `medium` have the same sizes, with random symbols and one more key. Deviations: values are drawn with
+repetition (in 0.15% of the rows of figure 2, two are equal), a random symbol that happens to be a key of its row counts
+as one more query, and models read the sequence a second time, in an encoder or before the copy that has the tags.
 
 Without a `length`, the form is ours: the encoder reads the pairs and then all queries without gaps, and the decoder
 writes the answers. As in the source, keys are distinct, no key is queried twice, and keys and values have symbols of
