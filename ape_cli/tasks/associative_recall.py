@@ -3,11 +3,14 @@
 Source: multi-query associative recall; Arora et al. 2023, "Zoology: Measuring and Improving Recall in Efficient
 Language Models", arXiv:2312.04927.
 
-With a `length`, sources are those of the source: queries are spread over the rest of a longer sequence, with gaps that
-follow a power law, and between them are random symbols. Each query is answered at once, by a tag. Presets `paper` and
-`medium` have one of its settings: 4 pairs, 64 tokens and 8,192 symbols. Deviations: here an encoder reads the whole
-sequence too, values are drawn with repetition, and a random symbol that happens to be a key of its row counts as one
-more query.
+With a `length`, sources are interleaved as in the source: queries are spread over the rest of a longer sequence, with
+gaps that follow a power law. Each query is answered at once, by a tag. Its figure 2 has a blank between the queries
+(`filler` `blank`), and the defaults of its code have random symbols (`random`). With 4 pairs, a length of 64, 4,095
+keys, 4,096 values and blanks, the data is that of its figure 2 at length 64 (github.com/HazyResearch/zoology, commit
+d88d6f5, zoology/experiments/paper_configs/iclr24_zoology_figure2/configs.py, zoology/data/multiquery_ar.py). Presets
+`paper` and `medium` have the same sizes, with random symbols and one more key. Deviations: values are drawn with
+repetition (in 0.15% of the rows of figure 2, two are equal), a random symbol that happens to be a key of its row counts
+as one more query, and models read the sequence a second time, in an encoder or before the copy that has the tags.
 
 Without a `length`, the form is ours: the encoder reads the pairs and then all queries without gaps, and the decoder
 writes the answers. As in the source, keys are distinct, no key is queried twice, and keys and values have symbols of
@@ -45,18 +48,24 @@ class AssociativeRecall(Sized):
 
     With a `length` L, the first 2P of L tokens are the pairs. The other tokens are (L - 2P) / 2 slots of two tokens,
     and each query is the first token of one of them: slot i from 1 on is drawn with a probability proportional to
-    i^(gap_power - 1), without repetition. All other tokens are drawn uniformly from all symbols. The target has a tag
-    for each token: at a query its value, and elsewhere nothing to predict.
+    i^(gap_power - 1), without repetition. All other tokens are drawn uniformly from all keys and values, or are all the
+    same symbol, `blank`. The target has a tag for each token: at a query its value, and elsewhere nothing to predict.
 
     Arguments: `pairs`, the number P of pairs; `queries`, the number Q of queries, at most P, where 0 means that each
     key is queried once; `keys` and `values`, the number of symbols for keys and for values; `length`, the number L of
-    tokens, 0 for queries without gaps; `gap_power`. The size of a source is P. Raises `UsageError` if an option is out
-    of range.
+    tokens, 0 for queries without gaps; `gap_power`; `filler`, what is between the queries: `random` or `blank`. The
+    size of a source is P. Raises `UsageError` if an option is out of range, or if there are blanks but no `length`.
 
     >>> task = AssociativeRecall(pairs=3, queries=2, keys=6, values=6)
     >>> row = task.sample(rows=range(1), split="train", seed=42).to_pylist()[0]
     >>> " ".join(task.id_names[i] for i in row["source_ids"]), " ".join(task.id_names[i] for i in row["target_ids"])
     ('k3 v4 k4 v5 k5 v4 k4 k3', 'v5 v4')
+    >>> task = AssociativeRecall(pairs=2, keys=6, values=6, length=12, filler="blank")
+    >>> row = task.sample(rows=range(1), split="train", seed=42).to_pylist()[0]
+    >>> " ".join(task.id_names[i] for i in row["source_ids"])
+    'k3 v4 k4 v5 k3 blank k4 blank blank blank blank blank'
+    >>> " ".join(task.id_names[i].strip("<>") for i in row["target_ids"])
+    'pad pad pad pad v4 pad v5 pad pad pad pad pad'
     """
 
     structure = "seq"
@@ -64,7 +73,7 @@ class AssociativeRecall(Sized):
     source = "Arora et al. 2023, arXiv:2312.04927"
     extent = "pairs"
     answer_options = ("length",)
-    form_options = ("queries", "length")
+    form_options = ("queries", "length", "filler")
     size_words = ("pairs", "pairs of a key and a value")
     preset_options: ClassVar = {
         "small": {"pairs": 4, "queries": 1, "keys": 6, "values": 6},  # what 800 steps can learn
@@ -86,6 +95,12 @@ class AssociativeRecall(Sized):
     gap_power: float = option(
         0.01, "Exponent of the distribution of gaps; 1 for a uniform one.", late=True, between=(1e-6, 1.0)
     )
+    filler: str = option(
+        "random",
+        "What is between the queries, with a length: random symbols, or always the same blank.",
+        late=True,
+        among=("random", "blank"),
+    )
 
     @property
     def tagged(self) -> bool:
@@ -105,6 +120,11 @@ class AssociativeRecall(Sized):
         if self.length and (self.length < need or self.length % 2):
             allowed = f"an even number from {need}, so that each pair and each query has two tokens; or 0"
             raise UsageError("bad length", got=self.length, allowed=allowed, fix="choose a longer one, or fewer pairs")
+        if self.filler == "blank" and not self.length:
+            fix = "choose a `length`, or leave `filler` out"
+            raise UsageError(
+                "nothing to fill", got="filler=blank and length=0", allowed="blanks with a length", fix=fix
+            )
 
     def draw(self, key: U64) -> Source:
         """Draw pairs and queries for each key. uint64 [R] -> `Source` of R rows with 2P + Q or L tokens each"""
@@ -119,7 +139,7 @@ class AssociativeRecall(Sized):
         return Source(np.arange(rows + 1) * tokens, position, FIRST_SYMBOL + symbol.ravel(), np.full(rows, self.pairs))
 
     def _spread(self, key: U64, queries: I64) -> I64:
-        """The tokens behind the pairs: the queries in their slots, and random symbols. [R], [R, Q] -> [R, L - 2P]
+        """The tokens behind the pairs: the queries in their slots, and what fills them up. [R], [R, Q] -> [R, L - 2P]
 
         The slots of a row are drawn one after the other, without repetition: those of the smallest of independent
         exponential variables, whose rates are the weights (Efraimidis and Spirakis 2006).
@@ -130,7 +150,11 @@ class AssociativeRecall(Sized):
         uniform = ((word >> np.uint64(11)) + np.uint64(1)) * 2.0**-53  # in (0, 1]
         waiting = -np.log(uniform) / slots ** (self.gap_power - 1.0)
         chosen = np.argsort(waiting, axis=1, kind="stable")[:, : queries.shape[1]]
-        tokens = rng.below(rng.bits(rng.child(key, "filler")[:, None], np.arange(rest)), self.keys + self.values)
+        symbols = self.keys + self.values  # and the number of the blank
+        if self.filler == "blank":
+            tokens = np.full((key.size, rest), symbols)
+        else:
+            tokens = rng.below(rng.bits(rng.child(key, "filler")[:, None], np.arange(rest)), symbols)
         np.put_along_axis(tokens, 2 * chosen, queries, axis=1)
         return tokens
 
@@ -138,7 +162,7 @@ class AssociativeRecall(Sized):
         """The target of each source: the values of its queries, or a tag for each token."""
         row = ragged.rows_of(source.starts)
         behind = source.position >= 2 * source.size[row]
-        name = row * (self.keys + self.values) + source.symbol  # tells the symbols of different rows apart
+        name = row * len(self.id_names) + source.symbol  # tells the symbols of different rows apart
         stated = np.flatnonzero(~behind & (source.position % 2 == 0))
         stated = stated[np.argsort(name[stated])]
         pair = stated[np.minimum(np.searchsorted(name[stated], name), stated.size - 1)]  # [T]
@@ -150,8 +174,9 @@ class AssociativeRecall(Sized):
         return Tokens(starts, ragged.places_of(starts), source.symbol[pair[queried] + 1])
 
     def symbols(self) -> list[str]:
-        """The readable names of the ids from 3 on: the keys k0, k1 and so on, then the values v0, v1 and so on."""
-        return [f"k{i}" for i in range(self.keys)] + [f"v{i}" for i in range(self.values)]
+        """The readable names of the ids from 3 on: the keys k0, k1 and so on, the values v0, v1 and so on, a blank."""
+        blank = ["blank"] if self.filler == "blank" else []
+        return [f"k{i}" for i in range(self.keys)] + [f"v{i}" for i in range(self.values)] + blank
 
     def expected_tokens(self) -> float:
         """The number of tokens of a source: pairs and queries, and what is between these."""

@@ -63,7 +63,7 @@ addition: index hints that count from the first digit of each number
   + hint = self._plus + 1 + np.repeat(first, width) + ragged.places_of(starts)
 associative recall: keys looked up among the pairs of all rows
   AssociativeRecall.answer  tasks/test_associative_recall.py::test_target_is_rederived
-  - name = row * (self.keys + self.values) + source.symbol
+  - name = row * len(self.id_names) + source.symbol
   + name = source.symbol
 associative recall: keys drawn with repetition, so that a query has two answers
   distinct  tasks/test_associative_recall.py::test_target_is_rederived
@@ -73,6 +73,26 @@ associative recall: queries in the order of the pairs
   AssociativeRecall.draw  tasks/test_associative_recall.py::test_values_and_queries_are_uniform
   - distinct(rng.child(key, 'queries'), queries, self.pairs)
   + np.tile(np.arange(queries), (rows, 1))
+associative recall: tags one token after their queries
+  AssociativeRecall.answer  tasks/test_associative_recall.py::test_tags_are_rederived
+  - np.where(queried, source.symbol[pair + 1], PAD)
+  + np.where(np.roll(queried, 1), np.roll(source.symbol[pair + 1], 1), PAD)
+associative recall: values of the pair before
+  AssociativeRecall.answer  tasks/test_associative_recall.py::test_tags_by_hand
+  - np.where(queried, source.symbol[pair + 1], PAD)
+  + np.where(queried, source.symbol[pair - 1], PAD)
+associative recall: a key queried that has no pair
+  AssociativeRecall.draw  tasks/test_associative_recall.py::test_queries_between_blanks
+  - np.take_along_axis(keys, distinct(rng.child(key, 'queries'), queries, self.pairs), axis=1)
+  + distinct(rng.child(key, 'queries'), queries, self.keys)
+associative recall: a blank that is the last value
+  AssociativeRecall._spread  tasks/test_associative_recall.py::test_queries_between_blanks
+  - np.full((key.size, rest), symbols)
+  + np.full((key.size, rest), symbols - 1)
+associative recall: gaps that grow with the power law
+  AssociativeRecall._spread  tasks/test_associative_recall.py::test_gaps_follow_the_power_law
+  - self.gap_power - 1.0
+  + 1.0 - self.gap_power
 flip-flop: what is ignored is stored
   FlipFlop.answer  tasks/test_flip_flop.py::test_target_is_rederived
   - source.symbol == _WRITE

@@ -11,6 +11,7 @@ import pytest
 
 from ape_cli import tasks
 from ape_cli.core import ragged, rng
+from ape_cli.storage import sequence_rows
 from ape_cli.tasks import Source
 from ape_cli.tasks.associative_recall import distinct
 from tests.tasks.contract import check_uniform, in_splits, rows
@@ -48,6 +49,8 @@ def test_target_is_rederived(form: dict[str, Any], split: str) -> None:
             {"pairs": 4, "length": 64, "keys": 4096, "values": 4096},
             {"pairs": 3, "length": 20, "keys": 5},
             {"sizes": (5, 2), "length": 20, "keys": 30},
+            {"pairs": 4, "length": 64, "keys": 4095, "values": 4096, "filler": "blank"},
+            {"pairs": 3, "length": 20, "keys": 5, "filler": "blank"},
         ]
     ),
     ids=str,
@@ -64,7 +67,40 @@ def test_tags_are_rederived(form: dict[str, Any], split: str) -> None:
         assert tags == ["<pad>"] * 2 * pairs + [memory.get(name, "<pad>") for name in names[2 * pairs :]]
         assert memory.keys() <= set(names[2 * pairs :: 2])
         more += sum(tag != "<pad>" for tag in tags) - pairs
-    assert (more > 100) == (form["keys"] < 100)
+    assert (more > 100) == (form["keys"] < 100 and form.get("filler") != "blank")
+
+
+def test_tags_by_hand() -> None:
+    """Two rows in one batch use the same keys for different values."""
+    task = tasks.make("associative-recall", pairs=2, keys=5, values=5, length=8, filler="blank")
+    texts = ["k4 v1 k0 v3 k0 blank k4 blank", "k0 v2 k4 v0 k0 blank k4 blank"]
+    symbols = np.array([task.id_names.index(name) for text in texts for name in text.split()])
+    found = task.answer(Source(np.array([0, 8, 16]), np.tile(np.arange(8), 2), symbols, np.array([2, 2])))
+    names = [task.id_names[i].replace("<pad>", "-") for i in found.symbol]
+    assert " ".join(names) == "- - - - v3 - v1 - - - - - v2 - v0 -"
+    assert found.starts.tolist() == [0, 8, 16]
+
+
+@pytest.mark.parametrize("queries", [0, 2])
+def test_queries_between_blanks(queries: int) -> None:
+    """Each row has all of its queries, each a key of the row in the first place of a slot, and otherwise blanks."""
+    form = {"pairs": 4, "queries": queries, "length": 24, "keys": 12, "values": 12}
+    found = rows("associative-recall", filler="blank", **form)[1]
+    for row in found:
+        names = row["source"][8:]
+        asked = [name for name in names if name != "blank"]
+        assert set(asked) <= set(row["source"][:8:2])
+        assert len(set(asked)) == len(asked) == (queries or 4)
+        assert asked == [name for name in names[::2] if name != "blank"]
+
+
+def test_older_datasets_stay_what_they_are() -> None:
+    """If this fails, datasets of queries between random symbols can no longer be regenerated."""
+    task = tasks.make("associative-recall", pairs=4, keys=4096, values=4096, length=64)
+    content = sequence_rows.content(task.sample(rows=range(300), split="train", seed=42))[0]
+    assert content == 1389101671727467589
+    assert "filler" not in task.parameters
+    assert len(task.id_names) == 3 + 8192
 
 
 def test_gaps_follow_the_power_law() -> None:

@@ -96,6 +96,7 @@ MISTAKES: list[tuple[str, dict[str, Any], str]] = [
     ("associative-recall", {"pairs": 4, "queries": 5}, r"0\.\.4"),
     ("associative-recall", {"pairs": 4, "length": 63}, "an even number from 16"),
     ("associative-recall", {"gap_power": 0.0}, "bad gap_power"),
+    ("associative-recall", {"filler": "blank"}, "blanks with a length"),
     ("modular", {"kind": "parity", "modulus": 5}, "parity has the modulus 2"),
     ("group-word", {"group": "alternating-7"}, "alternating-3 to alternating-6"),
     ("group-word", {"group": "cyclic-5", "sha256": "0"}, "only a group in a file has a digest"),
