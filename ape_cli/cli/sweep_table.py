@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from ape_cli.core.executors import Event
     from ape_cli.runs.registry import Registry
     from ape_cli.sweep.planning import PlannedTrial
-    from ape_cli.sweep.stages import Choice
+    from ape_cli.sweep.stages import GroupChoice
 
 _TAIL = 12  # number of lines of a failed trial's log that are printed
 _CTRL_C = 3  # characters that `^C` and the cursor need at the end of a line
@@ -251,7 +251,7 @@ def print_end(
     lines: dict[str, Line],
     registry: Registry,
     as_json: bool,
-    choices: list[Choice] | None = None,
+    choices: list[GroupChoice] | None = None,
 ) -> None:
     """Print the final state of all trials, and the end of the log of each that failed.
 
@@ -286,7 +286,7 @@ def print_end(
         say(f"{trials(len(ends))}: {', '.join(f'{n} {s}' for s, n in count.items())}; {trained} trained now")
 
 
-def _told(choice: Choice) -> dict[str, Any]:
+def _told(choice: GroupChoice) -> dict[str, Any]:
     """A choice for a program."""
     return {
         "group": choice.group,
@@ -298,7 +298,7 @@ def _told(choice: Choice) -> dict[str, Any]:
     }
 
 
-def _print_choices(choices: list[Choice]) -> None:
+def _print_choices(choices: list[GroupChoice]) -> None:
     """Print the table of the settings that were chosen by validation scores."""
     from ape_cli.runs.record import settings_text
 

@@ -22,7 +22,7 @@ from ape_cli.sweep.specification import TrialGroup, first_stage
 
 
 @dataclass(frozen=True)
-class Choice:
+class GroupChoice:
     """The setting that was chosen for a group of trials.
 
     `group` says in words which group it is. `trials` is the number of settings that were tried, and `validation` the
@@ -47,7 +47,7 @@ class Stages:
 
     first: list[PlannedTrial]
     second: list[PlannedTrial]
-    choices: list[Choice]
+    choices: list[GroupChoice]
     waiting: list[str] = field(default_factory=list)
     left: list[str] = field(default_factory=list)
 
@@ -69,7 +69,7 @@ def plan(groups: list[TrialGroup], registry: Registry, datasets: StoragePath, pa
         _check_same(group, planner)
     first = unique(item for options in first_stage(groups) if (item := planner.trial(options)))
     second: list[PlannedTrial] = []
-    choices: list[Choice] = []
+    choices: list[GroupChoice] = []
     waiting: list[str] = []
     for group in (group for group in groups if group.tuned):
         tried = [[planner.trial(group.point(setting, seed)) for seed in group.seeds] for setting in group.settings]
@@ -103,7 +103,7 @@ def _check_same(group: TrialGroup, planner: Planner) -> None:
             raise UsageError(what, got=f"{possible[False]}: {[*planner.left][-1]}", fix=fix)
 
 
-def _choice(group: TrialGroup, items: list[list[PlannedTrial]], planner: Planner) -> Choice:
+def _choice(group: TrialGroup, items: list[list[PlannedTrial]], planner: Planner) -> GroupChoice:
     """The choice among the settings of a group, given the trials of each.
 
     Raises `RunError` if a trial is not finished or its validation scores cannot be read.
@@ -118,7 +118,7 @@ def _choice(group: TrialGroup, items: list[list[PlannedTrial]], planner: Planner
     mean = tuning.Validation(fmean(one.accuracy for one in of_best), fmean(one.loss for one in of_best))
     setting = group.settings[best]
     runs = [item for seed in group.of_grid if (item := planner.trial(group.point(setting, seed)))]
-    return Choice(_name(group, items[best][0]), setting, len(items), group.seeds, mean, runs)
+    return GroupChoice(_name(group, items[best][0]), setting, len(items), group.seeds, mean, runs)
 
 
 def _scores(items: list[PlannedTrial]) -> Iterator[tuple[int, tuning.Validation]]:
