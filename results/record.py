@@ -37,6 +37,8 @@ ABOUT = {  # the sweeps in the order of the page
     "causes": "suspected causes for numbers of the paper that other runs do not reach",
     "ablation-locality": "the locality bias on and off",
     "tasks": "tasks of other papers and composite structures at preset `small`",
+    "length": "words of 1 to 40 symbols, evaluated at up to 200, with tuned learning rates",
+    "depth": "trees of depth 1 to 5, evaluated at up to 9, with tuned learning rates",
     "trees": "functions of Python's standard library: copied, mirrored, with masked labels",
     "digits": "the paper's table 3, on scikit-learn's digits",
     "pixels": "the control: each pixel a token, pixels shuffled",
@@ -45,6 +47,7 @@ ABOUT = {  # the sweeps in the order of the page
 SIZES = ("table1", "table2", "ablation-locality")
 EPOCHS = ("digits", "pixels")
 OURS = ("tasks", "trees")  # sweeps without numbers of the paper: with intervals, and also with exact match
+TUNED = ("length", "depth")  # sweeps whose settings are chosen by validation scores, shown beyond the training sizes
 FLAT = ("sinusoidal", "rope", "orthogonal-seq")  # the schemes of table 2 that read a tree as a sequence
 
 
@@ -67,11 +70,20 @@ def begun() -> dict[str, tuple[int, int]]:
     return {sweep: count for sweep in ABOUT if (count := standing(sweep))[0]}
 
 
+def selection(sweep: str) -> list[str]:
+    """The arguments of `ape report` that select the runs of a sweep."""
+    return ["--sweep", f"results/{sweep}.toml", *(["--best-by", "validation"] if sweep in TUNED else [])]
+
+
 def views(sweeps: list[str]) -> dict[str, list[str]]:
     """The arguments of the `ape report` that prints a file, for each file in results/tables."""
     found: dict[str, list[str]] = {}
     for sweep in sweeps:
-        of_sweep = ["--sweep", f"results/{sweep}.toml"]
+        of_sweep = selection(sweep)
+        if sweep in TUNED:
+            found[f"{sweep}.md"] = [*of_sweep, "--view", "generalisation", "--interval", "--format", "markdown"]
+            found[f"{sweep}.csv"] = [*of_sweep, "--view", "generalisation", "--format", "csv"]
+            continue
         for kind, name in (("md", "markdown"), ("csv", "csv")):
             beside = ["--against", "paper"] if sweep not in OURS else ["--interval"] * (kind == "md")  # csv has it
             found[f"{sweep}.{kind}"] = [*of_sweep, *beside, "--format", name]
@@ -208,7 +220,7 @@ def main() -> None:
     wanted = views(list(counts))
     with ThreadPoolExecutor(2) as pool:
         made = dict(zip(wanted, pool.map(printed, wanted.values()), strict=True))
-        plots = [["--sweep", f"results/{s}.toml", "--plots", f"results/plots/{s}", "--format", "csv"] for s in counts]
+        plots = [[*selection(s), "--plots", f"results/plots/{s}", "--format", "csv"] for s in counts]
         plots.append(["--sweep", "results/table1.toml", "--plots", "results/plots/table1-error", "--format", "csv"])
         plots[-1] += ["--axis", "error"]
         list(pool.map(printed, plots))
