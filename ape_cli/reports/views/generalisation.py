@@ -1,7 +1,8 @@
 """Scores at sizes beyond those of training, as multiples of the largest training size.
 
 Exact match comes first. With teacher forcing the model always reads the right prefix, so token accuracy can be high
-at sizes at which no answer is right as a whole.
+at sizes at which no answer is right as a whole. Exact match does not depend on the decoding: a row counts if each token
+is right after the right prefix, and then greedy decoding gives the same tokens.
 
 The table has two numbers for each row:
 
@@ -11,8 +12,8 @@ The table has two numbers for each row:
 - The largest size with at least `ENOUGH` exact match (mean over seeds), such that all smaller evaluated sizes reach it
   too.
 
-Sizes with fewer than `line_plots.FEW` test rows are in neither number, because the tail of a distribution may have a
-single row.
+Sizes with fewer than `line_plots.FEW` test rows are in neither number, nor in the figure, because the tail of a
+distribution may have a single row.
 
 The figure has two kinds of intervals (`stats`): a band is the 95% interval over seeds, and a bar that over inputs, for
 exact match only.
@@ -40,8 +41,8 @@ _METRICS = ("exact_match", "token_accuracy")  # in the order of the panels
 _UP_TO = f"""at least {ENOUGH:.0%} exact match (mean over seeds) such that all smaller evaluated ones reach it too; in \
 brackets as a multiple of the largest in training. —: not even the smallest reaches it; ≥: all that were evaluated \
 reach it."""
-_FORCING = """Teacher forcing flatters at sizes beyond training, because the model always reads the right prefix. With \
-`--decode greedy` the answers are generated."""
+_FORCING = """With teacher forcing, token accuracy flatters at sizes beyond training, because the model always reads the \
+right prefix. Exact match does not: it is that of greedy decoding too."""
 
 
 class Generalisation(View[pl.DataFrame]):
@@ -56,8 +57,8 @@ class Generalisation(View[pl.DataFrame]):
     caption = f"""These are scores by the size of the source as a multiple of the largest training size. The training
 split holds the sizes in the shaded area. A band, or a wide bar at a single point, is the 95% interval over seeds
 (Student's t): other seeds, the same test rows. A thin bar with caps is the 95% interval over inputs (Wilson's): other
-test rows, the same models. It is known for exact match only. A hollow point has fewer than {FEW} test rows and is not
-connected to its neighbours. {_FORCING.replace("`", "")} {LINE_STYLES}"""
+test rows, the same models. It is known for exact match only. Sizes with fewer than {FEW} test rows are left out.
+{_FORCING} {LINE_STYLES}"""
 
     def read(self, registry: Registry, options: Options) -> tuple[pl.DataFrame, list[str]]:
         """Read the evaluations by size, also those on other data. Raises `ApeError` if no size is beyond training."""
@@ -93,7 +94,7 @@ connected to its neighbours. {_FORCING.replace("`", "")} {LINE_STYLES}"""
         """A plot with a panel for each metric and each table."""
         drawn = []
         for metric in _METRICS:
-            lines = result.filter(metric=metric).drop("tokens")  # counts above the small sizes would overlap
+            lines = result.filter("counted", metric=metric).drop("tokens")  # counts above the small sizes would overlap
             lines = lines.with_columns(x="multiple", least="low", most="high")
             for title, panel in split(lines.with_columns(pl.col("least", "most").fill_null(pl.col("mean")))):
                 first = panel.row(0, named=True)

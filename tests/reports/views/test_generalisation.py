@@ -64,7 +64,7 @@ def test_nothing_beyond_training_is_an_error(tmp_path: Path) -> None:
 def test_the_caption_names_teacher_forcing(tmp_path: Path) -> None:
     put(tmp_path, "rope", {"far": {5: (40, 40), 10: (20, 40)}}, 1, **DATA)
     result = VIEW.read(registry_of(tmp_path), Options())[0]
-    assert any("Teacher forcing flatters" in note for note in VIEW.tables(result)[0].notes)
+    assert any("token accuracy flatters" in note for note in VIEW.tables(result)[0].notes)
     plot = VIEW.plot(result, Options())
     assert plot is not None
     assert plot.rows == ["rope"]
