@@ -13,7 +13,8 @@ import typer
 from ape_cli.cli._app import command, dataset_folder, note_changed
 from ape_cli.cli.console import note
 from ape_cli.cli.options import DECODE, GENERALISE, GRID, SCORES, SIZES, ExecutionOptions, Folders, Json, here, option
-from ape_cli.cli.sweep_table import print_end, print_plan, trials, watching
+from ape_cli.cli.sweep_output import print_end, print_plan
+from ape_cli.cli.sweep_table import trials, watching
 from ape_cli.core import runtime
 from ape_cli.core.errors import UsageError, brief, pick
 from ape_cli.storage.paths import storage_path

@@ -5,14 +5,14 @@ from __future__ import annotations
 import json
 import logging
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 import typer
 
 from ape_cli.cli._app import command, existing_dataset, on_stop
-from ape_cli.cli.console import accuracy_of, answer, guessed, note, note_lines, say, scores_in_words
+from ape_cli.cli.console import note
 from ape_cli.cli.options import (
     THREADS,
     DataOptions,
@@ -28,11 +28,11 @@ from ape_cli.cli.options import (
     repeated,
     typed,
 )
+from ape_cli.cli.train_output import compared, print_plan, print_trained
 from ape_cli.core import runtime
-from ape_cli.core.errors import ApeError, UsageError
+from ape_cli.core.errors import UsageError
 
 if TYPE_CHECKING:
-    from ape_cli.data.loader import Dataset
     from ape_cli.experiment import Experiment, ExperimentOptions
     from ape_cli.runs.registry import Registry
     from ape_cli.storage.paths import StoragePath
@@ -109,7 +109,7 @@ def train(
         default_preset = training.preset is None and training.file is None
         registry = open_registry(folders.results)
         if execution.dry_run:
-            _print_plan(_resolved(options, folders.datasets, default_preset), registry, as_json)
+            print_plan(_resolved(options, folders.datasets, default_preset), registry, as_json)
             return
         experiment = group.experiment(lambda: prepared(_resolved(options, folders.datasets, default_preset)))
         with _stoppable(group) as stop:
@@ -125,7 +125,7 @@ def train(
         raise typer.Exit(130)
     if group.first:
         baseline = options.without_positions()
-        baselines = _compared(experiment.dataset, registry, baseline) if done.evaluation else None
+        baselines = compared(experiment.dataset, registry, baseline) if done.evaluation else None
         kept = [f"{key}={json.dumps(value)}" for key, value in baseline.settings.items() if key in settings]
         again = repeated(
             ctx,
@@ -136,7 +136,7 @@ def train(
             resume=None,
             overwrite=None,
         )
-        _print_trained(done, baselines, again, as_json)
+        print_trained(done, baselines, again, as_json)
 
 
 def _order(order: str | None, source_order: str | None) -> str | None:
@@ -179,33 +179,6 @@ def _resolved(options: ExperimentOptions, datasets: StoragePath, default_preset:
     about = config.preset(options.preset).about[experiment.data.kind]
     logger.info(f"preset: {options.preset} ({about}){'; --preset chooses another' if default_preset else ''}")
     return experiment
-
-
-def _print_plan(experiment: Experiment, registry: Registry, as_json: bool) -> None:
-    """Print what would be trained, for --dry-run."""
-    from ape_cli.runs.record import settings_text
-
-    config, data = experiment.config, experiment.data
-    run = registry.run_for(config, data) if experiment.is_named else None
-    lines: dict[str, Any] = {
-        "run": run.name if run else None,
-        "state": run.status if run and run.exists() else "new",
-        "dataset": str(data.folder),
-        "dataset_missing": data.missing,
-        "structure": data.structure.expression,
-        "read_as": experiment.read.expression,
-        "variant": settings_text(experiment.variant),
-        "config": config.model_dump(mode="json"),
-    }
-    if as_json:
-        answer(lines)
-        return
-    say(f"run:       {lines['run'] or 'its name depends on the dataset'} ({lines['state']})")
-    say(f"dataset:   {lines['dataset']}{' (to generate)' if lines['dataset_missing'] else ''}")
-    say(f"positions: {lines['structure']}, read as {lines['read_as']}")
-    say(f"settings:  {lines['variant'] or 'those of the preset'}")
-    for name, value in lines["config"].items():
-        say(f"  {name} = {json.dumps(value)}")
 
 
 def _trained(
@@ -253,60 +226,3 @@ def _stoppable(group: ProcessGroup) -> Iterator[Callable[[], bool]]:
 
     with on_stop(ask):
         yield lambda: stopping
-
-
-def _compared(data: Dataset, registry: Registry, baseline: ExperimentOptions) -> dict[str, Any]:
-    """The test scores of two baselines on a dataset.
-
-    `constant_guess` is the score of always answering with the most frequent symbol or class. `none` is the token
-    accuracy of the registered run of `baseline`, a model without positions, or None if there is no such run.
-    """
-    from ape_cli.evaluation.count_baselines import majority_baseline
-    from ape_cli.evaluation.evaluate import name_of
-    from ape_cli.experiment import complete
-
-    none = None
-    with suppress(ApeError):  # the run may be damaged, and some settings are for the scheme alone
-        run = registry.run_for(complete(baseline.config(data.kind), data), data)
-        if run.exists() and (evaluation := run.evaluation(name_of(data, "test", "teacher"))):
-            none = evaluation["overall"]["token_accuracy"]
-    return {"constant_guess": majority_baseline(data.split("test")), "none": none}
-
-
-def _print_trained(done: Trial, baselines: dict[str, Any] | None, again: str, as_json: bool) -> None:
-    """Print the result of training, the scores on the test split and those of baselines.
-
-    `again` is the command that trains the same model without positions.
-    """
-    config, result, test = done.run.known.config, done.run.known.outcome, done.evaluation
-    if as_json:
-        lines = {"run": done.run.name, "trained": done.trained, **result.model_dump()}
-        answer(lines | {"test": test, "baselines": baselines} | ({"other_tests": done.others} if done.others else {}))
-        return
-    kind = config.kind
-    accuracy = accuracy_of(kind)
-    pace = f"{result.tokens_per_second:,.0f} {'images' if kind == 'image' else 'tokens'}/s"
-    say(f"{done.run.name}: {result.steps} steps in {result.seconds:.0f} s, {pace}")
-    say(f"  validation {accuracy} {result.best_accuracy:.2%}, step {result.best_step}")
-    if test is None or baselines is None:
-        return
-    say(f"  test {scores_in_words(test['overall'], kind)}")
-    for other in done.others:
-        say(f"  {_at_sizes(other)}")
-    say(f"  test {guessed(accuracy, baselines['constant_guess'], kind == 'image')}")
-    if config.scheme == "none":
-        return
-    if baselines["none"] is None:
-        note_lines(f"to compare it with a model without positions:\n  {again}")
-    else:
-        say(f"  test {accuracy} without positions (scheme none): {baselines['none']:.2%}")
-        note("`ape report` shows all scores side by side")
-
-
-def _at_sizes(evaluation: dict[str, Any]) -> str:
-    """The scores of a further evaluation: by size on test rows at other sizes, else over all test rows."""
-    how = f"test, {evaluation['decode']} decoding"
-    if not evaluation.get("test_only"):
-        return f"{how}: {scores_in_words(evaluation['overall'], 'sequence')}"
-    scores = (f"{part['size']} {part['exact_match']:.2%}" for part in evaluation["by_size"])
-    return f"{how}, exact match at size {', '.join(scores)}"

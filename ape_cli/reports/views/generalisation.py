@@ -41,8 +41,8 @@ _METRICS = ("exact_match", "token_accuracy")  # in the order of the panels
 _UP_TO = f"""at least {ENOUGH:.0%} exact match (mean over seeds) such that all smaller evaluated ones reach it too; in \
 brackets as a multiple of the largest in training. —: not even the smallest reaches it; ≥: all that were evaluated \
 reach it."""
-_FORCING = """With teacher forcing, token accuracy flatters at sizes beyond training, because the model always reads the \
-right prefix. Exact match does not: it is that of greedy decoding too."""
+_FORCING = """With teacher forcing, token accuracy flatters at sizes beyond training, because the model always reads \
+the right prefix. Exact match does not: it is that of greedy decoding too."""
 
 
 class Generalisation(View[pl.DataFrame]):
