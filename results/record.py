@@ -20,6 +20,7 @@ from ape_cli.core.errors import DataError
 from ape_cli.reports import evaluations
 from ape_cli.runs.registry import open_registry
 from ape_cli.sweep import specification, stages
+from results import claims
 
 ROOT = Path(__file__).resolve().parents[1]
 RESULTS = ROOT / "results"
@@ -51,15 +52,20 @@ TUNED = ("length", "depth")  # sweeps whose settings are chosen by validation sc
 FLAT = ("sinusoidal", "rope", "orthogonal-seq")  # the schemes of table 2 that read a tree as a sequence
 
 
+def planned(sweep: str) -> stages.Stages:
+    """The trials of a sweep. Raises `DataError` if its dataset is not available."""
+    grids = [specification.check(fields) for fields in specification.read(RESULTS / f"{sweep}.toml")]
+    groups = specification.groups(grids, "small", lambda name: ROOT / name)
+    return stages.plan(groups, open_registry(RESULTS), ROOT / "datasets")
+
+
 def standing(sweep: str) -> tuple[int, int]:
     """The number of finished runs of a sweep, and of all its runs; 0 and 0 if its dataset is not available."""
     if sweep == OWN.name:
         trials = json.loads(run(["sweep", f"results/{sweep}.toml", "--dry-run", "--json"]))["trials"]
         return sum(trial["state"] == "finished" for trial in trials), len(trials)
-    grids = [specification.check(fields) for fields in specification.read(RESULTS / f"{sweep}.toml")]
     try:
-        groups = specification.groups(grids, "small", lambda name: ROOT / name)
-        items = stages.plan(groups, open_registry(RESULTS), ROOT / "datasets").trials
+        items = planned(sweep).trials
     except DataError:
         return 0, 0
     return sum(item.state == "finished" for item in items), len(items)
@@ -153,6 +159,7 @@ def linearisation() -> str:
 def computed() -> dict[str, str]:
     """The tables that `ape report` does not print, by their files."""
     return {
+        "length-claims.md": claims.table(planned("length")),
         "linearisation.md": linearisation(),
         "tasks-floors.md": floors("tasks", "exact_match"),
         "trees-floors.md": floors("trees", "token_accuracy"),

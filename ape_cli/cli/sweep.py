@@ -61,7 +61,6 @@ class GridOptions:
     def fields(self) -> dict[str, Any]:
         """The options that are given, as fields of a grid. Raises `UsageError` if one is not valid."""
         from ape_cli.core.ranges import whole_numbers
-        from ape_cli.experiment.generalisation import parse
         from ape_cli.runs.config import parse_values
 
         lists = ("schemes", "tasks", "orders", "structures", "attentions", "positions", "models")
@@ -70,9 +69,10 @@ class GridOptions:
             fields |= {"data": self.data} | ({} if self.tasks else {"tasks": []})
         elif self.tasks:
             fields["data"] = []
-        more: dict[str, Any] = {name: getattr(self, name) for name in ("preset", "precision", "sizes", "decode")}
+        more: dict[str, Any] = {
+            name: getattr(self, name) for name in ("preset", "precision", "sizes", "generalise", "decode")
+        }
         more |= {
-            "generalise": self.generalise and parse(self.generalise),
             "seeds": self.seeds and whole_numbers("seeds", self.seeds),
             "set": parse_values(self.settings or []) or None,
         }
