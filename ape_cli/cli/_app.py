@@ -55,6 +55,11 @@ def on_stop(handler: Callable[[int, Any], Any]) -> Iterator[None]:
             signal.signal(number, earlier)
 
 
+def _is_other(word: str) -> bool:
+    """Whether the word after an option that may stand alone is not its value: an option, a file or nothing."""
+    return not word or word.startswith("-") or word.endswith(".toml")
+
+
 class Command(TyperCommand):
     """A command whose `--help` shows groups of options, and that prints user errors without a traceback.
 
@@ -69,7 +74,7 @@ class Command(TyperCommand):
         """Parse the command line. The error about a word that is no argument names the option that takes it."""
         ctx.meta[self.WORDS] = list(args)
         args = [
-            f"{word}={self.BARE[word]}" if word in self.BARE and not following[:1].isdecimal() else word
+            f"{word}={self.BARE[word]}" if word in self.BARE and _is_other(following) else word
             for word, following in zip(args, [*args[1:], ""], strict=False)
         ]
         flags = {word.partition("=")[0] for word in args}  # parsing takes the words off the list

@@ -122,7 +122,7 @@ def _baselines(on: Collection[Dataset], split: str) -> dict[str, dict[str, dict[
     from ape_cli.evaluation.count_baselines import count_baselines, majority_baseline
 
     scores = {}
-    for data in on:
+    for data in (one for one in on if one.plan.rows["train"]):
         try:
             if data.image is None:
                 scores[data.fingerprint] = count_baselines(data, split)

@@ -222,7 +222,7 @@ class TrainingOptions:
 
 GENERALISE = """Also evaluate at other sizes, with 1,000 test rows each: 30,50 or 30-40. Without SIZES: 1, 1.25, 1.5, \
 2, 3 and 5 times the largest training size (for trees, depth)."""
-DECODE = "Decoding of the evaluations: teacher (forcing), or greedy, which is done too."
+DECODE = "Decoding: teacher (teacher forcing only), or greedy (both)."
 
 
 @dataclass(frozen=True)

@@ -133,7 +133,7 @@ def report(
     if sweep is None:
         registry = registry.where(filtered)
     else:
-        registry, progress = sweep_runs(sweep, filtered, registry)
+        registry, progress = sweep_runs(sweep, filtered, registry, scores.best_by is not None)
     try:
         document, bad = read(registry, chosen, options, progress)
     except ApeError as error:  # what was left out may be the reason
@@ -187,11 +187,12 @@ def _plot_kinds(form: FormatOptions) -> list[str]:
     return []
 
 
-def sweep_runs(file: Path, chosen: Filter, registry: Registry) -> tuple[Registry, str]:
+def sweep_runs(file: Path, chosen: Filter, registry: Registry, tuned: bool = False) -> tuple[Registry, str]:
     """The registry with only the chosen runs of a sweep, and a sentence if some of them are not finished.
 
-    Presets of the filter replace those of the file; each of them has all trials of the file. Raises `ApeError` if no
-    trial is chosen, or if none of the chosen trials has been trained.
+    With `tuned`, groups whose setting is not chosen yet are left out. Presets of the filter replace those of the file;
+    each of them has all trials of the file. Raises `ApeError` if no trial is chosen, or if none of the chosen trials
+    has been trained.
     """
     from ape_cli.models.device import choose_device
     from ape_cli.runs import filters
@@ -202,7 +203,9 @@ def sweep_runs(file: Path, chosen: Filter, registry: Registry) -> tuple[Registry
     grids = [specification.check(specification.over(of_file, preset)) for preset, of_file in fields]
     usual = "paper" if choose_device("auto").type == "cuda" else "small"
     groups = specification.groups(grids, usual, lambda name: dataset_folder(storage_path(name)))
-    every = stages.plan(groups, registry, DATASETS).trials
+    planned = stages.plan(groups, registry, DATASETS)
+    every = planned.trials
+    undecided = {item.name for item in planned.undecided} if tuned else set()
 
     kinds = []
     for config, data in ((item.config, item.data) for item in every):
@@ -216,4 +219,5 @@ def sweep_runs(file: Path, chosen: Filter, registry: Registry) -> tuple[Registry
         raise ApeError(f"no run of the sweep {file} is finished", got=got, fix=f"`ape sweep {file}` trains them")
     done = sum(item.state == "finished" for item in items)
     progress = f"Of the {len(items)} runs of {file.name}{of.replace('`', '')}, {done} are finished."
-    return registry.only(item.run.name for item in items if item.run), progress if done < len(items) else ""
+    runs = (item.run.name for item in items if item.run and item.run.name not in undecided)
+    return registry.only(runs), progress if done < len(items) else ""

@@ -52,7 +52,7 @@ class GridOptions:
     generalise: str | None = option(GENERALISE, metavar="[SIZES]", panel=SCORES)
     decode: str | None = option(DECODE, panel=SCORES)
     tune: list[str] | None = option(
-        "Values of a field, of which each scheme keeps the best by validation scores; may be repeated.",
+        "Values to try for a field; each scheme keeps the one with the best validation score. May be repeated.",
         metavar="KEY=V,V",
     )
     trials: int | None = option("tune: number of combinations of the values. Default: all.")

@@ -52,7 +52,7 @@ def print_plan(items: list[PlannedTrial], slots: int | None, as_json: bool, old:
     many = f"{at_once} at once" if at_once else "as many at once as there is room for"
     say(f"{trials(len(items))}, {len(todo)} to do, {many}: {guess if todo else 'nothing to do'}")
     if later:
-        say(f"{later} of these follow when the tuned settings are chosen, and are not in the table")
+        say(f"{trials(later)} of these will follow when the tuned settings are chosen, and are not in the table")
 
 
 def print_end(

@@ -150,7 +150,7 @@ def own_dataset(run: Run) -> Dataset:
 
 
 def missing(run: Run, sets: Iterable[_Data], tests: FurtherTests) -> list[tuple[_Data, str]]:
-    """The datasets with test rows, and the decodings, in which a run is to be evaluated and is not yet."""
+    """The datasets with test rows, and the decodings, on which the run still has to be evaluated."""
     return [
         (data, decode)
         for data in sets

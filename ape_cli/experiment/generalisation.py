@@ -1,4 +1,4 @@
-"""Tests of a trained run at other sizes than those of its training data: longer words, deeper trees.
+"""Tests of a trained run at sizes that differ from its training data: longer words, deeper trees.
 
 The test rows are a dataset of their own: the same task with the same parameters, order and seed, but with listed sizes,
 `ROWS` test rows of each, and no training or validation rows. A hash of the source says which split it may stand in, and
@@ -149,6 +149,8 @@ def _task(data: Dataset) -> BaseTask:
     """The task of a dataset. Raises `ApeError` if it has no sizes, or is not known here."""
     if "sizes" not in tasks.options_of(tasks.load(data.task)):
         raise UsageError(f"{data.task} has no sizes to choose from")
+    if data.parameters.get("binarise"):
+        raise UsageError("the depth of a binarised tree is not the depth that is drawn")
     return tasks.recorded(data.task, data.order, data.parameters)
 
 

@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 from statistics import fmean
 from typing import Any, NamedTuple
 
-from ape_cli.core.errors import ApeError, RunError
+from ape_cli.core.errors import RunError
 from ape_cli.reports.descriptions import ROW, Choice, ChosenRuns, described, row_settings
 from ape_cli.reports.evaluations import Options, evaluated, task_of
 from ape_cli.runs import filters, tuning
@@ -47,12 +47,17 @@ class Tuned:
     """
 
     def __init__(self, registry: Registry, bad: list[str]) -> None:
-        """Read the validation scores of all finished runs, and choose.
-
-        Raises `ApeError` if the settings of a row have no seed in common.
-        """
-        self.registry, self._bad = registry, bad
-        self._chosen = [_choose(name, trials) for name, trials in _trials(registry, bad).items()]
+        """Read the validation scores of all finished runs, and choose. What cannot be chosen is left out."""
+        self.registry, self._bad, self._chosen = registry, bad, list[_Chosen]()
+        for place, trials in _trials(registry, bad).items():
+            try:
+                self._chosen.append(_choose(trials))
+            except ValueError:
+                seeds = "; ".join(
+                    f"{settings_text(trial.setting) or 'the preset'}: {', '.join(map(str, sorted(trial.runs)))}"
+                    for trial in trials.values()
+                )
+                bad.append(f"{place} is left out, because its settings have no seed in common ({seeds})")
         self._of_metric: dict[str, ChosenRuns] = {}
 
     def runs(self, options: Options) -> ChosenRuns:
@@ -123,27 +128,24 @@ def _trials(registry: Registry, bad: list[str]) -> dict[_Place, dict[str, _Trial
     return found
 
 
-def _choose(place: _Place, trials: dict[str, _Trial]) -> _Chosen:
-    """Choose a trial. Raises `ApeError` if the trials have no seed in common."""
+def _choose(trials: dict[str, _Trial]) -> _Chosen:
+    """Choose a trial. Raises `ValueError` if the trials have no seed in common."""
     ordered = sorted(trials.values(), key=lambda trial: (bool(trial.setting), settings_text(trial.setting)))
     scores = {number: trial.scores for number, trial in enumerate(ordered)}
-    varied = {key for trial in ordered for key in trial.setting}
-    try:
-        chosen = ordered[tuning.best(scores)]
-    except ValueError as error:
-        seeds = "; ".join(f"{_text(trial, varied)}: {', '.join(map(str, sorted(trial.runs)))}" for trial in ordered)
-        fix = "train each setting with the same `seed`, or leave out these runs with `scheme`, `task` or `preset`"
-        raise ApeError(f"the settings of {place} have no seed in common", got=seeds, fix=fix) from error
-    default = next((trial for trial in ordered if not trial.setting), None)
+    chosen = ordered[tuning.best(scores)]
+    keys = {key for trial in ordered for key in trial.setting}
+    shared = {
+        key
+        for key in keys
+        if all(key in one.setting and one.setting[key] == chosen.setting.get(key) for one in ordered)
+    }
+    varied = sorted(keys - shared)
+    default = next((trial for trial in ordered if not trial.setting.keys() - shared), None)
     common = set.intersection(*(set(of) for of in scores.values()))
-    choice = Choice(_text(chosen, varied), len(ordered), len(common), is_default=chosen is default)
-    return _Chosen(chosen, default, choice)
-
-
-def _text(trial: _Trial, varied: set[str]) -> str:
-    """A setting as text, with the preset's value of what other settings vary."""
-    own = {key: value for key in varied if (value := getattr(trial.config, key, None)) is not None}
-    return settings_text(own | trial.setting) or "the preset's"
+    values = {key: chosen.setting.get(key, getattr(chosen.config, key, None)) for key in varied}
+    text = settings_text({key: value for key, value in values.items() if value is not None})
+    is_default = chosen is default
+    return _Chosen(chosen, default, Choice(text, len(ordered), len(common), is_default, tuple(sorted(shared))))
 
 
 def _moved(chosen: _Chosen, of_run: dict[str, float]) -> float | None:

@@ -70,13 +70,13 @@ def notes(cells: Iterable[tuple[str, str, str]], number: Callable[[float], str],
     if not chosen:
         return []
     trials, seeds = ({getattr(choice, name) for choice in chosen.values()} for name in ("trials", "seeds"))
-    rule = f"""Each row has, in each column, the setting with the best mean validation accuracy over \
-{_range(seeds, "seed")}, from {_range(trials, "trial")} (settings). Test scores had no part in the choice."""
+    rule = f"""Each cell uses the setting with the best mean validation accuracy ({_range(seeds, "seed")}, \
+{_range(trials, "setting")} tried). Test scores were not used."""
     if len(trials) > 1:
-        rule += " The numbers of trials differ, so the rows were not tuned equally."
+        rule += " The numbers of settings differ, so the rows were not tuned equally."
     columns: dict[str, dict[str, list[str]]] = {}  # the rows of each setting in each column
     for (column, row), choice in chosen.items():
-        more = [f"{choice.trials} {_plural('trial', choice.trials)}"] if len(trials) > 1 else []
+        more = [f"{choice.trials} {_plural('setting', choice.trials)}"] if len(trials) > 1 else []
         more += [f"{choice.seeds} {_plural('seed', choice.seeds)}"] if len(seeds) > 1 else []
         more += [] if choice.is_default or choice.moved is None else [number(choice.moved)]
         name = f"{row} ({', '.join(more)})" if more else row
@@ -85,7 +85,7 @@ def notes(cells: Iterable[tuple[str, str, str]], number: Callable[[float], str],
         f"{column}: " + ", ".join(f"{setting} for {', '.join(rows)}" for setting, rows in settings.items())
         for column, settings in columns.items()
     )
-    moved = f" (in brackets: what the choice moved the score from that of the preset's setting, in {unit})"
+    moved = f" (in brackets: the change in score from the preset's setting, in {unit}, over the seeds that both have)"
     known = any(choice.moved is not None and not choice.is_default for choice in chosen.values())
     return [rule, f"Settings{moved * known}: {listed}."]
 
@@ -93,7 +93,7 @@ def notes(cells: Iterable[tuple[str, str, str]], number: Callable[[float], str],
 def _of(choice: Choice) -> str:
     """A chosen setting as text."""
     if not choice.setting:
-        return "the preset's"
+        return "the only setting" if choice.trials == 1 else "the preset's"
     return f"{choice.setting} (the preset's)" if choice.is_default else choice.setting
 
 

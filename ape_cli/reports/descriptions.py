@@ -38,6 +38,7 @@ class Choice(NamedTuple):
     trials: int  # the number of settings
     seeds: int  # the number of seeds that the mean validation scores are over
     is_default: bool  # whether the setting is that of the preset
+    shared: tuple[str, ...] = ()  # the names of the settings that all trials have, which name the row
     moved: float | None = None  # the score of the setting less that of the preset's; None if it is not known
 
 
@@ -120,7 +121,9 @@ def _description(record: RunRecord, choice: Choice | None, version: str = "") ->
     Raises `ApeError` if its task lacks its order.
     """
     config, trained = record.config, record.dataset
-    named = record.variant if choice is None else row_settings(record)
+    named = record.variant
+    if choice is not None:
+        named = row_settings(record) | {key: named[key] for key in choice.shared}
     variant = {key: settings_text({key: value}) for key, value in named.items()} | (
         {CODE: CODE + version} if version else {}
     )

@@ -177,12 +177,17 @@ def groups(
         got = f"orders {', '.join(ordered[0].orders)}"
         raise UsageError("no task of the sweep has an order", got=got, fix="leave it out")
     found: list[TrialGroup] = []
-    for grid in grids:
-        bases = _few(_bases(grid, preset, folder))
-        settings = settings_of(grid.tune, _defaults(grid.tune, bases)) if grid.tune else [{}]
+    bases_of = [_few(_bases(grid, preset, folder)) for grid in grids]
+    for grid, bases in zip(grids, bases_of, strict=True):
+        alike = [base for other, of in zip(grids, bases_of, strict=True) if other.tune == grid.tune for base in of]
+        settings = settings_of(grid.tune, _defaults(grid.tune, alike)) if grid.tune else [{}]
         every = [*dict.fromkeys(grid.seeds)]
         seeds = [*dict.fromkeys(grid.tune.seeds)] if grid.tune and grid.tune.seeds else every
-        later = [] if seeds == every else [seed for seed in every if seed not in seeds]
+        if foreign := [seed for seed in seeds if seed not in every]:
+            fix = "tune with some of the seeds of the grid"
+            got = ", ".join(map(str, foreign))
+            raise UsageError("seeds of [tune] are not among `seeds`", got=got, allowed=str(every), fix=fix)
+        later = [seed for seed in every if seed not in seeds]
         found += [TrialGroup(base, settings, seeds, later, every) for base in bases]
     return found
 

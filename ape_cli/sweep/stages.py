@@ -42,13 +42,15 @@ class Stages:
     """The planned trials of a sweep.
 
     `second` has the trials with chosen settings, and those whose settings are still `open`. `waiting` has a line about
-    each group whose first stage is not complete, and `left` one about each trial that is impossible.
+    each group whose first stage is not complete, and `undecided` has the trials of that stage. `left` has a line about
+    each trial that is impossible.
     """
 
     first: list[PlannedTrial]
     second: list[PlannedTrial]
     choices: list[GroupChoice]
     waiting: list[str] = field(default_factory=list)
+    undecided: list[PlannedTrial] = field(default_factory=list)
     left: list[str] = field(default_factory=list)
 
     @property
@@ -71,6 +73,7 @@ def plan(groups: list[TrialGroup], registry: Registry, datasets: StoragePath, pa
     second: list[PlannedTrial] = []
     choices: list[GroupChoice] = []
     waiting: list[str] = []
+    undecided: list[PlannedTrial] = []
     for group in (group for group in groups if group.tuned):
         tried = [[planner.trial(group.point(setting, seed)) for seed in group.seeds] for setting in group.settings]
         items = [[item for item in of_setting if item] for of_setting in tried]
@@ -80,11 +83,12 @@ def plan(groups: list[TrialGroup], registry: Registry, datasets: StoragePath, pa
             choice = _choice(group, items, planner)
         except RunError as error:
             waiting.append(f"{_name(group, items[0][0])}: {error.summary}")
+            undecided += [item for of_setting in items for item in of_setting]
             second += _open(group, items[0][0])
         else:
             choices.append(choice)
             second += [item for item in choice.runs if item.config.seed in group.later]
-    return Stages(first, unique(second), choices, waiting, list(planner.left))
+    return Stages(first, unique(second), choices, waiting, undecided, list(planner.left))
 
 
 def _check_same(group: TrialGroup, planner: Planner) -> None:

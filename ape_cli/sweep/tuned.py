@@ -8,7 +8,7 @@ A TOML file gives them in a table:
     seeds = [42]  # the seeds of these trials; without it, all seeds of the grid
 
 The subset is the same for all schemes, tasks and machines. It has the default setting of each scheme, if that is a
-combination of the values, so that the effect of tuning can be told.
+combination of the values, so that the effect of tuning can be measured.
 """
 
 from __future__ import annotations
@@ -77,7 +77,7 @@ def settings_of(tune: TuneSpecification, defaults: Iterable[dict[str, Any]]) -> 
 
 
 def default_setting(base: ExperimentOptions, kind: str, keys: Iterable[str]) -> dict[str, Any]:
-    """The values that settings have if nobody sets them, for options without them and a kind of data.
+    """The default values of settings, for options without them and a kind of data.
 
     Settings that do not exist, or whose default depends on the data (`max_size`), are left out. Raises `UsageError` if
     the options are not valid.

@@ -49,7 +49,7 @@ class Sized(Task):
 
     sizes: tuple[int, ...] = option(
         (),
-        "Lengths, depths, sides, digits or pairs, 1-20,30, in place of a distribution; each gets the number of rows.",
+        "Lengths, depths, sides, digits or pairs, 1-20,30, in place of a distribution; each gets that many rows.",
         late=True,
     )
 

@@ -64,7 +64,7 @@ def test_a_row_for_each_scheme_with_what_the_choice_moved(sweep: Path) -> None:
     assert (alibi["setting"], alibi["mean"], alibi["moved"]) == ("lr_peak=0.002", 0.3, 0.0)
     (table,) = result_of(sweep).tables
     assert {row for row, _ in table.rows} == {"rope", "alibi"}
-    assert any("over 2 seeds, from 2 trials" in note for note in table.notes)
+    assert any("(2 seeds, 2 settings tried)" in note for note in table.notes)
     assert any("lr_peak=0.003 for rope (-10.00)" in note for note in table.notes)
     assert any("lr_peak=0.002 (the preset's) for alibi" in note for note in table.notes)
 
@@ -106,14 +106,36 @@ def test_without_the_preset_s_setting_nothing_is_said_of_what_moved(tmp_path: Pa
     found = {line["scheme"]: (line["trials"], line["moved"]) for line in lines(tmp_path)}
     assert found == {"rope": (2, None), "none": (1, 0.0)}
     (table,) = result_of(tmp_path).tables
-    assert any("numbers of trials differ" in note for note in table.notes)
+    assert any("numbers of settings differ" in note for note in table.notes)
 
 
-def test_settings_without_a_common_seed_are_an_error(tmp_path: Path) -> None:
+def test_settings_without_a_common_seed_are_left_out(tmp_path: Path) -> None:
     trial(tmp_path, "rope", 1, 0.5, 0.5)
     trial(tmp_path, "rope", 2, 0.6, 0.5, variant=HIGH)
-    with pytest.raises(ApeError, match=r"rope on reverse, preset small have no seed in common[\s\S]*lr_peak=0.003: 2"):
-        lines(tmp_path)
+    trial(tmp_path, "none", 1, 0.5, 0.5)
+    found, bad = document.read(open_registry(str(tmp_path)), load("scores"), Options(best_by="validation"))
+    assert [line["scheme"] for line in found.selected.view.frame(found.selected.result).to_dicts()] == ["none"]
+    reason = "its settings have no seed in common (the preset: 1; lr_peak=0.003: 2)"
+    assert bad == [f"rope on reverse, preset small is left out, because {reason}"]
+
+
+def test_settings_that_all_trials_have_name_the_row(tmp_path: Path) -> None:
+    """A tuned sweep of a smaller model: its width is no choice, and its default is the preset's rate at this width."""
+    small = {"d_model": 64}
+    for seed in (1, 2):
+        trial(tmp_path, "rope", seed, 0.5, 0.9, variant=small)
+        trial(tmp_path, "rope", seed, 0.6, 0.8, variant=small | HIGH)
+        trial(tmp_path, "none", seed, 0.6, 0.5, variant=small)
+    rope, none = sorted(lines(tmp_path), key=lambda line: line["scheme"], reverse=True)
+    assert (rope["setting"], rope["moved"]) == ("lr_peak=0.003", pytest.approx(-0.1))
+    assert (none["setting"], none["trials"], none["moved"]) == ("", 1, 0.0)
+    (table,) = result_of(tmp_path).tables
+    assert table.notes[0].startswith("Preset small, d_model=64 in all rows; ")
+    assert any("the only setting for none" in note for note in table.notes)
+
+
+def test_unknown_scores_to_choose_by_are_an_error(tmp_path: Path) -> None:
+    trial(tmp_path, "rope", 1, 0.5, 0.5)
     with pytest.raises(UsageError, match="unknown scores to choose by"):
         lines(tmp_path, best_by="test")
 

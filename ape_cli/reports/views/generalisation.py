@@ -38,11 +38,10 @@ from ape_cli.runs.registry import Registry
 
 ENOUGH = 0.9  # exact match
 _METRICS = ("exact_match", "token_accuracy")  # in the order of the panels
-_UP_TO = f"""at least {ENOUGH:.0%} exact match (mean over seeds) such that all smaller evaluated ones reach it too; in \
-brackets as a multiple of the largest in training. —: not even the smallest reaches it; ≥: all that were evaluated \
-reach it."""
-_FORCING = """With teacher forcing, token accuracy flatters at sizes beyond training, because the model always reads \
-the right prefix. Exact match does not: it is that of greedy decoding too."""
+_UP_TO = f"""up to which every evaluated one has at least {ENOUGH:.0%} exact match (mean over seeds); in brackets as a \
+multiple of the largest in training. —: not even the smallest has it; all: every evaluated one has it."""
+_FORCING = """With teacher forcing, token accuracy is misleadingly high beyond the training sizes, because the model \
+always reads the right prefix. Exact match is the same with greedy decoding."""
 
 
 class Generalisation(View[pl.DataFrame]):
@@ -167,16 +166,16 @@ def _table(group: pl.DataFrame, interval: bool, preset: str) -> Table:
     notes = [
         *standing_notes(group, interval),
         f"The training split has {word} {span}. Unseen: the mean over {word} {listed}, each with the same weight.{few}",
-        f"Up to: the largest {word} with {_UP_TO}",
+        f"Up to: the largest {word} {_UP_TO}",
         *([_FORCING] if first["decode"] == "teacher" else []),
         f"Evaluated on {first['on']}.",
         *([missing] if first["evaluated"] != first["runs"] else []),
     ]
     name, unit = measured(_METRICS[0], group["task"])
     title = f"{first['column']} beyond the training {word}{preset}, {name}"
-    return Table(title, notes, ["unseen", f"up to {word} (≥ {ENOUGH:.0%})"], rows, unit, interval)
+    return Table(title, notes, ["unseen", f"up to {word} (at {ENOUGH:.0%})"], rows, unit, interval)
 
 
 def _reached(size: int | None, everywhere: bool, largest: int) -> str:
-    """The largest size with enough exact match as text, for example `≥ 50 (5×)`."""
-    return "—" if size is None else f"{'≥ ' * everywhere}{size} ({size / largest:.3g}×)"
+    """The largest size with enough exact match as text, for example `50 (5×), all`."""
+    return "—" if size is None else f"{size} ({size / largest:.3g}×)" + ", all" * everywhere

@@ -39,7 +39,7 @@ def test_the_largest_size_needs_all_smaller_ones(tmp_path: Path) -> None:
     put(tmp_path, "none", {"far": {5: (30, 40), 6: (40, 40), 10: (40, 40)}}, 1, **DATA)
     put(tmp_path, "alibi", {"far": {5: (36, 40), 6: (36, 40), 10: (36, 40)}}, 1, **DATA)
     found = {row: cells[1] for row, cells in table_of(tmp_path).items()}
-    assert found == {"rope": "5 (1×)", "none": "—", "alibi": "≥ 10 (2×)"}
+    assert found == {"rope": "5 (1×)", "none": "—", "alibi": "10 (2×), all"}
 
 
 def test_two_kinds_of_intervals(tmp_path: Path) -> None:
@@ -64,7 +64,7 @@ def test_nothing_beyond_training_is_an_error(tmp_path: Path) -> None:
 def test_the_caption_names_teacher_forcing(tmp_path: Path) -> None:
     put(tmp_path, "rope", {"far": {5: (40, 40), 10: (20, 40)}}, 1, **DATA)
     result = VIEW.read(registry_of(tmp_path), Options())[0]
-    assert any("token accuracy flatters" in note for note in VIEW.tables(result)[0].notes)
+    assert any("token accuracy is misleadingly high" in note for note in VIEW.tables(result)[0].notes)
     plot = VIEW.plot(result, Options())
     assert plot is not None
     assert plot.rows == ["rope"]
