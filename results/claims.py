@@ -1,7 +1,8 @@
 """The verdicts on the claims that `length.toml` tests. The page says what counts as confirmed.
 
 A column is a task and a model. A cell is a scheme in a column, with the learning rate that validation scores chose and
-three seeds. Its score is the mean exact match over the sizes above those of training.
+three seeds. Its score is the mean exact match over the sizes above those of training. Its exact match at the largest
+training size says whether the model has learnt the task at all.
 """
 
 from __future__ import annotations
@@ -15,6 +16,7 @@ from ape_cli.sweep.stages import Stages
 
 LARGEST = 40  # size of the training words
 POINTS = 0.05  # the least difference of means
+LEARNT = 0.9  # exact match at the largest training size: with less in both cells, a column shows nothing
 TASKS = ("copy", "reverse", "addition", "modular", "group-word")
 MODELS = ("decoder", "encoder-decoder")
 RANDOMISED = ("sinusoidal", "learned", "rope", "xpos", "alibi", "kerple", "t5", "fire", "shear", "orthogonal-seq")
@@ -38,7 +40,14 @@ class Comparison(NamedTuple):
     columns: tuple[tuple[str, str], ...]
 
 
-Scores = Mapping[Cell, Mapping[int, float]]  # of each finished cell, by seed
+class Score(NamedTuple):
+    """The exact match of a run: at the largest training size, and the mean over the sizes above."""
+
+    trained: float
+    unseen: float
+
+
+Scores = Mapping[Cell, Mapping[int, Score]]  # of each finished cell, by seed
 
 
 def claims() -> dict[str, list[Comparison]]:
@@ -63,67 +72,76 @@ def claims() -> dict[str, list[Comparison]]:
 
 def scores(stages: Stages) -> Scores:
     """The scores of the finished cells of the sweep."""
-    found: dict[Cell, Mapping[int, float]] = {}
+    found: dict[Cell, Mapping[int, Score]] = {}
     for choice in stages.choices:
         if all(item.state == "finished" for item in choice.runs):
             config, data = choice.runs[0].config, choice.runs[0].data
             cell = Cell(config.scheme, config.positions, data.task, getattr(config, "model", MODELS[1]))
-            found[cell] = {item.config.seed: _unseen(item.run) for item in choice.runs if item.run}
+            found[cell] = {item.config.seed: _score(item.run) for item in choice.runs if item.run}
     return found
 
 
-def _unseen(run: Run) -> float:
-    """The mean exact match of a run over the sizes above those of training."""
-    lines = [
-        line
+def _score(run: Run) -> Score:
+    """The exact match of a run at the largest training size and beyond."""
+    exact = {
+        line["size"]: line["exact_match"]
         for evaluation in run.evaluations()[0]
         if evaluation.get("test_only") and evaluation["decode"] == "teacher"
         for line in evaluation["by_size"]
-    ]
-    return fmean(line["exact_match"] for line in lines if line["size"] > LARGEST)
+    }
+    return Score(exact[LARGEST], fmean(score for size, score in exact.items() if size > LARGEST))
 
 
-def beats(ours: Mapping[int, float], theirs: Mapping[int, float]) -> bool:
-    """Whether a score is higher with each seed, and in the mean by at least `POINTS`.
+def learnt(cell: Mapping[int, Score]) -> bool:
+    """Whether the model has learnt the task at its training sizes: by the mean over seeds at the largest one."""
+    return fmean(score.trained for score in cell.values()) >= LEARNT
 
-    >>> beats({1: 0.5, 2: 0.6}, {1: 0.4, 2: 0.5}), beats({1: 0.9, 2: 0.4}, {1: 0.1, 2: 0.5})
-    (True, False)
-    """
-    differences = [ours[seed] - theirs[seed] for seed in sorted(ours)]
+
+def beats(ours: Mapping[int, Score], theirs: Mapping[int, Score]) -> bool:
+    """Whether a score beyond training is higher with each seed, and in the mean by at least `POINTS`."""
+    differences = [ours[seed].unseen - theirs[seed].unseen for seed in sorted(ours)]
     return min(differences) > 0 and fmean(differences) >= POINTS
 
 
-def counted(comparison: Comparison, cells: Scores) -> tuple[int, int, int]:
-    """The number of columns whose cells are finished, and of those in which `ours` beats `theirs` and is beaten."""
-    finished = won = lost = 0
-    for task, model in comparison.columns:
-        ours, theirs = (cells.get(Cell(*side, task, model)) for side in (comparison.ours, comparison.theirs))
-        if ours is not None and theirs is not None:
-            finished += 1
-            won += beats(ours, theirs)
-            lost += beats(theirs, ours)
-    return finished, won, lost
+class Count(NamedTuple):
+    """Columns of a comparison, or of all comparisons of a claim."""
+
+    planned: int
+    finished: int  # both cells are finished
+    learnt: int  # of these, at least one of the cells has learnt the task
+    won: int  # of these, `ours` beats `theirs`
+    lost: int  # of these, `theirs` beats `ours`
 
 
-def verdict(comparisons: Sequence[Comparison], cells: Scores) -> tuple[str, int, int, int, int]:
-    """The verdict on a claim, and its numbers of comparisons: finished, in all, won, lost. It is open until all are."""
+def counted(comparison: Comparison, cells: Scores) -> Count:
+    """The columns of a comparison."""
+    sides = (comparison.ours, comparison.theirs)
+    pairs = [[cells.get(Cell(*side, *column)) for side in sides] for column in comparison.columns]
+    finished = [(ours, theirs) for ours, theirs in pairs if ours is not None and theirs is not None]
+    counting = [pair for pair in finished if any(map(learnt, pair))]
+    won = sum(beats(ours, theirs) for ours, theirs in counting)
+    lost = sum(beats(theirs, ours) for ours, theirs in counting)
+    return Count(len(pairs), len(finished), len(counting), won, lost)
+
+
+def verdict(comparisons: Sequence[Comparison], cells: Scores) -> tuple[str, Count]:
+    """The verdict on a claim, and its columns. It is open until all of them are finished."""
     counts = [counted(comparison, cells) for comparison in comparisons]
-    finished, won, lost = (sum(column) for column in zip(*counts, strict=True))
-    of = sum(len(comparison.columns) for comparison in comparisons)
-    if finished < of:
-        word = "open"
-    elif all(above > below for _, above, below in counts):
-        word = "confirmed"
-    else:
-        word = "contradicted" if all(above < below for _, above, below in counts) else "not seen"
-    return word, finished, of, won, lost
+    total = Count(*(sum(column) for column in zip(*counts, strict=True)))
+    if total.finished < total.planned:
+        return "open", total
+    if all(count.won > count.lost for count in counts) and 2 * total.learnt >= total.planned:
+        return "confirmed", total
+    if all(count.won < count.lost for count in counts) and 2 * total.learnt >= total.planned:
+        return "contradicted", total
+    return "not seen", total
 
 
 def table(stages: Stages) -> str:
     """The table of the verdicts."""
     cells = scores(stages)
-    lines = ["| claim | comparisons finished | beats | is beaten | verdict |", "|---|---:|---:|---:|---|"]
+    lines = ["| claim | comparisons finished | learnt | beats | is beaten | verdict |", "|---|---:|---:|---:|---:|---|"]
     for claim, comparisons in claims().items():
-        word, finished, of, won, lost = verdict(comparisons, cells)
-        lines.append(f"| {claim} | {finished} of {of} | {won} | {lost} | {word} |")
+        word, of = verdict(comparisons, cells)
+        lines.append(f"| {claim} | {of.finished} of {of.planned} | {of.learnt} | {of.won} | {of.lost} | {word} |")
     return "\n".join(lines) + "\n"

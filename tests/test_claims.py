@@ -4,17 +4,18 @@ from __future__ import annotations
 
 import pytest
 
-from results.claims import Cell, Comparison, verdict
+from results import claims, record
+from results.claims import Cell, Comparison, Score, verdict
 
 COLUMNS = (("copy", "decoder"), ("reverse", "decoder"))
 
 
-def compared(ours: float, theirs: float, seeds: int = 3) -> dict[Cell, dict[int, float]]:
-    """The scores of `none` and `rope` in both columns."""
-    of = {"none": ours, "rope": theirs}
+def compared(ours: float, theirs: float, trained: float = 0.9) -> dict[Cell, dict[int, Score]]:
+    """The scores of `none` and `rope` in both columns; `trained` is that of `none` at the training sizes."""
+    of = {"none": (ours, trained), "rope": (theirs, 0.5)}
     return {
-        Cell(scheme, "plain", task, model): {seed: score + 0.01 * seed for seed in range(seeds)}
-        for scheme, score in of.items()
+        Cell(scheme, "plain", task, model): {seed: Score(known, unseen + 0.01 * seed) for seed in range(3)}
+        for scheme, (unseen, known) in of.items()
         for task, model in COLUMNS
     }
 
@@ -25,30 +26,57 @@ CLAIM = [Comparison(("none", "plain"), ("rope", "plain"), COLUMNS)]
 @pytest.mark.parametrize(
     ("ours", "theirs", "expected"),
     [
-        (0.5, 0.4, ("confirmed", 2, 2, 2, 0)),
-        (0.4, 0.5, ("contradicted", 2, 2, 0, 2)),
-        (0.44, 0.4, ("not seen", 2, 2, 0, 0)),  # less than 5 points
+        (0.5, 0.4, ("confirmed", (2, 2, 2, 2, 0))),
+        (0.4, 0.5, ("contradicted", (2, 2, 2, 0, 2))),
+        (0.44, 0.4, ("not seen", (2, 2, 2, 0, 0))),  # less than 5 points
     ],
 )
-def test_a_verdict(ours: float, theirs: float, expected: tuple[str, int, int, int, int]) -> None:
+def test_a_verdict(ours: float, theirs: float, expected: tuple[str, tuple[int, ...]]) -> None:
     assert verdict(CLAIM, compared(ours, theirs)) == expected
+
+
+def test_a_column_that_nobody_has_learnt_does_not_count() -> None:
+    scores = compared(0.5, 0.4, trained=0.89)
+    assert verdict(CLAIM, scores) == ("not seen", (2, 2, 0, 0, 0))
+    scores |= {cell: of for cell, of in compared(0.5, 0.4).items() if cell.task == "copy"}
+    assert verdict(CLAIM, scores) == ("confirmed", (2, 2, 1, 1, 0))
 
 
 def test_one_seed_against_is_enough_for_no_win() -> None:
     scores = compared(0.5, 0.1)
-    scores[Cell("rope", "plain", "copy", "decoder")][1] = 0.6
-    assert verdict(CLAIM, scores) == ("confirmed", 2, 2, 1, 0)
-    scores[Cell("rope", "plain", "reverse", "decoder")][1] = 0.6
-    assert verdict(CLAIM, scores) == ("not seen", 2, 2, 0, 0)
+    scores[Cell("rope", "plain", "copy", "decoder")][1] = Score(0.5, 0.6)
+    assert verdict(CLAIM, scores) == ("confirmed", (2, 2, 2, 1, 0))
+    scores[Cell("rope", "plain", "reverse", "decoder")][1] = Score(0.5, 0.6)
+    assert verdict(CLAIM, scores) == ("not seen", (2, 2, 2, 0, 0))
 
 
 def test_it_is_open_until_every_cell_is_finished() -> None:
     scores = compared(0.5, 0.1)
     del scores[Cell("none", "plain", "copy", "decoder")]
-    assert verdict(CLAIM, scores) == ("open", 1, 2, 1, 0)
+    assert verdict(CLAIM, scores) == ("open", (2, 1, 1, 1, 0))
 
 
 def test_each_comparison_has_to_hold() -> None:
-    scores = compared(0.5, 0.1) | {Cell("t5", "plain", *column): dict.fromkeys(range(3), 0.9) for column in COLUMNS}
+    scores = compared(0.5, 0.1) | {
+        Cell("t5", "plain", *column): dict.fromkeys(range(3), Score(0.9, 0.9)) for column in COLUMNS
+    }
     both = [*CLAIM, Comparison(("none", "plain"), ("t5", "plain"), COLUMNS)]
-    assert verdict(both, scores) == ("not seen", 4, 4, 2, 2)
+    assert verdict(both, scores) == ("not seen", (4, 4, 4, 2, 2))
+
+
+def test_every_cell_of_a_claim_is_in_the_sweep() -> None:
+    """And the sweep evaluates it at the largest training size and beyond."""
+    stages = record.planned("length")
+    swept = {
+        Cell(item.config.scheme, item.config.positions, item.data.task, getattr(item.config, "model", claims.MODELS[1]))
+        for item in stages.trials
+    }
+    compared = {
+        Cell(*side, *column)
+        for comparisons in claims.claims().values()
+        for one in comparisons
+        for side in (one.ours, one.theirs)
+        for column in one.columns
+    }
+    assert compared <= swept
+    assert max(stages.trials[0].data.parameters["sizes"]) == claims.LARGEST

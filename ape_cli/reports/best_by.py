@@ -57,7 +57,7 @@ class Tuned:
                     f"{settings_text(trial.setting) or 'the preset'}: {', '.join(map(str, sorted(trial.runs)))}"
                     for trial in trials.values()
                 )
-                bad.append(f"{place} is left out, because its settings have no seed in common ({seeds})")
+                bad.append(f"{place}: its settings have no seed in common ({seeds})")
         self._of_metric: dict[str, ChosenRuns] = {}
 
     def runs(self, options: Options) -> ChosenRuns:

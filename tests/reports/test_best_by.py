@@ -115,8 +115,10 @@ def test_settings_without_a_common_seed_are_left_out(tmp_path: Path) -> None:
     trial(tmp_path, "none", 1, 0.5, 0.5)
     found, bad = document.read(open_registry(str(tmp_path)), load("scores"), Options(best_by="validation"))
     assert [line["scheme"] for line in found.selected.view.frame(found.selected.result).to_dicts()] == ["none"]
-    reason = "its settings have no seed in common (the preset: 1; lr_peak=0.003: 2)"
-    assert bad == [f"rope on reverse, preset small is left out, because {reason}"]
+    assert bad == [
+        "rope on reverse, preset small: its settings have no seed in common (the preset: 1; lr_peak=0.003: 2)"
+    ]
+    assert found.notes == ["Left out, because they cannot be read or compared: rope on reverse, preset small."]
 
 
 def test_settings_that_all_trials_have_name_the_row(tmp_path: Path) -> None:

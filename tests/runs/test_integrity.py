@@ -175,7 +175,7 @@ def test_damage_is_named_under_the_table(where: Path) -> None:
         out, err = ape("report", "--results", str(where), "--format", style)
         assert f"left out: {found.name}: " in err
         shown = out.replace("\\_", "_")
-        assert f"Left out, because they are damaged or cannot be read: {found.name}." in shown
+        assert f"Left out, because they cannot be read or compared: {found.name}." in shown
     assert "750" not in ape("runs", "--results", str(where))[0]
 
 

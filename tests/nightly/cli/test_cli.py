@@ -102,14 +102,17 @@ def test_by_size_plots_and_a_page(here: Path, monkeypatch: pytest.MonkeyPatch) -
     assert ape("report", "--by", "size", "--format", "csv")[0].splitlines()[0].split(",") == list(lines[0])
     out, err = ape("report", "--plots", "p", "--plot-format", "png", "--plot-format", "svg", "--format", "markdown")
     assert out == ape("report", "--format", "markdown")[0]
-    names = {f"{name}.{kind}" for name in ("scores", "by-size", "learning-curves") for kind in ("png", "svg")}
+    views = ("scores", "by-size", "generalisation", "learning-curves")
+    names = {f"{name}.{kind}" for name in views for kind in ("png", "svg")}
     assert {path.name for path in Path("p").iterdir()} == names
     assert all(f"written: p/{name}" in err for name in names)
     ape("report", "--plots", "e", "--axis", "error")
     assert (here / "e" / "scores.svg").read_bytes() != (here / "p" / "scores.svg").read_bytes()
     ape("report", "--metric", "exact_match", "--out", "page.html")
     page = Path("page.html").read_text()
-    assert page.count('<svg role="img"') == 11  # three views of three metrics; the scores have a panel for each dataset
+    assert (
+        page.count('<svg role="img"') == 13
+    )  # three views of three metrics; the scores have a panel for each dataset; two of generalisation
     assert 'name="metric" value="exact_match" autocomplete="off" checked' in page
     monkeypatch.setitem(sys.modules, "matplotlib", None)
     assert "[plots]', then run" in ape("report", "--plots", "r", code=1)[1]

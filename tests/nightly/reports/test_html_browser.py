@@ -195,6 +195,6 @@ def test_nothing_serious_hinders_anybody(browser: Any, file: Path) -> None:
 def test_without_a_script_everything_is_shown(browser: Any, file: Path) -> None:
     """There are all sections and links to them, and no switch that does nothing."""
     with Opened(browser, file, script=False) as opened:
-        assert len(opened.headings()) == opened.page.locator("h2").count() == 12
+        assert len(opened.headings()) == opened.page.locator("h2").count() == 13
         assert opened.page.locator("nav a").first.is_visible()
         assert opened.page.locator("button, input").locator("visible=true").count() == 0
