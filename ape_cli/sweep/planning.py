@@ -75,16 +75,14 @@ class PlannedTrial:
 class Planner:
     """Plans trials. Each trial and each dataset is looked at once, and nothing is generated.
 
-    The fingerprint of a missing dataset is taken from registered runs that used it (`past`). `left` has a line about
-    each trial that is impossible.
+    The fingerprint of a missing dataset is taken from registered runs that used it (`past`).
     """
 
     def __init__(self, registry: Registry, datasets: StoragePath, past: PastRuns | None = None) -> None:
         """Read the registered runs, unless `past` has done so."""
         self.registry, self.past = registry, past or PastRuns(registry)
         self.chosen, self.sizes = Datasets(datasets, self.past.datasets), OtherSizes(datasets)
-        self.left: dict[str, None] = {}
-        self._planned: dict[str, PlannedTrial | None] = {}
+        self._planned: dict[str, PlannedTrial | str] = {}  # the trial, or why it is impossible
 
     def trial(self, options: ExperimentOptions) -> PlannedTrial | None:
         """A trial with its state, or None if it is impossible.
@@ -92,17 +90,31 @@ class Planner:
         Raises `DataError` if a dataset is damaged or is not the one that is needed, and `UsageError` for unknown names
         and invalid values.
         """
+        found = self._found(options)
+        return None if isinstance(found, str) else found
+
+    def obstacle(self, options: ExperimentOptions) -> str:
+        """Why a trial is impossible. Empty if it is possible."""
+        found = self._found(options)
+        return found if isinstance(found, str) else ""
+
+    @property
+    def left(self) -> list[str]:
+        """A line about each trial that is impossible."""
+        return list(dict.fromkeys(found for found in self._planned.values() if isinstance(found, str)))
+
+    def _found(self, options: ExperimentOptions) -> PlannedTrial | str:
+        """A trial, or why it is impossible. It is looked at once."""
         if (key := repr(options)) not in self._planned:
             self._planned[key] = self._plan(options)
         return self._planned[key]
 
-    def _plan(self, options: ExperimentOptions) -> PlannedTrial | None:
+    def _plan(self, options: ExperimentOptions) -> PlannedTrial | str:
         """Plan one trial."""
         try:
             experiment = resolve(options, self.chosen)
         except (UnreadableError, RoleError, MapError) as error:
-            self.left[f"{options.scheme} on {self.chosen.of(options).folder.name}: {error.summary}"] = None
-            return None
+            return f"{options.scheme} on {self.chosen.of(options).folder.name}: {error.summary}"
         seconds = self.past.seconds(experiment.config, experiment.data)
         return _planned(experiment, self.registry, seconds, options.tests, self.sizes)
 
@@ -124,7 +136,7 @@ def plan(
     """
     planner = Planner(registry, datasets, past)
     items = unique(item for options in trials if (item := planner.trial(options)))
-    return items, list(planner.left)
+    return items, planner.left
 
 
 def per_task(items: list[PlannedTrial]) -> int:

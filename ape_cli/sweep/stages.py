@@ -88,23 +88,24 @@ def plan(groups: list[TrialGroup], registry: Registry, datasets: StoragePath, pa
         else:
             choices.append(choice)
             second += [item for item in choice.runs if item.config.seed in group.later]
-    return Stages(first, unique(second), choices, waiting, undecided, list(planner.left))
+    return Stages(first, unique(second), choices, waiting, undecided, planner.left)
 
 
 def _check_same(group: TrialGroup, planner: Planner) -> None:
     """Check that all settings of a group can be trained, or none. Raises `UsageError` otherwise."""
-    possible: dict[bool, str] = {}
+    reasons: dict[bool, str] = {}  # of settings that can be trained, and of those that cannot
     for setting in group.settings:
         text = f"{group.base.scheme} cannot take {record.settings_text(setting)}"
         what, fix = "each scheme needs the same trials", "tune this scheme with other settings in a [[grid]] of its own"
         try:
-            possible[planner.trial(group.point(setting, group.seeds[0])) is not None] = text
+            reason = planner.obstacle(group.point(setting, group.seeds[0]))
         except UsageError as error:
             planner.trial(group.base)  # raises if the tuned settings are not the cause
             fix = f"{error.fix}; or {fix}" if error.fix else fix
             raise UsageError(what, got=f"{text}: {error.summary}", allowed=error.allowed, fix=fix) from error
-        if len(possible) == 2:
-            raise UsageError(what, got=f"{possible[False]}: {[*planner.left][-1]}", fix=fix)
+        reasons[bool(reason)] = f"{text}: {reason}"
+        if len(reasons) == 2:
+            raise UsageError(what, got=reasons[True], fix=fix)
 
 
 def _choice(group: TrialGroup, items: list[list[PlannedTrial]], planner: Planner) -> GroupChoice:
