@@ -137,15 +137,31 @@ class OtherSizes:
             task = _task(data)
         except ApeError as error:
             return None, f"{data.name}: not evaluated at other sizes, because {error.what}"
-        sizes = multiples(data.largest_size) if isinstance(generalise, bool) else list(generalise)
-        reasons = {size: reason for size in sizes if (reason := _obstacle(task, size, isinstance(generalise, bool)))}
+        drawn, reasons = _drawn(task, generalise, data.largest_size)
         left = "; ".join(f"{size}: {reason}" for size, reason in reasons.items())
         left = left and f"{data.name}: not evaluated at sizes that cannot be drawn or are too large: {left}"
-        drawn = tuple(size for size in sizes if size not in reasons)
         return (_test_rows(_sized(task, drawn), data.plan.seed, self.root) if drawn else None), left
 
 
-def _task(data: Dataset) -> BaseTask:
+def sizes_for(data: DatasetInfo, generalise: bool | tuple[int, ...]) -> set[int]:
+    """The sizes of the other test rows of data that may be missing. Empty if there are none, or they are not known."""
+    largest = max(data.parameters.get("sizes", (0,)))
+    if isinstance(generalise, bool) and not largest:
+        return set()  # the data would have to be generated to tell
+    try:
+        return set(_drawn(_task(data), generalise, largest)[0])
+    except ApeError:
+        return set()
+
+
+def _drawn(task: BaseTask, generalise: bool | tuple[int, ...], largest: int) -> tuple[tuple[int, ...], dict[int, str]]:
+    """The sizes that can be drawn, and why the others cannot, given the largest size in training."""
+    sizes = multiples(largest) if isinstance(generalise, bool) else generalise
+    reasons = {size: reason for size in sizes if (reason := _obstacle(task, size, isinstance(generalise, bool)))}
+    return tuple(size for size in sizes if size not in reasons), reasons
+
+
+def _task(data: DatasetInfo) -> BaseTask:
     """The task of a dataset. Raises `ApeError` if it has no sizes, or is not known here."""
     if "sizes" not in tasks.options_of(tasks.load(data.task)):
         raise UsageError(f"{data.task} has no sizes to choose from")

@@ -18,7 +18,7 @@ from ape_cli.evaluation import evaluate
 from ape_cli.experiment import Experiment, ExperimentOptions, resolve
 from ape_cli.experiment.choice import Datasets
 from ape_cli.experiment.datasets import ChosenDataset, RecordedDatasets
-from ape_cli.experiment.generalisation import NO_FURTHER_TESTS, FurtherTests, OtherSizes
+from ape_cli.experiment.generalisation import NO_FURTHER_TESTS, FurtherTests, OtherSizes, sizes_for
 from ape_cli.experiment.mapping import MapError
 from ape_cli.experiment.reading import UnreadableError
 from ape_cli.experiment.resolution import prepared
@@ -176,7 +176,7 @@ def _is_tested(run: Run, data: ChosenDataset | Dataset, tests: FurtherTests, siz
         return True
     if data.missing:
         done = [one for one in run.evaluations()[0] if one.get("test_only")]
-        wanted = set() if isinstance(tests.generalise, bool) else set(tests.generalise)
+        wanted = sizes_for(data, tests.generalise)
         return all(
             any(one["decode"] == decode and wanted <= {line["size"] for line in one["by_size"]} for one in done)
             for decode in tests.decodings(data)

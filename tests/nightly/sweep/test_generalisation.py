@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import shutil
 from pathlib import Path
 
@@ -44,5 +45,7 @@ def test_nothing_is_evaluated_twice(here: Path) -> None:
     _, err = ape("sweep", *WORDS, "--generalise", "6")
     assert "2 finished, nothing to do" in err
     assert not Path("datasets").exists()
+    plan = json.loads(ape("sweep", *WORDS, "--generalise", "--dry-run", "--json")[0])
+    assert plan["to_do"] == 2  # 1.25 to 5 times the largest size are not only 6
     out, _ = ape("sweep", *WORDS, "--generalise", "6,9")
     assert out.splitlines()[-1] == "2 trials: 2 finished; 0 trained now"
