@@ -44,20 +44,25 @@ def row_names(lines: pl.DataFrame) -> tuple[dict[Key, str], str]:
     return names, joined(dict(shared))
 
 
-def called(name: str, lines: pl.DataFrame) -> set[str]:
-    """The row that a user calls `name` in each table of the lines from `tables.with_row_names`.
+TableKey = tuple[bool, str, str]  # is_image, structure and preset
+
+
+def called(name: str, lines: pl.DataFrame) -> dict[TableKey, str]:
+    """The row that a user calls `name`, in each table that has it, of the lines from `tables.with_row_names`.
 
     A row may be named as its table names it, with all of its settings, or by its scheme alone if no other row of its
     table has this scheme. Raises `UsageError` if there is no such row.
     """
-    found = set[str]()
-    for table in lines.partition_by("is_image", "structure", "preset"):
-        rows = table.select("row", "scheme", "variant").unique().rows()
-        schemes = [scheme for _, scheme, _ in rows]
-        full = {row: f"{scheme} ({variant})" for row, scheme, variant in rows}
-        found |= {row for row, scheme, _ in rows if name in (row, full[row])}
-        found |= {row for row, scheme, _ in rows if name == scheme and schemes.count(scheme) == 1}
-    return found or {pick("row of the tables", name, lines["row"].unique())}
+    found: dict[TableKey, str] = {}
+    for table, group in lines.partition_by("is_image", "structure", "preset", as_dict=True).items():
+        rows = group.select("row", "scheme", "variant").unique().rows()
+        exact = [row for row, scheme, variant in rows if name in (row, f"{scheme} ({variant})")]
+        of_scheme = [row for row, scheme, _ in rows if name == scheme]
+        if exact or len(of_scheme) == 1:
+            found[table] = (exact or of_scheme)[0]
+    if not found:
+        pick("row of the tables", name, lines["row"].unique())
+    return found
 
 
 def notes(cells: Iterable[tuple[str, str, str]], number: Callable[[float], str], unit: str) -> list[str]:

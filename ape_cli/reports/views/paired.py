@@ -90,15 +90,16 @@ def lines(values: pl.DataFrame, a: str, b: str) -> tuple[pl.DataFrame, list[str]
     """
     named = with_row_names(aggregation.aggregate(values))
     of_a, of_b = called(a, named), called(b, named)
-    if of_a & of_b:
+    if of_a.items() & of_b.items():
         raise UsageError("a row compared with itself", got=a, allowed="two different rows of the tables")
-    names = {**dict.fromkeys(of_a, a), **dict.fromkeys(of_b, b)}
-    if len(of_a) == len(of_b) == 1:  # one table, or the same names in all
-        (a,), (b,) = of_a, of_b
-        names = {a: a, b: b}
+    rows_a, rows_b = set(of_a.values()), set(of_b.values())
+    if len(rows_a) == len(rows_b) == 1:  # one table, or the same names in all
+        (a,), (b,) = rows_a, rows_b
+    names = dict.fromkeys(of_a.items(), a) | dict.fromkeys(of_b.items(), b)
     columns: dict[tuple[Any, ...], dict[str, dict[str, Any]]] = {}  # the lines of the two rows in each column
-    for line in sorted(named.filter(pl.col("row").is_in(list(names))).iter_rows(named=True), key=_place):
-        columns.setdefault(tuple(line[k] for k in COLUMN), {})[names[line["row"]]] = line
+    for line in sorted(named.iter_rows(named=True), key=_place):
+        if name := names.get(((line["is_image"], line["structure"], line["preset"]), line["row"])):
+            columns.setdefault(tuple(line[k] for k in COLUMN), {})[name] = line
     paired, alone = [], []
     for of_row in columns.values():
         line = next(iter(of_row.values()))

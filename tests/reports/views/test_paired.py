@@ -157,6 +157,18 @@ def test_runs_are_named_as_rows_of_the_tables(tmp_path: Path) -> None:
             assert line["difference"] == pytest.approx(mean - 0.6)
 
 
+def test_a_name_is_read_in_each_table(tmp_path: Path) -> None:
+    """`rope` is a row of the first table; in the second it can only be the one with decay, which the first has too."""
+    decay = {"decay": 0.98}
+    for preset, plain in (("small", True), ("tiny", False)):
+        add(tmp_path, B, 0.5, 1, preset=preset)
+        add(tmp_path, "rope", 0.6, 1, preset=preset, variant=decay)
+        if plain:
+            add(tmp_path, "rope", 0.9, 1, preset=preset)
+    found = {line["preset"]: line["difference"] for line in compared(tmp_path)[0] if line["over"] == "seeds"}
+    assert found == {"small": pytest.approx(0.4), "tiny": pytest.approx(0.1)}
+
+
 def test_columns_without_a_pair_are_named(tmp_path: Path) -> None:
     fill(tmp_path, OURS, THEIRS)
     fill(tmp_path, {1: 0.9}, {2: 0.9}, task="repeat")
