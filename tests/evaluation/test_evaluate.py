@@ -30,6 +30,13 @@ def trained(words: Dataset, tmp_path_factory: pytest.TempPathFactory) -> Run:
     return run(words, tmp_path_factory.mktemp("results"), test=False).run
 
 
+def test_long_rows_are_evaluated_in_small_batches(tmp_path: Path) -> None:
+    """Up to 256 tokens a batch is as large as usual; with four times as many tokens it has a sixteenth of the rows."""
+    sizes = {"length_std": 0, "rows": (1, 0, 1)}
+    usual, long = (write(tmp_path / str(n), "copy", length_mean=n, **sizes).split("test") for n in (256, 1024))
+    assert evaluate.rows_at_once(usual) == 16 * evaluate.rows_at_once(long) > 16
+
+
 def test_parts_add_up(operations: Dataset, tmp_path: Path) -> None:
     found = run(operations, tmp_path, scheme="orthogonal-tree").evaluation
     assert found is not None

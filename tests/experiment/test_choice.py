@@ -2,14 +2,21 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from pathlib import Path
 
 import pytest
+import torch
 
 from ape_cli import position
-from ape_cli.core.errors import DataError
-from ape_cli.experiment import ExperimentOptions
+from ape_cli.core.errors import DataError, UsageError
+from ape_cli.data import generation
+from ape_cli.data.loader import open_dataset
+from ape_cli.experiment import ExperimentOptions, resolve
 from ape_cli.experiment.choice import Datasets, preset_dataset
+from ape_cli.experiment.datasets import preset_plan
+from ape_cli.experiment.resolution import prepared
+from ape_cli.models import factory
 from ape_cli.position import Scheme
 from tests.conftest import write
 
@@ -78,3 +85,26 @@ def test_a_preset_sizes_each_task_by_the_options_it_has(task: str, expected: dic
     found = preset_dataset(task, None, "tiny", tmp_path)
     assert found.manifest.plan.parameters == expected
     assert found.manifest.plan.rows == {"train": 200, "validation": 40, "test": 40}
+
+
+def test_chosen_sizes_replace_those_of_the_preset_and_share_its_rows(tmp_path: Path) -> None:
+    """At preset tiny, 200 training rows and 40 others: 67 and 14 for each of three sizes, rounded up."""
+    task, plan, folder = preset_plan("copy", None, "tiny", tmp_path, "2-3,9")
+    assert plan.parameters == {"sizes": [2, 3, 9], "vocabulary": 20}
+    assert plan.rows == {"train": 3 * 67, "validation": 3 * 14, "test": 3 * 14}
+    assert folder.name.startswith("copy-sizes-2-3-9-")
+    generation.generate(task, plan, folder)
+    drawn = open_dataset(folder).split("train").table()["size"].to_pylist()
+    assert Counter(drawn) == {2: 67, 3: 67, 9: 67}
+    with pytest.raises(UsageError, match="sizes"):
+        preset_plan("ring-shift", None, "tiny", tmp_path, "2-3")
+
+
+def test_learned_has_a_vector_for_each_position_of_the_longest_word(tmp_path: Path) -> None:
+    """And not only for those of a word of mean length, whose last vector the longer half would share."""
+    options = ExperimentOptions(preset="tiny", scheme="learned", task="copy", sizes="1-40")
+    experiment = prepared(resolve(options, Datasets(tmp_path)))
+    data = experiment.dataset
+    scheme = factory.build(experiment.config, data.structure, data.ids).scheme
+    nothing, at = torch.zeros(1, 40, experiment.config.d_model), torch.arange(1, 41).expand(1, 40)
+    assert scheme.embed(nothing, scheme.context(at))[0].unique(dim=0).shape[0] == 40

@@ -30,6 +30,17 @@ def test_a_list_of_settings_is_one_trial_each() -> None:
     assert found == [("rope", "copy", None, 42, 1), ("rope", "copy", None, 42, 0.5)]
 
 
+@pytest.mark.parametrize(
+    ("value", "sizes"),
+    [("true", True), ("false", False), ("[9, 7]", (7, 9)), ('"7,9-10"', (7, 9, 10)), ('"auto"', True)],
+)
+def test_sizes_and_generalise_in_a_file(tmp_path: Path, value: str, sizes: object) -> None:
+    file = tmp_path / "sweep.toml"
+    file.write_text(f'schemes = ["rope"]\ntasks = ["copy"]\nsizes = "1-3"\ngeneralise = {value}\n')
+    (point,) = specification.points([specification.check(fields) for fields in specification.read(file)], "tiny")
+    assert (point.sizes, point.tests.generalise) == ("1-3", sizes)
+
+
 def test_seeds_of_all_grids_go_together_and_nothing_twice() -> None:
     one = {"schemes": ["rope"], "tasks": ["copy"], "seeds": [1, 2]}
     other = {"schemes": ["none", "rope"], "tasks": ["copy"], "seeds": [1, 2]}
@@ -67,6 +78,9 @@ def test_a_file(tmp_path: Path) -> None:
         ('schemes = ["rope"]\ntasks = ["c3"]\norders = ["deep"]', "unknown order"),
         ('schemes = ["rope"]\ntasks = ["copy"]\nset = { decay = [] }', "a setting has no values"),
         ('schemes = ["rope"]\ntasks = ["copy"]\nset = { decay = 7 }', "bad value of decay"),
+        ('schemes = ["rope"]\ntasks = ["copy"]\nsizes = "4-1"', "bad `sizes`"),
+        ('schemes = ["rope"]\ntasks = ["copy"]\ngeneralise = "x"', "bad `generalise`"),
+        ('schemes = ["rope"]\ntasks = ["copy"]\ngeneralise = []', "bad `generalise`"),
     ],
 )
 def test_what_is_wrong_is_said(tmp_path: Path, text: str, message: str) -> None:
