@@ -23,7 +23,7 @@ from ape_cli.reports.html_page import Origin, Section, anchor
 from ape_cli.reports.palette import looks
 from ape_cli.reports.plots import Plot
 from ape_cli.reports.tables import Table
-from ape_cli.reports.views import Options, View, every
+from ape_cli.reports.views import DEFAULT, Options, View, every
 from ape_cli.runs.registry import Registry
 
 _NAMED = 5  # names in a note; the lines on the terminal name every one
@@ -119,7 +119,8 @@ def read(registry: Registry, view: View[Any], options: Options, note: str = "") 
         return ViewResult(view, options, result)
 
     selected, views = result_of(view, options), [view]
-    if view.on_page and (options.style == "html" or options.plots is not None):
+    plotted = options.plots is not None and view.name == DEFAULT  # a view that was asked for is drawn alone
+    if view.on_page and (options.style == "html" or plotted):
         each, unreadable = every()
         bad += unreadable
         views = [x for x in each if x.name == view.name or (x.on_page and (options.style == "html" or x.caption))]

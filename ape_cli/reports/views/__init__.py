@@ -8,7 +8,8 @@ A view reads the runs, makes tables of the result, and draws it:
     plot(result, options)      -> the result as a figure, if the view has one
     rejects(options)           -> an error for each invalid option, with the reason
 
-The page (`--format html`) has a section for each view, and `--plots` draws the figure of each view. A new view is a
+The page (`--format html`) has a section for each view, and `--plots` draws the figure of the
+view that was asked for, or without one, of each view. A new view is a
 file in this folder, or in a folder `ape_cli/reports/views` elsewhere on the Python path. The name of the view is the
 stem of its file, with `_` replaced by `-`.
 """

@@ -2,14 +2,18 @@
 
 from __future__ import annotations
 
+import itertools
 import json
 import shutil
+from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from ape_cli.runs.registry import open_registry
 from tests.conftest import ape
+from tests.registered import edit
 from tests.sweep.test_sweep import ONE, SHORT
 
 pytestmark = pytest.mark.usefixtures("forked_workers")
@@ -23,6 +27,36 @@ def evaluated() -> list[set[tuple[str, bool, tuple[int, ...]]]]:
         {(one["decode"], "test_only" in one, tuple(line["size"] for line in one["by_size"])) for one in evaluations}
         for evaluations, _ in (run.evaluations() for run in open_registry("results"))
     ]
+
+
+def test_schemes_are_tuned_and_compared_beyond_training(here: Path) -> None:
+    """Two commands: a row for each scheme, two numbers, one figure. No test score has a part in what is chosen."""
+    words = ["--schemes", "rope,alibi,none", "--tasks", "copy", "--sizes", "1-10", "--preset", "tiny", *SHORT, *ONE]
+    ape("sweep", *words, "--tune", "lr_peak=1e-3,3e-3", "--seeds", "42-44", "--generalise")
+    tuned = ["report", "--best-by", "validation", "--view", "generalisation"]
+    table = ape(*tuned, "--plots", "figures", "--format", "markdown")[0]
+    rows = [line.strip("| ").split(" | ") for line in table.splitlines() if line.startswith("| ")]
+    assert [(len(row), row[0]) for row in rows] == [(3, name) for name in ("scheme", "none", "rope", "alibi")]
+    assert [path.name for path in Path("figures").iterdir()] == ["generalisation.svg"]
+
+    def chosen() -> dict[tuple[str, str], tuple[str, int]]:
+        reports = (json.loads(ape("report", *tuned[1:3], *more, "--format", "json")[0]) for more in ([], tuned[3:]))
+        return {(str(n), x["scheme"]): (x["setting"], x["trials"]) for n, found in enumerate(reports) for x in found}
+
+    before = chosen()
+    assert {trials for _, trials in before.values()} == {2}
+    evaluations = sorted(Path("results").glob("runs/*/eval/*.json"))
+    assert len(evaluations) == 2 * 18
+    scores = itertools.count(1)
+    for path in evaluations:
+        edit(path, lambda found: altered(found, scores))
+    assert chosen() == before
+
+
+def altered(found: dict[str, Any], scores: Iterator[int]) -> None:
+    """Replaces every score of an evaluation by another."""
+    for part in (found["overall"], *found["by_size"]):
+        part |= {name: next(scores) / 10_000 for name in ("token_accuracy", "exact_match", "cross_entropy")}
 
 
 def test_finished_runs_are_evaluated_and_not_trained_again(here: Path) -> None:
