@@ -65,11 +65,11 @@ def called(name: str, lines: pl.DataFrame) -> dict[TableKey, str]:
     return found
 
 
-def notes(cells: Iterable[tuple[str, str, str]], number: Callable[[float], str], unit: str) -> list[str]:
+def notes(cells: Iterable[tuple[str, str, str]], number: Callable[[float], str], score: tuple[str, str]) -> list[str]:
     """The notes on the chosen settings of a table: each row and column with its setting, and what the choice moved.
 
     `cells` has the column, the row and the settings of each of its cells. `number` writes a difference of scores, and
-    `unit` is what it is measured in. There are no notes if nothing was chosen.
+    `score` has the name of the score and the unit. There are no notes if nothing was chosen.
     """
     chosen = {(column, row): choice for column, row, text in cells if (choice := read_settings(text).choice)}
     if not chosen:
@@ -84,13 +84,15 @@ def notes(cells: Iterable[tuple[str, str, str]], number: Callable[[float], str],
         more = [f"{choice.trials} {_plural('setting', choice.trials)}"] if len(trials) > 1 else []
         more += [f"{choice.seeds} {_plural('seed', choice.seeds)}"] if len(seeds) > 1 else []
         more += [] if choice.is_default or choice.moved is None else [number(choice.moved)]
-        name = f"{row} ({', '.join(more)})" if more else row
-        columns.setdefault(column, {}).setdefault(_of(choice), []).append(name)
+        told = f"{row} ({', '.join(more)})" if more else row
+        columns.setdefault(column, {}).setdefault(_of(choice), []).append(told)
     listed = "; ".join(
         f"{column}: " + ", ".join(f"{setting} for {', '.join(rows)}" for setting, rows in settings.items())
         for column, settings in columns.items()
     )
-    moved = f" (in brackets: the change in score from the preset's setting, in {unit}, over the seeds that both have)"
+    name, unit = score
+    moved = f""" (in brackets: the change in {name} from the preset's setting, in {unit}, on the training dataset, \
+over the seeds that both have)"""
     known = any(choice.moved is not None and not choice.is_default for choice in chosen.values())
     return [rule, f"Settings{moved * known}: {listed}."]
 

@@ -114,7 +114,8 @@ def read(registry: Registry, view: View[Any], options: Options, note: str = "") 
 
     def result_of(view: View[Any], options: Options) -> ViewResult:
         """The result of a view. Lines of text about what cannot be read are appended to `bad`."""
-        result, unreadable = view.read(tuned.runs(options) if tuned else registry, options)
+        runs = tuned.runs(replace(options, metric=view.metric or options.metric)) if tuned else registry
+        result, unreadable = view.read(runs, options)
         bad.extend(unreadable)
         return ViewResult(view, options, result)
 

@@ -185,16 +185,18 @@ def standing_notes(group: pl.DataFrame, interval: bool) -> list[str]:
     if group["untuned"].any():
         notes.append(_UNTUNED)
     cells = sorted(group.iter_rows(named=True), key=lambda line: (column_rank(line), row_rank(line)))
-    notes += chosen_notes(group["metric"][0], [(x["column"], x["row"], x["settings"]) for x in cells])
+    chosen = [(x["column"], x["row"], x["settings"]) for x in cells]
+    notes += chosen_notes(group["metric"][0], group["task"], chosen)
     if group["variant"].str.contains(_OF_VERSION).any():
         notes.append(_VERSIONS)
     return notes
 
 
-def chosen_notes(metric: str, cells: Iterable[tuple[str, str, str]]) -> list[str]:
-    """The notes on chosen settings, given the column, the row and the settings of cells."""
+def chosen_notes(metric: str, tasks: Iterable[str], cells: Iterable[tuple[str, str, str]]) -> list[str]:
+    """The notes on chosen settings, given the metric, the tasks, and the column, the row and the settings of cells."""
     percent = metric not in SMALLER_IS_BETTER
-    return choices.notes(cells, lambda moved: number(moved, percent, 2, "+"), "points" if percent else "nats")
+    score = measured(metric, tasks)[0], "points" if percent else "nats"
+    return choices.notes(cells, lambda moved: number(moved, percent, 2, "+"), score)
 
 
 def _over(seeds: list[int], interval: bool, metric: str) -> str:

@@ -65,6 +65,7 @@ def test_a_row_for_each_scheme_with_what_the_choice_moved(sweep: Path) -> None:
     (table,) = result_of(sweep).tables
     assert {row for row, _ in table.rows} == {"rope", "alibi"}
     assert any("(2 seeds, 2 settings tried)" in note for note in table.notes)
+    assert any("the change in token accuracy from the preset's setting, in points" in note for note in table.notes)
     assert any("lr_peak=0.003 for rope (-10.00)" in note for note in table.notes)
     assert any("lr_peak=0.002 (the preset's) for alibi" in note for note in table.notes)
 

@@ -8,10 +8,9 @@ A view reads the runs, makes tables of the result, and draws it:
     plot(result, options)      -> the result as a figure, if the view has one
     rejects(options)           -> an error for each invalid option, with the reason
 
-The page (`--format html`) has a section for each view, and `--plots` draws the figure of the
-view that was asked for, or without one, of each view. A new view is a
-file in this folder, or in a folder `ape_cli/reports/views` elsewhere on the Python path. The name of the view is the
-stem of its file, with `_` replaced by `-`.
+The page (`--format html`) has a section for each view. `--plots` draws the figure of the selected view, or of each view
+if none is selected. A new view is a file in this folder, or in a folder `ape_cli/reports/views` elsewhere on the Python
+path. The name of the view is the stem of its file, with `_` replaced by `-`.
 """
 
 from __future__ import annotations
@@ -46,6 +45,7 @@ class View(ABC, Generic[Result]):
     about: ClassVar[str]  # a line of help
     by: ClassVar[str | None] = None  # `--by BY` is `--view NAME`
     compares: ClassVar[bool] = False  # whether `--compare A B` selects this view, which compares two rows
+    metric: ClassVar[str | None] = None  # the metric of its tables, if it is not that of `Options`
     unused: ClassVar[tuple[str, ...]] = ()  # options of `Options` without an effect; the user must not give them
     on_page: ClassVar[bool] = True  # whether it is a section of the page; otherwise its page shows it alone
     rank: ClassVar[int] = 100  # its position on the page: lower ranks come first, then names decide

@@ -52,6 +52,7 @@ class Generalisation(View[pl.DataFrame]):
 
     about = "at sizes beyond those of training (`ape train --generalise` evaluates them)"
     rank = 12
+    metric = _METRICS[0]
     unused = ("against", "metric")
     caption = f"""These are scores by the size of the source as a multiple of the largest training size. The training
 split holds the sizes in the shaded area. A band, or a wide bar at a single point, is the 95% interval over seeds
