@@ -16,7 +16,7 @@ from ape_cli.evaluation.count_baselines import count_baselines
 from ape_cli.experiment.resolution import prepared
 from ape_cli.reports.evaluations import task_of
 from ape_cli.runs.registry import open_registry
-from ape_cli.sweep import planning, specification
+from ape_cli.sweep import combinations, planning, specification
 
 RESULTS = Path(__file__).resolve().parent
 SWEEPS = ("tasks", "trees")
@@ -26,7 +26,7 @@ def counted(sweep: str) -> list[dict[str, object]]:
     """The scores of each baseline on each dataset of a sweep, from 0 to 1."""
     grids = [specification.check(fields) for fields in specification.read(RESULTS / f"{sweep}.toml")]
     datasets = RESULTS.parent / "datasets"
-    points = specification.points(grids, "small", lambda name: datasets / name)
+    points = combinations.points(grids, "small", lambda name: datasets / name)
     items, _ = planning.plan(points, open_registry(RESULTS), datasets)
     found = []
     for item in {item.data.folder: item for item in items}.values():

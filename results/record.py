@@ -19,7 +19,7 @@ import polars as pl
 from ape_cli.core.errors import DataError
 from ape_cli.reports import evaluations
 from ape_cli.runs.registry import open_registry
-from ape_cli.sweep import specification, stages
+from ape_cli.sweep import combinations, specification, stages
 from results import claims
 
 ROOT = Path(__file__).resolve().parents[1]
@@ -55,7 +55,7 @@ FLAT = ("sinusoidal", "rope", "orthogonal-seq")  # the schemes of table 2 that r
 def planned(sweep: str) -> stages.Stages:
     """The trials of a sweep. Raises `DataError` if its dataset is not available."""
     grids = [specification.check(fields) for fields in specification.read(RESULTS / f"{sweep}.toml")]
-    groups = specification.groups(grids, "small", lambda name: ROOT / name)
+    groups = combinations.groups(grids, "small", lambda name: ROOT / name)
     return stages.plan(groups, open_registry(RESULTS), ROOT / "datasets")
 
 

@@ -196,13 +196,13 @@ def sweep_runs(file: Path, chosen: Filter, registry: Registry, tuned: bool = Fal
     """
     from ape_cli.models.device import choose_device
     from ape_cli.runs import filters
-    from ape_cli.sweep import specification, stages
+    from ape_cli.sweep import combinations, specification, stages
 
     presets: list[dict[str, str]] = [{"preset": preset} for preset in chosen.presets] or [{}]
     fields = itertools.product(presets, specification.read(file))
     grids = [specification.check(specification.over(of_file, preset)) for preset, of_file in fields]
     usual = "paper" if choose_device("auto").type == "cuda" else "small"
-    groups = specification.groups(grids, usual, lambda name: dataset_folder(storage_path(name)))
+    groups = combinations.groups(grids, usual, lambda name: dataset_folder(storage_path(name)))
     planned = stages.plan(groups, registry, DATASETS)
     every = planned.trials
     undecided = {item.name for item in planned.undecided} if tuned else set()

@@ -211,10 +211,10 @@ def _planned(
 
     A sweep with tuning is divided by groups, because a choice needs all trials of a group.
     """
-    from ape_cli.sweep import planning, specification, stages
+    from ape_cli.sweep import combinations, planning, stages
 
     first, step = share
-    groups = specification.groups(grids, usual, lambda name: dataset_folder(storage_path(name), datasets))
+    groups = combinations.groups(grids, usual, lambda name: dataset_folder(storage_path(name), datasets))
     by_group = any(group.tuned for group in groups)
     found = stages.plan(
         groups[first - 1 :: step] if by_group else groups, registry, datasets, planning.PastRuns(registry, device)

@@ -17,8 +17,8 @@ from ape_cli.core.errors import RunError, UsageError
 from ape_cli.runs import record, tuning
 from ape_cli.runs.registry import Registry
 from ape_cli.storage.paths import StoragePath
+from ape_cli.sweep.combinations import TrialGroup, first_stage
 from ape_cli.sweep.planning import PastRuns, PlannedTrial, Planner, unique
-from ape_cli.sweep.specification import TrialGroup, first_stage
 
 
 @dataclass(frozen=True)

@@ -13,7 +13,7 @@ from ape_cli.core.errors import UsageError
 from ape_cli.core.executors import JobContext
 from ape_cli.experiment.choice import preset_dataset
 from ape_cli.runs.registry import open_registry
-from ape_cli.sweep import planning, specification, stages, worker
+from ape_cli.sweep import combinations, planning, specification, stages, worker
 from tests.registered import edit, vouch
 
 FIELDS: dict[str, Any] = {
@@ -26,7 +26,7 @@ FIELDS: dict[str, Any] = {
 
 
 def planned(**fields: Any) -> stages.Stages:
-    groups = specification.groups([specification.check(FIELDS | fields)], "tiny")
+    groups = combinations.groups([specification.check(FIELDS | fields)], "tiny")
     return stages.plan(groups, open_registry("results"), Path("datasets"))
 
 

@@ -7,15 +7,15 @@ from typing import Any
 import pytest
 
 from ape_cli.core.errors import UsageError
-from ape_cli.sweep import specification
-from ape_cli.sweep.specification import TrialGroup
+from ape_cli.sweep import combinations, specification
+from ape_cli.sweep.combinations import TrialGroup
 
 RATES = [1e-4, 3e-4, 1e-3, 3e-3, 1e-2]
 GRID = {"schemes": ["rope", "orthogonal-seq"], "tasks": ["copy", "reverse"], "seeds": [1, 2, 3]}
 
 
 def groups(tune: dict[str, Any], **fields: Any) -> list[TrialGroup]:
-    return specification.groups([specification.check(GRID | fields | {"tune": tune})], "tiny")
+    return combinations.groups([specification.check(GRID | fields | {"tune": tune})], "tiny")
 
 
 def test_without_seeds_of_its_own_all_settings_have_all_seeds() -> None:
@@ -24,7 +24,7 @@ def test_without_seeds_of_its_own_all_settings_have_all_seeds() -> None:
         (scheme, 4, [1, 2, 3], []) for _ in range(2) for scheme in GRID["schemes"]
     ]
     assert found[0].settings[1] == {"lr_peak": 1e-3, "decay": 0.98}
-    assert len(specification.first_stage(found)) == 4 * 4 * 3
+    assert len(combinations.first_stage(found)) == 4 * 4 * 3
 
 
 def test_with_seeds_of_its_own_the_others_come_later() -> None:
