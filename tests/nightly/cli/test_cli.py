@@ -142,7 +142,7 @@ def test_images_are_told_as_images(here: Path) -> None:
     measures = ("validation", "test, chosen on validation", "test, best by epoch")
     assert places == [(measure, step) for step in (2, 4) for measure in measures]
     assert lines[4]["mean"] == found["overall"]["token_accuracy"]
-    ape("report", "--by", "epoch", "--plots", "p")
+    ape("report", "--plots", "p")
     assert {path.name for path in Path("p").iterdir()} == {"scores.svg", "learning-curves.svg"}  # images have one size
     page = ape("report", "--metric", "cross_entropy", "--format", "html")[0]
     assert page.count('name="metric"') == 2  # exact match would be the same as top-1 accuracy
