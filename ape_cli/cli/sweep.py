@@ -73,10 +73,10 @@ class GridOptions:
             name: getattr(self, name) for name in ("preset", "precision", "sizes", "generalise", "decode")
         }
         more |= {
-            "seeds": self.seeds and whole_numbers("seeds", self.seeds),
+            "seeds": None if self.seeds is None else whole_numbers("seeds", self.seeds),
             "set": parse_values(self.settings or []) or None,
         }
-        seeds = self.tune_seeds and whole_numbers("tune_seeds", self.tune_seeds)
+        seeds = None if self.tune_seeds is None else whole_numbers("tune_seeds", self.tune_seeds)
         tune = {"set": parse_values(self.tune or []) or None, "trials": self.trials, "seeds": seeds}
         more["tune"] = {key: value for key, value in tune.items() if value is not None} or None
         return fields | {key: value for key, value in more.items() if value is not None}

@@ -8,18 +8,18 @@ _MOST = 10_001  # numbers of a range
 
 
 def whole_numbers(name: str, text: str) -> list[int]:
-    """The numbers of a list with commas and ranges, both ends included. Raises `UsageError` if `name` is not valid.
+    """The numbers of a list with commas and ranges, both ends included. Raises `UsageError` if the list is not valid.
 
     >>> whole_numbers("sizes", "1-3, 10")
     [1, 2, 3, 10]
     """
     numbers: list[int] = []
-    for part in (part.strip() for part in text.split(",") if part.strip()):
+    for part in text.split(","):
         first, dash, last = (word.strip() for word in part.partition("-"))
         last = last if dash else first
         digits = all(word.isdecimal() and len(word) < 20 for word in (first, last))
         if not digits or not 0 <= int(last) - int(first) < _MOST:
             allowed = "whole numbers, and ranges from the lower to the higher"
-            raise UsageError(f"bad `{name}`", got=brief(part), allowed=allowed, fix="for example 42,43, or 42-44")
+            raise UsageError(f"bad `{name}`", got=brief(text), allowed=allowed, fix="for example 42,43, or 42-44")
         numbers += range(int(first), int(last) + 1)
     return list(dict.fromkeys(numbers))

@@ -86,6 +86,10 @@ class Sized(Task):
         if not whole or len(set(sizes)) < len(sizes) or len(sizes) > _MOST_SIZES:
             allowed = f"up to {_MOST_SIZES} different sizes, whole numbers"
             raise UsageError("bad sizes", got=repr(sizes), allowed=allowed, fix="give a list such as 1-20,30,40")
+        low, high, why = self.limits
+        if outside := [size for size in sizes if not low <= size <= high]:
+            got, allowed = ", ".join(map(str, outside[:5])), f"sizes from {low} to {high}{why}"
+            raise UsageError("bad `sizes`", got=got, allowed=allowed, fix="leave these out")
         object.__setattr__(self, "sizes", tuple(sorted(sizes)))
         if self.sizes:
             _ = self.parts  # the constructor of each checks it
