@@ -77,7 +77,7 @@ class GridOptions:
             "set": parse_values(self.settings or []) or None,
         }
         seeds = None if self.tune_seeds is None else whole_numbers("tune_seeds", self.tune_seeds)
-        tune = {"set": parse_values(self.tune or []) or None, "trials": self.trials, "seeds": seeds}
+        tune = {"set": parse_values(self.tune or [], "tune") or None, "trials": self.trials, "seeds": seeds}
         more["tune"] = {key: value for key, value in tune.items() if value is not None} or None
         return fields | {key: value for key, value in more.items() if value is not None}
 

@@ -195,20 +195,20 @@ def parse_settings(pairs: list[str]) -> dict[str, Any]:
     return {key: _value(text) for key, text in _cut(pairs).items()}
 
 
-def parse_values(pairs: list[str]) -> dict[str, Any]:
+def parse_values(pairs: list[str], name: str = "set") -> dict[str, Any]:
     """Parse `key=value,value` strings: the list of values that a sweep tries for each key.
 
-    A value with commas is written in quotes.
+    A value with commas is written in quotes. `name` is the option that an error names.
 
     >>> parse_values(["decay=1,0.98", "learned=true", 'augment="crop,flip",none'])
     {'decay': [1, 0.98], 'learned': [True], 'augment': ['crop,flip', 'none']}
 
     Raises `UsageError` for a string of another form, or a key that is set twice.
     """
-    return {key: [_value(part.strip()) for part in _COMMA.split(text)] for key, text in _cut(pairs).items()}
+    return {key: [_value(part.strip()) for part in _COMMA.split(text)] for key, text in _cut(pairs, name).items()}
 
 
-def _cut(pairs: list[str]) -> dict[str, str]:
+def _cut(pairs: list[str], name: str = "set") -> dict[str, str]:
     """Split each string into a key and the text of its value.
 
     Raises `UsageError` for a string of another form, or a key that is set twice.
@@ -217,7 +217,8 @@ def _cut(pairs: list[str]) -> dict[str, str]:
     for pair in pairs:
         key, equals, text = (part.strip() for part in pair.partition("="))
         if not equals or not key or not text or text == "null":
-            raise UsageError("bad `set`", got=repr(pair), allowed="KEY=VALUE", fix="for example `d_model=64`")
+            example = f"for example `{name}=d_model=64`"
+            raise UsageError(f"bad `{name}`", got=repr(pair), allowed="KEY=VALUE", fix=example)
         if key in found:
             raise UsageError(f"{key} is set twice", got=f"{found[key]} and {text}", fix="set it once")
         found[key] = text
