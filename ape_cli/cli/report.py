@@ -219,5 +219,10 @@ def sweep_runs(file: Path, chosen: Filter, registry: Registry, tuned: bool = Fal
         raise ApeError(f"no run of the sweep {file} is finished", got=got, fix=f"`ape sweep {file}` trains them")
     done = sum(item.state == "finished" for item in items)
     progress = f"Of the {len(items)} runs of {file.name}{of.replace('`', '')}, {done} are finished."
-    runs = (item.run.name for item in items if item.run and item.run.name not in undecided)
+    runs = [item.run.name for item in items if item.run and item.name not in undecided]
+    if not runs:
+        fix = f"`ape sweep {file}` continues; without `best_by`, its runs are shown"
+        raise ApeError("no setting is chosen yet", got=planned.waiting[0], fix=fix)
+    if left := sum(item.state == "finished" and item.name in undecided for item in items):
+        progress += f" {left} of them are left out, because the settings of their schemes are not chosen yet."
     return registry.only(runs), progress if done < len(items) else ""

@@ -75,6 +75,8 @@ def notes(cells: Iterable[tuple[str, str, str]], number: Callable[[float], str],
     if not chosen:
         return []
     trials, seeds = ({getattr(choice, name) for choice in chosen.values()} for name in ("trials", "seeds"))
+    if trials == {1}:
+        return ["There is one setting for each row, so nothing was chosen."]
     rule = f"""Each cell uses the setting with the best mean validation accuracy ({_range(seeds, "seed")}, \
 {_range(trials, "setting")} tried). Test scores were not used."""
     if len(trials) > 1:

@@ -137,6 +137,13 @@ def test_settings_that_all_trials_have_name_the_row(tmp_path: Path) -> None:
     assert any("the only setting for none" in note for note in table.notes)
 
 
+def test_a_single_setting_is_not_chosen(tmp_path: Path) -> None:
+    trial(tmp_path, "rope", 1, 0.5, 0.5, variant=HIGH)
+    (table,) = result_of(tmp_path).tables
+    assert [row for row, _ in table.rows] == ["rope (lr_peak=0.003)"]
+    assert table.notes[1:] == ["There is one setting for each row, so nothing was chosen."]
+
+
 def test_unknown_scores_to_choose_by_are_an_error(tmp_path: Path) -> None:
     trial(tmp_path, "rope", 1, 0.5, 0.5)
     with pytest.raises(UsageError, match="unknown scores to choose by"):

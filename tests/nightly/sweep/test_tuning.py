@@ -44,3 +44,9 @@ def test_a_failed_trial_leaves_its_group_without_a_second_stage(here: Path) -> N
     assert seeds == [1, 1]
     report = ape("report", "--sweep", "mine.toml", "--format", "markdown")[0]
     assert "Of the 6 runs of mine.toml, 4 are finished." in report
+    tuned = ape("report", "--sweep", "mine.toml", "--best-by", "validation", "--format", "markdown")[0]
+    assert "| none (steps=40, validate_every_steps=20) |" in tuned
+    assert "| rope" not in tuned
+    assert "1 of them are left out, because the settings of their schemes are not chosen yet." in tuned
+    words = ("report", "--sweep", "mine.toml", "--best-by", "validation", "--scheme", "rope")
+    assert "no setting is chosen yet" in ape(*words, code=1)[1]
