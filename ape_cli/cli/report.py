@@ -214,13 +214,15 @@ def sweep_runs(file: Path, chosen: Filter, registry: Registry, tuned: bool = Fal
     chosen.check(kinds, f"the sweep {file}")
     items = [item for item, kind in zip(every, kinds, strict=True) if chosen.picks(kind)]
     of = f" with {chosen}" if str(chosen) else ""
-    if not any(item.run and item.run.status == "finished" for item in items):
+    # a finished run that is not evaluated yet counts as stopped
+    registered = [item for item in items if item.run and item.state in ("finished", "stopped")]
+    if not any(item.run and item.run.status == "finished" for item in registered):
         got = f"{len(items)} {'run' if len(items) == 1 else 'runs'}{of}, none finished in {registry.folder}"
         raise ApeError(f"no run of the sweep {file} is finished", got=got, fix=f"`ape sweep {file}` trains them")
     done = sum(item.state == "finished" for item in items)
     progress = f"Of the {len(items)} runs of {file.name}{of.replace('`', '')}, {done} are finished."
     runs = [item.run.name for item in items if item.run and item.name not in undecided]
-    if not runs:
+    if all(item.name in undecided for item in registered):
         fix = f"`ape sweep {file}` continues; without `best_by`, its runs are shown"
         raise ApeError("no setting is chosen yet", got=planned.waiting[0], fix=fix)
     if left := sum(item.state == "finished" and item.name in undecided for item in items):
