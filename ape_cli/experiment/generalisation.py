@@ -34,7 +34,7 @@ logger = logging.getLogger(__name__)
 AUTO = "auto"  # the word for `MULTIPLES` of the largest training size
 MULTIPLES = (1, 1.25, 1.5, 2, 3, 5)
 ROWS = 1000  # test rows of each size
-_MOST_TOKENS = 2000  # mean tokens of a row; sizes of `MULTIPLES` with more are left out, because attention is quadratic
+_MOST_TOKENS = 2000  # mean tokens of a row; sizes with more are left out, because attention is quadratic
 
 
 @dataclass(frozen=True)
@@ -157,7 +157,7 @@ def sizes_for(data: DatasetInfo, generalise: bool | tuple[int, ...]) -> set[int]
 def _drawn(task: BaseTask, generalise: bool | tuple[int, ...], largest: int) -> tuple[tuple[int, ...], dict[int, str]]:
     """The sizes that can be drawn, and why the others cannot, given the largest size in training."""
     sizes = multiples(largest) if isinstance(generalise, bool) else generalise
-    reasons = {size: reason for size in sizes if (reason := _obstacle(task, size, isinstance(generalise, bool)))}
+    reasons = {size: reason for size in sizes if (reason := _obstacle(task, size))}
     return tuple(size for size in sizes if size not in reasons), reasons
 
 
@@ -176,15 +176,14 @@ def _sized(task: BaseTask, sizes: tuple[int, ...]) -> BaseTask:
     return replace(task, **changed)
 
 
-def _obstacle(task: BaseTask, size: int, bounded: bool) -> str:
-    """Why rows of a size cannot be drawn, or, if `bounded`, are too long. Empty if there is no reason."""
+def _obstacle(task: BaseTask, size: int) -> str:
+    """Why rows of a size cannot be drawn or are too long. Empty if there is no reason."""
     try:
         sized = _sized(task, (size,))
     except UsageError as error:
         return error.summary + (f", allowed: {error.allowed}" if error.allowed else "")
     tokens = max(sized.mean_tokens, sized.mean_answer_tokens)
-    too_many = bounded and tokens > _MOST_TOKENS
-    return f"about {tokens:,.0f} tokens (`generalise={size}` takes it nevertheless)" if too_many else ""
+    return f"about {tokens:,.0f} tokens in a row, more than {_MOST_TOKENS:,}" if tokens > _MOST_TOKENS else ""
 
 
 def _test_rows(task: BaseTask, seed: int, root: StoragePath) -> ChosenDataset:

@@ -12,6 +12,7 @@ a function of the task, its parameters and the seed. They are drawn again, so th
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
+from typing import Any, NamedTuple
 
 import polars as pl
 
@@ -30,6 +31,29 @@ from ape_cli.structure import linearisation
 
 Range = tuple[int, int]  # sizes, both ends included
 
+
+class Seen(NamedTuple):
+    """The sizes in a training split: the smallest, the largest, and all of them if the task lists them."""
+
+    smallest: int
+    largest: int
+    listed: tuple[int, ...] = ()
+
+    def has(self, size: int) -> bool:
+        """Whether the training split has a size. Between the ends, it has all sizes, or those that are listed."""
+        return size in self.listed if self.listed else self.smallest <= size <= self.largest
+
+    def __str__(self) -> str:
+        """The sizes as text, for example `1–20, 30`."""
+        if not self.listed:
+            return span(self.smallest, self.largest)
+        ranges: list[Range] = []
+        for size in self.listed:
+            joined = bool(ranges) and ranges[-1][1] == size - 1
+            ranges[-1:] = [(ranges[-1][0], size)] if joined else [*ranges[-1:], (size, size)]
+        return ", ".join(span(*ends) for ends in ranges)
+
+
 _COLUMN = [key for key in KEYS if key not in CELL]  # the fields that all rows of a table share
 _COLUMNS, _POINTS = 10, 16  # the largest numbers of bins in a table and in a line of a plot
 _BLOCK = 8192  # rows that are drawn at a time
@@ -40,12 +64,12 @@ _MOST_DRAWN = 5_000_000  # rows; drawing them takes seconds
 class Sizes:
     """The scores by size, and the sizes in the training data.
 
-    `values` are those of `aggregation.read_parts`, by `size`. `seen` has the range of sizes in training data, by its
+    `values` are those of `aggregation.read_parts`, by `size`. `seen` has the sizes in training data, by its
     fingerprint. It is None if the task is not known here.
     """
 
     values: pl.DataFrame
-    seen: dict[str, Range | None]
+    seen: dict[str, Seen | None]
 
 
 class BySize(View[Sizes]):
@@ -93,17 +117,20 @@ def panels(sizes: Sizes) -> list[Panel]:
             continue
         first = drawn.row(0, named=True)
         axis = size_words(first["task"], first["structure"])[1]
-        drawn_panels.append(Panel(title, axis, drawn, sizes.seen[first["trained_fingerprint"]]))
+        known = sizes.seen[first["trained_fingerprint"]]
+        drawn_panels.append(Panel(title, axis, drawn, known and known[:2]))
     return drawn_panels
 
 
-def seen(trained: Trained) -> Range | None:
-    """The smallest and the largest size in a training split.
+def seen(trained: Trained) -> Seen | None:
+    """The sizes in a training split.
 
-    The rows are drawn again. None if that takes too long, or if the task is not known here or lacks a file that it
-    reads.
+    Unless they are listed, the rows are drawn again. None if that takes too long, or if the task is not known here or
+    lacks a file that it reads.
     """
-    rows = trained.rows["train"]
+    rows, listed = trained.rows["train"], trained.parameters.get("sizes")
+    if listed and not trained.parameters.get("binarise"):
+        return Seen(min(listed), max(listed), tuple(sorted(listed)))
     if not 0 < rows <= _MOST_DRAWN:
         return None
     try:
@@ -112,26 +139,29 @@ def seen(trained: Trained) -> Range | None:
         drawn = [task.sample(rows=block, split="train", seed=trained.seed)["size"].to_numpy() for block in blocks]
     except ApeError:
         return None
-    return min(int(x.min()) for x in drawn), max(int(x.max()) for x in drawn)
+    return Seen(min(int(x.min()) for x in drawn), max(int(x.max()) for x in drawn))
 
 
-def bins(sizes: list[int], limits: Range | None, most: int) -> dict[int, Range]:
+def bins(sizes: list[int], trained: Seen | None, most: int) -> dict[int, Range]:
     """The bin of each size. Bins are 1, 2, 5, 10, 20 … sizes wide: the smallest width that gives at most `most` bins.
 
-    A bin is given by the smallest and the largest size in it. It never extends across `limits`.
+    A bin is given by the smallest and the largest size in it. It never mixes sizes in training with others.
 
-    >>> bins([3, 4, 8, 11, 12, 30], limits=(4, 11), most=5)
+    >>> bins([3, 4, 8, 11, 12, 30], Seen(4, 11), most=5)
     {3: (3, 3), 4: (4, 8), 8: (4, 8), 11: (11, 11), 12: (12, 12), 30: (30, 30)}
     """
-    low, high = limits or (min(sizes), max(sizes))
+    trained = trained or Seen(min(sizes), max(sizes))
     step = 1
     while True:
         for width in (step, 2 * step, 5 * step):
-            members: dict[tuple[bool, bool, int], list[int]] = {}
+            members: list[tuple[tuple[Any, ...], list[int]]] = []
             for size in sorted(sizes):
-                members.setdefault((size < low, size > high, size // width), []).append(size)
-            if len(members) <= most:
-                return {size: (group[0], group[-1]) for group in members.values() for size in group}
+                key = size < trained.smallest, size > trained.largest, trained.has(size), size // width
+                if not members or members[-1][0] != key:
+                    members.append((key, []))
+                members[-1][1].append(size)
+            if len(members) <= most or width > max(sizes):  # sizes in training may alternate with others
+                return {size: (group[0], group[-1]) for _, group in members for size in group}
         step *= 10
 
 
@@ -139,18 +169,19 @@ def pool(sizes: Sizes, most: int | None = None) -> pl.DataFrame:
     """Aggregate the scores of each row of the tables and each bin over seeds (`aggregation.pool`).
 
     A table has at most `most` bins. If `most` is None, each size has its own bin. A bin reaches from `first` to `last`.
-    `seen` is whether the bin is in the range of the training split, null if that is not known. `on` has the names of
-    the evaluated datasets (`apart`). If a column of the other tables has several tables here, `column` includes `on`.
+    `seen` is whether the training split has its sizes, null if that is not known. `on` has the names of the evaluated
+    datasets (`apart`). If a column of the other tables has several tables here, `column` includes `on`.
     """
     binned = []
     values = apart(sizes.values)
     for part in values.partition_by(*_COLUMN, "on", maintain_order=True):
-        limits = sizes.seen[part["trained_fingerprint"][0]]
-        present = part["size"].unique().to_list()
-        ends = [{"size": s, "first": a, "last": b} for s, (a, b) in bins(present, limits, most or len(present)).items()]
-        within = pl.lit(None, pl.Boolean) if limits is None else pl.col("size").is_between(*limits)
-        in_bins = part.join(pl.DataFrame(ends), on="size", maintain_order="left")
-        binned.append(in_bins.with_columns(within.alias("seen")))
+        trained, present = sizes.seen[part["trained_fingerprint"][0]], part["size"].unique().to_list()
+        ends = [
+            {"size": size, "first": first, "last": last, "seen": trained and trained.has(size)}
+            for size, (first, last) in bins(present, trained, most or len(present)).items()
+        ]
+        schema = part.select("size", first="size", last="size", seen=pl.lit(None, pl.Boolean)).schema
+        binned.append(part.join(pl.DataFrame(ends, schema), on="size", maintain_order="left"))
     column = [*_COLUMN, "metric", "decode", "split", "table", "on", "evaluated", "runs", "seen", "first", "last"]
     pooled = label(aggregation.pool(pl.concat(binned), column))
     alike = ["structure", "preset", "column"]
@@ -190,15 +221,15 @@ def _table(group: pl.DataFrame, sizes: Sizes, interval: bool, preset: str) -> Ta
     first = group.row(0, named=True)
     word = size_words(first["task"], first["structure"])[0]
     ends = group.select("first", "last", "seen").unique().sort("first").rows()
-    limits = sizes.seen[first["trained_fingerprint"]]
+    trained = sizes.seen[first["trained_fingerprint"]]
     firsts = [a for a, _, _ in ends]
     foot, note = aggregation.counts(group, "first", firsts)
     has, of = first["evaluated"], first["runs"]
     few = f"Only {has} of the {of} runs of this column were evaluated on it. Use `ape eval --data …` for the others."
     notes = [
         *standing_notes(group, interval),
-        f"(seen): the training split has {word} {span(*limits)}."
-        if limits
+        f"(seen): the training split has {word} {trained}."
+        if trained
         else f"The {word} in the training split is unknown, because its rows cannot be drawn again here.",
         *([f"A column of more than one {word} pools its rows."] if any(a != b for a, b, _ in ends) else []),
         f"Evaluated on {first['on']}.",

@@ -63,7 +63,7 @@ test rows, the same models. It is known for exact match only. Sizes with fewer t
     def read(self, registry: Registry, options: Options) -> tuple[pl.DataFrame, list[str]]:
         """Read the evaluations by size, also those on other data. Raises `ApeError` if no size is beyond training."""
         found, bad = list[pl.DataFrame](), list[str]()
-        seen: dict[str, by_size.Range | None] = {}
+        seen: dict[str, by_size.Seen | None] = {}
         for metric in _METRICS:
             values, trained, unreadable = aggregation.read_parts(
                 registry, "size", replace(options, metric=metric, own=False)
@@ -75,7 +75,7 @@ test rows, the same models. It is known for exact match only. Sizes with fewer t
         if lines.is_empty():
             raise ApeError(
                 f"no run was evaluated with {FEW} test rows of a size above those of its training data",
-                got=options.choice(registry),
+                got=replace(options, metric=_METRICS[0]).choice(registry),
                 fix="`ape train … --generalise`, also for runs that are finished, evaluates at other sizes",
             )
         return lines, bad
@@ -107,9 +107,9 @@ test rows, the same models. It is known for exact match only. Sizes with fewer t
 
 def _beyond(sizes: Sizes) -> pl.DataFrame:
     """The scores of each size, without the tables of `by_size` that have no counted size beyond training."""
-    known = [{"trained_fingerprint": f, "smallest": r[0], "largest": r[1]} for f, r in sizes.seen.items() if r]
-    schema = {"trained_fingerprint": pl.String, "smallest": pl.Int64, "largest": pl.Int64}
-    limits = pl.DataFrame(known, schema=schema)
+    known = [(f, seen.smallest, seen.largest, str(seen)) for f, seen in sizes.seen.items() if seen]
+    schema = {"trained_fingerprint": pl.String, "smallest": pl.Int64, "largest": pl.Int64, "sizes": pl.String}
+    limits = pl.DataFrame(known, schema=schema, orient="row")
     pooled = by_size.pool(sizes).rename({"first": "size"})
     lines = pooled.join(limits, on="trained_fingerprint", maintain_order="left").with_columns(
         multiple=pl.col("size") / pl.col("largest"), counted=pl.col("rows") >= FEW
@@ -161,12 +161,12 @@ def _table(group: pl.DataFrame, interval: bool, preset: str) -> Table:
         (row, [means.get(row), _reached(*reached.get(row, (None, False)), largest)])
         for row in group.sort("rank")["row"].unique(maintain_order=True)
     ]
+    trained, listed = first["sizes"], ", ".join(map(str, unseen))
     few = "" if group["counted"].all() else f" Sizes with fewer than {FEW} test rows are not counted."
     missing = f"Only {first['evaluated']} of the {first['runs']} runs of this column were evaluated on it."
-    span, listed = by_size.span(first["smallest"], largest), ", ".join(map(str, unseen))
     notes = [
         *standing_notes(group, interval),
-        f"The training split has {word} {span}. Unseen: the mean over {word} {listed}, each with the same weight.{few}",
+        f"The training split has {word} {trained}. Unseen: the mean over {word} {listed}, each with the same weight.{few}",
         f"Up to: the largest {word} {_UP_TO}",
         *([_FORCING] if first["decode"] == "teacher" else []),
         f"Evaluated on {first['on']}.",

@@ -204,7 +204,7 @@ def test_what_training_saw_is_what_its_split_holds(
     plan = data.manifest.plan
     held = data.split("train").table()["size"].to_numpy()
     trained = SimpleNamespace(task=task, order=order, parameters=plan.parameters, seed=plan.seed, rows=plan.rows)
-    assert by_size.seen(trained) == (held.min(), held.max())
+    assert by_size.seen(trained) == by_size.Seen(held.min(), held.max())
 
 
 def test_sizes_that_training_saw_are_marked(tmp_path: Path, words: Dataset) -> None:
@@ -223,6 +223,17 @@ def test_sizes_that_training_saw_are_marked(tmp_path: Path, words: Dataset) -> N
     assert by_size.panels(found)[0].seen == (low, high)
 
 
+def test_listed_sizes_leave_gaps(tmp_path: Path) -> None:
+    """A size between two listed ones was not in training."""
+    trained = TRAINED | {"parameters": {"sizes": [2, 4, 5, 6, 9]}}
+    put(tmp_path, "rope", {"a": dict.fromkeys(range(1, 11), (1, 2))}, trained=trained)
+    found = read(tmp_path)
+    assert [n for n, seen in enumerate(VIEW.frame(found)["seen"], 1) if seen] == [2, 4, 5, 6, 9]
+    (table,) = VIEW.tables(found)
+    assert "(seen): the training split has length 2, 4–6, 9." in table.notes
+    assert by_size.bins([1, 2, 3, 4], by_size.Seen(2, 4, (2, 4)), 3) == {n: (n, n) for n in (1, 2, 3, 4)}
+
+
 def test_without_the_task_it_is_not_known_what_training_saw(tmp_path: Path) -> None:
     folder = put(tmp_path, "rope", {"a": {5: (1, 2), 6: (1, 2)}})
     path = folder / "run.json"
@@ -238,7 +249,7 @@ def test_bins() -> None:
         there = sorted(rng.sample(range(400), rng.randint(1, 90)))
         low, high = sorted(rng.sample(range(400), 2))
         most = rng.randint(3, 12)
-        found = by_size.bins(there, (low, high), most)
+        found = by_size.bins(there, by_size.Seen(low, high), most)
         assert list(found) == there
         ends = sorted(set(found.values()))
         assert len(ends) <= most
