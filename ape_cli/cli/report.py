@@ -81,7 +81,7 @@ class FormatOptions:
     )
     style: str | None = option("Format: rich, markdown, latex, csv, json or html.", "--format")
     to: Place | None = path("Write to a file. Its extension decides the format.", "--out", metavar="FILE")
-    plots: Place | None = path("Folder for plots of scores, scores by size and learning curves.")
+    plots: Place | None = path("Folder for the plots of the view; without --view, of all views.")
     plot_format: list[str] | None = option("Format of plots: svg (default), png or pdf; may be repeated.")
     axis: str | None = option(
         "Axis of plots: `score` (default), or `error`, which is 100% - score on a log scale.", metavar="score|error"
@@ -226,5 +226,6 @@ def sweep_runs(file: Path, chosen: Filter, registry: Registry, tuned: bool = Fal
         fix = f"`ape sweep {file}` continues; without `best_by`, its runs are shown"
         raise ApeError("no setting is chosen yet", got=planned.waiting[0], fix=fix)
     if left := sum(item.state == "finished" and item.name in undecided for item in items):
-        progress += f" {left} of them are left out, because the settings of their schemes are not chosen yet."
+        are = "is" if left == 1 else "are"
+        progress += f" {left} of them {are} left out, because the settings of their schemes are not chosen yet."
     return registry.only(runs), progress if done < len(items) else ""

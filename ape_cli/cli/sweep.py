@@ -40,7 +40,7 @@ class GridOptions:
     sizes: str | None = option(SIZES)
     orders: str | None = option("Orders of the nodes of trees: breadth,depth,breadth-to-depth,…")
     seeds: str | None = option("Seeds, for example 42,43,44 or 42-44.")
-    structures: str | None = option("Structures as which positions are read.")
+    structures: str | None = option("Structures that positions are interpreted as, for example seq*tree(2).")
     attentions: str | None = option("Kinds of attention.")
     positions: str | None = option("Maps of positions: plain,randomised,offset,coupled.")
     models: str | None = option("Models: encoder-decoder,decoder.")
@@ -55,8 +55,10 @@ class GridOptions:
         "Values to try for a field; each scheme keeps the one with the best validation score. May be repeated.",
         metavar="KEY=V,V",
     )
-    trials: int | None = option("tune: number of combinations of the values. Default: all.")
-    tune_seeds: str | None = option("tune: seeds of all combinations. The other seeds are for the chosen one.")
+    trials: int | None = option("tune: try only this many combinations of the values, chosen at random. Default: all.")
+    tune_seeds: str | None = option(
+        "tune: seeds of the search; the other --seeds train only the chosen setting. Default: all."
+    )
 
     def fields(self) -> dict[str, Any]:
         """The options that are given, as fields of a grid. Raises `UsageError` if one is not valid."""

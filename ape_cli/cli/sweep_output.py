@@ -52,7 +52,8 @@ def print_plan(items: list[PlannedTrial], slots: int | None, as_json: bool, old:
     many = f"{at_once} at once" if at_once else "as many at once as there is room for"
     say(f"{trials(len(items))}, {len(todo)} to do, {many}: {guess if todo else 'nothing to do'}")
     if later:
-        say(f"{trials(later)} of these will follow when the tuned settings are chosen, and are not in the table")
+        start = "starts" if later == 1 else "start"
+        say(f"{later} of these {start} once settings are chosen, and are not in the table")
 
 
 def print_end(

@@ -19,7 +19,7 @@ def whole_numbers(name: str, text: str) -> list[int]:
         last = last if dash else first
         digits = all(word.isdecimal() and len(word) < 20 for word in (first, last))
         if not digits or not 0 <= int(last) - int(first) < _MOST:
-            allowed = "whole numbers, and ranges from the lower to the higher"
+            allowed = f"whole numbers, and ranges from the lower to the higher, of at most {_MOST:,} numbers"
             raise UsageError(f"bad `{name}`", got=brief(text), allowed=allowed, fix="for example 42,43, or 42-44")
         numbers += range(int(first), int(last) + 1)
     return list(dict.fromkeys(numbers))

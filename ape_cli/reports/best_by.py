@@ -142,10 +142,16 @@ def _choose(trials: dict[str, _Trial]) -> _Chosen:
     varied = sorted(keys - shared)
     default = next((trial for trial in ordered if not trial.setting.keys() - shared), None)
     common = set.intersection(*(set(of) for of in scores.values()))
-    values = {key: chosen.setting.get(key, getattr(chosen.config, key, None)) for key in varied}
-    text = settings_text({key: value for key, value in values.items() if value is not None})
-    is_default = chosen is default
-    return _Chosen(chosen, default, Choice(text, len(ordered), len(common), is_default, tuple(sorted(shared))))
+    tried = {id(trial): _text(trial, varied) for trial in ordered}
+    text, is_default = tried[id(chosen)], chosen is default
+    choice = Choice(text, len(ordered), len(common), is_default, tuple(sorted(tried.values())), tuple(sorted(shared)))
+    return _Chosen(chosen, default, choice)
+
+
+def _text(trial: _Trial, varied: list[str]) -> str:
+    """The values of the settings in which the trials differ."""
+    values = {key: trial.setting.get(key, getattr(trial.config, key, None)) for key in varied}
+    return settings_text({key: value for key, value in values.items() if value is not None})
 
 
 def _moved(chosen: _Chosen, of_run: dict[str, float]) -> float | None:

@@ -65,11 +65,13 @@ def called(name: str, lines: pl.DataFrame) -> dict[TableKey, str]:
     return found
 
 
-def notes(cells: Iterable[tuple[str, str, str]], number: Callable[[float], str], score: tuple[str, str]) -> list[str]:
+def notes(
+    cells: Iterable[tuple[str, str, str]], number: Callable[[float], str], score: tuple[str, str, str]
+) -> list[str]:
     """The notes on the chosen settings of a table: each row and column with its setting, and what the choice moved.
 
     `cells` has the column, the row and the settings of each of its cells. `number` writes a difference of scores, and
-    `score` has the name of the score and the unit. There are no notes if nothing was chosen.
+    `score` has the name of the score, its unit and the split. There are no notes if nothing was chosen.
     """
     chosen = {(column, row): choice for column, row, text in cells if (choice := read_settings(text).choice)}
     if not chosen:
@@ -79,8 +81,13 @@ def notes(cells: Iterable[tuple[str, str, str]], number: Callable[[float], str],
         return ["There is one setting for each row, so nothing was chosen."]
     rule = f"""Each cell uses the setting with the best mean validation accuracy ({_range(seeds, "seed")}, \
 {_range(trials, "setting")} tried). Test scores were not used."""
-    if len(trials) > 1:
-        rule += " The numbers of settings differ, so the rows were not tuned equally."
+    unequal = {
+        "numbers of settings": trials,
+        "settings": {tuple(choice.tried) for choice in chosen.values()},
+        "seeds": seeds,
+    }
+    if differing := [what for what, of in unequal.items() if len(of) > 1]:
+        rule += f" The {differing[0]} differ, so the rows were not tuned equally."
     columns: dict[str, dict[str, list[str]]] = {}  # the rows of each setting in each column
     for (column, row), choice in chosen.items():
         more = [f"{choice.trials} {_plural('setting', choice.trials)}"] if len(trials) > 1 else []
@@ -92,9 +99,9 @@ def notes(cells: Iterable[tuple[str, str, str]], number: Callable[[float], str],
         f"{column}: " + ", ".join(f"{setting} for {', '.join(rows)}" for setting, rows in settings.items())
         for column, settings in columns.items()
     )
-    name, unit = score
-    moved = f""" (in brackets: the change in {name} from the preset's setting, in {unit}, on the training dataset, \
-over the seeds that both have)"""
+    name, unit, split = score
+    moved = f""" (in brackets: the change in {name} from the preset's setting, in {unit}, on the {split} split of the \
+training dataset, over the seeds that both have)"""
     known = any(choice.moved is not None and not choice.is_default for choice in chosen.values())
     return [rule, f"Settings{moved * known}: {listed}."]
 

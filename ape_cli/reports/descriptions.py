@@ -38,6 +38,7 @@ class Choice(NamedTuple):
     trials: int  # the number of settings
     seeds: int  # the number of seeds that the mean validation scores are over
     is_default: bool  # whether the setting is that of the preset
+    tried: tuple[str, ...] = ()  # the settings as text
     shared: tuple[str, ...] = ()  # the names of the settings that all trials have, which name the row
     moved: float | None = None  # the score of the setting less that of the preset's; None if it is not known
 

@@ -186,16 +186,17 @@ def standing_notes(group: pl.DataFrame, interval: bool) -> list[str]:
         notes.append(_UNTUNED)
     cells = sorted(group.iter_rows(named=True), key=lambda line: (column_rank(line), row_rank(line)))
     chosen = [(x["column"], x["row"], x["settings"]) for x in cells]
-    notes += chosen_notes(group["metric"][0], group["task"], chosen)
+    notes += chosen_notes(group, chosen)
     if group["variant"].str.contains(_OF_VERSION).any():
         notes.append(_VERSIONS)
     return notes
 
 
-def chosen_notes(metric: str, tasks: Iterable[str], cells: Iterable[tuple[str, str, str]]) -> list[str]:
-    """The notes on chosen settings, given the metric, the tasks, and the column, the row and the settings of cells."""
-    percent = metric not in SMALLER_IS_BETTER
-    score = measured(metric, tasks)[0], "points" if percent else "nats"
+def chosen_notes(group: pl.DataFrame, cells: Iterable[tuple[str, str, str]]) -> list[str]:
+    """The notes on the chosen settings of a table, given the column, the row and the settings of its cells."""
+    line = group.row(0, named=True)
+    percent = line["metric"] not in SMALLER_IS_BETTER
+    score = measured(line["metric"], group["task"])[0], "points" if percent else "nats", line["split"]
     return choices.notes(cells, lambda moved: number(moved, percent, 2, "+"), score)
 
 

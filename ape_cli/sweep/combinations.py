@@ -134,7 +134,7 @@ def _bases(grid: SweepSpecification, preset: str, folder: Callable[[str], Storag
             model=model,
             precision=grid.precision,
             settings=dict(zip(grid.set, values, strict=True)),
-            sizes=grid.sizes if "task" in place else None,
+            sizes=grid.sizes_text if "task" in place else None,
             tests=grid.tests(),
             **place,
         )

@@ -41,7 +41,7 @@ class SweepSpecification(BaseModel):
 
     schemes: list[str] = Field(min_length=1)
     tasks: list[str] = []  # each has a dataset with the sizes of the preset, or with `sizes`
-    sizes: str | None = None  # such as "1-20,30"
+    sizes: str | list[Whole] | None = None  # such as "1-20,30"
     data: list[str] = []  # existing datasets: folders, or names
     orders: list[str] = Field(["breadth"], min_length=1)  # names of linearisations, for tasks on trees
     seeds: list[Whole] = Field([42], min_length=1)
@@ -59,6 +59,11 @@ class SweepSpecification(BaseModel):
     def tests(self) -> FurtherTests:
         """The evaluations of the trials after training. Raises `UsageError` if they are not valid."""
         return FurtherTests(generalisation.parse(self.generalise), self.decode)
+
+    @property
+    def sizes_text(self) -> str | None:
+        """`sizes` as text."""
+        return ",".join(map(str, self.sizes)) if isinstance(self.sizes, list) else self.sizes
 
 
 def read(path: Path) -> list[dict[str, Any]]:
@@ -108,8 +113,12 @@ def check(fields: dict[str, Any]) -> SweepSpecification:
     except ValidationError as error:
         first = error.errors()[0]
         where = ".".join(str(part) for part in first["loc"])
-        if where.startswith(("set.", "tune.set.")):
+        if where.startswith("tune.set"):
+            where, first = where.split(".bool")[0], first | {"msg": "a list of values: true, false, numbers or words"}
+        elif where.startswith("set."):
             where, first = where.split(".bool")[0], first | {"msg": "true, false, a number, a word, or a list of these"}
+        elif where.startswith(("sizes.", "generalise.")):
+            where, first = where.split(".")[0], first | {"msg": "a list such as [1, 2, 30], or text such as 1-20,30"}
         raise UsageError(f"bad {where} of a sweep", got=brief(first.get("input")), allowed=first["msg"]) from error
     for name in grid.orders:
         pick("order", name, NAMES)
@@ -130,4 +139,4 @@ def _check_tune(fields: dict[str, Any]) -> None:
         raise UsageError("the sweep names no setting to tune", got="none", fix=fix)
     for key in tune["set"] if isinstance(tune["set"], dict) else ():
         if key in fields.get("set", {}):
-            raise UsageError(f"{key} is set and tuned", got=brief(fields["set"][key]), fix="set it, or tune it")
+            raise UsageError(f"{key} is both set and tuned", got=brief(fields["set"][key]), fix="remove one of them")

@@ -101,6 +101,8 @@ def _check_same(group: TrialGroup, planner: Planner) -> None:
             reason = planner.obstacle(group.point(setting, group.seeds[0]))
         except UsageError as error:
             planner.trial(group.base)  # raises if the tuned settings are not the cause
+            if error.fix and error.fix.startswith("did you mean"):
+                raise  # a mistyped name is no setting of another scheme either
             fix = f"{error.fix}; or {fix}" if error.fix else fix
             raise UsageError(what, got=f"{text}: {error.summary}", allowed=error.allowed, fix=fix) from error
         reasons[bool(reason)] = f"{text}: {reason}"

@@ -42,7 +42,7 @@ class TuneSpecification(BaseModel):
 
     set: dict[str, Annotated[list[Scalar], Field(min_length=1)]] = Field(min_length=1)
     trials: int | None = Field(None, gt=0)
-    seeds: list[Whole] = []
+    seeds: list[Whole] | None = Field(None, min_length=1)
 
 
 def settings_of(tune: TuneSpecification, defaults: Iterable[dict[str, Any]]) -> list[dict[str, Any]]:

@@ -25,7 +25,7 @@ from typing import Any, ClassVar, Self
 import numpy as np
 
 from ape_cli.core import rng
-from ape_cli.core.errors import UsageError
+from ape_cli.core.errors import UsageError, brief
 from ape_cli.core.ranges import whole_numbers
 from ape_cli.core.rng import I64, U64
 from ape_cli.tasks import Source, Task, join, option
@@ -74,6 +74,8 @@ class Sized(Task):
     def refuse(cls, options: Mapping[str, Any]) -> None:
         """Check given options. Raises `UsageError` if `sizes` is given together with an option that it replaces."""
         both = " and ".join(f"`{name}`" for name in cls.replaced_by_sizes() if name in options)
+        if "sizes" in options and not options["sizes"]:
+            raise UsageError("bad `sizes`", got=repr(options["sizes"]), allowed="at least one size", fix="leave it out")
         if both and options.get("sizes"):
             raise UsageError(f"`sizes` replaces {both}", got="both", fix=f"leave `sizes` out, or {both}")
 
@@ -85,7 +87,7 @@ class Sized(Task):
         whole = isinstance(sizes, tuple | list) and all(type(size) is int for size in sizes)
         if not whole or len(set(sizes)) < len(sizes) or len(sizes) > _MOST_SIZES:
             allowed = f"up to {_MOST_SIZES} different sizes, whole numbers"
-            raise UsageError("bad sizes", got=repr(sizes), allowed=allowed, fix="give a list such as 1-20,30,40")
+            raise UsageError("bad sizes", got=brief(sizes), allowed=allowed, fix="give a list such as 1-20,30,40")
         low, high, why = self.limits
         if outside := [size for size in sizes if not low <= size <= high]:
             got, allowed = ", ".join(map(str, outside[:5])), f"sizes from {low} to {high}{why}"

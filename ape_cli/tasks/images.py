@@ -21,6 +21,7 @@ import numpy as np
 import pyarrow as pa
 
 from ape_cli.core import rng
+from ape_cli.core.errors import UsageError
 from ape_cli.core.rng import I64
 from ape_cli.core.vocabulary import SPLITS
 from ape_cli.storage import image_rows
@@ -132,6 +133,16 @@ class Images(FixedRows[Portion]):
         """Height, width and channels of the images."""
         height, width, channels = self._source.splits["train"].pixels.shape[1:]
         return height, width, channels
+
+    def rows(self, counts: Mapping[str, int | None], seed: int) -> dict[str, int]:
+        """See `FixedRows.rows`. Raises `UsageError` also without training rows, which scale all images."""
+        rows = super().rows(counts, seed)
+        if not rows["train"]:
+            fix = "choose at least one training row"
+            raise UsageError(
+                "images are scaled by the mean of the training rows, and there are none", got="n=0", fix=fix
+            )
+        return rows
 
     def manifest_fields(self, rows: int, seed: int) -> dict[str, Any]:
         """The mean and the standard deviation of the pixels of the first training rows."""

@@ -137,6 +137,23 @@ def test_settings_that_all_trials_have_name_the_row(tmp_path: Path) -> None:
     assert any("the only setting for none" in note for note in table.notes)
 
 
+@pytest.mark.parametrize(
+    ("rates", "seeds", "what"),
+    [((0.003,), (1, 2), "seeds"), ((0.004,), (1,), "settings"), ((0.003, 0.004), (1,), "numbers of settings")],
+)
+def test_a_table_says_if_its_rows_were_not_tuned_equally(
+    tmp_path: Path, rates: tuple[float, ...], seeds: tuple[int, ...], what: str
+) -> None:
+    """`none` has the preset's rate and 0.003, with seed 1. `rope` has other rates or seeds."""
+    for scheme, tried, with_seeds in (("none", (0.003,), (1,)), ("rope", rates, seeds)):
+        for seed in with_seeds:
+            trial(tmp_path, scheme, seed, 0.5, 0.5)
+            for rate in tried:
+                trial(tmp_path, scheme, seed, 0.6, 0.5, variant={"lr_peak": rate})
+    (table,) = result_of(tmp_path).tables
+    assert any(f"The {what} differ, so the rows were not tuned equally." in note for note in table.notes)
+
+
 def test_a_single_setting_is_not_chosen(tmp_path: Path) -> None:
     trial(tmp_path, "rope", 1, 0.5, 0.5, variant=HIGH)
     (table,) = result_of(tmp_path).tables

@@ -65,7 +65,7 @@ def test_the_subset_is_these() -> None:
         ({"set": {"lr_peak": [1e-3, 3e-3]}, "trials": 3}, "more trials than combinations"),
         ({"set": {"lr_peak": [1e-3, 3e-3]}, "trials": 0}, "bad tune.trials"),
         ({"set": {"decay": [1, 0.98, 0.9], "lr_peak": [1e-3, 3e-3, 1e-2]}, "trials": 1}, "default settings"),
-        ({"set": {"steps": [1, 2]}}, "steps is set and tuned"),
+        ({"set": {"steps": [1, 2]}}, "steps is both set and tuned"),
         ({"sets": {"steps": [1, 2]}}, "unknown field of"),
         ({"set": {f"a{i}": list(range(30)) for i in range(5)}}, "too many values to tune"),
     ],

@@ -267,4 +267,4 @@ def test_a_task_of_a_manifest_is_made_without_its_file(monkeypatch: pytest.Monke
     assert by_size.seen(trained) is None
     monkeypatch.chdir(tmp_path)
     sizes = task.sample(rows=range(9), split="train", seed=1)["size"].to_pylist()
-    assert by_size.seen(trained) == (min(sizes), max(sizes))
+    assert by_size.seen(trained) == by_size.Seen(min(sizes), max(sizes))

@@ -38,8 +38,8 @@ from ape_cli.runs.registry import Registry
 
 ENOUGH = 0.9  # exact match
 _METRICS = ("exact_match", "token_accuracy")  # in the order of the panels
-_UP_TO = f"""up to which every evaluated one has at least {ENOUGH:.0%} exact match (mean over seeds); in brackets as a \
-multiple of the largest in training. —: not even the smallest has it; all: every evaluated one has it."""
+_UP_TO = f"""such that it and all smaller evaluated ones reach {ENOUGH:.0%} exact match (mean over seeds); in brackets \
+as a multiple of the largest in training. —: not even the smallest reaches it; all: every evaluated one does."""
 _FORCING = """With teacher forcing, token accuracy is misleadingly high beyond the training sizes, because the model \
 always reads the right prefix. Exact match is the same with greedy decoding."""
 
@@ -166,7 +166,8 @@ def _table(group: pl.DataFrame, interval: bool, preset: str) -> Table:
     missing = f"Only {first['evaluated']} of the {first['runs']} runs of this column were evaluated on it."
     notes = [
         *standing_notes(group, interval),
-        f"The training split has {word} {trained}. Unseen: the mean over {word} {listed}, each with the same weight.{few}",
+        f"The training split has {word} {trained}.",
+        f"Unseen: the mean over {word} {listed}, each with the same weight.{few}",
         f"Up to: the largest {word} {_UP_TO}",
         *([_FORCING] if first["decode"] == "teacher" else []),
         f"Evaluated on {first['on']}.",

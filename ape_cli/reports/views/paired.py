@@ -181,7 +181,7 @@ def _table(group: pl.DataFrame, preset: str) -> Table:
         "Least p: the smallest p-value for this number of pairs. It is below 0.05 from six pairs on.",
     ]
     sides = [group.select("column", s, f"settings_{s}").drop_nulls().rows() for s in ("a", "b")]
-    notes[1:1] = chosen_notes(first["metric"], group["task"], [cell for side in sides for cell in side])
+    notes[1:1] = chosen_notes(group, [cell for side in sides for cell in side])
     if _ALL in group["column"]:
         notes.append("All tasks: a pair is a task, with the mean of its lines. Tasks are assumed to be independent.")
         if (group["fingerprint"] != group["trained_fingerprint"]).any():
