@@ -205,7 +205,7 @@ def sweep_runs(file: Path, chosen: Filter, registry: Registry, tuned: bool = Fal
     groups = combinations.groups(grids, usual, lambda name: dataset_folder(storage_path(name)))
     planned = stages.plan(groups, registry, DATASETS)
     every = planned.trials
-    undecided = {item.name for item in planned.undecided} if tuned else set()
+    undecided = planned.undecided if tuned else {}
 
     kinds = []
     for config, data in ((item.config, item.data) for item in every):
@@ -224,7 +224,9 @@ def sweep_runs(file: Path, chosen: Filter, registry: Registry, tuned: bool = Fal
     runs = [item.run.name for item in items if item.run and item.name not in undecided]
     if all(item.name in undecided for item in registered):
         fix = f"`ape sweep {file}` continues; without `best_by`, its runs are shown"
-        raise ApeError("no setting is chosen yet", got=planned.waiting[0], fix=fix)
+        raise ApeError("no setting is chosen yet", got=undecided[registered[0].name], fix=fix)
+    for line in dict.fromkeys(undecided[item.name] for item in items if item.name in undecided):
+        note(f"not tuned: {line}")
     if left := sum(item.state == "finished" and item.name in undecided for item in items):
         are = "is" if left == 1 else "are"
         progress += f" {left} of them {are} left out, because the settings of their schemes are not chosen yet."

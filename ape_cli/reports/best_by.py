@@ -32,64 +32,6 @@ class _Trial:
     runs: dict[int, str] = field(default_factory=dict)  # the name of the run of each seed
 
 
-class _Chosen(NamedTuple):
-    """The chosen setting of a row in a column, and the preset's setting if it is among the trials."""
-
-    trial: _Trial
-    default: _Trial | None
-    choice: Choice
-
-
-class Tuned:
-    """The runs of the chosen settings. Reading them needs all runs; `runs` then restricts reports to the chosen ones.
-
-    A line of text about each run that cannot be read is appended to `bad`.
-    """
-
-    def __init__(self, registry: Registry, bad: list[str]) -> None:
-        """Read the validation scores of all finished runs, and choose. What cannot be chosen is left out."""
-        self.registry, self._bad, self._chosen = registry, bad, list[_Chosen]()
-        for place, trials in _trials(registry, bad).items():
-            try:
-                self._chosen.append(_choose(trials))
-            except ValueError:
-                seeds = "; ".join(
-                    f"{settings_text(trial.setting) or 'the preset'}: {', '.join(map(str, sorted(trial.runs)))}"
-                    for trial in trials.values()
-                )
-                bad.append(f"{place}: its settings have no seed in common ({seeds})")
-        self._of_metric: dict[str, ChosenRuns] = {}
-
-    def runs(self, options: Options) -> ChosenRuns:
-        """The chosen runs, with what the choice moved the score that the options ask for."""
-        if options.metric not in self._of_metric:
-            self._of_metric[options.metric] = ChosenRuns(self.registry, self._choices(options))
-        return self._of_metric[options.metric]
-
-    def _choices(self, options: Options) -> dict[str, Choice]:
-        """The choice of each chosen run."""
-        moving = [one for one in self._chosen if one.default and one.default is not one.trial]
-        pairs = [trial for one in moving for trial in (one.trial, one.default) if trial]
-        names = [name for trial in pairs for name in trial.runs.values()]
-        of_run = self._scores(names, options) if names else {}
-        found: dict[str, Choice] = {}
-        for one in self._chosen:
-            choice = one.choice._replace(moved=_moved(one, of_run))
-            found |= dict.fromkeys(one.trial.runs.values(), choice)
-        return found
-
-    def _scores(self, names: list[str], options: Options) -> dict[str, float]:
-        """The score of each of these runs on its own data, if it has one."""
-        registry = self.registry.only(names).where(filters.ANY)
-        return {
-            record.run: evaluation["overall"][options.metric]
-            for record, of, evaluation in evaluated(registry, self._bad, options.split)
-            if (of["decode"], of["split"]) == (options.decode, options.split)
-            and of["fingerprint"] == of["trained_fingerprint"]
-            and evaluation["overall"].get(options.metric) is not None
-        }
-
-
 class _Place(NamedTuple):
     """A row in a column."""
 
@@ -106,6 +48,68 @@ class _Place(NamedTuple):
         """The row and the column in words."""
         row = f"{self.scheme} ({self.row})" if self.row else self.scheme
         return f"{row} on {task_of(self._asdict())}, preset {self.preset}"
+
+
+class _Chosen(NamedTuple):
+    """The chosen setting of a row in a column, and the preset's setting if it is among the trials."""
+
+    place: _Place
+    trial: _Trial
+    default: _Trial | None
+    choice: Choice
+
+
+class Tuned:
+    """The runs of the chosen settings. Reading them needs all runs; `runs` then restricts reports to the chosen ones.
+
+    A line of text about each run that cannot be read is appended to `bad`.
+    """
+
+    def __init__(self, registry: Registry, bad: list[str]) -> None:
+        """Read the validation scores of all finished runs, and choose. What cannot be chosen is left out."""
+        self.registry, self._bad, self._chosen = registry, bad, list[_Chosen]()
+        for place, trials in _trials(registry, bad).items():
+            try:
+                self._chosen.append(_choose(place, trials))
+            except ValueError:
+                seeds = "; ".join(
+                    f"{settings_text(trial.setting) or 'the preset'}: {', '.join(map(str, sorted(trial.runs)))}"
+                    for trial in trials.values()
+                )
+                bad.append(f"{place}: its settings have no seed in common ({seeds})")
+        self._of_metric: dict[str, ChosenRuns] = {}
+
+    def runs(self, options: Options) -> ChosenRuns:
+        """The chosen runs, with what the choice moved the score that the options ask for."""
+        if options.metric not in self._of_metric:
+            self._of_metric[options.metric] = ChosenRuns(self.registry, self._choices(options))
+        return self._of_metric[options.metric]
+
+    def _choices(self, options: Options) -> dict[str, Choice]:
+        """The choice of each chosen run."""
+        needed = [trial for one in self._chosen for trial in (one.trial, one.default) if trial]
+        of_run = self._scores([name for trial in needed for name in trial.runs.values()], options)
+        found: dict[str, Choice] = {}
+        for one in self._chosen:
+            if not of_run.keys() & set(one.trial.runs.values()):
+                scores = f"{options.decode} scores on its {options.split} split"
+                self._bad.append(
+                    f"{one.place}: the chosen setting ({one.choice.setting or 'the only one'}) has no {scores}"
+                )
+            choice = one.choice._replace(moved=_moved(one, of_run))
+            found |= dict.fromkeys(one.trial.runs.values(), choice)
+        return found
+
+    def _scores(self, names: list[str], options: Options) -> dict[str, float]:
+        """The score of each of these runs on its own data, if it has one."""
+        registry = self.registry.only(names).where(filters.ANY)
+        return {
+            record.run: evaluation["overall"][options.metric]
+            for record, of, evaluation in evaluated(registry, self._bad, options.split)
+            if (of["decode"], of["split"]) == (options.decode, options.split)
+            and of["fingerprint"] == of["trained_fingerprint"]
+            and evaluation["overall"].get(options.metric) is not None
+        }
 
 
 def _trials(registry: Registry, bad: list[str]) -> dict[_Place, dict[str, _Trial]]:
@@ -128,7 +132,7 @@ def _trials(registry: Registry, bad: list[str]) -> dict[_Place, dict[str, _Trial
     return found
 
 
-def _choose(trials: dict[str, _Trial]) -> _Chosen:
+def _choose(place: _Place, trials: dict[str, _Trial]) -> _Chosen:
     """Choose a trial. Raises `ValueError` if the trials have no seed in common."""
     ordered = sorted(trials.values(), key=lambda trial: (bool(trial.setting), settings_text(trial.setting)))
     scores = {number: trial.scores for number, trial in enumerate(ordered)}
@@ -145,7 +149,7 @@ def _choose(trials: dict[str, _Trial]) -> _Chosen:
     tried = {id(trial): _text(trial, varied) for trial in ordered}
     text, is_default = tried[id(chosen)], chosen is default
     choice = Choice(text, len(ordered), len(common), is_default, tuple(sorted(tried.values())), tuple(sorted(shared)))
-    return _Chosen(chosen, default, choice)
+    return _Chosen(place, chosen, default, choice)
 
 
 def _text(trial: _Trial, varied: list[str]) -> str:
@@ -156,7 +160,7 @@ def _text(trial: _Trial, varied: list[str]) -> str:
 
 def _moved(chosen: _Chosen, of_run: dict[str, float]) -> float | None:
     """What the choice moved the score: the mean difference over the seeds that both settings have. None: not known."""
-    trial, default, _ = chosen
+    trial, default = chosen.trial, chosen.default
     if default is None or default is trial:
         return 0.0 if default else None
     pairs = [(trial.runs[seed], default.runs[seed]) for seed in sorted(trial.runs.keys() & default.runs.keys())]

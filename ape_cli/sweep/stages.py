@@ -41,17 +41,21 @@ class GroupChoice:
 class Stages:
     """The planned trials of a sweep.
 
-    `second` has the trials with chosen settings, and those whose settings are still `open`. `waiting` has a line about
-    each group whose first stage is not complete, and `undecided` has the trials of that stage. `left` has a line about
-    each trial that is impossible.
+    `second` has the trials with chosen settings, and those whose settings are still `open`. `undecided` has the trials
+    of groups whose setting is not chosen yet, by name, with a line of text that says why. `left` has a line about each
+    trial that is impossible.
     """
 
     first: list[PlannedTrial]
     second: list[PlannedTrial]
     choices: list[GroupChoice]
-    waiting: list[str] = field(default_factory=list)
-    undecided: list[PlannedTrial] = field(default_factory=list)
+    undecided: dict[str, str] = field(default_factory=dict)
     left: list[str] = field(default_factory=list)
+
+    @property
+    def waiting(self) -> list[str]:
+        """A line about each group whose setting is not chosen yet."""
+        return list(dict.fromkeys(self.undecided.values()))
 
     @property
     def trials(self) -> list[PlannedTrial]:
@@ -72,8 +76,7 @@ def plan(groups: list[TrialGroup], registry: Registry, datasets: StoragePath, pa
     first = unique(item for options in first_stage(groups) if (item := planner.trial(options)))
     second: list[PlannedTrial] = []
     choices: list[GroupChoice] = []
-    waiting: list[str] = []
-    undecided: list[PlannedTrial] = []
+    undecided: dict[str, str] = {}
     for group in (group for group in groups if group.tuned):
         tried = [[planner.trial(group.point(setting, seed)) for seed in group.seeds] for setting in group.settings]
         items = [[item for item in of_setting if item] for of_setting in tried]
@@ -82,13 +85,13 @@ def plan(groups: list[TrialGroup], registry: Registry, datasets: StoragePath, pa
         try:
             choice = _choice(group, items, planner)
         except RunError as error:
-            waiting.append(f"{_name(group, items[0][0])}: {error.summary}")
-            undecided += [item for of_setting in items for item in of_setting]
+            line = f"{_name(group, items[0][0])}: {error.summary}" + (f"; {error.fix}" if error.fix else "")
+            undecided |= {item.name: line for of_setting in items for item in of_setting}
             second += _open(group, items[0][0])
         else:
             choices.append(choice)
             second += [item for item in choice.runs if item.config.seed in group.later]
-    return Stages(first, unique(second), choices, waiting, undecided, planner.left)
+    return Stages(first, unique(second), choices, undecided, planner.left)
 
 
 def _check_same(group: TrialGroup, planner: Planner) -> None:

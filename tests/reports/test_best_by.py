@@ -161,6 +161,20 @@ def test_a_single_setting_is_not_chosen(tmp_path: Path) -> None:
     assert table.notes[1:] == ["There is one setting for each row, so nothing was chosen."]
 
 
+def test_a_chosen_setting_without_scores_is_named(sweep: Path) -> None:
+    """And not replaced by another one that has them."""
+    trial(sweep, "none", 1, 0.5, 0.5)
+    for path in sweep.glob("runs/reverse-none-*/eval/*.json"):
+        path.unlink()
+    for folder in sweep.glob("runs/reverse-none-*"):
+        vouch(folder)
+    found, bad = document.read(open_registry(str(sweep)), load("scores"), Options(best_by="validation"))
+    assert [row for row, _ in found.tables[0].rows] == ["rope", "alibi"]
+    assert bad == [
+        "none on reverse, preset small: the chosen setting (the only one) has no teacher scores on its test split"
+    ]
+
+
 def test_unknown_scores_to_choose_by_are_an_error(tmp_path: Path) -> None:
     trial(tmp_path, "rope", 1, 0.5, 0.5)
     with pytest.raises(UsageError, match="unknown scores to choose by"):
