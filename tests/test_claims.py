@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from results import claims, record
-from results.claims import Cell, Comparison, Score, verdict
+from results.claims import Cell, Pair, Score, verdict
 
 COLUMNS = (("copy", "decoder"), ("reverse", "decoder"))
 
@@ -20,7 +20,7 @@ def compared(ours: float, theirs: float, trained: float = 0.9) -> dict[Cell, dic
     }
 
 
-CLAIM = [Comparison(("none", "plain"), ("rope", "plain"), COLUMNS)]
+CLAIM = [Pair(("none", "plain"), ("rope", "plain"), COLUMNS)]
 
 
 @pytest.mark.parametrize(
@@ -28,6 +28,7 @@ CLAIM = [Comparison(("none", "plain"), ("rope", "plain"), COLUMNS)]
     [
         (0.5, 0.4, ("confirmed", (2, 2, 2, 2, 0))),
         (0.4, 0.5, ("contradicted", (2, 2, 2, 0, 2))),
+        (0.35, 0.3, ("confirmed", (2, 2, 2, 2, 0))),  # exactly 5 points
         (0.44, 0.4, ("not seen", (2, 2, 2, 0, 0))),  # less than 5 points
     ],
 )
@@ -60,7 +61,7 @@ def test_each_comparison_has_to_hold() -> None:
     scores = compared(0.5, 0.1) | {
         Cell("t5", "plain", *column): dict.fromkeys(range(3), Score(0.9, 0.9)) for column in COLUMNS
     }
-    both = [*CLAIM, Comparison(("none", "plain"), ("t5", "plain"), COLUMNS)]
+    both = [*CLAIM, Pair(("none", "plain"), ("t5", "plain"), COLUMNS)]
     assert verdict(both, scores) == ("not seen", (4, 4, 4, 2, 2))
 
 
@@ -73,10 +74,11 @@ def test_every_cell_of_a_claim_is_in_the_sweep() -> None:
     }
     compared = {
         Cell(*side, *column)
-        for comparisons in claims.claims().values()
-        for one in comparisons
-        for side in (one.ours, one.theirs)
-        for column in one.columns
+        for pairs in claims.claims().values()
+        for pair in pairs
+        for side in (pair.ours, pair.theirs)
+        for column in pair.columns
     }
     assert compared <= swept
     assert max(stages.trials[0].data.parameters["sizes"]) == claims.LARGEST
+    assert stages.trials[0].tests.generalise == (claims.LARGEST, *claims.BEYOND)

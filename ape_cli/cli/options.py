@@ -129,11 +129,11 @@ def typed(ctx: typer.Context) -> set[str]:
 
 def repeated(ctx: typer.Context, **changes: Any) -> str:
     """The command with the options that were given, some of them replaced. None leaves an option out."""
-    words = ["ape", str(ctx.info_name)]
+    words, bare = ["ape", str(ctx.info_name)], getattr(ctx.command, "BARE", {}).items()
     values = {name: ctx.params[name] for name in typed(ctx)} | changes
     for one in ctx.command.params:
         value = values.get(str(one.name))
-        if value is True:
+        if value is True or (one.opts[-1], value) in bare:
             words.append(one.opts[-1])
         elif value is not None and value is not False:
             for each in value if isinstance(value, list) else [value]:
