@@ -112,7 +112,7 @@ def train(
         default_preset = training.preset is None and training.file is None
         registry = open_registry(folders.results)
         if execution.dry_run:
-            print_plan(_resolved(options, folders.datasets, default_preset), registry, as_json)
+            print_plan(_resolved(options, folders.datasets, default_preset), options.tests, registry, as_json)
             return
         experiment = group.experiment(lambda: prepared(_resolved(options, folders.datasets, default_preset)))
         with _stoppable(group) as stop:

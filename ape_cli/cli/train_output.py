@@ -12,12 +12,14 @@ from ape_cli.core.errors import ApeError
 if TYPE_CHECKING:
     from ape_cli.data.loader import Dataset
     from ape_cli.experiment import Experiment, ExperimentOptions
+    from ape_cli.experiment.generalisation import FurtherTests
     from ape_cli.runs.registry import Registry
     from ape_cli.training.trial import Trial
 
 
-def print_plan(experiment: Experiment, registry: Registry, as_json: bool) -> None:
-    """Print what would be trained, for --dry-run."""
+def print_plan(experiment: Experiment, tests: FurtherTests, registry: Registry, as_json: bool) -> None:
+    """Print what would be trained and evaluated, for --dry-run."""
+    from ape_cli.experiment.generalisation import sizes_for
     from ape_cli.runs.record import settings_text
 
     config, data = experiment.config, experiment.data
@@ -30,6 +32,8 @@ def print_plan(experiment: Experiment, registry: Registry, as_json: bool) -> Non
         "structure": data.structure.expression,
         "read_as": experiment.read.expression,
         "variant": settings_text(experiment.variant),
+        "generalise": sorted(sizes_for(data, tests.generalise)),  # also empty if the data would have to be generated
+        "decode": tests.decode,
         "config": config.model_dump(mode="json"),
     }
     if as_json:
@@ -39,6 +43,9 @@ def print_plan(experiment: Experiment, registry: Registry, as_json: bool) -> Non
     say(f"dataset:   {lines['dataset']}{' (to generate)' if lines['dataset_missing'] else ''}")
     say(f"positions: {lines['structure']}, read as {lines['read_as']}")
     say(f"settings:  {lines['variant'] or 'those of the preset'}")
+    if tests.generalise:
+        sizes = ", ".join(map(str, lines["generalise"])) or "multiples of the largest training size"
+        say(f"sizes:     also evaluated at {sizes}")
     for name, value in lines["config"].items():
         say(f"  {name} = {json.dumps(value)}")
 
