@@ -76,13 +76,14 @@ def test_the_page_quotes_them(counts: dict[str, tuple[int, int]], views: dict[st
     assert {path.name for path in (RESULTS / "plots").iterdir()} == {*counts, "table1-error"}
 
 
-def small_datasets() -> dict[tuple[str, str | None], set[str]]:
-    """The fingerprints of the datasets of the committed runs of preset `small`, by task and order."""
-    found: dict[tuple[str, str | None], set[str]] = {}
+def small_datasets() -> dict[tuple[str, str | None, str | None], set[str]]:
+    """The fingerprints of the datasets of the committed runs of preset `small`, by task, order and chosen sizes."""
+    found: dict[tuple[str, str | None, str | None], set[str]] = {}
     for _, about in open_registry(RESULTS).readable([]):
         if about.config.preset == "small":
             data = about.dataset
-            found.setdefault((data.task, data.order), set()).add(data.fingerprint)
+            sizes = ",".join(map(str, data.parameters.get("sizes", ()))) or None
+            found.setdefault((data.task, data.order, sizes), set()).add(data.fingerprint)
     return found
 
 
@@ -108,16 +109,17 @@ def test_the_guide_to_tasks_quotes_these_counts() -> None:
         assert cells == ["—" if score is None else f"{100 * score:.1f}" for score in (*wanted, max(scores.values()))]
 
 
-def fingerprint_of(task: str, order: str | None, folder: Path) -> str:
+def fingerprint_of(task: str, order: str | None, sizes: str | None, folder: Path) -> str:
     """The fingerprint of the dataset of preset `small`, which is generated for it."""
-    made, plan, _ = preset_plan(task, order, "small", folder)
+    made, plan, _ = preset_plan(task, order, "small", folder, sizes)
     return generation.generate(made, plan, folder / "data").manifest.fingerprint
 
 
 def test_the_data_of_the_runs_is_still_generated(tmp_path: Path) -> None:
     known = small_datasets()
-    for task, order in (("copy", None), ("tree-ops", "depth"), ("c3", "breadth-to-depth")):
-        assert known[task, order] == {fingerprint_of(task, order, tmp_path / task)}, task
+    some = (("copy", None), ("tree-ops", "depth"), ("c3", "breadth-to-depth"))
+    for key in (*((*one, None) for one in some), ("copy", None, ",".join(map(str, range(1, 41))))):
+        assert known[key] == {fingerprint_of(*key, tmp_path / f"{key[0]}-{bool(key[2])}")}, key
 
 
 def test_nothing_is_told_of_sweeps_that_were_not_run(
