@@ -116,9 +116,9 @@ class Count(NamedTuple):
 
 def counted(pair: Pair, cells: Scores) -> Count:
     """The comparisons of a pair."""
-    cells_of = [[cells.get(Cell(*side, *column)) for side in (pair.ours, pair.theirs)] for column in pair.columns]
-    finished = [(ours, theirs) for ours, theirs in cells_of if ours is not None and theirs is not None]
-    counting = [pair for pair in finished if any(map(learnt, pair))]
+    both = [[cells.get(Cell(*side, *column)) for side in (pair.ours, pair.theirs)] for column in pair.columns]
+    finished = [(ours, theirs) for ours, theirs in both if ours is not None and theirs is not None]
+    counting = [of_column for of_column in finished if any(map(learnt, of_column))]
     won = sum(beats(ours, theirs) for ours, theirs in counting)
     lost = sum(beats(theirs, ours) for ours, theirs in counting)
     return Count(len(pair.columns), len(finished), len(counting), won, lost)

@@ -16,7 +16,7 @@ from ape_cli.evaluation.count_baselines import count_baselines
 from ape_cli.experiment.resolution import prepared
 from ape_cli.reports.evaluations import task_of
 from ape_cli.runs.registry import open_registry
-from ape_cli.sweep import combinations, planning, specification
+from ape_cli.sweep import combinations, specification, stages
 
 RESULTS = Path(__file__).resolve().parent
 SWEEPS = ("tasks", "trees")
@@ -26,8 +26,8 @@ def counted(sweep: str) -> list[dict[str, object]]:
     """The scores of each baseline on each dataset of a sweep, from 0 to 1."""
     grids = [specification.check(fields) for fields in specification.read(RESULTS / f"{sweep}.toml")]
     datasets = RESULTS.parent / "datasets"
-    points = combinations.points(grids, "small", lambda name: datasets / name)
-    items, _ = planning.plan(points, open_registry(RESULTS), datasets)
+    groups = combinations.groups(grids, "small", lambda name: datasets / name)
+    items = stages.plan(groups, open_registry(RESULTS), datasets).trials
     found = []
     for item in {item.data.folder: item for item in items}.values():
         data = prepared(item.experiment).dataset

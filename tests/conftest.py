@@ -26,8 +26,10 @@ from ape_cli.cli import app
 from ape_cli.core.executors import local
 from ape_cli.data import generation
 from ape_cli.data.loader import Dataset, open_dataset
+from ape_cli.experiment import ExperimentOptions
 from ape_cli.runs import filters
 from ape_cli.runs.registry import Registry
+from ape_cli.sweep import combinations, specification
 from tests import forks
 
 ROOT = Path(__file__).parents[1]
@@ -80,6 +82,11 @@ def write(folder: Path, task: str, order: str | None = None, *, rows: tuple[int,
     )
     generation.generate(made, wanted, folder)
     return open_dataset(folder)
+
+
+def points_of(grids: list[specification.SweepSpecification], preset: str, *folder: Any) -> list[ExperimentOptions]:
+    """Returns the trials of grids. `folder`: the function that maps the name of a dataset to its folder."""
+    return combinations.first_stage(combinations.groups(grids, preset, *folder))
 
 
 def registry_of(where: Path, preset: str | None = None) -> Registry:

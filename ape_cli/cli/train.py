@@ -101,10 +101,7 @@ def train(
             task=source.task,
             order=chosen_order,
             sizes=source.sizes,
-            tests=generalisation.FurtherTests(
-                generalisation.parse(False if evaluation.generalise is None else evaluation.generalise),
-                evaluation.decode,
-            ),
+            tests=generalisation.FurtherTests(generalisation.parse(evaluation.generalise), evaluation.decode),
         )
         if training.file is not None:
             options = options.over(*read_config_file(training.file), typed(ctx))

@@ -63,13 +63,15 @@ class FurtherTests:
 NO_FURTHER_TESTS = FurtherTests()  # only the test split, with teacher forcing
 
 
-def parse(sizes: bool | str | Sequence[int]) -> bool | tuple[int, ...]:
-    """The sizes of `FurtherTests` from an option or a file: `30,50-60`, a list, `auto` or true. Raises `UsageError`.
+def parse(sizes: bool | str | Sequence[int] | None) -> bool | tuple[int, ...]:
+    """The sizes of `FurtherTests` from an option or a file: `30,50-60`, a list, `auto` or true. None: no sizes.
 
-    >>> parse("30,50-52"), parse([2, 1]), parse("auto"), parse(False)
+    Raises `UsageError` if they are not valid.
+
+    >>> parse("30,50-52"), parse([2, 1]), parse("auto"), parse(None)
     ((30, 50, 51, 52), (1, 2), True, False)
     """
-    if isinstance(sizes, bool) or sizes == AUTO:
+    if sizes is None or isinstance(sizes, bool) or sizes == AUTO:
         return bool(sizes)
     found = whole_numbers("generalise", sizes) if isinstance(sizes, str) else sizes
     if not found or not all(type(size) is int and 0 <= size < 2**16 for size in found):

@@ -137,13 +137,9 @@ def _choose(place: _Place, trials: dict[str, _Trial]) -> _Chosen:
     ordered = sorted(trials.values(), key=lambda trial: (bool(trial.setting), settings_text(trial.setting)))
     scores = {number: trial.scores for number, trial in enumerate(ordered)}
     chosen = ordered[tuning.best(scores)]
-    keys = {key for trial in ordered for key in trial.setting}
-    shared = {
-        key
-        for key in keys
-        if all(key in one.setting and one.setting[key] == chosen.setting.get(key) for one in ordered)
-    }
-    varied = sorted(keys - shared)
+    # no value is None
+    shared = {key for key, value in chosen.setting.items() if all(one.setting.get(key) == value for one in ordered)}
+    varied = sorted({key for trial in ordered for key in trial.setting} - shared)
     default = next((trial for trial in ordered if not trial.setting.keys() - shared), None)
     common = set.intersection(*(set(of) for of in scores.values()))
     tried = {id(trial): _text(trial, varied) for trial in ordered}

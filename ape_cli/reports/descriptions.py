@@ -12,7 +12,6 @@ from __future__ import annotations
 import json
 from collections.abc import Iterator, Mapping
 from operator import attrgetter
-from types import MappingProxyType
 from typing import Any, NamedTuple
 
 from ape_cli import tasks
@@ -38,8 +37,8 @@ class Choice(NamedTuple):
     trials: int  # the number of settings
     seeds: int  # the number of seeds that the mean validation scores are over
     is_default: bool  # whether the setting is that of the preset
-    tried: tuple[str, ...] = ()  # the settings as text
-    shared: tuple[str, ...] = ()  # the names of the settings that all trials have, which name the row
+    tried: tuple[str, ...]  # the settings as text
+    shared: tuple[str, ...]  # the names of the settings that all trials have, which name the row
     moved: float | None = None  # the score of the setting less that of the preset's; None if it is not known
 
 
@@ -47,14 +46,12 @@ class Settings(NamedTuple):
     """The settings of a run, each as text (`lr_peak=0.003`), by their names. Lines of reports have it as JSON."""
 
     variant: dict[str, str]  # what differs from the preset and the scheme; also the version of own code, as `CODE`
-    training: Mapping[str, str] = MappingProxyType(
-        {}
-    )  # those of `TRAINING`; empty if they were chosen by validation scores
-    choice: Choice | None = None
+    training: dict[str, str]  # those of `TRAINING`; empty if they were chosen by validation scores
+    choice: Choice | None
 
     def __str__(self) -> str:
         """The settings as JSON."""
-        return json.dumps([self.variant, dict(self.training), self.choice])
+        return json.dumps(self)
 
     @property
     def method(self) -> dict[str, str]:

@@ -69,13 +69,6 @@ def groups(
     return found
 
 
-def points(
-    grids: list[SweepSpecification], preset: str, folder: Callable[[str], StoragePath] = storage_path
-) -> list[ExperimentOptions]:
-    """All trials of grids, as `first_stage` gives them. For the arguments and errors, see `groups`."""
-    return first_stage(groups(grids, preset, folder))
-
-
 def first_stage(found: list[TrialGroup]) -> list[ExperimentOptions]:
     """The trials of groups, without those of settings that have to be chosen first.
 

@@ -18,10 +18,10 @@ from ape_cli.experiment.reading import UnreadableError
 from ape_cli.runs import config
 from ape_cli.runs.config import Config
 from ape_cli.runs.registry import open_registry
-from ape_cli.sweep import combinations, specification
+from ape_cli.sweep import specification
 from ape_cli.training import trial
 from ape_cli.training.execution import Execution
-from tests.conftest import ape, write
+from tests.conftest import ape, points_of, write
 
 CPU = torch.device("cpu")
 
@@ -172,9 +172,9 @@ def test_rows_are_checked_before_anything_is_written(here: Path) -> None:
 def test_a_sweep_has_maps(here: Path) -> None:
     """Each is a trial. A trial whose positions no map acts on is left out."""
     grid = specification.check({"schemes": ["rope"], "tasks": ["copy"], "positions": ["plain", "offset"]})
-    assert [point.positions for point in combinations.points([grid], "tiny")] == ["plain", "offset"]
+    assert [point.positions for point in points_of([grid], "tiny")] == ["plain", "offset"]
     plain = specification.check({"schemes": ["rope"], "tasks": ["copy"]})
-    assert [point.positions for point in combinations.points([plain], "tiny")] == ["plain"]
+    assert [point.positions for point in points_of([plain], "tiny")] == ["plain"]
     options = ("--preset", "tiny", "--positions", "plain,randomised", "--dry-run")
     out, error = ape("sweep", "--schemes", "rope,orthogonal-tree", "--tasks", "tree-copy", *options)
     assert out.count("positions=randomised") == 1

@@ -20,7 +20,7 @@ def frame(column: Column, metric: str = "token_accuracy", order: str | None = No
     """One column of a table, in the form of a report's lines. Cross-entropy is the share of wrong rows."""
     same: dict[str, Any] = dict.fromkeys(("variant", "structure", "form", "trained_on", "dataset"), "")
     same |= {"task": "reverse", "order": order, "attention": "dot", "preset": "small", "decode": "teacher"}
-    same["settings"] = str(descriptions.Settings({}))
+    same["settings"] = str(descriptions.Settings({}, {}, None))
     same |= {"split": "test", "metric": metric, "paper_size": False, "trained_fingerprint": "f", "fingerprint": "f"}
     found = [
         same

@@ -9,11 +9,12 @@ import pytest
 
 from ape_cli.core.errors import UsageError
 from ape_cli.runs.registry import open_registry
-from ape_cli.sweep import combinations, planning, specification
+from ape_cli.sweep import planning, specification
+from tests.conftest import points_of
 
 
 def points(*fields: dict[str, Any]) -> list[tuple[Any, ...]]:
-    found = combinations.points([specification.check(f) for f in fields], "tiny")
+    found = points_of([specification.check(f) for f in fields], "tiny")
     return [(p.scheme, p.task or p.data, p.order, p.seed, p.settings.get("decay")) for p in found]
 
 
@@ -37,7 +38,7 @@ def test_a_list_of_settings_is_one_trial_each() -> None:
 def test_sizes_and_generalise_in_a_file(tmp_path: Path, value: str, sizes: object) -> None:
     file = tmp_path / "sweep.toml"
     file.write_text(f'schemes = ["rope"]\ntasks = ["copy"]\nsizes = "1-3"\ngeneralise = {value}\n')
-    (point,) = combinations.points([specification.check(fields) for fields in specification.read(file)], "tiny")
+    (point,) = points_of([specification.check(fields) for fields in specification.read(file)], "tiny")
     assert (point.sizes, point.tests.generalise) == ("1-3", sizes)
 
 
@@ -88,7 +89,7 @@ def test_what_is_wrong_is_said(tmp_path: Path, text: str, message: str) -> None:
     file.write_text(text)
 
     def planned() -> object:
-        trials = combinations.points([specification.check(fields) for fields in specification.read(file)], "tiny")
+        trials = points_of([specification.check(fields) for fields in specification.read(file)], "tiny")
         return planning.plan(trials, open_registry(tmp_path), tmp_path)
 
     with pytest.raises(UsageError, match=message):

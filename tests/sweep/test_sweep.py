@@ -21,8 +21,8 @@ from ape_cli.data.loader import open_dataset
 from ape_cli.experiment.choice import preset_dataset
 from ape_cli.runs.registry import open_registry
 from ape_cli.storage import locks
-from ape_cli.sweep import combinations, planning, specification, worker
-from tests.conftest import ape
+from ape_cli.sweep import planning, specification, worker
+from tests.conftest import ape, points_of
 from tests.registered import edit
 
 pytestmark = pytest.mark.usefixtures("forked_workers")
@@ -39,7 +39,7 @@ def planned(*words: str) -> list[str]:
 
 
 def items_of(**fields: Any) -> list[planning.PlannedTrial]:
-    points = combinations.points([specification.check(fields)], "tiny")
+    points = points_of([specification.check(fields)], "tiny")
     return planning.plan(points, open_registry("results"), Path("datasets"))[0]
 
 

@@ -8,7 +8,8 @@ from pathlib import Path
 import pytest
 
 from ape_cli.core.errors import UsageError
-from ape_cli.sweep import combinations, specification
+from ape_cli.sweep import specification
+from tests.conftest import points_of
 from tests.nightly.limits import ape
 
 
@@ -24,7 +25,7 @@ def test_a_file_that_asks_for_too_much(tmp_path: Path) -> None:
     ):
         path.write_text(text)
         with pytest.raises(UsageError, match=message) as caught:
-            combinations.points([specification.check(fields) for fields in specification.read(path)], "tiny")
+            points_of([specification.check(fields) for fields in specification.read(path)], "tiny")
         assert len(str(caught.value)) < 2000
 
 
