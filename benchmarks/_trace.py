@@ -58,8 +58,8 @@ def traces(checkout: Path) -> dict[str, Any]:
             found |= _part(f"Parquet to logits, scheme {scheme}", parts, "rows", "logits")
         report = ("report", "--format", "markdown", "--results")
         found |= _part("one run to table", _traced(checkout, folder, *report, "one"), "begin", "end")
-        if (checkout / "results" / "runs").is_dir():
-            parts = _traced(checkout, folder, *report, str(checkout / "results"))
+        if (checkout / "results" / "record").is_dir():
+            parts = _traced(checkout, folder, *report, str(checkout / "results" / "record"))
             found |= _part("results to table", parts, "evaluation", "end")
     return found
 

@@ -50,9 +50,11 @@ REPORT = """--format ANY; --against paper --format ANY; --by size|op|epoch --for
     --sweep RESULTS/table1.toml|RESULTS/table2.toml|RESULTS/table2-paper.toml --against paper --format markdown|csv;
     --sweep RESULTS/table1.toml|RESULTS/ablation-locality.toml --by size; --sweep RESULTS/digits.toml --by epoch"""
 LISTS = """tasks|schemes|attentions; check --threads 1 --json; tasks|schemes|attentions --json; --version; --help;
-    gen|train|sweep|eval|report|check|runs|show|tasks --help; runs --results RESULTS; runs --json --results RESULTS;
-    runs --scheme rope --task reverse --results RESULTS; report --decode teacher|greedy; report --by size|epoch;
-    sweep RESULTS/table1.toml --dry-run --json --workers 2 --results RESULTS; show data/tree-copy_sizes_2-4 --json;
+    gen|train|sweep|eval|report|check|runs|show|tasks --help; runs --results RESULTS/record;
+    runs --json --results RESULTS/record; runs --scheme rope --task reverse --results RESULTS/record;
+    report --decode teacher|greedy; report --by size|epoch;
+    sweep RESULTS/table1.toml --dry-run --json --workers 2 --results RESULTS/record;
+    show data/tree-copy_sizes_2-4 --json;
     show data/repeat|data/grid-rotate|data/ring-shift|data/tree-copy_sizes_2-4|data/images_source_digits_seed_42"""
 WRONG = """fly; gen no-such-task; gen copy --n -5|lots; gen copy --depth-mean 3; gen tree-copy --order sideways; train;
     train --preset tiny --task copy --scheme no-such|orthogonal-tree; train --scheme none --data data/copy --set x=8;
@@ -171,7 +173,7 @@ class Snapshot:
             ("ranks", "rope --task copy --seed 9", partial(self.trained, f"{ranks} {train}")),
             ("sweeps", SWEEP, partial(self.trained, "-m ape_cli sweep --workers 1 --schemes")),
             ("evaluation", EVAL, partial(self.ape, "eval", "--threads", "1", "--json")),
-            ("reports", REPORT, partial(self.ape, "report", "--results", "RESULTS")),
+            ("reports", REPORT, partial(self.ape, "report", "--results", "RESULTS/record")),
             ("lists", LISTS, self.ape),
             ("wrong", WRONG, partial(self.ape, wrong=True)),
         ]
@@ -193,7 +195,7 @@ def surface(results: str) -> dict[str, Any]:
     from ape_cli import attention, dataset, position, registry, tasks
 
     found: dict[str, Any] = {"names": [position.names(), tasks.names(), attention.names()]}
-    found["runs"] = sha(registry.open(results).runs().write_csv().encode())
+    found["runs"] = sha(registry.open(f"{results}/record").runs().write_csv().encode())
     trees: list[dict[str, Any]] = [{"branching": 3, "depth_mean": 3}, {"sizes": (2, 4), "order": "depth"}]
     options = [*((name, {}) for name in tasks.names()), *itertools.product(SHORT["TREE"].split("|"), trees)]
     for name, given in options:

@@ -27,7 +27,7 @@ def counted(sweep: str) -> list[dict[str, object]]:
     grids = [specification.check(fields) for fields in specification.read(RESULTS / f"{sweep}.toml")]
     datasets = RESULTS.parent / "datasets"
     groups = combinations.groups(grids, "small", lambda name: datasets / name)
-    items = stages.plan(groups, open_registry(RESULTS), datasets).trials
+    items = stages.plan(groups, open_registry(RESULTS / "record"), datasets).trials
     found = []
     for item in {item.data.folder: item for item in items}.values():
         data = prepared(item.experiment).dataset

@@ -1,7 +1,7 @@
 """Make the tables and plots of record from the committed runs, and put the tables into results/README.md.
 
-`make record` runs this file. It trains nothing: every number comes from `results/runs`. Without new runs it changes no
-file. A sweep without finished runs has no table. The page says how many runs of each sweep are finished.
+`make record` runs this file. It trains nothing: every number comes from the runs in `results/record`. Without new runs
+it changes no file. A sweep without finished runs has no table. The page says how many runs of each sweep are finished.
 """
 
 from __future__ import annotations
@@ -24,6 +24,8 @@ from results import claims
 
 ROOT = Path(__file__).resolve().parents[1]
 RESULTS = ROOT / "results"
+RUNS = RESULTS / "record"  # the finished runs of each sweep, in one file each
+FROM = ["--results", "results/record"]
 OWN = RESULTS / "causes"  # schemes and a task of the sweep `causes`, which only new processes find
 PAGE = RESULTS / "README.md"
 ABOUT = {  # the sweeps in the order of the page
@@ -56,13 +58,13 @@ def planned(sweep: str) -> stages.Stages:
     """The trials of a sweep. Raises `DataError` if its dataset is not available."""
     grids = [specification.check(fields) for fields in specification.read(RESULTS / f"{sweep}.toml")]
     groups = combinations.groups(grids, "small", lambda name: ROOT / name)
-    return stages.plan(groups, open_registry(RESULTS), ROOT / "datasets")
+    return stages.plan(groups, open_registry(RUNS), ROOT / "datasets")
 
 
 def standing(sweep: str) -> tuple[int, int]:
     """The number of finished runs of a sweep, and of all its runs; 0 and 0 if its dataset is not available."""
     if sweep == OWN.name:
-        trials = json.loads(run(["sweep", f"results/{sweep}.toml", "--dry-run", "--json"]))["trials"]
+        trials = json.loads(run(["sweep", f"results/{sweep}.toml", *FROM, "--dry-run", "--json"]))["trials"]
         return sum(trial["state"] == "finished" for trial in trials), len(trials)
     try:
         items = planned(sweep).trials
@@ -109,8 +111,8 @@ def views(sweeps: list[str]) -> dict[str, list[str]]:
 
 
 def printed(words: list[str]) -> str:
-    """The output of `ape report` with these arguments. Ends the program if the command fails."""
-    return run(["report", *words])
+    """The output of `ape report` about the runs of record. Ends the program if the command fails."""
+    return run(["report", *FROM, *words])
 
 
 def run(words: list[str]) -> str:
@@ -129,7 +131,7 @@ def linearisation() -> str:
     A gain is the token accuracy in `depth` minus that in `breadth-to-depth`, in points, at preset small. The table has
     the mean and the standard deviation over the seeds that both have. These seeds share their trees, row by row.
     """
-    values, _ = evaluations.scores(open_registry(RESULTS))
+    values, _ = evaluations.scores(open_registry(RUNS))
     own = values.filter(
         pl.col("metric") == "token_accuracy",
         pl.col("fingerprint") == pl.col("trained_fingerprint"),

@@ -16,6 +16,7 @@ from tests.record import field_tasks, medium, paper_tasks
 from tests.record.scores import (
     NUMBER,
     RESULTS,
+    RUNS,
     among,
     best_by_epoch,
     evaluations,
@@ -92,7 +93,7 @@ def test_every_decimal_number_has_a_source(found: list[str]) -> None:
 
 def test_the_settings_that_it_names_are_those_of_the_runs() -> None:
     """Checks the numbers that the test above accepts as settings."""
-    about = [about for _, about in open_registry(RESULTS).readable([])]
+    about = [about for _, about in open_registry(RUNS).readable([])]
     versions = {(a.device, ".".join(a.versions["torch"].split(".")[:2])) for a in about}
     assert versions == {("cpu", "2.13"), ("cuda", "2.11")}
     assert {a.config.dropout for a in about if a.config.preset == "paper"} == {0.15}

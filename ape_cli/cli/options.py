@@ -154,7 +154,9 @@ class ResultsFolder:
     """Where runs are."""
 
     PANEL: ClassVar = OUTPUT
-    results: Place = path("Folder in which runs are registered: a local folder, s3://… or gs://…", default=RESULTS)
+    results: Place = path(
+        "Folder in which runs are registered (local, s3://… or gs://…), or a file of packed runs.", default=RESULTS
+    )
 
 
 @dataclass(frozen=True)
@@ -269,3 +271,4 @@ class RunFilter:
     scheme: list[str] | None = option("Only runs of this scheme; may be repeated.")
     task: list[str] | None = option("Only runs of this task (tree-copy) or column (tree-copy/depth); may be repeated.")
     preset: list[str] | None = option("Only runs of this preset; may be repeated.")
+    sweep: Path | None = option("Only the runs of this sweep, on their own datasets.", metavar="FILE.toml", parser=here)

@@ -5,32 +5,24 @@ from __future__ import annotations
 import itertools
 import sys
 from dataclasses import dataclass
-from pathlib import Path
-from typing import TYPE_CHECKING, ClassVar
+from typing import ClassVar
 
 import typer
 
-from ape_cli.cli._app import command, dataset_folder, note_changed, note_unreadable
+from ape_cli.cli._app import command, note_changed, note_unreadable
 from ape_cli.cli.console import draw, note, say_names
 from ape_cli.cli.options import (
-    DATASETS,
     FORMAT,
-    RUNS,
     SCORES,
     Json,
     Place,
     ResultsFolder,
     RunFilter,
-    here,
     option,
     path,
 )
+from ape_cli.cli.sweep_runs import sweep_runs
 from ape_cli.core.errors import ApeError, UsageError, pick
-from ape_cli.storage.paths import storage_path
-
-if TYPE_CHECKING:
-    from ape_cli.runs.filters import Filter
-    from ape_cli.runs.registry import Registry
 
 _ENDINGS = {".md": "markdown", ".tex": "latex", ".csv": "csv", ".json": "json", ".html": "html"}
 
@@ -73,12 +65,9 @@ class ScoreOptions:
 
 @dataclass(frozen=True)
 class FormatOptions:
-    """Whether only a sweep is shown, in which form, and where."""
+    """In which form the tables and plots are made, and where."""
 
     PANEL: ClassVar = FORMAT
-    sweep: Path | None = option(
-        "Only the runs of this sweep, on their own datasets.", metavar="FILE.toml", parser=here, panel=RUNS
-    )
     style: str | None = option("Format: rich, markdown, latex, csv, json or html.", "--format")
     to: Place | None = path("Write to a file. Its extension decides the format.", "--out", metavar="FILE")
     plots: Place | None = path("Folder for the plots of the view; without --view, of all views.")
@@ -109,7 +98,7 @@ def report(
     from ape_cli.runs.registry import open_registry
     from ape_cli.storage import files
 
-    sweep = form.sweep
+    sweep = runs.sweep
     chosen = choose(scores.view, scores.by, scores.compare)
     of_scores = ("metric", "decode", "split", "against", "compare", "best_by", "interval")
     options = Options(
@@ -185,49 +174,3 @@ def _plot_kinds(form: FormatOptions) -> list[str]:
     if kinds:
         raise UsageError("--plot-format needs --plots", got=f"--plot-format {kinds[0]}", fix="add --plots DIR")
     return []
-
-
-def sweep_runs(file: Path, chosen: Filter, registry: Registry, tuned: bool = False) -> tuple[Registry, str]:
-    """The registry with only the chosen runs of a sweep, and a sentence if some of them are not finished.
-
-    With `tuned`, groups whose setting is not chosen yet are left out. Presets of the filter replace those of the file;
-    each of them has all trials of the file. Raises `ApeError` if no trial is chosen, or if none of the chosen trials
-    has been trained.
-    """
-    from ape_cli.models.device import choose_device
-    from ape_cli.runs import filters
-    from ape_cli.sweep import combinations, specification, stages
-
-    presets: list[dict[str, str]] = [{"preset": preset} for preset in chosen.presets] or [{}]
-    fields = itertools.product(presets, specification.read(file))
-    grids = [specification.check(specification.over(of_file, preset)) for preset, of_file in fields]
-    usual = "paper" if choose_device("auto").type == "cuda" else "small"
-    groups = combinations.groups(grids, usual, lambda name: dataset_folder(storage_path(name)))
-    planned = stages.plan(groups, registry, DATASETS)
-    every = planned.trials
-    undecided = planned.undecided if tuned else {}
-
-    kinds = []
-    for config, data in ((item.config, item.data) for item in every):
-        of_data = data.task, data.order, data.parameters
-        kinds.append(filters.kind(config.scheme, config.preset, *of_data, image=data.image is not None))
-    chosen.check(kinds, f"the sweep {file}")
-    items = [item for item, kind in zip(every, kinds, strict=True) if chosen.picks(kind)]
-    of = f" with {chosen}" if str(chosen) else ""
-    # a finished run that is not evaluated yet counts as stopped
-    registered = [item for item in items if item.run and item.state in ("finished", "stopped")]
-    if not any(item.run and item.run.status == "finished" for item in registered):
-        got = f"{len(items)} {'run' if len(items) == 1 else 'runs'}{of}, none finished in {registry.folder}"
-        raise ApeError(f"no run of the sweep {file} is finished", got=got, fix=f"`ape sweep {file}` trains them")
-    done = sum(item.state == "finished" for item in items)
-    progress = f"Of the {len(items)} runs of {file.name}{of.replace('`', '')}, {done} are finished."
-    runs = [item.run.name for item in items if item.run and item.name not in undecided]
-    if all(item.name in undecided for item in registered):
-        fix = f"`ape sweep {file}` continues; without `best_by`, its runs are shown"
-        raise ApeError("no setting is chosen yet", got=undecided[registered[0].name], fix=fix)
-    for line in dict.fromkeys(undecided[item.name] for item in items if item.name in undecided):
-        note(f"not tuned: {line}")
-    if left := sum(item.state == "finished" and item.name in undecided for item in items):
-        are = "is" if left == 1 else "are"
-        progress += f" {left} of them {are} left out, because the settings of their schemes are not chosen yet."
-    return registry.only(runs), progress if done < len(items) else ""

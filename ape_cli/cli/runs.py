@@ -5,14 +5,19 @@ from __future__ import annotations
 import sys
 from collections.abc import Callable, Collection
 from dataclasses import dataclass
-from typing import Annotated, Any, ClassVar
+from typing import TYPE_CHECKING, Annotated, Any, ClassVar
 
 import typer
 
 from ape_cli.cli._app import command, note_changed, note_unreadable
 from ape_cli.cli.console import answer, hint, note, print_table, say
-from ape_cli.cli.options import OTHER, RUNS, Json, ResultsFolder, RunFilter, option
+from ape_cli.cli.options import OTHER, OUTPUT, RUNS, Json, Place, ResultsFolder, RunFilter, option, path
+from ape_cli.cli.sweep_runs import sweep_runs
 from ape_cli.core.errors import RunError, UsageError
+
+if TYPE_CHECKING:
+    from ape_cli.runs.run import Run
+    from ape_cli.storage.paths import StoragePath
 
 
 @dataclass(frozen=True)
@@ -32,25 +37,50 @@ class ListingOptions:
     wide: bool = option("Show all columns.", default=False)
 
 
+@dataclass(frozen=True)
+class PackingOptions:
+    """Runs in one file."""
+
+    PANEL: ClassVar = OUTPUT
+    pack: Place | None = path(
+        "Write the finished runs that are listed to one file, without weights. Runs in the file stay.",
+        metavar="FILE.parquet",
+    )
+    unpack: Place | None = path("Add the runs of such a file to --results.", metavar="FILE.parquet")
+
+
 @command("ape runs --filter status=finished --sort validation --descending", option="--filter run~")
-def runs(which: RunFilter, listing: ListingOptions, folder: ResultsFolder, as_json: Json = False) -> None:
-    """List the registered runs.
+def runs(
+    which: RunFilter,
+    listing: ListingOptions,
+    packing: PackingOptions,
+    folder: ResultsFolder,
+    as_json: Json = False,
+) -> None:
+    """List the registered runs, or pack them into one file.
 
     --filter and --sort know the columns of --json, also with hyphens, and `validation`.
 
     \f
-    Raises `UsageError` for an unknown column or a bad condition.
+    Raises `UsageError` for an unknown column, a bad condition, or a file without the extension of packed runs.
     """
     from ape_cli.runs import filters, selection
     from ape_cli.runs.registry import open_registry
 
-    registry = open_registry(folder.results).where(filters.make(which.scheme, which.task, which.preset))
+    if packing.unpack is not None:
+        _unpack(packing.unpack, folder.results)
+        return
+    registry, wanted = open_registry(folder.results), filters.make(which.scheme, which.task, which.preset)
+    registry = registry.where(wanted) if which.sweep is None else sweep_runs(which.sweep, wanted, registry)[0]
     table, bad = registry.table()
     note_unreadable(bad)
     old = note_changed(registry.own_code.values())
     chosen = selection.selected(table, listing.conditions or [])
     chosen = selection.arranged(chosen, listing.sort or "run", descending=listing.descending)
-    if as_json:
+    if packing.pack is not None:
+        finished = chosen.filter(status="finished")["run"].to_list()
+        _pack(packing.pack, [registry.find(name) for name in finished], chosen.height)
+    elif as_json:
         answer(chosen.to_dicts())
     elif table.is_empty():
         note(f"no runs in {folder.results} yet; `ape train --scheme rope --task copy` trains one")
@@ -58,6 +88,34 @@ def runs(which: RunFilter, listing: ListingOptions, folder: ResultsFolder, as_js
         note(f"none of the {table.height:,} runs in {folder.results} fulfils the conditions")
     else:
         _print_runs(chosen.to_dicts(), listing.wide, old)
+
+
+def _pack(file: StoragePath, finished: list[Run], listed: int) -> None:
+    """Pack runs into a file. Raises `UsageError` if there are none, or if the file has another extension."""
+    from ape_cli.runs import packing
+    from ape_cli.storage import packed
+
+    if file.suffix != packed.SUFFIX:
+        raise UsageError("bad name of a file of runs", got=str(file), allowed=f"a name that ends in {packed.SUFFIX}")
+    if not finished:
+        raise UsageError("no run to pack", got=f"{listed} listed, none finished", fix="`ape runs` lists all")
+    total = packing.pack(file, finished)
+    say(f"packed: {_count(len(finished))} without weights; {file} contains {total:,}")
+    if listed > len(finished):
+        note(f"left out: {_count(listed - len(finished))} not finished")
+
+
+def _unpack(file: StoragePath, results: StoragePath) -> None:
+    """Add the runs of a file to a folder of results."""
+    from ape_cli.runs import packing
+
+    written, present = packing.unpack(file, results)
+    say(f"unpacked: {_count(written)} to {results}" + (f"; {present:,} were there already" if present else ""))
+
+
+def _count(number: int) -> str:
+    """A number of runs in words."""
+    return f"{number:,} run{'s' * (number != 1)}"
 
 
 def _print_runs(lines: list[dict[str, Any]], wide: bool, old: Collection[str] = ()) -> None:
@@ -108,7 +166,7 @@ def rm(
             note(f"{run.name} ({run.status})")
         except RunError as error:  # a damaged run can be removed too
             note(f"{run.name} (damaged: {error.summary})")
-    count = f"{len(named)} run{'s' * (len(named) != 1)}"
+    count = _count(len(named))
     if not yes:
         if not sys.stdin.isatty():
             raise UsageError(f"nobody can be asked whether to remove {count}", got="no terminal", fix="add --yes")

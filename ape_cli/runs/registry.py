@@ -18,7 +18,7 @@ from ape_cli.runs.config import Config
 from ape_cli.runs.filters import Filter
 from ape_cli.runs.record import OwnCode, RunRecord, Trained, commit
 from ape_cli.runs.run import Run, now
-from ape_cli.storage import files
+from ape_cli.storage import files, packed
 from ape_cli.storage.paths import StoragePath, storage_path
 
 if TYPE_CHECKING:  # imported lazily: listing stays fast, and training needs no polars
@@ -227,8 +227,12 @@ def new_record(
 
 
 def open_registry(folder: str | StoragePath) -> Registry:
-    """The registry in a folder or at an address, which need not exist yet.
+    """The registry in a folder or at an address, which need not exist yet, or the runs that `ape runs --pack` wrote.
+
+    `folder` can be one file of packed runs, or a local folder that contains such files.
 
     Raises `UsageError` for an invalid address.
     """
-    return Registry(storage_path(folder))
+    place = storage_path(folder)
+    archives = [place] if place.suffix == packed.SUFFIX else [*packed.archives(place)]
+    return Registry(packed.folder(place, archives) if archives else place)

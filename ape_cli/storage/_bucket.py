@@ -72,6 +72,9 @@ class Bucket:
         """The address of the bucket, without options."""
         return f"{self.kind}://{self.name}"
 
+    def check_writable(self) -> None:
+        """Nothing: who may write is decided by the store."""
+
 
 @contextmanager
 def explained(bucket: Bucket, key: str = "") -> Iterator[None]:

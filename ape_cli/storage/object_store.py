@@ -45,7 +45,7 @@ class RemotePath:
 
     def __str__(self) -> str:
         """The address, including its options, as a user would write it."""
-        return f"{self.bucket.kind}://{self.path}" + (f"?{self.bucket.query}" if self.bucket.query else "")
+        return f"{self.bucket}/{self.key}".rstrip("/") + (f"?{self.bucket.query}" if self.bucket.query else "")
 
     @property
     def name(self) -> str:
@@ -156,6 +156,7 @@ class RemotePath:
         """
         import obstore
 
+        self.bucket.check_writable()
         options: Any = {} if expected is None else {"mode": expected, "use_multipart": False}
         with explained(self.bucket):
             obstore.put(self.bucket.store, self.key, local, **options)
@@ -172,6 +173,7 @@ class RemotePath:
         """Remove the object. It need not exist."""
         import obstore
 
+        self.bucket.check_writable()
         with suppress(FileNotFoundError), explained(self.bucket, self.key):  # Google's store says so, S3 does not
             obstore.delete(self.bucket.store, self.key)
 

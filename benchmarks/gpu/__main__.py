@@ -1,4 +1,4 @@
-"""Run the stages with `python -m benchmarks.gpu [STAGE]`, or unpack runs with `python -m benchmarks.gpu add FILE`."""
+"""Run the stages with `python -m benchmarks.gpu [STAGE]`."""
 
 from __future__ import annotations
 
@@ -13,7 +13,6 @@ from ape_cli.core.errors import ApeError
 from benchmarks.gpu.cells import Pace, schedule_within
 from benchmarks.gpu.check import check
 from benchmarks.gpu.clock import Clock
-from benchmarks.gpu.packing import add
 from benchmarks.gpu.record import Setting, describe, record
 from benchmarks.gpu.steps import steps
 
@@ -25,9 +24,8 @@ def main(words: list[str]) -> int:
     """Run the command line. -> the exit status"""
     parser = argparse.ArgumentParser(prog="python -m benchmarks.gpu", description=__doc__)
     parser.add_argument(
-        "stage", nargs="?", choices=["check", "steps", "record", "add"], help="default: check, steps and record"
+        "stage", nargs="?", choices=["check", "steps", "record"], help="default: check, steps and record"
     )
-    parser.add_argument("file", nargs="?", type=Path, help="packed runs, for add")
     parser.add_argument("--minutes", type=float, default=9.0, help="time limit of the call (default 9)")
     parser.add_argument(
         "--out", type=Path, default=Path("gpu-out"), help="folder for the results to bring back (default: gpu-out)"
@@ -36,8 +34,8 @@ def main(words: list[str]) -> int:
     parser.add_argument(
         "--results",
         type=Path,
-        default=ROOT / "results",
-        help="results folder: add unpacks runs into it, and record does not repeat its runs",
+        default=ROOT / "results" / "record",
+        help="runs that record does not repeat (default: those of record)",
     )
     parser.add_argument(
         "--device", choices=["cuda", "cpu"], default="cuda", help="device of all stages (default: cuda)"
@@ -54,24 +52,15 @@ def main(words: list[str]) -> int:
     given = parser.parse_args(words)
     if given.minutes <= 0 or (given.workers is not None and given.workers < 1):
         parser.error("--minutes and --workers must be above 0")
-    if (given.stage == "add") != (given.file is not None):
-        parser.error("add needs a FILE, and no other stage takes one")
     if given.stage != "record" and (given.dry_run or given.then):
         parser.error("only record takes --dry-run and --then")
     if given.stage not in (None, "record") and (given.workers is not None or given.precision is not None):
         parser.error("only record, or a call of all stages, takes --workers and --precision")
     try:
-        return _add(given) if given.stage == "add" else _run(given)
+        return _run(given)
     except ApeError as error:
         print(error, file=sys.stderr)
         return 1
-
-
-def _add(given: argparse.Namespace) -> int:
-    """Unpack runs and print their names. -> the exit status"""
-    names = add(given.file, given.results)
-    print(f"{len(names)} new runs in {given.results / 'runs'}", *names, sep="\n")
-    return 0
 
 
 def _run(given: argparse.Namespace) -> int:

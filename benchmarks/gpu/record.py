@@ -34,7 +34,7 @@ class Setting:
     workers: int
     out: Path  # packed runs
     work: Path  # datasets, and runs with their weights
-    recorded: Path  # results folder for which runs are made: existing runs are not trained again
+    recorded: Path  # results for which runs are made: existing runs are not trained again
     then: float = 0.0  # seconds of a later call, in which a run of this call may be finished
 
     @property
@@ -47,7 +47,7 @@ class Setting:
         registry = open_registry(storage_path(str(self.results)))
         recorded = open_registry(storage_path(str(self.recorded)))
         found = items(self.preset, self.precision, registry, storage_path(str(self.work / "datasets")), recorded)
-        done = {path.parent.name for path in (self.recorded / "runs").glob("*/run.json")}
+        done = {run.name for run in recorded}
         return [item for item in found if item.state not in ("finished", "running") and item.name not in done]
 
 

@@ -5,19 +5,16 @@ from __future__ import annotations
 import json
 import os
 import signal
-import tarfile
 import time
 from collections.abc import Sequence
 from pathlib import Path
 
 import pytest
 
-from ape_cli.core.errors import DataError
 from ape_cli.runs.registry import open_registry
 from ape_cli.storage.paths import storage_path
 from benchmarks.gpu.__main__ import main
 from benchmarks.gpu.cells import Pace, cells, items, schedule_within
-from benchmarks.gpu.packing import add
 from benchmarks.gpu.record import Setting
 from tests.interpreters import ROOT, python, started, until
 
@@ -101,11 +98,8 @@ def test_a_killed_call_loses_nothing(tmp_path: Path) -> None:
     every = [json.loads(text)["run"] for text in (out / "record.jsonl").read_text().splitlines()]
     assert len(every) == len(set(every)) > len(before)
 
-    (packed,) = out.glob("runs-*.tar.gz")
-    assert before <= set(add(packed, tmp_path / "elsewhere"))
-    assert add(packed, tmp_path / "elsewhere") == [], "they are there already"
     bad: list[str] = []
-    added = list(open_registry(storage_path(str(tmp_path / "elsewhere"))).readable(bad))
+    added = list(open_registry(out / "runs.parquet").readable(bad))
     assert not bad
     assert before <= {run.name for run, _ in added}
     for run, about in added:
@@ -113,7 +107,7 @@ def test_a_killed_call_loses_nothing(tmp_path: Path) -> None:
         assert about.status == "finished"
         assert not Path(about.dataset.path).is_absolute()
         assert run.evaluations()[0]
-        assert not list(Path(str(run.folder)).rglob("*.safetensors"))
+        assert not run.has_weights()
 
 
 def test_a_recorded_run_is_not_trained_again(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -128,13 +122,3 @@ def test_a_recorded_run_is_not_trained_again(tmp_path: Path, capsys: pytest.Capt
     (tmp_path / "runs" / first.name).mkdir(parents=True)
     (tmp_path / "runs" / first.name / "run.json").write_text("{}")
     assert "orthogonal-seq   seed 42" in planned()[0]
-
-
-def test_what_is_no_run_is_not_unpacked(tmp_path: Path) -> None:
-    for name in ("../outside/run.json", "a/b/c.json", "a/model.safetensors"):
-        with tarfile.open(tmp_path / "bad.tar.gz", "w:gz") as file:
-            (tmp_path / "x").write_text("{}")
-            file.add(tmp_path / "x", arcname=name)
-        with pytest.raises(DataError, match="something else than runs"):
-            add(tmp_path / "bad.tar.gz", tmp_path / "results")
-    assert not (tmp_path / "results").exists()

@@ -9,7 +9,7 @@ import statistics
 from ape_cli.reports import paper
 from ape_cli.runs.registry import open_registry
 from tests.record.paper_tasks import FLAT, ORDERS, TASKS, mirrored, range_of
-from tests.record.scores import RESULTS, SCHEMES, evaluations, mean, scores
+from tests.record.scores import RUNS, SCHEMES, evaluations, mean, scores
 
 POSITIONED = tuple(scheme for scheme in SCHEMES if scheme != "sinusoidal")  # without the paper's number that has a mark
 
@@ -36,7 +36,7 @@ def of_devices() -> list[str]:
     """Returns the fact about how many runs of this preset were trained on a GPU."""
     kinds = [
         (about.config.precision, about.gpu)
-        for _, about in open_registry(RESULTS).readable([])
+        for _, about in open_registry(RUNS).readable([])
         if about.config.preset == "medium" and about.device == "cuda"
     ]
     assert set(kinds) == {("fp32", "NVIDIA H200")}

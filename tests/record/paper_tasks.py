@@ -11,7 +11,7 @@ from ape_cli import tasks
 from ape_cli.reports import paper
 from ape_cli.reports.stats import least_p
 from ape_cli.runs.registry import open_registry
-from tests.record.scores import RESULTS, SCHEMES, evaluations, mean, scores
+from tests.record.scores import RUNS, SCHEMES, evaluations, mean, scores
 
 TASKS, ORDERS = ("tree-copy", "tree-rotate", "c3", "tree-ops"), ("breadth", "depth", "breadth-to-depth")
 COLUMNS = [f"{task}/{order}" for task in TASKS for order in ORDERS]
@@ -241,7 +241,7 @@ def of_the_paper_s_size() -> list[str]:
     wanted = ("paper", "sinusoidal", 42, "tree-rotate", "breadth")
     (run,) = (
         run
-        for run, about in open_registry(RESULTS).readable([])
+        for run, about in open_registry(RUNS).readable([])
         if (
             *(getattr(about.config, k) for k in ("preset", "scheme", "seed")),
             *(getattr(about.dataset, k) for k in ("task", "order")),

@@ -15,13 +15,14 @@ from ape_cli.runs.registry import open_registry
 
 ROOT = Path(__file__).parents[2]
 RESULTS = ROOT / "results"
+RUNS = RESULTS / "record"
 NUMBER = re.compile(r"(?<![\w.])\d+\.\d+(?!\w|\.\d)")
 SCHEMES = ("sinusoidal", "tree", "rope", "orthogonal-seq", "orthogonal-tree")  # of trees
 Key = tuple[str, str, str, str]  # preset, column, scheme, variant (settings that differ)
 
 
 @cache
-def evaluations(where: Path = RESULTS) -> dict[Key, dict[int, list[dict[str, Any]]]]:
+def evaluations(where: Path = RUNS) -> dict[Key, dict[int, list[dict[str, Any]]]]:
     """Returns every teacher-forced evaluation on test rows, by key and seed. The run's own dataset comes first."""
     found: dict[Key, dict[int, list[dict[str, Any]]]] = {}
     for run, about in open_registry(where).readable([]):
@@ -68,7 +69,7 @@ def other_processors() -> list[str]:
     """Returns the facts about runs that were trained on two CPUs (small), or on a CPU and a GPU (medium)."""
     metrics = ("token_accuracy", "exact_match")
     found: dict[str, list[list[list[float]]]] = {}  # for each preset, and each run: the two metrics, on both machines
-    for key, seeds in evaluations(RESULTS / "processors").items():
+    for key, seeds in evaluations(RESULTS / "processors.parquet").items():
         for seed, again in seeds.items():
             pair = evaluations()[key][seed][0], again[0]
             found.setdefault(key[0], []).append([[100 * own["overall"][m] for m in metrics] for own in pair])
