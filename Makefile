@@ -76,7 +76,8 @@ kill: $(VENV)/.dev
 bench: install
 	$(BIN)/python -m benchmarks $(ONLY)
 
-# Makes the tables and plots of record and the tables in results/README.md from the committed runs. It trains nothing.
+# Makes the tables and plots of record from the committed runs, and fills results/README.md and the pages in
+# docs/results/. It trains nothing.
 record: install
 	$(BIN)/python results/record.py
 

@@ -1,7 +1,8 @@
-"""Make the tables and plots of record from the committed runs, and put the tables into results/README.md.
+"""Make the tables and plots of record from the committed runs, and put the tables into the pages of results.
 
 `make record` runs this file. It trains nothing: every number comes from the runs in `results/record`. Without new runs
-it changes no file. A sweep without finished runs has no table. The page says how many runs of each sweep are finished.
+it changes no file. A sweep with finished runs has a page in `docs/results`. `results/README.md` lists all sweeps, and
+`docs/results.md` is its copy for the site.
 """
 
 from __future__ import annotations
@@ -27,7 +28,9 @@ RESULTS = ROOT / "results"
 RUNS = RESULTS / "record"  # the finished runs of each sweep, in one file each
 FROM = ["--results", "results/record"]
 OWN = RESULTS / "causes"  # schemes and a task of the sweep `causes`, which only new processes find
-PAGE = RESULTS / "README.md"
+README = RESULTS / "README.md"
+SITE = ROOT / "docs" / "results.md"
+PAGES = SITE.with_suffix("")  # the folder of the sweeps' pages and plots
 ABOUT = {  # the sweeps in the order of the page
     "table2-paper": "the paper's table 2 at its own size, on a GPU",
     "table1-paper": "the paper's table 1 at its own size, on a GPU",
@@ -187,25 +190,13 @@ def floors(sweep: str, metric: str) -> str:
 
 
 def sweeps(counts: dict[str, tuple[int, int]]) -> str:
-    """The table of all sweeps, with their numbers of finished runs."""
-    lines = ["| sweep | what it is | runs finished | tables and plots |", "|---|---|---:|---|"]
+    """The table of all sweeps in results/README.md, with their numbers of finished runs."""
+    lines = ["| sweep | what it is | runs finished |", "|---|---|---:|"]
     for sweep, about in ABOUT.items():
         done, of = counts.get(sweep) or standing(sweep)
-        links = []
-        if done:
-            links = [f"[table](tables/{sweep}.md)", f"[plots](plots/{sweep})"]
-            links[1:1] = [f"[by size](tables/{sweep}-by-size.md)"] * (sweep in SIZES)
-            links[1:1] = [f"[exact match](tables/{sweep}-exact-match.md)"] * (sweep in OURS)
-            links[1:1] = [f"[by epoch](tables/{sweep}-by-epoch.md)"] * (sweep in EPOCHS)
-        runs = f"{done} of {of}" if of else "no table yet"
-        lines.append(f"| [`{sweep}.toml`]({sweep}.toml) | {about} | {runs} | {', '.join(links)} |")
+        name = f"[`{sweep}`](../docs/results/{sweep}.md)" if done else f"`{sweep}`"
+        lines.append(f"| {name} | {about} | {f'{done} of {of}' if of else 'none yet'} |")
     return "\n".join(lines) + "\n"
-
-
-def parts_of(made: dict[str, str], counts: dict[str, tuple[int, int]]) -> dict[str, str]:
-    """The generated parts of the page by name: the tables, and `sweeps`."""
-    none = {f"{sweep}.md": f"There is no table of `{sweep}.toml` yet." for sweep in ABOUT if sweep not in counts}
-    return none | made | {"sweeps": sweeps(counts)}
 
 
 def filled(page: str, parts: dict[str, str]) -> str:
@@ -217,26 +208,34 @@ def filled(page: str, parts: dict[str, str]) -> str:
     def fill(mark: re.Match[str]) -> str:
         name = mark["name"]
         if name not in parts:
-            raise SystemExit(f"{PAGE.name} asks for {name}, which is not made")
+            raise SystemExit(f"a page of results asks for {name}, which is not made")
         return f"<!-- {name} -->\n{parts[name].strip()}\n<!-- end -->"
 
     return re.sub(r"<!-- (?P<name>\S+) -->\n.*?<!-- end -->", fill, page, flags=re.S)
 
 
+def pages(made: dict[str, str], counts: dict[str, tuple[int, int]]) -> dict[Path, str]:
+    """The pages of results with their generated parts: the tables, and the list of sweeps."""
+    parts = made | {"sweeps": sweeps(counts)}
+    found = {path: filled(path.read_text(encoding="utf-8"), parts) for path in [README, *sorted(PAGES.glob("*.md"))]}
+    return found | {SITE: found[README].replace("](../docs/", "](")}
+
+
 def main() -> None:
-    """Write all tables, plots and the page."""
+    """Write all tables, plots and pages."""
     counts = begun()
     wanted = views(list(counts))
     with ThreadPoolExecutor(2) as pool:
         made = dict(zip(wanted, pool.map(printed, wanted.values()), strict=True))
-        plots = [[*selection(s), "--plots", f"results/plots/{s}", "--format", "csv"] for s in counts]
-        plots.append(["--sweep", "results/table1.toml", "--plots", "results/plots/table1-error", "--format", "csv"])
-        plots[-1] += ["--axis", "error"]
+        plots = [[*selection(s), "--plots", f"docs/results/plots/{s}", "--format", "csv"] for s in counts]
+        plots.append(["--sweep", "results/table1.toml", "--plots", "docs/results/plots/table1-error"])
+        plots[-1] += ["--format", "csv", "--axis", "error"]
         list(pool.map(printed, plots))
     made |= computed()
     for name, text in made.items():
         (RESULTS / "tables" / name).write_text(text, encoding="utf-8")
-    PAGE.write_text(filled(PAGE.read_text(encoding="utf-8"), parts_of(made, counts)), encoding="utf-8")
+    for path, text in pages(made, counts).items():
+        path.write_text(text, encoding="utf-8")
 
 
 if __name__ == "__main__":
