@@ -19,16 +19,17 @@ from ape_cli.experiment.datasets import preset_plan
 from ape_cli.runs import packing
 from ape_cli.runs.registry import open_registry
 from tests.conftest import ape, load_file
+from tests.record.scores import PAGES
 from tests.registered import vouch
 
 ROOT = Path(__file__).parents[1]
 RESULTS = ROOT / "results"
 RUNS = RESULTS / "record"
 TABLES = RESULTS / "tables"
-PAGE = (RESULTS / "README.md").read_text(encoding="utf-8")
 
 
 record = load_file(RESULTS / "record.py")
+README = PAGES["README"]
 # a table of each view and of each format; `tests/nightly/test_results.py` prints the others
 SOME = ("table1.md", "table1.csv", "table1-by-size.md", "digits-by-epoch.md", "tree-ops-by-operator.md")
 
@@ -67,14 +68,37 @@ def check_table(name: str, words: list[str], folder: Path) -> None:
         assert printed == (TABLES / name).read_text(encoding="utf-8")
 
 
-def test_the_page_quotes_them(counts: dict[str, tuple[int, int]], views: dict[str, list[str]]) -> None:
-    """`make record` would not change the page, and every committed table and plot is generated."""
+def test_the_pages_quote_them(counts: dict[str, tuple[int, int]], views: dict[str, list[str]]) -> None:
+    """`make record` would not change a page, and every committed table and plot is generated."""
     made = {path.name: path.read_text(encoding="utf-8") for path in TABLES.iterdir()}
     computed = record.computed()
     assert {name: made[name] for name in computed} == computed
     assert set(made) == {*views, *computed}
-    assert record.filled(PAGE, record.parts_of(made, counts)) == PAGE
-    assert {path.name for path in (RESULTS / "plots").iterdir()} == {*counts, "table1-error"}
+    for path, page in record.pages(made, counts).items():
+        assert path.read_text(encoding="utf-8") == page, path
+    assert {path.name for path in (record.PAGES / "plots").iterdir()} == {*counts, "table1-error"}
+
+
+def test_each_sweep_has_a_page(counts: dict[str, tuple[int, int]]) -> None:
+    """The README and the navigation link to it, and it links to each of its plots."""
+    assert {path.stem for path in record.PAGES.glob("*.md")} == set(counts)
+    navigation = (ROOT / "zensical.toml").read_text(encoding="utf-8")
+    for sweep in counts:
+        assert f'"results/{sweep}.md"' in navigation
+        assert f"](../docs/results/{sweep}.md)" in README
+        for plot in (record.PAGES / "plots" / sweep).iterdir():
+            assert f"](plots/{sweep}/{plot.name})" in PAGES[sweep]
+
+
+def test_each_table_is_on_a_page_or_named_there() -> None:
+    text = "".join(PAGES.values())
+    names = [path.name for path in TABLES.glob("*.md")]
+    assert [name for name in names if f"<!-- {name} -->" not in text and f"`results/tables/{name}`" not in text] == []
+
+
+def test_the_summary_is_short() -> None:
+    assert len(README.splitlines()) <= 250
+    assert len(README.split()) <= 2_500
 
 
 def small_datasets() -> dict[tuple[str, str | None, str | None], set[str]]:
@@ -154,7 +178,7 @@ def test_the_readme_quotes_runs_of_the_demo(tmp_path: Path, monkeypatch: pytest.
 
 def test_the_table_of_shuffled_pixels_is_that_of_the_runs() -> None:
     """The table is that of the runs. `none` scores as without shuffling, and all others score far less."""
-    page = PAGE.splitlines()
+    page = PAGES["pixels"].splitlines()
     first = page.index("| scheme | digits | shuffled |") + 2
     told = {
         scheme: (own, other) for scheme, own, other in (row.strip("| ").split(" | ") for row in page[first : first + 5])

@@ -1,6 +1,7 @@
-"""Each number in the text of results/README.md is in a committed table or follows from the committed runs.
+"""Each number in the text of the pages of results is in a committed table or follows from the committed runs.
 
-A fact is a phrase with numbers that are computed here. The page has to contain it word for word.
+The pages are results/README.md and those in docs/results. A fact is a phrase with numbers that are computed here. Its
+page has to contain it word for word.
 """
 
 from __future__ import annotations
@@ -12,9 +13,10 @@ import pytest
 
 from ape_cli.reports import paper
 from ape_cli.runs.registry import open_registry
-from tests.record import field_tasks, medium, paper_tasks
+from tests.record import field_tasks, medium, paper_tasks, summary
 from tests.record.scores import (
     NUMBER,
+    PAGES,
     RESULTS,
     RUNS,
     among,
@@ -26,13 +28,13 @@ from tests.record.scores import (
     scores,
 )
 
-PAGE = (RESULTS / "README.md").read_text(encoding="utf-8")
-PROSE = re.sub(r"<!-- (\S+) -->\n.*?<!-- end -->", "", PAGE, flags=re.S)  # another test compares the tables
+# The text of each page without its tables, which another test compares.
+PROSE = {page: re.sub(r"<!-- (\S+) -->\n.*?<!-- end -->", "", text, flags=re.S) for page, text in PAGES.items()}
 
 
 @pytest.fixture(scope="module")
-def found() -> list[str]:
-    """The phrases that the page must contain."""
+def found() -> dict[str, list[str]]:
+    """The phrases that each page must contain."""
     words, trees = rows_by_size("reverse"), rows_by_size("tree-copy/breadth")
     by_op = evaluations()["small", "tree-ops/breadth", "rope", ""][42][0]["by_op"]
     copied = sum(o["tokens"] for o in by_op if o["op"] in ("truncate", "no-op")) / sum(o["tokens"] for o in by_op)
@@ -42,53 +44,70 @@ def found() -> list[str]:
     (right,) = (round(359 * float(score) / 100) for score in paper_tasks.shuffled("learned", "pool_size=1"))
     above_chance = sum(math.comb(359, k) * 9 ** (359 - k) for k in range(right, 360)) / 10**359
     low, high = best_by_epoch()
-    return [
-        *other_processors(),
-        f"right for about {guessing(100, 10):.0%} of the tokens, and at ours for about {guessing(20, 2):.0%}",
-        f"{copied:.0%} of its target tokens",
-        f"{among(words, 12, 28) / 1000:.0%} of these words have a length that occurs in training",
-        f"{among(trees, 0, 8) / 1000:.0%} of the trees have a depth that occurs in training",
-        f"{among(words, 67, 99)} words of 67 symbols or more",
-        f"{min(deep)} to {max(deep)} trees of depth 10 or 11",
-        f"differ by {max(seeds) - min(seeds):.1f} points",
-        f"one test image is {100 / 359:.2f} points",
-        f"{images[1] - images[0]} of 359 images",
-        f"({right} of 359 images; a one-sided binomial test against one in ten gives p = {above_chance:.3f})",
-        f"{low:.1f} to {high:.1f} points above",
-        *paper_tasks.of_bounds(),
-        *paper_tasks.of_words(),
-        *paper_tasks.of_trees(),
-        *paper_tasks.of_the_bias(),
-        *medium.of_medium(),
-        *field_tasks.of_tasks(),
-        *field_tasks.of_natural_trees(),
-        *paper_tasks.of_the_paper_s_size(),
-    ]
+    return {
+        "README": [
+            *other_processors(),
+            *paper_tasks.of_bounds(),
+            *medium.of_devices(),
+            f"{copied:.0%} of the target tokens",
+            *summary.of_the_summary(),
+        ],
+        "table1": [
+            f"right for about {guessing(100, 10):.0%} of the tokens at the paper's lengths",
+            f"and for about {guessing(20, 2):.0%} at ours",
+            f"{among(words, 12, 28) / 1000:.0%} of these words have a length that occurs in training",
+            f"{among(words, 67, 99)} words of 67 symbols or more",
+            *paper_tasks.of_words(),
+        ],
+        "table2": [
+            f"{copied:.0%} of its target tokens",
+            f"{among(trees, 0, 8) / 1000:.0%} of the trees have a depth that occurs in training",
+            f"{min(deep)} to {max(deep)} trees of depth 10 or 11",
+            *paper_tasks.of_trees(),
+            *medium.of_the_size_of_trees(),
+        ],
+        "ablation-locality": [f"differ by {max(seeds) - min(seeds):.1f} points", *paper_tasks.of_the_bias()],
+        "digits": [f"one test image is {100 / 359:.2f} points", f"{low:.1f} to {high:.1f} points above"],
+        "pixels": [
+            f"{images[1] - images[0]} of 359 images",
+            f"({right} of 359 images; a one-sided binomial test against one in ten gives p = {above_chance:.3f})",
+        ],
+        "table1-medium": medium.of_words(),
+        "table2-medium": medium.of_trees(),
+        "rotations": medium.of_rotations(),
+        "first-release": medium.of_the_first_release(),
+        "causes": medium.of_causes(),
+        "tasks": field_tasks.of_tasks(),
+        "trees": field_tasks.of_natural_trees(),
+        "table2-paper": paper_tasks.of_the_paper_s_size(),
+    }
 
 
 _PIXEL = "batch_size=32, convolution_size=1, pool_size=1, pool_stride=1"
 PIXELS = [("orthogonal-seq", _PIXEL), ("orthogonal-grid", _PIXEL)]
 
 
-def test_the_page_says_what_follows_from_the_runs(found: list[str]) -> None:
-    text = " ".join(PROSE.split())
-    assert len(found) > 60
-    assert [phrase for phrase in found if phrase not in text] == []
+def test_each_page_says_what_follows_from_the_runs(found: dict[str, list[str]]) -> None:
+    assert sum(map(len, found.values())) > 110
+    texts = {page: " ".join(text.split()) for page, text in PROSE.items()}
+    missing = [(page, phrase) for page, phrases in found.items() for phrase in phrases if phrase not in texts[page]]
+    assert missing == []
 
 
-def test_every_decimal_number_has_a_source(found: list[str]) -> None:
+def test_every_decimal_number_has_a_source(found: dict[str, list[str]]) -> None:
     """The source is a committed table, a table of the paper, a fact or a setting. Text in backquotes is skipped."""
     tables = "".join(path.read_text(encoding="utf-8") for path in (RESULTS / "tables").glob("*.md"))
     published = {f"{100 * score:.2f}" for score, _ in paper.scores().values()}
-    known = {*NUMBER.findall(tables), *published, *NUMBER.findall(" ".join(found))}
+    facts = " ".join(phrase for phrases in found.values() for phrase in phrases)
+    known = {*NUMBER.findall(tables), *published, *NUMBER.findall(facts)}
     known |= paper_tasks.shuffled()
     known |= {"2.13", "2.11", "0.15"}  # versions of PyTorch and the paper's dropout
     known |= {"0.002"}  # how much a permuted source changes a logit of the authors' code; measured with that code
     known |= {"3.11"}  # the Python whose standard library the natural trees are from
     known |= {"0.98", "1.5"}  # the paper's locality bias and the standard deviation of a test set
-    asked = NUMBER.findall(re.sub(r"`[^`]*`", "", PROSE))
-    assert len(asked) > 30
-    assert sorted({number for number in asked if number not in known}) == []
+    asked = {page: set(NUMBER.findall(re.sub(r"`[^`]*`", "", text))) for page, text in PROSE.items()}
+    assert sum(map(len, asked.values())) > 250
+    assert sorted((page, number) for page, numbers in asked.items() for number in numbers - known) == []
 
 
 def test_the_settings_that_it_names_are_those_of_the_runs() -> None:

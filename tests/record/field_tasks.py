@@ -41,6 +41,7 @@ def of_tasks() -> list[str]:
     words = ["no", "one", "two", "three", "four", "five", "six", "seven"]
     most, rest = (words[first.count(scheme)] for scheme in ("orthogonal-seq", "rope"))
     recall = [exact("associative-recall", scheme) for scheme in ("none", "sinusoidal", "t5")]
+    recalled = scores("associative-recall", "orthogonal-seq", metric="exact_match")
     second = [found[0] for found in evaluations()["small", "quadtree-expand", "orthogonal", ""].values()]
     deeper = {size: [line for one in second for line in one["by_size"] if line["size"] == size] for size in (2, 3)}
     assert not any(line["exact_match"] for line in deeper[3])
@@ -63,31 +64,31 @@ def of_tasks() -> list[str]:
         mine, theirs = (scores(column, s, metric="exact_match") for s in ("orthogonal-seq", "rope"))
         assert min(mine) > max(theirs), "ahead with each seed"
     return [
-        f"It has {listed([exact(column, 'orthogonal') for column in composite])} on",
-        f"The best of the other schemes has {listed([best(column, 'orthogonal') for column in composite])}. These",
-        f"by {gaps[1]:.2f} points in the mean on `forest-rotate`",
+        f"It scores {listed([exact(column, 'orthogonal') for column in composite])} on",
+        f"The best of the other schemes scores {listed([best(column, 'orthogonal') for column in composite])}. These",
+        f"by {gaps[1]:.2f} points on average on `forest-rotate`",
         "({:.1f}, {:.1f} and {:.1f} with the three seeds)".format(*each),
         f"and by {math.floor(min(gaps[:1] + gaps[2:]))} points or more on the others",
         f"learns {100 * min(line['exact_match'] for line in deeper[2]):.1f}% or more of the rows of depth 2",
         f"none of the {deeper[3][0]['rows']} rows of depth 3",
         f"{shallow:.0%} of the test rows have depth 0 or 1",
         f"at least {math.floor(100 * learned)}% of the rows of each of these depths",
-        "`orthogonal-tree` has {:.1f} on `tree-query`. The best of the other schemes has {:.1f}.".format(
+        "`orthogonal-tree` scores {:.1f} on `tree-query`. The best of the other schemes scores {:.1f}.".format(
             exact(trees[0], "orthogonal-tree"), best(trees[0], "orthogonal-tree")
         ),
-        "`orthogonal-grid` has {:.1f} on `box-rotate` and {:.1f} on `grid-path`. The best of the other schemes has "
-        "{:.1f} and {:.1f}.".format(
+        "`orthogonal-grid` scores {:.1f} on `box-rotate` and {:.1f} on `grid-path`. The best of the other schemes "
+        "scores {:.1f} and {:.1f}.".format(
             *(exact(column, "orthogonal-grid") for column in grids), *(best(c, "orthogonal-grid") for c in grids)
         ),
         f"`orthogonal-seq` has the best mean in {most} of {words[len(first)]} columns, and `rope` in the other {rest}.",
-        f"has {listed(scores('associative-recall', 'orthogonal-seq', metric='exact_match'))} with the seeds",
+        f"`orthogonal-seq` scores {listed(recalled)} with the seeds",
         "is right in {:.1f}% of the test rows".format(floor("associative-recall (queries 1)")),
         f"in {100 * most_frequent_of(4, 6):.1f}% on average",
         "`none`, `sinusoidal` and `t5` score about the same ({:.1f}, {:.1f} and {:.1f})".format(*recall),
         "is right in 68.9% of the test rows, and the one that is written most often in 59.8%",  # see test_flip_flop.py
         f"On `list-ops`, the best score is {best('list-ops'):.1f}, and on `list-ops-tree` {best(trees[1]):.1f}:",
         f"On `modular`, the best score is {best('modular'):.1f},",
-        f"the most frequent answer has {floor('modular (modulus 3)'):.1f}.",
+        f"the most frequent answer scores {floor('modular (modulus 3)'):.1f}.",
         *of_groups(),
     ]
 
@@ -100,9 +101,9 @@ def of_groups() -> list[str]:
     forms = ["group-word (group symmetric-3)", "group-word (group cyclic-60)", "group-word"]
     counted = [floor(form, "token_accuracy") for form in forms]
     return [
-        f"no scheme has more than {math.ceil(whole)}% of the words completely right",
-        "the best scheme has {:.1f} on S3, {:.1f} on Z60 and {:.1f} on A5".format(*best),
-        "by the symbol alone has {:.1f}, {:.1f} and {:.1f}".format(*counted),
+        f"no scheme gets more than {math.ceil(whole)}% of the words completely right",
+        "the best scheme scores {:.1f} on S3, {:.1f} on Z60 and {:.1f} on A5".format(*best),
+        "by the symbol alone scores {:.1f}, {:.1f} and {:.1f}".format(*counted),
     ]
 
 
@@ -163,14 +164,14 @@ def of_natural_trees() -> list[str]:
     assert below == {"sinusoidal"}
     assert min(statistics.mean(found.values()) for found in masked[1].values()) > counted["family"][1]
     told = [
-        "{:.2f} and {:.2f}; the best of the other schemes has {:.2f} and {:.2f}".format(
+        "{:.2f} and {:.2f}; the best of the other schemes scores {:.2f} and {:.2f}".format(
             *(pairs[task, labels][n] for n in (0, 1) for labels in both)
         )
         for task in ("rotate", "mask")
     ]
     return [
         *told,
-        "`orthogonal-tree` has {:.2f} and {:.2f}".format(*(means["orthogonal-tree"] for means in copies)),
-        "(parent, left child, right child) has {:.2f} and {:.2f}".format(*counted["family"]),
+        "`orthogonal-tree` scores {:.2f} and {:.2f}".format(*(means["orthogonal-tree"] for means in copies)),
+        "(parent, left child, right child) scores {:.2f} and {:.2f}".format(*counted["family"]),
         "by (previous, next token) {:.2f} and {:.2f}".format(*counted["line"]),
     ]

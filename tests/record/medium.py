@@ -56,20 +56,20 @@ def of_words() -> list[str]:
     assert without == [0, 0, 0]
     more = [score(column, "none") - theirs("sinusoidal", column) for column in columns[:2]]
     return [
-        "`sinusoidal` has {:.2f} on `copy`, {:.2f} on `reverse` and {:.2f} on `repeat` here".format(
+        "`sinusoidal` scores {:.2f} on `copy`, {:.2f} on `reverse` and {:.2f} on `repeat` here".format(
             *(score(column, "sinusoidal") for column in columns)
         ),
-        "`none`, has {:.2f} on `copy` and {:.2f} on `reverse`".format(*(score(c, "none") for c in columns[:2])),
-        "it has {:.2f}, {:.2f} and {:.2f} with the three seeds".format(*each("repeat", "none")),
+        "`none`, scores {:.2f} on `copy` and {:.2f} on `reverse`".format(*(score(c, "none") for c in columns[:2])),
+        "it scores {:.2f}, {:.2f} and {:.2f} with the three seeds".format(*each("repeat", "none")),
         "`none` scores {:.1f} and {:.1f} points more than the paper's `sinusoidal` on `copy` and `reverse`".format(
             *more
         ),
-        f"`relative` has {score('reverse', 'relative'):.2f} on `reverse` here",
-        f"`orthogonal-seq` has {score('reverse', 'orthogonal-seq'):.2f} on `reverse` here",
-        f"On `repeat` it has {score('repeat', 'orthogonal-seq'):.2f}",
-        f"`rope` has {score('repeat', 'rope'):.2f} on `repeat` here",
-        "`relative` has {:.2f}, {:.2f} and {:.2f} on `repeat`".format(*each("repeat", "relative")),
-        f"offsets at the mean length has {clipped:.2f}",
+        f"`relative` scores {score('reverse', 'relative'):.2f} on `reverse` here",
+        f"`orthogonal-seq` scores {score('reverse', 'orthogonal-seq'):.2f} on `reverse` here",
+        f"On `repeat` it scores {score('repeat', 'orthogonal-seq'):.2f}",
+        f"`rope` scores {score('repeat', 'rope'):.2f} on `repeat` here",
+        "On `repeat`, the seeds of `relative` score {:.2f}, {:.2f} and {:.2f}".format(*each("repeat", "relative")),
+        f"offsets at the mean length scores {clipped:.2f}",
     ]
 
 
@@ -122,35 +122,31 @@ def of_trees() -> list[str]:
     under = [score(f"{task}/depth", scheme) - number for number, scheme, task in cells]
     assert min(above) > 0
     assert min(under) > 0
-    hardly = _against_small()
     return [
         f"{low:.1f} to {high:.1f} points in seven columns and {most:.1f} in `c3/breadth`",
-        f"schemes are {below[0]} points or more below it",
-        f"they are {below[1]} points or more below it, and on `c3` {below[2]}",
-        "`orthogonal-tree` has {:.2f} on `tree-ops/breadth-to-depth`".format(
+        "The flat schemes are {} points or more below it on `tree-copy`, {} on `tree-rotate` and {} on `c3`".format(
+            *below
+        ),
+        "`orthogonal-tree` scores {:.2f} on `tree-ops/breadth-to-depth`".format(
             score("tree-ops/breadth-to-depth", "orthogonal-tree")
         ),
-        "`tree` has {:.2f} on `c3/breadth`, {:.2f} on `c3/breadth-to-depth`, {:.2f} on `tree-ops/breadth` and "
+        "`tree` scores {:.2f} on `c3/breadth`, {:.2f} on `c3/breadth-to-depth`, {:.2f} on `tree-ops/breadth` and "
         "{:.2f} on `tree-ops/breadth-to-depth`".format(
             *(score(f"{task}/{order}", "tree") for task in TASKS[2:] for order in ("breadth", "breadth-to-depth"))
         ),
-        f"`sinusoidal` has {copied['sinusoidal']:.2f}, above both tree schemes",
-        f"has {score('tree-rotate/breadth', 'sinusoidal'):.2f} on `tree-rotate/breadth`",
-        f"(its best seed has {max(exact['breadth']['orthogonal-tree']):.1f}, their worst {worst:.1f})",
-        "In exact match, `tree` has {:.1f} and `sinusoidal` {:.1f}".format(
+        f"`sinusoidal` scores {copied['sinusoidal']:.2f}, above both tree schemes",
+        f"`sinusoidal` scores {score('tree-rotate/breadth', 'sinusoidal'):.2f} on `tree-rotate/breadth`",
+        f"(its best seed scores {max(exact['breadth']['orthogonal-tree']):.1f}, their worst {worst:.1f})",
+        "In exact match, `tree` scores {:.1f} and `sinusoidal` {:.1f}".format(
             *(statistics.mean(exact["breadth"][scheme]) for scheme in ("tree", "sinusoidal"))
         ),
         "; ".join(f"`{task}`: {range_of(values)}{' points' * (task == TASKS[0])}" for task, values in worth.items()),
-        f"on `tree-ops`, by only {hardly:.1f} points",
         f"{range_of(above)} points above our `breadth-to-depth` and {range_of(under)} points below our `depth`",
     ]
 
 
-def _against_small() -> float:
-    """Checks what the section about preset small says about `sinusoidal` at preset medium.
-
-    Returns by how much it is above the paper on `tree-ops/breadth-to-depth`.
-    """
+def of_the_size_of_trees() -> list[str]:
+    """Returns the fact on the page of preset small about `sinusoidal` at preset medium."""
     columns = [f"{task}/{order}" for task in TASKS for order in ("breadth", "breadth-to-depth")]
     above = {
         preset: {c: mean(c, "sinusoidal", preset=preset) - theirs("sinusoidal", c) for c in columns}
@@ -159,7 +155,7 @@ def _against_small() -> float:
     assert min(above["medium"].values()) > 0, "above the paper in all eight columns"
     more = {column for column in columns if above["medium"][column] > above["small"][column]}
     assert more - {"c3/breadth"} == {f"{task}/breadth" for task in TASKS if task != "c3"} | {"c3/breadth-to-depth"}
-    return above["medium"]["tree-ops/breadth-to-depth"]
+    return [f"on `tree-ops`, by only {above['medium']['tree-ops/breadth-to-depth']:.1f} points"]
 
 
 def of_rotations() -> list[str]:
@@ -201,11 +197,11 @@ def of_the_first_release() -> list[str]:
     pairs = [first(column, scheme, variant) for variant in dropped for scheme in ("sinusoidal", "tree")]
     truncated = [first("tree-rotate-breadth-truncated", scheme) for scheme in ("sinusoidal", "tree")]
     return [
-        f"`sinusoidal` has {hidden[0]:.2f} and `tree` {hidden[1]:.2f}, about as much as `none` ({none:.2f})",
-        "in all places, they have {:.2f} and {:.2f}; on the outputs of branches alone, {:.2f} and {:.2f}".format(
+        f"`sinusoidal` scores {hidden[0]:.2f} and `tree` {hidden[1]:.2f}, about as much as `none` ({none:.2f})",
+        "in all places, they score {:.2f} and {:.2f}; on the outputs of branches alone, {:.2f} and {:.2f}".format(
             *pairs
         ),
-        "they have {:.2f} and {:.2f}. The first is below all three seeds".format(*truncated),
+        "they score {:.2f} and {:.2f}. The first is below all three seeds".format(*truncated),
         "Without dropout, these are {:.2f} and {:.2f}".format(first(column, "sinusoidal"), first(column, "tree")),
         "on the usual trees ({:.2f}, {:.2f} and {:.2f})".format(*each(column, "sinusoidal")),
     ]
@@ -222,23 +218,11 @@ def of_causes() -> list[str]:
         assert abs(first(column, "tree", "positions_scale=0.044") - first(column, "none")) < 1
     unmarked = [first("reverse-unmarked", scheme) for scheme in ("relative", "rope")]
     return [
-        f"`relative-unscaled` has {first('reverse', 'relative-unscaled'):.2f}",
-        "`relative` has {:.2f} and `rope` {:.2f} on `reverse-unmarked`".format(*unmarked),
-        "`tree-interleaved` has {:.2f} and {:.2f}".format(*(mixed[c] for c in columns[:2])),
-        "where `tree` has {:.2f} and {:.2f} with the same seed".format(*(first(c, "tree") for c in columns[:2])),
-        "it has {:.2f} and {:.2f}, where `tree` has {:.2f} and {:.2f}".format(
+        f"`relative-unscaled` scores {first('reverse', 'relative-unscaled'):.2f}",
+        "On `reverse-unmarked`, `relative` scores {:.2f} and `rope` {:.2f}".format(*unmarked),
+        "`tree-interleaved` scores {:.2f} and {:.2f}".format(*(mixed[c] for c in columns[:2])),
+        "where `tree` scores {:.2f} and {:.2f} with the same seed".format(*(first(c, "tree") for c in columns[:2])),
+        "it scores {:.2f} and {:.2f}, where `tree` scores {:.2f} and {:.2f}".format(
             *(mixed[c] for c in columns[2:]), *(first(c, "tree") for c in columns[2:])
         ),
-    ]
-
-
-def of_medium() -> list[str]:
-    """Returns all facts about preset medium."""
-    return [
-        *of_devices(),
-        *of_words(),
-        *of_trees(),
-        *of_rotations(),
-        *of_the_first_release(),
-        *of_causes(),
     ]

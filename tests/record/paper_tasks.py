@@ -50,7 +50,7 @@ def of_words() -> list[str]:
     return [
         f"`relative` is {math.floor(10 * gap) / 10:.1f} points or more below the others on `repeat`",
         f"Of {count} pairs of such schemes in a column, {equal} are equal. In {same} of the other {count - equal}, the",
-        f"has the same sign with all {words} seeds, which a sign-flip test gives p = {least_p(seeds):.3f} each",
+        f"has the same sign with all {words} seeds (sign-flip test: p = {least_p(seeds):.3f} each)",
         f"`rope` is above `orthogonal-seq` on `repeat` ({rope:.2f} and {own:.2f})",
     ]
 
@@ -164,7 +164,7 @@ def of_the_size_of_tree() -> list[str]:
     for column in COLUMNS:
         assert evaluations()["small", column, "tree", ""].keys() == {42, 43, 44}
         assert list(evaluations()["small", column, "tree", "max_size=4"])[:3] == [42, 43, 44]
-    return [f"it has {gained('token_accuracy')} token accuracy", f"and {gained('exact_match')} exact match"]
+    return [f"it scores {gained('token_accuracy')} token accuracy", f"and {gained('exact_match')} exact match"]
 
 
 def of_trees() -> list[str]:
@@ -187,7 +187,7 @@ def of_trees() -> list[str]:
         f"worth {worth['tree-copy']} points to the flat schemes",
         f"{worth['tree-rotate']} on `tree-rotate`, {worth['c3']} on `c3` and {worth['tree-ops']} on `tree-ops`",
         f"differ by at most {tree:.1f} points",
-        f"at most {max(extract.values()):.1f} token accuracy for `extract` and {max(flip.values()):.1f}",
+        f"token accuracy is at most {max(extract.values()):.1f} for `extract` and {max(flip.values()):.1f}",
         f"higher than token accuracy in {higher} of these {2 * len(flip)} cells",
         f"because {single_nodes():.0%} of these answers are a single node",
     ]
@@ -252,16 +252,16 @@ def of_the_paper_s_size() -> list[str]:
     five, ten = (100 * history["validation_token_accuracy"][i] for i in (0, 1))
     assert history["step"].to_list()[:2] == [785, 1570]
     return [
-        f"have {low:.2f} or more of the tokens right, within {apart:.1f} points",
+        f"predict {low:.2f}% or more of the tokens correctly, within {apart:.1f} points",
         "{:.1f} for `orthogonal-tree`, {:.1f} for `tree`, {:.1f} for `orthogonal-seq`, {:.1f} for `rope` and "
         "{:.1f} for `sinusoidal`".format(*(exact[s] for s in order)),
-        "Without `sinusoidal`, they are {:.1f} to {:.1f} points above the paper's numbers".format(
+        "Apart from `sinusoidal`, they score {:.1f} to {:.1f} points above the paper".format(
             *(f(tokens[s] - theirs[s] for s in SCHEMES if s != "sinusoidal") for f in (min, max))
         ),
-        f"has {five:.1f} after 5 of the 200 epochs",
-        f"{ten:.1f} after 10.",
+        f"it reaches {five:.1f} after 5 of the 200 epochs",
+        f"and {ten:.1f} after 10.",
         f"an exact match of {cut_exact:.1f}",
-        "it has {:.2f}, `rope` has {:.2f}, and `tree` with the largest depth has {:.2f}".format(*deep),
+        "it scores {:.2f}, `rope` {:.2f}, and `tree` with the largest depth {:.2f}".format(*deep),
         f"by {sums['tree'] - sums['orthogonal-tree']:.1f} points of token accuracy",
         (
             f"while the paper has it {behind:.1f} points behind. In exact match it is "
@@ -269,7 +269,7 @@ def of_the_paper_s_size() -> list[str]:
         ),
         "{:.1f} for `rope`, {:.1f} for `orthogonal-seq` and {:.1f} for `sinusoidal`, {:.1f} for `orthogonal-tree` and "
         "{:.1f} for `tree`".format(*(whole[s] for s in ranked)),
-        "`sinusoidal` has {:.2f}, where it has {:.2f} at preset `medium`".format(
+        "`sinusoidal` scores {:.2f}, compared with {:.2f} at preset `medium`".format(
             mean(far, "sinusoidal", tf32, "paper"), mean(far, "sinusoidal", preset="medium")
         ),
     ]

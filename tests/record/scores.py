@@ -16,6 +16,10 @@ from ape_cli.runs.registry import open_registry
 ROOT = Path(__file__).parents[2]
 RESULTS = ROOT / "results"
 RUNS = RESULTS / "record"
+PAGES = {  # the text of each page of results
+    path.stem: path.read_text(encoding="utf-8")
+    for path in [RESULTS / "README.md", *sorted((ROOT / "docs" / "results").glob("*.md"))]
+}
 NUMBER = re.compile(r"(?<![\w.])\d+\.\d+(?!\w|\.\d)")
 SCHEMES = ("sinusoidal", "tree", "rope", "orthogonal-seq", "orthogonal-tree")  # of trees
 Key = tuple[str, str, str, str]  # preset, column, scheme, variant (settings that differ)
@@ -81,8 +85,8 @@ def other_processors() -> list[str]:
     )
     count = {6: "Six"}[len(gaps)]
     return [
-        "has {:.2f} token accuracy and {:.1f} exact match".format(*first),
-        "had {:.2f} token accuracy and {:.1f} exact match".format(*second),
+        "an older one, scored {:.2f} token accuracy and {:.1f} exact match".format(*first),
+        "on an AMD processor, scored {:.2f} token accuracy and {:.1f} exact match".format(*second),
         f"{count} runs of preset `medium` were trained on both",
         f"differ by {tokens} points, and in exact match by {exact}",
     ]
