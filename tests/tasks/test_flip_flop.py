@@ -141,4 +141,4 @@ def test_floors_at_preset_small() -> None:
         written = [symbol for name, symbol in instructions(row) if name == "write"]
         most += set(row["target"]) == {max("01", key=written.count)}
         last += set(row["target"]) == {written[-1]}
-    assert (most / 1_000, last / 1_000) == (0.598, 0.689)  # docs/explanation/tasks.md and docs/results/tasks.md quote them
+    assert (most / 1_000, last / 1_000) == (0.598, 0.689)  # quoted in docs/{explanation,results}/tasks.md
