@@ -28,7 +28,7 @@ ELSEWHERE = ("s3://", "--engine ray", "--preset paper", "cifar", "results/", "--
 OWN_PARTS = "docs/guides/add-"  # pages whose commands need the files of their examples: `test_docs_extend.py`
 BEFORE = {  # runs that a page takes for granted
     "docs/guides/reports.md": [
-        ["sweep", "--schemes", "rope,orthogonal-seq,tree", "--tasks", "tree-ops,reverse", "--orders", "depth"],
+        ["sweep", "--schemes", "sinusoidal,rope,orthogonal-tree", "--tasks", "tree-rotate,tree-ops", "--seeds", "1,2"],
     ]
 }
 TINY = ["--device", "cpu"]
