@@ -27,6 +27,7 @@ BLOCKS = [block for text in PAGES.values() for block in re.findall(r"```python\n
 ELSEWHERE = ("s3://", "--engine ray", "--preset paper", "cifar", "results/", "--to USER/")
 OWN_PARTS = "docs/guides/add-"  # pages whose commands need the files of their examples: `test_docs_extend.py`
 BEFORE = {  # runs that a page takes for granted
+    "docs/guides/troubleshooting.md": [["train", "--scheme", "rope", "--task", "copy"]],
     "docs/guides/reports.md": [
         ["sweep", "--schemes", "sinusoidal,rope,orthogonal-tree", "--tasks", "tree-rotate,tree-ops", "--seeds", "1,2"],
     ]
