@@ -81,11 +81,12 @@ bench: install
 record: install
 	$(BIN)/python results/record.py
 
-# Builds the documentation site into site/, after it has written the reference pages and tables, and drawn the gallery.
+# Builds the documentation site into site/, after it has written the reference pages and tables, and drawn its pictures.
 docs: $(VENV)/.docs
 	$(BIN)/python tools/reference.py
 	$(BIN)/python tools/gallery.py
 	$(BIN)/python tools/algebra.py
+	$(BIN)/python tools/report_pictures.py
 	$(BIN)/zensical build --strict --clean
 
 # Runs the notebooks in examples/ and stores their outputs in them.

@@ -2,19 +2,17 @@
 
 from __future__ import annotations
 
-import json
 import re
 import shlex
 from pathlib import Path
 
 import pytest
-import torch
 import typer
 
 from ape_cli import attention, position, tasks
 from ape_cli.cli import app
 from tests.conftest import ape as run
-from tests.conftest import elsewhere, load_file
+from tests.conftest import load_file
 
 pytestmark = pytest.mark.usefixtures("forked_workers")
 
@@ -27,9 +25,11 @@ BLOCKS = [block for text in PAGES.values() for block in re.findall(r"```python\n
 
 # Other tests run these: they need a server, a cluster, a GPU, downloads, or all results of record.
 ELSEWHERE = ("s3://", "--engine ray", "--preset paper", "cifar", "results/", "--to USER/")
+OWN_PARTS = "docs/guides/add-"  # pages whose commands need the files of their examples: `test_docs_extend.py`
 BEFORE = {  # runs that a page takes for granted
+    "docs/guides/troubleshooting.md": [["train", "--scheme", "rope", "--task", "copy"]],
     "docs/guides/reports.md": [
-        ["sweep", "--schemes", "rope,orthogonal-seq,tree", "--tasks", "tree-ops,reverse", "--orders", "depth"],
+        ["sweep", "--schemes", "sinusoidal,rope,orthogonal-tree", "--tasks", "tree-rotate,tree-ops", "--seeds", "1,2"],
     ]
 }
 TINY = ["--device", "cpu"]
@@ -46,56 +46,9 @@ COMMANDS = [(page, words) for page, text in PAGES.items() for words in commands_
 
 
 def test_every_block_of_python_is_run() -> None:
-    """A test runs each of these blocks: one here, the others in `tests/nightly/test_docs.py`."""
-    packages = ["position", "position", "tasks", "attention", "data/position_maps", "training/loggers", "reports/views"]
-    starts = [f"# ape_cli/{package}/" for package in packages]
-    assert [next((s for s in starts if b.startswith(s)), b.split()[0]) for b in BLOCKS] == [*starts, *["import"] * 5]
-
-
-def test_the_example_scheme_is_one_new_file(tmp_path: Path) -> None:
-    """The scheme is found in a user's folder on PYTHONPATH, is listed, and trains with its option.
-
-    It takes 2 seconds, because each of the four commands is a process of its own.
-    """
-    (example,) = (b for b in BLOCKS if b.startswith("# ape_cli/position/window.py"))
-    ape = elsewhere(tmp_path, "ape_cli/position/window.py", example)
-    assert "window" in ape("schemes").stdout
-    assert "relative" in ape("check", "window").stdout  # every law that the scheme claims holds
-    words = ("train", "--scheme", "window", "--set", "width=2", "--task", "copy", "--preset", "tiny")
-    assert "copy-window-42-" in ape(*words).stdout
-    assert "window (width=2)" in ape("report", "--format", "markdown").stdout
-
-
-def test_the_example_map_is_one_new_file(tmp_path: Path) -> None:
-    """A map in a user's folder trains with its option, and its run says whose code it is."""
-    (example,) = (b for b in BLOCKS if b.startswith("# ape_cli/data/position_maps/stretched.py"))
-    ape = elsewhere(tmp_path, "ape_cli/data/position_maps/stretched.py", example)
-    words = ("--positions", "stretched", "--set", "most=8", "--task", "copy", "--preset", "tiny")
-    assert "copy-learned-42-" in ape("train", "--scheme", "learned", *words).stdout
-    assert "positions=stretched" in ape("report", "--format", "markdown").stdout
-    about = json.loads(next(tmp_path.glob("results/runs/*/run.json")).read_text())
-    assert list(about["own_files"]) == ["position map 'stretched'"]
-    assert about["config"]["max_size"] % 8 == 0
-
-
-def test_the_example_of_content_is_the_scheme_forget(tmp_path: Path) -> None:
-    """The example has the scores of `forget` with the same gates. `tests/nightly/test_docs.py` trains it."""
-    (example,) = (b for b in BLOCKS if b.startswith("# ape_cli/position/fox.py"))
-    file = tmp_path / "fox.py"
-    file.write_text(example)
-    shape = position.make("forget", d_model=16, heads=2).shape
-    schemes = load_file(file).Fox(shape), position.make("forget", d_model=16, heads=2)
-    scores = []
-    for scheme in schemes:
-        gates = scheme.layers[scheme.attach("decoder", 0)]
-        torch.nn.init.constant_(gates.project.weight, 0.3)
-        torch.nn.init.constant_(gates.project.bias, -0.2)
-        x, q, k = torch.arange(3 * 16.0).sin().view(3, 1, 1, 16).expand(-1, 1, 5, -1).cumsum(2)
-        q, k = (each.unflatten(-1, (2, 8)).transpose(1, 2) for each in (q[:, 3:], k))
-        at = torch.arange(5)[None]
-        contexts = scheme.context(at[:, 3:], causal=True), scheme.context(at, causal=True)
-        scores.append(attention.logits(scheme, q, k, *contexts, content=gates(x)))
-    assert torch.allclose(*scores)
+    """Parts of a user's own in `test_docs_extend.py`, run files in `test_run_files_page.py`, others in `nightly/`."""
+    others = [block for block in BLOCKS if not block.startswith("# ape_cli/")]
+    assert [block.split()[0] for block in others] == ["import"] * 6
 
 
 def test_every_command_is_one() -> None:
@@ -103,6 +56,8 @@ def test_every_command_is_one() -> None:
     group = typer.main.get_command(app)
     with typer.Context(group) as above:
         for page, words in COMMANDS:
+            if page.startswith(OWN_PARTS):
+                continue  # their options exist only where their files are
             try:
                 group.commands[words[0]].make_context(words[0], list(words[1:]), parent=above)  # type: ignore[attr-defined]
             except Exception as error:

@@ -1,0 +1,33 @@
+"""The tables and pictures of the guide to reports follow from the committed runs."""
+
+from __future__ import annotations
+
+import re
+
+import pytest
+
+from tests.conftest import ape, load_file
+from tests.test_docs import PAGES, ROOT, commands_of
+
+PAGE = PAGES["docs/guides/reports.md"]
+TOOL = load_file(ROOT / "tools" / "report_pictures.py")
+TABLES = re.findall(r"```sh\n([^`]*)\n```\n\n\| ", PAGE)  # the commands whose output is a table
+
+
+def test_the_pictures_are_those_of_the_committed_runs() -> None:
+    """If this fails, run `make docs` and commit the pictures."""
+    for name, svg in TOOL.drawn().items():
+        assert (TOOL.PICTURES / name).read_text("utf-8") == svg, name
+
+
+@pytest.mark.parametrize("command", TABLES)
+def test_a_table_is_what_the_command_prints(command: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    table = PAGE.split(f"{command}\n```\n\n")[1].split("\n\n")[0]
+    (words,) = commands_of(f"```sh\n{command}\n```")
+    monkeypatch.chdir(ROOT)
+    printed, _ = ape(*words, *TOOL.RUNS, "--format", "markdown")
+    assert f"\n\n{table}\n\n" in printed
+
+
+def test_there_are_tables() -> None:
+    assert len(TABLES) == 6
