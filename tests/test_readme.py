@@ -29,9 +29,13 @@ def test_it_is_short() -> None:
 
 
 def test_its_links_and_pictures_exist() -> None:
-    found = re.findall(r'(?:\]\(|src(?:set)?=")(?!https?:)([^)"#]+)', TEXT)
+    found = re.findall(r'(?:\]\(|src(?:set)?=")(?!https?:)([^)"#]+)(?:#([^)]+))?', TEXT)
     assert len(found) > 20
-    assert [path for path in found if not (ROOT / path).exists()] == []
+    assert [path for path, _ in found if not (ROOT / path).exists()] == []
+    for path, anchor in found:
+        headings = re.findall(r"^#+ (.*)$", (ROOT / path).read_text("utf-8"), re.M) if anchor else []
+        slugs = [re.sub(r"[^\w -]", "", heading.lower()).replace(" ", "-") for heading in headings]
+        assert not anchor or anchor in slugs
 
 
 def test_it_names_what_there_is() -> None:
