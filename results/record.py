@@ -1,4 +1,4 @@
-"""Make the tables and plots of record from the committed runs, and put the tables into the pages of results.
+"""Make the tables and plots of record and the README's picture from the committed runs, and fill the pages of results.
 
 `make record` runs this file. It trains nothing: every number comes from the runs in `results/record`. Without new runs
 it changes no file. A sweep with finished runs has a page in `docs/results`. `results/README.md` lists all sweeps, and
@@ -21,7 +21,7 @@ from ape_cli.core.errors import DataError
 from ape_cli.reports import evaluations
 from ape_cli.runs.registry import open_registry
 from ape_cli.sweep import combinations, specification, stages
-from results import claims
+from results import claims, first_picture
 
 ROOT = Path(__file__).resolve().parents[1]
 RESULTS = ROOT / "results"
@@ -231,6 +231,8 @@ def main() -> None:
         plots.append(["--sweep", "results/table1.toml", "--plots", "docs/results/plots/table1-error"])
         plots[-1] += ["--format", "csv", "--axis", "error"]
         list(pool.map(printed, plots))
+    for name, text in first_picture.drawn(printed(first_picture.WORDS)).items():
+        (first_picture.PICTURES / name).write_text(text, encoding="utf-8")
     made |= computed()
     for name, text in made.items():
         (RESULTS / "tables" / name).write_text(text, encoding="utf-8")

@@ -5,6 +5,7 @@
 
 from __future__ import annotations
 
+import re
 import shutil
 from pathlib import Path
 
@@ -170,10 +171,26 @@ def test_the_readme_quotes_runs_of_the_demo(tmp_path: Path, monkeypatch: pytest.
             vouch(tmp_path / "results" / "runs" / run.name)
     monkeypatch.chdir(tmp_path)
     printed = ape("report", "--against", "paper", "--format", "markdown")[0]
-    readme = (ROOT / "README.md").read_text(encoding="utf-8").splitlines()
-    rows = [line for line in printed.splitlines() if line and not line.startswith("#")]
+    readme = " ".join((ROOT / "README.md").read_text(encoding="utf-8").split())  # its caption is wrapped
+    rows = [" ".join(line.split()) for line in printed.splitlines() if line and not line.startswith("#")]
     assert len(rows) == 1 + 2 + 2  # caption, runs, table heading
     assert not [line for line in rows if line not in readme]
+
+
+@pytest.mark.parametrize("name", ["light", "dark"])
+def test_the_first_picture_has_scores_of_the_table(name: str) -> None:
+    """The labels are the scores at depth 6 in the committed table. A nightly test draws the picture again."""
+    table = (TABLES / "table2-by-size.md").read_text(encoding="utf-8")
+    rows = table.split("### tree-rotate/breadth-to-depth by depth")[1].split("\n\n")[1].splitlines()
+    heads, *lines = [[cell.strip() for cell in row.strip("|").split("|")] for row in rows]
+    at = heads.index("6 (seen)")
+    scores = {line[0]: re.sub("<.*?>", "", line[at]).split()[0] for line in lines[1:-2]}
+    picture = (ROOT / "docs" / "pictures" / f"first-{name}.svg").read_text(encoding="utf-8")
+    assert len(scores) == 5
+    for scheme, score in scores.items():
+        shown = re.search(rf">{scheme} +([\d.]+)%<", picture)
+        assert shown
+        assert float(shown[1]) == pytest.approx(float(score), abs=0.051)
 
 
 def test_the_table_of_shuffled_pixels_is_that_of_the_runs() -> None:
@@ -193,7 +210,7 @@ def test_the_table_of_shuffled_pixels_is_that_of_the_runs() -> None:
     assert found == told
 
 
-@pytest.mark.parametrize("where", [RUNS, RESULTS / "processors.parquet"], ids=["sweeps", "processors"])
+@pytest.mark.parametrize("where", [RUNS, RESULTS / "processors/runs.parquet"], ids=["sweeps", "processors"])
 def test_every_run_of_record_is_whole(where: Path) -> None:
     bad: list[str] = []
     runs = [found for found in open_registry(where).readable(bad) if found[1].status == "finished"]

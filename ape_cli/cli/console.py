@@ -90,10 +90,11 @@ def say_names(entries: Iterable[tuple[str, str]]) -> None:
 
 
 def draw(drawn: Any) -> None:
-    """Print a rich table or tree on stdout. In a pipe or a file, lines are not folded to the width of a terminal."""
+    """Print a rich table or tree on stdout. In a pipe or a file, it is 160 columns wide, or as wide as COLUMNS says."""
     from rich.console import Console
 
-    Console(width=None if sys.stdout.isatty() else 160).print(Visible(drawn))
+    told = sys.stdout.isatty() or "COLUMNS" in os.environ  # rich reads both
+    Console(width=None if told else 160).print(Visible(drawn))
 
 
 class Visible:

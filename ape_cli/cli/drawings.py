@@ -52,7 +52,10 @@ def pair(manifest: Manifest, split: str, row: dict[str, Any]) -> Pair:
 
 @dataclass(frozen=True)
 class Pair:
-    """A source and a target: a table if both are narrow enough, else one below the other."""
+    """A source and a target: a table if both are narrow enough, else one below the other.
+
+    In the table, the line below a tree may be folded.
+    """
 
     title: str
     source: RenderableType
@@ -61,7 +64,8 @@ class Pair:
     def __rich_console__(self, console: Console, options: ConsoleOptions) -> RenderResult:
         """Yield the table, or title, source and target."""
         sides = {"source": self.source, "target": self.target}
-        widths = [Measurement.get(console, options, side).maximum for side in sides.values()]
+        measured = [(side, Measurement.get(console, options, side)) for side in sides.values()]
+        widths = [size.minimum if isinstance(side, DrawnTree) else size.maximum for side, size in measured]
         if sum(widths) + 2 * FRAME + 1 <= options.max_width:
             grid = Table(
                 title=Text(self.title), title_justify="left", min_width=min(len(self.title), options.max_width)
@@ -76,6 +80,23 @@ class Pair:
             yield Text()
             yield Text(name, style="bold")
             yield side
+
+
+@dataclass(frozen=True)
+class DrawnTree:
+    """A tree, and below it the line that is its linearisation. The line can be folded, and the tree cannot."""
+
+    tree: Drawn
+    line: Text
+
+    def __rich_measure__(self, console: Console, options: ConsoleOptions) -> Measurement:
+        """The widths of the tree alone and of both, in characters, for rich."""
+        tree, line = (Measurement.get(console, options, each).maximum for each in (self.tree, self.line))
+        return Measurement(tree, max(tree, line))
+
+    def __rich_console__(self, console: Console, options: ConsoleOptions) -> RenderResult:
+        """Yield the tree and the line."""
+        yield from (self.tree, Text(), self.line)
 
 
 def labelled_image(manifest: Manifest, split: str, row: dict[str, Any]) -> RenderableType:
@@ -103,7 +124,7 @@ def drawn(
         return _product(*factors, positions=positions, names=names, binarised=binarised)
     if isinstance(structure, Tree):
         line = Text(f"in {order} order: ", style="dim") + _line(names)
-        return Group(_tree(positions, names, structure, binarised), Text(), line)
+        return DrawnTree(_tree(positions, names, structure, binarised), line)
     if structure == Grid((Seq(), Seq())) and _is_compact(positions):
         return _grid({(row, column): Text(name) for (row, column), name in zip(positions, names, strict=True)})
     if isinstance(structure, Cyclic):

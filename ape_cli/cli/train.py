@@ -28,7 +28,7 @@ from ape_cli.cli.options import (
     repeated,
     typed,
 )
-from ape_cli.cli.train_output import compared, print_plan, print_trained
+from ape_cli.cli.train_output import Comparison, compared, note_data, print_plan, print_trained
 from ape_cli.core import runtime
 from ape_cli.core.errors import UsageError
 
@@ -124,19 +124,21 @@ def train(
     if done is None:
         raise typer.Exit(130)
     if group.first:
-        baseline = options.without_positions()
-        baselines = compared(experiment.dataset, registry, baseline) if done.evaluation else None
-        kept = [f"{key}={json.dumps(value)}" for key, value in baseline.settings.items() if key in settings]
-        again = repeated(
-            ctx,
-            scheme="none",
-            structure=None,
-            positions=baseline.positions if training.file else None,
-            settings=kept,
-            resume=None,
-            overwrite=None,
-        )
-        print_trained(done, baselines, again, as_json)
+        comparison = compared(experiment.dataset, registry, options) if done.evaluation else None
+        commands = [_again(ctx, experiment, other, settings) for other in (comparison or Comparison()).missing]
+        print_trained(done, comparison, commands, as_json)
+
+
+def _again(ctx: typer.Context, experiment: Experiment, other: ExperimentOptions, settings: dict[str, Any]) -> str:
+    """The command that trains `other` on the dataset of an experiment. `settings`: those of this command."""
+    given = typed(ctx)
+    kept = [f"{key}={json.dumps(value)}" for key, value in other.settings.items() if key in settings]
+    changes = dict.fromkeys(("structure", "resume", "overwrite")) | {"scheme": other.scheme, "settings": kept}
+    if {"positions", "file"} & given:
+        changes["positions"] = other.positions
+    if not {"data", "task", "file"} & given:  # the newest dataset that the other scheme can read may be another one
+        changes["data"] = experiment.data.folder
+    return repeated(ctx, **changes)
 
 
 def _order(order: str | None, source_order: str | None) -> str | None:
@@ -178,6 +180,7 @@ def _resolved(options: ExperimentOptions, datasets: StoragePath, default_preset:
     note_unused(options, experiment.data.folder)
     about = config.preset(options.preset).about[experiment.data.kind]
     logger.info(f"preset: {options.preset} ({about}){'; --preset chooses another' if default_preset else ''}")
+    note_data(experiment)
     return experiment
 
 

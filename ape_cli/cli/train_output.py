@@ -1,20 +1,25 @@
-"""What `ape train` prints: the plan of --dry-run, and the result beside two baselines."""
+"""What `ape train` prints: its data, the plan of --dry-run, and the result with what to compare it with."""
 
 from __future__ import annotations
 
 import json
+from collections.abc import Iterator
 from contextlib import suppress
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
-from ape_cli.cli.console import accuracy_of, answer, guessed, note, note_lines, say, scores_in_words
+from ape_cli.cli.console import accuracy_of, answer, note, note_lines, say, scores_in_words
 from ape_cli.core.errors import ApeError
 
 if TYPE_CHECKING:
     from ape_cli.data.loader import Dataset
     from ape_cli.experiment import Experiment, ExperimentOptions
     from ape_cli.experiment.generalisation import FurtherTests
+    from ape_cli.runs.record import RunRecord
     from ape_cli.runs.registry import Registry
     from ape_cli.training.trial import Trial
+
+_OTHERS = ("none", "sinusoidal")  # the schemes that every scheme is compared with
 
 
 def print_plan(experiment: Experiment, tests: FurtherTests, registry: Registry, as_json: bool) -> None:
@@ -50,32 +55,66 @@ def print_plan(experiment: Experiment, tests: FurtherTests, registry: Registry, 
         say(f"  {name} = {json.dumps(value)}")
 
 
-def compared(data: Dataset, registry: Registry, baseline: ExperimentOptions) -> dict[str, Any]:
-    """The test scores of two baselines on a dataset.
+def note_data(experiment: Experiment) -> None:
+    """Print the number of training rows and their mean size, and how many of the rows a short training uses."""
+    from ape_cli.reports.builtin import size_words
 
-    `constant_guess` is the score of always answering with the most frequent symbol or class. `none` is the token
-    accuracy of the registered run of `baseline`, a model without positions, or None if there is no such run.
+    config, data = experiment.config, experiment.data
+    rows = data.plan.rows["train"]
+    if data.kind == "image":
+        note(f"data: {rows:,} training images")
+    else:
+        note(f"data: {rows:,} training rows, mean {size_words(data.task, str(data.structure))[0]} {data.mean_size:g}")
+    used = (config.steps or rows) * config.batch_size
+    if used < rows:
+        several = f"{config.steps:,} steps of {config.batch_size} rows"
+        note(f"data: this run uses only {used:,} of them ({several}); --set epochs=1 uses each row once")
+
+
+@dataclass(frozen=True)
+class Comparison:
+    """What a test score is compared with: token accuracies on the same test split, or accuracies of images.
+
+    `constant_guess` is the score of always answering with the most frequent symbol or class. `counted` has the scores
+    of `count_baselines` by name; it is empty for images. `none` is the score of the registered run of the same
+    model without positions, or None if there is no such run. `missing` are the options of comparable runs that do not
+    exist yet.
     """
-    from ape_cli.evaluation.count_baselines import majority_baseline
+
+    constant_guess: float = 0.0
+    counted: dict[str, dict[str, float]] = field(default_factory=dict)
+    none: float | None = None
+    missing: tuple[ExperimentOptions, ...] = ()
+
+
+def compared(data: Dataset, registry: Registry, options: ExperimentOptions) -> Comparison:
+    """What the test score of a run with these options is compared with."""
+    from ape_cli.evaluation.count_baselines import count_baselines, majority_baseline
     from ape_cli.evaluation.evaluate import name_of
     from ape_cli.experiment import complete
 
-    none = None
-    with suppress(ApeError):  # the run may be damaged, and some settings are for the scheme alone
-        run = registry.run_for(complete(baseline.config(data.kind), data), data)
-        if run.exists() and (evaluation := run.evaluation(name_of(data, "test", "teacher"))):
-            none = evaluation["overall"]["token_accuracy"]
-    return {"constant_guess": majority_baseline(data.split("test")), "none": none}
+    none, missing = None, []
+    for other in map(options.with_scheme, _OTHERS):
+        with suppress(ApeError):  # its run may be damaged, or it may not be able to read this data
+            run = registry.run_for(complete(other.config(data.kind), data), data)
+            evaluation = run.evaluation(name_of(data, "test", "teacher")) if run.exists() else None
+            if evaluation is None and other.scheme != options.scheme:
+                missing.append(other)
+            elif evaluation is not None and other.scheme == "none":
+                none = evaluation["overall"]["token_accuracy"]
+    counted = count_baselines(data, "test") if data.image is None else {}
+    return Comparison(majority_baseline(data.split("test")), counted, none, tuple(missing))
 
 
-def print_trained(done: Trial, baselines: dict[str, Any] | None, again: str, as_json: bool) -> None:
-    """Print the result of training, the scores on the test split and those of baselines.
+def print_trained(done: Trial, comparison: Comparison | None, commands: list[str], as_json: bool) -> None:
+    """Print the result of training, the scores on the test split, and what they are compared with.
 
-    `again` is the command that trains the same model without positions.
+    `commands` train the models to compare with that have no run.
     """
     config, result, test = done.run.known.config, done.run.known.outcome, done.evaluation
     if as_json:
         lines = {"run": done.run.name, "trained": done.trained, **result.model_dump()}
+        baselines = comparison and {key: getattr(comparison, key) for key in ("constant_guess", "counted", "none")}
         answer(lines | {"test": test, "baselines": baselines} | ({"other_tests": done.others} if done.others else {}))
         return
     kind = config.kind
@@ -83,19 +122,39 @@ def print_trained(done: Trial, baselines: dict[str, Any] | None, again: str, as_
     pace = f"{result.tokens_per_second:,.0f} {'images' if kind == 'image' else 'tokens'}/s"
     say(f"{done.run.name}: {result.steps} steps in {result.seconds:.0f} s, {pace}")
     say(f"  validation {accuracy} {result.best_accuracy:.2%}, step {result.best_step}")
-    if test is None or baselines is None:
+    if test is None or comparison is None:
         return
     say(f"  test {scores_in_words(test['overall'], kind)}")
     for other in done.others:
         say(f"  {_at_sizes(other)}")
-    say(f"  test {guessed(accuracy, baselines['constant_guess'], kind == 'image')}")
-    if config.scheme == "none":
-        return
-    if baselines["none"] is None:
-        note_lines(f"to compare it with a model without positions:\n  {again}")
+    say(f"compare its test {accuracy} with")
+    for score, whose in _beside(done.run.known, comparison):
+        say(f"  {score:7.2%}  {whose}", indent=11)
+    if commands:
+        note_lines("to compare it with other schemes on the same data:\n  " + "\n  ".join([*commands, "ape report"]))
     else:
-        say(f"  test {accuracy} without positions (scheme none): {baselines['none']:.2%}")
         note("`ape report` shows all scores side by side")
+
+
+def _beside(known: RunRecord, comparison: Comparison) -> Iterator[tuple[float, str]]:
+    """The scores to compare a run with, and whose they are."""
+    from ape_cli.reports import paper
+    from ape_cli.reports.descriptions import form_of
+    from ape_cli.reports.evaluations import task_of
+    from ape_cli.runs.record import settings_text
+
+    config, data = known.config, known.dataset
+    yield comparison.constant_guess, f"always the most frequent {'class' if config.kind == 'image' else 'symbol'}"
+    if comparison.counted:
+        scores = {name: each["token_accuracy"] for name, each in comparison.counted.items()}
+        best = max(scores, key=lambda name: scores[name])
+        yield scores[best], f"the best simple rule ({best})"
+    if comparison.none is not None and config.scheme != "none":
+        yield comparison.none, "the same model without positions (scheme none)"
+    column = task_of({"task": data.task, "order": data.order, "form": form_of(data)})
+    if (published := paper.number(config.scheme, column, settings_text(known.variant))) is not None:
+        doubt = " (in doubt: it may have had no positions)" if paper.is_doubted(config.scheme, data.task) else ""
+        yield published[0], f"{config.scheme} in the paper, with its own model and data{doubt}"
 
 
 def _at_sizes(evaluation: dict[str, Any]) -> str:

@@ -68,12 +68,17 @@ class ExperimentOptions:
             settings=dict(self.settings),
         )
 
-    def without_positions(self) -> ExperimentOptions:
-        """The options of the same model without positions. Those that only the scheme has are left out."""
+    def with_scheme(self, scheme: str) -> ExperimentOptions:
+        """The options of the same model with another scheme. Settings that only this scheme has are left out.
+
+        The scheme `none` has no positions, so their map is left out too.
+        """
         of_scheme = {"max_size", *position.options(self.scheme)} | ({"decay"} & self.from_file)
-        of_scheme |= set(position_maps.options(self.positions))
+        positions = position_maps.PLAIN if scheme == "none" else self.positions
+        if positions != self.positions:
+            of_scheme |= set(position_maps.options(self.positions))
         settings = {key: value for key, value in self.settings.items() if key not in of_scheme}
-        return replace(self, scheme="none", structure=None, positions=position_maps.PLAIN, settings=settings)
+        return replace(self, scheme=scheme, structure=None, positions=positions, settings=settings)
 
     def over(self, config: Config, recorded: Trained | None, typed: Collection[str]) -> ExperimentOptions:
         """The configuration and the dataset of a file.

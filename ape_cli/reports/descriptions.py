@@ -138,7 +138,7 @@ def _description(record: RunRecord, choice: Choice | None, version: str = "") ->
         "preset": config.preset,
         "seed": config.seed,
         "structure": trained.structure,
-        "form": _form(trained),
+        "form": form_of(trained),
         "trained_on": trained.name,
         "trained_fingerprint": trained.fingerprint,
         "paper_size": is_paper_size(config.preset, trained),
@@ -146,7 +146,7 @@ def _description(record: RunRecord, choice: Choice | None, version: str = "") ->
     }
 
 
-def _form(trained: Trained) -> str:
+def form_of(trained: Trained) -> str:
     """The form of a task's dataset, as the task names it: `branching 3, binarised`. Empty if the task is not known."""
     try:
         return tasks.load(trained.task).form(trained.parameters)
@@ -160,7 +160,7 @@ def is_paper_size(preset: str, trained: Trained) -> bool:
     if preset == "paper" and trained.image:
         # validation rows are held out of the images for training; equal images decide how many
         everything = (rows["train"] + rows["validation"], rows["test"]) == paper.IMAGES_ROWS
-        return _form(trained) == paper.SOURCE and everything
+        return form_of(trained) == paper.SOURCE and everything
     if preset != "paper" or trained.task not in tasks.names() or tasks.load(trained.task).fixed_rows:
         return False
     options = tasks.load(trained.task).preset_options.get(preset, {})

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import json
 import re
+from functools import cache
 from importlib import resources
 from typing import Any
 
@@ -39,6 +40,7 @@ _COLUMNS = {
 }
 
 
+@cache
 def scores() -> dict[tuple[str, str], tuple[float, float | None]]:
     """The mean and the deviation of each (scheme, column) of tables 1 to 3 of the paper, as fractions.
 
@@ -72,9 +74,17 @@ _FREE = re.compile(r"(precision=tf32|max_size=\d+|, )*")
 _ROTATIONS = re.compile(r" \(mirror [a-z-]+\)$")  # the other forms of tree-rotate in the authors' code
 
 
-def is_doubted(line: dict[str, Any]) -> bool:
-    """Whether the paper's number beside a line of a report has the mark of `DOUBTED`."""
-    return line["scheme"] == "sinusoidal" and not is_image(line["task"])
+def is_doubted(scheme: str, task: str) -> bool:
+    """Whether the paper's number of a scheme on a task has the mark of `DOUBTED`."""
+    return scheme == "sinusoidal" and not is_image(task)
+
+
+def number(scheme: str, column: str, variant: str) -> tuple[float, float | None] | None:
+    """The paper's mean and deviation of a scheme in a column (see `scores`), or None if the paper has none.
+
+    `variant`: the settings of our runs as text; the paper has numbers for few others than the defaults.
+    """
+    return scores().get((scheme, _ROTATIONS.sub("", column))) if _FREE.fullmatch(variant) else None
 
 
 def beside(lines: pl.DataFrame, columns: list[str]) -> pl.DataFrame:
@@ -83,13 +93,11 @@ def beside(lines: pl.DataFrame, columns: list[str]) -> pl.DataFrame:
     Lines of the paper's size also get the difference of the means, ours minus the paper's, and whether the paper's mean
     lies in our interval. `columns` has the name of each line's column in the paper's tables.
     """
-    published = scores()
     compared = []
     for line, column in zip(lines.iter_rows(named=True), columns, strict=True):
         kind = (line["metric"], line["decode"], line["split"])
-        plain = _FREE.fullmatch(line["variant"]) and kind == ("token_accuracy", "teacher", "test")
-        on_training_data = line["fingerprint"] == line["trained_fingerprint"]
-        score = published.get((line["scheme"], _ROTATIONS.sub("", column))) if plain and on_training_data else None
+        plain = kind == ("token_accuracy", "teacher", "test") and line["fingerprint"] == line["trained_fingerprint"]
+        score = number(line["scheme"], column, line["variant"]) if plain else None
         compared.append((None,) * len(_COLUMNS) if score is None else (*score, *_compared(line, score[0])))
     return lines.hstack(pl.DataFrame(compared, schema=_COLUMNS, orient="row"))
 

@@ -167,7 +167,7 @@ def cell(line: dict[str, Any]) -> Cell:
     paper = None if line.get("paper_mean") is None else (line["paper_mean"], line["paper_std"])
     interval = None if line["high"] is None else (line["low"], line["high"])
     by_seed = tuple((seed["seed"], seed["value"]) for seed in line["by_seed"])
-    doubted = paper is not None and is_doubted(line)
+    doubted = paper is not None and is_doubted(line["scheme"], line["task"])
     behind = by_seed, line["split"], line["rows"], line["tokens"]
     return Cell(line["mean"], line["std"], line["seeds"], line["best"], paper, interval, doubted, *behind)
 
@@ -234,7 +234,7 @@ def brackets(group: pl.DataFrame, interval: bool) -> list[str]:
     size = "" if group["paper_size"].all() else " at its own size, which is not that of these runs"
     deviation = " ± standard deviation" if interval else ""
     notes = [f"In brackets: the paper's number{deviation}, over 3 seeds{size}."]
-    notes += [DOUBTED] * any(map(is_doubted, compared.iter_rows(named=True)))
+    notes += [DOUBTED] * any(is_doubted(line["scheme"], line["task"]) for line in compared.iter_rows(named=True))
     return notes + [TWO_READINGS] * bool(compared["order"].is_in(DEPTH).any())
 
 

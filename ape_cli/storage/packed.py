@@ -88,8 +88,10 @@ class Archive(Bucket):
 
 
 def archives(folder: StoragePath) -> list[Path]:
-    """The archives in a local folder, sorted."""
-    return sorted(folder.glob(f"*{SUFFIX}")) if isinstance(folder, Path) else []
+    """The archives in a local folder, sorted; none if it has results of the usual form beside them."""
+    if not isinstance(folder, Path) or (folder / "runs").exists():
+        return []
+    return sorted(folder.glob(f"*{SUFFIX}"))
 
 
 def folder(source: StoragePath, files: Iterable[StoragePath]) -> RemotePath:

@@ -42,6 +42,27 @@ def test_a_tree_without_a_root_is_no_tree() -> None:
             lines(structure, positions, ["x", "y"])
 
 
+def test_trees_are_side_by_side_if_they_fit_and_the_line_below_is_folded() -> None:
+    """Words are not folded: they are one below the other if they do not fit."""
+
+    def pair(structure: str, width: int) -> list[str]:
+        positions, names = ([1, 2, 3, 6, 7], [f"f{i}" for i in range(5)])
+        side = drawings.drawn(parse_structure(structure), positions, names, order="breadth", binarised=False)
+        console = Console(width=width, color_system=None)
+        with console.capture() as captured:
+            console.print(Pair("title", side, side))
+        return [line.rstrip() for line in captured.get().splitlines()]
+
+    wide, narrow = pair("tree(2)", 80), pair("tree(2)", 40)
+    assert [line.count("└── f2") for line in wide if "f2" in line] == [2, 0]
+    assert [line.count("in breadth order: f0 f1 f2 f3 f4") for line in wide if "order" in line] == [2]
+    assert [line.count("└── f2") for line in narrow if "└── f2" in line] == [2]
+    assert max(map(len, narrow)) <= 40
+    assert "│ f0 f1 f2 f3 f4" in "\n".join(narrow)
+    assert [line.count("└── f2") for line in pair("tree(2)", 20) if "└── f2" in line] == [1, 1]
+    assert not any("│" in line for line in pair("seq", 20))
+
+
 def test_nodes_without_their_parents_are_drawn_at_their_places() -> None:
     """The target of the task `mask` has only some nodes: here 5, the second child of 2, and 6, the first of 3."""
     drawn = lines("tree(2)", [1, 5, 6, 12], list("fhgz"), order="breadth")

@@ -14,26 +14,78 @@ from tests.conftest import ape
 WORDS = ["--task", "copy", "--preset", "tiny", "--set", "steps=4", "--device", "cpu", "--seed", "5"]
 
 
-def test_the_hint_trains_the_same_model_without_positions(here: Path) -> None:
-    """The command is one line that can be copied, and the next run of the first model shows the score of the second."""
+COMPARE = "to compare it with other schemes on the same data:"
+
+
+def hints(err: str) -> list[list[str]]:
+    """The commands that the end of a training proposes, each as its words."""
+    lines = err.splitlines()
+    return [shlex.split(line) for line in lines[lines.index(COMPARE) + 1 :]] if COMPARE in lines else []
+
+
+def test_the_hints_train_the_same_model_with_other_schemes(here: Path) -> None:
+    """Each is one line that can be copied. The next run of the first model shows the score of the model without
+    positions, and only what has not been trained is proposed."""
     first = ["train", "--scheme", "orthogonal-seq", "--structure", "seq", "--set", "side=query", *WORDS]
     out, err = ape(*first)
     result = next(iter(open_registry("results"))).read().outcome
     assert f"4 steps in {result.seconds:.0f} s, {result.tokens_per_second:,.0f} tokens/s\n" in out
-    guess = majority_baseline(open_dataset("datasets/copy-tiny").split("test"))
-    assert f"  test token accuracy of always answering the most frequent symbol: {guess:.2%}\n" in out
-    hint = err.splitlines()[err.splitlines().index("to compare it with a model without positions:") + 1]
-    command = shlex.split(hint)
-    assert command[:4] == ["ape", "train", "--scheme", "none"]
-    assert "side" not in hint
-    assert "--structure" not in hint
-    assert "steps=4" in hint
-    assert "to compare" not in ape(*command[1:])[1]
-    found = json.loads(ape(*command[1:], "--json")[0])
-    assert found["baselines"] == {"constant_guess": guess, "none": found["test"]["overall"]["token_accuracy"]}
+    none, sinusoidal, report = hints(err)
+    assert report == ["ape", "report"]
+    for command, scheme in ((none, "none"), (sinusoidal, "sinusoidal")):
+        assert command[:4] == ["ape", "train", "--scheme", scheme]
+        assert sorted(command[4:]) == sorted(WORDS)  # without --structure and side=query
+    own = [command[3] for command in hints(ape(*none[1:])[1])[:-1]]
+    assert own == ["sinusoidal"]
+    found = json.loads(ape(*none[1:], "--json")[0])
+    data = open_dataset("datasets/copy-tiny")
+    counted = count_baselines(data, "test")
+    guess, score = majority_baseline(data.split("test")), found["test"]["overall"]["token_accuracy"]
+    assert found["baselines"] == {"constant_guess": guess, "counted": counted, "none": score}
     again, notes = ape(*first)
-    assert f"without positions (scheme none): {found['baselines']['none']:.2%}" in again
-    assert "to compare" not in notes
+    assert [command[3] for command in hints(notes)[:-1]] == ["sinusoidal"]
+    best = max(counted, key=lambda name: counted[name]["token_accuracy"])
+    rows = again.partition("compare its test token accuracy with\n")[2].splitlines()
+    assert rows == [
+        f"  {guess:7.2%}  always the most frequent symbol",
+        f"  {counted[best]['token_accuracy']:7.2%}  the best simple rule ({best})",
+        f"  {score:7.2%}  the same model without positions (scheme none)",
+    ]
+    ape(*sinusoidal[1:])
+    assert "`ape report` shows all scores side by side" in ape(*first)[1]
+
+
+def test_the_end_has_the_paper_s_number(here: Path) -> None:
+    """It is that of the plain scheme, and the doubtful numbers are marked."""
+    out = ape("train", "--scheme", "rope", *WORDS)[0]
+    assert "in the paper" not in out  # steps=4 is another setting
+    plain = ["--task", "copy", "--preset", "tiny", "--device", "cpu"]
+    assert "   99.99%  rope in the paper, with its own model and data\n" in ape("train", "--scheme", "rope", *plain)[0]
+    out = ape("train", "--scheme", "sinusoidal", *plain)[0]
+    assert "   13.80%  sinusoidal in the paper, with its own model and data (in doubt" in out
+
+
+def test_the_hints_name_the_dataset_that_was_found(here: Path) -> None:
+    """The newest dataset that another scheme can read may be a different one."""
+    ape("gen", "tree-copy", "--depth-mean", "2", "--n", "40", "--n-validation", "10", "--n-test", "10")
+    ape("gen", "copy", "--length-mean", "5", "--n", "40", "--n-validation", "10", "--n-test", "10")
+    err = ape("train", "--scheme", "orthogonal-tree", "--preset", "tiny", "--device", "cpu")[1]
+    for command in hints(err)[:-1]:
+        assert command[command.index("--data") + 1] == "datasets/tree-copy-breadth"
+
+
+def test_a_training_names_its_data_and_the_rows_that_it_uses(here: Path) -> None:
+    """The sizes are those of the dataset, not of the preset. The proposed setting uses each row."""
+    ape("gen", "tree-ops", "--n", "500", "--n-validation", "10", "--n-test", "10")
+    words = ["train", "--scheme", "orthogonal-tree", "--preset", "tiny", "--device", "cpu", "--dry-run"]
+    err = ape(*words)[1]
+    assert "data: 500 training rows, mean depth 7\n" in err
+    assert "this run uses only 320 of them (20 steps of 16 rows); --set epochs=1 uses each row once\n" in err
+    assert "depth 2" not in err
+    assert "uses only" not in ape(*words, "--set", "epochs=1")[1]
+    err = ape("train", "--scheme", "rope", "--task", "copy", "--preset", "tiny", "--device", "cpu", "--dry-run")[1]
+    assert "data: 200 training rows, mean length 6\n" in err
+    assert "uses only" not in err
 
 
 def test_eval_shows_what_counting_reaches(here: Path) -> None:

@@ -191,7 +191,7 @@ def test_a_configuration_file_brings_its_map(words: Dataset, tmp_path: Path) -> 
     other = ExperimentOptions(preset="small", scheme="", positions="plain", settings={"steps": 2})
     plain = other.over(chosen, None, ("positions",)).config("sequence")
     assert (plain.positions, plain.positions_options, plain.max_size) == ("plain", {}, None)
-    bare = blank.over(chosen, None, ()).without_positions().config("sequence")
+    bare = blank.over(chosen, None, ()).with_scheme("none").config("sequence")
     assert (bare.positions, bare.positions_options, bare.scheme) == ("plain", {}, "none")
 
 

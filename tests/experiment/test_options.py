@@ -70,9 +70,9 @@ def test_the_hint_about_a_baseline_works_with_a_file(here: Path) -> None:
     run = first_run("train", "--scheme", "orthogonal-seq", "--task", "copy")
     again = ["train", "--config", str(run / "run.json"), "--device", "cpu"]
     lines = ape(*again)[1].splitlines()
-    hint = shlex.split(lines[lines.index("to compare it with a model without positions:") + 1])
+    hint = shlex.split(lines[lines.index("to compare it with other schemes on the same data:") + 1])
     ape(*hint[1:])
-    assert "without positions (scheme none)" in ape(*again)[0]
+    assert "the same model without positions (scheme none)" in ape(*again)[0]
 
 
 def test_a_dataset_of_images_is_generated_again(here: Path) -> None:

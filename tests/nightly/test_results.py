@@ -8,7 +8,8 @@ import pytest
 
 from ape_cli import tasks
 from ape_cli.tasks import Task
-from tests.conftest import ROOT
+from results import first_picture
+from tests.conftest import ROOT, ape
 from tests.test_results import SOME, TABLES, check_table, fingerprint_of, record, small_datasets
 
 GENERATED = sorted(path.name for path in TABLES.iterdir() if path.name not in (*SOME, *record.computed()))
@@ -20,6 +21,13 @@ def test_the_tables_of_record_are_those_of_the_runs(
 ) -> None:
     monkeypatch.chdir(ROOT)
     check_table(name, views[name], tmp_path)
+
+
+def test_the_first_picture_is_that_of_the_runs(monkeypatch: pytest.MonkeyPatch) -> None:
+    """If this fails, run `make record` and commit the pictures."""
+    monkeypatch.chdir(ROOT)
+    pictures = first_picture.drawn(ape("report", *first_picture.WORDS)[0])
+    assert pictures == {path.name: path.read_text(encoding="utf-8") for path in first_picture.PICTURES.glob("first-*")}
 
 
 def test_the_data_of_small_runs_is_still_generated(tmp_path: Path) -> None:

@@ -73,7 +73,7 @@ def other_processors() -> list[str]:
     """Returns the facts about runs that were trained on two CPUs (small), or on a CPU and a GPU (medium)."""
     metrics = ("token_accuracy", "exact_match")
     found: dict[str, list[list[list[float]]]] = {}  # for each preset, and each run: the two metrics, on both machines
-    for key, seeds in evaluations(RESULTS / "processors.parquet").items():
+    for key, seeds in evaluations(RESULTS / "processors/runs.parquet").items():
         for seed, again in seeds.items():
             pair = evaluations()[key][seed][0], again[0]
             found.setdefault(key[0], []).append([[100 * own["overall"][m] for m in metrics] for own in pair])

@@ -65,6 +65,9 @@ def test_a_folder_of_packed_runs_is_one_registry(two: list[Path], here: Path) ->
     for name in ("none", "rope"):
         ape("runs", "--scheme", name, "--pack", f"all/{name}.parquet")
     assert [run.name for run in open_registry("all")] == [path.name for path in two]
+    ape("runs", "--pack", "results/mine.parquet")  # a folder of results with such a file stays writable
+    assert ape("rm", two[0].name, "--yes")[0].startswith("removed")
+    assert [run.name for run in open_registry("results")] == [two[1].name]
 
 
 def test_packed_runs_are_not_written(two: list[Path]) -> None:

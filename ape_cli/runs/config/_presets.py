@@ -27,7 +27,7 @@ class Preset:
     images: dict[str, Any] | None  # settings for images; None if the preset has none
     rows: dict[str, int]
     sizes: dict[str, Any]  # options of tasks; each applies to the tasks that have it
-    about: dict[str, str]  # description for each kind of data that the preset has
+    about: dict[str, str]  # the model and its training, for each kind of data that the preset has
     augment: str = "none"  # for images whose mirror images have the same class
 
     def of(self, kind: str) -> dict[str, Any]:
@@ -85,8 +85,8 @@ PRESETS = {
         {"train": 10_000, "validation": 1_000, "test": 1_000},
         {},
         {
-            "sequence": "the paper's own size: width 512, 200 epochs of 10,000 rows",
-            "image": "the paper's own size: 7 layers of width 256, 300 epochs",
+            "sequence": "the paper's model: width 512, 200 epochs",
+            "image": "the paper's model: 7 layers of width 256, 300 epochs",
         },
         "crop,flip,autoaugment",
     ),
@@ -95,7 +95,7 @@ PRESETS = {
         None,
         {"train": 10_000, "validation": 1_000, "test": 1_000},
         {},
-        {"sequence": "the paper's words and trees, a quarter of its width, 2,000 steps: 15 to 40 minutes of one core"},
+        {"sequence": "width 128, a quarter of the paper's, 2,000 steps"},
     ),
     "small": Preset(
         {**_QUARTER_WIDTH, "steps": 800, "validate_every_steps": 100},
@@ -126,8 +126,8 @@ PRESETS = {
             "ring": 12,
         },
         {
-            "sequence": "about three minutes on two CPU cores: width 128, 800 steps, words of 20, trees of depth 4",
-            "image": "3 layers of width 64, 800 steps: half a minute on a CPU for digits, more for larger images",
+            "sequence": "width 128, 800 steps",
+            "image": "3 layers of width 64, 800 steps",
         },
         "crop,flip",
     ),
@@ -168,7 +168,7 @@ PRESETS = {
             "side_std": 0.5,
             "ring": 6,
         },
-        dict.fromkeys(("sequence", "image"), "a smoke test in seconds"),
+        dict.fromkeys(("sequence", "image"), "width 32, 20 steps: a smoke test"),
     ),
 }
 
