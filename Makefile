@@ -82,7 +82,7 @@ record: install
 
 # Builds the documentation site into site/, after it has written the reference pages and tables, and drawn the gallery.
 docs: $(VENV)/.docs
-	$(BIN)/python tools/reference.py
+	$(BIN)/python -m tools.reference
 	$(BIN)/python tools/gallery.py
 	$(BIN)/python tools/algebra.py
 	$(BIN)/zensical build --strict --clean

@@ -160,7 +160,7 @@ class AttentionKind(ABC):
 def logits(
     scheme: Scheme, q: Tensor, k: Tensor, q_context: Context, k_context: Context, content: Tensor | None = None
 ) -> Tensor:
-    """The scores of `dot` before mask and softmax: (q k) / sqrt(K), times decay, plus bias.
+    """The scores of `dot` before mask and softmax: (q k) / √K, times decay, plus bias.
 
     q: [B, H, M, K], k: [B, H, N, K], unrotated -> [B, H, M, N]. content: [B, N, ...], what the scheme's module of the
     layer returned for the keys, or None without one. `dot` takes every scheme, so nothing is checked.
@@ -178,7 +178,7 @@ def scores_of(scheme: Scheme, q: Tensor, k: Tensor, context: AttentionContext) -
 
 
 def scaled(q: Tensor, k: Tensor) -> Tensor:
-    """(q k) / sqrt(K). [B, H, M, K], [B, H, N, K] -> [B, H, M, N]"""
+    """(q k) / √K. [B, H, M, K], [B, H, N, K] -> [B, H, M, N]"""
     return (q * q.shape[-1] ** -0.5) @ k.mT
 
 

@@ -1,0 +1,115 @@
+"""The reference pages of parts that are one file each: tasks, schemes, kinds of attention and maps of positions."""
+
+from __future__ import annotations
+
+import re
+import sys
+from pathlib import Path
+from typing import Any
+
+from ape_cli import attention, position, tasks
+from ape_cli.cli.options import flag
+from ape_cli.data import position_maps
+from tools.markdown_text import code, option_table, page, prose, table
+
+PICTURES = Path(__file__).parents[1] / "docs" / "explanation" / "gallery"
+OF_TASKS = """
+A task generates the sources and the targets of a dataset: `ape gen TASK`. Each task is a single file in
+`ape_cli/tasks/`. [Tasks](../explanation/tasks.md) explains what they test and how hard they are.
+"""
+OF_SCHEMES = """
+A scheme encodes positions: `ape train --scheme NAME`. Each scheme is a single file in `ape_cli/position/`.
+[Which scheme is which](../explanation/schemes.md) compares them, `ape schemes` lists them in a terminal, and the
+[gallery](../explanation/gallery.md) shows their scores.
+"""
+
+
+def tasks_pages() -> dict[str, str]:
+    """A page for each task, and a table of all."""
+    pages, rows = {}, []
+    for name in tasks.names():
+        task, made = tasks.load(name), tasks.make(name)
+        pages[f"tasks/{name}.md"] = _task(name)
+        rows.append([f"[`{name}`](tasks/{name}.md)", task.summary, f"`{made.structure}`", made.source])
+    listed = table(["task", "target", "structure", "source"], rows)
+    return {"tasks.md": page("Tasks", OF_TASKS, listed)} | pages
+
+
+def _task(name: str) -> str:
+    """The page of a task: what it asks, its deviations from its source, and its options."""
+    task, made = tasks.load(name), tasks.make(name)
+    summary, *rest = prose(task.__doc__).split("\n\n")
+    facts = [["positions", f"`{made.structure}`"], ["target", task.summary], ["source", made.source]]
+    facts += [["node orders", "`--order` and `--source-order`: `breadth` or `depth`"]] if task.ordered else []
+    rows = [[f"`{flag(option.name)}`", code(option.default), option.help] for option in tasks.options_of(task).values()]
+    parts = [summary, table(["", f"`{name}`"], facts), *(part for part in rest if not part.startswith("Raises "))]
+    background = [part for part in _file_docstring(task) if not part.startswith("Shapes:")]
+    parts += ["## Background", *background] if background else []
+    return page(name, *parts, "## Options", f"```sh\nape gen {name}\n```", table(["option", "default", "meaning"], rows))
+
+
+def _file_docstring(part: type) -> list[str]:
+    """The paragraphs of the docstring of a part's file, without the first one."""
+    return prose(sys.modules[part.__module__].__doc__).split("\n\n")[1:]
+
+
+def schemes_pages() -> dict[str, str]:
+    """A page for each scheme, and a table of all."""
+    pages, rows = {}, []
+    for name in position.names():
+        scheme = position.load(name)
+        pages[f"schemes/{name}.md"] = _scheme(name)
+        about = _title(scheme)
+        reads = ", ".join(f"`{pattern}`" for pattern in scheme.structures)
+        rows.append([f"[`{name}`](schemes/{name}.md)", about, reads, scheme.source])
+    listed = table(["scheme", "encoding", "reads", "source"], rows)
+    return {"schemes.md": page("Schemes", OF_SCHEMES, listed)} | pages
+
+
+def _title(scheme: type[position.Scheme]) -> str:
+    """The first line of a scheme's file, without the name before its colon."""
+    line = (sys.modules[scheme.__module__].__doc__ or "").splitlines()[0]
+    text = re.sub(r"^[^:,]+(, for [^:]+)?: ", "", line)
+    return text[0].upper() + text[1:]
+
+
+def _scheme(name: str) -> str:
+    """The page of a scheme: the docstring of its file, a picture, its properties and its options."""
+    scheme = position.load(name)
+    facts = [["reads", ", ".join(f"`{pattern}`" for pattern in scheme.structures)], ["source", scheme.source]]
+    facts += [["locality bias", f"`decay={scheme.default_decay:g}` by default"]] if scheme.default_decay != 1 else []
+    facts += [["also called", ", ".join(scheme.synonyms)]] if scheme.synonyms else []
+    picture = f"../../explanation/gallery/{name}.svg"
+    drawn = f"[![Scores of {name}]({picture})]({picture})" if (PICTURES / f"{name}.svg").exists() else ""
+    options = option_table(position.options(name), scheme.option_help)
+    parts = [_title(scheme), table(["", f"`{name}`"], facts), *_file_docstring(scheme), drawn]
+    return page(name, *parts, "## Options" if options else "", options)
+
+
+def kinds_of_attention() -> dict[str, str]:
+    """All kinds of attention with the docstrings of their files, what they refuse, and their options."""
+    parts = ["`--attention NAME` selects a kind of attention. Each is a single file in `ape_cli/attention/`."]
+    for name in attention.names():
+        kind = attention.load(name)
+        refused = {"bias": kind.refuses_bias, "locality bias": kind.refuses_decay, "content": kind.refuses_content}
+        facts = [f"- Weights: {kind.about}", f"- Cost: {kind.cost}", f"- Source: {kind.source}"]
+        facts += [f"- No {what}: {reason}" for what, reason in refused.items() if reason]
+        parts += _section(name, kind, facts, option_table(attention.options(name), kind.option_help))
+    return {"attention.md": page("Kinds of attention", *parts)}
+
+
+def maps_of_positions() -> dict[str, str]:
+    """All maps of positions with the docstrings of their files, and their options."""
+    parts = ["`--positions NAME` selects a map of positions. Each is a single file in `ape_cli/data/position_maps/`."]
+    parts.append(prose((position_maps.__doc__ or "").split("\n\n", 2)[2]))
+    for name in position_maps.names():
+        found = position_maps.load(name)
+        facts = [f"- Positions: {found.about}", f"- Source: {found.source}"]
+        facts += [f"- Only with `--model decoder`: {found.decoder_only}"] if found.decoder_only else []
+        parts += _section(name, found, facts, option_table(position_maps.options(name), found.option_help))
+    return {"position-maps.md": page("Maps of positions", *parts)}
+
+
+def _section(name: str, part: Any, facts: list[str], options: str) -> list[str]:
+    """The section of a part: the docstring of its file, facts, and its options."""
+    return [f"## {name}", prose(sys.modules[part.__module__].__doc__), "\n".join(facts), options]
