@@ -10,8 +10,12 @@ from typing import Any
 from ape_cli import attention, position, tasks
 from ape_cli.cli.options import flag
 from ape_cli.data import position_maps
+from ape_cli.tasks._grids import Grids
+from ape_cli.tasks._trees import Trees
+from ape_cli.tasks._words import Words
 from tools.markdown_text import code, option_table, page, prose, table
 
+_BASES = (Words, Trees, Grids)  # their files say how sources are drawn
 PICTURES = Path(__file__).parents[1] / "docs" / "explanation" / "gallery"
 OF_TASKS = """
 A task generates the sources and the targets of a dataset: `ape gen TASK`. Each task is a single file in
@@ -36,21 +40,30 @@ def tasks_pages() -> dict[str, str]:
 
 
 def _task(name: str) -> str:
-    """The page of a task: what it asks, its deviations from its source, and its options."""
+    """The page of a task: what it asks, an example, its options, and its background."""
     task, made = tasks.load(name), tasks.make(name)
-    summary, *rest = prose(task.__doc__).split("\n\n")
+    imported = f"```pycon\n>>> from {task.__module__} import {task.__name__}\n"
+    summary, *rest = prose(task.__doc__).replace("```pycon\n", imported, 1).split("\n\n")
     facts = [["positions", f"`{made.structure}`"], ["target", task.summary], ["source", made.source]]
     facts += [["node orders", "`--order` and `--source-order`: `breadth` or `depth`"]] if task.ordered else []
     rows = [[f"`{flag(option.name)}`", code(option.default), option.help] for option in tasks.options_of(task).values()]
     parts = [summary, table(["", f"`{name}`"], facts), *(part for part in rest if not part.startswith("Raises "))]
-    background = [part for part in _file_docstring(task) if not part.startswith("Shapes:")]
-    parts += ["## Background", *background] if background else []
-    return page(name, *parts, "## Options", f"```sh\nape gen {name}\n```", table(["option", "default", "meaning"], rows))
+    parts += ["## Options", f"```text\nape gen {name} [OPTIONS]\n```", table(["option", "default", "meaning"], rows)]
+    background = [part for part in _background(task) if not part.startswith("Shapes:")]
+    return page(name, *parts, *(["## Background", *background] if background else []))
 
 
-def _file_docstring(part: type) -> list[str]:
-    """The paragraphs of the docstring of a part's file, without the first one."""
-    return prose(sys.modules[part.__module__].__doc__).split("\n\n")[1:]
+def _background(task: type[tasks.BaseTask]) -> list[str]:
+    """What the files of a task and of its base classes say, and the files that these name in backquotes."""
+    files = [task.__module__, *(base.__module__ for base in _BASES if issubclass(task, base))]
+    named = re.findall(r"`(_\w+)\.py`", f"{task.__doc__} {sys.modules[task.__module__].__doc__}")
+    files += [f"ape_cli.tasks.{name}" for name in named]
+    return [paragraph for file in dict.fromkeys(files) for paragraph in _paragraphs(file)]
+
+
+def _paragraphs(file: str) -> list[str]:
+    """The paragraphs of the docstring of a module, without the first one."""
+    return prose(sys.modules[file].__doc__).split("\n\n")[1:]
 
 
 def schemes_pages() -> dict[str, str]:
@@ -64,6 +77,13 @@ def schemes_pages() -> dict[str, str]:
         rows.append([f"[`{name}`](schemes/{name}.md)", about, reads, scheme.source])
     listed = table(["scheme", "encoding", "reads", "source"], rows)
     return {"schemes.md": page("Schemes", OF_SCHEMES, listed)} | pages
+
+
+def _theory(scheme: type[position.Scheme]) -> list[str]:
+    """What the file of a scheme says, and then the files of its operators that it names in backquotes."""
+    paragraphs = _paragraphs(scheme.__module__)
+    named = re.findall(r"`(_(?:powers|branches|operators))\.py`", "\n".join(paragraphs))
+    return paragraphs + [more for name in dict.fromkeys(named) for more in _paragraphs(f"ape_cli.position.{name}")]
 
 
 def _title(scheme: type[position.Scheme]) -> str:
@@ -82,7 +102,7 @@ def _scheme(name: str) -> str:
     picture = f"../../explanation/gallery/{name}.svg"
     drawn = f"[![Scores of {name}]({picture})]({picture})" if (PICTURES / f"{name}.svg").exists() else ""
     options = option_table(position.options(name), scheme.option_help)
-    parts = [_title(scheme), table(["", f"`{name}`"], facts), *_file_docstring(scheme), drawn]
+    parts = [_title(scheme), table(["", f"`{name}`"], facts), *_theory(scheme), drawn]
     return page(name, *parts, "## Options" if options else "", options)
 
 

@@ -1,10 +1,10 @@
 """The trees of a user's source, as the task `trees` uses them: filtered, labelled, without copies in two splits.
 
-- Trees that are too large, or that do not fit the heap indices of their stored form, are left out and counted.
-- Documents (files, or parts of a file) with about a tenth of the trees are held out for test, and as many for
-  validation, in the order of their digests. Of fewer than three documents, the trees are divided, in contiguous parts.
-- Trees that are equal in shape and labels are in one split. It is the training split if one of them belongs there.
-- Labels are numbered by their frequency in the documents of the training split. Rarer ones are `<unknown>`.
+- Trees that are too large, or do not fit the heap indices of their stored form, are left out and counted.
+- Splits are by document (a file, or a part of a file): about 10% of the trees for test and 10% for validation, in the
+  order of their digests. If there are fewer than three documents, their trees are divided into contiguous parts.
+- Trees of equal shape and labels are in the same split: the training split if one of them belongs there.
+- Labels are numbered by frequency in the training documents. Rarer labels become `<unknown>`.
 
 Shapes: R trees, T nodes in all.
 """
