@@ -83,12 +83,13 @@ def _theory(scheme: type[position.Scheme]) -> list[str]:
     """What the file of a scheme says, and then the files of its operators that it names in backquotes."""
     paragraphs = _paragraphs(scheme.__module__)
     named = re.findall(r"`(_(?:powers|branches|operators))\.py`", "\n".join(paragraphs))
-    return paragraphs + [more for name in dict.fromkeys(named) for more in _paragraphs(f"ape_cli.position.{name}")]
+    more = [each for name in dict.fromkeys(named) for each in _paragraphs(f"ape_cli.position.{name}")]
+    return paragraphs + [each for each in more if not each.startswith(("Source:", "Shapes:"))]
 
 
-def _title(scheme: type[position.Scheme]) -> str:
-    """The first line of a scheme's file, without the name before its colon."""
-    line = (sys.modules[scheme.__module__].__doc__ or "").splitlines()[0]
+def _title(part: type) -> str:
+    """The first line of the file of a part, without the name before its colon."""
+    line = (sys.modules[part.__module__].__doc__ or "").splitlines()[0]
     text = re.sub(r"^[^:,]+(, for [^:]+)?: ", "", line)
     return text[0].upper() + text[1:]
 
@@ -97,6 +98,9 @@ def _scheme(name: str) -> str:
     """The page of a scheme: the docstring of its file, a picture, its properties and its options."""
     scheme = position.load(name)
     facts = [["reads", ", ".join(f"`{pattern}`" for pattern in scheme.structures)], ["source", scheme.source]]
+    known = position.make(name).properties
+    facts += [["acts on", known.injection], ["relative", "yes" if known.relative else "no"]]
+    facts += [["learned", "yes" if known.learnable else "no"], ["bounded", scheme.beyond or "no"]]
     facts += [["locality bias", f"`decay={scheme.default_decay:g}` by default"]] if scheme.default_decay != 1 else []
     facts += [["also called", ", ".join(scheme.synonyms)]] if scheme.synonyms else []
     picture = f"../../explanation/gallery/{name}.svg"
@@ -112,24 +116,24 @@ def kinds_of_attention() -> dict[str, str]:
     for name in attention.names():
         kind = attention.load(name)
         refused = {"bias": kind.refuses_bias, "locality bias": kind.refuses_decay, "content": kind.refuses_content}
-        facts = [f"- Weights: {kind.about}", f"- Cost: {kind.cost}", f"- Source: {kind.source}"]
-        facts += [f"- No {what}: {reason}" for what, reason in refused.items() if reason]
+        facts = [["weights", f"`{kind.about}`"], ["cost", kind.cost], ["source", kind.source]]
+        facts += [[f"no {what}", reason] for what, reason in refused.items() if reason]
         parts += _section(name, kind, facts, option_table(attention.options(name), kind.option_help))
     return {"attention.md": page("Kinds of attention", *parts)}
 
 
 def maps_of_positions() -> dict[str, str]:
     """All maps of positions with the docstrings of their files, and their options."""
-    parts = ["`--positions NAME` selects a map of positions. Each is a single file in `ape_cli/data/position_maps/`."]
-    parts.append(prose((position_maps.__doc__ or "").split("\n\n", 2)[2]))
+    about = prose(position_maps.__doc__).split("\n\n", 1)[1]
+    parts = [f"Each map is a single file in `ape_cli/data/position_maps/`. {about}"]
     for name in position_maps.names():
         found = position_maps.load(name)
-        facts = [f"- Positions: {found.about}", f"- Source: {found.source}"]
-        facts += [f"- Only with `--model decoder`: {found.decoder_only}"] if found.decoder_only else []
+        facts = [["positions", found.about], ["source", found.source]]
+        facts += [["only with `--model decoder`", found.decoder_only]] if found.decoder_only else []
         parts += _section(name, found, facts, option_table(position_maps.options(name), found.option_help))
     return {"position-maps.md": page("Maps of positions", *parts)}
 
 
-def _section(name: str, part: Any, facts: list[str], options: str) -> list[str]:
+def _section(name: str, part: Any, facts: list[list[str]], options: str) -> list[str]:
     """The section of a part: the docstring of its file, facts, and its options."""
-    return [f"## {name}", prose(sys.modules[part.__module__].__doc__), "\n".join(facts), options]
+    return [f"## {name}", _title(part), table(["", f"`{name}`"], facts), *_paragraphs(part.__module__), options]
