@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import html
 import inspect
+import re
 from collections.abc import Iterable
 from typing import Any
 
@@ -19,7 +21,17 @@ def page(title: str, *parts: str) -> str:
 def table(heads: list[str], rows: Iterable[Iterable[str]]) -> str:
     """A table of Markdown. Bars in cells are escaped."""
     lines = [heads, ["---"] * len(heads), *(list(row) for row in rows)]
-    return "\n".join("| " + " | ".join(cell.replace("|", "\\|") for cell in line) + " |" for line in lines)
+    return "\n".join("| " + " | ".join(map(_cell, line)) + " |" for line in lines)
+
+
+def _cell(text: str) -> str:
+    """The text of a cell. Markdown shows the backslash of an escaped bar in code, so such code becomes HTML.
+
+    >>> _cell("`RUN|DATASET` or a | b")
+    '<code>RUN&#124;DATASET</code> or a \\\\| b'
+    """
+    text = re.sub(r"`([^`]*\|[^`]*)`", lambda code: f"<code>{html.escape(code[1]).replace('|', '&#124;')}</code>", text)
+    return text.replace("|", "\\|")
 
 
 def prose(text: str | None) -> str:

@@ -26,12 +26,12 @@ _GIB = 2**30
 
 @command("ape doctor")
 def doctor(
-    speed: Annotated[bool, typer.Option("--speed", help="Measure how fast matrices are multiplied.")] = False,
+    speed: Annotated[bool, typer.Option("--speed", help="Measure the speed of matrix products.")] = False,
     *,
     folders: Folders,
     as_json: Json = False,
 ) -> None:
-    """Show versions, the machine, folders and leftovers. Nothing is changed."""
+    """Show versions, machine, folders and leftovers. Changes nothing."""
     runtime.share_cores()
     from importlib import metadata  # slow to import
 
@@ -118,13 +118,13 @@ def verify(
     runs: Annotated[list[str] | None, typer.Argument(help="Names of runs. Default: all.")] = None,
     data: Annotated[
         list[Place] | None,
-        typer.Option(parser=place, metavar="DIR", help="Check this dataset instead, shard by shard. May be repeated."),
+        typer.Option(parser=place, metavar="DIR", help="Check this dataset instead, shard by shard; may be repeated."),
     ] = None,
     *,
     folders: Folders,
     as_json: Json = False,
 ) -> None:
-    """Check the SHA-256 of every file of runs, or of datasets. Exits with 1 if one has changed.
+    """Check the SHA-256 of every file of runs or datasets. Exits with status 1 if one has changed.
 
     \f
     Raises `UsageError` if options do not fit together, and `RunError` if there is no folder of results.

@@ -33,15 +33,15 @@ _NEXT = {  # by template
 
 @command("ape new scheme first-last")
 def new(
-    kind: Annotated[str, typer.Argument(metavar="KIND", help="scheme or task.")],
-    name: Annotated[str, typer.Argument(metavar="NAME", help="Its name, for example first-last.")],
+    kind: Annotated[str, typer.Argument(metavar="KIND", help="What to create: scheme or task.")],
+    name: Annotated[str, typer.Argument(metavar="NAME", help="Its name, such as first-last.")],
     content: Annotated[
-        bool, typer.Option("--content", help="A scheme whose scores depend on content, for --model decoder.")
+        bool, typer.Option("--content", help="Create a scheme whose scores depend on content, for --model decoder.")
     ] = False,
-    to: Annotated[Path, typer.Option("--to", parser=here, metavar="DIR", help="Folder to write into.")] = Path(),
+    to: Annotated[Path, typer.Option("--to", parser=here, metavar="DIR", help="Folder to write to.")] = Path(),
     as_json: Json = False,
 ) -> None:
-    """Write the file of a new scheme or task, and its test. Both run at once."""
+    """Create the file of a new scheme or task, and its test. Both are ready to run."""
     from ape_cli import position, tasks
 
     pick("kind of file", kind, _FOLDERS)

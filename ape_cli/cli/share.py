@@ -22,20 +22,20 @@ class ExportOptions:
     """Where a model is written."""
 
     PANEL: ClassVar = OUTPUT
-    out: Place = path("Folder to write: a local folder, s3://… or gs://…", default=...)
+    out: Place = path("Folder to write to: a local folder, s3://… or gs://…", default=...)
     overwrite: bool = option("Replace an earlier export in the folder.", default=False, panel=EXISTING)
 
 
 @command("ape export tree-copy --out tree-copy-model")
 def export(
-    run: Annotated[str, typer.Argument(help="Name of a finished run, or the beginning of its name.")],
+    run: Annotated[str, typer.Argument(help="Name of a finished run, or a prefix of it.")],
     target: ExportOptions,
     folder: ResultsFolder,
     as_json: Json = False,
 ) -> None:
     """Export the model of a run to a folder. `ape_cli.load(DIR)` loads it in Python.
 
-    The folder has the weights, the configuration, the vocabulary and a model card.
+    The folder contains the weights, the configuration, the vocabulary and a model card.
 
     \f
     Raises `UsageError` if the run is not finished or the folder has other content, and `RunError` if it is damaged.
@@ -59,7 +59,7 @@ def push(
     what: Annotated[
         str,
         typer.Argument(
-            metavar="RUN|DATASET", help="A run or the beginning of its name, an exported folder, or a dataset."
+            metavar="RUN|DATASET", help="Name or prefix of a run, an exported folder, or a dataset."
         ),
     ],
     to: Annotated[str, typer.Option("--to", metavar="USER/NAME", help="Repository on the Hub; created if necessary.")],
@@ -68,9 +68,9 @@ def push(
     folders: Folders,
     as_json: Json = False,
 ) -> None:
-    """Upload a run or a dataset to the Hugging Face Hub. A run is uploaded as `ape export` writes it.
+    """Upload a run, as `ape export` writes it, or a dataset to the Hugging Face Hub.
 
-    The token comes from HF_TOKEN or from `hf auth login`.
+    The access token is read from HF_TOKEN or from `hf auth login`.
 
     \f
     Raises `UsageError` if there is no such run or dataset, or no token, and `PlaceError` if the Hub refuses.

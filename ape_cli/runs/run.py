@@ -48,7 +48,9 @@ _PATIENCE = 60.0  # seconds; an update of run.json takes much less
 
 
 class Run(ListedFiles):
-    """The folder of a run, as `Registry.find` returns it. Methods that save a file raise `ApeError` if they cannot.
+    """The folder of a run. `Registry.find` returns one.
+
+    Methods that save a file raise `ApeError` if they cannot. To read the result of a run:
 
         run = registry.open("results").find("copy-rope-42")
         if run.status == "finished":

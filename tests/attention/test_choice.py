@@ -59,7 +59,7 @@ def test_settings_reach_the_kind(words: Dataset) -> None:
 
 # Refusals ----------------------------------------------------------------------------------------
 
-NO_LOGITS = "no logits of a query and a key"
+NO_LOGITS = "no logits of single queries and keys"
 TOWARDS_ZERO = "never positive, and scaled towards zero they would favour distant keys"
 REFUSED = [
     *[(kind, "relative", 1.0, NO_LOGITS) for kind in ("linear", "softmax-free", "clustered")],

@@ -70,7 +70,7 @@ def test_options_reach_the_map(words: Dataset) -> None:
         ("offset", {"scheme": "none", "model": "decoder"}, "the scheme reads no positions"),
         ("randomised", {"scheme": "forget", "model": "decoder"}, "the scheme reads no positions"),
         ("coupled", {"scheme": "contextual", "model": "decoder"}, "the scheme reads no positions"),
-        ("coupled", {}, "in an encoder-decoder, the positions of the target begin anew anyway"),
+        ("coupled", {}, "in an encoder-decoder, positions always restart in the target"),
         ("offset", {"model": "decoder"}, "differences of positions alone, so it would have no effect"),
         ("offset", {"scheme": "alibi", "model": "decoder"}, "differences of positions alone"),
         ("randomised", {"scheme": "learned", "max_size": 50}, "beyond the size that learned is made for"),

@@ -85,8 +85,8 @@ PRESETS = {
         {"train": 10_000, "validation": 1_000, "test": 1_000},
         {},
         {
-            "sequence": "the paper's own size: width 512, 200 epochs of 10,000 rows",
-            "image": "the paper's own size: 7 layers of width 256, 300 epochs",
+            "sequence": "the size of the paper: width 512, 200 epochs of 10,000 rows",
+            "image": "the size of the paper: 7 layers of width 256, 300 epochs",
         },
         "crop,flip,autoaugment",
     ),
