@@ -131,7 +131,7 @@ def verify(
     """
     if data and runs:
         got = f"--data and {' '.join(runs)}"
-        raise UsageError("one kind of thing at a time", got=got, allowed="runs or datasets", fix="leave one out")
+        raise UsageError("runs and datasets cannot be verified together", got=got, allowed="runs or datasets", fix="leave one out")
     kind = "dataset" if data else "run"
     lines = [_dataset(one, folders.datasets) for one in data] if data else _runs(runs or [], folders.results)
     damaged = sum(bool(line["problems"]) for line in lines)
@@ -152,7 +152,7 @@ def _runs(names: list[str], results: StoragePath) -> list[dict[str, Any]]:
 
     registry = open_registry(results)
     if not results.exists():
-        raise RunError("there is no such folder of results", got=str(results), fix="name one with --results")
+        raise RunError("no such results folder", got=str(results), fix="name one with --results")
     lines = []
     for run in map(registry.find, names) if names else registry:
         try:

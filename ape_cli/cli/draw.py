@@ -154,7 +154,7 @@ def _of_chosen_run(
     trained = check_finished(run).config.scheme
     if scheme not in (None, trained):
         got = f"{scheme} and --run {run.name}"
-        raise UsageError("the run has another scheme", got=got, allowed=trained, fix="leave one out")
+        raise UsageError("the run uses another scheme", got=got, allowed=trained, fix="leave one out")
     run.require_weights()
     if kind.needs == "attention":
         return of_attention(run, sample.data and existing_dataset(sample.data, folders.datasets), sample)

@@ -46,14 +46,14 @@ def new(
 
     pick("kind of file", kind, _FOLDERS)
     if content and kind != "scheme":
-        raise UsageError("--content is for schemes", got=kind, allowed="scheme", fix="leave --content out")
+        raise UsageError("--content applies only to schemes", got=kind, allowed="scheme", fix="leave --content out")
     template = "content_scheme" if content else kind
     stem = name.replace("-", "_")
     name = stem.replace("_", "-")
     if not re.fullmatch(r"[a-z][a-z0-9_]{,39}", stem) or keyword.iskeyword(stem):
-        allowed = "lower-case letters, digits and dashes, at most 40, beginning with a letter; no keyword of Python"
+        allowed = "lower-case letters, digits and dashes, at most 40, starting with a letter; not a Python keyword"
         fix = "choose a name such as first-last"
-        raise UsageError(f"bad name of a {kind}", got=repr(name), allowed=allowed, fix=fix)
+        raise UsageError(f"invalid name for a {kind}", got=repr(name), allowed=allowed, fix=fix)
     if name in (position if kind == "scheme" else tasks).names():
         allowed = f"a name that `ape {kind}s` does not list"
         raise UsageError(f"the name of the {kind} is taken", got=repr(name), allowed=allowed, fix="choose another name")

@@ -170,7 +170,7 @@ def _style(form: FormatOptions, as_json: bool) -> str:
             raise UsageError("one format at a time", got=f"--json and --format {style}", fix="leave one out")
         return "json"
     if style is None and to is not None and to.suffix not in _ENDINGS:
-        what = "the file's extension is not that of a format"
+        what = "the file's extension matches no format"
         raise UsageError(what, got=str(to), allowed=", ".join(_ENDINGS), fix="name one with --format")
     return pick("format", style or (_ENDINGS[to.suffix] if to else "rich"), rendering.FORMATS)
 

@@ -111,7 +111,7 @@ def rm(
     count = f"{len(named)} run{'s' * (len(named) != 1)}"
     if not yes:
         if not sys.stdin.isatty():
-            raise UsageError(f"nobody can be asked whether to remove {count}", got="no terminal", fix="add --yes")
+            raise UsageError(f"cannot ask for confirmation to remove {count}", got="no terminal", fix="add --yes")
         if not typer.confirm(f"remove {count}?", err=True):
             note("nothing was removed")
             raise typer.Exit(1)

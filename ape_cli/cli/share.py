@@ -102,5 +102,5 @@ def push(
 def _local(folder: StoragePath) -> Path:
     """The folder, which has to be on this machine. Raises `UsageError` if it is in an object store."""
     if not isinstance(folder, Path):
-        raise UsageError("only a folder of this machine can be uploaded", got=str(folder), fix="download it first")
+        raise UsageError("only a local folder can be uploaded", got=str(folder), fix="download it first")
     return folder

@@ -64,7 +64,7 @@ class Registry:
         """
         runs = self.folder / "runs"
         if self.folder.exists() and not self.folder.is_dir():
-            raise RunError("the results are not in a folder", got=str(self.folder), fix="name a folder with `results`")
+            raise RunError("the path of the results is not a folder", got=str(self.folder), fix="name a folder with `results`")
         try:
             entries = files.entries(runs)
         except OSError as error:
@@ -118,10 +118,10 @@ class Registry:
         if len(alike) == 1:
             return Run(self.folder / "runs" / alike[0])
         if alike:
-            what, fix = "the names of several runs begin like this", "give more of the name"
+            what, fix = "several runs have names with this prefix", "give a longer prefix"
             raise UsageError(what, got=name, allowed=", ".join(alike), fix=fix)
         if not names:
-            what, fix = "unknown run: there are none here", "train one, or name their folder with `results`"
+            what, fix = "unknown run: there are no runs here", "train one, or name their folder with `results`"
             raise UsageError(what, got=f"{name!r} in {self.folder}", fix=fix)
         raise unknown("run", name, names)
 

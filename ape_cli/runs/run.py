@@ -256,7 +256,7 @@ class Run(ListedFiles):
                 version, known = _version(self.folder / RECORD), self.read()
                 if known.files.get(WEIGHTS) != evaluated.files.get(WEIGHTS):
                     fix = "evaluate it again with `ape eval` when it is finished"
-                    raise RunError("the run was trained again while it was evaluated", got=self.name, fix=fix)
+                    raise RunError("the run was retrained during the evaluation", got=self.name, fix=fix)
                 files.write_text(self.folder / name, text)
                 self.record = known.model_copy(update={"files": known.files | {name: digest}})
                 try:

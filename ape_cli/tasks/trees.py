@@ -64,7 +64,7 @@ class UserTrees(TreeOptions):
             raise UsageError("trees are stored in one form", got=got, fix="leave one of them out")
         if "mask_rate" in options and options.get("task", "copy") != "mask":
             got = f"`task={options.get('task', 'copy')}`"
-            raise UsageError("`mask_rate` is for `task=mask`", got=got, fix="leave it out")
+            raise UsageError("`mask_rate` applies only to `task=mask`", got=got, fix="leave it out")
         if options.get("task") == "convert" and options.get("order", "breadth") == options.get("source_order"):
             got = f"both {options['source_order']}"
             raise UsageError("convert needs two different orders", got=got, fix="leave `source_order` out")

@@ -76,7 +76,7 @@ def test_options_reach_the_map(words: Dataset) -> None:
         ("randomised", {"scheme": "learned", "max_size": 50}, "beyond the size that learned is made for"),
         ("randomised", {"scheme": "relative", "max_size": 2047}, "beyond the size that relative is made for"),
         ("offset", {"scheme": "learned", "max_size": 50}, "beyond the size that learned is made for"),
-        ("randomised", {"scheme": "learned", "maximum": 5}, "more positions than there are to draw from"),
+        ("randomised", {"scheme": "learned", "maximum": 5}, "more positions than can be drawn"),
     ],
 )
 def test_what_has_no_effect_or_no_room_is_refused(

@@ -101,6 +101,6 @@ class Randomised(PositionMap):
 
     def _beyond(self, count: int) -> UsageError:
         """The error for a row of more tokens than there are positions."""
-        what = "a row needs more positions than there are to draw from"
+        what = "a row needs more positions than can be drawn"
         fix = f"`maximum={1 << (count - 1).bit_length()}`, or more"
         return UsageError(what, got=f"{count:,} positions", allowed=f"{self.maximum:,} (maximum)", fix=fix)

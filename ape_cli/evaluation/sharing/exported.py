@@ -155,4 +155,4 @@ def _read(path: StoragePath, model: type[_Model]) -> _Model:
         return record.read(path, model, AGAIN)
     except FileNotFoundError:
         fix = "`ape export RUN --out DIR` writes one"
-        raise RunError("this is no exported model", got=f"no file {path}", fix=fix) from None
+        raise RunError("this is not an exported model", got=f"no file {path}", fix=fix) from None
