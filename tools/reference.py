@@ -1,6 +1,6 @@
 """Write the reference pages that follow from the code: commands, settings, tasks, schemes, attention, formats, Python.
 
-`make docs` runs `python -m tools.reference` before it builds the site. The pages are committed, so that they can be read
+`make docs` runs `python -m tools.reference` before it builds the site. The pages are committed so that they can be read
 without building anything; a test compares them with the code.
 """
 

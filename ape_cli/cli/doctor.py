@@ -131,7 +131,9 @@ def verify(
     """
     if data and runs:
         got = f"--data and {' '.join(runs)}"
-        raise UsageError("runs and datasets cannot be verified together", got=got, allowed="runs or datasets", fix="leave one out")
+        raise UsageError(
+            "runs and datasets cannot be verified together", got=got, allowed="runs or datasets", fix="leave one out"
+        )
     kind = "dataset" if data else "run"
     lines = [_dataset(one, folders.datasets) for one in data] if data else _runs(runs or [], folders.results)
     damaged = sum(bool(line["problems"]) for line in lines)

@@ -74,7 +74,7 @@ class Places:
     depth: int | None = option("Depth of a complete tree. Default: 4; 2 in a product.")
     side: int | None = option("Number of places along each axis of a grid. Default: 6; 3 in a product.")
     node: str | None = option(
-        "Place of the query in views from a node, such as 12, or 2,3 in a grid. Default: the middle, or node 2 of a tree."
+        "Place of the query in views from a node: 12, or 2,3 in a grid. Default: the middle, or node 2 of a tree."
     )
 
 

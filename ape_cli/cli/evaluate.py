@@ -30,9 +30,7 @@ class EvaluationOptions:
     PANEL: ClassVar = SCORES
     split: str = option("Split to evaluate on: train, validation or test.", default="test")
     data: list[Place] | None = path("Dataset to evaluate on; may be repeated. Default: the dataset of each run.")
-    decode: str = option(
-        "Decoding: teacher (forcing), or greedy (the model reads its own output).", default="teacher"
-    )
+    decode: str = option("Decoding: teacher (forcing), or greedy (the model reads its own output).", default="teacher")
     device: str = option(DEVICE, default="auto", panel=EXECUTION)
     batch_size: int = option("Rows per batch. Results do not depend on it.", default=256, panel=EXECUTION)
     threads: int | None = option(THREADS, panel=EXECUTION)

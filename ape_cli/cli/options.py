@@ -186,8 +186,8 @@ class ModelOptions:
     model: str = option("Model: encoder-decoder, or decoder (decoder-only).", default="encoder-decoder")
 
 
-SIZES = """Sizes of the data (lengths, depths, sides, digits) instead of those of the preset, such as 1-20,30. The rows of \
-the preset are divided evenly."""
+SIZES = """Sizes of the data (lengths, depths, sides, digits) instead of those of the preset, such as 1-20,30. The \
+rows of the preset are divided evenly."""
 
 
 @dataclass(frozen=True)
@@ -220,8 +220,8 @@ class TrainingOptions:
     no_eval: bool = option("Skip the evaluation on the test split.", default=False)
 
 
-GENERALISE = """Also evaluate at other sizes, such as 30,50 or 30-40, with 1,000 test rows each. Without SIZES: 1, 1.25, \
-1.5, 2, 3 and 5 times the largest training size (for trees, depth)."""
+GENERALISE = """Also evaluate at other sizes, such as 30,50 or 30-40, with 1,000 test rows each. Without SIZES: 1, \
+1.25, 1.5, 2, 3 and 5 times the largest training size (for trees, depth)."""
 DECODE = "Decoding: teacher (only teacher forcing), or greedy (both)."
 
 
@@ -267,5 +267,7 @@ class RunFilter:
 
     PANEL: ClassVar = RUNS
     scheme: list[str] | None = option("Only runs of this scheme; may be repeated.")
-    task: list[str] | None = option("Only runs of this task (tree-copy) or table column (tree-copy/depth); may be repeated.")
+    task: list[str] | None = option(
+        "Only runs of this task (tree-copy) or table column (tree-copy/depth); may be repeated."
+    )
     preset: list[str] | None = option("Only runs of this preset; may be repeated.")

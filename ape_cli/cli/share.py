@@ -58,9 +58,7 @@ def export(
 def push(
     what: Annotated[
         str,
-        typer.Argument(
-            metavar="RUN|DATASET", help="Name or prefix of a run, an exported folder, or a dataset."
-        ),
+        typer.Argument(metavar="RUN|DATASET", help="Name or prefix of a run, an exported folder, or a dataset."),
     ],
     to: Annotated[str, typer.Option("--to", metavar="USER/NAME", help="Repository on the Hub; created if necessary.")],
     private: Annotated[bool, typer.Option("--private", help="Create a private repository.")] = False,

@@ -17,8 +17,8 @@ therefore come after the scaling. None means that there is nothing to apply.
 result. Positions are int64 [B, N], or [1, N] if all rows share them; a product has one more axis for its factors.
 Position 0 is SOS, the empty path.
 
-Every scheme acts in the encoder, in the decoder and in the attention between them, as in the paper. The page of a scheme
-says where its source differs. `causal_only` gives the reason if a scheme acts only in causal attention.
+Every scheme acts in the encoder, in the decoder and between them, as in the paper. The page of a scheme says where its
+source differs. `causal_only` gives the reason if a scheme acts only in causal attention.
 
 `Context.cached` shares between layers what depends on two contexts. `FastScheme` adds methods that only improve speed.
 
@@ -128,7 +128,8 @@ def make(
     - `generator`: for random initial weights; by default, PyTorch's global generator.
     - `settings`: the options of the scheme.
 
-    Raises `UsageError` for invalid or incompatible arguments, and `ApeError` if the constructor of your own scheme fails.
+    Raises `UsageError` for invalid or incompatible arguments, and `ApeError` if the constructor of a user's own scheme
+    fails.
 
     >>> from ape_cli import position
     >>> scheme = position.make("alibi", d_model=64, heads=4)

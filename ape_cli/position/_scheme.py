@@ -66,7 +66,7 @@ class Properties:
 class Scheme(nn.Module):
     """Base class of schemes. A subclass overrides the hooks that it needs.
 
-    By default, hooks do nothing; only `decay` applies the locality bias if one is set. A scheme that penalises distance:
+    By default hooks do nothing, and `decay` applies the locality bias if one is set. A scheme that penalises distance:
 
     >>> import torch
     >>> from ape_cli import attention
@@ -202,7 +202,7 @@ class Scheme(nn.Module):
         - `link`: the contexts of queries and keys, and the mask. In causal self-attention, the M queries are the last
           M of the N keys.
 
-        -> [B, H, M, N], or None for the product of rotated queries and keys. Decay, bias and mask are applied afterwards.
+        -> [B, H, M, N], or None for the product of rotated queries and keys. Decay, bias and mask come afterwards.
         """
         return None
 

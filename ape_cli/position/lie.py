@@ -66,7 +66,9 @@ class Lie(FastScheme):
 
     structures = ("grid(n)", "seq")
     real_positions = True
-    option_help: ClassVar[dict[str, str]] = {"block": "Number of channels in a block of the generators; 0 for all channels of a head."}
+    option_help: ClassVar[dict[str, str]] = {
+        "block": "Number of channels in a block of the generators; 0 for all channels of a head."
+    }
     synonyms = ("liere",)
     source = "Ostmeier et al. 2024, arXiv:2406.10322"
     content_dependent = True

@@ -82,9 +82,7 @@ class Path(Scheme):
 
     relative = True
     causal_only = "the matrices between a key and a query are defined only for keys up to the query"
-    option_help: ClassVar[dict[str, str]] = {
-        "rank": "Rank of the projection to the vectors w; 0 for at most 32."
-    }
+    option_help: ClassVar[dict[str, str]] = {"rank": "Rank of the projection to the vectors w; 0 for at most 32."}
     synonyms = ("householder", "path-attention")
     source = "Yang et al. 2025, arXiv:2505.16381, sections 2 and 3"
     unique = False  # positions are not read, only the order of the tokens

@@ -64,7 +64,9 @@ class Registry:
         """
         runs = self.folder / "runs"
         if self.folder.exists() and not self.folder.is_dir():
-            raise RunError("the path of the results is not a folder", got=str(self.folder), fix="name a folder with `results`")
+            raise RunError(
+                "the path of the results is not a folder", got=str(self.folder), fix="name a folder with `results`"
+            )
         try:
             entries = files.entries(runs)
         except OSError as error:

@@ -49,7 +49,7 @@ class Sized(Task):
 
     sizes: tuple[int, ...] = option(
         (),
-        "Sizes (lengths, depths, sides, digits or pairs) instead of a distribution, such as 1-20,30; each gets --n rows.",
+        "Sizes (lengths, depths, sides, digits, pairs) instead of a distribution, such as 1-20,30; each gets --n rows.",
         late=True,
     )
 

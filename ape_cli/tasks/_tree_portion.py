@@ -131,7 +131,9 @@ class TreeOptions(FixedRows[TreePortion]):
     vocabulary: int = option(1000, "Number of symbols.", between=(1, 60_000))
     min_count: int = option(1, "Minimum count of a label in training; rarer labels become unknown.", between=(1, 10**9))
     branching: int | None = option(None, "Number of children of an inner node.", between=(2, 1000))
-    binarise: bool = option(False, "Store trees as binary trees: the left child is the first child, the right child the next sibling.")
+    binarise: bool = option(
+        False, "Store trees as binary trees: the left child is the first child, the right child the next sibling."
+    )
     most_nodes: int = option(256, "Maximum number of nodes; larger trees are left out.", between=(2, 100_000))
     mask_rate: float = option(0.15, "Share of labels that mask hides; roots and unknown labels are not counted.")
 

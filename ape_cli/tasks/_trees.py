@@ -51,7 +51,9 @@ class Trees(Sized):
     depth_std: float = option(1.0, "Standard deviation of the depth, in levels.")
     branching: int = option(2, "Number of children of an inner node.", late=True, between=(2, 1000))
     binarise: bool = option(
-        False, "Store trees as binary trees: the left child is the first child, the right child the next sibling.", late=True
+        False,
+        "Store trees as binary trees: the left child is the first child, the right child the next sibling.",
+        late=True,
     )
 
     @classmethod

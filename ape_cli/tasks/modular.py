@@ -57,9 +57,7 @@ class Modular(Sequences):
 
     length_mean: float = option(40.0, "Mean number of bits, or of digits in an expression.")
     length_std: float = option(4.0, "Standard deviation of the length.")
-    problem: str = option(
-        "arithmetic", "Problem: arithmetic or parity.", name="kind", among=("arithmetic", "parity")
-    )
+    problem: str = option("arithmetic", "Problem: arithmetic or parity.", name="kind", among=("arithmetic", "parity"))
     modulus: int = option(5, "Modulus of arithmetic.", between=(2, 1000))
 
     @classmethod

@@ -71,7 +71,9 @@ class TreeConvert(Sized):
         name="from",
         among=NOTATIONS,
     )
-    target_notation: str = option("postfix", "Notation of the target: prefix, postfix, infix or level.", name="to", among=NOTATIONS)
+    target_notation: str = option(
+        "postfix", "Notation of the target: prefix, postfix, infix or level.", name="to", among=NOTATIONS
+    )
 
     def check(self) -> None:
         """Check the options. Raises `UsageError` if one is out of range or if the trees would be too large."""

@@ -52,7 +52,12 @@ class TreeOps(UniqueTrees):
     form_options = ("branching", "binarise", "mirror")
     ops = ("extract", "flip-extract", "truncate", "no-op")
 
-    mirror: str = option("all", "What flip-extract reverses: the children of all nodes, or of the root.", late=True, among=("all", "root"))
+    mirror: str = option(
+        "all",
+        "What flip-extract reverses: the children of all nodes, or of the root.",
+        late=True,
+        among=("all", "root"),
+    )
 
     def symbols(self) -> list[str]:
         """The readable names of the ids from 3 on: leaves, operators of the tree, then the four operators."""

@@ -41,8 +41,8 @@ class TreeQuery(UniqueTrees):
 
     The addressed node is drawn uniformly from all nodes, or from those below the root for `parent`. For `ancestor` the
     answer is drawn first, uniformly from the inner nodes, because the lowest common ancestor of two uniform nodes is
-    too often the root. The two addressed nodes are then drawn uniformly from the subtrees of two of its children. The task is
-    ours.
+    too often the root. The two addressed nodes are then drawn uniformly from the subtrees of two of its children. The
+    task is ours.
 
     Raises `UsageError` if an option is out of range, or if the vocabulary is too small for unique symbols.
 

@@ -47,8 +47,8 @@ def load(folder: str | StoragePath, device: str | torch.device = "cpu") -> Train
 
     PyTorch is set to treat denormal numbers as zeros in this process, as in all commands.
 
-    Raises `RunError` if a file is missing, damaged or altered, or if the model uses your own scheme or attention and its
-    file is not on the Python path. If that file has changed since training, a warning says so.
+    Raises `RunError` if a file is missing, damaged or altered, or if the model uses a scheme or attention of your own
+    whose file is not on the Python path. If that file has changed since training, a warning says so.
 
         from ape_cli import dataset, load
 

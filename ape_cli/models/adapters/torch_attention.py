@@ -44,8 +44,8 @@ def sdpa_inputs(
     -> `q` and `k`, rotated, and `attn_mask`, which broadcasts to [B, H, M, N]. The mask hides padding and, if the
     context of the keys is causal, later tokens. Leave `is_causal` out.
 
-    Raises `UsageError` for a scheme with a locality bias (`scaled_dot_product_attention` cannot multiply scores) and for
-    a scheme that defines `logits`.
+    Raises `UsageError` for a scheme with a locality bias, as `scaled_dot_product_attention` cannot multiply scores, and
+    for a scheme that defines `logits`.
     """
     _check(scheme)
     context = AttentionContext.of(scheme, q_context, q_context if k_context is None else k_context)
@@ -62,8 +62,8 @@ def flex_inputs(
 ) -> FlexInputs:
     """The inputs of `flex_attention(q, k, v, score_mod=score_mod)`. It takes the same arguments as `sdpa_inputs`.
 
-    FlexAttention has two limitations. On a CPU, it computes no gradient. On a GPU, gradients may be NaN for lengths that
-    are not a multiple of 128 (pytorch/pytorch#153799). In that case pad the returned `q` and `k`, and `v`, with zeros;
+    FlexAttention has two limitations. On a CPU it computes no gradient. On a GPU, gradients may be NaN for lengths that
+    are not multiples of 128 (pytorch/pytorch#153799). In that case pad the returned `q` and `k`, and `v`, with zeros;
     `score_mod` hides the padding.
 
     Raises `UsageError` for a scheme that defines `logits`.

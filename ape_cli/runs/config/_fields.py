@@ -67,10 +67,14 @@ class Config(BaseModel):
     heads: int = Field(gt=0, le=1024, description="Number of attention heads.")
     encoder_layers: int = Field(ge=0, le=200, description="Number of encoder layers.")
     dropout: float = Field(ge=0, lt=1, description="Dropout probability.")
-    decay: float | None = Field(None, gt=0, le=1, description="Locality bias c, which multiplies scores by c^distance; 1 for none.")
+    decay: float | None = Field(
+        None, gt=0, le=1, description="Locality bias c, which multiplies scores by c^distance; 1 for none."
+    )
     max_size: int | None = Field(None, gt=0, le=1_000_000, description="Largest size that bounded schemes cover.")
 
-    epochs: int | None = Field(None, gt=0, le=10**9, description="Number of passes over the training rows, instead of steps.")
+    epochs: int | None = Field(
+        None, gt=0, le=10**9, description="Number of passes over the training rows, instead of steps."
+    )
     steps: int | None = Field(None, gt=0, le=10**12, description="Number of optimiser steps, instead of epochs.")
     batch_size: int = Field(gt=0, le=1_000_000, description="Number of rows per batch.")
     lr_initial: float = Field(1e-7, ge=0, description="Learning rate at the first step.")
@@ -118,8 +122,12 @@ class SequenceConfig(Config):
 
     model: ModelKind = "encoder-decoder"
     decoder_layers: int = Field(gt=0, le=200, description="Number of decoder layers.")
-    positions_scale: float = Field(1.0, gt=0, le=1000, description="Factor of the vectors that a scheme adds to embeddings.")
-    dropout_places: Literal["all", "branches"] = Field("all", description="Where dropout acts: all, or branches (only the outputs of branches).")
+    positions_scale: float = Field(
+        1.0, gt=0, le=1000, description="Factor of the vectors that a scheme adds to embeddings."
+    )
+    dropout_places: Literal["all", "branches"] = Field(
+        "all", description="Where dropout acts: all, or branches (only the outputs of branches)."
+    )
 
 
 class ImageConfig(Config):
@@ -136,7 +144,9 @@ class ImageConfig(Config):
     pool_size: int = Field(gt=0, le=63, description="Side of the max pooling; size 1 and stride 1 for none.")
     pool_stride: int = Field(gt=0, le=63, description="Stride of the max pooling.")
     attention_dropout: float = Field(ge=0, lt=1, description="Dropout probability of attention weights.")
-    stochastic_depth: float = Field(ge=0, lt=1, description="Stochastic depth of the last layer, increasing from 0 in the first.")
+    stochastic_depth: float = Field(
+        ge=0, lt=1, description="Stochastic depth of the last layer, increasing from 0 in the first."
+    )
     augment: str | None = Field(None, description="Augmentation: crop, flip and autoaugment, or none.")
 
 
