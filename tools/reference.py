@@ -47,6 +47,26 @@ A dataset is a folder:
 The manifest is written last, so a folder with a manifest is complete. Its `vocabulary` lists the names of the symbols;
 the index of a name is its id. Ids 0, 1 and 2 are padding, start and end of a sequence, and are not stored.
 """
+COLUMNS = {
+    "row": "row number in the split",
+    "source_ids": "symbols of the source",
+    "source_positions": "position of each symbol of the source",
+    "target_ids": "symbols of the target",
+    "target_positions": "position of each symbol of the target",
+    "size": "length, depth or longer side of the source",
+    "op": "operator of the source; null if the task has none",
+    "image": "the image as PNG",
+    "label": "index of the class in `vocabulary`",
+}
+EXPORTED = "`ape export RUN --out DIR` writes a folder, and [`ape_cli.load`](python/load.md) reads it:"
+TREES = """
+`ape gen trees --source PATH` reads trees from these files. [Use your own trees](../guides/trees.md) shows how. The last
+column names the extra of this package that a format needs.
+"""
+SETTINGS = """
+`--set KEY=VALUE` changes a field of the configuration. The tables list the value of each field in the presets; — means
+that another field, the scheme or the data decides. `ape fields --scheme NAME` also lists the options of a scheme.
+"""
 
 
 def commands() -> str:
@@ -83,7 +103,7 @@ def _parameter(one: Any) -> list[str]:
 
 def settings() -> str:
     """The fields that `--set` accepts, with their values in each preset."""
-    parts = ["`--set KEY=VALUE` changes a field. `ape fields --scheme NAME` also lists the options of a scheme."]
+    parts = [SETTINGS]
     for kind, title in (("sequence", "Sequences"), ("image", "Images")):
         presets = [name for name, found in config.PRESETS.items() if kind in found.about]
         of = {name: {line["field"]: line for line in listed(name, kind)} for name in presets}
@@ -105,14 +125,17 @@ def formats() -> str:
     parts = ["## Datasets", DATASETS, "The columns of sequences, trees, grids and rings:"]
     parts += [_columns(sequence_rows.schema(1)), "With several coordinates, each position is a list of numbers."]
     parts += ["The columns of images:", _columns(image_rows.schema())]
-    parts += ["## Exported models", prose((exported.__doc__ or "").split("\n\n", 1)[1])]
-    parts += ["## Formats of trees", table(["--format", "suffixes", "--unit", "extra"], rows)]
+    parts += ["## Exported models", EXPORTED, prose((exported.__doc__ or "").split("\n\n", 1)[1])]
+    about = prose((tree_formats.__doc__ or "").split("\n\n", 1)[1])
+    parts += ["## Formats of trees", TREES, table(["--format", "suffixes", "--unit", "extra"], rows)]
+    parts += ["By default, a tree is one of the following, and its nodes are labelled by kind or by token:", about]
     return page("File formats", *parts)
 
 
 def _columns(schema: Any) -> str:
     """The table of the columns of a Parquet file."""
-    return table(["column", "type"], [[f"`{field.name}`", f"`{field.type}`"] for field in schema])
+    rows = [[f"`{field.name}`", f"`{field.type}`", COLUMNS[field.name]] for field in schema]
+    return table(["column", "type", "content"], rows)
 
 
 def pages() -> Iterator[tuple[str, str]]:

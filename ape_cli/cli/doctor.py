@@ -60,7 +60,7 @@ def _print(report: dict[str, Any]) -> None:
     for title, facts in ({name: report[name] for name in ("versions", "machine")} | report["folders"]).items():
         say(f"{title}: " + ", ".join(f"{name} {value}" for name, value in facts.items() if value is not None))
     if report["machine"]["load"] > report["machine"]["cores"]:
-        note("other programs use the cores: training and measurements are slower")
+        note("other programs are using the cores, so training and measurements are slower")
     for one in report.get("speed", []):
         say(f"{one['product']}, {one['precision']}: {one['gflops']:.0f} GFLOP/s ({one['library']})")
     say(f"left over: {len(report['leftovers']) or 'nothing'}")

@@ -127,11 +127,11 @@ def gen(
         outcome = generation.generate(chosen, plan, target, engine=where, overwrite=options.overwrite, tick=tick)
     notes = chosen.notes(options.seed)
     if none := [split for split, count in given_rows.items() if count is None and not rows[split]]:
-        note(f"no rows of {' and '.join(none)}: the source has too little to hold some out")
+        note(f"no rows of {' and '.join(none)}: the source is too small to hold some out")
     for line in notes:
         note(line)
     if outcome.shared:
-        note(f"{outcome.shared:,} rows have a source that may also be in another split")
+        note(f"{outcome.shared:,} rows may also occur in another split, because there are too few distinct sources")
     splits = ", ".join(f"{count:,} {split}" for split, count in rows.items() if count)
     if as_json:
         answer(

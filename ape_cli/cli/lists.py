@@ -145,7 +145,7 @@ def _print_schemes(lines: Lines, wide: bool) -> None:
     note("reads: seq stands for any data along its linearisation; structures in brackets need --structure")
     note("refers to: the path between two tokens, or the origin")
     note("learns: number of parameters at width 512, 8 heads, a size of 100 symbols or depth 7, default options;")
-    note("of parameters that each layer has of its own, those of one layer are counted")
+    note("per-layer parameters are counted for a single layer")
     if not wide:
         hint("--wide shows more properties; `ape fields --scheme NAME` lists the options of a scheme")
     if lines and "measured" in lines[0]:

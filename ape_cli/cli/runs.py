@@ -55,7 +55,7 @@ def runs(which: RunFilter, listing: ListingOptions, folder: ResultsFolder, as_js
     elif table.is_empty():
         note(f"no runs in {folder.results} yet; `ape train --scheme rope --task copy` trains one")
     elif chosen.is_empty():
-        note(f"none of the {table.height:,} runs in {folder.results} fulfils the conditions")
+        note(f"none of the {table.height:,} runs in {folder.results} meets the conditions")
     else:
         _print_runs(chosen.to_dicts(), listing.wide, old)
 
