@@ -83,7 +83,7 @@ record: install
 
 # Builds the documentation site into site/, after it has written the reference pages and tables, and drawn its pictures.
 docs: $(VENV)/.docs
-	$(BIN)/python tools/reference.py
+	$(BIN)/python -m tools.reference
 	$(BIN)/python tools/gallery.py
 	$(BIN)/python tools/algebra.py
 	$(BIN)/python tools/report_pictures.py

@@ -1,18 +1,17 @@
 """`ape` compares positional encodings: it generates structured datasets, trains one transformer, and prints tables.
 
-The modules in `__all__` are the public Python surface, and each of them has an example in its docstring. They are
-imported when they are first used, because some of them import torch. `load` loads a model that `ape export` wrote; it
-returns an `ape_cli.evaluation.sharing.trained_model.TrainedModel`.
+The modules below are the public Python interface. Each is imported on first use, because some of them import torch.
 
 | module | contents |
 |---|---|
-| `adapters` | the encodings in attention of torch and of `transformers` |
-| `attention` | kinds of attention, and the scores that they are made of |
-| `dataset` | opens a dataset and reads its batches |
-| `errors` | the exceptions that the other modules raise |
-| `position` | positional encoding schemes |
-| `registry` | opens a results folder and lists its runs |
-| `tasks` | draws the samples of a task |
+| `load` | load a model written by `ape export`, and predict |
+| `position` | positional encoding schemes, and the base class for your own |
+| `attention` | kinds of attention, and the logits of a scheme |
+| `tasks` | draw samples of a task, and the base class for your own |
+| `dataset` | open a dataset and read its batches |
+| `registry` | open a results folder and list its runs |
+| `adapters` | use a scheme in PyTorch's attention functions, or in a Llama or T5 of `transformers` |
+| `errors` | the exceptions that these modules raise |
 
     >>> import ape_cli
     >>> "rope" in ape_cli.position.names()

@@ -1,21 +1,21 @@
-"""Adapters: the encodings of this package in attention that is not ours.
+"""Adapters: use a scheme in attention outside this package.
 
 | function | for |
 |---|---|
-| `sdpa_inputs` | torch's `scaled_dot_product_attention` |
-| `flex_inputs` | torch's `flex_attention`, also with a locality bias |
-| `use_scheme` | a Llama or a T5 of the library `transformers`, in place of its own encoding |
+| `sdpa_inputs` | PyTorch's `scaled_dot_product_attention` |
+| `flex_inputs` | PyTorch's `flex_attention`, which also supports a locality bias |
+| `use_scheme` | a Llama or T5 model of `transformers`, in place of its own encoding |
 
-What a scheme does, and where it belongs in other attention:
+To call the hooks of a scheme yourself, apply them as follows:
 
-| hook of the scheme | where | before or after 1/√K |
+| hook of the scheme | applies to | before or after scaling by 1/√K |
 |---|---|---|
-| `embed(x, context)` | on the embeddings of the tokens, once | |
-| `rotate(q, context, "query")`, `rotate(k, context, "key")` | on each head's queries and keys | before |
-| `decay(q_context, k_context)` | multiplied into the scores | after |
-| `bias(q, q_context, k_context)` | added to the scores; it is given unrotated queries | after |
+| `embed(x, context)` | token embeddings, once | |
+| `rotate(q, context, "query")`, `rotate(k, context, "key")` | queries and keys of each head | before |
+| `decay(q_context, k_context)` | scores, as a factor | after |
+| `bias(q, q_context, k_context)` | scores, as a term; takes unrotated queries | after |
 
-Three tokens under a penalty on their distance, which is all that ALiBi adds:
+ALiBi only adds a penalty on distance. For three tokens:
 
     >>> import torch
     >>> from torch.nn import functional

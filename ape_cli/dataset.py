@@ -1,7 +1,6 @@
 """Datasets on disk: `dataset.open(DIR)` opens one.
 
-`open` is `ape_cli.data.loader.open_dataset`, which documents its arguments and errors. This example reads the sample
-that is in the repository:
+This example reads the sample in the repository:
 
     >>> from ape_cli import dataset
     >>> split = dataset.open("datasets/sample/tree-ops-breadth").split("train")

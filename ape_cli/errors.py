@@ -1,4 +1,4 @@
-"""The errors that users of `ape_cli` may want to catch. All of them are subclasses of `ApeError`.
+"""The exceptions of `ape_cli`. All are subclasses of `ApeError`.
 
 >>> from ape_cli import errors, tasks
 >>> try:

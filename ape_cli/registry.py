@@ -1,7 +1,6 @@
-"""The registry of runs: `registry.open("results")` opens one.
+"""The registry of runs: `registry.open("results")` opens a results folder.
 
-`open` is `ape_cli.runs.registry.open_registry`, which documents its arguments and errors. `runs` returns a
-`polars.DataFrame` with one line for each run; a folder without runs has none:
+`runs` returns a `polars.DataFrame` with one row for each run. An empty folder gives an empty table:
 
     >>> import tempfile
     >>> from ape_cli import registry

@@ -2,17 +2,20 @@
 
 from __future__ import annotations
 
+import json
 import re
 import shlex
+import tomllib
 from pathlib import Path
 
 import pytest
 import typer
 
+import ape_cli
 from ape_cli import attention, position, tasks
 from ape_cli.cli import app
 from tests.conftest import ape as run
-from tests.conftest import load_file
+from tools import reference
 
 pytestmark = pytest.mark.usefixtures("forked_workers")
 
@@ -124,11 +127,29 @@ def test_its_tables_name_everything(page: str, head: str, names: list[str]) -> N
     assert named == set(names)
 
 
-def test_the_reference_follows_from_the_code(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_reference_follows_from_the_code() -> None:
     """If this fails, run `make docs` and commit the pages."""
-    reference = load_file(ROOT / "tools" / "reference.py")
-    monkeypatch.setattr(reference, "PAGES_OF", tmp_path)
-    reference.main()
-    for path in sorted(tmp_path.iterdir()):
-        assert path.read_text(encoding="utf-8") == PAGES[f"docs/reference/{path.name}"], path.name
-    assert len(list(tmp_path.iterdir())) == 8
+    made = dict(reference.pages())
+    for name, text in made.items():
+        assert text == PAGES.get(f"docs/reference/{name}"), name
+    assert {f"docs/reference/{name}" for name in made if "/" in name} == {
+        page for page in PAGES if re.match(r"docs/reference/\w+/", page)
+    }  # no page of a part that is gone
+
+
+def test_every_page_is_in_the_navigation() -> None:
+    """A new scheme or task gets a page, which `zensical.toml` has to list."""
+    nav = tomllib.loads((ROOT / "zensical.toml").read_text(encoding="utf-8"))["project"]["nav"]
+    listed = re.findall(r"[\w./-]+\.md", json.dumps(nav))
+    assert sorted(listed) == sorted(page.removeprefix("docs/") for page in PAGES if page.startswith("docs/"))
+
+
+def test_every_public_name_of_a_page_is_described() -> None:
+    """Each page of the Python interface has an example, and a section for each public function and class."""
+    for name in ape_cli.__all__:
+        text = PAGES[f"docs/reference/python/{name}.md"]
+        assert ">>> " in text or name == "load", name  # `tests/nightly/test_docs.py` runs the example of `load`
+        assert "\n## " in text, name
+    for name in ("Scheme", "Context", "Link"):
+        section = PAGES["docs/reference/python/position.md"].split(f"\n## {name}\n")[1].split("\n## ")[0]
+        assert "```pycon" in section, name

@@ -1,17 +1,17 @@
-"""Attention: its kinds, one file each, which are found by name; and the multi-head layer that holds one of them.
+"""Kinds of attention, each a single file, and the multi-head layer that holds one.
 
-A kind gets the scheme, the projections of each head, which are still unrotated, and an `AttentionContext`, which says
-who may attend to whom:
+A kind receives the scheme, the unrotated projections of each head, and an `AttentionContext`, which specifies who may
+attend to whom:
 
     attend(scheme, q, k, v, context, dropout)    [B, H, M, K], [B, H, N, K], [B, H, N, K] -> [B, H, M, K]
 
-A kind calls the scheme's hooks itself, because not all kinds rotate at the same point. `dot` is the paper's (sections
-2 and 4.2): its logits are (q k) / sqrt(K), times decay, plus bias, plus mask. If a kind cannot take something (a
-bias, a locality bias, a term of the dot product), it raises an error that says why (`check`).
+A kind calls the hooks of the scheme itself, because not all kinds rotate at the same point. `dot` is that of the paper
+(sections 2 and 4.2): its logits are (q k) / √K, times decay, plus bias, plus mask. A kind that cannot support a bias, a
+locality bias or a term of the dot product refuses such schemes, with the reason.
 
 Shapes: B batch, H heads, M queries, N keys, K channels of a head, D channels of the model.
 
-The scores of three tokens with equal queries and keys, under a locality bias of 0.5 to the power of the distance:
+The logits of three tokens with equal queries and keys, with a locality bias of 0.5 to the power of the distance:
 
     >>> import torch
     >>> from ape_cli import attention, position
@@ -82,9 +82,9 @@ __path__ = pkgutil.extend_path(__path__, __name__)  # folders ape_cli/attention 
 
 
 class Past:
-    """Keys and values, [B, H, N, K] each, that an attention has projected already. They are unrotated.
+    """Keys and values, [B, H, N, K] each, that an attention has already projected. They are unrotated.
 
-    Beside them is the content of the scheme, [B, N, ...], if its layers have modules.
+    If the layers of the scheme have modules, it also holds their output for the keys, [B, N, ...].
     """
 
     def __init__(self) -> None:
@@ -120,12 +120,23 @@ class Past:
 
 
 class Attention(nn.Module):
-    """Multi-head attention of one kind, in the shape of a scheme.
+    """A multi-head attention layer.
 
-    `scheme`: the one that each call of `forward` is given. `dropout`: the probability for the attention
-    weights. `kind`: None for the default. `role` and `index`: where it acts, and the number of its layer in the stack,
-    by which the scheme has parameters for it. Raises `UsageError` if the kind cannot take the scheme, or if the scheme
-    does not act in this role.
+    - `scheme`: the scheme that is passed to each call; it determines width and number of heads.
+    - `dropout`: the dropout probability of the attention weights.
+    - `kind`: the kind of attention; None for `dot`.
+    - `role` and `index`: where the layer acts, and its number in the stack. They identify its parameters in the scheme.
+
+    Raises `UsageError` if the kind does not support the scheme, or if the scheme does not act in this role.
+
+    >>> import torch
+    >>> from ape_cli import attention, position
+    >>> scheme = position.make("rope", d_model=16, heads=4)
+    >>> layer = attention.Attention(scheme, dropout=0.0)
+    >>> context = scheme.context(torch.tensor([[1, 2, 3]]), causal=True)
+    >>> x = torch.randn(1, 3, 16)
+    >>> layer(x, x, scheme, attention.AttentionContext.of(scheme, context, context)).shape
+    torch.Size([1, 3, 16])
     """
 
     def __init__(
@@ -153,8 +164,8 @@ class Attention(nn.Module):
     ) -> Tensor:
         """Attend from x to memory. x: [B, M, D], memory: [B, N, D] -> [B, M, D]
 
-        `past`: of tokens that come before memory. They are attended to as well, and those of memory are added to them.
-        The keys of `context` are all of these tokens.
+        `past` holds the keys and values of the tokens before `memory`. They are attended to as well, and those of
+        `memory` are appended. The keys of `context` cover both.
         """
         q, k, v, context = self._projected(x, memory, scheme, context)
         if past is not None:
@@ -166,10 +177,9 @@ class Attention(nn.Module):
         return self.out(heads.transpose(1, 2).flatten(-2))
 
     def weights(self, x: Tensor, memory: Tensor, scheme: Scheme, context: AttentionContext) -> Tensor:
-        """The weight of each key in the mean that each query gets, without dropout.
+        """The attention weights, without dropout. x: [B, M, D], memory: [B, N, D] -> [B, H, M, N]
 
-        x: [B, M, D], memory: [B, N, D] -> [B, H, M, N]. What a kind returns is linear in the values, so the weights
-        are what it returns for the rows of the identity as values.
+        Every kind is linear in the values, so its output for the rows of the identity as values is the weights.
         """
         q, k, _, context = self._projected(x, memory, scheme, context)
         one_each = torch.eye(k.shape[2], dtype=k.dtype, device=k.device).expand(*k.shape[:2], -1, -1)
@@ -221,7 +231,7 @@ class Attention(nn.Module):
 
 
 def names() -> list[str]:
-    """The names of all kinds, from the files in this folder."""
+    """The names of all kinds: of the files in `ape_cli/attention/`, here and in folders on the Python path."""
     return plugins.names(sys.modules[__name__])
 
 
@@ -234,12 +244,17 @@ def load(name: str) -> type[AttentionKind]:
 
 
 def options(name: str) -> dict[str, Any]:
-    """The options of a kind, with their defaults."""
+    """The options of a kind and their defaults.
+
+    >>> from ape_cli import attention
+    >>> attention.options("clustered")
+    {'clusters': 16, 'iterations': 5}
+    """
     return plugins.options(load(name))
 
 
 def make(name: str = "dot", **settings: Any) -> AttentionKind:
-    """Create a kind by its name, with its options. Raises `UsageError` for names and options that are not valid."""
+    """Create a kind by name, with its options. Raises `UsageError` for an unknown name or option."""
     return load(name)(**plugins.settings(f"attention {name}", settings, options(name)))
 
 

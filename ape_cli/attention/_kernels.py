@@ -45,7 +45,7 @@ def in_units(scheme: Scheme, q: Tensor, k: Tensor, context: AttentionContext, un
 class Kernel(AttentionKind):
     """Base class of the kernels, which define their scores and the unit in which they measure distances."""
 
-    cost = "M N K differences, slower than a product; on a GPU its gradient holds M N K numbers for a moment"
+    cost = "M N K differences, slower than a product; on a GPU its gradient briefly needs memory for M N K numbers"
 
     @abstractmethod
     def unit(self, channels: int) -> float:

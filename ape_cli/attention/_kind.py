@@ -1,6 +1,6 @@
 """The base class of kinds of attention, who attends to whom, and the functions that kinds share.
 
-The docstring of `ape_cli.attention` describes what a kind is given, and the shape letters.
+The docstring of `ape_cli.attention` explains what a kind receives, and the shape letters.
 """
 
 from __future__ import annotations
@@ -29,19 +29,27 @@ _requested: ContextVar[str | None] = ContextVar("_requested", default=None)
 
 @dataclass(frozen=True)
 class AttentionContext(Link):
-    """Who attends to whom. The layers of one stack share it in a forward pass."""
+    """Who attends to whom: a `Link` with masks and the locality bias. All layers of a stack share it.
 
-    decay: Tensor | None = None  # [B or 1, 1, M, N], multiplied into the scores
+    >>> import torch
+    >>> from ape_cli import attention, position
+    >>> scheme = position.make("rope", d_model=4, heads=1)
+    >>> context = scheme.context(torch.tensor([[1, 2]]), causal=True)
+    >>> attention.AttentionContext.of(scheme, context, context).mask[0, 0].tolist()
+    [[True, False], [True, True]]
+    """
+
+    decay: Tensor | None = None  # [B or 1, 1, M, N], a factor of the scores; None for none
     keys: Tensor | None = None  # bool [B, N], True for tokens; None if all are tokens
     queries: Tensor | None = None  # bool [B, M], True for tokens; None if all are tokens
-    causal: bool = False  # whether the m-th query sees only the keys up to the m-th
+    causal: bool = False  # whether query m sees only the keys up to m
     first: int = 0  # index of the first query among all queries
-    framed: bool = False  # whether queries and keys are in the scheme's frame already
-    content: Tensor | None = None  # [B, N, ...], of one layer: what the scheme's module returned for the keys
+    framed: bool = False  # whether queries and keys are already in the frame of the scheme
+    content: Tensor | None = None  # [B, N, ...], output of the scheme's module for the keys, in a single layer
 
     @classmethod
     def of(cls, scheme: Scheme, q_context: Context, k_context: Context) -> AttentionContext:
-        """Who attends to whom between two contexts of positions. It is causal if the keys are a decoder's own."""
+        """Create one from the contexts of queries and keys. It is causal if that of the keys is."""
         decay = scheme.decay(q_context, k_context)
         return cls(q_context, k_context, decay, k_context.mask, q_context.mask, k_context.causal)
 
@@ -76,11 +84,9 @@ class AttentionContext(Link):
 
     @cached_property
     def mask(self) -> Tensor | None:
-        """`keys` and `causal` in one mask: bool, broadcasts to [B, 1, M, N], True if the query may attend.
+        """Which keys each query may attend to: bool, broadcasts to [B, 1, M, N]; None if it may attend to all.
 
-        None means that every query may attend to every key.
-
-        It is computed once for all layers, and only if a kind asks for it.
+        It combines `keys` and `causal`, and is computed once for all layers, on first use.
         """
         mask = None if self.keys is None else self.keys[:, None, None, :]
         if not self.causal:
@@ -92,9 +98,9 @@ class AttentionContext(Link):
 
     @cached_property
     def penalty(self) -> Tensor | None:
-        """-inf where `mask` is false, else 0: float32, broadcasts to [B, 1, M, N], or None.
+        """0 where `mask` is true, else -inf: float32, broadcasts to [B, 1, M, N]; None without a mask.
 
-        To add it takes one pass, and none in the backward pass, where `masked_fill` takes two each.
+        Adding it takes one pass forward and none backward; `masked_fill` takes two each.
         """
         if self.mask is None:
             return None
@@ -102,29 +108,37 @@ class AttentionContext(Link):
 
 
 class AttentionKind(ABC):
-    """Base class of all kinds of attention. A kind states what it can take."""
+    """Base class of kinds of attention. A subclass overrides `attend`, and gives a reason for what it does not support.
 
-    # The reason why the kind refuses something. An empty string means that the kind takes it.
-    refuses_bias: ClassVar[str] = ""  # a scheme's bias, added to the scores
-    refuses_decay: ClassVar[str] = ""  # the locality bias, multiplied into the scores
-    # the bias of a scheme that is `dot_only`, or its own `logits`
+    >>> import torch
+    >>> from ape_cli import attention, position
+    >>> scheme = position.make("rope", d_model=4, heads=1)
+    >>> context = scheme.context(torch.tensor([[1, 2, 3]]))
+    >>> q, k, v = torch.randn(3, 1, 1, 3, 4)
+    >>> kind = attention.make("dot")
+    >>> kind.attend(scheme, q, k, v, attention.AttentionContext.of(scheme, context, context), dropout=0.0).shape
+    torch.Size([1, 1, 3, 4])
+    """
+
+    refuses_bias: ClassVar[str] = ""  # why it does not support the bias of a scheme; empty if it does
+    refuses_decay: ClassVar[str] = ""  # why it does not support a locality bias; empty if it does
+    # why it does not support `logits` of a scheme, or the bias of a scheme that is `dot_only`; empty if it does
     refuses_content: ClassVar[str] = "it is a term of the dot product's expansion"
 
-    # whether it uses only rotated queries and keys, so that the projections can take in the scheme's frame
+    # whether it uses only rotated queries and keys, so that projections can absorb the frame of the scheme
     takes_frame: ClassVar[bool] = False
-    # whether it would look ahead in a decoder, whose two attentions are then the default kind
+    # whether it would look ahead in a decoder; the decoder then uses the default kind
     mixes_queries: ClassVar[bool] = False
 
-    # What it does not have: `dropout` on the attention weights, a `gradient` for queries and keys, or one of the group
-    # actions of lemma 2.3 of "Notes on attention and positional encodings", without hooks and masks: `permutation` (of
-    # queries, and of keys with their values), `rotation` (one orthogonal g on queries and keys), `values` (an
-    # invertible h on values).
+    # what it lacks: `dropout` of attention weights, a `gradient` for queries and keys, or an invariance of lemma 2.3 of
+    # "Notes on attention and positional encodings" (without hooks and masks): `permutation` (of queries, and of keys
+    # with their values), `rotation` (one orthogonal g on queries and keys), `values` (an invertible h on values)
     lacks: ClassVar[tuple[str, ...]] = ()
 
-    option_help: ClassVar[dict[str, str]] = {}  # what each of its options means, for `ape fields`
+    option_help: ClassVar[dict[str, str]] = {}  # a description of each option, for `ape fields`
     about: ClassVar[str]  # a description in one line
-    cost: ClassVar[str]
-    source: ClassVar[str]
+    cost: ClassVar[str]  # the cost, for tables
+    source: ClassVar[str]  # the publication
 
     @property
     def name(self) -> str:
@@ -151,19 +165,19 @@ class AttentionKind(ABC):
     def attend(
         self, scheme: Scheme, q: Tensor, k: Tensor, v: Tensor, context: AttentionContext, dropout: float
     ) -> Tensor:
-        """The values that each query gets. q: [B, H, M, K], k and v: [B, H, N, K], unrotated -> [B, H, M, K]
+        """The result of attention. q: [B, H, M, K], k and v: [B, H, N, K], all unrotated -> [B, H, M, K]
 
-        `dropout`: the probability of dropout on the attention weights, 0 in evaluation.
+        `dropout`: the dropout probability of the attention weights, 0 in evaluation.
         """
 
 
 def logits(
     scheme: Scheme, q: Tensor, k: Tensor, q_context: Context, k_context: Context, content: Tensor | None = None
 ) -> Tensor:
-    """The scores of `dot` before mask and softmax: (q k) / sqrt(K), times decay, plus bias.
+    """The logits of the attention `dot` before mask and softmax: (q k) / √K, times decay, plus bias.
 
-    q: [B, H, M, K], k: [B, H, N, K], unrotated -> [B, H, M, N]. content: [B, N, ...], what the scheme's module of the
-    layer returned for the keys, or None without one. `dot` takes every scheme, so nothing is checked.
+    q: [B, H, M, K], k: [B, H, N, K], unrotated -> [B, H, M, N]. content: [B, N, ...], the output of the scheme's module
+    of this layer for the keys; None for a scheme without modules.
     """
     context = AttentionContext.of(scheme, q_context, k_context)
     return scores_of(scheme, q, k, context if content is None else replace(context, content=content))
@@ -178,7 +192,7 @@ def scores_of(scheme: Scheme, q: Tensor, k: Tensor, context: AttentionContext) -
 
 
 def scaled(q: Tensor, k: Tensor) -> Tensor:
-    """(q k) / sqrt(K). [B, H, M, K], [B, H, N, K] -> [B, H, M, N]"""
+    """(q k) / √K. [B, H, M, K], [B, H, N, K] -> [B, H, M, N]"""
     return (q * q.shape[-1] ** -0.5) @ k.mT
 
 
@@ -222,13 +236,23 @@ def average(scores: Tensor, v: Tensor, context: AttentionContext, dropout: float
 
 @contextmanager
 def use_backend(name: str) -> Iterator[None]:
-    """Compute softmax attention with one backend within this context: `plain` or `fused`.
+    """Within this context, compute softmax attention with the backend `plain` or `fused`.
 
-    Results stay the same up to rounding. Raises `UsageError` for an unknown name. Attention raises `UsageError` if
-    the backend cannot compute what is asked of it.
+    Results are equal up to rounding. Raises `UsageError` for an unknown name. Attention raises `UsageError` if the
+    backend cannot compute it.
 
-        with attention.use_backend("plain"):
-            scores = model(batch)
+    >>> import torch
+    >>> from ape_cli import attention, position
+    >>> scheme = position.make("rope", d_model=4, heads=1)
+    >>> context = scheme.context(torch.tensor([[1, 2, 3]]))
+    >>> at = attention.AttentionContext.of(scheme, context, context)
+    >>> q, k, v = torch.randn(3, 1, 1, 3, 4)
+    >>> results = []
+    >>> for name in ("plain", "fused"):
+    ...     with attention.use_backend(name):
+    ...         results.append(attention.make("dot").attend(scheme, q, k, v, at, dropout=0.0))
+    >>> torch.allclose(*results, atol=1e-5)
+    True
     """
     if name not in BACKENDS:
         raise UsageError("unknown attention backend", got=repr(name), allowed=", ".join(BACKENDS), fix="choose one")

@@ -1,16 +1,15 @@
-"""Clustered: similar queries share one attention, that of their centroid.
+"""Clustered: similar queries share the attention of their centroid.
 
-Source: Vyas et al. 2020, arXiv:2007.04825, section 3.2: the queries of a row and head are clustered, the centroid of
-each cluster attends (scaled dot product, softmax), and the members of the cluster get the result. Here the queries
-that are clustered are rotated already. With as many clusters as distinct queries, the result is that of `dot`. The
-gradient goes through the centroids, with the clusters fixed. Dropout acts on the weights of a cluster, so its members
-share it.
+Source: Vyas et al. 2020, arXiv:2007.04825, section 3.2. The queries of a row and head are clustered, the centroid of
+each cluster attends (scaled dot product, softmax), and all members of the cluster receive the result. Here, queries are
+rotated before they are clustered. With as many clusters as distinct queries, the result is that of `dot`. The gradient
+flows through the centroids, with the clusters fixed. Dropout acts on the weights of a cluster, so its members share it.
 
-Deviations: the source hashes queries by random hyperplanes and clusters the hashes. Here the queries themselves are
-clustered by k-means, which begins with a farthest-first traversal from the query nearest to the mean. So the result
-is deterministic (a resumed run is the same run), follows permutations and orthogonal maps of the queries, and depends
-neither on padding nor on the other rows. Ties go to the first. A centroid mixes queries, so a decoder would look
-ahead. Therefore this kind acts only in the encoder's self-attention, and the decoder's two attentions are `dot`.
+Deviations: the source hashes queries by random hyperplanes and clusters the hashes. Here, k-means clusters the queries
+themselves, starting with a farthest-first traversal from the query nearest to the mean. The result is therefore
+deterministic (a resumed run is the same run), equivariant to permutations and orthogonal maps of the queries, and
+independent of padding and of other rows. Ties go to the first. A centroid mixes queries, so a decoder would look ahead.
+This kind therefore acts only in the encoder's self-attention; both attentions of the decoder are `dot`.
 
 Shapes: B batch, H heads, M queries, N keys, K channels of a head, C clusters.
 """
@@ -37,15 +36,15 @@ class Clustered(AttentionKind):
     for values out of range.
     """
 
-    refuses_bias = "there are no logits of a query and a key to add it to"
-    refuses_decay = "there are no logits of a query and a key to scale"
+    refuses_bias = "it has no logits of single queries and keys to add it to"
+    refuses_decay = "it has no logits of single queries and keys to scale"
     mixes_queries = True
     option_help: ClassVar[dict[str, str]] = {
-        "clusters": "Clusters of queries in each row and head.",
-        "iterations": "Iterations of k-means.",
+        "clusters": "Number of clusters in each row and head.",
+        "iterations": "Number of k-means iterations.",
     }
-    about = "dot, of clusters of queries; in the encoder alone"
-    cost = "C N K products for M N K, and the clustering's (C + iterations C) M K differences"
+    about = "dot, of clusters of queries; only in the encoder"
+    cost = "C N K products instead of M N K, and (C + iterations C) M K differences for clustering"
     source = "Vyas et al. 2020, arXiv:2007.04825, section 3.2"
 
     def __init__(self, clusters: int = 16, iterations: int = 5) -> None:

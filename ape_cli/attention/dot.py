@@ -1,12 +1,13 @@
-"""Dot: the scaled dot product and a softmax over keys.
+r"""Dot: the scaled dot product and a softmax over keys.
 
 Source: Algebraic Positional Encodings, sections 2 and 4.2; Vaswani et al. 2017, section 3.2.1. Logits are
-(q k) / sqrt(K), times decay, plus bias, plus mask. A scheme may have scores of its own in the place of
-(q k) / sqrt(K). `backend` chooses which of torch's operations compute them. If a score has more terms than the product,
-long sequences are computed in blocks of queries, so that the M N scores and biases are never all in memory. Each query
-has its own softmax, so a block of queries needs no other block. A block of a decoder uses only the keys up to its last
-query. The backward pass computes the scores of a block again from queries and keys (Rabe & Staats 2021,
-arXiv:2112.05682, which cuts the keys as well; a CPU's cache holds all of them).
+$(q k) / \sqrt{K}$, times decay, plus bias, plus mask. A scheme may replace $(q k) / \sqrt{K}$ by its own scores.
+
+`backend` selects the PyTorch operations that compute them. If a score has more terms than the product, long sequences
+are computed in blocks of queries, so that the $M N$ scores and biases are never all in memory. Each query has its own
+softmax, so blocks are independent. A block of a decoder uses only the keys up to its last query. The backward pass
+recomputes the scores of a block from queries and keys (Rabe & Staats 2021, arXiv:2112.05682, which cuts the keys as
+well; a CPU's cache holds all of them).
 
 Shapes: B batch, H heads, M queries, N keys, K channels of a head.
 """

@@ -1,9 +1,10 @@
-"""Epanechnikov: scores fall linearly with the distance, and are 0 for all keys beyond a limit.
+r"""Epanechnikov: scores fall linearly with distance, and are 0 for keys beyond a limit.
 
-Source: Notes on Attention and Positional Encodings, section 2.7: a(q, k) = max(0, 1 - |q - k|).
-Deviation: the unit is 2 sqrt(K). With a unit of 1 every distance, about sqrt(2K) at initialisation, would lie outside
-the support. All scores would be 0, queries and keys would get no gradient, and nothing would ever be learned. In
-units of 2 sqrt(K), distances begin at about 0.7.
+Source: Notes on Attention and Positional Encodings, section 2.7: $a(q, k) = \max(0, 1 - |q - k|)$.
+
+Deviation: the unit is $2\sqrt{K}$. With a unit of 1, distances at initialisation, about $\sqrt{2K}$, would lie outside
+the support. All scores would be 0, queries and keys would get no gradient, and nothing would be learned. In units of
+$2\sqrt{K}$, distances start at about 0.7.
 
 Shapes: B batch, H heads, M queries, N keys, K channels of a head.
 """

@@ -1,7 +1,7 @@
-"""Euclidean: the nearer a key is, the higher is its score.
+r"""Euclidean: the nearer a key, the higher its score.
 
-Source: Notes on Attention and Positional Encodings, section 2.7: a(q, k) = -|q - k|.
-Unit: 1. Scores begin at about -sqrt(2K) and differ by about 1 between keys, so nothing is rescaled.
+Source: Notes on Attention and Positional Encodings, section 2.7: $a(q, k) = -|q - k|$. Scores start at about
+$-\sqrt{2K}$ and differ by about 1 between keys, so nothing is rescaled.
 
 Shapes: B batch, H heads, M queries, N keys, K channels of a head.
 """
@@ -21,7 +21,7 @@ def scores(q: Tensor, k: Tensor) -> Tensor:
 class Euclidean(Kernel):
     """Attention with the negative distance as the score."""
 
-    refuses_decay = "its scores are never positive, and scaled towards zero they would favour distant keys"
+    refuses_decay = "its scores are never positive; scaled towards zero, they would favour distant keys"
     about = "softmax of -|q - k|"
     source = "Notes on Attention and Positional Encodings, section 2.7"
 

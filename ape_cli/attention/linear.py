@@ -1,14 +1,14 @@
-"""Linear: products of positive features in the place of a softmax, so that keys are summed up independently of queries.
+r"""Linear: products of positive features replace the softmax, so keys are summed independently of queries.
 
-Source: Katharopoulos et al. 2020, arXiv:2006.16236, section 3.2: phi(x) = elu(x) + 1. Rotations are those of Su et
-al. 2021, arXiv:2104.09864, section 3.3: [m] phi(q) meets [n] phi(k) in the numerator, while the denominator stays
-unrotated and thereby positive. There is no scaling by 1/sqrt(K). No attention weights exist, so attention dropout
-does not apply (the dropout of the layers does).
+Source: Katharopoulos et al. 2020, arXiv:2006.16236, section 3.2: $\phi(x) = \text{elu}(x) + 1$. Rotations are applied
+as in Su et al. 2021, arXiv:2104.09864, section 3.3: $[m] \phi(q)$ meets $[n] \phi(k)$ in the numerator, while the
+denominator stays unrotated and thus positive. There is no scaling by $1/\sqrt{K}$. There are no attention weights, so
+attention dropout does not apply (the dropout of the layers does).
 
-The cost is linear in tokens. If all keys are visible, phi(q) (phi(k)' v) is computed by associativity. Causal
-attention is computed in chunks: the sums of the chunks before, plus the masked product within the chunk. There is no
-[M, N] of the whole sequence and no [N, K, K]. Numbers are at least float32, within autocast too, because the sums
-grow with the sequence.
+The cost is linear in the number of tokens. If all keys are visible, $\phi(q) (\phi(k)^\top v)$ is computed by
+associativity. Causal attention is computed in chunks: the sums of earlier chunks, plus the masked product within the
+chunk. Neither [M, N] of the whole sequence nor [N, K, K] is ever stored. Numbers are at least float32, even within
+autocast, because the sums grow with the sequence.
 
 Shapes: B batch, H heads, M queries, N keys, K channels of a head.
 """
@@ -34,10 +34,10 @@ def phi(x: Tensor) -> Tensor:
 class Linear(AttentionKind):
     """Attention with a product of positive features."""
 
-    refuses_bias = "there are no logits of a query and a key to add it to"
-    refuses_decay = "there are no logits of a query and a key to scale"
+    refuses_bias = "it has no logits of single queries and keys to add it to"
+    refuses_decay = "it has no logits of single queries and keys to scale"
     lacks = ("dropout", "rotation")  # there are no weights; phi acts channel by channel
-    about = "phi(q) phi(k), phi = elu + 1, over their sum"
+    about = "phi(q) phi(k) with phi = elu + 1, divided by their sum"
     cost = "(M + N) K K products: linear in tokens"
     source = "Katharopoulos et al. 2020, arXiv:2006.16236, section 3.2"
 

@@ -1,10 +1,11 @@
-"""Softmax-free: a Gaussian of the distance is itself the weight. Weights are not normalised to sum to 1.
+r"""Softmax-free: the weight is a Gaussian of the distance. Weights are not normalised to sum to 1.
 
-Source: Lu et al. 2021 (SOFT), arXiv:2110.11945, section 3.1: exp(-|q - k|^2 / (2 sqrt(K))).
-Deviations: the full kernel is used, and not its low-rank form by Nystroem's method, whose landmarks pool over tokens
-and would look ahead in a decoder. Queries and keys stay untied. (The source ties them so that the kernel is
-symmetric. The low-rank form needs that, and attention between two sequences cannot have it.) Dropout acts on the
-weights. At initialisation a weight is about exp(-sqrt(K)), which is small in wide heads.
+Source: Lu et al. 2021 (SOFT), arXiv:2110.11945, section 3.1: $\exp(-|q - k|^2 / (2\sqrt{K}))$.
+
+Deviations: the full kernel is used instead of its low-rank form by Nyström's method, whose landmarks pool over tokens
+and would look ahead in a decoder. Queries and keys stay untied. (The source ties them so that the kernel is symmetric,
+which the low-rank form needs and attention between two sequences cannot have.) Dropout acts on the weights. At
+initialisation a weight is about $\exp(-\sqrt{K})$, which is small in wide heads.
 
 Shapes: B batch, H heads, M queries, N keys, K channels of a head.
 """
@@ -23,10 +24,10 @@ from ape_cli.position import Scheme
 class SoftmaxFree(AttentionKind):
     """Attention with a Gaussian of the distance as the weight."""
 
-    refuses_bias = "there are no logits of a query and a key to add it to"
-    refuses_decay = "its exponents are never positive, and scaled towards zero they would favour distant keys"
+    refuses_bias = "it has no logits of single queries and keys to add it to"
+    refuses_decay = "its exponents are never positive; scaled towards zero, they would favour distant keys"
     about = "exp(-|q - k|^2 / (2 sqrt(K))), not normalised"
-    cost = "M N K differences, like a kernel's"
+    cost = "M N K differences, as for the kernels"
     source = "Lu et al. 2021, arXiv:2110.11945, section 3.1"
 
     def attend(

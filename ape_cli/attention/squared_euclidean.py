@@ -1,8 +1,8 @@
-"""Squared Euclidean: the dot product, except that long keys are not favoured.
+r"""Squared Euclidean: the dot product, except that long keys are not favoured.
 
-Source: Notes on Attention and Positional Encodings, section 2.7: a(q, k) = -|q - k|^2 / 2, which is q k - |k|^2 / 2 -
-|q|^2 / 2. The last term is the same for all keys and vanishes in the softmax.
-Unit: K^(1/4), which is ours. In this unit the product is (q k) / sqrt(K), as in `dot`.
+Source: Notes on Attention and Positional Encodings, section 2.7:
+$a(q, k) = -|q - k|^2 / 2 = q k - |k|^2 / 2 - |q|^2 / 2$. The last term is the same for all keys, so the softmax cancels
+it. The unit $K^{1/4}$ is ours: in this unit the product is $(q k) / \sqrt{K}$, as in `dot`.
 
 Shapes: B batch, H heads, M queries, N keys, K channels of a head.
 """
@@ -22,7 +22,7 @@ def scores(q: Tensor, k: Tensor) -> Tensor:
 class SquaredEuclidean(Kernel):
     """Attention with the negative squared distance as the score."""
 
-    refuses_decay = "its scores are never positive, and scaled towards zero they would favour distant keys"
+    refuses_decay = "its scores are never positive; scaled towards zero, they would favour distant keys"
     about = "softmax of -|q - k|^2 / (2 sqrt(K))"
     source = "Notes on Attention and Positional Encodings, section 2.7"
 

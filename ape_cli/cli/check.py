@@ -31,7 +31,7 @@ def check(
     threads: Annotated[int | None, typer.Option(help=THREADS, rich_help_panel=EXECUTION)] = None,
     as_json: Json = False,
 ) -> None:
-    """Measure the laws that schemes and kinds of attention claim. Exits with 1 if one does not hold."""
+    """Measure the laws that schemes and kinds of attention claim. Exits with status 1 if one fails."""
     runtime.share_cores()
     from ape_cli.evaluation import laws
     from ape_cli.models.device import choose_device

@@ -26,12 +26,12 @@ _GIB = 2**30
 
 @command("ape doctor")
 def doctor(
-    speed: Annotated[bool, typer.Option("--speed", help="Measure how fast matrices are multiplied.")] = False,
+    speed: Annotated[bool, typer.Option("--speed", help="Measure the speed of matrix products.")] = False,
     *,
     folders: Folders,
     as_json: Json = False,
 ) -> None:
-    """Show versions, the machine, folders and leftovers. Nothing is changed."""
+    """Show versions, machine, folders and leftovers. Changes nothing."""
     runtime.share_cores()
     from importlib import metadata  # slow to import
 
@@ -60,7 +60,7 @@ def _print(report: dict[str, Any]) -> None:
     for title, facts in ({name: report[name] for name in ("versions", "machine")} | report["folders"]).items():
         say(f"{title}: " + ", ".join(f"{name} {value}" for name, value in facts.items() if value is not None))
     if report["machine"]["load"] > report["machine"]["cores"]:
-        note("other programs use the cores: training and measurements are slower")
+        note("other programs are using the cores, so training and measurements are slower")
     for one in report.get("speed", []):
         say(f"{one['product']}, {one['precision']}: {one['gflops']:.0f} GFLOP/s ({one['library']})")
     say(f"left over: {len(report['leftovers']) or 'nothing'}")
@@ -118,20 +118,22 @@ def verify(
     runs: Annotated[list[str] | None, typer.Argument(help="Names of runs. Default: all.")] = None,
     data: Annotated[
         list[Place] | None,
-        typer.Option(parser=place, metavar="DIR", help="Check this dataset instead, shard by shard. May be repeated."),
+        typer.Option(parser=place, metavar="DIR", help="Check this dataset instead, shard by shard; may be repeated."),
     ] = None,
     *,
     folders: Folders,
     as_json: Json = False,
 ) -> None:
-    """Check the SHA-256 of every file of runs, or of datasets. Exits with 1 if one has changed.
+    """Check the SHA-256 of every file of runs or datasets. Exits with status 1 if one has changed.
 
     \f
     Raises `UsageError` if options do not fit together, and `RunError` if there is no folder of results.
     """
     if data and runs:
         got = f"--data and {' '.join(runs)}"
-        raise UsageError("one kind of thing at a time", got=got, allowed="runs or datasets", fix="leave one out")
+        raise UsageError(
+            "runs and datasets cannot be verified together", got=got, allowed="runs or datasets", fix="leave one out"
+        )
     kind = "dataset" if data else "run"
     lines = [_dataset(one, folders.datasets) for one in data] if data else _runs(runs or [], folders.results)
     damaged = sum(bool(line["problems"]) for line in lines)
@@ -152,7 +154,7 @@ def _runs(names: list[str], results: StoragePath) -> list[dict[str, Any]]:
 
     registry = open_registry(results)
     if not results.exists():
-        raise RunError("there is no such folder of results", got=str(results), fix="name one with --results")
+        raise RunError("no such results folder", got=str(results), fix="name one with --results")
     lines = []
     for run in map(registry.find, names) if names else registry:
         try:

@@ -44,9 +44,9 @@ class PictureOptions:
     PANEL: ClassVar = PICTURE
     view: str | None = option("Kind of picture (`ape draw --views` lists them).")
     views: bool = option("List the kinds of pictures and exit.", default=False, callback=_list_views, is_eager=True)
-    run: str | None = option("Name of a trained run, or its beginning: draw its weights.", metavar="RUN", panel=TRAINED)
+    run: str | None = option("Draw the weights of this run (its name or a prefix).", metavar="RUN", panel=TRAINED)
     to: Place | None = path(
-        "Write to a file. Its extension decides the format: .svg, .png or .pdf.", "--out", metavar="FILE", panel=OUTPUT
+        "File to write. Its extension determines the format: .svg, .png or .pdf.", "--out", metavar="FILE", panel=OUTPUT
     )
 
 
@@ -56,12 +56,12 @@ class SchemeOptions:
 
     PANEL: ClassVar = MODEL
     structure: str | None = option(
-        "Structure as which positions are read, for example seq*tree(2). Default: the scheme's own."
+        "Structure that positions are read as, such as seq*tree(2). Default: that of the scheme."
     )
     heads: int = option("Number of heads.", default=4)
     seed: int = option("Seed for weights.", default=42)
     settings: list[str] | None = option(
-        "Any option of the scheme, d_model, decay or max_size; may be repeated.", "--set", metavar="KEY=VALUE"
+        "Set an option of the scheme, d_model, decay or max_size; may be repeated.", "--set", metavar="KEY=VALUE"
     )
 
 
@@ -74,7 +74,7 @@ class Places:
     depth: int | None = option("Depth of a complete tree. Default: 4; 2 in a product.")
     side: int | None = option("Number of places along each axis of a grid. Default: 6; 3 in a product.")
     node: str | None = option(
-        "Place of the query in views from a node: 12, or 2,3 in a grid. Default: the middle; node 2 of trees."
+        "Place of the query in views from a node: 12, or 2,3 in a grid. Default: the middle, or node 2 of a tree."
     )
 
 
@@ -84,10 +84,10 @@ class SampleOptions:
 
     PANEL: ClassVar = TRAINED
     attention: str | None = option(
-        "Attention of the model: encoder, decoder, or cross (between them). Default: the first one that it has."
+        "Attention of the model: encoder, decoder, or cross (between them). Default: the first that exists."
     )
     split: str = option("Split of the sample: train, validation or test.", default="test")
-    row: int = option("Row number of the sample in the split, from 0.", default=0)
+    row: int = option("Row number in the split, from 0.", default=0)
     data: Place | None = path("Dataset of the sample. Default: the dataset of the run.")
 
 
@@ -103,7 +103,7 @@ def picture(
     sample: SampleOptions,
     folders: Folders,
 ) -> None:
-    """Draw what a positional encoding does. Shows scores by offset, of pairs and from a node, and a run's attention.
+    """Draw what an encoding does: scores by offset, between pairs and from a node, or the attention of a run.
 
     \f
     Raises `UsageError` if options are not valid or do not fit together.
@@ -154,7 +154,7 @@ def _of_chosen_run(
     trained = check_finished(run).config.scheme
     if scheme not in (None, trained):
         got = f"{scheme} and --run {run.name}"
-        raise UsageError("the run has another scheme", got=got, allowed=trained, fix="leave one out")
+        raise UsageError("the run uses another scheme", got=got, allowed=trained, fix="leave one out")
     run.require_weights()
     if kind.needs == "attention":
         return of_attention(run, sample.data and existing_dataset(sample.data, folders.datasets), sample)

@@ -30,23 +30,21 @@ class EvaluationOptions:
     PANEL: ClassVar = SCORES
     split: str = option("Split to evaluate on: train, validation or test.", default="test")
     data: list[Place] | None = path("Dataset to evaluate on; may be repeated. Default: the dataset of each run.")
-    decode: str = option(
-        "Decoding: teacher (forcing), or greedy, where the model reads its own output.", default="teacher"
-    )
+    decode: str = option("Decoding: teacher (forcing), or greedy (the model reads its own output).", default="teacher")
     device: str = option(DEVICE, default="auto", panel=EXECUTION)
-    batch_size: int = option("Number of rows in a batch. Results do not depend on it.", default=256, panel=EXECUTION)
+    batch_size: int = option("Rows per batch. Results do not depend on it.", default=256, panel=EXECUTION)
     threads: int | None = option(THREADS, panel=EXECUTION)
 
 
 @command("ape eval --decode greedy", name="eval")
 def evaluate(
-    runs: Annotated[list[str] | None, typer.Argument(help="Names of runs, or beginnings of names.")] = None,
+    runs: Annotated[list[str] | None, typer.Argument(help="Names of runs, or prefixes of names.")] = None,
     *,
     options: EvaluationOptions,
     folders: Folders,
     as_json: Json = False,
 ) -> None:
-    """Evaluate runs, each on every dataset that it fits. Without names: all finished runs that lack this evaluation.
+    """Evaluate runs on every dataset that they fit. Default: all finished runs without this evaluation.
 
     \f
     Raises `UsageError` if options are not valid.

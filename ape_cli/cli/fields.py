@@ -21,11 +21,11 @@ def fields(
     scheme: Annotated[str | None, typer.Option(help="Also list the options of this scheme.")] = None,
     attention: Annotated[str | None, typer.Option(help="Also list the options of this kind of attention.")] = None,
     positions: Annotated[str | None, typer.Option(help="Also list the options of this map of positions.")] = None,
-    preset: Annotated[str, typer.Option(help="Preset whose values are shown: paper, medium, small or tiny.")] = "small",
-    images: Annotated[bool, typer.Option("--images", help="List the fields of the model for images.")] = False,
+    preset: Annotated[str, typer.Option(help="Preset to show: paper, medium, small or tiny.")] = "small",
+    images: Annotated[bool, typer.Option("--images", help="List the fields of image models.")] = False,
     as_json: Json = False,
 ) -> None:
-    """List what `--set KEY=VALUE` accepts. Shows the value of each field in a preset.
+    """List the fields that `--set KEY=VALUE` accepts, with their values in a preset.
 
     \f
     Raises `UsageError` for an unknown scheme, attention, map of positions or preset, and for a preset without a model
@@ -47,8 +47,8 @@ def fields(
     print_table(["field", preset, "allowed", "meaning"], rows)
     note("for example: ape train --scheme rope --set lr_peak=0.001")
     if scheme is None:
-        note("`ape fields --scheme rope` lists the options of a scheme too")
-    note("—: no value of its own; another field, the scheme or the data decides")
+        note("`ape fields --scheme rope` also lists the options of a scheme")
+    note("—: not set; another field, the scheme or the data decides")
 
 
 def listed(preset: str, kind: str) -> list[dict[str, Any]]:

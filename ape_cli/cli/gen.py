@@ -43,13 +43,13 @@ class GenerationOptions:
 
     PANEL: ClassVar = ROWS
     n: int | None = option(
-        "Number of training rows, of each size with --sizes. Default: 10,000; for images, all.", metavar="ROWS"
+        "Number of training rows; with --sizes, of each size. Default: 10,000, or all images.", metavar="ROWS"
     )
-    order: str | None = option("Order of the nodes of trees, breadth (default) or depth.", panel=DATA)
-    source_order: str | None = option("Order of the nodes of source trees. Default: --order.", panel=DATA)
-    seed: int = option("Seed of the random draws.", default=42)
-    n_validation: int | None = option("Number of validation rows. Default: 1,000; for images, all.", metavar="ROWS")
-    n_test: int | None = option("Number of test rows. Default: 1,000; for images, all.", metavar="ROWS")
+    order: str | None = option("Node order of trees: breadth (default) or depth.", panel=DATA)
+    source_order: str | None = option("Node order of source trees. Default: --order.", panel=DATA)
+    seed: int = option("Random seed.", default=42)
+    n_validation: int | None = option("Number of validation rows. Default: 1,000, or all images.", metavar="ROWS")
+    n_test: int | None = option("Number of test rows. Default: 1,000, or all images.", metavar="ROWS")
     to: Place | None = path(
         "Folder of the dataset: a path, s3://… or gs://…. Default: TASK[-ORDER][-sizes-…] in --datasets.",
         "--out",
@@ -57,15 +57,15 @@ class GenerationOptions:
     )
     shard_rows: int = option("Maximum number of rows in a Parquet file.", default=32_768, panel=EXECUTION)
     workers: int | None = option(
-        "Number of shards that are written at once. Default: 1; with ray, as many as fit.", panel=EXECUTION
+        "Number of shards written in parallel. Default: 1; with ray, as many as fit.", panel=EXECUTION
     )
     engine: str = option(
         "Where shards are written: local (processes) or ray (a cluster).", default="local", panel=EXECUTION
     )
     address: str | None = option("Address of a ray cluster. Default: start one on this machine.", panel=EXECUTION)
-    overwrite: bool = option("Replace another dataset in the folder.", default=False, panel=EXISTING)
+    overwrite: bool = option("Replace an existing dataset in the folder.", default=False, panel=EXISTING)
     settings: list[str] | None = option(
-        "Any option of the task; may be repeated.", "--set", metavar="KEY=VALUE", panel=TASKS
+        "Set an option of the task; may be repeated.", "--set", metavar="KEY=VALUE", panel=TASKS
     )
 
 
@@ -102,7 +102,7 @@ def gen(
     folder: DatasetsFolder,
     as_json: Json = False,
 ) -> None:
-    """Generate a dataset of Parquet files. It also has a manifest and a dataset card.
+    """Generate a dataset: Parquet files, a manifest and a dataset card.
 
     `ape gen TASK --help` shows only the options that apply to one task.
 
@@ -127,11 +127,11 @@ def gen(
         outcome = generation.generate(chosen, plan, target, engine=where, overwrite=options.overwrite, tick=tick)
     notes = chosen.notes(options.seed)
     if none := [split for split, count in given_rows.items() if count is None and not rows[split]]:
-        note(f"no rows of {' and '.join(none)}: the source has too little to hold some out")
+        note(f"no rows of {' and '.join(none)}: the source is too small to hold some out")
     for line in notes:
         note(line)
     if outcome.shared:
-        note(f"{outcome.shared:,} rows have a source that may also be in another split")
+        note(f"{outcome.shared:,} rows may also occur in another split, because there are too few distinct sources")
     splits = ", ".join(f"{count:,} {split}" for split, count in rows.items() if count)
     if as_json:
         answer(

@@ -21,10 +21,10 @@ Lines = list[dict[str, Any]]
 
 @command("ape tasks tree-rotate")
 def tasks(
-    names: Annotated[list[str] | None, typer.Argument(help="Names of tasks. Default: a list of all.")] = None,
+    names: Annotated[list[str] | None, typer.Argument(help="Tasks to describe. Default: list all.")] = None,
     as_json: Json = False,
 ) -> None:
-    """List the tasks, or describe some of them with their options.
+    """List all tasks, or describe some with their options.
 
     \f
     Raises `UsageError` for an unknown task.
@@ -68,20 +68,20 @@ def _print_task(line: dict[str, Any]) -> None:
 def schemes(
     names: Annotated[list[str] | None, typer.Argument(help="Names of schemes. Default: all.")] = None,
     measure: Annotated[
-        bool, typer.Option("--measure", help="Also measure time and memory, compared with `none` (takes a minute).")
+        bool, typer.Option("--measure", help="Also measure time and memory relative to `none` (takes a minute).")
     ] = False,
     algebra: Annotated[
         bool,
         typer.Option("--algebra", help="Also measure which representation each scheme is, and its special cases."),
     ] = False,
     model: Annotated[
-        str | None, typer.Option("--model", help="Model in which --measure measures: encoder-decoder or decoder.")
+        str | None, typer.Option("--model", help="Model for --measure: encoder-decoder or decoder.")
     ] = None,
     wide: Annotated[bool, typer.Option("--wide", help="Show all properties.")] = False,
     threads: Annotated[int | None, typer.Option(help=THREADS, rich_help_panel=EXECUTION)] = None,
     as_json: Json = False,
 ) -> None:
-    """List all positional encoding schemes or some of them.
+    """List positional encoding schemes.
 
     \f
     Raises `UsageError` for an unknown scheme or model, or if --threads or --model is given without what it acts on.
@@ -145,7 +145,7 @@ def _print_schemes(lines: Lines, wide: bool) -> None:
     note("reads: seq stands for any data along its linearisation; structures in brackets need --structure")
     note("refers to: the path between two tokens, or the origin")
     note("learns: number of parameters at width 512, 8 heads, a size of 100 symbols or depth 7, default options;")
-    note("of parameters that each layer has of its own, those of one layer are counted")
+    note("per-layer parameters are counted for a single layer")
     if not wide:
         hint("--wide shows more properties; `ape fields --scheme NAME` lists the options of a scheme")
     if lines and "measured" in lines[0]:
@@ -195,7 +195,7 @@ def attentions(
     names: Annotated[list[str] | None, typer.Argument(help="Names of kinds of attention. Default: all.")] = None,
     as_json: Json = False,
 ) -> None:
-    """List all kinds of attention or some of them.
+    """List kinds of attention.
 
     \f
     Raises `UsageError` for an unknown kind of attention.

@@ -33,27 +33,27 @@ _NEXT = {  # by template
 
 @command("ape new scheme first-last")
 def new(
-    kind: Annotated[str, typer.Argument(metavar="KIND", help="scheme or task.")],
-    name: Annotated[str, typer.Argument(metavar="NAME", help="Its name, for example first-last.")],
+    kind: Annotated[str, typer.Argument(metavar="KIND", help="What to create: scheme or task.")],
+    name: Annotated[str, typer.Argument(metavar="NAME", help="Its name, such as first-last.")],
     content: Annotated[
-        bool, typer.Option("--content", help="A scheme whose scores depend on content, for --model decoder.")
+        bool, typer.Option("--content", help="Create a scheme whose scores depend on content, for --model decoder.")
     ] = False,
-    to: Annotated[Path, typer.Option("--to", parser=here, metavar="DIR", help="Folder to write into.")] = Path(),
+    to: Annotated[Path, typer.Option("--to", parser=here, metavar="DIR", help="Folder to write to.")] = Path(),
     as_json: Json = False,
 ) -> None:
-    """Write the file of a new scheme or task, and its test. Both run at once."""
+    """Create the file of a new scheme or task, and its test. Both are ready to run."""
     from ape_cli import position, tasks
 
     pick("kind of file", kind, _FOLDERS)
     if content and kind != "scheme":
-        raise UsageError("--content is for schemes", got=kind, allowed="scheme", fix="leave --content out")
+        raise UsageError("--content applies only to schemes", got=kind, allowed="scheme", fix="leave --content out")
     template = "content_scheme" if content else kind
     stem = name.replace("-", "_")
     name = stem.replace("_", "-")
     if not re.fullmatch(r"[a-z][a-z0-9_]{,39}", stem) or keyword.iskeyword(stem):
-        allowed = "lower-case letters, digits and dashes, at most 40, beginning with a letter; no keyword of Python"
+        allowed = "lower-case letters, digits and dashes, at most 40, starting with a letter; not a Python keyword"
         fix = "choose a name such as first-last"
-        raise UsageError(f"bad name of a {kind}", got=repr(name), allowed=allowed, fix=fix)
+        raise UsageError(f"invalid name for a {kind}", got=repr(name), allowed=allowed, fix=fix)
     if name in (position if kind == "scheme" else tasks).names():
         allowed = f"a name that `ape {kind}s` does not list"
         raise UsageError(f"the name of the {kind} is taken", got=repr(name), allowed=allowed, fix="choose another name")

@@ -144,7 +144,7 @@ def repeated(ctx: typer.Context, **changes: Any) -> str:
 RESULTS, DATASETS = Path("results"), Path("datasets")
 Dataset = Annotated[
     Place,
-    typer.Argument(parser=place, metavar="DATASET", help="Dataset: a folder, an address, or a name under --datasets."),
+    typer.Argument(parser=place, metavar="DATASET", help="Dataset: a folder, an address, or a name in --datasets."),
 ]
 Json = Annotated[bool, typer.Option("--json", help="Print the result as JSON.", rich_help_panel=OUTPUT)]
 
@@ -154,9 +154,7 @@ class ResultsFolder:
     """Where runs are."""
 
     PANEL: ClassVar = OUTPUT
-    results: Place = path(
-        "Folder in which runs are registered (local, s3://… or gs://…), or a file of packed runs.", default=RESULTS
-    )
+    results: Place = path("Folder of the runs (local, s3://… or gs://…), or a file of packed runs.", default=RESULTS)
 
 
 @dataclass(frozen=True)
@@ -164,7 +162,7 @@ class DatasetsFolder:
     """Where datasets are."""
 
     PANEL: ClassVar = OUTPUT
-    datasets: Place = path("Folder that contains the datasets: a local folder, s3://… or gs://…", default=DATASETS)
+    datasets: Place = path("Folder of the datasets: a local folder, s3://… or gs://…", default=DATASETS)
 
 
 @dataclass(frozen=True)
@@ -178,18 +176,18 @@ class ModelOptions:
 
     PANEL: ClassVar = MODEL
     scheme: str | None = option("Positional encoding (`ape schemes` lists them). Required without --config.")
-    structure: str | None = option("Structure as which positions are read, for example seq*tree(2).")
+    structure: str | None = option("Structure that positions are read as, such as seq*tree(2).")
     attention: str = option("Kind of attention (`ape attentions` lists them).", default="dot")
     positions: str = option(
-        "Map of positions: plain, randomised, offset or coupled. Training draws anew in each epoch; validation and "
-        "evaluation draw once for each row.",
+        "Map of positions: plain, randomised, offset or coupled. Drawn again in each training epoch, and once per row "
+        "for validation and evaluation.",
         default="plain",
     )
     model: str = option("Model: encoder-decoder, or decoder (decoder-only).", default="encoder-decoder")
 
 
-SIZES = """Sizes of the tasks' data (lengths, depths, sides, digits) in place of the preset's, such as 1-20,30. The \
-rows of the preset are spread evenly."""
+SIZES = """Sizes of the data (lengths, depths, sides, digits) instead of those of the preset, such as 1-20,30. The \
+rows of the preset are divided evenly."""
 
 
 @dataclass(frozen=True)
@@ -197,11 +195,11 @@ class DataOptions:
     """On which data a model is trained."""
 
     PANEL: ClassVar = DATA
-    data: Place | None = path("Dataset: a folder, a name under --datasets, s3://… or gs://…")
-    task: str | None = option("Task; its dataset has the sizes of the preset.")
+    data: Place | None = path("Dataset: a folder, a name in --datasets, s3://… or gs://…")
+    task: str | None = option("Task. Its dataset is generated with the sizes of the preset.")
     sizes: str | None = option(SIZES)
-    order: str | None = option("Order of the nodes of trees: breadth or depth.")
-    source_order: str | None = option("Order of the nodes of source trees. Default: --order.")
+    order: str | None = option("Node order of trees: breadth or depth.")
+    source_order: str | None = option("Node order of source trees. Default: --order.")
 
 
 @dataclass(frozen=True)
@@ -209,22 +207,22 @@ class TrainingOptions:
     """How a model is trained."""
 
     PANEL: ClassVar = TRAINING
-    preset: str | None = option("paper, medium, small or tiny. Default: paper on a GPU, else small.")
+    preset: str | None = option("Preset: paper, medium, small or tiny. Default: paper on a GPU, else small.")
     seed: int = option("Seed for weights, batch order and dropout.", default=42)
     file: Place | None = path(
-        "Configuration and dataset of a run: its run.json. Other options replace fields of the file.",
+        "Configuration and dataset of a run (its run.json). Other options override its fields.",
         "--config",
         metavar="FILE",
     )
     settings: list[str] | None = option(
-        "Any field of the configuration; may be repeated.", "--set", metavar="KEY=VALUE"
+        "Set a field of the configuration (`ape fields` lists them); may be repeated.", "--set", metavar="KEY=VALUE"
     )
-    no_eval: bool = option("Do not evaluate on the test split.", default=False)
+    no_eval: bool = option("Skip the evaluation on the test split.", default=False)
 
 
-GENERALISE = """Also evaluate at other sizes, with 1,000 test rows each: 30,50 or 30-40. Without SIZES: 1, 1.25, 1.5, \
-2, 3 and 5 times the largest training size (for trees, depth)."""
-DECODE = "Decoding: teacher (teacher forcing only), or greedy (both)."
+GENERALISE = """Also evaluate at other sizes, such as 30,50 or 30-40, with 1,000 test rows each. Without SIZES: 1, \
+1.25, 1.5, 2, 3 and 5 times the largest training size (for trees, depth)."""
+DECODE = "Decoding: teacher (only teacher forcing), or greedy (both)."
 
 
 @dataclass(frozen=True)
@@ -242,7 +240,7 @@ class ExistingRunOptions:
 
     PANEL: ClassVar = EXISTING
     resume: bool = option("Resume a stopped run.", default=False)
-    overwrite: bool = option("Delete an existing run and train it again.", default=False)
+    overwrite: bool = option("Delete an existing run and train it from scratch.", default=False)
 
 
 DEVICE = "Device: auto, cpu or cuda."
@@ -256,7 +254,7 @@ class ExecutionOptions:
     PANEL: ClassVar = EXECUTION
     device: str = option(DEVICE, default="auto")
     compiled: bool = option(
-        "Compile the model with torch.compile; faster only on a GPU, if at all.", "--compile", default=False
+        "Compile the model with torch.compile. It helps only on a GPU, if at all.", "--compile", default=False
     )
     log: list[str] | None = option(
         "Metric logger: json-lines, tensorboard, trackio, wandb or your own; may be repeated.", metavar="NAME"
@@ -269,6 +267,8 @@ class RunFilter:
 
     PANEL: ClassVar = RUNS
     scheme: list[str] | None = option("Only runs of this scheme; may be repeated.")
-    task: list[str] | None = option("Only runs of this task (tree-copy) or column (tree-copy/depth); may be repeated.")
+    task: list[str] | None = option(
+        "Only runs of this task (tree-copy) or table column (tree-copy/depth); may be repeated."
+    )
     preset: list[str] | None = option("Only runs of this preset; may be repeated.")
     sweep: Path | None = option("Only the runs of this sweep, on their own datasets.", metavar="FILE.toml", parser=here)

@@ -45,17 +45,17 @@ class ScoreOptions:
 
     PANEL: ClassVar = SCORES
     metric: str = option("Metric: token_accuracy, exact_match or cross_entropy.", default="token_accuracy")
-    against: str | None = option("`paper`: show the paper's numbers next to ours.", metavar="paper")
-    compare: tuple[str, str] | None = option("Compare two rows of the tables in pairs with equal seeds.", metavar="A B")
+    against: str | None = option("`paper`: show the numbers of the paper next to yours.", metavar="paper")
+    compare: tuple[str, str] | None = option("Compare two rows of the tables, paired by seed.", metavar="A B")
     by: str | None = option(
         "`size`: scores by length or depth, over all evaluated datasets; `op`: by operator of the source; "
-        "`epoch`: halfway through training and at its end.",
+        "`epoch`: halfway through training and at the end.",
         metavar="size|op|epoch",
     )
     view: str | None = option("Name of a view (`ape report --views` lists them). Default: scores.")
     views: bool = option("List the views and exit.", default=False, callback=_list_views, is_eager=True)
     best_by: str | None = option(
-        "`validation`: one row for each scheme, with the setting of the best mean validation score in each column.",
+        "`validation`: one row per scheme, with the setting of the best mean validation score in each column.",
         metavar="validation",
     )
     interval: bool = option("Show 95% confidence intervals over seeds instead of standard deviations.", default=False)
@@ -69,11 +69,11 @@ class FormatOptions:
 
     PANEL: ClassVar = FORMAT
     style: str | None = option("Format: rich, markdown, latex, csv, json or html.", "--format")
-    to: Place | None = path("Write to a file. Its extension decides the format.", "--out", metavar="FILE")
-    plots: Place | None = path("Folder for the plots of the view; without --view, of all views.")
-    plot_format: list[str] | None = option("Format of plots: svg (default), png or pdf; may be repeated.")
+    to: Place | None = path("File to write. Its extension determines the format.", "--out", metavar="FILE")
+    plots: Place | None = path("Folder for plots: of the view, or of all views without --view.")
+    plot_format: list[str] | None = option("Plot format: svg (default), png or pdf; may be repeated.")
     axis: str | None = option(
-        "Axis of plots: `score` (default), or `error`, which is 100% - score on a log scale.", metavar="score|error"
+        "Plot axis: `score` (default), or `error` (100% - score) on a log scale.", metavar="score|error"
     )
 
 
@@ -159,7 +159,7 @@ def _style(form: FormatOptions, as_json: bool) -> str:
             raise UsageError("one format at a time", got=f"--json and --format {style}", fix="leave one out")
         return "json"
     if style is None and to is not None and to.suffix not in _ENDINGS:
-        what = "the file's extension is not that of a format"
+        what = "the file's extension matches no format"
         raise UsageError(what, got=str(to), allowed=", ".join(_ENDINGS), fix="name one with --format")
     return pick("format", style or (_ENDINGS[to.suffix] if to else "rich"), rendering.FORMATS)
 

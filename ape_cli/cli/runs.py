@@ -26,14 +26,14 @@ class ListingOptions:
 
     PANEL: ClassVar = OTHER
     conditions: list[str] | None = option(
-        "Only runs that fulfil a condition on a column, for example status=failed, steps>=800 or dataset~tree "
+        "Only runs that meet a condition on a column, such as status=failed, steps>=800 or dataset~tree "
         "(contains); may be repeated.",
         "--filter",
         metavar="CONDITION",
         panel=RUNS,
     )
     sort: str | None = option("Sort by a column. Default: run.", metavar="COLUMN")
-    descending: bool = option("Sort from the highest to the lowest.", default=False)
+    descending: bool = option("Sort in descending order.", default=False)
     wide: bool = option("Show all columns.", default=False)
 
 
@@ -57,9 +57,9 @@ def runs(
     folder: ResultsFolder,
     as_json: Json = False,
 ) -> None:
-    """List the registered runs, or pack them into one file.
+    """List the runs, or pack them into one file.
 
-    --filter and --sort know the columns of --json, also with hyphens, and `validation`.
+    --filter and --sort accept the columns of --json, also written with hyphens, and `validation`.
 
     \f
     Raises `UsageError` for an unknown column, a bad condition, or a file without the extension of packed runs.
@@ -85,7 +85,7 @@ def runs(
     elif table.is_empty():
         note(f"no runs in {folder.results} yet; `ape train --scheme rope --task copy` trains one")
     elif chosen.is_empty():
-        note(f"none of the {table.height:,} runs in {folder.results} fulfils the conditions")
+        note(f"none of the {table.height:,} runs in {folder.results} meets the conditions")
     else:
         _print_runs(chosen.to_dicts(), listing.wide, old)
 
@@ -144,15 +144,15 @@ def _print_runs(lines: list[dict[str, Any]], wide: bool, old: Collection[str] = 
 
 @command("ape rm copy-rope-42 --yes")
 def rm(
-    runs: Annotated[list[str], typer.Argument(help="Names of runs, or beginnings of names.")],
-    yes: Annotated[bool, typer.Option("--yes", "-y", help="Do not ask.")] = False,
+    runs: Annotated[list[str], typer.Argument(help="Names of runs, or prefixes of names.")],
+    yes: Annotated[bool, typer.Option("--yes", "-y", help="Do not ask for confirmation.")] = False,
     *,
     folder: ResultsFolder,
     as_json: Json = False,
 ) -> None:
-    """Remove runs. Everything in their folders is removed: weights, history, scores and logs.
+    """Remove runs with everything in their folders: weights, history, scores and logs.
 
-    Nothing is removed if one of the names is wrong. Datasets stay.
+    If a name is wrong, nothing is removed. Datasets are kept.
 
     \f
     Raises `UsageError` for a name that no run has, and if --yes is missing where nobody can be asked.
@@ -169,7 +169,7 @@ def rm(
     count = _count(len(named))
     if not yes:
         if not sys.stdin.isatty():
-            raise UsageError(f"nobody can be asked whether to remove {count}", got="no terminal", fix="add --yes")
+            raise UsageError(f"cannot ask for confirmation to remove {count}", got="no terminal", fix="add --yes")
         if not typer.confirm(f"remove {count}?", err=True):
             note("nothing was removed")
             raise typer.Exit(1)

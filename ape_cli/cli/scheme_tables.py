@@ -81,7 +81,7 @@ def print_algebra(lines: Lines) -> None:
             cases[case["special"], case["general"]] = case
     print_table(heads, rows)
     note(f"errors are measured in float64, up to 10,000 steps and 40 levels; a law holds up to {LIMIT:g}")
-    note("kinds: elliptic operators turn, hyperbolic ones stretch and shrink, unipotent ones shear")
+    note("kinds: elliptic operators rotate, hyperbolic ones stretch and shrink, unipotent ones shear")
     for law, about in LAWS.items():
         if law in laws:
             note(f"{law}: {about}")

@@ -22,20 +22,20 @@ class ExportOptions:
     """Where a model is written."""
 
     PANEL: ClassVar = OUTPUT
-    out: Place = path("Folder to write: a local folder, s3://… or gs://…", default=...)
+    out: Place = path("Folder to write to: a local folder, s3://… or gs://…", default=...)
     overwrite: bool = option("Replace an earlier export in the folder.", default=False, panel=EXISTING)
 
 
 @command("ape export tree-copy --out tree-copy-model")
 def export(
-    run: Annotated[str, typer.Argument(help="Name of a finished run, or the beginning of its name.")],
+    run: Annotated[str, typer.Argument(help="Name of a finished run, or a prefix of it.")],
     target: ExportOptions,
     folder: ResultsFolder,
     as_json: Json = False,
 ) -> None:
     """Export the model of a run to a folder. `ape_cli.load(DIR)` loads it in Python.
 
-    The folder has the weights, the configuration, the vocabulary and a model card.
+    The folder contains the weights, the configuration, the vocabulary and a model card.
 
     \f
     Raises `UsageError` if the run is not finished or the folder has other content, and `RunError` if it is damaged.
@@ -58,9 +58,7 @@ def export(
 def push(
     what: Annotated[
         str,
-        typer.Argument(
-            metavar="RUN|DATASET", help="A run or the beginning of its name, an exported folder, or a dataset."
-        ),
+        typer.Argument(metavar="RUN|DATASET", help="Name or prefix of a run, an exported folder, or a dataset."),
     ],
     to: Annotated[str, typer.Option("--to", metavar="USER/NAME", help="Repository on the Hub; created if necessary.")],
     private: Annotated[bool, typer.Option("--private", help="Create a private repository.")] = False,
@@ -68,9 +66,9 @@ def push(
     folders: Folders,
     as_json: Json = False,
 ) -> None:
-    """Upload a run or a dataset to the Hugging Face Hub. A run is uploaded as `ape export` writes it.
+    """Upload a run, as `ape export` writes it, or a dataset to the Hugging Face Hub.
 
-    The token comes from HF_TOKEN or from `hf auth login`.
+    The access token is read from HF_TOKEN or from `hf auth login`.
 
     \f
     Raises `UsageError` if there is no such run or dataset, or no token, and `PlaceError` if the Hub refuses.
@@ -102,5 +100,5 @@ def push(
 def _local(folder: StoragePath) -> Path:
     """The folder, which has to be on this machine. Raises `UsageError` if it is in an object store."""
     if not isinstance(folder, Path):
-        raise UsageError("only a folder of this machine can be uploaded", got=str(folder), fix="download it first")
+        raise UsageError("only a local folder can be uploaded", got=str(folder), fix="download it first")
     return folder

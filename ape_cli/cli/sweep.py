@@ -34,30 +34,30 @@ class GridOptions:
     """The grid. Its fields replace those of a file."""
 
     PANEL: ClassVar = GRID
-    schemes: str | None = option("Schemes, for example rope,orthogonal-seq.")
-    tasks: str | None = option("Tasks. Each has a dataset with the sizes of the preset.")
-    data: list[str] | None = option("Existing dataset; may be repeated.")
+    schemes: str | None = option("Schemes, such as rope,orthogonal-seq.")
+    tasks: str | None = option("Tasks. Their datasets are generated with the sizes of the preset.")
+    data: list[str] | None = option("An existing dataset; may be repeated.")
     sizes: str | None = option(SIZES)
-    orders: str | None = option("Orders of the nodes of trees: breadth,depth,breadth-to-depth,…")
-    seeds: str | None = option("Seeds, for example 42,43,44 or 42-44.")
-    structures: str | None = option("Structures that positions are interpreted as, for example seq*tree(2).")
+    orders: str | None = option("Node orders of trees: breadth,depth,breadth-to-depth,…")
+    seeds: str | None = option("Seeds, such as 42,43,44 or 42-44.")
+    structures: str | None = option("Structures that positions are read as, such as seq*tree(2).")
     attentions: str | None = option("Kinds of attention.")
     positions: str | None = option("Maps of positions: plain,randomised,offset,coupled.")
     models: str | None = option("Models: encoder-decoder,decoder.")
-    preset: str | None = option("paper, medium, small or tiny. Default: paper on a GPU, else small.")
+    preset: str | None = option("Preset: paper, medium, small or tiny. Default: paper on a GPU, else small.")
     precision: str | None = option("Precision: fp32, tf32 (only on GPUs) or bf16.")
     settings: list[str] | None = option(
-        "Values of a field of the configuration; may be repeated.", "--set", metavar="KEY=V,V"
+        "Values of a configuration field, one trial each; may be repeated.", "--set", metavar="KEY=V,V"
     )
     generalise: str | None = option(GENERALISE, metavar="[SIZES]", panel=SCORES)
     decode: str | None = option(DECODE, panel=SCORES)
     tune: list[str] | None = option(
-        "Values to try for a field; each scheme keeps the one with the best validation score. May be repeated.",
+        "Values to try for a field. Each scheme keeps the one with the best validation score. May be repeated.",
         metavar="KEY=V,V",
     )
-    trials: int | None = option("tune: try only this many combinations of the values, chosen at random. Default: all.")
+    trials: int | None = option("tune: try only this many random combinations of the values. Default: all.")
     tune_seeds: str | None = option(
-        "tune: seeds of the search; the other --seeds train only the chosen setting. Default: all."
+        "tune: seeds of the search. The other --seeds train only the chosen setting. Default: all."
     )
 
     def fields(self) -> dict[str, Any]:
@@ -89,26 +89,26 @@ class SweepExecution(ExecutionOptions):
     """Where and how the trials of a sweep run."""
 
     engine: str = option("Where trials run: local (processes) or ray (a cluster).", default="local")
-    workers: int | None = option("Number of trials at once. Default: as many as the machine has room for.")
-    threads: int | None = option("local: CPU threads of each trial. Default: an equal share of the cores.")
+    workers: int | None = option("Number of trials in parallel. Default: as many as fit on the machine.")
+    threads: int | None = option("local: CPU threads per trial. Default: an equal share of the cores.")
     retries: int | None = option("Number of retries of a trial whose process or node dies.")
     address: str | None = option("ray: address of a cluster. Default: start one on this machine.")
-    cpus_per_trial: float | None = option("ray: CPUs of each trial. Default: 1.", metavar="CPUS")
+    cpus_per_trial: float | None = option("ray: CPUs per trial. Default: 1.", metavar="CPUS")
     gpus_per_trial: float | None = option(
-        "ray: GPUs of each trial. Default: 0; with 0.25, four trials share a GPU.", metavar="GPUS"
+        "ray: GPUs per trial. Default: 0. With 0.25, four trials share a GPU.", metavar="GPUS"
     )
     trials_per_task: int | None = option(
-        "ray: trials of each cluster task. Default: several if trials are short.", metavar="TRIALS"
+        "ray: trials per cluster task. Default: several if trials are short.", metavar="TRIALS"
     )
-    share: str | None = option("Only every N-th trial, starting with the I-th.", "--shard", metavar="I/N")
-    dry_run: bool = option("Print what would be done, and do nothing.", default=False)
+    share: str | None = option("Run only every N-th trial, starting with the I-th.", "--shard", metavar="I/N")
+    dry_run: bool = option("Print what would be done, without doing it.", default=False)
 
 
 @command("ape sweep --schemes sinusoidal,rope --tasks copy,reverse --seeds 42-44")
 def sweep(
     file: Annotated[
         Path | None,
-        typer.Argument(parser=here, metavar="FILE.toml", help="File with the grid. Options replace its fields."),
+        typer.Argument(parser=here, metavar="FILE.toml", help="File with the grid. Options override its fields."),
     ] = None,
     *,
     grid: GridOptions,

@@ -49,7 +49,7 @@ class TrainExecution(ExecutionOptions):
 
     precision: str = option("Precision: fp32, tf32 (only on GPUs) or bf16.", default="fp32")
     threads: int | None = option(THREADS)
-    dry_run: bool = option("Print what would be trained, and do nothing.", default=False)
+    dry_run: bool = option("Print what would be trained, without training.", default=False)
 
 
 @command("ape train --scheme orthogonal-tree --task tree-copy", option="--scheme ")
@@ -64,7 +64,7 @@ def train(
     folders: Folders,
     as_json: Json = False,
 ) -> None:
-    """Train one run, evaluate it on the test split, and register it. For several processes: torchrun -m ape_cli train …
+    """Train a run and evaluate it on the test split. For several processes: torchrun -m ape_cli train …
 
     \f
     Raises `UsageError` if options are not valid or do not fit together.

@@ -56,7 +56,7 @@ class Batch(ABC):
 
     @property
     def label_mask(self) -> Tensor:
-        """Bool [B, M], True where there is a label to predict."""
+        """Bool [B, M], True where a label is to be predicted."""
         return self.labels != self.ignore_index
 
     def to(self, device: torch.device) -> Self:
@@ -82,21 +82,27 @@ class Batch(ABC):
 
 @dataclass(frozen=True)
 class SequenceBatch(Batch):
-    """A padded batch of sequences, trees or grids."""
+    """A padded batch of sequences, trees or grids. Ids and positions are int64; masks are bool.
+
+    >>> from ape_cli import dataset
+    >>> batch = next(dataset.open("datasets/sample/tree-ops-breadth").split("train").batches(batch_size=2))
+    >>> batch.source_mask.sum(1), batch.label_mask.sum(1)  # the number of tokens of each row
+    (tensor([3, 5]), tensor([1, 3]))
+    """
 
     ignore_index: ClassVar[int] = PAD
 
-    source_ids: Tensor  # [B, N]
-    source_positions: Tensor  # [B or 1, N] or [B or 1, N, C]
-    source_mask: Tensor  # [B, N]
-    input_ids: Tensor  # [B, M], SOS first; if the labels are tags, the source
-    input_positions: Tensor  # [B or 1, M] or [B or 1, M, C]
-    labels: Tensor  # [B, M], PAD where there is nothing to predict
-    row: I64  # [B] row number in the split
-    size: I64  # [B]
-    op: I64  # [B], -1 if the task has no operators
-    label_positions: Tensor | None = None  # for trees: as stored, in the data's own structure, [B, M] or [B, M, C]
-    whole: tuple[int, int] | None = None  # for a share: numbers of labels and source tokens of the whole batch
+    source_ids: Tensor  # [B, N], ids of the source tokens
+    source_positions: Tensor  # [B or 1, N], or [B or 1, N, C] for a product
+    source_mask: Tensor  # [B, N], True for tokens and False for padding
+    input_ids: Tensor  # [B, M], input of the decoder: SOS and the target without its last token; for tags, the source
+    input_positions: Tensor  # [B or 1, M], or [B or 1, M, C] for a product
+    labels: Tensor  # [B, M], the target; PAD where there is nothing to predict
+    row: I64  # [B], row numbers in the split
+    size: I64  # [B], sizes of the sources
+    op: I64  # [B], operators; -1 if the task has none
+    label_positions: Tensor | None = None  # [B, M] or [B, M, C], for trees: as stored, in the structure of the data
+    whole: tuple[int, int] | None = None  # for a share: numbers of labels and of source tokens in the whole batch
     plans: tuple[PositionPlan, ...] = ()  # plans of the positions that the model reads
 
     @property

@@ -34,9 +34,14 @@ from ape_cli.structure import Seq, Structure, parse_structure
 
 
 class Dataset(DatasetInfo):
-    """A dataset on disk whose shards are complete. `open_dataset` opens one.
+    """A complete dataset on disk. `dataset.open` returns one.
 
-    Each split is opened once, when it is asked for, and its shards stay open.
+    A split is opened when it is first requested, and its shards stay open.
+
+    >>> from ape_cli import dataset
+    >>> data = dataset.open("datasets/sample/tree-ops-breadth")
+    >>> data.name, data.structure.expression, data.ids
+    ('tree-ops-breadth', 'tree(2)', 135)
     """
 
     missing = False
@@ -61,12 +66,12 @@ class Dataset(DatasetInfo):
 
     @cached_property
     def largest_size(self) -> int:
-        """The largest `size` in the training split, which must have rows. Raises `DataError` if it cannot be read."""
+        """The largest `size` in the training split, which must not be empty. Raises `DataError` if it is unreadable."""
         return max(int(whole_numbers(group, "size").max()) for group in self.split("train").groups() if group.num_rows)
 
     @property
     def name(self) -> str:
-        """The name of the folder."""
+        """The name of the dataset's folder."""
         return self.folder.resolve().name
 
     @property
@@ -80,9 +85,9 @@ class Dataset(DatasetInfo):
         return len(self.manifest.vocabulary)
 
     def split(self, name: str) -> Split | ImageSplit:
-        """The rows of a split: `train`, `validation` or `test`.
+        """The split `train`, `validation` or `test`.
 
-        Raises `UsageError` for another name, and `DataError` if one of its shards is missing or damaged.
+        Raises `UsageError` for another name, and `DataError` if a shard of the split is missing or damaged.
         """
         if pick("split", name, SPLITS) not in self._splits:
             kind = Split if self.image is None else ImageSplit
@@ -95,16 +100,22 @@ _IMAGE_WINDOW = 2**32  # bytes of pixels in a window
 
 
 class Split(Rows[Window, SequenceBatch]):
-    """The sequences of one split. Without a seed, batches are ordered by length.
+    """The sequences of a split. Without a seed, batches are ordered by length.
 
-    Options of `batches`:
+    `batches` takes these options:
 
-    - `structure`: the structure as which positions are read, an object or an expression. The default is the dataset's
-      own. All structures that `structure.columns` finds in the data are allowed.
-    - `joined`: whether batches are for a decoder-only model, where each target follows directly after its source.
-    - `positions`: the map of positions along the linearisation; None for the places themselves. With a seed, positions
-      are drawn anew in each epoch. Without one, they are drawn once for each row.
-    - `padding`: a function from the length of a batch's longest row to the length of all its rows.
+    - `structure`: the structure that positions are read as, an object or an expression; by default, that of the data.
+    - `joined`: make batches for a decoder-only model, in which each target follows its source directly.
+    - `positions`: a map of positions along the linearisation; None for the place of each token. With a seed, positions
+      are drawn again in every epoch; without one, they are drawn once for each row.
+    - `padding`: a function from the length of the longest row in a batch to the padded length.
+
+    >>> from ape_cli import dataset
+    >>> test = dataset.open("datasets/sample/tree-ops-breadth").split("test")
+    >>> test.rows, test.steps(batch_size=2)
+    (5, 3)
+    >>> [tuple(batch.source_ids.shape) for batch in test.batches(batch_size=2)]
+    [(2, 5), (2, 15), (1, 21)]
     """
 
     def _collate(
@@ -142,9 +153,9 @@ class Split(Rows[Window, SequenceBatch]):
 
 
 class ImageSplit(Rows[ImageRows, ImageBatch]):
-    """The images of one split. Without a seed, batches are in the order of the rows.
+    """The images of a split. Without a seed, batches are in row order.
 
-    Option of `batches`: `augment`, the steps of augmentation. Their result is a function of (seed, epoch, row).
+    `batches` takes the option `augment`, the augmentation steps. Their result is a function of (seed, epoch, row).
     """
 
     def _collate(
@@ -171,10 +182,10 @@ class ImageSplit(Rows[ImageRows, ImageBatch]):
 
 
 def open_dataset(folder: str | StoragePath) -> Dataset:
-    """Open the dataset in a local folder or at the address of an object store.
+    """Open a dataset in a local folder, or at an address in an object store (`s3://…`, `gs://…`).
 
-    Shards are opened, and compared with the manifest, when their split is read first. Raises `DataError` if there is no
-    such folder, if it has no complete dataset, or if a shard is missing.
+    Shards are opened, and compared with the manifest, when their split is first read. Raises `DataError` if the folder
+    does not exist, if the dataset in it is incomplete, or if a shard is missing.
     """
     path = storage_path(folder)
     manifest = read_manifest(path)

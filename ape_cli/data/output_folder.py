@@ -56,7 +56,7 @@ def check_ours(out: StoragePath) -> None:
     foreign = sorted(path.name for path in out.iterdir() if path.name not in ("data", LOCK))
     foreign += [path.name for path in (out / "data").iterdir()] if (out / "data").is_dir() else []
     if foreign:
-        what = "the folder is not empty, and it does not hold a dataset"
+        what = "the folder is not empty and contains no dataset"
         raise DataError(what, got=f"{out} with {', '.join(foreign[:5])}", fix="choose another `out`")
 
 

@@ -30,7 +30,7 @@ def check_rows(part: pa.Table, structure: Structure, ids: int, *, tagged: bool =
         if isinstance(structure, Tree):
             roots = np.concatenate(([0], np.cumsum(positions == 1)))[column.offsets.to_numpy()]
             if (np.diff(roots) != 1).any():
-                raise DataError(f"a {side} is no tree: it does not have one root", fix="correct the task")
+                raise DataError(f"a {side} is not a tree: it does not have exactly one root", fix="correct the task")
 
 
 def _check_range(what: str, values: np.ndarray, low: int, high: int) -> None:

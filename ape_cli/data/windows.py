@@ -45,11 +45,11 @@ class Rows(ABC, Generic[_Window, _Batch]):
 
     @property
     def ids(self) -> int:
-        """The size of the vocabulary; for images, the number of classes."""
+        """The size of the vocabulary, or the number of classes of images."""
         return len(self.manifest.vocabulary)
 
     def table(self) -> pa.Table:
-        """All rows of the split as a table, in their order. Raises `DataError` if they cannot be read."""
+        """All rows of the split as an Arrow table, in order. Raises `DataError` if they cannot be read."""
         return pa.concat_tables([self.manifest.plan.shard.empty_table(), *self.groups()])
 
     def groups(self) -> Iterator[pa.Table]:
@@ -57,9 +57,9 @@ class Rows(ABC, Generic[_Window, _Batch]):
         return map(self._group, range(len(self._groups)))
 
     def steps(self, batch_size: int, seed: int | None = None, epoch: int = 0) -> int:
-        """The number of batches of an epoch.
+        """The number of batches in an epoch.
 
-        It depends on `seed` and `epoch` if the split has several windows, because the last batch of each may be short.
+        For a split of several windows it depends on `seed` and `epoch`, because the last batch of each may be short.
         """
         windows = self._windows(_epoch_rng(seed, epoch))
         return sum(-(-sum(self._group_rows[g] for g in groups) // batch_size) for groups in windows)
@@ -74,11 +74,14 @@ class Rows(ABC, Generic[_Window, _Batch]):
         share: Share = WHOLE,
         **options: Any,
     ) -> Iterator[_Batch]:
-        """Yield the batches of an epoch, from batch number `skip` on. Every row is in exactly one batch.
+        """Yield the batches of an epoch, starting at batch number `skip`. Every row is in exactly one batch.
 
-        With a `seed`, the order is random and a function of (seed, epoch). Without one, it is the order that `Split` or
-        `ImageSplit` describes. `share` selects rows of each batch, for training in several processes. `options` are
-        those of `Split` or `ImageSplit`. Raises `UsageError` if an argument is out of range.
+        - `seed`: with a seed, the order is random and a function of (seed, epoch). Without one, sequences are ordered
+          by length, and images by row.
+        - `share`: (i, n) selects every n-th row of each batch from its row i on, for training in several processes.
+        - `options`: those of `Split` or `ImageSplit`.
+
+        Raises `UsageError` if an argument is out of range.
         """
         collate = self._collate(seed, epoch, share, **options)
         for window, rows in self._epoch(batch_size, seed, epoch, skip):

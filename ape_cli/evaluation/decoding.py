@@ -76,7 +76,7 @@ def written(
     grows = any(isinstance(s, Tree) for s in reading.own.simple) and not (task.places_given or reading.tagged)
     if grows and not isinstance(task, Trees):
         got = f"task {task.name}, which neither defines `opens` nor declares `places_given`"
-        raise DataError("greedy decoding does not know how these trees unfold", got=got, fix="`decode=teacher`")
+        raise DataError("greedy decoding cannot unfold these trees", got=got, fix="`decode=teacher`")
     for batch in batches:
         on_device = batch.to(device)
         width = model.scheme.shape.d_model

@@ -78,7 +78,7 @@ def evaluate(
         **metrics,
     }
     if not all(map(math.isfinite, evaluation["overall"].values())):
-        what = "the weights of the run give values that are not finite"
+        what = "the weights of the run produce values that are not finite"
         raise RunError(what, got=run.name, fix="train it again with `overwrite`")
     run.save_evaluation(evaluation, known)
     return evaluation
@@ -191,7 +191,7 @@ def check_fits(run: Run, data: Dataset, part: Split | ImageSplit, decode: str = 
 def check_decoding(data: DatasetInfo, decode: str) -> None:
     """Check that the data can be decoded in this way. Raises `UsageError` if it cannot."""
     if decode == "greedy" and data.image is not None:
-        what = "an image has a label, and nothing is written that could be read again"
+        what = "images have a single label, so greedy decoding does not apply"
         raise UsageError(what, got="`decode=greedy`", allowed="teacher", fix="leave `decode` out")
 
 

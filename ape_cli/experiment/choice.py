@@ -213,7 +213,7 @@ def _recorded_plan(record: Trained, folder: StoragePath) -> tuple[BaseTask, Data
         return task, generation.plan(task, seed=record.seed, rows=record.rows, shard_rows=ROW_GROUP)
     except ApeError as error:  # it was made of the user's own files, or of a task that is not known here
         raise DataError(
-            "the dataset is not there, and cannot be generated again",
+            "the dataset is missing and cannot be generated again",
             got=f"{folder}: {error.what}",
             fix="generate it with its own options, and name it with `data`",
         ) from error

@@ -83,7 +83,7 @@ def check_fingerprint(data: DatasetInfo, folder: StoragePath, required: str) -> 
     """Check that a dataset is the one that a configuration file names. Raises `DataError` if it is another one."""
     if data.fingerprint != required:
         raise DataError(
-            "the dataset is not the one that the configuration file names",
+            "this is not the dataset that the configuration file names",
             got=f"{folder}: fingerprint {data.fingerprint[:16]}…",
             allowed=f"{required[:16]}…",
             fix="choose another folder with `datasets`, or name a dataset with `data`",

@@ -1,32 +1,31 @@
-"""Positional encoding schemes: one file each, found by its name. Reading them in order teaches the field.
+"""Positional encoding schemes. Each is a single file; reading them in order teaches the field.
 
-A scheme is an `nn.Module` with six hooks, which do nothing by default. The attention layer never asks which scheme
-it holds:
+A scheme is an `nn.Module` with six hooks, which do nothing by default. The attention layer calls the hooks and never
+asks which scheme it holds:
 
-    embed(x, context)                  [B, N, D] -> [B, N, D]        the tokens with positions in them
-    rotate(x, context, side)           [B, H, N, K] -> the same      operators on queries and keys
-    bias(q, q_context, k_context)      -> [B|1, H|1, M, N] or None   added to the logits
-    decay(q_context, k_context)        -> [B|1, 1, M, N] or None     multiplied into the logits
-    layer(role, index)                 -> a module or None           parameters of one layer, which read its tokens
+    embed(x, context)                  [B, N, D] -> same             tokens with their positions
+    rotate(x, context, side)           [B, H, N, K] -> same          operators on queries and keys
+    bias(q, q_context, k_context)      -> [B|1, H|1, M, N] or None   a term of the logits
+    decay(q_context, k_context)        -> [B|1, 1, M, N] or None     a factor of the logits
+    layer(role, index)                 -> a module or None           parameters of a single layer
     logits(q, k, content, link)        -> [B, H, M, N] or None       scores that depend on content
 
-`embed` returns the tokens with the encoding in them, usually `x + p`; what it returns takes the place of the tokens.
-Logits are (q k) / sqrt(K), or what `logits` returns, times decay, plus bias, plus mask. So decay and bias come after
-the scaling. None means that there is nothing to do.
+The logits of attention are (q k) / √K, or the result of `logits`, times decay, plus bias, plus mask. Decay and bias
+therefore come after the scaling. None means that there is nothing to apply.
 
-`context = scheme.context(positions, mask)` holds what depends on the positions alone. It is computed once in a
-forward pass, and the layers share it. Positions are int64 [B, N], or [1, N] if all rows have the same ones, with one
-more axis for the factors of a product. 0 is SOS, the empty path. Every scheme acts in the encoder, in the decoder and
-in the attention between them, as in the paper. If the source of a scheme differs from that, the scheme says so. If it
-can act only in causal attention, `causal_only` says why.
+`scheme.context(positions, mask)` prepares positions. It is called once in a forward pass, and all layers share the
+result. Positions are int64 [B, N], or [1, N] if all rows share them; a product has one more axis for its factors.
+Position 0 is SOS, the empty path.
 
-`Context.cached` shares between layers what depends on two contexts. `FastScheme` has further methods, which only
-improve speed.
+Every scheme acts in the encoder, in the decoder and between them, as in the paper. The page of a scheme says where its
+source differs. `causal_only` gives the reason if a scheme acts only in causal attention.
+
+`Context.cached` shares between layers what depends on two contexts. `FastScheme` adds methods that only improve speed.
 
 Shape letters here and in `attention/`: B batch, H heads, M queries, N keys, C factors of a product, K channels of a
-head, D channels of the model. Random numbers at construction come from `shape.generator`.
+head, D channels of the model. Random initial weights come from `shape.generator`.
 
-The locality bias of four nodes of a tree: the root, its two children, and the left child of the left one.
+The locality bias of four nodes of a tree: the root, its two children, and the first grandchild:
 
     >>> import torch
     >>> from ape_cli import position
@@ -89,7 +88,7 @@ __path__ = pkgutil.extend_path(__path__, __name__)  # folders ape_cli/position e
 
 
 def names() -> list[str]:
-    """The names of all schemes, from the files in this folder."""
+    """The names of all schemes: of the files in `ape_cli/position/`, here and in folders on the Python path."""
     return plugins.names(sys.modules[__name__])
 
 
@@ -102,7 +101,12 @@ def load(name: str) -> type[Scheme]:
 
 
 def options(name: str) -> dict[str, Any]:
-    """The options of a scheme beyond the common ones, with their defaults."""
+    """The options of a scheme and their defaults, without those common to all schemes.
+
+    >>> from ape_cli import position
+    >>> position.options("rope")
+    {'base': 10000.0, 'learned': False, 'interleaved': True, 'partial': 1.0}
+    """
     return plugins.options(load(name), skip=1)
 
 
@@ -116,14 +120,21 @@ def make(
     generator: torch.Generator | None = None,
     **settings: Any,
 ) -> Scheme:
-    """Create a scheme by its name.
+    """Create a scheme by name.
 
-    `structure`: a structure or its expression, or None for the scheme's own. `max_size`: the size for which bounded
-    schemes are made (length of words, depth of trees). `decay`: the locality bias c; None means the scheme's own
-    default, which is 0.98 for orthogonal-* and 1 (none) for the others. `settings`: the scheme's own options.
+    - `structure`: a structure or its expression; by default, the first that the scheme reads.
+    - `max_size`: the largest size that a bounded scheme covers: a length, or the depth of a tree.
+    - `decay`: the locality bias c. The default is 0.98 for orthogonal-* and 1 (none) for the others.
+    - `generator`: for random initial weights; by default, PyTorch's global generator.
+    - `settings`: the options of the scheme.
 
-    Raises `UsageError` for arguments that are not valid or do not fit together, and `ApeError` if the constructor of a
-    scheme that is not part of ape fails.
+    Raises `UsageError` for invalid or incompatible arguments, and `ApeError` if the constructor of a user's own scheme
+    fails.
+
+    >>> from ape_cli import position
+    >>> scheme = position.make("alibi", d_model=64, heads=4)
+    >>> scheme.name, scheme.properties.relative, scheme.properties.parameters
+    ('alibi', True, 0)
     """
     scheme = load(name)
     if d_model < 1 or heads < 1 or d_model % heads or (d_model // heads) % 2:

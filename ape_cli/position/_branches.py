@@ -1,16 +1,18 @@
-"""Operators of `tree(k)`: a path from the root is a product of orthogonal matrices, one for each branch that it takes.
+r"""Operators of `tree(k)`: a path from the root is a product of orthogonal matrices, one for each branch taken.
 
 Source: Algebraic Positional Encodings, sections 3.2 and 4.2.
-W_b = exp(A_b - A_b') for the branches b = 1..k. Each head has its own set, which starts near the identity. A node at
-the path b1 b2 ... bL from the root down has the operator W_b1 W_b2 ... W_bL. SOS and the root have the identity.
+
+Branch $b = 1..k$ has the matrix $W_b = \exp(A_b - A_b^\top)$. Each head has its own set, which starts near the
+identity. The node at the path $b_1 b_2 … b_L$ from the root has the operator $W_{b_1} W_{b_2} … W_{b_L}$. SOS and the
+root have the identity.
 
 A table holds the operators of all paths of up to `reach` steps, level by level. A longer path is cut into pieces of
-that length, and the operators of the pieces are applied to its vectors one after the other. The table depends on the
-parameters alone, so the contexts of a forward pass share it. `_grouped.py` applies the operators: to groups of several
-sizes on a CPU, and to tiles of one size with a plan, as on a GPU.
+that length, and the operators of the pieces are applied one after the other. The table depends only on the parameters,
+so the contexts of a forward pass share it. `_grouped.py` applies the operators: to groups of several sizes on a CPU,
+and to tiles of equal size with a plan, as on a GPU.
 
-Shapes: B batch, H heads, N tokens, K channels of a head, P operators in the table, k branches, T vectors for each
-head, of which A take part in a stage. Rows [T * H, m * K] are those of `_grouped.py`.
+Shapes: B batch, H heads, N tokens, K channels of a head, P operators in the table, k branches, T vectors for each head,
+of which A take part in a stage. Rows [T * H, m * K] are those of `_grouped.py`.
 """
 
 from __future__ import annotations

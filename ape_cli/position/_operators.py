@@ -1,15 +1,16 @@
-"""Orthogonal operators for the paths of a structure: one homomorphism for every expression.
+r"""Orthogonal operators for the paths of a structure: a homomorphism for every expression.
 
-Source: Algebraic Positional Encodings, sections 3.1.2, 3.2.2, 3.3.1, 3.4 and 4.2, appendix A. Each head has its own
-operators. A path x of the structure becomes an orthogonal operator [x] on the K channels of a head such that [x y] =
-[x] [y]. For `seq` and `cyclic(n)` the operators are powers of one generator (`_powers.py`). For `tree(k)` they are
-products of k generators (`_branches.py`). For products they are direct sums. A new structure needs a new
-interpretation, which `interpret` in `orthogonal.py` looks up.
+Source: Algebraic Positional Encodings, sections 3.1.2, 3.2.2, 3.3.1, 3.4 and 4.2, appendix A.
 
-A generator is the exponential of a skew-symmetric matrix, W = exp(S). Every such S is Q T Q' with Q orthogonal and T
-made of 2x2 blocks [[0, -t], [t, 0]], where the t are the angles of rotation of W. So a skew-symmetric matrix with given
-angles is known in closed form, and W^p turns each plane by p t. Generators start near the identity. Angles are in
-radians.
+A path $x$ of the structure becomes an orthogonal operator $[x]$ on the $K$ channels of a head such that
+$[x y] = [x] [y]$. For `seq` and `cyclic(n)` the operators are powers of a single generator (`_powers.py`), for
+`tree(k)` products of $k$ generators (`_branches.py`), and for products direct sums. Each head has its own operators. A
+new structure needs a new interpretation, which `interpret` in `orthogonal.py` looks up.
+
+A generator is the exponential of a skew-symmetric matrix, $W = \exp(S)$. Every such $S$ is $Q T Q^\top$ with $Q$
+orthogonal and $T$ made of $2 × 2$ blocks with entries $±t$ off the diagonal, where the $t$ are the rotation angles of
+$W$. A skew-symmetric matrix with given angles is therefore known in closed form, and $W^p$ rotates each plane by $p t$.
+Generators start near the identity. Angles are in radians.
 
 Shapes: B batch, H heads, N tokens, C factors of a product, G generators, K channels of a head (within a product: of a
 factor's share).

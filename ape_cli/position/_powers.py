@@ -1,16 +1,17 @@
-"""Operators of `seq` and `cyclic(n)`: position p is the p-th power of one orthogonal matrix for each head.
+r"""Operators of `seq` and `cyclic(n)`: position p is the p-th power of one orthogonal matrix for each head.
 
 Source: Algebraic Positional Encodings, sections 3.1, 3.4.2 and 4.2, appendix A.
-W = exp(S) with S skew-symmetric. It is held in spectral form (appendix A): S = Q T Q' with Q = exp(A - A') and angles
-t, so W^p = Q R(p t) Q' with R a rotation of channel pairs. This is exact for any p and needs no repeated
-multiplication. Q is the frame of all positions. The Q on the right can be taken into the projections of queries and
-keys. The Q on the left is common to all positions and is not applied.
 
-On `seq` the angles are learned and start near the identity. On `cyclic(n)` they are fixed multiples of 2 pi / n, so
-that W^n = I. The multiples 1, 0, 2, 3, ... n // 2 are dealt out in turn. With at least n // 2 + 1 pairs they are all
-characters of the group. The multiple 0 keeps channels that match content at any place. The product of p and the
-multiple is reduced modulo n as an integer, so the period is exact and not only up to rounding. In a ring there is no
-place outside: SOS, the empty path, has the same operator as the last place, n.
+$W = \exp(S)$ with $S$ skew-symmetric is stored in spectral form (appendix A): $S = Q T Q^\top$ with
+$Q = \exp(A - A^\top)$ and angles $t$, so $W^p = Q R(p t) Q^\top$ with $R$ a rotation of channel pairs. This is exact
+for any $p$ and needs no repeated multiplication. $Q$ is the frame of all positions. The $Q$ on the right can be
+absorbed by the projections of queries and keys. The $Q$ on the left is common to all positions and is not applied.
+
+On `seq` the angles are learned and start near the identity. On `cyclic(n)` they are fixed multiples of $2\pi/n$, so
+that $W^n = I$. The multiples $1, 0, 2, 3, … \lfloor n/2 \rfloor$ are assigned in turn; with at least
+$\lfloor n/2 \rfloor + 1$ pairs they are all characters of the group. The multiple 0 keeps channels that match content
+at any place. The product of $p$ and the multiple is reduced modulo $n$ as an integer, so the period is exact. A ring
+has no place outside: SOS, the empty path, has the same operator as the last place, $n$.
 
 Shapes: B batch, H heads, N tokens, K channels of a head. Angles are in radians.
 """

@@ -1,6 +1,6 @@
-"""The base class of positional encoding schemes. The docstring of `ape_cli.position` describes hooks and shape letters.
+"""The base class of positional encoding schemes. `ape_cli.position` explains the hooks and the shape letters.
 
-`Scheme` has the hooks that are science. `FastScheme` adds the methods that are speed.
+`Scheme` defines the hooks that determine the scores. `FastScheme` adds methods that only improve speed.
 """
 
 from __future__ import annotations
@@ -19,76 +19,98 @@ from ape_cli.position._context import Context, Link
 from ape_cli.structure import Structure, matches
 
 Side = Literal["query", "key"]
-Role = Literal["encoder", "decoder", "cross"]  # of an attention: self-attention of a stack, or between the stacks
+Role = Literal["encoder", "decoder", "cross"]  # self-attention of a stack, or attention between decoder and encoder
 Homomorphism = Literal["orthogonal", "linear", ""]
 
 
 @dataclass(frozen=True)
 class Shape:
-    """The arguments that every scheme is built with."""
+    """The arguments common to all schemes. `make` passes it to the constructor of a scheme.
 
-    d_model: int
-    heads: int
-    structure: Structure
-    max_size: int
-    decay: float
-    generator: torch.Generator | None = None
+    >>> from ape_cli import position
+    >>> position.make("rope", d_model=64, heads=8).shape.head_dim
+    8
+    """
+
+    d_model: int  # D, the width of the model
+    heads: int  # H, the number of attention heads
+    structure: Structure  # the structure that positions are read as
+    max_size: int  # the largest size that a bounded scheme covers: a length, or the depth of a tree
+    decay: float  # c, the locality bias; 1 means none
+    generator: torch.Generator | None = None  # for random initial weights
 
     @property
     def head_dim(self) -> int:
-        """The number of channels of a head, K."""
+        """K, the number of channels of a head."""
         return self.d_model // self.heads
 
 
 @dataclass(frozen=True)
 class Properties:
-    """The properties of a scheme, for tables: the criteria of the paper's section 5 that need no training."""
+    """The properties of a scheme as tables show them: the criteria of the paper's section 5 that need no training."""
 
     structures: tuple[str, ...]  # extensibility: patterns of the structures that it reads
-    flat: bool  # whether it reads the linearisation, unless a structure is asked for
+    flat: bool  # whether it reads the linearisation by default
     injection: str  # "embeddings", "attention", "embeddings, attention", or "none"
     recurrence: str  # "once", "every layer", "once, every layer", or "none"
     relative: bool  # reference point: the path between two tokens, else the origin
     learnable: bool
     parameters: int
-    bounded: bool  # whether it is bounded by the size that it is made for
+    bounded: bool  # whether it covers positions only up to `max_size`
     content_dependent: bool  # whether positions are multiplied with the content
     memory: str  # memory of its results for L tokens, with D channels of the model
-    extrapolation: str  # beyond the sizes of training, according to its source or a survey
+    extrapolation: str  # beyond the training sizes, according to its source or a survey
     source: str
 
 
 class Scheme(nn.Module):
-    """Base class of all schemes. The hooks do nothing, except that `decay` computes the locality bias if one is set."""
+    """Base class of schemes. A subclass overrides the hooks that it needs.
 
-    synonyms: ClassVar[tuple[str, ...]] = ()  # other words for it, which error messages understand
-    option_help: ClassVar[dict[str, str]] = {}  # what each of its own options means, for `ape fields`
-    structures: ClassVar[tuple[str, ...]] = ("seq",)  # patterns of structures that it reads (see `structure.matches`)
-    # whether it reads data along its linearisation, unless a structure is asked for; needs `seq`
+    By default hooks do nothing, and `decay` applies the locality bias if one is set. A scheme that penalises distance:
+
+    >>> import torch
+    >>> from ape_cli import attention
+    >>> from ape_cli.position import Scheme, Shape
+    >>> from ape_cli.structure import parse_structure
+    >>> class Penalty(Scheme):
+    ...     def bias(self, q, q_context, k_context):  # [B, H, M, K] -> [B or 1, 1, M, N]
+    ...         return -(q_context.positions[:, :, None] - k_context.positions[:, None, :]).abs()[:, None]
+    >>> scheme = Penalty(Shape(d_model=4, heads=1, structure=parse_structure("seq"), max_size=100, decay=1.0))
+    >>> context = scheme.context(torch.tensor([[1, 2, 3]]))
+    >>> q = k = torch.zeros(1, 1, 3, 4)
+    >>> attention.logits(scheme, q, k, context, context)[0, 0]
+    tensor([[ 0., -1., -2.],
+            [-1.,  0., -1.],
+            [-2., -1.,  0.]])
+    """
+
+    synonyms: ClassVar[tuple[str, ...]] = ()  # other names, which error messages recognise
+    option_help: ClassVar[dict[str, str]] = {}  # a description of each option, for `ape fields`
+    structures: ClassVar[tuple[str, ...]] = ("seq",)  # patterns of the structures that it reads, such as `grid(n)`
+    # whether it reads trees and grids along their linearisation by default; requires `seq`
     flat: ClassVar[bool] = False
-    relative: bool = False  # whether scores depend on x^-1 y alone
-    bounded: ClassVar[bool] = False  # whether `max_size` bounds it; its docstring says what happens beyond
-    default_decay: ClassVar[float] = 1.0
-    # whether its bias is a term of the dot product's expansion, which no other attention takes
+    relative: bool = False  # claim: scores depend only on the path from one position to the other
+    bounded: ClassVar[bool] = False  # whether it covers positions only up to `max_size`
+    default_decay: ClassVar[float] = 1.0  # the default of `decay`
+    # whether its bias is a term of the dot product's expansion, which only the attention `dot` accepts
     dot_only: ClassVar[bool] = False
-    source: ClassVar[str] = "not named"
-    # the reason why it acts only in the causal attention of a decoder; empty if it acts everywhere
+    source: ClassVar[str] = "not named"  # the publication
+    # why it acts only in the causal attention of a decoder; empty if it acts everywhere
     causal_only: ClassVar[str] = ""
     real_positions: ClassVar[bool] = False  # whether positions may be floats, as in interpolation
-    # whether it waits on a GPU for positions that differ from row to row, so that such steps cannot be recorded there
+    # whether it stalls a GPU to read positions that differ between rows, so that such steps cannot be recorded there
     waits_for_positions: ClassVar[bool] = False
-    # Claims that `ape check` measures, and properties that are shown in tables.
-    # Whether operators act with [x y] = [x] [y]: "orthogonal" ones; or "linear" ones, which are invertible and may
-    # differ between the sides, with [x]' of the query times [x] of the key = I; or none of them.
+    # claim about its operators: `orthogonal`, or `linear` (invertible; [x]' of the query times [x] of the key is I)
+    # if [x y] = [x] [y]; empty if there is no such law
     homomorphism: Homomorphism = ""
-    beyond: ClassVar[str] = ""  # what a bounded scheme does with positions beyond max_size
-    unique: ClassVar[bool] = True  # no two positions are encoded alike (bounded schemes: up to max_size)
-    isometric: ClassVar[bool] = False  # a shift of all positions turns all vectors alike: P(p + k) = R_k P(p)
-    encoder_decoder_options: ClassVar[tuple[str, ...]] = ()  # options without an effect in a decoder-only model
-    variants: ClassVar[tuple[dict[str, Any], ...]] = ()  # options (or `decay`) that `ape check` measures too
-    content_dependent: bool = False
-    memory: ClassVar[str] = "none"
-    extrapolation: ClassVar[str] = "not claimed"
+    beyond: ClassVar[str] = ""  # what a bounded scheme does with positions beyond `max_size`
+    unique: ClassVar[bool] = True  # claim: no two positions (up to `max_size`) are encoded alike
+    isometric: ClassVar[bool] = False  # claim: a shift of all positions rotates all vectors alike: P(p + k) = R_k P(p)
+    encoder_decoder_options: ClassVar[tuple[str, ...]] = ()  # options that have no effect in a decoder-only model
+    variants: ClassVar[tuple[dict[str, Any], ...]] = ()  # further options (or `decay`) that `ape check` measures
+    content_dependent: bool = False  # whether positions are multiplied with the content
+    memory: ClassVar[str] = "none"  # memory of its results, for tables
+    extrapolation: ClassVar[str] = "not claimed"  # beyond the training sizes, for tables
 
     name: str  # set by `make`
 
@@ -101,7 +123,7 @@ class Scheme(nn.Module):
 
     @classmethod
     def reads(cls, structure: Structure) -> bool:
-        """Whether the scheme can read positions of this structure as they are."""
+        """Whether the scheme can read positions of this structure directly."""
         return any(matches(pattern, structure) for pattern in cls.structures)
 
     def context(
@@ -114,13 +136,15 @@ class Scheme(nn.Module):
     ) -> Context:
         """Prepare positions for the hooks.
 
-        positions: int64 [B, N] or [1, N], or [B or 1, N, C] for a product. mask: bool [B, N], True for tokens, or
-        None if all are tokens. `causal`: whether they are the positions of a decoder, which sees only earlier tokens.
-        `beside`: a context of the same forward pass, whose work on the parameters is shared. `plan`: the plan of
-        these positions, made ahead (see `planner`). Without one, schemes that need it wait for positions on a GPU.
+        - `positions`: int64 [B, N], or [1, N] if all rows share them; [B or 1, N, C] for a product. 0 is SOS. Floats
+          are allowed if the scheme sets `real_positions`.
+        - `mask`: bool [B, N], True for tokens; None if all are tokens.
+        - `causal`: whether each position sees only itself and earlier ones, as in a decoder.
+        - `beside`: a context of the same forward pass, with which work on the parameters is shared.
+        - `plan`: the plan of these positions, computed ahead of time (see `planner`). Without it, schemes that need one
+          stall a GPU.
 
-        Raises `UsageError` for positions of another type or shape, and on a CPU for negative ones. Floating-point
-        positions are allowed if the scheme has `real_positions`.
+        Raises `UsageError` for a wrong dtype or shape and, on a CPU, for negative positions.
         """
         number = positions.dtype == torch.int64 or (self.real_positions and positions.is_floating_point())
         shape = [*positions.shape[:2], *([self.structure.width] if self.structure.width > 1 else [])]
@@ -134,27 +158,27 @@ class Scheme(nn.Module):
         return Context(positions, mask=mask, causal=causal, plan=plan)
 
     def embed(self, x: Tensor, context: Context) -> Tensor:
-        """The hook for embeddings: the tokens with positions added, `x + p`, or mixed in. [B, N, D] -> the same"""
+        """The hook for embeddings: return the tokens with positions added (`x + p`) or mixed in. [B, N, D] -> same"""
         return x
 
     def rotate(self, x: Tensor, context: Context, side: Side) -> Tensor:
-        """The hook for queries and keys: apply the operators of positions, before the scaling.
+        """The hook for queries and keys: apply the operators of their positions, before the scaling by 1/√K.
 
-        [B, H, N, K] -> the same
+        [B, H, N, K] -> same. `side` is "query" or "key".
         """
         return x
 
     def bias(self, q: Tensor, q_context: Context, k_context: Context) -> Tensor | None:
-        """The hook for a term that is added to the logits, after the scaling by 1/sqrt(K). q: [B, H, M, K], unrotated
+        """The hook for a term added to the logits, after the scaling by 1/√K.
 
-        -> [B or 1, H or 1, M, N], or None if nothing is added.
+        q: [B, H, M, K], unrotated -> [B or 1, H or 1, M, N], or None for no term
         """
         return None
 
     def decay(self, q_context: Context, k_context: Context) -> Tensor | None:
-        """The locality bias c^distance (paper, section 4.2), which is multiplied into the scaled scores.
+        """The locality bias c^distance (paper, section 4.2), a factor of the scaled scores.
 
-        -> float32 [B or 1, 1, M, N], or None if c = 1.
+        -> float32 [B or 1, 1, M, N], or None if c = 1
         """
         if self.shape.decay == 1.0:
             return None
@@ -162,41 +186,43 @@ class Scheme(nn.Module):
         return torch.pow(self.shape.decay, apart).float()[:, None]
 
     def layer(self, role: Role, index: int) -> nn.Module | None:
-        """The hook for parameters that each layer has of its own. None if there are none.
+        """The hook for per-layer parameters: return a module, or None for no parameters.
 
-        Called once for each attention: `role` says where it acts, and `index` is the number of its layer in the stack.
-        The module is called with the tokens of the keys as the layer reads them, [B, N, D], and what it returns,
-        [B, N, ...], is the `content` of `logits`.
+        It is called once for each attention: `role` is "encoder", "decoder" or "cross", and `index` is the number of
+        the layer in its stack. In each forward pass, the module maps the tokens that the keys are projected from,
+        [B, N, D], to the `content` of `logits`, [B, N, ...].
         """
         return None
 
     def logits(self, q: Tensor, k: Tensor, content: Tensor | None, link: Link) -> Tensor | None:
-        """The hook for scores that depend on content, in the place of (q k) / sqrt(K), whose scaling they include.
+        """The hook for scores that depend on content. They replace (q k) / √K, so they include the scaling.
 
-        q: [B, H, M, K] and k: [B, H, N, K], unrotated. content: [B, N, ...], what the module of the layer returned for
-        the tokens of the keys, or None without one. -> [B, H, M, N], or None for the product of rotated vectors
+        - `q`: [B, H, M, K] and `k`: [B, H, N, K], both unrotated.
+        - `content`: [B, N, ...], the output of the module from `layer` for the keys; None without a module.
+        - `link`: the contexts of queries and keys, and the mask. In causal self-attention, the M queries are the last
+          M of the N keys.
 
-        In causal self-attention the M queries are the last M of the N keys. Decay, bias and mask come afterwards.
+        -> [B, H, M, N], or None for the product of rotated queries and keys. Decay, bias and mask come afterwards.
         """
         return None
 
     def required(self, content: Tensor | None) -> Tensor:
         """The `content` of `logits`. Raises `UsageError` if it was not given."""
         if content is None:
-            what = f"the scores of {self.name} need what its layer makes of the tokens"
+            what = f"the scores of {self.name} need the output of its layer's module"
             fix = 'attention.logits(…, content=scheme.layers[scheme.attach("decoder", 0)](x))'
             raise UsageError(what, got="no `content`", fix=fix)
         return content
 
     def representation(self, positions: Tensor, side: Side) -> Tensor | None:
-        """The operators of positions as matrices, if they act on more channels than those of a head.
+        """The operators of positions as matrices, if they act on more channels than a head has. Models do not use it.
 
-        int64 [1, N] -> [H, N, R, R], or None: the laws then measure what `rotate` does. It is not used in a model.
+        int64 [1, N] -> [H, N, R, R], or None: then `ape check` measures what `rotate` does
         """
         return None
 
     def attach(self, role: Role, index: int) -> str:
-        """Create the module of a layer, unless it is there, and return its key in `layers`."""
+        """Create the module of a layer unless it exists, and return its key in `layers`."""
         key = f"{role}_{index}"
         if self.overrides("layer") and key not in self.layers:
             with global_seed(self.shape.generator, 1 + len(self.layers)):
@@ -207,7 +233,7 @@ class Scheme(nn.Module):
 
     @property
     def properties(self) -> Properties:
-        """The properties of this scheme, for tables."""
+        """The properties of this scheme, as tables show them."""
         count = sum(p.numel() for p in self.parameters())
         claims = ("structures", "flat", "relative", "bounded", "content_dependent", "memory", "extrapolation", "source")
         acts = [("embeddings", "once")] if self.overrides("embed") else []

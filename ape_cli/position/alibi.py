@@ -1,17 +1,22 @@
-"""ALiBi: a linear penalty on distance, added to the logits.
+r"""ALiBi: a linear penalty on distance, added to the logits.
 
-Source: Press et al. 2022, arXiv:2108.12409, section 3: -m_h (i - j) for query i and a key j behind it, with
-m_h = 2^(-8h/H), h = 1..H.
-Deviations: the distance is |i - j|, because the encoder looks both ways. The term also acts in the attention between
-decoder and encoder (the source has only a decoder). So the penalty is symmetric there, and source tokens just before
-and just after the query's place get the same score. Only their content tells the decoder which one comes next, which
-explains low scores on `copy`. `causal=true` stays closer to the source: in the decoder, there is a penalty only on keys
-behind the query, and there is none between decoder and encoder. The encoder, which the source does not have, keeps the
-symmetric penalty, because it would be blind to order without one. In a decoder-only model the option changes no score,
-because keys ahead are masked.
-The formula is used for any H, whereas the authors' release takes the slopes of the nearest powers of two if H is not a
-power of two.
-The term comes after the 1/sqrt(K) scaling. `shear` has the same term as a representation of the integers.
+Source: Press et al. 2022, arXiv:2108.12409, section 3. Head $h = 1..H$ adds $-m_h (i - j)$ to the logit of query $i$
+and a key $j$ behind it, with slope $m_h = 2^{-8h/H}$, after the scaling by $1/\sqrt{K}$.
+
+Deviations:
+
+- The distance is $|i - j|$, because an encoder attends in both directions.
+- The penalty also acts in the attention between decoder and encoder, which the source does not have. It is symmetric
+  there: the source tokens just before and just after the query's place get the same score, and only their content tells
+  the decoder which comes next. This explains low scores on `copy`.
+- The formula applies to any $H$. The authors' release uses the slopes of the nearest powers of two if $H$ is not a
+  power of two.
+
+`causal=true` stays closer to the source: the decoder penalises only keys behind the query, and there is no penalty
+between decoder and encoder. The encoder keeps the symmetric penalty; without one it would be blind to order. In a
+decoder-only model the option changes no score, because keys ahead are masked.
+
+`shear` has the same term as a representation of the integers.
 
 Shapes: B batch, H heads, M queries, N keys, K channels of a head. Positions are 0-based steps.
 """
@@ -36,7 +41,7 @@ class Alibi(Scheme):
 
     relative = True
     option_help: ClassVar[dict[str, str]] = {
-        "causal": "In the decoder, penalise only keys behind the query, and no encoder keys.",
+        "causal": "In the decoder, penalise only keys behind the query, not those of the encoder.",
     }
     synonyms = ("linear-bias",)
     source = "Press et al. 2022, arXiv:2108.12409, section 3"

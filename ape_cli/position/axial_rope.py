@@ -1,14 +1,16 @@
-"""Axial RoPE: each axis of a grid turns its own share of the channel pairs, by fixed angles.
+r"""Axial RoPE: each axis of a grid rotates its own share of the channel pairs, by fixed angles.
 
-Source: Heo et al. 2024, arXiv:2403.13298, section 3.2 ("axial frequency"): of the K/2 pairs of channels of each head,
-half are turned by x * base^(-2t/(K/2)), t = 0, 1, ... K/4 - 1, and the other half by y times the same frequencies. The
-base is 100, because the axes of an image have far fewer places than a text. With n axes, each has K/n channels.
-Deviations: the axes have blocks of neighbouring channels, as in the authors' program, where the source's formula lets
-them alternate. Both have the same scores up to the order of channels. The first axis has the first block: rows before
-columns, where the authors' program has x first. If the axes cannot share the pairs evenly, the first axes have one more
-(as in `orthogonal-grid`).
-It is `orthogonal-grid` with fixed angles and channel pairs for planes.
-Rotations come before the scaling by 1/sqrt(K).
+Source: Heo et al. 2024, arXiv:2403.13298, section 3.2 ("axial frequency"). Half of the $K/2$ channel pairs of a head
+are rotated by $x \cdot \text{base}^{-2t/(K/2)}$, $t = 0, 1, … K/4 - 1$, and the other half by $y$ times the same
+frequencies, before the scaling by $1/\sqrt{K}$. The base is 100, because the axes of an image have far fewer places
+than a text. With $n$ axes, each gets $K/n$ channels.
+
+Deviations: each axis has a block of adjacent channels, as in the authors' program; in the source's formula the axes
+alternate. Scores are the same up to the order of channels. The first axis takes the first block: rows before columns,
+where the authors' program has x first. If the axes cannot share the pairs evenly, the first axes get one pair more, as
+in `orthogonal-grid`.
+
+This is `orthogonal-grid` with fixed angles and channel pairs as planes.
 
 Shapes: B batch, H heads, N tokens, C axes, K channels of a head. Angles are in radians.
 """

@@ -1,22 +1,26 @@
-"""Contextual: positions are sums of gates that depend on content, so that a query can count what matters to it.
+r"""Contextual: positions are sums of gates that depend on content, so a query can count what matters to it.
 
-This is CoPE, Contextual Position Encoding. Other methods with this name, such as Complex Position Encoding, are not
-meant.
+This is CoPE, Contextual Position Encoding, not another method of that name such as Complex Position Encoding.
 
-Source: Golovneva et al. 2024, arXiv:2405.18719, section 4. The gate of key j for query i is g_ij = sigmoid(q_i k_j).
-The position of key j as query i sees it is p_ij = g_ij + ... + g_ii, the sum of the gates from the key to the query.
-Vectors e[0], e[1], ... are learned for integer positions. For other positions they are interpolated: the logit is
-q_i (k_j + e[p_ij]). The heads share the vectors. Positions beyond the last vector share it. The number of vectors is
-`max_size` + 1, as in the authors' release, which has one more than the longest input.
-The formulas of the paper leave out the scaling by 1/sqrt(K). As in the release, the scores in the gates are scaled, and
-so is the sum: g_ij = sigmoid((q_i k_j) / sqrt(K)), and the logit is (q_i k_j + q_i e[p_ij]) / sqrt(K).
+Source: Golovneva et al. 2024, arXiv:2405.18719, section 4. The gate of key $j$ for query $i$ is a sigmoid of their
+score, and the position of key $j$ as seen by query $i$ is the sum of the gates from the key to the query. Vectors
+$e[0], e[1], …$ are learned for integer positions and interpolated between them:
+
+$$
+g_{ij} = \sigma\left(\frac{q_i k_j}{\sqrt{K}}\right), \quad p_{ij} = g_{ij} + … + g_{ii}, \quad
+\text{logit}_{ij} = \frac{q_i k_j + q_i e[p_{ij}]}{\sqrt{K}}
+$$
+
+The heads share the vectors. There are `max_size` + 1 of them, as in the authors' release, which has one more than the
+longest input; positions beyond use the last. The paper's formulas omit the scaling by $1/\sqrt{K}$; the release scales
+the scores in the gates and the sum, as above.
+
 Deviations: the layers share the vectors, as in the other schemes with learned vectors here; the release has an option
 for that. The vectors start from normal draws of standard deviation 0.02 instead of 0, because the gates get no gradient
-as long as all vectors are 0. The options of the release with separate keys, or with values, for the gates are left out.
-The term includes the 1/sqrt(K) scaling.
+while all vectors are 0. The release's options for gates with separate keys, or with values, are left out.
 
-Gates, their sums and the interpolation are computed in float32 or wider. The gradient of a position is e[ceil] -
-e[floor], times q.
+Gates, their sums and the interpolation are computed in float32 or wider. The gradient of a position is
+$(e[\lceil p \rceil] - e[\lfloor p \rfloor]) \cdot q$.
 
 Shapes: B batch, H heads, M queries, N keys, P integer positions, K channels of a head.
 """

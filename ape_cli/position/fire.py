@@ -1,20 +1,26 @@
-"""FIRE: a learned function of the relative distance, which is interpolated to the position of the query.
+r"""FIRE: a learned function of the relative distance, normalised by the position of the query.
 
-Source: Li et al. 2023, arXiv:2310.04418, section 3: for query i and key j
-    b(i, j) = f(psi(i - j) / psi(max(L, i))),   psi(x) = log(c x + 1),
-with f: R -> R^H an MLP of one hidden layer with ReLU, which gives one term to each head. Its weights, c and L are
-learned. Dividing by psi(i) maps all distances to [0, 1], however long the sequence is. Below the threshold L, the
-divisor is constant. As in published implementations, |c| and |L| are used, L is a learned multiple of its initial
-value, the divisor is increased by 1e-6, and weights are drawn as in PyTorch's `nn.Linear`. So three of eight hidden
-units, on average, start inactive on [0, 1] and are never trained.
-The term comes after the 1/sqrt(K) scaling. The scheme is unbounded. The term depends on the position of the query and
-not only on the distance, so the scheme is not relative.
-Deviations: the source has only a decoder. An encoder also has keys ahead of the query, and so has the attention between
-decoder and encoder. Here the distance is |i - j|, and the divisor is psi(max(L, i, j)), so that the argument of f stays
-in [0, 1]. For keys behind the query this is the formula of the source. All layers share f, as in the source's variant
+Source: Li et al. 2023, arXiv:2310.04418, section 3. For query $i$ and key $j$, the term
+
+$$
+b(i, j) = f\left(\frac{\psi(i - j)}{\psi(\max(L, i))}\right), \quad \psi(x) = \log(c x + 1)
+$$
+
+is added after the scaling by $1/\sqrt{K}$. $f: \mathbb{R} \to \mathbb{R}^H$ is an MLP with one hidden layer and ReLU;
+it yields a term for each head. Its weights, $c$ and $L$ are learned. Dividing by $\psi(i)$ maps all distances to
+$[0, 1]$, however long the sequence is. Below the threshold $L$ the divisor is constant. The term depends on the
+position of the query as well as on the distance, so the scheme is not relative. It is unbounded.
+
+As in published implementations, $|c|$ and $|L|$ are used, $L$ is a learned multiple of its initial value, $10^{-6}$ is
+added to the divisor, and weights are initialised as in PyTorch's `nn.Linear`. On average, three of eight hidden units
+therefore start inactive on $[0, 1]$ and are never trained.
+
+Deviations: the source only has a decoder. In an encoder, and between decoder and encoder, keys may be ahead of the
+query, so the distance is $|i - j|$ and the divisor is $\psi(\max(L, i, j))$, which keeps the argument of $f$ in
+$[0, 1]$. For keys behind the query this is the source's formula. All layers share $f$, as in the source's variant
 FIRE-S, and so do encoder, decoder and the attention between them.
 
-Shapes: B batch, H heads, M queries, N keys, W hidden units. Positions are in steps, and so is L.
+Shapes: B batch, H heads, M queries, N keys, W hidden units. Positions and L are in steps.
 """
 
 from __future__ import annotations
@@ -39,7 +45,7 @@ class Fire(Scheme):
     """
 
     option_help: ClassVar[dict[str, str]] = {
-        "width": "Number of hidden units of the learned function.",
+        "width": "Number of hidden units of the function.",
         "threshold": "Initial value of the threshold L, in steps.",
         "c": "Initial value of c in the logarithm.",
     }

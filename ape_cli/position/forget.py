@@ -1,15 +1,21 @@
-"""Forget: each token has a forget gate, and a score gets the logarithms of the gates between key and query.
+r"""Forget: each token has a forget gate, and a score gets the logarithms of the gates between key and query.
 
-Source: Lin et al. 2025, arXiv:2503.02130 (Forgetting Transformer, FoX), section 3: the logit of query i and key j <= i
-is (q_i k_j) / sqrt(K) + d_ij, with d_ij = log f_(j+1) + ... + log f_i. The forget gate of token t is
-f_t = sigmoid(w x_t + b), where x_t is the layer's input. Each head of each layer has its own w and b. As in the
-authors' release, w starts from normal draws of standard deviation 0.02, and b from 0.
-If x is left out, the gates are constants, and d_ij = (i - j) log f is the penalty of ALiBi with a learned slope.
-Deviations: none. The paper's Pro block, which adds norms, gates of the output and shifted keys, is another
-architecture and is not part of this scheme.
-The term comes after the 1/sqrt(K) scaling. A locality bias, if one is set, multiplies the whole score, and so d_ij.
+Source: Lin et al. 2025, arXiv:2503.02130 (Forgetting Transformer, FoX), section 3. The logit of query $i$ and key
+$j \le i$ is
 
-The sums are differences of one running sum, in float32 or wider. They are at most 0 for keys up to the query.
+$$
+\frac{q_i k_j}{\sqrt{K}} + d_{ij}, \quad d_{ij} = \log f_{j+1} + … + \log f_i, \quad f_t = \sigma(w x_t + b)
+$$
+
+where $x_t$ is the input of the layer at token $t$. Each head of each layer has its own $w$ and $b$. As in the authors'
+release, $w$ starts from normal draws of standard deviation 0.02, and $b$ from 0. Without $x$, the gates are constants
+and $d_{ij} = (i - j) \log f$ is the penalty of ALiBi with a learned slope.
+
+Deviations: none. The paper's Pro block, which adds norms, output gates and shifted keys, is another architecture and
+not part of this scheme.
+
+A locality bias, if set, multiplies the whole score, including $d_{ij}$. The sums $d_{ij}$ are differences of a single
+running sum in float32 or wider, and at most 0 for keys up to the query.
 
 Shapes: B batch, H heads, M queries, N keys, K channels of a head, D channels of the model. Log-gates are in nats.
 """

@@ -1,16 +1,19 @@
-"""KERPLE: a learned kernel of the distance for each head, subtracted from the logits.
+r"""KERPLE: a learned kernel of the distance for each head, subtracted from the logits.
 
-Source: Chi et al. 2022, arXiv:2205.09921, section 4: for query m and key n
-    log:    -r1 log(1 + r2 |m - n|),   r1, r2 > 0,
-    power:  -r1 |m - n|^r2,            r1 > 0, 0 < r2 <= 2.
-Both are conditionally positive definite: with a constant, which a softmax cancels, they are inner products. Each head
-has its own r1 and r2, and the layers share them. They start from uniform draws, as in the authors' release: below 2 and
-1 for `log`, and below 1 and 2 for `power`. Power with r2 = 1 is ALiBi with learned slopes.
-The term comes after the 1/sqrt(K) scaling, as in the release.
-Deviations: the release keeps parameters above 0.01 by cutting them off in each forward pass, which changes weights
-outside of the optimiser. Here they start above 0.01, and r1 is an exponential and so is r2, or for `power` twice a
-sigmoid. The source has only a decoder. Here the term also acts in the encoder, where |m - n| makes it symmetric, and
-between decoder and encoder.
+Source: Chi et al. 2022, arXiv:2205.09921, section 4. For query $m$ and key $n$, one of two terms is added after the
+scaling by $1/\sqrt{K}$, as in the release:
+
+- `log`: $-r_1 \log(1 + r_2 |m - n|)$ with $r_1, r_2 > 0$;
+- `power`: $-r_1 |m - n|^{r_2}$ with $r_1 > 0$, $0 < r_2 \le 2$.
+
+Both are conditionally positive definite: plus a constant, which the softmax cancels, they are inner products. Each head
+has its own $r_1$ and $r_2$; the layers share them. They start from uniform draws, as in the authors' release: below 2
+and 1 for `log`, below 1 and 2 for `power`. `power` with $r_2 = 1$ is ALiBi with learned slopes.
+
+Deviations: the release clamps parameters at 0.01 in each forward pass, which changes weights outside of the optimiser.
+Here they start above 0.01 and stay positive: $r_1$ and $r_2$ are exponentials, or for `power` $r_2$ is twice a sigmoid.
+The source only has a decoder. Here the term also acts in the encoder, where $|m - n|$ makes it symmetric, and between
+decoder and encoder.
 
 Shapes: B batch, H heads, M queries, N keys. Offsets are in steps.
 """

@@ -1,10 +1,11 @@
-"""Learned: a free vector for each position, added to the embeddings.
+r"""Learned: a free vector for each position, added to the embeddings.
 
-Source: Gehring et al. 2017, arXiv:1705.03122, section 3.1; the "Learned" of the paper's table 3.
-It is bounded: there are vectors for the positions 0 (SOS) to `max_size`, and all positions beyond use the last
-vector. (The source has no such positions, because its sequences are cut there.) It is applied once, at the input of
-the encoder and of the decoder, with one table for both. Attention is unchanged.
-The vectors start with the length of sinusoidal ones, sqrt(D/2), so that they are not small beside the tokens.
+Source: Gehring et al. 2017, arXiv:1705.03122, section 3.1; "Learned" in the paper's table 3.
+
+Positions 0 (SOS) to `max_size` have vectors of their own; all positions beyond use the last vector. (The source
+truncates its sequences there.) The encoding is applied once, at the input of the encoder and of the decoder, which
+share the table. Attention is unchanged. The vectors start with the length of sinusoidal ones, $\sqrt{D/2}$, so that
+they are not small relative to the tokens.
 
 Shapes: B batch, N tokens, D channels of the model.
 """

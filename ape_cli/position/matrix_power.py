@@ -1,16 +1,19 @@
-"""Matrix power: position j is the vector M^j x, for an orthogonal matrix M and an evaluation point x.
+r"""Matrix power: position j is the vector M^j x, for an orthogonal matrix M and an evaluation point x.
 
 Source: "Notes on attention and positional encodings" (Ganev), section 3. A sequential encoding is a homomorphism
-j -> M^j of the natural numbers into matrices, and x is an evaluation point if j -> M^j x is injective. An additive
-encoding (definition 3.1) adds M^j x to the embeddings. A multiplicative encoding (definition 3.7,
-`multiplicative=true`) turns each embedding, x_j -> M^j x_j, and has no evaluation point.
+$j \mapsto M^j$ of the natural numbers into matrices, and $x$ is an evaluation point if $j \mapsto M^j x$ is injective.
+An additive encoding (definition 3.1) adds $M^j x$ to the embeddings. A multiplicative encoding (definition 3.7,
+`multiplicative=true`) transforms each embedding, $x_j \mapsto M^j x_j$, and has no evaluation point.
 
-Given matrix: M has blocks that turn by -theta^(k-1), with theta = base^(-2/D), and x = (0, 1, 0, 1, ...) (example
-3.6). This is the sinusoidal table. From Python, any orthogonal `matrix` [D, D] and any `point` [D] can be given too.
-The powers of such a matrix are made by repeated squaring in float64 (14 products for 10,000 steps).
-Learned matrix (`learned=true`): M = Q R Q' with Q = exp(A - A'). The angles of R, the matrix A and x are learned. The
-angles and x start from the given ones. The powers of M multiply the angles by j.
-The encoding is applied once, at the input of the encoder and of the decoder. Attention is unchanged. SOS is j = 0.
+By default, $M$ is given: it has blocks that rotate by $-\theta^{k-1}$ with $\theta = \text{base}^{-2/D}$, and
+$x = (0, 1, 0, 1, …)$ (example 3.6). This is the sinusoidal table. In Python, `matrix` [D, D] can be any orthogonal
+matrix and `point` [D] any vector. Their powers are computed by repeated squaring in float64 (14 products for 10,000
+steps).
+
+With `learned=true`, $M = Q R Q^\top$ with $Q = \exp(A - A^\top)$. The angles of $R$, the matrix $A$ and $x$ are
+learned. The angles and $x$ start from the given ones. The powers of $M$ multiply the angles by $j$.
+
+The encoding is applied once, at the input of the encoder and of the decoder. Attention is unchanged. SOS is $j = 0$.
 
 Shapes: B batch, N tokens, D channels of the model.
 """
@@ -40,8 +43,8 @@ class MatrixPower(Scheme):
         "base": "Base of the frequencies of the given matrix.",
         "learned": "Learn the matrix.",
         "multiplicative": "Multiply the embeddings by M^j instead of adding M^j x.",
-        "matrix": "An orthogonal matrix (only in Python).",
-        "point": "The vector x (only in Python).",
+        "matrix": "An orthogonal matrix [D, D] (only in Python).",
+        "point": "The vector x, [D] (only in Python).",
     }
     source = "Ganev, Notes on attention and positional encodings, section 3"
     isometric = True

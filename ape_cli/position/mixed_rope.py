@@ -1,14 +1,16 @@
-"""Mixed RoPE: each pair of channels is turned by a learned linear function of all coordinates.
+r"""Mixed RoPE: each channel pair is rotated by a learned linear function of all coordinates.
 
-Source: Heo et al. 2024, arXiv:2403.13298, section 3.2 ("mixed learnable frequency"): pair t of head h is turned by
-x * f_x[h, t] + y * f_y[h, t]. The frequencies are learned. They start as those of axial RoPE with base 10, in a frame
-of axes that is turned at random for each head: half of the pairs lie along the direction (cos a, sin a), and the other
-half along (-sin a, cos a). So a query can look along diagonals, which no pair of axial RoPE can.
-Deviations: the layers share the frequencies, because one set of operators serves all layers here (the source has a set
-for each layer). With n axes, the frame is turned by a random rotation of n dimensions, and the shares of its directions
-are those of the axes in `axial-rope`.
-The generators of all axes commute, so this is a homomorphism. `lie` has generators that do not.
-Rotations come before the scaling by 1/sqrt(K).
+Source: Heo et al. 2024, arXiv:2403.13298, section 3.2 ("mixed learnable frequency"). Pair $t$ of head $h$ is rotated by
+$x f_x[h, t] + y f_y[h, t]$ before the scaling by $1/\sqrt{K}$. The frequencies are learned. They start as those of
+axial RoPE with base 10, in axes rotated at random for each head: half of the pairs follow the direction
+$(\cos a, \sin a)$, the other half $(-\sin a, \cos a)$. A query can therefore look along diagonals, which no pair of
+axial RoPE can.
+
+Deviations: the layers share the frequencies, because a single set of operators serves all layers here; the source has a
+set for each layer. With $n$ axes, the frame is rotated by a random rotation of $n$ dimensions, and its directions share
+the pairs as the axes in `axial-rope` do.
+
+The generators of all axes commute, so this is a homomorphism. Those of `lie` do not.
 
 Shapes: B batch, H heads, N tokens, C axes, K channels of a head. Angles are in radians.
 """
@@ -36,7 +38,7 @@ class MixedRope(Scheme):
     structures = ("grid(n)",)
     relative = True
     real_positions = True
-    option_help: ClassVar[dict[str, str]] = {"base": "Base of the frequencies at the start."}
+    option_help: ClassVar[dict[str, str]] = {"base": "Base of the initial frequencies."}
     synonyms = ("rope-mixed", "mixed-rotary")
     source = "Heo et al. 2024, arXiv:2403.13298, section 3.2"
     homomorphism = "orthogonal"

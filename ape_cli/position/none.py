@@ -1,9 +1,8 @@
-"""No positional encoding.
+"""None: no positional encoding.
 
 Attention in the encoder sees a bag of tokens. The decoder sees prefixes of one, because of its mask.
 
-Source: the control of every comparison. If it is given a locality bias (`decay`), distances along the sequence are
-all that it knows of positions.
+Source: the control of every comparison. With a locality bias (`decay`), it knows only distances along the sequence.
 """
 
 from __future__ import annotations

@@ -1,12 +1,20 @@
-"""Orthogonal, for any structure: a path becomes an orthogonal operator, and composition becomes multiplication.
+r"""Orthogonal, for any structure: paths become orthogonal operators, and composition becomes multiplication.
 
-Source: Algebraic Positional Encodings, section 3. Let [x] be the operator of the path x from the origin. With
-q' = [x] q and k' = [y] k the score is q' [x]' [y] k = q' [x^-1 y] k. The common prefix cancels, and only the path
-from query to key is left. There is one set of operators for each head, which all layers share.
+Source: Algebraic Positional Encodings, section 3. Let $[x]$ be the operator of the path $x$ from the origin. With
+$q' = [x] q$ and $k' = [y] k$ the score is
 
-`structure` is any expression that `parse_structure` takes, and `interpret` finds its operators. `side="query"` and
-`side="key"` are the absolute variants of section 3.4.1: positions are paths from the origin, and they are applied on
-one side only. (The locality bias, if it is on, still depends on the distance between the two positions.)
+$$
+q'^\top k' = q^\top [x]^\top [y] k = q^\top [x^{-1} y] k
+$$
+
+The common prefix cancels, so only the path from query to key remains. Each head has its own operators, which all layers
+share.
+
+`structure` is any expression that `parse_structure` accepts. `side=query` and `side=key` are the absolute variants of
+section 3.4.1: positions are paths from the origin, applied to one side only. (The locality bias, if any, still depends
+on the distance between both positions.)
+
+`_operators.py` defines the operators of every structure.
 
 Shapes: B batch, H heads, N tokens, C factors of a product, K channels of a head.
 """
@@ -36,7 +44,7 @@ class Orthogonal(FastScheme):
     relative = True
     default_decay = 0.98
     option_help: ClassVar[dict[str, str]] = {
-        "side": "What the operators multiply: both, query or key.",
+        "side": "Side that the operators apply to: both, query or key.",
     }
     synonyms = ("algebraic", "ape")
     source = "Algebraic Positional Encodings, section 3"

@@ -1,10 +1,12 @@
-"""Orthogonal, for grids: each axis turns its own share of the channels by powers of its own matrix.
+r"""Orthogonal, for grids: each axis rotates its own share of the channels by powers of its own matrix.
 
-Source: Algebraic Positional Encodings, section 3.3: [(h, w)] = H^h + W^w, block by block (`_operators.py`).
+Source: Algebraic Positional Encodings, section 3.3: $[(h, w)] = H^h \oplus W^w$, block by block.
 
-`distance` is the distance of the locality bias between two places that are h rows and w columns apart. `path` is the
-number of steps, |h| + |w| (as in the source, section 4.2). `euclidean` is sqrt(h^2 + w^2), which favours no direction
-(our addition). Both depend only on the path between the two places.
+`distance` selects the distance of the locality bias between places that are $h$ rows and $w$ columns apart. `path` is
+the number of steps, $|h| + |w|$, as in section 4.2 of the source. `euclidean` is $\sqrt{h^2 + w^2}$, which favours no
+direction; it is our addition. Both depend only on the path between the two places.
+
+`_operators.py` defines the operators.
 
 Shapes: B batch, M queries, N keys, C axes.
 """
@@ -31,7 +33,7 @@ class OrthogonalGrid(Orthogonal):
 
     structures = ("grid(n)",)
     option_help: ClassVar[dict[str, str]] = {
-        "side": "What the operators multiply: both, query or key.",
+        "side": "Side that the operators apply to: both, query or key.",
         "distance": "Distance of the locality bias: path or euclidean.",
     }
     synonyms = ("algebraic-grid", "ape-grid")

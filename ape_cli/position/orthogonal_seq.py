@@ -1,7 +1,7 @@
-"""Orthogonal, for sequences: position p is the p-th power of one orthogonal matrix for each head.
+"""Orthogonal, for sequences: position p is the p-th power of an orthogonal matrix of each head.
 
 Source: Algebraic Positional Encodings, sections 3.1 and 4.2, appendix A. The matrix has learned angles and a learned
-basis (`_powers.py`). By appendix A, this is RoPE with learned angles.
+basis. By appendix A, this is RoPE with learned angles. `_powers.py` defines the operators.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
-"""Orthogonal, for trees: a path from the root is a product of orthogonal matrices, one for each branch that it takes.
+"""Orthogonal, for trees: a path from the root is a product of orthogonal matrices, one for each branch taken.
 
-Source: Algebraic Positional Encodings, sections 3.2 and 4.2 (`_branches.py`). The operators do not commute, so
-left-right and right-left are two different places.
+Source: Algebraic Positional Encodings, sections 3.2 and 4.2. The operators do not commute, so left-right and right-left
+are different places. `_branches.py` defines the operators.
 """
 
 from __future__ import annotations

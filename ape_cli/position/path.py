@@ -1,25 +1,30 @@
-"""Path: a score passes through a Householder-like matrix for each token between key and query.
+r"""Path: a score passes through a Householder-like matrix for each token between key and query.
 
-Source: Yang et al. 2025, arXiv:2505.16381 (PaTH), sections 2 and 3: the logit of query i and key j <= i is
-q_i' H_i H_(i-1) ... H_(j+1) k_j / sqrt(K), with H_t = I - beta_t w_t w_t'. The unit vector w_t and the number
-beta_t = 2 sigmoid(.), between 0 and 2, depend on the layer's input x_t, in each head of each layer. H_t is orthogonal,
-a reflection, only in the limit beta = 2. At beta = 1 it is a projection. As in the authors' release, w is a projection
-of x of low rank (`rank`), and beta starts near 1.
-Deviations: the source passes w through a short convolution over three tokens before it normalises it. The convolution
+Source: Yang et al. 2025, arXiv:2505.16381 (PaTH), sections 2 and 3. The logit of query $i$ and key $j \le i$ is
+
+$$
+\frac{q_i^\top H_i H_{i-1} … H_{j+1} k_j}{\sqrt{K}}, \quad H_t = I - \beta_t w_t w_t^\top
+$$
+
+The unit vector $w_t$ and the number $\beta_t = 2\sigma(·)$, between 0 and 2, depend on the layer's input $x_t$, in each
+head of each layer. $H_t$ is a reflection, and thus orthogonal, only in the limit $\beta = 2$; at $\beta = 1$ it is a
+projection. As in the authors' release, $w$ is a projection of $x$ of low rank (`rank`), and $\beta$ starts near 1. A
+locality bias multiplies the scores, as in every scheme.
+
+Deviations: the source passes $w$ through a short convolution over three tokens before normalising it. The convolution
 is left out, because the module of a layer sees each token alone, so that tokens can be added one by one. The forget
-gates of the variant PaTH-FoX are not included (the scheme `forget` has them).
-The scores include the 1/sqrt(K) scaling. A locality bias multiplies them, as those of every scheme.
+gates of the variant PaTH-FoX are not included; the scheme `forget` has them.
 
-There is no loop over tokens. With v = sqrt(beta) w, H = I - v v'. For a block of C tokens, let V have their v as rows,
-L be the part of V V' below the diagonal, and T = (I + L)^-1 (the UT transform, section 3). With `tril` for the part up
-to the diagonal, and `below` for the part below it:
+There is no loop over tokens. With $v = \sqrt{\beta} w$, $H = I - v v^\top$. For a block of $C$ tokens, let $V$ have
+their $v$ as rows, let $L$ be the part of $V V^\top$ below the diagonal, and $T = (I + L)^{-1}$ (the UT transform,
+section 3). With `tril` for the part up to the diagonal and `below` for the part below it:
 
     H_C ... H_1 = I - V' T V                                          the operator of the block
     q_i' H_i ... H_(j+1) k_j = [Q K' - tril(Q V') T below(V K')]_ij   within the block
     q_i' H_i ... H_1 = [Q - tril(Q V') T V]_i                         from a query back to the start of the block
     H_C ... H_(j+1) k_j = [K - (T below(V K'))' V]_j                  from a key to the end of the block
 
-Then operators carry queries back from block to block. All this is in float32 or wider, within autocast too.
+Operators then carry queries back from block to block. Everything is computed in float32 or wider, even within autocast.
 
 Shapes: B batch, H heads, M queries, N keys, K channels of a head, D channels of the model, C tokens of a block.
 """
@@ -77,9 +82,7 @@ class Path(Scheme):
 
     relative = True
     causal_only = "the matrices between a key and a query are defined only for keys up to the query"
-    option_help: ClassVar[dict[str, str]] = {
-        "rank": "Rank of the projection to the vectors of the matrices; 0: at most 32."
-    }
+    option_help: ClassVar[dict[str, str]] = {"rank": "Rank of the projection to the vectors w; 0 for at most 32."}
     synonyms = ("householder", "path-attention")
     source = "Yang et al. 2025, arXiv:2505.16381, sections 2 and 3"
     unique = False  # positions are not read, only the order of the tokens

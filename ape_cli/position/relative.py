@@ -1,11 +1,16 @@
-"""Relative: a learned vector for each offset, multiplied with the query. Offsets beyond k are clipped.
+r"""Relative: a learned vector for each offset, multiplied with the query. Offsets beyond k are clipped.
 
-Source: Shaw et al. 2018, arXiv:1803.02155, section 3.2, equation 5: e_ij = q_i (k_j + a_ij) / sqrt(K) with
-a_ij = w[clip(j - i, -k, k)]. The heads share the vectors. k is `max_size`.
-Deviations: the layers share the vectors, and the term also acts in the attention between encoder and decoder, as in
-the comparison of the paper (the source defines it for self-attention). The value-side term of equation 3 is left out;
-the source's ablation (table 3) found that it adds nothing.
-The term comes after the 1/sqrt(K) scaling. It applies this scaling itself.
+Source: Shaw et al. 2018, arXiv:1803.02155, section 3.2, equation 5:
+
+$$
+e_{ij} = \frac{q_i (k_j + a_{ij})}{\sqrt{K}}, \quad a_{ij} = w[\text{clip}(j - i, -k, k)]
+$$
+
+The heads share the vectors. $k$ is `max_size`. The term itself includes the scaling by $1/\sqrt{K}$.
+
+Deviations: the layers share the vectors, and the term also acts in the attention between decoder and encoder, as in the
+paper's comparison (the source defines it for self-attention). The value-side term of equation 3 is left out; the
+source's ablation (table 3) found that it adds nothing.
 
 Shapes: B batch, H heads, M queries, N keys, L distinct offsets, K channels of a head.
 """

@@ -1,16 +1,19 @@
-"""RoPE: queries and keys are turned by angles that are proportional to their positions.
+r"""RoPE: queries and keys are rotated by angles proportional to their positions.
 
-Source: Su et al. 2021, arXiv:2104.09864, section 3.2: the pair of channels (2i, 2i+1) of each head is turned by
-p * base^(-2i/K), with base 10000. The score depends on the offset alone.
-`interleaved=false` pairs the channels (i, i + K/2) instead, as other releases do. It is the same scheme with the
-channels in another order. With `learned=true` each head learns its own angles, which start from those above. By
-appendix A of Algebraic Positional Encodings, this is `orthogonal-seq` with another start.
-`partial` is the share of a head's channels that are turned, as `rotary_pct` in GPT-NeoX (Black et al. 2022,
-arXiv:2204.06745, section 2.1.1, a quarter). These are the first channels, and K in the formula is their number. The
-others carry no position.
-Nothing is cached between forward passes: the angles are computed from the given positions.
+Source: Su et al. 2021, arXiv:2104.09864, section 3.2. The channel pair $(2i, 2i+1)$ of each head is rotated by
+$p \cdot \text{base}^{-2i/K}$ with base 10000, before the scaling by $1/\sqrt{K}$. The score depends only on the offset.
 
-Shapes: B batch, H heads, N tokens, K channels of a head, of which R are turned. Angles are in radians.
+- `interleaved=false` pairs channels $(i, i + K/2)$ instead, as other releases do. It is the same scheme with the
+  channels in a different order.
+- `learned=true` learns the angles of each head, starting from those above. By appendix A of Algebraic Positional
+  Encodings, this is `orthogonal-seq` with a different initialisation.
+- `partial` is the share of a head's channels that are rotated, like `rotary_pct` in GPT-NeoX (Black et al. 2022,
+  arXiv:2204.06745, section 2.1.1: a quarter). The first channels are rotated, $K$ in the formula is their number, and
+  the others carry no position.
+
+Angles are computed from the given positions; nothing is cached between forward passes.
+
+Shapes: B batch, H heads, N tokens, K channels of a head, of which R are rotated. Angles are in radians.
 """
 
 from __future__ import annotations
@@ -37,8 +40,8 @@ class Rope(Scheme):
     option_help: ClassVar[dict[str, str]] = {
         "base": "Base of the frequencies.",
         "learned": "Learn the angles.",
-        "interleaved": "Rotate channels 2i and 2i + 1; otherwise i and i + K/2.",
-        "partial": "Share of the channels that are turned.",
+        "interleaved": "Pair channels 2i and 2i + 1; false pairs i and i + K/2.",
+        "partial": "Share of the channels that are rotated.",
     }
     real_positions = True
     synonyms = ("rotary", "roformer")

@@ -1,16 +1,20 @@
-"""Shear: ALiBi as a unipotent representation of the integers (additive GRAPE).
+r"""Shear: ALiBi as a unipotent representation of the integers (additive GRAPE).
 
-Source: Zhang et al. 2025, arXiv:2512.07805, section 4.2: two constant channels are added, 1 and 0 to a query, and 0 and
-1 to a key. A position n acts on these two by a shear, I + n A with A = -m_h [[0, 0], [1, 0]], where m_h = 2^(-8h/H) is
-the slope of ALiBi. Because A A = 0, this is exp(n A): the product of two shears is the shear of the sum of their
-positions. Queries at i are multiplied by I + i A, and keys at j by the inverse of I + j A, transposed. The two channels
-then add m_h (j - i) to the score.
-The score is computed as this equal bias, so that heads keep their channels. `representation` returns the operators, on
-which laws are measured. The term comes after the 1/sqrt(K) scaling. (Before it, the constant of queries is sqrt(K).)
-For keys behind the query, the score is that of ALiBi. A softmax over keys cancels -m_h i, so in causal attention, ALiBi
-is a bias m_h j on keys.
-Deviations: none. As in the source, the scheme acts only in causal attention: the term would grow with the distance of
-keys ahead. The gates of the source, which depend on content (section 4.1), are another scheme.
+Source: Zhang et al. 2025, arXiv:2512.07805, section 4.2. Two constant channels are added: 1 and 0 to a query, 0 and 1
+to a key. Position $n$ acts on them by a shear $I + n A$, where the only nonzero entry of $A$ is $A_{21} = -m_h$ and
+$m_h = 2^{-8h/H}$ is the slope of ALiBi. Because $A A = 0$, this is $\exp(n A)$: the product of two shears is the shear
+of the sum of their positions. Queries at $i$ are multiplied by $I + i A$, and keys at $j$ by the inverse transpose of
+$I + j A$. The two channels then add $m_h (j - i)$ to the score.
+
+For keys behind the query, the score is that of ALiBi. A softmax over keys cancels $-m_h i$, so in causal attention
+ALiBi is a bias $m_h j$ on keys.
+
+The score is computed as this equal bias, so that heads keep their channels. The term comes after the scaling by
+$1/\sqrt{K}$. (Before it, the constant of queries would be $\sqrt{K}$.) `representation` returns the operators, on which
+`ape check` measures the laws.
+
+Deviations: none. As in the source, the scheme acts only in causal attention, because the term would grow with the
+distance of keys ahead. The source's gates, which depend on content (section 4.1), are another scheme.
 
 Shapes: B batch, H heads, M queries, N keys or positions, K channels of a head. Positions are in steps.
 """

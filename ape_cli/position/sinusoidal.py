@@ -1,13 +1,18 @@
-"""Sinusoidal: a fixed vector of sines and cosines of the position, added to the embeddings.
+r"""Sinusoidal: a fixed vector of sines and cosines of the position, added to the embeddings.
 
-Source: Vaswani et al. 2017, arXiv:1706.03762, section 3.5: PE(p, 2i) = sin(p / 10000^(2i/D)) and
-PE(p, 2i+1) = cos(p / 10000^(2i/D)), sine and cosine side by side. SOS is position 0.
-The encoding is applied once, at the input of the encoder and of the decoder. Attention is unchanged.
+Source: Vaswani et al. 2017, arXiv:1706.03762, section 3.5:
 
-In n dimensions (`--structure 'grid(2)'`) each axis has the table of D/n channels for its coordinate, rows before
-columns: for n = 2, PE(x, y, 2i) = sin(x / 10000^(4i/D)), and the same for y from channel D/2 on. Source: Wang and Liu
-2019, arXiv:1908.11415. He et al. 2022, arXiv:2111.06377, have the same numbers with the channels in another order.
-Without `--structure`, grids are read along their linearisation, as trees are. This is the flat baseline of the paper.
+$$
+PE(p, 2i) = \sin(p / 10000^{2i/D}), \quad PE(p, 2i+1) = \cos(p / 10000^{2i/D})
+$$
+
+SOS is position 0. The encoding is applied once, at the input of the encoder and of the decoder. Attention is unchanged.
+
+In $n$ dimensions (`--structure 'grid(2)'`), each axis has the table of $D/n$ channels for its coordinate, rows before
+columns. For $n = 2$, $PE(x, y, 2i) = \sin(x / 10000^{4i/D})$, and the same for $y$ from channel $D/2$. Source: Wang and
+Liu 2019, arXiv:1908.11415. He et al. 2022, arXiv:2111.06377, use the same numbers with the channels in a different
+order. Without `--structure`, grids are read along their linearisation, as trees are. This is the flat baseline of the
+paper.
 
 Shapes: B batch, N tokens, D channels of the model.
 """

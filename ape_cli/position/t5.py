@@ -1,13 +1,14 @@
-"""T5: a learned scalar for each bucket of offsets, one set for each head, added to the logits.
+r"""T5: a learned scalar for each bucket of offsets, one set for each head, added to the logits.
 
-Source: Raffel et al. 2020, arXiv:1910.10683, section 2.1. With n buckets, an encoder takes half of them for each
-direction. A decoder, which sees no key ahead, takes all of them for the keys behind. Of these m buckets, the first
-m/2 are for one offset each (so |k| < 8 with 32 buckets in both directions). The others grow logarithmically up to
-`max_distance`, and all larger offsets share the last one.
-The layers share the scalars, which start at 0.02 times a normal draw. Encoder and decoder have their own.
-Deviations: the source does not scale logits. Here they keep 1/sqrt(K), and the term comes after it. The source has no
-term in the attention between decoder and encoder. Here there is one, in both directions and with scalars of its own,
-because every scheme acts there (`cross=false` leaves it out).
+Source: Raffel et al. 2020, arXiv:1910.10683, section 2.1. An encoder uses half of the $n$ buckets for each direction. A
+decoder, which sees no keys ahead, uses all of them for the keys behind. Of these $m$ buckets, the first $m/2$ hold a
+single offset each ($|k| < 8$ with 32 buckets in both directions). The others grow logarithmically up to `max_distance`,
+and all larger offsets share the last. The layers share the scalars, which start at 0.02 times a normal draw. Encoder
+and decoder have their own.
+
+Deviations: the source does not scale logits. Here they keep the scaling by $1/\sqrt{K}$, and the term is added after
+it. The source has no term in the attention between decoder and encoder. Here there is one, in both directions and with
+separate scalars, because every scheme acts there (`cross=false` omits it).
 
 Shapes: B batch, H heads, M queries, N keys. Offsets are in steps.
 """
@@ -37,8 +38,8 @@ class T5(Scheme):
     relative = True
     option_help: ClassVar[dict[str, str]] = {
         "buckets": "Number of buckets of offsets.",
-        "max_distance": "Offsets from here on share the last bucket.",
-        "cross": "Act between decoder and encoder, too.",
+        "max_distance": "Offsets from this one on share the last bucket.",
+        "cross": "Also act between decoder and encoder.",
     }
     synonyms = ("t5-bias", "relative-bias")
     source = "Raffel et al. 2020, arXiv:1910.10683, section 2.1"

@@ -1,14 +1,20 @@
-"""Transformer-XL: content meets position through projected sinusoids of the offset.
+r"""Transformer-XL: content meets position through projected sinusoids of the offset.
 
-Source: Dai et al. 2019, arXiv:1901.02860, section 3.3: of query i and key j
-    (a) q_i k_j + (b) q_i r_(i-j) + (c) u k_j + (d) v r_(i-j),   r_p = W_R s_p,
-where s_p is the sinusoidal vector of the offset p = i - j, and u and v are learned, one pair for each head. All four
-terms come before the scaling by 1/sqrt(K). (a) and (c) are one product, which a locality bias scales: `rotate` adds u
-to the query. (b) and (d) are the `bias`, which applies 1/sqrt(K) itself. The layers share W_R, u and v. (In the
-source they share u and v, and each layer has its own W_R.) The scheme is unbounded, because offsets of either sign
-have sinusoids.
-Deviations: the offset may be negative, because the encoder looks both ways. The terms also act in the attention
-between decoder and encoder.
+Source: Dai et al. 2019, arXiv:1901.02860, section 3.3. For query $i$ and key $j$, the score before the scaling by
+$1/\sqrt{K}$ is
+
+$$
+\underbrace{q_i k_j}_{a} + \underbrace{q_i r_{i-j}}_{b} + \underbrace{u k_j}_{c} + \underbrace{v r_{i-j}}_{d}, \quad
+r_p = W_R s_p
+$$
+
+where $s_p$ is the sinusoidal vector of the offset $p$, and $u$ and $v$ are learned, one pair for each head. Terms a and
+c form one product, which a locality bias scales: `rotate` adds $u$ to the query. Terms b and d are the `bias`, which
+applies $1/\sqrt{K}$ itself. The layers share $W_R$, $u$ and $v$; in the source they share $u$ and $v$, and each layer
+has its own $W_R$. The scheme is unbounded, because offsets of either sign have sinusoids.
+
+Deviations: the offset may be negative, because an encoder attends in both directions. The terms also act in the
+attention between decoder and encoder.
 
 Shapes: B batch, H heads, M queries, N keys, L distinct offsets, K channels of a head, D channels of the model.
 """

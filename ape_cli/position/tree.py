@@ -1,16 +1,23 @@
-"""Tree: a stack of one-hot branches, the most recent step first, with each level weighted by a power of p.
+r"""Tree: a stack of one-hot branches, the most recent step first, with levels weighted by powers of p.
 
-Source: Shiv and Quirk 2019, "Novel positional encodings to enable tree-based transformers", section 3.
-With n the branching and k the depth, a position is a stack of k one-hot vectors of n entries. D_i pushes the one-hot
-vector of child i and drops the oldest entry. U pops the newest entry. Both are affine (`down`, `up`), and U D_i = I
-while the stack has room. The vector is [c_1, p c_2, p^2 c_3, ...] with n*k numbers. P copies, each with its own
-learnable p, are put side by side: as many as fit into D, or `copies` of them. The remaining channels are zero.
-p = tanh(a free parameter).
-The scheme is bounded: k is `max_size`, and a node deeper than that keeps its last k steps. SOS and the root are zero.
-The encoding is applied once, at the input of the encoder and of the decoder. Attention is unchanged.
+Source: Shiv and Quirk 2019, "Novel positional encodings to enable tree-based transformers", section 3. With branching
+$n$ and depth $k$, a position is a stack of $k$ one-hot vectors of $n$ entries. $D_i$ pushes the one-hot vector of child
+$i$ and drops the oldest entry. $U$ pops the newest entry. Both are affine (`down`, `up`), and $U D_i = I$ while the
+stack has room. The encoding is
 
-The scale is ours (published forms disagree on the width): copy j is multiplied by sqrt((1 - p_j^2) n k / 2). So the
-vector of a long path, with all its copies, is about as long as the sinusoidal vector, sqrt(D/2).
+$$
+[c_1, p c_2, p^2 c_3, …]
+$$
+
+with $n k$ numbers. $P$ copies, each with its own learnable $p$, are put side by side: as many as fit into $D$, or
+`copies` of them. The remaining channels are zero. $p$ is the tanh of a free parameter. SOS and the root are zero. The
+encoding is applied once, at the input of the encoder and of the decoder. Attention is unchanged.
+
+The scheme is bounded: $k$ is `max_size`, and a deeper node keeps its last $k$ steps.
+
+The scale is ours, because published forms disagree on the width: copy $j$ is multiplied by
+$\sqrt{(1 - p_j^2) n k / 2}$. The vector of a long path, with all its copies, is then about as long as the sinusoidal
+vector, $\sqrt{D/2}$.
 
 Shapes: B batch, N tokens, P copies, k depth, n branches, D channels of the model.
 """
@@ -39,7 +46,7 @@ class ShivQuirkTree(Scheme):
     variants = ({"copies": 1},)
     beyond = "deeper nodes keep their last steps"
     option_help: ClassVar[dict[str, str]] = {
-        "copies": "Number of stacks with powers of their own; 0 for as many as fit.",
+        "copies": "Number of copies, each with its own p; 0 for as many as fit.",
     }
     synonyms = ("shiv-quirk", "tree-pe")
     source = "Shiv and Quirk 2019, NeurIPS 32, section 3"

@@ -1,25 +1,30 @@
-"""xPos: RoPE whose scores also decay exponentially with the distance, at another rate in each pair of channels.
+r"""xPos: RoPE whose scores also decay exponentially with distance, at a different rate in each channel pair.
 
-Source: Sun et al. 2022, arXiv:2212.10554, algorithm 1: the pair of channels i of a query at position p is turned by
-p * base^(-2i/K) and multiplied by zeta_i^(p/B), and that of a key by the same angle and zeta_i^(-p/B). Here zeta_i =
-(2i/K + gamma) / (1 + gamma), base is 10000, gamma is 0.4, and B, the `scale_base`, is 512. The score of a query m and a
-key n has the factor zeta_i^((m-n)/B) in pair i. It falls with the distance, fastest in the pairs that turn fastest.
-As zeta_i is below 1, it would grow without bound for keys ahead of the query, so the scheme acts in causal attention
-only.
+Source: Sun et al. 2022, arXiv:2212.10554, algorithm 1. At position $p$, channel pair $i$ is rotated by
+$p \cdot \text{base}^{-2i/K}$, and multiplied by $\zeta_i^{p/B}$ in a query and by $\zeta_i^{-p/B}$ in a key, with
 
-A pair is a complex number, so each position acts by multiplication, and p -> (zeta_i^(1/B) e^(i base^(-2i/K)))^p is a
-homomorphism from the integers to the nonzero complex numbers. It is not orthogonal. The operator of a key is the
-inverse transpose of that of a query.
+$$
+\zeta_i = \frac{2i/K + \gamma}{1 + \gamma}
+$$
 
-Positions count from SOS, which has the identity on both sides. So a token's operators do not depend on what else is in
-the batch or has been decoded. (Implementations count from the middle of the text, and have the same scores.) A factor
-at position p is at most ((1 + gamma) / gamma)^(p/B), which is 4e10 at 10,000 steps and 1e30 at 28,000. Factors are
-computed in float64, and float32 and bfloat16 lose none of their digits up to there. On a CPU, positions beyond are
-refused. On a GPU, where nothing waits for their values, factors overflow from 36,000 steps on, and the loss becomes
-NaN.
-Deviation: the source's blockwise attention at evaluation is left out, because it is a kind of attention and not a part
-of the encoding.
-Operators come before the scaling by 1/sqrt(K).
+before the scaling by $1/\sqrt{K}$. The base is 10000, $\gamma$ is 0.4, and $B$, the `scale_base`, is 512. In pair $i$,
+the score of query $m$ and key $n$ has the factor $\zeta_i^{(m-n)/B}$. It falls with distance, fastest in the pairs that
+rotate fastest. Because $\zeta_i$ is below 1, the factor would grow without bound for keys ahead of the query, so the
+scheme acts only in causal attention.
+
+A pair is a complex number, so each position acts by multiplication, and
+$p \mapsto (\zeta_i^{1/B} e^{\mathrm{i}\, \text{base}^{-2i/K}})^p$ is a homomorphism from the integers to the nonzero
+complex numbers. It is not orthogonal. The operator of a key is the inverse transpose of that of a query.
+
+Positions count from SOS, which has the identity on both sides. The operators of a token therefore do not depend on what
+else is in the batch or has been decoded. (Implementations that count from the middle of the text have the same scores.)
+A factor at position $p$ is at most $((1 + \gamma) / \gamma)^{p/B}$, which is $4 × 10^{10}$ at 10,000 steps and
+$10^{30}$ at 28,000. Factors are computed in float64; float32 and bfloat16 lose no digits up to there. Positions beyond
+are refused on a CPU. On a GPU, which does not wait for their values, factors overflow from 36,000 steps, and the loss
+becomes NaN.
+
+Deviation: the source's blockwise attention at evaluation is left out, because it is a kind of attention and not part of
+the encoding.
 
 Shapes: B batch, H heads, N tokens, K channels of a head. Angles are in radians.
 """
@@ -53,8 +58,8 @@ class Xpos(Scheme):
     real_positions = True
     option_help: ClassVar[dict[str, str]] = {
         "base": "Base of the frequencies.",
-        "scale_base": "Steps in which the score of pair i falls by the factor zeta_i.",
-        "gamma": "Evens out the rates of decay: zeta_i = (2i/K + gamma) / (1 + gamma).",
+        "scale_base": "Number of steps over which the score of pair i falls by the factor zeta_i.",
+        "gamma": "Evens out the decay rates: zeta_i = (2i/K + gamma) / (1 + gamma).",
     }
     synonyms = ("lex", "length-extrapolatable")
     source = "Sun et al. 2022, arXiv:2212.10554, algorithm 1"

@@ -141,7 +141,7 @@ def axis_kind(axis: str | None, metric: str, *, drawn: bool) -> str:
     """
     kind = pick("axis", axis or "score", KINDS)
     if axis is not None and not drawn:
-        raise UsageError("`axis` is for plots", got=f"`axis={axis}`", fix="add `plots=DIR` or `format=html`")
+        raise UsageError("`axis` applies only to plots", got=f"`axis={axis}`", fix="add `plots=DIR` or `format=html`")
     if kind == "error" and metric in SMALLER_IS_BETTER:
         what, got = f"{metric} has no error: an error is 100% minus a score in %", f"`axis=error` and `metric={metric}`"
         raise UsageError(what, got=got, fix="leave `axis` out, or choose another `metric`")

@@ -68,7 +68,7 @@ class Filter(NamedTuple):
                     )
         if runs and not any(map(self.picks, runs)):
             fix = "leave one of the options out, or train such a run"
-            raise ApeError(f"no run in {where} has all of these", got=str(self), fix=fix)
+            raise ApeError(f"no run in {where} matches all of these options", got=str(self), fix=fix)
 
 
 _OPTIONS = ("scheme", "task", "preset")

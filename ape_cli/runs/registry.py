@@ -29,19 +29,25 @@ if TYPE_CHECKING:  # imported lazily: listing stays fast, and training needs no 
 
 
 class Registry:
-    """All runs under a folder, optionally restricted. Make one with `open_registry`.
+    """The runs in a results folder. `registry.open` returns one. Iterating over it yields each `Run`, sorted by name.
 
-    `folder` contains the folder `runs`. `names` restricts the registry to runs of these names. `chosen` is a filter,
-    which `readable` applies.
+    `folder` is the parent of the folder `runs`. `names` restricts the registry to these runs. `chosen` is a filter that
+    `readable` applies.
+
+    >>> import tempfile
+    >>> from ape_cli import registry
+    >>> with tempfile.TemporaryDirectory() as results:
+    ...     print(len(list(registry.open(results))))
+    0
     """
 
     def __init__(self, folder: StoragePath, names: frozenset[str] | None = None, chosen: Filter = filters.ANY) -> None:
-        """Nothing is read from the folder yet."""
+        """Store the arguments. Nothing is read yet."""
         self.folder, self.names, self.chosen = folder, names, chosen
         self.own_code: dict[str, OwnCode] = {}  # the own code of the runs that were read and have some, by their names
 
     def only(self, names: Iterable[str]) -> Registry:
-        """A registry of the runs with these names only."""
+        """A registry restricted to the runs with these names."""
         return Registry(self.folder, frozenset(names), self.chosen)
 
     def where(self, chosen: Filter) -> Registry:
@@ -58,7 +64,9 @@ class Registry:
         """
         runs = self.folder / "runs"
         if self.folder.exists() and not self.folder.is_dir():
-            raise RunError("the results are not in a folder", got=str(self.folder), fix="name a folder with `results`")
+            raise RunError(
+                "the path of the results is not a folder", got=str(self.folder), fix="name a folder with `results`"
+            )
         try:
             entries = files.entries(runs)
         except OSError as error:
@@ -70,10 +78,10 @@ class Registry:
     def readable(self, bad: list[str]) -> Iterator[tuple[Run, RunRecord]]:
         """Yield each selected run that can be read, with the content of its run.json.
 
-        For each run that cannot be read, a line of text is appended to `bad`. Runs are yielded one at a time, so that
-        tens of thousands of records are never in memory together. Runs with a user's own code are added to `own_code`.
+        For a run that cannot be read, a line of text is appended to `bad`. Records are read one at a time, so memory
+        does not grow with their number. Runs that use your own code are added to `own_code`.
 
-        Raises `ApeError` after the last run, if there are runs but the filter selects none or has an unknown name.
+        Raises `ApeError` after the last run if the filter selects none of several runs, or contains an unknown name.
         """
 
         def read(run: Run) -> tuple[Run, RunRecord | None]:
@@ -101,7 +109,7 @@ class Registry:
     def find(self, name: str) -> Run:
         """Find a run by its name, its path, or a unique prefix of its name.
 
-        Raises `UsageError` if there is no such run, or if several names have this prefix.
+        Raises `UsageError` if no run matches, or if several do.
         """
         if not name:  # an unset variable of a shell, which must not mean the only run
             raise UsageError("the name of a run is empty", got="''", fix="name a run; `ape runs` lists all")
@@ -112,10 +120,10 @@ class Registry:
         if len(alike) == 1:
             return Run(self.folder / "runs" / alike[0])
         if alike:
-            what, fix = "the names of several runs begin like this", "give more of the name"
+            what, fix = "several runs have names with this prefix", "give a longer prefix"
             raise UsageError(what, got=name, allowed=", ".join(alike), fix=fix)
         if not names:
-            what, fix = "unknown run: there are none here", "train one, or name their folder with `results`"
+            what, fix = "unknown run: there are no runs here", "train one, or name their folder with `results`"
             raise UsageError(what, got=f"{name!r} in {self.folder}", fix=fix)
         raise unknown("run", name, names)
 
@@ -128,7 +136,7 @@ class Registry:
         return Run(self.folder / "runs" / checked_name("name of the run", name))
 
     def runs(self) -> pl.DataFrame:
-        """A table with one row per run. Runs that cannot be read are left out."""
+        """A `polars.DataFrame` with one row per run. Runs that cannot be read are left out."""
         return self.table()[0]
 
     def table(self) -> tuple[pl.DataFrame, list[str]]:
@@ -227,9 +235,9 @@ def new_record(
 
 
 def open_registry(folder: str | StoragePath) -> Registry:
-    """The registry in a folder or at an address, which need not exist yet, or the runs that `ape runs --pack` wrote.
+    """Open the registry in a local folder, or at an address in an object store. It need not exist yet.
 
-    `folder` can be one file of packed runs, or a local folder that contains such files.
+    `folder` can also be a file that `ape runs --pack` wrote, or a local folder of such files.
 
     Raises `UsageError` for an invalid address.
     """

@@ -48,9 +48,13 @@ _PATIENCE = 60.0  # seconds; an update of run.json takes much less
 
 
 class Run(ListedFiles):
-    """The folder of one run.
+    """The folder of a run. `Registry.find` returns one.
 
-    Methods that save a file raise `ApeError` if it cannot be written.
+    Methods that save a file raise `ApeError` if they cannot. To read the result of a run:
+
+        run = registry.open("results").find("copy-rope-42")
+        if run.status == "finished":
+            print(run.name, run.read().result.best_accuracy)
     """
 
     @property
@@ -84,7 +88,7 @@ class Run(ListedFiles):
     def read(self) -> RunRecord:
         """The content of run.json.
 
-        Raises `RunError` if it is missing, damaged or of another run, or if its configuration was altered.
+        Raises `RunError` if it is missing or damaged, belongs to another run, or its configuration was altered.
         """
         again = f"train it again with `overwrite`, or remove {self.folder}"
         for folder in self._attempts():
@@ -95,14 +99,14 @@ class Run(ListedFiles):
 
     @property
     def status(self) -> str:
-        """The status of the run, see `status_in`. Raises `RunError` if run.json is missing or damaged."""
+        """`finished`, `stopped`, `failed` or `running`. Raises `RunError` if run.json is missing or damaged."""
         return self.status_in(self.read())
 
     def status_in(self, known: RunRecord) -> str:
-        """The status `finished`, `stopped`, `failed` or `running`, given the content of run.json.
+        """The status, given the content of run.json.
 
-        A run is `stopped` if run.json says `running` but no process holds its lock. In an object store, nobody knows
-        whether the process is still there.
+        A run is `stopped` if run.json says `running` but no process holds its lock. In an object store there are no
+        locks, so such a run stays `running`.
         """
         if known.status != "running" or isinstance(self.folder, RemotePath) or locks.is_locked(self.folder / LOCK):
             return known.status
@@ -252,7 +256,7 @@ class Run(ListedFiles):
                 version, known = _version(self.folder / RECORD), self.read()
                 if known.files.get(WEIGHTS) != evaluated.files.get(WEIGHTS):
                     fix = "evaluate it again with `ape eval` when it is finished"
-                    raise RunError("the run was trained again while it was evaluated", got=self.name, fix=fix)
+                    raise RunError("the run was retrained during the evaluation", got=self.name, fix=fix)
                 files.write_text(self.folder / name, text)
                 self.record = known.model_copy(update={"files": known.files | {name: digest}})
                 try:

@@ -148,7 +148,7 @@ def _profile() -> Any:
     except ImportError as error:
         got = os.environ.get("AWS_PROFILE", "the profile `default`")
         fix = f"{how_to_install('aws')}, or set AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY"
-        raise PlaceError("a profile of AWS needs the package boto3", got=got, fix=fix) from error
+        raise PlaceError("an AWS profile needs the package boto3", got=got, fix=fix) from error
     from botocore.exceptions import BotoCoreError
 
     try:
@@ -174,5 +174,5 @@ def _with_scheme(endpoint: str, options: dict[str, str]) -> str:
     url = endpoint if "://" in endpoint else f"{options.get('scheme', 'https')}://{endpoint}"
     if not _URL.fullmatch(url):
         fix = "correct endpoint_override or AWS_ENDPOINT_URL"
-        raise PlaceError("the address of the object store's server is no URL", allowed="http://HOST:PORT", fix=fix)
+        raise PlaceError("the address of the object store's server is not a URL", allowed="http://HOST:PORT", fix=fix)
     return url

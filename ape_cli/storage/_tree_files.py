@@ -133,7 +133,7 @@ def texts(content: bytes, column: str | None) -> Iterator[bytes | None]:
                         raise DataError("the texts are too large", allowed=f"{_COLUMN_BYTES:,} bytes")
                     yield text
     except (pa.ArrowException, OSError, UnicodeDecodeError) as error:
-        raise DataError("no complete Parquet file", got=str(error).partition("\n")[0]) from error
+        raise DataError("not a complete Parquet file", got=str(error).partition("\n")[0]) from error
 
 
 def _chosen(schema: pa.Schema, column: str | None) -> str:
@@ -141,9 +141,9 @@ def _chosen(schema: pa.Schema, column: str | None) -> str:
     names = [field.name for field in schema if is_text(field.type)]
     if column is not None:
         if names.count(column) != 1:
-            raise unknown("column of texts", column, names)
+            raise unknown("text column", column, names)
         return column
     if len(names) != 1:
-        what = "the column of texts is not clear; name it with `column`" if names else "the file has no column of texts"
+        what = "the text column is ambiguous; name it with `column`" if names else "the file has no text column"
         raise UsageError(what, got=", ".join(schema.names), allowed=", ".join(names) or None)
     return names[0]

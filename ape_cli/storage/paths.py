@@ -69,7 +69,7 @@ def storage_path(text: str | StoragePath) -> StoragePath:
         )
     if path.startswith("/") or not _BUCKET.fullmatch("".join(parts[:1])) or {".", ".."} & set(parts):
         raise UsageError(
-            "no object can have this address",
+            "this is not a valid address of an object",
             got=text,
             allowed=f"{kind}://bucket/path, with letters, digits, hyphens, dots and underscores in the bucket's name",
             fix="correct it",
@@ -77,7 +77,7 @@ def storage_path(text: str | StoragePath) -> StoragePath:
     for key, value in parse_qsl(query, keep_blank_values=True):
         allowed = OPTIONS[kind][pick(f"option of {kind}:// addresses", key, OPTIONS[kind])]
         if not _VALUE.fullmatch(value):
-            raise UsageError(f"bad value of {key}: only letters, digits and signs of ASCII are possible")
+            raise UsageError(f"bad value of {key}: only ASCII letters, digits and punctuation are allowed")
         if allowed:
             pick(f"value of {key}", value, allowed)
     return RemotePath(Bucket(kind, parts[0], query), "/".join(parts))
@@ -88,7 +88,7 @@ def local_path(text: str | Path) -> Path:
     kind, separator, _ = str(text).partition("://")
     if separator:
         where = f"{kind if kind.isalnum() else '…'}://…"
-        raise UsageError("this can only be read or written on this machine", got=where, fix="copy it here first")
+        raise UsageError("this must be a local path", got=where, fix="copy it here first")
     return _local(text)
 
 
@@ -112,4 +112,4 @@ def _local(text: str | Path) -> Path:
     try:
         return Path(text).expanduser()
     except RuntimeError as error:
-        raise UsageError("no such home folder", got=name.partition("/")[0], fix="write the whole path") from error
+        raise UsageError("no such home folder", got=name.partition("/")[0], fix="write the full path") from error

@@ -161,7 +161,7 @@ class _Reader:
         for row, text in enumerate(_tree_files.texts(content, column)):
             try:
                 if text is None:
-                    raise DataError("a null instead of a text")
+                    raise DataError("null instead of text")
                 yield from [(row, tree) for tree in self._trees(name, text)]
             except DataError as error:
                 if not self.skip_bad:

@@ -46,7 +46,7 @@ def checked(order: str | None, source_order: str | None) -> tuple[Order, Order |
     if order in NAMES and order not in ORDERS:
         target, source = parse(order)
         fix = f"`order={target}` and `source_order={source}`"
-        raise UsageError("an order is for one side only", got=repr(order), allowed=", ".join(ORDERS), fix=fix)
+        raise UsageError("an order applies to one side only", got=repr(order), allowed=", ".join(ORDERS), fix=fix)
     target = pick("order", "breadth" if order is None else order, ORDERS)
     source = pick("source order", target if source_order is None else source_order, ORDERS)
     return target, None if source == target else source

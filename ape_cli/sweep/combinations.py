@@ -90,7 +90,7 @@ def _few(trials: Iterator[ExperimentOptions]) -> list[ExperimentOptions]:
     """A list of trials. Raises `UsageError` if there are too many."""
     first = list(itertools.islice(trials, _MOST_TRIALS + 1))
     if len(first) > _MOST_TRIALS:
-        raise UsageError("too many trials", allowed=f"{_MOST_TRIALS:,}", fix="make several sweeps")
+        raise UsageError("too many trials", allowed=f"{_MOST_TRIALS:,}", fix="split it into several sweeps")
     return first
 
 

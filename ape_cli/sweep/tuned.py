@@ -68,7 +68,7 @@ def settings_of(tune: TuneSpecification, defaults: Iterable[dict[str, Any]]) -> 
         raise UsageError(what, got=f"trials {tune.trials}", allowed=f"1 to {count}", fix="leave `trials` out")
     kept = {index for index, setting in enumerate(every) if setting in [*defaults]} if tune.trials < count else set()
     if len(kept) > tune.trials:
-        what = "the default settings of the schemes are more than the trials"
+        what = "there are fewer trials than default settings of the schemes"
         fix = f"`trials={len(kept)}`, or tune these schemes in separate sweeps"
         raise UsageError(what, got=f"trials {tune.trials}, {len(kept)} default settings", fix=fix)
     shuffled = np.argsort(rng.rows(_SEED, "tune", np.arange(count)), kind="stable").tolist()

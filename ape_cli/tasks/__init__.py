@@ -1,13 +1,13 @@
-"""Tasks define the samples of a dataset. There is one file per task; the stem of the file is the task's name.
+"""Tasks define the samples of a dataset. Each is a single file, and its name is that of the file.
 
-A task draws a source from a row's own random stream (`draw`) and answers it (`answer`). The base classes do the rest:
+A task draws a source from the random stream of a row (`draw`) and answers it (`answer`). Base classes do the rest:
 
-| base class | file | for |
+| base class | file | for tasks |
 |---|---|---|
-| `Words`, `PlainTrees`, `Trees`, `Grids` | `_words.py`, `_trees.py`, `_grids.py` | sources that are drawn already |
-| `Sized` | `_sized.py` | tasks whose sources differ in size |
-| `Task` | `_task.py` | all tasks that draw their rows |
-| `BaseTask` | `_base.py` | everything that can be generated as a dataset, images too |
+| `Words`, `PlainTrees`, `Trees`, `Grids` | `_words.py`, `_trees.py`, `_grids.py` | that only define the answer |
+| `Sized` | `_sized.py` | whose sources differ in size |
+| `Task` | `_task.py` | that draw their rows |
+| `BaseTask` | `_base.py` | of any kind, including images |
 
     >>> from ape_cli import tasks
     >>> task = tasks.make("reverse", length_mean=3, length_std=0)
@@ -62,13 +62,13 @@ __path__ = pkgutil.extend_path(__path__, __name__)  # folders ape_cli/tasks else
 
 
 def names() -> list[str]:
-    """The names of all tasks, by the files in this folder and by entry points."""
+    """The names of all tasks: of the files in `ape_cli/tasks/`, here and in folders on the Python path."""
     return plugins.names(sys.modules[__name__])
 
 
 @cache
 def load(name: str) -> type[BaseTask]:
-    """The class of a task. Raises `UsageError` if there is no such task, `ApeError` if its file cannot be imported."""
+    """The class of a task. Raises `UsageError` for an unknown name, and `ApeError` if its file cannot be imported."""
     task = plugins.load(sys.modules[__name__], "task", name, BaseTask)  # type: ignore[type-abstract]
     task.name = name
     plugins.remember(task)
@@ -84,12 +84,13 @@ def kind_of(name: str) -> str | None:
 
 
 def make(name: str, order: str | None = None, source_order: str | None = None, **options: Any) -> BaseTask:
-    """Make a task with its options.
+    """Create a task by name.
 
-    `order` and `source_order` are for tasks on trees, and each is `breadth` or `depth`. `order` is the linearisation of
-    the target (default `breadth`), and of the source unless `source_order` is given.
+    - `order`: for trees, the node order of the target, `breadth` (default) or `depth`.
+    - `source_order`: for trees, the node order of the source, if it differs.
+    - `options`: the options of the task.
 
-    Raises `UsageError` for an unknown task, order or option, and for values that make no sense.
+    Raises `UsageError` for an unknown task, order or option, and for invalid values.
     """
     task = load(name)
     orders: tuple[Order | None, Order | None] = (None, None)
@@ -109,11 +110,11 @@ def make(name: str, order: str | None = None, source_order: str | None = None, *
 
 
 def recorded(name: str, linearised: str | None, parameters: Mapping[str, Any]) -> BaseTask:
-    """Make the task of a dataset again, from what a manifest or a run recorded about it.
+    """Create the task of a dataset again, from what a manifest or a run recorded about it.
 
     `linearised` is the name of its linearisation, None for data without an order.
 
-    Raises the errors of `make`. Some tasks cannot be made again, for example those on a user's own files.
+    Raises the errors of `make`. Some tasks cannot be created again, for example those on a user's own files.
     """
     return make(name, *linearisation.parse(linearised), **load(name).recorded(parameters))
 

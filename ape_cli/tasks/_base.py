@@ -32,8 +32,19 @@ def option(
 ) -> Any:
     """Declare an option of a task: a dataclass field with a line of help for `ape gen --help`.
 
-    `name` is the option's name if it differs from the field's. Manifests leave out a `late` option at its default, so
-    that older manifests keep their bytes. A value is `between` two numbers or `among` texts.
+    - `name`: the name of the option, if it differs from that of the field.
+    - `late`: leave the option out of manifests at its default, so that older manifests keep their bytes.
+    - `between`: the smallest and the largest number.
+    - `among`: the allowed texts.
+
+    >>> from dataclasses import dataclass
+    >>> from ape_cli import tasks
+    >>> from ape_cli.tasks.copy import Copy
+    >>> @dataclass(frozen=True, kw_only=True)
+    ... class Stutter(Copy):
+    ...     times: int = tasks.option(2, "How often each symbol is written.", between=(1, 9))
+    >>> tasks.options_of(Stutter)["times"].default
+    2
     """
     metadata = {"help": help, "option": name, "late": late, "between": between, "among": among}
     return field(default=default, metadata=metadata)
@@ -51,7 +62,7 @@ class TaskOption(NamedTuple):
 
 
 def check_whole(name: str, value: float, low: float, high: float) -> None:
-    """Check that an option lies in a range. Raises `UsageError` if it does not."""
+    """Check that the option `name` is in a range. Raises `UsageError` if it is not."""
     if not low <= value <= high:
         kind = "number" if isinstance(value, float) else "whole number"
         raise UsageError(f"bad {name}", got=value, allowed=f"a {kind} in {low}..{high}", fix="choose one of those")
@@ -89,24 +100,32 @@ class RowWriter(ABC):
 
 @dataclass(frozen=True, kw_only=True)
 class BaseTask(RowWriter):
-    """Everything that can be generated as a dataset. The dataclass fields of a subclass are its options."""
+    """Base class of everything that can be generated as a dataset. The dataclass fields of a subclass are its options.
 
-    name: ClassVar[str]
-    summary: ClassVar[str]  # one line for `ape tasks`
-    source: ClassVar[str] = "Algebraic Positional Encodings, section 4.1"
-    kind: ClassVar[str] = "sequence"  # of the data, and so of the model: `sequence` or `image`
-    fixed_rows: ClassVar[bool] = False  # whether the rows are those of a source of data, the same at every preset
-    ordered: ClassVar[bool] = False  # whether the data has linearisations to choose from, as trees have
-    ops: ClassVar[tuple[str, ...]] = ()  # the names of the values of the `op` column
-    default_for: ClassVar[str | None] = None  # the structure whose data is this task's if no dataset is named
-    form_options: ClassVar[tuple[str, ...]] = ()  # options that columns of tables name if they are not the default
-    answer_options: ClassVar[tuple[str, ...]] = ()  # options by which the same source has another answer or form
-    places_given: ClassVar[bool] = False  # of targets that are trees: whether the source alone shows where nodes are
+    >>> from ape_cli import tasks
+    >>> task = tasks.make("tree-copy", order="depth", depth_mean=2)
+    >>> task.structure, task.mean_size
+    ('tree(2)', 2.0)
+    >>> task.sample(rows=range(3), split="test", seed=42).num_rows
+    3
+    """
+
+    name: ClassVar[str]  # set by `load`
+    summary: ClassVar[str]  # a line for `ape tasks`
+    source: ClassVar[str] = "Algebraic Positional Encodings, section 4.1"  # the publication
+    kind: ClassVar[str] = "sequence"  # kind of the data, and thus of the model: `sequence` or `image`
+    fixed_rows: ClassVar[bool] = False  # whether the rows come from a source of data and are the same at every preset
+    ordered: ClassVar[bool] = False  # whether the data has a choice of node orders, as trees do
+    ops: ClassVar[tuple[str, ...]] = ()  # names of the values of the `op` column
+    default_for: ClassVar[str | None] = None  # structure for which this task is used if no dataset is named
+    form_options: ClassVar[tuple[str, ...]] = ()  # options that columns of tables name if not at their default
+    answer_options: ClassVar[tuple[str, ...]] = ()  # options that change the answer to, or the form of, a source
+    places_given: ClassVar[bool] = False  # for targets that are trees: whether the source alone determines their nodes
     size_words: ClassVar[tuple[str, str] | None] = None  # for reports: what a size is, and the label of its axis
     preset_options: ClassVar[Mapping[str, Mapping[str, Any]]] = {}  # by preset: options beside those of the preset
 
-    order: Order | None = None  # linearisation of the target, and of the source unless `source_order` is given
-    source_order: Order | None = None  # linearisation of the source if it differs from the target's
+    order: Order | None = None  # node order of the target, and of the source unless `source_order` is given
+    source_order: Order | None = None  # node order of the source, if it differs
 
     def __post_init__(self) -> None:
         """Check the options that declare their values. Raises `UsageError` if one is out of range."""
@@ -120,7 +139,7 @@ class BaseTask(RowWriter):
     @property
     @abstractmethod
     def structure(self) -> str:
-        """The expression of the structure of the positions, as `structure.parse_structure` takes it."""
+        """The expression of the structure of the positions, such as `tree(2)`."""
 
     @property
     @abstractmethod
@@ -159,7 +178,7 @@ class BaseTask(RowWriter):
 
     @property
     def options(self) -> dict[str, Any]:
-        """Every option with its value."""
+        """All options with their values."""
         return {name: getattr(self, each.field) for name, each in options_of(type(self)).items()}
 
     @property
@@ -213,7 +232,7 @@ class BaseTask(RowWriter):
         return {}
 
     def sample(self, *, rows: range, split: str, seed: int) -> pa.Table:
-        """These rows of a split, as a table with the schema of a shard. `rows` may be any range."""
+        """The given rows of a split, as an Arrow table with the columns of a shard. Any range of rows is allowed."""
         return self.sample_counted(rows=rows, split=split, seed=seed)[0]
 
 
@@ -275,7 +294,7 @@ class FixedRows(BaseTask, Generic[_Rows]):
         rows = {split: available[split] if count is None else count for split, count in counts.items()}
         for split, count in rows.items():
             if count > available[split]:
-                what = f"the source has not as many {self.things} for {split}"
+                what = f"the source does not have that many {self.things} for {split}"
                 raise UsageError(what, got=count, allowed=f"at most {available[split]}", fix="leave it out for all")
         return rows
 
@@ -289,7 +308,7 @@ class FixedRows(BaseTask, Generic[_Rows]):
 
 
 def options_of(task: type[BaseTask]) -> dict[str, TaskOption]:
-    """The options of a task by name: its fields, except the two linearisations."""
+    """The options of a task by name: its dataclass fields, except the two node orders."""
     options = {}
     for item in dataclasses.fields(task):
         if item.name not in ("order", "source_order"):

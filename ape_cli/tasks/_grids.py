@@ -1,9 +1,12 @@
 """The base class of the grid tasks.
 
-A grid is a rectangle, or a box, of symbols over a small vocabulary, so that symbols repeat. Its structure is the
-regular grid (paper, section 3.3). The tasks are ours. Positions are (row, column) or three coordinates, counted from 0.
+A grid is a rectangle, or a box, of symbols from a small vocabulary, so symbols repeat. Its structure is the regular
+grid (paper, section 3.3). The tasks are ours. Positions are (row, column), or three coordinates, counted from 0.
 Sources and targets are stored in row-major order: the last coordinate changes fastest. There is no EOS token, because
-the structure says where a grid ends.
+the structure determines where a grid ends.
+
+The sides are drawn independently from a discretised normal distribution. The size of a source is its longest side. With
+`sizes`, grids are square or cubic.
 
 Shapes: R grids, T cells in all, C dimensions.
 """
@@ -26,13 +29,9 @@ _MAX_SIDE = 1000
 
 @dataclass(frozen=True, kw_only=True)
 class Grids(Sized):
-    """A grid of symbols that are drawn uniformly. Subclasses define the target.
+    """A grid of symbols drawn uniformly. Subclasses define the target.
 
-    The sides are drawn independently, each from the discretised N(10, 1). The size of a source is its longest side.
-    With `sizes`, the grids are squares or cubes.
-
-    Arguments: `side_mean` and `side_std`, of the distribution of each side, in cells; `vocabulary`, the number of
-    symbols. Raises `UsageError` if an option is out of range.
+    Raises `UsageError` if an option is out of range.
     """
 
     extent = "side"
@@ -40,7 +39,7 @@ class Grids(Sized):
     source = "ours; the grid of Algebraic Positional Encodings, section 3.3"
 
     side_mean: float = option(10.0, "Mean height and width of a grid, in cells.")
-    side_std: float = option(1.0, "Standard deviation of height and width.")
+    side_std: float = option(1.0, "Standard deviation of the sides, in cells.")
     vocabulary: int = option(20, "Number of symbols.", between=(1, 60_000))
 
     limits = (1, _MAX_SIDE, "")

@@ -1,25 +1,24 @@
-"""Finite groups as multiplication tables: families that have a name, and tables in files.
+"""Finite groups as multiplication tables: named families, and tables in files.
 
-Products are read from the left to the right. The product of two permutations p and q is the permutation that first
-applies p and then q.
+Products are read from left to right. The product of permutations p and q first applies p, then q.
 
-| name | elements | their number | names of elements |
+| name | elements | order | names of elements |
 |---|---|---|---|
-| `cyclic-N` | the integers modulo N under addition | N | `0` to `N-1` |
-| `dihedral-N` | the symmetries of a regular polygon with N corners | 2N | `r0` to `rN-1`, `sr0` to `srN-1` |
-| `symmetric-N` | all permutations of N points | N! | cycles, as `(0 1 2)(3 4)`; the identity is `()` |
-| `alternating-N` | the even permutations of N points | N!/2 | the same |
+| `cyclic-N` | the integers modulo N under addition | $N$ | `0` to `N-1` |
+| `dihedral-N` | the symmetries of a regular polygon with N corners | $2N$ | `r0` to `rN-1`, `sr0` to `srN-1` |
+| `symmetric-N` | all permutations of N points | $N!$ | cycles, such as `(0 1 2)(3 4)`; the identity is `()` |
+| `alternating-N` | the even permutations of N points | $N!/2$ | the same |
 
-The rotation `rK` moves corner i to corner i + K modulo N. The reflection `srK` is s followed by rK, where s moves
-corner i to corner -i modulo N. So N is always the number of points that are moved, and `dihedral-8` has 16 elements.
-Permutations are numbered in the lexicographic order of their lists of images, so the identity comes first.
+The rotation `rK` moves corner $i$ to corner $i + K$ modulo $N$. The reflection `srK` is s followed by rK, where s moves
+corner $i$ to corner $-i$ modulo $N$. $N$ is always the number of points that are moved, so `dihedral-8` has 16
+elements. Permutations are numbered in the lexicographic order of their lists of images, so the identity comes first.
 
-A file with a table of N elements has N lines of N entries. The entry in line i and column j is the product of the
-elements i and j. It is text (UTF-8) with entries that are separated by commas, or by spaces if there is no comma. A
-file whose name ends in `.json` has a list of N lists. Empty lines are skipped.
+A table of $N$ elements is a text file (UTF-8) of $N$ lines with $N$ entries each, separated by commas, or by spaces if
+there are no commas. The entry in line $i$ and column $j$ is the product of elements $i$ and $j$. A `.json` file
+contains a list of $N$ lists. Empty lines are skipped.
 
-- Entries that are all whole numbers are the numbers of elements, from 0 to N - 1. Their order is that of the lines.
-- Other entries are names. The first line is that of the identity. So it lists the names in the order of the lines.
+- If all entries are whole numbers, they are the numbers of elements, from 0 to $N - 1$, in the order of the lines.
+- Otherwise, entries are names. The first line is that of the identity, so it lists the names in the order of the lines.
 
 Shapes: N elements, n points.
 """

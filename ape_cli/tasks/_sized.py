@@ -2,12 +2,12 @@
 
 With `sizes`, row r of a split has size number r modulo the number of sizes, in ascending order. A split with n rows of
 each of s sizes therefore has n * s rows, and a smaller dataset is a prefix of a larger one. A source that belongs to
-another split is drawn again at the same size, so every size has exactly the same number of rows. Sizes may be text
-with ranges, `1-20,30`.
+another split is drawn again at the same size, so every size has exactly the same number of rows. Sizes may be text with
+ranges, such as `1-20,30`.
 
-A size is the length of a word, the depth of a tree, or the height and the width of a square grid. For a binarised
-tree it is the depth before the tree is binarised. Some tasks have one fixed size instead of a distribution: their only
-option for it has the name of the extent.
+A size is the length of a word, the depth of a tree, or the height and width of a square grid. For a binarised tree it
+is the depth before binarisation. A task of a fixed size has no distribution; its only option for the size is named
+after the extent.
 """
 
 from __future__ import annotations
@@ -38,18 +38,18 @@ _LONGEST = 80  # number of characters that the list of sizes may have in a folde
 class Sized(Task):
     """Base of the tasks on words, trees and grids.
 
-    Arguments: `sizes`, the sizes to draw, numbers or text such as `1-20,30`. If it is empty, sizes are drawn from the
-    normal distribution, whose options are EXTENT_mean and EXTENT_std. The mean is in units of a size. A task whose
-    sources all have one size has an option EXTENT instead.
+    `sizes` lists the sizes to draw, as numbers or as text such as `1-20,30`. If it is empty, sizes are drawn from a
+    normal distribution with the options EXTENT_mean and EXTENT_std, in units of a size. A task whose sources all have
+    the same size has an option EXTENT instead.
 
-    Raises `UsageError` if an option is out of range, or if a size is bad, given twice or one of too many.
+    Raises `UsageError` if an option is out of range, if a size is invalid or repeated, or if there are too many.
     """
 
     extent: ClassVar[str]  # length, depth, side and so on: names a size, and one or two options
 
     sizes: tuple[int, ...] = option(
         (),
-        "Lengths, depths, sides, digits or pairs, 1-20,30, in place of a distribution; each gets that many rows.",
+        "Sizes (lengths, depths, sides, digits, pairs) instead of a distribution, such as 1-20,30; each gets --n rows.",
         late=True,
     )
 

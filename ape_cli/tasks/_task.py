@@ -35,23 +35,27 @@ _SIXTEENTHS = {"train": 14, "validation": 1, "test": 1}  # each split's share of
 
 @dataclass(frozen=True)
 class Tokens:
-    """Rows of (position, symbol) pairs as flat arrays.
+    """R rows of (position, symbol) pairs, T in all, as flat int64 arrays.
 
-    Row r has the tokens `starts[r]` to `starts[r + 1] - 1`. Symbols are the ids that models read, from 3 on.
+    >>> import numpy as np
+    >>> from ape_cli import tasks
+    >>> rows = tasks.Tokens(starts=np.array([0, 2, 3]), position=np.array([0, 1, 0]), symbol=np.array([3, 4, 3]))
+    >>> rows.symbol[rows.starts[0] : rows.starts[1]]  # of the first row
+    array([3, 4])
     """
 
-    starts: I64  # [R+1], where each row begins, and the end
-    position: I64  # [T], or [T, C] for a structure that has C > 1 simple factors
-    symbol: I64  # [T]
+    starts: I64  # [R+1], the start of each row, and the end
+    position: I64  # [T], or [T, C] for a structure with C > 1 factors
+    symbol: I64  # [T], ids as models read them, from 3
 
 
 @dataclass(frozen=True)
 class Source(Tokens):
-    """Sources before they are linearised, with the columns that `Task.answer` needs for each of them."""
+    """Sources before they are linearised, with what `Task.answer` needs to know about each."""
 
-    size: I64  # [R] length of a word, depth of a tree, longer side of a grid, number of places of a ring, and so on
-    op: I64 | None = None  # [R] number of the row's operator, for tasks that have `ops`
-    chosen: I64 | None = None  # [R] what the task remembers of a row; tree-ops: the root of the chosen subtree
+    size: I64  # [R], length of a word, depth of a tree, longer side of a grid, number of places of a ring, …
+    op: I64 | None = None  # [R], index of the operator, for tasks that set `ops`
+    chosen: I64 | None = None  # [R], a number that the task stores for each row, such as a chosen node
 
     def take(self, rows: I64) -> Source:
         """Select rows, in the given order. `rows`: int64 [B], row numbers."""
@@ -64,7 +68,7 @@ Rows = TypeVar("Rows", bound=Tokens)
 
 
 def join(parts: list[Source]) -> Source:
-    """Concatenate the rows of all parts. The parts have the same optional columns."""
+    """Concatenate the rows of all parts, which must have the same optional columns."""
     starts = ragged.starts_of(np.concatenate([np.diff(part.starts) for part in parts]))
     columns: dict[str, Any] = {}
     for name in ("position", "symbol", "size", "op", "chosen"):
@@ -75,30 +79,56 @@ def join(parts: list[Source]) -> Source:
 
 @dataclass(frozen=True, kw_only=True)
 class Task(BaseTask):
-    """Base of all tasks that draw sources and answer them. The fields of a subclass are its options."""
+    """Base class of tasks that draw sources and answer them. The dataclass fields of a subclass are its options.
+
+    A task that draws a number of equal symbols and asks for one more:
+
+    >>> from dataclasses import dataclass
+    >>> import numpy as np
+    >>> from ape_cli.tasks import Source, Task, Tokens, option
+    >>> def words(lengths):
+    ...     starts = np.concatenate([[0], lengths.cumsum()])
+    ...     place = np.arange(starts[-1]) - np.repeat(starts[:-1], lengths)
+    ...     return {"starts": starts, "position": place, "symbol": np.full(starts[-1], 3)}
+    >>> @dataclass(frozen=True, kw_only=True)
+    ... class Successor(Task):
+    ...     structure = "seq"
+    ...     mean_size = mean_tokens = 5.0
+    ...     most: int = option(9, "Largest number.", between=(1, 100))
+    ...     def symbols(self):
+    ...         return ["|"]
+    ...     def draw(self, key):
+    ...         size = (key % np.uint64(self.most)).astype(np.int64) + 1
+    ...         return Source(**words(size), size=size)
+    ...     def answer(self, source):
+    ...         return Tokens(**words(source.size + 1))
+    >>> row = Successor(most=6).sample(rows=range(1), split="train", seed=3).to_pylist()[0]
+    >>> row["source_ids"], row["target_ids"]
+    ([3, 3, 3], [3, 3, 3, 3])
+    """
 
     # A subclass defines these -----------------------------------------------------------------
 
     @abstractmethod
     def draw(self, key: U64) -> Source:
-        """Draw one source for each key. uint64 [R] -> `Source` of R rows"""
+        """Draw a source for each key, from which all its random numbers follow. uint64 [R] -> `Source` of R rows"""
 
     @abstractmethod
     def answer(self, source: Source) -> Tokens:
-        """The target of each source."""
+        """The target of each source. `Source` of R rows -> `Tokens` of R rows"""
 
     @abstractmethod
     def symbols(self) -> list[str]:
         """The readable names of the ids from 3 on."""
 
     def store(self, rows: Rows) -> Rows:
-        """The rows as a dataset holds them. The default is unchanged; a task may draw and answer in another form."""
+        """The rows as a dataset stores them. By default unchanged; a task may draw and answer in another form."""
         return rows
 
     def identity(self, source: Source) -> Tokens:
-        """What decides the split of each source. Sources with equal identities are in one split.
+        """What determines the split of each source. Sources with equal identities are in the same split.
 
-        The default is the source itself. A task overrides it if the same question can be written in several ways.
+        The default is the source itself. Override it if the same question can be written in several ways.
         """
         return source
 
@@ -177,5 +207,9 @@ def _split_of(tokens: Tokens) -> np.ndarray:
 
 
 def letters(count: int) -> list[str]:
-    """Readable names for the symbols of a vocabulary: a to z, or w0, w1 and so on if there are more than 26."""
+    """Readable names of `count` symbols: a to z, or w0, w1, … if there are more than 26.
+
+    >>> letters(3), letters(30)[:2]
+    (['a', 'b', 'c'], ['w0', 'w1'])
+    """
     return [chr(ord("a") + i) for i in range(count)] if count <= 26 else [f"w{i}" for i in range(count)]

@@ -1,10 +1,10 @@
 """The trees of a user's source, as the task `trees` uses them: filtered, labelled, without copies in two splits.
 
-- Trees that are too large, or that do not fit the heap indices of their stored form, are left out and counted.
-- Documents (files, or parts of a file) with about a tenth of the trees are held out for test, and as many for
-  validation, in the order of their digests. Of fewer than three documents, the trees are divided, in contiguous parts.
-- Trees that are equal in shape and labels are in one split. It is the training split if one of them belongs there.
-- Labels are numbered by their frequency in the documents of the training split. Rarer ones are `<unknown>`.
+- Trees that are too large, or do not fit the heap indices of their stored form, are left out and counted.
+- Splits are by document (a file, or a part of a file): about 10% of the trees for test and 10% for validation, in the
+  order of their digests. If there are fewer than three documents, their trees are divided into contiguous parts.
+- Trees of equal shape and labels are in the same split: the training split if one of them belongs there.
+- Labels are numbered by frequency in the training documents. Rarer labels become `<unknown>`.
 
 Shapes: R trees, T nodes in all.
 """
@@ -54,7 +54,7 @@ class Corpus(LabelledTrees):
 
 
 def corpus(source: TreeSource, task: TreeOptions) -> Corpus:
-    """Filter, divide and label the trees of a source. Raises `DataError` if too few trees are left for three splits."""
+    """Filter, divide and label the trees of a source. Raises `DataError` if too few trees remain for three splits."""
     dropped: Counter[str] = Counter()
     kept: list[ParsedTree] = []
     documents: list[tuple[int, int]] = []
@@ -75,7 +75,7 @@ def corpus(source: TreeSource, task: TreeOptions) -> Corpus:
         left_out = [f"left out: {_count(count, 'tree')} with {reason}" for reason, count in dropped.most_common()]
         got = "; ".join([f"{len(kept)} of {_count(read, 'tree')} in {_count(len(source.files), 'file')}", *left_out])
         fix = "choose a larger source, another `unit` or other options, such as `binarise`"
-        raise DataError("too few trees are left for three splits", got=got, allowed=f"at least {len(SPLITS)}", fix=fix)
+        raise DataError("too few trees remain for three splits", got=got, allowed=f"at least {len(SPLITS)}", fix=fix)
     if subtrees and len(set(documents)) < len(SPLITS):
         got, fix = _count(len(set(documents)), "document"), "choose a larger source, or another `unit`"
         raise DataError("subtrees of one tree would be in several splits", got=got, fix=fix)
@@ -125,7 +125,7 @@ def _with_labels_to_hide(whole: Corpus, mask_rate: float) -> Corpus:
     least = math.ceil(1 / mask_rate)
     if not (whole.home[kept] == SPLITS.index("train")).any():
         allowed = f"trees with {least} labels or more, without the root and {UNKNOWN}"
-        what = f"no tree for training has enough labels to hide one of them at a `mask_rate` of {mask_rate:g}"
+        what = f"no training tree has enough labels to hide one at a `mask_rate` of {mask_rate:g}"
         raise DataError(what, allowed=allowed, fix="choose larger trees, or a larger `mask_rate`")
     left_out = len(whole) - kept.size
     reason = {f"fewer than {least} labels that may be hidden (`mask_rate`)": left_out} if left_out else {}

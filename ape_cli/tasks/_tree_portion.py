@@ -1,7 +1,7 @@
-"""Some rows of a dataset of users' own trees: everything that is needed to write them, in another process too.
+"""The rows of a dataset of users' own trees: everything that is needed to write them, in another process too.
 
-A row's random draws (which nodes are hidden, which node is asked for, which names labels get) come from a stream that
-the seed and the tree decide. They do not depend on the number of the row.
+The random draws of a row (hidden nodes, the queried node, names of labels) come from a stream that depends on the seed
+and on the tree, not on the row number.
 
 Shapes: R rows, T nodes in all, k branches of the stored trees.
 """
@@ -113,27 +113,29 @@ class TreePortion(LabelledTrees, SplitRows):
 class TreeOptions(FixedRows[TreePortion]):
     """The options of a task on users' own trees."""
 
-    where: str | None = option(None, "File, folder or pattern of your own trees.", name="source")
+    where: str | None = option(None, "Your own trees: a file, a folder or a pattern.", name="source")
     format: str | None = option(
         None,
         "Format of the files: json, json-lines, python, s-expr, conllu, xml, html or tree-sitter-LANGUAGE. "
-        "Default: by their suffix.",
+        "Default: by suffix.",
     )
-    unit: str | None = option(None, "What a tree is: file, function, sentence, document or subtree.")
-    column: str | None = option(None, "Column of texts of Parquet files.")
-    skip_bad: bool = option(False, "Leave out files that cannot be read.")
+    unit: str | None = option(None, "Unit of a tree: file, function, sentence, document or subtree.")
+    column: str | None = option(None, "Text column of Parquet files.")
+    skip_bad: bool = option(False, "Skip files that cannot be read.")
     task: str = option(
         "copy",
-        "What to do with your trees: copy, rotate, query, convert or mask.",
+        "Task on your trees: copy, rotate, query, convert or mask.",
         among=("copy", "rotate", "query", "convert", "mask"),
     )
-    labels: str = option("kind", "Labels of nodes: kind, token or anonymous.", among=("kind", "token", "anonymous"))
+    labels: str = option("kind", "Node labels: kind, token or anonymous.", among=("kind", "token", "anonymous"))
     vocabulary: int = option(1000, "Number of symbols.", between=(1, 60_000))
-    min_count: int = option(1, "How often a label occurs in training to be in the vocabulary.", between=(1, 10**9))
+    min_count: int = option(1, "Minimum count of a label in training; rarer labels become unknown.", between=(1, 10**9))
     branching: int | None = option(None, "Number of children of an inner node.", between=(2, 1000))
-    binarise: bool = option(False, "Store trees as binary trees: left is the first child, right the next sibling.")
-    most_nodes: int = option(256, "Larger trees are left out.", between=(2, 100_000))
-    mask_rate: float = option(0.15, "Share of labels that are masked, without roots and unknown labels.")
+    binarise: bool = option(
+        False, "Store trees as binary trees: the left child is the first child, the right child the next sibling."
+    )
+    most_nodes: int = option(256, "Maximum number of nodes; larger trees are left out.", between=(2, 100_000))
+    mask_rate: float = option(0.15, "Share of labels that mask hides; roots and unknown labels are not counted.")
 
     @property
     def stored(self) -> int:

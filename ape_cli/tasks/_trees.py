@@ -1,11 +1,12 @@
 """The base classes of the tree tasks: random full trees, with separate vocabularies for leaves and operators.
 
-Paper, appendix B: binary trees, whose depth is drawn from the discretised N(7, 1). Positions are heap indices: the root
-is 1, and the children of i are 2i and 2i+1. The ids of leaf symbols come before those of operator symbols.
+In the paper (appendix B), trees are binary, and their depth is drawn from a discretised normal distribution with mean 7
+and standard deviation 1. Positions are heap indices: the root is 1, and the children of $i$ are $2i$ and $2i+1$. The
+ids of leaf symbols come before those of operator symbols.
 
-Two options are ours. With `branching` k, the nodes of a tree have k children or none. With `binarise`, sources and
-targets are stored as binary trees, in which the left child is the first child and the right child is the next sibling
-(`structure.trees.binarise`). They are drawn and answered as k-ary trees, so the rows of both forms hold the same trees.
+Two options are ours. With `branching` $k$, nodes have $k$ children or none. With `binarise`, trees are stored as binary
+trees: the left child of a node is its first child, and the right child is its next sibling. They are drawn and answered
+as $k$-ary trees, so the rows of both forms contain the same trees.
 
 Shapes: R rows, T nodes in all, k branches.
 """
@@ -38,9 +39,7 @@ NONE, EVERY = -1, -2  # instead of the operator symbol that is a leaf in a targe
 class Trees(Sized):
     """A random tree with random symbols. Subclasses define the target.
 
-    Arguments: `depth_mean` and `depth_std`, of the distribution of depths, in levels; `branching`, the number of
-    children of an inner node; `binarise`, whether trees are stored as binary trees. Raises `UsageError` if an option is
-    out of range or if the trees would be too large.
+    Raises `UsageError` if an option is out of range, or if trees would be too large.
     """
 
     ordered = True
@@ -49,10 +48,12 @@ class Trees(Sized):
     form_options: ClassVar[tuple[str, ...]] = ("branching", "binarise")
 
     depth_mean: float = option(7.0, "Mean depth of a tree, in levels.")
-    depth_std: float = option(1.0, "Standard deviation of the depth.")
+    depth_std: float = option(1.0, "Standard deviation of the depth, in levels.")
     branching: int = option(2, "Number of children of an inner node.", late=True, between=(2, 1000))
     binarise: bool = option(
-        False, "Store trees as binary trees: left is the first child, right the next sibling.", late=True
+        False,
+        "Store trees as binary trees: the left child is the first child, the right child the next sibling.",
+        late=True,
     )
 
     @classmethod
@@ -182,10 +183,7 @@ class Trees(Sized):
 
 @dataclass(frozen=True, kw_only=True)
 class PlainTrees(Trees):
-    """Trees over one vocabulary that is split evenly into leaves and operators (paper: 10 and 10).
-
-    Arguments: those of `Trees`, and `vocabulary`, the number of leaf and operator symbols together.
-    """
+    """Trees with a single vocabulary that is split evenly into leaves and operators (paper: 10 and 10)."""
 
     vocabulary: int = option(20, "Number of symbols.", between=(2, 60_000))
 
@@ -202,13 +200,12 @@ class PlainTrees(Trees):
 
 @dataclass(frozen=True, kw_only=True)
 class UniqueTrees(PlainTrees):
-    """A source that has a tree with unique symbols below its root. Subclasses define the rest of it, and the target.
+    """A source with a tree of unique symbols below its root. Subclasses define the rest of it, and the target.
 
-    The tree has depth d-1, so that the whole source has the drawn depth d. A tree that has more leaves than there are
-    leaf symbols is drawn again.
+    The tree has depth d-1, so that the whole source has the drawn depth d. A tree with more leaves than there are leaf
+    symbols is drawn again.
 
-    Arguments: those of `PlainTrees`. Raises `UsageError` if an option is out of range, or if the vocabulary is too
-    small for unique symbols.
+    Raises `UsageError` if an option is out of range, or if the vocabulary is too small for unique symbols.
     """
 
     least_depth = 1

@@ -1,7 +1,7 @@
-"""The base class of the word tasks. A word has symbols of a small vocabulary, so that symbols repeat.
+"""The base class of the word tasks. The vocabulary is small, so symbols repeat.
 
-Paper, appendix B: the length is drawn from the discretised N(100, 10), and the vocabulary has 20 symbols. Positions
-are 0..n-1.
+In the paper (appendix B), lengths are drawn from a discretised normal distribution with mean 100 and standard deviation
+10, and there are 20 symbols. Positions are $0..n-1$.
 
 Shapes: R words.
 """
@@ -21,10 +21,7 @@ from ape_cli.tasks._sized import Sized
 
 @dataclass(frozen=True, kw_only=True)
 class Sequences(Sized):
-    """A sequence whose length is drawn. Subclasses define its symbols and the target.
-
-    Arguments: `length_mean` and `length_std`, of the distribution of lengths.
-    """
+    """A sequence of random length. Subclasses define its symbols and the target."""
 
     structure = "seq"
     extent = "length"
@@ -35,10 +32,9 @@ class Sequences(Sized):
 
 @dataclass(frozen=True, kw_only=True)
 class Words(Sequences):
-    """A word of symbols that are drawn uniformly. Subclasses define the target.
+    """A word of symbols drawn uniformly. Subclasses define the target.
 
-    Arguments: `length_mean` and `length_std`, of the distribution of lengths, in symbols; `vocabulary`, the number of
-    symbols. Raises `UsageError` if an option is out of range.
+    Raises `UsageError` if an option is out of range.
     """
 
     vocabulary: int = option(20, "Number of symbols.", between=(1, 60_000))

@@ -2,21 +2,20 @@
 
 Sources:
 
-- McLeish et al. 2024, "Transformers Can Do Arithmetic with the Right Embeddings", arXiv:2405.17399. They reverse the
-  numbers and train on up to 20 digits.
-- Zhou et al. 2024, "Transformers Can Achieve Length Generalization But Not Robustly", arXiv:2402.09371. They
-  reverse the numbers and use index hints with a random start.
+- McLeish et al. 2024, "Transformers Can Do Arithmetic with the Right Embeddings", arXiv:2405.17399: reversed numbers,
+  up to 20 digits in training.
+- Zhou et al. 2024, "Transformers Can Achieve Length Generalization But Not Robustly", arXiv:2402.09371: reversed
+  numbers, index hints with a random start.
 
 Deviations:
 
-- The sources train a decoder on `12+34=46`. Here the encoder reads `12+34`. The source has no `=`, because the EOS
-  token that ends it has the same role.
+- The sources train a decoder on `12+34=46`. Here the encoder reads `12+34`; its EOS token takes the role of `=`.
 - The number of digits is drawn from a normal distribution.
 - Zhou et al. write index hints as letters. Here they are `#0`, `#1` and so on. They count from the least significant
-  digit whether or not numbers are reversed, so digits of equal place value always have equal hints.
+  digit, whether or not numbers are reversed, so digits of equal place value always have equal hints.
 
-Shapes: R rows, so 2R numbers that are added; N numbers, D digits in all. In arrays of digits, the least significant
-digit of a number comes first. The place of a digit is its distance from that digit.
+Shapes: R rows, so 2R numbers to add; N numbers, D digits in all. In arrays of digits, the least significant digit of a
+number comes first. The place of a digit is its distance from that digit.
 """
 
 from __future__ import annotations
@@ -43,22 +42,21 @@ class Addition(Sized):
     """Add two numbers.
 
     The source consists of the digits of one number, the symbol `+`, and the digits of another number. The target
-    consists of the digits of the sum, of which there may be one more than in the longer number.
+    consists of the digits of the sum, which may be one digit longer than the longer number.
 
-    The numbers of digits of both numbers are drawn independently, each from the discretised N(20, 5). Then each digit
-    is drawn uniformly, but the most significant digit of a number of two or more digits is not 0. So a number of one
-    digit may be 0, and no other number has leading zeros. The two digits of a place pass a carry on with
-    probability 1/base, so long chains of carries are rare: in base 10, a carry is passed on over the next k places with
-    probability 10^-k. The size of a source is the number of digits of the longer number. With `sizes`, both numbers
-    have exactly that many digits.
+    The lengths of the two numbers are drawn independently from a discretised normal distribution, and the digits
+    uniformly. Leading zeros are excluded, so only a number of one digit can be 0. The two digits in a place propagate a
+    carry with probability 1/base. Long chains of carries are therefore rare: in base 10, a carry propagates through the
+    next $k$ places with probability $10^{-k}$.
 
-    Arguments: `digits_mean` and `digits_std`, of the distribution of the number of digits; `base`; `reverse`, whether
-    all numbers are written with the least significant digit first; `pad`, whether all three numbers get leading zeros
-    up to one digit more than the longer number has, so that digits of equal place value have equal distances;
-    `index_hints`, whether an index symbol precedes each digit; `index_symbols`, how many there are, by default as many
-    as a sum may have digits; `random_start`, whether the hint of the ones is drawn uniformly from those that leave
-    enough hints for the sum. Without it, the hint `#p` precedes the digit of base^p. Raises `UsageError` if an option
-    is out of range, or if there are fewer index symbols than a sum may have digits.
+    The size of a source is the number of digits of the longer number. With `sizes`, both numbers have exactly that many
+    digits.
+
+    Padding (`pad`) puts digits of equal place value at equal distances. With `index_hints`, the hint `#p` precedes the
+    digit of place $p$. `random_start` shifts the hints of a row by a random amount that leaves enough hints for the
+    sum.
+
+    Raises `UsageError` if an option is out of range, or if there are fewer index symbols than a sum may have digits.
 
     >>> task = Addition(digits_mean=3, digits_std=1)
     >>> row = task.sample(rows=range(1), split="train", seed=42).to_pylist()[0]
@@ -78,16 +76,18 @@ class Addition(Sized):
         "tiny": {"digits_mean": 2, "digits_std": 0.5},
     }
 
-    digits_mean: float = option(20.0, "Mean number of digits of each number.")
+    digits_mean: float = option(20.0, "Mean number of digits of a number.")
     digits_std: float = option(5.0, "Standard deviation of the number of digits.")
     base: int = option(10, "Base of the numbers.", between=(2, len(_DIGITS)))
     reverse: bool = option(False, "Write numbers with the least significant digit first.")
-    pad: bool = option(False, "Pad numbers and sum with leading zeros to one common width.")
-    index_hints: bool = option(False, "Write an index symbol before each digit, the same for equal place values.")
-    index_symbols: int = option(
-        0, "Number of index symbols for index hints; 0 for as many as a sum may have digits.", between=(0, 30_000)
+    pad: bool = option(
+        False, "Pad both numbers and the sum with leading zeros to one digit more than the longer number."
     )
-    random_start: bool = option(False, "Draw the index symbol of the ones at random.")
+    index_hints: bool = option(False, "Write an index symbol before each digit; equal place values have equal symbols.")
+    index_symbols: int = option(
+        0, "Number of index symbols; 0 for as many as a sum may have digits.", between=(0, 30_000)
+    )
+    random_start: bool = option(False, "Draw the index symbol of the ones digit at random.")
 
     limits = (1, _MOST_DIGITS, "")
 

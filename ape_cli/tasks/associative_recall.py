@@ -1,20 +1,22 @@
-"""The task `associative-recall`: keys and their values are listed, and the target has the values of queried keys.
+"""The task `associative-recall`: keys and their values are listed, and the target gives the values of queried keys.
 
 Source: multi-query associative recall; Arora et al. 2023, "Zoology: Measuring and Improving Recall in Efficient
 Language Models", arXiv:2312.04927.
 
-With a `length`, sources are interleaved as in the source: queries are spread over the rest of a longer sequence, with
-gaps that follow a power law. Each query is answered at once, by a tag. Its figure 2 has a blank between the queries
-(`filler` `blank`), and the defaults of its code have random symbols (`random`). With 4 pairs, a length of 64, 4,095
-keys, 4,096 values and blanks, the data is that of its figure 2 at length 64 (github.com/HazyResearch/zoology, commit
-d88d6f5, zoology/experiments/paper_configs/iclr24_zoology_figure2/configs.py, zoology/data/multiquery_ar.py). Presets
-`paper` and `medium` have the same sizes, with random symbols and one more key. Deviations: values are drawn with
-repetition (in 0.15% of the rows of figure 2, two are equal), a random symbol that happens to be a key of its row counts
-as one more query, and models read the sequence a second time, in an encoder or before the copy that has the tags.
+With a `length`, queries are spread over a longer sequence with gaps that follow a power law, as in the source, and each
+is answered immediately, by a tag. Figure 2 of the source uses blanks between the queries (`filler=blank`); the defaults
+of its code use random symbols (`filler=random`). With 4 pairs, a length of 64, 4,095 keys, 4,096 values and blanks, the
+data is that of figure 2 at length 64 (github.com/HazyResearch/zoology, commit d88d6f5,
+zoology/experiments/paper_configs/iclr24_zoology_figure2/configs.py, zoology/data/multiquery_ar.py). Presets `paper` and
+`medium` use the same sizes, with random symbols and one more key.
+
+Deviations: values are drawn with repetition (two are equal in 0.15% of the rows of figure 2), a random symbol that
+happens to be a key of its row counts as another query, and models read the sequence a second time, in an encoder or
+before the copy that carries the tags.
 
 Without a `length`, the form is ours: the encoder reads the pairs and then all queries without gaps, and the decoder
-writes the answers. As in the source, keys are distinct, no key is queried twice, and keys and values have symbols of
-their own.
+writes the answers. As in the source, keys are distinct, no key is queried twice, and keys and values use different
+symbols.
 
 Shapes: R rows, P pairs of a row, Q queries of a row.
 """
@@ -38,23 +40,22 @@ from ape_cli.tasks._sized import Sized
 class AssociativeRecall(Sized):
     """Look up the values of keys.
 
-    The source consists of P pairs, each of which is a key and its value, and Q queries, which are keys. The target
-    consists of the value of each query, in the order of the queries. The keys of a row are a uniform draw without
-    repetition, and so are its queries. Values are drawn uniformly, so several keys may have the same value.
+    The source lists $P$ pairs of a key and its value, then $Q$ queries, which are keys. The target gives the value of
+    each query, in the order of the queries. The keys of a row are drawn uniformly without repetition, and so are its
+    queries. Values are drawn uniformly with repetition.
 
-    A model that sees which values a source has, but not to which keys they belong, can guess among those that it has
-    not written yet. With 8 pairs, 16 values and a query of each key, such guesses give 42% of the values. The fewer
-    queries there are, the less this helps: with 2 queries it is 26%.
+    A model that knows which values occur, but not which keys they belong to, can guess among those that it has not
+    written yet. With 8 pairs, 16 values and a query for each key, such guesses get 42% of the values right. Fewer
+    queries make guessing less useful: with 2 queries it gets 26%.
 
-    With a `length` L, the first 2P of L tokens are the pairs. The other tokens are (L - 2P) / 2 slots of two tokens,
-    and each query is the first token of one of them: slot i from 1 on is drawn with a probability proportional to
-    i^(gap_power - 1), without repetition. All other tokens are drawn uniformly from all keys and values, or are all the
-    same symbol, `blank`. The target has a tag for each token: at a query its value, and elsewhere nothing to predict.
+    With a `length` $L$, the pairs take the first $2P$ of $L$ tokens. The rest is divided into $(L - 2P) / 2$ slots of
+    two tokens. Each query is the first token of a slot; slot $i = 1, 2, …$ is drawn with probability proportional to
+    $i^{g - 1}$, where $g$ is `gap_power`, without repetition. All other tokens are drawn uniformly from all keys and
+    values, or are the symbol `blank`. The target has a tag for each token: the value at a query, nothing elsewhere.
 
-    Arguments: `pairs`, the number P of pairs; `queries`, the number Q of queries, at most P, where 0 means that each
-    key is queried once; `keys` and `values`, the number of symbols for keys and for values; `length`, the number L of
-    tokens, 0 for queries without gaps; `gap_power`; `filler`, what is between the queries: `random` or `blank`. The
-    size of a source is P. Raises `UsageError` if an option is out of range, or if there are blanks but no `length`.
+    The size of a source is $P$.
+
+    Raises `UsageError` if an option is out of range, or if blanks are requested without a `length`.
 
     >>> task = AssociativeRecall(pairs=3, queries=2, keys=6, values=6)
     >>> row = task.sample(rows=range(1), split="train", seed=42).to_pylist()[0]
@@ -82,22 +83,22 @@ class AssociativeRecall(Sized):
         "paper": {"pairs": 4, "keys": 4096, "values": 4096, "length": 64},
     }
 
-    pairs: int = option(32, "Number of pairs of a key and a value.")
-    queries: int = option(0, "Number of queries, without repetition; 0 for one query of each key.")
+    pairs: int = option(32, "Number P of pairs of a key and a value.")
+    queries: int = option(0, "Number Q of queries, without repetition; 0 to query each key once.")
     keys: int = option(64, "Number of symbols for keys.", between=(1, 30_000))
     values: int = option(64, "Number of symbols for values.", between=(1, 30_000))
     length: int = option(
         0,
-        "Number of tokens, over which queries are spread; 0 for queries without gaps.",
+        "Number L of tokens over which queries are spread; 0 for queries without gaps.",
         late=True,
         between=(0, 60_000),
     )
     gap_power: float = option(
-        0.01, "Exponent of the distribution of gaps; 1 for a uniform one.", late=True, between=(1e-6, 1.0)
+        0.01, "Exponent of the distribution of gaps; 1 for a uniform distribution.", late=True, between=(1e-6, 1.0)
     )
     filler: str = option(
         "random",
-        "What is between the queries, with a length: random symbols, or always the same blank.",
+        "Tokens between the queries, with a length: random symbols, or a blank.",
         late=True,
         among=("random", "blank"),
     )

@@ -1,4 +1,4 @@
-"""The task `box_rotate`: the target is a box of symbols after a quarter turn about one of its axes.
+"""The task `box-rotate`: the target is a box of symbols after a quarter turn about one of its axes.
 
 Shapes: R rows, T tokens of all rows.
 """
@@ -22,13 +22,18 @@ _LONGEST = 40  # the side at mean + 4 std, so that a box has at most 64,000 cell
 
 @dataclass(frozen=True, kw_only=True)
 class BoxRotate(Grids):
-    """Turn a box by a quarter about the axis x, y or z, counter-clockwise as seen from the end of the axis.
+    """Rotate a box by a quarter turn about the axis x, y or z, counter-clockwise as seen from the end of the axis.
 
-    Positions are (x, y, z). In a box of X, Y and Z cells, a turn about x moves the cell (x, y, z) to (x, Z-1-z, y); a
-    turn about y moves it to (z, y, X-1-x); and a turn about z moves it to (Y-1-y, x, z). The source consists of the
-    axis and the cells. The axis is drawn uniformly and is a symbol of its own at the origin (0, 0, 0).
+    Positions are $(x, y, z)$. In a box of $X × Y × Z$ cells, the cell $(x, y, z)$ moves to
 
-    Arguments: those of `Grids`. Raises `UsageError` if an option is out of range.
+    - $(x, Z-1-z, y)$ in a turn about x,
+    - $(z, y, X-1-x)$ in a turn about y,
+    - $(Y-1-y, x, z)$ in a turn about z.
+
+    The source consists of the axis and the cells. The axis is drawn uniformly; it is a separate symbol at the origin
+    $(0, 0, 0)$.
+
+    Raises `UsageError` if an option is out of range.
 
     >>> task = BoxRotate(side_mean=2, side_std=0)
     >>> row = task.sample(rows=range(1), split="train", seed=42).to_pylist()[0]

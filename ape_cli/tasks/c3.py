@@ -17,7 +17,7 @@ from ape_cli.tasks._trees import Trees
 class C3(Trees):
     """Replace every subtree of depth 1 by a leaf, once. The leaf is the sum of the subtree's leaves modulo 3.
 
-    A tree that is a single leaf is its own target. Ids 3, 4 and 5 are the elements 0, 1 and 2; id 6 is +.
+    A tree that is a single leaf is its own target. Ids 3, 4 and 5 are the elements 0, 1 and 2; id 6 is `+`.
 
     >>> task = C3(order="breadth", depth_mean=2, depth_std=0)
     >>> row = task.sample(rows=range(1), split="train", seed=5).to_pylist()[0]

@@ -1,11 +1,14 @@
-"""The task `flip-flop`: a memory is written and read, and the target has what each read returns.
+"""The task `flip-flop`: a memory is written and read, and the target lists the result of each read.
 
 Source: Liu et al. 2023, "Exposing Attention Glitches with Flip-Flop Language Modeling", arXiv:2306.00946, section 3.
 
-Deviations: the source trains a decoder on one sequence, in which the answer follows each `read`. Here the encoder
-reads the instructions without the answers, and the decoder writes all answers in order. Sequences of the source have
-512 tokens, which is 256 instructions. Here the number of instructions is drawn from a normal distribution with a mean
-of 50. The source stores one of two symbols. Here their number is an option.
+Deviations:
+
+- The source trains a decoder on a single sequence, in which the answer follows each `read`. Here the encoder reads the
+  instructions without answers, and the decoder writes all answers in order.
+- The source uses sequences of 512 tokens, which is 256 instructions. Here the number of instructions is drawn from a
+  normal distribution with mean 50.
+- The source stores one of two symbols. Here their number is an option.
 
 Shapes: R rows, I instructions in all, T tokens in all.
 """
@@ -28,22 +31,21 @@ _WRITE, _IGNORE, _READ = range(FIRST_SYMBOL, FIRST_SYMBOL + len(_NAMES))
 
 @dataclass(frozen=True, kw_only=True)
 class FlipFlop(Sequences):
-    """Return what was written last, at each read.
+    """Return the symbol that was last written, at each read.
 
-    The source consists of instructions. `write` and `ignore` are followed by a symbol that is drawn uniformly, and
-    `read` stands alone. The target has one symbol for each `read`, in order: the symbol of the last `write` before it.
-    As in the paper, the first instruction is `write` and the last one is `read`, so every target has a symbol. The
-    instructions between them are drawn independently. The size of a source is its number of instructions.
+    The source is a list of instructions. `write` and `ignore` are each followed by a symbol drawn uniformly; `read`
+    stands alone. The target has a symbol for each `read`, in order: that of the last `write` before it. As in the
+    paper, the first instruction is `write` and the last is `read`, so no target is empty. The instructions between them
+    are drawn independently. The size of a source is its number of instructions.
 
     A model that ignores the order of the instructions can answer each read with the symbol that is written most often.
-    This is right for 68% of the reads at the default sizes and for 77% at preset `small`. The last symbol that is
-    written in the whole source is right for 67% and 83%.
+    This is right for 68% of the reads at the default sizes and for 77% at preset `small`. The last symbol written in
+    the source is right for 67% and 83%.
 
-    Arguments: `length_mean` and `length_std`, of the distribution of the number of instructions;
-    `ignore_probability`, the probability that an instruction is `ignore`; `read_share`, the share of `read` among the
-    other instructions; `vocabulary`, the number of symbols that can be stored. With the default `read_share` of 0.5, an
-    `ignore_probability` of p gives the paper's FFL(p). The default is FFL(0.8), the data on which the paper trains. It
-    also evaluates on FFL(0.98) and FFL(0.1). Raises `UsageError` if an option is out of range.
+    With the default `read_share` of 0.5, an `ignore_probability` of $p$ gives the paper's FFL($p$). The default is
+    FFL(0.8), on which the paper trains. It also evaluates on FFL(0.98) and FFL(0.1).
+
+    Raises `UsageError` if an option is out of range.
 
     >>> task = FlipFlop(length_mean=6, ignore_probability=0.4)
     >>> row = task.sample(rows=range(1), split="train", seed=42).to_pylist()[0]
@@ -51,17 +53,17 @@ class FlipFlop(Sequences):
     ('write 1 read write 0 ignore 1 read', '1 0')
     """
 
-    summary = "the symbol that was written last, at each read: write 1 ignore 0 read -> 1"
+    summary = "the symbol last written, at each read: write 1 ignore 0 read -> 1"
     source = "Liu et al. 2023, arXiv:2306.00946"
     size_words = ("instructions", "instructions of the source")
 
-    length_mean: float = option(50.0, "Mean number of instructions of flip-flop.")
-    length_std: float = option(5.0, "Standard deviation of the number of instructions of flip-flop.")
+    length_mean: float = option(50.0, "Mean number of instructions.")
+    length_std: float = option(5.0, "Standard deviation of the number of instructions.")
     ignore_probability: float = option(
-        0.8, "Probability of ignore between the first and the last instruction.", between=(0.0, 1.0)
+        0.8, "Probability that an instruction is ignore, except for the first and the last.", between=(0.0, 1.0)
     )
-    read_share: float = option(0.5, "Share of read among the instructions that are read or write.", between=(0.0, 1.0))
-    vocabulary: int = option(2, "Number of symbols that flip-flop can store.", between=(1, 60_000))
+    read_share: float = option(0.5, "Share of read among the other instructions, read and write.", between=(0.0, 1.0))
+    vocabulary: int = option(2, "Number of symbols that can be stored.", between=(1, 60_000))
 
     limits = (2, 30_000, "")
 

@@ -1,4 +1,4 @@
-"""The task `forest_reverse`: the target is a sequence of trees in reverse order.
+"""The task `forest-reverse`: the target is a sequence of trees in reverse order.
 
 Shapes: R rows, T nodes of all rows.
 """
@@ -15,7 +15,7 @@ from ape_cli.tasks.forest_rotate import ForestRotate
 
 @dataclass(frozen=True, kw_only=True)
 class ForestReverse(ForestRotate):
-    """Reverse the order of the trees. Each tree stays as it is. The sources are those of `forest-rotate`.
+    """Reverse the order of a sequence of trees, which do not change themselves. Sources are those of `forest-rotate`.
 
     >>> task = ForestReverse(order="breadth", trees_mean=2, trees_std=0, depth_mean=1, depth_std=0)
     >>> row = task.sample(rows=range(1), split="train", seed=2).to_pylist()[0]

@@ -1,8 +1,8 @@
-"""The task `forest_rotate`: the target is a sequence of trees, each of them mirrored.
+"""The task `forest-rotate`: the target is a sequence of trees, each mirrored.
 
 The structure is `seq*tree(k)` (Algebraic Positional Encodings, section 3.4.3: "sequences of trees"). The first
-coordinate of a position is the place of its tree in the sequence, from 0, and the second is the heap index of its node
-in the tree. Sources and targets hold one tree after the other, each in the order of the dataset.
+coordinate of a position is the index of the tree in the sequence, from 0; the second is the heap index of the node in
+the tree. Sources and targets store one tree after the other, each in the node order of the dataset.
 
 Shapes: R rows, S trees of all rows, T nodes of all trees, k branches.
 """
@@ -28,13 +28,12 @@ _MOST_NODES = 1_000_000  # the expected number of nodes of a row with the greate
 
 @dataclass(frozen=True, kw_only=True)
 class ForestRotate(PlainTrees):
-    """Mirror each tree of a sequence recursively, as `tree-rotate` does. The trees keep their order.
+    """Mirror each tree of a sequence recursively, as `tree-rotate` does. The order of the trees does not change.
 
     The number of trees and the depth of each tree are drawn independently. The size of a source is the depth of its
-    deepest tree. With `sizes`, all trees of a source have one depth.
+    deepest tree. With `sizes`, all trees of a source have the same depth.
 
-    Arguments: those of `PlainTrees`; `trees_mean` and `trees_std`, of the distribution of the number of trees. Raises
-    `UsageError` if an option is out of range or if the rows would be too large.
+    Raises `UsageError` if an option is out of range, or if rows would be too large.
 
     >>> task = ForestRotate(order="breadth", trees_mean=2, trees_std=0, depth_mean=1, depth_std=0)
     >>> row = task.sample(rows=range(1), split="train", seed=2).to_pylist()[0]

@@ -1,4 +1,4 @@
-"""The task `grid_copy`: the target is the grid itself."""
+"""The task `grid-copy`: the target is the grid itself."""
 
 from __future__ import annotations
 

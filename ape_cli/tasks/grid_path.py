@@ -1,10 +1,10 @@
-"""The task `grid_path`: the target marks the path from start to goal through a maze.
+"""The task `grid-path`: the target marks the path from start to goal through a maze.
 
-A maze has rooms in h rows and w columns, and a corridor of one cell between some rooms that are side by side. It is a
-grid of (2h-1) x (2w-1) cells: the room (i, j) is at (2i, 2j), a corridor is between its two rooms, and all other cells
-are walls. The corridors form a spanning tree of the rooms, so there is exactly one path between two free cells.
+A maze has $h × w$ rooms and corridors between some adjacent rooms. It is a grid of $(2h-1) × (2w-1)$ cells: room
+$(i, j)$ is at $(2i, 2j)$, a corridor is between its two rooms, and all other cells are walls. The corridors form a
+spanning tree of the rooms, so there is exactly one path between any two free cells.
 
-Shapes: R mazes, N rooms in all, E pairs of rooms in all that are side by side, T cells in all.
+Shapes: R mazes, N rooms in all, E pairs of adjacent rooms in all, T cells in all.
 """
 
 from __future__ import annotations
@@ -35,21 +35,20 @@ _MOST_NUMBERED = 2**24
 class GridPath(Sized):
     """Mark the path between two cells of a maze.
 
-    The source is a grid of walls `#`, free cells `.`, one start `S` and one goal `G`. Its free cells form a tree, so
-    the path is unique, and the shortest. Start and goal are drawn uniformly from the free cells.
+    The source is a grid of walls `#`, free cells `.`, a start `S` and a goal `G`. The free cells form a tree, so the
+    path is unique. Start and goal are drawn uniformly from the free cells.
 
-    The target has the free cells of the source in row-major order: `*` on the path, which includes both its ends, and
-    `.` elsewhere. Walls are left out, because copying them would raise the token accuracy of every model. Which cells
-    the target has follows from the source alone, and their positions say nothing about the path.
+    The target lists the free cells of the source in row-major order: `*` on the path, including both ends, and `.`
+    elsewhere. Walls are left out, because copying them would raise the token accuracy of every model. The source alone
+    determines which cells the target lists, and their positions reveal nothing about the path.
 
-    The sides are odd. Height and width are drawn independently, each from N(`side_mean`, `side_std`^2) and rounded to
-    the nearest odd number of at least 3. The size of a source is its longer side. With `sizes`, the grids are squares.
+    Sides are odd. Height and width are drawn independently from a normal distribution and rounded to the nearest odd
+    number of at least 3. The size of a source is its longer side. With `sizes`, grids are square.
 
-    Navigation among the tasks of Delétang et al. 2023 (arXiv:2207.02098) gives the position after a list of moves on a
+    Navigation, a task of Delétang et al. 2023 (arXiv:2207.02098), asks for the position after a list of moves on a
     ring. Mazes are ours.
 
-    Arguments: `side_mean` and `side_std`, of the distribution of each side, in cells. Raises `UsageError` if an option
-    is out of range, or if all sides are equal and even.
+    Raises `UsageError` if an option is out of range, or if all sides are equal and even.
 
     >>> task = GridPath(side_mean=5, side_std=0)
     >>> row = task.sample(rows=range(1), split="train", seed=4).to_pylist()[0]
@@ -69,7 +68,7 @@ class GridPath(Sized):
     preset_options: ClassVar = {"small": {"side_mean": 7}}
 
     side_mean: float = option(11.0, "Mean height and width of a grid, in cells.")
-    side_std: float = option(2.0, "Standard deviation of height and width.")
+    side_std: float = option(2.0, "Standard deviation of height and width, in cells.")
 
     limits = (3, 2 * _MOST_ROOMS - 1, "")
 

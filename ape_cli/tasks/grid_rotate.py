@@ -1,4 +1,4 @@
-"""The task `grid_rotate`: the target is the grid after a quarter turn clockwise."""
+"""The task `grid-rotate`: the target is the grid after a clockwise quarter turn."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from ape_cli.tasks._grids import Grids, clockwise
 
 @dataclass(frozen=True, kw_only=True)
 class GridRotate(Grids):
-    """Turn a grid clockwise. Its first row becomes the last column, so height and width are exchanged.
+    """Rotate a grid clockwise by a quarter turn. The first row becomes the last column; height and width swap.
 
     >>> task = GridRotate(side_mean=2)
     >>> row = task.sample(rows=range(1), split="train", seed=2).to_pylist()[0]

@@ -1,8 +1,8 @@
 """The task `group-word`: the product of a word of elements of a finite group.
 
-A model has to track a state, the product so far. How hard this is depends on the group (Merrill, Petty and Sabharwal
-2024, arXiv:2404.08819; Liu et al. 2023, arXiv:2210.10749). If the group is not solvable, as `alternating-5` is not, no
-transformer of a fixed depth can do it for words of every length, unless TC0 = NC1.
+The model has to track a state: the product so far. Its difficulty depends on the group (Merrill, Petty and Sabharwal
+2024, arXiv:2404.08819; Liu et al. 2023, arXiv:2210.10749). For a group that is not solvable, such as `alternating-5`,
+no transformer of fixed depth can solve the task at every length, unless TC0 = NC1.
 
 Shapes: R rows, T elements of all words together, N elements of the group.
 """
@@ -26,24 +26,20 @@ from ape_cli.tasks._words import Sequences, random_words
 
 @dataclass(frozen=True, kw_only=True)
 class GroupWord(Sequences):
-    """Multiply the elements of a word from the left to the right.
+    """Multiply the elements of a word, from left to right.
 
-    The elements are drawn uniformly. `answers` decides what the target is:
+    The elements are drawn uniformly. `answers` selects the target:
 
-    - `tags`: the product of each prefix, as a tag of its last symbol. Tag i is the product of the symbols 0..i of the
-      source. The decoder reads the source and never an earlier answer. This is the state tracking of the first source.
-    - `prefixes`: the same products, written one after the other. Under teacher forcing, the decoder reads the previous
-      product, so that each answer is one multiplication: a lookup table on (previous product, symbol) answers all.
-    - `product`: the product of the whole word, one symbol.
+    - `tags`: the product of each prefix, as a tag of its last symbol. Tag $i$ is the product of the source symbols
+      $0..i$. The decoder reads the source and never an earlier answer. This is the state tracking of Merrill et al.
+    - `prefixes`: the same products, written one after the other. Under teacher forcing the decoder reads the previous
+      product, so each answer is a single multiplication: a lookup table of (previous product, symbol) is enough.
+    - `product`: only the product of the whole word, a single symbol.
 
-    `_groups.py` lists the names of groups, and describes their elements. A group may also be given by its
-    multiplication table in a file. The manifest keeps the file's name and the digest of the table.
+    A group has a name (see `_groups.py`), or is defined by a multiplication table in a file. The manifest stores the
+    name of the file and the digest of the table. With `sha256`, a file with a different table is refused.
 
-    Arguments: `length_mean` and `length_std`, of the distribution of lengths, in elements; `group`, the name of a
-    group, or the path of a file with its table (a path has a dot or a slash); `answers`; `sha256`, the digest of the
-    table in the file. With a digest the file is read when it is needed, and another table is refused.
-
-    Raises `UsageError` if an option is out of range, and `DataError` if the file is not the table of a group.
+    Raises `UsageError` if an option is out of range, and `DataError` if the file does not contain the table of a group.
 
     >>> task = GroupWord(group="symmetric-3", length_mean=4, length_std=0)
     >>> row = task.sample(rows=range(1), split="train", seed=2).to_pylist()[0]
@@ -67,10 +63,10 @@ class GroupWord(Sequences):
     )
     answers: str = option(
         "tags",
-        "tags (the product so far, at each symbol), prefixes (one by one) or product.",
+        "Target: tags (the product so far, at each symbol), prefixes (one after the other) or product.",
         among=("tags", "prefixes", "product"),
     )
-    sha256: str | None = option(None, "SHA-256 of the group's table in a file; another table is refused.", late=True)
+    sha256: str | None = option(None, "Expected SHA-256 of the group's table, if it is in a file.", late=True)
 
     def __post_init__(self) -> None:
         """Check the options. Raises `UsageError` if one is bad, and `DataError` if a file is not a group's table."""

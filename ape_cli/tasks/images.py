@@ -1,10 +1,10 @@
 """The task `images`: classify images. The rows are not drawn; they are the labelled images of a source.
 
-The splits are those of the source. If it has no test split, a fifth of its training images is held out for one. If it
-has no validation split, a tenth of the remaining training images is held out. A keyed hash of the pixels orders the
-rows and so decides what is held out: it depends on the seed and on the images, but not on the format or the order of
-the source. Images that are equal pixel by pixel stay together, so that training never sees an image that was held out
-of it. Images that the source itself has in two splits are counted. A smaller dataset is a prefix of a larger one.
+The splits are those of the source. If it has no test split, a fifth of its training images is held out for testing. If
+it has no validation split, a tenth of the remaining training images is held out. A keyed hash of the pixels orders the
+rows and thereby decides what is held out. It depends on the seed and on the images, but not on the format or the order
+of the source. Images that are equal pixel by pixel stay together, so a held-out image never occurs in training. Images
+that the source itself contains in two splits are counted. A smaller dataset is a prefix of a larger one.
 
 Shapes: R rows, H height, W width, C channels: 1 (gray) or 3 (RGB).
 """
@@ -85,11 +85,10 @@ class Portion(SplitRows):
 class Images(FixedRows[Portion]):
     """Predict the label of an image.
 
-    Arguments: `where`, which is the option `source`, a file or a folder of images, or `digits`; `label`, which labels
-    to take if the source has several; `shuffled`, whether the pixels of each image stand in an order of its own, the
-    same for all its channels. No model can recognise shuffled images by the places of their pixels.
+    With `shuffled`, the pixels of each image are permuted independently, in the same way for all its channels, so a
+    model cannot use their positions.
 
-    The source is opened when it is needed. Opening it raises `DataError` if it is missing or damaged, and `UsageError`
+    The source is read when it is needed. Reading it raises `DataError` if it is missing or damaged, and `UsageError`
     for an invalid request.
     """
 
@@ -100,10 +99,10 @@ class Images(FixedRows[Portion]):
     structure = "grid(2)"  # of the pixels, and of the tokens that a model makes of them
 
     where: str = option(
-        DIGITS, "CIFAR's binary version (archive or folder), Parquet (file or folder), or digits.", name="source"
+        DIGITS, "CIFAR in its binary version (archive or folder), Parquet (file or folder), or digits.", name="source"
     )
-    label: str | None = option(None, "Which labels to take if the source has several.")
-    shuffled: bool = option(False, "Put the pixels of each image into an order of its own.")
+    label: str | None = option(None, "Column of labels, if the source has several.")
+    shuffled: bool = option(False, "Permute the pixels of each image at random.")
 
     @classmethod
     def form(cls, parameters: Mapping[str, Any]) -> str:

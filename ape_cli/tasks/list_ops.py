@@ -1,6 +1,6 @@
 """The task `list-ops`: nested operations on lists of digits, as sequences with brackets.
 
-`list_ops_tree.py` names the source, and draws and evaluates the trees.
+`list-ops-tree` draws and evaluates the lists. Its page names the source.
 
 Shapes: R rows, T nodes in all.
 """
@@ -22,13 +22,12 @@ from ape_cli.tasks.list_ops_tree import DIGITS, OPERATORS, ListOpsTree
 class ListOps(ListOpsTree):
     """Evaluate a bracketed list of `MIN`, `MAX`, `MED` and `SM` (the sum modulo 10) over digits.
 
-    An operator is one token with its opening bracket, as `[MIN`. Its arguments follow, and then a closing bracket. The
-    target is the value of the list, one symbol. With `intermediate` it has the value of each operator, in the order in
-    which their brackets close, so the value of the whole list comes last. The task `list-ops-tree` has the same rows as
-    trees.
+    An operator and its opening bracket are a single token, such as `[MIN`. Its arguments follow, then a closing
+    bracket. The target is the value of the list, a single symbol. With `intermediate` it lists the value of every
+    operator in the order of the closing brackets, so the value of the whole list comes last. `list-ops-tree` has the
+    same rows as trees, and describes how they are drawn.
 
-    Arguments: those of `ListOpsTree`. Raises `UsageError` if an option is out of range, or if the lists would be too
-    long.
+    Raises `UsageError` if an option is out of range, or if lists would be too long.
 
     >>> task = ListOps(depth_mean=2, depth_std=0, arguments=3, intermediate=True)
     >>> row = task.sample(rows=range(1), split="train", seed=42).to_pylist()[0]

@@ -1,8 +1,8 @@
 """The task `list-ops-tree`: nested operations on lists of digits, as trees.
 
-Source: Nangia and Bowman 2018, "ListOps: A Diagnostic Dataset for Latent Tree Learning" (arXiv:1804.06028). Tay et al.
-2020, "Long Range Arena" (arXiv:2011.04006) use longer ones. The operators and the digits are theirs. Deviations: the
-depth of a tree is drawn first, and its shape is drawn as in `structure.trees.grow`.
+Source: Nangia and Bowman 2018, "ListOps: A Diagnostic Dataset for Latent Tree Learning" (arXiv:1804.06028); Tay et al.
+2020, "Long Range Arena" (arXiv:2011.04006), use longer lists. Operators and digits are theirs. Deviations: the depth of
+a tree is drawn first, then its shape, as in `structure.trees.grow`.
 
 `list-ops` stores the same trees as sequences.
 
@@ -31,22 +31,21 @@ _MOST_NODES = 50_000  # the expected number of nodes of a tree of the greatest d
 
 @dataclass(frozen=True, kw_only=True)
 class ListOpsTree(Sized):
-    """Evaluate a tree of `MIN`, `MAX`, `MED` and `SM` over digits. Each operator has 2..k arguments.
+    """Evaluate a tree of `MIN`, `MAX`, `MED` and `SM` over digits. Each operator takes 2 to k arguments.
 
     The source is the tree. Positions are the heap indices of tree(k); the arguments of an operator are its first
-    children. The target is a tree of one node, the value of the source. With `intermediate` it has a node for each
-    operator of the source, at the same position, with the value of this operator.
+    children. The target is a tree of a single node, the value of the source. With `intermediate` it has a node for each
+    operator of the source, at the same position, with the value of that operator.
 
-    Of the arguments of an operator at the top of a tree of depth d, one has depth d - 1. Each other one has a depth
-    that is drawn uniformly from 0..d-1. Its place, the number of arguments, operators and digits are drawn uniformly.
+    At the root of a tree of depth $d$, one argument has depth $d - 1$, and the depth of each other argument is drawn
+    uniformly from $0..d-1$. The place of the deepest argument, the number of arguments, operators and digits are drawn
+    uniformly.
 
     - `MIN` and `MAX` are the smallest and the largest argument.
     - `MED` is the median. For an even number of arguments it is the mean of the middle two, rounded down.
     - `SM` is the sum modulo 10.
 
-    Arguments: `depth_mean` and `depth_std`, of the distribution of depths, in levels; `arguments`, the number k;
-    `intermediate`, whether the target has the value of each operator or only the last one. Raises `UsageError` if an
-    option is out of range or if the trees would be too large.
+    Raises `UsageError` if an option is out of range, or if trees would be too large.
 
     >>> task = ListOpsTree(order="depth", depth_mean=2, depth_std=0, arguments=3, intermediate=True)
     >>> row = task.sample(rows=range(1), split="train", seed=42).to_pylist()[0]
@@ -73,7 +72,7 @@ class ListOpsTree(Sized):
     depth_mean: float = option(5.0, "Mean depth of a tree, in levels.")
     depth_std: float = option(1.0, "Standard deviation of the depth.")
     arguments: int = option(5, "Largest number of arguments of an operator; the smallest is 2.", between=(2, 100))
-    intermediate: bool = option(False, "Ask for the value of every operator, not only of the outermost one.")
+    intermediate: bool = option(False, "Ask for the value of every operator instead of only the outermost.")
 
     @property
     def structure(self) -> str:

@@ -1,8 +1,9 @@
 """The task `modular`: the parity of a bit string, or the value of an expression modulo n.
 
 Source: the tasks "parity check" and "modular arithmetic with brackets" of Deletang et al. 2023, "Neural Networks and
-the Chomsky Hierarchy" (arXiv:2207.02098). The first language is regular; the second one is context-free. Deviations:
-every operation has brackets, there are no unary signs, and lengths are drawn from a normal distribution.
+the Chomsky Hierarchy" (arXiv:2207.02098). The first language is regular; the second is context-free.
+
+Deviations: every operation is bracketed, there are no unary signs, and lengths are drawn from a normal distribution.
 
 Shapes: R rows, T tokens in all, P open parts of all expressions.
 """
@@ -28,18 +29,15 @@ PLUS, MINUS, TIMES, OPEN, CLOSE = range(5)
 
 @dataclass(frozen=True, kw_only=True)
 class Modular(Sequences):
-    """Compute a number modulo n from a string of bits or digits. The target is one symbol.
+    """Compute a number modulo n from a string of bits or digits. The target is a single symbol.
 
-    - `kind` `arithmetic`: the source is an expression of the digits 0..n-1 with `+`, `-` and `*`, in which every
-      operation has brackets. The target is its value modulo n, which is one of 0..n-1. An expression of m digits has
-      4m - 3 tokens. The number of digits on the left of its outermost operator is drawn uniformly from 1..m-1, and
-      likewise for each operation inside it.
-      Values are not uniform, because products with 0 are 0: 31% of them are 0 modulo 5, and 44% at preset `small`.
-    - `kind` `parity`: the source is a string of bits. The target is `1` if the number of ones is odd, else `0`.
+    - `kind=arithmetic`: the source is a fully bracketed expression of the digits $0..n-1$ with `+`, `-` and `*`. The
+      target is its value modulo $n$. An expression of $m$ digits has $4m - 3$ tokens. The number of digits to the left
+      of the outermost operator is drawn uniformly from $1..m-1$, and likewise for each operation inside it. Values are
+      not uniform, because products with 0 are 0: modulo 5, 31% of them are 0, and 44% at preset `small`.
+    - `kind=parity`: the source is a string of bits. The target is `1` if the number of ones is odd, else `0`.
 
-    Arguments: `length_mean` and `length_std`, of the distribution of lengths, in bits or digits; `problem`, which is
-    the option `kind`; `modulus`, the number n, for arithmetic. Raises `UsageError` if an option is out of range, or if
-    a modulus is given for parity.
+    Raises `UsageError` if an option is out of range, or if a modulus is given for parity.
 
     >>> task = Modular(length_mean=4, length_std=0)
     >>> row = task.sample(rows=range(1), split="train", seed=42).to_pylist()[0]
@@ -57,11 +55,9 @@ class Modular(Sequences):
         "tiny": {"length_mean": 3.0, "length_std": 0.5},
     }
 
-    length_mean: float = option(40.0, "Mean number of bits, or of digits of an expression.")
+    length_mean: float = option(40.0, "Mean number of bits, or of digits in an expression.")
     length_std: float = option(4.0, "Standard deviation of the length.")
-    problem: str = option(
-        "arithmetic", "What is computed: arithmetic or parity.", name="kind", among=("arithmetic", "parity")
-    )
+    problem: str = option("arithmetic", "Problem: arithmetic or parity.", name="kind", among=("arithmetic", "parity"))
     modulus: int = option(5, "Modulus of arithmetic.", between=(2, 1000))
 
     @classmethod

@@ -1,4 +1,4 @@
-"""The task `quadtree_expand`: the source is a quadtree with small grids as leaves; the target is the full grid.
+"""The task `quadtree-expand`: the source is a quadtree with small grids as leaves; the target is the full grid.
 
 Shapes: R rows, T tokens of all sources, U cells of all targets.
 """
@@ -27,20 +27,17 @@ class QuadtreeExpand(Sized):
     """Expand a quadtree of small grids into the grid that it describes.
 
     The structure is `tree(4)*grid(2)` (Algebraic Positional Encodings, section 3.4.3: "trees of grids"). The first
-    coordinate of a position is the heap index of a node. The others are the row and the column in the node's grid,
-    from 0.
+    coordinate of a position is the heap index of a node. The others are row and column in the node's grid, from 0.
 
-    The root stands for a square of g 2^d cells a side, for leaves of g x g cells and a tree of depth d. An inner node
-    splits its square into quarters. Its children are the upper left, the upper right, the lower left and the lower
-    right one. It has one token, `split`, at the place (0, 0). A leaf has g x g symbols, which are stretched to the size
-    of its square. The target is the full grid, all of it at the root.
+    For leaves of $g × g$ cells and a tree of depth $d$, the root represents a square with sides of $g 2^d$ cells. An
+    inner node divides its square into quarters: its children are the upper left, upper right, lower left and lower
+    right. It has a single token, `split`, at $(0, 0)$. A leaf has $g × g$ symbols, which are stretched to the size of
+    its square. The target is the full grid, placed at the root.
 
-    The trees are drawn as those of `tree-copy` with branching 4. Nodes are stored in level order, the cells of a leaf
-    in row-major order. The size of a source is the depth of its tree.
+    Trees are drawn as in `tree-copy` with branching 4. Nodes are stored in level order, the cells of a leaf in
+    row-major order. The size of a source is the depth of its tree.
 
-    Arguments: `depth_mean` and `depth_std`, of the distribution of depths, in levels; `leaf`, the side g of the grids
-    at the leaves, in cells; `vocabulary`, the number of symbols besides `split`. Raises `UsageError` if an option is
-    out of range or if the grids would be too large.
+    Raises `UsageError` if an option is out of range, or if grids would be too large.
 
     >>> task = QuadtreeExpand(depth_mean=1, depth_std=0, leaf=1)
     >>> row = task.sample(rows=range(1), split="train", seed=2).to_pylist()[0]
@@ -52,7 +49,7 @@ class QuadtreeExpand(Sized):
 
     extent = "depth"
     structure = f"tree({_QUARTERS})*grid(2)"
-    summary = "the full grid that a quadtree with small grids as leaves describes"
+    summary = "the full grid described by a quadtree with small grids as leaves"
     source = "ours; the trees of grids of Algebraic Positional Encodings, section 3.4.3"
     places_given = True  # the side of the full grid follows from the depth of the source
     preset_options: ClassVar = {
@@ -63,7 +60,7 @@ class QuadtreeExpand(Sized):
     depth_mean: float = option(2.0, "Mean depth of a tree, in levels.")
     depth_std: float = option(0.5, "Standard deviation of the depth.")
     leaf: int = option(2, "Side of the grid at each leaf of a quadtree, in cells.", between=(1, _LONGEST))
-    vocabulary: int = option(20, "Number of symbols.", between=(1, 60_000))
+    vocabulary: int = option(20, "Number of symbols, split not counted.", between=(1, 60_000))
 
     limits = (0, Tree(_QUARTERS).max_depth, " (the deepest tree(4) that heap indices hold)")
 

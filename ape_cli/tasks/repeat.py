@@ -14,9 +14,9 @@ from ape_cli.tasks._words import Words
 
 @dataclass(frozen=True, kw_only=True)
 class Repeat(Words):
-    """Write a word twice, or `repeats` times, in a row.
+    """Write a word twice in a row, or `repeats` times.
 
-    Arguments: those of `Words`, and `repeats`. Raises `UsageError` if an option is out of range.
+    Raises `UsageError` if an option is out of range.
 
     >>> row = Repeat(length_mean=8).sample(rows=range(1), split="train", seed=42).to_pylist()[0]
     >>> row["source_ids"] * 2 == row["target_ids"]
@@ -26,7 +26,7 @@ class Repeat(Words):
     summary = "the word twice in a row: abc -> abcabc"
     answer_options = ("repeats",)
 
-    repeats: int = option(2, "How often the word is written.", between=(1, 1_000_000))
+    repeats: int = option(2, "Number of times that the word is written.", between=(1, 1_000_000))
 
     def check(self) -> None:
         """Check the options. Raises `UsageError` if one is out of range."""

@@ -1,4 +1,4 @@
-"""The task `ring_shift`: the target is a ring of symbols, turned by an offset that precedes it in the source.
+"""The task `ring-shift`: the target is a ring of symbols, rotated by an offset that precedes it in the source.
 
 Shapes: R rows, n places of a ring.
 """
@@ -17,14 +17,14 @@ from ape_cli.tasks import Source, Task, Tokens, letters, option
 
 @dataclass(frozen=True, kw_only=True)
 class RingShift(Task):
-    """Turn a ring of n symbols forward: the symbol at place i moves to place i + s modulo n.
+    """Rotate a ring of n symbols forward: the symbol at place i moves to place i + s modulo n.
 
-    The source consists of the offset s and the symbols at the places 0..n-1. The offset is a symbol of its own at place
-    0, the ring's origin. The target is the turned ring from place 0 on. There is no EOS token, because the structure
-    says where a ring ends (paper, section 3.4.2: periodic domains). The task is ours. Every ring has the same size.
+    The source consists of the offset $s$ and the symbols at places $0..n-1$. The offset is a separate symbol at place
+    0, the origin of the ring. The target is the rotated ring, from place 0. There is no EOS token, because the
+    structure determines where a ring ends (paper, section 3.4.2: periodic domains). All rings have the same size. The
+    task is ours.
 
-    Arguments: `ring`, the number n of places; `vocabulary`, the number of symbols besides the offsets. Raises
-    `UsageError` if an option is out of range.
+    Raises `UsageError` if an option is out of range.
 
     >>> task = RingShift(ring=5)
     >>> row = task.sample(rows=range(1), split="train", seed=42).to_pylist()[0]
@@ -34,12 +34,12 @@ class RingShift(Task):
     (['b', 'p', 'p', 'l', 'c'], [0, 1, 2, 3, 4])
     """
 
-    summary = "a ring of symbols turned by an offset: +1 abcd -> dabc"
+    summary = "a ring of symbols rotated by an offset: +1 abcd -> dabc"
     source = "ours; the periodic domains of Algebraic Positional Encodings, section 3.4.2"
     default_for = "cyclic(n)"
 
     ring: int = option(20, "Number of places of the ring.", between=(2, 30_000))
-    vocabulary: int = option(20, "Number of symbols.", between=(1, 30_000))
+    vocabulary: int = option(20, "Number of symbols, offsets not counted.", between=(1, 30_000))
 
     @property
     def structure(self) -> str:

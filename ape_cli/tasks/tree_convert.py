@@ -1,7 +1,7 @@
-"""The task `tree_convert`: a tree is written in one notation, and the target is the same tree in another one.
+"""The task `tree-convert`: a tree is written in one notation, and the target is the same tree in another.
 
-A notation writes the nodes of a full tree as a sequence of symbols. It can be read again without positions, because a
-node has k children or none, and the symbols of leaves differ from those of operators:
+A notation writes the nodes of a full tree as a sequence of symbols. It can be parsed without positions, because a node
+has either k children or none, and leaves and operators use different symbols:
 
 | notation | order | + over 1 and * over 2, 3 |
 |---|---|---|
@@ -36,17 +36,14 @@ OPENING, CLOSING = -1, -2  # places of brackets, which are no nodes
 class TreeConvert(Sized):
     """Convert a tree from one notation to another. Both are plain sequences, from which the tree has to be inferred.
 
-    The trees are those of `tree-copy`. Positions are those of a sequence, so schemes for sequences
-    are compared on hierarchical data; schemes for trees cannot read it. If both notations are the same, the task is to
-    copy a sequence. The task is ours.
+    Trees are those of `tree-copy`. Positions are those of a sequence, so the task compares schemes for sequences on
+    hierarchical data; schemes for trees cannot read it. If both notations are the same, the task is to copy a sequence.
+    The task is ours.
 
-    The split of a row is decided by its tree, so no tree is in two splits, in whichever notations. The size of a source
-    is the depth of its tree.
+    The tree decides the split of a row, so no tree occurs in two splits, in whatever notation. The size of a source is
+    the depth of its tree. In Python, the options `from` and `to` are `source_notation` and `target_notation`.
 
-    Arguments: `depth_mean` and `depth_std`, of the distribution of depths, in levels; `branching`, the number of
-    children of an inner node; `vocabulary`, the number of symbols, brackets not counted; `from` and `to`,
-    the notations of source and target (`source_notation` and `target_notation` in Python). Raises `UsageError` if an
-    option is out of range or if the trees would be too large.
+    Raises `UsageError` if an option is out of range, or if trees would be too large.
 
     >>> task = TreeConvert(depth_mean=2, depth_std=0, target_notation="infix")
     >>> row = task.sample(rows=range(1), split="train", seed=2).to_pylist()[0]
@@ -67,14 +64,16 @@ class TreeConvert(Sized):
     depth_mean: float = option(7.0, "Mean depth of a tree, in levels.")
     depth_std: float = option(1.0, "Standard deviation of the depth.")
     branching: int = option(2, "Number of children of an inner node.", between=(2, 1000))
-    vocabulary: int = option(20, "Number of symbols.", between=(2, 60_000))
+    vocabulary: int = option(20, "Number of symbols, brackets not counted.", between=(2, 60_000))
     source_notation: str = option(
         "prefix",
         "Notation of the source: prefix, postfix, infix (with brackets) or level.",
         name="from",
         among=NOTATIONS,
     )
-    target_notation: str = option("postfix", "Notation of the target: the same choices.", name="to", among=NOTATIONS)
+    target_notation: str = option(
+        "postfix", "Notation of the target: prefix, postfix, infix or level.", name="to", among=NOTATIONS
+    )
 
     def check(self) -> None:
         """Check the options. Raises `UsageError` if one is out of range or if the trees would be too large."""

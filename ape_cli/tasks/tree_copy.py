@@ -1,4 +1,4 @@
-"""The task `tree_copy`: the target is the tree itself."""
+"""The task `tree-copy`: the target is the tree itself."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The task `tree_ops`: operations on a subtree that is addressed by its content.
+"""The task `tree-ops`: operations on a subtree that is addressed by its content.
 
 Shapes: R rows, T nodes in all.
 """
@@ -21,23 +21,21 @@ EXTRACT, FLIP_EXTRACT, TRUNCATE, NO_OP = range(4)
 
 @dataclass(frozen=True, kw_only=True)
 class TreeOps(UniqueTrees):
-    """Apply one of four operators to a tree, whose symbols are unique, and one of its subtrees.
+    """Apply one of four operators to a tree with unique symbols and one of its subtrees.
 
-    The source is operator(index, tree). The index is a leaf that carries the symbol of the root of the chosen subtree;
-    that root is a node that is drawn uniformly. The operator determines the target:
+    The source is operator(index, tree). The index is a leaf that carries the symbol of the root of the chosen subtree,
+    which is drawn uniformly from all nodes. The operator determines the target:
 
     - `extract`: the subtree;
-    - `flip-extract`: the mirror image of the subtree, or the subtree with the children of its root reversed;
-    - `truncate`: the tree, with the subtree replaced by a leaf that has the symbol of the subtree's root;
+    - `flip-extract`: the mirror image of the subtree, or the subtree with only the children of its root reversed;
+    - `truncate`: the tree, with the subtree replaced by a leaf that carries the symbol of the subtree's root;
     - `no-op`: the tree.
 
-    The tree has depth d-1, so that the whole source has the drawn depth d. A tree that has more leaves than there are
-    leaf symbols is drawn again. No symbol occurs twice in a tree. For any branching, the root of the source has its two
-    children, the index and the tree, at the heap indices 2 and 3.
+    The tree has depth $d - 1$, so that the whole source has the drawn depth $d$. A tree with more leaves than there are
+    leaf symbols is drawn again. No symbol occurs twice in a tree. For any branching, the two children of the source's
+    root, the index and the tree, are at heap indices 2 and 3.
 
-    Arguments: those of `UniqueTrees`, and `mirror`, whether `flip-extract` reverses the children of `all` nodes, as the
-    paper says, or of the `root` alone, as its authors' code does. Raises `UsageError` if an option is out of range, or
-    if the vocabulary is too small for unique symbols.
+    Raises `UsageError` if an option is out of range, or if the vocabulary is too small for unique symbols.
 
     >>> task = TreeOps(order="breadth", depth_mean=3, depth_std=0, vocabulary=16)
     >>> row = task.sample(rows=range(1), split="train", seed=2).to_pylist()[0]
@@ -49,12 +47,17 @@ class TreeOps(UniqueTrees):
     (['f3', 'f6', 'f1', 'x0', 'x1'], [1, 2, 3, 4, 5])
     """
 
-    summary = "extract, flip-extract, truncate or leave a subtree that a leaf points to"
+    summary = "extract, flip-extract, truncate or keep a subtree that a leaf points to"
     answer_options = ("mirror",)
     form_options = ("branching", "binarise", "mirror")
     ops = ("extract", "flip-extract", "truncate", "no-op")
 
-    mirror: str = option("all", "What flip-extract mirrors: all, or root.", late=True, among=("all", "root"))
+    mirror: str = option(
+        "all",
+        "What flip-extract reverses: the children of all nodes, or of the root.",
+        late=True,
+        among=("all", "root"),
+    )
 
     def symbols(self) -> list[str]:
         """The readable names of the ids from 3 on: leaves, operators of the tree, then the four operators."""

@@ -1,4 +1,4 @@
-"""The task `tree_query`: a question about a tree, whose nodes are addressed by their paths or by their labels.
+"""The task `tree-query`: a question about a tree whose nodes are addressed by paths or by labels.
 
 Shapes: R rows, T nodes in all, k branches, Q query nodes in all.
 """
@@ -22,30 +22,29 @@ SUBTREE, NODE, PARENT, ANCESTOR = range(4)
 
 @dataclass(frozen=True, kw_only=True)
 class TreeQuery(UniqueTrees):
-    """Answer one of four questions about a tree, whose symbols are unique.
+    """Answer one of four questions about a tree with unique symbols.
 
-    The source is operator(at(address, ...), tree). For any branching, the node `at` is at heap index 2 and the tree's
-    root is at heap index 3. Each child of `at` begins the address of one node. The operator determines the target:
+    The source is operator(at(address, ...), tree). For any branching, the node `at` is at heap index 2 and the root of
+    the tree at heap index 3. Each child of `at` starts the address of a node. The operator determines the target:
 
     - `subtree`: the subtree at the addressed node;
     - `node`: the label of the addressed node;
-    - `parent`: the label of the addressed node's parent;
+    - `parent`: the label of its parent;
     - `ancestor`: the label of the lowest common ancestor of the two addressed nodes.
 
-    A label is the symbol of a node, and a target that is a label is a tree of one node. An address has one of two
+    A label is the symbol of a node. A target that is a label is a tree of a single node. Addresses have one of two
     forms:
 
-    - `path`: the numbers of the branches, 1..k, that lead from the tree's root to the node. They form a chain of nodes,
-      each of which is the first child of the one before it. The tree's root has the empty path, so `at` is a leaf.
-    - `label`: a leaf with the label of the node. Then the answer to `node` is the address itself.
+    - `path`: the numbers of the branches, 1 to k, from the root of the tree to the node, as a chain of nodes in which
+      each is the first child of the previous. The path of the root is empty, so `at` is then a leaf.
+    - `label`: a leaf with the label of the node. The answer to `node` is then the address itself.
 
-    The addressed node is drawn uniformly from the nodes of the tree; for `parent`, from those below the root. For
-    `ancestor` the answer is drawn first, uniformly from the inner nodes, because the lowest common ancestor of two
-    uniform nodes is the root too often. Each of the two addressed nodes is then drawn uniformly below another one of
-    its children. The task is ours.
+    The addressed node is drawn uniformly from all nodes, or from those below the root for `parent`. For `ancestor` the
+    answer is drawn first, uniformly from the inner nodes, because the lowest common ancestor of two uniform nodes is
+    too often the root. The two addressed nodes are then drawn uniformly from the subtrees of two of its children. The
+    task is ours.
 
-    Arguments: those of `UniqueTrees`, and `by`, the form of addresses. Raises `UsageError` if an option is out of
-    range, or if the vocabulary is too small for unique symbols.
+    Raises `UsageError` if an option is out of range, or if the vocabulary is too small for unique symbols.
 
     >>> task = TreeQuery(order="depth", depth_mean=3, depth_std=0, vocabulary=16)
     >>> row = task.sample(rows=range(1), split="train", seed=2).to_pylist()[0]
@@ -57,14 +56,14 @@ class TreeQuery(UniqueTrees):
     (['f6'], [1])
     """
 
-    summary = "the subtree, label, parent or common ancestor of nodes that a path or a label addresses"
+    summary = "the subtree, label, parent or common ancestor of nodes addressed by a path or a label"
     source = "ours; the trees of Algebraic Positional Encodings, section 4.1"
     answer_options = ("by",)
     form_options = ("branching", "binarise", "by")
     ops = ("subtree", "node", "parent", "ancestor")
     least_depth = 2  # the tree below the root has a node that is not its root
 
-    by: str = option("path", "How the query addresses a node: path or label.", among=("path", "label"))
+    by: str = option("path", "Form of addresses: path or label.", among=("path", "label"))
 
     def symbols(self) -> list[str]:
         """The readable names of the ids from 3 on.

@@ -1,8 +1,8 @@
-"""The task `tree_rotate`: the target is the mirror image of a tree.
+"""The task `tree-rotate`: the target is the mirror image of a tree.
 
-The children are in reverse order at all depths. In binary trees this exchanges left and right. The paper describes the
-task so. Its authors' code has two other forms, which `mirror` chooses: until April 2024 it reversed the children of the
-root alone, and since then it rotates trees as search trees are rotated.
+Children are reversed at all depths; in binary trees this swaps left and right. This is how the paper describes the
+task. Its authors' code has two other forms, which `mirror` selects: until April 2024 it reversed only the children of
+the root, and since then it rotates trees as search trees are rotated.
 """
 
 from __future__ import annotations
@@ -21,12 +21,16 @@ from ape_cli.tasks._trees import PlainTrees
 
 @dataclass(frozen=True, kw_only=True)
 class TreeRotate(PlainTrees):
-    """Mirror a tree, or only its root, or rotate it.
+    """Mirror a tree, mirror only its root, or rotate it as a search tree.
 
-    Arguments: those of `PlainTrees`, and `mirror`: `all` reverses the children of every node, as the paper says, and
-    `root` reverses those of the root. `search-tree` makes right rotations of binary trees: f(p(l, r), x) becomes
-    p(l', f(r', x')), where l' is l rotated. A subtree whose left child is a leaf stays as it is. Raises `UsageError` if
-    an option is out of range, or if the trees are not binary or too deep for a rotation.
+    `mirror` selects the operation:
+
+    - `all` reverses the children of every node, as the paper says.
+    - `root` reverses only the children of the root.
+    - `search-tree` applies right rotations to binary trees: $f(p(l, r), x)$ becomes $p(l', f(r', x'))$, where $l'$ is
+      $l$ rotated. A subtree whose left child is a leaf does not change.
+
+    Raises `UsageError` if an option is out of range, or if the trees are not binary or too deep for a rotation.
 
     >>> task = TreeRotate(order="breadth", depth_mean=2, depth_std=0)
     >>> row = task.sample(rows=range(1), split="train", seed=2).to_pylist()[0]
@@ -43,7 +47,7 @@ class TreeRotate(PlainTrees):
 
     mirror: str = option(
         "all",
-        "What is mirrored: all, root, or search-tree for a rotation.",
+        "Operation: all or root (what is mirrored), or search-tree (a rotation).",
         late=True,
         among=("all", "root", "search-tree"),
     )

@@ -1,7 +1,7 @@
-"""The task `trees`: copy, rotate, query, convert or complete a user's own trees.
+"""The task `trees`: copy, rotate, query, convert or complete your own trees.
 
-The trees come from files: JSON, Python, Penn Treebank brackets, CoNLL-U, XML and others (`storage/tree_formats/`). The
-division into splits and the labels are described in `_tree_corpus.py`, the five tasks in `_tree_portion.py`.
+Trees are read from files: JSON, Python, Penn Treebank brackets, CoNLL-U, XML and others (`storage/tree_formats/`).
+`_tree_corpus.py` divides them into splits and labels their nodes. `_tree_portion.py` implements the five tasks.
 
 Shapes: R rows.
 """
@@ -29,24 +29,23 @@ from ape_cli.tasks._tree_portion import TreeOptions, TreePortion, extra_names, w
 
 @dataclass(frozen=True, kw_only=True)
 class UserTrees(TreeOptions):
-    """A task on trees of a user's own files.
+    """A task on trees from your own files.
 
-    `task` is one of these:
+    `task` selects the target:
 
-    - `copy`: the target is the tree. `convert` is the same with source and target in different orders.
-    - `rotate`: the target is the tree with the children of each node in reverse order.
-    - `mask`: some labels of the source are hidden, and the target has a tag for each node: its label if that is hidden,
-      else nothing to predict. The labels of roots and `<unknown>` are never hidden.
-    - `query`: the source has the path to a node, and the target is the subtree there.
+    - `copy`: the tree. `convert` is the same with source and target in different node orders.
+    - `rotate`: the tree with the children of each node in reverse order.
+    - `mask`: some labels of the source are hidden, and the target has a tag for each node: its label if hidden, else
+      nothing to predict. The labels of roots and `<unknown>` are never hidden. Trees in which less than one label would
+      be hidden are left out.
+    - `query`: the source contains the path to a node, and the target is the subtree there.
 
-    Arguments: `where`, which is the option `source`, and how it is read (`format`, `unit`, `column`, `skip_bad`);
-    `labels`, whether nodes are labelled by their `kind`, by their `token`, or by kinds that get other random names in
-    each tree (`anonymous`); `vocabulary` and `min_count`, which labels get a symbol of their own; `branching` or
-    `binarise`, the stored form, which is binarised if neither is given; `most_nodes` of a tree; and `mask_rate`, the
-    share that `mask` hides of the labels that may be hidden. Trees in which this is less than one label are left out.
+    `labels` selects what labels a node: its `kind`, its `token`, or its kind under a random name that differs from tree
+    to tree (`anonymous`). Trees are stored in binarised form unless `branching` is given.
 
-    The source is read when it is needed. Reading it raises `DataError` if it is missing or damaged. Raises `UsageError`
-    if an option is out of range.
+    The source is read when it is needed. Reading it raises `DataError` if it is missing or damaged.
+
+    Raises `UsageError` if an option is out of range.
     """
 
     summary = "copy, rotate, query, convert or complete trees of your own files (--source)"
@@ -65,7 +64,7 @@ class UserTrees(TreeOptions):
             raise UsageError("trees are stored in one form", got=got, fix="leave one of them out")
         if "mask_rate" in options and options.get("task", "copy") != "mask":
             got = f"`task={options.get('task', 'copy')}`"
-            raise UsageError("`mask_rate` is for `task=mask`", got=got, fix="leave it out")
+            raise UsageError("`mask_rate` applies only to `task=mask`", got=got, fix="leave it out")
         if options.get("task") == "convert" and options.get("order", "breadth") == options.get("source_order"):
             got = f"both {options['source_order']}"
             raise UsageError("convert needs two different orders", got=got, fix="leave `source_order` out")

@@ -1,4 +1,4 @@
-"""The task `word_grid_rotate`: the target is a grid of words after a quarter turn clockwise.
+"""The task `word-grid-rotate`: the target is a grid of words after a clockwise quarter turn.
 
 Shapes: R rows, W words of all rows, T symbols of all words.
 """
@@ -22,14 +22,13 @@ _LONGEST_WORD = 1000
 
 @dataclass(frozen=True, kw_only=True)
 class WordGridRotate(Grids):
-    """Turn a grid of words clockwise, as `grid-rotate` does. Each word is still read from left to right.
+    """Rotate a grid of words clockwise, as `grid-rotate` does. Each word is still read from left to right.
 
     The structure is `grid(2)*seq` (Algebraic Positional Encodings, section 3.4.3). The coordinates of a symbol are the
-    row and the column of its word, and its place in the word, all from 0. Words are stored one after the other. The
-    length of each word is drawn independently. The size of a source is its longer side, in words.
+    row and column of its word and its place in the word, all from 0. Words are stored one after the other. The length
+    of each word is drawn independently. The size of a source is its longer side, in words.
 
-    Arguments: those of `Grids`; `word_mean` and `word_std`, of the distribution of word lengths, in symbols. Raises
-    `UsageError` if an option is out of range.
+    Raises `UsageError` if an option is out of range.
 
     >>> task = WordGridRotate(side_mean=2, side_std=0)
     >>> row = task.sample(rows=range(1), split="train", seed=2).to_pylist()[0]
@@ -44,9 +43,9 @@ class WordGridRotate(Grids):
     source = "ours; the products of Algebraic Positional Encodings, section 3.4.3"
     preset_options: ClassVar = {"small": {"side_mean": 3.0, "side_std": 0.5}, "tiny": {"side_mean": 2.0}}
 
-    side_mean: float = option(6.0, "Mean height and width of a grid, in cells.")
-    word_mean: float = option(3.0, "Mean length of the words in a grid, in symbols.")
-    word_std: float = option(1.0, "Standard deviation of the length of the words in a grid.")
+    side_mean: float = option(6.0, "Mean height and width of a grid, in words.")
+    word_mean: float = option(3.0, "Mean length of words, in symbols.")
+    word_std: float = option(1.0, "Standard deviation of the length of words, in symbols.")
 
     def check(self) -> None:
         """Check the options. Raises `UsageError` if one is out of range."""

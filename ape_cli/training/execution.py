@@ -103,7 +103,7 @@ def _from_environment() -> DistributedGroup:
         rank, size, local = (int(os.environ[name]) for name in _VARIABLES)
         store, _, _ = next(rendezvous("env://"))
     except (ValueError, RuntimeError) as error:
-        what = "RANK, WORLD_SIZE and LOCAL_RANK are set, but the processes do not find each other"
+        what = "RANK, WORLD_SIZE and LOCAL_RANK are set, but the processes cannot find each other"
         fix = "start the command with torchrun, which sets MASTER_ADDR and MASTER_PORT too, or unset RANK"
         raise UsageError(what, got=str(error).splitlines()[0], fix=fix) from error
     return DistributedGroup(rank, size, local, PrefixStore("ape", store))

@@ -160,7 +160,7 @@ def _check_unchanged(run: Run, status: str | None) -> None:
     """
     now = run.read().status if run.exists() else None
     if ("stopped" if now == "running" else now) != status:
-        raise BusyError("another process has trained this run meanwhile", got=f"{run.name}: {now}", fix="try again")
+        raise BusyError("another process trained this run in the meantime", got=f"{run.name}: {now}", fix="try again")
 
 
 def _train(

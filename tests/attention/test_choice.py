@@ -59,8 +59,8 @@ def test_settings_reach_the_kind(words: Dataset) -> None:
 
 # Refusals ----------------------------------------------------------------------------------------
 
-NO_LOGITS = "no logits of a query and a key"
-TOWARDS_ZERO = "never positive, and scaled towards zero they would favour distant keys"
+NO_LOGITS = "no logits of single queries and keys"
+TOWARDS_ZERO = "never positive; scaled towards zero, they would favour distant keys"
 REFUSED = [
     *[(kind, "relative", 1.0, NO_LOGITS) for kind in ("linear", "softmax-free", "clustered")],
     *[(kind, "rope", 0.9, NO_LOGITS) for kind in ("linear", "clustered")],

@@ -148,7 +148,7 @@ def test_pictures_of_a_run(run: Run, here: Path) -> None:
     assert told == "written: a/b.svg\n"
     assert Path("a/b.svg").read_text().startswith("<?xml")
     _, told = ape("draw", "rope", "--run", run.name, *results, code=2)
-    assert "the run has another scheme" in told
+    assert "the run uses another scheme" in told
     _, told = ape("draw", "--run", run.name, "--view", "attention", "--length", "3", *results, code=2)
     assert "--length has no effect" in told
 

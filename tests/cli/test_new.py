@@ -65,7 +65,7 @@ def test_the_class_has_a_name_of_its_own(here: Path, name: str, class_name: str)
 
 def test_a_bad_name_or_kind_is_refused(here: Path) -> None:
     for name in ("", "Window", "2d", "a.b", "../a", "a b", "é", "class", "a" * 41):
-        assert "error: bad name of a scheme\n" in ape("new", "scheme", "--", name, code=2)[1], name
+        assert "error: invalid name for a scheme\n" in ape("new", "scheme", "--", name, code=2)[1], name
     assert "allowed: scheme, task" in ape("new", "tasks", "window", code=2)[1]
     assert left(here) == []
 
@@ -82,7 +82,7 @@ def test_a_taken_name_is_refused(here: Path) -> None:
 
 
 def test_content_is_for_schemes(here: Path) -> None:
-    assert "--content is for schemes" in ape("new", "task", "window", "--content", code=2)[1]
+    assert "--content applies only to schemes" in ape("new", "task", "window", "--content", code=2)[1]
     assert left(here) == []
 
 

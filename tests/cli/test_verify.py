@@ -35,6 +35,6 @@ def test_all_datasets_are_checked(words: Dataset, here: Path) -> None:
 def test_a_folder_of_results_that_does_not_exist(here: Path) -> None:
     for words in ((), ("--json",)):
         out, err = ape("verify", "--results", "nosuch", *words, code=1)
-        assert (out, err.splitlines()[:2]) == ("", ["error: there is no such folder of results", "  got:     nosuch"])
+        assert (out, err.splitlines()[:2]) == ("", ["error: no such results folder", "  got:     nosuch"])
     (here / "empty").mkdir()
     assert ape("verify", "--results", "empty")[0] == "0 runs, 0 damaged\n"

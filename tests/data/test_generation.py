@@ -102,7 +102,7 @@ def test_another_command_is_refused_without_overwrite(tmp_path: Path, task: Any)
 def test_a_foreign_folder_is_never_touched(tmp_path: Path, task: Any) -> None:
     (tmp_path / "thesis.txt").write_text("years of work")
     for overwrite in (False, True):
-        with pytest.raises(DataError, match="does not hold a dataset"):
+        with pytest.raises(DataError, match="contains no dataset"):
             generate(task, plan(task), tmp_path, overwrite=overwrite)
     assert set(snapshot(tmp_path)) == {"thesis.txt"}
 

@@ -288,7 +288,7 @@ def test_a_row_without_one_root_is_no_tree() -> None:
         ]
         part = pa.Table.from_pylist(lines, schema=schema(1))
         row_checks.check_rows(part.slice(0, 1), Tree(2), 5)
-        with pytest.raises(DataError, match="a source is no tree"):
+        with pytest.raises(DataError, match="a source is not a tree"):
             row_checks.check_rows(part, Tree(2), 5)
 
 

@@ -94,7 +94,11 @@ def test_the_card_says_what_positions_are(tmp_path: Path) -> None:
     for name, options, says in [
         ("copy", {"length_mean": 5, "length_std": 0}, "steps from 0"),
         ("c3", {"depth_mean": 2, "branching": 3}, "children of i: 3(i-1)+2 to 3(i-1)+4)"),
-        ("c3", {"depth_mean": 2, "branching": 3, "binarise": True}, "left is the first child, right the next sibling"),
+        (
+            "c3",
+            {"depth_mean": 2, "branching": 3, "binarise": True},
+            "the left child is the first child, the right child the next sibling",
+        ),
         ("ring-shift", {"ring": 5}, "places 0 to 4 of a ring"),
     ]:
         task = tasks.make(name, **options)

@@ -70,13 +70,13 @@ def test_options_reach_the_map(words: Dataset) -> None:
         ("offset", {"scheme": "none", "model": "decoder"}, "the scheme reads no positions"),
         ("randomised", {"scheme": "forget", "model": "decoder"}, "the scheme reads no positions"),
         ("coupled", {"scheme": "contextual", "model": "decoder"}, "the scheme reads no positions"),
-        ("coupled", {}, "in an encoder-decoder, the positions of the target begin anew anyway"),
+        ("coupled", {}, "in an encoder-decoder, positions always restart in the target"),
         ("offset", {"model": "decoder"}, "differences of positions alone, so it would have no effect"),
         ("offset", {"scheme": "alibi", "model": "decoder"}, "differences of positions alone"),
         ("randomised", {"scheme": "learned", "max_size": 50}, "beyond the size that learned is made for"),
         ("randomised", {"scheme": "relative", "max_size": 2047}, "beyond the size that relative is made for"),
         ("offset", {"scheme": "learned", "max_size": 50}, "beyond the size that learned is made for"),
-        ("randomised", {"scheme": "learned", "maximum": 5}, "more positions than there are to draw from"),
+        ("randomised", {"scheme": "learned", "maximum": 5}, "more positions than can be drawn"),
     ],
 )
 def test_what_has_no_effect_or_no_room_is_refused(

@@ -113,7 +113,7 @@ def test_another_dataset_is_refused(here: Path) -> None:
     run = first_run(*WORDS)
     shutil.rmtree("datasets")
     for field, value, message in (
-        ("seed", 43, "not the one that the configuration file names"),
+        ("seed", 43, "not the dataset that the configuration file names"),
         ("name", "../../elsewhere", "cannot be a part of a path"),
     ):
         changed = json.loads((run / "run.json").read_text())

@@ -23,8 +23,8 @@ the best checkpoint chosen on the test set
   + data.split("train"), data.split("test")
 a warm-up of 1.25%
   Config.warmup  training/test_loop.py::test_learning_rate_of_the_paper
-  - Field(0.05, ge=0, lt=1, description="Fraction of all steps with linear warm-up.")
-  + Field(0.0125, ge=0, lt=1, description="Fraction of all steps with linear warm-up.")
+  - Field(0.05, ge=0, lt=1, description="Fraction of the steps that is linear warm-up.")
+  + Field(0.0125, ge=0, lt=1, description="Fraction of the steps that is linear warm-up.")
 a schedule that is created and never stepped
   TrainingStep.__call__  training/test_loop.py::test_the_optimiser_follows_the_schedule
   - group["lr"] = self.rate

@@ -2,16 +2,20 @@
 
 from __future__ import annotations
 
+import inspect
 import re
 import shutil
 from ast import literal_eval
 from pathlib import Path
+from typing import Any
 
 import pytest
 
+import ape_cli
+from ape_cli.runs.run import Run
 from tests.conftest import ape as run
 from tests.interpreters import python
-from tests.test_docs import BLOCKS, COMMANDS, OWN_PARTS, PAGES, ROOT, commands_of, is_elsewhere, run_page, small
+from tests.test_docs import BLOCKS, COMMANDS, OWN_PARTS, PAGES, ROOT, TINY, commands_of, is_elsewhere, run_page, small
 
 pytestmark = pytest.mark.usefixtures("forked_workers")
 
@@ -30,6 +34,32 @@ def test_the_example_of_a_loaded_model_runs(here: Path, capsys: pytest.CaptureFi
     exec(example, {})
     answers = literal_eval(capsys.readouterr().out.splitlines()[-1])
     assert [type(answer) for answer in answers] == [list, list]
+
+
+def example_of(documented: object) -> str:
+    """The indented block of code in a docstring."""
+    lines = inspect.cleandoc(documented.__doc__ or "").split("\n")
+    return "\n".join(line[4:] for line in lines if line.startswith("    ") or not line)
+
+
+def test_the_examples_of_a_loaded_model_and_of_a_run(here: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    run("train", "--scheme", "rope", "--task", "tree-copy", "--preset", "tiny", *TINY)
+    run("train", "--scheme", "rope", "--task", "copy", "--preset", "tiny", *TINY)
+    run("export", "tree-copy", "--out", "tree-copy-model")
+    capsys.readouterr()
+    exec(example_of(ape_cli.load), {})
+    assert isinstance(literal_eval(capsys.readouterr().out), list)
+    exec(example_of(Run), {"registry": ape_cli.registry})
+    name, accuracy = capsys.readouterr().out.split()
+    assert name.startswith("copy-rope-42-")
+    assert 0 <= float(accuracy) <= 1
+
+
+def test_the_example_of_a_scheme_in_a_llama() -> None:
+    pytest.importorskip("transformers")
+    names: dict[str, Any] = {"adapters": ape_cli.adapters}
+    exec(example_of(ape_cli.adapters.use_scheme), names)
+    assert names["encoding"].scheme.name == "alibi"
 
 
 @pytest.mark.filterwarnings("ignore:.*flex_attention called without torch.compile")

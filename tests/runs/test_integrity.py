@@ -142,7 +142,7 @@ def test_a_run_that_was_trained_again_gets_no_scores_of_its_old_weights(where: P
     evaluated = found.read()
     (evaluation,) = found.evaluations()[0]
     edit(Path(str(found.folder)) / "run.json", files=evaluated.files | {"model.safetensors": "0" * 64})
-    with pytest.raises(RunError, match="was trained again while it was evaluated"):
+    with pytest.raises(RunError, match="was retrained during the evaluation"):
         found.save_evaluation(evaluation | {"split": "train"}, evaluated)
 
 

@@ -54,12 +54,12 @@ def test_the_options_go_with_what_is_in_it() -> None:
     ("text", "message"),
     [
         ("ftp://host/x", r"unknown kind of address[\s\S]*s3://bucket/path"),
-        ("s3://", "no object can have this address"),
+        ("s3://", "this is not a valid address of an object"),
         ("s3://b/x?regoin=r", r"unknown option[\s\S]*did you mean 'region'"),
         ("s3://b/x?region=eu%0aX", "bad value of region"),
         ("s3://b/x?anonymous=yes", r"anonymous[\s\S]*true"),
         ("gs://b/x?region=r", "unknown option of gs://"),
-        ("s3://b/x/../y", "no object can have this address"),
+        ("s3://b/x/../y", "this is not a valid address of an object"),
         (Path("s3://bucket/x"), r"a pathlib.Path cannot hold an address[\s\S]*as a string"),
     ],
 )
@@ -98,7 +98,7 @@ def test_an_address_and_locks_do_not_depend_on_other_variables(monkeypatch: pyte
 def test_a_server_that_is_no_url(monkeypatch: pytest.MonkeyPatch, endpoint: str, capfd: Any) -> None:
     monkeypatch.setenv("AWS_ENDPOINT_URL", endpoint)
     monkeypatch.setenv("AWS_ACCESS_KEY_ID", "key")
-    with pytest.raises(PlaceError, match="server is no URL") as told:
+    with pytest.raises(PlaceError, match="server is not a URL") as told:
         storage_path("s3://bucket/x").exists()
     assert endpoint not in str(told.value) + "".join(capfd.readouterr())
 

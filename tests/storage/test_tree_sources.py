@@ -99,7 +99,7 @@ def test_several_formats_need_a_choice(tmp_path: Path) -> None:
     [
         ("none", "no such file, folder or pattern"),
         ("", "has no name"),
-        ("s3://a/b", "only be read"),
+        ("s3://a/b", "must be a local path"),
         ("a\0b", "not UTF-8"),
     ],
 )
@@ -249,23 +249,23 @@ def test_a_folder_of_parquet_files(tmp_path: Path) -> None:
     with pytest.raises(UsageError, match="the texts of Parquet files need a format"):
         read_trees(str(tmp_path), column="text")
     (tmp_path / "notes.json").unlink()
-    with pytest.raises(UsageError, match=r"the column of texts is not clear"):
+    with pytest.raises(UsageError, match=r"the text column is ambiguous"):
         read_trees(str(tmp_path), format="json")
 
 
 def test_the_column_of_a_parquet_file(tmp_path: Path) -> None:
     where = parquet(tmp_path, a=["1"], b=["2"], c=[3])
     assert tokens(read_trees(where, format="json", column="b")) == [(0, 0, ["2"])]
-    with pytest.raises(UsageError, match=r"not clear; name it with `column`\n.*a, b, c\n  allowed: a, b"):
+    with pytest.raises(UsageError, match=r"is ambiguous; name it with `column`\n.*a, b, c\n  allowed: a, b"):
         read_trees(where, format="json")
     for name in ("c", "d"):
-        with pytest.raises(UsageError, match="unknown column of texts"):
+        with pytest.raises(UsageError, match="unknown text column"):
             read_trees(where, format="json", column=name)
     with pytest.raises(UsageError, match="need a format"):
         read_trees(where)
     with pytest.raises(UsageError, match="only a Parquet file has columns"):
         read_trees(put(tmp_path / "other", a_json="1"), column="a")
-    with pytest.raises(UsageError, match="no column of texts"):
+    with pytest.raises(UsageError, match="no text column"):
         read_trees(parquet(tmp_path, c=[3]), format="json")
 
 
@@ -276,7 +276,7 @@ def test_bad_rows(tmp_path: Path) -> None:
     source = read_trees(where, format="json", skip_bad=True)
     assert tokens(source) == [(0, 0, ["1"]), (0, 3, ["4"])]
     assert [path for path, _ in source.skipped] == ["x.parquet row 1", "x.parquet row 2"]
-    assert source.skipped[1][1] == "a null instead of a text"
+    assert source.skipped[1][1] == "null instead of text"
 
 
 def test_damaged_parquet_files(tmp_path: Path) -> None:

@@ -503,7 +503,7 @@ def test_means_are_those_of_the_rows(name: str, form: dict[str, Any], lines: Pat
         ({"source": "nowhere"}, "no such file, folder or pattern"),
         ({"binarise": True, "branching": 3}, "stored in one form"),
         ({"task": "mask", "mask_rate": 1.0}, "bad mask_rate"),
-        ({"mask_rate": 0.2}, "`mask_rate` is for `task=mask`"),
+        ({"mask_rate": 0.2}, "`mask_rate` applies only to `task=mask`"),
         ({"labels": "anonymous", "min_count": 3}, "anonymous labels have no counts"),
         ({"sizes": (3,)}, "has no sizes"),
     ],
@@ -538,7 +538,7 @@ def test_convert_needs_two_orders(tmp_path: Path) -> None:
 
 def test_too_few_trees_are_explained(tmp_path: Path) -> None:
     path = write(tmp_path / "a.jsonl", [("r", *(("x",) for _ in range(9)))] * 5)
-    with pytest.raises(DataError, match="too few trees are left") as caught:
+    with pytest.raises(DataError, match="too few trees remain") as caught:
         tasks.make("trees", source=str(path), branching=3).rows(dict.fromkeys(SPLITS), 1)
     got = "0 of 5 trees in 1 file; left out: 5 trees with a node with more than 3 children"
     assert got in str(caught.value)
@@ -547,5 +547,5 @@ def test_too_few_trees_are_explained(tmp_path: Path) -> None:
 
 def test_more_rows_than_there_are_trees(tmp_path: Path, drawn: list[recursive.Tree]) -> None:
     task = tasks.make("trees", source=str(write(tmp_path / "a.jsonl", drawn[:50])))
-    with pytest.raises(UsageError, match="not as many trees for train"):
+    with pytest.raises(UsageError, match="not have that many trees for train"):
         task.rows({"train": 1_000, "validation": None, "test": None}, 1)

@@ -250,7 +250,7 @@ def _check_room(ray: Any, cpus: float, gpus: float) -> None:
     if not any(node.get("CPU", 0) >= cpus and node.get("GPU", 0) >= gpus for node in nodes):
         have = "; ".join(f"{node.get('CPU', 0):g} CPUs, {node.get('GPU', 0):g} GPUs" for node in nodes)
         what, got = "no node of the Ray cluster has room for a trial", f"{cpus:g} CPUs, {gpus:g} GPUs"
-        raise UsageError(what, got=got, allowed=f"what a node has: {have}", fix="ask for less, or add a node")
+        raise UsageError(what, got=got, allowed=f"the resources of a node: {have}", fix="ask for less, or add a node")
 
 
 def _unreachable(address: str | None, reason: str) -> ApeError:

@@ -1,16 +1,16 @@
-"""Maps of positions: from the place of a token along the linearisation to its position. One file for each map.
+"""Maps of positions: from the place of a token along the linearisation to its position. Each is a single file.
 
-`--positions NAME` chooses one. Its stem, with `_` replaced by `-`, is the name. A map acts on coordinates along the
+`--positions NAME` selects a map. Its name is that of its file, with `-` for `_`. A map acts on coordinates along the
 linearisation, so it works with every scheme that reads words, or reads trees or grids as `seq`. Each row of a dataset
-has its own draw, which source and target share. SOS of an encoder-decoder is the empty path, and stays at position 0.
+has its own draw, which source and target share. In an encoder-decoder, SOS is the empty path and stays at position 0.
 
-When positions are drawn:
+Positions are drawn as follows:
 
-- Training draws them anew in each epoch. The draw is a function of (seed of the run, epoch, row).
-- Validation and evaluation draw them once for each row, from the seed of the run. So every validation sees the same
-  positions, and so does greedy decoding.
+- In training, again in each epoch, as a function of (seed of the run, epoch, row).
+- In validation and evaluation, once for each row, from the seed of the run. All validations and greedy decoding
+  therefore see the same positions.
 
-A draw depends neither on the batch nor on the other rows, nor on the number of processes.
+A draw does not depend on the batch, the other rows, or the number of processes.
 """
 
 from __future__ import annotations

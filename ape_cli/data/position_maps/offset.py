@@ -1,13 +1,13 @@
-"""Offset: the positions of each row begin at a random place.
+"""Offset: the positions of each row start at a random place.
 
-Source: Kiyono et al. 2021, arXiv:2109.05644 (SHAPE): all positions of a sequence are shifted by the same random k,
-which is uniform on 0 .. K. K is the option `maximum`. So a scheme that refers to the origin learns differences of
-positions, and meets positions that are beyond the lengths that it is trained on.
+Source: Kiyono et al. 2021, arXiv:2109.05644 (SHAPE): all positions of a sequence are shifted by the same random $k$,
+uniform on $0..K$, where $K$ is the option `maximum`. A scheme that refers to the origin thereby learns differences of
+positions, and sees positions beyond its training lengths.
 
-Deviations: the source shifts in training alone. Here validation and evaluation shift as well, once for each row, so
-that they measure what was trained. SOS of an encoder-decoder is the empty path and is not shifted. In a decoder-only
-model the whole sequence is. There, the map is refused for a scheme whose scores depend on differences of positions
-alone, because it would have no effect.
+Deviations: the source shifts only in training. Here validation and evaluation also shift, once for each row, so that
+they measure what was trained. In an encoder-decoder, SOS is the empty path and is not shifted; in a decoder-only model
+the whole sequence is. There, the map is refused for schemes whose scores depend only on differences of positions,
+because it would have no effect.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ class Offset(PositionMap):
     synonyms = ("shape", "shift", "shifted", "random-start")
     about = "the place plus a random number, from 0 to `maximum`"
     source = "Kiyono et al. 2021, arXiv:2109.05644"
-    option_help: ClassVar[dict[str, str]] = {"maximum": "Greatest shift of the positions of a row."}
+    option_help: ClassVar[dict[str, str]] = {"maximum": "Largest shift of a row's positions."}
     shifts = True
 
     def __init__(self, maximum: int = 500) -> None:

@@ -1,7 +1,7 @@
 """Plain: the position of a token is its place.
 
-Source: Vaswani et al. 2017, section 3.5. Words have the positions 1, 2, ... In a decoder-only model the target
-continues the positions of the source. This is the default. No batch is mapped, so it costs nothing.
+Source: Vaswani et al. 2017, section 3.5. Words have positions 1, 2, … In a decoder-only model the target continues the
+positions of the source. This is the default, and costs nothing.
 
 Deviations: none.
 """

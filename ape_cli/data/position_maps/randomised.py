@@ -1,19 +1,20 @@
 """Randomised: the positions of each row are an ordered draw, without repetition, from 1 to a maximum.
 
-Source: Ruoss et al. 2023, arXiv:2305.16843, section 3: for a sequence of n tokens, n different positions are drawn
-uniformly from 1 .. L and put in order, with L beyond the longest sequence of training and test. So the positions of
-long sequences are not new to a model that was trained on short ones. L is the option `maximum`. The default, 2048, is
+Source: Ruoss et al. 2023, arXiv:2305.16843, section 3. For a sequence of $n$ tokens, $n$ different positions are drawn
+uniformly from $1..L$ and sorted, with $L$ beyond the longest sequence of training and test. The positions of long
+sequences are therefore not new to a model trained on short ones. $L$ is the option `maximum`; the default, 2048, is
 that of the paper.
 
-The number n has to follow from the source alone, because the gaps between positions tell how many were drawn. With the
-number of tokens that the answer has, a position would tell the length of the answer. So an answer is counted as
-`answer` times as long as its source: n is `answer` times the tokens of the source (with EOS) in an encoder-decoder,
-whose source and target share one draw, and `answer + 1` times in a decoder-only model, where the target continues.
-For tasks whose answer is as long as the source, such as `copy` and `reverse`, n is exactly the length of the sequence.
-A shorter answer leaves the last positions of the draw unused. A longer one is an error, which says what to set.
+$n$ must follow from the source alone, because the gaps between positions reveal how many were drawn. If $n$ were the
+number of tokens of the answer, a position would reveal its length. An answer is therefore assumed to be `answer` times
+as long as its source. In an encoder-decoder, source and target share a draw, and $n$ is `answer` times the number of
+source tokens (with EOS). In a decoder-only model, where the target continues the source, it is `answer` + 1 times that
+number. For tasks whose answer is as long as the source, such as `copy` and `reverse`, $n$ is exactly the length of the
+sequence. A shorter answer leaves the last positions of the draw unused. A longer one raises an error that says what to
+set.
 
-Deviations: n follows from the source alone (the paper's model is given the places of the answer, so it knows their
-number). Evaluation draws once for each row. SOS of an encoder-decoder has the position 0, which is not drawn.
+Deviations: $n$ follows from the source alone; the paper's model is given the places of the answer, so it knows their
+number. Evaluation draws once for each row. In an encoder-decoder, SOS has position 0, which is not drawn.
 """
 
 from __future__ import annotations
@@ -41,7 +42,7 @@ class Randomised(PositionMap):
     about = "an ordered draw without repetition from 1 to `maximum`"
     source = "Ruoss et al. 2023, arXiv:2305.16843, section 3"
     option_help: ClassVar[dict[str, str]] = {
-        "maximum": "Greatest position that can be drawn.",
+        "maximum": "Largest position that can be drawn.",
         "answer": "Length of the longest answer, as a multiple of the length of its source.",
     }
 
@@ -100,6 +101,6 @@ class Randomised(PositionMap):
 
     def _beyond(self, count: int) -> UsageError:
         """The error for a row of more tokens than there are positions."""
-        what = "a row needs more positions than there are to draw from"
+        what = "a row needs more positions than can be drawn"
         fix = f"`maximum={1 << (count - 1).bit_length()}`, or more"
         return UsageError(what, got=f"{count:,} positions", allowed=f"{self.maximum:,} (maximum)", fix=fix)

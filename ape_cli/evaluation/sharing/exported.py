@@ -3,7 +3,7 @@
 | file | content |
 |---|---|
 | model.safetensors | the best weights of the run |
-| vocabulary.json | the name of each token id; for images, of each class |
+| vocabulary.json | the name of each token id or image class |
 | README.md | the model card, for readers and for the Hugging Face Hub |
 | config.json | configuration, dataset, scores, versions, and the SHA-256 of the first two files |
 
@@ -155,4 +155,4 @@ def _read(path: StoragePath, model: type[_Model]) -> _Model:
         return record.read(path, model, AGAIN)
     except FileNotFoundError:
         fix = "`ape export RUN --out DIR` writes one"
-        raise RunError("this is no exported model", got=f"no file {path}", fix=fix) from None
+        raise RunError("this is not an exported model", got=f"no file {path}", fix=fix) from None

@@ -36,10 +36,10 @@ def check_target(repository: str) -> None:
         if repository.count("/") != 1:
             raise HFValidationError
     except HFValidationError:
-        what, allowed = "no repository can have this name", "USER/NAME, of ASCII letters, digits, `-`, `_` and `.`"
+        what, allowed = "invalid repository name", "USER/NAME, of ASCII letters, digits, `-`, `_` and `.`"
         raise UsageError(what, got=repository, allowed=allowed, fix="correct `to`") from None
     if huggingface_hub.get_token() is None:
-        raise UsageError("there is no token for the Hugging Face Hub", got=f"`to={repository}`", fix=_LOGIN)
+        raise UsageError("no token for the Hugging Face Hub", got=f"`to={repository}`", fix=_LOGIN)
 
 
 def push_model(folder: Path, repository: str, *, private: bool) -> str:
@@ -104,4 +104,4 @@ def _explained(endpoint: str, repository: str) -> Iterator[None]:
         status = reason.response.status_code
         got = f"{repository}: {reason.server_message or reason.response.reason_phrase} (HTTP {status})"
         fix = f"see the message of the Hub; if it needs another token, {_LOGIN}"
-        raise PlaceError("the Hub refused the upload", got=got, fix=fix) from error
+        raise PlaceError("the Hub rejected the upload", got=got, fix=fix) from error

@@ -40,11 +40,21 @@ from ape_cli.structure import Seq, parse_structure
 
 
 def load(folder: str | StoragePath, device: str | torch.device = "cpu") -> TrainedModel:
-    """Load the model in a folder that `ape export` wrote, or at the address of one in an object store.
+    """Load a model from a folder written by `ape export`, or from the address of such a folder in an object store.
 
-    `device`: where the model computes. Like all commands, it makes torch treat denormal numbers as zeros in this
-    process. Raises `RunError` if a file is missing, damaged or altered, or if the scheme or the kind of attention is
-    not part of ape and its file is not on the Python path. A warning says if that file has changed since the training.
+    - `folder`: a path, `s3://…` or `gs://…`.
+    - `device`: the device of the model.
+
+    PyTorch is set to treat denormal numbers as zeros in this process, as in all commands.
+
+    Raises `RunError` if a file is missing, damaged or altered, or if the model uses a scheme or attention of your own
+    whose file is not on the Python path. If that file has changed since training, a warning says so.
+
+        from ape_cli import dataset, load
+
+        model = load("tree-copy-model")  # ape export tree-copy --out tree-copy-model
+        answers = model.predict(dataset.open("datasets/tree-copy-breadth-tiny").split("test"))
+        print(answers[0])  # a list of symbols
     """
     tune()
     path, exported, vocabulary = read_export(folder)
@@ -56,11 +66,12 @@ def load(folder: str | StoragePath, device: str | torch.device = "cpu") -> Train
 
 
 class TrainedModel:
-    """A model in evaluation mode, with what is needed to predict.
+    """A model in evaluation mode, with its vocabulary and configuration. `load` returns one.
 
-    - `module`: the `torch.nn.Module`, a `Transformer`, a `DecoderOnly` or, for images, a `Classifier`;
-    - `config`: its configuration; `vocabulary`: the name of each id or class;
-    - `about`: the content of config.json: the dataset, the scores of the run, versions and the commit.
+    - `module`: the `torch.nn.Module`: a `Transformer`, a `DecoderOnly` or, for images, a `Classifier`.
+    - `config`: the configuration.
+    - `vocabulary`: the name of each id, or of each class.
+    - `about`: the content of config.json: dataset, scores of the run, versions and commit.
     """
 
     def __init__(self, module: Model, exported: Exported, vocabulary: list[str]) -> None:
@@ -76,15 +87,15 @@ class TrainedModel:
 
     @torch.no_grad()
     def logits(self, batch: Batch) -> Tensor:
-        """The scores of each label's id, given the true prefix. -> [B, M, V]; for images [B, 1, V]
+        """The logits of each target token, given the true preceding tokens. -> float [B, M, V]; for images [B, 1, V]
 
-        `batch`: of a dataset that fits the model, read with `batches(split)`.
+        `batch`: a batch from `batches(split)`.
         """
         with products(self.config.precision):
             return forward(self.module, to_device(batch, self.module, self.device), self.config.precision)
 
     def batches(self, split: Split | ImageSplit, batch_size: int = 256) -> Iterator[Batch]:
-        """The batches of a split, with positions as the model reads them. Rows of similar length are together.
+        """The batches of a split, with positions as the model reads them. Rows are ordered by length.
 
         Raises `DataError` if the dataset does not fit the model.
         """
@@ -97,20 +108,19 @@ class TrainedModel:
         max_tokens: int = 256,
         batch_size: int = 256,
     ) -> list[list[str]] | list[str]:
-        """Predict the answer to each row, in the order of the rows.
+        """Predict the answer to each row by greedy decoding, in the order of the rows.
 
         `rows` is one of these:
 
-        - a split of a dataset, `dataset.open(DIR).split("test")`;
-        - for models of words (structure `seq`): sources, each as a list of symbols or as a text with spaces between
-          them. Answers have at most `max_tokens` symbols, or as many as the source if they are tags. With a map of
-          positions, source i is read as row i of a split, and answers are no longer than the map has positions for;
-        - for models of images: pixels, uint8 [B, H, W, C].
+        - A split of a dataset: `dataset.open(DIR).split("test")`.
+        - For models of words (structure `seq`): sources, each a list of symbols or a string of symbols separated by
+          spaces. Answers are limited to `max_tokens` symbols, and to the positions of a map of positions. If targets
+          are tags, answers are as long as their sources.
+        - For models of images: pixels, uint8 [B, H, W, C].
 
-        The answer to a source is a list of symbols. The model reads its own output (greedy decoding). For trees and
-        grids, the answer has the symbol at each place of the row's true target, and `<pad>` where none was written. For
-        words of a split it has at most as many symbols as the true target. The answer to an image is the name of its
-        class.
+        An answer is a list of symbols, or the name of a class for an image. For rows of a split, answers are limited to
+        the length of the true target. For trees and grids, an answer lists the symbol predicted at each position of the
+        true target, with `<pad>` where there is none.
 
         Raises `UsageError` for rows that the model cannot read, and `DataError` if the dataset does not fit the model.
         """
@@ -130,10 +140,10 @@ class TrainedModel:
     def evaluate(
         self, data: Dataset, split: str = "test", decode: str = "teacher", batch_size: int = 256
     ) -> dict[str, Any]:
-        """The scores on a split of a dataset, as `ape eval` computes them: `overall`, `by_size` and `by_op`.
+        """The scores on a split of a dataset: `overall`, `by_size` and `by_op`, as in `ape eval`. Nothing is stored.
 
-        `decode`: `teacher` or `greedy`. Nothing is stored. Raises `DataError` if the dataset does not fit the model,
-        and `UsageError` for a decoding that is not possible.
+        `decode`: `teacher` or `greedy`. Raises `DataError` if the dataset does not fit the model, and `UsageError` if
+        the decoding does not apply to it.
         """
         pick("decoding", decode, DECODINGS)
         evaluate.check_decoding(data, decode)

@@ -32,10 +32,9 @@ class Encoded:
 
 
 class Encoding(nn.Module):
-    """The scheme of a model, and the positions of its tokens. `use_scheme` returns it.
+    """The scheme of a model, as `use_scheme` returns it.
 
-    Positions along a sequence need not be given. For other structures, `at` gives them to the forward passes within a
-    block.
+    Positions along a sequence are implied. For other structures, `at` supplies the positions of each forward pass.
     """
 
     def __init__(self, scheme: Scheme) -> None:
@@ -46,10 +45,10 @@ class Encoding(nn.Module):
 
     @contextmanager
     def at(self, positions: Tensor, target_positions: Tensor | None = None) -> Iterator[None]:
-        """Within the block, tokens are at these positions: int64 [B or 1, N], or with an axis [.., C] for products.
+        """Within the block, tokens are at these positions: int64 [B or 1, N], or [B or 1, N, C] for a product.
 
-        0 is the position of a start token. If there are fewer tokens, they take the first positions, so that a model
-        can generate token by token. `target_positions`: of the decoder of a T5.
+        A start token is at position 0. Fewer tokens take the first positions, so that a model can generate token by
+        token. `target_positions` are the positions of the decoder of a T5.
 
             with encoding.at(torch.tensor([[1, 2, 3, 6, 7]])):  # five nodes of a binary tree
                 model(input_ids)

@@ -1,8 +1,8 @@
-"""Encodings in models of the library `transformers`, in place of their own: Llama and T5, one file for each.
+"""Schemes in models of the library `transformers`, in place of their own encoding: Llama and T5, a file for each.
 
-`use_scheme` changes a model: its attention modules are replaced by modules with the same projections, which get their
-encoding from a scheme. The weights and their names stay, except that those of the model's own encoding are gone. The
-parameters of the scheme become parameters of the model.
+`use_scheme` changes a model: it replaces the attention modules by modules with the same projections that take their
+encoding from a scheme. Weights keep their names; only those of the model's own encoding are removed. The parameters of
+the scheme become parameters of the model.
 
 The library itself is not imported. Tested with transformers 5.24.
 
@@ -23,7 +23,7 @@ from ape_cli.structure import Structure
 
 
 class Family(Protocol):
-    """What a module for a family of models has. (For type checkers; a module is one.)"""
+    """The functions that the module of a family of models defines, for type checkers."""
 
     def sizes(self, config: Any) -> tuple[int, int, int]:
         """Width, heads and channels of a head."""
@@ -42,28 +42,34 @@ def use_scheme(
     generator: torch.Generator | None = None,
     **options: Any,
 ) -> Encoding:
-    """Use a scheme in place of the encoding of a Llama or T5 of `transformers`. The model is changed.
+    """Replace the encoding of a Llama or T5 model of `transformers` by a scheme. The model is changed in place.
 
-    `model`: any model class of one of these families. The other arguments are those of `position.make`; the width and
-    the number of heads are the model's.
+    `model` is any model class of these families. The other arguments are those of `position.make`; width and number of
+    heads come from the model.
 
-    - **Llama**: no RoPE. Tokens have positions 0, 1, …, or the model's `position_ids`.
-    - **T5**: no relative bias. The encoder's tokens have positions 1, 2, …, and the decoder's 0, 1, …, as in the models
-      of this package. The scheme also acts in the attention between decoder and encoder. T5 does not scale scores by
-      1/√K, and that stays: each term of the scheme has the size that it would have if T5's queries were √K times larger
-      and then scaled.
+    - **Llama** loses RoPE. Tokens are at positions 0, 1, …, or at the model's `position_ids`.
+    - **T5** loses its relative bias. The encoder's tokens are at positions 1, 2, … and the decoder's at 0, 1, …, as in
+      the models of this package. The scheme also acts in the attention between decoder and encoder. T5 still does not
+      scale scores by 1/√K. Terms of the scheme have the size that they would have if T5's queries were √K times larger
+      and the scores were then scaled.
 
-    Schemes that act on embeddings act on those that the first layer is given. Scores are computed in full, and
-    attention weights are not returned. There is no key-value cache, so `use_cache` is switched off.
+    Schemes that act on embeddings act on the input of the first layer. Scores are computed in full, and attention
+    weights are not returned. There is no key-value cache, so `use_cache` is switched off.
 
-    Raises `UsageError` for a model of another family, and if the model is changed already or cannot have the scheme.
+    Raises `UsageError` for a model of another family, for a model that already has a scheme, and for a scheme that
+    the model does not support.
+
+        from transformers import LlamaConfig, LlamaForCausalLM
+
+        model = LlamaForCausalLM(LlamaConfig(hidden_size=64, num_attention_heads=4, num_hidden_layers=2))
+        encoding = adapters.use_scheme(model, "alibi")
     """
     families: dict[str, Family] = {"llama": _llama, "t5": _t5}
     kind = str(getattr(getattr(model, "config", None), "model_type", type(model).__name__))
     family = families[pick("kind of model", kind, families)]
     width, heads, head_dim = family.sizes(model.config)
     if any(isinstance(part, Encoding) for part in model.modules()):
-        raise UsageError("the model has a scheme already", got=kind, fix="build the model again from its configuration")
+        raise UsageError("the model already has a scheme", got=kind, fix="build the model again from its configuration")
     installed = position.make(scheme, heads * head_dim, heads, structure, max_size, decay, generator, **options)
     if installed.overrides("embed") and width != heads * head_dim:
         what = f"{scheme} adds positions to embeddings: their width is {width}, that of the heads {heads * head_dim}"

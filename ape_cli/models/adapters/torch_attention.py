@@ -17,19 +17,19 @@ from ape_cli.position import Context, Scheme
 
 
 class SdpaInputs(NamedTuple):
-    """What `torch.nn.functional.scaled_dot_product_attention` is given beside the values."""
+    """The arguments of `torch.nn.functional.scaled_dot_product_attention`, except the values."""
 
-    q: Tensor  # [B, H, M, K], rotated; the function scales by 1/sqrt(K) itself
+    q: Tensor  # [B, H, M, K], rotated; the function scales by 1/√K itself
     k: Tensor  # [B, H, N, K], rotated
-    attn_mask: Tensor | None  # added after 1/sqrt(K): floating point, or bool (True: may attend); None: no mask
+    attn_mask: Tensor | None  # added after 1/√K: floating point, or bool (True: may attend); None: no mask
 
 
 class FlexInputs(NamedTuple):
-    """What `torch.nn.attention.flex_attention.flex_attention` is given beside the values."""
+    """The arguments of `torch.nn.attention.flex_attention.flex_attention`, except the values."""
 
-    q: Tensor  # [B, H, M, K], rotated; the function scales by 1/sqrt(K) itself
+    q: Tensor  # [B, H, M, K], rotated; the function scales by 1/√K itself
     k: Tensor  # [B, H, N, K], rotated
-    score_mod: Callable[[Tensor, Any, Any, Any, Any], Tensor]  # after 1/sqrt(K): locality bias, bias and masks
+    score_mod: Callable[[Tensor, Any, Any, Any, Any], Tensor]  # after 1/√K: locality bias, bias and masks
 
 
 def sdpa_inputs(
@@ -37,13 +37,15 @@ def sdpa_inputs(
 ) -> SdpaInputs:
     """The inputs of `scaled_dot_product_attention(q, k, v, attn_mask=attn_mask)`.
 
-    Arguments: `q` [B, H, M, K] and `k` [B, H, N, K], the projections of each head, unrotated; the contexts of their
-    positions, from `scheme.context(positions, mask, causal=…)`. Without a `k_context`, keys are at the positions of
-    the queries. The mask hides what the context of the keys says: padding, and later tokens if it is `causal`, so
-    leave `is_causal` out.
+    - `q` [B, H, M, K] and `k` [B, H, N, K]: the projections of each head, unrotated.
+    - `q_context` and `k_context`: their positions, from `scheme.context(positions, mask, causal=…)`. By default, keys
+      are at the positions of the queries.
 
-    Raises `UsageError` for a scheme with a locality bias, which multiplies scores, as this function cannot, and for one
-    that has `logits` of its own.
+    -> `q` and `k`, rotated, and `attn_mask`, which broadcasts to [B, H, M, N]. The mask hides padding and, if the
+    context of the keys is causal, later tokens. Leave `is_causal` out.
+
+    Raises `UsageError` for a scheme with a locality bias, as `scaled_dot_product_attention` cannot multiply scores, and
+    for a scheme that defines `logits`.
     """
     _check(scheme)
     context = AttentionContext.of(scheme, q_context, q_context if k_context is None else k_context)
@@ -58,12 +60,21 @@ def sdpa_inputs(
 def flex_inputs(
     scheme: Scheme, q: Tensor, k: Tensor, q_context: Context, k_context: Context | None = None
 ) -> FlexInputs:
-    """The inputs of `flex_attention(q, k, v, score_mod=score_mod)`, for every scheme without `logits` of its own.
+    """The inputs of `flex_attention(q, k, v, score_mod=score_mod)`. It takes the same arguments as `sdpa_inputs`.
 
-    The arguments are those of `sdpa_inputs`. Lengths that are no multiple of 128 can give a gradient of NaN on a GPU
-    (pytorch/pytorch#153799). There, pad the returned q and k, and v, with zeros: `score_mod` hides the keys that are
-    beyond those of the contexts. On a CPU, FlexAttention has no gradient. Raises `UsageError` for a scheme that has
-    `logits` of its own.
+    FlexAttention has two limitations. On a CPU it computes no gradient. On a GPU, gradients may be NaN for lengths that
+    are not multiples of 128 (pytorch/pytorch#153799). In that case pad the returned `q` and `k`, and `v`, with zeros;
+    `score_mod` hides the padding.
+
+    Raises `UsageError` for a scheme that defines `logits`.
+
+    >>> import torch
+    >>> from ape_cli import adapters, position
+    >>> scheme = position.make("orthogonal-seq", d_model=4, heads=2)  # with a locality bias
+    >>> context = scheme.context(torch.tensor([[1, 2, 3]]))
+    >>> inputs = adapters.flex_inputs(scheme, *torch.randn(2, 1, 2, 3, 2), context)
+    >>> inputs.q.shape, callable(inputs.score_mod)
+    (torch.Size([1, 2, 3, 2]), True)
     """
     _check(scheme)
     context = AttentionContext.of(scheme, q_context, q_context if k_context is None else k_context)
@@ -86,7 +97,7 @@ def _score_mod(bias: Tensor | None, context: AttentionContext, count: int, keys:
     decay, seen, causal = context.decay, context.keys, context.causal
 
     def modify(score: Tensor, row: Tensor, head: Tensor, query: Tensor, key: Tensor) -> Tensor:
-        """The logit of one pair, from its score after the scaling by 1/sqrt(K)."""
+        """The logit of one pair, from its score after the scaling by 1/√K."""
         m, n = query.clamp(max=count - 1), key.clamp(max=keys - 1)  # the tensors below have no entries for padding
         if decay is not None:
             score = score * decay[_at(decay, 0, row), 0, m, n]

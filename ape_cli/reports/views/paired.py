@@ -115,7 +115,7 @@ def lines(values: pl.DataFrame, a: str, b: str) -> tuple[pl.DataFrame, list[str]
         paired.append(line | sides | _paired([(ours[seed], theirs[seed]) for seed in both], line["metric"]))
     if not paired:
         fix = "train both with the same `seed` on the same data, and evaluate both in the same way"
-        raise ApeError(f"{a} and {b} have no pair to compare", got="\n           ".join(alone), fix=fix)
+        raise ApeError(f"{a} and {b} have no pairs to compare", got="\n           ".join(alone), fix=fix)
     return pl.DataFrame([*paired, *_over_tasks(paired)], schema=LINES | _BEHIND, orient="row"), alone
 
 

@@ -165,7 +165,7 @@ def _model(model: str, kind: str) -> dict[str, Any]:
     if kind == "sequence":
         return {"model": model}
     if model != MODELS[0]:
-        what = "images have no target sequence that a decoder could write"
+        what = "images have no target sequence for a decoder to write"
         raise UsageError(what, got=f"`model={model}`, for images", fix="leave `model` out, or choose other data")
     return {}
 

@@ -62,27 +62,31 @@ class Config(BaseModel):
     structure: StructureField | None = None  # structure of positions; None: `models.settling.reading` decides
     seed: int = Field(42, ge=0, lt=2**63)
 
-    d_model: int = Field(gt=0, le=16_384, description="Width of the model: channels of a token.")
-    d_ff: int = Field(gt=0, le=1_000_000, description="Width of the layer inside each feed-forward block.")
+    d_model: int = Field(gt=0, le=16_384, description="Width of the model: number of channels of a token.")
+    d_ff: int = Field(gt=0, le=1_000_000, description="Width of the hidden layer of each feed-forward block.")
     heads: int = Field(gt=0, le=1024, description="Number of attention heads.")
     encoder_layers: int = Field(ge=0, le=200, description="Number of encoder layers.")
-    dropout: float = Field(ge=0, lt=1, description="Rate of dropout.")
-    decay: float | None = Field(None, gt=0, le=1, description="Locality bias c: scores times c^distance; 1: none.")
-    max_size: int | None = Field(None, gt=0, le=1_000_000, description="Size that bounded schemes are made for.")
+    dropout: float = Field(ge=0, lt=1, description="Dropout probability.")
+    decay: float | None = Field(
+        None, gt=0, le=1, description="Locality bias c, which multiplies scores by c^distance; 1 for none."
+    )
+    max_size: int | None = Field(None, gt=0, le=1_000_000, description="Largest size that bounded schemes cover.")
 
-    epochs: int | None = Field(None, gt=0, le=10**9, description="Passes over the training rows; instead of steps.")
-    steps: int | None = Field(None, gt=0, le=10**12, description="Optimiser steps; instead of epochs.")
-    batch_size: int = Field(gt=0, le=1_000_000, description="Rows of a batch.")
+    epochs: int | None = Field(
+        None, gt=0, le=10**9, description="Number of passes over the training rows, instead of steps."
+    )
+    steps: int | None = Field(None, gt=0, le=10**12, description="Number of optimiser steps, instead of epochs.")
+    batch_size: int = Field(gt=0, le=1_000_000, description="Number of rows per batch.")
     lr_initial: float = Field(1e-7, ge=0, description="Learning rate at the first step.")
     lr_peak: float = Field(gt=0, description="Learning rate after the warm-up.")
     lr_final: float = Field(1e-9, ge=0, description="Learning rate at the last step.")
-    warmup: float = Field(0.05, ge=0, lt=1, description="Fraction of all steps with linear warm-up.")
+    warmup: float = Field(0.05, ge=0, lt=1, description="Fraction of the steps that is linear warm-up.")
     weight_decay: float = Field(0.01, ge=0, description="Weight decay of AdamW.")
-    beta1: float = Field(0.9, ge=0, lt=1, description="AdamW's decay of the mean of gradients.")
-    beta2: float = Field(0.999, ge=0, lt=1, description="AdamW's decay of the mean of squared gradients.")
+    beta1: float = Field(0.9, ge=0, lt=1, description="Decay rate of AdamW's mean of gradients.")
+    beta2: float = Field(0.999, ge=0, lt=1, description="Decay rate of AdamW's mean of squared gradients.")
     label_smoothing: float = Field(0.0, ge=0, lt=1, description="Label smoothing of the training loss.")
-    validate_every_epochs: int | None = Field(None, gt=0, le=10**9, description="Epochs between validations.")
-    validate_every_steps: int | None = Field(None, gt=0, description="Steps between validations.")
+    validate_every_epochs: int | None = Field(None, gt=0, le=10**9, description="Number of epochs between validations.")
+    validate_every_steps: int | None = Field(None, gt=0, description="Number of steps between validations.")
     precision: Literal["fp32", "tf32", "bf16"] = "fp32"
     attention: str = "dot"
     attention_options: dict[str, Any] = {}
@@ -118,8 +122,12 @@ class SequenceConfig(Config):
 
     model: ModelKind = "encoder-decoder"
     decoder_layers: int = Field(gt=0, le=200, description="Number of decoder layers.")
-    positions_scale: float = Field(1.0, gt=0, le=1000, description="Factor of the vectors added to embeddings.")
-    dropout_places: Literal["all", "branches"] = Field("all", description="Where dropout acts: all, or branches.")
+    positions_scale: float = Field(
+        1.0, gt=0, le=1000, description="Factor of the vectors that a scheme adds to embeddings."
+    )
+    dropout_places: Literal["all", "branches"] = Field(
+        "all", description="Where dropout acts: all, or branches (only the outputs of branches)."
+    )
 
 
 class ImageConfig(Config):
@@ -131,13 +139,15 @@ class ImageConfig(Config):
 
     # at least one layer, because only these layers use positions
     encoder_layers: int = Field(gt=0, le=200, description="Number of encoder layers.")
-    convolution_size: int = Field(gt=0, le=63, description="Side of the convolution of the tokeniser, in pixels; odd.")
+    convolution_size: int = Field(gt=0, le=63, description="Side of the tokeniser's convolution, in pixels; odd.")
     convolution_stride: int = Field(gt=0, le=63, description="Stride of the convolution.")
-    pool_size: int = Field(gt=0, le=63, description="Side of the max pooling; size 1 and stride 1 mean none.")
+    pool_size: int = Field(gt=0, le=63, description="Side of the max pooling; size 1 and stride 1 for none.")
     pool_stride: int = Field(gt=0, le=63, description="Stride of the max pooling.")
-    attention_dropout: float = Field(ge=0, lt=1, description="Dropout of attention weights.")
-    stochastic_depth: float = Field(ge=0, lt=1, description="Stochastic depth of the last layer; 0 in the first.")
-    augment: str | None = Field(None, description="crop, flip and autoaugment, or none.")
+    attention_dropout: float = Field(ge=0, lt=1, description="Dropout probability of attention weights.")
+    stochastic_depth: float = Field(
+        ge=0, lt=1, description="Stochastic depth of the last layer, increasing from 0 in the first."
+    )
+    augment: str | None = Field(None, description="Augmentation: crop, flip and autoaugment, or none.")
 
 
 def _kind(found: Any) -> str:

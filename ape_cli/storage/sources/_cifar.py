@@ -96,7 +96,7 @@ def read_archive(path: Path, label: str | None) -> ImageSource:
         if version is None:
             got = f"MD5 {md5}" if small else f"more than {_ARCHIVE_BYTES:,} bytes"
             allowed = ", ".join(f"MD5 {version.md5} ({version.name})" for version in VERSIONS)
-            what = f"{path} is not CIFAR's binary version as it is published"
+            what = f"{path} is not the published binary version of CIFAR"
             raise DataError(what, got=got, allowed=allowed, fix=f"{DOWNLOAD}; or point to a folder with its files")
         file.seek(0)
         with tarfile.open(fileobj=file) as tar:

@@ -74,7 +74,7 @@ def source(path: Path, classes: list[str], splits: dict[str, LabelledImages]) ->
     if len(classes) > MOST_CLASSES or len(text) > _MOST_CHARACTERS or text.encode(errors="replace").decode() != text:
         got = f"{len(classes):,} classes, {len(text):,} characters"
         allowed = f"{MOST_CLASSES:,} classes, {_MOST_CHARACTERS:,} characters of Unicode"
-        raise DataError("the names of the classes are too large, or no text", got=got, allowed=allowed)
+        raise DataError("the class names are too long, or are not text", got=got, allowed=allowed)
     filled = {name: splits[name] for name in SPLITS if name in splits and len(splits[name].labels)}
     if "train" not in filled:
         raise DataError("no images to train on", got=path, fix="add a train split, or point to the file itself")

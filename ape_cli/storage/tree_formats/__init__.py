@@ -1,6 +1,6 @@
-"""Formats of files of trees: one file per format. Its stem, with `_` replaced by `-`, is the name for `--format`.
+"""Formats of tree files, each a single file. The name of a format is that of its file, with `-` for `_`.
 
-| format | one tree is | kind | token |
+| format | a tree is | kind | token |
 |---|---|---|---|
 | `conllu` | a sentence | dependency relation | form |
 | `html`, `xml` | a document | tag, `@attribute`, `#text` | value of the attribute, text |
@@ -9,8 +9,8 @@
 | `s-expr` | an expression in brackets (sentence) | label, `#atom`, `#list` | label or atom |
 | `tree-sitter-LANGUAGE` | a file | type of the node | text of a leaf |
 
-Every format can also join the trees of a file under one root (`file`). No file is ever executed, and a file that is
-damaged, deeply nested or too large is a `DataError`.
+With the unit `file`, every format joins the trees of a file under a single root. Files are never executed. A file that
+is damaged, deeply nested or too large raises `DataError`.
 """
 
 from __future__ import annotations

@@ -60,7 +60,7 @@ def _sentences(content: bytes) -> Iterator[ParsedTree]:
                 number += 1
                 yield tree
     except (exceptions.ParseException, ValueError) as error:  # a ValueError: no UTF-8, or too many digits
-        raise DataError(f"sentence {number + 1:,}: no valid CoNLL-U: {str(error)[:200]}") from error
+        raise DataError(f"sentence {number + 1:,}: not valid CoNLL-U: {str(error)[:200]}") from error
 
 
 def _tree(sentence: Iterable[dict[str, Any]], document: int) -> ParsedTree:

@@ -25,7 +25,7 @@ class TensorBoard(MetricLogger):
 
         folder = run.folder / "tensorboard"
         if not isinstance(folder, Path):
-            fix = "use the logger json-lines, or a folder of this machine"
+            fix = "use the logger json-lines, or a local folder"
             raise UsageError("TensorBoard's files cannot be written to an object store", got=str(folder), fix=fix)
         self.writer = SummaryWriter(str(folder), purge_step=run.step + 1 if run.step else None)
 

@@ -133,7 +133,7 @@ def test_a_row_beyond_the_maximum_is_an_error_with_its_fix(words: Dataset) -> No
     for joined in (False, True):
         need = longest * (1 + joined)
         batches(words, drawn("randomised", joined=joined, maximum=need))
-        with pytest.raises(UsageError, match="more positions than there are") as caught:
+        with pytest.raises(UsageError, match="more positions than can be drawn") as caught:
             batches(words, drawn("randomised", joined=joined, maximum=need - 1))
         assert str(need) in str(caught.value.got)
         fix = str(caught.value.fix)
@@ -141,9 +141,9 @@ def test_a_row_beyond_the_maximum_is_an_error_with_its_fix(words: Dataset) -> No
     split = words.split("train")
     assert isinstance(split, Split)
     split.check_positions(drawn("randomised", maximum=longest))
-    with pytest.raises(UsageError, match="more positions than there are"):
+    with pytest.raises(UsageError, match="more positions than can be drawn"):
         split.check_positions(drawn("randomised", maximum=longest - 1))
-    with pytest.raises(UsageError, match="more positions than there are"):
+    with pytest.raises(UsageError, match="more positions than can be drawn"):
         position_maps.make("randomised", maximum=8).greatest(9)
 
 

@@ -183,7 +183,7 @@ def test_columns_without_a_pair_are_named(tmp_path: Path) -> None:
 
 def test_what_cannot_be_compared_is_said(tmp_path: Path) -> None:
     fill(tmp_path, {1: 0.9}, {2: 0.9})
-    with pytest.raises(ApeError, match=r"no pair to compare[\s\S]*rope: 1; orthogonal-seq: 2[\s\S]*same `seed`"):
+    with pytest.raises(ApeError, match=r"no pairs to compare[\s\S]*rope: 1; orthogonal-seq: 2[\s\S]*same `seed`"):
         compared(tmp_path)
     with pytest.raises(UsageError, match=r"allowed: orthogonal-seq, rope\n[\s\S]*did you mean 'orthogonal-seq'"):
         compared(tmp_path, A, "orthogonalseq")

@@ -60,7 +60,7 @@ def test_scikit_learn_is_asked_for(monkeypatch: pytest.MonkeyPatch) -> None:
 
 @pytest.mark.parametrize("address", ["s3://bucket/cifar", "gs://bucket/cifar", "https://example.org/x.tar.gz"])
 def test_addresses_are_copied_first(address: str) -> None:
-    with pytest.raises(UsageError, match=rf"on this machine\n.*{address[:2]}.*://…\n.*copy it here first"):
+    with pytest.raises(UsageError, match=rf"must be a local path\n.*{address[:2]}.*://…\n.*copy it here first"):
         open_source(address)
 
 

@@ -100,10 +100,10 @@ def rows(*heads: object) -> str:
         (rows(0) + "\n" + rows(0, 0), "sentence 2: .*no tree with one root"),
         (rows(2, 1), "sentence 1: .*no tree with one root"),
         (rows(0, 3), "word 2 has no number, head"),
-        (rows(0, "x"), "sentence 1: no valid CoNLL-U"),
+        (rows(0, "x"), "sentence 1: not valid CoNLL-U"),
         (rows(0).replace("\tr\t", "\t_\t"), "word 1 has no number, head or relation"),
         ("1\tw\t_\n", "word 1 has no number, head"),
-        ("no columns", "no valid CoNLL-U"),
+        ("no columns", "not valid CoNLL-U"),
         (b"1\t\xff", "sentence 1: .*codec"),
     ],
 )

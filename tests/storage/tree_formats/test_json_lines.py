@@ -45,7 +45,7 @@ def test_lines_with_labels_and_children_are_trees() -> None:
             '{"kids": [], "label": "a"}\n{"label": "b"}',
             "line 2: it is a tree with labels, and the documents before it are not",
         ),
-        ('{"label": "a", "children": [2]}', "line 1: it is no tree with labels"),
+        ('{"label": "a", "children": [2]}', "line 1: it is not a tree with labels"),
     ],
 )
 def test_lines_with_and_without_labels_are_an_error(text: str, message: str) -> None:

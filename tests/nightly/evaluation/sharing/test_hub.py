@@ -135,7 +135,7 @@ def test_one_message_for_each_refusal(hub: Hub, done: Run) -> None:
 
 def test_what_cannot_be_pushed(hub: Hub, done: Run, here: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     for name in ("me", "me/a/b", "me/a b"):
-        assert "no repository can have this name" in push(done, "--to", name, code=2)[1]
+        assert "invalid repository name" in push(done, "--to", name, code=2)[1]
     assert "unknown run" in ape("push", "nothing", "--to", "me/x", code=2)[1]
     monkeypatch.delenv("HF_TOKEN")
     assert "there is no token" in push(done, "--to", "me/x", code=2)[1]

@@ -1,0 +1,139 @@
+"""The reference pages of parts that are one file each: tasks, schemes, kinds of attention and maps of positions."""
+
+from __future__ import annotations
+
+import re
+import sys
+from pathlib import Path
+from typing import Any
+
+from ape_cli import attention, position, tasks
+from ape_cli.cli.options import flag
+from ape_cli.data import position_maps
+from ape_cli.tasks._grids import Grids
+from ape_cli.tasks._trees import Trees
+from ape_cli.tasks._words import Words
+from tools.markdown_text import code, option_table, page, prose, table
+
+_BASES = (Words, Trees, Grids)  # their files say how sources are drawn
+PICTURES = Path(__file__).parents[1] / "docs" / "explanation" / "gallery"
+OF_TASKS = """
+A task generates the sources and the targets of a dataset: `ape gen TASK`. Each task is a single file in
+`ape_cli/tasks/`. [Tasks](../explanation/tasks.md) explains what they test and how hard they are.
+"""
+OF_SCHEMES = """
+A scheme encodes positions: `ape train --scheme NAME`. Each scheme is a single file in `ape_cli/position/`.
+[Which scheme is which](../explanation/schemes.md) compares them, `ape schemes` lists them in a terminal, and the
+[gallery](../explanation/gallery.md) shows their scores.
+"""
+
+
+def tasks_pages() -> dict[str, str]:
+    """A page for each task, and a table of all."""
+    pages, rows = {}, []
+    for name in tasks.names():
+        task, made = tasks.load(name), tasks.make(name)
+        pages[f"tasks/{name}.md"] = _task(name)
+        rows.append([f"[`{name}`](tasks/{name}.md)", task.summary, f"`{made.structure}`", made.source])
+    listed = table(["task", "target", "structure", "source"], rows)
+    return {"tasks.md": page("Tasks", OF_TASKS, listed)} | pages
+
+
+def _task(name: str) -> str:
+    """The page of a task: what it asks, an example, its options, and its background."""
+    task, made = tasks.load(name), tasks.make(name)
+    imported = f"```pycon\n>>> from {task.__module__} import {task.__name__}\n"
+    summary, *rest = prose(task.__doc__).replace("```pycon\n", imported, 1).split("\n\n")
+    facts = [["positions", f"`{made.structure}`"], ["target", task.summary], ["source", made.source]]
+    facts += [["node orders", "`--order` and `--source-order`: `breadth` or `depth`"]] if task.ordered else []
+    rows = [[f"`{flag(option.name)}`", code(option.default), option.help] for option in tasks.options_of(task).values()]
+    parts = [summary, table(["", f"`{name}`"], facts), *(part for part in rest if not part.startswith("Raises "))]
+    parts += ["## Options", f"```text\nape gen {name} [OPTIONS]\n```", table(["option", "default", "meaning"], rows)]
+    background = [part for part in _background(task) if not part.startswith("Shapes:")]
+    return page(name, *parts, *(["## Background", *background] if background else []))
+
+
+def _background(task: type[tasks.BaseTask]) -> list[str]:
+    """What the files of a task and of its base classes say, and the files that these name in backquotes."""
+    files = [task.__module__, *(base.__module__ for base in _BASES if issubclass(task, base))]
+    named = re.findall(r"`(_\w+)\.py`", f"{task.__doc__} {sys.modules[task.__module__].__doc__}")
+    files += [f"ape_cli.tasks.{name}" for name in named]
+    return [paragraph for file in dict.fromkeys(files) for paragraph in _paragraphs(file)]
+
+
+def _paragraphs(file: str) -> list[str]:
+    """The paragraphs of the docstring of a module, without the first one."""
+    return prose(sys.modules[file].__doc__).split("\n\n")[1:]
+
+
+def schemes_pages() -> dict[str, str]:
+    """A page for each scheme, and a table of all."""
+    pages, rows = {}, []
+    for name in position.names():
+        scheme = position.load(name)
+        pages[f"schemes/{name}.md"] = _scheme(name)
+        about = _title(scheme)
+        reads = ", ".join(f"`{pattern}`" for pattern in scheme.structures)
+        rows.append([f"[`{name}`](schemes/{name}.md)", about, reads, scheme.source])
+    listed = table(["scheme", "encoding", "reads", "source"], rows)
+    return {"schemes.md": page("Schemes", OF_SCHEMES, listed)} | pages
+
+
+def _theory(scheme: type[position.Scheme]) -> list[str]:
+    """What the file of a scheme says, and then the files of its operators that it names in backquotes."""
+    paragraphs = _paragraphs(scheme.__module__)
+    named = re.findall(r"`(_(?:powers|branches|operators))\.py`", "\n".join(paragraphs))
+    more = [each for name in dict.fromkeys(named) for each in _paragraphs(f"ape_cli.position.{name}")]
+    return paragraphs + [each for each in more if not each.startswith(("Source:", "Shapes:"))]
+
+
+def _title(part: type) -> str:
+    """The first line of the file of a part, without the name before its colon."""
+    line = (sys.modules[part.__module__].__doc__ or "").splitlines()[0]
+    text = re.sub(r"^[^:,]+(, for [^:]+)?: ", "", line)
+    return text[0].upper() + text[1:]
+
+
+def _scheme(name: str) -> str:
+    """The page of a scheme: the docstring of its file, a picture, its properties and its options."""
+    scheme = position.load(name)
+    facts = [["reads", ", ".join(f"`{pattern}`" for pattern in scheme.structures)], ["source", scheme.source]]
+    known = position.make(name).properties
+    facts += [["acts on", known.injection], ["relative", "yes" if known.relative else "no"]]
+    facts += [["learned", "yes" if known.learnable else "no"], ["bounded", scheme.beyond or "no"]]
+    facts += [["locality bias", f"`decay={scheme.default_decay:g}` by default"]] if scheme.default_decay != 1 else []
+    facts += [["also called", ", ".join(scheme.synonyms)]] if scheme.synonyms else []
+    picture = f"../../explanation/gallery/{name}.svg"
+    drawn = f"[![Scores of {name}]({picture})]({picture})" if (PICTURES / f"{name}.svg").exists() else ""
+    options = option_table(position.options(name), scheme.option_help)
+    parts = [_title(scheme), table(["", f"`{name}`"], facts), *_theory(scheme), drawn]
+    return page(name, *parts, "## Options" if options else "", options)
+
+
+def kinds_of_attention() -> dict[str, str]:
+    """All kinds of attention with the docstrings of their files, what they refuse, and their options."""
+    parts = ["`--attention NAME` selects a kind of attention. Each is a single file in `ape_cli/attention/`."]
+    for name in attention.names():
+        kind = attention.load(name)
+        refused = {"bias": kind.refuses_bias, "locality bias": kind.refuses_decay, "content": kind.refuses_content}
+        facts = [["weights", f"`{kind.about}`"], ["cost", kind.cost], ["source", kind.source]]
+        facts += [[f"no {what}", reason] for what, reason in refused.items() if reason]
+        parts += _section(name, kind, facts, option_table(attention.options(name), kind.option_help))
+    return {"attention.md": page("Kinds of attention", *parts)}
+
+
+def maps_of_positions() -> dict[str, str]:
+    """All maps of positions with the docstrings of their files, and their options."""
+    about = prose(position_maps.__doc__).split("\n\n", 1)[1]
+    parts = [f"Each map is a single file in `ape_cli/data/position_maps/`. {about}"]
+    for name in position_maps.names():
+        found = position_maps.load(name)
+        facts = [["positions", found.about], ["source", found.source]]
+        facts += [["only with `--model decoder`", found.decoder_only]] if found.decoder_only else []
+        parts += _section(name, found, facts, option_table(position_maps.options(name), found.option_help))
+    return {"position-maps.md": page("Maps of positions", *parts)}
+
+
+def _section(name: str, part: Any, facts: list[list[str]], options: str) -> list[str]:
+    """The section of a part: the docstring of its file, facts, and its options."""
+    return [f"## {name}", _title(part), table(["", f"`{name}`"], facts), *_paragraphs(part.__module__), options]
