@@ -28,6 +28,9 @@ class Family(Protocol):
     def sizes(self, config: Any) -> tuple[int, int, int]:
         """Width, heads and channels of a head."""
 
+    def own_options(self, config: Any) -> dict[str, Any]:
+        """The options with which a scheme of this package is the model's own encoding."""
+
     def install(self, model: Any, encoding: Encoding) -> None:
         """Put an encoding into a model."""
 
@@ -47,7 +50,8 @@ def use_scheme(
     `model`: any model class of one of these families. The other arguments are those of `position.make`; the width and
     the number of heads are the model's.
 
-    - **Llama**: no RoPE. Tokens have positions 0, 1, …, or the model's `position_ids`.
+    - **Llama**: no RoPE. Tokens have positions 0, 1, …, or the model's `position_ids`. By default, `rope` has
+      `interleaved=False` and the base of the model, so a pretrained model computes the same function as before.
     - **T5**: no relative bias. The encoder's tokens have positions 1, 2, …, and the decoder's 0, 1, …, as in the models
       of this package. The scheme also acts in the attention between decoder and encoder. T5 does not scale scores by
       1/√K, and that stays: each term of the scheme has the size that it would have if T5's queries were √K times larger
@@ -64,6 +68,9 @@ def use_scheme(
     width, heads, head_dim = family.sizes(model.config)
     if any(isinstance(part, Encoding) for part in model.modules()):
         raise UsageError("the model has a scheme already", got=kind, fix="build the model again from its configuration")
+    own = family.own_options(model.config)
+    if own.keys() <= position.options(scheme).keys():
+        options = own | options
     installed = position.make(scheme, heads * head_dim, heads, structure, max_size, decay, generator, **options)
     if installed.overrides("embed") and width != heads * head_dim:
         what = f"{scheme} adds positions to embeddings: their width is {width}, that of the heads {heads * head_dim}"
