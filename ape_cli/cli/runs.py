@@ -61,10 +61,12 @@ def runs(which: RunFilter, listing: ListingOptions, folder: ResultsFolder, as_js
 
 
 def _print_runs(lines: list[dict[str, Any]], wide: bool, old: Collection[str] = ()) -> None:
-    """Print the table of runs: the essential columns, or all of them if it is `wide`.
+    """Print the table of runs: the essential columns and the settings that differ, or all columns if it is `wide`.
 
     `old`: names of runs with older code than the present one.
     """
+    from ape_cli.runs.listing import differing
+
     score = "validation_token_accuracy"
     columns: dict[str, Callable[[dict[str, Any]], str]] = {
         "run": lambda line: line["run"],
@@ -76,7 +78,10 @@ def _print_runs(lines: list[dict[str, Any]], wide: bool, old: Collection[str] = 
         "seconds": lambda line: "" if line["seconds"] is None else f"{line['seconds']:,.0f}",
         "validation": lambda line: "" if line[score] is None else f"{line[score]:.2%}",
     }
-    heads = list(columns) if wide else ["run", "status", "validation"]
+    settings = differing(lines)
+    columns = {name: partial(_setting, name) for name in settings} | columns
+    told = settings if len(settings) <= _SETTINGS else ["set"]
+    heads = list(columns) if wide else ["run", *told, "status", "validation"]
     numbers = ["steps", "seconds", "validation"]
     print_table(heads, [[columns[name](line) for name in heads] for line in lines], numbers)
     hint("validation: best accuracy on the validation split; `ape report` has the scores of the test split")
