@@ -91,7 +91,8 @@ def tables() -> dict[str, str]:
     ]
     return {
         "representations": table(
-            heads, [[f"`{name}`", f"`{on}`", groups(group), *rest] for name, on, group, *rest in rows]
+            heads,
+            [[f"`{name}`", f"`{on.replace(', ', '`, `')}`", groups(group), *rest] for name, on, group, *rest in rows],
         ),
         "special cases": table(["special case", "of", "with", "equal", "result"], of_cases),
     }
