@@ -1,7 +1,7 @@
 """Typeset the formulas of the documentation: a Markdown extension that turns `$…$` and `$$…$$` into MathML.
 
-Browsers draw MathML without a script, a font or a request, and GitHub renders the same source when a page is read there.
-`zensical.toml` loads this file when the site is built. A formula that cannot be converted ends the build.
+Browsers draw MathML without a script, a font or a request, and GitHub renders the same source. `zensical.toml` loads
+this file when the site is built. A formula that cannot be converted ends the build.
 """
 
 from __future__ import annotations
