@@ -215,5 +215,5 @@ def test_what_cannot_be_used_is_refused() -> None:
         model(ids(N))
     with encoding.at(torch.ones(1, 3, dtype=torch.int64)), pytest.raises(UsageError, match="3 for 7 tokens"):
         model(ids(N))
-    with pytest.raises(UsageError, match="has a scheme already"):
+    with pytest.raises(UsageError, match="already has a scheme"):
         adapters.use_scheme(model, "rope")
