@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any
 from ape_cli import position
 from ape_cli.cli.scheme_tables import COMPARED, algebra_rows
 from ape_cli.evaluation import algebra
-from ape_cli.reports.palette import INK, SCORES, WORDS, drawing
+from ape_cli.reports.palette import INK, SCORES, drawing
 from ape_cli.reports.plots import encode
 from ape_cli.storage import files
 
@@ -141,14 +141,14 @@ def draw() -> bytes:
 
     shown = [panel for panel in PANELS if panel[0] in position.names()]
     rows = -(-len(shown) // COLUMNS)
-    with drawing(**WORDS):
+    with drawing():
         figure = Figure(figsize=(COLUMNS * SIZE, rows * (SIZE + 0.35)), layout="constrained")
         every = figure.subplots(rows, COLUMNS, squeeze=False).flatten()
         for axes, (name, structure, steps) in zip(every, shown, strict=False):
             panel(axes, algebra.representation(name, structure, {}), steps)
         for axes in every[len(shown) :]:
             axes.set_axis_off()
-    return encode(figure, "svg", **WORDS)
+    return encode(figure, "svg")
 
 
 def panel(axes: Axes, one: algebra.Representation, steps: int) -> None:

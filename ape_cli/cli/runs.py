@@ -73,8 +73,8 @@ def runs(
     if packing.unpack is not None:
         _unpack(packing.unpack, folder.results)
         return
-    registry, wanted = open_registry(folder.results), filters.make(which.scheme, which.task, which.preset)
-    registry = registry.where(wanted) if which.sweep is None else sweep_runs(which.sweep, wanted, registry)[0]
+    wanted = filters.make(which.scheme, which.task, which.preset)
+    registry, _ = sweep_runs(which.sweep, wanted, open_registry(folder.results))
     table, bad = registry.table()
     note_unreadable(bad)
     old = note_changed(registry.own_code.values())
