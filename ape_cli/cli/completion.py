@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import ast
 import os
+import textwrap
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -20,6 +21,8 @@ from ape_cli.core.errors import ApeError
 from ape_cli.core.vocabulary import SPLITS
 
 Values: TypeAlias = Callable[[Any], Iterable[str]]  # the context of a command -> the values of one of its parameters
+
+_WIDTH = 70  # of the help of an option
 
 PRESETS = ("paper", "medium", "small", "tiny")
 MODELS = ("encoder-decoder", "decoder")
@@ -126,10 +129,12 @@ def needed(modules: Collection[str]) -> Collection[str]:
 def complete(parameters: Iterable[Any], command: str, more: Mapping[str, Collection[str]] = {}) -> None:
     """Let the parameters of a command complete their values. `more`: closed lists of values, by flag.
 
-    Values that the command line has already are kept as text, because converting them imports pydantic.
+    Values that the command line has already are kept as text, because converting them imports pydantic. Some shells
+    show the help of an option, for which there is one line.
     """
     for one in parameters:
         one.process_value = lambda ctx, value: value
+        one.help = textwrap.shorten((one.help or "").partition(". ")[0], _WIDTH, placeholder=" …")
         name = one.opts[-1]
         values = _closed(*more[name]) if more.get(name) else VALUES.get(f"{command} {name}") or VALUES.get(name)
         if values is not None:
@@ -230,9 +235,7 @@ def _declared(field: str, annotation: ast.expr, call: Any) -> DeclaredOption:
     help = words.get("help", call.args[1] if len(call.args) > 1 else None)
     among: Collection[Any] = _literal(words.get("among")) or ()
     kind = ast.unparse(annotation).removesuffix(" | None")
-    return DeclaredOption(
-        _literal(words.get("name")) or field, kind, str(_literal(help) or ""), tuple(map(str, among))
-    )
+    return DeclaredOption(_literal(words.get("name")) or field, kind, str(_literal(help) or ""), tuple(map(str, among)))
 
 
 def _literal(value: ast.expr | None) -> Any:
