@@ -12,11 +12,12 @@ import typer
 from typer.core import TyperCommand, TyperGroup
 
 from ape_cli.cli import completion
-from ape_cli.cli.console import note, tell
+from ape_cli.cli.console import hint, note, tell
 from ape_cli.cli.flags import in_flags, with_flags
 from ape_cli.cli.options import DATASETS, OTHER, OUTPUT, PANELS, RESULTS, expanded
 from ape_cli.core.errors import ApeError, DataError, messages_to, suggestion
 from ape_cli.core.runtime import version
+from ape_cli.core.slow_steps import slow_imports
 from ape_cli.storage.paths import RemotePath, StoragePath
 
 
@@ -152,7 +153,7 @@ class Command(TyperCommand):
             note(in_flags(line, self.get_params(ctx)) if "`" in line else line)
 
         try:
-            with on_stop(signal.default_int_handler), messages_to(message):
+            with on_stop(signal.default_int_handler), messages_to(message), slow_imports(hint):
                 return super().invoke(ctx)
         except (ApeError, OSError) as error:
             if isinstance(error, ApeError):

@@ -14,7 +14,6 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, TypeAlias
 
-import ape_cli
 from ape_cli.cli.options import DATASETS, RESULTS
 from ape_cli.core import plugins
 from ape_cli.core.errors import ApeError
@@ -214,10 +213,7 @@ class _Classes:
 
 def _file(module: str) -> Path | None:
     """The file of a module of this package; None for others."""
-    _, *parts = module.split(".")
-    if not module.startswith("ape_cli."):
-        return None
-    stems = [Path(folder, *parts) for folder in ape_cli.__path__]
+    stems = plugins.folders(module) if module.startswith("ape_cli.") else []
     files = [file for stem in stems for file in (stem.with_suffix(".py"), stem / "__init__.py")]
     return next((file for file in files if file.is_file()), None)
 

@@ -12,7 +12,7 @@ EXTRAS = {
     "aws": (("boto3",), "AWS profiles"),
     "conllu": (("conllu",), "CoNLL-U trees"),
     "hub": (("huggingface_hub",), "ape push"),
-    "image": (("PIL", "sklearn"), "images"),
+    "image": (("PIL", "sklearn"), "image data"),
     "lxml": (("lxml",), "HTML and XML trees"),
     "plots": (("matplotlib",), "plots"),
     "ray": (("ray",), "--engine ray"),

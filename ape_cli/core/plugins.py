@@ -57,8 +57,13 @@ def places(package: str) -> dict[str, Path | EntryPoint]:
 
     Raises `UsageError` if two plug-ins have the same name.
     """
+    return _places(package, map(str, folders(package)))
+
+
+def folders(package: str) -> list[Path]:
+    """The folders where a package of `ape_cli` may be, without importing it."""
     root, *parts = package.split(".")
-    return _places(package, (str(Path(folder, *parts)) for folder in sys.modules[root].__path__))
+    return [Path(folder, *parts) for folder in sys.modules[root].__path__]
 
 
 def load(package: ModuleType, kind: str, name: str, base: type[T]) -> type[T]:

@@ -1,0 +1,65 @@
+"""A step that takes long says what it does, and a quick one does not."""
+
+from __future__ import annotations
+
+import importlib.machinery
+import sys
+import threading
+import time
+from types import ModuleType
+
+import pytest
+
+from ape_cli.core import slow_steps
+from ape_cli.core.errors import messages_to
+from ape_cli.core.slow_steps import slow_imports, slow_step
+
+
+@pytest.fixture(autouse=True)
+def _impatient(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(slow_steps, "PATIENCE", 0.05)
+
+
+def test_only_a_slow_step_is_named() -> None:
+    said, heard = [], threading.Event()
+    with messages_to(lambda line: (said.append(line), heard.set())[1]):
+        with slow_step("counting"):
+            assert heard.wait(10)
+        with slow_step("adding"):
+            pass
+        time.sleep(0.1)
+    assert said == ["counting …"]
+
+
+def test_an_error_passes_and_ends_the_wait() -> None:
+    said: list[str] = []
+    with messages_to(said.append), pytest.raises(ValueError, match="wrong"), slow_step("counting"):
+        raise ValueError("wrong")
+    time.sleep(0.1)
+    assert said == []
+
+
+def test_a_closed_pipe_does_not_print_a_traceback(capfd: pytest.CaptureFixture[str]) -> None:
+    heard = threading.Event()
+
+    def write(line: str) -> None:
+        heard.set()
+        raise BrokenPipeError
+
+    with messages_to(write), slow_step("counting"):
+        assert heard.wait(10)
+    assert capfd.readouterr().err == ""
+
+
+def test_it_names_the_library_that_is_being_imported(monkeypatch: pytest.MonkeyPatch) -> None:
+    said: list[str] = []
+    with slow_imports(said.append):  # everything is imported
+        time.sleep(0.2)
+    assert said == []
+    module, spec = ModuleType("torch"), importlib.machinery.ModuleSpec("torch", None)
+    spec._initializing = True  # type: ignore[attr-defined]
+    module.__spec__ = spec
+    monkeypatch.setitem(sys.modules, "torch", module)
+    with slow_imports(said.append):
+        time.sleep(0.2)
+    assert said == ["loading PyTorch …"]
