@@ -31,7 +31,7 @@ def doctor(
     folders: Folders,
     as_json: Json = False,
 ) -> None:
-    """Show versions, machine, folders and leftovers. Changes nothing."""
+    """Show versions, missing optional packages, machine, folders and leftovers. Changes nothing."""
     runtime.share_cores()
     from importlib import metadata  # slow to import
 

@@ -93,12 +93,13 @@ class TaskCommand(Command):
             self.epilog = example(str(task))
         params = super().get_params(ctx)
         flags = {name for one in params for name in one.opts}
-        tab = ctx.resilient_parsing
-        known = _declared(task) if tab else _of_tasks([task] if only_help else sorted(names))
-        more = [one for one in _options(known, single=only_help or tab) if flags.isdisjoint(one.opts)]
-        if tab:
-            among = {flag(name): option.among for name, of in known.items() for option in of.values()}
-            completion.complete(more, "gen", among)
+        if ctx.resilient_parsing:  # the Tab key
+            declared = completion.task_options(task) if task else []
+            options = _options({one.name: {str(task): one} for one in declared}, single=True)
+            completion.complete(options, "gen", {flag(one.name): one.among for one in declared})
+        else:
+            options = _options(_of_tasks([str(task)] if only_help else sorted(names)), single=only_help)
+        more = (one for one in options if flags.isdisjoint(one.opts))
         return [*params[:-1], *more, *params[-1:]]
 
 
@@ -189,12 +190,7 @@ def given_options(ctx: typer.Context, options: GenerationOptions) -> dict[str, A
     return single | settings
 
 
-def _declared(task: str | None) -> dict[str, dict[str, DeclaredOption]]:
-    """The options of a task, without importing it; none for None."""
-    return {one.name: {task: one} for one in completion.task_options(task)} if task else {}
-
-
-def _of_tasks(names: Iterable[str | None]) -> dict[str, dict[str, TaskOption]]:
+def _of_tasks(names: Iterable[str]) -> dict[str, dict[str, TaskOption]]:
     """The options of tasks by name: what each task that has it says of it."""
     from ape_cli import tasks
 
