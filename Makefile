@@ -92,7 +92,7 @@ docs: $(VENV)/.docs
 	$(BIN)/python tools/gallery.py
 	$(BIN)/python tools/algebra.py
 	$(BIN)/python tools/report_pictures.py
-	$(BIN)/zensical build --strict --clean
+	$(BIN)/python -m zensical build --strict --clean
 
 # Runs the notebooks in examples/ and stores their outputs in them.
 notebooks: $(VENV)/.dev

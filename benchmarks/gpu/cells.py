@@ -1,8 +1,8 @@
 """The runs of `record`, their order, and an estimate of their time.
 
 The estimate is steps x milliseconds of a step, plus the time of a run beside its steps. The time of a step is linear in
-the padded tokens of a row. The coefficients are those of an H100 (2026-11, `benchmarks/NOTES.md`) until `steps` has
-measured others.
+the padded tokens of a row. The coefficients are those of an H100 (2026-11, `maintainers/benchmarks.md`) until `steps`
+has measured others.
 """
 
 from __future__ import annotations
