@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import importlib.machinery
+import queue
 import sys
 import threading
 import time
@@ -21,10 +22,9 @@ def _impatient(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def test_a_slow_step_is_named() -> None:
-    said, heard = [], threading.Event()
-    with messages_to(lambda line: (said.append(line), heard.set())[1]), slow_step("counting"):
-        assert heard.wait(10)
-    assert said == ["counting …"]
+    said: queue.Queue[str] = queue.Queue()
+    with messages_to(said.put), slow_step("counting"):
+        assert said.get(timeout=10) == "counting …"
 
 
 def test_a_quick_step_is_not_named_even_if_it_fails(monkeypatch: pytest.MonkeyPatch) -> None:
