@@ -23,6 +23,7 @@ from ape_cli.cli.options import (
 )
 from ape_cli.cli.sweep_runs import sweep_runs
 from ape_cli.core.errors import ApeError, UsageError, pick
+from ape_cli.core.slow_steps import slow_step
 
 _ENDINGS = {".md": "markdown", ".tex": "latex", ".csv": "csv", ".json": "json", ".html": "html"}
 
@@ -125,11 +126,13 @@ def report(
     filtered = filters.make(runs.scheme, runs.task, runs.preset)
     registry, progress = sweep_runs(sweep, filtered, open_registry(folder.results), scores.best_by is not None)
     try:
-        document, bad = read(registry, chosen, options, progress)
+        with slow_step(f"reading the runs in {folder.results}"):
+            document, bad = read(registry, chosen, options, progress)
     except ApeError as error:  # what was left out may be the reason
         note_unreadable(getattr(error, "__notes__", []))
         raise
-    plots, notes = document.plots() if drawn else ({}, [])
+    with slow_step("drawing the plots"):
+        plots, notes = document.plots() if drawn else ({}, [])
     for line in notes:
         note(line)
     note_unreadable(bad)
