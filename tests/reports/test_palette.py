@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 import itertools
+import tomllib
+from collections.abc import Iterable, Iterator
 from pathlib import Path
+from typing import Any
 
 import polars as pl
 import pytest
@@ -14,7 +17,7 @@ from tests import colours
 
 RESULTS = Path(__file__).parents[2] / "results"
 TABLES = sorted((RESULTS / "tables").glob("*.csv"))
-LEAST = 8.0  # CIEDE2000
+LEAST, TOGETHER = 8.0, 10.0  # CIEDE2000, of any two schemes and of those that are often drawn together
 
 # L, a, b of two colours and their difference, from the supplementary test data of Sharma, Wu and Dalal 2005. The pairs
 # cover the blue region, greys, hues on both sides of 0 degrees, large differences and small ones.
@@ -68,11 +71,14 @@ def test_colours_by_hand() -> None:
     assert deuteranopia < 10
 
 
-def near(names: set[str], vision: str) -> dict[tuple[str, str], float]:
-    """The pairs of schemes whose colours differ too little, with their difference."""
-    seen = {name: colours.lab(palette.looks([name])[name].colour, vision) for name in sorted(names)}
-    apart = {(a, b): colours.difference(seen[a], seen[b]) for a, b in itertools.combinations(seen, 2)}
-    return {pair: found for pair, found in apart.items() if found < LEAST}
+def near(names: Iterable[str], vision: str, least: float = LEAST, *, dark: bool = False) -> list[tuple[str, str]]:
+    """The pairs of schemes whose colours differ less than `least`, on a white page or on a dark one."""
+    own = {name: palette.looks([name])[name].colour for name in sorted(names)}
+    seen = {name: colours.lab(builtin.ON_DARK.get(x, x) if dark else x, vision) for name, x in own.items()}
+    return [(a, b) for a, b in itertools.combinations(seen, 2) if colours.difference(seen[a], seen[b]) < least]
+
+
+VIEWED = [*itertools.product(colours.VISIONS, (False, True))]  # a kind of vision, and whether the page is dark
 
 
 def test_any_two_schemes_with_a_colour_of_their_own_differ_to_everyone() -> None:
@@ -80,27 +86,34 @@ def test_any_two_schemes_with_a_colour_of_their_own_differ_to_everyone() -> None
     builtin_schemes = set(builtin.LOOKS)
     assert builtin_schemes == set(builtin.SCHEMES) <= set(position.names())
     assert len(builtin_schemes) >= 14
-    for vision in colours.VISIONS:
-        assert near(builtin_schemes, vision) == {}
+    for vision, dark in VIEWED:
+        assert near(builtin_schemes, vision, dark=dark) == []
+
+
+def compared(fields: Any) -> Iterator[set[str]]:
+    """The built-in schemes in each list of schemes of a sweep file."""
+    if isinstance(fields, dict):
+        yield set(fields.get("schemes", ())) & set(builtin.LOOKS)
+    for part in fields.values() if isinstance(fields, dict) else fields if isinstance(fields, list) else ():
+        yield from compared(part)
+
+
+def test_schemes_that_are_often_drawn_together_differ_more() -> None:
+    """Those of each sweep of record, and the two biases by distance even more."""
+    groups = [group for file in sorted(RESULTS.glob("*.toml")) for group in compared(tomllib.loads(file.read_text()))]
+    assert any({"alibi", "t5"} <= group for group in groups)
+    for vision, dark in VIEWED:
+        assert [pair for group in groups for pair in near(group, vision, TOGETHER, dark=dark)] == []
+        assert near({"alibi", "t5"}, vision, 20, dark=dark) == []
 
 
 def test_colours_can_be_seen_on_white_and_on_dark() -> None:
+    """WCAG 2 asks for a contrast of 3 of graphics. The darkest colours are replaced on a dark page."""
     for name in [*position.names(), *(f"x{i}" for i in range(40))]:
         colour = palette.looks([name])[name].colour
         assert colours.contrast(colour, "#ffffff") >= 3, name
         assert colours.contrast(builtin.ON_DARK.get(colour, colour), "#14171a") >= 3.3, name
-
-
-def test_colours_on_dark_differ_to_everyone() -> None:
-    shown = {name: builtin.ON_DARK.get(colour, colour) for name, (colour, _) in builtin.LOOKS.items()}
-    for vision in colours.VISIONS:
-        for one, other in itertools.combinations(shown.values(), 2):
-            assert colours.difference(colours.lab(one, vision), colours.lab(other, vision)) >= LEAST
-
-
-def test_the_two_biases_that_are_often_compared_differ_clearly() -> None:
-    alibi, t5 = (colours.lab(builtin.LOOKS[name][0]) for name in ("alibi", "t5"))
-    assert colours.difference(alibi, t5) >= 20
+    assert builtin.ON_DARK.keys() <= {colour for colour, _ in builtin.LOOKS.values()}
 
 
 @pytest.mark.parametrize("table", TABLES, ids=lambda path: path.stem)
