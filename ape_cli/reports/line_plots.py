@@ -32,6 +32,7 @@ _SEEN, _RANGE = 0.09, 0.25  # opacities
 _COUNT_SIZE = 5  # font size of the counts above a panel, in points
 _APART = 0.036  # the least distance of two counts, as a part of the panel's width, so that they do not overlap
 _TITLE_WIDTH, _TITLE_LINE = 36, 0.2  # characters in a line of a title; height of a line in inches
+_LABEL_WIDTH = 42  # characters in a line of the label of an x axis
 
 
 @dataclass(frozen=True)
@@ -134,7 +135,7 @@ def lines(
             _curves(axes, panel, upright, chosen)
             axes.set_title(title, pad=room)
             if all(below.axis != panel.axis for below in panels[number + across :][:1]):
-                axes.set_xlabel(panel.axis)
+                axes.set_xlabel(_label(panel))
             if number % across == 0:
                 axes.set_ylabel(upright.label(score, "\n"))
             else:
@@ -157,7 +158,7 @@ def divided(panels: list[Panel], score: str, unit: str, axis: str, chosen: palet
             figure = Figure(figsize=palette.PANEL, layout="constrained")
             axes = figure.add_subplot()
             _curves(axes, panel, upright, chosen)
-            axes.set(xlabel=panel.axis, ylabel=upright.label(score, "\n"))
+            axes.set(xlabel=_label(panel), ylabel=upright.label(score, "\n"))
             drawn.append((escaping.one_line(panel.title), figure))
         return drawn, _explained(panels, chosen, upright)
 
@@ -250,6 +251,11 @@ def _counts(lines: pl.DataFrame) -> dict[float, str]:
     if apart is not None and apart / (at["x"][-1] - at["x"][0]) < _APART:
         return {}
     return {x: f"{_short(rows)} / {_short(tokens)}" for x, rows, tokens in at.iter_rows()}
+
+
+def _label(panel: Panel) -> str:
+    """The label of the x axis, in lines that do not reach into the next panel."""
+    return textwrap.fill(panel.axis, _LABEL_WIDTH)
 
 
 def _short(count: int) -> str:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import re
 from dataclasses import replace
 from pathlib import Path
@@ -16,6 +17,7 @@ from ape_cli.reports import line_plots, plots
 from ape_cli.reports.line_plots import Panel
 from ape_cli.reports.palette import looks
 from ape_cli.reports.tables import Cell
+from ape_cli.reports.views.scores import dot_plot
 from tests.figures import ROWS, TABLE, colour, dotted, drawn, figures, handles, hollow, panel, table, words
 
 
@@ -134,6 +136,25 @@ def test_counts_that_would_overlap_are_left_out() -> None:
     figure = line_plots.lines([Panel(made.title, made.axis, counted, None)], "token accuracy", "%")
     assert not figure.axes[0].texts
     assert "above: test rows / target tokens" not in words(figure)
+
+
+def test_labels_of_panels_do_not_overlap() -> None:
+    long = "depth of the tree that the source writes, steps from the root"
+    made = [panel({"rope": [0.5, 0.6]}, axis=long), panel({"rope": [0.5, 0.6]}, axis=long + " node")] * 2
+    figure = line_plots.lines(made[:3], "score", "%")
+    figure.draw_without_rendering()
+    boxes = [axes.xaxis.label.get_window_extent() for axes in figure.axes]
+    assert all(one.x1 < other.x0 for one, other in itertools.pairwise(boxes))
+
+
+def test_names_of_datasets_are_short_in_the_plot_of_scores() -> None:
+    cells = [Cell(0.5, None, 1, False, None)] * 2
+    made = table({"rope": [*cells]}, ["copy", "copy on copy-longer"])
+    plot = dot_plot([made])
+    figure = plots.draw_figures({"scores": plot})["scores"]
+    assert [label.get_text() for label in figure.axes[0].get_yticklabels()] == ["copy", "copy on longer"]
+    assert plot.divide
+    assert [title for title, _ in plot.divide("score", looks(["rope"]))[0]] == ["copy", "copy on longer"]
 
 
 def test_a_multiple_below_2_is_labelled_as_it_is() -> None:

@@ -17,6 +17,7 @@ import polars as pl
 from ape_cli.core import escaping
 from ape_cli.reports import aggregation, palette, tables
 from ape_cli.reports.evaluations import BEHIND, chosen_columns
+from ape_cli.reports.line_plots import short
 from ape_cli.reports.plots import LINE_STYLES, Pieces, Plot, Scale, scale
 from ape_cli.reports.tables import Cell, Table
 from ape_cli.reports.views import Options, View
@@ -82,7 +83,7 @@ def dots(tables: list[Table], axis: str, chosen: palette.Looks) -> Figure:
         for number, table in enumerate(tables):
             axes = figure.add_subplot(grid[number])
             _dots(axes, table, along, chosen)
-            axes.set_yticks(range(len(table.columns)), [escaping.one_line(name) for name in table.columns])
+            axes.set_yticks(range(len(table.columns)), [escaping.one_line(short(name)) for name in table.columns])
             axes.set_title(escaping.one_line(table.title))
         legend.put(figure)
     return figure
@@ -108,7 +109,7 @@ def divided(tables: list[Table], axis: str, chosen: palette.Looks) -> Pieces:
                 _dots(axes, replace(table, columns=[column], rows=rows), along, chosen)
                 axes.set_yticks([])
                 of_table = f" ({table.title.rpartition(', ')[0]})" if names.count(column) > 1 else ""
-                panels.append((escaping.one_line(column + of_table), figure))
+                panels.append((escaping.one_line(short(column) + of_table), figure))
         return panels, _explained(tables, chosen, along)
 
 
