@@ -18,7 +18,9 @@ from ape_cli.reports.line_plots import Panel
 from ape_cli.reports.palette import looks
 from ape_cli.reports.tables import Cell
 from ape_cli.reports.views.scores import dot_plot
+from tests.conftest import ape
 from tests.figures import ROWS, TABLE, colour, dotted, drawn, figures, handles, hollow, panel, table, words
+from tests.reports.test_aggregation import add
 
 
 def test_lines_are_the_frame(tmp_path: Path) -> None:
@@ -136,6 +138,13 @@ def test_counts_that_would_overlap_are_left_out() -> None:
     figure = line_plots.lines([Panel(made.title, made.axis, counted, None)], "token accuracy", "%")
     assert not figure.axes[0].texts
     assert "above: test rows / target tokens" not in words(figure)
+
+
+def test_options_without_an_effect_are_refused(here: Path) -> None:
+    add(here / "results", "rope", 0.5)
+    assert "--bold is for LaTeX" in ape("report", "--bold", code=2)[1]
+    assert "--no-counts is for plots" in ape("report", "--no-counts", code=2)[1]
+    assert "rope & $50.00$" in ape("report", "--bold", "--format", "latex")[0]
 
 
 def test_labels_of_panels_do_not_overlap() -> None:
