@@ -1,4 +1,4 @@
-"""`ape new`: the file of a new scheme or task, and its test."""
+"""`ape new`: the file of a new scheme, task or kind of attention, and its test."""
 
 from __future__ import annotations
 
@@ -20,7 +20,8 @@ from ape_cli.cli.options import Json, here
 from ape_cli.core.errors import UsageError, pick
 from ape_cli.storage import files
 
-_FOLDERS = {"scheme": "position", "task": "tasks"}  # of each kind, in `ape_cli/` and in the tests of a checkout
+# the folder of each kind, in `ape_cli/` and in the tests of a checkout
+_FOLDERS = {"scheme": "position", "task": "tasks", "attention": "attention"}
 _NEXT = {  # by template
     "scheme": ("ape check {name}", "ape sweep --schemes none,{name} --tasks copy --preset tiny --set steps=400"),
     "content_scheme": (
@@ -28,12 +29,13 @@ _NEXT = {  # by template
         "ape sweep --schemes none,{name} --models decoder --tasks copy --preset tiny --set steps=400",
     ),
     "task": ("ape gen {name} --n 100", "ape train --scheme rope --task {name} --preset tiny"),
+    "attention": ("ape check {name}", "ape train --attention {name} --scheme rope --task copy --preset tiny"),
 }
 
 
 @command("ape new scheme first-last")
 def new(
-    kind: Annotated[str, typer.Argument(metavar="KIND", help="What to create: scheme or task.")],
+    kind: Annotated[str, typer.Argument(metavar="KIND", help="What to create: scheme, task or attention.")],
     name: Annotated[str, typer.Argument(metavar="NAME", help="Its name, such as first-last.")],
     content: Annotated[
         bool, typer.Option("--content", help="Create a scheme whose scores depend on content, for --model decoder.")
@@ -41,8 +43,8 @@ def new(
     to: Annotated[Path, typer.Option("--to", parser=here, metavar="DIR", help="Folder to write to.")] = Path(),
     as_json: Json = False,
 ) -> None:
-    """Create the file of a new scheme or task, and its test. Both are ready to run."""
-    from ape_cli import position, tasks
+    """Create the file of a new scheme, task or kind of attention, and its test. Both are ready to run."""
+    from ape_cli import attention, position, tasks
 
     pick("kind of file", kind, _FOLDERS)
     if content and kind != "scheme":
@@ -54,7 +56,7 @@ def new(
         allowed = "lower-case letters, digits and dashes, at most 40, starting with a letter; not a Python keyword"
         fix = "choose a name such as first-last"
         raise UsageError(f"invalid name for a {kind}", got=repr(name), allowed=allowed, fix=fix)
-    if name in (position if kind == "scheme" else tasks).names():
+    if name in {"scheme": position, "task": tasks, "attention": attention}[kind].names():
         allowed = f"a name that `ape {kind}s` does not list"
         raise UsageError(f"the name of the {kind} is taken", got=repr(name), allowed=allowed, fix="choose another name")
     folder = to / "ape_cli" / _FOLDERS[kind]

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from ape_cli import position, tasks
+from ape_cli import attention, position, tasks
 from tests.conftest import ape
 from tests.test_architecture import ORDER
 
@@ -23,7 +23,8 @@ def left(folder: Path) -> list[str]:
 
 
 @pytest.mark.parametrize(
-    ("kind", "package"), [("scheme", "position"), ("scheme --content", "position"), ("task", "tasks")]
+    ("kind", "package"),
+    [("scheme", "position"), ("scheme --content", "position"), ("task", "tasks"), ("attention", "attention")],
 )
 def test_what_is_new_imports_as_the_files_beside_it(here: Path, kind: str, package: str) -> None:
     """So that it can be moved into the package, where the order of the packages is checked."""
@@ -38,12 +39,12 @@ def test_what_is_new_imports_as_the_files_beside_it(here: Path, kind: str, packa
 def test_in_a_checkout_it_writes_into_the_package(here: Path) -> None:
     """In a checkout, the written files pass the project's lint and format checks for any name."""
     checkout = here / "ape_cli"
-    for folder in ("position", "tasks"):
+    for folder in ("position", "tasks", "attention"):
         (checkout / folder).mkdir(parents=True)
         (checkout / folder / "__init__.py").write_text('"""A package."""\n')
     (checkout / "__init__.py").write_text('"""The package."""\n')
     for name in ("a", "tensor", "context-of", "exception", "a-name-of-forty-characters-that-is-long"):
-        for kind, folder in (("scheme", "position"), ("task", "tasks")):
+        for kind, folder in (("scheme", "position"), ("task", "tasks"), ("attention", "attention")):
             stem = name.replace("-", "_")
             written = json.loads(ape("new", kind, name, "--json")[0])["written"]
             assert written == [f"ape_cli/{folder}/{stem}.py", f"tests/{folder}/test_{stem}.py"]
@@ -66,14 +67,16 @@ def test_the_class_has_a_name_of_its_own(here: Path, name: str, class_name: str)
 def test_a_bad_name_or_kind_is_refused(here: Path) -> None:
     for name in ("", "Window", "2d", "a.b", "../a", "a b", "é", "class", "a" * 41):
         assert "error: invalid name for a scheme\n" in ape("new", "scheme", "--", name, code=2)[1], name
-    assert "allowed: scheme, task" in ape("new", "tasks", "window", code=2)[1]
+    assert "allowed: attention, scheme, task" in ape("new", "tasks", "window", code=2)[1]
     assert left(here) == []
 
 
 def test_a_taken_name_is_refused(here: Path) -> None:
     assert {"none", "transformer-xl"} <= set(position.names())
     assert "tree-ops" in tasks.names()
+    assert "softmax-free" in attention.names()
     taken = [("scheme", "none"), ("scheme", "transformer_xl"), ("task", "tree-ops"), ("task", "images")]
+    taken += [("attention", "dot"), ("attention", "softmax_free")]
     for kind, name in taken:
         _, err = ape("new", kind, name, code=2)
         assert f"the name of the {kind} is taken" in err
@@ -82,7 +85,8 @@ def test_a_taken_name_is_refused(here: Path) -> None:
 
 
 def test_content_is_for_schemes(here: Path) -> None:
-    assert "--content applies only to schemes" in ape("new", "task", "window", "--content", code=2)[1]
+    for kind in ("task", "attention"):
+        assert "--content applies only to schemes" in ape("new", kind, "window", "--content", code=2)[1]
     assert left(here) == []
 
 
