@@ -51,11 +51,12 @@ def measure(device: torch.device) -> list[Speed]:
 
 
 @torch.no_grad()
-def layer(width: int, hidden: int, precision: str, device: torch.device, threads: int) -> float:
+def layer(width: int, hidden: int, precision: str, device_name: str, threads: int) -> float:
     """The speed of a feed-forward layer of a model, in GFLOP/s. It takes tens of milliseconds.
 
     `width` and `hidden` are its channels, and `threads` the number of threads of a CPU.
     """
+    device = torch.device(device_name)
     x, weight = torch.ones(_TOKENS, width, device=device), torch.ones(hidden, width, device=device)
     before = torch.get_num_threads()
     torch.set_num_threads(threads)

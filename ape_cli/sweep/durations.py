@@ -21,13 +21,12 @@ import statistics
 from dataclasses import dataclass
 from typing import Any
 
-import torch
-
 from ape_cli.core import runtime
 from ape_cli.data.plan import DatasetInfo
 from ape_cli.experiment.datasets import RecordedDatasets
 from ape_cli.experiment.reading import tokenising
 from ape_cli.models import speed
+from ape_cli.models.device import gpu_name
 from ape_cli.runs.config import Config, ImageConfig
 from ape_cli.runs.record import RunRecord, Trained
 from ape_cli.runs.registry import Registry
@@ -78,7 +77,7 @@ class PastRuns:
         if paces is not None:
             seconds = statistics.median_high(paces) * steps * config.batch_size * data.mean_tokens
             return Estimate(seconds, SIMILAR)
-        if self.device == "cuda" and not torch.cuda.is_available():
+        if self.device == "cuda" and not gpu_name():
             return None
         if self._ratio is None:  # weighted by time, because a start-up distorts short runs
             expected = sum(known.outcome.steps * self._step(known.config, known.dataset) for known in self._here)
@@ -88,14 +87,14 @@ class PastRuns:
     def _is_here(self, known: RunRecord) -> bool:
         """Whether a run was trained on a machine like this one."""
         if self.device == "cuda":
-            return torch.cuda.is_available() and known.gpu == torch.cuda.get_device_name()
+            return bool(known.gpu) and known.gpu == gpu_name()
         return (known.processor or {}).get("name") == runtime.processor_name()
 
     def _step(self, config: Config, data: DatasetInfo | Trained) -> float:
         """The seconds of a step, from the size of the model."""
         key = config.d_model, config.d_ff, config.precision
         if key not in self._speeds:
-            self._speeds[key] = speed.layer(*key, torch.device(self.device), self.threads)
+            self._speeds[key] = speed.layer(*key, self.device, self.threads)
         layers = config.encoder_layers + getattr(config, "decoder_layers", 0)
         work = 2 * _PASSES * config.batch_size * multiplications(config, data)
         return _LAYER * layers + work / (_EFFICIENCY * self._speeds[key] * 1e9)

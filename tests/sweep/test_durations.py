@@ -87,7 +87,7 @@ def test_runs_of_other_models_correct_it(here: Path) -> None:
 
 
 def test_without_the_gpu_of_a_cluster_the_time_is_unknown(here: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("torch.cuda.is_available", lambda: False)
+    monkeypatch.setattr("torch.cuda.device_count", lambda: 0)
     found = durations.PastRuns(open_registry("results"), "cuda")
     known = resolve(ExperimentOptions(preset="tiny", scheme="none", task="copy"), Datasets(Path("datasets")))
     assert found.estimate(known.config, known.data) is None
