@@ -112,7 +112,7 @@ VALUES: dict[str, Values] = {
     "gen --format": _plugins("storage.tree_formats"),
     "report --format": _closed(*FORMATS),
     "--plot-format": _closed(*PLOT_FORMATS),
-    "new kind": _closed("scheme", "task"),
+    "new kind": _closed("scheme", "task", "attention"),
 }
 _LISTS = {"--schemes", "--tasks", "--attentions", "--positions", "--models", "--orders"}  # of `ape sweep`
 

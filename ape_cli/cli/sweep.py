@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from contextlib import closing
 from dataclasses import dataclass, replace
 from functools import partial
@@ -24,6 +25,7 @@ if TYPE_CHECKING:
     from ape_cli.core.executors import Executor
     from ape_cli.runs.registry import Registry
     from ape_cli.storage.paths import StoragePath
+    from ape_cli.sweep.durations import PastRuns
     from ape_cli.sweep.planning import PlannedTrial
     from ape_cli.sweep.specification import SweepSpecification
     from ape_cli.sweep.stages import Stages
@@ -125,7 +127,7 @@ def sweep(
     from ape_cli.models.device import check_precision, choose_device, remark
     from ape_cli.runs import record
     from ape_cli.runs.registry import open_registry
-    from ape_cli.sweep import planning, specification
+    from ape_cli.sweep import durations, planning, specification
     from ape_cli.training import loggers
 
     options = grid.fields()
@@ -141,7 +143,8 @@ def sweep(
     usual = "paper" if kind == "cuda" else "small"
     if not all(one.preset for one in grids):
         note(f"preset: {usual}; --preset chooses another")
-    planned = partial(_planned, grids, usual, registry, folders.datasets, kind, _shard(execution.share))
+    past = partial(durations.PastRuns, registry, kind, execution.threads or 1)
+    planned = partial(_planned, grids, usual, registry, folders.datasets, past, _shard(execution.share))
     stages = planned()
     for line in stages.left:
         note(f"left out: {line}")
@@ -206,21 +209,19 @@ def _planned(
     usual: str,
     registry: Registry,
     datasets: StoragePath,
-    device: str,
+    past: Callable[[], PastRuns],
     share: tuple[int, int],
 ) -> Stages:
     """The planned trials of a share of the grids. `usual`: the default preset. Raises `UsageError` if no trial is left.
 
     A sweep with tuning is divided by groups, because a choice needs all trials of a group.
     """
-    from ape_cli.sweep import combinations, planning, stages
+    from ape_cli.sweep import combinations, stages
 
     first, step = share
     groups = combinations.groups(grids, usual, lambda name: dataset_folder(storage_path(name), datasets))
     by_group = any(group.tuned for group in groups)
-    found = stages.plan(
-        groups[first - 1 :: step] if by_group else groups, registry, datasets, planning.PastRuns(registry, device)
-    )
+    found = stages.plan(groups[first - 1 :: step] if by_group else groups, registry, datasets, past())
     if not found.first:
         fix = f"a shard from 1 to {len(groups)}" if by_group and first > len(groups) else ""
         fix = fix or "choose schemes that can read the data"

@@ -34,6 +34,7 @@ def print_plan(items: list[PlannedTrial], slots: int | None, as_json: bool, old:
             "dataset": str(item.data.folder),
             "dataset_missing": item.data.missing,
             "seconds": item.seconds,
+            "estimated_from": item.estimate and item.estimate.basis,
         }
         for item in items
     ]
@@ -44,17 +45,32 @@ def print_plan(items: list[PlannedTrial], slots: int | None, as_json: bool, old:
     to_do = {"finished": "nothing", "new": "train", "running": "wait for another process"}
     for item in (item for item in items if item.state != "open"):
         missing = " (to generate)" if item.data.missing and item in todo else ""
-        took = "" if item not in todo else "?" if item.seconds is None else clock(item.seconds)
+        took = "" if item not in todo else "?" if item.seconds is None else _clock(item.seconds)
         what = to_do.get(item.state, f"resume ({item.state})") + (" (older code)" if item.name in old else "")
         rows.append([item.name, item.variant, what, f"{item.data.folder}{missing}", took])
     print_table(["run", "set", "to do", "dataset", "about"], rows)
-    unknown = "time unknown" if len(known) == len(todo) else "time unknown, as no registered run has the same model"
-    guess = unknown if total is None else f"about {clock(total)}, estimated from registered runs"
+    guess = "time unknown" if total is None else f"about {_clock(total)}, estimated from {_basis(todo)}"
+    if len(known) < len(todo):
+        guess += ", as no registered run has the same model and this machine has no GPU"
     many = f"{at_once} at once" if at_once else "as many at once as there is room for"
     say(f"{trials(len(items))}, {len(todo)} to do, {many}: {guess if todo else 'nothing to do'}")
     if later:
         start = "starts" if later == 1 else "start"
         say(f"{later} of these {start} once settings are chosen, and are not in the table")
+
+
+def _clock(seconds: float) -> str:
+    """An estimated time as text, at least a second."""
+    return clock(max(1.0, seconds))
+
+
+def _basis(items: list[PlannedTrial]) -> str:
+    """What the estimates of trials rest on, the least sure one, and how sure it is."""
+    from ape_cli.sweep.durations import OTHERS, SIMILAR, SIZE
+
+    found = {item.estimate.basis for item in items if item.estimate}
+    basis = next((basis for basis in (SIZE, OTHERS) if basis in found), SIMILAR)
+    return basis if basis == SIMILAR else f"{basis} (usually within a factor of 2)"
 
 
 def print_end(

@@ -16,6 +16,7 @@ from ape_cli.attention._layers import affine, library, usual_library
 from ape_cli.models.device import PRECISIONS, forward_pass, multiplies_bfloat16, products
 
 _SECONDS = 0.3  # for each product and precision
+_SECONDS_OF_LAYER, _TOKENS = 0.03, 1024  # for a layer that is measured alone
 _LAYERS = [(6400, 128, 512), (1600, 512, 2048)]  # tokens, channels in, channels out
 _HEADS = (256, 100, 32, 100)  # rows times heads, queries, channels, keys
 
@@ -50,6 +51,24 @@ def measure(device: torch.device) -> list[Speed]:
 
 
 @torch.no_grad()
+def layer(width: int, hidden: int, precision: str, device_name: str, threads: int) -> float:
+    """The speed of a feed-forward layer of a model, in GFLOP/s. It takes tens of milliseconds.
+
+    `width` and `hidden` are its channels, and `threads` the number of threads of a CPU.
+    """
+    device = torch.device(device_name)
+    x, weight = torch.ones(_TOKENS, width, device=device), torch.ones(hidden, width, device=device)
+    before = torch.get_num_threads()
+    torch.set_num_threads(threads)
+    try:
+        with products(precision), forward_pass(precision, device, width):
+            taken = seconds(partial(affine, x, weight), device, _SECONDS_OF_LAYER)
+    finally:
+        torch.set_num_threads(before)
+    return 2 * _TOKENS * width * hidden / taken / 1e9
+
+
+@torch.no_grad()
 def _speeds(
     name: str, operations: int, product: Callable[[], object], device: torch.device, *, layer: bool
 ) -> list[Speed]:
@@ -71,8 +90,8 @@ def _library(precision: str, device: torch.device, *, layer: bool) -> str:
     return library() if layer else usual_library()
 
 
-def seconds(work: Callable[[], object], device: torch.device) -> float:
-    """The least time that `work` takes on a device, of many calls."""
+def seconds(work: Callable[[], object], device: torch.device, within: float = _SECONDS) -> float:
+    """The least time that `work` takes on a device, of the calls within this many seconds."""
 
     def now() -> float:
         """The time after the device has finished."""
@@ -81,7 +100,7 @@ def seconds(work: Callable[[], object], device: torch.device) -> float:
         return time.perf_counter()
 
     work()
-    end, least = now() + _SECONDS, float("inf")
+    end, least = now() + within, float("inf")
     while now() < end:
         start = now()
         work()

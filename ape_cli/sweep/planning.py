@@ -8,16 +8,14 @@ from __future__ import annotations
 import statistics
 from collections.abc import Iterable
 from dataclasses import dataclass, replace
-from typing import Any
 
 from ape_cli.attention import RoleError
 from ape_cli.core.errors import RunError
 from ape_cli.data.loader import Dataset
-from ape_cli.data.plan import DatasetInfo
 from ape_cli.evaluation import evaluate
 from ape_cli.experiment import Experiment, ExperimentOptions, resolve
 from ape_cli.experiment.choice import Datasets
-from ape_cli.experiment.datasets import ChosenDataset, RecordedDatasets
+from ape_cli.experiment.datasets import ChosenDataset
 from ape_cli.experiment.generalisation import NO_FURTHER_TESTS, FurtherTests, OtherSizes, sizes_for
 from ape_cli.experiment.mapping import MapError
 from ape_cli.experiment.reading import UnreadableError
@@ -27,7 +25,7 @@ from ape_cli.runs.config import Config
 from ape_cli.runs.registry import Registry
 from ape_cli.runs.run import Run
 from ape_cli.storage.paths import StoragePath
-from ape_cli.training import setup
+from ape_cli.sweep.durations import Estimate, PastRuns
 
 _SHORT = 100.0  # seconds: a task of a cluster should not be shorter
 
@@ -38,17 +36,22 @@ class PlannedTrial:
 
     `run` is None as long as its name is not known. `state` is `finished`, `new`, `stopped` or `failed` (which are
     resumed), `damaged` (training it reports the damage), or `running` in another process. It is `open` if the settings
-    in `tuned` have to be chosen first. `seconds` is an estimate from similar runs (`PastRuns`), or None. `tests` are
+    in `tuned` have to be chosen first. `estimate` is that of its time, or None. `tests` are
     its evaluations, and `others` the open datasets of test rows at other sizes, once it is prepared.
     """
 
     experiment: Experiment
     run: Run | None
     state: str
-    seconds: float | None = None
+    estimate: Estimate | None = None
     tests: FurtherTests = NO_FURTHER_TESTS
     others: tuple[Dataset, ...] = ()
     tuned: tuple[str, ...] = ()
+
+    @property
+    def seconds(self) -> float | None:
+        """The estimated seconds of its training, or None."""
+        return None if self.estimate is None else self.estimate.seconds
 
     @property
     def config(self) -> Config:
@@ -115,8 +118,8 @@ class Planner:
             experiment = resolve(options, self.chosen)
         except (UnreadableError, RoleError, MapError) as error:
             return f"{options.scheme} on {self.chosen.of(options).folder.name}: {error.summary}"
-        seconds = self.past.seconds(experiment.config, experiment.data)
-        return _planned(experiment, self.registry, seconds, options.tests, self.sizes)
+        estimate = self.past.estimate(experiment.config, experiment.data)
+        return _planned(experiment, self.registry, estimate, options.tests, self.sizes)
 
 
 def unique(items: Iterable[PlannedTrial]) -> list[PlannedTrial]:
@@ -147,12 +150,12 @@ def per_task(items: list[PlannedTrial]) -> int:
 
 
 def _planned(
-    experiment: Experiment, registry: Registry, seconds: float | None, tests: FurtherTests, sizes: OtherSizes
+    experiment: Experiment, registry: Registry, estimate: Estimate | None, tests: FurtherTests, sizes: OtherSizes
 ) -> PlannedTrial:
     """Plan one trial."""
     run = registry.run_for(experiment.config, experiment.data) if experiment.is_named else None
     state = "new" if run is None else _state(run, experiment.data, tests, sizes)
-    return PlannedTrial(experiment, run, state, seconds, tests)
+    return PlannedTrial(experiment, run, state, estimate, tests)
 
 
 def _state(run: Run, data: ChosenDataset | Dataset, tests: FurtherTests, sizes: OtherSizes) -> str:
@@ -198,51 +201,6 @@ def prepare(items: list[PlannedTrial], registry: Registry, datasets: StoragePath
         if item.state != "finished":
             open_now, tests = prepared(item.experiment), item.tests
             others = sizes.opened(open_now.dataset, tests.generalise, open_now.config)
-            now = replace(_planned(open_now, registry, item.seconds, tests, sizes), others=tuple(others))
+            now = replace(_planned(open_now, registry, item.estimate, tests, sizes), others=tuple(others))
         ready.setdefault(now.name, now)
     return list(ready.values())
-
-
-class PastRuns:
-    """The speed of registered runs, and the facts about their datasets.
-
-    An estimate is the pace of similar runs times the work of a trial. Work is the product of steps, batch size and mean
-    tokens of a source. This neglects the fixed cost of a step, and that the cost of attention grows with the square of
-    the tokens. Time is not proportional to the width or depth of a model, so only runs of the same model are similar.
-    """
-
-    def __init__(self, registry: Registry, device: str = "cpu") -> None:
-        """Read all runs of the registry. Their paces are those on one kind of device, `cpu` or `cuda`."""
-        self.paces: dict[Any, list[float]] = {}  # seconds for each step, row and token
-        self.datasets = RecordedDatasets()
-        for _, known in registry.readable([]):
-            data, config = known.dataset, known.config
-            self.datasets.add(data)
-            if known.status == "finished" and known.device == device:
-                work = known.outcome.steps * config.batch_size * data.mean_tokens
-                for key in _alike(config, data.task, data.order) if work else ():
-                    self.paces.setdefault(key, []).append(known.outcome.seconds / work)
-
-    def seconds(self, config: Config, data: DatasetInfo) -> float | None:
-        """The estimated seconds of a trial, from the median pace of the most similar runs, or None without any."""
-        steps = setup.steps_of(config, -(-data.plan.rows["train"] // config.batch_size))
-        paces = next((self.paces[key] for key in _alike(config, data.task, data.order) if key in self.paces), None)
-        return None if paces is None else statistics.median_high(paces) * steps * config.batch_size * data.mean_tokens
-
-
-# fields that an estimate does not depend on, or takes into account
-_SCALED = {"seed": 0, "steps": None, "epochs": None, "batch_size": 1}
-_MODEL = ["model", "d_model", "d_ff", "heads", "encoder_layers", "decoder_layers", "precision"]
-_MODEL += ["convolution_size", "convolution_stride", "pool_size", "pool_stride"]  # for images
-
-
-def _alike(config: Config, task: str, order: str | None) -> list[Any]:
-    """Keys that similar runs share, from the most specific to the least. All of them include the model."""
-    digest = config.model_copy(update=_SCALED).digest(f"{task} {order}")
-    model = (config.kind, *(getattr(config, name, None) for name in _MODEL))
-    return [
-        (digest, "configuration"),
-        (model, task, order, config.scheme, config.structure, config.attention, config.positions),
-        (model, task, order),
-        (model,),
-    ]

@@ -18,7 +18,8 @@ from ape_cli.runs import record, tuning
 from ape_cli.runs.registry import Registry
 from ape_cli.storage.paths import StoragePath
 from ape_cli.sweep.combinations import TrialGroup, first_stage
-from ape_cli.sweep.planning import PastRuns, PlannedTrial, Planner, unique
+from ape_cli.sweep.durations import PastRuns
+from ape_cli.sweep.planning import PlannedTrial, Planner, unique
 
 
 @dataclass(frozen=True)
@@ -150,4 +151,4 @@ def _open(group: TrialGroup, item: PlannedTrial) -> Iterator[PlannedTrial]:
     tuned = tuple(sorted(set().union(*group.settings)))
     for seed in group.later:
         experiment = replace(item.experiment, config=item.config.model_copy(update={"seed": seed}))
-        yield PlannedTrial(experiment, None, "open", item.seconds, tuned=tuned)
+        yield PlannedTrial(experiment, None, "open", item.estimate, tuned=tuned)

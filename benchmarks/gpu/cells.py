@@ -17,7 +17,8 @@ from ape_cli.runs.registry import Registry
 from ape_cli.storage import files
 from ape_cli.storage.paths import StoragePath
 from ape_cli.sweep import planning
-from ape_cli.sweep.planning import PastRuns, PlannedTrial
+from ape_cli.sweep.durations import PastRuns
+from ape_cli.sweep.planning import PlannedTrial
 from ape_cli.training import setup
 
 TREES = ["tree-rotate", "tree-ops", "c3", "tree-copy"]

@@ -64,7 +64,7 @@ def tab(line: str) -> list[str]:
         ("ape gen tree-ops --branch", ["--branching"]),
         ("ape gen copy --branch", []),
         ("ape train --unknown x --positions off", ["offset"]),
-        ("ape new ", ["scheme", "task"]),
+        ("ape new ", ["scheme", "task", "attention"]),
     ],
 )
 def test_it_completes(line: str, names: list[str]) -> None:

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from ape_cli import position, tasks
+from ape_cli import attention, position, tasks
 from tests.conftest import ape
 from tests.test_architecture import ORDER
 
@@ -74,7 +74,9 @@ def test_a_bad_name_or_kind_is_refused(here: Path) -> None:
 def test_a_taken_name_is_refused(here: Path) -> None:
     assert {"none", "transformer-xl"} <= set(position.names())
     assert "tree-ops" in tasks.names()
+    assert "softmax-free" in attention.names()
     taken = [("scheme", "none"), ("scheme", "transformer_xl"), ("task", "tree-ops"), ("task", "images")]
+    taken += [("attention", "dot"), ("attention", "softmax_free")]
     for kind, name in taken:
         _, err = ape("new", kind, name, code=2)
         assert f"the name of the {kind} is taken" in err
@@ -83,7 +85,8 @@ def test_a_taken_name_is_refused(here: Path) -> None:
 
 
 def test_content_is_for_schemes(here: Path) -> None:
-    assert "--content applies only to schemes" in ape("new", "task", "window", "--content", code=2)[1]
+    for kind in ("task", "attention"):
+        assert "--content applies only to schemes" in ape("new", kind, "window", "--content", code=2)[1]
     assert left(here) == []
 
 

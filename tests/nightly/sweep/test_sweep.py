@@ -95,10 +95,13 @@ def test_an_estimate_scales_with_the_work(here: Path) -> None:
     edit(Path(str(run.folder)) / "run.json", lambda about: about["result"].update(seconds=3.0))
     ape("gen", "copy", "--sizes", "3,6,9,30", "--n", "25", "--n-test", "1", "--out", "longer")  # 12 symbols on average
 
-    def seconds(*words: str, scheme: str = "rope", data: tuple[str, str] = ("--tasks", "copy")) -> float | None:
+    bases: set[str] = set()
+
+    def seconds(*words: str, scheme: str = "rope", data: tuple[str, str] = ("--tasks", "copy")) -> float:
         given = ["--schemes", scheme, *data, "--preset", "tiny", "--device", "cpu", "--dry-run", "--json"]
         (listed,) = json.loads(ape("sweep", *given, "--seeds", "9", *words)[0])["trials"]
-        return listed["seconds"]
+        bases.add(listed["estimated_from"])
+        return float(listed["seconds"])
 
     six, longer = ("--set", "steps=6"), ("--data", "longer")
     assert seconds(*six) == pytest.approx(3.0)
@@ -110,8 +113,11 @@ def test_an_estimate_scales_with_the_work(here: Path) -> None:
     assert seconds("--set", "epochs=6", data=longer) == pytest.approx(42.0)  # 100 rows: 6 times 7 steps
     assert seconds(*six, scheme="none") == pytest.approx(3.0)  # the same model on the same task
     assert seconds(*six, data=("--tasks", "repeat")) == pytest.approx(3.0)  # the same model
+    assert bases == {"registered runs"}
     for other in ("d_model=64", "heads=1", "encoder_layers=2"):
-        assert seconds(*six, "--set", other) is None
+        bases.clear()
+        assert seconds(*six, "--set", other) > 0
+        assert bases == {"registered runs of other models"}
     words = ["--schemes", "rope", "--tasks", "copy", "--preset", "tiny", "--device", "cpu", "--dry-run", *ONE]
     assert "about 5:33:20, estimated from registered runs" in ape("sweep", *words, "--set", "steps=40000")[0]
 
