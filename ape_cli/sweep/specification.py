@@ -18,20 +18,18 @@ A table `[tune]` has settings of which one is chosen for each scheme (see `tuned
 
 from __future__ import annotations
 
-import tomllib
 from pathlib import Path
 from typing import Any
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
 from ape_cli.core.errors import UsageError, brief, pick, unknown
+from ape_cli.core.validation import Scalar, Whole
 from ape_cli.experiment import generalisation
 from ape_cli.experiment.generalisation import FurtherTests
 from ape_cli.storage import files
 from ape_cli.structure.linearisation import NAMES
-from ape_cli.sweep.tuned import Scalar, TuneSpecification, Whole
-
-_LARGEST_FILE = 16 * 2**10  # bytes; the parser's time can grow with the square of the size
+from ape_cli.sweep.tuned import TuneSpecification
 
 
 class SweepSpecification(BaseModel):
@@ -69,7 +67,7 @@ class SweepSpecification(BaseModel):
 def read(path: Path) -> list[dict[str, Any]]:
     """The fields of each grid of a file, unchecked. Raises `UsageError` if the file cannot be read or is not TOML."""
     try:
-        fields = tomllib.loads(files.read_bytes(path, _LARGEST_FILE).decode("utf-8-sig"))
+        fields = files.read_toml(path)
     except (OSError, UnicodeDecodeError) as error:
         fix = "name a TOML file; several schemes, tasks or seeds are divided by commas: `schemes=none,rope`"
         raise UsageError("cannot read the sweep's file", got=f"{path}: {error}", fix=fix) from error

@@ -24,12 +24,10 @@ from pydantic import BaseModel, ConfigDict, Field
 from ape_cli import attention, position
 from ape_cli.core import rng
 from ape_cli.core.errors import UsageError
+from ape_cli.core.validation import Scalar, Whole
 from ape_cli.data import position_maps
 from ape_cli.experiment import ExperimentOptions
 from ape_cli.experiment.resolution import locality
-
-Whole = Annotated[int, Field(gt=-(2**63), lt=2**63)]
-Scalar = bool | Whole | float | str
 
 _MOST_COMBINATIONS = 10_000
 _SEED = 0  # of the subset
