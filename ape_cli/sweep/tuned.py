@@ -38,9 +38,15 @@ class TuneSpecification(BaseModel):
 
     model_config = ConfigDict(frozen=True, extra="forbid", strict=True, allow_inf_nan=False)
 
-    set: dict[str, Annotated[list[Scalar], Field(min_length=1)]] = Field(min_length=1)
-    trials: int | None = Field(None, gt=0)
-    seeds: list[Whole] | None = Field(None, min_length=1)
+    set: dict[str, Annotated[list[Scalar], Field(min_length=1)]] = Field(
+        min_length=1, description="Settings and the values that are tried. All combinations are."
+    )
+    trials: int | None = Field(None, gt=0, description="Only this many random combinations. Default: all.")
+    seeds: list[Whole] | None = Field(
+        None,
+        min_length=1,
+        description="Seeds of the search. Others train only the chosen setting. Default: all.",
+    )
 
 
 def settings_of(tune: TuneSpecification, defaults: Iterable[dict[str, Any]]) -> list[dict[str, Any]]:
