@@ -9,6 +9,10 @@ ONLY := # names of benchmarks or mutants to run; empty runs all
 # Runs as many tests at a time as there are cores, at most 8. An idle worker takes tests from a busy one.
 PYTEST := $(BIN)/python -m pytest -n logical --maxprocesses 8 --dist worksteal
 
+# It prints what it downloads.
+INSTALL := $(BIN)/pip install --disable-pip-version-check --constraint constraints.txt --editable
+SAY_INSTALL := echo 'Installing into $(VENV). PyTorch and the other packages are large, so this takes some minutes.'
+
 .PHONY: install test test-all lint check-types pytest durations mistakes mutants fuzz kill bench record docs notebooks demo clean
 
 install: $(VENV)/.test
@@ -16,13 +20,14 @@ install: $(VENV)/.test
 # An installation with one extra of pyproject.toml: `test`, `docs`, or `dev`, which includes the other two.
 $(VENV)/.test $(VENV)/.docs $(VENV)/.dev: pyproject.toml constraints.txt
 	test -e $(BIN)/python || $(PYTHON) -m venv $(VENV)
-	$(BIN)/pip install --quiet --disable-pip-version-check --constraint constraints.txt --editable '.[$(@:$(VENV)/.%=%)]'
+	@$(SAY_INSTALL)
+	$(INSTALL) '.[$(@:$(VENV)/.%=%)]'
 	touch $@
 
 # Installs only what users of the package need. The installation for development, if there is one, has more.
 $(VENV)/.plots: pyproject.toml constraints.txt
 	test -e $(BIN)/python || $(PYTHON) -m venv $(VENV)
-	test -e $(VENV)/.test || $(BIN)/pip install --quiet --disable-pip-version-check --constraint constraints.txt --editable '.[plots]'
+	test -e $(VENV)/.test || { $(SAY_INSTALL); $(INSTALL) '.[plots]'; }
 	touch $@
 
 # What a contributor runs before a commit, and what CI runs. It takes under four minutes on 2 cores.
@@ -87,7 +92,7 @@ docs: $(VENV)/.docs
 	$(BIN)/python tools/gallery.py
 	$(BIN)/python tools/algebra.py
 	$(BIN)/python tools/report_pictures.py
-	$(BIN)/zensical build --strict --clean
+	$(BIN)/python -m zensical build --strict --clean
 
 # Runs the notebooks in examples/ and stores their outputs in them.
 notebooks: $(VENV)/.dev

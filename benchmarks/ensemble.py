@@ -2,7 +2,7 @@
 
 Each seed has the batches of its training, in its own order, so a batched step is padded to the longest of three.
 Models have no dropout and are not compiled. The benchmark first asserts in float64 that both ways give the same result.
-Batching is not faster at the sizes that matter, so `ape train` has no such option. NOTES.md has the reasons.
+Batching is not faster at the sizes that matter, so `ape train` has no such option (see maintainers/benchmarks.md).
 """
 
 from __future__ import annotations

@@ -16,6 +16,7 @@ import polars as pl
 from matplotlib.figure import Figure
 
 from ape_cli.reports import palette
+from ape_cli.reports.builtin import ON_DARK
 
 PICTURES = Path(__file__).resolve().parents[1] / "docs" / "pictures"
 WORDS = ["--sweep", "results/table2.toml", "--by", "size", "--format", "csv"]  # of `ape report`
@@ -42,13 +43,15 @@ def label_heights(ends: dict[str, float]) -> dict[str, float]:
     return heights
 
 
-def picture(points: pl.DataFrame, ink: str) -> str:
-    """The picture as SVG. `ink`: the colour of words and axes."""
+def picture(points: pl.DataFrame, page: str) -> str:
+    """The picture as SVG, for a `light` or a `dark` page."""
     names = points["scheme"].unique(maintain_order=True).to_list()
     looks, depths = palette.looks(names), sorted(set(points["size"]))
+    if page == "dark":
+        looks = {name: look._replace(colour=ON_DARK.get(look.colour, look.colour)) for name, look in looks.items()}
     parts = ("text.color", "axes.edgecolor", "axes.labelcolor", "xtick.color", "ytick.color", "grid.color")
     sizes = {"font.size": 10, "axes.titlesize": 11}
-    with palette.drawing(**palette.WORDS, **dict.fromkeys(parts, ink), **sizes):
+    with palette.drawing(**dict.fromkeys(parts, INKS[page]), **sizes):
         figure = Figure(SIZE)
         axes = figure.add_axes((0.075, 0.12, 0.655, 0.74))
         ends = {}
@@ -77,4 +80,4 @@ def picture(points: pl.DataFrame, ink: str) -> str:
 
 def drawn(csv: str) -> dict[str, str]:
     """The pictures by their files, from what `ape report` prints with `WORDS`."""
-    return {f"first-{name}.svg": picture(lines(csv), ink) for name, ink in INKS.items()}
+    return {f"first-{name}.svg": picture(lines(csv), name) for name in INKS}

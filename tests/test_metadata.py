@@ -19,13 +19,36 @@ ROOT = Path(__file__).parents[1]
 
 
 def test_the_citation_has_the_newest_release_and_the_licence() -> None:
-    """Before the first release, it has no version."""
     text = (ROOT / "CITATION.cff").read_text(encoding="utf-8")
     changes = (ROOT / "CHANGELOG.md").read_text(encoding="utf-8")
     releases = re.findall(r"^## (\d+\.\d+\.\d+)", changes, re.M)
     assert re.findall(r"^version: (.*)$", text, re.M) == releases[:1]
     licence = re.search(r'^license = "(.*)"$', (ROOT / "pyproject.toml").read_text(encoding="utf-8"), re.M)
     assert re.search(r"^license: (.*)$", text, re.M)[1] == licence[1]  # type: ignore[index]
+
+
+def test_pages_cite_what_the_citation_file_says() -> None:
+    """The BibTeX entries of the site and of the README, if it has some, agree with CITATION.cff."""
+    text = (ROOT / "CITATION.cff").read_text(encoding="utf-8")
+    own, paper = text.split("references:")
+    for page in (ROOT / "docs" / "citation.md", ROOT / "README.md"):
+        block = "".join(re.findall(r"```bibtex\n(.*?)```", page.read_text(encoding="utf-8"), flags=re.S))
+        if page.name == "citation.md" or block:
+            software, article = block.split("@inproceedings")
+            fields = dict(re.findall(r"^ *(\w+) += +\{+(.*?)\}+,?$", software, flags=re.M))
+            assert f'title: "{fields["title"]}"' in own
+            assert f'name: "{fields["author"]}"' in own
+            assert f"version: {fields['version']}\n" in own
+            assert f"date-released: {fields['year']}-" in own
+            for value in re.findall(r"(?:title|names|volume|year): \"?([^\"\n]*)", paper):
+                assert value in article, value
+
+
+def test_links_between_files_of_the_repository_lead_somewhere() -> None:
+    """`zensical build` checks those of the site."""
+    for page in [*ROOT.glob("*.md"), *(ROOT / "maintainers").glob("*.md")]:
+        for link in re.findall(r"\]\(([^)#:\s]+)(?:#[^)]*)?\)", page.read_text(encoding="utf-8")):
+            assert (page.parent / link).exists(), f"{page.name}: {link}"
 
 
 def test_the_version_is_that_of_the_installed_package() -> None:

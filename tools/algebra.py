@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any
 from ape_cli import position
 from ape_cli.cli.scheme_tables import COMPARED, algebra_rows
 from ape_cli.evaluation import algebra
-from ape_cli.reports.palette import INK, SCORES, WORDS, drawing
+from ape_cli.reports.palette import INK, SCORES, drawing
 from ape_cli.reports.plots import encode
 from ape_cli.storage import files
 
@@ -42,6 +42,20 @@ PANELS = [  # scheme, structure, number of steps
 ]
 COLUMNS, SIZE = 4, 2.0  # panels in a row; inches of a panel
 MOST = 1.75  # the largest coordinate of a panel
+FORMULAS = {  # how the page writes what a terminal shows
+    "bias m j": "bias $m j$",
+    "cancels m i": "cancels $m i$",
+    "r1 = m, r2 = 1": "$r_1 = m$, $r_2 = 1$",
+    "c -> 0": r"$c \to 0$",
+    "c = r2": "$c = r_2$",
+    "e^-m": "$e^{-m}$",
+    "beta -> 0": r"$\beta \to 0$",
+    "base^(-2i/K)": r"$\text{base}^{-2i/K}$",
+    "base^(-2i/share)": r"$\text{base}^{-2i/\text{share}}$",
+    "basis I": "basis $I$",
+    "channels i and i + K/2": "channels $i$ and $i + K/2$",
+    "2 pi / 6": r"$2\pi/6$",
+}
 STEPS = (SCORES[2], SCORES[0])  # colours of the first and of the second generator
 
 
@@ -69,16 +83,40 @@ def tables() -> dict[str, str]:
         [
             f"`{case.special}`" if not case.source else f"{case.special} ({case.source})",
             f"`{case.general}`" if case.names[1] in position.names() else case.general,
-            case.about,
+            typeset(case.about),
             COMPARED[case.compared],
             "holds" if case.holds else f"{case.error:.1f}, fails",
         ]
         for case in cases
     ]
     return {
-        "representations": table(heads, [[f"`{name}`", f"`{on}`", *rest] for name, on, *rest in rows]),
-        "special cases": table(["special case", "of", "by", "equal", "difference"], of_cases),
+        "representations": table(
+            heads,
+            [[f"`{name}`", f"`{on.replace(', ', '`, `')}`", groups(group), *rest] for name, on, group, *rest in rows],
+        ),
+        "special cases": table(["special case", "of", "with", "equal", "result"], of_cases),
     }
+
+
+def typeset(about: str) -> str:
+    """How parameters are set, with formulas.
+
+    >>> typeset("angles base^(-2i/K), basis I")
+    'angles $\\\\text{base}^{-2i/K}$, basis $I$'
+    """
+    for shown, formula in FORMULAS.items():
+        about = about.replace(shown, formula)
+    return about
+
+
+def groups(names: str) -> str:
+    """The names of groups as formulas.
+
+    >>> groups("Z^2, Z × F_2, Z/6, N")
+    '$\\\\mathbb{Z}^2$, $\\\\mathbb{Z}$ × $F_2$, $\\\\mathbb{Z}/6$, $\\\\mathbb{N}$'
+    """
+    names = re.sub(r"\b([ZN](?:[\^/]\d+)?|F_\d+)\b", r"$\1$", names)
+    return re.sub(r"\$([ZN])", r"$\\mathbb{\1}", names)
 
 
 def table(heads: list[str], rows: list[list[str]]) -> str:
@@ -103,14 +141,14 @@ def draw() -> bytes:
 
     shown = [panel for panel in PANELS if panel[0] in position.names()]
     rows = -(-len(shown) // COLUMNS)
-    with drawing(**WORDS):
+    with drawing():
         figure = Figure(figsize=(COLUMNS * SIZE, rows * (SIZE + 0.35)), layout="constrained")
         every = figure.subplots(rows, COLUMNS, squeeze=False).flatten()
         for axes, (name, structure, steps) in zip(every, shown, strict=False):
             panel(axes, algebra.representation(name, structure, {}), steps)
         for axes in every[len(shown) :]:
             axes.set_axis_off()
-    return encode(figure, "svg", **WORDS)
+    return encode(figure, "svg")
 
 
 def panel(axes: Axes, one: algebra.Representation, steps: int) -> None:

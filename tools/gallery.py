@@ -25,18 +25,18 @@ TEXT = """# Gallery of all schemes
 
 <!-- Written by tools/gallery.py. Do not edit. -->
 
-Each picture shows what a scheme alone contributes to attention, without any training. The curve is the mean score by
-offset, and its band is the range over heads. In the heat map, a row is a query and a column is a key. Trees and grids
-also show the scores of all nodes as keys of one query, which has a thick circle. White is a score of 0 in all of them.
-Follow a picture to see it alone, in any size.
+Each picture shows what a scheme alone contributes to attention, without training. The curve is the mean score by
+offset, and the band is the range over heads. In the heat map, rows are queries and columns are keys. For trees and
+grids, one query is marked with a thick circle, and every other node shows its score as a key. White means a score of 0.
+Click a picture to open it.
 
-[Draw an encoding](../guides/draw.md#what-a-score-is) defines the score. In short, it is a *share of the content's
-logit* for schemes that multiply queries and keys, and it is *added to the logit* by the others. Schemes with weights
-are shown as they are initialised. `learned`, `relative`, `t5` and `transformer-xl` start from random numbers, so their
-pictures have no shape before they are trained. For a run of your own, `ape draw --run RUN --view training` shows both.
+A score is a *share of the content's logit* for schemes that multiply queries and keys, and a number *added to the
+logit* for the others. [Draw an encoding](../guides/draw.md#what-a-score-is) defines both. Schemes with weights are
+shown at initialisation. `learned`, `relative`, `t5` and `transformer-xl` start from random numbers, so their pictures
+show no pattern before training; `ape draw --run RUN --view training` shows a run of yours before and after.
 
 `shear` and `xpos` act only in causal attention, so later keys have no score. The scores of `contextual`, `forget` and
-`path` depend on the tokens between two places, so two places alone have none, and there is no picture.
+`path` depend on the tokens between query and key. Positions alone do not determine them, so they have no picture.
 """
 
 

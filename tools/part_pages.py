@@ -44,10 +44,10 @@ def _task(name: str) -> str:
     task, made = tasks.load(name), tasks.make(name)
     imported = f"```pycon\n>>> from {task.__module__} import {task.__name__}\n"
     summary, *rest = prose(task.__doc__).replace("```pycon\n", imported, 1).split("\n\n")
-    facts = [["positions", f"`{made.structure}`"], ["target", task.summary], ["source", made.source]]
-    facts += [["node orders", "`--order` and `--source-order`: `breadth` or `depth`"]] if task.ordered else []
+    facts = {"Positions": f"`{made.structure}`", "Target": task.summary, "Source": made.source}
+    facts |= {"Node orders": "`--order` and `--source-order`, each `breadth` or `depth`"} if task.ordered else {}
     rows = [[f"`{flag(option.name)}`", code(option.default), option.help] for option in tasks.options_of(task).values()]
-    parts = [summary, table(["", f"`{name}`"], facts), *(part for part in rest if not part.startswith("Raises "))]
+    parts = [summary, _listed(facts), *(part for part in rest if not part.startswith("Raises "))]
     parts += ["## Options", f"```text\nape gen {name} [OPTIONS]\n```", table(["option", "default", "meaning"], rows)]
     background = [part for part in _background(task) if not part.startswith("Shapes:")]
     return page(name, *parts, *(["## Background", *background] if background else []))
@@ -97,16 +97,18 @@ def _title(part: type) -> str:
 def _scheme(name: str) -> str:
     """The page of a scheme: the docstring of its file, a picture, its properties and its options."""
     scheme = position.load(name)
-    facts = [["reads", ", ".join(f"`{pattern}`" for pattern in scheme.structures)], ["source", scheme.source]]
     known = position.make(name).properties
-    facts += [["acts on", known.injection], ["relative", "yes" if known.relative else "no"]]
-    facts += [["learned", "yes" if known.learnable else "no"], ["bounded", scheme.beyond or "no"]]
-    facts += [["locality bias", f"`decay={scheme.default_decay:g}` by default"]] if scheme.default_decay != 1 else []
-    facts += [["also called", ", ".join(scheme.synonyms)]] if scheme.synonyms else []
+    claims = {"relative": known.relative, "learned": known.learnable, "bounded": known.bounded}
+    facts = {"Reads": ", ".join(f"`{pattern}`" for pattern in scheme.structures)}
+    facts |= {"Acts on": known.injection.replace("none", "nothing")}
+    facts |= {"Properties": ", ".join(claim if holds else f"not {claim}" for claim, holds in claims.items())}
+    facts |= {"Beyond `max_size`": scheme.beyond} if scheme.beyond else {}
+    facts |= {"Locality bias": f"`decay={scheme.default_decay:g}` by default"} if scheme.default_decay != 1 else {}
+    facts |= {"Also called": ", ".join(scheme.synonyms)} if scheme.synonyms else {}
     picture = f"../../explanation/gallery/{name}.svg"
     drawn = f"[![Scores of {name}]({picture})]({picture})" if (PICTURES / f"{name}.svg").exists() else ""
     options = option_table(position.options(name), scheme.option_help)
-    parts = [_title(scheme), table(["", f"`{name}`"], facts), *_theory(scheme), drawn]
+    parts = [_title(scheme), _listed(facts), *_theory(scheme), drawn]
     return page(name, *parts, "## Options" if options else "", options)
 
 
@@ -116,8 +118,8 @@ def kinds_of_attention() -> dict[str, str]:
     for name in attention.names():
         kind = attention.load(name)
         refused = {"bias": kind.refuses_bias, "locality bias": kind.refuses_decay, "content": kind.refuses_content}
-        facts = [["weights", f"`{kind.about}`"], ["cost", kind.cost], ["source", kind.source]]
-        facts += [[f"no {what}", reason] for what, reason in refused.items() if reason]
+        facts = {"Weights": f"`{kind.about}`", "Cost": kind.cost}
+        facts |= {f"No {what}": reason for what, reason in refused.items() if reason}
         parts += _section(name, kind, facts, option_table(attention.options(name), kind.option_help))
     return {"attention.md": page("Kinds of attention", *parts)}
 
@@ -128,12 +130,17 @@ def maps_of_positions() -> dict[str, str]:
     parts = [f"Each map is a single file in `ape_cli/data/position_maps/`. {about}"]
     for name in position_maps.names():
         found = position_maps.load(name)
-        facts = [["positions", found.about], ["source", found.source]]
-        facts += [["only with `--model decoder`", found.decoder_only]] if found.decoder_only else []
+        facts = {"Positions": found.about}
+        facts |= {"Only with `--model decoder`": found.decoder_only} if found.decoder_only else {}
         parts += _section(name, found, facts, option_table(position_maps.options(name), found.option_help))
     return {"position-maps.md": page("Maps of positions", *parts)}
 
 
-def _section(name: str, part: Any, facts: list[list[str]], options: str) -> list[str]:
+def _section(name: str, part: Any, facts: dict[str, str], options: str) -> list[str]:
     """The section of a part: the docstring of its file, facts, and its options."""
-    return [f"## {name}", _title(part), table(["", f"`{name}`"], facts), *_paragraphs(part.__module__), options]
+    return [f"## {name}", _title(part), _listed(facts), *_paragraphs(part.__module__), options]
+
+
+def _listed(facts: dict[str, str]) -> str:
+    """Facts as a list."""
+    return "\n".join(f"- {name}: {fact}" for name, fact in facts.items())

@@ -60,6 +60,17 @@ COLUMNS = {
     "label": "index of the class in `vocabulary`",
 }
 EXPORTED = "`ape export RUN --out DIR` writes a folder, and [`ape_cli.load`](python/load.md) reads it:"
+PACKED = """
+`ape runs --pack FILE.parquet` writes a Parquet file with a row for each file of each run, sorted by path:
+
+| column | type | content |
+| --- | --- | --- |
+| `path` | `string` | `runs/RUN/run.json`, `runs/RUN/history.parquet` or `runs/RUN/eval/….json` |
+| `content` | `binary` | the bytes of the file ([The files of a run](run-files.md)) |
+
+The same runs always give the same bytes. `--results` accepts the file in place of a folder. The file is read-only;
+`ape runs --unpack` makes a folder of it.
+"""
 TREES = """
 `ape gen trees --source PATH` reads trees from these files. [Use your own trees](../guides/trees.md) shows how. The last
 column names the extra of this package that a format needs.
@@ -127,6 +138,7 @@ def formats() -> str:
     parts += [_columns(sequence_rows.schema(1)), "With several coordinates, each position is a list of numbers."]
     parts += ["The columns of images:", _columns(image_rows.schema())]
     parts += ["## Exported models", EXPORTED, prose((exported.__doc__ or "").split("\n\n", 1)[1])]
+    parts += ["## Packed runs", PACKED]
     about = prose((tree_formats.__doc__ or "").split("\n\n", 1)[1])
     parts += ["## Formats of trees", TREES, table(["--format", "suffixes", "--unit", "extra"], rows)]
     parts += ["By default, a tree is one of the following, and its nodes are labelled by kind or by token:", about]

@@ -13,14 +13,15 @@ from pathlib import Path
 from typer.testing import CliRunner
 
 from ape_cli.cli import app
+from ape_cli.reports.builtin import ON_DARK
 from ape_cli.reports.palette import INK
 from ape_cli.storage import files
 
 ROOT = Path(__file__).parents[1]
 PICTURES = ROOT / "docs" / "guides" / "reports"
-INKS = {"light": INK, "dark": "#d9dee4"}
+COLOURS = {"light": {}, "dark": {INK: "#d9dee4", **ON_DARK}}
 SCHEMES = ["sinusoidal", "rope", "orthogonal-tree"]
-RUNS = ["--results", "results", "--sweep", "results/table2.toml", *(f"--scheme={name}" for name in SCHEMES)]
+RUNS = ["--results", "results/record", "--sweep", "results/table2.toml", *(f"--scheme={name}" for name in SCHEMES)]
 TASKS = ["--task", "tree-rotate/breadth", "--task", "tree-ops/breadth", "--format", "csv"]
 NAMES = ["scores", "learning-curves"]
 
@@ -33,13 +34,15 @@ def drawn() -> dict[str, str]:
         if done.exit_code:
             raise RuntimeError(done.output)
         plots = {name: (Path(folder) / f"{name}.svg").read_text("utf-8") for name in NAMES}
-    return {f"{name}-{page}.svg": on_page(svg, ink) for name, svg in plots.items() for page, ink in INKS.items()}
+    return {f"{name}-{page}.svg": on_page(svg, page) for name, svg in plots.items() for page in COLOURS}
 
 
-def on_page(svg: str, ink: str) -> str:
-    """A picture without its background and with another colour of text, its numbers with two decimals."""
-    svg = re.sub(r"<metadata>.*?</metadata>\s*", "", svg, flags=re.S)
-    return re.sub(r"(?<=\.\d\d)\d+", "", svg).replace("fill: #ffffff", "fill: none").replace(INK, ink)
+def on_page(svg: str, page: str) -> str:
+    """A picture without its background, with the colours for a `light` or a `dark` page."""
+    svg = re.sub(r"<metadata>.*?</metadata>\s*", "", svg, flags=re.S).replace("fill: #ffffff", "fill: none")
+    for colour, other in COLOURS[page].items():
+        svg = svg.replace(colour, other)
+    return svg
 
 
 def main() -> None:

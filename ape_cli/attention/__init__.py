@@ -131,7 +131,7 @@ class Attention(nn.Module):
 
     >>> import torch
     >>> from ape_cli import attention, position
-    >>> scheme = position.make("rope", d_model=16, heads=4)
+    >>> scheme = position.make("none", d_model=16, heads=4)
     >>> layer = attention.Attention(scheme, dropout=0.0)
     >>> context = scheme.context(torch.tensor([[1, 2, 3]]), causal=True)
     >>> x = torch.randn(1, 3, 16)

@@ -33,7 +33,7 @@ class AttentionContext(Link):
 
     >>> import torch
     >>> from ape_cli import attention, position
-    >>> scheme = position.make("rope", d_model=4, heads=1)
+    >>> scheme = position.make("none", d_model=4, heads=1)
     >>> context = scheme.context(torch.tensor([[1, 2]]), causal=True)
     >>> attention.AttentionContext.of(scheme, context, context).mask[0, 0].tolist()
     [[True, False], [True, True]]
@@ -112,7 +112,7 @@ class AttentionKind(ABC):
 
     >>> import torch
     >>> from ape_cli import attention, position
-    >>> scheme = position.make("rope", d_model=4, heads=1)
+    >>> scheme = position.make("none", d_model=4, heads=1)
     >>> context = scheme.context(torch.tensor([[1, 2, 3]]))
     >>> q, k, v = torch.randn(3, 1, 1, 3, 4)
     >>> kind = attention.make("dot")
@@ -243,7 +243,7 @@ def use_backend(name: str) -> Iterator[None]:
 
     >>> import torch
     >>> from ape_cli import attention, position
-    >>> scheme = position.make("rope", d_model=4, heads=1)
+    >>> scheme = position.make("none", d_model=4, heads=1)
     >>> context = scheme.context(torch.tensor([[1, 2, 3]]))
     >>> at = attention.AttentionContext.of(scheme, context, context)
     >>> q, k, v = torch.randn(3, 1, 1, 3, 4)

@@ -13,14 +13,14 @@ from contextlib import suppress
 from importlib import import_module
 from io import TextIOWrapper
 
-from ape_cli.cli import console
+from ape_cli.cli import completion, console
 from ape_cli.cli._app import app
 from ape_cli.core.errors import ApeError
 
 # Each of these modules registers its commands. `ape --help` lists them in this order.
 _WORK = ("gen", "train", "sweep", "evaluate", "report", "draw")
 _OTHER = ("lists", "check", "runs", "show", "fields", "doctor", "share", "new")
-for stage in _WORK + _OTHER:
+for stage in completion.needed(_WORK + _OTHER):
     import_module(f"{__name__}.{stage}")
 
 

@@ -9,16 +9,31 @@ from contextlib import contextmanager, suppress
 from typing import TYPE_CHECKING, Annotated, Any, ClassVar, TypeVar
 
 import typer
-from typer.core import TyperCommand
+from typer.core import TyperCommand, TyperGroup
 
-from ape_cli.cli.console import note, tell
+from ape_cli.cli import completion
+from ape_cli.cli.console import hint, note, tell
 from ape_cli.cli.flags import in_flags, with_flags
 from ape_cli.cli.options import DATASETS, OTHER, OUTPUT, PANELS, RESULTS, expanded
 from ape_cli.core.errors import ApeError, DataError, messages_to, suggestion
 from ape_cli.core.runtime import version
+from ape_cli.core.slow_steps import slow_imports
 from ape_cli.storage.paths import RemotePath, StoragePath
 
+
+class _Group(TyperGroup):
+    """The command `ape` with its own options."""
+
+    def get_params(self, ctx: Any) -> list[Any]:
+        """The options of `ape` itself."""
+        params = super().get_params(ctx)
+        if ctx.resilient_parsing:  # the Tab key
+            completion.complete(params, "")
+        return params
+
+
 app = typer.Typer(
+    cls=_Group,
     no_args_is_help=True,
     pretty_exceptions_enable=False,
     rich_markup_mode=None,  # plain help: rich would more than double the time of `ape --help`
@@ -94,6 +109,8 @@ class Command(TyperCommand):
         for one in params:
             if one.metavar is None and not getattr(one, "is_flag", False):
                 one.metavar = last_word(one.opts[-1])
+        if ctx.resilient_parsing:  # the Tab key
+            completion.complete(params, str(ctx.info_name))
         return params
 
     def collect_usage_pieces(self, ctx: Any) -> list[str]:
@@ -136,7 +153,7 @@ class Command(TyperCommand):
             note(in_flags(line, self.get_params(ctx)) if "`" in line else line)
 
         try:
-            with on_stop(signal.default_int_handler), messages_to(message):
+            with on_stop(signal.default_int_handler), messages_to(message), slow_imports(hint):
                 return super().invoke(ctx)
         except (ApeError, OSError) as error:
             if isinstance(error, ApeError):

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any, TextIO
 
 from ape_cli.core import escaping
 from ape_cli.core.errors import ApeError, cut
+from ape_cli.core.slow_steps import slow_step
 
 if TYPE_CHECKING:  # rich is imported when it is used
     from rich.console import Console, ConsoleOptions
@@ -126,7 +127,8 @@ def ticker() -> Callable[[str], None]:
 def rows_bar(total: int) -> Iterator[Callable[[int], None]]:
     """Show a progress bar on a terminal. Yields a function that is called with numbers of finished rows."""
     if not sys.stderr.isatty():
-        yield lambda rows: None
+        with slow_step(f"generating {total:,} rows"):
+            yield lambda rows: None
         return
     from rich import progress
     from rich.console import Console

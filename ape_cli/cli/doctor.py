@@ -15,7 +15,7 @@ import typer
 from ape_cli.cli._app import command, existing_dataset, folder_options
 from ape_cli.cli.console import answer, note, say, say_commands, user_error
 from ape_cli.cli.options import Folders, Json, Place, place
-from ape_cli.core import runtime
+from ape_cli.core import extras, runtime
 from ape_cli.core.errors import ApeError, RunError, UsageError
 from ape_cli.core.runtime import version
 from ape_cli.storage.paths import StoragePath
@@ -31,7 +31,7 @@ def doctor(
     folders: Folders,
     as_json: Json = False,
 ) -> None:
-    """Show versions, machine, folders and leftovers. Changes nothing."""
+    """Show versions, missing optional packages, machine, folders and leftovers. Changes nothing."""
     runtime.share_cores()
     from importlib import metadata  # slow to import
 
@@ -46,6 +46,7 @@ def doctor(
             needed[name] = metadata.version(name)
     report = {
         "versions": {"ape": version(), "commit": commit(), "Python": platform.python_version(), **needed},
+        "absent": extras.absent(),
         "machine": _machine(),
         "folders": {"results": _folder(folders.results) | runs, "datasets": _folder(folders.datasets)},
         "leftovers": leftovers,
@@ -59,6 +60,9 @@ def _print(report: dict[str, Any]) -> None:
     """Print the report."""
     for title, facts in ({name: report[name] for name in ("versions", "machine")} | report["folders"]).items():
         say(f"{title}: " + ", ".join(f"{name} {value}" for name, value in facts.items() if value is not None))
+    if report["absent"]:
+        what = ", ".join(f"{name} ({extras.EXTRAS[name][1]})" for name in report["absent"])
+        say(f"optional, not installed: {what}; to install: {extras.how_to_install(','.join(report['absent']))}")
     if report["machine"]["load"] > report["machine"]["cores"]:
         note("other programs are using the cores, so training and measurements are slower")
     for one in report.get("speed", []):

@@ -29,6 +29,7 @@ from ape_cli.storage import image_rows
 from ape_cli.structure import Cyclic, Grid, Seq, Structure, Tree, factors_of
 
 _HALF = "▀"  # the upper half has the colour of the text, the lower half that of the background
+_QUERY = "<query>"  # the root of a source of `trees --task query`
 _SHADES = " ░▒▓█"  # from 0 to 255
 
 
@@ -168,13 +169,14 @@ def _product(
 def _tree(positions: Sequence[int], names: list[str], tree: Tree, binarised: bool) -> Drawn:
     """A tree with one node in a line. Raises `DataError` if it has no root.
 
-    The target of the task `mask` has only some nodes of a tree. A missing node above one of them is drawn as a dot.
+    The target of the task `mask` has only some nodes of a tree. A missing node above one of them is drawn as a dot. An
+    address and a tree stand below `<query>` as two children, in binarised trees too.
     """
     labels = {heap: Text(name) for heap, name in zip(positions, names, strict=True)}
     for heap in positions:
         while (heap := (heap - 2) // tree.branching + 1) > 1 and heap not in labels:
             labels[heap] = Text("·", style="dim")
-    return _nodes(labels, ["left ", "right "] if binarised else [""] * tree.branching)
+    return _nodes(labels, ["first child: ", "next sibling: "] if binarised else [""] * tree.branching)
 
 
 def _nodes(labels: dict[int, Text], sides: list[str], heap: int = 1, above: Drawn | None = None, at: str = "") -> Drawn:
@@ -186,7 +188,8 @@ def _nodes(labels: dict[int, Text], sides: list[str], heap: int = 1, above: Draw
         raise DataError("the row is not a tree: it has no root", got=sorted(labels)[:8], fix="generate it again")
     label = Text(at, style="dim") + labels[heap]
     tree = Drawn(label) if above is None else above.add(label)
-    for child, which in enumerate(sides, len(sides) * (heap - 1) + 2):
+    said = [""] * len(sides) if str(labels[heap]) == _QUERY else sides
+    for child, which in enumerate(said, len(sides) * (heap - 1) + 2):
         if child in labels:
             _nodes(labels, sides, child, tree, which)
     return tree

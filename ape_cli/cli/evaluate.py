@@ -13,6 +13,7 @@ from ape_cli.cli.console import accuracy_of, answer, guessed, note, note_lines, 
 from ape_cli.cli.options import DEVICE, EXECUTION, SCORES, THREADS, Folders, Json, Place, option, path
 from ape_cli.core import escaping, runtime
 from ape_cli.core.errors import ApeError, UsageError, pick
+from ape_cli.core.slow_steps import slow_step
 
 if TYPE_CHECKING:  # imported by the command when it runs, because torch is slow to import
     from ape_cli.data.loader import Dataset
@@ -72,9 +73,10 @@ def evaluate(
     for run, other in work:
         try:
             against = other or evaluate.own_dataset(run)
-            result = evaluate.evaluate(
-                run, against, split=split, decode=decode, device=where, batch_size=options.batch_size
-            )
+            with slow_step(f"evaluating {run.name} on {against.name}, {decode} decoding"):
+                result = evaluate.evaluate(
+                    run, against, split=split, decode=decode, device=where, batch_size=options.batch_size
+                )
         except ApeError as error:
             if len(work) == 1:
                 raise
@@ -123,7 +125,8 @@ def _baselines(on: Collection[Dataset], split: str) -> dict[str, dict[str, dict[
     for data in (one for one in on if one.plan.rows["train"]):
         try:
             if data.image is None:
-                scores[data.fingerprint] = count_baselines(data, split)
+                with slow_step(f"computing the baselines of {data.name}"):
+                    scores[data.fingerprint] = count_baselines(data, split)
             else:
                 scores[data.fingerprint] = {_CLASS: {"token_accuracy": majority_baseline(data.split(split))}}
         except ApeError as error:  # for example, the training split is damaged

@@ -6,6 +6,7 @@ that several tasks have in common are one option of the command.
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Mapping
 from contextlib import suppress
 from dataclasses import dataclass
 from inspect import Parameter, Signature
@@ -13,7 +14,7 @@ from typing import TYPE_CHECKING, Annotated, Any, ClassVar
 
 import typer
 
-from ape_cli.cli import console
+from ape_cli.cli import completion, console
 from ape_cli.cli._app import Command, command, last_word
 from ape_cli.cli.console import answer, note, say
 from ape_cli.cli.options import (
@@ -32,9 +33,13 @@ from ape_cli.cli.options import (
     path,
 )
 from ape_cli.core.errors import ApeError, UsageError
+from ape_cli.core.plugins import places
 
 if TYPE_CHECKING:
+    from ape_cli.cli.completion import DeclaredOption
     from ape_cli.tasks import TaskOption
+
+    Described = TaskOption | DeclaredOption
 
 
 @dataclass(frozen=True)
@@ -81,16 +86,20 @@ class TaskCommand(Command):
 
     def get_params(self, ctx: Any) -> list[Any]:
         """The command's parameters, the options of the tasks, then `--help`."""
-        from ape_cli import tasks
-
-        words = ctx.meta.get(self.WORDS, ())
-        task = next((word for word in words if word in tasks.names()), None)
+        words, names = ctx.meta.get(self.WORDS, ()), places("ape_cli.tasks")
+        task = next((word for word in words if word in names), None)
         only_help = task is not None and not {"-h", "--help"}.isdisjoint(words)
         if only_help:
             self.epilog = example(str(task))
         params = super().get_params(ctx)
         flags = {name for one in params for name in one.opts}
-        more = (one for one in _options(task if only_help else None) if flags.isdisjoint(one.opts))
+        if ctx.resilient_parsing:  # the Tab key
+            declared = completion.task_options(task) if task else []
+            options = _options({one.name: {str(task): one} for one in declared}, single=True)
+            completion.complete(options, "gen", {flag(one.name): one.among for one in declared})
+        else:
+            options = _options(_of_tasks([str(task)] if only_help else sorted(names)), single=only_help)
+        more = (one for one in options if flags.isdisjoint(one.opts))
         return [*params[:-1], *more, *params[-1:]]
 
 
@@ -181,20 +190,25 @@ def given_options(ctx: typer.Context, options: GenerationOptions) -> dict[str, A
     return single | settings
 
 
-def _options(task: str | None) -> list[Any]:
-    """One option of the command line for each option of a task, or of all tasks together."""
+def _of_tasks(names: Iterable[str]) -> dict[str, dict[str, TaskOption]]:
+    """The options of tasks by name: what each task that has it says of it."""
     from ape_cli import tasks
 
     by_name: dict[str, dict[str, TaskOption]] = {}
-    for name in [task] if task else tasks.names():
+    for name in names:
         with suppress(ApeError):  # a plug-in's file may be broken; an error follows if its task is asked for
             for option in tasks.options_of(tasks.load(name)).values():
                 by_name.setdefault(option.name, {})[name] = option
+    return by_name
+
+
+def _options(by_name: Mapping[str, Mapping[str, Described]], *, single: bool) -> list[Any]:
+    """One option of the command line for each option of a task, or of all tasks together."""
 
     def function(**values: Any) -> None: ...
 
     # Typer makes options from the signature of a function
-    parameters = [_parameter(name, of, single=task is not None) for name, of in by_name.items()]
+    parameters = [_parameter(name, of, single=single) for name, of in by_name.items()]
     function.__signature__ = Signature(parameters)  # type: ignore[attr-defined]
     function.__annotations__ = {one.name: one.annotation for one in parameters}
     command = typer.Typer(add_completion=False)
@@ -202,7 +216,7 @@ def _options(task: str | None) -> list[Any]:
     return list(typer.main.get_command(command).params)
 
 
-def _parameter(name: str, of: dict[str, TaskOption], *, single: bool) -> Parameter:
+def _parameter(name: str, of: Mapping[str, Described], *, single: bool) -> Parameter:
     """The parameter of a function for an option. `of`: what each task that has it says of it."""
     kinds = {option.kind for option in of.values()}
     kind = kinds.pop() if len(kinds) == 1 else "any"
@@ -226,7 +240,7 @@ def _parameter(name: str, of: dict[str, TaskOption], *, single: bool) -> Paramet
     return Parameter(f"option_{name}", Parameter.KEYWORD_ONLY, default=None, annotation=annotation)
 
 
-def _help(of: dict[str, TaskOption], single: bool) -> str:
+def _help(of: Mapping[str, Described], single: bool) -> str:
     """The help of an option: what it is, the tasks that have it (unless it is a `single` one), and their defaults."""
     texts = list(dict.fromkeys(one.help for one in of.values() if one.help))
     tasks_of: dict[str, list[str]] = {}  # by the default

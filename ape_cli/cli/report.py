@@ -23,6 +23,7 @@ from ape_cli.cli.options import (
 )
 from ape_cli.cli.sweep_runs import sweep_runs
 from ape_cli.core.errors import ApeError, UsageError, pick
+from ape_cli.core.slow_steps import slow_step
 
 _ENDINGS = {".md": "markdown", ".tex": "latex", ".csv": "csv", ".json": "json", ".html": "html"}
 
@@ -75,6 +76,8 @@ class FormatOptions:
     axis: str | None = option(
         "Plot axis: `score` (default), or `error` (100% - score) on a log scale.", metavar="score|error"
     )
+    no_counts: bool = option("Plot no numbers of test rows above scores by size.", default=False)
+    bold: bool = option("Set the best scores in bold, in LaTeX.", default=False)
 
 
 @command("ape report --interval", option="--task ")
@@ -108,7 +111,10 @@ def report(
         style=_style(form, as_json),
         plots=None if form.plots is None else str(form.plots),
         axis=form.axis,
+        counts=not form.no_counts,
+        bold=form.bold,
     )
+    _check_unused(form, options.style)
     for error in chosen.rejects(options):
         raise error
     kinds = _plot_kinds(form)
@@ -117,18 +123,16 @@ def report(
     drawn = drawn and not (missing() and form.axis is None and not kinds)  # a page goes without plots
     if drawn:
         require()
-    filtered, progress = filters.make(runs.scheme, runs.task, runs.preset), ""
-    registry = open_registry(folder.results)
-    if sweep is None:
-        registry = registry.where(filtered)
-    else:
-        registry, progress = sweep_runs(sweep, filtered, registry, scores.best_by is not None)
+    filtered = filters.make(runs.scheme, runs.task, runs.preset)
+    registry, progress = sweep_runs(sweep, filtered, open_registry(folder.results), scores.best_by is not None)
     try:
-        document, bad = read(registry, chosen, options, progress)
+        with slow_step(f"reading the runs in {folder.results}"):
+            document, bad = read(registry, chosen, options, progress)
     except ApeError as error:  # what was left out may be the reason
         note_unreadable(getattr(error, "__notes__", []))
         raise
-    plots, notes = document.plots() if drawn else ({}, [])
+    with slow_step("drawing the plots"):
+        plots, notes = document.plots() if drawn else ({}, [])
     for line in notes:
         note(line)
     note_unreadable(bad)
@@ -162,6 +166,14 @@ def _style(form: FormatOptions, as_json: bool) -> str:
         what = "the file's extension matches no format"
         raise UsageError(what, got=str(to), allowed=", ".join(_ENDINGS), fix="name one with --format")
     return pick("format", style or (_ENDINGS[to.suffix] if to else "rich"), rendering.FORMATS)
+
+
+def _check_unused(form: FormatOptions, style: str) -> None:
+    """Raises `UsageError` if an option would have no effect in this format."""
+    if form.bold and style != "latex":
+        raise UsageError("--bold is for LaTeX", got=f"--format {style}", fix="add --format latex")
+    if form.no_counts and form.plots is None:
+        raise UsageError("--no-counts is for plots", got="no --plots", fix="add --plots DIR")
 
 
 def _plot_kinds(form: FormatOptions) -> list[str]:

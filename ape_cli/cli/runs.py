@@ -5,6 +5,7 @@ from __future__ import annotations
 import sys
 from collections.abc import Callable, Collection
 from dataclasses import dataclass
+from functools import partial
 from typing import TYPE_CHECKING, Annotated, Any, ClassVar
 
 import typer
@@ -18,6 +19,8 @@ from ape_cli.core.errors import RunError, UsageError
 if TYPE_CHECKING:
     from ape_cli.runs.run import Run
     from ape_cli.storage.paths import StoragePath
+
+_AT_MOST = 2  # columns of settings, so that a line fits into 80 columns
 
 
 @dataclass(frozen=True)
@@ -70,8 +73,8 @@ def runs(
     if packing.unpack is not None:
         _unpack(packing.unpack, folder.results)
         return
-    registry, wanted = open_registry(folder.results), filters.make(which.scheme, which.task, which.preset)
-    registry = registry.where(wanted) if which.sweep is None else sweep_runs(which.sweep, wanted, registry)[0]
+    wanted = filters.make(which.scheme, which.task, which.preset)
+    registry, _ = sweep_runs(which.sweep, wanted, open_registry(folder.results))
     table, bad = registry.table()
     note_unreadable(bad)
     old = note_changed(registry.own_code.values())
@@ -119,10 +122,12 @@ def _count(number: int) -> str:
 
 
 def _print_runs(lines: list[dict[str, Any]], wide: bool, old: Collection[str] = ()) -> None:
-    """Print the table of runs: the essential columns, or all of them if it is `wide`.
+    """Print the table of runs: the essential columns and the settings that differ, or all columns if it is `wide`.
 
     `old`: names of runs with older code than the present one.
     """
+    from ape_cli.runs.listing import differing
+
     score = "validation_token_accuracy"
     columns: dict[str, Callable[[dict[str, Any]], str]] = {
         "run": lambda line: line["run"],
@@ -134,12 +139,21 @@ def _print_runs(lines: list[dict[str, Any]], wide: bool, old: Collection[str] = 
         "seconds": lambda line: "" if line["seconds"] is None else f"{line['seconds']:,.0f}",
         "validation": lambda line: "" if line[score] is None else f"{line[score]:.2%}",
     }
-    heads = list(columns) if wide else ["run", "status", "validation"]
+    differ = differing(lines)
+    settings = differ if len(differ) <= _AT_MOST else [*(["preset"] if "preset" in differ else []), "set"]
+    heads = list(columns) if wide else ["run", *settings, "status", "validation"]
+    columns |= {name: partial(_setting, name) for name in settings if name not in columns}
     numbers = ["steps", "seconds", "validation"]
     print_table(heads, [[columns[name](line) for name in heads] for line in lines], numbers)
     hint("validation: best accuracy on the validation split; `ape report` has the scores of the test split")
     if not wide:
         hint("--wide adds settings, preset, dataset, steps and seconds")
+
+
+def _setting(name: str, line: dict[str, Any]) -> str:
+    """The value of a setting, as a table shows it."""
+    value = line[name]
+    return "" if value is None else f"{value:g}" if isinstance(value, float) else str(value)
 
 
 @command("ape rm copy-rope-42 --yes")

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 from ape_cli.cli.console import answer, draw, hint, note, print_table, say
 from ape_cli.cli.sweep_table import Line, clock, trials
 from ape_cli.core.errors import ApeError
+from ape_cli.core.slow_steps import slow_step
 
 if TYPE_CHECKING:
     from ape_cli.runs.registry import Registry
@@ -148,7 +149,8 @@ def _print_scores(runs: list[str], registry: Registry, selection: str) -> None:
     from ape_cli.reports.views import DEFAULT, Options, load
 
     try:
-        scores, _ = document.read(registry.only(runs), load(DEFAULT), Options(own=True))
+        with slow_step("making the table of scores"):
+            scores, _ = document.read(registry.only(runs), load(DEFAULT), Options(own=True))
     except ApeError as error:  # a damaged run, for example; `ape report` says more
         note(f"no table of scores: {error.summary}")
         return

@@ -17,13 +17,17 @@ if TYPE_CHECKING:
     from ape_cli.runs.registry import Registry
 
 
-def sweep_runs(file: Path, chosen: Filter, registry: Registry, tuned: bool = False) -> tuple[Registry, str]:
+def sweep_runs(file: Path | None, chosen: Filter, registry: Registry, tuned: bool = False) -> tuple[Registry, str]:
     """The registry with only the chosen runs of a sweep, and a sentence if some of them are not finished.
+
+    Without a file, these are all chosen runs.
 
     With `tuned`, groups whose setting is not chosen yet are left out. Presets of the filter replace those of the file;
     each of them has all trials of the file. Raises `ApeError` if no trial is chosen, or if none of the chosen trials
     has been trained.
     """
+    if file is None:
+        return registry.where(chosen), ""
     from ape_cli.models.device import choose_device
     from ape_cli.runs import filters
     from ape_cli.sweep import combinations, specification, stages

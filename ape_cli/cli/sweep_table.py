@@ -48,7 +48,10 @@ class Line:
         reported = self.progress
         if "step" in reported and (done := reported["step"] - reported["first"]):
             return (now - reported["since"]) / done * (reported["steps"] - reported["step"])
-        return self.item.seconds
+        from ape_cli.sweep.durations import SIMILAR
+
+        estimate = self.item.estimate  # the pace of the other trials is better than the size of the model
+        return estimate.seconds if estimate and estimate.basis == SIMILAR else None
 
     def cells(self, now: float) -> list[str]:
         """The row of the trial in the live table: what it is, its state, its best known score, and its time."""

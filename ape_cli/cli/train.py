@@ -31,6 +31,7 @@ from ape_cli.cli.options import (
 from ape_cli.cli.train_output import Comparison, compared, note_data, print_plan, print_trained
 from ape_cli.core import runtime
 from ape_cli.core.errors import UsageError
+from ape_cli.core.slow_steps import slow_step
 
 if TYPE_CHECKING:
     from ape_cli.experiment import Experiment, ExperimentOptions
@@ -69,6 +70,7 @@ def train(
     \f
     Raises `UsageError` if options are not valid or do not fit together.
     """
+    _check_together(model, source, training, evaluation)
     runtime.share_cores()
     from ape_cli.cli.progress_bar import ProgressBar
     from ape_cli.experiment import ExperimentOptions, generalisation
@@ -82,7 +84,6 @@ def train(
     from ape_cli.training.execution import Execution, joined
 
     chosen_order = _order(source.order, source.source_order)
-    _check_together(model, source, training, evaluation)
     on_existing = _existing(existing)
     with joined() as group:
         where = group.device(choose_device(execution.device, execution.threads))
@@ -130,7 +131,8 @@ def train(
     if done is None:
         raise typer.Exit(130)
     if group.first:
-        comparison = compared(experiment.dataset, registry, options) if done.evaluation else None
+        with slow_step("computing scores to compare with"):
+            comparison = compared(experiment.dataset, registry, options) if done.evaluation else None
         commands = [_again(ctx, experiment, other, settings) for other in (comparison or Comparison()).missing]
         print_trained(done, comparison, commands, as_json)
 

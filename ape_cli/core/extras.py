@@ -7,6 +7,20 @@ import os
 import shlex
 from pathlib import Path
 
+# The optional extras: the packages of each, and what it is for.
+EXTRAS = {
+    "aws": (("boto3",), "AWS profiles"),
+    "conllu": (("conllu",), "CoNLL-U trees"),
+    "hub": (("huggingface_hub",), "ape push"),
+    "image": (("PIL", "sklearn"), "image data"),
+    "lxml": (("lxml",), "HTML and XML trees"),
+    "plots": (("matplotlib",), "plots"),
+    "ray": (("ray",), "--engine ray"),
+    "tensorboard": (("tensorboard",), "--log tensorboard"),
+    "trackio": (("trackio",), "--log trackio"),
+    "tree-sitter": (("tree_sitter",), "trees of source code"),
+    "wandb": (("wandb",), "--log wandb"),
+}
 _NAME = "ape-cli"
 _PINS = "constraints.txt"
 
@@ -23,6 +37,11 @@ def how_to_install(extra: str, *packages: str) -> str:
     here = "." if clone == Path.cwd() else os.fspath(clone)
     pins = os.path.normpath(f"{here}/{_PINS}")
     return shlex.join(["pip", "install", "-c", pins, "-e", f"{here}[{extra}]", *packages])
+
+
+def absent() -> list[str]:
+    """The extras of which a package is not installed."""
+    return [name for name, (needs, _) in EXTRAS.items() if not all(map(importlib.util.find_spec, needs))]
 
 
 def how_to_get(needs: str | None, extra: str | None) -> str | None:

@@ -52,6 +52,20 @@ def names(package: ModuleType) -> list[str]:
     return sorted(_places(package.__name__, package.__path__))
 
 
+def places(package: str) -> dict[str, Path | EntryPoint]:
+    """The file or entry point of each plug-in of a package of `ape_cli`, without importing the package.
+
+    Raises `UsageError` if two plug-ins have the same name.
+    """
+    return _places(package, map(str, folders(package)))
+
+
+def folders(package: str) -> list[Path]:
+    """The folders where a package of `ape_cli` may be, without importing it."""
+    root, *parts = package.split(".")
+    return [Path(folder, *parts) for folder in sys.modules[root].__path__]
+
+
 def load(package: ModuleType, kind: str, name: str, base: type[T]) -> type[T]:
     """The class of a plug-in, a subclass of `base`. `kind` is the word for such plug-ins in errors.
 

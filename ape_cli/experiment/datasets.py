@@ -11,6 +11,7 @@ from typing import Any
 
 from ape_cli import tasks
 from ape_cli.core.errors import BusyError, DataError
+from ape_cli.core.slow_steps import slow_step
 from ape_cli.core.vocabulary import SPLITS
 from ape_cli.data import generation
 from ape_cli.data.loader import Dataset, open_dataset
@@ -64,7 +65,8 @@ def generated(data: ChosenDataset) -> Dataset:
     waiting = False
     while data.missing and data.made_by is not None:
         try:
-            outcome = generation.generate(data.made_by, data.plan, data.folder, verify=False)
+            with slow_step(f"generating {data.folder} ({sum(data.plan.rows.values()):,} rows)"):
+                outcome = generation.generate(data.made_by, data.plan, data.folder, verify=False)
         except BusyError as error:
             if not waiting:
                 logger.info(f"waiting: {error.summary}")

@@ -169,7 +169,7 @@ def complete(config: Config, data: DatasetInfo, read: Structure | None = None) -
     does not take, or for a size although the scheme is not bounded; and the errors of `reading`.
     """
     if config.kind != data.kind:
-        what = f"the configuration is for a model of {config.kind}s"
+        what = f"the configuration is for {config.kind}s"
         raise UsageError(what, got=f"data of {data.kind}s", fix="resolve it for the kind of the data")
     scheme = position.load(config.scheme)
     read = reading(config.scheme, data.structure, config.structure) if read is None else read

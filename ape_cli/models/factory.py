@@ -102,7 +102,7 @@ def _check_memory(weights: int) -> None:
     """
     need = 4 * 4 * weights  # four numbers of four bytes for each
     if need > 2 * runtime.half_memory():
-        what = f"the model needs {need / 2**30:,.0f} GiB or more, which is more than this machine's memory"
+        what = f"the model needs {need / 2**30:,.0f} GiB or more, more than this machine's memory"
         raise UsageError(what, fix="choose a smaller d_model, d_ff, or number of layers")
 
 

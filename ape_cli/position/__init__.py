@@ -3,15 +3,15 @@
 A scheme is an `nn.Module` with six hooks, which do nothing by default. The attention layer calls the hooks and never
 asks which scheme it holds:
 
-    embed(x, context)                  [B, N, D] -> same             tokens with their positions
-    rotate(x, context, side)           [B, H, N, K] -> same          operators on queries and keys
-    bias(q, q_context, k_context)      -> [B|1, H|1, M, N] or None   a term of the logits
-    decay(q_context, k_context)        -> [B|1, 1, M, N] or None     a factor of the logits
-    layer(role, index)                 -> a module or None           parameters of a single layer
-    logits(q, k, content, link)        -> [B, H, M, N] or None       scores that depend on content
+    embed(x, context)              [B, N, D] -> same        tokens with their positions
+    rotate(x, context, side)       [B, H, N, K] -> same     operators on queries and keys
+    bias(q, q_context, k_context)  -> [B|1, H|1, M, N]      a term of the logits
+    decay(q_context, k_context)    -> [B|1, 1, M, N]        a factor of the logits
+    layer(role, index)             -> a module              parameters of a single layer
+    logits(q, k, content, link)    -> [B, H, M, N]          scores that depend on content
 
 The logits of attention are (q k) / √K, or the result of `logits`, times decay, plus bias, plus mask. Decay and bias
-therefore come after the scaling. None means that there is nothing to apply.
+therefore come after the scaling. The last four hooks may return None if there is nothing to apply.
 
 `scheme.context(positions, mask)` prepares positions. It is called once in a forward pass, and all layers share the
 result. Positions are int64 [B, N], or [1, N] if all rows share them; a product has one more axis for its factors.

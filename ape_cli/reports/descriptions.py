@@ -11,14 +11,13 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator, Mapping
-from operator import attrgetter
 from typing import Any, NamedTuple
 
 from ape_cli import tasks
 from ape_cli.core.errors import ApeError
-from ape_cli.core.plugins import DIGITS
 from ape_cli.reports import paper
 from ape_cli.runs.config import PRESETS, TRAINING
+from ape_cli.runs.listing import PARTS, code_version, configuration
 from ape_cli.runs.record import RunRecord, Trained, settings_text
 from ape_cli.runs.registry import Registry
 from ape_cli.runs.run import Run
@@ -26,8 +25,6 @@ from ape_cli.structure import linearisation
 
 CODE = "code "  # begins the part of a variant that names the version of own code; settings contain "="
 ROW = ("attention", "model", "positions", "structure")  # the settings that a row of a tuned table is named by
-
-_PARTS = attrgetter("scheme", "attention", "positions")  # of a configuration
 
 
 class Choice(NamedTuple):
@@ -97,14 +94,14 @@ def described(registry: Registry, bad: list[str]) -> Iterator[tuple[Run, RunReco
         except ApeError as error:  # the task of the run does not have its order
             bad.append(f"{run.name}: {error.summary}")
             continue
-        version = "+".join(digest[:DIGITS] for _, digest in sorted(record.own_files.items()))
-        versions.setdefault(_PARTS(record.config), set()).add(version)
+        version = code_version(record)
+        versions.setdefault(PARTS(record.config), set()).add(version)
         if version:  # how many versions there are is known at the end
             of_own_code.append((run, record, version))
         else:
             yield run, record, of_run
     for run, record, version in of_own_code:
-        several = len(versions[_PARTS(record.config)]) > 1
+        several = len(versions[PARTS(record.config)]) > 1
         yield run, record, _description(record, choices.get(run.name), version if several else "")
 
 
@@ -127,13 +124,12 @@ def _description(record: RunRecord, choice: Choice | None, version: str = "") ->
     )
     fields = {} if choice else {key: getattr(config, key, None) for key in TRAINING}
     training = {key: settings_text({key: value}) for key, value in fields.items() if value is not None}
-    configuration = config.digest(trained.fingerprint, without=("seed",))
     return {
         "task": trained.task,
         "order": trained.order,
         "scheme": config.scheme,
         "variant": joined(variant),
-        "configuration": configuration + (f"-{version}" if version else ""),
+        "configuration": configuration(record, version),
         "attention": config.attention,
         "preset": config.preset,
         "seed": config.seed,

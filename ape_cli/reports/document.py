@@ -73,7 +73,7 @@ class Document:
         if style == "html":
             return self._page(axis)
         if style not in ("csv", "json"):
-            return rendering.text(style, self.tables)
+            return rendering.text(style, self.tables, bold=self.selected.options.bold)
         frame = self.selected.view.frame(self.selected.result)
         if style == "json":
             return escaping.json(frame.to_dicts()) + "\n"

@@ -102,6 +102,8 @@ class Options:
     style: str = "rich"  # one of `rendering.FORMATS`
     plots: str | None = None  # the folder for plots, if the user wants them
     axis: str | None = None  # one of `plots.KINDS`, if the user chooses it
+    counts: bool = True  # numbers of test rows above plots
+    bold: bool = False  # the best scores in LaTeX are bold, not underlined
 
     def __post_init__(self) -> None:
         """Check the names among the options. Raises `UsageError`."""

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import itertools
 import math
+import re
 import textwrap
 from dataclasses import dataclass, replace
 from functools import partial
@@ -29,6 +30,7 @@ if TYPE_CHECKING:
 FEW = 30  # test rows; a point with fewer rows is hollow and not connected to its neighbours
 _SEEN, _RANGE = 0.09, 0.25  # opacities
 _COUNT_SIZE = 5  # font size of the counts above a panel, in points
+_APART = 0.036  # the least distance of two counts, as a part of the panel's width, so that they do not overlap
 _TITLE_WIDTH, _TITLE_LINE = 36, 0.2  # characters in a line of a title; height of a line in inches
 
 
@@ -54,15 +56,37 @@ class Panel:
 def split(lines: pl.DataFrame) -> list[tuple[str, pl.DataFrame]]:
     """Split lines from `label`, with x, into the panels of a plot. Returns the title and the lines of each panel.
 
-    A title is the name of the column in the tables, and of the preset if there are several.
+    A title is the name of the column in the tables with short names of datasets, and the preset if there are several.
     """
     several = lines["preset"].n_unique() > 1
     panels = []
     for panel in by_column(lines):
         first = panel.row(0, named=True)
-        title = first["column"] + (f", preset {first['preset']}" if several else "")
+        title = short(first["column"]) + (f", preset {first['preset']}" if several else "")
         panels.append((title, panel.sort("rank", "x")))
     return panels
+
+
+def short(column: str) -> str:
+    """The name of a column, in which names of datasets do not repeat its task, and listed sizes are ranges.
+
+    >>> short("tree-copy/breadth on tree-copy-breadth-longer"), short("copy [copy-sizes-1-2-3-4-8-small]")
+    ('tree-copy/breadth on longer', 'copy [sizes 1–4, 8, small]')
+    """
+    begin = re.escape(column.partition(" ")[0].replace("/", "-"))
+    column = re.sub(rf"(?<=[ \[]){begin}-(?=\w)", "", column)
+    return re.sub(r"\bsizes((?:-\d+)+)-?", lambda found: f"sizes {_ranges(found[1])}, ", column).removesuffix(", ")
+
+
+def _ranges(sizes: str) -> str:
+    """Sizes in the name of a dataset as ranges: `-1-2-3-8` is `1–3, 8`."""
+    ranges = list[list[int]]()
+    for size in map(int, sizes.strip("-").split("-")):
+        if ranges and size == ranges[-1][-1] + 1:
+            ranges[-1][1:] = [size]
+        else:
+            ranges.append([size])
+    return ", ".join("–".join(map(str, ends)) for ends in ranges)
 
 
 def plot(panels: list[Panel], metric: str, before: str = "", score: str | None = None) -> Plot | None:
@@ -208,19 +232,23 @@ def _curves(axes: Axes, panel: Panel, upright: Scale, chosen: palette.Looks) -> 
     for x, text in _counts(panel.lines).items():
         axes.text(x, 1.04, text, fontsize=_COUNT_SIZE, color=palette.INK, **place)
     axes.grid(visible=True, axis="y")
-    axes.xaxis.set_major_locator(MaxNLocator(8 if panel.multiples else 5, integer=True))
-    axes.xaxis.set_major_formatter(StrMethodFormatter("{x:,.0f}×" if panel.multiples else "{x:,.0f}"))
+    steps = [1, 2, 5, 10]
+    axes.xaxis.set_major_locator(MaxNLocator(6, steps=steps) if panel.multiples else MaxNLocator(5, integer=True))
+    axes.xaxis.set_major_formatter(StrMethodFormatter("{x:g}×" if panel.multiples else "{x:,.0f}"))
     upright.put(axes, "y")
 
 
 def _counts(lines: pl.DataFrame) -> dict[float, str]:
     """The numbers of test rows and target tokens behind each point, by x. All lines of a panel share them.
 
-    It is empty if they are not known, as for learning curves.
+    It is empty if they are not known, as for learning curves, or if they would overlap.
     """
     if not {"rows", "tokens"} <= set(lines.columns):
         return {}
-    at = lines.unique("x", maintain_order=True).select("x", "rows", "tokens")
+    at = lines.unique("x", maintain_order=True).select("x", "rows", "tokens").sort("x")
+    apart = at["x"].diff().min()
+    if apart is not None and apart / (at["x"][-1] - at["x"][0]) < _APART:
+        return {}
     return {x: f"{_short(rows)} / {_short(tokens)}" for x, rows, tokens in at.iter_rows()}
 
 

@@ -6,7 +6,7 @@ import io
 import itertools
 import re
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from rich.console import Console, ConsoleOptions, Group, RenderableType
 from rich.text import Text
@@ -154,18 +154,20 @@ _LINE = 64  # characters in a line of an article; a wider table is scaled to the
 _MOST_CHARACTERS = 96  # a wider table is divided into parts below each other, because it could not be read
 
 
-def latex(tables: list[Table]) -> str:
-    """The tables as LaTeX table environments, each with a caption and a label.
+def latex(tables: list[Table], *, bold: bool = False) -> str:
+    """The tables as LaTeX table environments, each with a caption and a label. The best scores can be `bold`.
 
     The first lines name the packages that the preamble needs. A label follows from the title of its table; tables with
     the same title are numbered. A table with many columns has several parts below each other, each with the rows that
     it has a score for. If they do not fit on a page, they are several tables.
     """
     out, labels = [_LATEX_HEAD], list[str]()
+    markup = replace(_LATEX, best=r"$\mathbf{%s}%s$") if bold else _LATEX
     for table in tables:
-        title, notes = (_latex_prose(text) for text in (table.title, " ".join(table.captions())))
+        captions = " ".join(table.captions(best="In bold" if bold else "Underlined"))
+        title, notes = (_latex_prose(text) for text in (table.title, captions))
         stem = "tab:" + ("-".join(re.findall("[a-z0-9]+", table.title.lower())) or "table")
-        parts = list(_tabulars(table))
+        parts = list(_tabulars(table, markup))
         pages = groups([_height(part) for part in parts], _PAGE)
         for number, page in enumerate(pages, 1):
             caption = f"{title}, part {number} of {len(pages)}" if len(pages) > 1 else title
@@ -189,11 +191,11 @@ def _height(part: str) -> int:
     return sum(1 + max(cell.count("\\\\") for cell in line) for line in cells)
 
 
-def _tabulars(table: Table) -> Iterator[str]:
+def _tabulars(table: Table, markup: Markup) -> Iterator[str]:
     """The tabular environments of a table: one, or several if it has many columns."""
     names = [heading(name, tight=True) for name in table.columns]
     head = [escaping.latex(table.head.capitalize()), *map(_stacked, names)]
-    body = _LATEX.rows(table)
+    body = markup.rows(table)
     foot = [[*map(escaping.latex, [label, *counts])] for label, counts in table.foot]
     label, *widths = (
         max(*map(len, name.split("\n")), *(_printed(row[number]) for row in (*body, *foot)))
@@ -240,10 +242,13 @@ def _latex_prose(text: str) -> str:
     return re.sub("`([^`]*)`", r"\\texttt{\1}", escaping.latex(text))
 
 
-def text(style: str, tables: list[Table]) -> str:
-    """The tables in the format `rich`, `markdown` or `latex`. The HTML page is written by `html_page.py`."""
+def text(style: str, tables: list[Table], *, bold: bool = False) -> str:
+    """The tables in the format `rich`, `markdown` or `latex`. The HTML page is written by `html_page.py`.
+
+    `bold` has an effect in LaTeX only.
+    """
     if style == "rich":
         plain = io.StringIO()
         Console(file=plain, width=200, force_terminal=False).print(rich(tables))
         return escaping.terminal(plain.getvalue())
-    return {"markdown": markdown, "latex": latex}[style](tables)
+    return latex(tables, bold=bold) if style == "latex" else markdown(tables)

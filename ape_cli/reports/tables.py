@@ -81,9 +81,12 @@ class Table:
         """Whether a column has text that is no number."""
         return any(isinstance(cell := cells[column], str) and not is_number(cell) for _, cells in self.rows)
 
-    def captions(self, *, styled: bool = True) -> list[str]:
-        """The notes. If the text is `styled` and scores are underlined, the rule of that comes after the first note."""
-        rule = [_underlining({cell.seeds for cell in self.scores()})] if styled and self.underlines else []
+    def captions(self, *, styled: bool = True, best: str = "Underlined") -> list[str]:
+        """The notes. If the text is `styled` and scores are underlined, the rule of that comes after the first note.
+
+        `best` says how the best scores look.
+        """
+        rule = [_underlining({cell.seeds for cell in self.scores()}, best)] if styled and self.underlines else []
         return [*self.notes[:1], *rule, *self.notes[1:]]
 
 
@@ -213,15 +216,14 @@ def _over(seeds: list[int], interval: bool, metric: str) -> str:
     return f"mean {spread} over {count} seeds{fewer}" + f", by Student's t{limits}" * interval
 
 
-def _underlining(seeds: set[int]) -> str:
+def _underlining(seeds: set[int], best: str) -> str:
     """The rule of underlining (`aggregation.py`), as far as it applies to a table with these numbers of seeds."""
     if seeds == {1}:
-        return "Underlined: the best score of each column."
-    rule = """Underlined: the best mean of each column and every mean at most one standard deviation worse, by the \
+        return f"{best}: the best score of each column."
+    rule = f"""{best}: the best mean of each column and every mean at most one standard deviation worse, by the \
 deviation of the best mean (of equal best means, the largest)."""
-    return rule + " A best mean of one seed has no deviation, so only equal means are underlined with it." * (
-        1 in seeds
-    )
+    alone = f" A best mean of one seed has no deviation, so only equal means are {best.lower()} with it."
+    return rule + alone * (1 in seeds)
 
 
 def brackets(group: pl.DataFrame, interval: bool) -> list[str]:

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 from ape_cli.core.errors import RunError, UsageError, unknown
 from ape_cli.core.runtime import version
 from ape_cli.core.validation import checked_name
-from ape_cli.runs import filters, record
+from ape_cli.runs import filters, listing, record
 from ape_cli.runs.config import Config
 from ape_cli.runs.filters import Filter
 from ape_cli.runs.record import OwnCode, RunRecord, Trained, commit
@@ -140,51 +140,9 @@ class Registry:
         return self.table()[0]
 
     def table(self) -> tuple[pl.DataFrame, list[str]]:
-        """A table with one row per run, and a line of text about each run that cannot be read."""
-        import polars as pl
-
-        lines, bad = [], list[str]()
-        for run, known in self.readable(bad):
-            config, data, result = known.config, known.dataset, known.result
-            lines.append(
-                {
-                    "run": run.name,
-                    "task": data.task,
-                    "order": data.order,
-                    "scheme": config.scheme,
-                    "variant": record.settings_text(known.variant),
-                    "preset": config.preset,
-                    "seed": config.seed,
-                    "status": run.status_in(known),
-                    "dataset": data.name,
-                    "parameters": result and result.parameters,
-                    "steps": result and result.steps,
-                    "seconds": result and result.seconds,
-                    "validation_token_accuracy": result and result.best_accuracy,
-                    "started": known.started,
-                    "finished": known.finished,
-                }
-            )
-        return pl.DataFrame(lines, schema=_COLUMNS, orient="row"), bad
-
-
-_COLUMNS = {
-    "run": str,
-    "task": str,
-    "order": str,
-    "scheme": str,
-    "variant": str,
-    "preset": str,
-    "seed": int,
-    "status": str,
-    "dataset": str,
-    "parameters": int,
-    "steps": int,
-    "seconds": float,
-    "validation_token_accuracy": float,
-    "started": str,
-    "finished": str,
-}
+        """A table with one row per run (`listing`), and a line of text about each run that cannot be read."""
+        bad = list[str]()
+        return listing.table(self.readable(bad), bad, self.folder), bad
 
 
 def new_record(

@@ -95,11 +95,14 @@ class Task(BaseTask):
     ...     structure = "seq"
     ...     mean_size = mean_tokens = 5.0
     ...     most: int = option(9, "Largest number.", between=(1, 100))
+    ...
     ...     def symbols(self):
     ...         return ["|"]
+    ...
     ...     def draw(self, key):
     ...         size = (key % np.uint64(self.most)).astype(np.int64) + 1
     ...         return Source(**words(size), size=size)
+    ...
     ...     def answer(self, source):
     ...         return Tokens(**words(source.size + 1))
     >>> row = Successor(most=6).sample(rows=range(1), split="train", seed=3).to_pylist()[0]

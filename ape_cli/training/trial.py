@@ -13,6 +13,7 @@ from typing import Any
 
 from ape_cli import position
 from ape_cli.core.errors import ApeError, BusyError, RunError, UsageError
+from ape_cli.core.slow_steps import slow_step
 from ape_cli.data.loader import Dataset
 from ape_cli.evaluation import evaluate
 from ape_cli.experiment import Experiment
@@ -130,7 +131,8 @@ def _evaluated(
     for on, decode in evaluate.missing(run, [data, *others], tests):
         how: dict[str, Any] = {"split": "test", "decode": decode, "device": execution.device, "stop": execution.stop}
         if on is data:
-            evaluate.evaluate(run, experiment, **how)
+            with slow_step(f"evaluating on {data.plan.rows['test']:,} test rows, {decode} decoding"):
+                evaluate.evaluate(run, experiment, **how)
             continue
         logger.info(f"evaluating at other sizes: {on.name}, {decode} decoding")
         evaluate.evaluate(run, on, batch_size=evaluate.rows_at_once(on.split("test")), **how)

@@ -1,8 +1,8 @@
 """The runs of `record`, their order, and an estimate of their time.
 
 The estimate is steps x milliseconds of a step, plus the time of a run beside its steps. The time of a step is linear in
-the padded tokens of a row. The coefficients are those of an H100 (2026-11, `benchmarks/NOTES.md`) until `steps` has
-measured others.
+the padded tokens of a row. The coefficients are those of an H100 (2026-11, `maintainers/benchmarks.md`) until `steps`
+has measured others.
 """
 
 from __future__ import annotations
@@ -17,7 +17,8 @@ from ape_cli.runs.registry import Registry
 from ape_cli.storage import files
 from ape_cli.storage.paths import StoragePath
 from ape_cli.sweep import planning
-from ape_cli.sweep.planning import PastRuns, PlannedTrial
+from ape_cli.sweep.durations import PastRuns
+from ape_cli.sweep.planning import PlannedTrial
 from ape_cli.training import setup
 
 TREES = ["tree-rotate", "tree-ops", "c3", "tree-copy"]

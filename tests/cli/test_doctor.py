@@ -5,15 +5,17 @@ from __future__ import annotations
 import json
 import platform
 import shlex
+import tomllib
 from pathlib import Path
 
 import pytest
 import torch
 
 import ape_cli
+from ape_cli.core import extras
 from ape_cli.models import speed
 from ape_cli.runs.registry import open_registry
-from tests.conftest import ape
+from tests.conftest import ROOT, ape
 from tests.reports.test_aggregation import add
 
 
@@ -32,6 +34,21 @@ def test_it_shows_versions_machine_and_folders(here: Path) -> None:
     shown = ape("doctor")[0]
     assert "runs finished 1" in shown
     assert "left over: nothing" in shown
+
+
+def test_one_line_names_what_is_optional_and_absent(here: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    uses = {"plots": (("json",), "plots"), "ray": (("no_such_package",), "--engine ray"), "hub": (("none_",), "push")}
+    monkeypatch.setattr(extras, "EXTRAS", uses)
+    assert json.loads(ape("doctor", "--json")[0])["absent"] == ["ray", "hub"]
+    line = f"optional, not installed: ray (--engine ray), hub (push); to install: {extras.how_to_install('ray,hub')}"
+    assert line in ape("doctor")[0].splitlines()
+    monkeypatch.setattr(extras, "EXTRAS", {"plots": uses["plots"]})
+    assert "not installed" not in ape("doctor")[0]
+
+
+def test_every_extra_for_users_is_known() -> None:
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
+    assert {*extras.EXTRAS, "trees", "test", "docs", "dev"} == set(project["optional-dependencies"])
 
 
 def test_it_measures_products_on_request(here: Path, monkeypatch: pytest.MonkeyPatch) -> None:

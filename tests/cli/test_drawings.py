@@ -33,7 +33,21 @@ def test_a_tree_has_its_first_child_first() -> None:
     drawn = lines("tree(2)", [1, 2, 3, 6, 7], list("fxgyz"), order="breadth")
     assert drawn == ["f", "├── x", "└── g", "    ├── y", "    └── z", "", "in breadth order: fxgyz"]
     drawn = lines("tree(2)", [1, 2], ["f", "x"], order="depth", binarised=True)
-    assert drawn[:2] == ["f", "└── left x"]
+    assert drawn[:2] == ["f", "└── first child: x"]
+
+
+def test_a_binarised_tree_says_what_each_step_means() -> None:
+    """The tree f(x, g(y), z). An address and a tree below `<query>` are not siblings."""
+    drawn = lines("tree(2)", [1, 2, 5, 10, 11], list("fxgyz"), order="breadth", binarised=True)
+    assert drawn[:5] == [
+        "f",
+        "└── first child: x",
+        "    └── next sibling: g",
+        "        ├── first child: y",
+        "        └── next sibling: z",
+    ]
+    drawn = lines("tree(2)", [1, 2, 3, 4, 6], ["<query>", "<at>", "f", "<1>", "x"], order="breadth", binarised=True)
+    assert drawn[:5] == ["<query>", "├── <at>", "│   └── first child: <1>", "└── f", "    └── first child: x"]
 
 
 def test_a_tree_without_a_root_is_no_tree() -> None:

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import json
 import shlex
+import subprocess
+import sys
 from pathlib import Path
 
 from ape_cli.data.loader import open_dataset
@@ -12,6 +14,17 @@ from ape_cli.runs.registry import open_registry
 from tests.conftest import ape
 
 WORDS = ["--task", "copy", "--preset", "tiny", "--set", "steps=4", "--device", "cpu", "--seed", "5"]
+
+
+def test_a_missing_scheme_is_reported_at_once(here: Path) -> None:
+    code = (
+        "import sys; from ape_cli.cli import app; app(sys.argv[1:], standalone_mode=False);"
+        "print(sorted({'torch', 'numpy', 'polars'} & set(sys.modules)))"
+    )
+    run = [sys.executable, "-c", code, "train", "--task", "copy"]
+    done = subprocess.run(run, capture_output=True, text=True, check=False)
+    assert done.stderr.startswith("error: no scheme is named\n")
+    assert done.stdout == "[]\n"
 
 
 COMPARE = "to compare it with other schemes on the same data:"

@@ -215,5 +215,5 @@ def test_whole_answers_are_right_under_greedy_where_they_are_under_teacher_forci
 
 def test_trees_of_a_task_that_says_nothing_are_refused() -> None:
     task = tasks.make("copy")
-    with pytest.raises(DataError, match="does not know how these trees unfold"):
+    with pytest.raises(DataError, match="cannot unfold these trees"):
         decoding.greedy(Scripted(torch.ones(1, 1).long()), [], CPU, "fp32", task, Reading.of(Tree(2), None))

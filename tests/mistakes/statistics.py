@@ -79,7 +79,7 @@ unfinished runs in the means of learning curves
   + False
 seeds that were trained with different versions of a scheme's file are averaged
   described  reports/test_run_descriptions.py::test_seeds_of_two_versions_of_a_file_have_separate_rows
-  - len(versions[_PARTS(record.config)]) > 1
+  - len(versions[PARTS(record.config)]) > 1
   + False
 a mean over rows instead of a mean over unseen sizes
   over_unseen  reports/views/test_generalisation.py::test_two_numbers_by_hand

@@ -84,7 +84,8 @@ def test_the_examples_with_torch_run(which: str, made: str, shape: tuple[int, ..
 def test_the_site_is_built_without_warnings(tmp_path: Path) -> None:
     """A link to a page or a heading that does not exist is a warning. No page loads anything from elsewhere."""
     shutil.copytree(ROOT / "docs", tmp_path / "docs")
-    shutil.copy(ROOT / "zensical.toml", tmp_path)
+    for file in ("zensical.toml", "CHANGELOG.md"):
+        shutil.copy(ROOT / file, tmp_path)
     done = python("-m", "zensical", "build", "--strict", where=tmp_path)
     assert "No issues found" in done.stdout + done.stderr
     pages = list((tmp_path / "site").rglob("*.html"))
@@ -92,3 +93,5 @@ def test_the_site_is_built_without_warnings(tmp_path: Path) -> None:
     for page in pages:
         loaded = re.findall(r"""<(?:script|link|img)[^>]*?(?:src|href)="(https?:[^"]*)""", page.read_text("utf-8"))
         assert not loaded, page.name
+    assert "Keep a Changelog" in (tmp_path / "site" / "changelog" / "index.html").read_text("utf-8")
+    assert "<math " in (tmp_path / "site" / "explanation" / "structures" / "index.html").read_text("utf-8")

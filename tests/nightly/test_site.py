@@ -20,7 +20,10 @@ def test_pages_on_a_telephone(tmp_path: Path, browser: Any) -> None:
     python("-m", "zensical", "build", where=tmp_path)
     context = browser.new_context(viewport={"width": 390, "height": 800})
     page = context.new_page()
-    for name in ("reference/commands", "reference/settings", "explanation/schemes", "guides/draw"):
+    reference = [
+        f"reference/{name}" for name in ("commands", "settings", "schemes", "tasks/addition", "python/position")
+    ]
+    for name in (*reference, "explanation/schemes", "guides/draw"):
         page.goto((tmp_path / "site" / name / "index.html").as_uri())
         assert page.evaluate("document.documentElement.scrollWidth") <= 390, name
         assert page.locator("td:first-child code").count() > 5, name

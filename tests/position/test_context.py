@@ -8,9 +8,9 @@ from typing import Any
 import pytest
 import torch
 
-from ape_cli import position
+from ape_cli import attention, position
 from ape_cli.models.transformer import Transformer
-from ape_cli.position import Context
+from ape_cli.position import Context, Link
 
 SHARED = {"relative": "vectors", "transformer-xl": "projected", "t5": "terms", "alibi": "penalty"}
 IDS = torch.tensor([[5, 6, 7, 8, 9], [3, 4, 9, 8, 7]])
@@ -118,3 +118,19 @@ def test_a_part_has_its_own_positions_and_mask() -> None:
     assert part.mask.tolist() == [[True, False]]
     assert part.causal
     assert Context(torch.arange(4)[None]).part(0, 2).mask is None
+
+
+@pytest.mark.parametrize("causal", [False, True])
+@pytest.mark.parametrize("padded", [False, True])
+def test_the_mask_of_a_link_is_that_of_attention(causal: bool, padded: bool) -> None:
+    """The queries are also a part: the last two of four tokens, as when tokens are added one by one."""
+    scheme = position.make("none", 4, 1)
+    tokens = torch.tensor([[True, True, True, False]]) if padded else None
+    whole = scheme.context(torch.arange(1, 5)[None], tokens, causal=causal)
+    made, link = attention.AttentionContext.of(scheme, whole, whole), Link(whole, whole)
+    for expected, got in ((made.mask, link.mask), (made.part(2, 4).mask, Link(whole.part(2, 4), whole).mask)):
+        if not causal and not padded:
+            assert expected is None
+            assert got is None
+        else:
+            assert torch.equal(torch.broadcast_to(expected, (1, 1, len(got[0, 0]), 4)), got.broadcast_to(1, 1, -1, 4))

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 
 from ape_cli.reports import rendering
-from ape_cli.reports.tables import Table
+from ape_cli.reports.tables import Cell, Table
 
 
 def plain(title: str, columns: int = 1) -> Table:
@@ -34,6 +34,18 @@ def test_each_table_has_a_caption_and_a_label_of_its_own() -> None:
     assert r"\caption[{c3/depth by size}]{c3/depth by size. See \texttt{ape eval}.}" in text
     for table in text.split("\\begin{table}")[1:]:  # a label is the number of the caption before it
         assert table.index("\\caption") < table.index("\\label") < table.index("\\end{table}")
+
+
+def test_the_best_scores_are_underlined_or_bold() -> None:
+    cells = [Cell(0.995, 0.0025, 3, best, None) for best in (True, False)]
+    made = Table("a", ["All."], ["copy"], [("rope", [cells[0]]), ("none", [cells[1]])], "%")
+    underlined, bold = (rendering.latex([made], bold=chosen) for chosen in (False, True))
+    assert r"rope & \underline{$99.50_{\pm 0.2}$} \\" in underlined
+    assert "Underlined: the best mean" in underlined
+    assert r"rope & $\mathbf{99.50}_{\pm 0.2}$ \\" in bold
+    assert "In bold: the best mean" in bold
+    assert r"none & $99.50_{\pm 0.2}$ \\" in bold
+    assert "nderlined" not in bold
 
 
 def test_a_wide_table_is_divided_into_parts_with_the_same_rows() -> None:

@@ -88,7 +88,19 @@ def test_colours_can_be_seen_on_white_and_on_dark() -> None:
     for name in [*position.names(), *(f"x{i}" for i in range(40))]:
         colour = palette.looks([name])[name].colour
         assert colours.contrast(colour, "#ffffff") >= 3, name
-        assert colours.contrast(colour, "#14171a") >= 2.8, name
+        assert colours.contrast(builtin.ON_DARK.get(colour, colour), "#14171a") >= 3.3, name
+
+
+def test_colours_on_dark_differ_to_everyone() -> None:
+    shown = {name: builtin.ON_DARK.get(colour, colour) for name, (colour, _) in builtin.LOOKS.items()}
+    for vision in colours.VISIONS:
+        for one, other in itertools.combinations(shown.values(), 2):
+            assert colours.difference(colours.lab(one, vision), colours.lab(other, vision)) >= LEAST
+
+
+def test_the_two_biases_that_are_often_compared_differ_clearly() -> None:
+    alibi, t5 = (colours.lab(builtin.LOOKS[name][0]) for name in ("alibi", "t5"))
+    assert colours.difference(alibi, t5) >= 20
 
 
 @pytest.mark.parametrize("table", TABLES, ids=lambda path: path.stem)

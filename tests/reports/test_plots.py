@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from dataclasses import replace
 from pathlib import Path
 
 import matplotlib as mpl
@@ -125,6 +126,26 @@ def test_test_rows_and_tokens_are_written_above_each_point() -> None:
     assert "above: test rows / target tokens" in words(figure)
 
 
+def test_counts_that_would_overlap_are_left_out() -> None:
+    """Neighbouring lengths of 1 to 40 are a fortieth of the panel apart."""
+    sizes = [10.0, 20.0, 21.0, 50.0]
+    made = panel({"rope": [0.5] * 4}, few=[])
+    counted = made.lines.with_columns(x=pl.Series(sizes), rows=pl.Series([50] * 4), tokens=pl.Series([500] * 4))
+    figure = line_plots.lines([Panel(made.title, made.axis, counted, None)], "token accuracy", "%")
+    assert not figure.axes[0].texts
+    assert "above: test rows / target tokens" not in words(figure)
+
+
+def test_a_multiple_below_2_is_labelled_as_it_is() -> None:
+    made = panel({"rope": [0.5, 0.6]}, few=[])
+    lines = made.lines.with_columns(x=made.lines["x"] / 20, low_over_rows=None, high_over_rows=None)
+    figure = line_plots.lines([replace(made, lines=lines, seen=(0.2, 1), multiples=True)], "score", "%")
+    figure.draw_without_rendering()
+    labels = [label.get_text() for label in figure.axes[0].get_xticklabels()]
+    assert len(labels) == len(set(labels)) > 2
+    assert "1×" in labels
+
+
 def test_a_row_looks_the_same_in_all_figures_of_a_report() -> None:
     """Rows keep their looks although one figure lacks some rows, and two variants want the same mark."""
     many = {f"rope (decay={i})": [0.5, 0.6] for i in range(12)}
@@ -162,6 +183,7 @@ def test_several_figures_stand_in_one_page() -> None:
     assert "<?xml" not in page
     assert "currentColor" in page
     assert "#1b1e21" not in page
+    assert page.count("light-dark(#02714b, #2fb68a)") == page.count("#02714b") > 0
     assert "#ffffff" not in page
 
 

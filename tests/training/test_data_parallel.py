@@ -164,5 +164,5 @@ def test_variables_that_make_no_sense_are_said(wrong: dict[str, str | None], mon
             monkeypatch.delenv(name, raising=False)
         else:
             monkeypatch.setenv(name, value)
-    with pytest.raises(UsageError, match="do not find each other"), execution.joined():
+    with pytest.raises(UsageError, match="cannot find each other"), execution.joined():
         pass

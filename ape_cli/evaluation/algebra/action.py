@@ -58,6 +58,8 @@ def generators(structure: Structure) -> Tensor:
 def fitted(before: Tensor, after: dict[int, Tensor]) -> tuple[Tensor, float]:
     """The operator R of a step, fitted to half of some vectors, and the greatest error of R^n at the other half.
 
+    Errors of vectors with entries above 1 are relative to the greatest entry.
+
     before: float64 [N, D]; after: the vectors n steps ahead, [N, D] for each n -> R, float64 [R, R] on the R dimensions
     that the vectors span
     """
@@ -68,4 +70,5 @@ def fitted(before: Tensor, after: dict[int, Tensor]) -> tuple[Tensor, float]:
     matrix = torch.linalg.lstsq(start[fit], after[1][fit] @ axes.mT, driver="gelsd").solution.mT
     powers = {n: torch.linalg.matrix_power(matrix, n) for n in after}
     errors = [greatest(start[test] @ powers[n].mT @ axes - there[test]) for n, there in after.items()]
-    return matrix, float(torch.stack(errors).max())
+    scale = torch.stack([greatest(there) for there in after.values()]).max().clamp(min=1)
+    return matrix, float(torch.stack(errors).max() / scale)

@@ -44,7 +44,12 @@ class Spectrum:
 
 
 def spectrum_of(matrices: Tensor) -> Spectrum:
-    """The spectrum of some matrices. float64 [G, R, R]"""
+    """The spectrum of some matrices. float64 [G, R, R]
+
+    Raises `ValueError` if an entry is not finite: LAPACK may crash on it.
+    """
+    if not matrices.isfinite().all():
+        raise ValueError("an operator has entries that are not finite")
     identity = torch.eye(matrices.shape[-1], dtype=matrices.dtype)
     found = [_jordan(matrix) for matrix in matrices]
     if (matrices - identity).abs().max() <= ENTRY:

@@ -18,6 +18,11 @@ def sizes(config: Any) -> tuple[int, int, int]:
     return config.hidden_size, heads, getattr(config, "head_dim", None) or config.hidden_size // heads
 
 
+def own_options(config: Any) -> dict[str, Any]:
+    """The options of `rope` in a Llama. It pairs channels i and i + K/2, and its base is a field of the model."""
+    return {"interleaved": False, "base": float(config.rope_parameters["rope_theta"])}
+
+
 def install(model: Any, encoding: Encoding) -> None:
     """Replace the rotary module and the attention of each layer."""
     decoder = getattr(model, model.base_model_prefix, model)

@@ -20,6 +20,11 @@ def sizes(config: Any) -> tuple[int, int, int]:
     return config.d_model, config.num_heads, config.d_kv
 
 
+def own_options(config: Any) -> dict[str, Any]:
+    """None: the bias of a T5 is learned, so a scheme cannot take its place without further training."""
+    return {}
+
+
 def install(model: Any, encoding: Encoding) -> None:
     """Replace the attention of each layer of both stacks. A model may have an encoder alone."""
     base = getattr(model, model.base_model_prefix, model)

@@ -28,6 +28,9 @@ class Family(Protocol):
     def sizes(self, config: Any) -> tuple[int, int, int]:
         """Width, heads and channels of a head."""
 
+    def own_options(self, config: Any) -> dict[str, Any]:
+        """The options with which a scheme of this package is the model's own encoding."""
+
     def install(self, model: Any, encoding: Encoding) -> None:
         """Put an encoding into a model."""
 
@@ -47,7 +50,8 @@ def use_scheme(
     `model` is any model class of these families. The other arguments are those of `position.make`; width and number of
     heads come from the model.
 
-    - **Llama** loses RoPE. Tokens are at positions 0, 1, …, or at the model's `position_ids`.
+    - **Llama** loses RoPE. Tokens are at positions 0, 1, …, or at the model's `position_ids`. By default, `rope` has
+      `interleaved=False` and the base of the model, so a pretrained model computes the same function as before.
     - **T5** loses its relative bias. The encoder's tokens are at positions 1, 2, … and the decoder's at 0, 1, …, as in
       the models of this package. The scheme also acts in the attention between decoder and encoder. T5 still does not
       scale scores by 1/√K. Terms of the scheme have the size that they would have if T5's queries were √K times larger
@@ -70,6 +74,9 @@ def use_scheme(
     width, heads, head_dim = family.sizes(model.config)
     if any(isinstance(part, Encoding) for part in model.modules()):
         raise UsageError("the model already has a scheme", got=kind, fix="build the model again from its configuration")
+    own = family.own_options(model.config)
+    if own.keys() <= position.options(scheme).keys():
+        options = own | options
     installed = position.make(scheme, heads * head_dim, heads, structure, max_size, decay, generator, **options)
     if installed.overrides("embed") and width != heads * head_dim:
         what = f"{scheme} adds positions to embeddings: their width is {width}, that of the heads {heads * head_dim}"

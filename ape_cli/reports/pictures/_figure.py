@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from ape_cli.core import escaping
-from ape_cli.reports.palette import INK, SCORES, WORDS, drawing
+from ape_cli.reports.palette import INK, SCORES, drawing
 from ape_cli.reports.pictures import Curve, Diagram, HeatMap, Panel, colour, steady
 from ape_cli.reports.pictures._places import coordinates, edges, names
 from ape_cli.reports.plots import encode
@@ -29,7 +29,7 @@ _TINY = 6  # points: the size of the names of tokens and places
 
 def encoded(title: str, rows: Sequence[Sequence[Panel]], kind: str) -> bytes:
     """The content of a file in one of `plots.FORMATS` with a picture. matplotlib has to be installed."""
-    return encode(figure(title, rows), kind, **WORDS)
+    return encode(figure(title, rows), kind)
 
 
 def figure(title: str, rows: Sequence[Sequence[Panel]]) -> Figure:
@@ -40,7 +40,7 @@ def figure(title: str, rows: Sequence[Sequence[Panel]]) -> Figure:
     first = rows[0][0]
     width, height = _MAP if isinstance(first, HeatMap) and first.words else _PANEL
     columns = max(map(len, rows))
-    with drawing(**WORDS):
+    with drawing():
         whole = Figure(figsize=(columns * width + 0.6, len(rows) * height + 0.4), layout="constrained")
         every = whole.subplots(len(rows), columns, squeeze=False)
         coloured: list[tuple[Axes, Any, HeatMap | Diagram]] = []
@@ -77,7 +77,7 @@ def _curve(axes: Axes, panel: Curve) -> None:
     axes.set_ylabel(panel.y_label, fontsize=8)
     axes.xaxis.set_major_locator(MaxNLocator(integer=True))
     axes.grid(visible=True)
-    axes.legend(fontsize=7, handlelength=1.6)
+    axes.legend(fontsize=7, handlelength=1.6, ncols=2, loc="upper center", bbox_to_anchor=(0.5, -0.19))  # below all
 
 
 def _heat_map(axes: Axes, panel: HeatMap) -> Any:

@@ -105,7 +105,10 @@ than {line_plots.FEW} test rows and is not connected to its neighbours. {LINE_ST
 
     def plot(self, result: Sizes, options: Options) -> Plot | None:
         """A plot with a panel for each table that has several sizes, or None without one."""
-        return line_plots.plot(panels(result), options.metric)
+        drawn = panels(result)
+        if not options.counts:
+            drawn = [replace(panel, lines=panel.lines.drop("tokens")) for panel in drawn]
+        return line_plots.plot(drawn, options.metric)
 
 
 def panels(sizes: Sizes) -> list[Panel]:

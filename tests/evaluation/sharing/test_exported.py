@@ -148,7 +148,7 @@ def test_an_unfinished_run_is_refused(of_words: Both, tmp_path: Path) -> None:
 
 def test_damage_is_refused(of_words: Both, tmp_path: Path) -> None:
     """Also in the configuration, whose hash is a part of the name of the run, and of a file that is missing."""
-    with pytest.raises(RunError, match=r"no exported model[\s\S]*ape export RUN"):
+    with pytest.raises(RunError, match=r"not an exported model[\s\S]*ape export RUN"):
         ape_cli.load(tmp_path)
     exported.export(of_words[0], tmp_path / "out")
     for name in ("model.safetensors", "vocabulary.json", "config.json"):

@@ -48,13 +48,13 @@ def test_a_new_scheme_of_content_works_at_once(here: Path) -> None:
 
 
 def test_a_new_kind_of_attention_works_at_once(here: Path) -> None:
-    found = json.loads(ape("new", "attention", "same-way", "--json")[0])
-    assert found["written"] == ["ape_cli/attention/same_way.py", "tests/test_same_way.py"]
+    found = json.loads(ape("new", "attention", "cosine", "--json")[0])
+    assert found["written"] == ["ape_cli/attention/cosine.py", "tests/test_cosine.py"]
     printed = [run(here, line) for line in found["next"]]
-    assert "5 passed" in printed[0]
+    assert "6 passed" in printed[0]
     assert "8 of 8 laws hold" in printed[1]
     assert "copy-rope-42-" in printed[2]
-    assert "same-way" in run(here, "PYTHONPATH=. ape attentions")
+    assert "cosine" in run(here, "PYTHONPATH=. ape attentions")
 
 
 def test_a_new_task_works_at_once(here: Path) -> None:

@@ -21,6 +21,13 @@ def test_the_same_picture_gives_the_same_bytes() -> None:
             assert b">a title<" in first  # words stay words
 
 
+def test_no_legend_covers_a_curve() -> None:
+    drawn = figure("a title", load("overview").panels(made(subject("seq", np.ones((2, 9, 9)), length=9))))
+    drawn.draw_without_rendering()
+    axes = drawn.axes[0]
+    assert axes.get_legend().get_window_extent().y1 < axes.get_window_extent().y0
+
+
 def test_tokens_are_written_at_the_axes() -> None:
     tokens = (["<b>", "$x$"], ["c"])
     material = Material("a title", weights=np.ones((1, 1, 2, 1)), tokens=tokens)

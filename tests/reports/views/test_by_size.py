@@ -13,7 +13,7 @@ import pytest
 
 from ape_cli.core.errors import ApeError
 from ape_cli.data.loader import Dataset
-from ape_cli.reports import builtin, html_page, rendering
+from ape_cli.reports import builtin, html_page, palette, rendering
 from ape_cli.reports.views import Options, by_size
 from ape_cli.runs.record import evaluation_name
 from tests.conftest import registry_of, write
@@ -70,6 +70,15 @@ VIEW = by_size.BySize()
 
 def read(where: Path, preset: str | None = None, **options: Any) -> by_size.Sizes:
     return VIEW.read(registry_of(where, preset), Options(**options))[0]
+
+
+def test_counts_can_be_left_out_of_the_plot(tmp_path: Path) -> None:
+    put(tmp_path, "rope", {"a": {5: (8, 10), 6: (1, 2)}})
+    for counts in (True, False):
+        plot = VIEW.plot(read(tmp_path), Options(counts=counts))
+        assert plot
+        assert plot.draw
+        assert bool(plot.draw("score", palette.looks(plot.rows)).axes[0].texts) == counts
 
 
 def test_a_score_is_a_ratio_of_sums(tmp_path: Path) -> None:

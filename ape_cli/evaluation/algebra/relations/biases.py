@@ -93,30 +93,30 @@ def _consecutive(_: Structure) -> tuple[Tensor, Tensor]:
 
 _ALIBI, _NONE = ConfiguredScheme("alibi"), ConfiguredScheme("none")
 RELATIONS = [
-    Relation(ConfiguredScheme("shear"), _ALIBI, "equal for keys behind the query", _nothing, "behind"),
+    Relation(ConfiguredScheme("shear"), _ALIBI, "same scores for keys behind the query", _nothing, "behind"),
     Relation(
         _ALIBI,
         ConfiguredScheme("a bias on keys", formula=_KeyBias),
-        "m j; a softmax cancels m i, which is the same for all keys",
+        "bias m j; the softmax cancels m i, which all keys share",
         _nothing,
         "weights",
     ),
     Relation(_ALIBI, ConfiguredScheme("kerple", {"kind": "power"}), "r1 = m, r2 = 1", _linear_power),
-    Relation(_ALIBI, ConfiguredScheme("fire"), "the limit c = 0 with a linear function", _linear_scale),
+    Relation(_ALIBI, ConfiguredScheme("fire"), "limit c -> 0, with a linear function", _linear_scale),
     Relation(
         ConfiguredScheme("kerple"),
         ConfiguredScheme("fire"),
-        "c = r2 if all heads share it, a linear function",
+        "c = r2 if all heads share it, with a linear function",
         _one_scale,
     ),
     Relation(
         _ALIBI,
         ConfiguredScheme("forget"),
-        "gates e^-m that do not depend on tokens, at consecutive positions",
+        "constant gates e^-m, at consecutive positions",
         _constant_gates,
         "behind",
         places=_consecutive,
     ),
-    Relation(_NONE, ConfiguredScheme("path"), "the limit beta = 0", _closed, "behind"),
-    Relation(_NONE, ConfiguredScheme("contextual"), "vectors 0", _no_vectors, "behind"),
+    Relation(_NONE, ConfiguredScheme("path"), "limit beta -> 0", _closed, "behind"),
+    Relation(_NONE, ConfiguredScheme("contextual"), "zero vectors", _no_vectors, "behind"),
 ]

@@ -113,11 +113,11 @@ RELATIONS = [
     Relation(
         ConfiguredScheme("ComRoPE-AP", structure=_GRID, formula=_ComRope, source="Yu et al. 2025, arXiv:2506.03737"),
         _OF_AXES,
-        "the blocks of an axis as one generator, whose planes lie within the blocks",
+        "one generator for each axis, with planes within the blocks",
         _blocks_of_axes,
     ),
     Relation(_AXIAL, _OF_AXES, "angles base^(-2i/share), basis I", _frequencies_of_axes),
-    Relation(_AXIAL, _MIXED, "frequencies 0 for all axes but one", _one_axis_each),
+    Relation(_AXIAL, _MIXED, "zero frequencies for all axes but one", _one_axis_each),
     Relation(
         _MIXED,
         ConfiguredScheme("lie", {"block": 2}, structure=_GRID),
@@ -127,7 +127,7 @@ RELATIONS = [
     Relation(
         _OF_AXES,
         ConfiguredScheme("lie", structure=_GRID),
-        "the generator of an axis within its share of the channels",
+        "the generator of each axis, on its share of the channels",
         _axes_in_one_block,
     ),
     Relation(
@@ -139,7 +139,7 @@ RELATIONS = [
     Relation(
         ConfiguredScheme("lie"),
         ConfiguredScheme("rope", {"learned": True}),
-        "its angles; projections take the basis of its planes",
+        "its angles; the projections absorb the basis of its planes",
         _angles_of_planes,
         basis=_basis_of_planes,
     ),

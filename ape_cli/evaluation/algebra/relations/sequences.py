@@ -130,13 +130,13 @@ def _nothing(_: Any, __: Any) -> None:
 _LEARNED = ConfiguredScheme("rope", {"learned": True})
 _SEQ = ConfiguredScheme("orthogonal-seq")
 RELATIONS = [
-    Relation(ConfiguredScheme("none"), _LEARNED, "angles 0", _no_angles),
+    Relation(ConfiguredScheme("none"), _LEARNED, "zero angles", _no_angles),
     Relation(ConfiguredScheme("rope"), _LEARNED, "angles base^(-2i/K)", _angles),
-    Relation(ConfiguredScheme("rope", {"partial": 0.5}), _LEARNED, "angles 0 in the other channels", _of_a_part),
+    Relation(ConfiguredScheme("rope", {"partial": 0.5}), _LEARNED, "zero angles in the other channels", _of_a_part),
     Relation(
         ConfiguredScheme("rope", {"interleaved": False}),
         ConfiguredScheme("rope"),
-        "channels i and i + K/2 side by side, which projections can do",
+        "channels i and i + K/2 as pairs, which the projections can form",
         _nothing,
         basis=_halves,
     ),
@@ -145,7 +145,7 @@ RELATIONS = [
     Relation(
         _SEQ,
         _LEARNED,
-        "the same angles; projections take the basis (appendix A of the paper)",
+        "the same angles; the projections absorb the basis (appendix A of the paper)",
         _of_operators,
         basis=_basis,
     ),
@@ -159,7 +159,7 @@ RELATIONS = [
     Relation(
         ConfiguredScheme("rope"),
         ConfiguredScheme("xpos", {"scale_base": _FAR}),
-        "the limit without decay",
+        "limit without decay",
         _nothing,
         "behind",
     ),

@@ -117,9 +117,9 @@ def test_a_dataset_arrives_whole_and_replaces_another(hub: Hub, here: Path, word
 
 def test_one_message_for_each_refusal(hub: Hub, done: Run) -> None:
     for status, message in (
-        (401, "refused the upload"),
-        (403, "refused the upload"),
-        (500, "refused the upload"),
+        (401, "rejected the upload"),
+        (403, "rejected the upload"),
+        (500, "rejected the upload"),
     ):
         answer = SimpleNamespace(status_code=status, reason_phrase="", headers={}, request=None)
         hub.error = huggingface_hub.errors.HfHubHTTPError("no", response=answer, server_message="said by the server")
@@ -138,7 +138,7 @@ def test_what_cannot_be_pushed(hub: Hub, done: Run, here: Path, monkeypatch: pyt
         assert "invalid repository name" in push(done, "--to", name, code=2)[1]
     assert "unknown run" in ape("push", "nothing", "--to", "me/x", code=2)[1]
     monkeypatch.delenv("HF_TOKEN")
-    assert "there is no token" in push(done, "--to", "me/x", code=2)[1]
+    assert "no token for the Hugging Face Hub" in push(done, "--to", "me/x", code=2)[1]
     monkeypatch.setattr("importlib.util.find_spec", lambda name: None)
     assert "huggingface_hub is not installed" in push(done, "--to", "me/x", code=2)[1]
     assert not hub.repositories

@@ -148,11 +148,38 @@ def test_a_t5_with_each_scheme(name: str, expression: str) -> None:
     check_gradients(found, model, encoding.scheme)
 
 
+def test_a_trained_llama_keeps_its_function_with_rope() -> None:
+    """By default, `rope` pairs channels as a Llama does and has its base. With another option the loss changes.
+
+    The model has learned to repeat the last three tokens, so its heads attend to a certain offset.
+    """
+    theta, generator = {"rope_type": "default", "rope_theta": 50.0}, torch.Generator().manual_seed(6)
+    plain = llama(num_key_value_heads=H, num_hidden_layers=1, rope_parameters=theta).float()
+    optimiser = torch.optim.Adam(plain.parameters(), lr=1e-2)
+    for _ in range(100):
+        tokens = torch.randint(3, 20, (16, 3), generator=generator).repeat(1, 4)
+        optimiser.zero_grad()
+        plain(tokens, labels=tokens).loss.backward()
+        optimiser.step()
+    plain = plain.double()
+
+    def loss(**options: Any) -> float:
+        model = copy.deepcopy(plain)
+        adapters.use_scheme(model, "rope", **options)
+        return model(tokens, labels=tokens).loss.item()
+
+    expected = plain(tokens, labels=tokens).loss.item()
+    assert expected < 1.2  # it starts at 3.3; the first tokens cannot be predicted, which alone costs 2 ln(17) / 11
+    assert loss() == pytest.approx(expected, abs=1e-6)  # the model's angles are float32
+    assert loss(interleaved=True) > expected + 1
+    assert abs(loss(base=10_000.0) - expected) > 1e-4
+
+
 def test_rope_is_the_encoding_of_llama() -> None:
-    """With halves of a head as pairs, and the model's own positions, also behind padding on the left."""
+    """With the model's own positions, also behind padding on the left."""
     plain = llama()
     model, tokens, mask = copy.deepcopy(plain), ids(N), MASK.flip(1)
-    adapters.use_scheme(model, "rope", interleaved=False)
+    adapters.use_scheme(model, "rope")
     at = (mask.cumsum(1) - 1).clamp(min=0)
     for given in (
         {},
@@ -215,5 +242,5 @@ def test_what_cannot_be_used_is_refused() -> None:
         model(ids(N))
     with encoding.at(torch.ones(1, 3, dtype=torch.int64)), pytest.raises(UsageError, match="3 for 7 tokens"):
         model(ids(N))
-    with pytest.raises(UsageError, match="has a scheme already"):
+    with pytest.raises(UsageError, match="already has a scheme"):
         adapters.use_scheme(model, "rope")
