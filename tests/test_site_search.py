@@ -22,6 +22,7 @@ FOUND = {  # the page that a search has to find first, below docs/
     "cluster": "guides/cluster.md",
     "slurm": "guides/cluster.md",
     "run files": "reference/run-files.md",
+    "sweep file": "reference/sweep-file.md",
     "run.json": "reference/run-files.md",
     "add a scheme": "guides/add-scheme.md",
     "troubleshooting": "guides/troubleshooting.md",

@@ -21,6 +21,7 @@ from ape_cli.storage import image_rows, sequence_rows, tree_formats
 from tools.markdown_text import code, page, prose, table
 from tools.part_pages import kinds_of_attention, maps_of_positions, schemes_pages, tasks_pages
 from tools.python_pages import python_pages
+from tools.sweep_page import sweep_page
 
 PAGES_OF = Path(__file__).parents[1] / "docs" / "reference"
 COMMANDS = """
@@ -153,7 +154,7 @@ def _columns(schema: Any) -> str:
 def pages() -> Iterator[tuple[str, str]]:
     """The path of each page under `docs/reference/`, and its text."""
     made = {"commands.md": commands(), "settings.md": settings(), "formats.md": formats()}
-    for more in (tasks_pages, schemes_pages, kinds_of_attention, maps_of_positions, python_pages):
+    for more in (tasks_pages, schemes_pages, kinds_of_attention, maps_of_positions, sweep_page, python_pages):
         made |= more()
     for name, text in made.items():
         yield name, re.sub(r"[ \t]+$", "", text, flags=re.M)

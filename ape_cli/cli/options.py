@@ -210,7 +210,7 @@ class TrainingOptions:
     preset: str | None = option("Preset: paper, medium, small or tiny. Default: paper on a GPU, else small.")
     seed: int = option("Seed for weights, batch order and dropout.", default=42)
     file: Place | None = path(
-        "Configuration and dataset of a run (its run.json). Other options override its fields.",
+        "run.json of a run, or FILE.toml with the fields of an experiment. Other options override its fields.",
         "--config",
         metavar="FILE",
     )

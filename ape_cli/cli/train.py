@@ -74,6 +74,7 @@ def train(
     runtime.share_cores()
     from ape_cli.cli.progress_bar import ProgressBar
     from ape_cli.experiment import ExperimentOptions, generalisation
+    from ape_cli.experiment.experiment_file import read_experiment
     from ape_cli.experiment.options import read_config_file
     from ape_cli.experiment.resolution import prepared
     from ape_cli.models.device import check_precision, choose_device, remark
@@ -104,10 +105,15 @@ def train(
             sizes=source.sizes,
             tests=generalisation.FurtherTests(generalisation.parse(evaluation.generalise), evaluation.decode),
         )
-        if training.file is not None:
+        default_preset = training.preset is None and training.file is None
+        if training.file is not None and _is_toml(training):
+            found = read_experiment(training.file)
+            given = typed(ctx) | ({"generalise", "decode"} if training.no_eval else set())
+            options = found.under(options, given, lambda data: existing_dataset(data, folders.datasets))
+            default_preset = training.preset is None and found.preset is None
+        elif training.file is not None:
             options = options.over(*read_config_file(training.file), typed(ctx))
         check_precision(options.precision, where)
-        default_preset = training.preset is None and training.file is None
         registry = open_registry(folders.results)
         if execution.dry_run:
             print_plan(_resolved(options, folders.datasets, default_preset), options.tests, registry, as_json)
@@ -138,7 +144,8 @@ def _again(ctx: typer.Context, experiment: Experiment, other: ExperimentOptions,
     changes = dict.fromkeys(("structure", "resume", "overwrite")) | {"scheme": other.scheme, "settings": kept}
     if {"positions", "file"} & given:
         changes["positions"] = other.positions
-    if not {"data", "task", "file"} & given:  # the newest dataset that the other scheme can read may be another one
+    # the newest dataset that the other scheme can read may be another one
+    if other.data is None and other.task is None and other.recorded is None:
         changes["data"] = experiment.data.folder
     return repeated(ctx, **changes)
 
@@ -157,16 +164,21 @@ def _check_together(
     orders = (source.order, source.source_order)
     if source.data is not None and (source.task is not None or any(orders)):
         raise UsageError("--data already names a dataset", got="--data with --task or an order", fix="use one of them")
-    if source.sizes is not None and source.task is None:
+    if source.sizes is not None and source.task is None and not _is_toml(training):
         raise UsageError("--sizes needs a task", got=f"--sizes {source.sizes}", fix="name one with --task")
     if model.scheme is None and training.file is None:
         fix = "for example --scheme rope; `ape schemes` lists all"
         raise UsageError("no scheme is named", got="neither --scheme nor --config", fix=fix)
-    if training.preset is not None and training.file is not None:
+    if training.preset is not None and training.file is not None and not _is_toml(training):
         fix = "leave --preset out; --set changes single fields"
         raise UsageError("the configuration file has a preset", got="--preset with --config", fix=fix)
     if training.no_eval and (given := flags_of(evaluation)):
         raise UsageError("--no-eval turns off all evaluations", got=f"--no-eval with {given[0]}", fix="use one of them")
+
+
+def _is_toml(training: TrainingOptions) -> bool:
+    """Whether the configuration file describes an experiment in TOML. If not, it is a `run.json`."""
+    return training.file is not None and training.file.suffix == ".toml"
 
 
 def _resolved(options: ExperimentOptions, datasets: StoragePath, default_preset: bool) -> Experiment:

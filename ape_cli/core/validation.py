@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from typing import Annotated, TypeVar
 
-from pydantic import FailFast, ValidationError
+from pydantic import FailFast, Field, ValidationError
 
 from ape_cli.core.errors import DataError
 
@@ -14,6 +14,9 @@ T = TypeVar("T")
 HEX = r"^[0-9a-f]{64}$"  # a SHA-256 digest
 LONGEST_NAME = 200  # characters; file systems allow 255, and temporary files add to a name
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]*")
+
+Whole = Annotated[int, Field(gt=-(2**63), lt=2**63)]
+Scalar = bool | Whole | float | str  # a value of a setting in a file
 
 Many = Annotated[list[T], FailFast()]
 """A list that may be long. Only its first invalid element is described."""

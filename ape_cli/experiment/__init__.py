@@ -4,7 +4,8 @@
 
 | module | contents |
 |---|---|
-| `options` | what a command asks for, and the file of `ape train --config` |
+| `options` | what a command asks for, and the `run.json` of `ape train --config` |
+| `experiment_file` | the TOML file of `ape train --config` |
 | `choice` | the choice of the dataset that options describe |
 | `datasets` | a dataset that may not have been generated yet, and what runs recorded of datasets |
 | `reading` | the structure as which a scheme reads a dataset, and images as tokens |

@@ -1,4 +1,4 @@
-"""What a command asks for: the options of one experiment, and the file that gives them (`ape train --config`)."""
+"""What a command asks for: the options of one experiment, and the JSON file that gives them (`ape train --config`)."""
 
 from __future__ import annotations
 
@@ -19,8 +19,8 @@ from ape_cli.runs.record import Trained
 from ape_cli.storage import files
 from ape_cli.storage.paths import StoragePath
 
-_ALLOWED = "the run.json of a run, or a JSON object with the fields of a configuration"
-_EXCLUSIVE = (("steps", "epochs"), ("validate_every_steps", "validate_every_epochs"))
+_ALLOWED = "the run.json of a run, a JSON object with the fields of a configuration, or FILE.toml (an experiment)"
+EXCLUSIVE = (("steps", "epochs"), ("validate_every_steps", "validate_every_epochs"))
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -92,7 +92,7 @@ class ExperimentOptions:
             self.settings
         ):
             base = {name: value for name, value in base.items() if name not in ("max_size", "decay")}
-        for pair in _EXCLUSIVE:
+        for pair in EXCLUSIVE:
             if set(pair) & set(self.settings):
                 base = {name: value for name, value in base.items() if name not in pair}
         structure = None if config.structure is None or "scheme" in typed else config.structure.expression

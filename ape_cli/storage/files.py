@@ -20,6 +20,7 @@ import shutil
 import stat
 import tempfile
 import time
+import tomllib
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager, suppress
@@ -33,6 +34,7 @@ from ape_cli.core.errors import ApeError
 from ape_cli.storage.object_store import RemotePath, Version
 from ape_cli.storage.paths import StoragePath
 
+TOML_BYTES = 16 * 2**10  # the most that a TOML file may have; the parser's time can grow with the square of the size
 JSON_BYTES = 8 * 2**20  # the most that a JSON file may have, and any other small one
 _AT_ONCE = 16  # requests to an object store
 _LEFT = re.compile(r"\..+\.[0-9a-f]{16}\.tmp")  # the names of temporary files
@@ -198,6 +200,14 @@ def read_json(path: StoragePath, limit: int = JSON_BYTES) -> Any:
     Raises `OSError` if the file cannot be read or is too large, and `ValueError` if it is not JSON.
     """
     return from_json(read_bytes(path, limit), allow_inf_nan=False)
+
+
+def read_toml(path: StoragePath) -> dict[str, Any]:
+    """The content of a TOML file of at most `TOML_BYTES`.
+
+    Raises `OSError` if the file cannot be read or is too large, and `ValueError` if it is not TOML.
+    """
+    return tomllib.loads(read_bytes(path, TOML_BYTES).decode("utf-8-sig"))
 
 
 def how_to_read(error: OSError, otherwise: str) -> str:

@@ -18,20 +18,18 @@ A table `[tune]` has settings of which one is chosen for each scheme (see `tuned
 
 from __future__ import annotations
 
-import tomllib
 from pathlib import Path
 from typing import Any
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
 from ape_cli.core.errors import UsageError, brief, pick, unknown
+from ape_cli.core.validation import Scalar, Whole
 from ape_cli.experiment import generalisation
 from ape_cli.experiment.generalisation import FurtherTests
 from ape_cli.storage import files
 from ape_cli.structure.linearisation import NAMES
-from ape_cli.sweep.tuned import Scalar, TuneSpecification, Whole
-
-_LARGEST_FILE = 16 * 2**10  # bytes; the parser's time can grow with the square of the size
+from ape_cli.sweep.tuned import TuneSpecification
 
 
 class SweepSpecification(BaseModel):
@@ -39,22 +37,37 @@ class SweepSpecification(BaseModel):
 
     model_config = ConfigDict(frozen=True, extra="forbid", strict=True, allow_inf_nan=False)
 
-    schemes: list[str] = Field(min_length=1)
-    tasks: list[str] = []  # each has a dataset with the sizes of the preset, or with `sizes`
-    sizes: str | list[Whole] | None = None  # such as "1-20,30"
-    data: list[str] = []  # existing datasets: folders, or names
-    orders: list[str] = Field(["breadth"], min_length=1)  # names of linearisations, for tasks on trees
-    seeds: list[Whole] = Field([42], min_length=1)
-    structures: list[str] = []
-    attentions: list[str] = Field(["dot"], min_length=1)
-    positions: list[str] = Field(["plain"], min_length=1)
-    models: list[str] = Field(["encoder-decoder"], min_length=1)
-    preset: str | None = None  # None: `paper` on a GPU, `small` on a CPU
-    precision: str = "fp32"
-    set: dict[str, Scalar | list[Scalar]] = {}
-    generalise: bool | str | list[Whole] = False  # sizes of further test rows; true for multiples of the training size
-    decode: str = "teacher"  # `greedy`: test rows are also decoded greedily
-    tune: TuneSpecification | None = None
+    schemes: list[str] = Field(min_length=1, description="Positional encodings (`ape schemes` lists them).")
+    tasks: list[str] = Field([], description="Tasks. Their datasets are generated. Required, except with `data`.")
+    sizes: str | list[Whole] | None = Field(
+        None, description='Sizes of the datasets of `tasks`, such as `"1-20,30"`. Default: those of the preset.'
+    )
+    data: list[str] = Field([], description="Existing datasets: folders, or names in `--datasets`.")
+    orders: list[str] = Field(["breadth"], min_length=1, description=f"Node orders of trees: {', '.join(NAMES)}.")
+    seeds: list[Whole] = Field([42], min_length=1, description="Seeds for weights, batch order and dropout.")
+    structures: list[str] = Field(
+        [], description='Structures that positions are read as, such as `"seq*tree(2)"`. Default: that of the scheme.'
+    )
+    attentions: list[str] = Field(
+        ["dot"], min_length=1, description="Kinds of attention (`ape attentions` lists them)."
+    )
+    positions: list[str] = Field(
+        ["plain"], min_length=1, description="Maps of positions: plain, randomised, offset, coupled."
+    )
+    models: list[str] = Field(["encoder-decoder"], min_length=1, description="Models: encoder-decoder, decoder.")
+    preset: str | None = Field(
+        None, description="Preset: paper, medium, small or tiny. Default: paper on a GPU, else small."
+    )
+    precision: str = Field("fp32", description="Precision: fp32, tf32 (only on GPUs) or bf16.")
+    set: dict[str, Scalar | list[Scalar]] = Field(
+        {}, description="Settings (`ape fields` lists them). Each value of a list is a trial of its own."
+    )
+    generalise: bool | str | list[Whole] = Field(
+        False,
+        description="Sizes of further test rows, such as `[30, 50]`. `true`: 1 to 5 times the largest training size.",
+    )
+    decode: str = Field("teacher", description="Decoding: teacher (only teacher forcing), or greedy (both).")
+    tune: TuneSpecification | None = Field(None, description="Settings to choose by validation scores; see below.")
 
     def tests(self) -> FurtherTests:
         """The evaluations of the trials after training. Raises `UsageError` if they are not valid."""
@@ -69,7 +82,7 @@ class SweepSpecification(BaseModel):
 def read(path: Path) -> list[dict[str, Any]]:
     """The fields of each grid of a file, unchecked. Raises `UsageError` if the file cannot be read or is not TOML."""
     try:
-        fields = tomllib.loads(files.read_bytes(path, _LARGEST_FILE).decode("utf-8-sig"))
+        fields = files.read_toml(path)
     except (OSError, UnicodeDecodeError) as error:
         fix = "name a TOML file; several schemes, tasks or seeds are divided by commas: `schemes=none,rope`"
         raise UsageError("cannot read the sweep's file", got=f"{path}: {error}", fix=fix) from error

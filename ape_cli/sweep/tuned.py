@@ -24,12 +24,10 @@ from pydantic import BaseModel, ConfigDict, Field
 from ape_cli import attention, position
 from ape_cli.core import rng
 from ape_cli.core.errors import UsageError
+from ape_cli.core.validation import Scalar, Whole
 from ape_cli.data import position_maps
 from ape_cli.experiment import ExperimentOptions
 from ape_cli.experiment.resolution import locality
-
-Whole = Annotated[int, Field(gt=-(2**63), lt=2**63)]
-Scalar = bool | Whole | float | str
 
 _MOST_COMBINATIONS = 10_000
 _SEED = 0  # of the subset
@@ -40,9 +38,15 @@ class TuneSpecification(BaseModel):
 
     model_config = ConfigDict(frozen=True, extra="forbid", strict=True, allow_inf_nan=False)
 
-    set: dict[str, Annotated[list[Scalar], Field(min_length=1)]] = Field(min_length=1)
-    trials: int | None = Field(None, gt=0)
-    seeds: list[Whole] | None = Field(None, min_length=1)
+    set: dict[str, Annotated[list[Scalar], Field(min_length=1)]] = Field(
+        min_length=1, description="Settings and the values that are tried. All combinations are."
+    )
+    trials: int | None = Field(None, gt=0, description="Only this many random combinations. Default: all.")
+    seeds: list[Whole] | None = Field(
+        None,
+        min_length=1,
+        description="Seeds of the search. Others train only the chosen setting. Default: all.",
+    )
 
 
 def settings_of(tune: TuneSpecification, defaults: Iterable[dict[str, Any]]) -> list[dict[str, Any]]:

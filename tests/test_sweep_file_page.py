@@ -1,0 +1,42 @@
+"""The examples on the page of sweep files are read, and its tables have every field."""
+
+from __future__ import annotations
+
+import json
+import re
+from pathlib import Path
+
+from ape_cli.experiment.experiment_file import ExperimentFile
+from ape_cli.sweep.specification import SweepSpecification
+from ape_cli.sweep.tuned import TuneSpecification
+from tests.conftest import ape
+from tests.test_docs import PAGES
+
+PAGE = PAGES["docs/reference/sweep-file.md"]
+SWEEP, EXPERIMENT = re.findall(r"```toml\n(.*?)```", PAGE, flags=re.S)
+DRY = ["--device", "cpu", "--dry-run", "--json"]
+
+
+def test_the_example_is_a_sweep(here: Path) -> None:
+    Path("compare.toml").write_text(SWEEP)
+    assert len(SWEEP.splitlines()) == 12
+    trials = json.loads(ape("sweep", "compare.toml", *DRY)[0])["trials"]
+    assert f"lists its {len(trials)} trials" in PAGE
+    assert len({trial["dataset"] for trial in trials}) == 3
+    assert len({trial["variant"] for trial in trials}) == 2
+
+
+def test_the_example_is_an_experiment(here: Path) -> None:
+    Path("mine.toml").write_text(EXPERIMENT)
+    plan = json.loads(ape("train", "--config", "mine.toml", *DRY)[0])
+    assert plan["dataset"] == "datasets/tree-copy-depth-small"
+    assert plan["config"]["steps"] == 400
+
+
+def test_every_field_is_described() -> None:
+    for model in (SweepSpecification, TuneSpecification):
+        for name, field in model.model_fields.items():
+            assert field.description, name
+            assert f"| {field.description.replace('|', chr(92) + '|')} |" in PAGE, name
+    for name in ExperimentFile.model_fields:
+        assert f"| `{name}` |" in PAGE.split("## A single experiment")[1], name
