@@ -54,6 +54,12 @@ def _threads() -> None:
     torch.set_flush_denormal(True)
 
 
+@pytest.fixture(autouse=True)
+def _no_width(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Text in a pipe has its usual width: pytest-xdist sets COLUMNS in its workers."""
+    monkeypatch.delenv("COLUMNS", raising=False)
+
+
 @pytest.fixture(scope="module")
 def forked_workers() -> Iterator[None]:
     """Forks the workers of sweeps, which saves a second for each of them."""

@@ -62,7 +62,9 @@ def _print(report: dict[str, Any]) -> None:
         say(f"{title}: " + ", ".join(f"{name} {value}" for name, value in facts.items() if value is not None))
     if report["absent"]:
         what = ", ".join(f"{name} ({extras.EXTRAS[name][1]})" for name in report["absent"])
-        say(f"optional, not installed: {what}; to install: {extras.how_to_install(','.join(report['absent']))}")
+        together = ",".join(report["absent"])
+        command = extras.how_to_install(together)
+        say(f"optional, not installed: {what}; to install: {command}")
     if report["machine"]["load"] > report["machine"]["cores"]:
         note("other programs are using the cores, so training and measurements are slower")
     for one in report.get("speed", []):

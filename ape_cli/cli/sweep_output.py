@@ -70,7 +70,7 @@ def _basis(items: list[PlannedTrial]) -> str:
 
     found = {item.estimate.basis for item in items if item.estimate}
     basis = next((basis for basis in (SIZE, OTHERS) if basis in found), SIMILAR)
-    return basis if basis == SIMILAR else f"{basis} (usually within a factor of 2)"
+    return basis if basis == SIMILAR else f"{basis} (usually within a factor of 3)"
 
 
 def print_end(

@@ -54,7 +54,7 @@ def test_every_preset_has_a_time(here: Path, preset: str) -> None:
     for task in ("copy,tree-copy", "images") if PRESETS[preset].images else ("copy,tree-copy",):
         out, _ = ape("sweep", "--schemes", "rope,none", "--tasks", task, "--preset", preset, *DRY)
         assert "?" not in out
-        assert "estimated from the size of the model (usually within a factor of 2)" in " ".join(out.split())
+        assert "estimated from the size of the model (usually within a factor of 3)" in " ".join(out.split())
     assert not list(here.iterdir())
 
 
