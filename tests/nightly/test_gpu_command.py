@@ -50,7 +50,7 @@ def test_no_run_is_begun_that_cannot_end(tmp_path: Path) -> None:
 
 
 def test_a_run_of_record_is_not_repeated_although_its_dataset_is_not_generated(tmp_path: Path) -> None:
-    setting = Setting("paper", "tf32", "cuda", 2, tmp_path / "out", tmp_path / "work", ROOT / "results")
+    setting = Setting("paper", "tf32", "cuda", 2, tmp_path / "out", tmp_path / "work", ROOT / "results" / "record")
     waiting = [(item.data.task, item.data.order, item.config.scheme, item.config.seed) for item in setting.waiting()]
     assert ("tree-rotate", "breadth", "rope", 43) in waiting
     assert ("tree-rotate", "breadth", "rope", 42) not in waiting
