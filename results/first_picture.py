@@ -24,7 +24,7 @@ COLUMN = {"task": "tree-rotate", "order": "breadth-to-depth"}
 TITLE = "Mirroring a tree: token accuracy by depth of the tree"
 GROUPS = {75: "↑ read the path to each node", 66: "↓ read a sequence of nodes"}  # by height, between the lines
 LEAST_ROWS = 30
-INKS = {"light": palette.INK, "dark": "#d9dee4"}
+INKS = {"light": palette.INK, "dark": palette.INK_ON_DARK}
 SIZE = 7.5, 2.6  # inches; a browser shows 96 pixels for each
 APART = 8.0  # points of accuracy between two labels
 

@@ -14,12 +14,12 @@ from typer.testing import CliRunner
 
 from ape_cli.cli import app
 from ape_cli.reports.builtin import ON_DARK
-from ape_cli.reports.palette import INK
+from ape_cli.reports.palette import INK, INK_ON_DARK
 from ape_cli.storage import files
 
 ROOT = Path(__file__).parents[1]
 PICTURES = ROOT / "docs" / "guides" / "reports"
-COLOURS = {"light": {}, "dark": {INK: "#d9dee4", **ON_DARK}}
+COLOURS = {"light": {}, "dark": {INK: INK_ON_DARK, **ON_DARK}}
 SCHEMES = ["sinusoidal", "rope", "orthogonal-tree"]
 RUNS = ["--results", "results/record", "--sweep", "results/table2.toml", *(f"--scheme={name}" for name in SCHEMES)]
 TASKS = ["--task", "tree-rotate/breadth", "--task", "tree-ops/breadth", "--format", "csv"]

@@ -131,14 +131,15 @@ def report(
     except ApeError as error:  # what was left out may be the reason
         note_unreadable(getattr(error, "__notes__", []))
         raise
-    with slow_step("drawing the plots"):
-        plots, notes = document.plots() if drawn else ({}, [])
+    plots, notes = document.plots() if drawn else ({}, [])
     for line in notes:
         note(line)
     note_unreadable(bad)
     note_changed(registry.own_code.values())
     if form.plots is not None:
-        for kind, (name, figure) in itertools.product(kinds, draw_figures(plots, scaled).items()):
+        with slow_step("drawing the plots"):
+            figures = draw_figures(plots, scaled)
+        for kind, (name, figure) in itertools.product(kinds, figures.items()):
             path_of_plot = form.plots / f"{name}.{kind}"
             files.write_bytes(path_of_plot, encode(figure, kind))
             note(f"written: {path_of_plot}")

@@ -12,7 +12,7 @@ import typer
 
 from ape_cli.cli._app import command, note_changed, note_unreadable
 from ape_cli.cli.console import answer, hint, note, print_table, say
-from ape_cli.cli.options import OTHER, OUTPUT, RUNS, Json, Place, ResultsFolder, RunFilter, option, path
+from ape_cli.cli.options import OTHER, OUTPUT, RUNS, Json, Place, ResultsFolder, RunFilter, flags_of, option, path
 from ape_cli.cli.sweep_runs import sweep_runs
 from ape_cli.core.errors import RunError, UsageError
 
@@ -71,8 +71,12 @@ def runs(
     from ape_cli.runs.registry import open_registry
 
     if packing.unpack is not None:
-        _unpack(packing.unpack, folder.results)
+        if given := [*flags_of(which), *flags_of(listing), *(["--pack"] if packing.pack else [])]:
+            raise UsageError("--unpack adds all runs of a file", got=f"--unpack with {given[0]}", fix="leave it out")
+        _unpack(packing.unpack, folder.results, as_json)
         return
+    if packing.pack is not None and (given := [flag for flag in flags_of(listing) if flag != "--filter"]):
+        raise UsageError("--pack prints no table", got=f"--pack with {given[0]}", fix="leave it out")
     wanted = filters.make(which.scheme, which.task, which.preset)
     registry, _ = sweep_runs(which.sweep, wanted, open_registry(folder.results))
     table, bad = registry.table()
@@ -81,8 +85,7 @@ def runs(
     chosen = selection.selected(table, listing.conditions or [])
     chosen = selection.arranged(chosen, listing.sort or "run", descending=listing.descending)
     if packing.pack is not None:
-        finished = chosen.filter(status="finished")["run"].to_list()
-        _pack(packing.pack, [registry.find(name) for name in finished], chosen.height)
+        _pack(packing.pack, [*registry.only(chosen.filter(status="finished")["run"])], chosen.height, as_json)
     elif as_json:
         answer(chosen.to_dicts())
     elif table.is_empty():
@@ -93,7 +96,7 @@ def runs(
         _print_runs(chosen.to_dicts(), listing.wide, old)
 
 
-def _pack(file: StoragePath, finished: list[Run], listed: int) -> None:
+def _pack(file: StoragePath, finished: list[Run], listed: int, as_json: bool) -> None:
     """Pack runs into a file. Raises `UsageError` if there are none, or if the file has another extension."""
     from ape_cli.runs import packing
     from ape_cli.storage import packed
@@ -103,17 +106,23 @@ def _pack(file: StoragePath, finished: list[Run], listed: int) -> None:
     if not finished:
         raise UsageError("no run to pack", got=f"{listed} listed, none finished", fix="`ape runs` lists all")
     total = packing.pack(file, finished)
-    say(f"packed: {_count(len(finished))} without weights; {file} contains {total:,}")
+    if as_json:
+        answer({"packed": len(finished), "contains": total})
+    else:
+        say(f"packed: {_count(len(finished))} without weights; {file} contains {total:,}")
     if listed > len(finished):
         note(f"left out: {_count(listed - len(finished))} not finished")
 
 
-def _unpack(file: StoragePath, results: StoragePath) -> None:
+def _unpack(file: StoragePath, results: StoragePath, as_json: bool) -> None:
     """Add the runs of a file to a folder of results."""
     from ape_cli.runs import packing
 
     written, present = packing.unpack(file, results)
-    say(f"unpacked: {_count(written)} to {results}" + (f"; {present:,} were there already" if present else ""))
+    if as_json:
+        answer({"unpacked": written, "present": present})
+    else:
+        say(f"unpacked: {_count(written)} to {results}" + (f"; {present:,} were there already" if present else ""))
 
 
 def _count(number: int) -> str:

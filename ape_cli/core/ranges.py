@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+
 from ape_cli.core.errors import UsageError, brief
 
 _MOST = 10_001  # numbers of a range
@@ -23,3 +25,21 @@ def whole_numbers(name: str, text: str) -> list[int]:
             raise UsageError(f"bad `{name}`", got=brief(text), allowed=allowed, fix="for example 42,43, or 42-44")
         numbers += range(int(first), int(last) + 1)
     return list(dict.fromkeys(numbers))
+
+
+def span(first: int, last: int) -> str:
+    """A range, both ends included, as text for readers."""
+    return str(first) if first == last else f"{first}–{last}"
+
+
+def spans(numbers: Iterable[int]) -> str:
+    """Ascending numbers as text for readers.
+
+    >>> spans([1, 2, 3, 8])
+    '1–3, 8'
+    """
+    ranges: list[tuple[int, int]] = []
+    for number in numbers:
+        joined = bool(ranges) and ranges[-1][1] == number - 1
+        ranges[-1:] = [(ranges[-1][0], number)] if joined else [*ranges[-1:], (number, number)]
+    return ", ".join(span(*ends) for ends in ranges)

@@ -18,6 +18,7 @@ import numpy as np
 import polars as pl
 
 from ape_cli.core import escaping
+from ape_cli.core.ranges import spans
 from ape_cli.reports import palette
 from ape_cli.reports.evaluations import measured
 from ape_cli.reports.plots import Pieces, Plot, Scale, scale
@@ -73,21 +74,16 @@ def short(column: str) -> str:
 
     >>> short("tree-copy/breadth on tree-copy-breadth-longer"), short("copy [copy-sizes-1-2-3-4-8-small]")
     ('tree-copy/breadth on longer', 'copy [sizes 1–4, 8, small]')
+    >>> short("copy [copy-sizes-2-4]")
+    'copy [sizes 2, 4]'
     """
     begin = re.escape(column.partition(" ")[0].replace("/", "-"))
     column = re.sub(rf"(?<=[ \[]){begin}-(?=\w)", "", column)
-    return re.sub(r"\bsizes((?:-\d+)+)-?", lambda found: f"sizes {_ranges(found[1])}, ", column).removesuffix(", ")
 
+    def listed(found: re.Match[str]) -> str:
+        return f"sizes {spans(map(int, found[1].split('-')))}" + found[2].replace("-", ", ")
 
-def _ranges(sizes: str) -> str:
-    """Sizes in the name of a dataset as ranges: `-1-2-3-8` is `1–3, 8`."""
-    ranges = list[list[int]]()
-    for size in map(int, sizes.strip("-").split("-")):
-        if ranges and size == ranges[-1][-1] + 1:
-            ranges[-1][1:] = [size]
-        else:
-            ranges.append([size])
-    return ", ".join("–".join(map(str, ends)) for ends in ranges)
+    return re.sub(r"\bsizes-(\d+(?:-\d+)*)(-?)", listed, column)
 
 
 def plot(panels: list[Panel], metric: str, before: str = "", score: str | None = None) -> Plot | None:

@@ -64,6 +64,7 @@ _FIRST = {  # what variants of the tables of record ask for first: places after 
     "(distance=euclidean)": (9, 3),
 }
 INK = "#1b1e21"  # the neutral colour, which a page replaces by its own text colour
+INK_ON_DARK = "#d9dee4"  # what replaces it in a picture for a dark page
 DOTTED: dict[str, Any] = {"linestyle": ":", "linewidth": 0.9, "markersize": 2.2}  # the curve of the test split
 HOLLOW: dict[str, Any] = {"linestyle": "none", "markerfacecolor": "none"}  # a point with few test rows
 LEAD: dict[str, Any] = {"linewidth": 0.8, "alpha": 0.5}  # the line from the axis to a dot

@@ -130,7 +130,6 @@ def inline(figure: Figure, name: str, label: str = "") -> Markup:
     svg = re.sub(r"font-family: [^;\"}]*; ", "", svg).replace(INK, "currentColor")
     for colour, on_dark in ON_DARK.items():
         svg = svg.replace(colour, f"light-dark({colour}, {on_dark})")
-    svg = re.sub(r">\s*\n\s*<", ">\n<", svg)
     said = f'role="img" aria-label="{escaping.html(label)}"' if label else 'aria-hidden="true"'
     return Markup(svg.replace("<svg", f"<svg {said}", 1))
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable
 
-from ape_cli.core.errors import DataError, RunError
+from ape_cli.core.errors import DataError
 from ape_cli.runs.record import RECORD
 from ape_cli.runs.run import Run
 from ape_cli.runs.run_files import WEIGHTS
@@ -42,10 +42,8 @@ def pack(file: StoragePath, runs: Iterable[Run]) -> int:
     """
     content = read(file) if file.exists() else {}
     for run in runs:
-        if problems := run.problems():
-            raise RunError(f"cannot pack {run.name}", got=problems[0], fix="restore the file, or leave the run out")
-        names = [RECORD, *(name for name in run.known.files if name != WEIGHTS)]
-        content[run.name] = {name: files.read_bytes(run.folder / name) for name in names}
+        listed = {name: run.content(name) for name in run.known.files if name != WEIGHTS}
+        content[run.name] = {RECORD: files.read_bytes(run.folder / RECORD), **listed}
     with files.replacing(file) as temporary:
         packed.write(temporary, {f"runs/{run}/{name}": data for run in content for name, data in content[run].items()})
     return len(content)

@@ -48,7 +48,7 @@ class ListedFiles:
         """The content of run.json, which is read only once. Raises `RunError` if it cannot be read."""
         return self.record or self.read()
 
-    def _content(self, name: str) -> bytes:
+    def content(self, name: str) -> bytes:
         """The content of a file that run.json lists. Raises `RunError` if it is missing or was altered."""
         path = self.folder / name
         try:
@@ -88,7 +88,7 @@ class ListedFiles:
     def load_model(self) -> Tensors:
         """The best weights of a finished run. Raises `RunError` if there are none, or if they were altered."""
         self.require_weights()
-        return tensors.parse_tensors(self._content(WEIGHTS), self.folder / WEIGHTS)
+        return tensors.parse_tensors(self.content(WEIGHTS), self.folder / WEIGHTS)
 
     def history(self) -> pl.DataFrame:
         """The history of validations, one row each; an empty table if run.json lists none.
@@ -101,7 +101,7 @@ class ListedFiles:
 
         if HISTORY not in self.known.files:
             return pl.DataFrame()
-        content = self._content(HISTORY)
+        content = self.content(HISTORY)
         try:
             with pq.ParquetFile(io.BytesIO(content)) as file:
                 if file.metadata.num_rows * file.metadata.num_columns > _VALUES:
@@ -118,7 +118,7 @@ class ListedFiles:
         """
         if name not in self.known.files:
             return None
-        content = self._content(name)
+        content = self.content(name)
         try:
             return dict(EVALUATION.validate_json(content))
         except ValidationError as error:

@@ -8,6 +8,7 @@ from __future__ import annotations
 import statistics
 from collections.abc import Iterable
 from dataclasses import dataclass, replace
+from functools import cached_property
 
 from ape_cli.attention import RoleError
 from ape_cli.core.errors import RunError
@@ -36,17 +37,22 @@ class PlannedTrial:
 
     `run` is None as long as its name is not known. `state` is `finished`, `new`, `stopped` or `failed` (which are
     resumed), `damaged` (training it reports the damage), or `running` in another process. It is `open` if the settings
-    in `tuned` have to be chosen first. `estimate` is that of its time, or None. `tests` are
-    its evaluations, and `others` the open datasets of test rows at other sizes, once it is prepared.
+    in `tuned` have to be chosen first. Its time is estimated from the runs in `past`. `tests` are its evaluations, and
+    `others` the open datasets of test rows at other sizes, once it is prepared.
     """
 
     experiment: Experiment
     run: Run | None
     state: str
-    estimate: Estimate | None = None
+    past: PastRuns
     tests: FurtherTests = NO_FURTHER_TESTS
     others: tuple[Dataset, ...] = ()
     tuned: tuple[str, ...] = ()
+
+    @cached_property
+    def estimate(self) -> Estimate | None:
+        """The estimate of its time, or None. It is made when it is first asked for, because it may measure products."""
+        return self.past.estimate(self.config, self.data)
 
     @property
     def seconds(self) -> float | None:
@@ -118,8 +124,7 @@ class Planner:
             experiment = resolve(options, self.chosen)
         except (UnreadableError, RoleError, MapError) as error:
             return f"{options.scheme} on {self.chosen.of(options).folder.name}: {error.summary}"
-        estimate = self.past.estimate(experiment.config, experiment.data)
-        return _planned(experiment, self.registry, estimate, options.tests, self.sizes)
+        return _planned(experiment, self.registry, self.past, options.tests, self.sizes)
 
 
 def unique(items: Iterable[PlannedTrial]) -> list[PlannedTrial]:
@@ -150,12 +155,12 @@ def per_task(items: list[PlannedTrial]) -> int:
 
 
 def _planned(
-    experiment: Experiment, registry: Registry, estimate: Estimate | None, tests: FurtherTests, sizes: OtherSizes
+    experiment: Experiment, registry: Registry, past: PastRuns, tests: FurtherTests, sizes: OtherSizes
 ) -> PlannedTrial:
     """Plan one trial."""
     run = registry.run_for(experiment.config, experiment.data) if experiment.is_named else None
     state = "new" if run is None else _state(run, experiment.data, tests, sizes)
-    return PlannedTrial(experiment, run, state, estimate, tests)
+    return PlannedTrial(experiment, run, state, past, tests)
 
 
 def _state(run: Run, data: ChosenDataset | Dataset, tests: FurtherTests, sizes: OtherSizes) -> str:
@@ -201,6 +206,6 @@ def prepare(items: list[PlannedTrial], registry: Registry, datasets: StoragePath
         if item.state != "finished":
             open_now, tests = prepared(item.experiment), item.tests
             others = sizes.opened(open_now.dataset, tests.generalise, open_now.config)
-            now = replace(_planned(open_now, registry, item.estimate, tests, sizes), others=tuple(others))
+            now = replace(_planned(open_now, registry, item.past, tests, sizes), others=tuple(others))
         ready.setdefault(now.name, now)
     return list(ready.values())

@@ -151,4 +151,4 @@ def _open(group: TrialGroup, item: PlannedTrial) -> Iterator[PlannedTrial]:
     tuned = tuple(sorted(set().union(*group.settings)))
     for seed in group.later:
         experiment = replace(item.experiment, config=item.config.model_copy(update={"seed": seed}))
-        yield PlannedTrial(experiment, None, "open", item.estimate, tuned=tuned)
+        yield PlannedTrial(experiment, None, "open", item.past, tuned=tuned)

@@ -12,7 +12,7 @@ from ape_cli.data.loader import open_dataset
 from ape_cli.experiment import ExperimentOptions
 from ape_cli.experiment.choice import Datasets
 from ape_cli.runs.registry import open_registry
-from ape_cli.sweep.planning import PastRuns
+from ape_cli.sweep.durations import PastRuns
 from tests.conftest import ape, write
 
 SWEEP = 'preset = "tiny"\nschemes = ["none"]\ndata = ["mine"]\nset = { steps = 4, validate_every_steps = 2 }\n'

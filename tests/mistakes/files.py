@@ -6,7 +6,7 @@ from tests.mistakes._mistake import read
 
 MISTAKES = read("""
 a listed file not compared with run.json
-  ListedFiles._content  runs/test_integrity.py::test_a_changed_byte_is_noticed
+  ListedFiles.content  runs/test_integrity.py::test_a_changed_byte_is_noticed
   - (digest := hashlib.sha256(content).hexdigest()) != self.known.files[name]
   + not (digest := hashlib.sha256(content).hexdigest())
 the name of a run not compared with its configuration

@@ -79,6 +79,17 @@ def test_packed_runs_are_not_written(two: list[Path]) -> None:
     assert open_registry("a.parquet").find(two[0].name).status == "finished"
 
 
+def test_no_option_is_ignored(two: list[Path]) -> None:
+    packed = json.loads(ape("runs", "--scheme", "rope", "--pack", "a.parquet", "--json")[0])
+    assert packed == {"packed": 1, "contains": 1}
+    unpacked = json.loads(ape("runs", "--unpack", "a.parquet", "--results", "x", "--json")[0])
+    assert unpacked == {"unpacked": 1, "present": 0}
+    for words in (["--scheme", "rope"], ["--filter", "seed=1"], ["--sort", "seed"], ["--pack", "b.parquet"]):
+        assert f"--unpack with {words[0]}" in ape("runs", "--unpack", "a.parquet", *words, code=2)[1]
+    assert "--pack with --wide" in ape("runs", "--pack", "b.parquet", "--wide", code=2)[1]
+    assert not Path("b.parquet").exists()
+
+
 def test_a_damaged_or_unfinished_run_is_not_packed(two: list[Path], here: Path) -> None:
     path = two[1] / "run.json"
     good = path.read_text()

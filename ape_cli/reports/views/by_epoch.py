@@ -92,7 +92,7 @@ class ByEpoch(View[Epochs]):
     by = "epoch"
     title = "Learning curves"
     rank = 30
-    unused = ("decode", "split")  # they are those of the training history
+    unused = ("decode", "split", "counts")  # they are those of the training history
     caption = f"""These are validation scores of finished runs. A line is the mean over seeds. A band reaches
 from the smallest to the largest score. {LINE_STYLES} A dotted line is the test split, which decides nothing."""
 

@@ -25,7 +25,7 @@ class ByOperator(View[pl.DataFrame]):
     about = "by operator of the source"
     by = "op"
     rank = 20
-    unused = ("against",)
+    unused = ("against", "counts")
 
     def read(self, registry: Registry, options: Options) -> tuple[pl.DataFrame, list[str]]:
         """Read the evaluations by operator. Raises `ApeError` if there are none."""

@@ -18,6 +18,7 @@ import polars as pl
 
 from ape_cli import tasks
 from ape_cli.core.errors import ApeError
+from ape_cli.core.ranges import span, spans
 from ape_cli.reports import aggregation, line_plots
 from ape_cli.reports.builtin import size_words
 from ape_cli.reports.evaluations import CELL, arrange, measured
@@ -45,13 +46,7 @@ class Seen(NamedTuple):
 
     def __str__(self) -> str:
         """The sizes as text, for example `1–20, 30`."""
-        if not self.listed:
-            return span(self.smallest, self.largest)
-        ranges: list[Range] = []
-        for size in self.listed:
-            joined = bool(ranges) and ranges[-1][1] == size - 1
-            ranges[-1:] = [(ranges[-1][0], size)] if joined else [*ranges[-1:], (size, size)]
-        return ", ".join(span(*ends) for ends in ranges)
+        return spans(self.listed) if self.listed else span(self.smallest, self.largest)
 
 
 _COLUMN = [key for key in KEYS if key not in CELL]  # the fields that all rows of a table share
@@ -243,8 +238,3 @@ def _table(group: pl.DataFrame, sizes: Sizes, interval: bool, preset: str) -> Ta
     name, unit = measured(first["metric"], group["task"])
     title = f"{first['column']} by {word}{preset}, {name}"
     return Table(title, notes, columns, body(group, "first", firsts), unit, interval, foot=foot)
-
-
-def span(first: int, last: int) -> str:
-    """A range of sizes as text."""
-    return str(first) if first == last else f"{first}–{last}"

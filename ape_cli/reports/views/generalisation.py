@@ -53,7 +53,7 @@ class Generalisation(View[pl.DataFrame]):
     about = "at sizes beyond those of training (`ape train --generalise` evaluates them)"
     rank = 12
     metric = _METRICS[0]
-    unused = ("against", "metric")
+    unused = ("against", "metric", "counts")
     caption = f"""These are scores by the size of the source as a multiple of the largest training size. The training
 split holds the sizes in the shaded area. A band, or a wide bar at a single point, is the 95% interval over seeds
 (Student's t): other seeds, the same test rows. A thin bar with caps is the 95% interval over inputs (Wilson's): other

@@ -57,7 +57,7 @@ class Paired(View[pl.DataFrame]):
     compares = True
     on_page = False
     title = "Scores"
-    unused = ("interval", "against", "plots", "axis")  # the tables always have the interval
+    unused = ("interval", "against", "plots", "axis", "counts")  # the tables always have the interval
 
     def read(self, registry: Registry, options: Options) -> tuple[pl.DataFrame, list[str]]:
         """Read the scores and pair them. Also returns a line of text for each column without a pair.
