@@ -58,7 +58,11 @@ class Orthogonal(FastScheme):
         super().__init__(shape)
         self.side = pick("side", side, ["both", "query", "key"])
         self.relative = side == "both"
-        self.operators = interpret(shape.structure, shape.head_dim, shape.heads, shape.generator)
+        self.operators = self.draw_operators(shape)
+
+    def draw_operators(self, shape: Shape) -> Interpretation:
+        """The operators of the structure, which a subclass may replace. Raises `UsageError` if a head is too narrow."""
+        return interpret(shape.structure, shape.head_dim, shape.heads, shape.generator)
 
     def generators(self) -> Tensor:
         """The generators of a simple structure as matrices. -> [generator, H, K, K]
