@@ -13,6 +13,7 @@ from ape_cli.core import ragged, rng
 from ape_cli.core.rng import I64, U64
 from ape_cli.core.vocabulary import FIRST_SYMBOL
 from ape_cli.structure import Tree, trees
+from ape_cli.structure.trees import Bool
 from ape_cli.tasks import Source, Tokens, option
 from ape_cli.tasks._trees import UniqueTrees
 
@@ -72,9 +73,8 @@ class TreeOps(UniqueTrees):
         depth = self.draw_sizes(key)
         heap, starts, leaf = self._grow(depth - 1, rng.child(key, "shape"))
         symbol = FIRST_SYMBOL + self._unique(starts, leaf, rng.child(key, "symbols"))
-        nodes = np.diff(starts)
-        pointed = starts[:-1] + rng.below(rng.child(key, "node"), nodes)
-        op = rng.below(rng.child(key, "operator"), 4)
+        pointed = self.point(starts, leaf, rng.child(key, "node"))
+        op = self.choose(rng.child(key, "operator"))
         # Each row gets two nodes before its tree: the operator at heap index 1 and the index leaf at 2.
         cut = starts + 2 * np.arange(starts.size)
         position, symbols = np.empty(cut[-1], dtype=np.int64), np.empty(cut[-1], dtype=np.int64)
@@ -83,6 +83,14 @@ class TreeOps(UniqueTrees):
         position[cut[:-1]], symbols[cut[:-1]] = 1, FIRST_SYMBOL + self.leaves + self.operators + op
         position[cut[:-1] + 1], symbols[cut[:-1] + 1] = 2, symbol[pointed]
         return Source(starts=cut, position=position, symbol=symbols, size=depth, op=op, chosen=heap[pointed])
+
+    def point(self, starts: I64, leaf: Bool, key: U64) -> I64:
+        """The index of the chosen node of each row. int64 [R + 1], bool [T], uint64 [R] -> int64 [R]"""
+        return starts[:-1] + rng.below(key, np.diff(starts))
+
+    def choose(self, key: U64) -> I64:
+        """The operator of each row, as an index into `ops`. uint64 [R] -> int64 [R]"""
+        return rng.below(key, len(self.ops))
 
     def answer(self, source: Source) -> Tokens:
         """The target of each source: the result of the operator."""
