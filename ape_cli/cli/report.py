@@ -53,6 +53,9 @@ class ScoreOptions:
         "`epoch`: halfway through training and at the end.",
         metavar="size|op|epoch",
     )
+    verdicts: bool = option(
+        "Show the verdict on each number of the paper, from `verdicts.toml` in the results folder.", default=False
+    )
     view: str | None = option("Name of a view (`ape report --views` lists them). Default: scores.")
     views: bool = option("List the views and exit.", default=False, callback=_list_views, is_eager=True)
     best_by: str | None = option(
@@ -102,7 +105,7 @@ def report(
     from ape_cli.storage import files
 
     sweep = runs.sweep
-    chosen = choose(scores.view, scores.by, scores.compare)
+    chosen = choose("verdicts" if scores.verdicts and scores.view is None else scores.view, scores.by, scores.compare)
     of_scores = ("metric", "decode", "split", "against", "compare", "best_by", "interval")
     options = Options(
         **{name: getattr(scores, name) for name in of_scores},

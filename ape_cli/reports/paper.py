@@ -41,19 +41,29 @@ _COLUMNS = {
 
 
 @cache
+def table(number: int) -> dict[tuple[str, str], tuple[float, float | None]]:
+    """The mean and the deviation of each (scheme, column) of a table of the paper, 1 to 3, as fractions."""
+    content = json.loads(resources.files("ape_cli.reports").joinpath("paper_tables.json").read_text(encoding="utf-8"))
+    own = content[f"table{number}"]
+    return {
+        (scheme, column): (mean / 100, None if std is None else std / 100)
+        for scheme, cells in own["rows"].items()
+        for column, (mean, std) in zip(own["columns"], cells, strict=True)
+        if mean is not None
+    }
+
+
+@cache
 def scores() -> dict[tuple[str, str], tuple[float, float | None]]:
     """The mean and the deviation of each (scheme, column) of tables 1 to 3 of the paper, as fractions.
 
     The column `images/cifar-10 @150` of table 3 is the best score on images until epoch 150. A `depth` column of table
     2 appears twice, for example as `tree-copy/depth` and as `tree-copy/breadth-to-depth` (see `TWO_READINGS`).
     """
-    tables = json.loads(resources.files("ape_cli.reports").joinpath("paper_tables.json").read_text(encoding="utf-8"))
     return {
-        (scheme, before + name): (mean / 100, None if std is None else std / 100)
-        for table, before in ((tables["table1"], ""), (tables["table2"], ""), (tables["table3"], f"{IMAGES} "))
-        for scheme, cells in table["rows"].items()
-        for column, (mean, std) in zip(table["columns"], cells, strict=True)
-        if mean is not None
+        (scheme, before + name): score
+        for number, before in ((1, ""), (2, ""), (3, f"{IMAGES} "))
+        for (scheme, column), score in table(number).items()
         for name in _ours(column)
     }
 
