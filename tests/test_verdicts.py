@@ -78,7 +78,9 @@ def test_each_number_of_a_sentence_is_one_of_its_runs_or_in_a_table(cells: list[
     for sentence, found in itertools.groupby(cells, lambda cell: cell.verdict.sentence):
         group = list(found)
         own = {f"{abs(100 * value):.{digits}f}" for cell in group for value in _values(cell) for digits in (1, 2)}
-        own |= {bound for bound in re.findall(r"[Ww]ithin (\S+) points", sentence) if _bounds(float(bound) / 100, group)}
+        own |= {
+            bound for bound in re.findall(r"[Ww]ithin (\S+) points", sentence) if _bounds(float(bound) / 100, group)
+        }
         asked = set(NUMBER.findall(re.sub(r"±\S+", "", sentence))) - {"85.46"}  # the paper's own
         seen += len(asked)
         wrong += [(number, sentence) for number in asked - own - known]

@@ -105,7 +105,7 @@ def report(
     from ape_cli.storage import files
 
     sweep = runs.sweep
-    chosen = choose("verdicts" if scores.verdicts and scores.view is None else scores.view, scores.by, scores.compare)
+    chosen = choose(_view(scores), scores.by, scores.compare)
     of_scores = ("metric", "decode", "split", "against", "compare", "best_by", "interval")
     options = Options(
         **{name: getattr(scores, name) for name in of_scores},
@@ -155,6 +155,13 @@ def report(
     else:
         files.write_text(form.to, document.text(scaled))
         note(f"written: {form.to}")
+
+
+def _view(scores: ScoreOptions) -> str | None:
+    """The name of the view, if `--view` or `--verdicts` selects it. Raises `UsageError` if they select two views."""
+    if scores.verdicts and scores.view not in (None, "verdicts"):
+        raise UsageError("one view at a time", got=f"--verdicts and --view {scores.view}", fix="leave one out")
+    return "verdicts" if scores.verdicts else scores.view
 
 
 def _style(form: FormatOptions, as_json: bool) -> str:

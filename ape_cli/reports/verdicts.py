@@ -36,7 +36,7 @@ from typing import Literal
 
 from pydantic import BaseModel, ConfigDict, ValidationError
 
-from ape_cli.core.errors import RunError, UsageError
+from ape_cli.core.errors import ApeError, RunError, UsageError
 from ape_cli.reports import paper
 from ape_cli.runs.registry import open_registry
 from ape_cli.runs.run import Run
@@ -124,9 +124,8 @@ class Judged:
             return "not run"
         if abs(self.difference) <= self.margin:
             return "reproduced"
-        if self.left is not None:
-            if abs(self.left) <= max(margin(self.std), EXPLAINED * abs(self.difference)):
-                return "differs, and why"
+        if self.left is not None and abs(self.left) <= max(margin(self.std), EXPLAINED * abs(self.difference)):
+            return "differs, and why"
         return "differs, cause open"
 
 
@@ -142,15 +141,15 @@ def margin(*deviations: float | None) -> float:
 def read(folder: StoragePath) -> list[Judged]:
     """The cells of `verdicts.toml` in a results folder, in the order of the file.
 
-    Raises `UsageError` if the file is missing or invalid or names a cell that the paper does not have, and `RunError`
-    if one of its runs is missing or has no score.
+    Raises `ApeError` if the file is missing, `UsageError` if it is invalid or names a cell that the paper does not have,
+    and `RunError` if one of its runs is missing or has no score.
     """
     path = folder / FILE
     try:
         content = Verdicts.model_validate(tomllib.loads(files.read_bytes(path).decode("utf-8")))
     except OSError as error:
         fix = "name the folder that has it with `results`"
-        raise UsageError("there are no verdicts here", got=str(path), allowed=error.strerror or "", fix=fix) from error
+        raise ApeError("there are no verdicts here", got=f"{path}: {error.strerror}", fix=fix) from error
     except (ValidationError, ValueError) as error:
         raise UsageError(f"bad verdicts in {path}", got=str(error), fix="correct the file") from error
     runs = {run.name: run for run in open_registry(folder / content.runs)}
@@ -177,8 +176,11 @@ def scores(names: Sequence[str], runs: Mapping[str, Run]) -> Scores | None:
         if name not in runs:
             raise RunError("a run of the verdicts is missing", got=name, fix="correct the name in verdicts.toml")
         about, (evaluations, _) = runs[name].read(), runs[name].evaluations()
-        own = (e for e in evaluations if e["fingerprint"] == about.dataset.fingerprint)
-        found[name] = next(e for e in own if (e["split"], e["decode"]) == ("test", "teacher"))["overall"]["token_accuracy"]
+        for of in evaluations:
+            if (of["fingerprint"], of["split"], of["decode"]) == (about.dataset.fingerprint, "test", "teacher"):
+                found[name] = of["overall"]["token_accuracy"]
+        if name not in found:
+            raise RunError("a run of the verdicts has no test score", got=name, fix=f"ape eval {name}")
         presets.add(about.config.preset)
     if len(presets) > 1:
         raise RunError("the runs of a verdict have several presets", got=", ".join(names), fix="name those of one")

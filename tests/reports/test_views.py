@@ -21,6 +21,7 @@ from tests.conftest import ape
 from tests.registered import write
 from tests.reports.test_aggregation import add
 from tests.reports.views import test_by_epoch, test_by_operator, test_by_size
+from tests.reports.views.test_verdicts import put_verdicts
 
 ALL = {name: views.load(name) for name in views.names()}
 ROWS = ("rope", "none")
@@ -48,6 +49,7 @@ def fill(where: Path) -> Path:
         if about["dataset"]["task"] != "images":
             about["status"] = "stopped"  # so that they need no history
         write(path, about)
+    put_verdicts(where, [])
     return where
 
 
@@ -92,7 +94,7 @@ def test_it_reads_tabulates_and_draws(filled: Path, name: str, metric: str) -> N
     view, registry = ALL[name], Registry(filled)
     options = asked(view, metric=metric)
     if refused(view, options):
-        assert name == "generalisation" or (name, metric) == ("by-epoch", "exact_match")
+        assert name in ("generalisation", "verdicts") or (name, metric) == ("by-epoch", "exact_match")
         return
     found, bad = view.read(registry, options)
     assert bad == []
@@ -126,7 +128,7 @@ def test_without_runs_it_is_an_error_that_says_what_to_do(tmp_path: Path, name: 
     with pytest.raises(ApeError) as caught:
         view.read(Registry(tmp_path), asked(view))
     assert caught.value.exit_code == 1
-    assert "`ape train" in (caught.value.fix or "")
+    assert ("`results`" if name == "verdicts" else "`ape train") in (caught.value.fix or "")
 
 
 def test_a_page_goes_on_without_a_view_that_has_nothing_to_show(tmp_path: Path) -> None:

@@ -6,11 +6,10 @@ in the folder above has the rule from which they follow.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 
 import polars as pl
 
-from ape_cli.core.errors import UsageError
 from ape_cli.reports import paper, verdicts
 from ape_cli.reports.tables import Table
 from ape_cli.reports.verdicts import Judged
@@ -37,14 +36,8 @@ class VerdictView(View[list[Judged]]):
     title = "Verdicts"
     unused = ("metric", "decode", "split", "interval", "best_by", "plots", "axis", "counts")
 
-    def rejects(self, options: Options) -> Iterator[UsageError]:
-        """An error for each invalid option."""
-        yield from super().rejects(options)
-        if options.against is None:
-            yield UsageError("verdicts are about the paper's numbers", got="no `against`", fix="add `against=paper`")
-
     def read(self, registry: Registry, options: Options) -> tuple[list[Judged], list[str]]:
-        """Read the verdicts of the results folder. Raises `UsageError` or `RunError` if they are not valid."""
+        """Read the verdicts of the results folder. Raises `ApeError` if there are none or they are invalid."""
         return verdicts.read(registry.folder), []
 
     def frame(self, result: list[Judged]) -> pl.DataFrame:
@@ -82,7 +75,9 @@ def _table(number: int, cells: Sequence[Judged]) -> Table:
     smaller = sorted({cell.ours.preset for cell in cells if cell.ours} - {"paper"})
     sizes = [f"*: runs of the paper's size; all others have preset {', '.join(smaller)}."] if smaller else []
     of_cells = dict.fromkeys(f"{_where(cell)}: {cell.verdict.verdict}. {cell.verdict.sentence}" for cell in cells)
-    return Table(f"Table {number} of the paper", [" ".join([LEGEND, *sizes]), *of_cells], schemes, rows, "%", head="column")
+    return Table(
+        f"Table {number} of the paper", [" ".join([LEGEND, *sizes]), *of_cells], schemes, rows, "%", head="column"
+    )
 
 
 def mark(cell: Judged) -> str:
