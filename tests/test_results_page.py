@@ -13,7 +13,7 @@ import pytest
 
 from ape_cli.reports import paper
 from ape_cli.runs.registry import open_registry
-from tests.record import field_tasks, medium, paper_tasks, summary
+from tests.record import advice, field_tasks, medium, paper_tasks, summary
 from tests.record.scores import (
     NUMBER,
     PAGES,
@@ -80,6 +80,7 @@ def found() -> dict[str, list[str]]:
         "tasks": field_tasks.of_tasks(),
         "trees": field_tasks.of_natural_trees(),
         "table2-paper": paper_tasks.of_the_paper_s_size(),
+        "which-encoding": advice.of_the_advice(),
     }
 
 
