@@ -21,13 +21,14 @@ from ape_cli.core.errors import DataError
 from ape_cli.reports import evaluations
 from ape_cli.runs.registry import open_registry
 from ape_cli.sweep import combinations, specification, stages
-from results import claims, first_picture
+from results import claims, first_picture, worth
 
 ROOT = Path(__file__).resolve().parents[1]
 RESULTS = ROOT / "results"
 RUNS = RESULTS / "record"  # the finished runs of each sweep, in one file each
 FROM = ["--results", "results/record"]
-OWN = RESULTS / "causes"  # schemes and a task of the sweep `causes`, which only new processes find
+# folders of schemes and tasks that only new processes find, by the sweep that needs them
+OWN = {"causes": "causes", "extraction": "ingredients", "ingredients": "ingredients"}
 README = RESULTS / "README.md"
 SITE = ROOT / "docs" / "results.md"
 PAGES = SITE.with_suffix("")  # the folder of the sweeps' pages and plots
@@ -42,6 +43,8 @@ ABOUT = {  # the sweeps in the order of the page
     "first-release": "settings of the authors' first release, one by one",
     "causes": "suspected causes for numbers of the paper that other runs do not reach",
     "ablation-locality": "the locality bias on and off",
+    "ingredients": "what each ingredient of the orthogonal schemes is worth",
+    "extraction": "parts of `tree-ops`, to find out why extraction is not learned",
     "tasks": "tasks of other papers and composite structures at preset `small`",
     "length": "words of 1 to 40 symbols, evaluated at up to 200, with tuned learning rates",
     "depth": "trees of depth 1 to 5, evaluated at up to 9, with tuned learning rates",
@@ -52,7 +55,8 @@ ABOUT = {  # the sweeps in the order of the page
 }
 SIZES = ("table1", "table2", "ablation-locality")
 EPOCHS = ("digits", "pixels")
-OURS = ("tasks", "trees")  # sweeps without numbers of the paper: with intervals, and also with exact match
+# sweeps without numbers of the paper: with intervals, and also with exact match
+OURS = ("ingredients", "extraction", "tasks", "trees")
 TUNED = ("length", "depth")  # sweeps whose settings are chosen by validation scores, shown beyond the training sizes
 FLAT = ("sinusoidal", "rope", "orthogonal-seq")  # the schemes of table 2 that read a tree as a sequence
 
@@ -66,7 +70,7 @@ def planned(sweep: str) -> stages.Stages:
 
 def standing(sweep: str) -> tuple[int, int]:
     """The number of finished runs of a sweep, and of all its runs; 0 and 0 if its dataset is not available."""
-    if sweep == OWN.name:
+    if sweep in OWN:
         trials = json.loads(run(["sweep", f"results/{sweep}.toml", *FROM, "--dry-run", "--json"]))["trials"]
         return sum(trial["state"] == "finished" for trial in trials), len(trials)
     try:
@@ -121,7 +125,7 @@ def printed(words: list[str]) -> str:
 def run(words: list[str]) -> str:
     """The output of an `ape` command. Ends the program if the command fails."""
     command = [sys.executable, "-m", "ape_cli", *words]
-    environment = os.environ | {"PYTHONPATH": str(OWN)}
+    environment = os.environ | {"PYTHONPATH": os.pathsep.join(str(RESULTS / name) for name in {*OWN.values()})}
     done = subprocess.run(command, cwd=ROOT, env=environment, capture_output=True, text=True, check=False)
     if done.returncode:
         raise SystemExit(f"{' '.join(command)}\n{done.stderr}")
@@ -165,6 +169,7 @@ def computed() -> dict[str, str]:
     """The tables that `ape report` does not print, by their files."""
     return {
         "length-claims.md": claims.table(planned("length")),
+        "ingredients-worth.md": worth.table(open_registry(RUNS)),
         "linearisation.md": linearisation(),
         "tasks-floors.md": floors("tasks", "exact_match"),
         "trees-floors.md": floors("trees", "token_accuracy"),

@@ -45,7 +45,7 @@ def counts() -> dict[str, tuple[int, int]]:
 def views(counts: dict[str, tuple[int, int]]) -> dict[str, list[str]]:
     """The arguments of the `ape report` that prints a file, for each generated table.
 
-    It takes 4 seconds to read every committed run, in this process and in one that finds the schemes of `causes`.
+    It takes 4 seconds to read every committed run, in this process and in one that finds the schemes of `record.OWN`.
     """
     return record.views(list(counts))
 
@@ -60,7 +60,7 @@ def test_the_tables_of_record_are_those_of_the_runs(
 
 def check_table(name: str, words: list[str], folder: Path) -> None:
     """Checks that `ape report` prints the committed table."""
-    own = name.startswith(record.OWN.name)  # its schemes are not found in this process
+    own = name.startswith(tuple(record.OWN))  # its schemes are not found in this process
     printed = record.printed(words) if own else ape("report", *record.FROM, *words)[0]
     if name.endswith(".csv"):  # the last digits of sums differ between processors
         (folder / name).write_text(printed)

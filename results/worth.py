@@ -1,0 +1,126 @@
+"""What each ingredient of the orthogonal schemes is worth: differences of two rows of `ingredients.toml`, by seed.
+
+A pair is one seed that both rows have, with the same data in the same order. Other initial weights may differ, because
+rows draw different numbers for their operators. A cell is the mean of the differences in points of token accuracy on
+the test split, with its 95% interval by Student's paired t.
+"""
+
+from __future__ import annotations
+
+import statistics
+from collections.abc import Mapping
+from typing import NamedTuple
+
+from ape_cli.reports import stats
+from ape_cli.runs.record import settings_text
+from ape_cli.runs.registry import Registry
+from ape_cli.runs.tuning import Validation, best, validation
+
+COLUMNS = ("repeat", "tree-rotate/breadth", "c3/breadth-to-depth", "tree-ops/breadth-to-depth")
+RATES = ("lr_peak=0.0007", "", "lr_peak=0.006")  # of `tree` and `relative`; the preset has 0.002
+
+
+class Row(NamedTuple):
+    """A row of the tables: a scheme and the settings that it does not have by default."""
+
+    scheme: str
+    settings: str = ""
+
+
+ORTHOGONAL, TREE = Row("orthogonal-seq"), Row("orthogonal-tree")
+INGREDIENTS = {  # with the ingredient, and without it
+    "start angles over 0 to π, not RoPE's": (Row("rope-spread"), Row("rope")),
+    "learned angles, with RoPE's at the start": (Row("rope", "learned=True"), Row("rope")),
+    "learned angles, over 0 to π at the start": (Row("rope-spread", "learned=True"), Row("rope-spread")),
+    "a learned basis, random at the start": (Row("orthogonal-seq", "decay=1"), Row("rope-spread", "learned=True")),
+    "learning of the basis": (ORTHOGONAL, Row("orthogonal-seq-fixed-basis")),
+    "angles of its own for each head": (ORTHOGONAL, Row("orthogonal-seq-shared-angles")),
+    "locality bias (`orthogonal-seq`)": (ORTHOGONAL, Row("orthogonal-seq", "decay=1")),
+    "locality bias (`orthogonal-tree`)": (TREE, Row("orthogonal-tree", "decay=1")),
+    "a generator of its own for each branch": (TREE, Row("orthogonal-tree-one-generator")),
+    "generators that do not commute": (TREE, Row("orthogonal-tree-commuting")),
+    "paths in the tree, not places in a sequence": (TREE, ORTHOGONAL),
+}
+TUNED = {  # against a scheme with the learning rate of the best validation scores
+    "`orthogonal-tree`, not a tuned `tree`": (TREE, "tree"),
+    "`orthogonal-seq`, not a tuned `relative`": (ORTHOGONAL, "relative"),
+}
+
+Found = Mapping[tuple[str, Row], Mapping[int, tuple[float, Validation]]]  # by column and row, then by seed
+
+
+def scores(registry: Registry) -> Found:
+    """The test score and the validation scores of the runs of preset small, by column, row and seed."""
+    found: dict[tuple[str, Row], dict[int, tuple[float, Validation]]] = {}
+    schemes = {side.scheme for pair in INGREDIENTS.values() for side in pair} | {scheme for _, scheme in TUNED.values()}
+    for run, about in registry.readable([]):
+        config, data = about.config, about.dataset
+        column = f"{data.task}/{data.order}" if data.order else data.task
+        usual = config.preset == "small" and data.name == f"{column.replace('/', '-')}-small"
+        if not usual or column not in COLUMNS or config.scheme not in schemes or about.status != "finished":
+            continue
+        for of in run.evaluations()[0]:
+            if (of["fingerprint"], of["split"], of["decode"]) == (data.fingerprint, "test", "teacher"):
+                row = Row(config.scheme, settings_text(about.variant))
+                of_row = found.setdefault((column, row), {})
+                of_row[config.seed] = 100 * of["overall"]["token_accuracy"], validation(run)
+    return found
+
+
+def tuned(scheme: str, column: str, found: Found) -> Row | None:
+    """The row of a scheme with the best validation scores. None until all learning rates have the same seeds."""
+    rows = {row: found.get((column, row), {}) for row in (Row(scheme, rate) for rate in RATES)}
+    seeds = {frozenset(of) for of in rows.values()}
+    if len(seeds) > 1 or not seeds - {frozenset()}:
+        return None
+    return best({row: {seed: score[1] for seed, score in of.items()} for row, of in rows.items()})
+
+
+class Worth(NamedTuple):
+    """The differences of two rows in a column, in points: their mean, half of the 95% interval, and their number."""
+
+    mean: float
+    half: float | None
+    seeds: int
+    least_p: float | None  # the exact p of the sign-flip test
+
+    def __str__(self) -> str:
+        """The cell of the table. An interval that does not contain 0 is in bold."""
+        if self.half is None:
+            return f"{self.mean:+.2f} ×{self.seeds}"
+        text = f"{self.mean:+.2f} ({self.mean - self.half:+.2f} to {self.mean + self.half:+.2f})"
+        return (f"**{text}**" if abs(self.mean) > self.half else text) + f" ×{self.seeds}" * (self.seeds < 6)
+
+
+def worth(with_it: Row, without: Row, column: str, found: Found) -> Worth | None:
+    """What the first row is ahead of the second, over the seeds that both have; None if they have none in common."""
+    a, b = found.get((column, with_it), {}), found.get((column, without), {})
+    differences = [a[seed][0] - b[seed][0] for seed in sorted(a.keys() & b.keys())]
+    if not differences:
+        return None
+    return Worth(
+        statistics.fmean(differences), stats.spread(differences)[1], len(differences), stats.sign_flip(differences)
+    )
+
+
+def cells(found: Found) -> dict[tuple[str, str], Worth]:
+    """The cells of the table by ingredient and column."""
+    made: dict[tuple[str, str], Worth | None] = {}
+    for column in COLUMNS:
+        for name, pair in INGREDIENTS.items():
+            made[name, column] = worth(*pair, column, found)
+        for name, (ours, scheme) in TUNED.items():
+            theirs = tuned(scheme, column, found)
+            made[name, column] = worth(ours, theirs, column, found) if theirs else None
+    return {key: value for key, value in made.items() if value is not None}
+
+
+def table(registry: Registry) -> str:
+    """The table of what each ingredient is worth."""
+    made = cells(scores(registry))
+    lines = [f"| ingredient | {' | '.join(COLUMNS)} |", f"|---|{'---:|' * len(COLUMNS)}"]
+    for name in (*INGREDIENTS, *TUNED):
+        shown = [str(made[name, column]) if (name, column) in made else "" for column in COLUMNS]
+        if any(shown):
+            lines.append(f"| {name} | {' | '.join(shown)} |")
+    return "\n".join(lines) + "\n"
