@@ -21,7 +21,7 @@ from ape_cli.core.errors import DataError
 from ape_cli.reports import evaluations
 from ape_cli.runs.registry import open_registry
 from ape_cli.sweep import combinations, specification, stages
-from results import claims, first_picture, worth
+from results import claims, first_picture, verdicts, worth
 
 ROOT = Path(__file__).resolve().parents[1]
 RESULTS = ROOT / "results"
@@ -173,6 +173,7 @@ def computed() -> dict[str, str]:
         "linearisation.md": linearisation(),
         "tasks-floors.md": floors("tasks", "exact_match"),
         "trees-floors.md": floors("trees", "token_accuracy"),
+        **verdicts.parts(RESULTS),
     }
 
 
