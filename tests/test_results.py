@@ -81,7 +81,7 @@ def test_the_pages_quote_them(counts: dict[str, tuple[int, int]], views: dict[st
 
 
 def test_each_sweep_has_a_page(counts: dict[str, tuple[int, int]]) -> None:
-    """The README and the navigation link to it, and it links to each of its plots. Two more give verdicts and advice."""
+    """The README and the navigation link to it, and it links to its plots. Two more give verdicts and advice."""
     assert {path.stem for path in record.PAGES.glob("*.md")} == {*counts, "verdicts", "which-encoding"}
     navigation = (ROOT / "zensical.toml").read_text(encoding="utf-8")
     for sweep in counts:
