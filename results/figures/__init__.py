@@ -1,0 +1,1 @@
+"""The figures of the findings in results/README.md."""
