@@ -1,1 +1,39 @@
-"""The figures of the findings in results/README.md."""
+"""The figures of the findings in results/README.md, from the committed runs: one SVG file for each.
+
+`make record` draws them through `record.py`. A row whose runs are missing is left out, and so is a figure without rows.
+The bytes depend on the version of matplotlib, which `constraints.txt` pins.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from ape_cli.runs.registry import Registry
+from ape_cli.sweep.stages import Stages
+from results.figures import rows, sweeps
+from results.figures.forest import Finding, picture
+from results.figures.scores import Scores
+
+SWEEPS = sweeps.SWEEPS
+
+
+def findings(registry: Registry, plans: Mapping[str, Stages]) -> dict[str, Finding]:
+    """The figures that have rows, by name. `plans` has the planned trials of those of `SWEEPS` that have runs."""
+    scores = Scores(registry)
+    named = (rows.sinusoidal, rows.order, rows.locality, rows.metric, rows.bound, rows.images)
+    made = {make.__name__: make(scores) for make in named}
+    made |= {make.__name__: make(registry) for make in (sweeps.ingredients, sweeps.extraction)}
+    made |= {make.__name__: make(registry, plans) for make in (sweeps.structure, sweeps.beyond)}
+    return {name: found for name, one in made.items() if (found := _drawable(one))}
+
+
+def drawn(registry: Registry, plans: Mapping[str, Stages]) -> dict[str, str]:
+    """The SVG files of `findings` by name."""
+    return {f"{name}.svg": picture(found) for name, found in findings(registry, plans).items()}
+
+
+def _drawable(finding: Finding) -> Finding | None:
+    """The finding without rows and blocks that have no cells. None if nothing is left."""
+    blocks = [b._replace(rows=[row for row in b.rows if row.cells]) for b in finding.blocks]
+    blocks = [block for block in blocks if block.rows]
+    return finding._replace(blocks=blocks) if blocks else None

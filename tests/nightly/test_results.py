@@ -30,6 +30,12 @@ def test_the_first_picture_is_that_of_the_runs(monkeypatch: pytest.MonkeyPatch) 
     assert pictures == {path.name: path.read_text(encoding="utf-8") for path in first_picture.PICTURES.glob("first-*")}
 
 
+def test_the_figures_are_those_of_the_runs(counts: dict[str, tuple[int, int]]) -> None:
+    """If this fails, run `make record` and commit the figures."""
+    drawn = record.drawings(counts)
+    assert drawn == {path.name: path.read_text(encoding="utf-8") for path in record.FINDINGS.iterdir()}
+
+
 def test_the_data_of_small_runs_is_still_generated(tmp_path: Path) -> None:
     """Every dataset that a task draws at preset `small`. It takes 10 seconds: 33 datasets of 22,000 rows."""
     drawn = [name for name in tasks.names() if issubclass(tasks.load(name), Task)]
