@@ -13,6 +13,7 @@ import re
 import subprocess
 import sys
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
 from pathlib import Path
 
 import polars as pl
@@ -177,9 +178,13 @@ def computed() -> dict[str, str]:
     }
 
 
-def drawings(counts: dict[str, tuple[int, int]]) -> dict[str, str]:
+def drawings() -> dict[str, str]:
     """The figures of the findings, by their files."""
-    return figures.drawn(open_registry(RUNS), {sweep: planned(sweep) for sweep in figures.SWEEPS if sweep in counts})
+    plans = {}
+    for sweep in figures.SWEEPS:
+        with suppress(DataError):
+            plans[sweep] = planned(sweep)
+    return figures.drawn(open_registry(RUNS), plans)
 
 
 def _gain(of: dict[str, float], most: int) -> str:
@@ -244,7 +249,7 @@ def main() -> None:
         list(pool.map(printed, plots))
     made |= computed()
     first = first_picture.drawn(printed(first_picture.WORDS))
-    for folder, files in ((RESULTS / "tables", made), (FINDINGS, drawings(counts)), (first_picture.PICTURES, first)):
+    for folder, files in ((RESULTS / "tables", made), (FINDINGS, drawings()), (first_picture.PICTURES, first)):
         for name, text in files.items():
             (folder / name).write_text(text, encoding="utf-8")
     for path, text in pages(made, counts).items():

@@ -121,7 +121,7 @@ class Finding(NamedTuple):
         low, high = min(ends), max(ends)
         ticks = [
             float(tick)
-            for tick in MaxNLocator(max(1, min(4, pixels // 25)), steps=[1, 2, 2.5, 5, 10]).tick_values(low, high)
+            for tick in MaxNLocator(max(1, min(4, int(pixels / 25))), steps=[1, 2, 2.5, 5, 10]).tick_values(low, high)
         ]
         if not self.differences:  # from a tick to a tick
             return max(ticks[0], 0), min(ticks[-1], 100), [tick for tick in ticks if 0 <= tick <= 100]
@@ -212,8 +212,8 @@ class Panels:
             for end, is_beyond, mark in ((self.low, low < self.low, "<"), (self.high, high > self.high, ">")):
                 if is_beyond:
                     axes.plot([along(end)], [y], color=look.colour, marker=mark, markersize=4)
-        face = {"markerfacecolor": "#ffffff", "markeredgewidth": 1.4} if hollow else {}
-        axes.plot([along(cell.mean)], [y], color=look.colour, marker=look.mark, zorder=3, **face)
+        face = "#ffffff" if hollow else look.colour
+        axes.plot([along(cell.mean)], [y], color=look.colour, marker=look.mark, markerfacecolor=face, zorder=3)
         text = self.finding.text(cell)
         axes.text(self.left + self.each * place + self.plot + GAP, y, text, va="center", size=SMALL)
 

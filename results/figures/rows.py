@@ -16,16 +16,11 @@ def sinusoidal(scores: Scores) -> Finding:
     """The paper's scores of `sinusoidal`, and ours."""
     columns = {"tree-rotate/breadth": "tree-rotate-breadth", "copy": "copy"}
     told = {column: Cell(100 * paper.scores()["sinusoidal", column][0], None, 3) for column in columns}
-    sizes = {"medium": "", "paper": PAPER_SIZE}
-    ours = [("none", "medium"), ("sinusoidal", "medium"), ("sinusoidal", "paper")]
-    rows = [
-        Row(
-            f"{scheme}, {'the paper’s size' if preset == 'paper' else preset}",
-            cells({c: scores.seeds(f"{data}-{preset}", scheme, sizes[preset]) for c, data in columns.items()}),
-            scheme,
-        )
-        for scheme, preset in ours
-    ]
+    rows = []
+    for scheme, preset in (("none", "medium"), ("sinusoidal", "medium"), ("sinusoidal", "paper")):
+        variant = PAPER_SIZE if preset == "paper" else ""
+        of = {column: scores.seeds(f"{data}-{preset}", scheme, variant) for column, data in columns.items()}
+        rows.append(Row(f"{scheme}, {'the paper’s size' if preset == 'paper' else preset}", cells(of), scheme))
     rows = [row for row in rows if row.cells]
     first = [Row("sinusoidal, in the paper", told, "sinusoidal", hollow=True)] * bool(rows)
     return Finding([Block("", [*first, *rows])], "Token accuracy in %. The paper prints a mean over 3 seeds.")
@@ -33,24 +28,14 @@ def sinusoidal(scores: Scores) -> Finding:
 
 def order(scores: Scores) -> Finding:
     """What writing source and target in the same order is worth."""
-    rows = [
-        Row(
-            scheme,
-            differences(
-                {
-                    task: tuple(
-                        scores.seeds(f"{task}-{order}-small", scheme) for order in ("depth", "breadth-to-depth")
-                    )
-                    for task in TASKS
-                }
-            ),
-            scheme,
+    rows = []
+    for scheme in SCHEMES:
+        same, other = (
+            {task: scores.seeds(f"{task}-{order}-small", scheme) for task in TASKS}
+            for order in ("depth", "breadth-to-depth")
         )
-        for scheme in SCHEMES
-    ]
-    foot = (
-        "Points of token accuracy, preset small: source and target both written depth first, less source breadth first."
-    )
+        rows.append(Row(scheme, differences({task: (same[task], other[task]) for task in TASKS}), scheme))
+    foot = "Points of token accuracy, preset small: both written depth first, minus the source written breadth first."
     return Finding([Block("", rows)], foot, differences=True)
 
 
@@ -72,9 +57,7 @@ def locality(scores: Scores) -> Finding:
         Block("", [row(s, columns, biased) for s in schemes for biased in (False, True)])
         for columns, schemes in ((words, ("none", "orthogonal-seq")), (trees, ("orthogonal-seq", "orthogonal-tree")))
     ]
-    return Finding(
-        blocks, f"Token accuracy in %, preset small. The bias multiplies by {BIAS} for each step of distance."
-    )
+    return Finding(blocks, f"Token accuracy in %, preset small. The bias is {BIAS} to the power of the distance.")
 
 
 def metric(scores: Scores) -> Finding:
@@ -103,14 +86,8 @@ def bound(scores: Scores) -> Finding:
 
 def images(scores: Scores) -> Finding:
     """Top-1 accuracy on digits."""
-    rows = [
-        ("none", ""),
-        ("sinusoidal", ""),
-        ("sinusoidal", "structure=grid(2)"),
-        ("learned", ""),
-        ("orthogonal-seq", ""),
-    ]
-    rows += [("orthogonal-grid", ""), ("orthogonal-grid", "distance=euclidean")]
+    rows = [(scheme, "") for scheme in ("none", "sinusoidal", "learned", "orthogonal-seq", "orthogonal-grid")]
+    rows += [("sinusoidal", "structure=grid(2)"), ("orthogonal-grid", "distance=euclidean")]
     made = []
     for scheme, variant in rows:
         name = f"{scheme} ({variant})" if variant else scheme

@@ -116,10 +116,11 @@ def _unseen(sweep: str, registry: Registry) -> list[Block]:
     except ApeError:  # no run is finished
         return []
     exact, found = lines.filter(metric="exact_match"), dict[str, dict[str, Row]]()
+    largest = exact["largest"].to_list()[0]  # in training: the same for all tasks of a sweep
     for line in over_unseen(exact).iter_rows(named=True):
         settings = read_settings(line["settings"]).variant
         model = f", {settings.get('model', 'encoder-decoder').removeprefix('model=')}" if sweep == "length" else ""
-        rows = found.setdefault(f"{sweep} above {exact['largest'].max()}{model}", {})
+        rows = found.setdefault(f"{sweep} above {largest}{model}", {})
         name = line["scheme"] + ", randomised" * ("positions" in settings)
         row = rows.setdefault(name, Row(name, {}, line["scheme"]))
         column = f"{line['task']}/{line['order']}" if line["order"] else line["task"]
@@ -130,7 +131,7 @@ def _unseen(sweep: str, registry: Registry) -> list[Block]:
 
 def extraction(registry: Registry) -> Finding:
     """Scores on the rows of `tree-ops` that extract a subtree, with parts of the task and more steps."""
-    found: dict[tuple[str, str, int], dict[str, Seeds]] = {}
+    found: dict[tuple[str, str, int | None], dict[str, Seeds]] = {}
     for run, about in registry.readable([]):
         key = about.config.scheme, about.dataset.name, about.config.steps
         usual = about.variant.keys() <= {"steps"} and about.status == "finished"
