@@ -13,7 +13,6 @@ import re
 import subprocess
 import sys
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import suppress
 from pathlib import Path
 
 import polars as pl
@@ -178,15 +177,6 @@ def computed() -> dict[str, str]:
     }
 
 
-def drawings() -> dict[str, str]:
-    """The figures of the findings, by their files."""
-    plans = {}
-    for sweep in figures.SWEEPS:
-        with suppress(DataError):
-            plans[sweep] = planned(sweep)
-    return figures.drawn(open_registry(RUNS), plans)
-
-
 def _gain(of: dict[str, float], most: int) -> str:
     """The cell of a gain, with its number of seeds if that is not `most`."""
     spread = f" ±{of['std']:.1f}" if of["seeds"] > 1 else ""
@@ -249,7 +239,8 @@ def main() -> None:
         list(pool.map(printed, plots))
     made |= computed()
     first = first_picture.drawn(printed(first_picture.WORDS))
-    for folder, files in ((RESULTS / "tables", made), (FINDINGS, drawings()), (first_picture.PICTURES, first)):
+    drawn = figures.drawn(open_registry(RUNS), planned)
+    for folder, files in ((RESULTS / "tables", made), (FINDINGS, drawn), (first_picture.PICTURES, first)):
         for name, text in files.items():
             (folder / name).write_text(text, encoding="utf-8")
     for path, text in pages(made, counts).items():

@@ -6,7 +6,7 @@ The numbers are read from the committed SVG files, and computed from the raw eva
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable
 from functools import cache
 from statistics import fmean
 from types import SimpleNamespace
@@ -15,35 +15,22 @@ from typing import Any
 import polars as pl
 import pytest
 
-from ape_cli.reports import paper, stats
+from ape_cli.reports import paper
 from ape_cli.runs.registry import open_registry
 from results import figures, record, worth
-from results.figures import forest, sweeps
-from results.figures.forest import Block, Cell, Finding, Row
+from results.figures import sweeps
+from tests.figures import text_lines
 from tests.record.paper_tasks import FLAT, TASKS, gains, mirrored
 from tests.record.scores import RESULTS, RUNS, SCHEMES, evaluations, mean
 from tests.record.summary import TF32, best_beside, exact
 
-TEXT = re.compile(r'<text [^>]*x="([\d.]+)" y="([\d.]+)"[^>]*>([^<]*)</text>')
 METRICS = ("token_accuracy", "exact_match")
 
 
 @cache
 def lines(name: str) -> list[list[str]]:
     """The lines of text of a figure from top to bottom: the label of a row, and what is printed in its columns."""
-    return lines_of((record.FINDINGS / f"{name}.svg").read_text(encoding="utf-8"))
-
-
-def lines_of(svg: str) -> list[list[str]]:
-    texts = sorted((float(y), float(x), text) for x, y, text in TEXT.findall(svg))
-    found: list[list[tuple[float, str]]] = []
-    last = -10.0
-    for y, x, text in texts:
-        if y > last + 2:
-            found.append([])
-        found[-1].append((x, text))
-        last = y
-    return [[text for _, text in sorted(line)] for line in found]
+    return text_lines((record.FINDINGS / f"{name}.svg").read_text(encoding="utf-8"))
 
 
 def rows(name: str) -> dict[str, list[list[str]]]:
@@ -241,8 +228,8 @@ def test_extraction_is_drawn_when_its_runs_are_there() -> None:
 
 def test_a_figure_without_runs_is_left_out() -> None:
     digits = open_registry(RUNS / "digits.parquet")
-    assert set(figures.drawn(digits, {})) == {"images.svg"}
-    assert figures.drawn(digits.only([]), {}) == {}
+    assert set(figures.findings(digits, {})) == {"images"}
+    assert figures.findings(digits.only([]), {}) == {}
 
 
 def test_a_row_without_runs_is_left_out() -> None:
@@ -253,48 +240,3 @@ def test_a_row_without_runs_is_left_out() -> None:
         "none, medium": ["copy"],
         "sinusoidal, medium": ["copy"],
     }
-
-
-def drawn(cells: Mapping[str, Cell], **settings: Any) -> str:
-    return forest.picture(Finding([Block("", [Row("a", {"": cell}) for cell in cells.values()])], "Foot.", **settings))
-
-
-def test_an_interval_is_student_s() -> None:
-    cell = Cell.of([97.0, 98.0, 99.0])
-    assert cell.half == pytest.approx(4.302653 / 3**0.5)
-    assert cell.half == stats.spread([97.0, 98.0, 99.0])[1]
-    assert cell.ends(is_share=True) == (pytest.approx(98 - 4.302653 / 3**0.5), 100)
-    assert cell.ends(is_share=False)[1] > 100
-    assert Cell.of([1.0]).half is None
-
-
-def test_numbers_of_seeds_that_differ_are_printed() -> None:
-    texts = lines_of(drawn({"few": Cell(50, 2, 2), "most": Cell(60, 1, 3), "one": Cell(70, None, 1)}))
-    assert [line[1] for line in texts[:3]] == ["50.00 ×2", "60.00", "70.00 ×1"]
-    foot = " ".join(line[0] for line in texts[4:])
-    assert foot == (
-        "Mark: mean, over 3 seeds (×n: over n). Bar: 95% interval over seeds by Student's t, cut off at 0 and 100; "
-        "one seed has none. Foot."
-    )
-
-
-def test_a_difference_has_a_sign_and_zero_on_its_scale() -> None:
-    texts = lines_of(drawn({"x": Cell(-0.001, 0.1, 3), "y": Cell(30, 1, 3)}, differences=True))
-    assert [line[1] for line in texts[:2]] == ["+0.00", "+30.00"]
-    assert "0" in texts[2]
-
-
-def test_an_interval_of_two_seeds_beyond_the_scale_ends_in_an_arrow() -> None:
-    """Each mark and each arrow is a path of its own that is used once."""
-    wide, narrow = (drawn({"x": Cell(30, half, 2), "y": Cell(20, 1, 3)}, differences=True) for half in (200, 1))
-    assert wide.count("<use ") == narrow.count("<use ") + 2
-
-
-def test_a_figure_has_the_colours_of_both_pages() -> None:
-    svg = drawn({"x": Cell(30, 1, 3)})
-    light, dark = svg.split("@media (prefers-color-scheme: dark)")
-    for colour, on_dark in (("#ffffff", "#0d1117"), ("#1b1e21", "#d9dee4")):
-        assert f"fill: {colour}" in light
-        assert f"fill: {on_dark}" in dark.split("</style>")[0]
-        assert colour not in dark
-    assert "style=" not in svg

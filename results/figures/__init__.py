@@ -6,19 +6,19 @@ The bytes depend on the version of matplotlib, which `constraints.txt` pins.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
+from contextlib import suppress
 
+from ape_cli.core.errors import DataError
 from ape_cli.runs.registry import Registry
 from ape_cli.sweep.stages import Stages
 from results.figures import rows, sweeps
 from results.figures.forest import Finding, picture
 from results.figures.scores import Scores
 
-SWEEPS = sweeps.SWEEPS
-
 
 def findings(registry: Registry, plans: Mapping[str, Stages]) -> dict[str, Finding]:
-    """The figures that have rows, by name. `plans` has the planned trials of those of `SWEEPS` that have runs."""
+    """The figures that have rows, by name. `plans` has the planned trials of `sweeps.SWEEPS` that are known."""
     scores = Scores(registry)
     named = (rows.sinusoidal, rows.order, rows.locality, rows.metric, rows.bound, rows.images)
     made = {make.__name__: make(scores) for make in named}
@@ -27,8 +27,12 @@ def findings(registry: Registry, plans: Mapping[str, Stages]) -> dict[str, Findi
     return {name: found for name, one in made.items() if (found := _drawable(one))}
 
 
-def drawn(registry: Registry, plans: Mapping[str, Stages]) -> dict[str, str]:
-    """The SVG files of `findings` by name."""
+def drawn(registry: Registry, planned: Callable[[str], Stages]) -> dict[str, str]:
+    """The SVG files of the figures by name. `planned` returns the planned trials of a sweep, or raises `DataError`."""
+    plans = {}
+    for sweep in sweeps.SWEEPS:
+        with suppress(DataError):
+            plans[sweep] = planned(sweep)
     return {f"{name}.svg": picture(found) for name, found in findings(registry, plans).items()}
 
 
