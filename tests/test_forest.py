@@ -55,3 +55,9 @@ def test_a_figure_has_the_colours_of_both_pages() -> None:
         assert f"fill: {on_dark}" in dark.split("</style>")[0]
         assert colour not in dark
     assert "style=" not in svg
+
+
+def test_columns_have_the_given_order() -> None:
+    rows = [Row("a", {"second": Cell(1, 1, 3)}), Row("b", {"first": Cell(1, 1, 3), "last": Cell(1, 1, 3)})]
+    assert Block("", rows, ("first", "none", "second")).columns == ["first", "second", "last"]
+    assert Block("", rows).columns == ["second", "first", "last"]

@@ -59,10 +59,14 @@ class Row(NamedTuple):
 
 
 class Block(NamedTuple):
-    """Rows below a heading. Successive blocks with the same columns share them, and the scale."""
+    """Rows below a heading. Successive blocks with the same columns share them, and the scale.
+
+    Columns are in the `order` given, and then in the order in which the rows name them.
+    """
 
     heading: str
     rows: Sequence[Row]
+    order: Sequence[str] = ()
 
     @property
     def cells(self) -> list[Cell]:
@@ -71,8 +75,9 @@ class Block(NamedTuple):
 
     @property
     def columns(self) -> list[str]:
-        """The columns that have a cell, in the order in which the rows name them."""
-        return list(dict.fromkeys(column for row in self.rows for column in row.cells))
+        """The columns that have a cell."""
+        found = dict.fromkeys(column for row in self.rows for column in row.cells)
+        return list(dict.fromkeys([*(column for column in self.order if column in found), *found]))
 
 
 class Finding(NamedTuple):

@@ -36,7 +36,7 @@ def order(scores: Scores) -> Finding:
         )
         rows.append(Row(scheme, differences({task: (same[task], other[task]) for task in TASKS}), scheme))
     foot = "Points of token accuracy, preset small: both written depth first, minus the source written breadth first."
-    return Finding([Block("", rows)], foot, differences=True)
+    return Finding([Block("", rows, TASKS)], foot, differences=True)
 
 
 def locality(scores: Scores) -> Finding:

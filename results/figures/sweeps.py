@@ -95,7 +95,7 @@ def ingredients(registry: Registry) -> Finding:
         )
         for name in (*worth.INGREDIENTS, *worth.TUNED)
     ]
-    return Finding([Block("", rows)], "Points of token accuracy, preset small.", differences=True)
+    return Finding([Block("", rows, worth.COLUMNS)], "Points of token accuracy, preset small.", differences=True)
 
 
 def beyond(registry: Registry, plans: Mapping[str, Stages]) -> Finding:
