@@ -1,4 +1,4 @@
-"""Make the tables and plots of record and the README's picture from the committed runs, and fill the pages of results.
+"""Make the tables, plots and figures of record from the committed runs, and fill the pages of results.
 
 `make record` runs this file. It trains nothing: every number comes from the runs in `results/record`. Without new runs
 it changes no file. A sweep with finished runs has a page in `docs/results`. `results/README.md` lists all sweeps, and
@@ -21,7 +21,7 @@ from ape_cli.core.errors import DataError
 from ape_cli.reports import evaluations
 from ape_cli.runs.registry import open_registry
 from ape_cli.sweep import combinations, specification, stages
-from results import claims, first_picture, verdicts, worth
+from results import claims, figures, first_picture, verdicts, worth
 
 ROOT = Path(__file__).resolve().parents[1]
 RESULTS = ROOT / "results"
@@ -32,6 +32,7 @@ OWN = {"causes": "causes", "extraction": "ingredients", "ingredients": "ingredie
 README = RESULTS / "README.md"
 SITE = ROOT / "docs" / "results.md"
 PAGES = SITE.with_suffix("")  # the folder of the sweeps' pages and plots
+FINDINGS = PAGES / "plots" / "findings"  # the figures of results/README.md
 ABOUT = {  # the sweeps in the order of the page
     "table2-paper": "the paper's table 2 at its own size, on a GPU",
     "table1-paper": "the paper's table 1 at its own size, on a GPU",
@@ -70,12 +71,12 @@ def planned(sweep: str) -> stages.Stages:
 
 def standing(sweep: str) -> tuple[int, int]:
     """The number of finished runs of a sweep, and of all its runs; 0 and 0 if its dataset is not available."""
-    if sweep in OWN:
-        trials = json.loads(run(["sweep", f"results/{sweep}.toml", *FROM, "--dry-run", "--json"]))["trials"]
-        return sum(trial["state"] == "finished" for trial in trials), len(trials)
     try:
+        if sweep in OWN:
+            trials = json.loads(run(["sweep", f"results/{sweep}.toml", *FROM, "--dry-run", "--json"]))["trials"]
+            return sum(trial["state"] == "finished" for trial in trials), len(trials)
         items = planned(sweep).trials
-    except DataError:
+    except (DataError, SystemExit):
         return 0, 0
     return sum(item.state == "finished" for item in items), len(items)
 
@@ -237,11 +238,12 @@ def main() -> None:
         plots.append(["--sweep", "results/table1.toml", "--plots", "docs/results/plots/table1-error"])
         plots[-1] += ["--format", "csv", "--axis", "error"]
         list(pool.map(printed, plots))
-    for name, text in first_picture.drawn(printed(first_picture.WORDS)).items():
-        (first_picture.PICTURES / name).write_text(text, encoding="utf-8")
     made |= computed()
-    for name, text in made.items():
-        (RESULTS / "tables" / name).write_text(text, encoding="utf-8")
+    first = first_picture.drawn(printed(first_picture.WORDS))
+    drawn = figures.drawn(open_registry(RUNS), planned)
+    for folder, files in ((RESULTS / "tables", made), (FINDINGS, drawn), (first_picture.PICTURES, first)):
+        for name, text in files.items():
+            (folder / name).write_text(text, encoding="utf-8")
     for path, text in pages(made, counts).items():
         path.write_text(text, encoding="utf-8")
 

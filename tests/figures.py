@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from typing import Any
 
 import numpy as np
@@ -84,6 +85,20 @@ def hollow(axes: Axes) -> list[Any]:
     return [line for line in axes.get_lines() if line.get_markerfacecolor() == "none"]
 
 
+def text_lines(svg: str) -> list[list[str]]:
+    """The texts of an SVG file line by line, from top to bottom and from left to right."""
+    texts = sorted((float(y), float(x), text) for x, y, text in _TEXT.findall(svg))
+    found: list[list[tuple[float, str]]] = []
+    last = -10.0
+    for y, x, text in texts:
+        if y > last + 2:
+            found.append([])
+        found[-1].append((x, text))
+        last = y
+    return [[text for _, text in sorted(line)] for line in found]
+
+
+_TEXT = re.compile(r'<text [^>]*x="([\d.]+)" y="([\d.]+)"[^>]*>([^<]*)</text>')
 ROWS = {"none": [0.3, 0.3, 0.4], "rope": [0.2, 0.7, 0.9], "rope (decay=0.98)": [0.5, 0.6, 0.7]}
 TABLE = table(
     {

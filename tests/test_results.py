@@ -77,7 +77,7 @@ def test_the_pages_quote_them(counts: dict[str, tuple[int, int]], views: dict[st
     assert set(made) == {*views, *computed}
     for path, page in record.pages(made, counts).items():
         assert path.read_text(encoding="utf-8") == page, path
-    assert {path.name for path in (record.PAGES / "plots").iterdir()} == {*counts, "table1-error"}
+    assert {path.name for path in (record.PAGES / "plots").iterdir()} == {*counts, "table1-error", "findings"}
 
 
 def test_each_sweep_has_a_page(counts: dict[str, tuple[int, int]]) -> None:

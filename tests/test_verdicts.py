@@ -118,8 +118,8 @@ def _judged(**changes: Any) -> verdicts.Judged:
     return verdicts.Judged(**fields | {"ours": _scores(0.9997, 0.9998, 0.9996)} | changes)
 
 
-def _scores(*values: float) -> verdicts.Scores:
-    return verdicts.Scores("medium", {str(number): value for number, value in enumerate(values)})
+def _scores(*values: float) -> verdicts.RunScores:
+    return verdicts.RunScores("medium", {str(number): value for number, value in enumerate(values)})
 
 
 @pytest.mark.parametrize(

@@ -23,7 +23,7 @@ tenth.
 - *differs, cause open*: they differ by more, and no runs explain it.
 - *not run*: there are no runs.
 
-Scores are token accuracies on the test split, as fractions.
+RunScores are token accuracies on the test split, as fractions.
 """
 
 from __future__ import annotations
@@ -74,7 +74,7 @@ class Verdicts(BaseModel):
 
 
 @dataclass(frozen=True)
-class Scores:
+class RunScores:
     """The scores of some runs of one preset, by their names."""
 
     preset: str
@@ -99,8 +99,8 @@ class Judged:
     column: str
     mean: float  # of the paper
     std: float | None
-    ours: Scores | None
-    caused: Scores | None  # of the runs with the suspected cause
+    ours: RunScores | None
+    caused: RunScores | None  # of the runs with the suspected cause
 
     @property
     def difference(self) -> float | None:
@@ -165,7 +165,7 @@ def _judged(verdict: Verdict, column: str, runs: Mapping[str, Run]) -> Judged:
     return Judged(verdict, column, *numbers[verdict.scheme, column], *(scores(of, runs) for of in names))
 
 
-def scores(names: Sequence[str], runs: Mapping[str, Run]) -> Scores | None:
+def scores(names: Sequence[str], runs: Mapping[str, Run]) -> RunScores | None:
     """The scores of runs on the test split of their own dataset; None without runs.
 
     Raises `RunError` if a run is missing or has no such score, or if the runs have several presets.
@@ -184,4 +184,4 @@ def scores(names: Sequence[str], runs: Mapping[str, Run]) -> Scores | None:
         presets.add(about.config.preset)
     if len(presets) > 1:
         raise RunError("the runs of a verdict have several presets", got=", ".join(names), fix="name those of one")
-    return Scores(presets.pop(), found) if found else None
+    return RunScores(presets.pop(), found) if found else None

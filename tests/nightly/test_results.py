@@ -7,12 +7,14 @@ from pathlib import Path
 import pytest
 
 from ape_cli import tasks
+from ape_cli.runs.registry import open_registry
 from ape_cli.tasks import Task
-from results import first_picture
+from results import figures, first_picture
 from tests.conftest import ROOT, ape
-from tests.test_results import SOME, TABLES, check_table, fingerprint_of, record, small_datasets
+from tests.test_results import RUNS, SOME, TABLES, check_table, fingerprint_of, record, small_datasets
 
-GENERATED = sorted(path.name for path in TABLES.iterdir() if path.name not in (*SOME, *record.computed()))
+OTHERS = {*SOME, *record.computed()}
+GENERATED = sorted(path.name for path in TABLES.iterdir() if path.name not in OTHERS)
 
 
 @pytest.mark.parametrize("name", GENERATED)
@@ -28,6 +30,12 @@ def test_the_first_picture_is_that_of_the_runs(monkeypatch: pytest.MonkeyPatch) 
     monkeypatch.chdir(ROOT)
     pictures = first_picture.drawn(ape("report", *record.FROM, *first_picture.WORDS)[0])
     assert pictures == {path.name: path.read_text(encoding="utf-8") for path in first_picture.PICTURES.glob("first-*")}
+
+
+def test_the_figures_are_those_of_the_runs() -> None:
+    """If this fails, run `make record` and commit the figures."""
+    drawn = figures.drawn(open_registry(RUNS), record.planned)
+    assert drawn == {path.name: path.read_text(encoding="utf-8") for path in record.FINDINGS.iterdir()}
 
 
 def test_the_data_of_small_runs_is_still_generated(tmp_path: Path) -> None:

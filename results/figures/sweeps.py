@@ -1,0 +1,149 @@
+"""The rows of figures that compare the runs of whole sweeps, or parts of evaluations."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from statistics import fmean
+
+from ape_cli.core.errors import ApeError
+from ape_cli.reports.best_by import Tuned
+from ape_cli.reports.descriptions import read_settings
+from ape_cli.reports.evaluations import Options
+from ape_cli.reports.views.generalisation import Generalisation, over_unseen
+from ape_cli.runs.registry import Registry
+from ape_cli.sweep.stages import Stages
+from results import worth
+from results.figures.forest import Block, Cell, Finding, Row
+from results.figures.scores import FLAT, NAMES, TASKS, TREE, Scores, Seeds, cells, differences, finished
+
+SWEEPS = ("table2-medium", "trees", "tasks", "length", "depth")  # whose plans say which runs to compare
+PARTS = "tree-ops-extract-inner"
+EXTRACTION = {  # the rows of `extraction.toml`: scheme, dataset and steps
+    "tree-ops, as in table 2": (TREE, "tree-ops-breadth-to-depth-small", 800),
+    "4 times the steps": (TREE, "tree-ops-breadth-to-depth-small", 3200),
+    "64 symbols, not 128": (TREE, "tree-ops-symbols-64", 800),
+    "512 symbols": (TREE, "tree-ops-symbols-512", 800),
+    "pointers to inner nodes only": (TREE, "tree-ops-inner", 800),
+    "flip-extract only": (TREE, "tree-ops-flip-extract", 800),
+    "extract only": (TREE, "tree-ops-extract", 800),
+    "extract only, inner nodes": (TREE, PARTS, 800),
+    "the same, 4 times the steps": (TREE, PARTS, 3200),
+    "… and 4 times the rows": (TREE, f"{PARTS}-80000", 3200),
+    "… 16 times the steps, 4 times the rows": (TREE, f"{PARTS}-80000", 12800),
+    "orthogonal-seq, extract only, inner nodes": ("orthogonal-seq", PARTS, 800),
+    "the same, with 4 times the steps": ("orthogonal-seq", PARTS, 3200),
+}
+
+
+def structure(registry: Registry, plans: Mapping[str, Stages]) -> Finding:
+    """By how much the encoding that reads the structure leads the other rows of its sweep."""
+    natural = {
+        f"{what}, {labels} labels": (f"trees-stdlib-{what}-{labels}-depth", TREE)
+        for what in ("copy", "rotate", "mask")
+        for labels in ("token", "anonymous")
+    }
+    blocks = {
+        ("table2-medium", "token_accuracy", "The paper’s trees, preset medium"): {
+            f"{task}/breadth-to-depth": (f"{task}-breadth-to-depth-medium", TREE) for task in TASKS
+        },
+        ("trees", "token_accuracy", "Functions of Python’s standard library, preset small"): natural,
+        ("tasks", "exact_match", "Sequences of trees, other products, and grids, preset small"): {
+            **{f"{task}/depth": (f"{task}-depth-small", "orthogonal") for task in ("forest-reverse", "forest-rotate")},
+            **{task: (f"{task}-small", "orthogonal") for task in ("word-grid-rotate", "quadtree-expand")},
+            **{task: (f"{task}-small", "orthogonal-grid") for task in ("box-rotate", "grid-path")},
+        },
+    }
+    made = []
+    for (sweep, of, heading), columns in blocks.items():
+        scores = Scores(registry.only(finished(plans[sweep]) if sweep in plans else []))
+        rows = [Row(name, _lead(scores.rows(data, of), own)) for name, (data, own) in columns.items()]
+        made.append(Block(f"{heading}: {NAMES[of]}", rows))
+    foot = "In points. In brackets: the row that the lead is over, which has the best mean."
+    return Finding(made, foot, differences=True)
+
+
+def _lead(rows: Mapping[tuple[str, str], Seeds], own: str) -> dict[str, Cell]:
+    """The lead of a scheme over the other row with the best mean, and over the best one that reads a sequence."""
+    ours = {row: seeds for row, seeds in rows.items() if row[0] == own}
+    others = {row: fmean(seeds.values()) for row, seeds in rows.items() if row[0] != own}
+    flat = {row: mean for row, mean in others.items() if row[0] in FLAT}
+    found: dict[str, Cell] = {}
+    for row, seeds in ours.items():  # a sweep has one
+        for column, means in (
+            ("lead over the best other row", others),
+            ("lead over the best that reads a sequence", flat),
+        ):
+            if means:
+                best = max(means, key=means.__getitem__)
+                name = best[0] if best[1] == row[1] else f"{best[0]}, {best[1]}"
+                paired = differences({column: (seeds, rows[best])})
+                found |= {key: cell._replace(note=f"({name})") for key, cell in paired.items()}
+    return found
+
+
+def ingredients(registry: Registry) -> Finding:
+    """What each ingredient of the orthogonal schemes is worth, as the table of `worth` has it."""
+    made = worth.cells(worth.scores(registry))
+    rows = [
+        Row(
+            name.replace("`", ""),
+            {
+                c: Cell(made[name, c].mean, made[name, c].half, made[name, c].seeds)
+                for c in worth.COLUMNS
+                if (name, c) in made
+            },
+        )
+        for name in (*worth.INGREDIENTS, *worth.TUNED)
+    ]
+    return Finding([Block("", rows, worth.COLUMNS)], "Points of token accuracy, preset small.", differences=True)
+
+
+def beyond(registry: Registry, plans: Mapping[str, Stages]) -> Finding:
+    """Exact match beyond the training sizes, with the learning rates that validation scores chose."""
+    blocks = []
+    for sweep in ("length", "depth"):
+        if sweep in plans:
+            blocks += _unseen(sweep, registry.only(finished(plans[sweep])))
+    foot = "Exact match in %, preset small, learning rates tuned: the mean over the unseen sizes, which count equally."
+    return Finding(blocks, foot)
+
+
+def _unseen(sweep: str, registry: Registry) -> list[Block]:
+    """The blocks of a sweep: one for each model."""
+    options = Options(metric="exact_match", best_by="validation")
+    try:
+        lines, _ = Generalisation().read(Tuned(registry, []).runs(options), options)
+    except ApeError:  # no run is finished
+        return []
+    exact, found = lines.filter(metric="exact_match"), dict[str, dict[str, Row]]()
+    largest = exact["largest"].to_list()[0]  # in training: the same for all tasks of a sweep
+    for line in over_unseen(exact).iter_rows(named=True):
+        settings = read_settings(line["settings"]).variant
+        model = f", {settings.get('model', 'encoder-decoder').removeprefix('model=')}" if sweep == "length" else ""
+        rows = found.setdefault(f"{sweep} above {largest}{model}", {})
+        name = line["scheme"] + ", randomised" * ("positions" in settings)
+        row = rows.setdefault(name, Row(name, {}, line["scheme"]))
+        column = f"{line['task']}/{line['order']}" if line["order"] else line["task"]
+        cell = Cell.of(100 * of["value"] for of in line["by_seed"])
+        rows[name] = row._replace(cells={**row.cells, column: cell})
+    return [Block(heading, [*found[heading].values()]) for heading in sorted(found)]
+
+
+def extraction(registry: Registry) -> Finding:
+    """Scores on the rows of `tree-ops` that extract a subtree, with parts of the task and more steps."""
+    found: dict[tuple[str, str, int | None], dict[str, Seeds]] = {}
+    for run, about in registry.readable([]):
+        key = about.config.scheme, about.dataset.name, about.config.steps
+        usual = about.variant.keys() <= {"steps"} and about.status == "finished"
+        if usual and key in EXTRACTION.values():
+            for of in run.evaluations()[0]:
+                if (of["fingerprint"], of["split"], of["decode"]) == (about.dataset.fingerprint, "test", "teacher"):
+                    by_op = {line["op"]: line for line in of["by_op"]}
+                    line = by_op.get("extract", by_op.get("flip-extract", {}))
+                    for name, metric in ((name, metric) for metric, name in NAMES.items() if line):
+                        found.setdefault(key, {}).setdefault(name, {})[about.config.seed] = 100 * line[metric]
+    rows = [Row(label, cells(found.get(key, {})), key[0]) for label, key in EXTRACTION.items()]
+    if len(found) == 1:  # the run of table 2, with which the others are compared
+        rows = []
+    foot = "Rows that extract a subtree, test split, in %. Sources are written breadth first, targets depth first."
+    return Finding([Block("", rows)], foot)
