@@ -141,8 +141,8 @@ def margin(*deviations: float | None) -> float:
 def read(folder: StoragePath) -> list[Judged]:
     """The cells of `verdicts.toml` in a results folder, in the order of the file.
 
-    Raises `ApeError` if the file is missing, `UsageError` if it is invalid or names a cell that the paper does not have,
-    and `RunError` if one of its runs is missing or has no score.
+    Raises `ApeError` if the file is missing, `UsageError` if it is invalid or names a cell that the paper lacks, and
+    `RunError` if one of its runs is missing or has no score.
     """
     path = folder / FILE
     try:
