@@ -82,7 +82,6 @@ class Worth(NamedTuple):
     mean: float
     half: float | None
     seeds: int
-    least_p: float | None  # the exact p of the sign-flip test
 
     def __str__(self) -> str:
         """The cell of the table. An interval that does not contain 0 is in bold."""
@@ -98,9 +97,7 @@ def worth(with_it: Row, without: Row, column: str, found: Found) -> Worth | None
     differences = [a[seed][0] - b[seed][0] for seed in sorted(a.keys() & b.keys())]
     if not differences:
         return None
-    return Worth(
-        statistics.fmean(differences), stats.spread(differences)[1], len(differences), stats.sign_flip(differences)
-    )
+    return Worth(statistics.fmean(differences), stats.spread(differences)[1], len(differences))
 
 
 def cells(found: Found) -> dict[tuple[str, str], Worth]:
