@@ -220,6 +220,7 @@ def of_causes() -> list[str]:
     return [
         f"`relative-unscaled` scores {first('reverse', 'relative-unscaled'):.2f}",
         "On `reverse-unmarked`, `relative` scores {:.2f} and `rope` {:.2f}".format(*unmarked),
+        f"it scores {first('reverse-unmarked', 'relative-unscaled', 'max_size=100'):.2f}",
         "`tree-interleaved` scores {:.2f} and {:.2f}".format(*(mixed[c] for c in columns[:2])),
         "where `tree` scores {:.2f} and {:.2f} with the same seed".format(*(first(c, "tree") for c in columns[:2])),
         "it scores {:.2f} and {:.2f}, where `tree` scores {:.2f} and {:.2f}".format(
