@@ -22,7 +22,8 @@ from ape_cli.reports.builtin import is_image
 DEPTH = ("depth", "breadth-to-depth")
 TWO_READINGS = (
     "The paper has one `depth` column: its text (section 4.1) describes sources and targets in the same order, like "
-    "our `depth`, while its numbers fit sources that are always written breadth first, like our `breadth-to-depth`."
+    "our `depth`; the first release of its authors' code always writes sources breadth first, like our "
+    "`breadth-to-depth`."
 )
 DOUBTED = (
     "†: in the first release of the authors' code, this model adds one vector to all tokens, so it has no positions; "

@@ -18,8 +18,8 @@ deviations, that of the paper and that of the runs, each at least 0.05 points, b
 tenth.
 
 - *reproduced*: the means of the runs and of the paper differ by at most the margin.
-- *differs, and why*: they differ by more, and the runs with the cause leave at most two standard deviations of the
-  paper, or a tenth of the difference.
+- *differs, and why*: they differ by more, and runs of the same preset with the cause leave at most two standard
+  deviations of the paper, or a tenth of the difference.
 - *differs, cause open*: they differ by more, and no runs explain it.
 - *not run*: there are no runs.
 
@@ -124,8 +124,10 @@ class Judged:
             return "not run"
         if abs(self.difference) <= self.margin:
             return "reproduced"
-        if self.left is not None and abs(self.left) <= max(margin(self.std), EXPLAINED * abs(self.difference)):
-            return "differs, and why"
+        if self.caused is not None and self.ours is not None and self.caused.preset == self.ours.preset:
+            left = abs(self.caused.mean - self.mean)
+            if left <= max(margin(self.std), EXPLAINED * abs(self.difference)):
+                return "differs, and why"
         return "differs, cause open"
 
 
