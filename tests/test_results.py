@@ -91,6 +91,11 @@ def test_each_sweep_has_a_page(counts: dict[str, tuple[int, int]]) -> None:
             assert f"](plots/{sweep}/{plot.name})" in PAGES[sweep]
 
 
+def test_each_finding_shows_its_figure() -> None:
+    figures = [path.name for path in (record.PAGES / "plots" / "findings").iterdir()]
+    assert [name for name in figures if f"](../docs/results/plots/findings/{name})" not in README] == []
+
+
 def test_each_table_is_on_a_page_or_named_there() -> None:
     text = "".join(PAGES.values())
     names = [path.name for path in TABLES.glob("*.md")]

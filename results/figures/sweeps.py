@@ -38,7 +38,7 @@ EXTRACTION = {  # the rows of `extraction.toml`: scheme, dataset and steps
 def structure(registry: Registry, plans: Mapping[str, Stages]) -> Finding:
     """By how much the encoding that reads the structure leads the other rows of its sweep."""
     natural = {
-        f"{what}, {labels} labels": (f"trees-stdlib-{what}-{labels}-depth", TREE)
+        f"{what}, {labels} labels" + ", 3,000 steps" * (what == "mask"): (f"trees-stdlib-{what}-{labels}-depth", TREE)
         for what in ("copy", "rotate", "mask")
         for labels in ("token", "anonymous")
     }
