@@ -10,6 +10,7 @@ from collections.abc import Sequence
 
 import polars as pl
 
+from ape_cli.core.errors import UsageError
 from ape_cli.reports import paper, verdicts
 from ape_cli.reports.tables import Table
 from ape_cli.reports.verdicts import Judged
@@ -37,7 +38,16 @@ class VerdictView(View[list[Judged]]):
     unused = ("metric", "decode", "split", "interval", "best_by", "plots", "axis", "counts")
 
     def read(self, registry: Registry, options: Options) -> tuple[list[Judged], list[str]]:
-        """Read the verdicts of the results folder. Raises `ApeError` if there are none or they are invalid."""
+        """Read the verdicts of the results folder.
+
+        Raises `ApeError` if there are none or they are invalid, and `UsageError` for a selection of runs: verdicts name
+        their own.
+        """
+        if registry.names is not None or str(registry.chosen):
+            got = str(registry.chosen) or "a sweep"
+            raise UsageError(
+                "the verdicts name their runs themselves", got=f"a selection of runs: {got}", fix="leave it out"
+            )
         return verdicts.read(registry.folder), []
 
     def frame(self, result: list[Judged]) -> pl.DataFrame:

@@ -7,9 +7,10 @@ from pathlib import Path
 
 import pytest
 
-from ape_cli.core.errors import ApeError, RunError
+from ape_cli.core.errors import ApeError, RunError, UsageError
 from ape_cli.reports import rendering
 from ape_cli.reports.views import Options, verdicts
+from ape_cli.runs import filters
 from ape_cli.runs.registry import Registry
 from tests.conftest import ape
 from tests.record.scores import ROOT
@@ -68,6 +69,13 @@ def test_an_invalid_file(tmp_path: Path, text: str | None, message: str) -> None
         (tmp_path / "verdicts.toml").write_text(text)
     with pytest.raises(ApeError, match=message):
         VIEW.read(Registry(tmp_path), Options())
+
+
+def test_verdicts_cannot_be_selected(tmp_path: Path) -> None:
+    put_verdicts(tmp_path, [])
+    for registry in (Registry(tmp_path).where(filters.make(None, ["copy"], None)), Registry(tmp_path).only(["a"])):
+        with pytest.raises(UsageError, match="name their runs"):
+            VIEW.read(registry, Options())
 
 
 def test_a_run_that_is_missing(tmp_path: Path) -> None:
