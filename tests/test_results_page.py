@@ -13,7 +13,7 @@ import pytest
 
 from ape_cli.reports import paper
 from ape_cli.runs.registry import open_registry
-from tests.record import advice, field_tasks, medium, paper_tasks, summary
+from tests.record import advice, field_tasks, ingredients, medium, paper_tasks, summary
 from tests.record.scores import (
     NUMBER,
     PAGES,
@@ -44,6 +44,7 @@ def found() -> dict[str, list[str]]:
     (right,) = (round(359 * float(score) / 100) for score in paper_tasks.shuffled("learned", "pool_size=1"))
     above_chance = sum(math.comb(359, k) * 9 ** (359 - k) for k in range(right, 360)) / 10**359
     low, high = best_by_epoch()
+    of_ingredients = ingredients.of_the_ingredients()
     return {
         "README": [
             *other_processors(),
@@ -51,6 +52,8 @@ def found() -> dict[str, list[str]]:
             *medium.of_devices(),
             f"{copied:.0%} of the target tokens",
             *summary.of_the_summary(),
+            *of_ingredients["README"],
+            *ingredients.of_extraction(),
         ],
         "table1": [
             f"right for about {guessing(100, 10):.0%} of the tokens at the paper's lengths",
@@ -77,6 +80,8 @@ def found() -> dict[str, list[str]]:
         "rotations": medium.of_rotations(),
         "first-release": medium.of_the_first_release(),
         "causes": medium.of_causes(),
+        "ingredients": of_ingredients["ingredients"],
+        "extraction": ingredients.of_extraction(),
         "tasks": field_tasks.of_tasks(),
         "trees": field_tasks.of_natural_trees(),
         "table2-paper": paper_tasks.of_the_paper_s_size(),

@@ -223,6 +223,9 @@ def of_causes() -> list[str]:
         f"it scores {first('reverse-unmarked', 'relative-unscaled', 'max_size=100'):.2f}",
         "`tree-interleaved` scores {:.2f} and {:.2f}".format(*(mixed[c] for c in columns[:2])),
         "where `tree` scores {:.2f} and {:.2f} with the same seed".format(*(first(c, "tree") for c in columns[:2])),
+        "it stays high: it scores {:.2f} and {:.2f}".format(
+            *(first(f"{task}/breadth", "tree-interleaved") for task in ("tree-copy", "tree-rotate"))
+        ),
         "it scores {:.2f} and {:.2f}, where `tree` scores {:.2f} and {:.2f}".format(
             *(mixed[c] for c in columns[2:]), *(first(c, "tree") for c in columns[2:])
         ),

@@ -1,0 +1,109 @@
+"""Facts about what the ingredients of the orthogonal schemes are worth, from the raw evaluations."""
+
+from __future__ import annotations
+
+import math
+import statistics
+
+from ape_cli import tasks
+from ape_cli.reports.stats import critical
+from tests.record.scores import SCHEMES, evaluations, mean
+
+TREES = ("tree-rotate/breadth", "c3/breadth-to-depth", "tree-ops/breadth-to-depth")
+COLUMNS = ("repeat", *TREES)
+SEQ, TREE = ("orthogonal-seq", ""), ("orthogonal-tree", "")
+OF_SEQUENCES = {  # all steps between `rope` and `orthogonal-seq` but the start angles
+    "angles": [(("rope", "learned=True"), ("rope", "")), (("rope-spread", "learned=True"), ("rope-spread", ""))],
+    "basis": [
+        (("orthogonal-seq", "decay=1"), ("rope-spread", "learned=True")),
+        (SEQ, ("orthogonal-seq-fixed-basis", "")),
+    ],
+    "heads": [(SEQ, ("orthogonal-seq-shared-angles", ""))],
+    "bias": [(SEQ, ("orthogonal-seq", "decay=1"))],
+}
+
+Cell = tuple[str, str]
+
+
+def differences(column: str, ours: Cell, theirs: Cell) -> list[float]:
+    """Returns the differences in points of token accuracy, for each seed that both have."""
+    runs = [evaluations()["small", column, *cell] for cell in (ours, theirs)]
+    seeds = sorted(runs[0].keys() & runs[1].keys())
+    own = [[100 * of[seed][0]["overall"]["token_accuracy"] for seed in seeds] for of in runs]
+    return [a - b for a, b in zip(*own, strict=True)]
+
+
+def clear(found: list[float]) -> bool:
+    """Returns whether the 95% interval over seeds does not contain 0."""
+    half = critical(len(found) - 1) * statistics.stdev(found) / math.sqrt(len(found))
+    return abs(statistics.fmean(found)) > half
+
+
+def worth(ours: Cell, theirs: Cell, columns: tuple[str, ...] = TREES) -> list[float]:
+    return [statistics.fmean(differences(column, ours, theirs)) for column in columns]
+
+
+def three(values: list[float], digits: int = 0) -> str:
+    return "{}, {} and {}".format(*(f"{value:.{digits}f}" for value in values))
+
+
+def of_the_ingredients() -> dict[str, list[str]]:
+    """Returns the facts on the page of the sweep and in results/README.md."""
+    found = {
+        name: worth(TREE, (scheme, settings))
+        for name, (scheme, settings) in {
+            "own": ("orthogonal-tree-one-generator", ""),
+            "order": ("orthogonal-tree-commuting", ""),
+            "bias": ("orthogonal-tree", "decay=1"),
+        }.items()
+    }
+    start = worth(("rope-spread", ""), ("rope", ""), COLUMNS)
+    seeds = {len(differences(c, TREE, ("orthogonal-tree-commuting", ""))) for c in TREES}
+    seeds |= {len(differences(c, ("rope-spread", ""), ("rope", ""))) for c in COLUMNS}
+    assert seeds == {3}, "write the new number of seeds into the texts"
+    for column in TREES:
+        assert clear(differences(column, TREE, ("orthogonal-tree-one-generator", "")))
+        commuting = differences(column, TREE, ("orthogonal-tree-commuting", ""))
+        assert min(commuting) > 3, "with every seed"
+        assert clear(commuting) == (not column.startswith("c3"))
+        assert not clear(differences(column, TREE, ("orthogonal-tree", "decay=1")))
+    clear_starts = [clear(differences(column, ("rope-spread", ""), ("rope", ""))) for column in COLUMNS]
+    assert clear_starts == [False, False, True, True]
+    others = [(column, pair) for pairs in OF_SEQUENCES.values() for pair in pairs for column in COLUMNS]
+    assert not any(clear(differences(column, *pair)) for column, pair in others)
+    most = max(abs(x) for x in found["bias"])
+    one = [mean(column, "orthogonal-tree-one-generator") for column in TREES]
+    assert [x < mean(column, "rope") for x, column in zip(one, TREES, strict=True)] == [True, False, True]
+    own = "a generator of its own for each branch of a tree is worth {} points".format(three(found["own"]))
+    order = "generators that do not commute {}".format(three(found["order"]))
+    spread = f"{start[3]:.0f} points on `tree-ops` and {start[2]:.0f} on `c3`"
+    return {
+        "README": [own, order, spread, f"at most {math.ceil(10 * most) / 10:.1f} points to `orthogonal-tree`"],
+        "ingredients": [
+            "is worth {} points on `tree-rotate`, `c3` and `tree-ops`".format(three(found["own"], 1)),
+            "worth {} points".format(three(found["order"], 1)),
+            "by {:.1f}, {:.1f} and {:.1f} points with the seeds 42, 43 and 44".format(
+                *differences("c3/breadth-to-depth", TREE, ("orthogonal-tree-commuting", ""))
+            ),
+            f"changes its means by at most {math.ceil(100 * most) / 100:.2f} points",
+            f"scores {three(one, 1)}, below",
+            f"worth {start[3]:.1f} points on `tree-ops` and {start[2]:.1f} on `c3`",
+        ],
+    }
+
+
+def of_extraction() -> list[str]:
+    """Returns the fact about exact match on `extract` at the paper's size, and the share of single nodes."""
+    rows = tasks.make("tree-ops").sample(rows=range(1_000), split="test", seed=42).to_pylist()
+    answers = [len(row["target_ids"]) for row in rows if row["op"] == "extract"]
+    found = []
+    for scheme in SCHEMES:
+        runs = evaluations()["paper", "tree-ops/breadth", scheme, "precision=tf32"]
+        assert list(runs) == [42]
+        (part,) = (line for line in runs[42][0]["by_op"] if line["op"] == "extract")
+        assert part["rows"] == len(answers)
+        found.append(100 * part["exact_match"])
+    return [
+        f"{min(found):.2f} to {max(found):.2f}",
+        f"{100 * answers.count(1) / len(answers):.2f}% of the answers are",
+    ]
