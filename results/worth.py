@@ -87,7 +87,8 @@ class Worth(NamedTuple):
         """The cell of the table. An interval that does not contain 0 is in bold."""
         if self.half is None:
             return f"{self.mean:+.2f} ×{self.seeds}"
-        text = f"{self.mean:+.2f} ({self.mean - self.half:+.2f} to {self.mean + self.half:+.2f})"
+        mean, *ends = (round(x, 2) + 0.0 for x in (self.mean, self.mean - self.half, self.mean + self.half))
+        text = f"{mean:+.2f} ({ends[0]:+.2f} to {ends[1]:+.2f})"
         return (f"**{text}**" if abs(self.mean) > self.half else text) + f" ×{self.seeds}" * (self.seeds < 6)
 
 

@@ -12,6 +12,7 @@ import pytest
 from ape_cli import attention, position, tasks
 from ape_cli.reports import paper, verdicts
 from tests.conftest import ape
+from tests.record import summary
 from tests.record.scores import mean
 
 ROOT = Path(__file__).parents[1]
@@ -69,6 +70,14 @@ def test_the_citation_has_the_newest_release() -> None:
     assert version == re.findall(r"version = \{(.*)\}", code("bibtex")) == re.findall(r"tag `v(.*?)`", TEXT)
     for name in re.findall(r"family-names: (.*)", citation):
         assert name in code("bibtex")
+
+
+def test_the_finding_follows_from_the_runs() -> None:
+    """The sentences of results/README.md have the same numbers (`tests/test_results_page.py`)."""
+    (lead,) = (re.search(r"by \d+ to \d+ points", fact) for fact in summary.of_leads())
+    assert lead is not None
+    assert f"leads the best encoding of sequences {lead[0]} on the paper's data" in " ".join(TEXT.split())
+    assert "results/README.md#in-ten-sentences" in TEXT
 
 
 def test_what_was_reproduced_follows_from_the_tables() -> None:
