@@ -81,7 +81,7 @@ def found() -> dict[str, list[str]]:
         "first-release": medium.of_the_first_release(),
         "causes": medium.of_causes(),
         "ingredients": of_ingredients["ingredients"],
-        "extraction": ingredients.of_extraction(),
+        "extraction": [*ingredients.of_extraction(), *ingredients.of_parts()],
         "tasks": field_tasks.of_tasks(),
         "trees": field_tasks.of_natural_trees(),
         "table2-paper": paper_tasks.of_the_paper_s_size(),

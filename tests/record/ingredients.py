@@ -7,6 +7,7 @@ import statistics
 
 from ape_cli import tasks
 from ape_cli.reports.stats import critical
+from tests.record.paper_tasks import single_nodes
 from tests.record.scores import SCHEMES, evaluations, mean
 
 TREES = ("tree-rotate/breadth", "c3/breadth-to-depth", "tree-ops/breadth-to-depth")
@@ -90,6 +91,39 @@ def of_the_ingredients() -> dict[str, list[str]]:
             f"worth {start[3]:.1f} points on `tree-ops` and {start[2]:.1f} on `c3`",
         ],
     }
+
+
+def extracted(column: str, op: str, steps: str = "", scheme: str = "orthogonal-tree") -> float:
+    """Returns the exact match on an operator, in percent, as a mean over seeds."""
+    runs = evaluations()["small", column, scheme, steps].values()
+    return 100 * statistics.fmean(next(o for o in own["by_op"] if o["op"] == op)["exact_match"] for own, *_ in runs)
+
+
+def of_parts() -> list[str]:
+    """Returns the facts about parts of `tree-ops`, each with one seed."""
+    both, whole, inner = ("extract", "flip-extract"), "tree-ops/breadth-to-depth", "tree-ops-extract-inner"
+    parts = [key for key in evaluations() if key[1].startswith("tree-ops-")]
+    assert {len(evaluations()[key]) for key in parts} == {1}
+    assert len(evaluations()["small", whole, "orthogonal-tree", ""]) == 6
+
+    def pair(*columns: str) -> str:
+        return " and ".join(f"{extracted(column, op):.1f}" for column, op in zip(columns, both, strict=True))
+
+    slow = [extracted(inner, "extract", steps) for steps in ("", "steps=3200")]
+    slow.append(extracted(f"{inner}-80000", "extract", "steps=3200"))
+    flat = [extracted(inner, "extract", steps, "orthogonal-seq") for steps in ("", "steps=3200")]
+    return [
+        f"exact match drops to {pair(*['tree-ops-inner'] * 2)}; with all pointers, it is {pair(whole, whole)}",
+        "exact match is {:.1f} (`extract`) and {:.1f} (`flip-extract`)".format(
+            *(extracted(f"tree-ops-{op}", op) for op in both)
+        ),
+        f"exact match on `extract` is {extracted(whole, 'extract', 'steps=3200'):.1f}",
+        f"With 64 symbols, exact match is {pair(*['tree-ops-symbols-64'] * 2)}",
+        f"with 512 it is {pair(*['tree-ops-symbols-512'] * 2)}",
+        "scores {:.1f} after 800 steps, {:.1f} after 3,200, and {:.1f} if".format(*slow),
+        "`orthogonal-seq` scores {:.1f} and {:.1f} after".format(*flat),
+        f"{single_nodes():.0%} of the answers of `extract` and `flip-extract` are a single node",
+    ]
 
 
 def of_extraction() -> list[str]:

@@ -32,7 +32,11 @@ def evaluations(where: Path = RUNS) -> dict[Key, dict[int, list[dict[str, Any]]]
     for run, about in open_registry(where).readable([]):
         config, data = about.config, about.dataset
         column = f"{data.task}/{data.order}" if data.order else data.task
-        if data.task in ("trees", "group-word") or "mirror" in data.parameters or "truncated" in data.name:
+        if (
+            data.task in ("trees", "group-word", "tree-ops-part")
+            or "mirror" in data.parameters
+            or "truncated" in data.name
+        ):
             column = data.name  # one of several datasets of its task
         variant = settings_text(about.variant)
         mine = [e for e in run.evaluations()[0] if (e["split"], e["decode"]) == ("test", "teacher")]
