@@ -68,10 +68,9 @@ def scores(registry: Registry) -> Found:
 
 
 def tuned(scheme: str, column: str, found: Found) -> Row | None:
-    """The row of a scheme with the best validation scores. None until all learning rates have the same seeds."""
+    """The row of a scheme with the best validation scores, over the seeds that all learning rates have; or None."""
     rows = {row: found.get((column, row), {}) for row in (Row(scheme, rate) for rate in RATES)}
-    seeds = {frozenset(of) for of in rows.values()}
-    if len(seeds) > 1 or not seeds - {frozenset()}:
+    if not set.intersection(*(set(of) for of in rows.values())):
         return None
     return best({row: {seed: score[1] for seed, score in of.items()} for row, of in rows.items()})
 

@@ -40,5 +40,7 @@ def test_the_tuned_row_has_the_best_validation_scores() -> None:
     low, usual, high = ({42: x, 43: x} for x in (50.0, 60.0, 70.0))
     rows = {"tree__lr_peak=0.0007": low, "tree__": usual, "tree__lr_peak=0.006": high}
     assert worth.tuned("tree", COLUMN, found(**rows)) == Row("tree", "lr_peak=0.006")
-    assert worth.tuned("tree", COLUMN, found(**rows | {"tree__": {42: 60.0}})) is None  # seeds are missing
+    few = found(**rows | {"tree__lr_peak=0.006": {42: 55.0}})  # the other seed of the others does not count
+    assert worth.tuned("tree", COLUMN, few) == Row("tree")
+    assert worth.tuned("tree", COLUMN, found(**rows | {"tree__": {44: 60.0}})) is None  # no seed in common
     assert worth.tuned("tree", COLUMN, {}) is None
