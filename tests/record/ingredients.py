@@ -102,7 +102,7 @@ def of_the_ingredients() -> dict[str, list[str]]:
         "ingredients": [
             "is worth {} points on `tree-rotate`, `c3` and `tree-ops`".format(three(found["own"], 1)),
             "worth {} points".format(three(found["order"], 1)),
-            "by {:.1f}, {:.1f} and {:.1f} points with the seeds 42, 43 and 44".format(
+            "by {:.1f}, {:.1f} and {:.1f} points with the three seeds".format(
                 *differences("c3/breadth-to-depth", TREE, ("orthogonal-tree-commuting", ""))
             ),
             f"changes its means by at most {math.ceil(100 * most) / 100:.2f} points",
