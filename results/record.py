@@ -7,9 +7,11 @@ it changes no file. A sweep with finished runs has a page in `docs/results`. `re
 
 from __future__ import annotations
 
+import itertools
 import json
 import os
 import re
+import statistics
 import subprocess
 import sys
 from concurrent.futures import ThreadPoolExecutor
@@ -18,10 +20,10 @@ from pathlib import Path
 import polars as pl
 
 from ape_cli.core.errors import DataError
-from ape_cli.reports import evaluations
 from ape_cli.runs.registry import open_registry
 from ape_cli.sweep import combinations, specification, stages
 from results import claims, figures, first_picture, verdicts, worth
+from results.figures.scores import SCHEMES, TASKS, Scores
 
 ROOT = Path(__file__).resolve().parents[1]
 RESULTS = ROOT / "results"
@@ -59,7 +61,6 @@ EPOCHS = ("digits", "pixels")
 # sweeps without numbers of the paper: with intervals, and also with exact match
 OURS = ("ingredients", "extraction", "tasks", "trees")
 TUNED = ("length", "depth")  # sweeps whose settings are chosen by validation scores, shown beyond the training sizes
-FLAT = ("sinusoidal", "rope", "orthogonal-seq")  # the schemes of table 2 that read a tree as a sequence
 
 
 def planned(sweep: str) -> stages.Stages:
@@ -71,12 +72,12 @@ def planned(sweep: str) -> stages.Stages:
 
 def standing(sweep: str) -> tuple[int, int]:
     """The number of finished runs of a sweep, and of all its runs; 0 and 0 if its dataset is not available."""
+    if sweep in OWN:
+        trials = json.loads(run(["sweep", f"results/{sweep}.toml", *FROM, "--dry-run", "--json"]))["trials"]
+        return sum(trial["state"] == "finished" for trial in trials), len(trials)
     try:
-        if sweep in OWN:
-            trials = json.loads(run(["sweep", f"results/{sweep}.toml", *FROM, "--dry-run", "--json"]))["trials"]
-            return sum(trial["state"] == "finished" for trial in trials), len(trials)
         items = planned(sweep).trials
-    except (DataError, SystemExit):
+    except DataError:
         return 0, 0
     return sum(item.state == "finished" for item in items), len(items)
 
@@ -126,7 +127,9 @@ def printed(words: list[str]) -> str:
 def run(words: list[str]) -> str:
     """The output of an `ape` command. Ends the program if the command fails."""
     command = [sys.executable, "-m", "ape_cli", *words]
-    environment = os.environ | {"PYTHONPATH": os.pathsep.join(str(RESULTS / name) for name in {*OWN.values()})}
+    environment = os.environ | {
+        "PYTHONPATH": os.pathsep.join(str(RESULTS / name) for name in sorted(set(OWN.values())))
+    }
     done = subprocess.run(command, cwd=ROOT, env=environment, capture_output=True, text=True, check=False)
     if done.returncode:
         raise SystemExit(f"{' '.join(command)}\n{done.stderr}")
@@ -139,30 +142,14 @@ def linearisation() -> str:
     A gain is the token accuracy in `depth` minus that in `breadth-to-depth`, in points, at preset small. The table has
     the mean and the standard deviation over the seeds that both have. These seeds share their trees, row by row.
     """
-    values, _ = evaluations.scores(open_registry(RUNS))
-    own = values.filter(
-        pl.col("metric") == "token_accuracy",
-        pl.col("fingerprint") == pl.col("trained_fingerprint"),
-        pl.col("variant") == "",
-        preset="small",
-        split="test",
-        decode="teacher",
-    )
-    pairs = own.filter(order="depth").join(
-        own.filter(order="breadth-to-depth"), on=["task", "scheme", "seed"], suffix="_mixed"
-    )
-    gains = (
-        pairs.with_columns(gain=100 * (pl.col("value") - pl.col("value_mixed")))
-        .group_by("scheme", "task")
-        .agg(pl.col("gain").mean().alias("mean"), pl.col("gain").std().alias("std"), pl.len().alias("seeds"))
-    )
-    tasks = ["tree-copy", "tree-rotate", "c3", "tree-ops"]
-    told = {(g["scheme"], g["task"]): g for g in gains.iter_rows(named=True)}
-    most = gains["seeds"].max()
-    lines = [f"| scheme | {' | '.join(tasks)} |", f"|---|{'---:|' * len(tasks)}"]
-    for scheme in (*FLAT, "tree", "orthogonal-tree"):
-        cells = [_gain(told[scheme, task], most) if (scheme, task) in told else "" for task in tasks]
-        lines.append(f"| {scheme} | {' | '.join(cells)} |")
+    scores = Scores(open_registry(RUNS))
+    gains: dict[tuple[str, str], list[float]] = {}
+    for scheme, task in itertools.product(SCHEMES, TASKS):
+        same, mixed = (scores.seeds(f"{task}-{order}-small", scheme) for order in ("depth", "breadth-to-depth"))
+        gains[scheme, task] = [same[seed] - mixed[seed] for seed in sorted(same.keys() & mixed.keys())]
+    most = max(map(len, gains.values()))
+    lines = [f"| scheme | {' | '.join(TASKS)} |", f"|---|{'---:|' * len(TASKS)}"]
+    lines += [f"| {scheme} | {' | '.join(_gain(gains[scheme, task], most) for task in TASKS)} |" for scheme in SCHEMES]
     return "\n".join(lines) + "\n"
 
 
@@ -178,10 +165,12 @@ def computed() -> dict[str, str]:
     }
 
 
-def _gain(of: dict[str, float], most: int) -> str:
-    """The cell of a gain, with its number of seeds if that is not `most`."""
-    spread = f" ±{of['std']:.1f}" if of["seeds"] > 1 else ""
-    return f"{of['mean']:+.2f}{spread}" + (f" ×{of['seeds']}" if of["seeds"] != most else "")
+def _gain(of: list[float], most: int) -> str:
+    """The cell of the gains with each seed, with the number of seeds if that is not `most`; empty without seeds."""
+    if not of:
+        return ""
+    spread = f" ±{statistics.stdev(of):.1f}" if len(of) > 1 else ""
+    return f"{statistics.fmean(of):+.2f}{spread}" + f" ×{len(of)}" * (len(of) != most)
 
 
 def floors(sweep: str, metric: str) -> str:

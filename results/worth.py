@@ -12,7 +12,7 @@ from collections.abc import Mapping
 from typing import NamedTuple
 
 from ape_cli.reports import stats
-from ape_cli.runs.record import settings_text
+from ape_cli.runs.record import evaluation_name, settings_text
 from ape_cli.runs.registry import Registry
 from ape_cli.runs.tuning import Validation, best, validation
 
@@ -59,11 +59,9 @@ def scores(registry: Registry) -> Found:
         usual = config.preset == "small" and data.name == f"{column.replace('/', '-')}-small"
         if not usual or column not in COLUMNS or config.scheme not in schemes or about.status != "finished":
             continue
-        for of in run.evaluations()[0]:
-            if (of["fingerprint"], of["split"], of["decode"]) == (data.fingerprint, "test", "teacher"):
-                row = Row(config.scheme, settings_text(about.variant))
-                of_row = found.setdefault((column, row), {})
-                of_row[config.seed] = 100 * of["overall"]["token_accuracy"], validation(run)
+        if own := run.evaluation(evaluation_name(data.fingerprint, "test", "teacher")):
+            of_row = found.setdefault((column, Row(config.scheme, settings_text(about.variant))), {})
+            of_row[config.seed] = 100 * own["overall"]["token_accuracy"], validation(run)
     return found
 
 

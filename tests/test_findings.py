@@ -16,10 +16,12 @@ import polars as pl
 import pytest
 
 from ape_cli.reports import paper
+from ape_cli.runs.record import evaluation_name
 from ape_cli.runs.registry import open_registry
 from results import figures, record, worth
 from results.figures import sweeps
 from tests.figures import text_lines
+from tests.record.ingredients import extracted
 from tests.record.paper_tasks import FLAT, TASKS, gains, mirrored
 from tests.record.scores import RESULTS, RUNS, SCHEMES, evaluations, mean
 from tests.record.summary import TF32, best_beside, exact
@@ -195,14 +197,14 @@ def fake_run(
     scheme: str, data: str, steps: int, seed: int, by_op: list[dict[str, Any]], **variant: Any
 ) -> tuple[Any, Any]:
     dataset = SimpleNamespace(name=data, fingerprint=data)
-    evaluation = {"fingerprint": data, "split": "test", "decode": "teacher", "by_op": by_op}
+    evaluations = {evaluation_name(data, "test", "teacher"): {"by_op": by_op}}
     about = SimpleNamespace(
         config=SimpleNamespace(scheme=scheme, steps=steps, seed=seed),
         dataset=dataset,
         status="finished",
         variant=variant,
     )
-    return SimpleNamespace(evaluations=lambda: ([evaluation], [])), about
+    return SimpleNamespace(evaluation=evaluations.get), about
 
 
 def of_op(op: str, tokens: float, whole: float) -> dict[str, Any]:
@@ -225,6 +227,19 @@ def test_extraction_is_drawn_when_its_runs_are_there() -> None:
         "tree-ops, as in table 2": [("token accuracy", 60), ("exact match", 30)],
         "flip-extract only": [("token accuracy", 20), ("exact match", 10)],
     }
+
+
+def test_extraction() -> None:
+    shown = rows("extraction")
+    for label, data, steps in (
+        ("4 times the steps", "tree-ops/breadth-to-depth", "steps=3200"),
+        ("pointers to inner nodes only", "tree-ops-inner", ""),
+        ("extract only, inner nodes", "tree-ops-extract-inner", ""),
+        ("the same, 4 times the steps", "tree-ops-extract-inner", "steps=3200"),
+        ("… and 4 times the rows", "tree-ops-extract-inner-80000", "steps=3200"),
+    ):
+        tokens, whole = (extracted(data, "extract", steps, metric=metric) for metric in METRICS)
+        assert shown[label] == plain(tokens, whole)
 
 
 def test_a_figure_without_runs_is_left_out() -> None:

@@ -38,6 +38,7 @@ from pydantic import BaseModel, ConfigDict, ValidationError
 
 from ape_cli.core.errors import ApeError, RunError, UsageError
 from ape_cli.reports import paper
+from ape_cli.runs.record import evaluation_name
 from ape_cli.runs.registry import open_registry
 from ape_cli.runs.run import Run
 from ape_cli.storage import files
@@ -124,10 +125,10 @@ class Judged:
             return "not run"
         if abs(self.difference) <= self.margin:
             return "reproduced"
-        if self.caused is not None and self.ours is not None and self.caused.preset == self.ours.preset:
-            left = abs(self.caused.mean - self.mean)
-            if left <= max(margin(self.std), EXPLAINED * abs(self.difference)):
-                return "differs, and why"
+        same_size = self.ours and self.caused and self.ours.preset == self.caused.preset
+        most = max(margin(self.std), EXPLAINED * abs(self.difference))
+        if same_size and self.left is not None and abs(self.left) <= most:
+            return "differs, and why"
         return "differs, cause open"
 
 
@@ -170,19 +171,18 @@ def _judged(verdict: Verdict, column: str, runs: Mapping[str, Run]) -> Judged:
 def scores(names: Sequence[str], runs: Mapping[str, Run]) -> RunScores | None:
     """The scores of runs on the test split of their own dataset; None without runs.
 
-    Raises `RunError` if a run is missing or has no such score, or if the runs have several presets.
+    Raises `RunError` if a run is missing, is damaged or has no such score, or if the runs have several presets.
     """
     found: dict[str, float] = {}
     presets = set()
     for name in names:
         if name not in runs:
             raise RunError("a run of the verdicts is missing", got=name, fix="correct the name in verdicts.toml")
-        about, (evaluations, _) = runs[name].read(), runs[name].evaluations()
-        for of in evaluations:
-            if (of["fingerprint"], of["split"], of["decode"]) == (about.dataset.fingerprint, "test", "teacher"):
-                found[name] = of["overall"]["token_accuracy"]
-        if name not in found:
+        about = runs[name].read()
+        own = runs[name].evaluation(evaluation_name(about.dataset.fingerprint, "test", "teacher"))
+        if own is None:
             raise RunError("a run of the verdicts has no test score", got=name, fix=f"ape eval {name}")
+        found[name] = own["overall"]["token_accuracy"]
         presets.add(about.config.preset)
     if len(presets) > 1:
         raise RunError("the runs of a verdict have several presets", got=", ".join(names), fix="name those of one")

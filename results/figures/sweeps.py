@@ -10,6 +10,7 @@ from ape_cli.reports.best_by import Tuned
 from ape_cli.reports.descriptions import read_settings
 from ape_cli.reports.evaluations import Options
 from ape_cli.reports.views.generalisation import Generalisation, over_unseen
+from ape_cli.runs.record import evaluation_name
 from ape_cli.runs.registry import Registry
 from ape_cli.sweep.stages import Stages
 from results import worth
@@ -85,14 +86,7 @@ def ingredients(registry: Registry) -> Finding:
     """What each ingredient of the orthogonal schemes is worth, as the table of `worth` has it."""
     made = worth.cells(worth.scores(registry))
     rows = [
-        Row(
-            name.replace("`", ""),
-            {
-                c: Cell(made[name, c].mean, made[name, c].half, made[name, c].seeds)
-                for c in worth.COLUMNS
-                if (name, c) in made
-            },
-        )
+        Row(name.replace("`", ""), {c: Cell(*made[name, c]) for c in worth.COLUMNS if (name, c) in made})
         for name in (*worth.INGREDIENTS, *worth.TUNED)
     ]
     return Finding([Block("", rows, worth.COLUMNS)], "Points of token accuracy, preset small.", differences=True)
@@ -136,12 +130,11 @@ def extraction(registry: Registry) -> Finding:
         key = about.config.scheme, about.dataset.name, about.config.steps
         usual = about.variant.keys() <= {"steps"} and about.status == "finished"
         if usual and key in EXTRACTION.values():
-            for of in run.evaluations()[0]:
-                if (of["fingerprint"], of["split"], of["decode"]) == (about.dataset.fingerprint, "test", "teacher"):
-                    by_op = {line["op"]: line for line in of["by_op"]}
-                    line = by_op.get("extract", by_op.get("flip-extract", {}))
-                    for name, metric in ((name, metric) for metric, name in NAMES.items() if line):
-                        found.setdefault(key, {}).setdefault(name, {})[about.config.seed] = 100 * line[metric]
+            own = run.evaluation(evaluation_name(about.dataset.fingerprint, "test", "teacher")) or {"by_op": []}
+            by_op = {line["op"]: line for line in own["by_op"]}
+            if line := by_op.get("extract", by_op.get("flip-extract")):
+                for metric, name in NAMES.items():
+                    found.setdefault(key, {}).setdefault(name, {})[about.config.seed] = 100 * line[metric]
     rows = [Row(label, cells(found.get(key, {})), key[0]) for label, key in EXTRACTION.items()]
     if len(found) == 1:  # the run of table 2, with which the others are compared
         rows = []

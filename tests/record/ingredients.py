@@ -114,10 +114,12 @@ def of_the_ingredients() -> dict[str, list[str]]:
     }
 
 
-def extracted(column: str, op: str, steps: str = "", scheme: str = "orthogonal-tree") -> float:
-    """Returns the exact match on an operator, in percent, as a mean over seeds."""
+def extracted(
+    column: str, op: str, steps: str = "", scheme: str = "orthogonal-tree", metric: str = "exact_match"
+) -> float:
+    """Returns the score on an operator, in percent, as a mean over seeds."""
     runs = evaluations()["small", column, scheme, steps].values()
-    return 100 * statistics.fmean(next(o for o in own["by_op"] if o["op"] == op)["exact_match"] for own, *_ in runs)
+    return 100 * statistics.fmean(next(o for o in own["by_op"] if o["op"] == op)[metric] for own, *_ in runs)
 
 
 def of_parts() -> list[str]:

@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 
+from ape_cli.core import escaping
 from ape_cli.core.errors import ApeError, RunError, UsageError
 from ape_cli.reports import rendering
 from ape_cli.reports.views import Options, verdicts
@@ -107,4 +108,4 @@ def test_markdown_has_every_sentence() -> None:
     result, _ = VIEW.read(Registry(ROOT / "results"), Options())
     text = rendering.text("markdown", VIEW.tables(result))
     assert text.count("### ") == 3
-    assert all(cell.verdict.sentence.split(" ")[-1] in text for cell in result)
+    assert all(escaping.markdown_prose(cell.verdict.sentence) in text for cell in result)
