@@ -23,7 +23,8 @@ from ape_cli.training import setup
 
 TREES = ["tree-rotate", "tree-ops", "c3", "tree-copy"]
 ORDERS = ["breadth", "breadth-to-depth"]
-TREE_SCHEMES = ["orthogonal-tree", "orthogonal-seq", "sinusoidal", "rope", "tree"]
+FIRST = ["orthogonal-tree", "orthogonal-seq", "sinusoidal"]  # schemes that are trained before the others
+TREE_SCHEMES = [*FIRST, "rope", "tree"]
 WORDS = ["reverse", "copy", "repeat"]
 WORD_SCHEMES = ["orthogonal-seq", "sinusoidal", "rope", "relative", "none"]
 SEEDS = (42, 43, 44)
@@ -32,10 +33,11 @@ Cell = tuple[str, str | None, str]  # task, order, scheme
 
 
 def cells() -> list[tuple[int, Cell]]:
-    """All runs, each as a seed and a cell. All cells of a seed come before those of the next seed."""
+    """All runs, each as a seed and a cell, by seed. Of each seed, trees come first."""
     trees: list[Cell] = [(task, order, scheme) for order in ORDERS for task in TREES for scheme in TREE_SCHEMES]
     words: list[Cell] = [(task, None, scheme) for task in WORDS for scheme in WORD_SCHEMES]
-    return [(seed, cell) for seed in SEEDS for cell in trees + words]
+    ordered = [cell for part in (trees, words) for cell in sorted(part, key=lambda cell: cell[2] not in FIRST)]
+    return [(seed, cell) for seed in SEEDS for cell in ordered]
 
 
 def items(
