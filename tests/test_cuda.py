@@ -6,6 +6,7 @@ once over all gradients of a model.
 
 from __future__ import annotations
 
+import gc
 from typing import Any
 
 import pytest
@@ -183,6 +184,33 @@ def test_recorded_steps_are_the_usual_ones(scheme: str, dropout: float, data: Da
     assert recorded.loop.step.replay.recorded, "no shape came twice"
     for a, b in zip(one, other, strict=True):
         assert torch.allclose(a, b, rtol=1e-3, atol=2e-5)
+
+
+def test_a_recording_survives_the_graphs_of_an_earlier_run(words: Dataset, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Graphs that become garbage during a recording would invalidate it if they were collected then."""
+    found = settled("none", words, steps=24, validate_every_steps=24)
+    earlier, later = Steps(found, words), Steps(found, words)
+    earlier.run()
+    cycle: list[Any] = [earlier.loop.step.replay]
+    cycle.append(cycle)
+    held = [cycle]
+    del earlier, cycle
+    assert later.loop.step.replay is not None
+    update = later.loop.step.replay.step
+
+    def dropping(*given: Any) -> Any:
+        if torch.cuda.is_current_stream_capturing():
+            held.clear()
+        return update(*given)
+
+    monkeypatch.setattr(later.loop.step.replay, "step", dropping)
+    usual = gc.get_threshold()
+    gc.set_threshold(1)
+    try:
+        later.run()
+    finally:
+        gc.set_threshold(*usual)
+    assert not held, "nothing was recorded"
 
 
 @pytest.mark.parametrize("scheme", ["none", "orthogonal-seq", "orthogonal-tree"])

@@ -18,9 +18,11 @@ Shapes: B rows, M labels, V ids.
 
 from __future__ import annotations
 
+import gc
 import math
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any
 
@@ -128,7 +130,7 @@ class _Recorded:
         self.graph = torch.cuda.CUDAGraph()
         torch.cuda.current_stream().synchronize()
         # "thread_local": another thread makes batches and pins memory for them during the recording
-        with torch.cuda.graph(self.graph, pool=pool, capture_error_mode="thread_local"):
+        with _no_collection(), torch.cuda.graph(self.graph, pool=pool, capture_error_mode="thread_local"):
             self.results = step(batch, labels)
 
     def __call__(self, batch: Batch) -> tuple[Tensor, Tensor]:
@@ -137,6 +139,16 @@ class _Recorded:
         self.graph.replay()
         nats, correct = self.results
         return nats.clone(), correct.clone()  # the next replay overwrites them
+
+
+@contextmanager
+def _no_collection() -> Iterator[None]:
+    """Suspend garbage collection, which could destroy the graphs of an earlier run and so invalidate a recording."""
+    gc.disable()
+    try:
+        yield
+    finally:
+        gc.enable()
 
 
 @dataclass
