@@ -18,6 +18,7 @@ from ape_cli.storage.tensors import Tensors
 
 if TYPE_CHECKING:  # imported lazily: training needs no polars
     import polars as pl
+    import pyarrow as pa
 
 WEIGHTS, HISTORY = "model.safetensors", "history.parquet"
 _BYTES = {WEIGHTS: tensors.LARGEST, HISTORY: 16 << 20}  # the most bytes of a file
@@ -96,17 +97,22 @@ class ListedFiles:
         Raises `RunError` if the file is missing, was altered or cannot be read.
         """
         import polars as pl
+
+        return pl.DataFrame(self.history_table())
+
+    def history_table(self) -> pa.Table:
+        """The history as a table of PyArrow, for which Polars need not be installed. Raises `RunError` as `history`."""
         import pyarrow as pa
         import pyarrow.parquet as pq
 
         if HISTORY not in self.known.files:
-            return pl.DataFrame()
+            return pa.table({})
         content = self.content(HISTORY)
         try:
             with pq.ParquetFile(io.BytesIO(content)) as file:
                 if file.metadata.num_rows * file.metadata.num_columns > _VALUES:
                     raise pa.ArrowInvalid(f"it has more than {_VALUES:,} values")
-                return pl.DataFrame(file.read())
+                return file.read()
         except pa.ArrowException as error:
             first = str(error).splitlines()[0]
             raise RunError(f"cannot read {self.folder / HISTORY}", got=first, fix=_AGAIN) from error

@@ -22,8 +22,7 @@ class Validation(NamedTuple):
 def validation(run: Run) -> Validation:
     """The validation scores of a finished run, from its history. Raises `RunError` if the history lacks them."""
     outcome = run.known.outcome
-    history = run.history()
-    kept = history.filter(step=outcome.best_step).rows(named=True) if "step" in history.columns else []
+    kept = [row for row in run.history_table().to_pylist() if row.get("step") == outcome.best_step]
     if not kept:
         raise RunError("the run has no validation scores", got=run.name, fix="train it to its end")
     return Validation(kept[0]["validation_token_accuracy"], kept[0]["validation_loss"])

@@ -1,8 +1,8 @@
 """`python -m benchmarks.gpu.wheels [FOLDER]`: download the packages that a GPU machine without a network lacks.
 
-The machine has torch, numpy, pyarrow and safetensors. Training also needs pydantic, and nothing else. The versions are
-those that are installed here. The folder is ignored by git. The file `commit` in it has the value for APE_COMMIT on
-that machine.
+The machine has torch, numpy, pyarrow and safetensors. Training also needs pydantic, the runs of record are read with
+obstore, and the command line needs typer. The versions are those that are installed here. The folder is ignored by git.
+The file `commit` in it has the value for APE_COMMIT on that machine.
 """
 
 from __future__ import annotations
@@ -12,7 +12,8 @@ import sys
 from importlib.metadata import version
 from pathlib import Path
 
-NAMES = ["pydantic", "pydantic_core", "annotated-types", "typing-inspection"]
+NAMES = ["pydantic", "pydantic_core", "annotated-types", "typing-inspection", "obstore"]
+NAMES += ["typer", "annotated-doc", "shellingham"]
 LIMIT = 30 * 2**20  # bytes
 PYTHON = "3.12"
 PLATFORMS = ["manylinux_2_28_x86_64", "manylinux_2_17_x86_64", "manylinux2014_x86_64"]
