@@ -13,7 +13,7 @@ import pytest
 
 from ape_cli.reports import paper
 from ape_cli.runs.registry import open_registry
-from tests.record import advice, field_tasks, ingredients, medium, paper_tasks, summary
+from tests.record import advice, beyond, field_tasks, ingredients, medium, paper_tasks, summary
 from tests.record.scores import (
     NUMBER,
     PAGES,
@@ -39,7 +39,7 @@ def found() -> dict[str, list[str]]:
     by_op = evaluations()["small", "tree-ops/breadth", "rope", ""][42][0]["by_op"]
     copied = sum(o["tokens"] for o in by_op if o["op"] in ("truncate", "no-op")) / sum(o["tokens"] for o in by_op)
     deep = [among(rows_by_size(f"{task}/breadth"), 10, 11) for task in ("tree-ops", "c3", "tree-copy")]
-    seeds = scores("c3/breadth", "tree")
+    seeds = scores("c3/breadth", "tree")[:3]
     images = [round(359 * scores("images", s, v)[0] / 100) for s, v in PIXELS]
     (right,) = (round(359 * float(score) / 100) for score in paper_tasks.shuffled("learned", "pool_size=1"))
     above_chance = sum(math.comb(359, k) * 9 ** (359 - k) for k in range(right, 360)) / 10**359
@@ -54,7 +54,10 @@ def found() -> dict[str, list[str]]:
             *summary.of_the_summary(),
             *of_ingredients["README"],
             *ingredients.of_extraction(),
+            *beyond.of_both(),
         ],
+        "depth": beyond.of_depth(),
+        "length": beyond.of_length(),
         "table1": [
             f"right for about {guessing(100, 10):.0%} of the tokens at the paper's lengths",
             f"and for about {guessing(20, 2):.0%} at ours",

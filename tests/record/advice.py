@@ -6,15 +6,14 @@ import re
 from collections.abc import Iterable
 from statistics import fmean
 
-import polars as pl
-
 from ape_cli.reports.stats import least_p
 from ape_cli.runs.registry import open_registry
-from results import claims, record
+from tests.record.beyond import by_depth, unseen
+from tests.record.beyond import copied as copied_beyond
 from tests.record.costs import SHAPES, on_a_cpu, on_a_gpu
 from tests.record.field_tasks import SEQUENCES
 from tests.record.paper_tasks import FLAT, TASKS, mirrored, range_of
-from tests.record.scores import PAGES, RESULTS, RUNS, SCHEMES, evaluations, mean, scores
+from tests.record.scores import PAGES, RUNS, SCHEMES, evaluations, mean, scores
 from tests.record.summary import COMPOSITE, TF32, best_beside, exact, listed
 
 METRICS = ("token_accuracy", "exact_match")
@@ -53,14 +52,6 @@ def beyond(column: str, scheme: str, metric: str) -> dict[int, list[float]]:
     return found
 
 
-def tuned(sweep: str, scheme: str, sizes: pl.Expr, **column: str) -> float:
-    """The mean exact match over some sizes that a tuned sweep has for a scheme and 3 seeds, in percent."""
-    lines = pl.read_csv(RESULTS / "tables" / f"{sweep}.csv", infer_schema_length=None)
-    lines = lines.filter(sizes, metric="exact_match", scheme=scheme, **column)
-    assert set(lines["seeds"]) == {3}
-    return 100 * lines["mean"].mean()  # type: ignore[operator]
-
-
 def of_sequences() -> list[str]:
     """Which encoding of sequences is ahead, and where."""
     both, others = ("rope", "orthogonal-seq"), ("sinusoidal", "t5", "none")
@@ -84,25 +75,15 @@ def of_sequences() -> list[str]:
     for scheme, found in copied.items():
         whole = all(score == 100 for size, of in found.items() if size <= longest for score in of)
         assert whole == (scheme in ("orthogonal-seq", "relative"))
-    cells = claims.scores(record.planned("length"))
-    assert {(cell.task, cell.model) for cell in cells} == {("copy", "decoder")}, "revise what is said of decoders"
-    decoders = {
-        cell.scheme: [100 * score.unseen for score in of.values()]
-        for cell, of in cells.items()
-        if cell.positions == "plain"
-    }
-    assert set(decoders) == {"alibi", "none", "rope"}
-    assert min(decoders["alibi"]) > max(decoders["none"] + decoders["rope"])
-    assert (max(decoders["rope"]), {len(of) for of in decoders.values()}) == (0, {3})
+    assert len(copied_beyond()) == 7, "revise what is said of decoders"
+    decoders = [f"{copied_beyond()[scheme]:.1f}" for scheme in ("alibi", "kerple", "fire", "none", "t5")]
     return [
         "on six tasks (exact match, 3 seeds), two of which no encoding learns well",
         "by {:.1f} and {:.1f} points (`medium`, 3 seeds)".format(*gaps),
         f"copy all test words of up to {longest} symbols",
         "no encoding with its own settings gets a word of 30 or more symbols right (3 seeds)",
-        (
-            f"It copies {fmean(decoders['alibi']):.1f}% of the words of 50 to 200 symbols, `none` "
-            f"{fmean(decoders['none']):.1f}% and `rope` none (3 seeds, tuned)"
-        ),
+        "They copy {}, {} and {}% of the words of 50 to 200 symbols, `none` {}%, `t5` {}%, ".format(*decoders)
+        + "`sinusoidal` and `rope` none (3 seeds, tuned)",
     ]
 
 
@@ -149,15 +130,17 @@ def of_trees() -> list[str]:
         for line in e["by_size"]
         if line["size"] == 9
     )
-    copied = [
-        tuned("depth", s, pl.col("size") > 5, task="tree-copy", order="breadth") for s in ("orthogonal-seq", *own)
-    ]
+    copied = [fmean(unseen("tree-copy", s)) for s in ("orthogonal-seq", *own)]
+    others = {s for task, s in by_depth() if task == "c3"} - set(own)
+    assert min(unseen("c3", *own)) > max(max(unseen("c3", s)) for s in others)
+    right = [fmean(unseen("c3", *own)), max(fmean(unseen("c3", s)) for s in others)]
     worth = [range_of(mirrored(task, scheme) for scheme in FLAT) for task in ("tree-copy", "tree-ops")]
     apart = max(abs(mirrored(task, scheme)) for task in TASKS for scheme in ("tree", *own))
     return [
         f"(table2-medium.md#findings), {medium} seeds; [`small`](table2.md#scores), {small} seeds, `tree` {of_tree})",
         f"At depth 9 ({rows} trees, 3 seeds)",
-        "`orthogonal-seq` {:.2f}, `orthogonal-tree` {:.2f}".format(*copied),
+        "({:.2f}, `orthogonal-tree` {:.2f}), and".format(*copied),
+        "on `c3` ({:.2f}, the others at most {:.2f})".format(*right),
         f"is worth {worth[0]} points of token accuracy to",
         f"on `tree-copy`, and {worth[1]} on `tree-ops` (`small`, {small} seeds)",
         f"change by at most {apart:.1f} points",
@@ -218,14 +201,15 @@ def of_limits() -> list[str]:
     about = [about for _, about in open_registry(RUNS).readable([])]
     rates = {(a.config.preset, a.config.lr_peak) for a in about if "lr_peak" not in a.variant}
     assert len(rates) == len(dict(rates)), "one learning rate for all encodings of a preset"
-    for sweep in ("length", "depth"):
-        ((done, planned),) = re.findall(rf"results/{sweep}\.md\).*?\| (\d+) of (\d+) \|", PAGES["README"])
-        assert int(done) < int(planned), f"`{sweep}` is finished: revise the page"
+    counts = re.findall(r"results/(length|depth)\.md\).*?\| (\d+) of (\d+) \|", PAGES["README"])
+    assert [int(done) < int(planned) for _, done, planned in counts] == [True, False], "`length`, `depth`: revise"
     run = {a.config.scheme for a in about}
     assert not run & {"axial-rope", "mixed-rope"}
     assert {a.dataset.task for a in about if a.config.scheme == "lie"} <= set(TASKS), "not on grids"
     assert {a.dataset.name for a in about if a.dataset.task == "images"} == {"images-digits"}
+    risen = mean("c3/breadth", "sinusoidal", preset="medium"), mean("c3/breadth", "sinusoidal", TF32, "paper")
     return [
+        "`sinusoidal` rises from {:.2f} at `medium` to {:.2f}".format(*risen),
         f"within {apart:.1f} points of token accuracy ({min(whole):.1f} to {max(whole):.1f} in exact match)",
         f"`tree` is {ahead:.1f} points ahead of `orthogonal-tree`",
         f"cannot give a p-value below {least_p(3)}. With six seeds it can give {least_p(6):.3f}",

@@ -33,14 +33,15 @@ def theirs(scheme: str, column: str) -> float:
 
 
 def of_devices() -> list[str]:
-    """Returns the fact about how many runs of this preset were trained on a GPU."""
-    kinds = [
-        (about.config.precision, about.gpu)
-        for _, about in open_registry(RUNS).readable([])
-        if about.config.preset == "medium" and about.device == "cuda"
-    ]
-    assert set(kinds) == {("fp32", "NVIDIA H200")}
-    return [f"{len(kinds)} runs of preset `medium`"]
+    """Returns the fact about how many runs of smaller presets were trained on a GPU."""
+    names = {
+        (about.config.preset, run.name): (about.config.precision, about.gpu)
+        for run, about in open_registry(RUNS).readable([])
+        if about.config.preset != "paper" and about.device == "cuda"
+    }
+    assert set(names.values()) == {("fp32", "NVIDIA H200")}
+    counts = [len([name for preset, name in names if preset == of]) for of in ("medium", "small")]
+    return ["{} runs of preset `medium` and {} runs of preset `small`".format(*counts)]
 
 
 def of_words() -> list[str]:

@@ -80,14 +80,14 @@ def by_operator(op: str, metric: str = "token_accuracy") -> dict[tuple[str, str]
 
 
 def gains(column: str, scheme: str) -> list[float]:
-    """Returns by how many points the locality bias raises token accuracy, for each seed."""
+    """Returns by how many points the locality bias raises token accuracy, for each seed of the sweep."""
     own, other = (
         evaluations()["small", column, scheme, variant] for variant in ("", f"decay={1 if 'orth' in scheme else 0.98}")
     )
     sign = 1 if "orth" in scheme else -1
     return [
         sign * 100 * (own[seed][0]["overall"]["token_accuracy"] - other[seed][0]["overall"]["token_accuracy"])
-        for seed in sorted(own.keys() & other.keys())
+        for seed in (42, 43, 44)
     ]
 
 
@@ -104,7 +104,6 @@ def of_the_bias() -> list[str]:
         )
     words = [(column, s) for column in ("reverse", "repeat") for s in ("sinusoidal", "relative", *FLAT[1:])]
     cells = words + [(column, s) for column in columns for s in SCHEMES]
-    assert {len(gains(*cell)) for cell in cells} == {3}
     agree = {cell: statistics.mean(gains(*cell)) for cell in cells if abs(sum(g > 0 for g in gains(*cell)) - 1.5) > 1}
     changed = {
         scheme: "{:+.1f}, {:+.1f} and {:+.1f}".format(*gains("c3/breadth", scheme))
@@ -155,15 +154,15 @@ def of_the_size_of_tree() -> list[str]:
 
     def gained(metric: str) -> str:
         more = [
-            mean(column, "tree", metric=metric)
+            statistics.mean(scores(column, "tree", metric=metric)[:3])
             - statistics.mean(scores(column, "tree", "max_size=4", metric=metric)[:3])
             for column in COLUMNS
         ]
         return f"{min(more):.1f} to {max(more):.1f} points more"
 
     for column in COLUMNS:
-        assert evaluations()["small", column, "tree", ""].keys() == {42, 43, 44}
-        assert list(evaluations()["small", column, "tree", "max_size=4"])[:3] == [42, 43, 44]
+        for variant in ("", "max_size=4"):
+            assert list(evaluations()["small", column, "tree", variant])[:3] == [42, 43, 44]
     return [f"it scores {gained('token_accuracy')} token accuracy", f"and {gained('exact_match')} exact match"]
 
 
@@ -251,7 +250,14 @@ def of_the_paper_s_size() -> list[str]:
     history = run.history()
     five, ten = (100 * history["validation_token_accuracy"][i] for i in (0, 1))
     assert history["step"].to_list()[:2] == [785, 1570]
+    cells = [("c3/breadth", scheme) for scheme in ("orthogonal-seq", "sinusoidal")]
+    here, medium = ([mean(*cell, *of) for cell in cells] for of in ((tf32, "paper"), ("", "medium")))
+    whole_c3 = [mean(*cell, tf32, "paper", "exact_match") for cell in cells]
     return [
+        "`orthogonal-seq` scores {:.2f} and `sinusoidal` {:.2f}, where they score {:.2f} and {:.2f} at preset".format(
+            *here, *medium
+        ),
+        "In exact match they score {:.1f} and {:.1f}".format(*whole_c3),
         f"predict {low:.2f}% or more of the tokens correctly, within {apart:.1f} points",
         "{:.1f} for `orthogonal-tree`, {:.1f} for `tree`, {:.1f} for `orthogonal-seq`, {:.1f} for `rope` and "
         "{:.1f} for `sinusoidal`".format(*(exact[s] for s in order)),
