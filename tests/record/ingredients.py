@@ -83,6 +83,9 @@ def of_the_ingredients() -> dict[str, list[str]]:
         assert min(commuting) > 3, "with every seed"
         assert clear(commuting)
         assert not clear(differences(column, TREE, ("orthogonal-tree", "decay=1")))
+    for column in TREES[1:]:
+        gained = statistics.fmean(differences(column, SEQ, ("rope", "")))
+        assert statistics.fmean(differences(column, ("rope-spread", ""), ("rope", ""))) > 0.7 * gained, "most of it"
     clear_starts = [clear(differences(column, ("rope-spread", ""), ("rope", ""))) for column in COLUMNS]
     assert clear_starts == [False, False, True, True]
     others = [(column, pair) for pairs in OF_SEQUENCES.values() for pair in pairs for column in COLUMNS]
