@@ -30,9 +30,12 @@ EXTRACTION = {  # the rows of `extraction.toml`: scheme, dataset and steps
     "extract only, inner nodes": (TREE, PARTS, 800),
     "the same, 4 times the steps": (TREE, PARTS, 3200),
     "… and 4 times the rows": (TREE, f"{PARTS}-80000", 3200),
+    "… 16 times the steps": (TREE, PARTS, 12800),
     "… 16 times the steps, 4 times the rows": (TREE, f"{PARTS}-80000", 12800),
+    "tree-ops, 16 times the steps, 4 times the rows": (TREE, "tree-ops-all-80000", 12800),
     "orthogonal-seq, extract only, inner nodes": ("orthogonal-seq", PARTS, 800),
     "the same, with 4 times the steps": ("orthogonal-seq", PARTS, 3200),
+    "… with 16 times the steps, 4 times the rows": ("orthogonal-seq", f"{PARTS}-80000", 12800),
 }
 
 

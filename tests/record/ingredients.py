@@ -10,7 +10,7 @@ from ape_cli.reports.stats import critical
 from ape_cli.runs.record import settings_text
 from ape_cli.runs.registry import open_registry
 from tests.record.paper_tasks import single_nodes
-from tests.record.scores import RUNS, SCHEMES, evaluations, mean
+from tests.record.scores import RUNS, SCHEMES, evaluations, mean, scores
 
 TREES = ("tree-rotate/breadth", "c3/breadth-to-depth", "tree-ops/breadth-to-depth")
 COLUMNS = ("repeat", *TREES)
@@ -131,29 +131,45 @@ def extracted(
     return 100 * statistics.fmean(next(o for o in own["by_op"] if o["op"] == op)[metric] for own, *_ in runs)
 
 
+def over_seeds(column: str, steps: str, scheme: str = "orthogonal-tree") -> list[float]:
+    """Returns exact match in percent of the runs with one operator, for each seed."""
+    return scores(column, scheme, steps, metric="exact_match")
+
+
 def of_parts() -> list[str]:
-    """Returns the facts about parts of `tree-ops`, each with one seed."""
+    """Returns the facts about parts of `tree-ops`, with three seeds, and one for three rows of 12,800 steps."""
     both, whole, inner = ("extract", "flip-extract"), "tree-ops/breadth-to-depth", "tree-ops-extract-inner"
-    parts = [key for key in evaluations() if key[1].startswith("tree-ops-")]
-    assert {len(evaluations()[key]) for key in parts} == {1}
+    long, more, everything = "steps=12800", f"{inner}-80000", "tree-ops-all-80000"
+    parts = {key[1:]: len(of) for key, of in evaluations().items() if key[1].startswith("tree-ops-")}
+    once = {(inner, "orthogonal-tree", long), (everything, "orthogonal-tree", long), (more, "orthogonal-seq", long)}
+    assert {key for key, seeds in parts.items() if seeds == 1} == once
+    assert set(parts.values()) == {1, 3}
     assert len(evaluations()["small", whole, "orthogonal-tree", ""]) == 6
+    assert len(evaluations()["small", whole, "orthogonal-tree", "steps=3200"]) == 3
 
-    def pair(*columns: str) -> str:
-        return " and ".join(f"{extracted(column, op):.1f}" for column, op in zip(columns, both, strict=True))
+    def pair(*columns: str, steps: str = "") -> str:
+        return " and ".join(f"{extracted(column, op, steps):.1f}" for column, op in zip(columns, both, strict=True))
 
-    slow = [extracted(inner, "extract", steps) for steps in ("", "steps=3200")]
-    slow.append(extracted(f"{inner}-80000", "extract", "steps=3200"))
-    flat = [extracted(inner, "extract", steps, "orthogonal-seq") for steps in ("", "steps=3200")]
+    fewer = [statistics.fmean(over_seeds(inner, steps)) for steps in ("", "steps=3200", long)]
+    short, learnt = over_seeds(more, "steps=3200"), over_seeds(more, long)
+    flat = [statistics.fmean(over_seeds(inner, steps, "orthogonal-seq")) for steps in ("", "steps=3200")]
+    rows = tasks.make("tree-ops", depth_mean=4).sample(rows=range(1_000), split="test", seed=42).to_pylist()
+    hard = sum(row["op"] == "extract" and len(row["target_ids"]) > 1 for row in rows) / len(rows)
     return [
         f"exact match drops to {pair(*['tree-ops-inner'] * 2)}; with all pointers, it is {pair(whole, whole)}",
         "exact match is {:.1f} (`extract`) and {:.1f} (`flip-extract`)".format(
             *(extracted(f"tree-ops-{op}", op) for op in both)
         ),
-        f"exact match on `extract` is {extracted(whole, 'extract', 'steps=3200'):.1f}",
+        f"exact match is {extracted(whole, 'extract', 'steps=3200'):.1f} on `extract`",
+        f"with four times the rows too, {pair(everything, everything, steps=long)}",
+        f"Only {hard:.0%} of its rows",
         f"With 64 symbols, exact match is {pair(*['tree-ops-symbols-64'] * 2)}",
         f"with 512 it is {pair(*['tree-ops-symbols-512'] * 2)}",
-        "scores {:.1f} after 800 steps, {:.1f} after 3,200, and {:.1f} if".format(*slow),
-        "`orthogonal-seq` scores {:.1f} and {:.1f} after".format(*flat),
+        "gets {:.1f}% right after 800 steps, {:.1f} after 3,200 and {:.1f} after 12,800".format(*fewer),
+        f"{statistics.fmean(short):.1f} after 3,200 ({min(short):.1f} to {max(short):.1f} over seeds)",
+        f"{statistics.fmean(learnt):.1f} after 12,800 ({min(learnt):.1f} to {max(learnt):.1f})",
+        "`orthogonal-seq` gets {:.1f} and {:.1f}% right after 800 and 3,200 steps".format(*flat),
+        f"and {over_seeds(more, long, 'orthogonal-seq')[0]:.1f} after 12,800 steps",
         f"{single_nodes():.0%} of the answers of `extract` and `flip-extract` are a single node",
     ]
 
