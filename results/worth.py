@@ -29,21 +29,25 @@ class Row(NamedTuple):
 
 ORTHOGONAL, TREE = Row("orthogonal-seq"), Row("orthogonal-tree")
 INGREDIENTS = {  # with the ingredient, and without it
-    "start angles over 0 to π, not RoPE's": (Row("rope-spread"), Row("rope")),
-    "learned angles, with RoPE's at the start": (Row("rope", "learned=True"), Row("rope")),
-    "learned angles, over 0 to π at the start": (Row("rope-spread", "learned=True"), Row("rope-spread")),
+    "start angles from 0 to π, not RoPE's": (Row("rope-spread"), Row("rope")),
+    "learned angles, starting from RoPE's": (Row("rope", "learned=True"), Row("rope")),
+    "learned angles, starting from 0 to π": (Row("rope-spread", "learned=True"), Row("rope-spread")),
     "a learned basis, random at the start": (Row("orthogonal-seq", "decay=1"), Row("rope-spread", "learned=True")),
-    "learning of the basis": (ORTHOGONAL, Row("orthogonal-seq-fixed-basis")),
-    "angles of its own for each head": (ORTHOGONAL, Row("orthogonal-seq-shared-angles")),
+    "learning the basis": (ORTHOGONAL, Row("orthogonal-seq-fixed-basis")),
+    "separate angles for each head": (ORTHOGONAL, Row("orthogonal-seq-shared-angles")),
     "locality bias (`orthogonal-seq`)": (ORTHOGONAL, Row("orthogonal-seq", "decay=1")),
     "locality bias (`orthogonal-tree`)": (TREE, Row("orthogonal-tree", "decay=1")),
-    "a generator of its own for each branch": (TREE, Row("orthogonal-tree-one-generator")),
+    "separate generators for the branches, which commute": (
+        Row("orthogonal-tree-commuting"),
+        Row("orthogonal-tree-one-generator"),
+    ),
     "generators that do not commute": (TREE, Row("orthogonal-tree-commuting")),
-    "paths in the tree, not places in a sequence": (TREE, ORTHOGONAL),
+    "both of these": (TREE, Row("orthogonal-tree-one-generator")),
+    "positions in the tree, not in the sequence": (TREE, ORTHOGONAL),
 }
 TUNED = {  # against a scheme with the learning rate of the best validation scores
-    "`orthogonal-tree`, not a tuned `tree`": (TREE, "tree"),
-    "`orthogonal-seq`, not a tuned `relative`": (ORTHOGONAL, "relative"),
+    "`orthogonal-tree` instead of a tuned `tree`": (TREE, "tree"),
+    "`orthogonal-seq` instead of a tuned `relative`": (ORTHOGONAL, "relative"),
 }
 
 Found = Mapping[tuple[str, Row], Mapping[int, tuple[float, Validation]]]  # by column and row, then by seed

@@ -38,6 +38,11 @@ EXTRACTION = {  # the rows of `extraction.toml`: scheme, dataset and steps
     "… with 16 times the steps, 4 times the rows": ("orthogonal-seq", f"{PARTS}-80000", 12800),
 }
 
+FOOT = (
+    "Rows that extract a subtree, test split, in %. Sources are written breadth first, targets depth first. "
+    "60% of the answers of extract are a single node, and 29% the whole tree if pointers are to inner nodes."
+)
+
 
 def structure(registry: Registry, plans: Mapping[str, Stages]) -> Finding:
     """By how much the encoding that reads the structure leads the other rows of its sweep."""
@@ -69,7 +74,8 @@ def structure(registry: Registry, plans: Mapping[str, Stages]) -> Finding:
 def _lead(rows: Mapping[tuple[str, str], Seeds], own: str) -> dict[str, Cell]:
     """The lead of a scheme over the other row with the best mean, and over the best one that reads a sequence."""
     ours = {row: seeds for row, seeds in rows.items() if row[0] == own}
-    others = {row: fmean(seeds.values()) for row, seeds in rows.items() if row[0] != own}
+    usual = {row[1] for row in ours}  # not the earlier runs of `tree` with another size
+    others = {row: fmean(seeds.values()) for row, seeds in rows.items() if row[0] != own and row[1] in usual}
     flat = {row: mean for row, mean in others.items() if row[0] in FLAT}
     found: dict[str, Cell] = {}
     for row, seeds in ours.items():  # a sweep has one
@@ -101,7 +107,10 @@ def beyond(registry: Registry, plans: Mapping[str, Stages]) -> Finding:
     for sweep in ("length", "depth"):
         if sweep in plans:
             blocks += _unseen(sweep, registry.only(finished(plans[sweep])))
-    foot = "Exact match in %, preset small, learning rates tuned: the mean over the unseen sizes, which count equally."
+    foot = (
+        "Exact match in %, preset small, learning rates tuned: the mean over the unseen sizes, which count equally. On "
+        "modular, the most frequent answer alone gets 47.9."
+    )
     return Finding(blocks, foot)
 
 
@@ -114,7 +123,11 @@ def _unseen(sweep: str, registry: Registry) -> list[Block]:
         return []
     exact, found = lines.filter(metric="exact_match"), dict[str, dict[str, Row]]()
     largest = exact["largest"].to_list()[0]  # in training: the same for all tasks of a sweep
-    for line in over_unseen(exact).iter_rows(named=True):
+    means = over_unseen(exact)
+    most = max(len(of) for of in means["by_seed"])
+    for line in means.iter_rows(named=True):
+        if len(line["by_seed"]) < most:  # only its learning rates were tried
+            continue
         settings = read_settings(line["settings"]).variant
         model = f", {settings.get('model', 'encoder-decoder').removeprefix('model=')}" if sweep == "length" else ""
         rows = found.setdefault(f"{sweep} above {largest}{model}", {})
@@ -141,5 +154,4 @@ def extraction(registry: Registry) -> Finding:
     rows = [Row(label, cells(found.get(key, {})), key[0]) for label, key in EXTRACTION.items()]
     if len(found) == 1:  # the run of table 2, with which the others are compared
         rows = []
-    foot = "Rows that extract a subtree, test split, in %. Sources are written breadth first, targets depth first."
-    return Finding([Block("", rows)], foot)
+    return Finding([Block("", rows)], FOOT)

@@ -5,12 +5,15 @@ from __future__ import annotations
 import math
 import statistics
 
+import pytest
+
 from ape_cli import tasks
 from ape_cli.reports.stats import critical
 from ape_cli.runs.record import settings_text
 from ape_cli.runs.registry import open_registry
+from results.figures import sweeps
 from tests.record.paper_tasks import single_nodes
-from tests.record.scores import RUNS, SCHEMES, evaluations, mean, scores
+from tests.record.scores import RESULTS, RUNS, SCHEMES, evaluations, mean, scores
 
 TREES = ("tree-rotate/breadth", "c3/breadth-to-depth", "tree-ops/breadth-to-depth")
 COLUMNS = ("repeat", *TREES)
@@ -28,18 +31,30 @@ OF_SEQUENCES = {  # all steps between `rope` and `orthogonal-seq` but the start 
 Cell = tuple[str, str]
 
 
-def differences(column: str, ours: Cell, theirs: Cell) -> list[float]:
-    """Returns the differences in points of token accuracy, for each seed that both have."""
+def differences(column: str, ours: Cell, theirs: Cell, metric: str = "token_accuracy") -> list[float]:
+    """Returns the differences in points, for each seed that both have."""
     runs = [evaluations()["small", column, *cell] for cell in (ours, theirs)]
     seeds = sorted(runs[0].keys() & runs[1].keys())
-    own = [[100 * of[seed][0]["overall"]["token_accuracy"] for seed in seeds] for of in runs]
+    own = [[100 * of[seed][0]["overall"][metric] for seed in seeds] for of in runs]
     return [a - b for a, b in zip(*own, strict=True)]
 
 
 def clear(found: list[float]) -> bool:
     """Returns whether the 95% interval over seeds does not contain 0."""
-    half = critical(len(found) - 1) * statistics.stdev(found) / math.sqrt(len(found))
-    return abs(statistics.fmean(found)) > half
+    return abs(statistics.fmean(found)) > half(found)
+
+
+def half(found: list[float]) -> float:
+    """Returns half of the width of the 95% interval."""
+    return critical(len(found) - 1) * statistics.stdev(found) / math.sqrt(len(found))
+
+
+def _of_branches(column: str, metric: str = "token_accuracy") -> list[float]:
+    return differences(column, ("orthogonal-tree-commuting", ""), ("orthogonal-tree-one-generator", ""), metric)
+
+
+def _of_the_order(column: str, metric: str = "token_accuracy") -> list[float]:
+    return differences(column, TREE, ("orthogonal-tree-commuting", ""), metric)
 
 
 def worth(ours: Cell, theirs: Cell, columns: tuple[str, ...] = TREES) -> list[float]:
@@ -102,23 +117,45 @@ def of_the_ingredients() -> dict[str, list[str]]:
     repeat, *on_trees = (worth(SEQ, ("relative", rates[column]), (column,))[0] for column in COLUMNS)
     one = [mean(column, "orthogonal-tree-one-generator") for column in TREES]
     assert [x < mean(column, "rope") for x, column in zip(one, TREES, strict=True)] == [True, False, True]
-    own = "a generator of its own for each branch of a tree is worth {} points".format(three(found["own"]))
-    order = "generators that do not commute {}".format(three(found["order"]))
-    spread = f"{start[3]:.0f} points on `tree-ops` and {start[2]:.0f} on `c3`"
+    apart = [[a - b for a, b in zip(_of_branches(c), _of_the_order(c), strict=True)] for c in TREES]
+    assert [clear(of) for of in apart] == [True, False, True]
+    assert min(*apart[0], *apart[2]) > 0, "by token accuracy, the branches are worth more"
+    whole = [[of(column, "exact_match") for of in (_of_the_order, _of_branches)] for column in TREES]
+    assert min(a - b for a, b in zip(*whole[2], strict=True)) > 0, "by exact match, the order is worth more"
+    assert not clear([a - b for a, b in zip(*whole[1], strict=True)])
+    exact = [statistics.fmean(of) for of in whole[2]]
+    widest = max(2 * half(differences(c, TREE, ("orthogonal-tree-commuting", ""))) for c in TREES)
+    start_exact = differences("tree-rotate/breadth", ("rope-spread", ""), ("rope", ""), "exact_match")
+    assert clear(start_exact)
+    assert not any(clear(differences("tree-ops/breadth-to-depth", *pair, "exact_match")) for pair in learning)
+    gap = mean("c3/breadth-to-depth", "orthogonal-tree", preset="medium") - mean(
+        "c3/breadth-to-depth", "tree", preset="medium"
+    )
     return {
-        "README": [own, order, spread, f"at most {math.ceil(10 * most) / 10:.1f} points to `orthogonal-tree`"],
+        "README": [
+            f"with generators that commute, `orthogonal-tree` loses {three(found['order'])} points on three tasks",
+            f"which loses both, {three(found['own'])} (`small`, 6 seeds)",
+            f"generators that commute cost {three(found['order'])} points",
+            f"which also commutes, costs {three(found['own'])}.",
+            "order is worth more than separate branches ({:.1f} and {:.1f} points)".format(*exact),
+            f"({start[3]:.0f} points on `tree-ops`, {start[2]:.0f} on `c3`)",
+            f"at most {math.ceil(10 * most) / 10:.1f} points to `orthogonal-tree`",
+            f"up to {widest:.0f} points wide",
+        ],
         "ingredients": [
-            "is worth {} points on `tree-rotate`, `c3` and `tree-ops`".format(three(found["own"], 1)),
-            "worth {} points".format(three(found["order"], 1)),
+            f"loses {three(found['order'], 1)} points on `tree-rotate`, `c3` and `tree-ops`",
+            f"which also commutes, it loses {three(found['own'], 1)} and scores {three(one, 1)}, below",
+            "the order is worth more on `tree-ops`: {:.1f} points, and the branches {:.1f}".format(*exact),
+            f"by exact match on `tree-rotate`, they are worth {statistics.fmean(start_exact):.1f}",
+            f"at `medium`, it is {gap:.1f} points",
             "seeds differ from {:.1f} to {:.1f} points".format(
                 *(of(differences("c3/breadth-to-depth", TREE, ("orthogonal-tree-commuting", ""))) for of in (min, max))
             ),
             f"changes the means of `orthogonal-tree` by at most {math.ceil(100 * most) / 100:.2f} points",
-            f"scores {three(one, 1)}, below",
             f"`tree` is still {three(tuned, 1)} points behind",
             f"is behind `orthogonal-seq` by {repeat:.1f} points on `repeat`, and by {three(on_trees, 1)} on",
-            "is worth {:.1f} and {:.1f} points on `tree-ops`".format(*learned),
-            f"worth {start[3]:.1f} points on `tree-ops` and {start[2]:.1f} on `c3`",
+            "gains {:.1f} and {:.1f} points on `tree-ops`".format(*learned),
+            f"they are worth {start[3]:.1f} points on `tree-ops` and {start[2]:.1f} on `c3`",
         ],
     }
 
@@ -129,6 +166,15 @@ def extracted(
     """Returns the score on an operator, in percent, as a mean over seeds."""
     runs = evaluations()["small", column, scheme, steps].values()
     return 100 * statistics.fmean(next(o for o in own["by_op"] if o["op"] == op)[metric] for own, *_ in runs)
+
+
+def whole_trees() -> float:
+    """Returns the share of the rows of `extract` with inner pointers whose answer is the whole tree."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(tasks, "__path__", [*tasks.__path__, str(RESULTS / "ingredients" / "ape_cli" / "tasks")])
+        made = tasks.make("tree-ops-part", operator="extract", pointer="inner", depth_mean=4)
+    rows = made.sample(rows=range(1_000), split="test", seed=42).to_pylist()
+    return sum(len(row["source_ids"]) == len(row["target_ids"]) + 2 for row in rows) / len(rows)  # operator and pointer
 
 
 def over_seeds(column: str, steps: str, scheme: str = "orthogonal-tree") -> list[float]:
@@ -154,15 +200,21 @@ def of_parts() -> list[str]:
     short, learnt = over_seeds(more, "steps=3200"), over_seeds(more, long)
     flat = [statistics.fmean(over_seeds(inner, steps, "orthogonal-seq")) for steps in ("", "steps=3200")]
     rows = tasks.make("tree-ops", depth_mean=4).sample(rows=range(1_000), split="test", seed=42).to_pylist()
+    roots = 100 * whole_trees()
+    lengths = [len(row["target_ids"]) for row in rows if row["op"] == "extract"]
+    share = lengths.count(1) / len(lengths)
+    assert f"{share:.0%} of the answers of extract are a single node, and {roots:.0f}% the whole tree" in sweeps.FOOT
     hard = sum(row["op"] == "extract" and len(row["target_ids"]) > 1 for row in rows) / len(rows)
     return [
-        f"exact match drops to {pair(*['tree-ops-inner'] * 2)}; with all pointers, it is {pair(whole, whole)}",
+        f"which are other test rows, exact match is {pair(*['tree-ops-inner'] * 2)}; with all pointers, it",
+        f"it is {pair(whole, whole)}",
         "exact match is {:.1f} (`extract`) and {:.1f} (`flip-extract`)".format(
             *(extracted(f"tree-ops-{op}", op) for op in both)
         ),
         f"exact match is {extracted(whole, 'extract', 'steps=3200'):.1f} on `extract`",
         f"with four times the rows too, {pair(everything, everything, steps=long)}",
         f"Only {hard:.0%} of its rows",
+        f"{roots:.1f}% of the test rows with inner pointers point to the root",
         f"With 64 symbols, exact match is {pair(*['tree-ops-symbols-64'] * 2)}",
         f"with 512 it is {pair(*['tree-ops-symbols-512'] * 2)}",
         "gets {:.1f}% right after 800 steps, {:.1f} after 3,200 and {:.1f} after 12,800".format(*fewer),
