@@ -35,7 +35,7 @@ def order(scores: Scores) -> Finding:
             for order in ("depth", "breadth-to-depth")
         )
         rows.append(Row(scheme, differences({task: (same[task], other[task]) for task in TASKS}), scheme))
-    foot = "Points of token accuracy, preset small: both written depth first, minus the source written breadth first."
+    foot = "Points of token accuracy, preset small: source and target depth first, minus source breadth first."
     return Finding([Block("", rows, TASKS)], foot, differences=True)
 
 

@@ -20,22 +20,22 @@ from results.figures.scores import FLAT, NAMES, TASKS, TREE, Scores, Seeds, cell
 SWEEPS = ("table2-medium", "trees", "tasks", "length", "depth")  # whose plans say which runs to compare
 PARTS = "tree-ops-extract-inner"
 EXTRACTION = {  # the rows of `extraction.toml`: scheme, dataset and steps
-    "tree-ops, as in table 2": (TREE, "tree-ops-breadth-to-depth-small", 800),
-    "4 times the steps": (TREE, "tree-ops-breadth-to-depth-small", 3200),
+    "tree-ops, as in table 2 (800 steps)": (TREE, "tree-ops-breadth-to-depth-small", 800),
+    "3,200 steps": (TREE, "tree-ops-breadth-to-depth-small", 3200),
     "64 symbols, not 128": (TREE, "tree-ops-symbols-64", 800),
     "512 symbols": (TREE, "tree-ops-symbols-512", 800),
     "pointers to inner nodes only": (TREE, "tree-ops-inner", 800),
     "flip-extract only": (TREE, "tree-ops-flip-extract", 800),
     "extract only": (TREE, "tree-ops-extract", 800),
     "extract only, inner nodes": (TREE, PARTS, 800),
-    "the same, 4 times the steps": (TREE, PARTS, 3200),
-    "… and 4 times the rows": (TREE, f"{PARTS}-80000", 3200),
-    "… 16 times the steps": (TREE, PARTS, 12800),
-    "… 16 times the steps, 4 times the rows": (TREE, f"{PARTS}-80000", 12800),
-    "tree-ops, 16 times the steps, 4 times the rows": (TREE, "tree-ops-all-80000", 12800),
+    "… 3,200 steps": (TREE, PARTS, 3200),
+    "… 3,200 steps, 4 times the rows": (TREE, f"{PARTS}-80000", 3200),
+    "… 12,800 steps": (TREE, PARTS, 12800),
+    "… 12,800 steps, 4 times the rows": (TREE, f"{PARTS}-80000", 12800),
+    "tree-ops, 12,800 steps, 4 times the rows": (TREE, "tree-ops-all-80000", 12800),
     "orthogonal-seq, extract only, inner nodes": ("orthogonal-seq", PARTS, 800),
-    "the same, with 4 times the steps": ("orthogonal-seq", PARTS, 3200),
-    "… with 16 times the steps, 4 times the rows": ("orthogonal-seq", f"{PARTS}-80000", 12800),
+    "… with 3,200 steps": ("orthogonal-seq", PARTS, 3200),
+    "… with 12,800 steps, 4 times the rows": ("orthogonal-seq", f"{PARTS}-80000", 12800),
 }
 
 FOOT = (
