@@ -88,10 +88,10 @@ def test_structure() -> None:
     shown = rows("structure")
     for task in TASKS:
         column = f"{task}/breadth-to-depth"
-        given: tuple[Any, ...] = ("medium", METRICS[0], ("", "max_size=7"))
+        given: tuple[Any, ...] = ("medium", METRICS[0], ("",))
         leads = [lead(column, "orthogonal-tree", among, *given) for among in ((*FLAT, "tree", "none"), FLAT)]
         assert shown.pop(column) == signed(*leads)
-    for what, variants in (("copy", ("", "max_size=9")), ("rotate", ("", "max_size=9")), ("mask", ("steps=3000",))):
+    for what, variants in (("copy", ("",)), ("rotate", ("",)), ("mask", ("steps=3000",))):
         for labels in ("token", "anonymous"):
             column, given = f"trees-stdlib-{what}-{labels}-depth", ("small", METRICS[0], variants)
             leads = [lead(column, "orthogonal-tree", among, *given) for among in ((*FLAT, "tree"), FLAT)]
@@ -109,7 +109,7 @@ def test_structure() -> None:
 
 def test_structure_names_the_other_row() -> None:
     (line,) = (line for line in lines("structure") if line[0] == "rotate, anonymous labels")
-    assert [cell.partition(" ")[2] for cell in line[1:]] == ["(tree, max_size=9)", "(sinusoidal)"]
+    assert [cell.partition(" ")[2] for cell in line[1:]] == ["(tree)", "(sinusoidal)"]
 
 
 def test_ingredients() -> None:
@@ -221,10 +221,10 @@ def test_extraction_is_drawn_when_its_runs_are_there() -> None:
     flipped = "orthogonal-tree", "tree-ops-flip-extract", 800
     runs.append(fake_run(*flipped, 42, [of_op("flip-extract", 0.2, 0.1)]))
     found = {row.label: row.cells for row in sweeps.extraction(registry).blocks[0].rows if row.cells}
-    assert found.keys() == {"tree-ops, as in table 2", "flip-extract only"}
+    assert found.keys() == {"tree-ops, as in table 2 (800 steps)", "flip-extract only"}
     means = {name: [(column, round(cell.mean, 9)) for column, cell in of.items()] for name, of in found.items()}
     assert means == {
-        "tree-ops, as in table 2": [("token accuracy", 60), ("exact match", 30)],
+        "tree-ops, as in table 2 (800 steps)": [("token accuracy", 60), ("exact match", 30)],
         "flip-extract only": [("token accuracy", 20), ("exact match", 10)],
     }
 
@@ -232,11 +232,11 @@ def test_extraction_is_drawn_when_its_runs_are_there() -> None:
 def test_extraction() -> None:
     shown = rows("extraction")
     for label, data, steps in (
-        ("4 times the steps", "tree-ops/breadth-to-depth", "steps=3200"),
+        ("3,200 steps", "tree-ops/breadth-to-depth", "steps=3200"),
         ("pointers to inner nodes only", "tree-ops-inner", ""),
         ("extract only, inner nodes", "tree-ops-extract-inner", ""),
-        ("the same, 4 times the steps", "tree-ops-extract-inner", "steps=3200"),
-        ("… and 4 times the rows", "tree-ops-extract-inner-80000", "steps=3200"),
+        ("… 3,200 steps", "tree-ops-extract-inner", "steps=3200"),
+        ("… 3,200 steps, 4 times the rows", "tree-ops-extract-inner-80000", "steps=3200"),
     ):
         tokens, whole = (extracted(data, "extract", steps, metric=metric) for metric in METRICS)
         assert shown[label] == plain(tokens, whole)

@@ -78,16 +78,15 @@ def _lead(rows: Mapping[tuple[str, str], Seeds], own: str) -> dict[str, Cell]:
     others = {row: fmean(seeds.values()) for row, seeds in rows.items() if row[0] != own and row[1] in usual}
     flat = {row: mean for row, mean in others.items() if row[0] in FLAT}
     found: dict[str, Cell] = {}
-    for row, seeds in ours.items():  # a sweep has one
+    for seeds in ours.values():  # a sweep has one
         for column, means in (
             ("lead over the best other row", others),
             ("lead over the best that reads a sequence", flat),
         ):
             if means:
                 best = max(means, key=means.__getitem__)
-                name = best[0] if best[1] == row[1] else f"{best[0]}, {best[1]}"
                 paired = differences({column: (seeds, rows[best])})
-                found |= {key: cell._replace(note=f"({name})") for key, cell in paired.items()}
+                found |= {key: cell._replace(note=f"({best[0]})") for key, cell in paired.items()}
     return found
 
 
