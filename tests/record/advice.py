@@ -104,9 +104,9 @@ def of_trees() -> list[str]:
             assert leads(f"tree-ops/{order}", own, rest, "token_accuracy", preset)
         assert leads("tree-ops/breadth", FLAT[1:], own, "exact_match", preset)
     mixed = [f"{task}/breadth-to-depth" for task in TASKS]
-    medium, small, of_tree = (
-        span(count for column in mixed for count in seeds(column, *schemes, preset=preset))
-        for schemes, preset in ((SCHEMES, "medium"), ((*FLAT, *own), "small"), (("tree",), "small"))
+    medium, small = (
+        span(count for column in mixed for count in seeds(column, *SCHEMES, preset=preset))
+        for preset in ("medium", "small")
     )
     for labels in ("token", "anonymous"):
         column = f"trees-stdlib-rotate-{labels}-depth"
@@ -137,7 +137,7 @@ def of_trees() -> list[str]:
     worth = [range_of(mirrored(task, scheme) for scheme in FLAT) for task in ("tree-copy", "tree-ops")]
     apart = max(abs(mirrored(task, scheme)) for task in TASKS for scheme in ("tree", *own))
     return [
-        f"(table2-medium.md#findings), {medium} seeds; [`small`](table2.md#scores), {small} seeds, `tree` {of_tree})",
+        f"(table2-medium.md#findings), {medium} seeds; [`small`](table2.md#scores), {small} seeds)",
         f"At depth 9 ({rows} trees, 3 seeds)",
         "({:.2f}, `orthogonal-tree` {:.2f}), and".format(*copied),
         "on `c3` ({:.2f}, the others at most {:.2f})".format(*right),
