@@ -14,3 +14,4 @@ gen extract --operator extract
 gen flip-extract --operator flip-extract
 gen extract-inner --operator extract --pointer inner
 gen extract-inner-80000 --operator extract --pointer inner --n 80000
+gen all-80000 --n 80000

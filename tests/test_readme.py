@@ -85,9 +85,7 @@ def test_what_was_reproduced_follows_from_the_tables() -> None:
     told = Counter(cell.follows for cell in verdicts.read(ROOT / "results"))
     same, why, cause_open, none = (told[word] for word in get_args(verdicts.Word))
     assert f"of the {told.total()} numbers in the paper's tables 1 to 3, {same} are reproduced, most of them" in text
-    assert (
-        f"{why} differ for a reason that runs show, {cause_open} differ for an open reason, and {none} were not" in text
-    )
+    assert f"{why} differ for a likely reason, {cause_open} differ for an open one, and {none} were not run" in text
     for key in (("sinusoidal", "tree-rotate/breadth"), ("tree", "tree-ops/breadth")):
         ours, theirs = mean(key[1], key[0], *FULL), 100 * paper.scores()[key][0]
         assert f"{ours:.2f} on `{key[1]}` (paper: {theirs:.2f})" in text

@@ -54,6 +54,7 @@ def found() -> dict[str, list[str]]:
             *summary.of_the_summary(),
             *of_ingredients["README"],
             *ingredients.of_extraction(),
+            *ingredients.of_long_training(),
             *beyond.of_both(),
         ],
         "depth": beyond.of_depth(),
