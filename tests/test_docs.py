@@ -32,7 +32,7 @@ BLOCKS = [  # tests/test_readme.py runs that of the README
 ]
 
 # Other tests run these: they need a server, a cluster, a GPU, downloads, or all results of record.
-ELSEWHERE = ("s3://", "--engine ray", "--preset paper", "cifar", "results/", "--to USER/")
+ELSEWHERE = ("s3://", "--engine ray", "--preset paper", "cifar", "results/", "--to USER/", "--verdicts")
 OWN_PARTS = "docs/guides/add-"  # pages whose commands need the files of their examples: `test_docs_extend.py`
 BEFORE = {  # runs that a page takes for granted
     "docs/guides/troubleshooting.md": [["train", "--scheme", "rope", "--task", "copy"]],
