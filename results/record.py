@@ -99,7 +99,6 @@ def views(sweeps: list[str]) -> dict[str, list[str]]:
         of_sweep = selection(sweep)
         if sweep in TUNED:
             found[f"{sweep}.md"] = [*of_sweep, "--view", "generalisation", "--interval", "--format", "markdown"]
-            found[f"{sweep}.csv"] = [*of_sweep, "--view", "generalisation", "--format", "csv"]
             continue
         for kind, name in (("md", "markdown"), ("csv", "csv")):
             beside = ["--against", "paper"] if sweep not in OURS else ["--interval"] * (kind == "md")  # csv has it

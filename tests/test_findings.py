@@ -12,7 +12,6 @@ from statistics import fmean
 from types import SimpleNamespace
 from typing import Any
 
-import polars as pl
 import pytest
 
 from ape_cli.reports import paper
@@ -21,9 +20,10 @@ from ape_cli.runs.registry import open_registry
 from results import figures, record, worth
 from results.figures import sweeps
 from tests.figures import text_lines
+from tests.record.beyond import other_sizes
 from tests.record.ingredients import extracted
 from tests.record.paper_tasks import FLAT, TASKS, gains, mirrored
-from tests.record.scores import RESULTS, RUNS, SCHEMES, evaluations, mean, scores
+from tests.record.scores import RUNS, SCHEMES, evaluations, mean, scores
 from tests.record.summary import TF32, best_beside, exact
 
 METRICS = ("token_accuracy", "exact_match")
@@ -171,16 +171,17 @@ def test_images() -> None:
 
 
 def unseen(sweep: str, largest: int, model: str = "encoder-decoder") -> dict[str, list[str]]:
-    """The mean over sizes of the means over three seeds in the committed table, by row, in the order of the columns."""
-    table = pl.read_csv(RESULTS / "tables" / f"{sweep}.csv", infer_schema_length=None)
-    table = table.filter(pl.col("counted") & (pl.col("size") > largest), metric="exact_match", seeds=3)
-    table = table.filter(pl.col("variant").str.contains("model=decoder") == (model == "decoder"))
+    """The mean over sizes and over three seeds, by row, of the cells whose runs are all finished."""
     found: dict[str, list[str]] = {}
-    for key in table.select("task", "scheme", "variant").unique(maintain_order=True).iter_rows():
-        task, scheme, variant = key
-        of = table.filter(task=task, scheme=scheme, variant=variant)
-        name = scheme + ", randomised" * ("positions=randomised" in variant)
-        found.setdefault(name, []).append(f"{100 * of['mean'].mean() + 1e-9:.2f}")  # type: ignore[operator]
+    for choice in record.planned(sweep).choices:
+        config = choice.runs[0].config
+        if config.model == model and all(item.state == "finished" for item in choice.runs):
+            means = [
+                fmean(score for size, score in other_sizes(item).items() if size > largest) for item in choice.runs
+            ]
+            assert len(means) == 3
+            name = config.scheme + ", randomised" * (config.positions == "randomised")
+            found.setdefault(name, []).append(f"{fmean(means) + 1e-9:.2f}")
     return found
 
 

@@ -6,11 +6,19 @@ from functools import cache
 from statistics import fmean
 
 from ape_cli import tasks
+from ape_cli.sweep.planning import PlannedTrial
 from results import claims, record
 from tests.record.paper_tasks import TASKS
 
 DEPTHS = (6, 7, 8, 9)  # above those of training, of which 5 is the largest
 SEQUENCES = ("orthogonal-seq", "lie", "rope")
+
+
+def other_sizes(item: PlannedTrial) -> dict[int, float]:
+    """Exact match in percent by size, on the test set of other sizes that the sweep evaluates on."""
+    assert item.run is not None
+    (own,) = (e for e in item.run.evaluations()[0] if e.get("test_only") and e["decode"] == "teacher")
+    return {line["size"]: 100 * line["exact_match"] for line in own["by_size"]}
 
 
 @cache
@@ -19,10 +27,7 @@ def by_depth() -> dict[tuple[str, str], list[dict[int, float]]]:
     found: dict[tuple[str, str], list[dict[int, float]]] = {}
     for choice in record.planned("depth").choices:
         for item in choice.runs:
-            assert item.run is not None
-            (own,) = (e for e in item.run.evaluations()[0] if e.get("test_only") and e["decode"] == "teacher")
-            lines = {line["size"]: 100 * line["exact_match"] for line in own["by_size"]}
-            found.setdefault((item.data.task, item.config.scheme), []).append(lines)
+            found.setdefault((item.data.task, item.config.scheme), []).append(other_sizes(item))
     assert {len(of) for of in found.values()} == {3}
     return found
 
