@@ -2,7 +2,8 @@
 
 A column is a task and a model. A cell is a scheme in a column, with the learning rate that validation scores chose and
 three seeds. Its score is the mean exact match over the sizes above those of training. Its exact match at the largest
-training size says whether the model has learnt the task at all.
+training size says whether the model has learnt the task at all. Where neither cell of a comparison can have learnt it,
+whatever the missing seeds do, the comparison is settled without them.
 """
 
 from __future__ import annotations
@@ -48,7 +49,7 @@ class Score(NamedTuple):
     unseen: float
 
 
-Scores = Mapping[Cell, Mapping[int, Score]]  # of each finished cell, by seed
+Scores = Mapping[Cell, Mapping[int, Score | None]]  # of each cell with a chosen setting, by seed: None if not finished
 
 
 def claims() -> dict[str, list[Pair]]:
@@ -72,13 +73,15 @@ def claims() -> dict[str, list[Pair]]:
 
 
 def scores(stages: Stages) -> Scores:
-    """The scores of the finished cells of the sweep."""
-    found: dict[Cell, Mapping[int, Score]] = {}
+    """The scores of the cells of the sweep whose settings are chosen."""
+    found: dict[Cell, Mapping[int, Score | None]] = {}
     for choice in stages.choices:
-        if all(item.state == "finished" for item in choice.runs):
-            config, data = choice.runs[0].config, choice.runs[0].data
-            cell = Cell(config.scheme, config.positions, data.task, getattr(config, "model", MODELS[1]))
-            found[cell] = {item.config.seed: _score(item.run) for item in choice.runs if item.run}
+        config, data = choice.runs[0].config, choice.runs[0].data
+        cell = Cell(config.scheme, config.positions, data.task, getattr(config, "model", MODELS[1]))
+        found[cell] = {
+            item.config.seed: _score(item.run) if item.run and item.state == "finished" else None
+            for item in choice.runs
+        }
     return found
 
 
@@ -93,9 +96,18 @@ def _score(run: Run) -> Score:
     return Score(exact[LARGEST], fmean(exact[size] for size in BEYOND))
 
 
-def learnt(cell: Mapping[int, Score]) -> bool:
-    """Whether the model has learnt the task at its training sizes: by the mean over seeds at the largest one."""
-    return fmean(score.trained for score in cell.values()) >= LEARNT
+def finished(cell: Mapping[int, Score | None]) -> dict[int, Score] | None:
+    """The cell if all of its seeds are finished, and None otherwise."""
+    found = {seed: score for seed, score in cell.items() if score is not None}
+    return found if len(found) == len(cell) else None
+
+
+def learnt(cell: Mapping[int, Score | None]) -> bool:
+    """Whether the model has learnt the task at its training sizes: by the mean over seeds at the largest one.
+
+    A missing seed counts as if all of its answers were right, so for an unfinished cell this says whether it still can.
+    """
+    return fmean(score.trained if score else 1.0 for score in cell.values()) >= LEARNT
 
 
 def beats(ours: Mapping[int, Score], theirs: Mapping[int, Score]) -> bool:
@@ -108,7 +120,7 @@ class Count(NamedTuple):
     """Comparisons of one pair, or of all pairs of a claim: a comparison is a pair in a column."""
 
     planned: int
-    finished: int  # both cells are finished
+    settled: int  # both cells are finished, or neither can have learnt the task
     learnt: int  # of these, at least one of the cells has learnt the task
     won: int  # of these, `ours` beats `theirs`
     lost: int  # of these, `theirs` beats `ours`
@@ -116,23 +128,31 @@ class Count(NamedTuple):
 
 def counted(pair: Pair, cells: Scores) -> Count:
     """The comparisons of a pair."""
-    both = [[cells.get(Cell(*side, *column)) for side in (pair.ours, pair.theirs)] for column in pair.columns]
-    finished = [(ours, theirs) for ours, theirs in both if ours is not None and theirs is not None]
-    counting = [of_column for of_column in finished if any(map(learnt, of_column))]
+    both = [
+        [cells.get(Cell(*side, *column), {0: None}) for side in (pair.ours, pair.theirs)] for column in pair.columns
+    ]
+    possible = [of_column for of_column in both if any(map(learnt, of_column))]
+    counting = [(ours, theirs) for ours, theirs in (map(finished, of) for of in possible) if ours and theirs]
     won = sum(beats(ours, theirs) for ours, theirs in counting)
     lost = sum(beats(theirs, ours) for ours, theirs in counting)
-    return Count(len(pair.columns), len(finished), len(counting), won, lost)
+    return Count(len(both), len(both) - len(possible) + len(counting), len(counting), won, lost)
 
 
 def verdict(pairs: Sequence[Pair], cells: Scores) -> tuple[str, Count]:
-    """The verdict on a claim, and its comparisons. It is open until all of them are finished."""
+    """The verdict on a claim, and its comparisons.
+
+    It is open until all of them are settled, or fewer than half can count.
+    """
     counts = [counted(pair, cells) for pair in pairs]
     total = Count(*(sum(column) for column in zip(*counts, strict=True)))
-    if total.finished < total.planned:
+    unsettled = total.planned - total.settled
+    if 2 * (total.learnt + unsettled) < total.planned:
+        return "not seen", total
+    if unsettled:
         return "open", total
-    if all(count.won > count.lost for count in counts) and 2 * total.learnt >= total.planned:
+    if all(count.won > count.lost for count in counts):
         return "confirmed", total
-    if all(count.won < count.lost for count in counts) and 2 * total.learnt >= total.planned:
+    if all(count.won < count.lost for count in counts):
         return "contradicted", total
     return "not seen", total
 
@@ -140,8 +160,8 @@ def verdict(pairs: Sequence[Pair], cells: Scores) -> tuple[str, Count]:
 def table(stages: Stages) -> str:
     """The table of the verdicts."""
     cells = scores(stages)
-    lines = ["| claim | comparisons finished | learnt | beats | is beaten | verdict |", "|---|---:|---:|---:|---:|---|"]
+    lines = ["| claim | comparisons settled | learnt | beats | is beaten | verdict |", "|---|---:|---:|---:|---:|---|"]
     for claim, pairs in claims().items():
         word, of = verdict(pairs, cells)
-        lines.append(f"| {claim} | {of.finished} of {of.planned} | {of.learnt} | {of.won} | {of.lost} | {word} |")
+        lines.append(f"| {claim} | {of.settled} of {of.planned} | {of.learnt} | {of.won} | {of.lost} | {word} |")
     return "\n".join(lines) + "\n"

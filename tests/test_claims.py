@@ -10,7 +10,7 @@ from results.claims import Cell, Pair, Score, verdict
 COLUMNS = (("copy", "decoder"), ("reverse", "decoder"))
 
 
-def compared(ours: float, theirs: float, trained: float = 0.9) -> dict[Cell, dict[int, Score]]:
+def compared(ours: float, theirs: float, trained: float = 0.9) -> dict[Cell, dict[int, Score | None]]:
     """The scores of `none` and `rope` in both columns; `trained` is that of `none` at the training sizes."""
     of = {"none": (ours, trained), "rope": (theirs, 0.5)}
     return {
@@ -53,8 +53,22 @@ def test_one_seed_against_is_enough_for_no_win() -> None:
 
 def test_it_is_open_until_every_cell_is_finished() -> None:
     scores = compared(0.5, 0.1)
+    scores[Cell("none", "plain", "copy", "decoder")][1] = None
+    assert verdict(CLAIM, scores) == ("open", (2, 1, 1, 1, 0))
     del scores[Cell("none", "plain", "copy", "decoder")]
     assert verdict(CLAIM, scores) == ("open", (2, 1, 1, 1, 0))
+
+
+@pytest.mark.parametrize(("trained", "expected"), [(0.7, "open"), (0.69, "not seen")])
+def test_what_missing_seeds_can_no_longer_change_is_settled(trained: float, expected: str) -> None:
+    """With 70% in one seed of three, the mean can still be 90%: with 69%, it cannot."""
+    scores = compared(0.5, 0.4)
+    for column in COLUMNS:
+        for scheme in ("none", "rope"):
+            scores[Cell(scheme, "plain", *column)] = {0: Score(trained, 0.0), 1: None, 2: None}
+    assert verdict(CLAIM, scores)[0] == expected
+    scores[Cell("rope", "plain", "copy", "decoder")] = {0: Score(0.9, 0.0), 1: None, 2: None}
+    assert verdict(CLAIM, scores)[0] == "open"  # half of the comparisons can count
 
 
 def test_each_comparison_has_to_hold() -> None:

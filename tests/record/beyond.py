@@ -77,9 +77,9 @@ def decoders() -> dict[str, dict[str, list[claims.Score]]]:
     """The scores of the finished cells of the decoder with plain positions, for each seed, by task and scheme."""
     found: dict[str, dict[str, list[claims.Score]]] = {}
     for cell, of in claims.scores(record.planned("length")).items():
-        if (cell.model, cell.positions) == ("decoder", "plain"):
-            assert len(of) == 3
-            found.setdefault(cell.task, {})[cell.scheme] = list(of.values())
+        if (cell.model, cell.positions) == ("decoder", "plain") and (seeds := claims.finished(of)):
+            assert len(seeds) == 3
+            found.setdefault(cell.task, {})[cell.scheme] = list(seeds.values())
     return found
 
 
@@ -87,6 +87,57 @@ def copied() -> dict[str, float]:
     """The percentage of longer words that decoders copy, by scheme, the best first."""
     means = {scheme: 100 * fmean(s.unseen for s in of) for scheme, of in decoders()["copy"].items()}
     return dict(sorted(means.items(), key=lambda one: -one[1]))
+
+
+RANDOMISED = "randomised positions help"
+
+
+def with_randomised() -> list[str]:
+    """What the page of the sweep says about randomised positions."""
+    cells = claims.scores(record.planned("length"))
+    pairs = claims.claims()[RANDOMISED]
+    word, total = claims.verdict(pairs, cells)
+    assert word == "not seen"
+    both: dict[claims.Cell, tuple[float, float]] = {}  # exact match at 40 with seed 42: plain, and randomised
+    for pair in pairs:
+        for column in pair.columns:
+            ours, theirs = (cells.get(claims.Cell(*side, *column), {}).get(42) for side in (pair.ours, pair.theirs))
+            if ours and theirs and column[0] in ("copy", "reverse"):
+                both[claims.Cell(*pair.ours, *column)] = (100 * theirs.trained, 100 * ours.trained)
+    lower = sum(ours < theirs for theirs, ours in both.values())
+    copied = {cell.scheme: of for cell, of in both.items() if (cell.task, cell.model) == ("copy", "encoder-decoder")}
+    good = {scheme: ours for scheme, (_, ours) in copied.items() if ours >= 90}
+    assert set(good) == {"rope", "t5", "orthogonal-seq"}
+    assert all(theirs >= 99 for scheme, (theirs, _) in copied.items() if scheme != "alibi")
+    worst = max(ours for scheme, (_, ours) in copied.items() if scheme not in good)
+    beyond = {
+        (scheme, positions): of
+        for scheme in good
+        for positions in ("plain", "randomised")
+        if (of := claims.finished(cells[claims.Cell(scheme, positions, "copy", "encoder-decoder")]))
+    }
+    assert {len(of) for of in beyond.values()} == {3}
+    assert {score.unseen for score in beyond["orthogonal-seq", "plain"].values()} == {1}
+    gains = {
+        scheme: [
+            beyond[scheme, "randomised"][seed].unseen - beyond[scheme, "plain"][seed].unseen for seed in (42, 43, 44)
+        ]
+        for scheme in good
+    }
+    assert min(gains["t5"]) > 0 > max(gains["orthogonal-seq"])
+    assert sum(gain > 0 for gain in gains["rope"]) == 2
+    means = {key: 100 * fmean(score.unseen for score in of.values()) for key, of in beyond.items()}
+    (kerple,) = (of for of in cells[claims.Cell("kerple", "plain", "copy", "encoder-decoder")].values() if of)
+    return [
+        f"{total.settled - total.learnt} of the 90 comparisons cannot count",
+        f"in {lower} of {len(both)} columns of `copy` and `reverse`",
+        f"`orthogonal-seq` copy at least {min(good.values()):.1f}%, and the others at most {worst:.1f}%",
+        "`rope` copies {:.1f}%, and `t5` {:.1f}%".format(*(means[scheme, "plain"] for scheme in ("rope", "t5"))),
+        f"help `t5` ({means['t5', 'randomised']:.1f}%)",
+        f"`orthogonal-seq` ({means['orthogonal-seq', 'randomised']:.1f}%)",
+        f"better with them ({means['rope', 'randomised']:.1f}% on average)",
+        f"`kerple` copies {100 * kerple.unseen:.1f}% of these words",
+    ]
 
 
 def of_length() -> list[str]:
