@@ -105,7 +105,8 @@ def finished(cell: Mapping[int, Score | None]) -> dict[int, Score] | None:
 def learnt(cell: Mapping[int, Score | None]) -> bool:
     """Whether the model has learnt the task at its training sizes: by the mean over seeds at the largest one.
 
-    A missing seed counts as if all of its answers were right, so for an unfinished cell this says whether it still can.
+    A missing seed counts as if all of its answers were right. For an unfinished cell, this says
+    whether its mean can still be high enough.
     """
     return fmean(score.trained if score else 1.0 for score in cell.values()) >= LEARNT
 

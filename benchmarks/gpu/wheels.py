@@ -12,8 +12,11 @@ import sys
 from importlib.metadata import version
 from pathlib import Path
 
-NAMES = ["pydantic", "pydantic_core", "annotated-types", "typing-inspection", "obstore"]
-NAMES += ["typer", "annotated-doc", "shellingham"]
+NAMES = [
+    *("pydantic", "pydantic_core", "annotated-types", "typing-inspection"),
+    "obstore",
+    *("typer", "annotated-doc", "shellingham"),
+]
 LIMIT = 30 * 2**20  # bytes
 PYTHON = "3.12"
 PLATFORMS = ["manylinux_2_28_x86_64", "manylinux_2_17_x86_64", "manylinux2014_x86_64"]

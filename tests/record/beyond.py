@@ -73,10 +73,16 @@ def of_depth() -> list[str]:
 
 
 @cache
+def cells() -> claims.Scores:
+    """The scores of the sweep `length`."""
+    return claims.scores(record.planned("length"))
+
+
+@cache
 def decoders() -> dict[str, dict[str, list[claims.Score]]]:
     """The scores of the finished cells of the decoder with plain positions, for each seed, by task and scheme."""
     found: dict[str, dict[str, list[claims.Score]]] = {}
-    for cell, of in claims.scores(record.planned("length")).items():
+    for cell, of in cells().items():
         if (cell.model, cell.positions) == ("decoder", "plain") and (seeds := claims.finished(of)):
             assert len(seeds) == 3
             found.setdefault(cell.task, {})[cell.scheme] = list(seeds.values())
@@ -89,19 +95,15 @@ def copied() -> dict[str, float]:
     return dict(sorted(means.items(), key=lambda one: -one[1]))
 
 
-RANDOMISED = "randomised positions help"
-
-
 def with_randomised() -> list[str]:
     """What the page of the sweep says about randomised positions."""
-    cells = claims.scores(record.planned("length"))
-    pairs = claims.claims()[RANDOMISED]
-    word, total = claims.verdict(pairs, cells)
+    pairs = claims.claims()["randomised positions help"]
+    word, total = claims.verdict(pairs, cells())
     assert word == "not seen"
     both: dict[claims.Cell, tuple[float, float]] = {}  # exact match at 40 with seed 42: plain, and randomised
     for pair in pairs:
         for column in pair.columns:
-            ours, theirs = (cells.get(claims.Cell(*side, *column), {}).get(42) for side in (pair.ours, pair.theirs))
+            ours, theirs = (cells().get(claims.Cell(*side, *column), {}).get(42) for side in (pair.ours, pair.theirs))
             if ours and theirs and column[0] in ("copy", "reverse"):
                 both[claims.Cell(*pair.ours, *column)] = (100 * theirs.trained, 100 * ours.trained)
     lower = sum(ours < theirs for theirs, ours in both.values())
@@ -114,7 +116,7 @@ def with_randomised() -> list[str]:
         (scheme, positions): of
         for scheme in good
         for positions in ("plain", "randomised")
-        if (of := claims.finished(cells[claims.Cell(scheme, positions, "copy", "encoder-decoder")]))
+        if (of := claims.finished(cells()[claims.Cell(scheme, positions, "copy", "encoder-decoder")]))
     }
     assert {len(of) for of in beyond.values()} == {3}
     assert {score.unseen for score in beyond["orthogonal-seq", "plain"].values()} == {1}
@@ -127,7 +129,7 @@ def with_randomised() -> list[str]:
     assert min(gains["t5"]) > 0 > max(gains["orthogonal-seq"])
     assert sum(gain > 0 for gain in gains["rope"]) == 2
     means = {key: 100 * fmean(score.unseen for score in of.values()) for key, of in beyond.items()}
-    (kerple,) = (of for of in cells[claims.Cell("kerple", "plain", "copy", "encoder-decoder")].values() if of)
+    (kerple,) = (of for of in cells()[claims.Cell("kerple", "plain", "copy", "encoder-decoder")].values() if of)
     return [
         f"{total.settled - total.learnt} of the 90 comparisons cannot count",
         f"in {lower} of {len(both)} columns of `copy` and `reverse`",
