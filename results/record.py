@@ -28,7 +28,7 @@ from results.figures.scores import SCHEMES, TASKS, Scores
 ROOT = Path(__file__).resolve().parents[1]
 RESULTS = ROOT / "results"
 RUNS = RESULTS / "record"  # the finished runs of each sweep, in one file each
-FROM = ["--results", "results/record"]
+AGAIN = {"generalise": "results/generalise/runs.parquet"}  # a sweep that trains runs of others again, apart from them
 # folders of schemes and tasks that only new processes find, by the sweep that needs them
 OWN = {"causes": "causes", "extraction": "ingredients", "ingredients": "ingredients"}
 README = RESULTS / "README.md"
@@ -42,38 +42,46 @@ ABOUT = {  # the sweeps in the order of the page
     "table2-medium": "the paper's table 2 on its own data, a quarter of its width",
     "table1": "the paper's table 1 at preset `small`, with `none` as a control",
     "table2": "the paper's table 2 at preset `small`, with `breadth-to-depth`",
-    "rotations": "three forms of `tree-rotate`, of the paper and of its authors' code",
+    "rotations": "three forms of `tree-rotate`",
     "first-release": "settings of the authors' first release, one by one",
     "causes": "suspected causes of the paper's numbers",
     "ablation-locality": "the locality bias on and off",
     "ingredients": "what each ingredient of the orthogonal schemes is worth",
-    "extraction": "parts of `tree-ops`, to find out why extraction is not learned",
-    "tasks": "tasks of other papers and composite structures at preset `small`",
+    "extraction": "parts of `tree-ops`: why is extraction not learned?",
+    "tasks": "tasks of other papers and composite structures",
     "length": "words of 1 to 40 symbols, evaluated at up to 200, tuned",
     "depth": "trees of depth 1 to 5, evaluated at up to 9, tuned",
+    "generalise": "tables 1 and 2 at larger sizes",
     "trees": "functions of Python's standard library: copied, mirrored, with masked labels",
     "digits": "the paper's table 3, on scikit-learn's digits",
     "pixels": "the control: each pixel a token, pixels shuffled",
     "table3": "the paper's table 3, on CIFAR-10 at its own size (needs a GPU)",
 }
-SIZES = ("table1", "table2", "ablation-locality")
+SIZES = ("table1", "table2", "ablation-locality", "generalise")
 EPOCHS = ("digits", "pixels")
 # sweeps without numbers of the paper: with intervals, and also with exact match
 OURS = ("ingredients", "extraction", "tasks", "trees")
-TUNED = ("length", "depth")  # sweeps whose settings are chosen by validation scores, shown beyond the training sizes
+TUNED = ("length", "depth")  # sweeps whose settings are chosen by validation scores
+BEYOND = ("generalise", *TUNED)  # shown beyond the training sizes
+
+
+def source(sweep: str) -> str:
+    """Where the runs of a sweep are."""
+    return AGAIN.get(sweep, "results/record")
 
 
 def planned(sweep: str) -> stages.Stages:
     """The trials of a sweep. Raises `DataError` if its dataset is not available."""
     grids = [specification.check(fields) for fields in specification.read(RESULTS / f"{sweep}.toml")]
     groups = combinations.groups(grids, "small", lambda name: ROOT / name)
-    return stages.plan(groups, open_registry(RUNS), ROOT / "datasets")
+    return stages.plan(groups, open_registry(ROOT / source(sweep)), ROOT / "datasets")
 
 
 def standing(sweep: str) -> tuple[int, int]:
     """The number of finished runs of a sweep, and of all its runs; 0 and 0 if its dataset is not available."""
     if sweep in OWN:
-        trials = json.loads(run(["sweep", f"results/{sweep}.toml", *FROM, "--dry-run", "--json"]))["trials"]
+        plan = run(["sweep", f"results/{sweep}.toml", "--results", source(sweep), "--dry-run", "--json"])
+        trials = json.loads(plan)["trials"]
         return sum(trial["state"] == "finished" for trial in trials), len(trials)
     try:
         items = planned(sweep).trials
@@ -89,7 +97,8 @@ def begun() -> dict[str, tuple[int, int]]:
 
 def selection(sweep: str) -> list[str]:
     """The arguments of `ape report` that select the runs of a sweep."""
-    return ["--sweep", f"results/{sweep}.toml", *(["--best-by", "validation"] if sweep in TUNED else [])]
+    tuned = ["--best-by", "validation"] if sweep in TUNED else []
+    return ["--results", source(sweep), "--sweep", f"results/{sweep}.toml", *tuned]
 
 
 def views(sweeps: list[str]) -> dict[str, list[str]]:
@@ -97,30 +106,35 @@ def views(sweeps: list[str]) -> dict[str, list[str]]:
     found: dict[str, list[str]] = {}
     for sweep in sweeps:
         of_sweep = selection(sweep)
-        if sweep in TUNED:
+        if sweep in SIZES:
+            found[f"{sweep}-by-size.md"] = [*of_sweep, "--by", "size", "--format", "markdown"]
+        if sweep in BEYOND:
             found[f"{sweep}.md"] = [*of_sweep, "--view", "generalisation", "--interval", "--format", "markdown"]
             continue
         for kind, name in (("md", "markdown"), ("csv", "csv")):
             beside = ["--against", "paper"] if sweep not in OURS else ["--interval"] * (kind == "md")  # csv has it
             found[f"{sweep}.{kind}"] = [*of_sweep, *beside, "--format", name]
-        if sweep in SIZES:
-            found[f"{sweep}-by-size.md"] = [*of_sweep, "--by", "size", "--format", "markdown"]
         if sweep in OURS:
             exact = ["--metric", "exact_match", "--interval", "--format", "markdown"]
             found[f"{sweep}-exact-match.md"] = [*of_sweep, *exact]
         if sweep in EPOCHS:
             found[f"{sweep}-by-epoch.md"] = [*of_sweep, "--by", "epoch", "--format", "markdown"]
     if "table2" in sweeps:
-        of_sweep = ["--sweep", "results/table2.toml", "--format", "markdown"]
+        of_sweep = [*selection("table2"), "--format", "markdown"]
         found["table2-exact-match.md"] = [*of_sweep, "--metric", "exact_match"]
         found["tree-ops-by-operator.md"] = [*of_sweep, "--by", "op"]
         found["tree-ops-by-operator-exact-match.md"] = [*of_sweep, "--by", "op", "--metric", "exact_match"]
     return found
 
 
+def plotted(name: str) -> list[str]:
+    """The arguments of `ape report` that draw the plots of a folder."""
+    return ["--plots", f"docs/results/plots/{name}", "--format", "csv"]
+
+
 def printed(words: list[str]) -> str:
     """The output of `ape report` about the runs of record. Ends the program if the command fails."""
-    return run(["report", *FROM, *words])
+    return run(["report", *words])
 
 
 def run(words: list[str]) -> str:
@@ -222,9 +236,9 @@ def main() -> None:
     wanted = views(list(counts))
     with ThreadPoolExecutor(2) as pool:
         made = dict(zip(wanted, pool.map(printed, wanted.values()), strict=True))
-        plots = [[*selection(s), "--plots", f"docs/results/plots/{s}", "--format", "csv"] for s in counts]
-        plots.append(["--sweep", "results/table1.toml", "--plots", "docs/results/plots/table1-error"])
-        plots[-1] += ["--format", "csv", "--axis", "error"]
+        # scores and learning curves of runs that were trained again are those of the runs that they repeat
+        plots = [[*selection(s), *(["--by", "size"] if s in AGAIN else []), *plotted(s)] for s in counts]
+        plots.append([*selection("table1"), *plotted("table1-error"), "--axis", "error"])
         list(pool.map(printed, plots))
     made |= computed()
     first = first_picture.drawn(printed(first_picture.WORDS))

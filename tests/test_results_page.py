@@ -13,18 +13,16 @@ import pytest
 
 from ape_cli.reports import paper
 from ape_cli.runs.registry import open_registry
-from tests.record import advice, beyond, field_tasks, ingredients, medium, paper_tasks, summary
+from tests.record import advice, beyond, field_tasks, generalise, ingredients, medium, paper_tasks, summary
 from tests.record.scores import (
     NUMBER,
     PAGES,
     RESULTS,
     RUNS,
-    among,
     best_by_epoch,
     evaluations,
     guessing,
     other_processors,
-    rows_by_size,
     scores,
 )
 
@@ -35,10 +33,8 @@ PROSE = {page: re.sub(r"<!-- (\S+) -->\n.*?<!-- end -->", "", text, flags=re.S) 
 @pytest.fixture(scope="module")
 def found() -> dict[str, list[str]]:
     """The phrases that each page must contain."""
-    words, trees = rows_by_size("reverse"), rows_by_size("tree-copy/breadth")
     by_op = evaluations()["small", "tree-ops/breadth", "rope", ""][42][0]["by_op"]
     copied = sum(o["tokens"] for o in by_op if o["op"] in ("truncate", "no-op")) / sum(o["tokens"] for o in by_op)
-    deep = [among(rows_by_size(f"{task}/breadth"), 10, 11) for task in ("tree-ops", "c3", "tree-copy")]
     seeds = scores("c3/breadth", "tree")[:3]
     images = [round(359 * scores("images", s, v)[0] / 100) for s, v in PIXELS]
     (right,) = (round(359 * float(score) / 100) for score in paper_tasks.shuffled("learned", "pool_size=1"))
@@ -56,20 +52,18 @@ def found() -> dict[str, list[str]]:
             *ingredients.of_extraction(),
             *ingredients.of_long_training(),
             *beyond.of_both(),
+            *generalise.of_different_orders(),
         ],
         "depth": beyond.of_depth(),
+        "generalise": generalise.of_larger_sizes(),
         "length": [*beyond.of_length(), *beyond.with_randomised()],
         "table1": [
             f"right for about {guessing(100, 10):.0%} of the tokens at the paper's lengths",
             f"and for about {guessing(20, 2):.0%} at ours",
-            f"{among(words, 12, 28) / 1000:.0%} of these words have a length that occurs in training",
-            f"{among(words, 67, 99)} words of 67 symbols or more",
             *paper_tasks.of_words(),
         ],
         "table2": [
             f"{copied:.0%} of its target tokens",
-            f"{among(trees, 0, 8) / 1000:.0%} of the trees have a depth that occurs in training",
-            f"{min(deep)} to {max(deep)} trees of depth 10 or 11",
             *paper_tasks.of_trees(),
             *medium.of_the_size_of_trees(),
         ],

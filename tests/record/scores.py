@@ -96,16 +96,6 @@ def other_processors() -> list[str]:
     ]
 
 
-def rows_by_size(column: str) -> dict[int, int]:
-    """Returns the number of rows of each size in the older, wider test set."""
-    (wider,) = (e for e in evaluations()["small", column, "rope", ""][42] if e["dataset"].endswith("-longer"))
-    return {line["size"]: line["rows"] for line in wider["by_size"]}
-
-
-def among(rows: dict[int, int], low: int, high: int) -> int:
-    return sum(count for size, count in rows.items() if low <= size <= high)
-
-
 def best_by_epoch() -> tuple[float, float]:
     """Returns the least and the largest gap, in points, from the kept weights' test accuracy to the best epoch's."""
     lines = (RESULTS / "tables" / "digits-by-epoch.md").read_text(encoding="utf-8").split("### ")

@@ -68,7 +68,6 @@ def of_trees() -> list[str]:
         *of_leads(),
         *of_the_paper_s_depth(),
         f"five schemes are within {math.ceil(10 * spread) / 10:.1f} points on `{rotated}`",
-        "`sinusoidal` scores {:.2f} at `medium`, but {:.2f} at the paper's size".format(*risen),
         "at the paper's size, `sinusoidal` rises from {:.2f} to {:.2f} on one of these tasks (one seed)".format(*risen),
         "at the paper's size it scores {:.2f} (one seed; the paper reports {:.2f})".format(
             own["sinusoidal"], theirs("sinusoidal", rotated)
