@@ -19,10 +19,7 @@ from ape_cli.reports import palette
 from ape_cli.reports.builtin import ON_DARK
 
 PICTURES = Path(__file__).resolve().parents[1] / "docs" / "pictures"
-WORDS = [  # of `ape report`
-    *("--results", "results/record", "--sweep", "results/table2.toml"),
-    *("--by", "size", "--format", "csv"),
-]
+WORDS = ["--by", "size", "--format", "csv"]  # of `ape report` on the sweep `table2`
 COLUMN = {"task": "tree-rotate", "order": "breadth-to-depth"}
 TITLE = "Mirroring a tree: token accuracy by depth of the tree"
 GROUPS = {75: "↑ read the path to each node", 66: "↓ read a sequence of nodes"}  # by height, between the lines

@@ -8,13 +8,13 @@ from statistics import fmean
 
 from ape_cli.reports.stats import least_p
 from ape_cli.runs.registry import open_registry
-from tests.record.beyond import by_depth, unseen
+from tests.record.beyond import ahead, by_depth, unseen
 from tests.record.beyond import copied as copied_beyond
 from tests.record.costs import SHAPES, on_a_cpu, on_a_gpu
 from tests.record.field_tasks import SEQUENCES
 from tests.record.generalise import UNSEEN, by_size, deeper
 from tests.record.paper_tasks import FLAT, ORDERS, TASKS, mirrored, range_of
-from tests.record.scores import PAGES, RUNS, SCHEMES, evaluations, mean, scores
+from tests.record.scores import PAGES, RUNS, SCHEMES, above, evaluations, mean, scores
 from tests.record.summary import COMPOSITE, TF32, best_beside, exact, listed
 
 METRICS = ("token_accuracy", "exact_match")
@@ -24,11 +24,9 @@ NAMED = (["rope", "orthogonal-seq"], ["orthogonal-tree", "tree"], ["orthogonal-g
 
 def leads(column: str, first: Iterable[str], others: Iterable[str], metric: str, preset: str = "small") -> bool:
     """Whether the worst seed of each of the first schemes is above the best seed of all others."""
-    worst, best = (
-        [one(scores(column, scheme, preset=preset, metric=metric)) for scheme in schemes]
-        for one, schemes in ((min, first), (max, others))
+    return above(
+        *([scores(column, scheme, preset=preset, metric=metric) for scheme in schemes] for schemes in (first, others))
     )
-    return min(worst) > max(best)
 
 
 def seeds(column: str, *schemes: str, preset: str = "small") -> set[int]:
@@ -107,10 +105,10 @@ def of_trees() -> list[str]:
         same = {"tree-copy": FLAT[2:], "tree-ops": FLAT[1:]} if order != ORDERS[2] else {}
         for task, first in ({"tree-copy": own, "c3": own} | same).items():
             of = columns[task]
-            assert min(min(of[s]) for s in first) > max(max(of[s]) for s in SCHEMES if s not in first)
+            assert above((of[s] for s in first), (of[s] for s in SCHEMES if s not in first))
     copied = [fmean(unseen("tree-copy", s)) for s in ("orthogonal-seq", *own)]
     others = {s for task, s in by_depth() if task == "c3"} - set(own)
-    assert min(unseen("c3", *own)) > max(max(unseen("c3", s)) for s in others)
+    assert ahead("c3", own, others)
     right = [fmean(unseen("c3", *own)), max(fmean(unseen("c3", s)) for s in others)]
     worth = [range_of(mirrored(task, scheme) for scheme in FLAT) for task in ("tree-copy", "tree-ops")]
     apart = max(abs(mirrored(task, scheme)) for task in TASKS for scheme in ("tree", *own))

@@ -9,6 +9,7 @@ from ape_cli import tasks
 from ape_cli.sweep.planning import PlannedTrial
 from results import claims, record
 from tests.record.paper_tasks import TASKS
+from tests.record.scores import above
 
 DEPTHS = (6, 7, 8, 9)  # above those of training, of which 5 is the largest
 SEQUENCES = ("orthogonal-seq", "lie", "rope")
@@ -43,7 +44,7 @@ def at(task: str, scheme: str, depth: int) -> float:
 
 def ahead(task: str, ours: tuple[str, ...], theirs: set[str]) -> bool:
     """Whether the worst seed of each of the first schemes is above the best seed of all others."""
-    return min(min(unseen(task, s)) for s in ours) > max(max(unseen(task, s)) for s in theirs)
+    return above(*([unseen(task, s) for s in schemes] for schemes in (ours, theirs)))
 
 
 def of_depth() -> list[str]:
@@ -153,7 +154,7 @@ def of_length() -> list[str]:
     assert first == ("alibi", "kerple", "fire")
     seeds = {scheme: [100 * s.unseen for s in of] for scheme, of in decoders()["copy"].items()}
     rest = {scheme: of for scheme, of in seeds.items() if scheme not in first}
-    assert min(min(seeds[scheme]) for scheme in first) > max(max(of) for of in rest.values())
+    assert above((seeds[scheme] for scheme in first), rest.values())
     assert not any(seeds["rope"] + seeds["sinusoidal"])
     assert {task for (task, _), score in trained.items() if score >= 90} == {"copy"}
     best = {task: max(score for (of, _), score in trained.items() if of == task) for task in decoders()}

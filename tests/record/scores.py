@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 import statistics
+from collections.abc import Iterable
 from functools import cache
 from pathlib import Path
 from typing import Any
@@ -53,6 +54,11 @@ def scores(column: str, scheme: str, variant: str = "", preset: str = "small", m
 
 def mean(column: str, scheme: str, variant: str = "", preset: str = "small", metric: str = "token_accuracy") -> float:
     return statistics.mean(scores(column, scheme, variant, preset, metric))
+
+
+def above(ours: Iterable[Iterable[float]], theirs: Iterable[Iterable[float]]) -> bool:
+    """Whether the worst seed of each of the first schemes is above the best seed of all others."""
+    return min(map(min, ours)) > max(map(max, theirs))
 
 
 def guessing(length_mean: float, length_std: float) -> float:
