@@ -46,10 +46,12 @@ class PackingOptions:
 
     PANEL: ClassVar = OUTPUT
     pack: Place | None = path(
-        "Write the finished runs that are listed to one file, without weights. Runs in the file stay.",
+        "Add the finished runs that are listed to one file, without weights. Nothing in the file is lost.",
         metavar="FILE.parquet",
     )
-    unpack: Place | None = path("Add the runs of such a file to --results.", metavar="FILE.parquet")
+    unpack: Place | None = path(
+        "Add the runs of such a file to --results, after a check of their SHA-256.", metavar="FILE.parquet"
+    )
 
 
 @command("ape runs --filter status=finished --sort validation --descending", option="--filter run~")
@@ -99,30 +101,40 @@ def runs(
 def _pack(file: StoragePath, finished: list[Run], listed: int, as_json: bool) -> None:
     """Pack runs into a file. Raises `UsageError` if there are none, or if the file has another extension."""
     from ape_cli.runs import packing
-    from ape_cli.storage import packed
 
-    if file.suffix != packed.SUFFIX:
-        raise UsageError("bad name of a file of runs", got=str(file), allowed=f"a name that ends in {packed.SUFFIX}")
+    if file.suffix != packing.SUFFIX:
+        raise UsageError("bad name of a file of runs", got=str(file), allowed=f"a name that ends in {packing.SUFFIX}")
     if not finished:
         raise UsageError("no run to pack", got=f"{listed} listed, none finished", fix="`ape runs` lists all")
-    total = packing.pack(file, finished)
+    total, refused = packing.pack(file, finished)
+    packed = len(finished) - len(refused)
     if as_json:
-        answer({"packed": len(finished), "contains": total})
+        answer({"packed": packed, "contains": total, "refused": refused})
     else:
-        say(f"packed: {_count(len(finished))} without weights; {file} contains {total:,}")
+        say(f"packed: {_count(packed)} without weights; {file} contains {total:,}")
     if listed > len(finished):
         note(f"left out: {_count(listed - len(finished))} not finished")
+    _end_if_refused(refused)
 
 
 def _unpack(file: StoragePath, results: StoragePath, as_json: bool) -> None:
     """Add the runs of a file to a folder of results."""
     from ape_cli.runs import packing
 
-    written, present = packing.unpack(file, results)
+    written, present, refused = packing.unpack(file, results)
     if as_json:
-        answer({"unpacked": written, "present": present})
+        answer({"unpacked": written, "present": present, "refused": refused})
     else:
         say(f"unpacked: {_count(written)} to {results}" + (f"; {present:,} were there already" if present else ""))
+    _end_if_refused(refused)
+
+
+def _end_if_refused(refused: list[str]) -> None:
+    """Name the runs that were refused, if there are any, and end with status 1."""
+    for line in refused:
+        note(f"refused: {line}")
+    if refused:
+        raise typer.Exit(1)
 
 
 def _count(number: int) -> str:

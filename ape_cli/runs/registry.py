@@ -13,12 +13,12 @@ from typing import TYPE_CHECKING, Any
 from ape_cli.core.errors import RunError, UsageError, unknown
 from ape_cli.core.runtime import version
 from ape_cli.core.validation import checked_name
-from ape_cli.runs import filters, listing, record
+from ape_cli.runs import filters, listing, packing, record
 from ape_cli.runs.config import Config
 from ape_cli.runs.filters import Filter
 from ape_cli.runs.record import OwnCode, RunRecord, Trained, commit
 from ape_cli.runs.run import Run, now
-from ape_cli.storage import files, packed
+from ape_cli.storage import files
 from ape_cli.storage.paths import StoragePath, storage_path
 
 if TYPE_CHECKING:  # imported lazily: listing stays fast, and training needs no polars
@@ -200,5 +200,5 @@ def open_registry(folder: str | StoragePath) -> Registry:
     Raises `UsageError` for an invalid address.
     """
     place = storage_path(folder)
-    archives = [place] if place.suffix == packed.SUFFIX else [*packed.archives(place)]
-    return Registry(packed.folder(place, archives) if archives else place)
+    packed = packing.packed(place)
+    return Registry(place if packed is None else packed.folder)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import hashlib
-import io
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -109,7 +108,7 @@ class ListedFiles:
             return pa.table({})
         content = self.content(HISTORY)
         try:
-            with pq.ParquetFile(io.BytesIO(content)) as file:
+            with pq.ParquetFile(pa.BufferReader(content)) as file:
                 if file.metadata.num_rows * file.metadata.num_columns > _VALUES:
                     raise pa.ArrowInvalid(f"it has more than {_VALUES:,} values")
                 return file.read()

@@ -19,13 +19,12 @@ import pyarrow.parquet as pq
 
 from ape_cli.core.errors import DataError, UsageError, unknown
 from ape_cli.storage import files
-from ape_cli.storage.parquet import check_groups, is_text
+from ape_cli.storage.parquet import is_text, values
 from ape_cli.storage.paths import local_path
 
 _WILD = frozenset("*?[")
 _FILE_BYTES = 256 * 2**20  # the most that a file may have
 _COLUMN_BYTES = 2**30  # the most that a row group of a Parquet file, and all of its texts, may have
-_AT_ONCE = 256  # rows of a Parquet file in memory at once
 
 
 @dataclass
@@ -118,22 +117,11 @@ def texts(content: bytes, column: str | None) -> Iterator[bytes | None]:
     Raises `UsageError` if there is no such column, or if it is not clear which one is meant, and `DataError` if the
     file cannot be read or is too large. The caller adds the name of the file.
     """
-    total = 0
     try:
-        with pq.ParquetFile(pa.BufferReader(content)) as file:
-            name = _chosen(file.schema_arrow, column)
-            check_groups(file, "the file", _COLUMN_BYTES)
-        with pq.ParquetFile(pa.BufferReader(content), read_dictionary=[name]) as file:
-            for batch in file.iter_batches(_AT_ONCE, columns=[name]):
-                batch.validate(full=True)  # pyarrow does not check the indices into a dictionary when it reads them
-                for value in batch.column(0):
-                    text = None if (written := value.as_py()) is None else written.encode()
-                    total += len(text or b"")
-                    if total > _COLUMN_BYTES:
-                        raise DataError("the texts are too large", allowed=f"{_COLUMN_BYTES:,} bytes")
-                    yield text
+        schema = pq.read_schema(pa.BufferReader(content))
     except (pa.ArrowException, OSError, UnicodeDecodeError) as error:
         raise DataError("not a complete Parquet file", got=str(error).partition("\n")[0]) from error
+    yield from (text for (text,) in values(content, [_chosen(schema, column)], _COLUMN_BYTES))
 
 
 def _chosen(schema: pa.Schema, column: str | None) -> str:

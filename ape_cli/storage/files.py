@@ -31,11 +31,12 @@ from typing import Any, TypeVar
 from pydantic_core import from_json
 
 from ape_cli.core.errors import ApeError
-from ape_cli.storage.object_store import RemotePath, Version
+from ape_cli.storage.object_store import ConflictError, RemotePath, Version
 from ape_cli.storage.paths import StoragePath
 
 TOML_BYTES = 16 * 2**10  # the most that a TOML file may have; the parser's time can grow with the square of the size
 JSON_BYTES = 8 * 2**20  # the most that a JSON file may have, and any other small one
+_TRIES = 5  # of an update in an object store
 _AT_ONCE = 16  # requests to an object store
 _LEFT = re.compile(r"\..+\.[0-9a-f]{16}\.tmp")  # the names of temporary files
 _OLD = 3600.0  # seconds after which a temporary file that nobody writes to is a leftover
@@ -145,6 +146,24 @@ def _elsewhere(path: RemotePath) -> Iterator[Path]:
         raise
     except OSError as error:
         raise cannot_write(error.filename or path, error) from error
+
+
+def updated(path: StoragePath, write: Callable[[Version | None], T]) -> T:
+    """Return `write(version)`, which reads the file, and replaces it on condition that it has this version.
+
+    In an object store, which has no locks, this is tried again if another process has replaced the file meanwhile. For
+    a local file, which a lock protects, the version is None.
+
+    Raises `ConflictError` if other processes replace the file again and again.
+    """
+
+    def attempt() -> T:
+        return write(path.version() if isinstance(path, RemotePath) else None)
+
+    for _ in range(_TRIES - 1):
+        with suppress(ConflictError):
+            return attempt()
+    return attempt()
 
 
 def write_text(path: StoragePath, text: str, expected: Version | None = None) -> None:

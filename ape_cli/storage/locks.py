@@ -20,9 +20,20 @@ from ape_cli.storage.paths import StoragePath
 
 @contextmanager
 def locked(path: StoragePath, busy: ApeError, wait: float = 0.1) -> Iterator[None]:
-    """Hold `path` as a lock during the block. Raises `busy` if another process holds it for `wait` seconds.
+    """Hold `path` as the lock of its folder during the block, as `held` does.
 
-    Temporary files in the folder of the lock, and in the folders in it, are of killed processes; they are removed.
+    Temporary files in the folder, and in the folders in it, are of killed processes; they are removed.
+    """
+    with held(path, busy, wait):
+        if isinstance(path, Path):
+            for folder in (path.parent, *(entry for entry in path.parent.iterdir() if entry.is_dir())):
+                files.remove_leftovers(folder)
+        yield
+
+
+@contextmanager
+def held(path: StoragePath, busy: ApeError, wait: float = 0.1) -> Iterator[None]:
+    """Hold `path` as a lock during the block. Raises `busy` if another process holds it for `wait` seconds.
 
     Raises `ApeError` if the lock file cannot be created.
     """
@@ -34,8 +45,6 @@ def locked(path: StoragePath, busy: ApeError, wait: float = 0.1) -> Iterator[Non
     except OSError as error:
         raise files.cannot_write(path, error) from error
     try:
-        for folder in (path.parent, *(entry for entry in path.parent.iterdir() if entry.is_dir())):
-            files.remove_leftovers(folder)
         yield
     finally:
         path.unlink(missing_ok=True)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -23,6 +24,7 @@ _SPLIT = "BYTE_STREAM_SPLIT"
 _NOTE = b"ape"  # the key of the note in the footer
 _OVERWRITE = "run the same `ape gen` command with `overwrite`, or restore the file"
 _BLOCK = 2**20  # bytes that are hashed at once
+_AT_ONCE = 1024  # rows of values
 
 
 def writer(path: Path, schema: pa.Schema = SCHEMA) -> pq.ParquetWriter:
@@ -131,3 +133,40 @@ def read_group(file: pq.ParquetFile, number: int, name: str | StoragePath) -> pa
         return file.read_row_group(number)
     except (OSError, pa.ArrowException) as error:
         raise DataError(f"cannot read {name}", got=str(error).splitlines()[0], fix="generate it again") from error
+
+
+def values(content: bytes, columns: Sequence[str], most: int) -> Iterator[list[bytes | None]]:
+    """Yield the rows of some columns of texts (in UTF-8) or bytes in a Parquet file; None for a null.
+
+    `content` is the file. If its columns declare more than `most` bytes, nothing is decompressed. Equal values are in
+    memory only once.
+
+    Raises `DataError` if the columns have more than `most` bytes or another type, or if the file cannot be read. The
+    caller adds the name of the file.
+    """
+    total, too_large = 0, DataError("the values are too large", allowed=f"{most:,} bytes, decompressed")
+    try:
+        # not a file of Python: a thread of pyarrow may release it when the process has ended, which aborts the process
+        with pq.ParquetFile(pa.BufferReader(content), read_dictionary=columns) as file:
+            if sum(file.metadata.row_group(i).total_byte_size for i in range(file.num_row_groups)) > most:
+                raise too_large
+            if not all(_is_bytes(file.schema_arrow.field(name).type) for name in columns):
+                raise DataError("a column has another type", got=str(file.schema_arrow), allowed="texts or bytes")
+            for batch in file.iter_batches(_AT_ONCE, columns=columns, use_threads=False):
+                batch.validate(full=True)  # pyarrow does not check the indices into a dictionary when it reads them
+                for row in zip(*(batch.column(name) for name in columns), strict=True):
+                    buffers = [value.value.as_buffer() if value.is_valid else None for value in row]
+                    total += sum(buffer.size for buffer in buffers if buffer is not None)
+                    if total > most:
+                        raise too_large
+                    yield [None if buffer is None else buffer.to_pybytes() for buffer in buffers]
+    except (pa.ArrowException, OSError, UnicodeDecodeError, KeyError) as error:
+        raise DataError("not a complete Parquet file", got=str(error).partition("\n")[0]) from error
+
+
+def _is_bytes(kind: pa.DataType) -> bool:
+    """Whether this is the type of a column of texts or bytes that is read as a dictionary."""
+    if not pa.types.is_dictionary(kind):
+        return False
+    value = kind.value_type
+    return is_text(value) or pa.types.is_binary(value) or pa.types.is_large_binary(value)

@@ -8,8 +8,8 @@ from ape_cli.runs import packing
 from ape_cli.runs.registry import open_registry
 
 
-def pack(results: Path, out: Path) -> None:
-    """Write the finished and evaluated runs of a registry to `out`/runs.parquet.
+def pack(results: Path, out: Path) -> list[str]:
+    """Write the finished and evaluated runs of a registry to `out`/runs.parquet. Returns a line about each refused run.
 
     The path of a run's dataset is replaced by that in the usual folder. The runs have no other use on this machine.
     """
@@ -19,5 +19,4 @@ def pack(results: Path, out: Path) -> None:
             usual = known.dataset.model_copy(update={"path": f"datasets/{Path(known.dataset.path).name}"})
             run.update(dataset=usual)
             done.append(run)
-    if done:
-        packing.pack(out / "runs.parquet", done)
+    return packing.pack(out / "runs.parquet", done)[1] if done else []

@@ -87,7 +87,8 @@ def record(setting: Setting, clock: Clock, pace: Pace, note: Note) -> int:
             finished += done
             if not done:
                 break
-    pack(setting.results, setting.out)
+    for line in pack(setting.results, setting.out):
+        note(f"refused: {line}")
     return finished
 
 

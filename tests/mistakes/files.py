@@ -13,6 +13,22 @@ the name of a run not compared with its configuration
   read_record  runs/test_integrity.py::test_an_altered_configuration_is_noticed
   - expected != name
   + not expected
+evaluations in a file of packed runs replaced by those of a folder
+  pack  runs/test_packing.py::test_evaluations_of_several_folders_are_joined
+  - _union([old.run(run.name), run]) if run.name in content else whole
+  + whole
+a packed run added without a check
+  unpack  runs/test_packing.py::test_a_damaged_run_in_a_file_is_refused_by_name
+  - _checked(run)
+  + run
+records that contradict each other joined
+  _union  runs/test_packing.py::test_records_that_contradict_each_other_are_refused_by_name
+  - not same or any(listed.get(name, digest) != digest for name, digest in whole.items())
+  + False
+the size of repeated values in a Parquet file not counted
+  values  runs/test_packing.py::test_large_content_is_refused_before_it_is_decompressed
+  - total > most
+  + False
 a shard that is not compared with the digest in the manifest
   Rows._opened  data/test_loader.py::test_damage_is_named
   - shard not in self._verified

@@ -3,17 +3,19 @@
 from __future__ import annotations
 
 import json
+import shutil
 from pathlib import Path
 
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from ape_cli.core.errors import DataError, PlaceError, RunError
+from ape_cli.core.errors import DataError, PlaceError
 from ape_cli.runs import packing
 from ape_cli.runs.registry import open_registry
-from ape_cli.storage import packed
+from ape_cli.storage import locks
 from tests.conftest import ape
+from tests.registered import edit, put_evaluation, vouch
 from tests.reports.test_aggregation import add
 
 
@@ -53,11 +55,13 @@ def test_files_keep_their_bytes_and_equal_runs_make_equal_files(two: list[Path],
 
 def test_a_run_that_is_there_is_not_touched(two: list[Path], here: Path) -> None:
     ape("runs", "--pack", "a.parquet")
-    (two[0] / "run.json").write_text("mine")
+    mine = two[0] / "eval" / "mine.json"
+    mine.write_text("not listed")
     for path in two[1].rglob("*.json"):
         path.unlink()
     assert ape("runs", "--unpack", "a.parquet")[0] == "unpacked: 1 run to results; 1 were there already\n"
-    assert (two[0] / "run.json").read_text() == "mine"
+    assert mine.read_text() == "not listed"
+    assert (two[0] / "model.safetensors").read_bytes() == b"weights"
     assert open_registry("results").find(two[1].name).problems() == []
 
 
@@ -81,9 +85,9 @@ def test_packed_runs_are_not_written(two: list[Path]) -> None:
 
 def test_no_option_is_ignored(two: list[Path]) -> None:
     packed = json.loads(ape("runs", "--scheme", "rope", "--pack", "a.parquet", "--json")[0])
-    assert packed == {"packed": 1, "contains": 1}
+    assert packed == {"packed": 1, "contains": 1, "refused": []}
     unpacked = json.loads(ape("runs", "--unpack", "a.parquet", "--results", "x", "--json")[0])
-    assert unpacked == {"unpacked": 1, "present": 0}
+    assert unpacked == {"unpacked": 1, "present": 0, "refused": []}
     for words in (["--scheme", "rope"], ["--filter", "seed=1"], ["--sort", "seed"], ["--pack", "b.parquet"]):
         assert f"--unpack with {words[0]}" in ape("runs", "--unpack", "a.parquet", *words, code=2)[1]
     assert "--pack with --wide" in ape("runs", "--pack", "b.parquet", "--wide", code=2)[1]
@@ -97,25 +101,253 @@ def test_a_damaged_or_unfinished_run_is_not_packed(two: list[Path], here: Path) 
     assert "left out: 1 run not finished" in ape("runs", "--pack", "a.parquet")[1]
     path.write_text(good)
     next((two[1] / "eval").iterdir()).write_text("{}")
-    with pytest.raises(RunError, match="altered"):
-        packing.pack(here / "b.parquet", open_registry("results"))
-    assert not (here / "b.parquet").exists()
+    out, err = ape("runs", "--pack", "b.parquet", code=1)
+    assert out == "packed: 1 run without weights; b.parquet contains 1\n"
+    assert f"refused: {two[1].name}: " in err
+    assert "was altered" in err
+    assert [run.name for run in open_registry("b.parquet")] == [two[0].name]
+
+
+def pack_rows(path: str, *rows: tuple[str | None, bytes | None]) -> None:
+    """Writes a file in the format of packed runs, with any rows."""
+    names, contents = zip(*rows, strict=True)
+    columns = {"path": pa.array(names, pa.string()), "content": pa.array(contents, pa.binary())}
+    pq.write_table(pa.table(columns), path)
+
+
+def rows_of(path: str) -> list[tuple[str, bytes]]:
+    """The rows of a file of packed runs."""
+    table = pq.read_table(path).to_pydict()
+    return list(zip(table["path"], table["content"], strict=True))
+
+
+def everything(folder: Path) -> dict[str, bytes]:
+    return {str(path): path.read_bytes() for path in folder.rglob("*") if path.is_file()}
+
+
+def greedy(folder: Path, value: float = 0.5) -> Path:
+    """Adds a greedy evaluation to a run, and returns its path."""
+    score = {"token_accuracy": value, "exact_match": value, "rows": 10, "tokens": 50}
+    return put_evaluation(
+        folder, {"dataset": "x", "fingerprint": "f" * 64, "split": "test", "decode": "greedy", "overall": score}
+    )
+
+
+def test_evaluations_of_several_folders_are_joined(two: list[Path], here: Path) -> None:
+    """Whichever is packed first, and also for a folder of packed files, and for a folder of runs."""
+    teacher = content(here / "results")
+    shutil.copytree("results", "both")
+    for path in two:
+        greedy(here / "both" / "runs" / path.name)
+    both = content(here / "both")
+    for name, places in {"a": ["both", "results"], "b": ["results", "both"]}.items():
+        for place in places:
+            ape("runs", "--results", place, "--pack", f"{name}.parquet")
+        assert ape("runs", "--unpack", f"{name}.parquet", "--results", f"from-{name}")[0].startswith("unpacked: 2")
+        assert content(here / f"from-{name}") == both
+        ape("runs", "--results", places[0], "--pack", f"all/{name}.parquet")
+    assert (here / "a.parquet").read_bytes() == (here / "b.parquet").read_bytes()
+    ape("runs", "--results", "all", "--pack", "c.parquet")
+    assert (here / "c.parquet").read_bytes() == (here / "a.parquet").read_bytes()
+    assert content(here / "results") == teacher
+    assert ape("runs", "--unpack", "a.parquet")[0] == "unpacked: 2 runs to results\n"
+    assert content(here / "results") == both
+
+
+def test_each_place_may_have_an_evaluation_that_the_other_lacks(two: list[Path], here: Path) -> None:
+    """Their union lists both, and is the same in either order."""
+    shutil.copytree("results", "other")
+    mine, theirs = two[0], here / "other" / "runs" / two[0].name
+    evaluation = greedy(theirs)
+    (theirs / "eval" / evaluation.name.replace("greedy", "teacher")).unlink()
+    vouch(theirs)
+    for name, places in {"a": ["results", "other"], "b": ["other", "results"]}.items():
+        for place in places:
+            ape("runs", "--results", place, "--pack", f"{name}.parquet")
+    assert (here / "a.parquet").read_bytes() == (here / "b.parquet").read_bytes()
+    run = open_registry("a.parquet").find(mine.name)
+    assert run.problems() == []
+    assert [found["decode"] for found in run.evaluations()[0]] == ["greedy", "teacher"]
+
+
+@pytest.mark.parametrize("change", ["record", "evaluation"])
+def test_records_that_contradict_each_other_are_refused_by_name(change: str, two: list[Path], here: Path) -> None:
+    ape("runs", "--pack", "a.parquet")
+    before = (here / "a.parquet").read_bytes()
+    if change == "record":
+        edit(two[0] / "run.json", started="2020-01-01T00:00:00+00:00")
+    else:
+        path = next((two[0] / "eval").iterdir())
+        edit(path, lambda found: found["overall"].update(token_accuracy=0.125))
+    mine = everything(here / "results")
+    for words in (["--pack", "a.parquet"], ["--unpack", "a.parquet"]):
+        out, err = ape("runs", *words, code=1)
+        assert f"refused: {two[0].name}: the records of two copies of a run contradict each other" in err
+        assert "1 run" in out or "0 runs to results; 1 were there" in out
+        assert (here / "a.parquet").read_bytes() == before
+        assert everything(here / "results") == mine
+    Path("both").mkdir()
+    shutil.copy("a.parquet", "both/1.parquet")
+    ape("runs", "--pack", "both/2.parquet")
+    error = ape("report", "--results", "both", code=1)[1]
+    assert f"both/1.parquet/runs/{two[0].name} and both/2.parquet/runs/{two[0].name}" in error
+
+
+def test_a_damaged_run_in_a_file_is_refused_by_name(two: list[Path], here: Path) -> None:
+    """Nothing of it is taken, the others are, and the good file mends what a folder has of it."""
+    ape("runs", "--pack", "good.parquet")
+    good, name = rows_of("good.parquet"), two[0].name
+    of_first = [row for row in good if name in row[0]]
+    index, evaluation = (next(row for row in of_first if key in row[0]) for key in ("run.json", "eval/"))
+    moved = json.loads(index[1]) | {"run": "x"} | {"config": json.loads(index[1])["config"] | {"seed": 2}}
+    damaged = {
+        "garbage": [(evaluation[0], b"garbage")],
+        "altered": [(evaluation[0], evaluation[1].replace(b"0.25", b"0.75"))],
+        "cut": [(evaluation[0], evaluation[1][:-9])],
+        "missing": [(evaluation[0], None)],
+        "garbage index": [(index[0], b"{")],
+        "missing index": [(index[0], None)],
+        "another name": [(index[0], json.dumps(moved).encode())],
+        "unfinished": [(index[0], index[1].replace(b'"finished"', b'"running"'))],
+    }
+    for kind, changes in damaged.items():
+        changed = dict(good) | dict(changes)
+        pack_rows("bad.parquet", *((path, data) for path, data in changed.items() if data is not None))
+        out, err = ape("runs", "--unpack", "bad.parquet", "--results", kind, code=1)
+        assert out == f"unpacked: 1 run to {kind}\n"
+        assert f"refused: {name}: " in err, kind
+        assert [path.name for path in (here / kind / "runs").iterdir()] == [two[1].name]
+        for copy in ("1.parquet", "2.parquet"):  # the report leaves the run out by name, as from a folder of runs
+            Path("both").mkdir(exist_ok=True)
+            shutil.copy("bad.parquet", f"both/{copy}")
+        assert name in ape("report", "--results", "both")[1] or kind == "unfinished", kind
+        shutil.copy("good.parquet", "both/2.parquet")
+        assert name not in ape("report", "--results", "both")[1]
+    pack_rows("bad.parquet", *good, evaluation)
+    assert f"refused: {name}: " in ape("runs", "--unpack", "bad.parquet", "--results", "twice", code=1)[1]
+
+
+def test_a_damaged_run_in_the_folder_is_replaced_by_a_whole_one(two: list[Path], here: Path) -> None:
+    (two[0] / "model.safetensors").unlink()
+    (two[1] / "model.safetensors").write_bytes(b"weights")
+    vouch(two[1])
+    ape("runs", "--pack", "a.parquet")
+    whole = {path.name: content(path) for path in two}
+    evaluation = next((two[0] / "eval").iterdir())
+    extra = greedy(two[0])
+    evaluation.write_text("{}")
+    (two[1] / "run.json").write_text("{")
+    assert ape("runs", "--unpack", "a.parquet")[0] == "unpacked: 2 runs to results\n"
+    assert ape("verify")[0] == "2 runs, 0 damaged\n"
+    assert extra.exists()  # it was whole
+    assert content(two[1]) == whole[two[1].name]
+    assert evaluation.read_bytes() == whole[two[0].name][f"eval/{evaluation.name}"]
+    assert (two[1] / "model.safetensors").read_bytes() == b"weights"
+    (two[1] / "run.json").write_text("{")
+    (two[1] / "model.safetensors").write_bytes(b"altered")
+    assert ape("runs", "--unpack", "a.parquet")[0] == "unpacked: 1 run to results; 1 were there already\n"
+    assert not (two[1] / "model.safetensors").exists()
+    assert ape("verify")[0] == "2 runs, 0 damaged\n"
+
+
+def test_a_run_that_is_not_finished_in_the_folder_stays(two: list[Path], here: Path) -> None:
+    ape("runs", "--pack", "a.parquet")
+    edit(two[0] / "run.json", status="running", finished=None, result=None, files={})
+    mine = everything(two[0])
+    out, err = ape("runs", "--unpack", "a.parquet", code=1)
+    assert out == "unpacked: 0 runs to results; 1 were there already\n"
+    assert f"refused: {two[0].name}: the run in the folder is not finished" in err
+    assert everything(two[0]) == mine
 
 
 @pytest.mark.parametrize(
-    "name", ["runs/../../x/run.json", "runs/x/model.safetensors", "/runs/x/run.json", "runs/x/eval/../run.json", "x"]
+    "row",
+    [
+        *((name, b"{}") for name in ("runs/../../x/run.json", "runs/x/model.safetensors", "/runs/x/run.json", "x", "")),
+        *(
+            (name, b"{}")
+            for name in ("runs/x/eval/../run.json", "runs/./run.json", "runs//run.json", "runs/x/./run.json")
+        ),
+        *(
+            (name, b"{}")
+            for name in ("runs/x\0y/run.json", "runs/x\ny/run.json", "runs/x/run.json\n", "runs/../run.json")
+        ),
+        (None, b"{}"),
+        ("runs/x/run.json", None),
+    ],
 )
-def test_no_other_files_are_unpacked(name: str, here: Path) -> None:
-    packed.write(here / "bad.parquet", {name: b"{}"})
-    with pytest.raises(DataError, match="does not contain packed runs"):
-        packing.unpack(here / "bad.parquet", here / "results")
-    assert not (here / "results").exists()
+def test_no_other_files_are_read(row: tuple[str | None, bytes | None], two: list[Path], here: Path) -> None:
+    """One reader with one message serves `--unpack`, `--pack` and `--results`, and nothing is written."""
+    ape("runs", "--pack", "good.parquet")
+    pack_rows("bad.parquet", *rows_of("good.parquet"), row)
+    before = (here / "bad.parquet").read_bytes()
+    commands = (
+        ["report", "--results", "bad.parquet"],
+        ["runs", "--unpack", "bad.parquet", "--results", "new"],
+        ["runs", "--pack", "bad.parquet"],
+    )
+    for words in commands:
+        err = ape(*words, code=1)[1]
+        assert "cannot read bad.parquet\n  got:     it does not contain packed runs" in err
+    assert not (here / "new").exists()
+    assert (here / "bad.parquet").read_bytes() == before
 
 
 def test_what_is_not_packed_is_refused(here: Path) -> None:
     pq.write_table(pa.table({"path": [[1]], "content": ["x"]}), "lists.parquet")
+    pq.write_table(pa.table({"path": [1], "content": [2]}), "numbers.parquet")
     pq.write_table(pa.table({"a": [1]}), "other.parquet")
     (here / "text.parquet").write_text("text")
-    for name in ("lists", "other", "text", "missing"):
+    for name in ("lists", "numbers", "other", "text", "missing"):
         assert f"cannot read {name}.parquet" in ape("runs", "--results", f"{name}.parquet", code=1)[1]
     assert "ends in .parquet" in ape("runs", "--pack", "x.zip", code=2)[1]
+
+
+def test_large_content_is_refused_before_it_is_decompressed(here: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Both if the file says how large it is, and if many rows share a value."""
+    monkeypatch.setattr(packing, "_BYTES", 2**20)
+    zeros = pa.array([bytes(2**18)] * 30, pa.binary())
+    paths = pa.array([f"runs/x/eval/{number}.json" for number in range(30)])
+    for name, dictionary in (("plain", False), ("shared", True)):
+        table = pa.table({"path": paths, "content": zeros})
+        pq.write_table(table, f"{name}.parquet", use_dictionary=dictionary, compression="zstd")
+        assert (here / f"{name}.parquet").stat().st_size < 10_000
+        err = ape("report", "--results", f"{name}.parquet", code=1)[1]
+        assert "the values are too large" in err
+    (here / "long.parquet").write_bytes(bytes(2**20 + 1))
+    assert "more than 1,048,576 bytes" in ape("runs", "--unpack", "long.parquet", code=1)[1]
+
+
+def test_no_file_is_written_that_would_be_refused(two: list[Path], monkeypatch: pytest.MonkeyPatch) -> None:
+    size = sum(len(path) + len(data) for path, data in rows_of(packed_file("a.parquet")))
+    monkeypatch.setattr(packing, "_BYTES", size)
+    assert "too large for one file" in ape("runs", "--pack", "b.parquet", code=1)[1]
+    assert not Path("b.parquet").exists()
+
+
+def packed_file(name: str) -> str:
+    ape("runs", "--pack", name)
+    return name
+
+
+def test_a_folder_may_have_the_name_of_a_file(two: list[Path], here: Path) -> None:
+    table = ape("runs", "--json")[0]
+    shutil.copytree("results", "x.parquet")
+    assert ape("runs", "--json", "--results", "x.parquet")[0] == table
+    ape("runs", "--pack", "all/a.parquet")
+    shutil.copytree("results", "all/b.parquet")
+    assert ape("runs", "--json", "--results", "all")[0] == table
+
+
+def test_only_one_process_at_a_time_changes_a_file(
+    two: list[Path], here: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The second one waits. Temporary files of others in the folder, which has no lock, stay."""
+    monkeypatch.setattr(packing, "_PATIENCE", 0.1)
+    other = here / f".x.{'0' * 16}.tmp"
+    other.touch()
+    with locks.held(here / ".a.parquet.lock", DataError("busy")):
+        assert "another process is writing this file" in ape("runs", "--pack", "a.parquet", code=1)[1]
+    ape("runs", "--pack", "a.parquet")
+    assert other.exists()
+    assert sorted(path.name for path in here.iterdir()) == [other.name, "a.parquet", "results"]

@@ -1,0 +1,87 @@
+"""Packed runs: several writers of one file, how a process ends that has read one, and crafted files."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+
+from ape_cli.runs import packing
+from ape_cli.runs.registry import open_registry
+from tests.conftest import ape
+from tests.interpreters import started
+from tests.nightly import limits
+from tests.nightly.store import at, serving
+from tests.reports.test_aggregation import add
+
+SCHEMES = ("none", "rope", "alibi", "t5", "sinusoidal", "learned")
+
+
+@pytest.fixture
+def results(here: Path) -> Path:
+    for number, scheme in enumerate(SCHEMES):
+        add(here / "results", scheme, number / 10)
+    return here / "results"
+
+
+def test_writers_of_one_file_at_once_lose_nothing(results: Path, here: Path) -> None:
+    for round in range(3):
+        words = ("-m", "ape_cli", "runs", "--pack", f"{round}.parquet", "--scheme")
+        processes = [started(*words, scheme, where=here) for scheme in SCHEMES]
+        for process in processes:
+            assert process.wait(120) == 0, process.communicate()
+            process.communicate()
+        assert sum(1 for _ in open_registry(f"{round}.parquet")) == len(SCHEMES)
+
+
+def test_writers_of_one_object_at_once_lose_nothing(results: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """While one has read the object and not yet written it, another one adds its runs. Nobody holds a lock."""
+    write, waiting = packing._write, [*SCHEMES[1:3]]
+
+    def interrupted(path: Path, runs: dict[str, packing.Contents]) -> None:
+        if waiting:
+            scheme = waiting.pop()
+            packing.pack(file, [run for run in open_registry("results") if f"-{scheme}-" in run.name])
+        write(path, runs)
+
+    monkeypatch.setattr(packing, "_write", interrupted)
+    with serving() as server:
+        server.bucket("ape")
+        file = at(server.endpoint, "c.parquet")
+        first = [run for run in open_registry("results") if "-none-" in run.name]
+        assert packing.pack(file, first) == (3, [])
+        assert len([*open_registry(file)]) == 3
+        address = str(file)
+        assert ape("runs", "--unpack", address, "--results", "new")[0] == "unpacked: 3 runs to new\n"
+
+
+@pytest.mark.parametrize("content", ["nothing", "garbage"])
+def test_a_process_ends_as_it_should_after_it_has_read_a_file(content: str, here: Path) -> None:
+    """pyarrow's threads must not release a file of Python when the interpreter has ended, which aborts the process."""
+    rows: dict[str, Any] = {"path": [], "content": []} if content == "nothing" else {"path": ["x"], "content": [b"x"]}
+    pq.write_table(pa.table(rows, pa.schema({"path": pa.string(), "content": pa.binary()})), "x.parquet")
+    for _ in range(15 if content == "nothing" else 5):
+        process = started("-m", "ape_cli", "runs", "--unpack", "x.parquet", where=here)
+        process.communicate(timeout=60)
+        assert process.returncode == (0 if content == "nothing" else 1)
+
+
+def test_a_small_file_with_gigabytes(here: Path) -> None:
+    """30 rows of 200 MB, plain and by a dictionary. Each command is refused within the limits of `limits.ape`."""
+    paths = [f"runs/x/eval/{number}.json" for number in range(30)]
+    zeros = pa.array([bytes(200_000_000)], pa.binary())
+    shared = pa.DictionaryArray.from_arrays(pa.array([0] * 30, pa.int32()), zeros)
+    schema = pa.schema({"path": pa.string(), "content": pa.binary()})
+    with pq.ParquetWriter("plain.parquet", schema, compression="zstd", use_dictionary=False) as writer:
+        for path in paths:  # not all at once, which takes 6 GB here
+            writer.write_table(pa.table({"path": [path], "content": zeros}, schema))
+    pq.write_table(pa.table({"path": paths, "content": shared}), "shared.parquet", compression="zstd")
+    for name in ("plain", "shared"):
+        assert (here / f"{name}.parquet").stat().st_size < 1_000_000
+        for words in (("report", "--results", f"{name}.parquet"), ("runs", "--unpack", f"{name}.parquet")):
+            ended = limits.ape(*words, where=here)
+            assert ended.code == 1, ended.text
+            assert "the values are too large" in ended.err
