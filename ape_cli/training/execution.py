@@ -26,6 +26,7 @@ from ape_cli.core.runtime import is_launched
 from ape_cli.training.loggers import LoggerFactory
 from ape_cli.training.process_group import SINGLE_PROCESS, DistributedGroup, ProcessGroup
 
+
 class ExistingRun(Enum):
     """What to do if the run does not exist, or if it exists and is not finished.
 

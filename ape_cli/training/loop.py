@@ -146,6 +146,7 @@ class Loop:
         execution = self.setup.execution
         stops, due = execution.group.any(execution.stop(), self.checkpointer.due(validated))
         if stops or ended or due:
+            self.meter.read()
             for logger in self.loggers:
                 logger.flush()
             self.checkpointer.save()

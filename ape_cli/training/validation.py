@@ -129,12 +129,11 @@ class Checkpointer:
             self.best = {name: value.clone() for name, value in self._weights().items()}
 
     def save(self) -> None:
-        """Store a checkpoint. All ranks call this method.
+        """Store a checkpoint. All ranks call this method, after the results of all steps are read.
 
-        Raises `RunError` if the loss of a step or a weight is not finite.
+        Raises `RunError` if a weight is not finite.
         """
         start = time.perf_counter()
-        self.meter.read()
         at, setup = self.meter.at, self.setup
         drawn = setup.execution.group.gather(streams(setup.execution.device))
         if self.store is not None:
