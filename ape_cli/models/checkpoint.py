@@ -42,7 +42,7 @@ class Store(Protocol):
 
 
 class Schedule(BaseModel):
-    """The schedule of a run. It is stored, so that a run keeps the schedule that it began with. Unit: optimiser steps."""
+    """The schedule of a run, in optimiser steps. It is stored, so that a run keeps the schedule that it began with."""
 
     model_config = _CHECKED
 

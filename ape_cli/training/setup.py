@@ -81,9 +81,8 @@ class Setup:
                 **self.training_options,
             )
             for number, batch in enumerate(made, done + 1):
-                if self.on_gpu:
-                    batch = batch.planned(planner(self.model.scheme)).pinned()
-                yield epoch + number // count, number % count, batch
+                ready = batch.planned(planner(self.model.scheme)).pinned() if self.on_gpu else batch
+                yield epoch + number // count, number % count, ready
             done = 0
 
 
