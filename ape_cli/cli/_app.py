@@ -93,9 +93,7 @@ class Command(TyperCommand):
         Of several processes that torchrun has started, only the first one runs a command that is not for several.
         """
         if is_launched() and os.environ["RANK"] != "0" and self.name not in self.RANKS:
-            note(
-                f"`ape {self.name}` runs in the first process of torchrun only, and not in number {os.environ['RANK']}"
-            )
+            note(f"`ape {self.name}` runs in the first process of torchrun only, not in number {os.environ['RANK']}")
             ctx.exit()
         ctx.meta[self.WORDS] = list(args)
         args = [

@@ -137,7 +137,7 @@ def test_the_first_of_several_processes_runs_other_commands(here: Path, monkeypa
         monkeypatch.setenv(name, "1")
     assert "no runs in results yet" in ape("runs")[1]  # one process alone
     monkeypatch.setenv("WORLD_SIZE", "2")
-    note = "`ape {}` runs in the first process of torchrun only, and not in number 1\n"
+    note = "`ape {}` runs in the first process of torchrun only, not in number 1\n"
     assert ape("runs") == ("", note.format("runs"))
     assert ape("eval", "--bogus") == ("", note.format("eval"))
     monkeypatch.setenv("RANK", "0")
