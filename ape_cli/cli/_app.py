@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import re
 import signal
 from collections.abc import Callable, Collection, Iterator
@@ -16,7 +17,7 @@ from ape_cli.cli.console import hint, note, tell
 from ape_cli.cli.flags import in_flags, with_flags
 from ape_cli.cli.options import DATASETS, OTHER, OUTPUT, PANELS, RESULTS, expanded
 from ape_cli.core.errors import ApeError, DataError, messages_to, suggestion
-from ape_cli.core.runtime import version
+from ape_cli.core.runtime import is_launched, version
 from ape_cli.core.slow_steps import slow_imports
 from ape_cli.storage.paths import RemotePath, StoragePath
 
@@ -83,10 +84,17 @@ class Command(TyperCommand):
 
     option: ClassVar[str] = ""
     WORDS: ClassVar = "ape_cli.words"  # where the context has the words of the command line
+    RANKS: ClassVar = ("train",)  # commands that all processes of torchrun run together
     BARE: ClassVar = {"--generalise": "auto"}  # options that may stand without their numbers, and what they mean then
 
     def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
-        """Parse the command line. The error about a word that is no argument names the option that takes it."""
+        """Parse the command line. The error about a word that is no argument names the option that takes it.
+
+        Of several processes that torchrun has started, only the first one runs a command that is not for several.
+        """
+        if is_launched() and os.environ["RANK"] != "0" and self.name not in self.RANKS:
+            note(f"`ape {self.name}` runs in the first process of torchrun only, not in number {os.environ['RANK']}")
+            ctx.exit()
         ctx.meta[self.WORDS] = list(args)
         args = [
             f"{word}={self.BARE[word]}" if word in self.BARE and _is_other(following) else word

@@ -65,12 +65,13 @@ def train(
     folders: Folders,
     as_json: Json = False,
 ) -> None:
-    """Train a run and evaluate it on the test split. For several processes: torchrun -m ape_cli train …
+    """Train a run and evaluate it on the test split. For several processes: torchrun -m ape_cli -- train …
 
     \f
     Raises `UsageError` if options are not valid or do not fit together.
     """
-    _check_together(model, source, training, evaluation)
+    if not runtime.is_launched():  # before torch is imported
+        _check_together(model, source, training, evaluation, existing)
     runtime.share_cores()
     from ape_cli.cli.progress_bar import ProgressBar
     from ape_cli.experiment import ExperimentOptions, generalisation
@@ -83,9 +84,8 @@ def train(
     from ape_cli.training import loggers
     from ape_cli.training.execution import Execution, joined
 
-    chosen_order = _order(source.order, source.source_order)
-    on_existing = _existing(existing)
     with joined() as group:
+        _check_together(model, source, training, evaluation, existing)  # again: one of several processes says an error
         where = group.device(choose_device(execution.device, execution.threads))
         settings = config.parse_settings(training.settings or [])
         chosen_loggers = [ProgressBar, *map(loggers.load, execution.log or [])]
@@ -101,7 +101,7 @@ def train(
             settings=settings,
             data=None if source.data is None else existing_dataset(source.data, folders.datasets),
             task=source.task,
-            order=chosen_order,
+            order=_order(source.order, source.source_order),
             sizes=source.sizes,
             tests=generalisation.FurtherTests(generalisation.parse(evaluation.generalise), evaluation.decode),
         )
@@ -116,7 +116,8 @@ def train(
         check_precision(options.precision, where)
         registry = open_registry(folders.results)
         if execution.dry_run:
-            print_plan(_resolved(options, folders.datasets, default_preset), options.tests, registry, as_json)
+            if group.first:
+                print_plan(_resolved(options, folders.datasets, default_preset), options.tests, registry, as_json)
             return
         experiment = group.experiment(lambda: prepared(_resolved(options, folders.datasets, default_preset)))
         with _stoppable(group) as stop:
@@ -127,7 +128,7 @@ def train(
             if group.first:  # before training, so that nothing is lost if the test rows do not fit
                 sizes = generalisation.OtherSizes(folders.datasets)
                 tests["others"] = sizes.opened(experiment.dataset, options.tests.generalise, experiment.config)
-            done = _trained(experiment, registry, how, on_existing, tests)
+            done = _trained(experiment, registry, how, _existing(existing), tests)
     if done is None:
         raise typer.Exit(130)
     if group.first:
@@ -158,7 +159,11 @@ def _order(order: str | None, source_order: str | None) -> str | None:
 
 
 def _check_together(
-    model: ModelOptions, source: DataOptions, training: TrainingOptions, evaluation: FurtherTestOptions
+    model: ModelOptions,
+    source: DataOptions,
+    training: TrainingOptions,
+    evaluation: FurtherTestOptions,
+    existing: ExistingRunOptions,
 ) -> None:
     """Raise `UsageError` if options exclude each other, or if no scheme is named."""
     orders = (source.order, source.source_order)
@@ -174,6 +179,8 @@ def _check_together(
         raise UsageError("the configuration file has a preset", got="--preset with --config", fix=fix)
     if training.no_eval and (given := flags_of(evaluation)):
         raise UsageError("--no-eval turns off all evaluations", got=f"--no-eval with {given[0]}", fix="use one of them")
+    if existing.resume and existing.overwrite:
+        raise UsageError("--resume and --overwrite exclude each other", got="both", fix="use one of them")
 
 
 def _is_toml(training: TrainingOptions) -> bool:
@@ -213,11 +220,9 @@ def _trained(
 
 
 def _existing(options: ExistingRunOptions) -> ExistingRun:
-    """What to do with an existing run. Raises `UsageError` if both options are given."""
+    """What to do with an existing run."""
     from ape_cli.training.execution import ExistingRun
 
-    if options.resume and options.overwrite:
-        raise UsageError("--resume and --overwrite exclude each other", got="both", fix="use one of them")
     if options.overwrite:
         return ExistingRun.OVERWRITE
     return ExistingRun.RESUME if options.resume else ExistingRun.REFUSE

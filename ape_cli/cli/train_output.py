@@ -56,7 +56,7 @@ def print_plan(experiment: Experiment, tests: FurtherTests, registry: Registry, 
 
 
 def note_data(experiment: Experiment) -> None:
-    """Print the number of training rows and their mean size, and how many of the rows a short training uses."""
+    """Print the number of training rows and their mean size, and how many of the rows a short training can use."""
     from ape_cli.reports.builtin import size_words
 
     config, data = experiment.config, experiment.data
@@ -65,10 +65,10 @@ def note_data(experiment: Experiment) -> None:
         note(f"data: {rows:,} training images")
     else:
         note(f"data: {rows:,} training rows, mean {size_words(data.task, str(data.structure))[0]} {data.mean_size:g}")
-    used = (config.steps or rows) * config.batch_size
-    if used < rows:
-        several = f"{config.steps:,} steps of {config.batch_size} rows"
-        note(f"data: this run uses only {used:,} of them ({several}); --set epochs=1 uses each row once")
+    most = (config.steps or rows) * config.batch_size  # the last batch of the rows may be short
+    if most < rows:
+        several = f"{config.steps:,} steps of up to {config.batch_size} rows"
+        note(f"data: this run uses at most {most:,} of them ({several}); --set epochs=1 uses each row once")
 
 
 @dataclass(frozen=True)

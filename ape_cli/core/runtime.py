@@ -120,6 +120,12 @@ def has_instructions(*flags: str) -> bool:
     return not set(flags).isdisjoint(known.split())
 
 
+def is_launched() -> bool:
+    """Whether torchrun has started this process, together with others."""
+    names = ("RANK", "WORLD_SIZE", "LOCAL_RANK")
+    return all(name in os.environ for name in names) and os.environ["WORLD_SIZE"] != "1"
+
+
 def version() -> str:
     """The version of the installed package; `0+unknown` if it is used without being installed."""
     from importlib import metadata  # slow to import

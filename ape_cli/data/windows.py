@@ -56,13 +56,15 @@ class Rows(ABC, Generic[_Window, _Batch]):
         """The row groups of the split, in their order. Raises `DataError` if they cannot be read."""
         return map(self._group, range(len(self._groups)))
 
-    def steps(self, batch_size: int, seed: int | None = None, epoch: int = 0) -> int:
-        """The number of batches in an epoch.
+    def steps(self, batch_size: int, seed: int | None = None, epoch: int = 0, epochs: int = 1) -> int:
+        """The number of batches in `epochs` epochs, from `epoch` on.
 
         For a split of several windows it depends on `seed` and `epoch`, because the last batch of each may be short.
         """
-        windows = self._windows(_epoch_rng(seed, epoch))
-        return sum(-(-sum(self._group_rows[g] for g in groups) // batch_size) for groups in windows)
+        if self.rows <= self._room:  # one window, in any order of its row groups
+            return epochs * -(-self.rows // batch_size)
+        orders = (self._windows(_epoch_rng(seed, number)) for number in range(epoch, epoch + epochs))
+        return sum(-(-sum(self._group_rows[g] for g in groups) // batch_size) for order in orders for groups in order)
 
     def batches(
         self,

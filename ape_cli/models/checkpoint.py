@@ -27,6 +27,7 @@ from ape_cli.storage.tensors import AGAIN
 
 Tensors = dict[str, Tensor]
 _Count = Annotated[int, Field(ge=0, lt=2**53)]
+_CHECKED = ConfigDict(extra="forbid", strict=True, allow_inf_nan=False)
 _MOMENTS = ("exp_avg", "exp_avg_sq")  # of a parameter, in the optimiser
 
 
@@ -40,19 +41,44 @@ class Store(Protocol):
         """The tensors and the progress of the stored checkpoint, or None if there is none."""
 
 
+class Schedule(BaseModel):
+    """The schedule of a run, in optimiser steps. It is stored, so that a run keeps the schedule that it began with."""
+
+    model_config = _CHECKED
+
+    steps: _Count  # of the whole run
+    warmup: _Count
+    validate_every: _Count  # 0: at the end of each `validate_every_epochs`-th epoch
+
+
+class RecentSums(BaseModel):
+    """Sums since the recent metrics were last logged."""
+
+    model_config = _CHECKED
+
+    nats: float = 0.0
+    correct: _Count = 0
+    labels: _Count = 0
+    tokens: _Count = 0
+    training_seconds: float = 0.0
+
+
 class TrainState(BaseModel):
     """The progress of a run. It is a JSON object in the stored state."""
 
-    model_config = ConfigDict(extra="forbid", strict=True, allow_inf_nan=False)
+    model_config = _CHECKED
 
+    schedule: Schedule
     step: _Count = 0  # number of optimiser steps done
-    epoch: _Count = 0
-    batch: _Count = 0  # number of batches of the epoch done
+    epoch: _Count = 0  # number of complete passes over the training rows
+    batch: _Count = 0  # number of batches done since
     best_step: _Count = 0
     best_accuracy: float = -1.0
     best_loss: float = 0.0  # cross-entropy in nats for each token, if it decides between equal accuracies
-    seconds: float = 0.0
+    seconds: float = 0.0  # of the whole training
+    training_seconds: float = 0.0  # without validations, checkpoints and metric loggers
     tokens: _Count = 0  # number of tokens seen so far, without padding
+    recent: RecentSums = Field(default_factory=RecentSums)
     history: Many[dict[str, Any]] = Field(default_factory=list)
     # sums since the last validation
     nats: float = 0.0

@@ -22,10 +22,9 @@ from enum import Enum, auto
 import torch
 
 from ape_cli.core.errors import UsageError, messages_to
+from ape_cli.core.runtime import is_launched
 from ape_cli.training.loggers import LoggerFactory
 from ape_cli.training.process_group import SINGLE_PROCESS, DistributedGroup, ProcessGroup
-
-_VARIABLES = ("RANK", "WORLD_SIZE", "LOCAL_RANK")
 
 
 class ExistingRun(Enum):
@@ -58,7 +57,7 @@ def joined() -> Iterator[ProcessGroup]:
     If the block raises errors, only the first rank that fails raises its error. The other ranks exit with the exit
     codes of their errors. Raises `UsageError` if the processes do not find each other.
     """
-    if any(name not in os.environ for name in _VARIABLES) or os.environ["WORLD_SIZE"] == "1":
+    if not is_launched():
         yield SINGLE_PROCESS
         return
     import torch.distributed as dist
@@ -100,7 +99,7 @@ def _from_environment() -> DistributedGroup:
     from torch.distributed.rendezvous import rendezvous
 
     try:
-        rank, size, local = (int(os.environ[name]) for name in _VARIABLES)
+        rank, size, local = (int(os.environ[name]) for name in ("RANK", "WORLD_SIZE", "LOCAL_RANK"))
         store, _, _ = next(rendezvous("env://"))
     except (ValueError, RuntimeError) as error:
         what = "RANK, WORLD_SIZE and LOCAL_RANK are set, but the processes cannot find each other"

@@ -21,6 +21,7 @@ from collections import deque
 from collections.abc import Generator, Iterable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import AbstractContextManager, closing, nullcontext
+from dataclasses import replace
 from typing import Any, TypeVar
 
 import torch
@@ -59,11 +60,12 @@ class Loop:
             DataError, UsageError: The run cannot be trained.
             RunError: The stored state does not fit the run.
         """
-        self.setup = set_up(experiment, execution)
-        self.at, best = restore(self.setup, store)
+        setup = set_up(experiment, execution)
+        self.at, best = restore(setup, store)
+        self.setup = replace(setup, schedule=self.at.schedule)
         self.step = TrainingStep(self.setup)
         self.validator = Validator(self.setup)
-        self.meter = Meter(self.at, self.setup.steps, execution.group)
+        self.meter = Meter(self.at, execution.group)
         self.checkpointer = Checkpointer(self.setup, store, self.meter, best)
         self.loggers: Sequence[MetricLogger] = ()
 
@@ -82,7 +84,7 @@ class Loop:
             best_step=at.best_step,
             best_accuracy=at.best_accuracy,
             seconds=at.seconds,
-            tokens_per_second=at.tokens / max(at.seconds, 1e-9),
+            tokens_per_second=at.tokens / max(at.training_seconds, 1e-9),
             parameters=sum(p.numel() for p in self.setup.model.parameters()),
         )
 
@@ -99,17 +101,18 @@ class Loop:
         """Train from the current step to the last one."""
         self.setup.model.train()
         at, device = self.at, self.setup.execution.device.type
-        left = itertools.islice(self.setup.batches(at), self.setup.steps - at.step)
+        left = itertools.islice(self.setup.batches(at), at.schedule.steps - at.step)
+        self.meter.resume()
         with closing(prefetch(left, _AHEAD.get(device, 0))) as batches:
             for at.epoch, at.batch, batch in batches:
                 self._train_on(batch)
-                ended = at.step == self.setup.steps
-                validates = at.step % self.setup.validate_every == 0 or ended
+                ended, validates = at.step == at.schedule.steps, self.setup.validates(at)
                 if validates:
                     self._validate()
                 if at.step % _SHOW_EVERY.get(device, 10) == 0 or ended:
                     self._log(self.meter.recent())
                 self._store(validates, ended)
+                self.meter.resume()
 
     def _train_on(self, batch: Batch) -> None:
         """Train on one batch. The results are read later, because reading them waits for the device."""
@@ -143,6 +146,9 @@ class Loop:
         execution = self.setup.execution
         stops, due = execution.group.any(execution.stop(), self.checkpointer.due(validated))
         if stops or ended or due:
+            self.meter.read()
+            for logger in self.loggers:
+                logger.flush()
             self.checkpointer.save()
         if stops and not ended:
             raise Stopped

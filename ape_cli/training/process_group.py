@@ -151,11 +151,14 @@ class DistributedGroup(ProcessGroup):
             value = make()
             self.store.set(key, json.dumps(value))
             return value
-        while not self.store.check([key]):
-            if self.store.check(["failed"]):
-                raise RankFailedError("another process of this run has failed")
-            time.sleep(_POLL)
-        return json.loads(self.store.get(key))
+        try:
+            while not self.store.check([key]):
+                if self.store.check(["failed"]):
+                    raise RankFailedError("another process of this run has failed")
+                time.sleep(_POLL)
+            return json.loads(self.store.get(key))
+        except RuntimeError as error:  # the process that holds the store has ended
+            raise RankFailedError("the first process of this run has ended") from error
 
     def reports_error(self) -> bool:
         """Whether this rank reports its error, because it is the first one that failed."""

@@ -10,6 +10,7 @@ import itertools
 import math
 from collections.abc import Iterator
 from dataclasses import dataclass
+from fractions import Fraction
 from typing import Any
 
 import torch
@@ -18,7 +19,7 @@ from ape_cli.core.errors import DataError, UsageError
 from ape_cli.data.batches import Batch, few_lengths
 from ape_cli.data.loader import ImageSplit, Split
 from ape_cli.experiment import Experiment
-from ape_cli.models.checkpoint import TrainState
+from ape_cli.models.checkpoint import Schedule, TrainState
 from ape_cli.models.device import check_precision, tune
 from ape_cli.models.factory import compile_around, of_experiment
 from ape_cli.models.transformer import Model
@@ -40,8 +41,7 @@ class Setup:
     test: Split | ImageSplit | None  # only for images; its accuracy is recorded and decides nothing
     training_options: dict[str, Any]  # options of batches for training
     scoring_options: dict[str, Any]  # options of batches for scoring
-    steps: int
-    validate_every: int  # steps
+    schedule: Schedule
     model: Model
     optimiser: torch.optim.Optimizer
 
@@ -53,16 +53,25 @@ class Setup:
     @property
     def epochs(self) -> float:
         """The number of epochs of the whole run."""
-        return self.steps / self.train.steps(self.config.batch_size)
+        return self.config.epochs or self.schedule.steps / self.train.steps(self.config.batch_size, self.config.seed)
+
+    def validates(self, at: TrainState) -> bool:
+        """Whether the weights are scored at this progress of the run."""
+        if at.step == self.schedule.steps:
+            return True
+        if self.schedule.validate_every:
+            return at.step % self.schedule.validate_every == 0
+        return at.batch == 0 and at.epoch % (self.config.validate_every_epochs or 1) == 0
 
     def batches(self, at: TrainState) -> Iterator[tuple[int, int, Batch]]:
         """An endless iterator over batches that starts at the progress of a run.
 
-        Each item has the epoch, the number of its batches that are done after this one, and the batch. The progress
-        is read only at the start, because batches are made ahead of the training step.
+        Each item has the number of epochs that are complete after this batch, the number of batches done since, and
+        the batch. The progress is read only at the start, because batches are made ahead of the training step.
         """
         config, done = self.config, at.batch
         for epoch in itertools.count(at.epoch):
+            count = self.train.steps(config.batch_size, config.seed, epoch)
             made = self.train.batches(
                 config.batch_size,
                 config.seed,
@@ -72,12 +81,13 @@ class Setup:
                 **self.training_options,
             )
             for number, batch in enumerate(made, done + 1):
-                yield epoch, number, batch.planned(planner(self.model.scheme)).pinned() if self.on_gpu else batch
+                ready = batch.planned(planner(self.model.scheme)).pinned() if self.on_gpu else batch
+                yield epoch + number // count, number % count, ready
             done = 0
 
 
 def set_up(experiment: Experiment, execution: Execution) -> Setup:
-    """Build the model and the optimiser of a run, and open its splits.
+    """Build the model and the optimiser of a new run, and open its splits.
 
     Raises:
         DataError: A split is empty.
@@ -94,12 +104,12 @@ def set_up(experiment: Experiment, execution: Execution) -> Setup:
     if execution.device.type == "cuda" and config.kind == "sequence":
         training["padding"] = few_lengths
     test = data.split("test") if config.kind == "image" and data.manifest.plan.rows["test"] else None
-    steps, every = total_steps(config, train)
+    planned = schedule(config, train)
     model = of_experiment(experiment).to(execution.device)
     if execution.compiled:
         compile_around(model)
     optimiser = _optimiser(config, model, execution.device)
-    return Setup(config, execution, train, validation, test, training, scoring, steps, every, model, optimiser)
+    return Setup(config, execution, train, validation, test, training, scoring, planned, model, optimiser)
 
 
 def _optimiser(config: Config, model: Model, device: torch.device) -> torch.optim.Optimizer:
@@ -115,30 +125,40 @@ def _optimiser(config: Config, model: Model, device: torch.device) -> torch.opti
     )
 
 
-def learning_rate(step: int, steps: int, config: Config) -> float:
+def learning_rate(step: int, planned: Schedule, config: Config) -> float:
     """The learning rate of optimiser step `step` = 0 .. steps-1: linear to the peak, then a cosine to the end."""
-    warm = math.ceil(config.warmup * steps)
-    if step < warm:
-        return config.lr_initial + (config.lr_peak - config.lr_initial) * step / warm
-    done = (step - warm) / max(1, steps - 1 - warm)
+    if step < planned.warmup:
+        return config.lr_initial + (config.lr_peak - config.lr_initial) * step / planned.warmup
+    done = (step - planned.warmup) / max(1, planned.steps - 1 - planned.warmup)
     return config.lr_final + (config.lr_peak - config.lr_final) * 0.5 * (1 + math.cos(math.pi * done))
 
 
-def total_steps(config: Config, train: Split | ImageSplit) -> tuple[int, int]:
-    """The number of steps of the whole run, and the number of steps between two validations.
+def schedule(config: Config, train: Split | ImageSplit) -> Schedule:
+    """The schedule of a new run.
 
     Raises `UsageError` if there would be more validations than the stored state can hold.
     """
-    per_epoch = train.steps(config.batch_size)
-    every = config.validate_every_steps or (config.validate_every_epochs or 1) * per_epoch
-    steps = steps_of(config, per_epoch)
-    validations = -(-steps // every)  # the last step is validated too
+    equal = earlier_schedule(config, train)  # if all epochs have the same number of batches
+    validations = -(-equal.steps // equal.validate_every)  # the last step is validated too
     if validations > _MOST_VALIDATIONS:
-        fix = f"`validate_every_steps={-(-steps // _MOST_VALIDATIONS)}`, or more"
+        fix = f"`validate_every_steps={-(-equal.steps // _MOST_VALIDATIONS)}`, or more"
         raise UsageError("too many validations", got=f"{validations:,}", allowed=f"{_MOST_VALIDATIONS:,}", fix=fix)
-    return steps, every
+    steps = config.steps or train.steps(config.batch_size, config.seed, epochs=config.epochs or 1)
+    warmup = math.ceil(Fraction(str(config.warmup)) * steps)  # a product of floats may be just above a whole number
+    return Schedule(steps=steps, warmup=warmup, validate_every=config.validate_every_steps or 0)
+
+
+def earlier_schedule(config: Config, train: Split | ImageSplit) -> Schedule:
+    """The schedule of a run that version 0.2 or earlier has begun, whose state does not have it.
+
+    All epochs count as many batches as the rows in the order of the files.
+    """
+    per_epoch = train.steps(config.batch_size)
+    steps = steps_of(config, per_epoch)
+    every = config.validate_every_steps or (config.validate_every_epochs or 1) * per_epoch
+    return Schedule(steps=steps, warmup=math.ceil(config.warmup * steps), validate_every=every)
 
 
 def steps_of(config: Config, per_epoch: int) -> int:
-    """The number of steps of the whole run. `per_epoch`: the steps of one epoch."""
+    """The number of steps of the whole run, if each epoch has `per_epoch` batches."""
     return config.steps or (config.epochs or 1) * per_epoch

@@ -23,7 +23,6 @@ import math
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass
 from typing import Any
 
 import torch
@@ -32,7 +31,7 @@ from torch import Tensor
 from ape_cli.core.errors import RunError
 from ape_cli.data.batches import Batch
 from ape_cli.data.position_maps import PLAIN
-from ape_cli.models.checkpoint import TrainState
+from ape_cli.models.checkpoint import RecentSums, TrainState
 from ape_cli.models.transformer import forward, loss
 from ape_cli.training.process_group import ProcessGroup
 from ape_cli.training.setup import Setup, learning_rate
@@ -64,7 +63,7 @@ class TrainingStep:
         Returns two scalars on the device: the summed loss in nats (floating point) and the number of correct labels
         (int64). Both are over the rows of this rank.
         """
-        self.rate = learning_rate(step, self.setup.steps, self.setup.config)
+        self.rate = learning_rate(step, self.setup.schedule, self.setup.config)
         for group in self.setup.optimiser.param_groups:
             if self.setup.on_gpu:
                 group["lr"].fill_(self.rate)
@@ -151,16 +150,6 @@ def _no_collection() -> Iterator[None]:
         gc.enable()
 
 
-@dataclass
-class _Sums:
-    """The sums since the recent metrics were last logged. They are not part of a checkpoint."""
-
-    nats: float = 0.0
-    correct: int = 0
-    labels: int = 0
-    tokens: int = 0
-
-
 class DivergenceError(RunError):
     """A loss or a weight is not finite. The same run would diverge again."""
 
@@ -172,17 +161,16 @@ def diverged(step: int, steps: int) -> DivergenceError:
 
 
 class Meter:
-    """Adds up the results of the steps over all ranks. It waits for the device only in `read`.
+    """Adds up the results and the time of the steps over all ranks. It waits for the device only in `read`.
 
-    at: the progress of the run, to which sums are added. steps: the number of steps of the whole run. group: the ranks.
+    at: the progress of the run, to which sums are added. group: the ranks.
     """
 
-    def __init__(self, at: TrainState, steps: int, group: ProcessGroup) -> None:
-        """Start the clocks."""
-        self.at, self.steps, self.group = at, steps, group
-        self._recent = _Sums()
+    def __init__(self, at: TrainState, group: ProcessGroup) -> None:
+        """Start the clock."""
+        self.at, self.group = at, group
         self.unread: list[tuple[Tensor, Tensor]] = []  # nats and correct labels of each step, scalars on the device
-        self.since = self.shown = time.perf_counter()
+        self.since = time.perf_counter()
 
     def add(self, nats: Tensor, correct: Tensor, labels: int, sources: int) -> None:
         """Add one step.
@@ -192,11 +180,14 @@ class Meter:
         """
         self.at.step += 1
         self.unread.append((nats, correct))
-        for sums in (self.at, self._recent):
+        for sums in (self.at, self.at.recent):
             sums.labels, sums.tokens = sums.labels + labels, sums.tokens + labels + sources
 
     def read(self) -> None:
-        """Add the results of the steps since the last call. Raises `RunError` if the loss of a step is not finite."""
+        """Add the results of the steps since the last call, and their time.
+
+        Raises `RunError` if the loss of a step is not finite.
+        """
         if not self.unread:
             return
         nats, correct = (
@@ -206,15 +197,24 @@ class Meter:
         self.unread = []
         for step, lost in enumerate(nats, first):
             if not math.isfinite(lost):
-                raise diverged(step, self.steps)
-        for sums in (self.at, self._recent):
+                raise diverged(step, self.at.schedule.steps)
+        seconds = self.clock()
+        for sums in (self.at, self.at.recent):
+            sums.training_seconds += seconds
             for lost, right in zip(nats, correct, strict=True):
                 sums.nats, sums.correct = sums.nats + lost, sums.correct + int(right)
 
-    def clock(self) -> None:
-        """Add the seconds since the last call, or since the start, to the time of the run."""
+    def clock(self) -> float:
+        """Add the seconds since the last call, or since the start, to the time of the run, and return them."""
         now = time.perf_counter()
-        self.at.seconds, self.since = self.at.seconds + now - self.since, now
+        seconds, self.since = now - self.since, now
+        self.at.seconds += seconds
+        return seconds
+
+    def resume(self) -> None:
+        """Continue to train. The time since the steps were read, if they all are, was not spent on training."""
+        if not self.unread:
+            self.clock()
 
     def recent(self) -> dict[str, float]:
         """The metrics of the steps since the last call, as described in `loggers/__init__.py`.
@@ -222,11 +222,10 @@ class Meter:
         Raises `RunError` if the loss of a step is not finite.
         """
         self.read()
-        now, sums, labels = time.perf_counter(), self._recent, max(1, self._recent.labels)
-        found = {
+        sums, self.at.recent = self.at.recent, RecentSums()
+        labels = max(1, sums.labels)
+        return {
             "recent_loss": sums.nats / labels,
             "recent_token_accuracy": sums.correct / labels,
-            "tokens_per_second": sums.tokens / max(1e-9, now - self.shown),
+            "tokens_per_second": sums.tokens / max(1e-9, sums.training_seconds),
         }
-        self._recent, self.shown = _Sums(), now
-        return found

@@ -215,7 +215,7 @@ def _resumable(error: BaseException) -> bool:
 
 def _logged(run: Run, config: Config, loop: Loop) -> LoggedRun:
     """The description of the run for metric loggers."""
-    return LoggedRun(run.name, config, run.logs, loop.setup.steps, tuple(loop.at.history), loop.at.step)
+    return LoggedRun(run.name, config, run.logs, loop.at.schedule.steps, tuple(loop.at.history), loop.at.step)
 
 
 def _note_training(run: Run, config: Config, loop: Loop, execution: Execution) -> None:
@@ -225,7 +225,7 @@ def _note_training(run: Run, config: Config, loop: Loop, execution: Execution) -
         logger.info(f"{config.scheme} has the size {config.max_size}: {beyond} (`max_size` changes the size)")
     device, processes = execution.device, execution.group.size
     where = f"on {device}" if processes == 1 else f"in {processes} processes on {device.type}"
-    amount = f"{loop.setup.steps:,} steps of {config.batch_size} rows, {loop.setup.epochs:.3g} epochs"
+    amount = f"{loop.at.schedule.steps:,} steps of up to {config.batch_size} rows, {loop.setup.epochs:.3g} epochs"
     logger.info(f"training {run.name}: {amount}, {where}")
 
 

@@ -17,7 +17,7 @@ from ape_cli.core.errors import RunError
 from ape_cli.data.loader import ImageSplit, Split
 from ape_cli.evaluation.metrics import MetricSums, teacher_forced
 from ape_cli.models.checkpoint import Store, Tensors, TrainState, pack, restore_streams, streams, unpack
-from ape_cli.training.setup import Setup
+from ape_cli.training.setup import Setup, earlier_schedule
 from ape_cli.training.step import Meter, diverged
 
 _SAVE_EVERY = 60.0  # seconds; a killed run loses at most the work of this time
@@ -66,7 +66,7 @@ class Validator:
         tally = self.score(self.setup.validation)
         test = None if self.setup.test is None else self.score(self.setup.test)
         if not all(math.isfinite(found.cross_entropy) for found in (tally, test) if found is not None):
-            raise diverged(step, self.setup.steps)
+            raise diverged(step, self.setup.schedule.steps)
         return ValidationScores(tally, test, tally.cross_entropy if self.setup.config.ties_by_loss else 0.0)
 
     def score(self, split: Split | ImageSplit) -> MetricSums:
@@ -87,8 +87,11 @@ def restore(setup: Setup, store: Store | None) -> tuple[TrainState, Tensors]:
     torch.manual_seed(group.seed(config.seed))  # for dropout; weights are drawn from their own generator
     stored = group.broadcast_state(store.load_state() if store else None)
     if stored is None:
-        return TrainState(), {}
+        return TrainState(schedule=setup.schedule), {}
     tensors, progress = stored
+    if "schedule" not in progress:  # stored by version 0.2 or earlier
+        earlier = earlier_schedule(config, setup.train).model_dump()
+        progress |= {"schedule": earlier, "training_seconds": progress.get("seconds")}
     try:
         at = TrainState.model_validate(progress)
         best = unpack(tensors, setup.model, setup.optimiser)
@@ -126,12 +129,11 @@ class Checkpointer:
             self.best = {name: value.clone() for name, value in self._weights().items()}
 
     def save(self) -> None:
-        """Store a checkpoint. All ranks call this method.
+        """Store a checkpoint. All ranks call this method, after the results of all steps are read.
 
-        Raises `RunError` if the loss of a step or a weight is not finite.
+        Raises `RunError` if a weight is not finite.
         """
         start = time.perf_counter()
-        self.meter.read()
         at, setup = self.meter.at, self.setup
         drawn = setup.execution.group.gather(streams(setup.execution.device))
         if self.store is not None:
@@ -148,5 +150,5 @@ class Checkpointer:
         for value in weights.values():
             # the sum is a fast check; it may overflow although every weight is finite
             if not (value.sum().isfinite() or value.isfinite().all()):
-                raise diverged(self.meter.at.step, self.setup.steps)
+                raise diverged(self.meter.at.step, self.setup.schedule.steps)
         return {name: value.cpu() for name, value in weights.items()}

@@ -141,7 +141,7 @@ def step_of(measure: Measure, preset: str, device: str, work: Path, steps: int, 
     if loop.step.replay is not None:
         loop.step.replay.records = measure.mode == "recorded"
     # the measured steps include no validation
-    loop.setup = replace(loop.setup, validate_every=steps + 1)
+    loop.setup = replace(loop.setup, schedule=loop.at.schedule.model_copy(update={"validate_every": steps + 1}))
     start = time.perf_counter()
     try:
         loop.run()

@@ -3,15 +3,23 @@
 from __future__ import annotations
 
 import json
+import re
 import shlex
 import subprocess
 import sys
+from contextlib import nullcontext
 from pathlib import Path
+
+import pytest
+import torch.distributed.run
 
 from ape_cli.data.loader import open_dataset
 from ape_cli.evaluation.count_baselines import count_baselines, majority_baseline
 from ape_cli.runs.registry import open_registry
+from ape_cli.training import execution
 from tests.conftest import ape
+from tests.test_docs import PAGES
+from tests.training.test_data_parallel import Apart
 
 WORDS = ["--task", "copy", "--preset", "tiny", "--set", "steps=4", "--device", "cpu", "--seed", "5"]
 
@@ -93,12 +101,58 @@ def test_a_training_names_its_data_and_the_rows_that_it_uses(here: Path) -> None
     words = ["train", "--scheme", "orthogonal-tree", "--preset", "tiny", "--device", "cpu", "--dry-run"]
     err = ape(*words)[1]
     assert "data: 500 training rows, mean depth 7\n" in err
-    assert "this run uses only 320 of them (20 steps of 16 rows); --set epochs=1 uses each row once\n" in err
+    most = "this run uses at most 320 of them (20 steps of up to 16 rows); --set epochs=1 uses each row once\n"
+    assert most in err
     assert "depth 2" not in err
-    assert "uses only" not in ape(*words, "--set", "epochs=1")[1]
+    assert "at most" not in ape(*words, "--set", "epochs=1")[1]
     err = ape("train", "--scheme", "rope", "--task", "copy", "--preset", "tiny", "--device", "cpu", "--dry-run")[1]
     assert "data: 200 training rows, mean length 6\n" in err
-    assert "uses only" not in err
+    assert "at most" not in err
+
+
+def test_a_training_on_a_short_batch_does_not_claim_more_rows(here: Path) -> None:
+    """With 200 rows in batches of 199 and this seed, the only step is that of the single row."""
+    words = ["--preset", "tiny", "--device", "cpu", "--seed", "1", "--set", "steps=1", "--set", "batch_size=199"]
+    err = ape("train", "--scheme", "rope", "--task", "copy", *words, "--no-eval")[1]
+    assert "this run uses at most 199 of them (1 steps of up to 199 rows)" in err
+    assert ": 1 steps of up to 199 rows, 0.5 epochs, on cpu\n" in err
+    (run,) = open_registry("results")
+    (tokens,) = run.history()["tokens"]
+    rows = next(open_dataset("datasets/copy-tiny").split("train").batches(199, 1)).counts
+    assert tokens == sum(rows) < 50
+
+
+def test_the_first_of_several_processes_prints_the_plan(here: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    printed = []
+    for rank in (0, 1):
+        monkeypatch.setattr(execution, "joined", lambda: nullcontext(Apart(rank, 2)))  # noqa: B023
+        printed.append(ape("train", "--scheme", "rope", *WORDS, "--dry-run", "--json"))
+    assert json.loads(printed[0][0])["state"] == "new"
+    assert "training rows" in printed[0][1]
+    assert printed[1] == ("", "")
+
+
+def test_the_first_of_several_processes_runs_other_commands(here: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    for name in ("RANK", "LOCAL_RANK"):
+        monkeypatch.setenv(name, "1")
+    assert "no runs in results yet" in ape("runs")[1]  # one process alone
+    monkeypatch.setenv("WORLD_SIZE", "2")
+    note = "`ape {}` runs in the first process of torchrun only, not in number 1\n"
+    assert ape("runs") == ("", note.format("runs"))
+    assert ape("eval", "--bogus") == ("", note.format("eval"))
+    monkeypatch.setenv("RANK", "0")
+    assert "first process" not in ape("runs")[1]
+
+
+def test_torchrun_leaves_our_options_to_us() -> None:
+    """It has options that begin with --log and others of ours, so each command of the help and the guide has a `--`."""
+    guide = PAGES["docs/guides/gpu.md"]
+    commands = re.findall(r"torchrun [^\n…`]*train [^\n…`]*", guide + ape("train", "--help")[0].replace("\n ", ""))
+    assert [command.split(" -m ")[1][:17] for command in commands] == ["ape_cli -- train "] * 2
+    for command in commands:
+        words = shlex.split(command)[1:]
+        ours = ["--log", "json-lines", "--no-eval", "--role", "x"]
+        assert torch.distributed.run.parse_args([*words, *ours]).training_script_args[-5:] == ours
 
 
 def test_eval_shows_what_counting_reaches(here: Path) -> None:

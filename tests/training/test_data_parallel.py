@@ -20,7 +20,7 @@ from ape_cli.runs.config import Config
 from ape_cli.training import execution
 from ape_cli.training.execution import Execution
 from ape_cli.training.loop import Loop
-from ape_cli.training.process_group import SINGLE_PROCESS, DistributedGroup, ProcessGroup
+from ape_cli.training.process_group import SINGLE_PROCESS, DistributedGroup, ProcessGroup, RankFailedError
 
 CPU = torch.device("cpu")
 
@@ -144,6 +144,17 @@ def test_a_rank_that_the_state_does_not_know_begins_a_stream() -> None:
 
 
 # Roles of ranks
+
+
+def test_a_rank_whose_store_has_gone_says_so() -> None:
+    """The first process holds the store, and may end before the others hear why."""
+
+    class Gone:
+        def check(self, keys: list[str]) -> bool:
+            raise RuntimeError("Connection reset by peer")
+
+    with pytest.raises(RankFailedError, match="the first process of this run has ended"):
+        DistributedGroup(1, 2, 1, Gone()).broadcast(lambda: None)  # type: ignore[arg-type]
 
 
 def test_without_torchrun_s_variables_one_is_alone(monkeypatch: pytest.MonkeyPatch) -> None:

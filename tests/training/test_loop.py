@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import threading
 from copy import deepcopy
 from typing import Any
@@ -16,13 +17,14 @@ from ape_cli.data.batches import SequenceBatch
 from ape_cli.data.loader import Dataset
 from ape_cli.evaluation import metrics
 from ape_cli.models import factory
+from ape_cli.models.checkpoint import Schedule
 from ape_cli.runs import config
 from ape_cli.runs.config import Config
 from ape_cli.runs.record import TrainingResult
 from ape_cli.training import loop, validation
 from ape_cli.training.execution import Execution
 from ape_cli.training.loop import Loop, Stopped
-from ape_cli.training.setup import learning_rate, total_steps
+from ape_cli.training.setup import learning_rate
 from ape_cli.training.validation import Checkpointer
 
 CPU = torch.device("cpu")
@@ -83,7 +85,8 @@ def scored(monkeypatch: pytest.MonkeyPatch, accuracies: list[float]) -> None:
 def test_learning_rate_of_the_paper() -> None:
     """1e-7 up to 5e-4 over 5% of 31,400 steps (not 1.25%), then a cosine to 1e-9."""
     paper = config.resolve("paper", "rope", {})
-    rates = np.array([learning_rate(s, 31_400, paper) for s in range(31_400)])
+    planned = Schedule(steps=31_400, warmup=math.ceil(paper.warmup * 31_400), validate_every=0)
+    rates = np.array([learning_rate(s, planned, paper) for s in range(31_400)])
     assert rates[0] == 1e-7
     assert rates.argmax() == 1570 == 0.05 * 31_400
     assert rates[1570] == 5e-4
@@ -98,7 +101,8 @@ def test_the_optimiser_follows_the_schedule(words: Dataset) -> None:
     store = Memory()
     wanted = tiny("rope", words, steps=20, validate_every_steps=1)
     fit(wanted, words, store, Execution(CPU))
-    assert [r["lr"] for r in store.history] == [learning_rate(s, 20, wanted) for s in range(20)]
+    planned = Schedule(steps=20, warmup=1, validate_every=1)
+    assert [r["lr"] for r in store.history] == [learning_rate(s, planned, wanted) for s in range(20)]
 
     def moved(first: float, peak: float) -> float:
         """The distance of the weights from their start after two steps, of which the second has the peak rate."""
@@ -109,29 +113,9 @@ def test_the_optimiser_follows_the_schedule(words: Dataset) -> None:
         assert found.state is not None
         return float(sum((found.state[0][f"model.{k}"] - v).abs().sum() for k, v in fresh.items()))
 
-    assert [learning_rate(s, 2, tiny("rope", words, steps=2)) for s in range(2)] == [1e-7, 1e-3]
+    planned = Schedule(steps=2, warmup=1, validate_every=1)
+    assert [learning_rate(s, planned, tiny("rope", words, steps=2)) for s in range(2)] == [1e-7, 1e-3]
     assert moved(1e-6, 1e-3) > 50 * moved(1e-6, 1e-6) > 0  # the same rate all the time, if the schedule has no effect
-
-
-class Ten:
-    """A split of ten thousand rows."""
-
-    def steps(self, batch_size: int) -> int:
-        return -(-10_000 // batch_size)
-
-
-def test_paper_s_steps_and_validations() -> None:
-    paper = config.resolve("paper", "rope", {})
-    assert total_steps(paper, Ten()) == (31_400, 785)  # type: ignore[arg-type]
-
-
-def test_more_validations_than_a_state_can_hold() -> None:
-    settings = {"steps": 20_001, "validate_every_steps": 1}
-    wanted = config.resolve("paper", "rope", {}, settings=settings)
-    with pytest.raises(UsageError, match=r"too many validations[\s\S]*20,001\n[\s\S]*steps=2`, or more"):
-        total_steps(wanted, Ten())  # type: ignore[arg-type]
-    fixed = config.resolve("paper", "rope", {}, settings=settings | {"validate_every_steps": 2})
-    assert total_steps(fixed, Ten()) == (20_001, 2)  # type: ignore[arg-type]
 
 
 def test_every_field_reaches_what_it_is_for(words: Dataset) -> None:

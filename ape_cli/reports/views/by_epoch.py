@@ -147,7 +147,7 @@ def lines(of_runs: list[History], metric: str, against: str | None) -> pl.DataFr
     values: list[dict[str, Any]] = []
     for of_run, record, history in of_runs:
         trained = {"dataset": of_run["trained_on"], "fingerprint": of_run["trained_fingerprint"]}
-        for place in checkpoints(record):
+        for place in checkpoints(record, history):
             for measure, value in best(history, place["step"], metric).items():
                 split = "validation" if measure == VALIDATION else "test"
                 of_score = {"metric": metric, "decode": "teacher", "split": split, "measure": measure, "value": value}
@@ -167,15 +167,18 @@ def _theirs(line: dict[str, Any]) -> str:
     return f"{task_of(line)} {line['checkpoint']}" if line["measure"] == BEST else ""
 
 
-def checkpoints(record: RunRecord) -> list[dict[str, Any]]:
+def checkpoints(record: RunRecord, history: pl.DataFrame) -> list[dict[str, Any]]:
     """The checkpoints of a run, halfway through its schedule and at its end.
 
     Each has its name as `checkpoint`, the last `step`, and the `epoch`, which is None if the schedule is in steps.
     """
-    steps, epochs = record.outcome.steps, record.config.epochs
+    steps, epochs, config = record.outcome.steps, record.config.epochs, record.config
     places = []
     for halves in (1, 2):
         step, epoch = steps * halves // 2, None if epochs is None else epochs * halves / 2
+        if epochs and not config.validate_every_steps:  # validated after epochs, of which the first may be longer
+            near = step + steps // (4 * epochs)
+            step = max([step, *history["step"].filter(history["step"] <= near)])
         name = f"@{step:,} steps" if epoch is None else f"@{epoch:,.1f}".removesuffix(".0")
         places.append({"checkpoint": name, "step": step, "epoch": epoch})
     return places

@@ -2,10 +2,12 @@
 
 The training loop logs two kinds of metrics, each with the number of optimiser steps that are done. Losses are in nats
 for each token. Accuracies and `kept` are fractions. Tokens are counted without padding, and an image is one token.
+`epoch` counts complete passes over the training rows. `seconds` is the time of the whole training, and
+`tokens_per_second` leaves out validations, checkpoints and loggers.
 
 | when | metrics |
 |---|---|
-| every few steps | `recent_loss`, `recent_token_accuracy` (since the last time), `tokens_per_second` |
+| every few steps | `recent_loss`, `recent_token_accuracy`, `tokens_per_second` (since the last time) |
 | at each validation | `epoch`, `loss`, `token_accuracy` (since the last validation), `lr`, `validation_loss`, `validation_token_accuracy`, `seconds`, `tokens` |
 | the same, for images | also `test_loss`, `test_token_accuracy`, and `kept`: 1 if these are the best weights so far |
 """  # noqa: E501 - a table
@@ -50,6 +52,9 @@ class MetricLogger(ABC):
     @abstractmethod
     def log(self, step: int, metrics: Mapping[str, float]) -> None:
         """Receive the metrics after `step` optimiser steps."""
+
+    def flush(self) -> None:  # noqa: B027 - most loggers write at once
+        """Write what was logged so far. The state of the run is stored afterwards, and a killed run resumes from it."""
 
     def failed(self, error: BaseException) -> None:  # noqa: B027 - most loggers need not know
         """Learn that the run ends with an error, or was stopped by the user. `close` is called afterwards."""

@@ -1,7 +1,7 @@
 """JSON lines: all metrics as lines of `results/runs/RUN/logs/metrics.jsonl`.
 
-The whole file is written at each validation and at the end, so this logger also works with an object store. A resumed
-run continues the file after the step that it resumes from.
+The whole file is written at each validation, with each checkpoint and at the end, so this logger also works with an
+object store. A resumed run continues the file after the step that it resumes from.
 """
 
 from __future__ import annotations
@@ -32,11 +32,15 @@ class JsonLines(MetricLogger):
         """Add a line, and write the file if the metrics are those of a validation."""
         self.lines.append(json.dumps({"step": step, **metrics}))
         if is_validation(metrics):
-            self.close()
+            self.flush()
+
+    def flush(self) -> None:
+        """Write the file."""
+        files.write_text(self.path, "".join(f"{line}\n" for line in self.lines))
 
     def close(self) -> None:
         """Write the file."""
-        files.write_text(self.path, "".join(f"{line}\n" for line in self.lines))
+        self.flush()
 
 
 def _written(path: StoragePath, step: int) -> list[str]:

@@ -34,6 +34,10 @@ class TensorBoard(MetricLogger):
         for name, value in metrics.items():
             self.writer.add_scalar(name, value, step)
 
+    def flush(self) -> None:
+        """Write the metrics that the writer still holds."""
+        self.writer.flush()
+
     def close(self) -> None:
         """Close the event file."""
         self.writer.close()

@@ -21,6 +21,7 @@ from ape_cli.data.loader import Dataset
 from ape_cli.runs.registry import open_registry
 from tests import interpreters
 from tests.conftest import ROOT, write
+from tests.training.loggers.test_contract import train
 
 
 def free_port() -> str:
@@ -29,10 +30,10 @@ def free_port() -> str:
         return str(found.getsockname()[1])
 
 
-def begin(here: Path, *words: str) -> subprocess.Popen[str]:
-    """`torchrun --nproc-per-node 2 -m ape_cli train …`"""
+def begin(here: Path, *words: str, command: str = "train") -> subprocess.Popen[str]:
+    """`torchrun --nproc-per-node 2 -m ape_cli -- train …`"""
     launch = ("-m", "torch.distributed.run", "--nproc-per-node", "2", "--master-port", free_port(), "-m", "ape_cli")
-    return interpreters.started(*launch, "train", *words, where=here)
+    return interpreters.started(*launch, "--", command, *words, where=here)
 
 
 def two(here: Path, *words: str, largest: int | None = None) -> list[tuple[int, str, str]]:
@@ -66,7 +67,7 @@ def test_two_ranks_come_to_what_one_process_comes_to(tmp_path: Path) -> None:
     """Batches of 7 out of 113 rows: each epoch has a batch of a single row, which belongs to the first rank."""
     write(tmp_path / "words", "reverse", rows=(113, 36, 20))
     words = ["--scheme", "rope", "--data", str(tmp_path / "words"), "--preset", "tiny", "--json"]
-    words += ["--set", "batch_size=7"]
+    words += ["--set", "batch_size=7", "--log", "json-lines"]  # torchrun has options that begin with --log
     one = CliRunner().invoke(app, ["train", *words, "--results", str(tmp_path / "one")], catch_exceptions=False)
     process = begin(tmp_path, *words, "--results", "two")
     out, err = process.communicate(timeout=120)
@@ -87,9 +88,39 @@ def test_two_ranks_come_to_what_one_process_comes_to(tmp_path: Path) -> None:
     assert runs["status"].to_list() == ["finished"]
     about = json.loads((tmp_path / "two" / "runs" / theirs["run"] / "run.json").read_text())
     assert about["processes"] == 2
+    logs = [next((tmp_path / name).glob("runs/*/logs/metrics.jsonl")).read_text() for name in ("one", "two")]
+    lines = [[json.loads(line)["step"] for line in log.splitlines()] for log in logs]
+    assert lines[0] == lines[1] != []
     assert err.count("training reverse-rope") == 1  # only the first rank is heard
     assert "in 2 processes on cpu" in err
     assert "Warning" not in err
+
+
+def test_one_of_several_processes_answers(words: Dataset, tmp_path: Path) -> None:
+    """A dry run, an error of the command line, and a command that is not for several processes."""
+    given = ("--data", str(words.folder), "--preset", "tiny", "--scheme", "rope")
+    (code, out, err), other = two(tmp_path, *given, "--dry-run", "--json")
+    assert (code, other) == (0, (0, "", ""))
+    assert json.loads(out)["state"] == "new"
+    assert err.count("training rows") == 1
+    for wrong, what in (
+        (("--task", "copy"), "--data already names a dataset"),
+        (("--order", "sideways"), "error:"),
+        (("--set", "depth=1"), "unknown setting"),
+    ):
+        ended = two(tmp_path, *given, *wrong)
+        assert ended[0][0] == 2
+        assert ended[1][0] in (1, 2)
+        assert [out for _, out, _ in ended] == ["", ""], ended
+        assert "".join(err for *_, err in ended).count("error:") == 1
+        assert what in "".join(err for *_, err in ended)
+    train(words, tmp_path)
+    process = begin(tmp_path, "--split", "validation", "--json", "--results", str(tmp_path), command="eval")
+    out, err = process.communicate(timeout=120)
+    assert process.returncode == 0, err
+    (scored,) = json.loads(out)
+    assert scored["split"] == "validation"
+    assert err.count("`ape eval` runs in the first process of torchrun only") == 1
 
 
 GROUP = """

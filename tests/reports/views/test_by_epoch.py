@@ -15,6 +15,7 @@ import torch
 
 from ape_cli import experiment, position
 from ape_cli.core.errors import ApeError
+from ape_cli.data import windows
 from ape_cli.experiment.choice import preset_dataset
 from ape_cli.reports import rendering
 from ape_cli.reports.tables import Table
@@ -24,6 +25,7 @@ from ape_cli.runs import config
 from ape_cli.runs.registry import Registry, open_registry
 from ape_cli.training import trial
 from ape_cli.training.execution import Execution
+from tests import conftest
 from tests.conftest import registry_of
 from tests.registered import rename, replace, vouch, write
 from tests.reports import test_curves
@@ -257,3 +259,15 @@ def test_what_is_not_finished_or_has_no_history_is_left_out(tmp_path: Path) -> N
     found, bad = VIEW.read(Registry(tmp_path), Options())
     assert set(found.lines["scheme"]) == {"alibi"}
     assert len(bad) == 1
+
+
+def test_the_first_half_of_the_epochs_may_have_more_steps(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Epochs of 5 and of 4 batches: the first one has more than half of the nine steps."""
+    monkeypatch.setattr(windows, "ROW_GROUP", 130)
+    data = conftest.write(tmp_path / "data", "reverse", rows=(280, 40, 8))
+    settings = {"epochs": 2, "batch_size": 100, "validate_every_epochs": 1}
+    chosen = config.resolve("tiny", "none", {}, seed=8, settings=settings)
+    runs = open_registry(tmp_path / "results")
+    trained = trial.run_trial(experiment.of(chosen, data), runs, Execution(torch.device("cpu"))).run.history()
+    assert trained["step"].to_list() == [5, 9]
+    assert means(lines(tmp_path / "results"))[VALIDATION, "@1"] == trained["validation_token_accuracy"][0]
