@@ -99,7 +99,9 @@ class RunRecord(BaseModel):
     started: str
     finished: str | None = None
     result: TrainingResult | None = None
-    files: dict[_File, _Digest] = Field(default_factory=dict, max_length=10_000)  # SHA-256 of each file, when finished (or in an object store, when ended)
+    files: dict[_File, _Digest] = Field(
+        default_factory=dict, max_length=10_000
+    )  # SHA-256 of each file, when finished (or in an object store, when ended)
 
     @model_validator(mode="after")
     def _finished_with_a_result(self) -> Self:

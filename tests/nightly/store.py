@@ -112,9 +112,10 @@ def at(endpoint: str, path: str, bucket: str = "ape") -> RemotePath:
 
 
 def translated(app: Any, holds: list[Hold]) -> Any:
-    """The server that holds requests, with Google's headers for the version of an object: its ETag as a number, or 0 if there is none.
+    """The server, which waits for `holds`, and has Google's headers for copies and for the version of an object.
 
-    Requests without credentials, as those to Google here, are those of anybody with some.
+    The version is its ETag as a number, or 0 if there is none. Requests without credentials, as those to Google here,
+    are those of anybody with some.
     """
     anybody = "AWS4-HMAC-SHA256 Credential=key/20260101/us-east-1/s3/aws4_request"
 

@@ -177,7 +177,7 @@ def test_what_a_killed_process_leaves_is_completed_by_another(record: RunRecord)
 
 
 def test_the_same_command_completes_what_was_announced(words: Dataset, record: RunRecord) -> None:
-    """A process is killed after each of its requests. `ape train` finishes its run, or trains it if nothing is there."""
+    """A process is killed after each of its requests. `ape train` finishes its run, or trains it if none has ended."""
     for before in range(requests_of(record) + 1):
         store = in_memory()
         process = finishing(store, record, 1)

@@ -1,6 +1,7 @@
 """Run jobs as tasks of a Ray cluster: the one at `address`, or one that is started here and stopped after the work.
 
-A task is run again if its worker or its node dies. Every node must have this program installed, and must see the
+A task is run again if its worker or its node dies. This is counted here and not by Ray, which counts deaths by lack of
+memory apart, and without a limit. Every node must have this program installed, and must see the
 folders that the jobs name: by a shared file system, at the same path, or as s3:// and gs:// addresses. Jobs run in the
 working directory of the caller, so relative paths have the same meaning.
 
@@ -21,9 +22,8 @@ import re
 import secrets
 import signal
 import socket
-import sys
 import time
-from collections import deque
+from collections import Counter, deque
 from collections.abc import Generator, Iterator, Sequence
 from contextlib import chdir, contextmanager, redirect_stdout, suppress
 from pathlib import Path
@@ -37,12 +37,13 @@ _KNOCK = 10.0  # seconds within which a cluster must accept a connection
 _CHECK = 2.0  # seconds between two checks by a job whether to stop
 _POLL = 0.25  # seconds between two polls for events
 _STOP = 30.0  # seconds that running tasks have to save their state
+_PATIENCE = 20.0  # seconds without an answer after which a cluster is lost; the head of a cluster can be restarted
 
 
 class Ray(Executor):
     """Runs jobs as tasks of a Ray cluster.
 
-    `workers` is the maximum number of tasks at once; by default the cluster decides. `retries` is how often a task is
+    `workers` is the maximum number of tasks at once; by default the cluster decides. `retries` is how often a job is
     run again after its worker or node died. `address` is HOST:PORT or `auto`; without it, a cluster is started here.
     `cpus_per_trial` and `gpus_per_trial` are the resources of a task, and `trials_per_task` is the number of jobs in a
     task.
@@ -76,43 +77,135 @@ class Ray(Executor):
 
         Closing the iterator asks the running jobs to stop, and waits for them.
 
-        Raises `ApeError` if the cluster cannot be joined, and `UsageError` if no node has room for a task.
+        Raises `ApeError` if the cluster cannot be joined or is lost, and `UsageError` if no node has room for a task.
         """
-        with redirect_stdout(sys.stderr), _joined(self.address) as ray:  # Ray prints messages about its nodes
+        with _silent(), _joined(self.address) as ray:
             here = ray.util.scheduling_strategies.NodeAffinitySchedulingStrategy(
                 ray.get_runtime_context().get_node_id(), soft=False
             )
-            board = ray.remote(_Board).options(num_cpus=0, scheduling_strategy=here).remote()
-            remote = ray.remote(_batch).options(num_cpus=self.cpus, num_gpus=self.gpus, max_retries=self.retries)
+            # Ray starts the board again if its process dies, and then its events are lost
+            board = ray.remote(_Board).options(num_cpus=0, scheduling_strategy=here, max_restarts=-1).remote()
+            # Ray itself would run a task that exceeds the memory again without end
+            remote = ray.remote(_batch).options(num_cpus=self.cpus, num_gpus=self.gpus, max_retries=0)
             _check_room(ray, self.cpus, self.gpus)
-            waiting = deque(list(jobs[i : i + self.batch]) for i in range(0, len(jobs), self.batch))
+            pulse = _Pulse(ray.get_runtime_context().gcs_address, self.address)
+            batches = _Batches([list(jobs[i : i + self.batch]) for i in range(0, len(jobs), self.batch)], self.retries)
             running: dict[Any, list[Job]] = {}
             ended: set[str] = set()  # keys of jobs; a task that is run again sends their events a second time
             try:
-                while waiting or running:
-                    while waiting and len(running) < (self.slots or len(jobs)):
-                        batch = waiting.popleft()
+                while batches or running:
+                    while len(running) < (self.slots or len(jobs)) and (batch := batches.following(bool(running))):
                         running[remote.remote(board, batch, str(Path.cwd()))] = batch
                     ready, _ = ray.wait(list(running), timeout=_POLL)
-                    events: list[Event] = ray.get(board.take.remote())
+                    pulse.check()
+                    events: list[Event] = []
+                    with suppress(ray.exceptions.RayError):  # the board is starting again
+                        events += ray.get(board.take.remote(), timeout=_CHECK)
                     for task in ready:
                         batch = running.pop(task)
                         try:
                             events += ray.get(task)
+                        except ray.exceptions.LocalRayletDiedError as error:
+                            raise _lost(self.address, said(error)) from error
                         except ray.exceptions.RayError as error:
-                            left = [job for job in batch if job.key not in ended]
-                            if len(batch) > 1:  # only one of them may be the cause
-                                waiting += [[job] for job in left]
-                            else:
-                                events += [lost(job, f"its task was lost: {said(error)}") for job in left]
+                            events += batches.lost(ray, [job for job in batch if job.key not in ended], error)
                     for event in events:
                         if event.key not in ended:
                             if event.kind in ("done", "failed"):
                                 ended.add(event.key)
                             yield event
+            except _LostError:
+                raise
             except BaseException:
                 _cancel(ray, board, list(running))
                 raise
+
+
+class _Batches:
+    """The batches of jobs that are not running, and how often the tasks of their jobs were lost.
+
+    If a node runs out of memory, Ray kills workers, and others than the one that takes the memory may be among them.
+    Therefore a job whose worker was killed for this reason is run again while no other job is running.
+    """
+
+    def __init__(self, batches: list[list[Job]], retries: int) -> None:
+        """Start with all batches waiting."""
+        self.waiting, self.alone, self.retries = deque(batches), deque[Job](), retries
+        self.losses, self.suspects = Counter[str](), set[str]()  # keys of jobs; `suspects`: those that run alone
+
+    def __bool__(self) -> bool:
+        """Whether a batch is left."""
+        return bool(self.waiting or self.alone)
+
+    def following(self, others: bool) -> list[Job]:
+        """Remove and return the next batch, empty if there is none now. `others`: whether other jobs are running."""
+        if self.waiting:
+            return self.waiting.popleft()
+        return [self.alone.popleft()] if self.alone and not others else []
+
+    def lost(self, ray: Any, left: list[Job], error: Any) -> list[Event]:
+        """Plan to run the jobs of a lost task again. `left`: those that had not ended, of which the first was running.
+
+        Returns the event that this job failed, if it is not run again.
+        """
+        is_error = isinstance(error, ray.exceptions.RayTaskError)  # it would fail again, and any job may be the cause
+        if is_error and len(left) > 1:
+            self.waiting += [[job] for job in left]
+            return []
+        self.waiting += [[job] for job in left[1:]]
+        for job in left[:1]:
+            self.losses[job.key] += 1
+            is_memory = isinstance(error, ray.exceptions.OutOfMemoryError)
+            maybe_another = is_memory and job.key not in self.suspects
+            if is_error or (self.losses[job.key] > self.retries and not maybe_another):
+                why, times = said(error).partition(". ")[0], self.losses[job.key]
+                return [lost(job, f"its task was lost, {times} time{'s' * (times > 1)}: {why}")]
+            if is_memory or job.key in self.suspects:
+                self.suspects.add(job.key)
+                self.alone.append(job)
+            else:
+                self.waiting.append([job])
+        return []
+
+
+class _LostError(ApeError):
+    """The cluster was lost."""
+
+
+class _Pulse:
+    """Checks that the head of the cluster accepts connections. Ray ends this process a minute after it stops to."""
+
+    def __init__(self, head: str, address: str | None) -> None:
+        """`head` is HOST:PORT of the control store of the cluster, which the user calls `address`."""
+        self.head, self.address = _host_and_port(head), address
+        self.checked = self.answered = time.monotonic()
+
+    def check(self) -> None:
+        """Raise an `ApeError` if the head has not accepted a connection for `_PATIENCE` seconds."""
+        now = time.monotonic()
+        if now - self.checked < _CHECK:
+            return
+        self.checked = now
+        try:
+            socket.create_connection(self.head, timeout=_CHECK).close()
+            self.answered = now
+        except OSError as error:
+            if now - self.answered > _PATIENCE:
+                raise _lost(self.address, str(error)) from error
+
+
+def _lost(address: str | None, reason: str) -> _LostError:
+    """The error for a cluster that was lost."""
+    fix = "run the same command again to continue: what has finished is kept"
+    fix = f"start the cluster again, and {fix}" if address else fix
+    return _LostError("the Ray cluster was lost", got=f"{address or 'a cluster of our own'}: {reason}", fix=fix)
+
+
+@contextmanager
+def _silent() -> Iterator[None]:
+    """Within the block nothing is printed on stdout. Ray prints messages about its nodes and workers there."""
+    with Path(os.devnull).open("w") as nowhere, redirect_stdout(nowhere):
+        yield
 
 
 def _cancel(ray: Any, board: Any, running: list[Any]) -> None:
