@@ -12,11 +12,10 @@ from rich.live import Live
 from rich.text import Text
 
 from ape_cli.cli.console import note
-from ape_cli.cli.sweep_table import clock
+from ape_cli.cli.progress_lines import Repeated, clock
 from ape_cli.training.loggers import LoggedRun, MetricLogger, is_validation
 
 _PER_SECOND = 2  # times that the lines are drawn on a terminal
-_BETWEEN = 60.0  # seconds between two lines elsewhere
 
 
 class ProgressBar(MetricLogger):
@@ -28,7 +27,8 @@ class ProgressBar(MetricLogger):
     def __init__(self, run: LoggedRun, now: Callable[[], float] = time.monotonic) -> None:
         """Show the lines."""
         self.run, self.now = run, now
-        self.began, self.due = now(), float("-inf")  # `due`: when the next line is printed, if this is no terminal
+        self.began, self.step = now(), run.step
+        self.seen = self.began  # when `step` was reported
         self.validation = run.history[-1]["validation_token_accuracy"] if run.history else None
         self.bar = progress.Progress(
             progress.TextColumn("step"),
@@ -40,10 +40,13 @@ class ProgressBar(MetricLogger):
         )
         self.line = Text("", no_wrap=True, overflow="ellipsis")
         self.live: Live | None = None
+        self.lines: Repeated | None = None
         if sys.stderr.isatty():
             lines = Group(self.bar, self.line)
             self.live = Live(lines, console=Console(stderr=True), transient=True, refresh_per_second=_PER_SECOND)
             self.live.start()
+        else:
+            self.lines = Repeated(self.tell)
         self.job: progress.TaskID | None = None
 
     def log(self, step: int, metrics: Mapping[str, float]) -> None:
@@ -58,13 +61,21 @@ class ProgressBar(MetricLogger):
             line += f"  validation {self.validation:.2%}"
         line += f"  {metrics['tokens_per_second']:,.0f} {self.run.config.unit}/s"
         self.bar.update(self.job, completed=step)
-        self.line.plain = line
-        if self.live is None and (now := self.now()) >= self.due:
-            pace = (now - self.began) / max(1, step - self.run.step)
-            note(f"step {step}/{self.run.steps}  {line}  about {clock(pace * (self.run.steps - step))} left")
-            self.due = now + _BETWEEN
+        is_first = not self.line.plain
+        self.line.plain, self.step, self.seen = line, step, self.now()
+        if is_first and self.lines is not None:
+            self.tell()
+
+    def tell(self) -> None:
+        """Print a line of what is known, if something is."""
+        if self.line.plain:
+            pace = (self.seen - self.began) / max(1, self.step - self.run.step)
+            left = clock(pace * (self.run.steps - self.step))
+            note(f"step {self.step}/{self.run.steps}  {self.line.plain}  about {left} left")
 
     def close(self) -> None:
-        """Remove the lines."""
+        """Remove the live lines, and print no more of the others."""
         if self.live is not None:
             self.live.stop()
+        if self.lines is not None:
+            self.lines.stop()

@@ -7,7 +7,8 @@ from collections.abc import Collection
 from typing import TYPE_CHECKING, Any
 
 from ape_cli.cli.console import answer, draw, hint, note, print_table, say
-from ape_cli.cli.sweep_table import Line, clock, trials
+from ape_cli.cli.progress_lines import clock
+from ape_cli.cli.sweep_table import Line, trials
 from ape_cli.core.errors import ApeError
 from ape_cli.core.slow_steps import slow_step
 

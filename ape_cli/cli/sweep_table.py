@@ -6,12 +6,13 @@ import statistics
 import sys
 import time
 from collections.abc import Iterator
-from contextlib import contextmanager, nullcontext, suppress
+from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 from ape_cli.cli._app import on_stop
 from ape_cli.cli.console import Visible, accuracy_of, note
+from ape_cli.cli.progress_lines import Repeated, clock
 from ape_cli.core.errors import ApeError
 
 if TYPE_CHECKING:
@@ -23,7 +24,7 @@ if TYPE_CHECKING:
 
 _CTRL_C = 3  # characters that `^C` and the cursor need at the end of a line
 _ENDED = 6  # number of trials that have ended and are shown
-_STOPPING = "stopping after the present steps …"
+_STOPPING, _ENDING = "stopping after the present steps …", "ending at once …"
 _STATES = ("finished", "running", "stopped", "waiting", "failed", "elsewhere")
 
 
@@ -52,6 +53,15 @@ class Line:
 
         estimate = self.item.estimate  # the pace of the other trials is better than the size of the model
         return estimate.seconds if estimate and estimate.basis == SIMILAR else None
+
+    def words(self, now: float) -> str:
+        """What the running trial does, for a line: its step, its loss, and the time left."""
+        reported, left = self.progress, self.left(now)
+        if "step" not in reported:
+            return "waits for another process" if reported.get("waiting") else f"running for {self.took(now)}"
+        ends = "evaluating" if reported["step"] == reported["steps"] else left and f"about {clock(left)} left"
+        parts = f"step {reported['step']:,}/{reported['steps']:,}", f"loss {reported['loss']:.4f}", ends
+        return ", ".join(part for part in parts if part)
 
     def cells(self, now: float) -> list[str]:
         """The row of the trial in the live table: what it is, its state, its best known score, and its time."""
@@ -105,6 +115,11 @@ class Watch:
             score = "" if test is None else f", test {accuracy_of(line.item.config.kind)} {test:.2%}"
             self._say(line, f"{line.state} after {line.took(now)}{score}")
 
+    def tell(self) -> None:
+        """Print a line about each running trial, if there is no live table."""
+        for line in self.of("running"):
+            self._say(line, line.words(time.monotonic()))
+
     def _say(self, line: Line, what: str) -> None:
         """Print a line about a trial, if there is no live table."""
         if not sys.stderr.isatty():
@@ -136,11 +151,14 @@ class Watch:
         return ", ".join(f"{n} {state}" for state in _STATES if (n := self.count(state)))
 
     def stop(self, number: int, frame: Any) -> None:
-        """Handle a signal to stop: say so at once, because the running trials end only after their present steps."""
-        self.stopping = True
+        """Handle a signal to stop: say so at once, because the running trials end only after their present steps.
+
+        A second signal ends them at once.
+        """
+        text, self.stopping = _ENDING if self.stopping else _STOPPING, True
         if not sys.stderr.isatty():
             with suppress(RuntimeError):  # a line was being written
-                note(_STOPPING)
+                note(text)
         raise KeyboardInterrupt
 
     def interrupt(self) -> None:
@@ -174,15 +192,20 @@ class Watch:
 
 @contextmanager
 def watching(items: list[PlannedTrial], slots: int | None, *, tuning: bool = False) -> Iterator[Watch]:
-    """Show the progress of trials within a `with` block. For `tuning`, see `Watch`."""
-    watch = Watch(items, slots, tuning=tuning)
-    live: Any = nullcontext()
-    if sys.stderr.isatty() and items:
-        from rich.console import Console
-        from rich.live import Live
+    """Show the progress of trials within a `with` block: in a live table on a terminal, else in lines.
 
-        live = Live(Visible(watch), console=Console(stderr=True), refresh_per_second=2)
-    with live, on_stop(watch.stop):
+    For `tuning`, see `Watch`.
+    """
+    watch = Watch(items, slots, tuning=tuning)
+    with ExitStack() as shown:
+        if not sys.stderr.isatty():
+            shown.callback(Repeated(watch.tell).stop)
+        elif items:
+            from rich.console import Console
+            from rich.live import Live
+
+            shown.enter_context(Live(Visible(watch), console=Console(stderr=True), refresh_per_second=2))
+        shown.enter_context(on_stop(watch.stop))
         try:
             yield watch
         except (Exception, KeyboardInterrupt):  # the last table that is drawn shows the trials as stopped
@@ -195,14 +218,3 @@ def watching(items: list[PlannedTrial], slots: int | None, *, tuning: bool = Fal
 def trials(number: int) -> str:
     """A number of trials in words."""
     return f"{number} trial{'s' * (number != 1)}"
-
-
-def clock(seconds: float) -> str:
-    """Seconds as minutes and seconds, or as hours, minutes and seconds.
-
-    >>> clock(59.6), clock(3725), clock(90_061)
-    ('1:00', '1:02:05', '25:01:01')
-    """
-    whole = round(seconds)
-    hours, minutes = divmod(whole // 60, 60)
-    return f"{hours}:{minutes:02}:{whole % 60:02}" if hours else f"{minutes}:{whole % 60:02}"

@@ -30,7 +30,9 @@ _TYPED = ConfigDict(extra="forbid", strict=True, allow_inf_nan=False)
 _Rows = Annotated[int, Field(ge=0, lt=2**53)]
 _Split = Annotated[str, Field(pattern=r"^(train|validation|test)$")]
 _Digest = Annotated[str, Field(pattern=HEX)]
-_File = Annotated[str, Field(pattern=r"^(model\.safetensors|history\.parquet|eval/[\w-]+\.json)$")]  # in its folder
+_File = Annotated[
+    str, Field(pattern=r"^((state/[\w-]+/)?(model\.safetensors|history\.parquet)|eval/[\w-]+\.json)$")
+]  # in the folder of its run
 _Model = TypeVar("_Model", bound=BaseModel)
 
 
@@ -97,7 +99,9 @@ class RunRecord(BaseModel):
     started: str
     finished: str | None = None
     result: TrainingResult | None = None
-    files: dict[_File, _Digest] = Field(default_factory=dict, max_length=10_000)  # SHA-256 of each file, when finished
+    files: dict[_File, _Digest] = Field(
+        default_factory=dict, max_length=10_000
+    )  # SHA-256 of each file, when finished (or in an object store, when ended)
 
     @model_validator(mode="after")
     def _finished_with_a_result(self) -> Self:

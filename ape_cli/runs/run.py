@@ -16,9 +16,13 @@ the best weights and the history included. At the end the weights and the histor
 and then the state is removed. An evaluation that run.json does not list yet is computed again.
 
 On a file system, only one process at a time writes a run (`locks.py`). In an object store, which has no locks, a run is
-written once: each process trains in a folder of its own, `state/ATTEMPT/`, which has the same files. Who ends first
-writes the weights, the history and run.json into the folder of the run, on condition that nobody else has done so. A
-run is resumed from the newest attempt, and an unfinished run is described by its newest attempt.
+written once: each process trains in a folder of its own, `state/ATTEMPT/`, which has the same files. A run is resumed
+from the newest attempt, and an unfinished run is described by its newest attempt.
+
+The first attempt to end is kept. Its process creates run.json in the folder of the run, which only one process can do.
+This run.json still says `running`, and lists the files in the folder of the attempt. Whoever finds it copies these
+files into the folder of the run, and then replaces exactly this version of run.json by that of the finished run. So it
+does not matter how many processes do this, in which order, or whether some of them are killed.
 """
 
 from __future__ import annotations
@@ -42,8 +46,9 @@ from ape_cli.storage.object_store import ConflictError, RemotePath
 from ape_cli.storage.paths import StoragePath
 from ape_cli.storage.tensors import Tensors
 
-STATE, LOCK = "state/state.safetensors", ".lock"
-_TRIES = 5  # of an update in an object store
+STATES, LOCK = "state", ".lock"
+STATE = f"{STATES}/state.safetensors"
+_TRIES = 20  # of a change in an object store; one fails only if another process has changed something meanwhile
 _PATIENCE = 60.0  # seconds; an update of run.json takes much less
 
 
@@ -67,7 +72,7 @@ class Run(ListedFiles):
         """The folder in which this process trains the run."""
         if isinstance(self.folder, Path):
             return self.folder
-        return self.folder / "state" / f"{datetime.now(UTC):%Y%m%dT%H%M%S}-{secrets.token_hex(4)}"
+        return self.folder / STATES / f"{datetime.now(UTC):%Y%m%dT%H%M%S}-{secrets.token_hex(4)}"
 
     def _attempts(self) -> Iterator[StoragePath]:
         """The folders that may have files of the run: its own and, in an object store, its attempts, the newest first.
@@ -76,8 +81,8 @@ class Run(ListedFiles):
         """
         yield self.folder
         if isinstance(self.folder, RemotePath):
-            names = [name for name, is_folder in files.entries(self.folder / "state") if is_folder]
-            yield from (self.folder / "state" / name for name in reversed(names))
+            names = [name for name, is_folder in files.entries(self.folder / STATES) if is_folder]
+            yield from (self.folder / STATES / name for name in reversed(names))
 
     # run.json
 
@@ -90,12 +95,20 @@ class Run(ListedFiles):
 
         Raises `RunError` if it is missing or damaged, belongs to another run, or its configuration was altered.
         """
-        again = f"train it again with `overwrite`, or remove {self.folder}"
         for folder in self._attempts():
             with suppress(FileNotFoundError):
-                self.record = record.read_record(folder / RECORD, self.name, again)
+                self.record = self._read(folder)
                 return self.record
-        raise RunError("the run has no run.json", got=str(self.folder), fix=again)
+        raise RunError("the run has no run.json", got=str(self.folder), fix=self._again)
+
+    def _read(self, folder: StoragePath) -> RunRecord:
+        """The content of the run.json in a folder. Raises `FileNotFoundError` if it is missing, and `RunError`."""
+        return record.read_record(folder / RECORD, self.name, self._again)
+
+    @property
+    def _again(self) -> str:
+        """What to do about a damaged run."""
+        return f"train it again with `overwrite`, or remove {self.folder}"
 
     @property
     def status(self) -> str:
@@ -128,7 +141,7 @@ class Run(ListedFiles):
         Raises `BusyError` if another process holds the lock for `wait` seconds, and `RunError` if a folder is a link,
         which could lead anywhere.
         """
-        for folder in (self.folder, *(self.folder / name for name in ("state", "eval", "logs"))):
+        for folder in (self.folder, *(self.folder / name for name in (STATES, "eval", "logs"))):
             if files.is_link(folder):
                 raise RunError(f"{folder} is a symbolic link", fix="put a folder in its place, or remove the link")
         try:
@@ -171,37 +184,70 @@ class Run(ListedFiles):
         """Whether there is a state for resuming."""
         return any((folder / STATE).is_file() for folder in self._attempts())
 
-    def finish(self, result: TrainingResult, weights: Tensors, history: list[dict[str, Any]]) -> None:
+    def finish(self, result: TrainingResult, weights: Tensors, history: list[dict[str, Any]]) -> bool:
         """Save the best weights, the history and the result, and set the status to `finished`. The state stays.
 
-        Raises `ConflictError` if another process has finished the run in an object store.
+        Returns whether the run has this result. In an object store, another process may have finished it first.
+        Raises errors as `complete`.
         """
-        is_remote = isinstance(self.folder, RemotePath)
-        expected = {name: _version(self.folder / name) for name in (WEIGHTS, HISTORY)}
-        if is_remote and (self.folder / RECORD).is_file():
-            raise self._finished_elsewhere()
         best = {"run": self.name, "step": result.best_step, "validation_token_accuracy": result.best_accuracy}
         write: dict[str, Callable[[Path], None]] = {
             WEIGHTS: lambda path: tensors.write_tensors(path, weights, best),
             HISTORY: lambda path: write_history(path, history),
         }
-        digests = {name: self._write(self.folder, name, write[name], expected[name]) for name in write}
-        finished = self.known.model_copy(
+        digests = {name: self._write(self.attempt, name, write[name]) for name in write}
+        ended = self.known.model_copy(
             update={"status": "finished", "finished": now(), "result": result, "files": digests}
         )
-        try:
-            files.write_text(self.folder / RECORD, record.text(finished), "create" if is_remote else None)
-        except ConflictError as error:
-            raise self._finished_elsewhere() from error
-        self.record = finished
+        if isinstance(self.folder, RemotePath):
+            listed = {f"{STATES}/{self.attempt.name}/{name}": digest for name, digest in digests.items()}
+            self.complete(ended.model_copy(update={"status": "running", "files": listed}))
+        else:
+            self.write_record(ended)
+        return self.known.result == result
 
-    def _finished_elsewhere(self) -> ConflictError:
-        """The error that another process has finished the run first."""
-        return ConflictError("another process has finished this run meanwhile", got=str(self.folder), fix="use its run")
+    def complete(self, end: RunRecord | None = None) -> bool:
+        """Finish a run in an object store if an attempt has ended. Returns whether the run is finished.
 
-    def _write(self, folder: StoragePath, name: str, write: Callable[[Path], None], expected: Any = None) -> str:
-        """Write a file of the run. Returns its SHA-256. `expected` is as for `files.replacing`."""
-        with files.replacing(folder / name, expected) as temporary:
+        `end` is the run.json with which this process ends the run, if no other process has done so. Each pass of the
+        loop takes the next step on condition that run.json is as this pass has read it.
+
+        Raises `ConflictError` if files of the attempt were removed, or if run.json changes all the time.
+        """
+        path = self.folder / RECORD
+        for _ in range(_TRIES):
+            version, there, following = _version(path), None, end
+            with suppress(FileNotFoundError):
+                there = self._read(self.folder)
+            if there is not None and there.status == "finished":
+                self.record = there
+                return True
+            if there is not None and there.files:
+                with suppress(FileNotFoundError):  # they are removed after the run is finished, and by `clear`
+                    following = self._collected(there)
+            if following is not None:
+                with suppress(ConflictError):  # another process has taken this step
+                    files.write_text(path, record.text(following), version)
+            elif version == _version(path):
+                return False
+        raise ConflictError("files of this run are removed or changed meanwhile", got=str(self.folder), fix=self._again)
+
+    def _collected(self, ended: RunRecord) -> RunRecord:
+        """Copy the files of an attempt that has ended into the folder of the run. Returns the final run.json.
+
+        Raises `FileNotFoundError` if one of them was removed.
+        """
+        assert isinstance(self.folder, RemotePath)
+        digests = {}
+        for name, digest in ended.files.items():
+            source = self.folder / name
+            source.copy(self.folder / source.name)
+            digests[source.name] = digest
+        return ended.model_copy(update={"status": "finished", "files": digests})
+
+    def _write(self, folder: StoragePath, name: str, write: Callable[[Path], None]) -> str:
+        """Write a file of the run. Returns its SHA-256."""
+        with files.replacing(folder / name) as temporary:
             write(temporary)
             return files.sha256(temporary)
 
@@ -209,11 +255,11 @@ class Run(ListedFiles):
 
     def has_leftovers(self) -> bool:
         """Whether the folder of a finished run has a state for resuming or a lock, which it does not need."""
-        return any(name in ("state", LOCK) for name, _ in files.entries(self.folder))
+        return any(name in (STATES, LOCK) for name, _ in files.entries(self.folder))
 
     def remove_state(self) -> None:
         """Remove the state for resuming, which a finished run does not need. The lock is held."""
-        files.remove(self.folder / "state")
+        files.remove(self.folder / STATES)
 
     def tidy(self) -> None:
         """Remove what was left by a process that was killed after it had finished the run.
@@ -225,8 +271,12 @@ class Run(ListedFiles):
                 self.remove_state()
 
     def clear(self) -> None:
-        """Remove all files of the run, run.json first, so that the run can start again."""
-        for name in (RECORD, "state", "eval", "logs", WEIGHTS, HISTORY):
+        """Remove all files of the run, so that it can start again.
+
+        run.json comes first, because it lists the others, and last, because in an object store another process may have
+        finished the run meanwhile.
+        """
+        for name in (RECORD, STATES, "eval", "logs", WEIGHTS, HISTORY, RECORD):
             files.remove(self.folder / name)
 
     def delete(self) -> None:

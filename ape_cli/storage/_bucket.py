@@ -32,13 +32,11 @@ _BOTH: dict[str, tuple[str, ...]] = {
     "anonymous": ("true", "false"),
 }
 OPTIONS = {"s3": _BOTH | {"region": ()}, "gs": _BOTH}  # option of an address -> allowed values; () allows any value
-_CLIENT = {
-    "allow_http": True,
-    "connect_timeout": timedelta(seconds=5),
-    "read_timeout": timedelta(minutes=2),  # without any answer; includes the time to send a request
-    "timeout": timedelta(minutes=10),  # for one request, with all data that it transfers
-}
-_RETRIES = {"max_retries": 6, "retry_timeout": timedelta(seconds=60)}
+_CONNECTING = timedelta(seconds=5)
+_SILENCE = timedelta(seconds=20)  # without any answer of the server, after which a request is given up
+_LONGEST = timedelta(minutes=10)  # of one request, with all data that it transfers
+_RETRIES = {"max_retries": 6, "retry_timeout": timedelta(seconds=15)}  # no request is repeated after this time
+_ASKED = re.compile(r"(https?://[^/?\s]+)\S* in (?:([\d.]+)s)?")  # of a message of obstore: the server, and the seconds
 _URL = re.compile(r"https?://[!-?A-~]+")  # without a name and a password
 
 
@@ -59,10 +57,23 @@ class Bucket:
 
     @cached_property
     def store(self) -> Any:
-        """The obstore store. Raises `PlaceError` if it cannot be made."""
+        """The obstore store of usual requests, which fail after `_SILENCE` without an answer.
+
+        Raises `PlaceError` if it cannot be made.
+        """
+        return self._connected(_SILENCE)
+
+    @cached_property
+    def patient_store(self) -> Any:
+        """The store of requests that are answered late: those that send or copy a large object."""
+        return self._connected(_LONGEST)
+
+    def _connected(self, silence: timedelta) -> Any:
+        """An obstore store. A request fails after `silence` without an answer, which includes the time to send it."""
         with explained(self):
             make, config = (_s3 if self.kind == "s3" else _gcs)(dict(parse_qsl(self.query)))
-            return make(self.name, client_options=_CLIENT, retry_config=_RETRIES, **config)
+            client = {"allow_http": True, "connect_timeout": _CONNECTING, "read_timeout": silence, "timeout": _LONGEST}
+            return make(self.name, client_options=client, retry_config=_RETRIES, **config)
 
     def __reduce__(self) -> tuple[Any, ...]:
         """Pickle only the address, so that another process opens its own connection."""
@@ -93,12 +104,16 @@ def explained(bucket: Bucket, key: str = "") -> Iterator[None]:
             raise failed(bucket, "no such bucket") from error
         raise FileNotFoundError(errno.ENOENT, os.strerror(errno.ENOENT), f"{bucket}/{key}") from error
     except (AlreadyExistsError, PreconditionError) as error:
-        what, fix = "another process writes the same object", "run the same command again"
-        raise ConflictError(what, got=str(bucket), fix=fix) from error
+        raise conflict(bucket) from error
     except ApeError:
         raise
     except (BaseError, ValueError) as error:  # a ValueError is about the settings, or the name of the object
         raise failed(bucket, str(error)) from error
+
+
+def conflict(bucket: Bucket) -> ConflictError:
+    """The error that an object is not as a conditional write expects."""
+    return ConflictError("another process writes the same object", got=str(bucket), fix="run the same command again")
 
 
 def failed(bucket: Bucket, message: str) -> PlaceError:
@@ -107,6 +122,8 @@ def failed(bucket: Bucket, message: str) -> PlaceError:
     code = re.search(r"<Code>(\w+)</Code>", message)
     server = "?endpoint_override=http://HOST:PORT" + " or AWS_ENDPOINT_URL, AWS_REGION" * (bucket.kind == "s3")
     got = f"{line.partition(': <')[0]}{f' ({code[1]})' if code else ''}"
+    if asked := _ASKED.search(message):
+        got = f"{asked[1]}: {got}{f', after {float(asked[2]):.0f} s' if asked[2] else ''}"
     fix = f"check the network, the bucket, its server ({server}) and the credentials ({CREDENTIALS[bucket.kind]})"
     return PlaceError(f"a request to {KINDS[bucket.kind]} failed at {bucket}", got=got, fix=fix)
 

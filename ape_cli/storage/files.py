@@ -280,13 +280,16 @@ def each(do: Callable[[T], U], items: Iterable[T], where: StoragePath) -> Iterat
     from concurrent.futures import Future, ThreadPoolExecutor
 
     waiting: deque[Future[U]] = deque()
-    with ThreadPoolExecutor(_AT_ONCE) as pool:
+    pool = ThreadPoolExecutor(_AT_ONCE)
+    try:
         for item in items:
             waiting.append(pool.submit(do, item))
             if len(waiting) == 2 * _AT_ONCE:
                 yield waiting.popleft().result()
         while waiting:
             yield waiting.popleft().result()
+    finally:
+        pool.shutdown(cancel_futures=True)  # after an error, those that have not begun would fail in the same way
 
 
 def entries(place: StoragePath) -> list[tuple[str, bool]]:

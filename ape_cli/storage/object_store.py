@@ -12,11 +12,12 @@ from fnmatch import fnmatch
 from pathlib import Path, PurePosixPath
 from typing import Any, Literal, NamedTuple, TypeAlias
 
-from ape_cli.storage._bucket import Bucket, ConflictError, explained
+from ape_cli.storage._bucket import Bucket, ConflictError, conflict, explained
 
 __all__ = ["ConflictError", "RemotePath", "Stat", "Version"]
 
 _BUFFER = 8 << 20  # bytes per request when an object is read sequentially
+_SMALL = 1 << 20  # bytes of a file whose upload is a small request
 _FOLDER = "folder"  # stands for a folder where a file has a `Stat`
 # the version that an object has, for a conditional write; `create` if there is no object
 Version: TypeAlias = dict[str, Any] | Literal["create"]
@@ -152,14 +153,27 @@ class RemotePath:
         """Upload a local file as this object. The object appears only when the upload is complete.
 
         With `expected`, the store carries out the upload only if the object has this version. Such an upload is one
-        request, of at most 5 GiB on S3. Raises `ConflictError` if the object has another version.
+        request, of at most 5 GiB on S3. Raises `ConflictError` if the object has another version, or was removed.
         """
         import obstore
 
         self.bucket.check_writable()
         options: Any = {} if expected is None else {"mode": expected, "use_multipart": False}
-        with explained(self.bucket):
-            obstore.put(self.bucket.store, self.key, local, **options)
+        store = self.bucket.store if local.stat().st_size <= _SMALL else self.bucket.patient_store
+        replaces = isinstance(expected, dict)
+        try:
+            with explained(self.bucket, self.key if replaces else ""):
+                obstore.put(store, self.key, local, **options)
+        except FileNotFoundError as error:
+            raise conflict(self.bucket) from error
+
+    def copy(self, target: RemotePath) -> None:
+        """Copy the object within its bucket. The store does so itself. Raises `FileNotFoundError` if there is none."""
+        import obstore
+
+        target.bucket.check_writable()
+        with explained(self.bucket, self.key):
+            obstore.copy(self.bucket.patient_store, self.key, target.key)
 
     def download(self, local: Path) -> None:
         """Download the object to a local file."""

@@ -110,9 +110,9 @@ class _Progress(MetricLogger):
         if is_validation(metrics):
             self.validation = metrics["validation_token_accuracy"]
         elif time.monotonic() - self.reported > _REPORT_EVERY:
-            self.reported, accuracy = time.monotonic(), metrics["recent_token_accuracy"]
-            report = {"step": step, "steps": self.steps, "accuracy": accuracy, "validation": self.validation}
-            self.context.report(report)
+            self.reported = time.monotonic()
+            recent = {"loss": metrics["recent_loss"], "accuracy": metrics["recent_token_accuracy"]}
+            self.context.report({"step": step, "steps": self.steps, "validation": self.validation, **recent})
 
     def close(self) -> None:
         """Do nothing, because the end of the job is reported by the executor."""

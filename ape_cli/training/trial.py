@@ -9,6 +9,7 @@ from __future__ import annotations
 import logging
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import Any
 
 from ape_cli import position
@@ -79,21 +80,24 @@ def run_trial(
         logger.info(f"{run.name} {status} before its first checkpoint, so it starts again")
     if group.first and (status == "finished" or not new):
         warn_if_changed(run.name, config, run.known.own_files)
+    trained = status != "finished"
     if status == "finished":
         logger.info(f"{run.name} is trained already (`overwrite` trains it again)")
         if group.first:
             _tidy(run, run.tidy)
     elif group.first:
         with run.writing():
-            if not again:
+            is_local = isinstance(run.folder, Path)
+            if is_local and not again:
                 _check_unchanged(run, status)
-            _train(run, experiment, new, execution)
+            # in an object store, other processes may be training the run, each in a folder of its own
+            trained = _train(run, experiment, new, execution, clears=again or (new and is_local))
     else:
         with group.initialised(execution.device):
             Loop(experiment, None, execution).run()
     done = _evaluated(run, experiment, execution, tests, others) if test and group.first else []
     own = next((one for one in done if (one["fingerprint"], one["decode"]) == (data.fingerprint, "teacher")), None)
-    return Trial(run, status != "finished", own, [one for one in done if one is not own])
+    return Trial(run, trained, own, [one for one in done if one is not own])
 
 
 def _check_existing(run: Run, status: str | None, existing: ExistingRun) -> None:
@@ -143,13 +147,14 @@ def _evaluated(
 def _status(run: Run) -> str | None:
     """The status of a run. None if there is no run, or only the rest of an interrupted start.
 
-    Raises `BusyError` if another process trains the run. In an object store, nobody knows that.
+    Raises `BusyError` if another process trains the run. In an object store, nobody knows that. There, a run whose end
+    was announced by a process that was killed is finished now.
     """
     if not run.exists():
         return None
     status = run.status
     if status == "running" and isinstance(run.folder, RemotePath):
-        return "stopped"
+        return "finished" if run.complete() else "stopped"
     if status == "running":
         raise run.busy()
     return status
@@ -170,10 +175,16 @@ def _train(
     experiment: Experiment,
     new: bool,
     execution: Execution,
-) -> None:
-    """Start a new run or resume an unfinished one, train it to its end, and keep its status up to date."""
+    *,
+    clears: bool,
+) -> bool:
+    """Start a new run or resume an unfinished one, train it to its end, and keep its status up to date.
+
+    `clears`: whether the files of an earlier run are removed first. Returns whether the result is kept, which it is
+    unless another process has finished the run in an object store.
+    """
     config, data = experiment.config, experiment.dataset
-    if new:
+    if clears:
         if run.exists():
             factory.of_experiment(experiment)  # an error in the scheme must leave the earlier run as it is
         run.clear()
@@ -200,8 +211,11 @@ def _train(
         except (ApeError, OSError) as second:  # for example, the disk is still full; the first error says more
             logger.warning(f"the status of {run.name} could not be stored: {str(second).splitlines()[0]}")
         raise
-    run.finish(result, loop.checkpointer.best, loop.at.history)
+    kept = run.finish(result, loop.checkpointer.best, loop.at.history)
+    if not kept:
+        logger.warning(f"{run.name} was finished elsewhere in the meantime: that run is kept, and this one discarded")
     _tidy(run, run.remove_state)
+    return kept
 
 
 def _resumable(error: BaseException) -> bool:

@@ -51,21 +51,28 @@ def test_both_lines_fit_80_columns(terminal: None) -> None:
 def test_elsewhere_there_is_a_line_at_the_start_and_then_one_a_minute(
     here: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """A step takes 2 s, so a minute has 30 steps. After step 2, 98 steps are left, which take 196 s."""
+    """A step takes 2 s. After step 2, 98 steps are left, which take 196 s. A long step does not make it silent."""
     seconds = 100.0
     bar = ProgressBar(run_of(steps=100), lambda: seconds)
-    for step in range(2, 69, 2):
+    assert bar.lines is not None
+    assert (bar.lines.say, bar.lines.seconds) == (bar.tell, 60.0)
+    bar.tell()  # nothing is known
+    for step in range(2, 63, 2):
         seconds = 100.0 + 2 * step
         if step == 20:
             bar.log(step, VALIDATION)
         bar.log(step, RECENT)
+        if step % 30 == 2 and step > 2:
+            bar.tell()
+    seconds += 60
+    bar.tell()
     bar.close()
     lines = capsys.readouterr().err.splitlines()
     start, middle, end = "loss 12.3457  training 100.00%", "  validation 100.00%", "  1,234,567 tokens/s  about"
     assert lines == [
         f"step 2/100  {start}{end} 3:16 left",
         f"step 32/100  {start}{middle}{end} 2:16 left",
-        f"step 62/100  {start}{middle}{end} 1:16 left",
+        *[f"step 62/100  {start}{middle}{end} 1:16 left"] * 2,
     ]
 
 

@@ -7,12 +7,15 @@ Google's servers do.
 
 from __future__ import annotations
 
+import itertools
 import logging
 import os
+import re
+import threading
 import urllib.request
 from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 import boto3
@@ -24,9 +27,26 @@ from ape_cli.storage.paths import storage_path
 OURS = {"AWS_ACCESS_KEY_ID": "key", "AWS_SECRET_ACCESS_KEY": "secret", "AWS_EC2_METADATA_DISABLED": "true"}
 
 
+@dataclass
+class Hold:
+    """A request that the server does not carry out until `go_on` is set: the one of this number that matches."""
+
+    method: str
+    path: str
+    number: int
+    go_on: threading.Event = field(default_factory=threading.Event)
+    seen: Iterator[int] = field(default_factory=lambda: itertools.count(1))
+
+    def wait(self, request: dict[str, Any]) -> None:
+        asked = request["REQUEST_METHOD"] == self.method and re.search(self.path, request["PATH_INFO"])
+        if asked and next(self.seen) == self.number:
+            self.go_on.wait(120)
+
+
 @dataclass(frozen=True)
 class Server:
     endpoint: str
+    holds: list[Hold]
 
     def bucket(self, name: str) -> None:
         self._client().create_bucket(Bucket=name)
@@ -57,6 +77,17 @@ class Server:
         finally:
             self._authorise("inf")
 
+    @contextmanager
+    def holding(self, method: str, path: str, number: int) -> Iterator[threading.Event]:
+        """Within this context, one request waits until the event is set. `path`: a pattern of the path in the URL."""
+        hold = Hold(method, path, number)
+        self.holds.append(hold)
+        try:
+            yield hold.go_on
+        finally:
+            hold.go_on.set()
+            self.holds.remove(hold)
+
     def _authorise(self, after: str) -> None:
         address, plain = f"{self.endpoint}/moto-api/reset-auth", {"Content-Type": "text/plain"}
         urllib.request.urlopen(urllib.request.Request(address, after.encode(), plain)).close()
@@ -80,19 +111,24 @@ def at(endpoint: str, path: str, bucket: str = "ape") -> RemotePath:
     return found
 
 
-def translated(app: Any) -> Any:
-    """The server with Google's headers for the version of an object: its ETag as a number, or 0 if there is none.
+def translated(app: Any, holds: list[Hold]) -> Any:
+    """The server, which waits for `holds`, and has Google's headers for copies and for the version of an object.
 
-    Requests without credentials, as those to Google here, are those of anybody with some.
+    The version is its ETag as a number, or 0 if there is none. Requests without credentials, as those to Google here,
+    are those of anybody with some.
     """
     anybody = "AWS4-HMAC-SHA256 Credential=key/20260101/us-east-1/s3/aws4_request"
 
     def answer(request: dict[str, Any], start: Any) -> Any:
+        for hold in list(holds):
+            hold.wait(request)
         request.setdefault("HTTP_AUTHORIZATION", anybody)
         expected = request.get("HTTP_X_GOOG_IF_GENERATION_MATCH")
         if expected is not None:
             name, tag = ("MATCH", f'"{int(expected):032x}"') if int(expected) else ("NONE_MATCH", "*")
             request[f"HTTP_IF_{name}"] = tag
+        if "HTTP_X_GOOG_COPY_SOURCE" in request:
+            request["HTTP_X_AMZ_COPY_SOURCE"] = request["HTTP_X_GOOG_COPY_SOURCE"]
 
         def begin(status: str, headers: list[tuple[str, str]], *rest: Any) -> Any:
             tags = [value.strip('"') for name, value in headers if name.lower() == "etag"]
@@ -116,9 +152,10 @@ def serving() -> Iterator[Server]:
     os.environ.update(OURS)
     server = ThreadedMotoServer(ip_address="127.0.0.1", port=0, verbose=False)
     server.start()
-    server._server.app = translated(server._server.app)
+    holds: list[Hold] = []
+    server._server.app = translated(server._server.app, holds)
     try:
-        yield Server("http://{}:{}".format(*server.get_host_and_port()))
+        yield Server("http://{}:{}".format(*server.get_host_and_port()), holds)
     finally:
         server.stop()
         for name in OURS:

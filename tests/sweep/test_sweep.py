@@ -8,6 +8,7 @@ import json
 import re
 import signal
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -17,7 +18,7 @@ from ape_cli.cli import sweep_table
 from ape_cli.cli.sweep_table import Watch
 from ape_cli.core.errors import BusyError
 from ape_cli.core.executors import Event, JobContext
-from ape_cli.data.loader import open_dataset
+from ape_cli.data.loader import Dataset, open_dataset
 from ape_cli.experiment.choice import preset_dataset
 from ape_cli.runs.registry import open_registry
 from ape_cli.storage import locks
@@ -197,6 +198,49 @@ def test_the_watch_tells_how_long_it_will_take(here: Path, monkeypatch: pytest.M
     assert [line.item.name for line in watch.of("waiting")] == [c]
 
 
+def test_a_sweep_without_a_terminal_says_once_a_minute_what_each_running_trial_does(
+    here: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Also if a trial reports nothing for more than a minute."""
+    clock = [100.0]
+    monkeypatch.setattr(sweep_table.time, "monotonic", lambda: clock[0])
+    items = items_of(schemes=["none"], tasks=["copy"], seeds=[1, 2, 3])
+    a, b, _ = (item.name for item in items)
+    started: list[Any] = []
+    monkeypatch.setattr(sweep_table, "Repeated", lambda say: started.append(say) or SimpleNamespace(stop=str))
+    with sweep_table.watching(items, 2) as watch:
+        watch.heed(Event(a, "started"))
+        watch.heed(Event(b, "started"))
+        report = {"step": 10, "steps": 12_000, "loss": 2.5, "accuracy": 0.5, "validation": None}
+        clock[0] = 110.0
+        watch.heed(Event(a, "progress", report))
+        clock[0] = 130.0
+        watch.heed(Event(a, "progress", report | {"step": 1010, "loss": 1.25}))
+        capsys.readouterr()
+        assert started == [watch.tell]
+        clock[0] = 160.0
+        watch.tell()  # 1,000 steps took 50 s, and 10,990 are left
+        watch.heed(Event(a, "progress", report | {"step": 12_000, "loss": 0.5}))
+        watch.heed(Event(b, "progress", {"waiting": True}))
+        watch.tell()
+    assert capsys.readouterr().err.splitlines() == [
+        f"[0/3] {a}: step 1,010/12,000, loss 1.2500, about 9:10 left",
+        f"[0/3] {b}: running for 1:00",
+        f"[0/3] {a}: step 12,000/12,000, loss 0.5000, evaluating",
+        f"[0/3] {b}: waits for another process",
+    ]
+
+
+def test_what_a_trial_reports(words: Dataset, tmp_path: Path) -> None:
+    """A line about a trial needs its step, its loss and both accuracies."""
+    (item,) = items_of(schemes=["none"], data=[str(words.folder)], set={"steps": 20})
+    reports: list[Any] = []
+    job = worker.job(item, open_registry(tmp_path), "cpu", False)
+    assert job.call(JobContext(0, reports.append, lambda: False), *job.args)["state"] == "finished"
+    assert reports[0].keys() == {"step", "steps", "loss", "accuracy", "validation"}
+    assert reports[0]["loss"] > 0
+
+
 def test_the_table_of_a_sweep_fits_80_columns_and_is_right_after_ctrl_c(
     here: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -221,6 +265,9 @@ def test_the_table_of_a_sweep_fits_80_columns_and_is_right_after_ctrl_c(
         watch.stop(signal.SIGINT, None)
     # at once, because trials take a while
     assert capsys.readouterr().err.endswith("\nstopping after the present steps …\n")
+    with pytest.raises(KeyboardInterrupt):
+        watch.stop(signal.SIGINT, None)
+    assert capsys.readouterr().err == "ending at once …\n"
     assert lines()[0] == "1 finished, 1 running, 1 waiting; stopping after the present steps …"
     watch.interrupt()
     shown = lines()

@@ -42,7 +42,7 @@ class Local(Executor):
     def work(self, jobs: Sequence[Job]) -> Generator[Event]:
         """Run all jobs and yield their events. Every job ends with exactly one `done` or `failed`.
 
-        Closing the iterator asks the running jobs to stop, and waits for them.
+        Closing the iterator asks the running jobs to stop, and waits for them. A second interruption kills them.
         """
         count = min(self.slots, len(jobs))
         threads = str(self.threads or max(1, cores() // max(1, count)))
@@ -75,10 +75,7 @@ class Local(Executor):
                         worker.job = None
                     yield event
         finally:
-            for worker in workers:
-                worker.stop()
-            for worker in workers:
-                worker.process.join()
+            _end(workers)
 
 
 def cores() -> int:
@@ -137,6 +134,19 @@ class _Worker:
         self.pipe.close()  # an idle process ends when its pipe is closed
         if self.job is not None and self.process.is_alive():
             self.process.terminate()  # SIGTERM is only a request; long jobs check `stopping`
+
+
+def _end(workers: list[_Worker]) -> None:
+    """Ask all processes to stop, and wait for them. If this is interrupted, kill them."""
+    try:
+        for worker in workers:
+            worker.stop()
+        for worker in workers:
+            worker.process.join()
+    except BaseException:  # Python itself would wait for them before it ends; their files are written atomically
+        for worker in workers:
+            worker.process.kill()
+        raise
 
 
 def _serve(pipe: Connection, number: int, environment: dict[str, str]) -> None:

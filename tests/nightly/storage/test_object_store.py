@@ -3,6 +3,11 @@
 from __future__ import annotations
 
 import json
+import socket
+import threading
+import time
+from contextlib import nullcontext
+from datetime import timedelta
 from pathlib import Path
 from typing import Any
 
@@ -10,14 +15,14 @@ import pytest
 import torch
 
 from ape_cli import tasks
-from ape_cli.core.errors import ApeError, DataError, PlaceError, RunError
+from ape_cli.core.errors import DataError, PlaceError, RunError
 from ape_cli.core.executors.local import Local
 from ape_cli.data import generation, manifest
 from ape_cli.data.loader import open_dataset
 from ape_cli.runs.record import RunRecord
 from ape_cli.runs.registry import open_registry
 from ape_cli.runs.run import Run
-from ape_cli.storage import files
+from ape_cli.storage import _bucket, files
 from ape_cli.storage.object_store import ConflictError, RemotePath
 from ape_cli.storage.paths import StoragePath, storage_path
 from ape_cli.training import trial
@@ -25,6 +30,7 @@ from ape_cli.training.execution import ExistingRun
 from ape_cli.training.loop import Stopped
 from tests.conftest import ape
 from tests.data.test_generation import snapshot
+from tests.interpreters import started, until
 from tests.nightly.store import Server
 from tests.runs import test_registry
 from tests.runs.test_registry import stopping_after
@@ -216,43 +222,48 @@ def test_a_stopped_run_goes_on_from_its_state_there(server: Server, words: str, 
 
 
 def test_who_comes_second_finds_the_run_finished(server: Server, words: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Two processes train the same run, and the other one ends first."""
+    """Two processes train the same run, and the other one ends first. The second one goes on with its result."""
     results, finish = storage_path(address(server, "second")), Run.finish
     kept: dict[str, bytes] = {}
 
-    def late(self: Run, *given: Any) -> None:
+    def late(self: Run, *given: Any) -> bool:
         with monkeypatch.context() as patched:
             patched.setattr(Run, "finish", finish)
             run(words, storage_path(str(results)), existing=ExistingRun.OVERWRITE)
         kept.update(server.objects(f"ape/second/runs/{self.name}"))
-        finish(self, *given)
+        return finish(self, *given)
 
     with monkeypatch.context() as patched:
         patched.setattr(Run, "finish", late)
-        with pytest.raises(ApeError, match="another process has finished this run meanwhile"):
-            run(words, results)
+        done = run(words, results)
+    assert not done.trained
+    assert done.evaluation is not None
     (found,) = open_registry(results)
     assert found.status == "finished"
-    there = server.objects(f"ape/second/runs/{found.name}")
-    assert {name: there[name] for name in kept} == kept
+    assert server.objects(f"ape/second/runs/{found.name}") == kept
     assert found.problems() == []
 
 
-def test_the_moment_in_which_both_end(server: Server, words: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    """The other process writes its weights after this one has seen that there is no run.json."""
-    results, is_file = storage_path(address(server, "both")), RemotePath.is_file
+@pytest.mark.parametrize("held", [1, 2])
+def test_two_commands_that_finish_the_same_run(server: Server, words: str, tmp_path: Path, held: int) -> None:
+    """The store answers a request for run.json late: the one that announces an end, or the one that finishes the run.
 
-    def late(self: RemotePath) -> bool:
-        there = is_file(self)
-        if self.name == "run.json" and self.parent.parent.name == "runs" and server.objects("ape/both"):
-            server.put(f"{self.path.removesuffix('run.json')}model.safetensors", b"of the other")
-        return there
-
-    monkeypatch.setattr(RemotePath, "is_file", late)
-    with pytest.raises(ApeError, match="another process writes the same object"):
-        run(words, results)
+    Meanwhile the other process finishes the run. Both commands succeed, and one says that the other one was first.
+    """
+    results = address(server, f"held-{held}")
+    train = ["train", "--scheme", "rope", "--preset", "tiny", "--set", "steps=4", "--device", "cpu", "--data", words]
+    with server.holding("PUT", r"/runs/[^/]+/run\.json$", held) as go_on:
+        both = [started("-m", "ape_cli", *train, "--results", results, where=tmp_path) for _ in range(2)]
+        until(lambda: any(process.poll() is not None for process in both))
+        assert sum(process.poll() is None for process in both) == 1  # the other one still waits for the answer
+        go_on.set()
+        ends = [process.communicate(timeout=60) for process in both]
+    assert [process.returncode for process in both] == [0, 0], ends
+    assert sum("was finished elsewhere in the meantime" in err for _, err in ends) == 1
     (found,) = open_registry(results)
-    assert server.objects(f"ape/both/runs/{found.name}")["model.safetensors"] == b"of the other"
+    assert found.status == "finished"
+    assert found.problems() == []
+    assert len(found.evaluations()[0]) == 1
 
 
 def test_two_evaluations_at_once_are_both_listed(server: Server, words: str, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -321,6 +332,30 @@ def test_google_s_store_as_far_as_a_stand_in_tells(
 
 
 # Messages for users
+
+
+def test_a_server_that_never_answers(here: Path) -> None:
+    """A command gives up after 20 seconds, with one message that names the server."""
+    with socket.create_server(("127.0.0.1", 0)) as silent:  # the system accepts connections, and nobody reads them
+        endpoint = f"http://127.0.0.1:{silent.getsockname()[1]}"
+        began = time.monotonic()
+        _, said = ape("runs", "--results", f"s3://ape/results?endpoint_override={endpoint}", code=1)
+        assert time.monotonic() - began < 40  # it was two minutes
+    assert said.startswith("error: a request to S3 failed at s3://ape\n")
+    assert said.count("fix:") == 1
+    assert f"{endpoint}: HTTP error: error sending request, after 20 s" in said
+
+
+@pytest.mark.parametrize("megabytes", [0, 2])
+def test_a_large_upload_may_take_longer(server: Server, monkeypatch: pytest.MonkeyPatch, megabytes: int) -> None:
+    """The server answers after 2 s, which is late for a small request if only 1 s is allowed, and not for a large."""
+    monkeypatch.setattr(_bucket, "_SILENCE", timedelta(seconds=1))
+    monkeypatch.setattr(_bucket, "_RETRIES", {"max_retries": 0})
+    path = storage_path(address(server, f"patience/{megabytes}"))
+    with server.holding("PUT", f"/patience/{megabytes}$", 1) as go_on:
+        threading.Timer(2, go_on.set).start()
+        with nullcontext() if megabytes else pytest.raises(PlaceError, match="after 1 s"):
+            files.write_bytes(path, bytes(megabytes << 20))
 
 
 def test_one_clear_message(server: Server, here: Path) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import signal
 import subprocess
 from pathlib import Path
@@ -20,7 +21,7 @@ from ape_cli.storage import locks
 from ape_cli.sweep import planning, specification, worker
 from ape_cli.training import trial
 from ape_cli.training.execution import Execution, ExistingRun
-from tests.conftest import ape, points_of
+from tests.conftest import ROOT, ape, points_of
 from tests.interpreters import started, until
 from tests.registered import edit
 from tests.sweep.test_sweep import ONE, SHORT, facts
@@ -62,6 +63,48 @@ def test_killed_or_stopped_and_started_again_nothing_is_trained_twice(
     assert f"4 finished; {4 - len(done)} trained now" in out
     assert {name: open_registry("results").find(name).read().outcome for name in done} == done
     assert facts(here / "results") == uninterrupted
+
+
+ENDLESS = """
+import pathlib, time
+from ape_cli.position import Scheme
+
+
+class Endless(Scheme):
+    source = "a test"
+    unique = False
+
+    def embed(self, x, context):
+        if list(pathlib.Path("results/runs").glob("*/run.json")):  # it is trained
+            pathlib.Path("in-a-step").touch()
+            time.sleep(600)
+        return x
+"""
+
+
+def interrupt_twice(folder: Path, words: list[str], **environment: str) -> None:
+    """Interrupts a sweep while a trial is in a step that does not end. The second time, the sweep ends."""
+    scheme = folder / "mine" / "ape_cli" / "position" / "endless.py"
+    scheme.parent.mkdir(parents=True)
+    scheme.write_text(ENDLESS)
+    grid = ["sweep", "--schemes", "endless", "--tasks", "copy", "--preset", "tiny", "--device", "cpu", *words]
+    environment["PYTHONPATH"] = os.pathsep.join([str(folder / "mine"), str(ROOT)])
+    process = started("-m", "ape_cli", *grid, where=folder, **environment)
+    until((folder / "in-a-step").exists, process)
+    process.send_signal(signal.SIGINT)
+    with pytest.raises(subprocess.TimeoutExpired):  # it waits for the step
+        process.wait(timeout=3)
+    process.send_signal(signal.SIGINT)
+    _, err = process.communicate(timeout=60)
+    assert process.returncode == 130, err
+    assert "stopping after the present steps …\nending at once …\n" in err
+    assert err.endswith("interrupted: run the same command again to continue\n")
+    assert {run.status for run in open_registry(folder / "results") if run.exists()} == {"stopped"}
+
+
+@pytest.mark.parametrize("workers", ["1", "2"])
+def test_a_second_ctrl_c_ends_trials_in_a_long_step(tmp_path: Path, workers: str) -> None:
+    interrupt_twice(tmp_path, ["--seeds", "1-2", "--workers", workers, "--threads", "1"])
 
 
 def begun(here: Path) -> list[Any]:

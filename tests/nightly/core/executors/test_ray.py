@@ -11,7 +11,7 @@ import subprocess
 import sys
 import tempfile
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -22,6 +22,7 @@ from ape_cli.data import manifest
 from ape_cli.runs.registry import open_registry
 from tests.conftest import ROOT, ape
 from tests.interpreters import started, until
+from tests.nightly.sweep.test_sweep import interrupt_twice
 from tests.sweep.test_sweep import facts
 
 KNOWN = {"RAY_AUTH_MODE": "token", "RAY_AUTH_TOKEN": "0123456789abcdef" * 4, "RAY_USAGE_STATS_ENABLED": "0"}
@@ -101,14 +102,26 @@ def finished(results: Path) -> dict[str, Any]:
 
 def workers(folder: Path) -> list[int]:
     """Returns the ids of the Ray processes that run batches with this working directory."""
+    found = processes(b"ray::_batch")
+    return [number for number in found if Path("/proc", str(number), "cwd").readlink() == folder]
+
+
+def processes(command: bytes) -> list[int]:
+    """Returns the ids of the processes whose command line contains these bytes."""
     found = []
     for process in Path("/proc").iterdir():
-        try:
-            if (process / "cmdline").read_bytes().startswith(b"ray::_batch") and (process / "cwd").readlink() == folder:
+        with suppress(OSError):
+            if process.name.isdecimal() and command in (process / "cmdline").read_bytes():
                 found.append(int(process.name))
-        except OSError:
-            continue
     return found
+
+
+def kill_in(node: subprocess.Popen[bytes], command: bytes) -> None:
+    """Kills the processes of a node whose command line contains these bytes. There is at least one."""
+    found = [number for number in processes(command) if os.getpgid(number) == node.pid]
+    assert found
+    for number in found:
+        os.kill(number, signal.SIGKILL)
 
 
 def test_generation_gives_the_same_bytes_on_every_engine(tmp_path: Path, cluster: Cluster) -> None:
@@ -208,3 +221,50 @@ def test_a_worker_is_killed_and_a_node_stopped_and_every_trial_is_there_once(
     local = cluster.ape(tmp_path, *words, "--results", "local", "--threads", "1")
     assert "8 trials: 8 finished; 8 trained now" in local.communicate(timeout=300)[0]
     assert facts(tmp_path / "results") == facts(tmp_path / "local")
+
+
+def test_the_board_is_killed_and_made_again(tmp_path: Path, cluster: Cluster) -> None:
+    """The sweep goes on, and what the trials report afterwards arrives."""
+    words = ["sweep", *GRID, "--set", "steps=100", "--trials-per-task", "1"]
+    sweep = cluster.ape(tmp_path, *words, "--engine", "ray", "--address", cluster.address)
+    until(lambda: len(finished(tmp_path / "results")) >= 1, sweep)
+    (board,) = processes(b"ray::_Board")
+    os.kill(board, signal.SIGKILL)
+    out, err = sweep.communicate(timeout=300)
+    assert sweep.returncode == 0, err
+    assert "8 trials: 8 finished; 8 trained now" in out
+    assert ": started\n" in err.partition("finished after")[2]
+    assert "Traceback" not in err
+    assert "raylet" not in err
+
+
+@pytest.mark.parametrize("killed", [b"/raylet/raylet", b""], ids=["raylet", "head"])
+def test_a_cluster_that_is_lost(tmp_path: Path, own_cluster: Cluster, killed: bytes) -> None:
+    """There is one message, and the same command continues on another cluster."""
+    words = ["sweep", *GRID, "--set", "steps=150"]
+    on_ray = ["--engine", "ray", "--address", own_cluster.address, "--trials-per-task", "1"]
+    sweep = own_cluster.ape(tmp_path, *words, *on_ray)
+    until(lambda: len(finished(tmp_path / "results")) >= 1, sweep)
+    if killed:
+        kill_in(own_cluster.nodes[0], killed)
+    else:
+        stop(own_cluster.nodes[0])
+    _, err = sweep.communicate(timeout=120)
+    assert sweep.returncode == 1, err
+    assert err.count("error: the Ray cluster was lost\n") == 1, err
+    assert "run the same command again to continue" in err
+    assert "Traceback" not in err
+    assert "raylet" not in err
+    before = finished(tmp_path / "results")
+    assert 1 <= len(before) < 8
+    again = own_cluster.ape(tmp_path, *words, "--workers", "2")
+    out, err = again.communicate(timeout=300)
+    assert f"8 trials: 8 finished; {8 - len(before)} trained now" in out, err
+    after = finished(tmp_path / "results")
+    assert {name: after[name] for name in before} == before
+
+
+def test_a_second_ctrl_c_ends_trials_in_a_long_step(tmp_path: Path, cluster: Cluster) -> None:
+    words = ["--seeds", "1", "--engine", "ray", "--address", cluster.address]
+    interrupt_twice(tmp_path, words, **KNOWN)
+    until(lambda: not workers(tmp_path))
