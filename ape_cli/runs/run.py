@@ -42,13 +42,12 @@ from ape_cli.runs import record
 from ape_cli.runs.record import RECORD, RunRecord, TrainingResult, evaluation_name
 from ape_cli.runs.run_files import HISTORY, WEIGHTS, ListedFiles, write_history
 from ape_cli.storage import files, locks, tensors
-from ape_cli.storage.object_store import ConflictError, RemotePath
+from ape_cli.storage.object_store import ConflictError, RemotePath, Version
 from ape_cli.storage.paths import StoragePath
 from ape_cli.storage.tensors import Tensors
 
 STATES, LOCK = "state", ".lock"
 STATE = f"{STATES}/state.safetensors"
-_TRIES = 20  # of a change in an object store; one fails only if another process has changed something meanwhile
 _PATIENCE = 60.0  # seconds; an update of run.json takes much less
 
 
@@ -215,8 +214,8 @@ class Run(ListedFiles):
         Raises `ConflictError` if files of the attempt were removed, or if run.json changes all the time.
         """
         path = self.folder / RECORD
-        for _ in range(_TRIES):
-            version, there, following = _version(path), None, end
+        for _ in range(files.TRIES):
+            version, there, following = files.version(path), None, end
             with suppress(FileNotFoundError):
                 there = self._read(self.folder)
             if there is not None and there.status == "finished":
@@ -228,7 +227,7 @@ class Run(ListedFiles):
             if following is not None:
                 with suppress(ConflictError):  # another process has taken this step
                     files.write_text(path, record.text(following), version)
-            elif version == _version(path):
+            elif version == files.version(path):
                 return False
         raise ConflictError("files of this run are removed or changed meanwhile", got=str(self.folder), fix=self._again)
 
@@ -301,25 +300,18 @@ class Run(ListedFiles):
         name = evaluation_name(evaluation["fingerprint"], evaluation["split"], evaluation["decode"])
         text = json.dumps(evaluation, indent=2, ensure_ascii=False, allow_nan=False) + "\n"
         digest = hashlib.sha256(text.encode()).hexdigest()
+
+        def save(version: Version | None) -> None:
+            known = self.read()
+            if known.files.get(WEIGHTS) != evaluated.files.get(WEIGHTS):
+                fix = "evaluate it again with `ape eval` when it is finished"
+                raise RunError("the run was retrained during the evaluation", got=self.name, fix=fix)
+            files.write_text(self.folder / name, text)
+            self.record = known.model_copy(update={"files": known.files | {name: digest}})
+            files.write_text(self.folder / RECORD, record.text(self.record), version)
+
         with self.writing(_PATIENCE):
-            for attempt in range(_TRIES):
-                version, known = _version(self.folder / RECORD), self.read()
-                if known.files.get(WEIGHTS) != evaluated.files.get(WEIGHTS):
-                    fix = "evaluate it again with `ape eval` when it is finished"
-                    raise RunError("the run was retrained during the evaluation", got=self.name, fix=fix)
-                files.write_text(self.folder / name, text)
-                self.record = known.model_copy(update={"files": known.files | {name: digest}})
-                try:
-                    files.write_text(self.folder / RECORD, record.text(self.record), version)
-                    return
-                except ConflictError:  # another process has added an evaluation
-                    if attempt == _TRIES - 1:
-                        raise
-
-
-def _version(path: StoragePath) -> Any:
-    """The version of an object, for a conditional write; None for a local file, which a lock protects."""
-    return path.version() if isinstance(path, RemotePath) else None
+            files.updated(self.folder / RECORD, save)
 
 
 def now() -> str:

@@ -36,7 +36,7 @@ from ape_cli.storage.paths import StoragePath
 
 TOML_BYTES = 16 * 2**10  # the most that a TOML file may have; the parser's time can grow with the square of the size
 JSON_BYTES = 8 * 2**20  # the most that a JSON file may have, and any other small one
-_TRIES = 5  # of an update in an object store
+TRIES = 20  # of an update in an object store; one fails only if another process has changed the object meanwhile
 _AT_ONCE = 16  # requests to an object store
 _LEFT = re.compile(r"\..+\.[0-9a-f]{16}\.tmp")  # the names of temporary files
 _OLD = 3600.0  # seconds after which a temporary file that nobody writes to is a leftover
@@ -156,14 +156,15 @@ def updated(path: StoragePath, write: Callable[[Version | None], T]) -> T:
 
     Raises `ConflictError` if other processes replace the file again and again.
     """
-
-    def attempt() -> T:
-        return write(path.version() if isinstance(path, RemotePath) else None)
-
-    for _ in range(_TRIES - 1):
+    for _ in range(TRIES - 1):
         with suppress(ConflictError):
-            return attempt()
-    return attempt()
+            return write(version(path))
+    return write(version(path))
+
+
+def version(path: StoragePath) -> Version | None:
+    """The version of an object, for a conditional write; None for a local file, which a lock protects."""
+    return path.version() if isinstance(path, RemotePath) else None
 
 
 def write_text(path: StoragePath, text: str, expected: Version | None = None) -> None:
