@@ -16,7 +16,7 @@ from ape_cli.cli.console import hint, note, tell
 from ape_cli.cli.flags import in_flags, with_flags
 from ape_cli.cli.options import DATASETS, OTHER, OUTPUT, PANELS, RESULTS, expanded
 from ape_cli.core.errors import ApeError, DataError, messages_to, suggestion
-from ape_cli.core.runtime import version
+from ape_cli.core.runtime import check_process, version
 from ape_cli.core.slow_steps import slow_imports
 from ape_cli.storage.paths import RemotePath, StoragePath
 
@@ -154,6 +154,7 @@ class Command(TyperCommand):
 
         try:
             with on_stop(signal.default_int_handler), messages_to(message), slow_imports(hint):
+                check_process()
                 return super().invoke(ctx)
         except (ApeError, OSError) as error:
             if isinstance(error, ApeError):

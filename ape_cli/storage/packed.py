@@ -15,6 +15,7 @@ from typing import Any
 
 from ape_cli.core.errors import DataError, PlaceError
 from ape_cli.storage._bucket import Bucket
+from ape_cli.storage.files import how_to_read
 from ape_cli.storage.object_store import RemotePath
 from ape_cli.storage.paths import StoragePath
 
@@ -47,7 +48,7 @@ def read(path: StoragePath) -> dict[str, bytes]:
         paths, contents = table.cast(pa.schema({"path": pa.string(), "content": pa.binary()})).to_pydict().values()
     except (OSError, pa.ArrowException, ValueError) as error:
         fix = "name a folder, or a file that `ape runs --pack` wrote"
-        raise DataError(f"cannot read {path}", got=str(error).splitlines()[0], fix=fix) from error
+        raise DataError(f"cannot read {path}", got=str(error).splitlines()[0], fix=how_to_read(error, fix)) from error
     return dict(zip(paths, contents, strict=True))
 
 

@@ -104,7 +104,8 @@ def read_shard(path: StoragePath, schema: pa.Schema = SCHEMA, sha256: str | None
         stored = file.schema_arrow
     except (OSError, pa.ArrowException, UnicodeDecodeError) as error:
         got = getattr(error, "strerror", None) or str(error).splitlines()[0]
-        raise DataError(f"cannot read {path}", got=got, fix="restore it, or generate it again") from error
+        fix = files.how_to_read(error, "restore it, or generate it again")
+        raise DataError(f"cannot read {path}", got=got, fix=fix) from error
     if not stored.equals(schema):
         raise DataError(f"{path} has another schema", got=str(stored), fix="point to a folder that `ape gen` wrote")
     check_groups(file, path)
@@ -130,4 +131,5 @@ def read_group(file: pq.ParquetFile, number: int, name: str | StoragePath) -> pa
     try:
         return file.read_row_group(number)
     except (OSError, pa.ArrowException) as error:
-        raise DataError(f"cannot read {name}", got=str(error).splitlines()[0], fix="generate it again") from error
+        fix = files.how_to_read(error, "generate it again")
+        raise DataError(f"cannot read {name}", got=str(error).splitlines()[0], fix=fix) from error
