@@ -134,7 +134,7 @@ def train(
         with slow_step("computing scores to compare with"):
             comparison = compared(experiment.dataset, registry, options) if done.evaluation else None
         commands = [_again(ctx, experiment, other, settings) for other in (comparison or Comparison()).missing]
-        print_trained(done, comparison, commands, as_json)
+        print_trained(done, comparison, commands, folders.results, as_json)
 
 
 def _again(ctx: typer.Context, experiment: Experiment, other: ExperimentOptions, settings: dict[str, Any]) -> str:

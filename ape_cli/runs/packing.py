@@ -27,7 +27,7 @@ def read(file: StoragePath) -> dict[str, dict[str, bytes]]:
     runs: dict[str, dict[str, bytes]] = {}
     for path, content in packed.read(file).items():
         if not (found := _FILE.fullmatch(path)):
-            fix = "name a file that `ape runs --pack` wrote"
+            fix = "name a file of packed runs"
             raise DataError(f"{file} does not contain packed runs", got=repr(path), fix=fix)
         runs.setdefault(found["run"], {})[path.removeprefix(f"runs/{found['run']}/")] = content
     return runs

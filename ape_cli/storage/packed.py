@@ -47,7 +47,7 @@ def read(path: StoragePath) -> dict[str, bytes]:
             table = pq.read_table(file, columns=["path", "content"])
         paths, contents = table.cast(pa.schema({"path": pa.string(), "content": pa.binary()})).to_pydict().values()
     except (OSError, pa.ArrowException, ValueError) as error:
-        fix = "name a folder, or a file that `ape runs --pack` wrote"
+        fix = "name a folder, or a file of packed runs"
         raise DataError(f"cannot read {path}", got=str(error).splitlines()[0], fix=how_to_read(error, fix)) from error
     return dict(zip(paths, contents, strict=True))
 
@@ -84,8 +84,8 @@ class Archive(Bucket):
 
     def check_writable(self) -> None:
         """Raises `PlaceError`."""
-        what, fix = "results in one file can only be read", "make a folder of them with `ape runs --unpack`"
-        raise PlaceError(what, got=str(self), fix=fix)
+        fix = "make a folder of them: `ape runs --unpack FILE --results DIR`"
+        raise PlaceError("results in one file can only be read", got=str(self), fix=fix)
 
 
 def archives(folder: StoragePath) -> list[Path]:
