@@ -259,6 +259,17 @@ def checked(key: str, value: Any, default: Any) -> Any:
     return value
 
 
+def unsigned(value: Any) -> Any:
+    """The value with 0.0 in place of -0.0, also in a list or tuple, so that equal values have one name.
+
+    >>> unsigned(-0.0), unsigned([1, (-0.0, "x")])
+    (0.0, [1, (0.0, 'x')])
+    """
+    if isinstance(value, list | tuple):
+        return type(value)(map(unsigned, value))
+    return value + 0.0 if isinstance(value, float) else value
+
+
 def check_whole(name: str, value: Any) -> None:
     """Check that the value of the option `name`, or no element of it, is a whole number beyond 64 bits.
 
