@@ -34,11 +34,14 @@ def sweep_runs(file: Path | None, chosen: Filter, registry: Registry, tuned: boo
     from ape_cli.sweep import combinations, specification, stages
 
     presets: list[dict[str, str]] = [{"preset": preset} for preset in chosen.presets] or [{}]
-    fields = itertools.product(presets, specification.read(file))
-    grids = [specification.check(specification.over(of_file, preset)) for preset, of_file in fields]
+    in_file = specification.located(file, presets[0])
+    with in_file(whole=True):
+        fields = itertools.product(presets, specification.read(file))
+        grids = [specification.check(specification.over(of_file, preset)) for preset, of_file in fields]
     usual = "paper" if choose_device("auto").type == "cuda" else "small"
-    groups = combinations.groups(grids, usual, lambda name: dataset_folder(storage_path(name)))
-    planned = stages.plan(groups, registry, DATASETS)
+    with in_file():
+        groups = combinations.groups(grids, usual, lambda name: dataset_folder(storage_path(name)))
+        planned = stages.plan(groups, registry, DATASETS)
     every = planned.trials
     undecided = planned.undecided if tuned else {}
 

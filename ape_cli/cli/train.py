@@ -74,7 +74,7 @@ def train(
     runtime.share_cores()
     from ape_cli.cli.progress_bar import ProgressBar
     from ape_cli.experiment import ExperimentOptions, generalisation
-    from ape_cli.experiment.experiment_file import read_experiment
+    from ape_cli.experiment.experiment_file import in_file
     from ape_cli.experiment.options import read_config_file
     from ape_cli.experiment.resolution import prepared
     from ape_cli.models.device import check_precision, choose_device, remark
@@ -85,9 +85,10 @@ def train(
 
     chosen_order = _order(source.order, source.source_order)
     on_existing = _existing(existing)
-    with joined() as group:
+    settings = config.parse_settings(training.settings or [])
+    toml = training.file if _is_toml(training) else None
+    with joined() as group, in_file(toml, typed(ctx), settings):
         where = group.device(choose_device(execution.device, execution.threads))
-        settings = config.parse_settings(training.settings or [])
         chosen_loggers = [ProgressBar, *map(loggers.load, execution.log or [])]
         options = ExperimentOptions(
             preset=training.preset or ("paper" if where.type == "cuda" else "small"),
@@ -106,11 +107,9 @@ def train(
             tests=generalisation.FurtherTests(generalisation.parse(evaluation.generalise), evaluation.decode),
         )
         default_preset = training.preset is None and training.file is None
-        if training.file is not None and _is_toml(training):
-            found = read_experiment(training.file)
+        if toml is not None:
             given = typed(ctx) | ({"generalise", "decode"} if training.no_eval else set())
-            options = found.under(options, given, lambda data: existing_dataset(data, folders.datasets))
-            default_preset = training.preset is None and found.preset is None
+            options, default_preset = _of_toml(toml, options, given, folders.datasets)
         elif training.file is not None:
             options = options.over(*read_config_file(training.file), typed(ctx))
         check_precision(options.precision, where)
@@ -135,6 +134,18 @@ def train(
             comparison = compared(experiment.dataset, registry, options) if done.evaluation else None
         commands = [_again(ctx, experiment, other, settings) for other in (comparison or Comparison()).missing]
         print_trained(done, comparison, commands, folders.results, as_json)
+
+
+def _of_toml(
+    file: StoragePath, options: ExperimentOptions, given: set[str], datasets: StoragePath
+) -> tuple[ExperimentOptions, bool]:
+    """The experiment of a file under the options that were `given`, and whether neither names a preset."""
+    from ape_cli.experiment.experiment_file import in_file, read_experiment
+
+    with in_file(file, given, options.settings, whole=True):
+        found = read_experiment(file)
+        options = found.under(options, given, lambda data: existing_dataset(data, datasets))
+    return options, "preset" not in given and found.preset is None
 
 
 def _again(ctx: typer.Context, experiment: Experiment, other: ExperimentOptions, settings: dict[str, Any]) -> str:
