@@ -147,7 +147,7 @@ def _places(package: str, folders: Iterable[str]) -> dict[str, Path | EntryPoint
 
 def _note_misnamed(package: ModuleType) -> None:
     """Log a message about each file in the folders of a package that would be a plug-in if its stem were a name."""
-    for folder in dict.fromkeys(Path(path).resolve() for path in package.__path__):
+    for folder in dict.fromkeys(Path(str(path)).resolve() for path in package.__path__):
         for file in sorted(folder.glob("[!._]*.py")):
             if not _STEM.fullmatch(file.stem):
                 _note(f"left out: {file}: its name may have only {_ALLOWED}; {_renamed(file)}")
@@ -181,7 +181,7 @@ def not_found(kind: str, name: str, known: Iterable[str], *packages: ModuleType)
     for package in packages:
         here = Path(*package.__name__.split("."))
         file = here / f"{name.replace('-', '_')}.py"
-        for misnamed in (Path(folder, f"{name}.py") for folder in [*package.__path__, here]):
+        for misnamed in (folder / f"{name}.py" for folder in [*map(Path, package.__path__), here]):
             if misnamed.exists() and not _STEM.fullmatch(name):
                 what = f"the name of the file of {kind} {name!r} is not allowed"
                 return UsageError(what, got=misnamed, allowed=_ALLOWED, fix=_renamed(misnamed))
