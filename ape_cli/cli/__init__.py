@@ -6,12 +6,13 @@ torch is imported only inside of commands, so that `ape --help` is fast.
 
 from __future__ import annotations
 
+import io
 import os
 import sys
 import traceback
 from contextlib import suppress
 from importlib import import_module
-from io import TextIOWrapper
+from typing import Any
 
 from ape_cli.cli import completion, console
 from ape_cli.cli._app import app
@@ -26,18 +27,32 @@ for stage in completion.needed(_WORK + _OTHER):
 
 def main() -> None:
     """Run the command line, and end the process."""
-    for name in ("stdout", "stderr"):
-        if getattr(sys, name) is None:  # it is closed
-            setattr(sys, name, os.fdopen(os.open(os.devnull, os.O_WRONLY), "w"))
-        elif isinstance(stream := getattr(sys, name), TextIOWrapper):
-            stream.reconfigure(errors="backslashreplace")  # a terminal without Unicode
+    sys.stdin, sys.stdout, sys.stderr = (
+        _stream(number, stream) for number, stream in enumerate((sys.stdin, sys.stdout, sys.stderr))
+    )
     code = _code()
-    try:
-        sys.stdout.flush()
-    except OSError as error:  # the disk is full, or the reader of a pipe has gone
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())  # Python flushes again when it ends
-        code = code or _shown(error)
+    for stream in (sys.stdout, sys.stderr):
+        try:
+            stream.flush()
+        except OSError as error:  # the disk is full, or the reader of a pipe has gone
+            os.dup2(os.open(os.devnull, os.O_WRONLY), stream.fileno())  # Python flushes again when it ends
+            code = code or _shown(error)
     sys.exit(code)
+
+
+def _stream(number: int, stream: Any) -> Any:
+    """The standard stream of a number. One that is closed is empty, and loses what is written to it."""
+    if stream is None:
+        opened = os.open(os.devnull, os.O_RDWR)  # the lowest number that is free: `number`, if those below are open
+        return os.fdopen(opened, "w" if number else "r")
+    if number and isinstance(stream, io.TextIOWrapper):
+        stream.reconfigure(errors="backslashreplace")  # a terminal without Unicode
+        if isinstance(
+            stream.buffer, io.RawIOBase
+        ):  # PYTHONUNBUFFERED: it would lose what does not fit into a full disk
+            whole = io.BufferedWriter(stream.buffer)
+            return io.TextIOWrapper(whole, stream.encoding, "backslashreplace", line_buffering=True)
+    return stream
 
 
 def _code() -> str | int | None:

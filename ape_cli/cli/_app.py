@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import re
+import shlex
 import signal
 from collections.abc import Callable, Collection, Iterator
 from contextlib import contextmanager, suppress
@@ -14,10 +15,10 @@ from typer.core import TyperCommand, TyperGroup
 
 from ape_cli.cli import completion
 from ape_cli.cli.console import hint, note, tell
-from ape_cli.cli.flags import in_flags, with_flags
-from ape_cli.cli.options import DATASETS, OTHER, OUTPUT, PANELS, RESULTS, expanded
+from ape_cli.cli.flags import FOLDERS, in_flags, with_flags, with_folders
+from ape_cli.cli.options import DATASETS, OTHER, OUTPUT, PANELS, RESULTS, expanded, flag, typed
 from ape_cli.core.errors import ApeError, DataError, messages_to, suggestion
-from ape_cli.core.runtime import is_launched, version
+from ape_cli.core.runtime import check_process, is_launched, version
 from ape_cli.core.slow_steps import slow_imports
 from ape_cli.storage.paths import RemotePath, StoragePath
 
@@ -158,18 +159,29 @@ class Command(TyperCommand):
         """Run the command. SIGTERM and SIGHUP are handled like Ctrl-C. Afterwards, signals are handled as before."""
 
         def message(line: str) -> None:
-            note(in_flags(line, self.get_params(ctx)) if "`" in line else line)
+            note(in_flags(with_folders(line, _typed_folders(ctx)), self.get_params(ctx)) if "`" in line else line)
 
         try:
             with on_stop(signal.default_int_handler), messages_to(message), slow_imports(hint):
+                check_process()
                 return super().invoke(ctx)
         except (ApeError, OSError) as error:
             if isinstance(error, ApeError):
-                error = with_flags(error, self.get_params(ctx))
+                error = as_typed(error, ctx)
             raise typer.Exit(tell(error)) from None
         except KeyboardInterrupt:
             note("interrupted: run the same command again to continue")
             raise typer.Exit(130) from None
+
+
+def as_typed(error: ApeError, ctx: Any) -> ApeError:
+    """The error of a function as the command that was typed shows it: with its flags and its folders."""
+    return with_flags(error, ctx.command.get_params(ctx), _typed_folders(ctx))
+
+
+def _typed_folders(ctx: Any) -> dict[str, str]:
+    """The folders of runs and of datasets that the command line names, by their flags."""
+    return {flag(name): str(ctx.params[name]) for name in typed(ctx) if flag(name) in FOLDERS}
 
 
 def last_word(name: str) -> str:
@@ -260,6 +272,11 @@ def folder_options(results: StoragePath = RESULTS, datasets: StoragePath = DATAS
     """The words with which a command finds these folders: none for the usual ones."""
     words = [] if results == RESULTS else ["--results", str(results)]
     return words if datasets == DATASETS else [*words, "--datasets", str(datasets)]
+
+
+def with_results(words: str, results: StoragePath) -> str:
+    """The command `ape` with `words`, which finds the runs in a folder."""
+    return " ".join(["ape", words, *map(shlex.quote, folder_options(results))])
 
 
 def existing_dataset(data: StoragePath, datasets: StoragePath = DATASETS) -> StoragePath:

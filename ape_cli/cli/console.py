@@ -11,7 +11,7 @@ from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any, TextIO
 
 from ape_cli.core import escaping
-from ape_cli.core.errors import ApeError, cut
+from ape_cli.core.errors import ApeError, cut, remedy
 from ape_cli.core.slow_steps import slow_step
 
 if TYPE_CHECKING:  # rich is imported when it is used
@@ -68,7 +68,7 @@ def user_error(error: ApeError | OSError) -> ApeError:
     got, what = error.strerror or str(error), "cannot read or write"
     if isinstance(error.filename, str | os.PathLike):
         what = f"cannot use {cut(os.fspath(error.filename), _NAMED)}"
-    return ApeError(what, got=got)
+    return ApeError(what, got=got, fix=remedy(error))
 
 
 def say(line: str, indent: int = 0) -> None:

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any, ClassVar
 
 import typer
 
-from ape_cli.cli._app import command, existing_dataset, note_unreadable
+from ape_cli.cli._app import as_typed, command, existing_dataset, note_unreadable, with_results
 from ape_cli.cli.console import accuracy_of, answer, guessed, note, note_lines, print_table, say, scores_in_words
 from ape_cli.cli.options import DEVICE, EXECUTION, SCORES, THREADS, Folders, Json, Place, option, path
 from ape_cli.core import escaping, runtime
@@ -19,6 +19,7 @@ if TYPE_CHECKING:  # imported by the command when it runs, because torch is slow
     from ape_cli.data.loader import Dataset
     from ape_cli.runs.registry import Registry
     from ape_cli.runs.run import Run
+    from ape_cli.storage.paths import StoragePath
 
 
 _CLASS = "most frequent class"  # the only baseline for images
@@ -39,6 +40,7 @@ class EvaluationOptions:
 
 @command("ape eval --decode greedy", name="eval")
 def evaluate(
+    ctx: typer.Context,
     runs: Annotated[list[str] | None, typer.Argument(help="Names of runs, or prefixes of names.")] = None,
     *,
     options: EvaluationOptions,
@@ -81,7 +83,7 @@ def evaluate(
             if len(work) == 1:
                 raise
             failed += 1
-            note_lines(f"error: {escaping.one_line(run.name)}: {error}")
+            note_lines(f"error: {escaping.one_line(run.name)}: {as_typed(error, ctx)}")
             continue
         done.append(result)
         on.setdefault(against.fingerprint, against)
@@ -91,7 +93,7 @@ def evaluate(
         counted = _baselines(on.values(), split)
         answer([result | {"baselines": counted.get(result["fingerprint"])} for result in done])
     else:
-        _print_end(on.values(), split, several=len(work) > 1, named=bool(others))
+        _print_end(on.values(), split, folders.results, several=len(work) > 1, named=bool(others))
     if failed:
         raise typer.Exit(1)
 
@@ -134,8 +136,8 @@ def _baselines(on: Collection[Dataset], split: str) -> dict[str, dict[str, dict[
     return scores
 
 
-def _print_end(on: Collection[Dataset], split: str, *, several: bool, named: bool) -> None:
-    """Print what baselines reach on each dataset, after one or `several` evaluations.
+def _print_end(on: Collection[Dataset], split: str, results: StoragePath, *, several: bool, named: bool) -> None:
+    """Print what baselines reach on each dataset, after one or `several` evaluations of runs in `results`.
 
     A note says how scores on `named` datasets are shown.
     """
@@ -150,7 +152,8 @@ def _print_end(on: Collection[Dataset], split: str, *, several: bool, named: boo
             print_table(["without a model", *_SCORES.values()], rows, _SCORES.values())
     if on and named:
         by = "" if all(data.image for data in on) else "by size"  # all images of a dataset have one size
-        note(f"`ape report{by and f' --{by}'}` shows the scores{by and f' {by}'} side by side")
+        report = with_results("report --by size" if by else "report", results)
+        note(f"`{report}` shows the scores{by and f' {by}'} side by side")
 
 
 _SCORES = {"token_accuracy": accuracy_of("sequence"), "exact_match": "exact match"}

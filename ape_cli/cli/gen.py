@@ -173,21 +173,22 @@ def given_options(ctx: typer.Context, options: GenerationOptions) -> dict[str, A
 
     Raises `UsageError` if an option is given twice.
     """
+    from ape_cli import tasks
     from ape_cli.runs.config import parse_settings
 
     orders = {"order": options.order, "source_order": options.source_order}
     single: dict[str, Any] = {name: value for name, value in orders.items() if value is not None}
     for name, (kind, text) in ctx.meta.get(_KEY, {}).items():
-        value: Any = text
-        if kind not in ("bool", "str") and not kind.startswith("tuple"):
-            value = parse_settings([f"{name}={text}"])[name]
-        # so that the manifest says 8.0, however the number was typed
-        single[name] = float(value) if kind == "float" and type(value) is int else value
+        plain = kind in ("bool", "str") or kind.startswith("tuple")
+        single[name] = text if plain else parse_settings([f"{name}={text}"])[name]
     settings = parse_settings(options.settings or [])
     if twice := sorted(single.keys() & settings.keys()):
         both = f"{single[twice[0]]} and {settings[twice[0]]}"
         raise UsageError(f"{twice[0]} is given twice", got=both, fix="give it once, as an option or with --set")
-    return single | settings
+    known = tasks.options_of(tasks.load(ctx.params["task"]))
+    floats = {name for name, one in known.items() if one.kind == "float"}
+    # so that the manifest says 8.0, however the number was typed
+    return {k: float(v) if k in floats and type(v) is int else v for k, v in (single | settings).items()}
 
 
 def _of_tasks(names: Iterable[str]) -> dict[str, dict[str, TaskOption]]:

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Annotated, Any, ClassVar
 
 import typer
 
-from ape_cli.cli._app import command, note_changed, note_unreadable
+from ape_cli.cli._app import command, note_changed, note_unreadable, with_results
 from ape_cli.cli.console import answer, hint, note, print_table, say
 from ape_cli.cli.options import OTHER, OUTPUT, RUNS, Json, Place, ResultsFolder, RunFilter, flags_of, option, path
 from ape_cli.cli.sweep_runs import sweep_runs
@@ -91,11 +91,12 @@ def runs(
     elif as_json:
         answer(chosen.to_dicts())
     elif table.is_empty():
-        note(f"no runs in {folder.results} yet; `ape train --scheme rope --task copy` trains one")
+        first = with_results("train --scheme rope --task copy", folder.results)
+        note(f"no runs in {folder.results} yet; `{first}` trains one")
     elif chosen.is_empty():
         note(f"none of the {table.height:,} runs in {folder.results} meets the conditions")
     else:
-        _print_runs(chosen.to_dicts(), listing.wide, old)
+        _print_runs(chosen.to_dicts(), listing.wide, folder.results, old)
 
 
 def _pack(file: StoragePath, finished: list[Run], listed: int, as_json: bool) -> None:
@@ -142,10 +143,10 @@ def _count(number: int) -> str:
     return f"{number:,} run{'s' * (number != 1)}"
 
 
-def _print_runs(lines: list[dict[str, Any]], wide: bool, old: Collection[str] = ()) -> None:
+def _print_runs(lines: list[dict[str, Any]], wide: bool, results: StoragePath, old: Collection[str]) -> None:
     """Print the table of runs: the essential columns and the settings that differ, or all columns if it is `wide`.
 
-    `old`: names of runs with older code than the present one.
+    `results`: their folder. `old`: names of runs with older code than the present one.
     """
     from ape_cli.runs.listing import differing
 
@@ -166,7 +167,8 @@ def _print_runs(lines: list[dict[str, Any]], wide: bool, old: Collection[str] = 
     columns |= {name: partial(_setting, name) for name in settings if name not in columns}
     numbers = ["steps", "seconds", "validation"]
     print_table(heads, [[columns[name](line) for name in heads] for line in lines], numbers)
-    hint("validation: best accuracy on the validation split; `ape report` has the scores of the test split")
+    report = with_results("report", results)
+    hint(f"validation: best accuracy on the validation split; `{report}` has the scores of the test split")
     if not wide:
         hint("--wide adds settings, preset, dataset, steps and seconds")
 

@@ -131,8 +131,10 @@ def sweep(
     from ape_cli.training import loggers
 
     options = grid.fields()
-    files = specification.read(file) if file else [{}]
-    grids = [specification.check(specification.over(fields, options)) for fields in files]
+    in_file = specification.located(file, options)
+    with in_file(whole=True):
+        files = specification.read(file) if file else [{}]
+        grids = [specification.check(specification.over(fields, options)) for fields in files]
     # each node of a cluster chooses its own device
     where = choose_device(execution.device if execution.engine == "local" else "auto")
     pick("device", execution.device, ["auto", "cpu", "cuda"])
@@ -145,7 +147,8 @@ def sweep(
         note(f"preset: {usual}; --preset chooses another")
     past = partial(durations.PastRuns, registry, kind, execution.threads or 1)
     planned = partial(_planned, grids, usual, registry, folders.datasets, past, _shard(execution.share))
-    stages = planned()
+    with in_file():
+        stages = planned()
     for line in stages.left:
         note(f"left out: {line}")
     local_gpu = execution.engine == "local" and where.type == "cuda"
@@ -156,8 +159,9 @@ def sweep(
         print_plan(stages.trials, engine.slots, as_json, old)
         return
     if execution.engine == "local":
-        for one in grids:
-            check_precision(one.precision, where)
+        with in_file():
+            for one in grids:
+                check_precision(one.precision, where)
         items = stages.first
         for known in sorted({remark(item.config.precision, where, item.config.d_model) for item in items} - {""}):
             note(known)

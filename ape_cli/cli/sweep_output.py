@@ -6,6 +6,7 @@ from collections import Counter
 from collections.abc import Collection
 from typing import TYPE_CHECKING, Any
 
+from ape_cli.cli._app import with_results
 from ape_cli.cli.console import answer, draw, hint, note, print_table, say
 from ape_cli.cli.progress_lines import clock
 from ape_cli.cli.sweep_table import Line, trials
@@ -157,4 +158,5 @@ def _print_scores(runs: list[str], registry: Registry, selection: str) -> None:
         return
     if scores.tables:
         draw(rendering.rich(scores.tables))
-        hint(f"`ape report{selection}` shows this table again; --interval, --metric and --plots show more")
+        again = with_results(f"report{selection}", registry.folder)
+        hint(f"`{again}` shows this table again; --interval, --metric and --plots show more")

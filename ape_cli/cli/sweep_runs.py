@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import itertools
+import shlex
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from ape_cli.cli._app import dataset_folder
+from ape_cli.cli._app import dataset_folder, with_results
 from ape_cli.cli.console import note
 from ape_cli.cli.options import DATASETS
 from ape_cli.core.errors import ApeError
@@ -33,11 +34,14 @@ def sweep_runs(file: Path | None, chosen: Filter, registry: Registry, tuned: boo
     from ape_cli.sweep import combinations, specification, stages
 
     presets: list[dict[str, str]] = [{"preset": preset} for preset in chosen.presets] or [{}]
-    fields = itertools.product(presets, specification.read(file))
-    grids = [specification.check(specification.over(of_file, preset)) for preset, of_file in fields]
+    in_file = specification.located(file, presets[0])
+    with in_file(whole=True):
+        fields = itertools.product(presets, specification.read(file))
+        grids = [specification.check(specification.over(of_file, preset)) for preset, of_file in fields]
     usual = "paper" if choose_device("auto").type == "cuda" else "small"
-    groups = combinations.groups(grids, usual, lambda name: dataset_folder(storage_path(name)))
-    planned = stages.plan(groups, registry, DATASETS)
+    with in_file():
+        groups = combinations.groups(grids, usual, lambda name: dataset_folder(storage_path(name)))
+        planned = stages.plan(groups, registry, DATASETS)
     every = planned.trials
     undecided = planned.undecided if tuned else {}
 
@@ -46,18 +50,19 @@ def sweep_runs(file: Path | None, chosen: Filter, registry: Registry, tuned: boo
         of_data = data.task, data.order, data.parameters
         kinds.append(filters.kind(config.scheme, config.preset, *of_data, image=data.image is not None))
     chosen.check(kinds, f"the sweep {file}")
+    again = with_results(f"sweep {shlex.quote(str(file))}", registry.folder)
     items = [item for item, kind in zip(every, kinds, strict=True) if chosen.picks(kind)]
     of = f" with {chosen}" if str(chosen) else ""
     # a finished run that is not evaluated yet counts as stopped
     registered = [item for item in items if item.run and item.state in ("finished", "stopped")]
     if not any(item.run and item.run.status == "finished" for item in registered):
         got = f"{len(items)} {'run' if len(items) == 1 else 'runs'}{of}, none finished in {registry.folder}"
-        raise ApeError(f"no run of the sweep {file} is finished", got=got, fix=f"`ape sweep {file}` trains them")
+        raise ApeError(f"no run of the sweep {file} is finished", got=got, fix=f"`{again}` trains them")
     done = sum(item.state == "finished" for item in items)
     progress = f"Of the {len(items)} runs of {file.name}{of.replace('`', '')}, {done} are finished."
     runs = [item.run.name for item in items if item.run and item.name not in undecided]
     if all(item.name in undecided for item in registered):
-        fix = f"`ape sweep {file}` continues; without `best_by`, its runs are shown"
+        fix = f"`{again}` continues; without `best_by`, its runs are shown"
         raise ApeError("no setting is chosen yet", got=undecided[registered[0].name], fix=fix)
     for line in dict.fromkeys(undecided[item.name] for item in items if item.name in undecided):
         note(f"not tuned: {line}")

@@ -75,7 +75,7 @@ def train(
     runtime.share_cores()
     from ape_cli.cli.progress_bar import ProgressBar
     from ape_cli.experiment import ExperimentOptions, generalisation
-    from ape_cli.experiment.experiment_file import read_experiment
+    from ape_cli.experiment.experiment_file import in_file
     from ape_cli.experiment.options import read_config_file
     from ape_cli.experiment.resolution import prepared
     from ape_cli.models.device import check_precision, choose_device, remark
@@ -86,56 +86,68 @@ def train(
 
     with joined() as group:
         _check_together(model, source, training, evaluation, existing)  # again: one of several processes says an error
-        where = group.device(choose_device(execution.device, execution.threads))
         settings = config.parse_settings(training.settings or [])
-        chosen_loggers = [ProgressBar, *map(loggers.load, execution.log or [])]
-        options = ExperimentOptions(
-            preset=training.preset or ("paper" if where.type == "cuda" else "small"),
-            scheme=model.scheme or "",
-            structure=model.structure,
-            attention=model.attention,
-            positions=model.positions,
-            model=model.model,
-            seed=training.seed,
-            precision=execution.precision,
-            settings=settings,
-            data=None if source.data is None else existing_dataset(source.data, folders.datasets),
-            task=source.task,
-            order=_order(source.order, source.source_order),
-            sizes=source.sizes,
-            tests=generalisation.FurtherTests(generalisation.parse(evaluation.generalise), evaluation.decode),
-        )
-        default_preset = training.preset is None and training.file is None
-        if training.file is not None and _is_toml(training):
-            found = read_experiment(training.file)
-            given = typed(ctx) | ({"generalise", "decode"} if training.no_eval else set())
-            options = found.under(options, given, lambda data: existing_dataset(data, folders.datasets))
-            default_preset = training.preset is None and found.preset is None
-        elif training.file is not None:
-            options = options.over(*read_config_file(training.file), typed(ctx))
-        check_precision(options.precision, where)
-        registry = open_registry(folders.results)
-        if execution.dry_run:
-            if group.first:
-                print_plan(_resolved(options, folders.datasets, default_preset), options.tests, registry, as_json)
-            return
-        experiment = group.experiment(lambda: prepared(_resolved(options, folders.datasets, default_preset)))
-        with _stoppable(group) as stop:
-            how = Execution(where, execution.compiled, stop, group, chosen_loggers)
-            if group.first and (known := remark(options.precision, where, experiment.config.d_model)):
-                note(known)
-            tests: dict[str, Any] = {"test": not training.no_eval, "tests": options.tests}
-            if group.first:  # before training, so that nothing is lost if the test rows do not fit
-                sizes = generalisation.OtherSizes(folders.datasets)
-                tests["others"] = sizes.opened(experiment.dataset, options.tests.generalise, experiment.config)
-            done = _trained(experiment, registry, how, _existing(existing), tests)
+        toml = training.file if _is_toml(training) else None
+        with in_file(toml, typed(ctx), settings):
+            where = group.device(choose_device(execution.device, execution.threads))
+            chosen_loggers = [ProgressBar, *map(loggers.load, execution.log or [])]
+            options = ExperimentOptions(
+                preset=training.preset or ("paper" if where.type == "cuda" else "small"),
+                scheme=model.scheme or "",
+                structure=model.structure,
+                attention=model.attention,
+                positions=model.positions,
+                model=model.model,
+                seed=training.seed,
+                precision=execution.precision,
+                settings=settings,
+                data=None if source.data is None else existing_dataset(source.data, folders.datasets),
+                task=source.task,
+                order=_order(source.order, source.source_order),
+                sizes=source.sizes,
+                tests=generalisation.FurtherTests(generalisation.parse(evaluation.generalise), evaluation.decode),
+            )
+            default_preset = training.preset is None and training.file is None
+            if toml is not None:
+                given = typed(ctx) | ({"generalise", "decode"} if training.no_eval else set())
+                options, default_preset = _of_toml(toml, options, given, folders.datasets)
+            elif training.file is not None:
+                options = options.over(*read_config_file(training.file), typed(ctx))
+            check_precision(options.precision, where)
+            registry = open_registry(folders.results)
+            if execution.dry_run:
+                if group.first:
+                    print_plan(_resolved(options, folders.datasets, default_preset), options.tests, registry, as_json)
+                return
+            experiment = group.experiment(lambda: prepared(_resolved(options, folders.datasets, default_preset)))
+            with _stoppable(group) as stop:
+                how = Execution(where, execution.compiled, stop, group, chosen_loggers)
+                if group.first and (known := remark(options.precision, where, experiment.config.d_model)):
+                    note(known)
+                tests: dict[str, Any] = {"test": not training.no_eval, "tests": options.tests}
+                if group.first:  # before training, so that nothing is lost if the test rows do not fit
+                    sizes = generalisation.OtherSizes(folders.datasets)
+                    tests["others"] = sizes.opened(experiment.dataset, options.tests.generalise, experiment.config)
+                done = _trained(experiment, registry, how, _existing(existing), tests)
     if done is None:
         raise typer.Exit(130)
     if group.first:
         with slow_step("computing scores to compare with"):
             comparison = compared(experiment.dataset, registry, options) if done.evaluation else None
         commands = [_again(ctx, experiment, other, settings) for other in (comparison or Comparison()).missing]
-        print_trained(done, comparison, commands, as_json)
+        print_trained(done, comparison, commands, folders.results, as_json)
+
+
+def _of_toml(
+    file: StoragePath, options: ExperimentOptions, given: set[str], datasets: StoragePath
+) -> tuple[ExperimentOptions, bool]:
+    """The experiment of a file under the options that were `given`, and whether neither names a preset."""
+    from ape_cli.experiment.experiment_file import in_file, read_experiment
+
+    with in_file(file, given, options.settings, whole=True):
+        found = read_experiment(file)
+        options = found.under(options, given, lambda data: existing_dataset(data, datasets))
+    return options, "preset" not in given and found.preset is None
 
 
 def _again(ctx: typer.Context, experiment: Experiment, other: ExperimentOptions, settings: dict[str, Any]) -> str:

@@ -8,6 +8,7 @@ from contextlib import suppress
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
+from ape_cli.cli._app import with_results
 from ape_cli.cli.console import accuracy_of, answer, note, note_lines, say, scores_in_words
 from ape_cli.core.errors import ApeError
 
@@ -17,6 +18,7 @@ if TYPE_CHECKING:
     from ape_cli.experiment.generalisation import FurtherTests
     from ape_cli.runs.record import RunRecord
     from ape_cli.runs.registry import Registry
+    from ape_cli.storage.paths import StoragePath
     from ape_cli.training.trial import Trial
 
 _OTHERS = ("none", "sinusoidal")  # the schemes that every scheme is compared with
@@ -106,10 +108,12 @@ def compared(data: Dataset, registry: Registry, options: ExperimentOptions) -> C
     return Comparison(majority_baseline(data.split("test")), counted, none, tuple(missing))
 
 
-def print_trained(done: Trial, comparison: Comparison | None, commands: list[str], as_json: bool) -> None:
+def print_trained(
+    done: Trial, comparison: Comparison | None, commands: list[str], results: StoragePath, as_json: bool
+) -> None:
     """Print the result of training, the scores on the test split, and what they are compared with.
 
-    `commands` train the models to compare with that have no run.
+    `commands` train the models to compare with that have no run. `results`: the folder of the runs.
     """
     config, result, test = done.run.known.config, done.run.known.outcome, done.evaluation
     if as_json:
@@ -130,10 +134,11 @@ def print_trained(done: Trial, comparison: Comparison | None, commands: list[str
     say(f"compare its test {accuracy} with")
     for score, whose in _beside(done.run.known, comparison):
         say(f"  {score:7.2%}  {whose}", indent=11)
+    report = with_results("report", results)
     if commands:
-        note_lines("to compare it with other schemes on the same data:\n  " + "\n  ".join([*commands, "ape report"]))
+        note_lines("to compare it with other schemes on the same data:\n  " + "\n  ".join([*commands, report]))
     else:
-        note("`ape report` shows all scores side by side")
+        note(f"`{report}` shows all scores side by side")
 
 
 def _beside(known: RunRecord, comparison: Comparison) -> Iterator[tuple[float, str]]:

@@ -13,6 +13,7 @@ installs the only handler. The command line prints them to stderr, and a trial o
 from __future__ import annotations
 
 import difflib
+import errno
 import logging
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
@@ -26,6 +27,16 @@ _BRIEF = 80  # characters of a value that is not a text
 _MANY = 40  # names that an error lists
 _COMPARED = 5_000  # names that are compared with an unknown one
 _Name = TypeVar("_Name", bound=str)
+_MANY_OPEN = "close other programs, or raise the limit of open files (`ulimit -n`)"
+_REMEDIES = {
+    errno.EMFILE: _MANY_OPEN,
+    errno.ENFILE: _MANY_OPEN,
+    errno.EFBIG: "raise the limit of the size of a file (`ulimit -f`), or use a file system with larger files",
+    errno.ENOSPC: "free some space",
+    errno.EDQUOT: "free some space, because your quota is used up",
+    errno.ENOMEM: "close other programs, so that there is enough memory",
+    errno.EIO: "check the disk or the network, and run the same command again",
+}
 
 
 class Lines(str):
@@ -62,6 +73,15 @@ class ApeError(Exception):
     def __reduce__(self) -> tuple[Any, ...]:
         """Pickle the parts, from which the other process builds the message again."""
         return partial(type(self), got=self.got, allowed=self.allowed, fix=self.fix), (self.what,)
+
+
+def remedy(error: OSError, otherwise: str | None = None) -> str | None:
+    """What to do about a failure of this machine: a limit, a full disk, or a broken one. Otherwise, `otherwise`.
+
+    >>> remedy(OSError(errno.ENOSPC, ""), "choose another file"), remedy(OSError(errno.EISDIR, ""), "choose a file")
+    ('free some space', 'choose a file')
+    """
+    return _REMEDIES.get(error.errno or 0, otherwise)
 
 
 def said(error: BaseException) -> str:

@@ -4,7 +4,7 @@ A name is found in two ways:
 
 - A file in the folder of its package: `ape_cli/position/window.py` defines the scheme `window`. The folder may be
   anywhere on the Python path. The file's stem is the name, with `_` replaced by `-`. A file whose stem begins with `_`
-  holds shared code.
+  holds shared code. A file whose stem is no name, as in `my scheme.py`, is left out with a message.
 - An entry point of an installed distribution, in the group of its package, for example `ape_cli.schemes`. Its name is
   the name, and its value is `module:Class`, or `module` if the module defines one class of the kind.
 
@@ -18,12 +18,16 @@ import importlib
 import importlib.util
 import inspect
 import json
+import logging
 import math
 import pkgutil
+import re
 import sys
 import traceback
+import unicodedata
 from collections.abc import Collection, Iterable, Iterator
 from contextlib import contextmanager, suppress
+from functools import cache
 from importlib.metadata import EntryPoint, entry_points
 from pathlib import Path
 from types import ModuleType
@@ -32,6 +36,9 @@ from typing import Any, TypeVar
 from ape_cli.core.errors import ApeError, UsageError, said, unknown
 
 T = TypeVar("T")
+_ALLOWED = "ASCII letters, digits and underscores"  # hyphens are possible too
+logger = logging.getLogger(__name__)
+_STEM = re.compile(r"[A-Za-z0-9][A-Za-z0-9_-]*")  # names become parts of paths, and lists of names have commas
 
 # The group of entry points of each package that has one. Errors about unknown names mention it.
 GROUPS = {
@@ -49,6 +56,7 @@ _LOADED: dict[type, str | None] = {}  # the digest of the file of each class tha
 
 def names(package: ModuleType) -> list[str]:
     """The names of all plug-ins of a package. Raises `UsageError` if two plug-ins have the same name."""
+    _note_misnamed(package)
     return sorted(_places(package.__name__, package.__path__))
 
 
@@ -72,6 +80,7 @@ def load(package: ModuleType, kind: str, name: str, base: type[T]) -> type[T]:
     Raises `UsageError` if no plug-in or more than one has the name, or if its module defines no such class, and
     `ApeError` if its module cannot be imported.
     """
+    _note_misnamed(package)
     known = _places(package.__name__, package.__path__)
     if name not in known:
         raise not_found(kind, name, known, package)
@@ -92,8 +101,9 @@ def load(package: ModuleType, kind: str, name: str, base: type[T]) -> type[T]:
         ) from error
     defined = _classes(module, base) if not attribute else [getattr(module, attribute, None)]
     if not defined or not (isinstance(defined[0], type) and issubclass(defined[0], base)):
-        where = _where(place)
-        raise UsageError(f"the file of {kind} {name!r} does not define a subclass of {base.__name__}", got=where)
+        what = f"the file of {kind} {name!r} does not define a subclass of {base.__name__}"
+        fix = f"derive a class from {base.__name__} in it, or begin the name of a file of shared code with _"
+        raise UsageError(what, got=_where(place), fix=fix)
     if isinstance(place, EntryPoint):
         _NAMES[defined[0]] = name
     return defined[0]
@@ -123,7 +133,7 @@ def _places(package: str, folders: Iterable[str]) -> dict[str, Path | EntryPoint
     candidates: list[tuple[str, Path | EntryPoint]] = []
     for folder in dict.fromkeys(str(Path(path).resolve()) for path in folders):
         stems = (module.name for module in pkgutil.iter_modules([folder]))
-        candidates += [(stem, Path(folder, f"{stem}.py")) for stem in stems if not stem.startswith("_")]
+        candidates += [(stem, Path(folder, f"{stem}.py")) for stem in stems if _STEM.fullmatch(stem)]
     if group := GROUPS.get(package):
         candidates += [(point.name, point) for point in dict.fromkeys(entry_points(group=group))]
     for stem, place in candidates:
@@ -133,6 +143,27 @@ def _places(package: str, folders: Iterable[str]) -> dict[str, Path | EntryPoint
             raise UsageError(f"two plug-ins of {package} have the same name", got=got, fix="rename one")
         known[name] = place
     return known
+
+
+def _note_misnamed(package: ModuleType) -> None:
+    """Log a message about each file in the folders of a package that would be a plug-in if its stem were a name."""
+    for folder in dict.fromkeys(Path(str(path)).resolve() for path in package.__path__):
+        for file in sorted(folder.glob("[!._]*.py")):
+            if not _STEM.fullmatch(file.stem):
+                _note(f"left out: {file}: its name may have only {_ALLOWED}; {_renamed(file)}")
+
+
+@cache
+def _note(line: str) -> None:
+    """Log a message once."""
+    logger.info(line)
+
+
+def _renamed(file: Path) -> str:
+    """What to do about a file whose stem is no name."""
+    plain = unicodedata.normalize("NFKD", file.stem).encode("ascii", "ignore").decode()
+    stem = re.sub(r"[^A-Za-z0-9]+", "_", plain).strip("_") or "mine"
+    return f"rename it, for example to {stem}.py"
 
 
 def _where(place: Path | EntryPoint) -> str:
@@ -148,7 +179,12 @@ def not_found(kind: str, name: str, known: Iterable[str], *packages: ModuleType)
     `known` are the names that there are. Python does not look for a file of this name in the current folder.
     """
     for package in packages:
-        file = Path(*package.__name__.split("."), f"{name.replace('-', '_')}.py")
+        here = Path(*package.__name__.split("."))
+        file = here / f"{name.replace('-', '_')}.py"
+        for misnamed in (folder / f"{name}.py" for folder in [*map(Path, package.__path__), here]):
+            if misnamed.exists() and not _STEM.fullmatch(name):
+                what = f"the name of the file of {kind} {name!r} is not allowed"
+                return UsageError(what, got=misnamed, allowed=_ALLOWED, fix=_renamed(misnamed))
         if file.exists():
             fix = "begin the command with `PYTHONPATH=.`, so that its file is found"
             return UsageError(f"unknown {kind}", got=f"{name!r}, whose file is {file}", fix=fix)
@@ -257,6 +293,17 @@ def checked(key: str, value: Any, default: Any) -> Any:
     if isinstance(value, float) and not math.isfinite(value):
         raise UsageError(f"bad {key}", got=value, allowed="a finite number", fix=f"the default is {default!r}")
     return value
+
+
+def unsigned(value: Any) -> Any:
+    """The value with 0.0 in place of -0.0, also in a list or tuple, so that equal values have one name.
+
+    >>> unsigned(-0.0), unsigned([1, (-0.0, "x")])
+    (0.0, [1, (0.0, 'x')])
+    """
+    if isinstance(value, list | tuple):
+        return type(value)(map(unsigned, value))
+    return value + 0.0 if isinstance(value, float) else value
 
 
 def check_whole(name: str, value: Any) -> None:

@@ -6,6 +6,7 @@ import ctypes
 import gc
 import os
 import platform
+import resource
 import sys
 import time
 from collections.abc import Iterator
@@ -13,8 +14,11 @@ from contextlib import contextmanager, suppress
 from functools import cache
 from pathlib import Path
 
+from ape_cli.core.errors import ApeError
+
 _LOOK = 0.15  # seconds for which the load by other programs is measured
 _BUSY = 0.5  # cores that others keep busy, from which on the machine counts as shared
+_LEAST_OPEN, _USUAL_OPEN = 32, 1024  # files at the same time
 _SPINS = "10000"  # iterations of libgomp's wait loop, some microseconds; as fast as its default of up to 300,000
 _TRIM_THRESHOLD, _MMAP_THRESHOLD = -1, -3  # parameters of mallopt(3)
 
@@ -87,6 +91,19 @@ def busy_cores(before: Ticks, after: Ticks, seconds: float, *, counts_nice: bool
     busy = [0, 1, 2, 5, 6, 7] if counts_nice else [0, 2, 5, 6, 7]
     spent = sum(after[core][i] - before[core][i] for core in before.keys() & after.keys() for i in busy)
     return spent / (seconds * os.sysconf("SC_CLK_TCK"))
+
+
+def check_process() -> None:
+    """Raises `ApeError` if the current folder was removed, or if too few files may be open for libraries to work."""
+    try:
+        Path.cwd()
+    except FileNotFoundError as error:
+        fix = "change to a folder that exists, for example `cd ~`"
+        raise ApeError("the current folder does not exist", got="it was removed", fix=fix) from error
+    limit = resource.getrlimit(resource.RLIMIT_NOFILE)[0]
+    if 0 <= limit < _LEAST_OPEN:
+        fix = f"raise the limit: `ulimit -n {_USUAL_OPEN}`"
+        raise ApeError("too few files may be open", got=limit, allowed=f"{_LEAST_OPEN} or more", fix=fix)
 
 
 def half_memory() -> int:

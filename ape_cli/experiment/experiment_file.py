@@ -9,6 +9,7 @@ set = { lr_peak = 1e-3 }
 from __future__ import annotations
 
 from collections.abc import Callable, Collection
+from contextlib import AbstractContextManager
 from dataclasses import replace
 from typing import Any
 
@@ -18,7 +19,7 @@ from ape_cli import attention, position
 from ape_cli.core.errors import UsageError, brief, pick, unknown
 from ape_cli.core.validation import Scalar, Whole
 from ape_cli.data import position_maps
-from ape_cli.experiment import generalisation
+from ape_cli.experiment import file_errors, generalisation
 from ape_cli.experiment.generalisation import FurtherTests
 from ape_cli.experiment.options import EXCLUSIVE, ExperimentOptions
 from ape_cli.storage import files
@@ -96,6 +97,14 @@ class ExperimentFile(BaseModel):
         return found
 
 
+def in_file(
+    path: StoragePath | None, typed: Collection[str], settings: Collection[str], *, whole: bool = False
+) -> AbstractContextManager[None]:
+    """The context `file_errors.located` of an experiment's file. `typed` and `settings`: what replaces its fields."""
+    fields = ExperimentFile.model_fields.keys()
+    return file_errors.located(path, fields, {*fields & typed, *settings}, whole=whole)
+
+
 def read_experiment(path: StoragePath) -> ExperimentFile:
     """The experiment in a TOML file. Raises `UsageError` that names the invalid field, or if it cannot be read."""
     try:
@@ -124,8 +133,11 @@ def checked(fields: dict[str, Any]) -> ExperimentFile:
             where, allowed = ".".join(where.split(".")[:2]), "true, false, a number or a word"
         elif where.startswith(("sizes.", "generalise.")):
             where, allowed = where.split(".")[0], "a list such as [1, 2, 30], or text such as 1-20,30"
-        got, fix = brief(first.get("input")), "write one value; `ape sweep FILE` tries several"
-        raise UsageError(f"bad {where} of an experiment", got=got, allowed=allowed, fix=fix) from error
+        given, name = first.get("input"), where.split(".")[0]
+        several = name == "set" or (isinstance(given, list) and name not in ("sizes", "generalise"))
+        fix = "write one value; `ape sweep FILE` tries several" if several else file_errors.example(name)
+        what = f"bad {where} of an experiment"
+        raise UsageError(what, got=brief(given), allowed=allowed, fix=fix) from error
     if found.order is not None:
         pick("order", found.order, NAMES)
     return found

@@ -151,7 +151,7 @@ def read(folder: StoragePath) -> list[Judged]:
     try:
         content = Verdicts.model_validate(tomllib.loads(files.read_bytes(path).decode("utf-8")))
     except OSError as error:
-        fix = "name the folder that has it with `results`"
+        fix = files.how_to_read(error, "name the folder that has it with `results`")
         raise ApeError("there are no verdicts here", got=f"{path}: {error.strerror}", fix=fix) from error
     except (ValidationError, ValueError) as error:
         raise UsageError(f"bad verdicts in {path}", got=str(error), fix="correct the file") from error

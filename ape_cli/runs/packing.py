@@ -92,8 +92,8 @@ class Packed(Bucket):
 
     def check_writable(self) -> None:
         """Raises `PlaceError`."""
-        what, fix = "results in one file can only be read", "make a folder of them with `ape runs --unpack`"
-        raise PlaceError(what, got=str(self), fix=fix)
+        fix = "make a folder of them: `ape runs --unpack FILE --results DIR`"
+        raise PlaceError("results in one file can only be read", got=str(self), fix=fix)
 
 
 def packed(place: StoragePath) -> Packed | None:
@@ -244,7 +244,7 @@ def _read(file: StoragePath) -> dict[str, Contents]:
     from ape_cli.storage import parquet
 
     runs: defaultdict[str, Contents] = defaultdict(dict)
-    fix = "name a folder, or a file that `ape runs --pack` wrote"
+    fix = "name a folder, or a file of packed runs"
     try:
         for path, content in parquet.values(files.read_bytes(file, _BYTES), ["path", "content"], _BYTES):
             if content is None or (found := _FILE.fullmatch(path or b"")) is None:

@@ -70,7 +70,7 @@ class Registry:
         try:
             entries = files.entries(runs)
         except OSError as error:
-            fix = "name another folder with `results`"
+            fix = files.how_to_read(error, "name another folder with `results`")
             raise RunError(f"cannot read {runs}", got=error.strerror, fix=fix) from error
         names = (name for name, is_folder in entries if is_folder and not name.startswith("."))
         yield from (Run(runs / name) for name in names if self.names is None or name in self.names)

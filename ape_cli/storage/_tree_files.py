@@ -17,7 +17,7 @@ from pathlib import Path, PurePosixPath
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from ape_cli.core.errors import DataError, UsageError, unknown
+from ape_cli.core.errors import DataError, UsageError, remedy, unknown
 from ape_cli.storage import files
 from ape_cli.storage.parquet import is_text, values
 from ape_cli.storage.paths import local_path
@@ -106,7 +106,7 @@ def content(path: Path) -> bytes:
     try:
         return files.read_bytes(path, _FILE_BYTES)
     except OSError as error:
-        raise DataError(error.strerror or str(error)) from error
+        raise DataError(error.strerror or str(error), fix=remedy(error)) from error
 
 
 def texts(content: bytes, column: str | None) -> Iterator[bytes | None]:

@@ -30,7 +30,7 @@ from typing import Any, TypeVar
 
 from pydantic_core import from_json
 
-from ape_cli.core.errors import ApeError
+from ape_cli.core.errors import ApeError, remedy
 from ape_cli.storage.object_store import ConflictError, RemotePath, Version
 from ape_cli.storage.paths import StoragePath
 
@@ -57,13 +57,9 @@ def folder(path: StoragePath) -> StoragePath:
 
 
 def cannot_write(path: StoragePath | str, error: OSError) -> ApeError:
-    """The `ApeError` that says why `path` cannot be written, with a fix for a full disk or for missing permission."""
-    full = error.errno in (errno.ENOSPC, errno.EDQUOT)
-    return ApeError(
-        f"cannot write {path}",
-        got=error.strerror or str(error),
-        fix="free some space" if full else "choose a place that you may write to",
-    )
+    """The `ApeError` that says why `path` cannot be written, with the fix for this reason."""
+    fix = remedy(error, "choose a place that you may write to")
+    return ApeError(f"cannot write {path}", got=error.strerror or str(error), fix=fix)
 
 
 @contextmanager
@@ -230,7 +226,7 @@ def read_toml(path: StoragePath) -> dict[str, Any]:
     return tomllib.loads(read_bytes(path, TOML_BYTES).decode("utf-8-sig"))
 
 
-def how_to_read(error: OSError, otherwise: str) -> str:
+def how_to_read(error: BaseException, otherwise: str) -> str:
     """What to do about a file that cannot be read: `otherwise` if the file itself is wrong.
 
     A failure of this machine, its disk or its network does not mean that the file is damaged.
@@ -238,18 +234,16 @@ def how_to_read(error: OSError, otherwise: str) -> str:
     >>> how_to_read(OSError(errno.EMFILE, ""), "train again"), how_to_read(too_large(Path("x"), 1), "train again")
     ('close other programs, or raise the limit of open files (`ulimit -n`)', 'train again')
     """
-    if error.errno in (errno.EMFILE, errno.ENFILE):
-        return "close other programs, or raise the limit of open files (`ulimit -n`)"
-    if error.errno in (errno.ENOENT, errno.EFBIG, errno.EINVAL, errno.EISDIR, errno.ENOTDIR, None):
+    if not isinstance(error, OSError) or error.errno in (errno.ENOENT, errno.EINVAL, errno.EISDIR, errno.ENOTDIR, None):
         return otherwise
     if error.errno in (errno.EACCES, errno.EPERM):
         return "make it readable, and run the same command again"
-    return "check the disk or the network, and run the same command again"
+    return str(remedy(error, "check the disk or the network, and run the same command again"))
 
 
 def too_large(path: StoragePath, limit: int) -> OSError:
     """The error for a file of more than `limit` bytes."""
-    return OSError(errno.EFBIG, f"it has more than {limit:,} bytes", str(path))
+    return OSError(errno.EINVAL, f"it has more than {limit:,} bytes", str(path))
 
 
 def size_text(size: float) -> str:

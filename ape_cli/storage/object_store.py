@@ -128,13 +128,13 @@ class RemotePath:
         return _Reader(self)
 
     def read_bytes(self, limit: int | None = None) -> bytes:
-        """The content of the object. Raises `OSError` (EFBIG) if it has more than `limit` bytes."""
+        """The content of the object. Raises `OSError` if it has more than `limit` bytes."""
         import obstore
 
         with explained(self.bucket, self.key):
             answer = obstore.get(self.bucket.store, self.key)
             if limit is not None and answer.meta["size"] > limit:
-                raise OSError(errno.EFBIG, f"it has more than {limit:,} bytes", str(self))
+                raise OSError(errno.EINVAL, f"it has more than {limit:,} bytes", str(self))
             return bytes(answer.bytes())
 
     def read_text(self, encoding: str) -> str:

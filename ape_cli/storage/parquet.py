@@ -106,7 +106,8 @@ def read_shard(path: StoragePath, schema: pa.Schema = SCHEMA, sha256: str | None
         stored = file.schema_arrow
     except (OSError, pa.ArrowException, UnicodeDecodeError) as error:
         got = getattr(error, "strerror", None) or str(error).splitlines()[0]
-        raise DataError(f"cannot read {path}", got=got, fix="restore it, or generate it again") from error
+        fix = files.how_to_read(error, "restore it, or generate it again")
+        raise DataError(f"cannot read {path}", got=got, fix=fix) from error
     if not stored.equals(schema):
         raise DataError(f"{path} has another schema", got=str(stored), fix="point to a folder that `ape gen` wrote")
     check_groups(file, path)
@@ -132,7 +133,8 @@ def read_group(file: pq.ParquetFile, number: int, name: str | StoragePath) -> pa
     try:
         return file.read_row_group(number)
     except (OSError, pa.ArrowException) as error:
-        raise DataError(f"cannot read {name}", got=str(error).splitlines()[0], fix="generate it again") from error
+        fix = files.how_to_read(error, "generate it again")
+        raise DataError(f"cannot read {name}", got=str(error).splitlines()[0], fix=fix) from error
 
 
 def values(content: bytes, columns: Sequence[str], most: int) -> Iterator[list[bytes | None]]:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import errno
 import json
+import re
 from typing import Any
 
 from ape_cli.core.errors import RunError
@@ -33,8 +34,8 @@ def write_tensors(path: Any, tensors: Tensors, metadata: dict[str, Any]) -> None
         # only one key: safetensors writes several keys in an order that changes from run to run
         safetensors.torch.save_file(contiguous, path, metadata={"ape": json.dumps(metadata)})
     except safetensors.SafetensorError as error:
-        full = f"os error {errno.ENOSPC}" in str(error)
-        raise OSError(errno.ENOSPC if full else errno.EIO, str(error)) from error
+        cause = re.search(r"os error (\d+)", str(error))
+        raise OSError(int(cause[1]) if cause else errno.EIO, str(error)) from error
 
 
 def load_tensors(path: StoragePath, again: str = AGAIN) -> tuple[Tensors, dict[str, Any]]:

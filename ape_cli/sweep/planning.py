@@ -128,10 +128,11 @@ class Planner:
 
 
 def unique(items: Iterable[PlannedTrial]) -> list[PlannedTrial]:
-    """The trials, each run once. Trials whose runs have no name yet are all kept."""
-    found: dict[object, PlannedTrial] = {}
+    """The trials, each run once, even if its name is not known yet."""
+    found: dict[str, PlannedTrial] = {}
     for item in items:
-        found.setdefault(item.run.name if item.run else id(item), item)
+        unnamed = f"{item.state} {item.tuned} {item.data.folder} {item.config.model_dump_json()}"
+        found.setdefault(item.run.name if item.run else unnamed, item)
     return list(found.values())
 
 

@@ -18,6 +18,9 @@ A table `[tune]` has settings of which one is chosen for each scheme (see `tuned
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from contextlib import AbstractContextManager
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -25,11 +28,13 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
 from ape_cli.core.errors import UsageError, brief, pick, unknown
 from ape_cli.core.validation import Scalar, Whole
-from ape_cli.experiment import generalisation
+from ape_cli.experiment import file_errors, generalisation
 from ape_cli.experiment.generalisation import FurtherTests
 from ape_cli.storage import files
 from ape_cli.structure.linearisation import NAMES
 from ape_cli.sweep.tuned import TuneSpecification
+
+_SETTINGS = "for example set = { lr_peak = [1e-3, 3e-3] }"
 
 
 class SweepSpecification(BaseModel):
@@ -94,6 +99,14 @@ def read(path: Path) -> list[dict[str, Any]]:
     return [over(fields, part) for part in parts]
 
 
+def located(path: Path | None, options: dict[str, Any]) -> Callable[..., AbstractContextManager[None]]:
+    """The context `file_errors.located` of a sweep's file. `options`: fields that the command line gives instead."""
+    settings = [options.get("set") or {}, (options.get("tune") or {}).get("set") or {}]
+    replaced = (options.keys() - {"set", "tune"}).union(*settings, options.get("tune") or {}) - {"set"}
+    fields = SweepSpecification.model_fields.keys() | TuneSpecification.model_fields.keys()
+    return partial(file_errors.located, path, fields, replaced)
+
+
 def over(below: dict[str, Any], above: dict[str, Any]) -> dict[str, Any]:
     """Merge the fields of a grid: those of `above` replace those of `below`. `set` and `tune` are merged key by key.
 
@@ -126,13 +139,17 @@ def check(fields: dict[str, Any]) -> SweepSpecification:
     except ValidationError as error:
         first = error.errors()[0]
         where = ".".join(str(part) for part in first["loc"])
+        name = where.removeprefix("tune.").split(".")[0]
+        of = TuneSpecification if where.startswith("tune.") else SweepSpecification
+        fix = file_errors.example(name, of.model_fields[name].annotation) if name != "set" else _SETTINGS
         if where.startswith("tune.set"):
             where, first = where.split(".bool")[0], first | {"msg": "a list of values: true, false, numbers or words"}
         elif where.startswith("set."):
             where, first = where.split(".bool")[0], first | {"msg": "true, false, a number, a word, or a list of these"}
         elif where.startswith(("sizes.", "generalise.")):
             where, first = where.split(".")[0], first | {"msg": "a list such as [1, 2, 30], or text such as 1-20,30"}
-        raise UsageError(f"bad {where} of a sweep", got=brief(first.get("input")), allowed=first["msg"]) from error
+        allowed = first["msg"].removeprefix("Input should be ")
+        raise UsageError(f"bad {where} of a sweep", got=brief(first.get("input")), allowed=allowed, fix=fix) from error
     for name in grid.orders:
         pick("order", name, NAMES)
     grid.tests()  # raises an error before anything else does

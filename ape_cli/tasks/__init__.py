@@ -105,8 +105,9 @@ def make(name: str, order: str | None = None, source_order: str | None = None, *
         if key not in known:
             raise unknown(f"option of {name}", key, known)
         _check(known[key], value)
+    values = {known[key].field: plugins.unsigned(value) for key, value in options.items()}
     with plugins.explained("task", task):
-        return task(order=orders[0], source_order=orders[1], **{known[k].field: v for k, v in options.items()})
+        return task(order=orders[0], source_order=orders[1], **values)
 
 
 def recorded(name: str, linearised: str | None, parameters: Mapping[str, Any]) -> BaseTask:

@@ -152,8 +152,8 @@ def read_group(text: str) -> Group:
         group = _of_entries([[str(entry).strip() for entry in line] for line in lines])
         check_laws(group)
     except OSError as error:
-        got = error.strerror or str(error)
-        raise DataError(f"cannot read the table {path}", got=got, fix="name a file with the table of a group") from None
+        fix = files.how_to_read(error, "name a file with the table of a group")
+        raise DataError(f"cannot read the table {path}", got=error.strerror or str(error), fix=fix) from None
     except (ValueError, TypeError, RecursionError) as error:
         what = f"{path} is not the multiplication table of a group"
         raise DataError(what, got=str(error), fix="correct the table") from None

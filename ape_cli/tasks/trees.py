@@ -96,7 +96,7 @@ class UserTrees(TreeOptions):
     def _source(self) -> TreeSource:
         """The trees of the files."""
         if self.where is None:
-            fix = "`ape gen trees --source PATH`, then `ape train --data datasets/…`"
+            fix = "`ape gen trees --source PATH`, then `ape train --data NAME`"
             raise UsageError("the task trees needs a file, a folder or a pattern of your own trees", fix=fix)
         return read_trees(self.where, format=self.format, unit=self.unit, column=self.column, skip_bad=self.skip_bad)
 

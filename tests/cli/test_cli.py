@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import io
 import json
 import subprocess
 import sys
@@ -9,6 +10,7 @@ from pathlib import Path
 
 import pytest
 
+from ape_cli import cli
 from tests.conftest import ape
 
 TINY = ["--n-validation", "30", "--n-test", "30"]
@@ -208,3 +210,32 @@ def test_greedy_stands_beside_teacher_forcing(here: Path) -> None:
     table = ape("eval", "--decode", "greedy")[0]
     assert "token accuracy, teacher" in table
     assert "exact match, teacher" in table
+
+
+class NearlyFull(io.RawIOBase):
+    """A file that takes at most ten bytes at once, as a disk does that is nearly full."""
+
+    def __init__(self) -> None:
+        self.content = b""
+
+    def writable(self) -> bool:
+        return True
+
+    def write(self, content: bytes) -> int:  # type: ignore[override]
+        self.content += bytes(content[:10])
+        return min(10, len(content))
+
+
+def test_an_unbuffered_output_is_whole() -> None:
+    """With PYTHONUNBUFFERED, Python itself ignores how much of a text was written."""
+    file = NearlyFull()
+    unbuffered = io.TextIOWrapper(file, "utf-8", write_through=True)  # type: ignore[type-var]
+    stream = cli._stream(1, unbuffered)
+    print("ö" * 100, file=stream)
+    assert file.content.decode() == "ö" * 100 + "\n"
+
+
+def test_nobody_is_asked_where_stdin_is_closed() -> None:
+    stdin = cli._stream(0, None)
+    assert (stdin.isatty(), stdin.read()) == (False, "")
+    stdin.close()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import re
 from pathlib import Path
 
@@ -52,3 +53,15 @@ def test_an_option_that_the_command_has_itself_is_left_to_set(tmp_path: Path) ->
     """A task's option `seed` would hide the command's --seed, so it can only be set with --set."""
     run = elsewhere(tmp_path, "ape_cli/tasks/seeded.py", STUTTER.replace("times", "seed").replace("Stutter", "Seeded"))
     assert run("gen", "--help").stdout.count(" --seed ") == 1
+
+
+def test_equal_numbers_make_equal_manifests(here: Path) -> None:
+    """An interrupted dataset is completed by the same command, however its numbers are typed."""
+    counts = ("--n", "5", "--n-validation", "2", "--n-test", "2")
+    typed = (["--length-mean", "8", "--length-std", "0"], ["--set", "length_mean=8", "--set", "length_std=-0.0"])
+    plans = set()
+    for number, words in enumerate((*typed, ["--length-mean", "8.0", "--length-std", "-0"])):
+        ape("gen", "copy", *counts, *words, "--out", str(number))
+        plans.add(json.dumps(json.loads(Path(str(number), "manifest.json").read_text())["plan"]))
+    assert len(plans) == 1
+    assert '"length_mean": 8.0, "length_std": 0.0' in plans.pop()

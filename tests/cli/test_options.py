@@ -10,7 +10,8 @@ import pytest
 import typer
 from typer.testing import CliRunner
 
-from ape_cli.cli.flags import with_flags
+from ape_cli import cli
+from ape_cli.cli.flags import FOLDERS, with_flags, with_folders
 from ape_cli.cli.options import Place, expanded, flags_of, option, path
 from ape_cli.core.errors import UsageError
 from tests.conftest import ape
@@ -74,3 +75,42 @@ def test_an_error_from_below_has_the_flags_of_the_command() -> None:
     assert "fix:     --precision fp32\n" in told
     told = ape("gen", "tree-copy", "--order", "breadth-to-depth", code=2)[1]
     assert "fix:     --order depth and --source-order breadth\n" in told
+
+
+def test_proposed_commands_name_the_folders_that_were_typed() -> None:
+    given = {"--results": "my results", "--datasets": "d"}
+    for text, shown in (
+        ("`ape report` shows more", "`ape report --results 'my results'` shows more"),
+        (
+            "`ape eval --split …` or `ape tasks`",
+            "`ape eval --split … --results 'my results' --datasets d` or `ape tasks`",
+        ),
+        ("`ape gen TASK --out DIR`; run the same `ape gen` command", None),
+        ("`ape rm x --results other`, ape report", None),
+    ):
+        assert with_folders(text, given) == (shown or text)
+        assert with_folders(text, {}) == text
+
+
+def test_the_commands_that_take_folders() -> None:
+    commands = typer.main.get_command(cli.app).commands.items()  # type: ignore[attr-defined]
+    for flag, names in FOLDERS.items():
+        assert names == {name for name, command in commands if any(flag in one.opts for one in command.params)}
+
+
+def test_every_end_names_the_folder_of_the_runs(here: Path) -> None:
+    """With it, each proposed command finds the runs of the one that was typed."""
+    there = ["--results", "my results"]
+    named = "--results 'my results'"
+    assert f"`ape train --scheme rope --task copy {named}`" in ape("runs", *there)[1]
+    assert f"`ape train --scheme rope --task copy {named}`" in ape("report", *there, code=1)[1]
+    assert f"`ape runs {named}`" in ape("rm", "", *there, code=2)[1]
+    small = ["--task", "copy", "--preset", "tiny", "--set", "steps=2", "--device", "cpu", *there]
+    assert ape("train", "--scheme", "none", *small)[1].endswith(f"\n  ape report {named}\n")
+    ape("train", "--scheme", "sinusoidal", *small, "--no-eval")
+    assert ape("eval", "sinusoidal-no", *there, code=2)[1].count(named) == 0  # no command is proposed
+    told = ape("eval", "--data", "copy-tiny", *there)[1]
+    assert f"`ape report --by size {named}` shows" in told
+    Path("my sweep.toml").write_text('schemes = ["rope"]\ntasks = ["copy"]\npreset = "tiny"')
+    told = ape("report", "--sweep", "my sweep.toml", *there, code=1)[1]
+    assert f"`ape sweep 'my sweep.toml' {named}` trains them" in told

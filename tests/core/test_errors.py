@@ -1,14 +1,21 @@
-"""Suggestions in messages: similar names, whatever their case, and the words of other programs."""
+"""Fixes in messages: failures of the machine, similar names, whatever their case, and the words of other programs."""
 
 from __future__ import annotations
 
+import errno
+import os
+import resource
 from pathlib import Path
 
 import pytest
+import torch
 
 from ape_cli import position
-from ape_cli.core.errors import nearest
+from ape_cli.cli.console import user_error
+from ape_cli.core import runtime
+from ape_cli.core.errors import ApeError, nearest
 from ape_cli.runs import config
+from ape_cli.storage import files, parquet, tensors
 from tests.conftest import ape, write
 
 
@@ -65,3 +72,64 @@ def test_a_name_in_another_folder_of_datasets(here: Path) -> None:
     done = ape("eval", "--data", "words", "--datasets", "elsewhere", "--split", "validation", "--device", "cpu")
     assert "validation" in done[0] + done[1]
     assert "1 dataset, 0 damaged" in ape("verify", "--data", "words", "--datasets", "elsewhere")[0]
+
+
+@pytest.mark.parametrize(
+    ("number", "fix"),
+    [
+        (errno.EMFILE, "(`ulimit -n`)"),
+        (errno.ENFILE, "(`ulimit -n`)"),
+        (errno.EFBIG, "(`ulimit -f`)"),
+        (errno.ENOSPC, "free some space"),
+        (errno.EDQUOT, "quota"),
+        (errno.EIO, "check the disk or the network"),
+    ],
+)
+def test_failures_of_the_machine_get_their_own_fix(number: int, fix: str) -> None:
+    """It is the same for reading, for writing and for what a command itself does not expect."""
+    error = OSError(number, os.strerror(number), "file")
+    assert fix in files.how_to_read(error, "restore the file")
+    assert fix in str(files.cannot_write("file", error))
+    assert fix in str(user_error(error))
+
+
+def test_other_failures_are_about_the_file() -> None:
+    for error in (FileNotFoundError(errno.ENOENT, "", "file"), files.too_large(Path("file"), 10), ValueError()):
+        assert files.how_to_read(error, "restore the file") == "restore the file"
+    assert "may write to" in str(files.cannot_write("file", PermissionError(errno.EACCES, "")))
+
+
+def test_a_file_that_cannot_be_opened_is_not_called_damaged(tmp_path: Path) -> None:
+    """Libraries report the limit of open files in their own ways."""
+    before = resource.getrlimit(resource.RLIMIT_NOFILE)
+    (tmp_path / "shard.parquet").touch()
+    resource.setrlimit(resource.RLIMIT_NOFILE, (0, before[1]))
+    try:
+        with pytest.raises(ApeError) as shard:
+            parquet.read_shard(tmp_path / "shard.parquet")
+        with pytest.raises(ApeError, match="too few files may be open") as process:
+            runtime.check_process()
+    finally:
+        resource.setrlimit(resource.RLIMIT_NOFILE, before)
+    assert "(`ulimit -n`)" in str(shard.value)
+    assert "`ulimit -n 1024`" in str(process.value)
+
+
+def test_weights_beyond_the_largest_file(tmp_path: Path) -> None:
+    before = resource.getrlimit(resource.RLIMIT_FSIZE)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (1000, before[1]))
+    try:
+        with pytest.raises(ApeError) as error:
+            tensors.save_tensors(tmp_path / "weights", {"a": torch.zeros(10_000)}, {})
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, before)
+    assert "(`ulimit -f`)" in str(error.value)
+    assert not list(tmp_path.iterdir())
+
+
+def test_a_current_folder_that_is_gone(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (tmp_path / "gone").mkdir()
+    monkeypatch.chdir(tmp_path / "gone")
+    (tmp_path / "gone").rmdir()
+    with pytest.raises(ApeError, match="the current folder does not exist"):
+        runtime.check_process()

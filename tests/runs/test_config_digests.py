@@ -7,8 +7,11 @@ from typing import Any
 
 import pytest
 
-from ape_cli.runs.config import PRESETS, read_config
+from ape_cli.data import position_maps
+from ape_cli.position import options
+from ape_cli.runs.config import PRESETS, parse_settings, read_config, resolve
 
+OFFSET = position_maps.options("offset")
 FINGERPRINT = "0" * 63 + "1"
 PAPER, SMALL, TINY = (PRESETS[name] for name in ("paper", "small", "tiny"))
 LATER_FIELDS = {
@@ -58,3 +61,38 @@ def test_the_digest_of_a_configuration_is_frozen(config: dict[str, Any], digest:
     checked = read_config(config)
     assert checked.digest(FINGERPRINT) == digest
     assert checked.digest(FINGERPRINT, without=("seed",)) == without_seed
+
+
+def test_equal_values_have_one_name() -> None:
+    """However a number is typed: as a setting, and as an option of a scheme, of the attention or of the map."""
+    for kept, typed in (
+        ({"dropout": 0}, "dropout=-0.0"),
+        ({"dropout": 0.0}, "dropout=-0"),
+        ({"lr_final": 0}, "lr_final=-0.0"),
+        ({"lr_peak": 0.001}, "lr_peak= 1e-3"),
+        ({"weight_decay": 1}, "weight_decay=1.0"),
+        ({"base": 100}, "base=1e2"),
+        ({"partial": 1.0}, "partial=1"),
+        ({"maximum": 9}, "maximum=9"),
+    ):
+        digests = {
+            resolve(
+                "tiny", "rope", options("rope"), positions="offset", positions_options=OFFSET, settings=settings
+            ).digest(FINGERPRINT)
+            for settings in (kept, parse_settings([typed]))
+        }
+        assert len(digests) == 1, typed
+
+
+def test_a_nested_zero_has_no_sign() -> None:
+    def digest(value: Any) -> str:
+        return resolve("tiny", "own", {"rates": None}, settings={"rates": value}).digest(FINGERPRINT)
+
+    assert digest([0.5, [-0.0]]) == digest([0.5, [0.0]]) != digest([0.5, [1.0]])
+
+
+def test_a_stored_configuration_keeps_its_digest() -> None:
+    """A run that was trained with -0.0 is still read, with the name that it has."""
+    fields = TINY.fields | {"preset": "tiny", "scheme": "rope"}
+    old, new = (read_config(fields | {"dropout": zero}).digest(FINGERPRINT) for zero in (-0.0, 0.0))
+    assert (old, new) == ("6be419a1", "f057f10f")

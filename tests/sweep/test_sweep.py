@@ -303,3 +303,10 @@ def test_another_dataset_in_the_place_of_a_preset_s(here: Path) -> None:
         _, err = ape(*words, *more, code=1)
         assert "reverse-tiny holds another dataset than that of preset tiny" in err
     assert not (here / "results").exists()
+
+
+def test_equal_values_are_one_trial(here: Path) -> None:
+    """Also before the dataset exists, on which the name of a run depends."""
+    words = ["--schemes", "rope", "--tasks", "copy", "--preset", "tiny", "--set", "dropout=0,0.0,-0.0"]
+    plan = json.loads(ape("sweep", *words, "--set", "base=100,1e2", "--device", "cpu", "--dry-run", "--json")[0])
+    assert [trial["variant"] for trial in plan["trials"]] == ["base=100"]

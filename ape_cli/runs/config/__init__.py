@@ -11,6 +11,7 @@ from typing import Any
 
 from pydantic import ValidationError
 
+from ape_cli.core import plugins
 from ape_cli.core.errors import UsageError, brief, pick, unknown
 from ape_cli.runs.config._fields import (
     KINDS,
@@ -110,7 +111,8 @@ def resolve(
     }
     chosen: dict[str, dict[str, Any]] = {part: {} for part in parts}
     known = set(settable(kind))
-    for key, value in (settings or {}).items():
+    for key, given in (settings or {}).items():
+        value = plugins.unsigned(given)
         if key in known:
             fields[key] = value
             if key in _PAIRS and _PAIRS[key] not in (settings or {}):
@@ -119,7 +121,7 @@ def resolve(
             if len(having) > 1:
                 what = f"{key} is an option of {' and of '.join(having)}"
                 raise UsageError(what, got=f"{key}={value}", fix="rename it in one of the files")
-            chosen[having[0]][key] = value
+            chosen[having[0]][key] = plugins.checked(key, value, parts[having[0]][key])
         elif key in _OWN:
             raise UsageError(f"{key} is not a setting", got=f"{key}={value}", fix=f"it is an option: `{key}`")
         else:

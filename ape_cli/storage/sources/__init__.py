@@ -17,6 +17,7 @@ import numpy as np
 
 from ape_cli.core.errors import DataError, UsageError
 from ape_cli.core.extras import how_to_install
+from ape_cli.storage import files
 from ape_cli.storage.paths import local_path
 from ape_cli.storage.sources import _cifar, _parquet
 from ape_cli.storage.sources._source import ImageSource, LabelledImages, choose
@@ -58,7 +59,7 @@ def open_source(where: str, label: str | None = None) -> ImageSource:
         return _read(path, label)
     except OSError as error:
         what, why = f"cannot read {error.filename or path}", error.strerror or str(error)
-        raise DataError(what, got=why, fix="make it readable, or fetch it again") from error
+        raise DataError(what, got=why, fix=files.how_to_read(error, "fetch it again")) from error
 
 
 def _read(path: Path, label: str | None) -> ImageSource:

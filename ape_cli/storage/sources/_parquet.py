@@ -29,6 +29,7 @@ import pyarrow.parquet as pq
 from ape_cli.core.errors import DataError, UsageError, unknown
 from ape_cli.core.runtime import half_memory
 from ape_cli.storage import image_rows
+from ape_cli.storage.files import how_to_read
 from ape_cli.storage.parquet import check_groups, is_text
 from ape_cli.storage.sources._source import MOST_CLASSES, ImageSource, LabelledImages, known, source
 
@@ -84,7 +85,7 @@ def _reading(path: Path) -> Iterator[None]:
         yield
     except (pa.ArrowException, OSError, UnicodeDecodeError) as error:
         got = "a text that is not UTF-8" if isinstance(error, UnicodeDecodeError) else str(error).partition("\n")[0]
-        raise DataError(f"cannot read {path}", got=got, fix="fetch it again") from error
+        raise DataError(f"cannot read {path}", got=got, fix=how_to_read(error, "fetch it again")) from error
 
 
 def _open(path: Path) -> pq.ParquetFile:

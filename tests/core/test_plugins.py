@@ -1,0 +1,52 @@
+"""Files of a user's own plug-ins that are no plug-ins: what is said about them, for each kind."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from types import ModuleType
+
+import pytest
+
+from ape_cli import attention, position, tasks
+from ape_cli.core import executors, plugins
+from ape_cli.core.errors import UsageError, messages_to
+from ape_cli.data import position_maps
+from ape_cli.reports import pictures, views
+from ape_cli.storage import tree_formats
+from ape_cli.training import loggers
+
+PACKAGES = [position, tasks, attention, position_maps, loggers, tree_formats, views, pictures, executors]
+
+
+@pytest.fixture(params=PACKAGES, ids=lambda package: package.__name__.rpartition(".")[2])
+def package(request: pytest.FixtureRequest, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> ModuleType:
+    """A package with one more folder, which is empty."""
+    monkeypatch.setattr(request.param, "__path__", [*request.param.__path__, str(tmp_path)])
+    return request.param
+
+
+@pytest.mark.parametrize("stem", ["my scheme", "my.scheme", "mý,scheme", "-my-scheme"])
+def test_a_file_whose_stem_is_no_name(package: ModuleType, tmp_path: Path, stem: str) -> None:
+    """It is named with its path where it is found; the others work."""
+    before = plugins.names(package)
+    file = tmp_path / f"{stem}.py"
+    for name in (file.name, ".my scheme.py", "_my scheme.py", "my scheme.txt"):
+        (tmp_path / name).write_text("raise AssertionError")
+    lines: list[str] = []
+    with messages_to(lines.append):
+        assert plugins.names(package) == before == plugins.names(package)
+    allowed = "its name may have only ASCII letters, digits and underscores"
+    assert lines == [f"left out: {file}: {allowed}; rename it, for example to my_scheme.py"]
+    with pytest.raises(UsageError) as caught:
+        plugins.load(package, "thing", stem, object)
+    error = caught.value
+    assert (error.got, error.fix) == (file, "rename it, for example to my_scheme.py")
+
+
+def test_a_file_without_a_class(package: ModuleType, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (tmp_path / "empty_one.py").write_text("x = 1")
+    monkeypatch.delitem(plugins.sys.modules, f"{package.__name__}.empty_one", raising=False)
+    with pytest.raises(UsageError, match="does not define a subclass of Path") as caught:
+        plugins.load(package, "thing", "empty-one", Path)
+    assert caught.value.got == str(tmp_path / "empty_one.py")
+    assert "begin the name of a file of shared code with _" in str(caught.value.fix)
