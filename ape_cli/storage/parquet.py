@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -122,12 +123,12 @@ def _check_digest(path: StoragePath, source: Any, expected: str) -> None:
         raise DataError(f"a shard was altered or truncated: {path}", got=got, allowed=allowed, fix=_OVERWRITE)
 
 
-def read_group(file: pq.ParquetFile, number: int, name: str | StoragePath) -> pa.Table:
-    """Read a row group of an open shard. `name` is that of the shard in messages.
+def read_group(file: pq.ParquetFile, number: int, name: str | StoragePath, columns: Sequence[str] = ()) -> pa.Table:
+    """Read a row group of an open shard, or only the named columns. `name` is that of the shard in messages.
 
     Raises `DataError` if it cannot be read.
     """
     try:
-        return file.read_row_group(number)
+        return file.read_row_group(number, list(columns) or None)
     except (OSError, pa.ArrowException) as error:
         raise DataError(f"cannot read {name}", got=str(error).splitlines()[0], fix="generate it again") from error
