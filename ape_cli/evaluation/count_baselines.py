@@ -40,6 +40,7 @@ from ape_cli.storage import files
 from ape_cli.storage.locks import locked
 from ape_cli.structure import Seq, Tree
 
+_ROWS = 4096  # that are counted at once, which bounds the memory
 _WAIT = 300.0  # seconds to wait for another process that counts the same
 _USUAL, _REPEATED, _OF_SOURCE = "most frequent answer", "repeated answer", "most frequent symbol of the source"
 _Share = Annotated[float, Field(ge=0, le=1)]
@@ -93,26 +94,34 @@ def _keys(plan: DatasetPlan) -> dict[str, list[str]]:
 
 def _counted(data: Dataset, split: str) -> Baselines:
     """Count the baselines of a split."""
-    train, scored, plan, keys = data.split("train"), data.split(split), data.plan, _keys(data.plan)
-    if not isinstance(scored, Split) or not isinstance(train, Split):
-        classes = pl.concat(map(pl.DataFrame, scored.tables("label")))["label"].value_counts()["count"]
-        return Baselines(
-            fingerprint=data.fingerprint, constant_guess=classes.to_numpy().max() / scored.rows, counted={}
-        )
-    asked = _counts(scored)
-    labels = [*asked[_USUAL]["count"], scored.rows * (plan.structure == Seq() and not plan.tagged)]  # the last is EOS
-    tables, total, wrong = _tables(scored, asked, _counts(train, asked)), max(1, sum(labels)), []
-    is_wrong = pl.col(*keys).fill_null(tables[_USUAL]["label"].item()) != pl.col("label")
-    for places in _places(scored):
-        guesses = places
-        for name, table in tables.items():
-            guesses = guesses.join(table.rename({"label": name}), keys[name], "left")
-        wrong.append(guesses.group_by("row").agg(is_wrong.sum()))
-    counted = {}
-    for name, of_row in pl.concat(wrong).drop("row").to_dict().items():
-        exact = (scored.rows - int((of_row > 0).sum())) / scored.rows
-        counted[name] = {"token_accuracy": (sum(labels) - int(of_row.sum())) / total, "exact_match": exact}
-    return Baselines(fingerprint=data.fingerprint, constant_guess=max(labels) / total, counted=counted)
+    train, scored, plan, keys, counted = data.split("train"), data.split(split), data.plan, _keys(data.plan), {}
+    if isinstance(scored, Split) and isinstance(train, Split):
+        asked = _counts(scored)
+        labels = [*asked[_USUAL]["count"], scored.rows * (plan.structure == Seq() and not plan.tagged)]  # the last: EOS
+        by_count = {n: c.sort("count", "label", descending=[True, False]) for n, c in _counts(train, asked).items()}
+        tables = {name: each.unique(keys[name], keep="first").drop("count") for name, each in by_count.items()}
+        answers, symbol, wrong = by_count[_USUAL]["label"], pl.col("source_ids"), []
+        if not plan.tagged:
+            tables[_REPEATED] = asked["previous answer"].select("previous", label="previous").unique()
+            most = symbol.filter(symbol.is_in(answers)).mode().min().fill_null(answers.min())
+            sources = map(pl.DataFrame, scored.tables("row", "source_ids"))
+            tables[_OF_SOURCE] = pl.concat(
+                each.explode("source_ids").group_by("row").agg(label=most) for each in sources
+            )
+        is_wrong = pl.col(*keys).fill_null(pl.lit(answers.first())) != pl.col("label")
+        for places in _places(scored):
+            guesses = places
+            for name, table in tables.items():
+                guesses = guesses.join(table.rename({"label": name}), keys[name], "left")
+            wrong.append(guesses.group_by("row").agg(is_wrong.sum()))
+        for name, of_row in pl.concat(wrong).drop("row").to_dict().items():
+            accuracy = (sum(labels) - int(of_row.sum())) / max(1, sum(labels))
+            exact = (scored.rows - int((of_row > 0).sum())) / scored.rows
+            counted[name] = {"token_accuracy": accuracy, "exact_match": exact}
+    else:
+        labels = [*pl.concat(map(pl.DataFrame, scored.tables("label")))["label"].value_counts()["count"]]
+    guess = max(labels) / max(1, sum(labels))
+    return Baselines(fingerprint=data.fingerprint, constant_guess=guess, counted=counted)
 
 
 def _counts(part: Split, asked: dict[str, pl.DataFrame] | None = None) -> dict[str, pl.DataFrame]:
@@ -131,19 +140,6 @@ def _counts(part: Split, asked: dict[str, pl.DataFrame] | None = None) -> dict[s
     return counts
 
 
-def _tables(scored: Split, asked: dict[str, pl.DataFrame], counts: dict[str, pl.DataFrame]) -> dict[str, pl.DataFrame]:
-    """The predicted `label` of each key, by baseline, from the counts of the scored and the training split."""
-    keys, answers, symbol = _keys(scored.manifest.plan), counts[_USUAL]["label"], pl.col("source_ids")
-    by_count = {name: each.sort("count", "label", descending=[True, False]) for name, each in counts.items()}
-    tables = {name: each.unique(keys[name], keep="first").drop("count") for name, each in by_count.items()}
-    if not scored.manifest.plan.tagged:
-        tables[_REPEATED] = asked["previous answer"].select("previous", label="previous").unique()
-        most = symbol.filter(symbol.is_in(answers)).mode().min().fill_null(answers.min())
-        sources = map(pl.DataFrame, scored.tables("row", "source_ids"))
-        tables[_OF_SOURCE] = pl.concat(each.explode("source_ids").group_by("row").agg(label=most) for each in sources)
-    return tables
-
-
 def _places(part: Split) -> Iterator[pl.DataFrame]:
     """The places of the labels of each window of a split: `row`, `label`, and the columns of all keys."""
     plan, source, length = part.manifest.plan, pl.col("source_ids"), pl.col("target_ids").list.len()
@@ -158,9 +154,10 @@ def _places(part: Split) -> Iterator[pl.DataFrame]:
     here, after = (source.list.gather(pl.int_ranges(i, length + i), null_on_oob=True) for i in (0, 1))
     previous = pl.concat_list(pl.lit(SOS, pl.UInt16), "target_ids").list.head(length)
     beside = {"before": here.list.shift(), "after": after} if plan.tagged else {"previous": previous}
-    for table in part.tables("row", "source_ids", "target_ids", *positions):
-        rows = pl.DataFrame(table).select("row", *positions, label="target_ids", here=here, **beside)
-        places = rows.explode(pl.selectors.exclude("row")).with_columns(nothing=pl.lit(PAD))
+    tables = map(pl.DataFrame, part.tables("row", "source_ids", "target_ids", *positions))
+    for rows in (rows for table in tables for rows in table.iter_slices(_ROWS)):
+        places = rows.select("row", *positions, label="target_ids", here=here, **beside)
+        places = places.explode(pl.selectors.exclude("row")).with_columns(nothing=pl.lit(PAD))
         for name, place in relatives.items():
             nodes = places.select("row", pl.col("here").alias(name), place=pl.col("source_positions").cast(pl.Int64))
             places = places.with_columns(place=place).join(nodes, ["row", "place"], "left")
