@@ -103,7 +103,7 @@ def _counted(data: Dataset, split: str) -> Baselines:
         answers, symbol, wrong = by_count[_USUAL]["label"], pl.col("source_ids"), []
         if not plan.tagged:
             tables[_REPEATED] = asked["previous answer"].select("previous", label="previous").unique()
-            most = symbol.filter(symbol.is_in(answers)).mode().min().fill_null(answers.min())
+            most = symbol.filter(symbol.is_in(answers.to_list())).mode().min().fill_null(answers.min())
             sources = map(pl.DataFrame, scored.tables("row", "source_ids"))
             tables[_OF_SOURCE] = pl.concat(
                 each.explode("source_ids").group_by("row").agg(label=most) for each in sources
@@ -149,7 +149,9 @@ def _places(part: Split) -> Iterator[pl.DataFrame]:
         end = pl.lit(EOS, pl.UInt16)
         if plan.tagged:  # a batch has no EOS at the end of its longest rows
             longest = [batch.row[batch.source_mask.all(1)] for batch in part.batches(256)]
-            end = pl.when(pl.col("row").is_in(np.concatenate(longest))).then(PAD).otherwise(end).cast(pl.UInt16)
+            end = (
+                pl.when(pl.col("row").is_in(np.concatenate(longest).tolist())).then(PAD).otherwise(end).cast(pl.UInt16)
+            )
         source = pl.concat_list(source, end)
     here, after = (source.list.gather(pl.int_ranges(i, length + i), null_on_oob=True) for i in (0, 1))
     previous = pl.concat_list(pl.lit(SOS, pl.UInt16), "target_ids").list.head(length)
