@@ -131,9 +131,11 @@ def _counts(part: Split, asked: dict[str, pl.DataFrame] | None = None) -> dict[s
     """
     counts: dict[str, pl.DataFrame] = {}
     keys = {name: key for name, key in _keys(part.manifest.plan).items() if name not in (_REPEATED, _OF_SOURCE)}
+    columns = {column for key in keys.values() for column in key}
     for places in _places(part):
+        grouped = places.group_by(*columns, "label").agg(count=pl.len().cast(pl.Int64))  # few rows, for most tasks
         for name, key in keys.items():
-            new = places.group_by(*key, "label").agg(count=pl.len().cast(pl.Int64))
+            new = grouped.select(*key, "label", "count")
             new = new if asked is None else new.join(asked[name], key, "semi")
             both = pl.concat([counts.get(name, new.clear()), new])
             counts[name] = both.group_by(*key, "label").agg(pl.col("count").sum())
