@@ -44,7 +44,7 @@ print(count_baselines.count_baselines(data, "test").model_dump_json())
 @pytest.fixture(scope="module")
 def server() -> Iterator[Server]:
     with serving() as found:
-        found.bucket("ape")
+        found.bucket("baselines")
         yield found
 
 
@@ -52,7 +52,7 @@ def test_a_dataset_in_an_object_store(server: Server, tmp_path: Path, monkeypatc
     """Its scores are those of the same dataset in a folder. They are counted once, unless the store is read-only."""
     local = write(tmp_path / "data", "tree-ops", "depth", rows=(200, 20, 20))
     expected = count_baselines(local, "test")
-    out = storage_path(f"s3://ape/data?endpoint_override={server.endpoint}")
+    out = storage_path(f"s3://baselines/data?endpoint_override={server.endpoint}")
     task = tasks.make("tree-ops", "depth", depth_mean=3, depth_std=1)
     generation.generate(task, local.plan, out)
 
@@ -62,9 +62,11 @@ def test_a_dataset_in_an_object_store(server: Server, tmp_path: Path, monkeypatc
     with monkeypatch.context() as patch:
         patch.setattr(RemotePath, "upload", fail)
         assert count_baselines(open_dataset(out), "test") == expected
-    assert "baselines/test.json" not in server.objects("ape/data")
+    assert "baselines/test.json" not in server.objects("baselines/data")
     assert count_baselines(open_dataset(out), "test") == expected
-    assert server.get("ape/data/baselines/test.json") == (tmp_path / "data" / "baselines" / "test.json").read_bytes()
+    assert (
+        server.get("baselines/data/baselines/test.json") == (tmp_path / "data" / "baselines" / "test.json").read_bytes()
+    )
     monkeypatch.setattr("ape_cli.evaluation.count_baselines._counted", fail)
     assert count_baselines(open_dataset(out), "test") == expected
 
