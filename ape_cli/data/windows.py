@@ -53,10 +53,7 @@ class Rows(ABC, Generic[_Window, _Batch]):
         return pa.concat_tables([self.manifest.plan.shard.empty_table(), *self.tables()])
 
     def tables(self, *columns: str) -> Iterator[pa.Table]:
-        """The rows of the split in order, a table for each window: the named columns, or all of them.
-
-        Raises `DataError` if they cannot be read.
-        """
+        """The rows in order, a table for each window, with the named or all columns. Raises `DataError`."""
         return (pa.concat_tables([self._group(g, columns) for g in groups]) for groups in self._windows(None))
 
     def steps(self, batch_size: int, seed: int | None = None, epoch: int = 0) -> int:

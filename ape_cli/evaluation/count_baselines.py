@@ -17,9 +17,7 @@ models.
 | parent and children | for trees: the symbols of the node's parent and children |
 
 The first five are for targets that are written one after the other, as under teacher forcing. Tags have no previous
-answer, so they have the first and the last three.
-
-Rows are read window by window, and only the keys of the scored split are kept, so that memory is bounded.
+answer, so they have the first and the last three. Only counts for keys of the scored split are kept, to bound memory.
 """
 
 from __future__ import annotations
@@ -44,7 +42,7 @@ _ROWS = 4096  # that are counted at once, which bounds the memory
 _WAIT = 300.0  # seconds to wait for another process that counts the same
 _USUAL, _REPEATED, _OF_SOURCE = "most frequent answer", "repeated answer", "most frequent symbol of the source"
 _Share = Annotated[float, Field(ge=0, le=1)]
-_Score = Annotated[str, Field(pattern="^(token_accuracy|exact_match)$")]
+_Scores = dict[Annotated[str, Field(pattern="^(token_accuracy|exact_match)$")], _Share]
 
 
 class Baselines(Frozen):
@@ -57,14 +55,13 @@ class Baselines(Frozen):
     version: Literal[1] = 1  # of the definitions
     fingerprint: str
     constant_guess: _Share
-    counted: dict[str, Annotated[dict[_Score, _Share], Field(min_length=2)]]
+    counted: dict[str, Annotated[_Scores, Field(min_length=2)]]
 
 
 def count_baselines(data: Dataset, split: str) -> Baselines:
     """The baselines of a split. Neither it nor the training split may be empty.
 
     They are counted once for a dataset, and stored in its folder as `baselines/SPLIT.json` if it can be written to.
-
     Raises `DataError` if rows cannot be read.
     """
     path = data.folder / "baselines" / f"{split}.json"
@@ -104,10 +101,8 @@ def _counted(data: Dataset, split: str) -> Baselines:
         if not plan.tagged:
             tables[_REPEATED] = asked["previous answer"].select("previous", label="previous").unique()
             most = symbol.filter(symbol.is_in(answers.to_list())).mode().min().fill_null(answers.min())
-            sources = map(pl.DataFrame, scored.tables("row", "source_ids"))
-            tables[_OF_SOURCE] = pl.concat(
-                each.explode("source_ids").group_by("row").agg(label=most) for each in sources
-            )
+            sources = (pl.DataFrame(table).explode("source_ids") for table in scored.tables("row", "source_ids"))
+            tables[_OF_SOURCE] = pl.concat(each.group_by("row").agg(label=most) for each in sources)
         is_wrong = pl.col(*keys).fill_null(pl.lit(answers.first())) != pl.col("label")
         for places in _places(scored):
             guesses = places
@@ -143,17 +138,15 @@ def _counts(part: Split, asked: dict[str, pl.DataFrame] | None = None) -> dict[s
 
 
 def _places(part: Split) -> Iterator[pl.DataFrame]:
-    """The places of the labels of each window of a split: `row`, `label`, and the columns of all keys."""
+    """The places of the labels of a split, some rows at a time: `row`, `label`, and the columns of all keys."""
     plan, source, length = part.manifest.plan, pl.col("source_ids"), pl.col("target_ids").list.len()
     relatives = _relatives(plan.structure) if plan.tagged and isinstance(plan.structure, Tree) else {}
     positions = ["source_positions"] if relatives else []
     if plan.structure == Seq():
         end = pl.lit(EOS, pl.UInt16)
-        if plan.tagged:  # a batch has no EOS at the end of its longest rows
-            longest = [batch.row[batch.source_mask.all(1)] for batch in part.batches(256)]
-            end = (
-                pl.when(pl.col("row").is_in(np.concatenate(longest).tolist())).then(PAD).otherwise(end).cast(pl.UInt16)
-            )
+        if plan.tagged:  # as in batches of 256 rows: the EOS of the longest rows is cut off, because it has no label
+            longest = np.concatenate([batch.row[batch.source_mask.all(1)] for batch in part.batches(256)]).tolist()
+            end = pl.when(pl.col("row").is_in(longest)).then(PAD).otherwise(end).cast(pl.UInt16)
         source = pl.concat_list(source, end)
     here, after = (source.list.gather(pl.int_ranges(i, length + i), null_on_oob=True) for i in (0, 1))
     previous = pl.concat_list(pl.lit(SOS, pl.UInt16), "target_ids").list.head(length)
