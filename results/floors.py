@@ -33,7 +33,7 @@ def counted(sweep: str) -> list[dict[str, object]]:
         data = prepared(item.experiment).dataset
         form = tasks.load(data.task).form(data.parameters)
         column = task_of({"task": data.task, "order": data.order, "form": form})
-        for baseline, scores in count_baselines(data, "test").items():
+        for baseline, scores in count_baselines(data, "test").counted.items():
             rounded = {name: round(score, 6) for name, score in scores.items()}
             found.append({"sweep": sweep, "column": column, "baseline": baseline, **rounded})
     return found

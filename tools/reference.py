@@ -43,6 +43,7 @@ A dataset is a folder:
 | --- | --- |
 | `data/SPLIT-NNNNN-of-NNNNN.parquet` | the rows of a split, in shards |
 | `manifest.json` | the task and its parameters, the vocabulary, and the row count and SHA-256 of each shard |
+| `baselines/SPLIT.json` | the scores of baselines that only count, once `ape train` or `ape eval` has counted them |
 | `README.md` | a dataset card for readers and for the Hugging Face Hub |
 
 The manifest is written last, so a folder with a manifest is complete. Its `vocabulary` lists the names of the symbols;

@@ -121,16 +121,14 @@ def _work(
 
 def _baselines(on: Collection[Dataset], split: str) -> dict[str, dict[str, dict[str, float]]]:
     """The scores of each baseline on each dataset, by its fingerprint."""
-    from ape_cli.evaluation.count_baselines import count_baselines, majority_baseline
+    from ape_cli.evaluation.count_baselines import count_baselines
 
     scores = {}
     for data in (one for one in on if one.plan.rows["train"]):
         try:
-            if data.image is None:
-                with slow_step(f"computing the baselines of {data.name}"):
-                    scores[data.fingerprint] = count_baselines(data, split)
-            else:
-                scores[data.fingerprint] = {_CLASS: {"token_accuracy": majority_baseline(data.split(split))}}
+            with slow_step(f"computing the baselines of {data.name}"):
+                found = count_baselines(data, split)
+            scores[data.fingerprint] = found.counted or {_CLASS: {"token_accuracy": found.constant_guess}}
         except ApeError as error:  # for example, the training split is damaged
             note(f"{data.name}: no baselines, {error.summary}")
     return scores

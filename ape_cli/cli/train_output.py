@@ -77,8 +77,7 @@ def note_data(experiment: Experiment) -> None:
 class Comparison:
     """What a test score is compared with: token accuracies on the same test split, or accuracies of images.
 
-    `constant_guess` is the score of always answering with the most frequent symbol or class. `counted` has the scores
-    of `count_baselines` by name; it is empty for images. `none` is the score of the registered run of the same
+    `constant_guess` and `counted` are those of `count_baselines`. `none` is the score of the registered run of the same
     model without positions, or None if there is no such run. `missing` are the options of comparable runs that do not
     exist yet.
     """
@@ -91,7 +90,7 @@ class Comparison:
 
 def compared(data: Dataset, registry: Registry, options: ExperimentOptions) -> Comparison:
     """What the test score of a run with these options is compared with."""
-    from ape_cli.evaluation.count_baselines import count_baselines, majority_baseline
+    from ape_cli.evaluation.count_baselines import count_baselines
     from ape_cli.evaluation.evaluate import name_of
     from ape_cli.experiment import complete
 
@@ -104,8 +103,8 @@ def compared(data: Dataset, registry: Registry, options: ExperimentOptions) -> C
                 missing.append(other)
             elif evaluation is not None and other.scheme == "none":
                 none = evaluation["overall"]["token_accuracy"]
-    counted = count_baselines(data, "test") if data.image is None else {}
-    return Comparison(majority_baseline(data.split("test")), counted, none, tuple(missing))
+    baselines = count_baselines(data, "test")
+    return Comparison(baselines.constant_guess, baselines.counted, none, tuple(missing))
 
 
 def print_trained(

@@ -67,7 +67,7 @@ class Dataset(DatasetInfo):
     @cached_property
     def largest_size(self) -> int:
         """The largest `size` in the training split, which must not be empty. Raises `DataError` if it is unreadable."""
-        return max(int(whole_numbers(group, "size").max()) for group in self.split("train").groups() if group.num_rows)
+        return max(int(whole_numbers(part, "size").max()) for part in self.split("train").tables("size"))
 
     @property
     def name(self) -> str:

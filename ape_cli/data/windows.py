@@ -6,7 +6,7 @@ A window has a few row groups, so that memory does not grow with the size of the
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from functools import lru_cache
 from typing import Any, Generic, TypeVar
 
@@ -50,11 +50,11 @@ class Rows(ABC, Generic[_Window, _Batch]):
 
     def table(self) -> pa.Table:
         """All rows of the split as an Arrow table, in order. Raises `DataError` if they cannot be read."""
-        return pa.concat_tables([self.manifest.plan.shard.empty_table(), *self.groups()])
+        return pa.concat_tables([self.manifest.plan.shard.empty_table(), *self.tables()])
 
-    def groups(self) -> Iterator[pa.Table]:
-        """The row groups of the split, in their order. Raises `DataError` if they cannot be read."""
-        return map(self._group, range(len(self._groups)))
+    def tables(self, *columns: str) -> Iterator[pa.Table]:
+        """The rows in order, a table for each window, with the named or all columns. Raises `DataError`."""
+        return (pa.concat_tables([self._group(g, columns) for g in groups]) for groups in self._windows(None))
 
     def steps(self, batch_size: int, seed: int | None = None, epoch: int = 0, epochs: int = 1) -> int:
         """The number of batches in `epochs` epochs, from `epoch` on.
@@ -149,10 +149,10 @@ class Rows(ABC, Generic[_Window, _Batch]):
         footer = self._open(shard).metadata
         return [footer.row_group(i).num_rows for i in range(footer.num_row_groups)]
 
-    def _group(self, number: int) -> pa.Table:
-        """Read a row group of the split. Raises `DataError` if it cannot be read."""
+    def _group(self, number: int, columns: Sequence[str] = ()) -> pa.Table:
+        """Read a row group of the split, or some of its columns. Raises `DataError` if it cannot be read."""
         shard, group = self._groups[number]
-        return read_group(self._open(shard), group, self.manifest.shards[self.name][shard].file)
+        return read_group(self._open(shard), group, self.manifest.shards[self.name][shard].file, columns)
 
     def _read(self, groups: list[int]) -> _Window:
         """The window of some row groups. It is kept if it is the whole split."""

@@ -1,8 +1,9 @@
 """What counting reaches: scores of tables that are counted on the training split, and of two rules without a table.
 
 A model that has learned a task is better than all of them. A table predicts the label that was most frequent in
-training for its key. Keys that training does not have get the most frequent label of all. Every baseline knows where a
-target ends, so EOS is always right, as it is for trained models.
+training for its key, and of equally frequent ones the one with the lowest id. Keys that training does not have get the
+most frequent label of all. Every baseline knows where a target ends, so EOS is always right, as it is for trained
+models.
 
 | baseline | what it predicts from |
 |---|---|
@@ -16,159 +17,151 @@ target ends, so EOS is always right, as it is for trained models.
 | parent and children | for trees: the symbols of the node's parent and children |
 
 The first five are for targets that are written one after the other, as under teacher forcing. Tags have no previous
-answer, so they have the first and the last three.
-
-Shapes: B rows, M labels, N source tokens, F numbers of a key, L labels of all rows, V ids.
+answer, so they have the first and the last three. Only counts for keys of the scored split are kept, to bound memory.
 """
 
 from __future__ import annotations
 
-from collections import Counter, defaultdict
-from collections.abc import Callable
-from functools import cached_property
+from collections.abc import Iterator
+from contextlib import ExitStack, suppress
+from typing import Annotated, Literal
 
 import numpy as np
-import torch
+import polars as pl
+from pydantic import Field
 
-from ape_cli.core.rng import I64
-from ape_cli.core.vocabulary import EOS, PAD
-from ape_cli.data.batches import SequenceBatch
-from ape_cli.data.loader import Dataset, ImageSplit, Split
-from ape_cli.evaluation.metrics import MetricSums
-from ape_cli.structure import Tree
+from ape_cli.core.errors import ApeError, BusyError
+from ape_cli.core.vocabulary import EOS, PAD, SOS
+from ape_cli.data.loader import Dataset, Split
+from ape_cli.data.plan import DatasetPlan, Frozen
+from ape_cli.storage import files
+from ape_cli.storage.locks import locked
+from ape_cli.structure import Seq, Tree
 
-_ROWS = 256  # in a batch; the results do not depend on it
+_ROWS = 4096  # that are counted at once, which bounds the memory
+_WAIT = 300.0  # seconds to wait for another process that counts the same
+_USUAL, _REPEATED, _OF_SOURCE = "most frequent answer", "repeated answer", "most frequent symbol of the source"
+_Share = Annotated[float, Field(ge=0, le=1)]
+_Scores = dict[Annotated[str, Field(pattern="^(token_accuracy|exact_match)$")], _Share]
 
-Key = Callable[[SequenceBatch], I64]  # -> int64 [B, M, F]
 
+class Baselines(Frozen):
+    """What is reached on a split without a model.
 
-def majority_baseline(split: Split | ImageSplit) -> float:
-    """The share of the labels of a split that are its most frequent label, from 0 to 1. 0 for a split without rows.
-
-    No constant answer is better. The label may be the end of a sequence, which is a label of words.
+    `constant_guess` is the share of the labels of the split that are its most frequent label or class. The label may be
+    EOS, which is a label of words. `counted` has the scores of each baseline by its name. It is empty for images.
     """
-    counts: Counter[int] = Counter()
-    for batch in split.batches(_ROWS):
-        counts.update(batch.labels[batch.label_mask].tolist())
-    return max(counts.values(), default=0) / max(1, counts.total())
+
+    version: Literal[1] = 1  # of the definitions
+    fingerprint: str
+    constant_guess: _Share
+    counted: dict[str, Annotated[_Scores, Field(min_length=2)]]
 
 
-def count_baselines(data: Dataset, split: str) -> dict[str, dict[str, float]]:
-    """The token accuracy and the exact match of each baseline on a split, from 0 to 1, by its name.
+def count_baselines(data: Dataset, split: str) -> Baselines:
+    """The baselines of a split. Neither it nor the training split may be empty.
 
-    The tables are counted on the training split. Raises `DataError` if rows cannot be read.
+    They are counted once for a dataset, and stored in its folder as `baselines/SPLIT.json` if it can be written to.
+    Raises `DataError` if rows cannot be read.
     """
-    train, scored = data.split("train"), data.split(split)
-    assert isinstance(train, Split)
-    assert isinstance(scored, Split)
-    tree = data.structure if isinstance(data.structure, Tree) else None
-    keys = _keys(bool(data.plan.tagged), tree)
-    tables = {name: _Table() for name in keys}
-    for batch in train.batches(_ROWS):
+    path = data.folder / "baselines" / f"{split}.json"
+    with ExitStack() as lock:
+        with suppress(ApeError):  # the folder is read-only, or the other process takes too long
+            lock.enter_context(locked(path.with_name(f".{split}.lock"), BusyError("it is being counted"), _WAIT))
+        with suppress(ApeError, OSError, ValueError):  # the file is missing or damaged
+            known = Baselines.model_validate(files.read_json(path))
+            if (known.fingerprint, list(known.counted)) == (data.fingerprint, list(_keys(data.plan))):
+                return known
+        known = _counted(data, split)
+        with suppress(ApeError):
+            files.write_text(path, f"{known.model_dump_json(indent=2)}\n")
+        return known
+
+
+def _keys(plan: DatasetPlan) -> dict[str, list[str]]:
+    """The columns of `_places` by which the table of each baseline is read, by its name."""
+    keys = {"symbol": ["here"], "symbols before and after": ["before", "after"]}
+    if not plan.tagged:
+        keys = {"previous answer": ["previous"], "previous answer and symbol": ["previous", "here"]}
+        keys |= {_REPEATED: ["previous"], _OF_SOURCE: ["row"]}
+    elif isinstance(plan.structure, Tree):
+        keys["parent and children"] = list(_relatives(plan.structure))
+    return {} if plan.image else {_USUAL: ["nothing"], **keys}
+
+
+def _counted(data: Dataset, split: str) -> Baselines:
+    """Count the baselines of a split."""
+    train, scored, plan, keys, counted = data.split("train"), data.split(split), data.plan, _keys(data.plan), {}
+    if isinstance(scored, Split) and isinstance(train, Split):
+        asked = _counts(scored)
+        labels = [*asked[_USUAL]["count"], scored.rows * (plan.structure == Seq() and not plan.tagged)]  # the last: EOS
+        by_count = {n: c.sort("count", "label", descending=[True, False]) for n, c in _counts(train, asked).items()}
+        tables = {name: each.unique(keys[name], keep="first").drop("count") for name, each in by_count.items()}
+        answers, symbol, wrong = by_count[_USUAL]["label"], pl.col("source_ids"), []
+        if not plan.tagged:
+            tables[_REPEATED] = asked["previous answer"].select("previous", label="previous").unique()
+            most = symbol.filter(symbol.is_in(answers.to_list())).mode().min().fill_null(answers.min())
+            sources = (pl.DataFrame(table).explode("source_ids") for table in scored.tables("row", "source_ids"))
+            tables[_OF_SOURCE] = pl.concat(each.group_by("row").agg(label=most) for each in sources)
+        is_wrong = pl.col(*keys).fill_null(pl.lit(answers.first())) != pl.col("label")
+        for places in _places(scored):
+            guesses = places
+            for name, table in tables.items():
+                guesses = guesses.join(table.rename({"label": name}), keys[name], "left")
+            wrong.append(guesses.group_by("row").agg(is_wrong.sum()))
+        for name, of_row in pl.concat(wrong).drop("row").to_dict().items():
+            accuracy = (sum(labels) - int(of_row.sum())) / max(1, sum(labels))
+            exact = (scored.rows - int((of_row > 0).sum())) / scored.rows
+            counted[name] = {"token_accuracy": accuracy, "exact_match": exact}
+    else:
+        labels = [*pl.concat(map(pl.DataFrame, scored.tables("label")))["label"].value_counts()["count"]]
+    guess = max(labels) / max(1, sum(labels))
+    return Baselines(fingerprint=data.fingerprint, constant_guess=guess, counted=counted)
+
+
+def _counts(part: Split, asked: dict[str, pl.DataFrame] | None = None) -> dict[str, pl.DataFrame]:
+    """How often a split has each label with each key: by baseline, the columns of the key, `label` and `count`.
+
+    `asked`: the counts of the scored split, to leave out keys that it does not have.
+    """
+    counts: dict[str, pl.DataFrame] = {}
+    keys = {name: key for name, key in _keys(part.manifest.plan).items() if name not in (_REPEATED, _OF_SOURCE)}
+    columns = {column for key in keys.values() for column in key}
+    for places in _places(part):
+        grouped = places.group_by(*columns, "label").agg(count=pl.len().cast(pl.Int64))  # few rows, for most tasks
         for name, key in keys.items():
-            tables[name].count(key(batch), batch)
-    answers = np.array(sorted(tables["most frequent answer"].total))
-    rules = {} if data.plan.tagged else _RULES
-    sums = {name: MetricSums() for name in (*keys, *rules)}
-    for batch in scored.batches(_ROWS):
-        for name, each in sums.items():
-            predicted = tables[name].predict(keys[name](batch)) if name in keys else rules[name](batch, answers)
-            labels = batch.labels.numpy()
-            right_end = torch.from_numpy(np.where(labels == EOS, EOS, predicted))
-            each.add(batch, right_end, torch.zeros(labels.shape))
-    return {name: _scores(each) for name, each in sums.items()}
+            new = grouped.select(*key, "label", "count")
+            new = new if asked is None else new.join(asked[name], key, "semi")
+            both = pl.concat([counts.get(name, new.clear()), new])
+            counts[name] = both.group_by(*key, "label").agg(pl.col("count").sum())
+    return counts
 
 
-def _scores(sums: MetricSums) -> dict[str, float]:
-    """The token accuracy and the exact match."""
-    of = sums.columns()
-    return {"token_accuracy": sums.token_accuracy, "exact_match": float((of["correct"] == of["tokens"]).mean())}
+def _places(part: Split) -> Iterator[pl.DataFrame]:
+    """The places of the labels of a split, some rows at a time: `row`, `label`, and the columns of all keys."""
+    plan, source, length = part.manifest.plan, pl.col("source_ids"), pl.col("target_ids").list.len()
+    relatives = _relatives(plan.structure) if plan.tagged and isinstance(plan.structure, Tree) else {}
+    positions = ["source_positions"] if relatives else []
+    if plan.structure == Seq():
+        end = pl.lit(EOS, pl.UInt16)
+        if plan.tagged:  # as in batches of 256 rows: the EOS of the longest rows is cut off, because it has no label
+            longest = np.concatenate([batch.row[batch.source_mask.all(1)] for batch in part.batches(256)]).tolist()
+            end = pl.when(pl.col("row").is_in(longest)).then(PAD).otherwise(end).cast(pl.UInt16)
+        source = pl.concat_list(source, end)
+    here, after = (source.list.gather(pl.int_ranges(i, length + i), null_on_oob=True) for i in (0, 1))
+    previous = pl.concat_list(pl.lit(SOS, pl.UInt16), "target_ids").list.head(length)
+    beside = {"before": here.list.shift(), "after": after} if plan.tagged else {"previous": previous}
+    tables = map(pl.DataFrame, part.tables("row", "source_ids", "target_ids", *positions))
+    for rows in (rows for table in tables for rows in table.iter_slices(_ROWS)):
+        places = rows.select("row", *positions, label="target_ids", here=here, **beside)
+        places = places.explode(pl.selectors.exclude("row")).with_columns(nothing=pl.lit(PAD))
+        for name, place in relatives.items():
+            nodes = places.select("row", pl.col("here").alias(name), place=pl.col("source_positions").cast(pl.Int64))
+            places = places.with_columns(place=place).join(nodes, ["row", "place"], "left")
+        yield places.fill_null(PAD).filter(pl.col("label") != PAD)
 
 
-def _keys(tagged: bool, tree: Tree | None) -> dict[str, Key]:
-    """What the tables of a dataset are counted by. `tree`: the structure of the positions if it is a tree."""
-    keys: dict[str, Key] = {"most frequent answer": lambda batch: np.zeros((*batch.labels.shape, 1), dtype=np.int64)}
-    if not tagged:
-        keys["previous answer"] = lambda batch: _before(batch)[..., None]
-        keys["previous answer and symbol"] = lambda batch: np.stack([_before(batch), _symbol(batch)], axis=-1)
-        return keys
-    keys |= {"symbol": lambda batch: _symbol(batch)[..., None], "symbols before and after": _beside}
-    if tree is not None:
-        keys["parent and children"] = lambda batch: _family(batch, tree)
-    return keys
-
-
-def _before(batch: SequenceBatch) -> I64:
-    """The label before each label, SOS before the first. -> int64 [B, M]"""
-    return batch.input_ids.numpy()
-
-
-def _symbol(batch: SequenceBatch) -> I64:
-    """The symbol of the source at the place of each label, PAD beyond its end. -> int64 [B, M]"""
-    source = batch.source_ids.numpy()
-    return np.pad(source, ((0, 0), (0, max(0, batch.labels.shape[1] - source.shape[1]))))[:, : batch.labels.shape[1]]
-
-
-def _beside(batch: SequenceBatch) -> I64:
-    """The symbols before and after each place. -> int64 [B, M, 2]"""
-    wide = np.pad(_symbol(batch), ((0, 0), (1, 1)))
-    return np.stack([wide[:, :-2], wide[:, 2:]], axis=-1)
-
-
-def _family(batch: SequenceBatch, tree: Tree) -> I64:
-    """The symbols of the parent and of the children of each node of the source, PAD for none. -> int64 [B, M, 1 + k]"""
-    at, symbols = batch.source_positions.numpy(), batch.source_ids.numpy()
-    first = tree.branching * (at - 1) + 2
-    relatives = np.stack([tree.ancestor(at, 1), *(first + c for c in range(tree.branching))], axis=-1)
-    relatives[at == 0] = 0  # padding
-    symbols_there = np.empty_like(relatives)
-    for row, (places, names) in enumerate(zip(at.tolist(), symbols.tolist(), strict=True)):
-        known = dict(zip(places, names, strict=True)) | {0: PAD}
-        symbols_there[row] = [[known.get(place, PAD) for place in places] for places in relatives[row].tolist()]
-    return symbols_there[:, : batch.labels.shape[1]]
-
-
-class _Table:
-    """Counts of labels by key."""
-
-    def __init__(self) -> None:
-        """Nothing is counted yet."""
-        self.counts: defaultdict[bytes, Counter[int]] = defaultdict(Counter)
-
-    def count(self, key: I64, batch: SequenceBatch) -> None:
-        """Count the labels of a batch, without EOS. key: int64 [B, M, F]"""
-        labels = batch.labels.numpy()
-        counted = (labels != PAD) & (labels != EOS)
-        pairs = np.concatenate([key[counted], labels[counted][:, None]], axis=1)  # [L, F + 1]
-        for pair, count in zip(*np.unique(pairs, axis=0, return_counts=True), strict=True):
-            self.counts[pair[:-1].tobytes()][int(pair[-1])] += int(count)
-
-    @cached_property
-    def total(self) -> Counter[int]:
-        """How often each label was counted, with any key. It is read when everything has been counted."""
-        return sum(self.counts.values(), Counter())
-
-    def predict(self, key: I64) -> I64:
-        """The most frequent label of each key; of equally frequent ones the first. int64 [B, M, F] -> int64 [B, M]"""
-        flat = np.ascontiguousarray(key.reshape(-1, key.shape[-1]))
-        distinct, place = np.unique(flat, axis=0, return_inverse=True)
-        best = [_first_of_most(self.counts.get(key.tobytes(), self.total)) for key in distinct]
-        return np.array(best, dtype=np.int64)[place.reshape(-1)].reshape(key.shape[:-1])
-
-
-def _first_of_most(counts: dict[int, int]) -> int:
-    """The label with the greatest count; of several the first."""
-    return min(counts, key=lambda label: (-counts[label], label))
-
-
-def _most_of_the_source(batch: SequenceBatch, answers: I64) -> I64:
-    """The answer that each source has most often, the first one of several. `answers`: ids. -> int64 [B, 1]"""
-    often = (np.bincount(row, minlength=answers[-1] + 1)[answers] for row in batch.source_ids.numpy())
-    best = np.array([answers[counts.argmax()] for counts in often])[:, None]
-    return np.broadcast_to(best, batch.labels.shape)
-
-
-_RULES: dict[str, Callable[[SequenceBatch, I64], I64]] = {
-    "repeated answer": lambda batch, answers: _before(batch),
-    "most frequent symbol of the source": _most_of_the_source,
-}
+def _relatives(tree: Tree) -> dict[str, pl.Expr]:
+    """The heap indices of the parent and the children of a node; 0 for the parent of the root."""
+    at, k = pl.col("source_positions").cast(pl.Int64), tree.branching
+    return {"parent": (at + k - 2) // k, **{f"child {c}": k * (at - 1) + 2 + c for c in range(k)}}

@@ -164,7 +164,7 @@ def rows_at_once(part: Split | ImageSplit) -> int:
     """The number of rows in a batch. Long rows are evaluated in small batches, because attention is quadratic."""
     if isinstance(part, ImageSplit):
         return _BATCH
-    columns = (group[name] for group in part.groups() for name in ("source_ids", "target_ids"))
+    columns = (column for table in part.tables("source_ids", "target_ids") for column in table.columns)
     longest = max(pc.max(pc.list_value_length(column)).as_py() or 1 for column in columns)
     return max(1, min(_BATCH, _BATCH * 256**2 // longest**2))
 

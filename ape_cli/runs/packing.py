@@ -5,15 +5,15 @@ but no weights. The columns are `path`, such as `runs/RUN/run.json`, and `conten
 together, so they take a tenth of their size. A registry reads such a file like a folder:
 `open_registry("table1.parquet")`.
 
-If copies of a run are in several places, their union has every evaluation that is whole in one of them. Copies whose
-records contradict each other have no union.
+If a run is both in the file and in a folder, packing and unpacking join what is whole of it. Two records that
+contradict each other are not joined.
 """
 
 from __future__ import annotations
 
 import re
 from collections import defaultdict
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable
 from contextlib import suppress
 from dataclasses import dataclass
 from functools import cached_property
@@ -57,22 +57,21 @@ class Packed(Bucket):
 
     @cached_property
     def contents(self) -> dict[str, Contents]:
-        """The files of each run, by its name. A run that is in several files is their union.
+        """The files of each run, by its name. They are not checked.
 
-        Raises `DataError` as `_read`, and `RunError` as `_union`.
+        Raises `DataError` if a file cannot be read, or if two files have different copies of a run.
         """
-        if len(self.files) == 1:
-            return _read(self.files[0])
-        each = [Packed("packed", file.name, "", file, (file,)) for file in self.files]
-        found = {name: [one for one in each if name in one.contents] for one in each for name in one.contents}
-        return {
-            name: (len(having) > 1 and _union([one.run(name) for one in having], lost=True)) or having[0].contents[name]
-            for name, having in found.items()
-        }
+        runs: dict[str, Contents] = {}
+        for file in self.files:
+            for name, contents in _read(file).items():
+                if runs.setdefault(name, contents) != contents:
+                    fix = "join the files: `ape runs --results FILE --pack OTHER`"
+                    raise DataError("two files have different copies of a run", got=f"{name} in {self}", fix=fix)
+        return runs
 
     @cached_property
     def store(self) -> Any:
-        """The obstore store. Raises errors as `contents`."""
+        """The obstore store. Raises `DataError` as `contents`."""
         import obstore
         from obstore.store import MemoryStore
 
@@ -101,16 +100,16 @@ def packed(place: StoragePath) -> Packed | None:
 
     Nothing is read yet.
     """
-    found: Sequence[StoragePath] = []
     if place.suffix == SUFFIX and not place.is_dir():
-        found = [place]
-    elif isinstance(place, Path) and not (place / "runs").exists():
-        found = sorted(path for path in place.glob(f"*{SUFFIX}") if path.is_file())
+        return Packed("packed", place.name, "", place, (place,))
+    if not isinstance(place, Path) or (place / "runs").exists():
+        return None
+    found = sorted(path for path in place.glob(f"*{SUFFIX}") if path.is_file())
     return Packed("packed", place.name, "", place, tuple(found)) if found else None
 
 
 def pack(file: StoragePath, runs: Iterable[Run]) -> tuple[int, list[str]]:
-    """Add finished runs to a file. Nothing that the file has already is lost.
+    """Add finished runs to a file. Nothing that is whole in the file is lost.
 
     Returns the number of runs in the file, and a line of text about each run that was refused, because it is damaged or
     contradicts the record in the file.
@@ -120,13 +119,12 @@ def pack(file: StoragePath, runs: Iterable[Run]) -> tuple[int, list[str]]:
     added = list(runs)
 
     def write(version: Version | None) -> tuple[int, list[str]]:
-        old = Packed("packed", file.name, "", file, (file,))
-        content, refused = dict(old.contents) if file.exists() else {}, list[str]()
+        old, refused = Packed("packed", file.name, "", file, (file,) if file.exists() else ()), list[str]()
+        content = dict(old.contents)
         for run in added:
             try:
-                whole = _checked(run)
-                content[run.name] = _union([old.run(run.name), run]) if run.name in content else whole
-            except RunError as error:
+                content[run.name] = _union(old.run(run.name), run)
+            except (RunError, BusyError) as error:
                 refused.append(f"{run.name}: {error.summary}")
         with files.replacing(file, version) as temporary:
             _write(temporary, content)
@@ -150,90 +148,76 @@ def unpack(file: StoragePath, results: StoragePath) -> tuple[int, int, list[str]
     """
     written, refused = 0, list[str]()
     source = Packed("packed", file.name, "", file, (file,))
-    for run in map(source.run, source.contents):
-        there = Run(results / "runs" / run.name)
+    for name in source.contents:
+        there = Run(results / "runs" / name)
         try:
-            _checked(run)
             with there.writing(_PATIENCE):
-                written += _add(run, there)
+                written += _complete(there, _union(there, source.run(name)))
         except (RunError, BusyError) as error:
-            refused.append(f"{run.name}: {error.summary}")
+            refused.append(f"{name}: {error.summary}")
     return written, len(source.contents) - written - len(refused), refused
 
 
-def _add(run: Run, there: Run) -> bool:
-    """Write what a run lacks in a folder of results. Returns whether it lacked anything. Raises `RunError`."""
-    old: Contents = {}
-    with suppress(RunError):  # it is not there, or its run.json is damaged
-        if there.read().status != "finished":
-            raise BusyError("the run in the folder is not finished")
-        _, old, _ = _whole(there)
-    new = _union([there, run])
-    lacking = {name: content for name, content in sorted(new.items()) if old.get(name) != content}
+def _complete(run: Run, contents: Contents) -> bool:
+    """Write the files that a run lacks or has otherwise. Returns whether there are any."""
+    lacking = [name for name, content in contents.items() if not _has(run.folder / name, content)]
     for name in sorted(lacking, key=RECORD.__eq__):  # run.json last
-        files.write_bytes(there.folder / name, lacking[name])
-    weights = there.folder / WEIGHTS
-    if lacking and weights.is_file() and files.sha256(weights) != there.read().files.get(WEIGHTS):
-        files.remove(weights)  # they are of a damaged run
+        files.write_bytes(run.folder / name, contents[name])
+    weights = run.folder / WEIGHTS
+    if lacking and weights.is_file() and files.sha256(weights) != run.read().files.get(WEIGHTS):
+        files.remove(weights)  # they were damaged too
     return bool(lacking)
 
 
-def _whole(run: Run) -> tuple[RunRecord, Contents, list[str]]:
-    """What is whole of a finished run, by the checks of `ape verify`.
+def _has(path: StoragePath, content: bytes) -> bool:
+    """Whether a file has this content."""
+    with suppress(OSError):  # also if it is larger
+        return files.read_bytes(path, len(content)) == content
+    return False
 
-    Returns its record, the contents of run.json and of the files that are whole, without the weights, and a line of
-    text about each other file.
 
-    Raises `RunError` if run.json is missing, damaged, of another run, or not of a finished run.
+def _whole(run: Run, bad: list[str]) -> tuple[RunRecord, Contents]:
+    """What is whole of a finished run, by the checks of `ape verify`: its record, and the contents of its files.
+
+    run.json and the weights are not among them. A line of text about each damaged file is appended to `bad`, and the
+    record does not list it.
+
+    Raises `RunError` if run.json is missing, damaged, or of another run, and `BusyError` if the run is not finished.
     """
-    known = run.read()
+    known, contents = run.read(), Contents()
     if known.status != "finished":
-        raise RunError("the run is not finished", got=known.status)
-    contents, problems = {RECORD: files.read_bytes(run.folder / RECORD)}, []
-    for name in sorted(known.files.keys() - {WEIGHTS}):
+        raise BusyError("the run is not finished", got=str(run.folder))
+    for name in known.files.keys() - {WEIGHTS}:
         try:
             contents[name] = run.content(name)
         except RunError as error:
-            problems.append(error.summary)
-    return known, contents, problems
+            bad.append(error.summary)
+    listed = {name: digest for name, digest in known.files.items() if name in contents or name == WEIGHTS}
+    return known.model_copy(update={"files": listed}), contents
 
 
-def _checked(run: Run) -> Contents:
-    """The files of a run. Raises `RunError` as `_whole`, or if one of them is not whole."""
-    _, contents, problems = _whole(run)
-    if problems:
-        raise RunError(problems[0])
-    return contents
+def _union(old: Run, new: Run) -> Contents:
+    """The files of a run, and those that are whole in another copy of it, which need not exist.
 
-
-def _union(copies: Sequence[Run], *, lost: bool = False) -> Contents:
-    """The files that are whole in one of the copies of a run. Empty if no copy has a run.json that can be read.
-
-    With `lost`, run.json also lists the files that are whole in no copy, so that whoever reads them notices.
-
-    Raises `RunError` if two copies contradict each other: their records differ in more than the files that they list,
-    or a file has another content.
+    Raises `RunError` if the run is damaged, or if the copies contradict each other: their records differ in more than
+    the files that they list, or a file differs; and `BusyError` as `_whole`.
     """
-    parts = []
-    for run in copies:
-        with suppress(RunError):
-            parts.append(_whole(run))
-    if not parts:
-        return {}
-    first, listed, contents = parts[0][0], dict[str, str](), Contents()
-    for known, more, _ in parts:
-        whole = {name: digest for name, digest in known.files.items() if name in more or name == WEIGHTS}
-        same = known.model_copy(update={"files": first.files}) == first
-        if not same or any(listed.get(name, digest) != digest for name, digest in whole.items()):
-            got, fix = " and ".join(str(run.folder) for run in copies), "remove the wrong one, or keep them apart"
-            raise RunError("the records of two copies of a run contradict each other", got=got, fix=fix)
-        listed |= whole
-        contents |= more
-    if lost:
-        listed = {name: digest for known, _, _ in parts for name, digest in known.files.items()} | listed
-    complete = (more[RECORD] for known, more, _ in parts if known.files == listed)
-    joined = first.model_copy(update={"files": dict(sorted(listed.items()))})
-    return contents | {RECORD: next(complete, record.text(joined).encode())}
+    bad: list[str] = []
+    known, contents = _whole(new, bad)
+    if bad:
+        raise RunError(bad[0])
+    joined = known
+    with suppress(RunError):
+        other, more = _whole(old, [])
+        listed, contents = other.files | known.files, more | contents
+        joined = known.model_copy(update={"files": dict(sorted(listed.items()))})
+        if joined != other.model_copy(update={"files": other.files | listed}) or listed != known.files | other.files:
+            bad.append(f"{old.folder} and {new.folder}")
+    if bad:
+        fix = "remove the wrong one, or keep them apart"
+        raise RunError("the records of two copies of a run contradict each other", got=bad[0], fix=fix)
+    written = (files.read_bytes(run.folder / RECORD) for run in (old, new) if run.record == joined)
+    return contents | {RECORD: next(written, record.text(joined).encode())}
 
 
 def _read(file: StoragePath) -> dict[str, Contents]:
@@ -248,14 +232,12 @@ def _read(file: StoragePath) -> dict[str, Contents]:
     try:
         for path, content in parquet.values(files.read_bytes(file, _BYTES), ["path", "content"], _BYTES):
             if content is None or (found := _FILE.fullmatch(path or b"")) is None:
-                got = "null" if path is None else ascii(path.decode(errors="replace"))
-                raise DataError("it does not contain packed runs", got=got)
+                raise DataError("it does not contain packed runs", got=path and ascii(path.decode(errors="replace")))
             run, name = found["run"].decode(), found["name"].decode()
             runs[run][name] = b"" if name in runs[run] else content  # neither of two files with one name is whole
-    except OSError as error:
-        raise DataError(f"cannot read {file}", got=error.strerror, fix=files.how_to_read(error, fix)) from error
-    except DataError as error:
-        raise DataError(f"cannot read {file}", got=error.summary, fix=fix) from error
+    except (OSError, DataError) as error:
+        got = error.summary if isinstance(error, DataError) else error.strerror
+        raise DataError(f"cannot read {file}", got=got, fix=files.how_to_read(error, fix)) from error
     return runs
 
 

@@ -125,13 +125,13 @@ def _check_digest(path: StoragePath, source: Any, expected: str) -> None:
         raise DataError(f"a shard was altered or truncated: {path}", got=got, allowed=allowed, fix=_OVERWRITE)
 
 
-def read_group(file: pq.ParquetFile, number: int, name: str | StoragePath) -> pa.Table:
-    """Read a row group of an open shard. `name` is that of the shard in messages.
+def read_group(file: pq.ParquetFile, number: int, name: str | StoragePath, columns: Sequence[str] = ()) -> pa.Table:
+    """Read a row group of an open shard, or only the named columns. `name` is that of the shard in messages.
 
     Raises `DataError` if it cannot be read.
     """
     try:
-        return file.read_row_group(number)
+        return file.read_row_group(number, list(columns) or None)
     except (OSError, pa.ArrowException) as error:
         fix = files.how_to_read(error, "generate it again")
         raise DataError(f"cannot read {name}", got=str(error).splitlines()[0], fix=fix) from error
@@ -152,23 +152,12 @@ def values(content: bytes, columns: Sequence[str], most: int) -> Iterator[list[b
         with pq.ParquetFile(pa.BufferReader(content), read_dictionary=columns) as file:
             if sum(file.metadata.row_group(i).total_byte_size for i in range(file.num_row_groups)) > most:
                 raise too_large
-            if not all(_is_bytes(file.schema_arrow.field(name).type) for name in columns):
-                raise DataError("a column has another type", got=str(file.schema_arrow), allowed="texts or bytes")
             for batch in file.iter_batches(_AT_ONCE, columns=columns, use_threads=False):
                 batch.validate(full=True)  # pyarrow does not check the indices into a dictionary when it reads them
                 for row in zip(*(batch.column(name) for name in columns), strict=True):
-                    buffers = [value.value.as_buffer() if value.is_valid else None for value in row]
-                    total += sum(buffer.size for buffer in buffers if buffer is not None)
-                    if total > most:
+                    found = [value.value.as_buffer() if value.is_valid else b"" for value in row]
+                    if (total := total + sum(map(len, found))) > most:
                         raise too_large
-                    yield [None if buffer is None else buffer.to_pybytes() for buffer in buffers]
-    except (pa.ArrowException, OSError, UnicodeDecodeError, KeyError) as error:
+                    yield [bytes(one) if value.is_valid else None for one, value in zip(found, row, strict=True)]
+    except (pa.ArrowException, OSError, UnicodeDecodeError, KeyError, AttributeError) as error:  # or of another type
         raise DataError("not a complete Parquet file", got=str(error).partition("\n")[0]) from error
-
-
-def _is_bytes(kind: pa.DataType) -> bool:
-    """Whether this is the type of a column of texts or bytes that is read as a dictionary."""
-    if not pa.types.is_dictionary(kind):
-        return False
-    value = kind.value_type
-    return is_text(value) or pa.types.is_binary(value) or pa.types.is_large_binary(value)

@@ -14,7 +14,7 @@ import pytest
 import torch.distributed.run
 
 from ape_cli.data.loader import open_dataset
-from ape_cli.evaluation.count_baselines import count_baselines, majority_baseline
+from ape_cli.evaluation.count_baselines import count_baselines
 from ape_cli.runs.registry import open_registry
 from ape_cli.training import execution
 from tests.conftest import ape
@@ -60,8 +60,8 @@ def test_the_hints_train_the_same_model_with_other_schemes(here: Path) -> None:
     assert own == ["sinusoidal"]
     found = json.loads(ape(*none[1:], "--json")[0])
     data = open_dataset("datasets/copy-tiny")
-    counted = count_baselines(data, "test")
-    guess, score = majority_baseline(data.split("test")), found["test"]["overall"]["token_accuracy"]
+    baselines = count_baselines(data, "test")
+    guess, counted, score = baselines.constant_guess, baselines.counted, found["test"]["overall"]["token_accuracy"]
     assert found["baselines"] == {"constant_guess": guess, "counted": counted, "none": score}
     again, notes = ape(*first)
     assert [command[3] for command in hints(notes)[:-1]] == ["sinusoidal"]
@@ -157,7 +157,7 @@ def test_torchrun_leaves_our_options_to_us() -> None:
 
 def test_eval_shows_what_counting_reaches(here: Path) -> None:
     ape("train", "--scheme", "rope", *WORDS, "--no-eval")
-    counted = count_baselines(open_dataset("datasets/copy-tiny"), "test")
+    counted = count_baselines(open_dataset("datasets/copy-tiny"), "test").counted
     out = ape("eval")[0]
     assert "baselines counted on the training split" in out
     for name, scores in counted.items():

@@ -1,57 +1,122 @@
-"""Baselines that only count, compared with counts by plain Python, from the Parquet files for the simplest one."""
+"""Baselines that only count, compared with counts by plain Python, and the file that keeps them."""
 
 from __future__ import annotations
 
+import json
 import random
+import shutil
+import threading
 from collections import Counter, defaultdict
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from pathlib import Path
-from typing import Any
+from typing import Any, Never
 
 import polars as pl
 import pytest
 
+from ape_cli import tasks
 from ape_cli.data.loader import Dataset, open_dataset
-from ape_cli.evaluation.count_baselines import count_baselines, majority_baseline
+from ape_cli.evaluation.count_baselines import Baselines, count_baselines
+from ape_cli.structure import Seq, Tree
 from tests.conftest import ape, write
 
+MODULE = "ape_cli.evaluation.count_baselines"
 Row = dict[str, Any]
-Pairs = Iterator[tuple[Any, int]]  # the key and the label of each token of a row
+PAD, SOS, EOS = 0, 1, 2
 
 
-def by_hand(data: Dataset, pairs: Callable[[Row], Pairs], end: int = 0) -> dict[str, float]:
-    """The scores of a table, counted with dictionaries. `end` is the number of tokens that are right in each row."""
+def keys_of(data: Dataset, row: Row, longest: int) -> dict[str, list[Any]]:
+    """Returns the key of each table at each token of a target, by the name of the baseline.
+
+    `longest`: the tokens of the longest source of the batch, which is the whole split in these tests.
+    """
+    source, target = row["source_ids"], row["target_ids"]
+    if data.structure == Seq() and not (data.plan.tagged and len(source) == longest):
+        source = [*source, EOS]
+    symbol = dict(enumerate(source))
+    places = range(len(target))
+    keys: dict[str, list[Any]] = {"most frequent answer": [None for _ in places]}
+    if not data.plan.tagged:
+        keys["previous answer"] = [target[at - 1] if at else SOS for at in places]
+        keys["previous answer and symbol"] = [
+            (previous, symbol.get(at, PAD)) for at, previous in enumerate(keys["previous answer"])
+        ]
+        return keys
+    keys["symbol"] = [symbol[at] for at in places]
+    keys["symbols before and after"] = [(symbol.get(at - 1, PAD), symbol.get(at + 1, PAD)) for at in places]
+    if isinstance(data.structure, Tree):
+        k, at_node = data.structure.branching, dict(zip(row["source_positions"], source, strict=True))
+        family = [[(node - 2) // k + 1, *(k * (node - 1) + 2 + c for c in range(k))] for node in at_node]
+        keys["parent and children"] = [tuple(at_node.get(place, PAD) for place in places) for places in family]
+    return keys
+
+
+def first_of_most(counts: Counter[int]) -> int:
+    return max(sorted(counts), key=counts.__getitem__)
+
+
+def by_hand(data: Dataset, split: str = "test") -> dict[str, dict[str, float]]:
+    """The scores of all baselines, by dictionaries and loops over rows and their tokens."""
+    train, rows = (data.split(name).table().to_pylist() for name in ("train", split))
     counts: dict[Any, Counter[int]] = defaultdict(Counter)
-    for row in data.split("train").table().to_pylist():
-        for key, label in pairs(row):
-            counts[key][label] += 1
-    usual = sum(counts.values(), Counter())
-    right = total = exact = 0
-    rows = data.split("test").table().to_pylist()
+    for row in train:
+        for name, keys in keys_of(data, row, max(len(one["source_ids"]) for one in train)).items():
+            for key, label in zip(keys, row["target_ids"], strict=True):
+                if label != PAD:
+                    counts[name, key][label] += 1
+    usual = counts["most frequent answer", None]
+    right: dict[str, list[int]] = defaultdict(list)
+    labels: list[int] = []
     for row in rows:
-        found = [(counts.get(key, usual), label) for key, label in pairs(row)]
-        correct = sum(max(sorted(of_key), key=of_key.__getitem__) == label for of_key, label in found)
-        right, total, exact = right + correct + end, total + len(found) + end, exact + (correct == len(found))
-    return {"token_accuracy": right / total, "exact_match": exact / len(rows)}
+        keys = keys_of(data, row, max(len(one["source_ids"]) for one in rows))
+        guesses = {
+            name: [first_of_most(counts.get((name, key), usual)) for key in of_name] for name, of_name in keys.items()
+        }
+        if not data.plan.tagged:
+            guesses["repeated answer"] = keys["previous answer"]
+            often = Counter({answer: row["source_ids"].count(answer) for answer in usual})
+            guesses["most frequent symbol of the source"] = [first_of_most(often)] * len(row["target_ids"])
+        ends = data.structure == Seq() and not data.plan.tagged
+        labels.append(sum(label != PAD for label in row["target_ids"]) + ends)
+        for name, guess in guesses.items():
+            pairs = zip(guess, row["target_ids"], strict=True)
+            right[name].append(ends + sum(a == b for a, b in pairs if b != PAD))
+    return {
+        name: {
+            "token_accuracy": sum(of_rows) / sum(labels),
+            "exact_match": sum(a == b for a, b in zip(of_rows, labels, strict=True)) / len(rows),
+        }
+        for name, of_rows in right.items()
+    }
+
+
+CASES = [(name, {}) for name in tasks.names() if name not in ("images", "trees")]
+CASES += [("associative-recall", {"pairs": 3, "queries": 2, "keys": 5, "values": 4, "length": 16})]
+CASES += [("group-word", {"group": "symmetric-3", "answers": how}) for how in ("tags", "prefixes", "product")]
+
+
+@pytest.mark.parametrize(("task", "options"), CASES, ids=[" ".join([n, *map(str, o.values())]) for n, o in CASES])
+def test_all_scores_of_a_task_are_those_of_plain_python(
+    task: str, options: Row, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Bit for bit, also if rows are counted in many parts."""
+    monkeypatch.setattr(f"{MODULE}._ROWS", 11)
+    data = write(tmp_path / "data", task, rows=(120, 1, 40), **options)
+    found, expected = count_baselines(data, "test"), by_hand(data)
+    assert found.counted == expected
+    assert list(found.counted) == list(expected)
 
 
 def test_tables_are_those_of_plain_python(tmp_path: Path) -> None:
     data = write(tmp_path / "data", "reverse", length_mean=4, length_std=1, vocabulary=3)
-    found = count_baselines(data, "test")
+    for split in ("train", "validation", "test"):
+        assert count_baselines(data, split).counted == by_hand(data, split)
 
-    def bigrams(row: Row) -> Pairs:
-        return zip([1, *row["target_ids"]], row["target_ids"], strict=False)
 
-    def with_symbols(row: Row) -> Pairs:
-        return zip(zip([1, *row["target_ids"]], row["source_ids"], strict=False), row["target_ids"], strict=False)
-
-    assert found["previous answer"] == by_hand(data, bigrams, end=1)
-    assert found["previous answer and symbol"] == by_hand(data, with_symbols, end=1)
-    assert found["most frequent answer"] == by_hand(data, lambda row: ((0, i) for i in row["target_ids"]), end=1)
-    rows = data.split("test").table().to_pylist()
-    repeats = sum(a == b for row in rows for a, b in zip(row["target_ids"], row["target_ids"][1:], strict=False))
-    tokens = sum(len(row["target_ids"]) + 1 for row in rows)
-    assert found["repeated answer"]["token_accuracy"] == (repeats + len(rows)) / tokens
+def test_equally_frequent_labels_are_chosen_by_their_id(tmp_path: Path) -> None:
+    """With few rows and many symbols, most keys have equally frequent labels."""
+    data = write(tmp_path / "data", "copy", rows=(30, 1, 200), length_mean=3, length_std=1, vocabulary=8)
+    assert count_baselines(data, "test").counted == by_hand(data)
 
 
 def test_the_most_frequent_symbol_is_an_answer(tmp_path: Path) -> None:
@@ -62,7 +127,7 @@ def test_the_most_frequent_symbol_is_an_answer(tmp_path: Path) -> None:
     for row in rows:
         values = Counter(row["source_ids"][1:8:2])
         right += max(sorted(values), key=values.__getitem__) == row["target_ids"][0]
-    found = count_baselines(data, "test")["most frequent symbol of the source"]
+    found = count_baselines(data, "test").counted["most frequent symbol of the source"]
     assert found == {"token_accuracy": (right + len(rows)) / (2 * len(rows)), "exact_match": right / len(rows)}
 
 
@@ -70,53 +135,165 @@ def test_written_products_are_a_table_and_tags_are_not(tmp_path: Path) -> None:
     """A table of (previous product, symbol) has all products that are written one by one."""
     form = {"group": "symmetric-3", "length_mean": 8, "length_std": 1}
     written = write(tmp_path / "prefixes", "group-word", answers="prefixes", **form)
-    assert count_baselines(written, "test")["previous answer and symbol"]["exact_match"] == 1.0
-    tags = count_baselines(write(tmp_path / "tags", "group-word", **form), "test")
+    assert count_baselines(written, "test").counted["previous answer and symbol"]["exact_match"] == 1.0
+    tags = count_baselines(write(tmp_path / "tags", "group-word", **form), "test").counted
     assert set(tags) == {"most frequent answer", "symbol", "symbols before and after"}
     assert max(scores["exact_match"] for scores in tags.values()) < 0.1
 
 
 @pytest.mark.parametrize("order", ["breadth", "depth"])
-def test_hidden_labels_by_their_neighbours_and_families(order: str, here: Path) -> None:
+@pytest.mark.parametrize("branching", [2, 3])
+def test_hidden_labels_by_their_neighbours_and_families(order: str, branching: int, here: Path) -> None:
     """Labels that depend on those of the parent and the children."""
     lines = [f"(f{a} (g{a} (x{a}) (y{a})) (h{a} (z{a}) (n{b})))" for a in range(6) for b in range(20)]
     random.Random(1).shuffle(lines)
     (here / "trees.txt").write_text("\n".join(lines))
-    words = ["--source", "trees.txt", "--format", "s-expr", "--task", "mask", "--mask-rate", "0.25", "--branching", "2"]
-    ape("gen", "trees", *words, "--order", order, "--out", "data")
+    words = ["--source", "trees.txt", "--format", "s-expr", "--task", "mask", "--mask-rate", "0.25"]
+    ape("gen", "trees", *words, "--branching", str(branching), "--order", order, "--out", "data")
     data = open_dataset("data")
-    found = count_baselines(data, "test")
-
-    def hidden(row: Row, key: Callable[[int], Any]) -> Pairs:
-        return ((key(at), tag) for at, tag in enumerate(row["target_ids"]) if tag)
-
-    def neighbours(row: Row) -> Pairs:
-        wide = [0, *row["source_ids"], 0]
-        return hidden(row, lambda at: (wide[at], wide[at + 2]))
-
-    def family(row: Row) -> Pairs:
-        symbol = dict(zip(row["source_positions"], row["source_ids"], strict=True))
-        place = row["source_positions"]
-        relatives = [(p // 2, 2 * p, 2 * p + 1) for p in place]
-        return hidden(row, lambda at: tuple(symbol.get(p, 0) for p in relatives[at]))
-
-    assert found["symbols before and after"] == by_hand(data, neighbours)
-    assert found["parent and children"] == by_hand(data, family)
-    assert found["most frequent answer"] == by_hand(data, lambda row: hidden(row, lambda at: 0))
+    found = count_baselines(data, "test").counted
+    assert found == by_hand(data)
     assert found["parent and children"]["token_accuracy"] > found["most frequent answer"]["token_accuracy"]
 
 
 @pytest.mark.parametrize("task", ["copy --vocabulary 3", "tree-copy"])
-def test_the_majority_baseline_is_the_share_of_the_most_frequent_symbol(task: str, here: Path) -> None:
+def test_the_constant_guess_is_the_share_of_the_most_frequent_symbol(task: str, here: Path) -> None:
     ape("gen", *task.split(), "--n", "40", "--n-validation", "30", "--n-test", "300", "--out", "made")
     rows = pl.read_parquet(here / "made" / "data" / "test-*.parquet")["target_ids"].to_list()
     end = [] if task == "tree-copy" else [2]  # only words end with EOS
     counts = Counter(symbol for row in rows for symbol in [*row, *end])
-    assert majority_baseline(open_dataset("made").split("test")) == max(counts.values()) / counts.total()
+    assert count_baselines(open_dataset("made"), "test").constant_guess == max(counts.values()) / counts.total()
 
 
-def test_the_majority_baseline_of_images_is_a_class(here: Path) -> None:
+def test_the_constant_guess_of_images_is_a_class(here: Path) -> None:
     pytest.importorskip("sklearn")
     ape("gen", "images", "--source", "digits", "--out", "made")
     labels = pl.read_parquet(here / "made" / "data" / "test-*.parquet")["label"].to_list()
-    assert majority_baseline(open_dataset("made").split("test")) == max(Counter(labels).values()) / len(labels)
+    found = count_baselines(open_dataset("made"), "test")
+    assert (found.constant_guess, found.counted) == (max(Counter(labels).values()) / len(labels), {})
+
+
+# The file
+
+
+@pytest.fixture
+def made(tmp_path: Path) -> Path:
+    return Path(str(write(tmp_path / "data", "reverse", rows=(60, 10, 10), vocabulary=3).folder))
+
+
+@pytest.fixture
+def only_read(monkeypatch: pytest.MonkeyPatch) -> Callable[[], None]:
+    """A function after whose call nothing can be counted."""
+
+    def fail(*arguments: object) -> Never:
+        raise AssertionError("it was counted again")
+
+    return lambda: monkeypatch.setattr(f"{MODULE}._counted", fail)
+
+
+def test_a_split_is_counted_once(made: Path, only_read: Callable[[], None]) -> None:
+    """By whoever opens the dataset, and in a copy of it. The numbers are the same to the last bit."""
+    first = count_baselines(open_dataset(made), "test")
+    shutil.copytree(made, made.with_name("copy"))
+    only_read()
+    for folder in (made, made.with_name("copy")):
+        assert count_baselines(open_dataset(folder), "test") == first
+    assert sorted(path.name for path in (made / "baselines").iterdir()) == ["test.json"]
+    with pytest.raises(AssertionError, match="counted again"):
+        count_baselines(open_dataset(made), "validation")
+
+
+def damages(good: Row) -> dict[str, str]:
+    """Contents of the file that must not be believed, by what is wrong."""
+    usual = good["counted"]["most frequent answer"]
+    changed = {
+        "another dataset": {"fingerprint": "0" * 64},
+        "another version": {"version": 2},
+        "more than everything": {"constant_guess": 1.5},
+        "a baseline is missing": {"counted": {"most frequent answer": usual}},
+        "no baselines": {"counted": {}},
+        "another baseline": {"counted": {**good["counted"], "\x1b[2J": usual}},
+        "a score is missing": {"counted": good["counted"] | {"previous answer": {"exact_match": 0.5}}},
+        "another score": {"counted": good["counted"] | {"previous answer": {**usual, "accuracy": 0.5}}},
+        "more fields": {"more": 1},
+    }
+    text = json.dumps(good)
+    return {
+        "empty": "",
+        "cut off": text[:-9],
+        "deep": "[" * 100_000,
+        "a list": "[]",
+        "not a number": text.replace(repr(good["constant_guess"]), "NaN"),
+        "large": text + " " * 2**23,
+        **{name: json.dumps(good | fields) for name, fields in changed.items()},
+    }
+
+
+def test_a_file_that_is_damaged_or_of_other_data_is_written_again(made: Path) -> None:
+    file = made / "baselines" / "test.json"
+    first = count_baselines(open_dataset(made), "test")
+    good = file.read_text()
+    for what, text in damages(json.loads(good)).items():
+        file.write_text(text)
+        assert count_baselines(open_dataset(made), "test") == first, what
+        assert file.read_text() == good, what
+
+
+def test_scores_that_cannot_be_stored_are_counted_again(made: Path) -> None:
+    (made / "baselines" / "test.json").mkdir(parents=True)
+    first = count_baselines(open_dataset(made), "test")
+    shutil.rmtree(made / "baselines")
+    (made / "baselines").write_text("not a folder")
+    assert count_baselines(open_dataset(made), "test") == first
+    assert (made / "baselines").read_text() == "not a folder"
+
+
+def test_a_second_process_waits_for_the_first(made: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A lock holds between the threads of a process too."""
+    counting, may_end, calls = threading.Event(), threading.Event(), []
+    found: list[Baselines] = []
+
+    def slowly(data: Dataset, split: str) -> Baselines:
+        calls.append(split)
+        counting.set()
+        assert may_end.wait(30)
+        return Baselines(fingerprint=data.fingerprint, constant_guess=0.25, counted=scores)
+
+    scores = count_baselines(open_dataset(made), "train").counted
+    monkeypatch.setattr(f"{MODULE}._counted", slowly)
+    threads = [threading.Thread(target=lambda: found.append(count_baselines(open_dataset(made), "test"))) for _ in "ab"]
+    threads[0].start()
+    assert counting.wait(30)
+    threads[1].start()
+    threads[1].join(0.2)
+    may_end.set()
+    for thread in threads:
+        thread.join(30)
+    assert calls == ["test"]
+    assert [one.constant_guess for one in found] == [0.25, 0.25]
+
+
+def test_one_that_takes_too_long_is_not_waited_for(made: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    from ape_cli.core.errors import BusyError
+    from ape_cli.storage.locks import locked
+
+    monkeypatch.setattr(f"{MODULE}._WAIT", 0.0)
+    with locked(made / "baselines" / ".test.lock", BusyError("")):
+        assert count_baselines(open_dataset(made), "test").counted == by_hand(open_dataset(made))
+
+
+def test_training_and_evaluation_count_once(here: Path, only_read: Callable[[], None]) -> None:
+    """Another seed and `ape eval` read the file. Another dataset in the same folder is counted."""
+    made = ["gen", "copy", "--n", "60", "--n-validation", "9", "--n-test", "9", "--length-mean", "5", "--out", "data"]
+    words = ["train", "--scheme", "none", "--data", "data", "--preset", "tiny", "--device", "cpu", "--set", "steps=1"]
+    ape(*made)
+    first = json.loads(ape(*words, "--json")[0])["baselines"]
+    only_read()
+    assert json.loads(ape(*words, "--json", "--seed", "2")[0])["baselines"] == first
+    evaluated = json.loads(ape("eval", "copy-none-42", "copy-none-2-", "--json")[0])
+    assert [one["baselines"] for one in evaluated] == [first["counted"]] * 2
+    ape(*made)
+    assert count_baselines(open_dataset("data"), "test").counted == first["counted"]
+    ape(*made, "--seed", "3", "--overwrite")
+    with pytest.raises(AssertionError, match="counted again"):
+        count_baselines(open_dataset("data"), "test")

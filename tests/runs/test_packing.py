@@ -74,6 +74,19 @@ def test_a_folder_of_packed_runs_is_one_registry(two: list[Path], here: Path) ->
     assert [run.name for run in open_registry("results")] == [two[1].name]
 
 
+def test_a_run_may_be_in_several_files_of_a_folder_if_its_copies_are_equal(two: list[Path], here: Path) -> None:
+    ape("runs", "--pack", "all/1.parquet")
+    ape("runs", "--scheme", "rope", "--pack", "all/2.parquet")
+    assert [run.name for run in open_registry("all")] == [path.name for path in two]
+    greedy(two[1])
+    ape("runs", "--scheme", "rope", "--pack", "all/2.parquet")
+    error = ape("report", "--results", "all", code=1)[1]
+    assert "two files have different copies of a run" in error
+    assert f"{two[1].name} in all" in error
+    ape("runs", "--results", "all/2.parquet", "--pack", "all/1.parquet")  # as the message proposes
+    assert ape("report", "--results", "all", "--json", "--decode", "greedy")[0].count('"mean"') == 1
+
+
 def test_packed_runs_are_not_written(two: list[Path]) -> None:
     ape("runs", "--pack", "a.parquet")
     assert "can only be read" in ape("rm", two[0].name, "--yes", "--results", "a.parquet", code=1)[1]
@@ -134,7 +147,7 @@ def greedy(folder: Path, value: float = 0.5) -> Path:
 
 
 def test_evaluations_of_several_folders_are_joined(two: list[Path], here: Path) -> None:
-    """Whichever is packed first, and also for a folder of packed files, and for a folder of runs."""
+    """Whichever is packed first, and also by unpacking."""
     teacher = content(here / "results")
     shutil.copytree("results", "both")
     for path in two:
@@ -145,10 +158,7 @@ def test_evaluations_of_several_folders_are_joined(two: list[Path], here: Path) 
             ape("runs", "--results", place, "--pack", f"{name}.parquet")
         assert ape("runs", "--unpack", f"{name}.parquet", "--results", f"from-{name}")[0].startswith("unpacked: 2")
         assert content(here / f"from-{name}") == both
-        ape("runs", "--results", places[0], "--pack", f"all/{name}.parquet")
     assert (here / "a.parquet").read_bytes() == (here / "b.parquet").read_bytes()
-    ape("runs", "--results", "all", "--pack", "c.parquet")
-    assert (here / "c.parquet").read_bytes() == (here / "a.parquet").read_bytes()
     assert content(here / "results") == teacher
     assert ape("runs", "--unpack", "a.parquet")[0] == "unpacked: 2 runs to results\n"
     assert content(here / "results") == both
@@ -186,11 +196,6 @@ def test_records_that_contradict_each_other_are_refused_by_name(change: str, two
         assert "1 run" in out or "0 runs to results; 1 were there" in out
         assert (here / "a.parquet").read_bytes() == before
         assert everything(here / "results") == mine
-    Path("both").mkdir()
-    shutil.copy("a.parquet", "both/1.parquet")
-    ape("runs", "--pack", "both/2.parquet")
-    error = ape("report", "--results", "both", code=1)[1]
-    assert f"both/1.parquet/runs/{two[0].name} and both/2.parquet/runs/{two[0].name}" in error
 
 
 def test_a_damaged_run_in_a_file_is_refused_by_name(two: list[Path], here: Path) -> None:
@@ -217,12 +222,6 @@ def test_a_damaged_run_in_a_file_is_refused_by_name(two: list[Path], here: Path)
         assert out == f"unpacked: 1 run to {kind}\n"
         assert f"refused: {name}: " in err, kind
         assert [path.name for path in (here / kind / "runs").iterdir()] == [two[1].name]
-        for copy in ("1.parquet", "2.parquet"):  # the report leaves the run out by name, as from a folder of runs
-            Path("both").mkdir(exist_ok=True)
-            shutil.copy("bad.parquet", f"both/{copy}")
-        assert name in ape("report", "--results", "both")[1] or kind == "unfinished", kind
-        shutil.copy("good.parquet", "both/2.parquet")
-        assert name not in ape("report", "--results", "both")[1]
     pack_rows("bad.parquet", *good, evaluation)
     assert f"refused: {name}: " in ape("runs", "--unpack", "bad.parquet", "--results", "twice", code=1)[1]
 
@@ -256,7 +255,7 @@ def test_a_run_that_is_not_finished_in_the_folder_stays(two: list[Path], here: P
     mine = everything(two[0])
     out, err = ape("runs", "--unpack", "a.parquet", code=1)
     assert out == "unpacked: 0 runs to results; 1 were there already\n"
-    assert f"refused: {two[0].name}: the run in the folder is not finished" in err
+    assert f"refused: {two[0].name}: the run is not finished" in err
     assert everything(two[0]) == mine
 
 
