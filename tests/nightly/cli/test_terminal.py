@@ -54,6 +54,8 @@ def test_an_output_that_does_not_fit(tmp_path: Path, buffer: str) -> None:
     """The first write is shorter than the text, without an error."""
     trained = shell("ape train --scheme rope --task copy --preset tiny --set steps=2 --device cpu", tmp_path)
     assert trained.returncode == 0, trained.stderr
+    asked = shell("ape rm copy-rope <&-", tmp_path, PYTHONUNBUFFERED=buffer)
+    assert (asked.returncode, "cannot ask for confirmation to remove 1 run" in asked.stderr) == (2, True)
     reports = ("report --format html", "runs --json", "show copy-tiny --json")
     for words in ("--help", "tasks", "tasks --json", "schemes", "fields --json", *reports):
         whole = shell(f"ape {words} >whole", tmp_path, PYTHONUNBUFFERED=buffer)
