@@ -206,18 +206,16 @@ def _union(old: Run, new: Run) -> Contents:
     known, contents = _whole(new, bad)
     if bad:
         raise RunError(bad[0])
-    joined = known
-    with suppress(RunError):
+    try:
         other, more = _whole(old, [])
-        listed, contents = other.files | known.files, more | contents
-        joined = known.model_copy(update={"files": dict(sorted(listed.items()))})
-        if joined != other.model_copy(update={"files": other.files | listed}) or listed != known.files | other.files:
-            bad.append(f"{old.folder} and {new.folder}")
-    if bad:
-        fix = "remove the wrong one, or keep them apart"
-        raise RunError("the records of two copies of a run contradict each other", got=bad[0], fix=fix)
+    except RunError:  # there is no other copy, or its run.json is damaged
+        other, more = known, contents
+    joined = known.model_copy(update={"files": dict(sorted({**other.files, **known.files}.items()))})
+    if joined != other.model_copy(update={"files": known.files | other.files}):
+        got, fix = f"{old.folder} and {new.folder}", "remove the wrong one, or keep them apart"
+        raise RunError("the records of two copies of a run contradict each other", got=got, fix=fix)
     written = (files.read_bytes(run.folder / RECORD) for run in (old, new) if run.record == joined)
-    return contents | {RECORD: next(written, record.text(joined).encode())}
+    return more | contents | {RECORD: next(written, record.text(joined).encode())}
 
 
 def _read(file: StoragePath) -> dict[str, Contents]:

@@ -15,19 +15,19 @@ the name of a run not compared with its configuration
   + not expected
 evaluations in a file of packed runs replaced by those of a folder
   pack  runs/test_packing.py::test_evaluations_of_several_folders_are_joined
-  - _union([old.run(run.name), run]) if run.name in content else whole
-  + whole
+  - _union(old.run(run.name), run)
+  + _union(run, run)
 a packed run added without a check
-  unpack  runs/test_packing.py::test_a_damaged_run_in_a_file_is_refused_by_name
-  - _checked(run)
-  + run
+  _union  runs/test_packing.py::test_a_damaged_run_in_a_file_is_refused_by_name
+  - _whole(new, bad)
+  + _whole(new, [])
 records that contradict each other joined
   _union  runs/test_packing.py::test_records_that_contradict_each_other_are_refused_by_name
-  - not same or any(listed.get(name, digest) != digest for name, digest in whole.items())
+  - joined != other.model_copy(update={"files": known.files | other.files})
   + False
 the size of repeated values in a Parquet file not counted
   values  runs/test_packing.py::test_large_content_is_refused_before_it_is_decompressed
-  - total > most
+  - (total := total + sum(map(len, found))) > most
   + False
 a shard that is not compared with the digest in the manifest
   Rows._opened  data/test_loader.py::test_damage_is_named
