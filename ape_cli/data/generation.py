@@ -100,6 +100,7 @@ def generate(
     with _working_in(out):
         output_folder.check_ours(out)
         manifest = None if overwrite else output_folder.existing(out, plan)
+        plan = plan if manifest is None else manifest.plan  # equal, but with 6 instead of 6.0 its digest differs
         pieces = [p for split in pieces_of(plan).values() for p in split]
         if manifest is not None:
             missing = set(missing_shards(out, manifest))

@@ -26,7 +26,6 @@ from collections.abc import Iterator
 from contextlib import ExitStack, suppress
 from typing import Annotated, Literal
 
-import numpy as np
 import polars as pl
 from pydantic import Field
 
@@ -145,14 +144,15 @@ def _places(part: Split) -> Iterator[pl.DataFrame]:
     if plan.structure == Seq():
         end = pl.lit(EOS, pl.UInt16)
         if plan.tagged:  # as in batches of 256 rows: the EOS of the longest rows is cut off, because it has no label
-            longest = np.concatenate([batch.row[batch.source_mask.all(1)] for batch in part.batches(256)]).tolist()
-            end = pl.when(pl.col("row").is_in(longest)).then(PAD).otherwise(end).cast(pl.UInt16)
+            end = pl.when(pl.col("longest")).then(PAD).otherwise(end).cast(pl.UInt16)
         source = pl.concat_list(source, end)
     here, after = (source.list.gather(pl.int_ranges(i, length + i), null_on_oob=True) for i in (0, 1))
     previous = pl.concat_list(pl.lit(SOS, pl.UInt16), "target_ids").list.head(length)
     beside = {"before": here.list.shift(), "after": after} if plan.tagged else {"previous": previous}
-    tables = map(pl.DataFrame, part.tables("row", "source_ids", "target_ids", *positions))
-    for rows in (rows for table in tables for rows in table.iter_slices(_ROWS)):
+    batch = (length.rank("ordinal") - 1) // 256
+    tables = (pl.DataFrame(table) for table in part.tables("row", "source_ids", "target_ids", *positions))
+    marked = (table.with_columns(longest=length == length.max().over(batch)) for table in tables)
+    for rows in (rows for table in marked for rows in table.iter_slices(_ROWS)):
         places = rows.select("row", *positions, label="target_ids", here=here, **beside)
         places = places.explode(pl.selectors.exclude("row")).with_columns(nothing=pl.lit(PAD))
         for name, place in relatives.items():

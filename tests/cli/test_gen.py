@@ -65,3 +65,11 @@ def test_equal_numbers_make_equal_manifests(here: Path) -> None:
         plans.add(json.dumps(json.loads(Path(str(number), "manifest.json").read_text())["plan"]))
     assert len(plans) == 1
     assert '"length_mean": 8.0, "length_std": 0.0' in plans.pop()
+
+
+def test_a_dataset_of_a_preset_is_that_of_its_own_command(here: Path) -> None:
+    """A preset may have 6 for a parameter that the command line reads as 6.0."""
+    ape("train", "--task", "copy", "--preset", "tiny", "--scheme", "none", "--set", "steps=1", "--no-eval")
+    card = (here / "datasets" / "copy-tiny" / "README.md").read_text()
+    words = next(line for line in card.splitlines() if line.strip().startswith("ape gen")).split()[1:]
+    assert "complete and verified" in ape(*words, "--out", "datasets/copy-tiny")[0]
