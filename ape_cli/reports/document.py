@@ -18,6 +18,7 @@ from ape_cli.core.errors import ApeError
 from ape_cli.core.runtime import without_collection
 from ape_cli.reports import html_page, plots, rendering
 from ape_cli.reports.best_by import Tuned
+from ape_cli.reports.descriptions import ReportedRuns
 from ape_cli.reports.evaluations import SMALLER_IS_BETTER
 from ape_cli.reports.html_page import Origin, Section, anchor
 from ape_cli.reports.palette import looks
@@ -110,6 +111,7 @@ def read(registry: Registry, view: View[Any], options: Options, note: str = "") 
     Raises `ApeError` if the selected view has nothing to show.
     """
     bad: list[str] = []
+    registry = ReportedRuns(registry)
     tuned = Tuned(registry, bad) if options.best_by else None
 
     def result_of(view: View[Any], options: Options) -> ViewResult:

@@ -70,7 +70,7 @@ test rows, the same models. It is known for exact match only. Sizes with fewer t
             )
             found.append(values)
             bad += [line for line in unreadable if line not in bad]
-            seen |= {f: by_size.seen(trained[f]) for f in values["trained_fingerprint"].unique() if f not in seen}
+            seen |= by_size.seen_by(registry, values, trained)
         lines = _beyond(Sizes(pl.concat(found), seen))
         if lines.is_empty():
             raise ApeError(
