@@ -105,11 +105,13 @@ def _underline(lines: pl.DataFrame, column: list[str]) -> pl.DataFrame:
 def _untuned(lines: pl.DataFrame, column: list[str]) -> pl.Series:
     """Whether the table of each line has a scheme with several settings of training in one column."""
     settings = {text: read_settings(text) for text in lines["settings"].unique()}
-    method = [joined(settings[text].method) for text in lines["settings"]]
-    training = [joined(settings[text].training) for text in lines["settings"]]
+    method = {text: joined(of.method) for text, of in settings.items()}
+    training = {text: joined(of.training) for text, of in settings.items()}
     images = [is_image(task) for task in lines["task"]]
     named = lines.with_columns(
-        pl.Series("method", method), pl.Series("training", training), pl.Series("is_image", images, pl.Boolean)
+        pl.col("settings").cast(pl.String).replace_strict(method, return_dtype=pl.String).alias("method"),
+        pl.col("settings").cast(pl.String).replace_strict(training, return_dtype=pl.String).alias("training"),
+        pl.Series("is_image", images, pl.Boolean),
     )
     several = pl.col("training").n_unique().over([*column, "scheme", "method"]) > 1
     table = ["is_image", "structure", "preset"]

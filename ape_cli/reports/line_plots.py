@@ -10,6 +10,7 @@ import itertools
 import math
 import re
 import textwrap
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 from typing import TYPE_CHECKING, Any
@@ -96,7 +97,8 @@ def plot(panels: list[Panel], metric: str, before: str = "", score: str | None =
         return None
     name, unit = measured(metric, itertools.chain.from_iterable(panel.lines["task"].unique() for panel in panels))
     drawn = panels, score or f"{before}{name}", unit
-    return Plot(_rows(panels), partial(lines, *drawn), divide=partial(divided, *drawn))
+    rows = [_rows([panel]) for panel in panels]
+    return Plot(_rows(panels), partial(lines, *drawn), divide=partial(divided, *drawn), panels=rows)
 
 
 def _rows(panels: list[Panel]) -> list[str]:
@@ -140,15 +142,17 @@ def lines(
     return figure
 
 
-def divided(panels: list[Panel], score: str, unit: str, axis: str, chosen: palette.Looks) -> Pieces:
-    """Draw each panel as a figure of its own, without its title and the counts, which are below the tables.
+def divided(
+    panels: list[Panel], score: str, unit: str, axis: str, chosen: palette.Looks, wanted: Sequence[int]
+) -> Pieces:
+    """Draw each of the `wanted` panels as a figure of its own, without its title and the counts below the tables.
 
-    The arguments are those of `lines`.
+    The other arguments are those of `lines`.
     """
     from matplotlib.figure import Figure
 
     with palette.drawing():
-        panels = [replace(panel, lines=panel.lines.drop("tokens", strict=False)) for panel in panels]
+        panels = [replace(panels[i], lines=panels[i].lines.drop("tokens", strict=False)) for i in wanted]
         upright, drawn = _upright(panels, axis, unit), []
         for panel in panels:
             figure = Figure(figsize=palette.PANEL, layout="constrained")

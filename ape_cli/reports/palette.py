@@ -18,6 +18,7 @@ import itertools
 import warnings
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
+from contextvars import ContextVar
 from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias
 
 from ape_cli.reports.builtin import LOOKS
@@ -190,14 +191,27 @@ def _hash(text: str) -> int:
     return int.from_bytes(hashlib.sha256(text.encode()).digest()[:8], "big")
 
 
+_entered: ContextVar[dict[str, Any] | None] = ContextVar("entered", default=None)  # the settings of the context
+
+
 @contextmanager
 def drawing(**settings: Any) -> Iterator[None]:
-    """A context with the style of this module and further settings. The user's matplotlibrc has no effect."""
+    """A context with the style of this module and further settings. The user's matplotlibrc has no effect.
+
+    Entering it takes longer than drawing a small figure. Within a context of the same settings it takes no time.
+    """
+    if _entered.get() == settings:
+        yield
+        return
     from matplotlib import style
 
-    with style.context(["default", _STYLE | settings]), warnings.catch_warnings():
-        warnings.filterwarnings("ignore", message="Glyph .* missing from font")  # somebody's name in another script
-        yield
+    before = _entered.set(settings)
+    try:
+        with style.context(["default", _STYLE | settings]), warnings.catch_warnings():
+            warnings.filterwarnings("ignore", message="Glyph .* missing from font")  # somebody's name in another script
+            yield
+    finally:
+        _entered.reset(before)
 
 
 def line(label: str, **style: Any) -> Any:

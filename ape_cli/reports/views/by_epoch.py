@@ -18,6 +18,7 @@ validation accuracy chose, and the lowest on the test set. Exact match is not me
 
 from __future__ import annotations
 
+import bisect
 from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
@@ -185,8 +186,8 @@ def checkpoints(record: RunRecord) -> list[dict[str, Any]]:
 def best(history: pl.DataFrame, last: int, metric: str = METRIC) -> dict[str, float]:
     """The measures of one run over its validations until step `last`, without those that its history does not have."""
     choose = min if metric in SMALLER_IS_BETTER else max
-    validation, test, kept = (history[name].to_list() for name in ("validation", "test", "kept"))
-    count = history["step"].search_sorted(last, "right")  # steps are ascending
+    steps, validation, test, kept = (history[name].to_list() for name in ("step", "validation", "test", "kept"))
+    count = bisect.bisect_right(steps, last)  # they are ascending
     if not count:
         return {}
     validation, test = validation[:count], test[:count]
