@@ -163,8 +163,8 @@ def _stored(run: Run, record: RunRecord, bad: list[str]) -> list[dict[str, Any]]
 COUNTS = ("rows", "tokens")
 _ABOUT = {name: kind for name, kind in VALUES.items() if name not in ("metric", "value")}
 _ABOUT |= dict.fromkeys(("test_only", "of_images"), pl.Boolean)
-_OVERALL = dict.fromkeys(METRICS, pl.Float64)
-_PART = {"number": pl.UInt32} | dict.fromkeys(COUNTS, pl.Int64) | _OVERALL
+_OVERALL: dict[str, type[pl.DataType]] = dict.fromkeys(METRICS, pl.Float64)
+_PART: dict[str, type[pl.DataType]] = {"number": pl.UInt32} | dict.fromkeys(COUNTS, pl.Int64) | _OVERALL
 
 
 class EvaluationTables(NamedTuple):

@@ -154,11 +154,13 @@ def divided(
     with palette.drawing():
         panels = [replace(panels[i], lines=panels[i].lines.drop("tokens", strict=False)) for i in wanted]
         upright, drawn = _upright(panels, axis, unit), []
+        margins = {_label(panel).count("\n"): palette.Margins() for panel in panels}
         for panel in panels:
-            figure = Figure(figsize=palette.PANEL, layout="constrained")
+            figure = Figure(figsize=palette.PANEL)
             axes = figure.add_subplot()
             _curves(axes, panel, upright, chosen)
             axes.set(xlabel=_label(panel), ylabel=upright.label(score, "\n"))
+            margins[_label(panel).count("\n")].put(figure)
             drawn.append((escaping.one_line(panel.title), figure))
         return drawn, _explained(panels, chosen, upright)
 
@@ -220,7 +222,7 @@ def _curves(axes: Axes, panel: Panel, upright: Scale, chosen: palette.Looks) -> 
         beside = 0.0 if panel.multiples else 0.5
         ends = panel.seen[0] - beside, panel.seen[1] + beside
         axes.axvspan(*ends, color=palette.INK, alpha=_SEEN, linewidth=0, zorder=0)
-    for (row,), curve in panel.lines.group_by("row", maintain_order=True):
+    for (row,), curve in panel.lines.drop("by_seed", strict=False).group_by("row", maintain_order=True):
         _curve(axes, str(row), curve, upright, chosen[str(row)], tested=_tested(panel) is not None)
         if panel.multiples:
             known = _over_rows(curve)

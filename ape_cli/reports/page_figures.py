@@ -1,8 +1,8 @@
 """The figures of an HTML page: small pictures beside one legend, as far as they can be read.
 
 A picture with more than `MOST_ROWS` rows is not drawn, because its rows cannot be told apart. The pictures of a page
-are drawn in its order until they have `MOST_LINES` lines. A page of a few dozen runs has all pictures. A page of
-thousands of runs has those of the selected metric first. Each figure says what is not drawn.
+are drawn in its order, which begins with the selected metric, until they have `MOST_LINES` lines. So a page of a few
+dozen runs has all pictures. Each figure says what is not drawn.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from ape_cli.reports.palette import Looks, drawing, swatch
 from ape_cli.reports.plots import Plot, inline
 
 MOST_ROWS = 24  # of a picture: as many as there are built-in schemes
-MOST_LINES = 1_200  # of all pictures of a page
+MOST_LINES = 400  # of all pictures of a page
 _OF_ERRORS = """ The axis shows the error, 100% less the score, on a logarithmic scale. An error of 0 has no logarithm.
 It stands at 0, in the hatched strip below the scale."""
 
@@ -74,10 +74,10 @@ class PageFigures:
             self._left -= len(plot.panels[number])
         reasons = {
             f"with more than {MOST_ROWS} rows, which cannot be told apart": len(plot.panels) - len(readable),
-            "for which this page has too many others": len(readable) - len(wanted),
+            f"because those above have {MOST_LINES} lines already": len(readable) - len(wanted),
         }
         parts = [f"{count} plot{'s' * (count > 1)} {why}" for why, count in reasons.items() if count]
-        fix = "Select fewer runs with `--scheme` or `--task`, or use `--plots`."
+        fix = "Select fewer runs with `--scheme` or `--task`, or another metric with `--metric`."
         return wanted, f"Not drawn: {'; '.join(parts)}. {fix}" if parts else ""
 
     def _swatch(self, handle: Any, name: str) -> Markup:

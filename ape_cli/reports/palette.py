@@ -214,6 +214,29 @@ def drawing(**settings: Any) -> Iterator[None]:
         _entered.reset(before)
 
 
+class Margins:
+    """The margins around the axes of alike figures.
+
+    matplotlib computes them for the first figure only, because that takes as long as drawing it.
+    """
+
+    def __init__(self) -> None:
+        """No figure is known yet."""
+        self._inches: tuple[float, float, float, float] | None = None  # left, bottom, right, top
+
+    def put(self, figure: Figure) -> None:
+        """Place the axes of a figure that has one pair of them."""
+        (axes,), (width, height) = figure.axes, figure.get_size_inches()
+        if self._inches is None:
+            figure.set_layout_engine("constrained")
+            figure.draw_without_rendering()
+            figure.set_layout_engine("none")
+            box = axes.get_position()
+            self._inches = box.x0 * width, box.y0 * height, (1 - box.x1) * width, (1 - box.y1) * height
+        left, bottom, right, top = self._inches
+        axes.set_position((left / width, bottom / height, 1 - (left + right) / width, 1 - (bottom + top) / height))
+
+
 def line(label: str, **style: Any) -> Any:
     """The handle of a line or a mark in a legend, in the neutral colour unless the style has another."""
     from matplotlib.lines import Line2D

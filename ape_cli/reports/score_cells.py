@@ -3,8 +3,8 @@
 A page of thousands of runs has tens of thousands of scores. Its script writes the details of a score from the attribute
 `data-of` of its cell, `SCORES|DEVIATION|INTERVAL`:
 
-- the score of each seed, in the order of the table's seeds; `seed:score` if the cell has other seeds; nothing if
-  there is only one, which is the number in the cell;
+- the score of each seed, in the order of the table's seeds; `seed:score` if the cell has other seeds; no score if
+  there is only one, because it is the number in the cell;
 - the deviation and both ends of the interval, as far as they are known.
 
 `data-sample` of a column says how many rows and tokens its scores are of. A cell has its own if that differs.
@@ -57,11 +57,12 @@ class ScoreCells:
         number = self.table.number
         scores = [number(score, 2) for _, score in cell.by_seed]
         of_table = [seed for seed, _ in cell.by_seed] == self.seeds
+        if scores == [mean]:
+            scores = [""]
         named = scores if of_table else [f"{seed}:{x}" for (seed, _), x in zip(cell.by_seed, scores, strict=True)]
-        by_seed = "" if of_table and scores == [mean] else " ".join(named)
         deviation = "" if cell.std is None else number(cell.std, 2)
         interval = " ".join(number(end, 2) for end in cell.interval or ())
-        return "|".join([by_seed, deviation, interval]).rstrip("|")
+        return "|".join([" ".join(named), deviation, interval]).rstrip("|")
 
 
 def _sample(cell: Cell) -> str:

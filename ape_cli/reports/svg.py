@@ -20,8 +20,13 @@ def slim(svg: str, name: str) -> str:
     svg = re.sub(r' id="([^"]*)"', lambda found: f' id="{numbers[found[1]]}"' if found[1] in used else "", svg)
     svg = re.sub(r'(href="#|url\(#)([^")]+)', lambda found: found[1] + numbers[found[2]], svg)
     svg = re.sub(r"<g>\s*((?:<use [^>]*/>\s*)+)</g>", _share_class, svg)
-    svg = _POSITIONS.sub(lambda found: re.sub(r"\.0+(?=\D)", "", re.sub(r"(\.\d)\d+", r"\1", found[0])), svg)
+    svg = _POSITIONS.sub(lambda found: re.sub(r"\d+\.\d+", _rounded, found[0]), svg)
     return "".join(_without_bare_groups(svg))
+
+
+def _rounded(number: re.Match[str]) -> str:
+    """A number with one decimal, or none if it is 0."""
+    return f"{float(number[0]):.1f}".removesuffix(".0")
 
 
 def _share_class(group: re.Match[str]) -> str:
@@ -40,7 +45,7 @@ def _without_bare_groups(svg: str) -> Iterator[str]:
         end = tag.end()
         closes, element, attributes, is_empty = tag.groups()
         if element != "g":
-            yield tag[0]
+            yield tag[0].rstrip()
         elif closes:
             yield "" if bare.pop() else "</g>"
         elif not is_empty:

@@ -122,7 +122,7 @@ const details = document.getElementById("details");
 let described = null;
 
 // The words about a score. `data-of` has the score of each seed of the table, or `seed:score`, then the deviation and
-// the interval. A single score is that of the cell.
+// the interval. The score of a single seed is left out, because it is the number in the cell.
 function detailsOf(cell) {
   const table = cell.closest("table");
   const { unit, seeds } = table.dataset;
@@ -133,7 +133,7 @@ function detailsOf(cell) {
     const [low, high] = interval.split(" ");
     lines.push(`95% interval of the mean over seeds: ${low}${unit} to ${high}${unit}`);
   }
-  (bySeed || meanOf(cell)).split(" ").forEach((score, place) => {
+  bySeed.split(" ").forEach((score, place) => {
     const [seed, value] = score.includes(":") ? score.split(":") : [seeds.split(" ")[place], score];
     lines.push(`Seed ${seed}: ${value || meanOf(cell)}${unit}`);
   });

@@ -23,7 +23,7 @@ from ape_cli.core.ranges import span, spans
 from ape_cli.reports import aggregation, line_plots
 from ape_cli.reports.builtin import size_words
 from ape_cli.reports.descriptions import once
-from ape_cli.reports.evaluations import CELL, arrange, measured
+from ape_cli.reports.evaluations import CELL, COUNTS, arrange, measured
 from ape_cli.reports.line_plots import Panel, split
 from ape_cli.reports.plots import LINE_STYLES, Plot
 from ape_cli.reports.tables import KEYS, Table, body, by_column, label, of_preset, standing_notes
@@ -92,7 +92,7 @@ than {line_plots.FEW} test rows and is not connected to its neighbours. {LINE_ST
     def frame(self, result: Sizes) -> pl.DataFrame:
         """A line for each size. `weight` is the number of tokens over all seeds, or of rows for exact match."""
         pooled = pool(result).rename({"first": "size"})
-        return arrange(pooled, ["on", "size", "seen"], ["weight", *aggregation.COUNTS, *aggregation.OVER_ROWS])
+        return arrange(pooled, ["on", "size", "seen"], ["weight", *COUNTS, *aggregation.OVER_ROWS])
 
     def tables(self, result: Sizes, *, interval: bool = False) -> list[Table]:
         """A table for each column of the other tables and each preset, with sizes as columns."""

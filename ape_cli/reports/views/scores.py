@@ -111,12 +111,13 @@ def divided(pieces: list[Table], axis: str, chosen: palette.Looks, wanted: Seque
     with palette.drawing():
         names = [piece.columns[0] for piece in pieces]
         tables, panels = [pieces[i] for i in wanted], []
-        along = _along(tables, axis)
+        along, margins = _along(tables, axis), palette.Margins()
         for table in tables:
-            figure = Figure(figsize=(palette.PANEL[0], 0.15 * len(table.rows) + 0.7), layout="constrained")
+            figure = Figure(figsize=(palette.PANEL[0], 0.15 * len(table.rows) + 0.7))
             axes = figure.add_subplot()
             _dots(axes, table, along, chosen)
             axes.set_yticks([])
+            margins.put(figure)
             (column,) = table.columns
             of_table = f" ({table.title.rpartition(', ')[0]})" if names.count(column) > 1 else ""
             panels.append((escaping.one_line(short(column) + of_table), figure))
