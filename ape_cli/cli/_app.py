@@ -15,6 +15,7 @@ from ape_cli.cli import completion
 from ape_cli.cli.console import hint, note, tell
 from ape_cli.cli.flags import in_flags, with_flags
 from ape_cli.cli.options import DATASETS, OTHER, OUTPUT, PANELS, RESULTS, expanded
+from ape_cli.core import memory
 from ape_cli.core.errors import ApeError, DataError, messages_to, suggestion
 from ape_cli.core.runtime import version
 from ape_cli.core.slow_steps import slow_imports
@@ -159,6 +160,10 @@ class Command(TyperCommand):
             if isinstance(error, ApeError):
                 error = with_flags(error, self.get_params(ctx))
             raise typer.Exit(tell(error)) from None
+        except (MemoryError, RuntimeError) as error:
+            if not memory.ran_out(error):
+                raise
+            raise typer.Exit(tell(with_flags(memory.out_of_memory(error), self.get_params(ctx)))) from None
         except KeyboardInterrupt:
             note("interrupted: run the same command again to continue")
             raise typer.Exit(130) from None

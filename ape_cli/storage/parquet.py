@@ -102,6 +102,8 @@ def read_shard(path: StoragePath, schema: pa.Schema = SCHEMA, sha256: str | None
         # pre_buffer reads the columns of a row group with few requests to the object store
         file = pq.ParquetFile(source, pre_buffer=isinstance(path, RemotePath))
         stored = file.schema_arrow
+    except MemoryError:
+        raise
     except (OSError, pa.ArrowException, UnicodeDecodeError) as error:
         got = getattr(error, "strerror", None) or str(error).splitlines()[0]
         raise DataError(f"cannot read {path}", got=got, fix="restore it, or generate it again") from error
@@ -129,5 +131,7 @@ def read_group(file: pq.ParquetFile, number: int, name: str | StoragePath) -> pa
     """
     try:
         return file.read_row_group(number)
+    except MemoryError:  # the file is not damaged
+        raise
     except (OSError, pa.ArrowException) as error:
         raise DataError(f"cannot read {name}", got=str(error).splitlines()[0], fix="generate it again") from error
