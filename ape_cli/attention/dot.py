@@ -78,19 +78,23 @@ class Dot(AttentionKind):
             return each_block(answer, q, rotated_q, rotated_k, v, context, rng=dropout > 0)
         return answer(q, rotated_q, rotated_k, v, context)
 
-    def least_numbers(self, scheme: Scheme, q: Tensor, k: Tensor, *, causal: bool, dropout: float) -> tuple[int, int]:
-        """All weights are kept, or those of a block are needed at a time, or the mask of torch's fused kernel."""
+    def least_numbers(
+        self, scheme: Scheme, q: Tensor, k: Tensor, *, causal: bool, dropout: float
+    ) -> tuple[int, int]:
+        """All weights are kept, or those of a block are needed at a time, or torch's kernel keeps its mask."""
         queries, keys = q.shape[-2], k.shape[-2]
-        scores, own = q.shape[:-1].numel() * keys, scheme.overrides("logits")
-        decays, biased = scheme.shape.decay != 1.0, scheme.overrides("bias")
+        pairs, rows = queries * keys, q.shape[:-2].numel()  # of all heads
+        decays, biased, own = scheme.shape.decay != 1.0, scheme.overrides("bias"), scheme.overrides("logits")
+        hidden = pairs + pairs // 4 if causal else 0  # the penalty, and the mask, whose elements have a byte
+        beside = pairs if decays else 0
         if _content_in_blocks(q, k) if own else _in_blocks(scheme, q, k, decays=decays):
             size = min(queries, _block(q, k))
             seen = max(0, keys - size) if causal else keys  # by the last block of full size
-            return 0, 2 * q.shape[:-2].numel() * size * seen  # scores and weights
+            return 0, beside + (hidden if own else 0) + 2 * rows * size * seen  # scores and weights
         bias = q.new_empty(0).requires_grad_(any(True for _ in scheme.parameters())) if biased else None
         if own or backend(q, bias, q if decays else None, dropout) == "plain":
-            return scores, scores
-        return 0, queries * keys // 4 if causal else 0  # a bool for each pair
+            return rows * pairs, rows * pairs + beside + hidden
+        return pairs if biased or causal else 0, pairs // 4 if causal else 0
 
 
 def of_content(scheme: Scheme, q: Tensor, k: Tensor, v: Tensor, context: AttentionContext, dropout: float) -> Tensor:

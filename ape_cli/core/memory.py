@@ -90,10 +90,11 @@ class Watch:
 
 
 @contextmanager
-def explained(doing: str, batch_size: int) -> Iterator[Watch]:
+def explained(doing: str, batch_size: int, mean: float) -> Iterator[Watch]:
     """A context that turns errors of memory into `OutOfMemoryError`, which names batch size and length.
 
-    `doing` says what the program does. The length is that of the last batch that the `Watch` has passed on.
+    `doing` says what the program does. The length is that of the last batch that the `Watch` has passed on. Before the
+    first one it is the `mean` number of tokens of a row.
     """
     watch = Watch()
     try:
@@ -101,12 +102,14 @@ def explained(doing: str, batch_size: int) -> Iterator[Watch]:
     except Exception as error:
         if not ran_out(error):
             raise
-        length = f" of up to {watch.length:,} tokens" if watch.length else ""
-        raise out_of_memory(error, f"{doing} in batches of {batch_size:,} rows{length}") from error
+        length = f"up to {watch.length:,}" if watch.length else f"about {mean:,.0f}"
+        batches = f"in batches of {batch_size:,} row{'s' * (batch_size > 1)} of {length} tokens"
+        fewer = "a smaller `batch_size`, shorter rows or a smaller model"
+        raise out_of_memory(error, fewer, f"{doing} {batches}") from error
 
 
-def out_of_memory(error: BaseException, doing: str | None = None) -> OutOfMemoryError:
-    """The error for one that an allocator raised. `doing` says what the program did."""
+def out_of_memory(error: BaseException, fewer: str = "smaller sizes", doing: str | None = None) -> OutOfMemoryError:
+    """The error for one that an allocator raised. `fewer` says what would need less, and `doing` what was done."""
     where = "the GPU" if "CUDA" in str(error) else "this machine"
-    fix = "choose a smaller `batch_size`, shorter rows or a smaller model, or end other programs that need memory"
+    fix = f"choose {fewer}, or end other programs that need memory"
     return OutOfMemoryError(f"{where} has not enough memory", got=doing, fix=fix)

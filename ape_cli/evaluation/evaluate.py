@@ -99,7 +99,8 @@ def scores(
     `stop` is as for `evaluate`.
     """
     config, device = experiment.config, next(model.parameters()).device
-    with memory.explained(f"evaluating the {part.name} split", batch_size) as watched:
+    doing, mean = f"evaluating the {part.name} split", part.manifest.mean_tokens
+    with memory.explained(doing, batch_size, mean) as watched:
         batches = watched(_until(stop, part.batches(batch_size, **experiment.feed())))
         if decode == "teacher":
             tally = teacher_forced(model, batches, device, config.precision)

@@ -43,7 +43,7 @@ def check_memory(setup: Setup, at: TrainState) -> None:
     tokens = f" of {source:,} source and {target:,} target tokens" if source else ""
     raise UsageError(
         f"a training step needs more memory than {'the GPU' if on_gpu else 'this machine'} has",
-        got=f"{need / 2**30:,.1f} GiB or more for a batch of {rows:,} rows{tokens}",
+        got=f"{need / 2**30:,.1f} GiB or more for a batch of {rows:,} row{'s' * (rows > 1)}{tokens}",
         allowed=f"{there / 2**30:,.1f} GiB",
         fix="choose a smaller `batch_size`, shorter rows, fewer heads or layers, or attention that is linear in tokens",
     )

@@ -61,7 +61,7 @@ class Loop:
             DataError, UsageError: The run cannot be trained, for example because it needs more memory than there is.
             RunError: The stored state does not fit the run.
         """
-        with memory.explained("preparing the training", experiment.config.batch_size):
+        with memory.explained("preparing the training", experiment.config.batch_size, experiment.dataset.mean_tokens):
             self.setup = set_up(experiment, execution)
             self.at, best = restore(self.setup, store)
             check_memory(self.setup, self.at)
@@ -81,7 +81,7 @@ class Loop:
         """
         self.loggers, at, config = loggers, self.at, self.setup.config
         with (
-            memory.explained("training", config.batch_size) as watched,
+            memory.explained("training", config.batch_size, self.setup.train.manifest.mean_tokens) as watched,
             products(config.precision),
             self._stream(),
         ):

@@ -75,7 +75,8 @@ class Validator:
         """The metric sums of a split over all ranks."""
         config, execution = self.setup.config, self.setup.execution
         batches = split.batches(config.batch_size, share=execution.group.share, **self.setup.scoring_options)
-        with memory.explained(f"scoring the {split.name} split", config.batch_size) as watched:
+        doing, mean = f"scoring the {split.name} split", split.manifest.mean_tokens
+        with memory.explained(doing, config.batch_size, mean) as watched:
             sums = teacher_forced(self.setup.model, watched(batches), execution.device, config.precision)
         return execution.group.all_reduce_metrics(sums)
 
