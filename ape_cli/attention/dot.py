@@ -78,9 +78,7 @@ class Dot(AttentionKind):
             return each_block(answer, q, rotated_q, rotated_k, v, context, rng=dropout > 0)
         return answer(q, rotated_q, rotated_k, v, context)
 
-    def least_numbers(
-        self, scheme: Scheme, q: Tensor, k: Tensor, *, causal: bool, dropout: float
-    ) -> tuple[int, int]:
+    def least_numbers(self, scheme: Scheme, q: Tensor, k: Tensor, *, causal: bool, dropout: float) -> tuple[int, int]:
         """All weights are kept, or those of a block are needed at a time, or torch's kernel keeps its mask."""
         queries, keys = q.shape[-2], k.shape[-2]
         pairs, rows = queries * keys, q.shape[:-2].numel()  # of all heads

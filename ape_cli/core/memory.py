@@ -77,7 +77,7 @@ def ran_out(error: BaseException) -> bool:
     return isinstance(error, RuntimeError) and any(text in str(error) for text in _TEXTS)
 
 
-class Watch:
+class LengthWatch:
     """Passes on batches, and knows the length of the last one."""
 
     length = 0
@@ -90,13 +90,13 @@ class Watch:
 
 
 @contextmanager
-def explained(doing: str, batch_size: int, mean: float) -> Iterator[Watch]:
+def explained(doing: str, batch_size: int, mean: float) -> Iterator[LengthWatch]:
     """A context that turns errors of memory into `OutOfMemoryError`, which names batch size and length.
 
-    `doing` says what the program does. The length is that of the last batch that the `Watch` has passed on. Before the
-    first one it is the `mean` number of tokens of a row.
+    `doing` says what the program does. The length is that of the last batch that the `LengthWatch` has passed on.
+    Before the first one it is the `mean` number of tokens of a row.
     """
-    watch = Watch()
+    watch = LengthWatch()
     try:
         yield watch
     except Exception as error:

@@ -104,7 +104,7 @@ class Loop:
         stream.wait_stream(torch.cuda.current_stream(device))
         return torch.cuda.stream(stream)
 
-    def _run(self, watched: memory.Watch) -> None:
+    def _run(self, watched: memory.LengthWatch) -> None:
         """Train from the current step to the last one. `watched` is that of `memory.explained`."""
         self.setup.model.train()
         at, device = self.at, self.setup.execution.device.type
