@@ -17,7 +17,7 @@ from ape_cli.reports.palette import Looks, drawing, swatch
 from ape_cli.reports.plots import Plot, inline
 
 MOST_ROWS = 24  # of a picture: as many as there are built-in schemes
-MOST_LINES = 400  # of all pictures of a page
+MOST_LINES = 300  # of all pictures of a page
 _OF_ERRORS = """ The axis shows the error, 100% less the score, on a logarithmic scale. An error of 0 has no logarithm.
 It stands at 0, in the hatched strip below the scale."""
 
