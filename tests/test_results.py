@@ -235,5 +235,7 @@ def test_every_run_of_record_is_whole(where: Path) -> None:
 def test_a_run_of_several_sweeps_is_the_same_in_each() -> None:
     found: dict[str, dict[str, bytes]] = {}
     for file in RUNS.iterdir():
-        for name, content in packing.read(file).items():
+        of_file = packing.packed(file)
+        assert of_file is not None
+        for name, content in of_file.contents.items():
             assert found.setdefault(name, content) == content, f"{name} in {file.name}"

@@ -78,6 +78,22 @@ class Dot(AttentionKind):
             return each_block(answer, q, rotated_q, rotated_k, v, context, rng=dropout > 0)
         return answer(q, rotated_q, rotated_k, v, context)
 
+    def least_numbers(self, scheme: Scheme, q: Tensor, k: Tensor, *, causal: bool, dropout: float) -> tuple[int, int]:
+        """All weights are kept, or those of a block are needed at a time, or torch's kernel keeps its mask."""
+        queries, keys = q.shape[-2], k.shape[-2]
+        pairs, rows = queries * keys, q.shape[:-2].numel()  # of all heads
+        decays, biased, own = scheme.shape.decay != 1.0, scheme.overrides("bias"), scheme.overrides("logits")
+        hidden = pairs + pairs // 4 if causal else 0  # the penalty, and the mask, whose elements have a byte
+        beside = pairs if decays else 0
+        if _content_in_blocks(q, k) if own else _in_blocks(scheme, q, k, decays=decays):
+            size = min(queries, _block(q, k))
+            seen = max(0, keys - size) if causal else keys  # by the last block of full size
+            return 0, beside + (hidden if own else 0) + 2 * rows * size * seen  # scores and weights
+        bias = q.new_empty(0).requires_grad_(any(True for _ in scheme.parameters())) if biased else None
+        if own or backend(q, bias, q if decays else None, dropout) == "plain":
+            return rows * pairs, rows * pairs + beside + hidden
+        return pairs if biased or causal else 0, pairs // 4 if causal else 0
+
 
 def of_content(scheme: Scheme, q: Tensor, k: Tensor, v: Tensor, context: AttentionContext, dropout: float) -> Tensor:
     """The mean of values, weighted by the softmax of the scheme's own scores. [B, H, M or N, K] -> [B, H, M, K]
@@ -90,7 +106,7 @@ def of_content(scheme: Scheme, q: Tensor, k: Tensor, v: Tensor, context: Attenti
         """The result for some of the queries, which `context` describes."""
         return average(scores_of(scheme, q, k, context), v, context, dropout)
 
-    if q.shape[-2] * k.shape[-2] >= _LONG and q.device.type == "cpu" and context.q_context.state is None:
+    if _content_in_blocks(q, k) and context.q_context.state is None:
         return each_block(answer, q, q, k, v, context, rng=dropout > 0)
     return answer(q, q, k, v, context)
 
@@ -100,13 +116,29 @@ def in_blocks(scheme: Scheme, q: Tensor, k: Tensor, context: AttentionContext) -
 
     The thresholds were measured on a CPU, so blocks are not used on other devices.
     """
-    pairs, biased = q.shape[-2] * k.shape[-2], type(scheme).bias is not Scheme.bias
-    if pairs < _LONG or q.device.type != "cpu" or not (biased or context.decay is not None):
-        return False
-    if biased and not (context.q_context.state is None and context.k_context.state is None):
+    has_state = context.q_context.state is not None or context.k_context.state is not None
+    if scheme.overrides("bias") and has_state:
         return False  # the context of a part has no state
-    fused = context.decay is None and not any(True for _ in scheme.parameters())
+    return _in_blocks(scheme, q, k, decays=context.decay is not None)
+
+
+def _in_blocks(scheme: Scheme, q: Tensor, k: Tensor, *, decays: bool) -> bool:
+    """`in_blocks` for contexts without a state. `decays`: whether there is a locality bias."""
+    pairs = q.shape[-2] * k.shape[-2]
+    if pairs < _LONG or q.device.type != "cpu" or not (scheme.overrides("bias") or decays):
+        return False
+    fused = not decays and not any(True for _ in scheme.parameters())
     return pairs >= _LONG_FUSED or not fused
+
+
+def _content_in_blocks(q: Tensor, k: Tensor) -> bool:
+    """Whether scores of a scheme's own are computed in blocks. q, k: [B, H, ., K]"""
+    return q.shape[-2] * k.shape[-2] >= _LONG and q.device.type == "cpu"
+
+
+def _block(q: Tensor, k: Tensor) -> int:
+    """The number of queries in a block. q, k: [B, H, ., K]"""
+    return max(_AT_LEAST, _AT_ONCE // (q.shape[:-2].numel() * k.shape[-2]))
 
 
 def each_block(
@@ -116,8 +148,7 @@ def each_block(
 
     `rng`: whether `answer` draws random numbers, which then have to be the same when it is computed again.
     """
-    rows, heads, count, _ = q.shape
-    size = max(_AT_LEAST, _AT_ONCE // (rows * heads * rotated_k.shape[-2]))
+    count, size = q.shape[-2], _block(q, rotated_k)
 
     def block(begin: int, q: Tensor, rotated_q: Tensor) -> Tensor:
         """The answer of the block of queries that starts at `begin`."""

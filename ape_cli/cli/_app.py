@@ -17,6 +17,7 @@ from ape_cli.cli import completion
 from ape_cli.cli.console import hint, note, tell
 from ape_cli.cli.flags import FOLDERS, in_flags, with_flags, with_folders
 from ape_cli.cli.options import DATASETS, OTHER, OUTPUT, PANELS, RESULTS, expanded, flag, typed
+from ape_cli.core import memory
 from ape_cli.core.errors import ApeError, DataError, messages_to, suggestion
 from ape_cli.core.runtime import check_process, is_launched, version
 from ape_cli.core.slow_steps import slow_imports
@@ -169,6 +170,10 @@ class Command(TyperCommand):
             if isinstance(error, ApeError):
                 error = as_typed(error, ctx)
             raise typer.Exit(tell(error)) from None
+        except (MemoryError, RuntimeError) as error:
+            if not memory.ran_out(error):
+                raise
+            raise typer.Exit(tell(as_typed(memory.out_of_memory(error), ctx))) from None
         except KeyboardInterrupt:
             note("interrupted: run the same command again to continue")
             raise typer.Exit(130) from None

@@ -15,6 +15,7 @@ from functools import cache
 from pathlib import Path
 
 from ape_cli.core.errors import ApeError
+from ape_cli.core.memory import most_memory
 
 _LOOK = 0.15  # seconds for which the load by other programs is measured
 _BUSY = 0.5  # cores that others keep busy, from which on the machine counts as shared
@@ -107,8 +108,8 @@ def check_process() -> None:
 
 
 def half_memory() -> int:
-    """Half of the memory of this machine in bytes: the most that the content of a file, or a model, may need."""
-    return os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES") // 2
+    """Half of the memory that this process may use, in bytes: the most that the content of a file may need."""
+    return most_memory() // 2
 
 
 @cache

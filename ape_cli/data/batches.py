@@ -55,6 +55,11 @@ class Batch(ABC):
         """The number of labels and of source tokens of the whole batch, also if this is a share of it."""
 
     @property
+    def length(self) -> int:
+        """The number of tokens of the longest row, with padding; 0 for images."""
+        return 0
+
+    @property
     def label_mask(self) -> Tensor:
         """Bool [B, M], True where a label is to be predicted."""
         return self.labels != self.ignore_index
@@ -111,6 +116,11 @@ class SequenceBatch(Batch):
         return self.whole or (int(self.label_mask.sum()), int(self.source_mask.sum()))
 
     @property
+    def length(self) -> int:
+        """The number of tokens of the longest source or target."""
+        return max(self.source_ids.shape[1], self.labels.shape[1])
+
+    @property
     def inputs(self) -> tuple[Any, ...]:
         """The arguments of the model's forward pass: source, decoder input and plans."""
         source = (self.source_ids, self.source_positions, self.source_mask)
@@ -150,6 +160,11 @@ class JoinedBatch(SequenceBatch):
     joined_ids: Tensor  # [B, L], the tokens of the source and of the decoder's input
     joined_positions: Tensor  # [B or 1, L] or [B or 1, L, C]
     place: Tensor  # int64 [B, M], where each token of the decoder's input is in the joined sequence
+
+    @property
+    def length(self) -> int:
+        """The number of tokens of the longest source with its target."""
+        return self.joined_ids.shape[1]
 
     @property
     def inputs(self) -> tuple[Any, ...]:

@@ -19,6 +19,7 @@ import pyarrow.compute as pc
 import torch
 
 from ape_cli import tasks
+from ape_cli.core import memory
 from ape_cli.core.errors import DataError, RunError, UsageError, pick
 from ape_cli.data.loader import Dataset, ImageSplit, Split, open_dataset
 from ape_cli.data.plan import DatasetInfo
@@ -98,15 +99,14 @@ def scores(
     `stop` is as for `evaluate`.
     """
     config, device = experiment.config, next(model.parameters()).device
-    if decode == "teacher":
-        batches = _until(stop, part.batches(batch_size, **experiment.feed()))
-        tally = teacher_forced(model, batches, device, config.precision)
-    else:
-        assert isinstance(part, Split)
-        assert isinstance(model, SequenceModel)
-        task, read = how_to_write(experiment)
-        written = _until(stop, part.batches(batch_size, **experiment.feed()))
-        tally = greedy(model, written, device, config.precision, task, read)
+    doing, mean = f"evaluating the {part.name} split", part.manifest.mean_tokens
+    with memory.explained(doing, batch_size, mean) as watched:
+        batches = watched(_until(stop, part.batches(batch_size, **experiment.feed())))
+        if decode == "teacher":
+            tally = teacher_forced(model, batches, device, config.precision)
+        else:
+            assert isinstance(model, SequenceModel)
+            tally = greedy(model, batches, device, config.precision, *how_to_write(experiment))
     data = experiment.dataset
     part_of_rows, names = (
         ("op", tasks.load(data.task).ops) if data.image is None else ("class", data.manifest.vocabulary)

@@ -17,6 +17,7 @@ from pydantic import BaseModel, ConfigDict, Field
 from torch import Tensor, nn
 
 from ape_cli.core.errors import RunError
+from ape_cli.core.memory import ran_out
 from ape_cli.core.validation import Many
 from ape_cli.models.transformer import Model
 from ape_cli.position import Role, Scheme
@@ -117,6 +118,8 @@ def put_weights(module: nn.Module, tensors: Tensors, path: StoragePath, again: s
     try:
         module.load_state_dict(tensors)
     except RuntimeError as error:  # its second line names the tensors
+        if ran_out(error):
+            raise
         got = " ".join(str(error).split("\n", 1)[-1].split())
         raise RunError(f"{path} does not fit its configuration", got=got, fix=again) from error
 

@@ -17,15 +17,16 @@ Shapes: B batch, N source tokens, M target tokens, L tokens of both, C factors o
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from typing import Any
 
 import torch
 from torch import Tensor, nn
 
 from ape_cli import attention
-from ape_cli.attention import AttentionContext, AttentionKind, Past
+from ape_cli.attention import Attention, AttentionContext, AttentionKind, Past
 from ape_cli.data.position_plan import PositionPlan
-from ape_cli.models.layers import initialise
+from ape_cli.models.layers import Layer, initialise
 from ape_cli.models.transformer import SequenceModel
 from ape_cli.position import Context, Scheme
 
@@ -72,6 +73,13 @@ class DecoderOnly(SequenceModel):
         if self.sides is not None:
             nn.init.normal_(self.sides, generator=generator)  # as large as the scaled embeddings
         initialise(self.decoder, generator)
+
+    def attentions(self, source: int, target: int) -> Iterator[tuple[Attention, int, int, bool]]:
+        """One of each layer, over a source or a target at least."""
+        count = max(source, target)
+        for layer in self.decoder:
+            assert isinstance(layer, Layer)
+            yield layer.self_attention, count, count, True
 
     def encode(self, ids: Tensor, positions: Tensor, mask: Tensor) -> tuple[Tensor, Context]:
         """The embedded source, [B, N, D], which no layer has read yet, and its context."""

@@ -14,11 +14,13 @@ position.
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+
 import torch
 from torch import Tensor, nn
 from torch.nn import functional
 
-from ape_cli.attention import AttentionContext, AttentionKind
+from ape_cli.attention import Attention, AttentionContext, AttentionKind
 from ape_cli.attention._layers import Dropout
 from ape_cli.experiment.reading import Tokenising
 from ape_cli.models.layers import Layer, initialise
@@ -105,6 +107,13 @@ class Classifier(Model):
         nn.init.kaiming_normal_(self.tokeniser.convolution.weight, nonlinearity="relu", generator=generator)
         for part in (self.encoder, self.pool, self.head):
             initialise(part, generator)
+
+    def attentions(self, source: int, target: int) -> Iterator[tuple[Attention, int, int, bool]]:
+        """One of each layer, over the tokens of an image; the arguments have no effect."""
+        count = self.positions.shape[1]
+        for layer in self.encoder:
+            assert isinstance(layer, Layer)
+            yield layer.self_attention, count, count, False
 
     def tokens(self, pixels: Tensor) -> Tensor:
         """The tokens of images, before positions are added. uint8 [B, H, W, C] -> [B, N, D]"""

@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import math
 from abc import ABC, abstractmethod
+from collections.abc import Iterator
 from dataclasses import replace
 from itertools import repeat
 from typing import Any, ClassVar
@@ -21,7 +22,7 @@ from torch import Tensor, nn
 from torch.nn import functional
 
 from ape_cli import attention
-from ape_cli.attention import AttentionContext, AttentionKind, Past
+from ape_cli.attention import Attention, AttentionContext, AttentionKind, Past
 from ape_cli.attention._layers import Dropout, affine
 from ape_cli.core.vocabulary import PAD
 from ape_cli.data.batches import Batch
@@ -31,7 +32,7 @@ from ape_cli.models.layers import Layer, initialise, lookup
 from ape_cli.position import Context, Role, Scheme, explained, planner
 
 
-class Model(nn.Module):
+class Model(nn.Module, ABC):
     """Base class of all models.
 
     Arguments: `scheme`, the positional encoding; `kind`, the kind of attention, None for the default. Each `Attention`
@@ -46,8 +47,15 @@ class Model(nn.Module):
         self.kind = kind or attention.make()
         self.scheme = scheme
 
+    @abstractmethod
+    def attentions(self, source: int, target: int) -> Iterator[tuple[Attention, int, int, bool]]:
+        """Yield each attention, with its numbers of queries and of keys, and whether it is causal.
 
-class SequenceModel(Model, ABC):
+        `source` and `target` are the numbers of tokens of the longest row of a batch.
+        """
+
+
+class SequenceModel(Model):
     """Base class of the models for sequences, trees and grids. Input and output share the embeddings.
 
     Arguments: `ids`, the number of token ids; `dropout`, its probability; `branches_only`, whether it acts only on the
@@ -179,6 +187,16 @@ class Transformer(SequenceModel):
         self._draw_embeddings(generator)
         for stack in (self.encoder, self.decoder):
             initialise(stack, generator)
+
+    def attentions(self, source: int, target: int) -> Iterator[tuple[Attention, int, int, bool]]:
+        """Those of the encoder, and two of each layer of the decoder."""
+        for layer in self.encoder:
+            assert isinstance(layer, Layer)
+            yield layer.self_attention, source, source, False
+        for layer in self.decoder:
+            assert isinstance(layer, Layer)
+            yield layer.self_attention, target, target, True
+            yield layer.cross_attention, target, source, False
 
     def encode(
         self, ids: Tensor, positions: Tensor, mask: Tensor, plan: PositionPlan | None = None

@@ -19,6 +19,7 @@ from torch import Tensor, nn
 
 from ape_cli.core import plugins
 from ape_cli.core.errors import ApeError, said
+from ape_cli.core.memory import ran_out
 from ape_cli.position._context import Link
 from ape_cli.position._scheme import Homomorphism, Scheme, Shape
 from ape_cli.structure import Cyclic, Structure, Tree
@@ -56,6 +57,8 @@ def explained() -> Iterator[None]:
     except ApeError:
         raise
     except (Exception, SystemExit) as error:
+        if ran_out(error):
+            raise
         for frame, _ in traceback.walk_tb(error.__traceback__):
             scheme, hook = frame.f_locals.get("self"), frame.f_code.co_name
             if hook in _METHODS and isinstance(scheme, Scheme) and frame.f_code.co_filename in _files(type(scheme)):

@@ -37,11 +37,13 @@ from ape_cli.reports.evaluations import (
     BEHIND,
     CELL,
     COLUMN,
+    COUNTS,
     LINES,
+    METRICS,
     SMALLER_IS_BETTER,
     VALUES,
     Options,
-    evaluated,
+    evaluation_tables,
     nothing_to_report,
     selected,
     task_of,
@@ -103,11 +105,13 @@ def _underline(lines: pl.DataFrame, column: list[str]) -> pl.DataFrame:
 def _untuned(lines: pl.DataFrame, column: list[str]) -> pl.Series:
     """Whether the table of each line has a scheme with several settings of training in one column."""
     settings = {text: read_settings(text) for text in lines["settings"].unique()}
-    method = [joined(settings[text].method) for text in lines["settings"]]
-    training = [joined(settings[text].training) for text in lines["settings"]]
+    method = {text: joined(of.method) for text, of in settings.items()}
+    training = {text: joined(of.training) for text, of in settings.items()}
     images = [is_image(task) for task in lines["task"]]
     named = lines.with_columns(
-        pl.Series("method", method), pl.Series("training", training), pl.Series("is_image", images, pl.Boolean)
+        pl.col("settings").cast(pl.String).replace_strict(method, return_dtype=pl.String).alias("method"),
+        pl.col("settings").cast(pl.String).replace_strict(training, return_dtype=pl.String).alias("training"),
+        pl.Series("is_image", images, pl.Boolean),
     )
     several = pl.col("training").n_unique().over([*column, "scheme", "method"]) > 1
     table = ["is_image", "structure", "preset"]
@@ -126,7 +130,6 @@ def lines(registry: Registry, options: Options) -> tuple[pl.DataFrame, list[str]
     return aggregated, bad
 
 
-COUNTS = ("rows", "tokens")
 OVER_ROWS = ("low_over_rows", "high_over_rows")
 _WEIGHT = {"exact_match": "rows"}  # the unit that a metric is a mean over, if it is not tokens
 _FIX = {
@@ -144,27 +147,22 @@ def read_parts(registry: Registry, part: str, options: Options) -> tuple[pl.Data
     training data in run.json, by its fingerprint, and a line of text about each run that cannot be read. Raises
     `ApeError` if there are no such evaluations.
     """
-    bad: list[str] = []
-    lines: list[dict[str, Any]] = []
-    trained: dict[str, Trained] = {}
-    weight = _WEIGHT.get(options.metric, "tokens")
-    for record, of, evaluation in evaluated(registry, bad, options.split):
-        trained[of["trained_fingerprint"]] = record.dataset
-        is_selected = (of["decode"], of["split"]) == (options.decode, options.split)
-        other_data = options.own and of["fingerprint"] != of["trained_fingerprint"]
-        other_data |= part == "op" and evaluation.get("test_only", False)  # of several sizes, as in `scores`
-        # all images have one size
-        if is_selected and not other_data and record.dataset.image is None and options.metric in evaluation["overall"]:
-            of["metric"] = options.metric
-            lines += [
-                of | {k: x[k] for k in (part, *COUNTS)} | {"value": x[options.metric], "weight": x[weight]}
-                for x in evaluation.get(f"by_{part}", [])
-            ]
-    if not lines:
+    about, parts, trained, bad = evaluation_tables(registry, options.split)
+    chosen = about.filter(
+        pl.col("decode") == options.decode,
+        pl.col("split") == options.split,
+        pl.col("fingerprint") == pl.col("trained_fingerprint") if options.own else pl.lit(True),
+        ~pl.col("test_only") if part == "op" else pl.lit(True),  # of several sizes, as in `scores`
+        ~pl.col("of_images"),  # all images have one size
+        pl.col(options.metric).is_not_null(),
+    ).drop(*COUNTS, *METRICS)
+    values = parts[part].join(chosen, on="number", maintain_order="left")
+    if values.is_empty():
         what = f"no run was evaluated by {part} like this"
         raise nothing_to_report(what, bad, got=options.choice(registry), fix=_FIX[part])
-    schema = VALUES | {part: pl.String() if part == "op" else pl.Int64(), "weight": pl.Int64()}
-    return pl.DataFrame(lines, schema=schema, orient="row"), trained, bad
+    weight = pl.col(_WEIGHT.get(options.metric, "tokens")).alias("weight")
+    values = values.with_columns(weight, metric=pl.lit(options.metric), value=options.metric)
+    return values.select(*VALUES, part, "weight"), trained, list(bad)
 
 
 def pool(values: pl.DataFrame, column: list[str], names: Sequence[str] = ("trained_on",)) -> pl.DataFrame:

@@ -13,7 +13,7 @@ from statistics import fmean
 from typing import Any, NamedTuple
 
 from ape_cli.core.errors import RunError
-from ape_cli.reports.descriptions import ROW, Choice, ChosenRuns, described, row_settings
+from ape_cli.reports.descriptions import ROW, Choice, ReportedRuns, described, row_settings
 from ape_cli.reports.evaluations import Options, evaluated, task_of
 from ape_cli.runs import filters, tuning
 from ape_cli.runs.config import Config
@@ -77,12 +77,12 @@ class Tuned:
                     for trial in trials.values()
                 )
                 bad.append(f"{place}: its settings have no seed in common ({seeds})")
-        self._of_metric: dict[str, ChosenRuns] = {}
+        self._of_metric: dict[str, ReportedRuns] = {}
 
-    def runs(self, options: Options) -> ChosenRuns:
+    def runs(self, options: Options) -> ReportedRuns:
         """The chosen runs, with what the choice moved the score that the options ask for."""
         if options.metric not in self._of_metric:
-            self._of_metric[options.metric] = ChosenRuns(self.registry, self._choices(options))
+            self._of_metric[options.metric] = ReportedRuns(self.registry, self._choices(options))
         return self._of_metric[options.metric]
 
     def _choices(self, options: Options) -> dict[str, Choice]:

@@ -3,15 +3,16 @@
 Runs that differ in anything but the seed never share a row of a table. That includes the code of a user's own scheme,
 kind of attention or map of positions: runs that were trained with another version of it have a row of their own.
 
-With `--best-by validation` the runs are `ChosenRuns`. A row is then a scheme with its kind of attention, map of
+Several views of one report read the same `ReportedRuns`, which read and describe each run once. With
+`--best-by validation` they are restricted to the chosen runs. A row is then a scheme with its kind of attention, map of
 positions, model and structure (`ROW`), and the other settings are what was chosen (`Choice`).
 """
 
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator, Mapping
-from typing import Any, NamedTuple
+from collections.abc import Callable, Hashable, Iterator, Mapping
+from typing import Any, NamedTuple, TypeVar, cast
 
 from ape_cli import tasks
 from ape_cli.core.errors import ApeError
@@ -24,6 +25,7 @@ from ape_cli.runs.run import Run
 from ape_cli.structure import linearisation
 
 CODE = "code "  # begins the part of a variant that names the version of own code; settings contain "="
+Result = TypeVar("Result")
 ROW = ("attention", "model", "positions", "structure")  # the settings that a row of a tuned table is named by
 
 
@@ -67,25 +69,55 @@ def joined(items: Mapping[str, str]) -> str:
     return ", ".join(items[key] for key in sorted(items, key=lambda key: (key == CODE, key)))
 
 
-class ChosenRuns(Registry):
-    """The runs of the settings that were chosen by validation scores. `choices` has the choice of each run by name."""
+class ReportedRuns(Registry):
+    """The runs of a report. What its views read of them is kept (`once`), so each file is read once.
 
-    def __init__(self, registry: Registry, choices: Mapping[str, Choice]) -> None:
+    `choices` has the choice of each run by name, if validation scores chose the settings. Then these are the only runs.
+    """
+
+    def __init__(self, registry: Registry, choices: Mapping[str, Choice] | None = None) -> None:
         """Nothing is read yet."""
-        super().__init__(registry.folder, frozenset(choices), registry.chosen)
-        self.choices = choices
+        super().__init__(registry.folder, registry.names if choices is None else frozenset(choices), registry.chosen)
+        self.choices, self.own_code = choices or {}, registry.own_code
+        self.kept: dict[tuple[Callable[..., Any], Hashable], Any] = {}
+
+
+def once(registry: Registry, read: Callable[..., Result], *given: Any, key: Hashable = None) -> Result:
+    """The value of `read(*given)`. `ReportedRuns` keep it under `read` and `key`, so the caller must not change it."""
+    if not isinstance(registry, ReportedRuns):
+        return read(*given)
+    if (read, key) not in registry.kept:
+        registry.kept[read, key] = read(*given)
+    return cast(Result, registry.kept[read, key])
 
 
 def described(registry: Registry, bad: list[str]) -> Iterator[tuple[Run, RunRecord, dict[str, Any]]]:
     """Each readable run, its run.json, and its description for tables.
 
-    A line of text about each unreadable run is appended to `bad`.
+    A line of text about each unreadable run is appended to `bad`. Only `ReportedRuns` keep the runs in memory.
+    """
+    if not isinstance(registry, ReportedRuns):
+        yield from _described(registry, bad)
+        return
+    found, lines = once(registry, _all_described, registry)
+    bad += lines
+    yield from found
+
+
+def _all_described(registry: Registry) -> tuple[list[tuple[Run, RunRecord, dict[str, Any]]], list[str]]:
+    """All runs with their descriptions, and a line of text about each unreadable run."""
+    lines = list[str]()
+    return list(_described(registry, lines)), lines
+
+
+def _described(registry: Registry, bad: list[str]) -> Iterator[tuple[Run, RunRecord, dict[str, Any]]]:
+    """Read and describe the runs.
 
     If the runs of a user's own scheme were trained with different versions of its code, their `variant` and their
     `configuration` end with the first digits of its SHA-256. The same holds for a kind of attention and a map of
     positions. Runs with own code come last.
     """
-    choices = registry.choices if isinstance(registry, ChosenRuns) else {}
+    choices = registry.choices if isinstance(registry, ReportedRuns) else {}
     versions: dict[tuple[str, ...], set[str]] = {}  # of each combination of plug-ins: those of its own files
     of_own_code: list[tuple[Run, RunRecord, str]] = []
     for run, record in registry.readable(bad):

@@ -18,8 +18,10 @@ from ape_cli.core.errors import ApeError
 from ape_cli.core.runtime import without_collection
 from ape_cli.reports import html_page, plots, rendering
 from ape_cli.reports.best_by import Tuned
+from ape_cli.reports.descriptions import ReportedRuns
 from ape_cli.reports.evaluations import SMALLER_IS_BETTER
 from ape_cli.reports.html_page import Origin, Section, anchor
+from ape_cli.reports.page_figures import PageFigures
 from ape_cli.reports.palette import looks
 from ape_cli.reports.plots import Plot
 from ape_cli.reports.tables import Table
@@ -85,16 +87,16 @@ class Document:
         parts = [*self.parts, *self.others]
         missing = plots.missing() if any(part.view.caption for part in parts) else None
         figures = [None if missing else part.plot() for part in parts]
-        chosen = looks([row for plot in figures if plot for row in plot.rows])
+        drawer = PageFigures(looks([row for plot in figures if plot for row in plot.rows]))
         sections = []
-        for number, (part, plot) in enumerate(zip(parts, figures, strict=True)):
+        for part, plot in zip(parts, figures, strict=True):
             key, title = part.options.metric, part.view.title
             metric, named = ("", "") if "metric" in part.view.unused else (key, self.origin.name_of(key))
             figure = None
-            if plot and plot.draw:
+            if plot:
                 words = f"{title}, {named}" if named else title
                 kind = "score" if key in SMALLER_IS_BETTER else axis
-                figure = html_page.figure(plot, f"figure-{number}", words, part.view.caption, kind, chosen)
+                figure = drawer.draw(plot, words, part.view.caption, kind)
             tables = part.tables(self.notes if part.view.name == self.selected.view.name else ())
             sections.append(Section(title, tables, figure, metric, named))
         sections.append(Section("Runs", [self.origin.runs]))
@@ -110,6 +112,7 @@ def read(registry: Registry, view: View[Any], options: Options, note: str = "") 
     Raises `ApeError` if the selected view has nothing to show.
     """
     bad: list[str] = []
+    registry = ReportedRuns(registry)
     tuned = Tuned(registry, bad) if options.best_by else None
 
     def result_of(view: View[Any], options: Options) -> ViewResult:

@@ -7,15 +7,15 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
 import polars as pl
 
 from ape_cli.core.errors import ApeError, RunError, pick
 from ape_cli.core.vocabulary import SPLITS
 from ape_cli.reports.builtin import is_image
-from ape_cli.reports.descriptions import described, read_settings
-from ape_cli.runs.record import DECODINGS, RunRecord
+from ape_cli.reports.descriptions import described, once, read_settings
+from ape_cli.runs.record import DECODINGS, RunRecord, Trained
 from ape_cli.runs.registry import Registry
 from ape_cli.runs.run import Run
 from ape_cli.runs.tuning import validation
@@ -160,20 +160,58 @@ def _stored(run: Run, record: RunRecord, bad: list[str]) -> list[dict[str, Any]]
     return [named | {"split": "validation", "decode": "teacher", "overall": overall}]
 
 
+COUNTS = ("rows", "tokens")
+_ABOUT = {name: kind for name, kind in VALUES.items() if name not in ("metric", "value")}
+_ABOUT |= dict.fromkeys(("test_only", "of_images"), pl.Boolean)
+_OVERALL: dict[str, type[pl.DataType]] = dict.fromkeys(METRICS, pl.Float64)
+_PART: dict[str, type[pl.DataType]] = {"number": pl.UInt32} | dict.fromkeys(COUNTS, pl.Int64) | _OVERALL
+
+
+class EvaluationTables(NamedTuple):
+    """All evaluations of a registry as tables, in the order in which they were read."""
+
+    about: pl.DataFrame  # a line for each: its `number`, `VALUES`, the metrics over all rows, `test_only`, `of_images`
+    parts: dict[str, pl.DataFrame]  # by `size` and by `op`: a line for each number and part, with counts and metrics
+    trained: dict[str, Trained]  # the description of the training data in run.json, by its fingerprint
+    bad: list[str]  # a line of text about each run or evaluation that cannot be read
+
+
+def evaluation_tables(registry: Registry, split: str | None = None) -> EvaluationTables:
+    """Read all evaluations in one pass. `split` is as for `evaluated`."""
+    split = "validation" if split == "validation" else None
+    return once(registry, _evaluation_tables, registry, split, key=split)
+
+
+def _evaluation_tables(registry: Registry, split: str | None) -> EvaluationTables:
+    """Read all evaluations."""
+    about, trained, bad = list[dict[str, Any]](), dict[str, Trained](), list[str]()
+    schemas: dict[str, Any] = {"size": _PART | {"size": pl.Int64}, "op": _PART | {"op": pl.String}}
+    parts: dict[str, dict[str, list[Any]]] = {part: {name: [] for name in of} for part, of in schemas.items()}
+    for record, of, evaluation in evaluated(registry, bad, split):
+        trained[of["trained_fingerprint"]] = record.dataset
+        flags = {"test_only": evaluation.get("test_only", False), "of_images": record.dataset.image is not None}
+        for part, columns in parts.items():
+            lines = evaluation.get(f"by_{part}", [])
+            columns["number"] += [len(about)] * len(lines)
+            for name in columns.keys() - {"number"}:
+                columns[name] += [line.get(name) for line in lines]
+        about.append(of | evaluation["overall"] | flags)
+    described_by = pl.DataFrame(about, schema=_ABOUT | _OVERALL, orient="row").with_row_index("number")
+    return EvaluationTables(
+        described_by, {part: pl.DataFrame(columns, schemas[part]) for part, columns in parts.items()}, trained, bad
+    )
+
+
 def scores(registry: Registry, split: str | None = None) -> tuple[pl.DataFrame, list[str]]:
     """The scores, one line for each run, evaluation and metric, and a line of text about each unreadable run.
 
     `split` is as for `evaluated`. Evaluations on datasets that are only for tests at other sizes are left out, because
     a mean over their sizes means little. Views by size show them.
     """
-    lines, bad = list[dict[str, Any]](), list[str]()
-    for _, of, evaluation in evaluated(registry, bad, split):
-        if evaluation.get("test_only"):
-            continue
-        overall = evaluation["overall"]
-        of |= {name: overall.get(name) for name in ("rows", "tokens")}
-        lines += [of | {"metric": name, "value": overall[name]} for name in METRICS if name in overall]
-    return pl.DataFrame(lines, schema=VALUES, orient="row"), bad
+    tables = evaluation_tables(registry, split)
+    about = tables.about.filter(~pl.col("test_only"))
+    of_metric = [about.with_columns(metric=pl.lit(name), value=name).drop_nulls("value") for name in METRICS]
+    return pl.concat(of_metric).sort("number", maintain_order=True).select(*VALUES), list(tables.bad)
 
 
 def nothing_to_report(what: str, bad: list[str], *, got: str, fix: str, allowed: str | None = None) -> ApeError:

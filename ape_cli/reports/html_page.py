@@ -26,25 +26,12 @@ from ape_cli.core.errors import UsageError
 from ape_cli.core.runtime import version
 from ape_cli.reports.descriptions import described
 from ape_cli.reports.evaluations import METRICS, measured
-from ape_cli.reports.palette import Looks, swatch
-from ape_cli.reports.plots import Plot, inline
+from ape_cli.reports.page_figures import PageFigure
+from ape_cli.reports.score_cells import ScoreCells
 from ape_cli.reports.tables import Table, is_number
 from ape_cli.reports.views import Options
 from ape_cli.runs.record import commit
 from ape_cli.runs.registry import Registry
-
-_OF_ERRORS = """ The axis shows the error, 100% less the score, on a logarithmic scale. An error of 0 has no logarithm.
-It stands at 0, in the hatched strip below the scale."""
-
-
-@dataclass(frozen=True)
-class PageFigure:
-    """A figure in panels beside one legend. Without `signs` it is one drawing with a legend of its own."""
-
-    title: str
-    caption: str
-    panels: Sequence[tuple[str, Markup]]  # titles and SVG elements
-    signs: Sequence[tuple[Markup, str]] = ()  # the legend: SVG elements and words
 
 
 @dataclass(frozen=True)
@@ -67,25 +54,6 @@ def anchor(title: str) -> str:
     return re.sub(r"[^a-z0-9]+", "-", title.lower()).strip("-")
 
 
-def figure(plot: Plot, name: str, title: str, caption: str, axis: str, chosen: Looks) -> PageFigure:
-    """Draw a plot for the page.
-
-    name: put before each id. title: what the figure shows, for readers who do not see it. axis: one of `plots.KINDS`.
-    chosen: the look of each row.
-    """
-    assert plot.draw, "a plot without a figure has no place on a page"
-    caption = " ".join(f"{caption}{_OF_ERRORS if axis == 'error' else ''}".split())
-    if plot.divide is None:
-        return PageFigure(title, caption, [("", inline(plot.draw(axis, chosen), name, f"{title}: a plot"))])
-    panels, handles = plot.divide(axis, chosen)
-    return PageFigure(
-        title,
-        caption,
-        [(head, inline(drawn, f"{name}-{i}", f"{title}, {head}: a plot")) for i, (head, drawn) in enumerate(panels)],
-        [(inline(swatch(x), f"{name}-legend-{i}"), x.get_label()) for i, x in enumerate(handles)],
-    )
-
-
 def page(
     sections: Sequence[Section], *, title: str = "ape report", facts: Sequence[tuple[str, str]] = (), missing: str = ""
 ) -> str:
@@ -101,7 +69,8 @@ def page(
     script = _file("script.js")
     digest = base64.b64encode(hashlib.sha256(script.encode()).digest()).decode()
     environment = Environment(autoescape=True, undefined=StrictUndefined, finalize=_one_line)
-    return environment.from_string(_file("page.html"), {"is_number": is_number, "anchor": anchor}).render(
+    functions = {"is_number": is_number, "anchor": anchor, "ScoreCells": ScoreCells}
+    return environment.from_string(_file("page.html"), functions).render(
         title=title,
         facts=facts,
         missing=missing,

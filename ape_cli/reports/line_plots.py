@@ -10,6 +10,7 @@ import itertools
 import math
 import re
 import textwrap
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 from typing import TYPE_CHECKING, Any
@@ -96,7 +97,8 @@ def plot(panels: list[Panel], metric: str, before: str = "", score: str | None =
         return None
     name, unit = measured(metric, itertools.chain.from_iterable(panel.lines["task"].unique() for panel in panels))
     drawn = panels, score or f"{before}{name}", unit
-    return Plot(_rows(panels), partial(lines, *drawn), divide=partial(divided, *drawn))
+    rows = [_rows([panel]) for panel in panels]
+    return Plot(_rows(panels), partial(lines, *drawn), divide=partial(divided, *drawn), panels=rows)
 
 
 def _rows(panels: list[Panel]) -> list[str]:
@@ -140,21 +142,25 @@ def lines(
     return figure
 
 
-def divided(panels: list[Panel], score: str, unit: str, axis: str, chosen: palette.Looks) -> Pieces:
-    """Draw each panel as a figure of its own, without its title and the counts, which are below the tables.
+def divided(
+    panels: list[Panel], score: str, unit: str, axis: str, chosen: palette.Looks, wanted: Sequence[int]
+) -> Pieces:
+    """Draw each of the `wanted` panels as a figure of its own, without its title and the counts below the tables.
 
-    The arguments are those of `lines`.
+    The other arguments are those of `lines`.
     """
     from matplotlib.figure import Figure
 
     with palette.drawing():
-        panels = [replace(panel, lines=panel.lines.drop("tokens", strict=False)) for panel in panels]
+        panels = [replace(panels[i], lines=panels[i].lines.drop("tokens", strict=False)) for i in wanted]
         upright, drawn = _upright(panels, axis, unit), []
+        margins = {_label(panel).count("\n"): palette.Margins() for panel in panels}
         for panel in panels:
-            figure = Figure(figsize=palette.PANEL, layout="constrained")
+            figure = Figure(figsize=palette.PANEL)
             axes = figure.add_subplot()
             _curves(axes, panel, upright, chosen)
             axes.set(xlabel=_label(panel), ylabel=upright.label(score, "\n"))
+            margins[_label(panel).count("\n")].put(figure)
             drawn.append((escaping.one_line(panel.title), figure))
         return drawn, _explained(panels, chosen, upright)
 
@@ -216,7 +222,7 @@ def _curves(axes: Axes, panel: Panel, upright: Scale, chosen: palette.Looks) -> 
         beside = 0.0 if panel.multiples else 0.5
         ends = panel.seen[0] - beside, panel.seen[1] + beside
         axes.axvspan(*ends, color=palette.INK, alpha=_SEEN, linewidth=0, zorder=0)
-    for (row,), curve in panel.lines.group_by("row", maintain_order=True):
+    for (row,), curve in panel.lines.drop("by_seed", strict=False).group_by("row", maintain_order=True):
         _curve(axes, str(row), curve, upright, chosen[str(row)], tested=_tested(panel) is not None)
         if panel.multiples:
             known = _over_rows(curve)

@@ -18,6 +18,7 @@ import itertools
 import warnings
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
+from contextvars import ContextVar
 from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias
 
 from ape_cli.reports.builtin import LOOKS
@@ -190,14 +191,50 @@ def _hash(text: str) -> int:
     return int.from_bytes(hashlib.sha256(text.encode()).digest()[:8], "big")
 
 
+_entered: ContextVar[dict[str, Any] | None] = ContextVar("entered", default=None)  # the settings of the context
+
+
 @contextmanager
 def drawing(**settings: Any) -> Iterator[None]:
-    """A context with the style of this module and further settings. The user's matplotlibrc has no effect."""
+    """A context with the style of this module and further settings. The user's matplotlibrc has no effect.
+
+    Entering it takes longer than drawing a small figure. Within a context of the same settings it takes no time.
+    """
+    if _entered.get() == settings:
+        yield
+        return
     from matplotlib import style
 
-    with style.context(["default", _STYLE | settings]), warnings.catch_warnings():
-        warnings.filterwarnings("ignore", message="Glyph .* missing from font")  # somebody's name in another script
-        yield
+    before = _entered.set(settings)
+    try:
+        with style.context(["default", _STYLE | settings]), warnings.catch_warnings():
+            warnings.filterwarnings("ignore", message="Glyph .* missing from font")  # somebody's name in another script
+            yield
+    finally:
+        _entered.reset(before)
+
+
+class Margins:
+    """The margins around the axes of alike figures.
+
+    matplotlib computes them for the first figure only, because that takes as long as drawing it.
+    """
+
+    def __init__(self) -> None:
+        """No figure is known yet."""
+        self._inches: tuple[float, float, float, float] | None = None  # left, bottom, right, top
+
+    def put(self, figure: Figure) -> None:
+        """Place the axes of a figure that has one pair of them."""
+        (axes,), (width, height) = figure.axes, figure.get_size_inches()
+        if self._inches is None:
+            figure.set_layout_engine("constrained")
+            figure.draw_without_rendering()
+            figure.set_layout_engine("none")
+            box = axes.get_position()
+            self._inches = box.x0 * width, box.y0 * height, (1 - box.x1) * width, (1 - box.y1) * height
+        left, bottom, right, top = self._inches
+        axes.set_position((left / width, bottom / height, 1 - (left + right) / width, 1 - (bottom + top) / height))
 
 
 def line(label: str, **style: Any) -> Any:

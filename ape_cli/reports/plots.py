@@ -29,6 +29,7 @@ from ape_cli.core.extras import how_to_install
 from ape_cli.reports.builtin import ON_DARK
 from ape_cli.reports.evaluations import SMALLER_IS_BETTER
 from ape_cli.reports.palette import INK, Looks, drawing, looks
+from ape_cli.reports.svg import slim
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -69,13 +70,15 @@ class Plot:
 
     `draw` and `divide` take an axis (one of `plots.KINDS`) and the look of each row. `draw` is None if the figure
     cannot be drawn, and then `note` says why. `divide` draws the same figure in pieces, as an HTML page shows it: small
-    figures, each with a title, and handles for one legend. Without it, the page has the figure in one piece.
+    figures, each with a title, and handles for one legend. It also takes the numbers of the panels that are wanted;
+    `panels` has the names of the rows of each. Without it, the page has the figure in one piece.
     """
 
     rows: list[str]
     draw: Callable[[str, Looks], Figure] | None
     note: str = ""
-    divide: Callable[[str, Looks], Pieces] | None = None
+    divide: Callable[[str, Looks, Sequence[int]], Pieces] | None = None
+    panels: Sequence[Sequence[str]] = ()
 
 
 def draw_figures(figures: Mapping[str, Plot | None], axis: str = "score") -> dict[str, Figure]:
@@ -117,16 +120,15 @@ def inline(figure: Figure, name: str, label: str = "") -> Markup:
     `name` is put before every id, so that one page can have several figures. `label` describes the figure to readers
     who do not see it; without one they are not told of it. The figure stays transparent afterwards.
     """
-    figure.patch.set_alpha(0)
+    figure.patch.set_visible(False)
     for axes in figure.axes:
-        axes.patch.set_alpha(0)
+        axes.patch.set_visible(False)
     svg = encode(figure, "svg").decode()
     svg = svg[svg.index("<svg") :]
     svg = re.sub(r"<metadata>.*?</metadata>\s*", "", svg, flags=re.S)
     svg = re.sub(r' (?:xmlns(?::\w+)?|version)="[^"]*"', "", svg)
-    svg = re.sub(r'\bid="', f'id="{name}-', svg)
-    svg = re.sub(r'(class="|\n\.)(?=s\d+["{])', rf"\1{name}-", svg)
-    svg = re.sub(r'(?:xlink:)?href="#', f'href="#{name}-', svg).replace("url(#", f"url(#{name}-")
+    svg = re.sub(r'(class="|\n\.)(?=s\d+["{])', rf"\1{name}-", svg).replace("xlink:href", "href")
+    svg = slim(svg, name)
     svg = re.sub(r"font-family: [^;\"}]*; ", "", svg).replace(INK, "currentColor")
     for colour, on_dark in ON_DARK.items():
         svg = svg.replace(colour, f"light-dark({colour}, {on_dark})")

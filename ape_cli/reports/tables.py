@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Any
 
 import polars as pl
@@ -63,7 +64,7 @@ class Table:
         """A score as text. `digits` are those after the point of a percentage."""
         return number(value, self.unit == "%", digits)
 
-    @property
+    @cached_property
     def underlines(self) -> bool:
         """Whether the best scores are underlined. A single row cannot be compared."""
         return len(self.rows) > 1 and any(cell.best for cell in self.scores())
@@ -72,7 +73,7 @@ class Table:
         """The cells that are scores."""
         return [cell for _, cells in self.rows for cell in cells if isinstance(cell, Cell)]
 
-    @property
+    @cached_property
     def most_seeds(self) -> int:
         """The largest number of seeds of a cell, or 0 if the table has no scores."""
         return max((cell.seeds for cell in self.scores()), default=0)

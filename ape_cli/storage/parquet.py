@@ -104,6 +104,8 @@ def read_shard(path: StoragePath, schema: pa.Schema = SCHEMA, sha256: str | None
         # pre_buffer reads the columns of a row group with few requests to the object store
         file = pq.ParquetFile(source, pre_buffer=isinstance(path, RemotePath))
         stored = file.schema_arrow
+    except MemoryError:
+        raise
     except (OSError, pa.ArrowException, UnicodeDecodeError) as error:
         got = getattr(error, "strerror", None) or str(error).splitlines()[0]
         fix = files.how_to_read(error, "restore it, or generate it again")
@@ -132,6 +134,8 @@ def read_group(file: pq.ParquetFile, number: int, name: str | StoragePath, colum
     """
     try:
         return file.read_row_group(number, list(columns) or None)
+    except MemoryError:  # the file is not damaged
+        raise
     except (OSError, pa.ArrowException) as error:
         fix = files.how_to_read(error, "generate it again")
         raise DataError(f"cannot read {name}", got=str(error).splitlines()[0], fix=fix) from error
@@ -159,5 +163,7 @@ def values(content: bytes, columns: Sequence[str], most: int) -> Iterator[list[b
                     if (total := total + sum(map(len, found))) > most:
                         raise too_large
                     yield [bytes(one) if value.is_valid else None for one, value in zip(found, row, strict=True)]
+    except MemoryError:
+        raise
     except (pa.ArrowException, OSError, UnicodeDecodeError, KeyError, AttributeError) as error:  # or of another type
         raise DataError("not a complete Parquet file", got=str(error).partition("\n")[0]) from error

@@ -26,12 +26,14 @@ from typing import Any, TypeVar
 
 import torch
 
+from ape_cli.core import memory
 from ape_cli.data.batches import Batch
 from ape_cli.experiment import Experiment
 from ape_cli.models.checkpoint import Store
 from ape_cli.models.device import products
 from ape_cli.runs.record import TrainingResult
 from ape_cli.training.execution import Execution
+from ape_cli.training.least_memory import check_memory
 from ape_cli.training.loggers import MetricLogger
 from ape_cli.training.setup import set_up
 from ape_cli.training.step import Meter, TrainingStep
@@ -57,12 +59,14 @@ class Loop:
         """Prepare the run, and load its stored state if there is one.
 
         Raises:
-            DataError, UsageError: The run cannot be trained.
+            DataError, UsageError: The run cannot be trained, for example because it needs more memory than there is.
             RunError: The stored state does not fit the run.
         """
-        setup = set_up(experiment, execution)
-        self.at, best = restore(setup, store)
-        self.setup = replace(setup, schedule=self.at.schedule)
+        with memory.explained("preparing the training", experiment.config.batch_size, experiment.dataset.mean_tokens):
+            setup = set_up(experiment, execution)
+            self.at, best = restore(setup, store)
+            self.setup = replace(setup, schedule=self.at.schedule)
+            check_memory(self.setup, self.at)
         self.step = TrainingStep(self.setup)
         self.validator = Validator(self.setup)
         self.meter = Meter(self.at, execution.group)
@@ -75,10 +79,15 @@ class Loop:
         Raises:
             Stopped: `execution.stop` was true on a rank. The state is stored.
             RunError: The loss is no longer finite. This is noticed within a few steps, before anything is stored.
+            OutOfMemoryError: There is not enough memory.
         """
-        self.loggers, at = loggers, self.at
-        with products(self.setup.config.precision), self._stream():
-            self._run()
+        self.loggers, at, config = loggers, self.at, self.setup.config
+        with (
+            memory.explained("training", config.batch_size, self.setup.train.manifest.mean_tokens) as watched,
+            products(config.precision),
+            self._stream(),
+        ):
+            self._run(watched)
         return TrainingResult(
             steps=at.step,
             best_step=at.best_step,
@@ -97,15 +106,15 @@ class Loop:
         stream.wait_stream(torch.cuda.current_stream(device))
         return torch.cuda.stream(stream)
 
-    def _run(self) -> None:
-        """Train from the current step to the last one."""
+    def _run(self, watched: memory.LengthWatch) -> None:
+        """Train from the current step to the last one. `watched` is that of `memory.explained`."""
         self.setup.model.train()
         at, device = self.at, self.setup.execution.device.type
         left = itertools.islice(self.setup.batches(at), at.schedule.steps - at.step)
         self.meter.resume()
         with closing(prefetch(left, _AHEAD.get(device, 0))) as batches:
             for at.epoch, at.batch, batch in batches:
-                self._train_on(batch)
+                self._train_on(*watched([batch]))
                 ended, validates = at.step == at.schedule.steps, self.setup.validates(at)
                 if validates:
                     self._validate()

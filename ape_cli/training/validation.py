@@ -13,7 +13,9 @@ from dataclasses import dataclass
 
 import torch
 
+from ape_cli.core import memory
 from ape_cli.core.errors import RunError
+from ape_cli.core.memory import ran_out
 from ape_cli.data.loader import ImageSplit, Split
 from ape_cli.evaluation.metrics import MetricSums, teacher_forced
 from ape_cli.models.checkpoint import Store, Tensors, TrainState, pack, restore_streams, streams, unpack
@@ -73,7 +75,9 @@ class Validator:
         """The metric sums of a split over all ranks."""
         config, execution = self.setup.config, self.setup.execution
         batches = split.batches(config.batch_size, share=execution.group.share, **self.setup.scoring_options)
-        sums = teacher_forced(self.setup.model, batches, execution.device, config.precision)
+        doing, mean = f"scoring the {split.name} split", split.manifest.mean_tokens
+        with memory.explained(doing, config.batch_size, mean) as watched:
+            sums = teacher_forced(self.setup.model, watched(batches), execution.device, config.precision)
         return execution.group.all_reduce_metrics(sums)
 
 
@@ -97,6 +101,8 @@ def restore(setup: Setup, store: Store | None) -> tuple[TrainState, Tensors]:
         best = unpack(tensors, setup.model, setup.optimiser)
         restore_streams(tensors, device, group.rank, group.seed(config.seed, at.step))
     except (KeyError, RuntimeError, TypeError, ValueError) as error:
+        if ran_out(error):
+            raise
         got, fix = str(error).splitlines()[0], "start the run again with `overwrite`"
         raise RunError("the stored state does not fit the run", got=got, fix=fix) from error
     return at, best

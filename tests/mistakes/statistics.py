@@ -75,7 +75,7 @@ the highest cross-entropy taken for the best
   + choose = max
 the best test epoch presented as chosen on validation
   best  reports/views/test_by_epoch.py::test_a_checkpoint_by_hand
-  - measures[CHOSEN] = kept[-1]
+  - measures[CHOSEN] = chosen[-1]
   + measures[CHOSEN] = max(test)
 the best of the mean over seeds instead of the mean of each run's best
   lines  reports/views/test_by_epoch.py::test_the_best_is_that_of_each_run
@@ -86,7 +86,7 @@ unfinished runs in the means of learning curves
   - run.status_in(record) != "finished"
   + False
 seeds that were trained with different versions of a scheme's file are averaged
-  described  reports/test_run_descriptions.py::test_seeds_of_two_versions_of_a_file_have_separate_rows
+  _described  reports/test_run_descriptions.py::test_seeds_of_two_versions_of_a_file_have_separate_rows
   - len(versions[PARTS(record.config)]) > 1
   + False
 a mean over rows instead of a mean over unseen sizes

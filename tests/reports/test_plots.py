@@ -163,7 +163,7 @@ def test_names_of_datasets_are_short_in_the_plot_of_scores() -> None:
     figure = plots.draw_figures({"scores": plot})["scores"]
     assert [label.get_text() for label in figure.axes[0].get_yticklabels()] == ["copy", "copy on longer"]
     assert plot.divide
-    assert [title for title, _ in plot.divide("score", looks(["rope"]))[0]] == ["copy", "copy on longer"]
+    assert [title for title, _ in plot.divide("score", looks(["rope"]), [0, 1])[0]] == ["copy", "copy on longer"]
 
 
 def test_a_multiple_below_2_is_labelled_as_it_is() -> None:

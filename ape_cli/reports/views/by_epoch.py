@@ -18,16 +18,18 @@ validation accuracy chose, and the lowest on the test set. Exact match is not me
 
 from __future__ import annotations
 
+import bisect
 from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
 
+import numpy as np
 import polars as pl
 
 from ape_cli.core.errors import RunError, UsageError
 from ape_cli.reports import line_plots, paper
 from ape_cli.reports.aggregation import over_seeds
-from ape_cli.reports.descriptions import described
+from ape_cli.reports.descriptions import described, once
 from ape_cli.reports.evaluations import (
     BEHIND,
     COLUMN,
@@ -187,14 +189,15 @@ def checkpoints(record: RunRecord, history: pl.DataFrame) -> list[dict[str, Any]
 def best(history: pl.DataFrame, last: int, metric: str = METRIC) -> dict[str, float]:
     """The measures of one run over its validations until step `last`, without those that its history does not have."""
     choose = min if metric in SMALLER_IS_BETTER else max
-    until = history.filter(pl.col("step") <= last)
-    if until.is_empty():
+    steps, validation, test, kept = (history[name].to_list() for name in ("step", "validation", "test", "kept"))
+    count = bisect.bisect_right(steps, last)  # they are ascending
+    if not count:
         return {}
-    validation, test = until["validation"].to_list(), until["test"].to_list()
+    validation, test = validation[:count], test[:count]
     measures = {VALIDATION: choose(validation)}
-    kept = until.filter("kept")["test"].to_list()  # the choice of the training
-    if kept and kept[-1] is not None:
-        measures[CHOSEN] = kept[-1]
+    chosen = [score for score, is_kept in zip(test, kept, strict=False) if is_kept]  # the choice of the training
+    if chosen and chosen[-1] is not None:
+        measures[CHOSEN] = chosen[-1]
     if None not in test:
         measures[BEST] = choose(test)
     return measures
@@ -229,23 +232,32 @@ def histories(registry: Registry, metric: str, bad: list[str]) -> Iterator[Histo
         if run.status_in(record) != "finished":
             continue
         try:
-            history = run.history()
-            validation, test = (f"{split}_{MEASURED[metric]}" for split in ("validation", "test"))
-            tested = pl.col(test) if test in history.columns else pl.lit(None)
-            scores = {"validation": pl.col(validation).cast(pl.Float64), "test": tested.cast(pl.Float64)}
-            kept = pl.col("kept") if "kept" in history.columns else pl.lit(None, pl.Boolean)
-            history = history.select(pl.col("step").cast(pl.Int64), **scores, kept=kept).sort("step")
+            history = _measured(once(registry, run.history), metric)
         except (RunError, pl.exceptions.PolarsError):
             bad.append(f"{run.name}: history.parquet is missing or damaged, so there is no learning curve")
         else:
             yield of_run, record, history
 
 
+def _measured(history: pl.DataFrame, metric: str) -> pl.DataFrame:
+    """The columns of `histories`. Raises `PolarsError` if a column is missing or has values of another type."""
+    validation, test = (f"{split}_{MEASURED[metric]}" for split in ("validation", "test"))
+    missing = pl.Series([None] * history.height)
+    tested, kept = (history[name] if name in history.columns else missing for name in (test, "kept"))
+    columns = [history["step"].cast(pl.Int64), history[validation].cast(pl.Float64), tested.cast(pl.Float64)]
+    columns.append(kept.cast(pl.Boolean))
+    found = pl.DataFrame(dict(zip(("step", "validation", "test", "kept"), columns, strict=True)))
+    return found if found["step"].is_sorted() else found.sort("step")
+
+
 def learning(of_runs: list[History]) -> list[Panel]:
     """The panels of the learning curves of runs."""
     validation, test = pl.col("validation"), pl.col("test")
+    heights = np.repeat(np.arange(len(of_runs)), [history.height for _, _, history in of_runs])
+    runs = pl.DataFrame([run for run, _, _ in of_runs], VALUES)
     over_seeds = (
-        pl.concat(history.join(pl.DataFrame([run], VALUES), how="cross") for run, _, history in of_runs)
+        pl.concat([history for _, _, history in of_runs])
+        .hstack(runs[heights])
         .group_by([*KEYS, "trained_on", "step"], maintain_order=True)
         .agg(
             validation.mean().alias("mean"),

@@ -13,7 +13,7 @@ import polars as pl
 
 from ape_cli import tasks
 from ape_cli.reports import aggregation
-from ape_cli.reports.evaluations import COLUMN, arrange, measured
+from ape_cli.reports.evaluations import COLUMN, COUNTS, arrange, measured
 from ape_cli.reports.tables import KEYS, Table, body, by_column, label, of_preset, standing_notes
 from ape_cli.reports.views import Options, View
 from ape_cli.runs.registry import Registry
@@ -35,7 +35,7 @@ class ByOperator(View[pl.DataFrame]):
 
     def frame(self, result: pl.DataFrame) -> pl.DataFrame:
         """The lines, with the numbers of rows and tokens behind each."""
-        return arrange(result, ["op"], [*aggregation.COUNTS, *aggregation.OVER_ROWS])
+        return arrange(result, ["op"], [*COUNTS, *aggregation.OVER_ROWS])
 
     def tables(self, result: pl.DataFrame, *, interval: bool = False) -> list[Table]:
         """A table for each column of the other tables and each preset, with operators as columns."""

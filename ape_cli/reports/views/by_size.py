@@ -11,6 +11,7 @@ a function of the task, its parameters and the seed. They are drawn again, so th
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from typing import Any, NamedTuple
 
@@ -21,7 +22,8 @@ from ape_cli.core.errors import ApeError
 from ape_cli.core.ranges import span, spans
 from ape_cli.reports import aggregation, line_plots
 from ape_cli.reports.builtin import size_words
-from ape_cli.reports.evaluations import CELL, arrange, measured
+from ape_cli.reports.descriptions import once
+from ape_cli.reports.evaluations import CELL, COUNTS, arrange, measured
 from ape_cli.reports.line_plots import Panel, split
 from ape_cli.reports.plots import LINE_STYLES, Plot
 from ape_cli.reports.tables import KEYS, Table, body, by_column, label, of_preset, standing_notes
@@ -85,13 +87,12 @@ than {line_plots.FEW} test rows and is not connected to its neighbours. {LINE_ST
         Raises `ApeError` if there are none.
         """
         values, trained, bad = aggregation.read_parts(registry, "size", replace(options, own=False))
-        fingerprints = values["trained_fingerprint"].unique(maintain_order=True)
-        return Sizes(values, {f: seen(trained[f]) for f in fingerprints}), bad
+        return Sizes(values, seen_by(registry, values, trained)), bad
 
     def frame(self, result: Sizes) -> pl.DataFrame:
         """A line for each size. `weight` is the number of tokens over all seeds, or of rows for exact match."""
         pooled = pool(result).rename({"first": "size"})
-        return arrange(pooled, ["on", "size", "seen"], ["weight", *aggregation.COUNTS, *aggregation.OVER_ROWS])
+        return arrange(pooled, ["on", "size", "seen"], ["weight", *COUNTS, *aggregation.OVER_ROWS])
 
     def tables(self, result: Sizes, *, interval: bool = False) -> list[Table]:
         """A table for each column of the other tables and each preset, with sizes as columns."""
@@ -118,6 +119,12 @@ def panels(sizes: Sizes) -> list[Panel]:
         known = sizes.seen[first["trained_fingerprint"]]
         drawn_panels.append(Panel(title, axis, drawn, known and known[:2]))
     return drawn_panels
+
+
+def seen_by(registry: Registry, values: pl.DataFrame, trained: Mapping[str, Trained]) -> dict[str, Seen | None]:
+    """The sizes in the training data of `values`, by its fingerprint. `trained` describes all training data."""
+    fingerprints = values["trained_fingerprint"].unique(maintain_order=True)
+    return {f: once(registry, seen, trained[f], key=f) for f in fingerprints}
 
 
 def seen(trained: Trained) -> Seen | None:

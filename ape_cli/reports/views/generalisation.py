@@ -28,7 +28,7 @@ import polars as pl
 from ape_cli.core.errors import ApeError
 from ape_cli.reports import aggregation, line_plots
 from ape_cli.reports.builtin import size_words
-from ape_cli.reports.evaluations import CELL, Options, arrange, measured
+from ape_cli.reports.evaluations import CELL, COUNTS, Options, arrange, measured
 from ape_cli.reports.line_plots import FEW, Panel, split
 from ape_cli.reports.plots import LINE_STYLES, Plot
 from ape_cli.reports.tables import KEYS, Cell, Table, by_column, cell, of_preset, standing_notes
@@ -70,7 +70,7 @@ test rows, the same models. It is known for exact match only. Sizes with fewer t
             )
             found.append(values)
             bad += [line for line in unreadable if line not in bad]
-            seen |= {f: by_size.seen(trained[f]) for f in values["trained_fingerprint"].unique() if f not in seen}
+            seen |= by_size.seen_by(registry, values, trained)
         lines = _beyond(Sizes(pl.concat(found), seen))
         if lines.is_empty():
             raise ApeError(
@@ -83,7 +83,7 @@ test rows, the same models. It is known for exact match only. Sizes with fewer t
     def frame(self, result: pl.DataFrame) -> pl.DataFrame:
         """A line for each metric and size. `low` to `high` is the interval over seeds."""
         place = ["on", "size", "multiple", "seen", "counted"]
-        return arrange(result, place, [*aggregation.COUNTS, *aggregation.OVER_ROWS])
+        return arrange(result, place, [*COUNTS, *aggregation.OVER_ROWS])
 
     def tables(self, result: pl.DataFrame, *, interval: bool = False) -> list[Table]:
         """A table for each column of the other tables and each preset."""

@@ -8,6 +8,7 @@ either side.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import replace
 from functools import partial
 from typing import TYPE_CHECKING, Any
@@ -60,11 +61,13 @@ either side. A thin line leads from the axis to each dot. {LINE_STYLES}"""
 
 
 def dot_plot(tables: list[Table]) -> Plot:
-    """The plot of tables, which is not drawn if a table has too many rows."""
-    rows = _names(tables)
+    """The plot of tables, which is drawn only in pieces if a table has too many rows."""
+    pieces = [piece for table in tables for piece in _pieces(table)]
+    of_pieces: Any = {"divide": partial(divided, pieces), "panels": [_names([piece]) for piece in pieces]}
     if max(len(table.rows) for table in tables) > MOST_ROWS:
-        return Plot(rows, None, f"no plot of the scores: a table has more than {MOST_ROWS} rows")
-    return Plot(rows, partial(dots, tables), divide=partial(divided, tables))
+        note = f"no plot of the scores: a table has more than {MOST_ROWS} rows"
+        return Plot(_names(tables), None, note, **of_pieces)
+    return Plot(_names(tables), partial(dots, tables), **of_pieces)
 
 
 def dots(tables: list[Table], axis: str, chosen: palette.Looks) -> Figure:
@@ -89,27 +92,35 @@ def dots(tables: list[Table], axis: str, chosen: palette.Looks) -> Figure:
     return figure
 
 
-def divided(tables: list[Table], axis: str, chosen: palette.Looks) -> Pieces:
-    """Draw each column of each table as a figure of its own, with its own rows and without its title.
+def _pieces(table: Table) -> list[Table]:
+    """A table for each column that has scores, with the rows that have one."""
+    of_column = [
+        [(row, [cells[number]]) for row, cells in table.rows if isinstance(cells[number], Cell)]
+        for number in range(len(table.columns))
+    ]
+    return [replace(table, columns=[c], rows=rows) for c, rows in zip(table.columns, of_column, strict=True) if rows]
 
-    The arguments are those of `dots`.
+
+def divided(pieces: list[Table], axis: str, chosen: palette.Looks, wanted: Sequence[int]) -> Pieces:
+    """Draw each of the `wanted` tables of one column as a figure of its own, without its title.
+
+    The other arguments are those of `dots`.
     """
     from matplotlib.figure import Figure
 
     with palette.drawing():
-        along, panels = _along(tables, axis), []
-        names = [column for table in tables for column in table.columns]
+        names = [piece.columns[0] for piece in pieces]
+        tables, panels = [pieces[i] for i in wanted], []
+        along, margins = _along(tables, axis), palette.Margins()
         for table in tables:
-            for number, column in enumerate(table.columns):
-                rows = [(row, [cells[number]]) for row, cells in table.rows if isinstance(cells[number], Cell)]
-                if not rows:
-                    continue
-                figure = Figure(figsize=(palette.PANEL[0], 0.15 * len(rows) + 0.7), layout="constrained")
-                axes = figure.add_subplot()
-                _dots(axes, replace(table, columns=[column], rows=rows), along, chosen)
-                axes.set_yticks([])
-                of_table = f" ({table.title.rpartition(', ')[0]})" if names.count(column) > 1 else ""
-                panels.append((escaping.one_line(short(column) + of_table), figure))
+            figure = Figure(figsize=(palette.PANEL[0], 0.15 * len(table.rows) + 0.7))
+            axes = figure.add_subplot()
+            _dots(axes, table, along, chosen)
+            axes.set_yticks([])
+            margins.put(figure)
+            (column,) = table.columns
+            of_table = f" ({table.title.rpartition(', ')[0]})" if names.count(column) > 1 else ""
+            panels.append((escaping.one_line(short(column) + of_table), figure))
         return panels, _explained(tables, chosen, along)
 
 
