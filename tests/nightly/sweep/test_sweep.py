@@ -90,12 +90,15 @@ def interrupt_twice(folder: Path, words: list[str], **environment: str) -> None:
     grid = ["sweep", "--schemes", "endless", "--tasks", "copy", "--preset", "tiny", "--device", "cpu", *words]
     environment["PYTHONPATH"] = os.pathsep.join([str(folder / "mine"), str(ROOT)])
     process = started("-m", "ape_cli", *grid, where=folder, **environment)
-    until((folder / "in-a-step").exists, process)
-    process.send_signal(signal.SIGINT)
-    with pytest.raises(subprocess.TimeoutExpired):  # it waits for the step
-        process.wait(timeout=3)
-    process.send_signal(signal.SIGINT)
-    _, err = process.communicate(timeout=60)
+    try:
+        until((folder / "in-a-step").exists, process)
+        process.send_signal(signal.SIGINT)
+        with pytest.raises(subprocess.TimeoutExpired):  # it waits for the step
+            process.wait(timeout=3)
+        process.send_signal(signal.SIGINT)
+        _, err = process.communicate(timeout=60)
+    finally:
+        process.kill()
     assert process.returncode == 130, err
     assert "stopping after the present steps …\nending at once …\n" in err
     assert err.endswith("interrupted: run the same command again to continue\n")

@@ -241,7 +241,7 @@ def test_the_board_is_killed_and_made_again(tmp_path: Path, cluster: Cluster) ->
 @pytest.mark.parametrize("killed", [b"/raylet/raylet", b""], ids=["raylet", "head"])
 def test_a_cluster_that_is_lost(tmp_path: Path, own_cluster: Cluster, killed: bytes) -> None:
     """There is one message, and the same command continues on another cluster."""
-    words = ["sweep", *GRID, "--set", "steps=150"]
+    words = ["sweep", *GRID, "--schemes", "rope", "--set", "steps=150"]
     on_ray = ["--engine", "ray", "--address", own_cluster.address, "--trials-per-task", "1"]
     sweep = own_cluster.ape(tmp_path, *words, *on_ray)
     until(lambda: len(finished(tmp_path / "results")) >= 1, sweep)
@@ -256,10 +256,10 @@ def test_a_cluster_that_is_lost(tmp_path: Path, own_cluster: Cluster, killed: by
     assert "Traceback" not in err
     assert "raylet" not in err
     before = finished(tmp_path / "results")
-    assert 1 <= len(before) < 8
+    assert 1 <= len(before) < 4
     again = own_cluster.ape(tmp_path, *words, "--workers", "2")
     out, err = again.communicate(timeout=300)
-    assert f"8 trials: 8 finished; {8 - len(before)} trained now" in out, err
+    assert f"4 trials: 4 finished; {4 - len(before)} trained now" in out, err
     after = finished(tmp_path / "results")
     assert {name: after[name] for name in before} == before
 
