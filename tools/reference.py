@@ -69,7 +69,7 @@ PACKED = """
 | `path` | `string` | `runs/RUN/run.json`, `runs/RUN/history.parquet` or `runs/RUN/eval/….json` |
 | `content` | `binary` | the bytes of the file ([The files of a run](run-files.md)) |
 
-The same runs always give the same bytes. `--results` accepts the file in place of a folder. The file is read-only;
+The same runs always give the same bytes. `--results` accepts the file in place of a folder, and only reads it;
 `ape runs --unpack` makes a folder of it.
 """
 TREES = """
