@@ -13,6 +13,14 @@ the name of a run not compared with its configuration
   read_record  runs/test_integrity.py::test_an_altered_configuration_is_noticed
   - expected != name
   + not expected
+a finished run that replaces whatever run.json another process has written
+  Run.complete  runs/test_finishing.py::test_while_one_finishes_the_other_does_too
+  - files.write_text(path, record.text(following), version)
+  + files.write_text(path, record.text(following))
+files of this attempt beside the run.json of the first one
+  Run._collected  runs/test_finishing.py::test_while_one_finishes_the_other_does_too
+  - source.copy(self.folder / source.name)
+  + (self.attempt / source.name).copy(self.folder / source.name)
 a shard that is not compared with the digest in the manifest
   Rows._opened  data/test_loader.py::test_damage_is_named
   - shard not in self._verified
