@@ -29,6 +29,14 @@ the size of repeated values in a Parquet file not counted
   values  runs/test_packing.py::test_large_content_is_refused_before_it_is_decompressed
   - (total := total + sum(map(len, found))) > most
   + False
+a finished run that replaces whatever run.json another process has written
+  Run.complete  runs/test_finishing.py::test_while_one_finishes_the_other_does_too
+  - files.write_text(path, record.text(following), version)
+  + files.write_text(path, record.text(following))
+files of this attempt beside the run.json of the first one
+  Run._collected  runs/test_finishing.py::test_while_one_finishes_the_other_does_too
+  - source.copy(self.folder / source.name)
+  + (self.attempt / source.name).copy(self.folder / source.name)
 a shard that is not compared with the digest in the manifest
   Rows._opened  data/test_loader.py::test_damage_is_named
   - shard not in self._verified
