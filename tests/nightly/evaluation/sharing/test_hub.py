@@ -111,7 +111,8 @@ def test_a_dataset_arrives_whole_and_replaces_another(hub: Hub, here: Path, word
     content["notes.txt"] = b"x"
     assert "dataset uploaded" in ape("push", str(words.folder), "--to", "me/words")[0]
     assert content.pop("notes.txt") == b"x"
-    assert content == {str(p.relative_to(words.folder)): p.read_bytes() for p in words.folder.rglob("*.*")}
+    parts = [path for path in words.folder.rglob("*.*") if path.parent.name != "baselines"]  # they can be counted again
+    assert content == {str(path.relative_to(words.folder)): path.read_bytes() for path in parts}
     assert open_dataset(fetched(content, here / "there")).fingerprint == words.fingerprint
 
 
