@@ -101,11 +101,16 @@ def packed(place: StoragePath) -> Packed | None:
     Nothing is read yet.
     """
     if place.suffix == SUFFIX and not place.is_dir():
-        return Packed("packed", place.name, "", place, (place,))
+        return _of_files(place, place)
     if not isinstance(place, Path) or (place / "runs").exists():
         return None
     found = sorted(path for path in place.glob(f"*{SUFFIX}") if path.is_file())
-    return Packed("packed", place.name, "", place, tuple(found)) if found else None
+    return _of_files(place, *found) if found else None
+
+
+def _of_files(source: StoragePath, *found: StoragePath) -> Packed:
+    """The packed runs in some files. `source` is the file, or the folder of several."""
+    return Packed("packed", source.name, "", source, found)
 
 
 def pack(file: StoragePath, runs: Iterable[Run]) -> tuple[int, list[str]]:
@@ -119,7 +124,7 @@ def pack(file: StoragePath, runs: Iterable[Run]) -> tuple[int, list[str]]:
     added = list(runs)
 
     def write(version: Version | None) -> tuple[int, list[str]]:
-        old, refused = Packed("packed", file.name, "", file, (file,) if file.exists() else ()), list[str]()
+        old, refused = _of_files(file, *([file] if file.exists() else [])), list[str]()
         content = dict(old.contents)
         for run in added:
             try:
@@ -147,7 +152,7 @@ def unpack(file: StoragePath, results: StoragePath) -> tuple[int, int, list[str]
     Raises `DataError` if the file cannot be read, and `ApeError` if a file cannot be written.
     """
     written, refused = 0, list[str]()
-    source = Packed("packed", file.name, "", file, (file,))
+    source = _of_files(file, file)
     for name in source.contents:
         there = Run(results / "runs" / name)
         try:
