@@ -12,8 +12,7 @@ contradict each other are not joined.
 from __future__ import annotations
 
 import re
-from collections import defaultdict
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from contextlib import suppress
 from dataclasses import dataclass
 from functools import cached_property
@@ -31,13 +30,13 @@ from ape_cli.storage.object_store import RemotePath, Version
 from ape_cli.storage.paths import StoragePath
 
 SUFFIX = ".parquet"
-_FILE = re.compile(rb"runs/(?P<run>\w[\w.-]*)/(?P<name>run\.json|history\.parquet|eval/[\w-]+\.json)")
+_FILE = re.compile(rb"runs/\w[\w.-]*/(run\.json|history\.parquet|eval/[\w-]+\.json)")
 _BYTES = 160 << 20  # the most that all files in a file of packed runs may have: about 10,000 runs
 _ROW = 64  # the most bytes of a row beside its path and content
 _PAGE = 32 << 20  # bytes; the content of one page is compressed together
 _PATIENCE = 60.0  # seconds; writing takes much less
 
-Contents = dict[str, bytes]  # of the files of a run, by their names in its folder
+Contents = dict[str, bytes]  # of files, by their paths, such as `runs/RUN/run.json`
 
 
 @dataclass(frozen=True)
@@ -51,23 +50,18 @@ class Packed(Bucket):
         """The path of the file or of the folder."""
         return str(self.source)
 
-    def __reduce__(self) -> tuple[Any, ...]:
-        """Pickle only the paths, so that another process reads the files itself."""
-        return Packed, (self.kind, self.name, self.query, self.source, self.files)
-
     @cached_property
-    def contents(self) -> dict[str, Contents]:
-        """The files of each run, by its name. They are not checked.
+    def contents(self) -> Contents:
+        """The files of all runs. They are not checked.
 
         Raises `DataError` if a file cannot be read, or if two files have different copies of a run.
         """
-        runs: dict[str, Contents] = {}
-        for file in self.files:
-            for name, contents in _read(file).items():
-                if runs.setdefault(name, contents) != contents:
-                    fix = "join the files: `ape runs --results FILE --pack OTHER`"
-                    raise DataError("two files have different copies of a run", got=f"{name} in {self}", fix=fix)
-        return runs
+        found: Contents = {}
+        for path, content in (row for file in self.files for row in _read(file).items()):
+            if found.setdefault(path, content) != content:
+                got, fix = f"{_run(path)} in {self}", "join the files: `ape runs --results FILE --pack OTHER`"
+                raise DataError("two files have different copies of a run", got=got, fix=fix)
+        return found
 
     @cached_property
     def store(self) -> Any:
@@ -76,7 +70,7 @@ class Packed(Bucket):
         from obstore.store import MemoryStore
 
         store = MemoryStore()
-        for path, content in _rows(self.contents).items():
+        for path, content in self.contents.items():
             obstore.put(store, path, content)
         return store
 
@@ -84,10 +78,6 @@ class Packed(Bucket):
     def folder(self) -> RemotePath:
         """The folder of results."""
         return RemotePath(self, self.name)
-
-    def run(self, name: str) -> Run:
-        """The run with this name."""
-        return Run(self.folder / "runs" / name)
 
     def check_writable(self) -> None:
         """Raises `PlaceError`."""
@@ -113,6 +103,11 @@ def _of_files(source: StoragePath, *found: StoragePath) -> Packed:
     return Packed("packed", source.name, "", source, found)
 
 
+def _run(path: str) -> str:
+    """The name of the run that has the file with this path."""
+    return path.split("/")[1]
+
+
 def pack(file: StoragePath, runs: Iterable[Run]) -> tuple[int, list[str]]:
     """Add finished runs to a file. Nothing that is whole in the file is lost.
 
@@ -124,16 +119,12 @@ def pack(file: StoragePath, runs: Iterable[Run]) -> tuple[int, list[str]]:
     added = list(runs)
 
     def write(version: Version | None) -> tuple[int, list[str]]:
-        old, refused = _of_files(file, *([file] if file.exists() else [])), list[str]()
-        content = dict(old.contents)
-        for run in added:
-            try:
-                content[run.name] = _union(old.run(run.name), run)
-            except (RunError, BusyError) as error:
-                refused.append(f"{run.name}: {error.summary}")
+        old = _of_files(file, *([file] if file.exists() else []))
+        contents = dict(old.contents)
+        refused = _add(added, old.folder, contents.__setitem__)[1]
         with files.replacing(file, version) as temporary:
-            _write(temporary, content)
-        return len(content), refused
+            _write(temporary, contents)
+        return len(set(map(_run, contents))), refused
 
     busy = BusyError("another process is writing this file", got=str(file), fix="run the same command again")
     with locks.held(file.with_name(f".{file.name}.lock"), busy, _PATIENCE):
@@ -151,113 +142,98 @@ def unpack(file: StoragePath, results: StoragePath) -> tuple[int, int, list[str]
 
     Raises `DataError` if the file cannot be read, and `ApeError` if a file cannot be written.
     """
-    written, refused = 0, list[str]()
     source = _of_files(file, file)
-    for name in source.contents:
-        there = Run(results / "runs" / name)
+    runs = [Run(source.folder / "runs" / name) for name in dict.fromkeys(map(_run, source.contents))]
+    written, refused = _add(runs, results, lambda path, content: files.write_bytes(results / path, content))
+    return written, len(runs) - written - len(refused), refused
+
+
+def _add(runs: Iterable[Run], to: StoragePath, write: Callable[[str, bytes], None]) -> tuple[int, list[str]]:
+    """Write the files of finished runs that a folder of results lacks.
+
+    Returns the number of runs with such files, and a line of text about each run that was refused.
+    """
+    written, refused = 0, list[str]()
+    for run in runs:
+        there = Run(to / "runs" / run.name)
         try:
             with there.writing(_PATIENCE):
-                written += _complete(there, _union(there, source.run(name)))
+                lacking = _lacking(there, run)
+                for name, content in lacking.items():
+                    write(f"runs/{run.name}/{name}", content)
+                weights = there.folder / WEIGHTS
+                if lacking and weights.is_file() and files.sha256(weights) != there.read().files.get(WEIGHTS):
+                    files.remove(weights)  # they were damaged too
+            written += bool(lacking)
         except (RunError, BusyError) as error:
-            refused.append(f"{name}: {error.summary}")
-    return written, len(source.contents) - written - len(refused), refused
+            refused.append(f"{run.name}: {error.summary}")
+    return written, refused
 
 
-def _complete(run: Run, contents: Contents) -> bool:
-    """Write the files that a run lacks or has otherwise. Returns whether there are any."""
-    lacking = [name for name, content in contents.items() if not _has(run.folder / name, content)]
-    for name in sorted(lacking, key=RECORD.__eq__):  # run.json last
-        files.write_bytes(run.folder / name, contents[name])
-    weights = run.folder / WEIGHTS
-    if lacking and weights.is_file() and files.sha256(weights) != run.read().files.get(WEIGHTS):
-        files.remove(weights)  # they were damaged too
-    return bool(lacking)
+def _lacking(there: Run, run: Run) -> Contents:
+    """The files that a copy of a finished run, which need not exist, lacks or has damaged, by their names.
 
-
-def _has(path: StoragePath, content: bytes) -> bool:
-    """Whether a file has this content."""
-    with suppress(OSError):  # also if it is larger
-        return files.read_bytes(path, len(content)) == content
-    return False
-
-
-def _whole(run: Run, bad: list[str]) -> tuple[RunRecord, Contents]:
-    """What is whole of a finished run, by the checks of `ape verify`: its record, and the contents of its files.
-
-    run.json and the weights are not among them. A line of text about each damaged file is appended to `bad`, and the
-    record does not list it.
-
-    Raises `RunError` if run.json is missing, damaged, or of another run, and `BusyError` if the run is not finished.
-    """
-    known, contents = run.read(), Contents()
-    if known.status != "finished":
-        raise BusyError("the run is not finished", got=str(run.folder))
-    for name in known.files.keys() - {WEIGHTS}:
-        try:
-            contents[name] = run.content(name)
-        except RunError as error:
-            bad.append(error.summary)
-    listed = {name: digest for name, digest in known.files.items() if name in contents or name == WEIGHTS}
-    return known.model_copy(update={"files": listed}), contents
-
-
-def _union(old: Run, new: Run) -> Contents:
-    """The files of a run, and those that are whole in another copy of it, which need not exist.
+    run.json is the last one, and lists what is whole of either copy.
 
     Raises `RunError` if the run is damaged, or if the copies contradict each other: their records differ in more than
-    the files that they list, or a file differs; and `BusyError` as `_whole`.
+    the files that they list, or a file differs; and `BusyError` if one of them is not finished.
     """
-    bad: list[str] = []
-    known, contents = _whole(new, bad)
-    if bad:
-        raise RunError(bad[0])
+    known, old = _finished(run), Contents()
     try:
-        other, more = _whole(old, [])
-    except RunError:  # there is no other copy, or its run.json is damaged
-        other, more = known, contents
-    joined = known.model_copy(update={"files": dict(sorted({**other.files, **known.files}.items()))})
-    if joined != other.model_copy(update={"files": known.files | other.files}):
-        got, fix = f"{old.folder} and {new.folder}", "remove the wrong one, or keep them apart"
+        other = _finished(there)
+    except RunError:  # there is no copy, or its run.json is damaged
+        other = known
+    listed = known.files | other.files
+    if known.model_copy(update={"files": listed}) != other.model_copy(update={"files": other.files | known.files}):
+        got, fix = f"{there.folder} and {run.folder}", "remove the wrong one, or keep them apart"
         raise RunError("the records of two copies of a run contradict each other", got=got, fix=fix)
-    written = (files.read_bytes(run.folder / RECORD) for run in (old, new) if run.record == joined)
-    return more | contents | {RECORD: next(written, record.text(joined).encode())}
+    new = {name: run.content(name) for name in known.files.keys() - {WEIGHTS}}
+    for name in other.files.keys() - {WEIGHTS}:
+        with suppress(RunError):
+            old[name] = there.content(name)
+    whole = {name: listed[name] for name in sorted(listed) if name in {WEIGHTS, *old, *new}}
+    joined, lacking = known.model_copy(update={"files": whole}), dict(new.items() - old.items())
+    if there.record != joined:
+        lacking[RECORD] = files.read_bytes(run.folder / RECORD) if known == joined else record.text(joined).encode()
+    return lacking
 
 
-def _read(file: StoragePath) -> dict[str, Contents]:
-    """The files of each run in a file of packed runs. Their contents are not checked.
+def _finished(run: Run) -> RunRecord:
+    """The run.json of a finished run. Raises `RunError` if it is missing or damaged, and `BusyError` otherwise."""
+    known = run.read()
+    if known.status != "finished":
+        raise BusyError("the run is not finished", got=str(run.folder))
+    return known
+
+
+def _read(file: StoragePath) -> Contents:
+    """The files of the runs in a file of packed runs. They are not checked.
 
     Raises `DataError` if the file is too large, cannot be read, or contains something else.
     """
     from ape_cli.storage import parquet
 
-    runs: defaultdict[str, Contents] = defaultdict(dict)
-    fix = "name a folder, or a file of packed runs"
+    found, fix = Contents(), "name a folder, or a file of packed runs"
     try:
         for path, content in parquet.values(files.read_bytes(file, _BYTES), ["path", "content"], _BYTES):
-            if content is None or (found := _FILE.fullmatch(path or b"")) is None:
+            if content is None or path is None or not _FILE.fullmatch(path):
                 raise DataError("it does not contain packed runs", got=path and ascii(path.decode(errors="replace")))
-            run, name = found["run"].decode(), found["name"].decode()
-            runs[run][name] = b"" if name in runs[run] else content  # neither of two files with one name is whole
+            found[path.decode()] = b"" if path.decode() in found else content  # neither of two is whole
     except (OSError, DataError) as error:
         got = error.summary if isinstance(error, DataError) else error.strerror
         raise DataError(f"cannot read {file}", got=got, fix=files.how_to_read(error, fix)) from error
-    return runs
+    return found
 
 
-def _rows(runs: dict[str, Contents]) -> dict[str, bytes]:
-    """The content of each file of each run by its path, sorted."""
-    return dict(sorted((f"runs/{run}/{name}", content) for run in runs for name, content in runs[run].items()))
-
-
-def _write(path: Path, runs: dict[str, Contents]) -> None:
-    """Write runs to a local file. Raises `DataError` if they are too large to be read again."""
+def _write(path: Path, contents: Contents) -> None:
+    """Write the files of runs to a local file. Raises `DataError` if they are too large to be read again."""
     import pyarrow as pa
     import pyarrow.parquet as pq
 
-    rows = _rows(runs)
-    if (size := sum(len(name) + len(content) + _ROW for name, content in rows.items())) > _BYTES:
+    if (size := sum(len(name) + len(content) + _ROW for name, content in contents.items())) > _BYTES:
         what, fix = "the runs are too large for one file", "pack them into several files in one folder"
         raise DataError(what, got=f"{size:,} bytes", allowed=f"{_BYTES:,} bytes", fix=fix)
+    rows = dict(sorted(contents.items()))
     columns = {"path": pa.array(rows, pa.string()), "content": pa.array(rows.values(), pa.binary())}
     options: dict[str, Any] = {"compression": "zstd", "compression_level": 19, "use_dictionary": False}
     pq.write_table(pa.table(columns), path.absolute(), data_page_size=_PAGE, **options)

@@ -11,7 +11,7 @@ import os
 import re
 from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from datetime import timedelta
 from functools import cached_property
 from pathlib import Path
@@ -76,8 +76,8 @@ class Bucket:
             return make(self.name, client_options=client, retry_config=_RETRIES, **config)
 
     def __reduce__(self) -> tuple[Any, ...]:
-        """Pickle only the address, so that another process opens its own connection."""
-        return Bucket, (self.kind, self.name, self.query)
+        """Pickle only the fields, so that another process opens its own connection."""
+        return type(self), tuple(getattr(self, field.name) for field in fields(self))
 
     def __str__(self) -> str:
         """The address of the bucket, without options."""

@@ -23,7 +23,6 @@ _SHARD_BYTES = 64 * 2**30  # the most that a shard may have
 _SPLIT = "BYTE_STREAM_SPLIT"
 _NOTE = b"ape"  # the key of the note in the footer
 _OVERWRITE = "run the same `ape gen` command with `overwrite`, or restore the file"
-_BLOCK = 2**20  # bytes that are hashed at once
 _AT_ONCE = 1024  # rows of values
 
 
@@ -118,12 +117,10 @@ def read_shard(path: StoragePath, schema: pa.Schema = SCHEMA, sha256: str | None
 
 def _check_digest(path: StoragePath, source: Any, expected: str) -> None:
     """Compare the SHA-256 of an open file with the one in the manifest. Raises `DataError` if they differ."""
-    digest = hashlib.sha256()
-    while block := source.read(_BLOCK):
-        digest.update(block)
+    found = hashlib.file_digest(source, "sha256").hexdigest()
     source.seek(0)
-    if digest.hexdigest() != expected:
-        got, allowed = (f"sha256 {each[:16]}…" for each in (digest.hexdigest(), expected))
+    if found != expected:
+        got, allowed = (f"sha256 {each[:16]}…" for each in (found, expected))
         raise DataError(f"a shard was altered or truncated: {path}", got=got, allowed=allowed, fix=_OVERWRITE)
 
 

@@ -14,16 +14,16 @@ the name of a run not compared with its configuration
   - expected != name
   + not expected
 evaluations in a file of packed runs replaced by those of a folder
-  pack  runs/test_packing.py::test_evaluations_of_several_folders_are_joined
-  - _union(old.run(run.name), run)
-  + _union(run, run)
+  _lacking  runs/test_packing.py::test_evaluations_of_several_folders_are_joined
+  - other = _finished(there)
+  + other = known
 a packed run added without a check
-  _union  runs/test_packing.py::test_a_damaged_run_in_a_file_is_refused_by_name
-  - _whole(new, bad)
-  + _whole(new, [])
+  _lacking  runs/test_packing.py::test_a_damaged_run_in_a_file_is_refused_by_name
+  - run.content(name)
+  + files.read_bytes(run.folder / name)
 records that contradict each other joined
-  _union  runs/test_packing.py::test_records_that_contradict_each_other_are_refused_by_name
-  - joined != other.model_copy(update={"files": known.files | other.files})
+  _lacking  runs/test_packing.py::test_records_that_contradict_each_other_are_refused_by_name
+  - known.model_copy(update={"files": listed}) != other.model_copy(update={"files": other.files | known.files})
   + False
 the size of repeated values in a Parquet file not counted
   values  runs/test_packing.py::test_large_content_is_refused_before_it_is_decompressed

@@ -199,7 +199,7 @@ def test_records_that_contradict_each_other_are_refused_by_name(change: str, two
 
 
 def test_a_damaged_run_in_a_file_is_refused_by_name(two: list[Path], here: Path) -> None:
-    """Nothing of it is taken, the others are, and the good file mends what a folder has of it."""
+    """Nothing of it is taken, the others are, and packing the whole run mends the file."""
     ape("runs", "--pack", "good.parquet")
     good, name = rows_of("good.parquet"), two[0].name
     of_first = [row for row in good if name in row[0]]
@@ -222,6 +222,9 @@ def test_a_damaged_run_in_a_file_is_refused_by_name(two: list[Path], here: Path)
         assert out == f"unpacked: 1 run to {kind}\n"
         assert f"refused: {name}: " in err, kind
         assert [path.name for path in (here / kind / "runs").iterdir()] == [two[1].name]
+        if kind != "unfinished":
+            assert ape("runs", "--pack", "bad.parquet")[0].endswith("bad.parquet contains 2\n")
+            assert (here / "bad.parquet").read_bytes() == (here / "good.parquet").read_bytes(), kind
     pack_rows("bad.parquet", *good, evaluation)
     assert f"refused: {name}: " in ape("runs", "--unpack", "bad.parquet", "--results", "twice", code=1)[1]
 

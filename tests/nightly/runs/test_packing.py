@@ -41,11 +41,11 @@ def test_writers_of_one_object_at_once_lose_nothing(results: Path, monkeypatch: 
     """While one has read the object and not yet written it, another one adds its runs. Nobody holds a lock."""
     write, waiting = packing._write, [*SCHEMES[1:3]]
 
-    def interrupted(path: Path, runs: dict[str, packing.Contents]) -> None:
+    def interrupted(path: Path, contents: packing.Contents) -> None:
         if waiting:
             scheme = waiting.pop()
             packing.pack(file, [run for run in open_registry("results") if f"-{scheme}-" in run.name])
-        write(path, runs)
+        write(path, contents)
 
     monkeypatch.setattr(packing, "_write", interrupted)
     with serving() as server:
