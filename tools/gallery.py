@@ -1,8 +1,8 @@
 """Draw the gallery: `docs/explanation/gallery.md`, and a picture of every scheme in `docs/explanation/gallery/`.
 
 `make docs` runs this file before it builds the site. The page and the pictures are committed, and a test compares them
-with new ones, byte for byte. The bytes of a picture depend on the versions of matplotlib and Pillow, which
-`constraints.txt` therefore pins.
+with new ones. The content of a picture depends on the versions of matplotlib and Pillow, which `constraints.txt`
+therefore pins.
 """
 
 from __future__ import annotations
