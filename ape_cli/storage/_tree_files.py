@@ -19,7 +19,7 @@ import pyarrow.parquet as pq
 
 from ape_cli.core.errors import DataError, UsageError, remedy, unknown
 from ape_cli.storage import files
-from ape_cli.storage.parquet import is_text, values
+from ape_cli.storage.parquet import is_text, reading, values
 from ape_cli.storage.paths import local_path
 
 _WILD = frozenset("*?[")
@@ -117,10 +117,8 @@ def texts(content: bytes, column: str | None) -> Iterator[bytes | None]:
     Raises `UsageError` if there is no such column, or if it is not clear which one is meant, and `DataError` if the
     file cannot be read or is too large. The caller adds the name of the file.
     """
-    try:
+    with reading("not a complete Parquet file"):
         schema = pq.read_schema(pa.BufferReader(content))
-    except (pa.ArrowException, OSError, UnicodeDecodeError) as error:
-        raise DataError("not a complete Parquet file", got=str(error).partition("\n")[0]) from error
     yield from (text for (text,) in values(content, [_chosen(schema, column)], _COLUMN_BYTES))
 
 

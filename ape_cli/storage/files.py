@@ -226,7 +226,7 @@ def read_toml(path: StoragePath) -> dict[str, Any]:
     return tomllib.loads(read_bytes(path, TOML_BYTES).decode("utf-8-sig"))
 
 
-def how_to_read(error: BaseException, otherwise: str) -> str:
+def how_to_read(error: BaseException, otherwise: str | None) -> str | None:
     """What to do about a file that cannot be read: `otherwise` if the file itself is wrong.
 
     A failure of this machine, its disk or its network does not mean that the file is damaged.
@@ -238,7 +238,7 @@ def how_to_read(error: BaseException, otherwise: str) -> str:
         return otherwise
     if error.errno in (errno.EACCES, errno.EPERM):
         return "make it readable, and run the same command again"
-    return str(remedy(error, "check the disk or the network, and run the same command again"))
+    return remedy(error, "check the disk or the network, and run the same command again")
 
 
 def too_large(path: StoragePath, limit: int) -> OSError:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 import json
 from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -84,6 +85,22 @@ def check_groups(file: pq.ParquetFile, name: Any, most: int | None = None) -> No
         raise DataError(f"a row group of {name} is too large", got=got, allowed=allowed, fix="write smaller row groups")
 
 
+@contextmanager
+def reading(what: str, fix: str | None = None, *more: type[Exception]) -> Iterator[None]:
+    """Turn errors of pyarrow and of the disk in this block, and those of the types `more`, into `DataError`.
+
+    Running out of memory does not mean that a file is damaged, and stays a `MemoryError`.
+    """
+    try:
+        yield
+    except MemoryError:
+        raise
+    except (OSError, pa.ArrowException, UnicodeDecodeError, *more) as error:
+        got = getattr(error, "strerror", None) or str(error).partition("\n")[0]
+        got = "a text that is not UTF-8" if isinstance(error, UnicodeDecodeError) else got
+        raise DataError(what, got=got, fix=files.how_to_read(error, fix)) from error
+
+
 def read_shard(path: StoragePath, schema: pa.Schema = SCHEMA, sha256: str | None = None) -> pq.ParquetFile:
     """Open a shard, and check its schema and the sizes of its row groups; row data is not read yet.
 
@@ -94,7 +111,7 @@ def read_shard(path: StoragePath, schema: pa.Schema = SCHEMA, sha256: str | None
     """
     if not path.is_file():
         raise DataError("a shard is missing", got=str(path), fix="run the same `ape gen` command again")
-    try:
+    with reading(f"cannot read {path}", "restore it, or generate it again"):
         if path.stat().st_size > _SHARD_BYTES:
             raise files.too_large(path, _SHARD_BYTES)
         source = path.opened() if isinstance(path, RemotePath) else pa.OSFile(str(path))
@@ -103,12 +120,6 @@ def read_shard(path: StoragePath, schema: pa.Schema = SCHEMA, sha256: str | None
         # pre_buffer reads the columns of a row group with few requests to the object store
         file = pq.ParquetFile(source, pre_buffer=isinstance(path, RemotePath))
         stored = file.schema_arrow
-    except MemoryError:
-        raise
-    except (OSError, pa.ArrowException, UnicodeDecodeError) as error:
-        got = getattr(error, "strerror", None) or str(error).splitlines()[0]
-        fix = files.how_to_read(error, "restore it, or generate it again")
-        raise DataError(f"cannot read {path}", got=got, fix=fix) from error
     if not stored.equals(schema):
         raise DataError(f"{path} has another schema", got=str(stored), fix="point to a folder that `ape gen` wrote")
     check_groups(file, path)
@@ -129,13 +140,8 @@ def read_group(file: pq.ParquetFile, number: int, name: str | StoragePath, colum
 
     Raises `DataError` if it cannot be read.
     """
-    try:
+    with reading(f"cannot read {name}", "generate it again"):
         return file.read_row_group(number, list(columns) or None)
-    except MemoryError:  # the file is not damaged
-        raise
-    except (OSError, pa.ArrowException) as error:
-        fix = files.how_to_read(error, "generate it again")
-        raise DataError(f"cannot read {name}", got=str(error).splitlines()[0], fix=fix) from error
 
 
 def values(content: bytes, columns: Sequence[str], most: int) -> Iterator[list[bytes | None]]:
@@ -148,19 +154,15 @@ def values(content: bytes, columns: Sequence[str], most: int) -> Iterator[list[b
     caller adds the name of the file.
     """
     total, too_large = 0, DataError("the values are too large", allowed=f"{most:,} bytes, decompressed")
-    try:
-        # not a file of Python: a thread of pyarrow may release it when the process has ended, which aborts the process
-        with pq.ParquetFile(pa.BufferReader(content), read_dictionary=columns) as file:
-            if sum(file.metadata.row_group(i).total_byte_size for i in range(file.num_row_groups)) > most:
-                raise too_large
-            for batch in file.iter_batches(_AT_ONCE, columns=columns, use_threads=False):
-                batch.validate(full=True)  # pyarrow does not check the indices into a dictionary when it reads them
-                for row in zip(*(batch.column(name) for name in columns), strict=True):
-                    found = [value.value.as_buffer() if value.is_valid else b"" for value in row]
-                    if (total := total + sum(map(len, found))) > most:
-                        raise too_large
-                    yield [bytes(one) if value.is_valid else None for one, value in zip(found, row, strict=True)]
-    except MemoryError:
-        raise
-    except (pa.ArrowException, OSError, UnicodeDecodeError, KeyError, AttributeError) as error:  # or of another type
-        raise DataError("not a complete Parquet file", got=str(error).partition("\n")[0]) from error
+    # not a file of Python: a thread of pyarrow may release it when the process has ended, which aborts the process
+    source, errors = pa.BufferReader(content), (KeyError, AttributeError)  # of a column of another type
+    with reading("not a complete Parquet file", None, *errors), pq.ParquetFile(source, read_dictionary=columns) as file:
+        if sum(file.metadata.row_group(i).total_byte_size for i in range(file.num_row_groups)) > most:
+            raise too_large
+        for batch in file.iter_batches(_AT_ONCE, columns=columns, use_threads=False):
+            batch.validate(full=True)  # pyarrow does not check the indices into a dictionary when it reads them
+            for row in zip(*(batch.column(name) for name in columns), strict=True):
+                found = [value.value.as_buffer() if value.is_valid else b"" for value in row]
+                if (total := total + sum(map(len, found))) > most:
+                    raise too_large
+                yield [bytes(one) if value.is_valid else None for one, value in zip(found, row, strict=True)]

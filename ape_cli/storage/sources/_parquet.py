@@ -17,7 +17,6 @@ import io
 import json
 import warnings
 from collections.abc import Iterator
-from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -29,10 +28,10 @@ import pyarrow.parquet as pq
 from ape_cli.core.errors import DataError, UsageError, unknown
 from ape_cli.core.runtime import half_memory
 from ape_cli.storage import image_rows
-from ape_cli.storage.files import how_to_read
-from ape_cli.storage.parquet import check_groups, is_text
+from ape_cli.storage.parquet import check_groups, is_text, reading
 from ape_cli.storage.sources._source import MOST_CLASSES, ImageSource, LabelledImages, known, source
 
+_AGAIN = "fetch it again"
 _AT_ONCE = 256  # encoded images that are in memory at once
 _FORMATS = ("PNG", "JPEG", "WEBP", "BMP", "GIF", "TIFF")  # none that runs a program, as EPS does
 _SCAN = b"\xff\xda"  # begins a scan of a JPEG; in its data, a zero follows each 255
@@ -78,19 +77,9 @@ def read(path: Path, files: dict[str, list[Path]], label: str | None) -> ImageSo
     return source(path, classes, {split: LabelledImages(pixels[split], labels[split]) for split in labels})
 
 
-@contextmanager
-def _reading(path: Path) -> Iterator[None]:
-    """Turn errors of pyarrow in this block into `DataError`."""
-    try:
-        yield
-    except (pa.ArrowException, OSError, UnicodeDecodeError) as error:
-        got = "a text that is not UTF-8" if isinstance(error, UnicodeDecodeError) else str(error).partition("\n")[0]
-        raise DataError(f"cannot read {path}", got=got, fix=how_to_read(error, "fetch it again")) from error
-
-
 def _open(path: Path) -> pq.ParquetFile:
     """Open a file. Raises `DataError` if it cannot be read, or is too large."""
-    with _reading(path):
+    with reading(f"cannot read {path}", _AGAIN):
         if not path.is_file():
             raise OSError("it is no regular file")
         file = pq.ParquetFile(path.absolute())  # pyarrow takes `a1:/x` for the address of a file system
@@ -108,7 +97,7 @@ def _rows(path: Path, image: pa.Field, label: pa.Field, canvas: Canvas, texts: d
     """
     struct = pa.types.is_struct(image.type)
     once = [f"{image.name}.bytes" if struct else image.name, label.name]
-    with _reading(path):
+    with reading(f"cannot read {path}", _AGAIN):
         file = pq.ParquetFile(path.absolute(), read_dictionary=once)
         first = 0
         for batch in file.iter_batches(_AT_ONCE, columns=[image.name, label.name]):
