@@ -45,7 +45,10 @@ lint: install
 	$(BIN)/ruff check .
 
 check-types: install
-	$(BIN)/mypy
+	$(BIN)/mypy --num-workers 2
+
+# The tests start many processes, which should not compile each module again.
+pytest durations: export PYTHONDONTWRITEBYTECODE :=
 
 pytest: install
 	$(PYTEST)

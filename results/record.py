@@ -15,13 +15,15 @@ import statistics
 import subprocess
 import sys
 from concurrent.futures import ThreadPoolExecutor
+from functools import cache
 from pathlib import Path
 
 import polars as pl
 
 from ape_cli.core.errors import DataError
-from ape_cli.runs.registry import open_registry
+from ape_cli.runs.registry import Registry, open_registry
 from ape_cli.sweep import combinations, specification, stages
+from ape_cli.sweep.durations import PastRuns
 from results import claims, figures, first_picture, verdicts, worth
 from results.figures.scores import SCHEMES, TASKS, Scores
 
@@ -70,11 +72,20 @@ def source(sweep: str) -> str:
     return AGAIN.get(sweep, "results/record")
 
 
+@cache
+def registered(where: str) -> tuple[Registry, PastRuns]:
+    """The runs of `source`, which are read once for all of their sweeps."""
+    registry = open_registry(ROOT / where)
+    return registry, PastRuns(registry)
+
+
+@cache
 def planned(sweep: str) -> stages.Stages:
     """The trials of a sweep. Raises `DataError` if its dataset is not available."""
     grids = [specification.check(fields) for fields in specification.read(RESULTS / f"{sweep}.toml")]
     groups = combinations.groups(grids, "small", lambda name: ROOT / name)
-    return stages.plan(groups, open_registry(ROOT / source(sweep)), ROOT / "datasets")
+    registry, past = registered(source(sweep))
+    return stages.plan(groups, registry, ROOT / "datasets", past)
 
 
 def standing(sweep: str) -> tuple[int, int]:
@@ -137,13 +148,15 @@ def printed(words: list[str]) -> str:
     return run(["report", *words])
 
 
+def environment() -> dict[str, str]:
+    """The environment of a process that finds the schemes and tasks of `OWN`."""
+    return os.environ | {"PYTHONPATH": os.pathsep.join(str(RESULTS / name) for name in sorted(set(OWN.values())))}
+
+
 def run(words: list[str]) -> str:
     """The output of an `ape` command. Ends the program if the command fails."""
     command = [sys.executable, "-m", "ape_cli", *words]
-    environment = os.environ | {
-        "PYTHONPATH": os.pathsep.join(str(RESULTS / name) for name in sorted(set(OWN.values())))
-    }
-    done = subprocess.run(command, cwd=ROOT, env=environment, capture_output=True, text=True, check=False)
+    done = subprocess.run(command, cwd=ROOT, env=environment(), capture_output=True, text=True, check=False)
     if done.returncode:
         raise SystemExit(f"{' '.join(command)}\n{done.stderr}")
     return done.stdout

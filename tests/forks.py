@@ -19,7 +19,8 @@ from tempfile import NamedTemporaryFile
 from types import SimpleNamespace
 from typing import Any
 
-_LIBRARIES = ["torch", "pyarrow.parquet", "polars", "pydantic", "rich.console", "rich.table", "typer"]
+# an optimiser imports `torch._dynamo`, which takes as long as PyTorch itself
+_LIBRARIES = ["torch", "torch._dynamo", "pyarrow.parquet", "polars", "pydantic", "rich.console", "rich.table", "typer"]
 
 
 def run(words: Sequence[str], where: Path, environment: Mapping[str, str]) -> subprocess.CompletedProcess[str]:

@@ -1,6 +1,6 @@
 """Schemes train, stop, resume and evaluate on data of every structure that they read, with equal results.
 
-Here are four schemes on six tasks. The other pairs are in `tests/nightly/test_every_pair.py`.
+Here are twelve pairs of four schemes and six tasks. The other pairs are in `tests/nightly/test_every_pair.py`.
 """
 
 from __future__ import annotations
@@ -54,8 +54,13 @@ def small(name: str, root: Path) -> dict[str, Any]:
     return depths | dict(tasks.load(name).preset_options.get("tiny", {}))
 
 
-SCHEMES = ("rope", "orthogonal", "tree", "sinusoidal")
-TASKS = ("copy", "tree-copy", "grid-copy", "ring-shift", "forest-reverse", "images")
+TASKS = ("copy", "tree-copy", "grid-copy", "ring-shift", "forest-reverse", "images")  # one of each structure
+SOME = [  # `tree` does not read words
+    *(("rope", task) for task in ("copy", "tree-copy", "images")),
+    *(("orthogonal", task) for task in ("tree-copy", "grid-copy", "ring-shift", "forest-reverse")),
+    *(("tree", task) for task in ("copy", "tree-copy")),
+    *(("sinusoidal", task) for task in ("copy", "grid-copy", "images")),
+]
 
 
 def wanted(scheme: str, found: Dataset, **options: Any) -> config.Config:
@@ -109,8 +114,7 @@ def check_pair(scheme: str, found: Dataset, where: Path) -> None:
         assert not list(where.iterdir())
 
 
-@pytest.mark.parametrize("task", TASKS)
-@pytest.mark.parametrize("scheme", SCHEMES)
+@pytest.mark.parametrize(("scheme", "task"), SOME)
 def test_schemes_of_each_kind_on_each_structure(
     of_tasks: dict[str, Dataset], tmp_path: Path, scheme: str, task: str
 ) -> None:

@@ -27,7 +27,7 @@ import traceback
 import unicodedata
 from collections.abc import Collection, Iterable, Iterator
 from contextlib import contextmanager, suppress
-from functools import cache
+from functools import cache, lru_cache
 from importlib.metadata import EntryPoint, entry_points
 from pathlib import Path
 from types import ModuleType
@@ -135,7 +135,7 @@ def _places(package: str, folders: Iterable[str]) -> dict[str, Path | EntryPoint
         stems = (module.name for module in pkgutil.iter_modules([folder]))
         candidates += [(stem, Path(folder, f"{stem}.py")) for stem in stems if _STEM.fullmatch(stem)]
     if group := GROUPS.get(package):
-        candidates += [(point.name, point) for point in dict.fromkeys(entry_points(group=group))]
+        candidates += [(point.name, point) for point in _points(group, tuple(map(_changed, sys.path)))]
     for stem, place in candidates:
         name = stem.replace("_", "-")
         if name in known:
@@ -143,6 +143,22 @@ def _places(package: str, folders: Iterable[str]) -> dict[str, Path | EntryPoint
             raise UsageError(f"two plug-ins of {package} have the same name", got=got, fix="rename one")
         known[name] = place
     return known
+
+
+@lru_cache(maxsize=2 * len(GROUPS))
+def _points(group: str, path: tuple[tuple[str, int], ...]) -> list[EntryPoint]:
+    """The entry points of a group, once each, for the folders of the Python path and the times when they changed.
+
+    To find them, the metadata of every installed distribution is read, which takes some milliseconds.
+    """
+    return list(dict.fromkeys(entry_points(group=group)))
+
+
+def _changed(folder: str) -> tuple[str, int]:
+    """A folder of the Python path with the time in nanoseconds when a file in it was last added or removed."""
+    with suppress(OSError):
+        return folder, Path(folder).stat().st_mtime_ns
+    return folder, 0
 
 
 def _note_misnamed(package: ModuleType) -> None:
@@ -201,8 +217,13 @@ def searched(*packages: ModuleType) -> list[str]:
 
 def options(cls: type, skip: int = 0) -> dict[str, Any]:
     """The arguments of a class after the first `skip`, with their defaults, except for `*args` and `**kwargs`."""
-    parameters = list(inspect.signature(cls).parameters.values())[skip:]
-    return {p.name: p.default for p in parameters if p.kind not in (p.VAR_POSITIONAL, p.VAR_KEYWORD)}
+    return {p.name: p.default for p in _parameters(cls)[skip:] if p.kind not in (p.VAR_POSITIONAL, p.VAR_KEYWORD)}
+
+
+@cache
+def _parameters(cls: type) -> list[inspect.Parameter]:
+    """The arguments of a class. To find them is slow, and a sweep asks for those of a scheme in every trial."""
+    return list(inspect.signature(cls).parameters.values())
 
 
 def name_of(cls: type) -> str:

@@ -40,7 +40,7 @@ def wait_for(condition, process: subprocess.Popen) -> None:
 
 
 LONG = ["train", "--scheme", "orthogonal-seq", "--task", "copy", "--preset", "tiny", "--seed", "5",
-        "--set", "steps=200", "--set", "validate_every_steps=10", "--set", "dropout=0.1"]  # fmt: skip
+        "--set", "steps=120", "--set", "validate_every_steps=10", "--set", "dropout=0.1"]  # fmt: skip
 
 
 @pytest.fixture(scope="module")
@@ -56,7 +56,7 @@ def straight(tmp_path_factory: pytest.TempPathFactory) -> tuple[str, bytes]:
 def test_a_killed_process_is_resumed_to_the_same_weights(here: Path, straight: tuple[str, bytes]) -> None:
     """A real process is killed after its first checkpoint. The end is that of a run that nothing stopped.
 
-    It takes 6 seconds: the process imports torch, and the run is trained twice.
+    It takes 5 seconds: the process imports torch, and the run is trained twice.
     """
     check_resumed(here, straight, signal.SIGKILL, -signal.SIGKILL)
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from pathlib import Path
 from types import ModuleType
 
@@ -50,3 +51,15 @@ def test_a_file_without_a_class(package: ModuleType, tmp_path: Path, monkeypatch
         plugins.load(package, "thing", "empty-one", Path)
     assert caught.value.got == str(tmp_path / "empty_one.py")
     assert "begin the name of a file of shared code with _" in str(caught.value.fix)
+
+
+def test_a_distribution_that_is_installed_later_is_found(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Entry points are read once, and again after a folder of the Python path has changed."""
+    os.utime(tmp_path, (0, 0))
+    monkeypatch.syspath_prepend(tmp_path)
+    assert "late" not in tasks.names()
+    about = tmp_path / "late-1.0.dist-info"
+    about.mkdir()
+    (about / "METADATA").write_text("Metadata-Version: 2.1\nName: late\nVersion: 1.0\n")
+    (about / "entry_points.txt").write_text("[ape_cli.tasks]\nlate = late:Late\n")
+    assert "late" in tasks.names()

@@ -54,6 +54,7 @@ def test_columns_have_the_types_and_encodings_of_the_schema(tmp_path: Path, task
     assert column.compression == "ZSTD"
 
 
+@pytest.mark.usefixtures("forked_workers")
 def test_positions_of_several_coordinates_are_version_2(tmp_path: Path) -> None:
     """Positions are lists of pairs with the encoding of all lists. pyarrow and polars read the same rows."""
     task = tasks.make("grid-rotate", side_mean=4, side_std=1)

@@ -277,6 +277,7 @@ def test_datasets_that_exist_stay_what_they_are(tmp_path: Path, options: dict[st
 # Files
 
 
+@pytest.mark.usefixtures("forked_workers")
 def test_fingerprint_knows_neither_shards_nor_workers(given: Any, tmp_path: Path) -> None:
     """Workers are sent their rows, because they cannot open this source."""
     task = given(source(noise(90, 1), test=noise(25, 2)), shuffled=True)
@@ -289,6 +290,7 @@ def test_fingerprint_knows_neither_shards_nor_workers(given: Any, tmp_path: Path
     assert one.to_pylist() == other.to_pylist()
 
 
+@pytest.mark.usefixtures("forked_workers")
 def test_a_dataset_is_a_source_of_itself(here: Path) -> None:
     """Through Parquet and back: the same splits in the same order, with the same class names."""
     ape("gen", "images", "--out", "first")

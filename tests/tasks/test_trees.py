@@ -58,8 +58,8 @@ def read_once() -> Iterator[None]:
 @pytest.fixture(scope="module")
 def drawn() -> list[recursive.Tree]:
     rng = random.Random(3)
-    found = (random_tree(rng, depth=2) for _ in range(30_000))
-    return list(dict.fromkeys(tree for tree in found if tree[1:]))[:13_000]
+    found = (random_tree(rng, depth=2) for _ in range(20_000))
+    return list(dict.fromkeys(tree for tree in found if tree[1:]))[:7_000]
 
 
 @pytest.fixture(scope="module")

@@ -1,4 +1,4 @@
-"""Subtle mistakes in schemes: `ape check` finds each, in the laws that it breaks. `orthogonal` on all structures."""
+"""Subtle mistakes in schemes: `ape check` finds each, in the laws that it breaks. Laws on all example structures."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from ape_cli.position.rope import Rope
 from ape_cli.position.t5 import T5
 from ape_cli.position.tree import ShivQuirkTree
 from ape_cli.structure import Grid, Seq, Tree
-from tests.evaluation.test_laws import check_claims, without_mask
+from tests.evaluation.test_laws import FEW, check_claims, without_mask
 
 
 def broken(monkeypatch: pytest.MonkeyPatch, name: str, kind: type, hook: str, wrong: object) -> set[str]:
@@ -155,6 +155,7 @@ def test_a_wrong_straight_line_is_found(
     assert {f.name for f in bad} == {"orthogonal-grid distance=euclidean decay=0.98"}
 
 
-def test_every_law_of_the_scheme_for_any_structure_holds() -> None:
-    """On examples of all kinds of structures."""
-    check_claims("orthogonal")
+@pytest.mark.parametrize("name", [n for n in position.names() if {*position.load(n).structures} & {*FEW}])
+def test_every_law_holds_on_all_examples(name: str) -> None:
+    """The schemes of which the quick test measures only some examples of structures."""
+    check_claims(name)

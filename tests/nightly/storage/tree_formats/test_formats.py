@@ -7,10 +7,11 @@ from pathlib import Path
 
 import pytest
 
+from ape_cli.core.errors import DataError
 from ape_cli.storage import tree_formats
 from tests.interpreters import python
 from tests.nightly.core.test_plugins import distribution, put
-from tests.storage.tree_formats.reading import NEEDS
+from tests.storage.tree_formats.reading import NEEDS, parsed
 
 
 @pytest.mark.parametrize("name", ["json-lines", "conllu"])
@@ -26,6 +27,14 @@ def test_many_empty_lines_need_little_memory(name: str) -> None:
         assert tracemalloc.get_traced_memory()[1] < 20e6
     finally:
         tracemalloc.stop()
+
+
+@pytest.mark.parametrize(
+    ("name", "begin", "node", "end"), [("html", "<p>", "<br>", ""), ("xml", "<a>", "<b/>", "</a>")]
+)
+def test_a_document_with_too_many_nodes(name: str, begin: str, node: str, end: str) -> None:
+    with pytest.raises(DataError, match="more than 2,000,000 nodes"):
+        parsed(name, begin + node * 2_000_001 + end)
 
 
 FORMAT = """
