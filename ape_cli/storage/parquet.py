@@ -162,5 +162,7 @@ def values(content: bytes, columns: Sequence[str], most: int) -> Iterator[list[b
                     yield [bytes(one) if value.is_valid else None for one, value in zip(found, row, strict=True)]
     except MemoryError:
         raise
-    except (pa.ArrowException, OSError, UnicodeDecodeError, KeyError, AttributeError) as error:  # or of another type
+    except (KeyError, AttributeError) as error:  # a column is missing, or has no dictionary or values of another type
+        raise DataError(f"it has no columns of texts named {' and '.join(columns)}") from error
+    except (pa.ArrowException, OSError, UnicodeDecodeError) as error:
         raise DataError("not a complete Parquet file", got=str(error).partition("\n")[0]) from error
