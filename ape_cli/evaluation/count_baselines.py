@@ -34,7 +34,7 @@ from ape_cli.core.vocabulary import EOS, PAD, SOS
 from ape_cli.data.loader import Dataset, Split
 from ape_cli.data.plan import DatasetPlan, Frozen
 from ape_cli.storage import files
-from ape_cli.storage.locks import locked
+from ape_cli.storage.locks import held
 from ape_cli.structure import Seq, Tree
 
 _ROWS = 4096  # that are counted at once, which bounds the memory
@@ -66,7 +66,7 @@ def count_baselines(data: Dataset, split: str) -> Baselines:
     path = data.folder / "baselines" / f"{split}.json"
     with ExitStack() as lock:
         with suppress(ApeError):  # the folder is read-only, or the other process takes too long
-            lock.enter_context(locked(path.with_name(f".{split}.lock"), BusyError("it is being counted"), _WAIT))
+            lock.enter_context(held(path.with_name(f".{split}.lock"), BusyError("it is being counted"), _WAIT))
         with suppress(ApeError, OSError, ValueError):  # the file is missing or damaged
             known = Baselines.model_validate(files.read_json(path))
             if (known.fingerprint, list(known.counted)) == (data.fingerprint, list(_keys(data.plan))):

@@ -15,7 +15,7 @@ import re
 from collections.abc import Callable, Iterable
 from contextlib import suppress
 from dataclasses import dataclass
-from functools import cached_property
+from functools import cached_property, partial
 from pathlib import Path
 from typing import Any
 
@@ -37,6 +37,7 @@ _PAGE = 32 << 20  # bytes; the content of one page is compressed together
 _PATIENCE = 60.0  # seconds; writing takes much less
 
 Contents = dict[str, bytes]  # of files, by their paths, such as `runs/RUN/run.json`
+_Write = Callable[[str, bytes, Version | None], None]  # a file; the version is the one that it must have now
 
 
 @dataclass(frozen=True)
@@ -121,9 +122,10 @@ def pack(file: StoragePath, runs: Iterable[Run]) -> tuple[int, list[str]]:
     def write(version: Version | None) -> tuple[int, list[str]]:
         old = _of_files(file, *([file] if file.exists() else []))
         contents = dict(old.contents)
-        refused = _add(added, old.folder, contents.__setitem__)[1]
-        with files.replacing(file, version) as temporary:
-            _write(temporary, contents)
+        refused = _add(added, old.folder, lambda path, content, _: contents.update({path: content}))[1]
+        if contents != old.contents:
+            with files.replacing(file, version) as temporary:
+                _write(temporary, contents)
         return len(set(map(_run, contents))), refused
 
     busy = BusyError("another process is writing this file", got=str(file), fix="run the same command again")
@@ -144,11 +146,13 @@ def unpack(file: StoragePath, results: StoragePath) -> tuple[int, int, list[str]
     """
     source = _of_files(file, file)
     runs = [Run(source.folder / "runs" / name) for name in dict.fromkeys(map(_run, source.contents))]
-    written, refused = _add(runs, results, lambda path, content: files.write_bytes(results / path, content))
+    written, refused = _add(
+        runs, results, lambda path, content, version: files.write_bytes(results / path, content, version)
+    )
     return written, len(runs) - written - len(refused), refused
 
 
-def _add(runs: Iterable[Run], to: StoragePath, write: Callable[[str, bytes], None]) -> tuple[int, list[str]]:
+def _add(runs: Iterable[Run], to: StoragePath, write: _Write) -> tuple[int, list[str]]:
     """Write the files of finished runs that a folder of results lacks.
 
     Returns the number of runs with such files, and a line of text about each run that was refused.
@@ -158,16 +162,22 @@ def _add(runs: Iterable[Run], to: StoragePath, write: Callable[[str, bytes], Non
         there = Run(to / "runs" / run.name)
         try:
             with there.writing(_PATIENCE):
-                lacking = _lacking(there, run)
-                for name, content in lacking.items():
-                    write(f"runs/{run.name}/{name}", content)
+                lacking = files.updated(there.folder / RECORD, partial(_join, there, run, write))
                 weights = there.folder / WEIGHTS
                 if lacking and weights.is_file() and files.sha256(weights) != there.read().files.get(WEIGHTS):
                     files.remove(weights)  # they were damaged too
-            written += bool(lacking)
+            written += lacking
         except (RunError, BusyError) as error:
             refused.append(f"{run.name}: {error.summary}")
     return written, refused
+
+
+def _join(there: Run, run: Run, write: _Write, version: Version | None) -> bool:
+    """Write the files that a copy of a run lacks. Returns whether it lacks any. `version` is that of its run.json."""
+    lacking = _lacking(there, run)
+    for name, content in lacking.items():
+        write(f"runs/{run.name}/{name}", content, version if name == RECORD else None)
+    return bool(lacking)
 
 
 def _lacking(there: Run, run: Run) -> Contents:

@@ -172,9 +172,12 @@ def write_text(path: StoragePath, text: str, expected: Version | None = None) ->
         temporary.write_text(text, encoding="utf-8")
 
 
-def write_bytes(path: StoragePath, content: bytes) -> None:
-    """Write `content` to `path` atomically. Raises `ApeError` if `path` cannot be written."""
-    with replacing(path) as temporary:
+def write_bytes(path: StoragePath, content: bytes, expected: Version | None = None) -> None:
+    """Write `content` to `path` atomically. `expected` is as for `replacing`.
+
+    Raises `ApeError` if `path` cannot be written.
+    """
+    with replacing(path, expected) as temporary:
         temporary.write_bytes(content)
 
 

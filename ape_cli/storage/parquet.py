@@ -86,8 +86,8 @@ def check_groups(file: pq.ParquetFile, name: Any, most: int | None = None) -> No
 
 
 @contextmanager
-def reading(what: str, fix: str | None = None, *more: type[Exception]) -> Iterator[None]:
-    """Turn errors of pyarrow and of the disk in this block, and those of the types `more`, into `DataError`.
+def reading(what: str, fix: str | None = None) -> Iterator[None]:
+    """Turn errors of pyarrow and of the disk in this block into `DataError`.
 
     Running out of memory does not mean that a file is damaged, and stays a `MemoryError`.
     """
@@ -95,7 +95,7 @@ def reading(what: str, fix: str | None = None, *more: type[Exception]) -> Iterat
         yield
     except MemoryError:
         raise
-    except (OSError, pa.ArrowException, UnicodeDecodeError, *more) as error:
+    except (OSError, pa.ArrowException, UnicodeDecodeError) as error:
         got = getattr(error, "strerror", None) or str(error).partition("\n")[0]
         got = "a text that is not UTF-8" if isinstance(error, UnicodeDecodeError) else got
         raise DataError(what, got=got, fix=files.how_to_read(error, fix)) from error
@@ -155,14 +155,17 @@ def values(content: bytes, columns: Sequence[str], most: int) -> Iterator[list[b
     """
     total, too_large = 0, DataError("the values are too large", allowed=f"{most:,} bytes, decompressed")
     # not a file of Python: a thread of pyarrow may release it when the process has ended, which aborts the process
-    source, errors = pa.BufferReader(content), (KeyError, AttributeError)  # of a column of another type
-    with reading("not a complete Parquet file", None, *errors), pq.ParquetFile(source, read_dictionary=columns) as file:
-        if sum(file.metadata.row_group(i).total_byte_size for i in range(file.num_row_groups)) > most:
-            raise too_large
-        for batch in file.iter_batches(_AT_ONCE, columns=columns, use_threads=False):
-            batch.validate(full=True)  # pyarrow does not check the indices into a dictionary when it reads them
-            for row in zip(*(batch.column(name) for name in columns), strict=True):
-                found = [value.value.as_buffer() if value.is_valid else b"" for value in row]
-                if (total := total + sum(map(len, found))) > most:
-                    raise too_large
-                yield [bytes(one) if value.is_valid else None for one, value in zip(found, row, strict=True)]
+    source = pa.BufferReader(content)
+    try:
+        with reading("not a complete Parquet file"), pq.ParquetFile(source, read_dictionary=columns) as file:
+            if sum(file.metadata.row_group(i).total_byte_size for i in range(file.num_row_groups)) > most:
+                raise too_large
+            for batch in file.iter_batches(_AT_ONCE, columns=columns, use_threads=False):
+                batch.validate(full=True)  # pyarrow does not check the indices into a dictionary when it reads them
+                for row in zip(*(batch.column(name) for name in columns), strict=True):
+                    found = [value.value.as_buffer() if value.is_valid else b"" for value in row]
+                    if (total := total + sum(map(len, found))) > most:
+                        raise too_large
+                    yield [bytes(one) if value.is_valid else None for one, value in zip(found, row, strict=True)]
+    except (KeyError, AttributeError) as error:  # a column is missing, or has values of another type
+        raise DataError(f"it has no columns of texts named {' and '.join(columns)}") from error

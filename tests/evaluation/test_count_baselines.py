@@ -248,6 +248,15 @@ def test_scores_that_cannot_be_stored_are_counted_again(made: Path) -> None:
     assert (made / "baselines").read_text() == "not a folder"
 
 
+def test_another_split_may_be_stored_meanwhile(made: Path) -> None:
+    """Its lock is another one, so its temporary file is not of a killed process."""
+    other = made / "baselines" / f".train.json.{'0' * 16}.tmp"
+    other.parent.mkdir()
+    other.touch()
+    count_baselines(open_dataset(made), "test")
+    assert other.exists()
+
+
 def test_a_second_process_waits_for_the_first(made: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """A lock holds between the threads of a process too."""
     counting, may_end, calls = threading.Event(), threading.Event(), []

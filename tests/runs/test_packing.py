@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import shutil
+from datetime import datetime
 from pathlib import Path
 
 import pyarrow as pa
@@ -85,6 +86,17 @@ def test_a_run_may_be_in_several_files_of_a_folder_if_its_copies_are_equal(two: 
     assert f"{two[1].name} in all" in error
     ape("runs", "--results", "all/2.parquet", "--pack", "all/1.parquet")  # as the message proposes
     assert ape("report", "--results", "all", "--json", "--decode", "greedy")[0].count('"mean"') == 1
+
+
+def test_a_file_is_written_only_if_it_changes(two: list[Path], here: Path) -> None:
+    ape("runs", "--pack", "a.parquet")
+    before = (here / "a.parquet").stat()
+    assert ape("runs", "--pack", "a.parquet")[0] == "packed: 2 runs without weights; a.parquet contains 2\n"
+    assert (here / "a.parquet").stat() == before
+    for path in here.rglob("eval/*.json"):
+        path.write_text("{}")
+    assert ape("runs", "--pack", "b.parquet", code=1)[0] == "packed: 0 runs without weights; b.parquet contains 0\n"
+    assert not (here / "b.parquet").exists()
 
 
 def test_packed_runs_are_not_written(two: list[Path]) -> None:
@@ -299,9 +311,11 @@ def test_what_is_not_packed_is_refused(here: Path) -> None:
     pq.write_table(pa.table({"path": [[1]], "content": ["x"]}), "lists.parquet")
     pq.write_table(pa.table({"path": [1], "content": [2]}), "numbers.parquet")
     pq.write_table(pa.table({"a": [1]}), "other.parquet")
+    pq.write_table(pa.table({"path": [b"runs"], "content": [datetime.now()]}), "times.parquet")
     (here / "text.parquet").write_text("text")
-    for name in ("lists", "numbers", "other", "text", "missing"):
-        assert f"cannot read {name}.parquet" in ape("runs", "--results", f"{name}.parquet", code=1)[1]
+    reasons = dict.fromkeys(("lists", "numbers", "other", "times"), "it has no columns of texts named path and content")
+    for name, why in (reasons | {"text": "not a complete Parquet file", "missing": "No such file"}).items():
+        assert f"cannot read {name}.parquet\n  got:     {why}" in ape("runs", "--results", f"{name}.parquet", code=1)[1]
     assert "ends in .parquet" in ape("runs", "--pack", "x.zip", code=2)[1]
 
 
