@@ -93,7 +93,8 @@ def load(package: ModuleType, kind: str, name: str, base: type[T]) -> type[T]:
     except KeyboardInterrupt:
         raise
     except BaseException as error:  # a user's own file may fail in any way, or end the process; the others still work
-        missing = f"install {error.name!r}, " if isinstance(error, ModuleNotFoundError) and error.name else ""
+        absent = error.name if isinstance(error, ModuleNotFoundError) else None  # itself, if it is not a file
+        missing = f"install {absent!r}, " if absent not in (None, module_name) else ""
         raise ApeError(
             f"the file of {kind} {name!r} cannot be imported",
             got=f"{said(error)} ({_where(place)})",

@@ -9,7 +9,7 @@ import pytest
 
 from ape_cli import attention, position, tasks
 from ape_cli.core import executors, plugins
-from ape_cli.core.errors import UsageError, messages_to
+from ape_cli.core.errors import ApeError, UsageError, messages_to
 from ape_cli.data import position_maps
 from ape_cli.reports import pictures, views
 from ape_cli.storage import tree_formats
@@ -50,3 +50,12 @@ def test_a_file_without_a_class(package: ModuleType, tmp_path: Path, monkeypatch
         plugins.load(package, "thing", "empty-one", Path)
     assert caught.value.got == str(tmp_path / "empty_one.py")
     assert "begin the name of a file of shared code with _" in str(caught.value.fix)
+
+
+def test_a_folder_in_place_of_a_file(package: ModuleType, tmp_path: Path) -> None:
+    """Nothing is there to be installed."""
+    (tmp_path / "empty_folder.py").mkdir()
+    with pytest.raises(ApeError, match="cannot be imported") as caught:
+        plugins.load(package, "thing", "empty-folder", Path)
+    assert str(tmp_path / "empty_folder.py") in str(caught.value.got)
+    assert caught.value.fix == "correct the file, or remove it from the path"
