@@ -59,3 +59,15 @@ def test_a_folder_in_place_of_a_file(package: ModuleType, tmp_path: Path) -> Non
         plugins.load(package, "thing", "empty-folder", Path)
     assert str(tmp_path / "empty_folder.py") in str(caught.value.got)
     assert caught.value.fix == "correct the file, or remove it from the path"
+
+
+def test_a_file_with_two_classes(package: ModuleType, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Neither is chosen. A base class whose name begins with _ and a second name of a class do not count."""
+    text = "class _Base(str): ...\nclass Mine(_Base): ...\nOther = Mine\n"
+    for stem, more in (("one_class", ""), ("two_classes", "class Another(Mine): ...\n")):
+        monkeypatch.delitem(plugins.sys.modules, f"{package.__name__}.{stem}", raising=False)
+        (tmp_path / f"{stem}.py").write_text(text + more)
+    assert plugins.load(package, "thing", "one-class", str).__name__ == "Mine"
+    with pytest.raises(UsageError, match="defines several subclasses of str") as caught:
+        plugins.load(package, "thing", "two-classes", str)
+    assert caught.value.got == f"Another, Mine ({tmp_path / 'two_classes.py'})"
