@@ -100,7 +100,7 @@ def load(package: ModuleType, kind: str, name: str, base: type[T]) -> type[T]:
             got=f"{said(error)} ({_where(place)})",
             fix=f"{missing}correct the file, or remove it from the path",
         ) from error
-    defined = _classes(module, base) if not attribute else [getattr(module, attribute, None)]
+    defined: list[Any] = _classes(module, base) if not attribute else [getattr(module, attribute, None)]
     if not defined or not (isinstance(defined[0], type) and issubclass(defined[0], base)):
         what = f"the file of {kind} {name!r} does not define a subclass of {base.__name__}"
         fix = f"derive a class from {base.__name__} in it, or begin the name of a file of shared code with _"

@@ -134,10 +134,10 @@ def _fit(field: _Field, error: ApeError) -> tuple[int, int, int]:
     value = _value(error)
     has_value = bool(value) and bool(_as_word(value).search(field.text))
     points = named + 8 * (value == field.name) + 4 * (has_value and (bool(named) or got != value))
-    written = field.text.replace('"', "'").casefold().strip(" \n,}")
+    text = field.text.replace('"', "'").casefold().strip(" \n,}")
     return (
         points + any(word in said for word in _TEXT.findall(field.text)),
-        (got.casefold() in written) + (got.casefold() == written),
+        (got.casefold() in text) + (got.casefold() == text),
         -at,
     )
 
