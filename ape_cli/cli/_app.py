@@ -186,7 +186,7 @@ def as_typed(error: ApeError, ctx: Any) -> ApeError:
 
 def _typed_folders(ctx: Any) -> dict[str, str]:
     """The folders of runs and of datasets that the command line names, by their flags."""
-    return {flag(name): str(ctx.params[name]) for name in typed(ctx) if flag(name) in FOLDERS}
+    return {flag(name): str(ctx.params[name]) for name in sorted(typed(ctx)) if flag(name) in FOLDERS}
 
 
 def last_word(name: str) -> str:

@@ -143,7 +143,7 @@ def sweep(
     registry = open_registry(folders.results)
     kind = "cuda" if execution.gpus_per_trial else where.type
     usual = "paper" if kind == "cuda" else "small"
-    if not all(one.preset for one in grids):
+    if any(one.preset is None for one in grids):
         note(f"preset: {usual}; --preset chooses another")
     past = partial(durations.PastRuns, registry, kind, execution.threads or 1)
     planned = partial(_planned, grids, usual, registry, folders.datasets, past, _shard(execution.share))

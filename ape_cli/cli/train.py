@@ -92,7 +92,7 @@ def train(
             where = group.device(choose_device(execution.device, execution.threads))
             chosen_loggers = [ProgressBar, *map(loggers.load, execution.log or [])]
             options = ExperimentOptions(
-                preset=training.preset or ("paper" if where.type == "cuda" else "small"),
+                preset=("paper" if where.type == "cuda" else "small") if training.preset is None else training.preset,
                 scheme=model.scheme or "",
                 structure=model.structure,
                 attention=model.attention,

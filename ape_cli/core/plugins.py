@@ -77,8 +77,8 @@ def folders(package: str) -> list[Path]:
 def load(package: ModuleType, kind: str, name: str, base: type[T]) -> type[T]:
     """The class of a plug-in, a subclass of `base`. `kind` is the word for such plug-ins in errors.
 
-    Raises `UsageError` if no plug-in or more than one has the name, or if its module defines no such class, and
-    `ApeError` if its module cannot be imported.
+    Raises `UsageError` if no plug-in or more than one has the name, or if its module does not define one such class,
+    and `ApeError` if its module cannot be imported.
     """
     _note_misnamed(package)
     known = _places(package.__name__, package.__path__)
@@ -93,17 +93,22 @@ def load(package: ModuleType, kind: str, name: str, base: type[T]) -> type[T]:
     except KeyboardInterrupt:
         raise
     except BaseException as error:  # a user's own file may fail in any way, or end the process; the others still work
-        missing = f"install {error.name!r}, " if isinstance(error, ModuleNotFoundError) and error.name else ""
+        absent = error.name if isinstance(error, ModuleNotFoundError) else None  # itself, if it is not a file
+        missing = f"install {absent!r}, " if absent not in (None, module_name) else ""
         raise ApeError(
             f"the file of {kind} {name!r} cannot be imported",
             got=f"{said(error)} ({_where(place)})",
             fix=f"{missing}correct the file, or remove it from the path",
         ) from error
-    defined = _classes(module, base) if not attribute else [getattr(module, attribute, None)]
+    defined: list[Any] = _classes(module, base) if not attribute else [getattr(module, attribute, None)]
     if not defined or not (isinstance(defined[0], type) and issubclass(defined[0], base)):
         what = f"the file of {kind} {name!r} does not define a subclass of {base.__name__}"
         fix = f"derive a class from {base.__name__} in it, or begin the name of a file of shared code with _"
         raise UsageError(what, got=_where(place), fix=fix)
+    if len(defined) > 1:
+        what = f"the file of {kind} {name!r} defines several subclasses of {base.__name__}"
+        got = f"{', '.join(cls.__name__ for cls in defined)} ({_where(place)})"
+        raise UsageError(what, got=got, allowed="one", fix="begin the names of the others with _")
     if isinstance(place, EntryPoint):
         _NAMES[defined[0]] = name
     return defined[0]
@@ -119,9 +124,10 @@ def _synonyms(package: ModuleType) -> dict[str, str]:
 
 
 def _classes(module: ModuleType, base: type[T]) -> list[type[T]]:
-    """The subclasses of `base` that a module defines itself."""
-    classes = (cls for _, cls in inspect.getmembers(module, inspect.isclass))
-    return [cls for cls in classes if issubclass(cls, base) and cls.__module__ == module.__name__]
+    """The subclasses of `base` that a module defines itself, without those whose names begin with _."""
+    classes = dict.fromkeys(cls for _, cls in inspect.getmembers(module, inspect.isclass))
+    own = (cls for cls in classes if issubclass(cls, base) and cls.__module__ == module.__name__)
+    return [cls for cls in own if not cls.__name__.startswith("_")]
 
 
 def _places(package: str, folders: Iterable[str]) -> dict[str, Path | EntryPoint]:

@@ -63,7 +63,7 @@ class ExperimentFile(BaseModel):
         given = set(typed) | ({"order"} if "source_order" in typed else set())
         given |= {"task", "order", "sizes"} if "data" in given else {"data"} if "task" in given else set()
         fields = {name: getattr(self, name) for name in _SAME}
-        fields["preset"] = self.preset or options.preset
+        fields["preset"] = options.preset if self.preset is None else self.preset
         fields["sizes"] = ",".join(map(str, self.sizes)) if isinstance(self.sizes, list) else self.sizes
         fields["data"] = None if self.data is None or "data" in given else folder(storage_path(self.data))
         settings, dropped = dict(self.set), set[str]()
@@ -129,13 +129,16 @@ def checked(fields: dict[str, Any]) -> ExperimentFile:
     except ValidationError as error:
         first = error.errors()[0]
         where, allowed = ".".join(map(str, first["loc"])), first["msg"].removeprefix("Input should be ")
-        if where.startswith("set."):
+        if where == "set":
+            allowed = "a table"
+        elif where.startswith("set."):
             where, allowed = ".".join(where.split(".")[:2]), "true, false, a number or a word"
         elif where.startswith(("sizes.", "generalise.")):
             where, allowed = where.split(".")[0], "a list such as [1, 2, 30], or text such as 1-20,30"
         given, name = first.get("input"), where.split(".")[0]
-        several = name == "set" or (isinstance(given, list) and name not in ("sizes", "generalise"))
-        fix = "write one value; `ape sweep FILE` tries several" if several else file_errors.example(name)
+        fix = "for example set = { lr_peak = 1e-3 }" if name == "set" else file_errors.example(name)
+        if isinstance(given, list) and where not in ("set", "sizes", "generalise"):
+            fix = "write one value; `ape sweep FILE` tries several"
         what = f"bad {where} of an experiment"
         raise UsageError(what, got=brief(given), allowed=allowed, fix=fix) from error
     if found.order is not None:

@@ -26,7 +26,7 @@ _WORD = re.compile(r"[A-Za-z_][\w-]*")
 _BARE = re.compile(r"[-+\d.e_]+|true|false|VALUE|.*….*")  # a value that is not quoted in TOML
 _TABLES = {"set", "tune", "grid"}  # words that messages also use for other things
 _TEXT = re.compile(r"""["']([\w-]+)["']""")
-_NO_FIT = (0, 0)
+_NO_FIT = (0, 0, 0)
 _WORDS = {"decode": "decoding", "data": "dataset"}  # other words for fields in messages
 
 
@@ -46,6 +46,11 @@ _EXAMPLES: dict[str, Any] = {
     "generalise": [30, 50],
     "decode": "greedy",
     "trials": 4,
+    "decay": 0.98,
+    "max_size": 100,
+    "epochs": 3,
+    "validate_every_epochs": 1,
+    "augment": "crop",
 }
 
 
@@ -112,8 +117,12 @@ def _line(field: _Field, value: str) -> int:
     return field.line + (field.text.count("\n", 0, found.start()) if found else 0)
 
 
-def _fit(field: _Field, error: ApeError) -> tuple[int, int]:
-    """How well a field fits an error: the more, the better; of equal fields, the one that is mentioned first."""
+def _fit(field: _Field, error: ApeError) -> tuple[int, int, int]:
+    """How well a field fits an error: the more, the better.
+
+    Of fields that fit equally well, such as those of two grids, it is the one whose value is written as the error shows
+    it, then the one that is mentioned first.
+    """
     names = {field.name, field.name.removesuffix("s"), _WORDS.get(field.name, field.name)} - {"size"}
     if field.name in _TABLES:
         written = tuple(form.format(field.name) for form in ("`{}`", "[{}]", "bad {}"))
@@ -125,7 +134,12 @@ def _fit(field: _Field, error: ApeError) -> tuple[int, int]:
     value = _value(error)
     has_value = bool(value) and bool(_as_word(value).search(field.text))
     points = named + 8 * (value == field.name) + 4 * (has_value and (bool(named) or got != value))
-    return points + any(word in said for word in _TEXT.findall(field.text)), -at
+    text = field.text.replace('"', "'").casefold().strip(" \n,}")
+    return (
+        points + any(word in said for word in _TEXT.findall(field.text)),
+        (got.casefold() in text) + (got.casefold() == text),
+        -at,
+    )
 
 
 def _fields(path: StoragePath) -> list[_Field]:
@@ -135,16 +149,24 @@ def _fields(path: StoragePath) -> list[_Field]:
     except (OSError, ValueError):
         return []
     matches = list(_KEY.finditer(text))
-    ends = [match.start() for match in matches[1:]] + [len(text)]
+    ends = [match.start() for match in matches] + [len(text)]
     return [
         _Field(match[1] or match[2].split(".")[-1], text.count("\n", 0, match.end()) + 1, text[match.end() : end])
-        for match, end in zip(matches, ends, strict=True)
+        for match, end in zip(matches, ends[1:], strict=True)
     ]
 
 
 def _as_word(value: str) -> re.Pattern[str]:
     """A pattern of a value as a whole."""
     return re.compile(rf"(?<![\w.-]){re.escape(value)}(?![\w.-])")
+
+
+def _valid(name: str) -> Any:
+    """A valid value of a field or setting."""
+    if name in _EXAMPLES:
+        return _EXAMPLES[name]
+    kind = next(kind for kind in config.KINDS if name in config.settable(kind))
+    return config.preset("small").of(kind).get(name, config.KINDS[kind].model_fields[name].default)
 
 
 def _in_file(text: Any, names: Collection[str], fields: Collection[str]) -> Any:
@@ -157,7 +179,7 @@ def _in_file(text: Any, names: Collection[str], fields: Collection[str]) -> Any:
         if name not in names or not value:
             return name if name in names else match[0]
         if value == "VALUE":
-            value = str((config.preset("small").of("sequence") | _EXAMPLES).get(name, value))
+            value = str(_valid(name))
         several = name not in fields and f"{name}s" in fields
         quoted = [word if _BARE.fullmatch(word) else f'"{word}"' for word in value.split(",")]
         is_list = several or len(quoted) > 1

@@ -119,7 +119,7 @@ def _bases(grid: SweepSpecification, preset: str, folder: Callable[[str], Storag
         places, grid.schemes, structures, grid.attentions, grid.positions, grid.models, *lists
     ):
         yield ExperimentOptions(
-            preset=grid.preset or preset,
+            preset=preset if grid.preset is None else grid.preset,
             scheme=scheme,
             structure=structure,
             attention=attention,

@@ -95,7 +95,8 @@ def read(path: Path) -> list[dict[str, Any]]:
         raise UsageError(f"{path} is not TOML", got=str(error), fix='for example: schemes = ["rope"]') from error
     parts = fields.pop("grid", [{}])
     if not isinstance(parts, list) or not parts or not all(isinstance(part, dict) for part in parts):
-        raise UsageError("`grid` is not a list of tables", got=brief(parts), fix="write [[grid]]")
+        got = "[grid]" if isinstance(parts, dict) else brief(parts)
+        raise UsageError("`grid` is not a list of tables", got=got, fix="write [[grid]]")
     return [over(fields, part) for part in parts]
 
 
@@ -166,7 +167,7 @@ def _check_tune(fields: dict[str, Any]) -> None:
             raise unknown("field of [tune]", key, TuneSpecification.model_fields)
     if not tune.get("set"):
         fix = "`tune=lr_peak=1e-3,3e-3`; or in a file: [tune], and set = { lr_peak = [1e-3, 3e-3] } below it"
-        raise UsageError("the sweep names no setting to tune", got="none", fix=fix)
+        raise UsageError("`tune` names no setting", got="none", fix=fix)
     for key in tune["set"] if isinstance(tune["set"], dict) else ():
         if key in fields.get("set", {}):
             raise UsageError(f"{key} is both set and tuned", got=brief(fields["set"][key]), fix="remove one of them")

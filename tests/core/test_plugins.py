@@ -10,7 +10,7 @@ import pytest
 
 from ape_cli import attention, position, tasks
 from ape_cli.core import executors, plugins
-from ape_cli.core.errors import UsageError, messages_to
+from ape_cli.core.errors import ApeError, UsageError, messages_to
 from ape_cli.data import position_maps
 from ape_cli.reports import pictures, views
 from ape_cli.storage import tree_formats
@@ -63,3 +63,24 @@ def test_a_distribution_that_is_installed_later_is_found(tmp_path: Path, monkeyp
     (about / "METADATA").write_text("Metadata-Version: 2.1\nName: late\nVersion: 1.0\n")
     (about / "entry_points.txt").write_text("[ape_cli.tasks]\nlate = late:Late\n")
     assert "late" in tasks.names()
+
+
+def test_a_folder_in_place_of_a_file(package: ModuleType, tmp_path: Path) -> None:
+    """Nothing is there to be installed."""
+    (tmp_path / "empty_folder.py").mkdir()
+    with pytest.raises(ApeError, match="cannot be imported") as caught:
+        plugins.load(package, "thing", "empty-folder", Path)
+    assert str(tmp_path / "empty_folder.py") in str(caught.value.got)
+    assert caught.value.fix == "correct the file, or remove it from the path"
+
+
+def test_a_file_with_two_classes(package: ModuleType, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Neither is chosen. A base class whose name begins with _ and a second name of a class do not count."""
+    text = "class _Base(str): ...\nclass Mine(_Base): ...\nOther = Mine\n"
+    for stem, more in (("one_class", ""), ("two_classes", "class Another(Mine): ...\n")):
+        monkeypatch.delitem(plugins.sys.modules, f"{package.__name__}.{stem}", raising=False)
+        (tmp_path / f"{stem}.py").write_text(text + more)
+    assert plugins.load(package, "thing", "one-class", str).__name__ == "Mine"
+    with pytest.raises(UsageError, match="defines several subclasses of str") as caught:
+        plugins.load(package, "thing", "two-classes", str)
+    assert caught.value.got == f"Another, Mine ({tmp_path / 'two_classes.py'})"

@@ -58,7 +58,7 @@ def test_the_subset_is_these() -> None:
 @pytest.mark.parametrize(
     ("tune", "message"),
     [
-        ({"trials": 2}, "names no setting to tune"),
+        ({"trials": 2}, "`tune` names no setting"),
         ({"set": {"lr_peak": []}}, "bad tune.set.lr_peak"),
         ({"set": {"lr_peak": 1e-3}}, "bad tune.set.lr_peak"),
         ({"set": {"lr_peak": [1e-3, 1e-3]}}, "repeated"),
