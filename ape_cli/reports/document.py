@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
+from functools import cached_property
 from typing import Any
 
 import polars as pl
@@ -44,6 +45,7 @@ class ViewResult:
         tables = self.view.tables(self.result, interval=self.options.interval)
         return [replace(table, notes=[*table.notes, *notes]) for table in tables]
 
+    @cached_property
     def plot(self) -> Plot | None:
         """The result as a figure, or None if there is nothing to draw."""
         return self.view.plot(self.result, self.options) if self.view.caption else None
@@ -66,7 +68,7 @@ class Document:
 
     def plots(self) -> tuple[dict[str, Plot | None], list[str]]:
         """The plots by the names of their files, and a note about each one that is not drawn."""
-        figures = {anchor(part.view.title): part.plot() for part in self.parts if part.view.caption}
+        figures = {anchor(part.view.title): part.plot for part in self.parts if part.view.caption}
         return figures, [plot.note for plot in figures.values() if plot and plot.note]
 
     def text(self, axis: str) -> str:
@@ -86,7 +88,7 @@ class Document:
         assert self.origin, "`read` reads it for a page"
         parts = [*self.parts, *self.others]
         missing = plots.missing() if any(part.view.caption for part in parts) else None
-        figures = [None if missing else part.plot() for part in parts]
+        figures = [None if missing else part.plot for part in parts]
         drawer = PageFigures(looks([row for plot in figures if plot for row in plot.rows]))
         sections = []
         for part, plot in zip(parts, figures, strict=True):

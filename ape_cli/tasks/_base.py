@@ -12,6 +12,7 @@ from typing import Any, ClassVar, Generic, NamedTuple, Self, TypeVar
 import pyarrow as pa
 
 from ape_cli.core.errors import UsageError, pick
+from ape_cli.core.rng import I64
 from ape_cli.core.vocabulary import SPLITS
 from ape_cli.storage import sequence_rows
 from ape_cli.storage.image_rows import Size
@@ -234,6 +235,10 @@ class BaseTask(RowWriter):
     def sample(self, *, rows: range, split: str, seed: int) -> pa.Table:
         """The given rows of a split, as an Arrow table with the columns of a shard. Any range of rows is allowed."""
         return self.sample_counted(rows=rows, split=split, seed=seed)[0]
+
+    def row_sizes(self, *, rows: range, split: str, seed: int) -> I64:
+        """The `size` of the given rows of a split: int64 [R]. A task may know it without making the rows."""
+        return self.sample(rows=rows, split=split, seed=seed)["size"].to_numpy()
 
 
 class SplitRows(RowWriter):

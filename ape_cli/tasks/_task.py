@@ -168,6 +168,12 @@ class Task(BaseTask):
             )
         return table, shared
 
+    def row_sizes(self, *, rows: range, split: str, seed: int) -> I64:
+        """The `size` of the given rows of a split: int64 [R]. Their targets are not computed."""
+        index = np.arange(rows.start, rows.stop, rows.step, dtype=np.uint64)
+        with plugins.explained("task", type(self)):
+            return self.store(self.settle(index, split, seed)[0]).size
+
     def _linear(self, tokens: Tokens, order: Order | None) -> tuple[I64, I64, I64]:
         """The rows of one side in an order: starts [R+1], positions [T] or [T, C], symbols [T]. All are int64."""
         if order is None or (order == "breadth" and in_level_order(tokens.starts, tokens.position)):

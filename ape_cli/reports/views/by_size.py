@@ -141,7 +141,7 @@ def seen(trained: Trained) -> Seen | None:
     try:
         task = tasks.make(trained.task, *linearisation.parse(trained.order), **trained.parameters)
         blocks = (range(first, min(rows, first + _BLOCK)) for first in range(0, rows, _BLOCK))
-        drawn = [task.sample(rows=block, split="train", seed=trained.seed)["size"].to_numpy() for block in blocks]
+        drawn = [task.row_sizes(rows=block, split="train", seed=trained.seed) for block in blocks]
     except ApeError:
         return None
     return Seen(min(int(x.min()) for x in drawn), max(int(x.max()) for x in drawn))
