@@ -13,6 +13,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
+from functools import cached_property
 from typing import Any, NamedTuple
 
 import polars as pl
@@ -67,6 +68,11 @@ class Sizes:
 
     values: pl.DataFrame
     seen: dict[str, Seen | None]
+
+    @cached_property
+    def apart(self) -> pl.DataFrame:
+        """The values of each table (`apart`)."""
+        return apart(self.values)
 
 
 class BySize(View[Sizes]):
@@ -177,18 +183,18 @@ def pool(sizes: Sizes, most: int | None = None) -> pl.DataFrame:
     `seen` is whether the training split has its sizes, null if that is not known. `on` has the names of the evaluated
     datasets (`apart`). If a column of the other tables has several tables here, `column` includes `on`.
     """
-    binned = []
-    values = apart(sizes.values)
-    for part in values.partition_by(*_COLUMN, "on", maintain_order=True):
-        trained, present = sizes.seen[part["trained_fingerprint"][0]], part["size"].unique().to_list()
-        ends = [
-            {"size": size, "first": first, "last": last, "seen": trained and trained.has(size)}
-            for size, (first, last) in bins(present, trained, most or len(present)).items()
-        ]
-        schema = part.select("size", first="size", last="size", seen=pl.lit(None, pl.Boolean)).schema
-        binned.append(part.join(pl.DataFrame(ends, schema), on="size", maintain_order="left"))
-    column = [*_COLUMN, "metric", "decode", "split", "table", "on", "evaluated", "runs", "seen", "first", "last"]
-    pooled = label(aggregation.pool(pl.concat(binned), column))
+    values = sizes.apart
+    ends = list[tuple[Any, ...]]()
+    present = values.group_by("place").agg(pl.col("trained_fingerprint").first(), pl.col("size").unique())
+    for place, fingerprint, of_place in present.iter_rows():
+        trained = sizes.seen[fingerprint]
+        of_bins = bins(of_place, trained, most or len(of_place)).items()
+        ends += [(place, size, *bin, trained and trained.has(size)) for size, bin in of_bins]
+    schema = {name: values.schema[name] for name in ("place", "size")}
+    schema |= {"first": schema["size"], "last": schema["size"], "seen": pl.Boolean()}
+    binned = values.join(pl.DataFrame(ends, schema, orient="row"), on=["place", "size"], maintain_order="left")
+    shared = [*_COLUMN, "decode", "split", "table", "on", "evaluated", "runs", "seen", "last", "trained_on"]
+    pooled = label(aggregation.pool(binned, ["place", "metric", "first"], shared))
     alike = ["structure", "preset", "column"]
     several = pl.col("table").n_unique().over(alike) > 1
     pooled = pooled.sort(pl.col("rank").min().over(alike), "table", "rank", "first")
@@ -200,25 +206,29 @@ def apart(values: pl.DataFrame) -> pl.DataFrame:
 
     Datasets that the same runs were evaluated on are pooled in one table. A dataset that other runs were evaluated on
     is in another table. `table` is the number of the table in its column; the training data is in the first one. `on`
-    has the names of its datasets, and `evaluated` is how many of the `runs` of the column were evaluated on them.
+    has the names of its datasets, and `evaluated` is how many of the `runs` of the column were evaluated on them. A
+    table has the same `place` in all of its lines, which no other table has.
     """
-    assigned = []
-    for part in values.partition_by(_COLUMN, maintain_order=True):
+    assigned = list[tuple[Any, ...]]()
+    evaluations = values.unique([*_COLUMN, *CELL, "seed", "fingerprint"], keep="last", maintain_order=True)
+    for column, part in evaluations.partition_by(_COLUMN, maintain_order=True, as_dict=True).items():
         runs = part.with_columns(id=pl.struct(*CELL, "seed").rank("dense"))
         total = runs["id"].n_unique()
-        sets: dict[frozenset[int], list[str]] = {}
-        for fingerprint in part["fingerprint"].unique(maintain_order=True):
-            sets.setdefault(frozenset(runs.filter(fingerprint=fingerprint)["id"]), []).append(fingerprint)
-        tables = []
-        for evaluated, fingerprints in sets.items():
-            lines = part.filter(pl.col("fingerprint").is_in(fingerprints))
-            names = sorted(lines.unique("fingerprint", keep="last")["dataset"])
-            other = part["trained_fingerprint"][0] not in fingerprints
-            tables.append((other, ", ".join(names), len(evaluated), lines))
+        of_data = runs.group_by("fingerprint", maintain_order=True).agg("id", pl.col("dataset").last())
+        sets: dict[frozenset[int], dict[str, str]] = {}
+        for fingerprint, evaluated, name in of_data.iter_rows():
+            sets.setdefault(frozenset(evaluated), {})[fingerprint] = name
+        own = part["trained_fingerprint"][0]
+        tables = [(own not in names, ", ".join(sorted(names.values())), len(of), names) for of, names in sets.items()]
         tables.sort(key=lambda table: table[:2])
-        for number, (_, on, count, lines) in enumerate(tables):
-            assigned.append(lines.with_columns(table=number, on=pl.lit(on), evaluated=count, runs=total))
-    return pl.concat(assigned)
+        for number, (_, on, count, names) in enumerate(tables):
+            place = len(assigned)
+            assigned += [(*column, fingerprint, place, number, on, count, total) for fingerprint in names]
+    keys = [*_COLUMN, "fingerprint"]
+    schema = {name: values.schema[name] for name in keys} | dict.fromkeys(("place", "table"), pl.Int64())
+    schema |= {"on": pl.String(), "evaluated": pl.Int64(), "runs": pl.Int64()}
+    places = pl.DataFrame(assigned, schema, orient="row")
+    return values.join(places, on=keys, nulls_equal=True, maintain_order="left")
 
 
 def _table(group: pl.DataFrame, sizes: Sizes, interval: bool, preset: str) -> Table:
