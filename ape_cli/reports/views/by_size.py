@@ -197,7 +197,7 @@ def pool(sizes: Sizes, most: int | None = None) -> pl.DataFrame:
     pooled = label(aggregation.pool(binned, ["place", "metric", "first"], shared))
     alike = ["structure", "preset", "column"]
     several = pl.col("table").n_unique().over(alike) > 1
-    pooled = pooled.sort(pl.col("rank").min().over(alike), "table", "rank", "first")
+    pooled = pooled.sort(pl.col("rank").min().over(alike), "table", "rank", "first", maintain_order=True)
     return pooled.with_columns(column=pl.when(several).then(pl.format("{} on {}", "column", "on")).otherwise("column"))
 
 
