@@ -17,7 +17,7 @@ from ape_cli.reports.palette import Looks, drawing, swatch
 from ape_cli.reports.plots import Plot, inline
 
 MOST_ROWS = 24  # of a picture: as many as there are built-in schemes
-MOST_LINES = 300  # of all pictures of a page
+MOST_LINES = 100  # of all pictures of a page
 _OF_ERRORS = """ The axis shows the error, 100% less the score, on a logarithmic scale. An error of 0 has no logarithm.
 It stands at 0, in the hatched strip below the scale."""
 
@@ -77,7 +77,7 @@ class PageFigures:
             f"because those above have {MOST_LINES} lines already": len(readable) - len(wanted),
         }
         parts = [f"{count} plot{'s' * (count > 1)} {why}" for why, count in reasons.items() if count]
-        fix = "Select fewer runs with `--scheme` or `--task`, or another metric with `--metric`."
+        fix = "`--plots` draws all in files. For others here, select runs with `--scheme` or `--task`, or a `--metric`."
         return wanted, f"Not drawn: {'; '.join(parts)}. {fix}" if parts else ""
 
     def _swatch(self, handle: Any, name: str) -> Markup:

@@ -181,7 +181,7 @@ def scores(names: Sequence[str], runs: Mapping[str, Run]) -> RunScores | None:
         about = runs[name].read()
         own = runs[name].evaluation(evaluation_name(about.dataset.fingerprint, "test", "teacher"))
         if own is None:
-            raise RunError("a run of the verdicts has no test score", got=name, fix=f"ape eval {name}")
+            raise RunError("a run of the verdicts has no test score", got=name, fix=f"`ape eval {name}`")
         found[name] = own["overall"]["token_accuracy"]
         presets.add(about.config.preset)
     if len(presets) > 1:
