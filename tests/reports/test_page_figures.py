@@ -12,7 +12,7 @@ from ape_cli.reports import line_plots, page_figures, plots
 from ape_cli.reports.page_figures import PageFigure, PageFigures
 from ape_cli.reports.palette import looks
 from ape_cli.reports.tables import Cell
-from ape_cli.reports.views.scores import dot_plot
+from ape_cli.reports.views.scores import Scores, dot_plot
 from ape_cli.runs.run_files import ListedFiles
 from tests.conftest import ape
 from tests.figures import panel, table
@@ -115,3 +115,13 @@ def test_each_file_of_a_run_is_read_once_for_all_views(tmp_path: Path, monkeypat
     monkeypatch.setattr(plots, "missing", partial(str, "pip install matplotlib"))  # drawing is not tested
     ape("report", "--results", str(tmp_path), "--format", "html")
     assert len(read) == len(set(read)) > 12
+
+
+def test_a_view_makes_its_plot_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The command asks it for notes, and the page for the figure."""
+    fill(tmp_path)
+    asked: list[str] = []
+    plot = Scores.plot
+    monkeypatch.setattr(Scores, "plot", lambda *given: asked.append(given[2].metric) or plot(*given))
+    ape("report", "--results", str(tmp_path), "--format", "html")
+    assert len(asked) == len(set(asked)) == 3

@@ -71,6 +71,7 @@ def rows(name: str, order: str | None = None, *, split: str = "train", count: in
     """A task and its rows, with the names of the ids as `source` and `target`."""
     task = make(name, order, **options)
     table, names = task.sample(rows=range(count), split=split, seed=42).to_pylist(), task.id_names
+    assert task.row_sizes(rows=range(count), split=split, seed=42).tolist() == [row["size"] for row in table]
     for row in table:
         for side in ("source", "target"):
             row[side] = [names[i] for i in row[f"{side}_ids"]]
