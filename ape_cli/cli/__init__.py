@@ -47,9 +47,7 @@ def _stream(number: int, stream: Any) -> Any:
         return os.fdopen(opened, "w" if number else "r")
     if number and isinstance(stream, io.TextIOWrapper):
         stream.reconfigure(errors="backslashreplace")  # a terminal without Unicode
-        if isinstance(
-            stream.buffer, io.RawIOBase
-        ):  # PYTHONUNBUFFERED: it would lose what does not fit into a full disk
+        if isinstance(stream.buffer, io.RawIOBase):  # PYTHONUNBUFFERED: what a full disk does not take would be lost
             whole = io.BufferedWriter(stream.buffer)
             return io.TextIOWrapper(whole, stream.encoding, "backslashreplace", line_buffering=True)
     return stream

@@ -77,7 +77,7 @@ class PageFigures:
             f"because those above have {MOST_LINES} lines already": len(readable) - len(wanted),
         }
         parts = [f"{count} plot{'s' * (count > 1)} {why}" for why, count in reasons.items() if count]
-        fix = "`--plots` draws all in files. For others here, select runs with `--scheme` or `--task`, or a `--metric`."
+        fix = "`--plots` writes more plots to files. Select runs with `--scheme` or `--task`, or another `--metric`."
         return wanted, f"Not drawn: {'; '.join(parts)}. {fix}" if parts else ""
 
     def _swatch(self, handle: Any, name: str) -> Markup:

@@ -38,7 +38,7 @@ def test_a_picture_whose_rows_cannot_be_told_apart_is_not_drawn() -> None:
     assert [words for _, words in figure.signs] == FEW
     assert figure.caption == (
         "The caption. Not drawn: 1 plot with more than 24 rows, which cannot be told apart. "
-        "`--plots` draws all in files. For others here, select runs with `--scheme` or `--task`, or a `--metric`."
+        "`--plots` writes more plots to files. Select runs with `--scheme` or `--task`, or another `--metric`."
     )
     (nothing,) = drawn(MANY)
     assert nothing.panels == []
