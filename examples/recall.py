@@ -29,6 +29,7 @@ from torch.nn.functional import cross_entropy
 
 from ape_cli import position, tasks
 from ape_cli.models.decoder import DecoderOnly
+from ape_cli.models.device import tune
 
 LENGTH, WIDTH, BATCH, EPOCHS = 64, 64, 512, 64
 
@@ -64,15 +65,19 @@ def main() -> None:
     parser = argparse.ArgumentParser()
     parser.add_argument("--scheme", default="learned")
     parser.add_argument("--lr", type=float, default=0.00215, help="zoology: 0.0001, 0.000464, 0.00215 and 0.01")
+    parser.add_argument("--branch-dropout", type=float, default=0.0, help="dropout of what layers add; zoology: 0")
     parser.add_argument("--minutes", type=float, default=math.inf, help="stop after this time")
     parser.add_argument("--seed", type=int, default=42)
     options = parser.parse_args()
+    tune()
 
     task = tasks.make("associative-recall", pairs=4, keys=4095, values=4096, length=LENGTH, filler="blank")
     train, valid, test = (data(task, *part) for part in ((100_000, "train"), (3_000, "validation"), (3_000, "test")))
     torch.manual_seed(options.seed)
     scheme = position.make(options.scheme, WIDTH, 1, max_size=LENGTH, decay=1.0)
     model = DecoderOnly(scheme, ids=len(task.id_names), d_ff=1, layers=2, sides=False, dropout=0.1)
+    for layer in model.decoder.children():
+        layer.dropout.p = options.branch_dropout
     optimiser = torch.optim.AdamW(model.parameters(), lr=options.lr, weight_decay=0.1)
     schedule = torch.optim.lr_scheduler.CosineAnnealingLR(optimiser, T_max=EPOCHS)
     begin, steps = time.monotonic(), 0

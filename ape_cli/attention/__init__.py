@@ -48,10 +48,11 @@ from ape_cli.attention._kind import (
     scores_of,
     use_backend,
 )
-from ape_cli.attention._layers import LinearLayer, affine
+from ape_cli.attention._layers import LinearLayer
 from ape_cli.core import plugins
 from ape_cli.core.errors import UsageError
 from ape_cli.position import FastScheme, Role, Scheme
+from ape_cli.position._matmul import affine
 
 __all__ = [
     "Attention",

@@ -21,6 +21,7 @@ from ape_cli.attention._layers import drop
 from ape_cli.core import plugins
 from ape_cli.core.errors import UsageError
 from ape_cli.position import Context, FastScheme, Link, Scheme
+from ape_cli.position._matmul import matmul
 
 _LONG_BF16 = 1024  # queries from which on the scores of bfloat16 are not stored
 BACKENDS = ("plain", "fused")
@@ -201,7 +202,7 @@ def scores_of(scheme: Scheme, q: Tensor, k: Tensor, context: AttentionContext) -
 
 def scaled(q: Tensor, k: Tensor) -> Tensor:
     """(q k) / √K. [B, H, M, K], [B, H, N, K] -> [B, H, M, N]"""
-    return (q * q.shape[-1] ** -0.5) @ k.mT
+    return matmul(q * q.shape[-1] ** -0.5, k.mT)
 
 
 def rotated(scheme: Scheme, q: Tensor, k: Tensor, context: AttentionContext) -> tuple[Tensor, Tensor]:
@@ -239,7 +240,7 @@ def average(scores: Tensor, v: Tensor, context: AttentionContext, dropout: float
         scores = scores + context.penalty.to(scores.dtype)
     # Dropout acts on the weights after the softmax, so it cannot bring back a masked place.
     weights = drop(torch.softmax(scores, dim=-1), dropout)
-    return weights.to(v.dtype) @ v
+    return matmul(weights.to(v.dtype), v)
 
 
 @contextmanager

@@ -127,9 +127,10 @@ def processor_name() -> str:
     return _entries().get("model name") or platform.processor() or platform.machine()
 
 
-def is_amd() -> bool:
-    """Whether AMD made the processor. False if the system does not tell."""
-    return _entries().get("vendor_id") == "AuthenticAMD"
+def amd_family() -> int:
+    """The family of an AMD processor: 25 is Zen 3 and 4, 26 is Zen 5. 0 for others, and if the system does not tell."""
+    known = _entries()
+    return int(known.get("cpu family", 0)) if known.get("vendor_id") == "AuthenticAMD" else 0
 
 
 def has_instructions(*flags: str) -> bool:

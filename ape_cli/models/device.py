@@ -15,9 +15,9 @@ from typing import Any
 
 import torch
 
-from ape_cli.attention._layers import library
 from ape_cli.core import runtime
 from ape_cli.core.errors import UsageError, pick
+from ape_cli.position._matmul import rule
 
 PRECISIONS = ["fp32", "tf32", "bf16"]
 _WIDE = 128  # channels from which on bfloat16 is faster than float32 on a CPU
@@ -91,7 +91,7 @@ def processor() -> dict[str, str]:
     return {
         "name": runtime.processor_name(),
         "instruction_set": torch.backends.cpu.get_cpu_capability(),
-        "products": library(),
+        "products": rule().name,
     }
 
 

@@ -12,8 +12,8 @@ from functools import partial
 
 import torch
 
-from ape_cli.attention._layers import affine, library, usual_library
 from ape_cli.models.device import PRECISIONS, forward_pass, multiplies_bfloat16, products
+from ape_cli.position._matmul import affine, matmul, rule, usual_library
 
 _SECONDS = 0.3  # for each product and precision
 _SECONDS_OF_LAYER, _TOKENS = 0.03, 1024  # for a layer that is measured alone
@@ -43,11 +43,11 @@ def measure(device: torch.device) -> list[Speed]:
     for tokens, channels, out in _LAYERS:
         x, weight = drawn(tokens, channels), drawn(out, channels)
         name, operations = f"linear layer ({tokens} x {channels})({channels} x {out})", 2 * tokens * channels * out
-        found += _speeds(name, operations, partial(affine, x, weight), device, layer=True)
+        found += _speeds(name, operations, partial(affine, x, weight), device, rule().linear)
     count, queries, channels, keys = _HEADS
     q, k = drawn(count, queries, channels), drawn(count, keys, channels)
     name, operations = f"{count} products ({queries} x {channels})({channels} x {keys})", 2 * k.numel() * queries
-    return found + _speeds(name, operations, lambda: q @ k.mT, device, layer=False)
+    return found + _speeds(name, operations, lambda: matmul(q, k.mT), device, rule().attention)
 
 
 @torch.no_grad()
@@ -70,24 +70,25 @@ def layer(width: int, hidden: int, precision: str, device_name: str, threads: in
 
 @torch.no_grad()
 def _speeds(
-    name: str, operations: int, product: Callable[[], object], device: torch.device, *, layer: bool
+    name: str, operations: int, product: Callable[[], object], device: torch.device, least: float
 ) -> list[Speed]:
-    """The speed of a product in each precision. `layer`: whether it is a linear layer."""
+    """The speed of a product in each precision. `least`: the multiplications from which on oneDNN computes it."""
     found = []
     for precision in PRECISIONS if device.type == "cuda" else ("fp32", "bf16"):
         with products(precision), forward_pass(precision, device, _LAYERS[0][1]):
             taken = seconds(product, device)
-        found.append(Speed(name, precision, _library(precision, device, layer=layer), operations / taken / 1e9))
+        used = _library(precision, device, by_onednn=operations / 2 >= least)
+        found.append(Speed(name, precision, used, operations / taken / 1e9))
     return found
 
 
-def _library(precision: str, device: torch.device, *, layer: bool) -> str:
-    """The library that computes a product."""
+def _library(precision: str, device: torch.device, *, by_onednn: bool) -> str:
+    """The library that computes a product, which is oneDNN in float32 on a CPU if `by_onednn`."""
     if device.type == "cuda":
         return "cuBLAS"
     if precision == "bf16":
         return "oneDNN" if multiplies_bfloat16() else "oneDNN, without instructions for it"
-    return library() if layer else usual_library()
+    return "oneDNN" if by_onednn else usual_library()
 
 
 def seconds(work: Callable[[], object], device: torch.device, within: float = _SECONDS) -> float:

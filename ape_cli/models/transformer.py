@@ -23,13 +23,14 @@ from torch.nn import functional
 
 from ape_cli import attention
 from ape_cli.attention import Attention, AttentionContext, AttentionKind, Past
-from ape_cli.attention._layers import Dropout, affine
+from ape_cli.attention._layers import Dropout
 from ape_cli.core.vocabulary import PAD
 from ape_cli.data.batches import Batch
 from ape_cli.data.position_plan import PositionPlan
 from ape_cli.models.device import forward_pass
 from ape_cli.models.layers import Layer, initialise, lookup
 from ape_cli.position import Context, Role, Scheme, explained, planner
+from ape_cli.position._matmul import affine
 
 
 class Model(nn.Module, ABC):

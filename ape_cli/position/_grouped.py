@@ -26,6 +26,7 @@ from torch import Tensor
 from torch.autograd.function import once_differentiable
 
 from ape_cli.core.rng import I64
+from ape_cli.position._matmul import bmm
 
 TILE = 32  # places in a tile of fixed size
 _FULL = 0.75  # minimum share of filled places of an operator in its group
@@ -165,7 +166,7 @@ class _Multiply(torch.autograd.Function):
             out = torch.empty_like(here)
             each = products.vectors(i, here), products.operators(i, x.dtype, True), products.vectors(i, out)
             for v, w, o in zip(*each, strict=True):
-                torch.bmm(v, w, out=o)
+                bmm(v, w, o)
             x = _moved(x, out, stage)
             taken.append(here)
         ctx.products = products
@@ -186,8 +187,8 @@ class _Multiply(torch.autograd.Function):
             rows = (products.vectors(i, each) for each in (there, ctx.saved_tensors[i], back))
             operators = products.operators(i, grad.dtype, False), products.by_group(i, of_operators)
             for g, v, o, w, of_w in zip(*rows, *operators, strict=True):
-                torch.bmm(g.mT, v, out=of_w)
-                torch.bmm(g, w, out=o)
+                bmm(g.mT, v, of_w)
+                bmm(g, w, o)
             _add_up(of_table, stage.operator, of_operators)
             grad = _moved(grad, back, stage)
         return grad, of_table.to(products.table.dtype), None

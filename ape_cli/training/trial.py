@@ -29,7 +29,7 @@ from ape_cli.storage.object_store import RemotePath
 from ape_cli.training.execution import Execution, ExistingRun
 from ape_cli.training.loggers import LoggedRun, opened
 from ape_cli.training.loop import Loop, Stopped
-from ape_cli.training.process_group import ProcessGroup, RankFailedError
+from ape_cli.training.process_group import RankFailedError
 from ape_cli.training.step import DivergenceError
 
 logger = logging.getLogger(__name__)
@@ -199,7 +199,7 @@ def _train(
                     code = own_files(config.scheme, config.attention, config.positions)
                     run.write_record(new_record(run, config, data, device, experiment.variant, group.size, code))
                 else:
-                    _note_ranks(run, config, group)
+                    _note_changes(run, config, execution)
                     run.resume(group.size, processor())
                 registered = True
                 _note_training(run, config, loop, execution)
@@ -243,8 +243,14 @@ def _note_training(run: Run, config: Config, loop: Loop, execution: Execution) -
     logger.info(f"training {run.name}: {amount}, {where}")
 
 
-def _note_ranks(run: Run, config: Config, group: ProcessGroup) -> None:
-    """Log a message if the run resumes with another number of processes."""
+def _note_changes(run: Run, config: Config, execution: Execution) -> None:
+    """Log a message if the run resumes with other arithmetic, or with another number of processes."""
+    group, here = execution.group, processor()
+    earlier = [run.known.processor, *run.known.resumed_on][-1]
+    if execution.device.type == "cpu" and earlier not in (None, here):
+        then, now = (f"{one.get('products', 'MKL')} on {one.get('name')}" for one in (earlier or {}, here))
+        digits = "the last digits of its results will differ from those of a run without a stop"
+        logger.warning(f"the run was trained with {then} so far, and continues with {now}: {digits}")
     before = run.known.processes
     if before != group.size:
         same = "the batches are the same" + (", the masks of dropout are not" if config.dropout else "")

@@ -104,9 +104,10 @@ def test_a_stopped_run_waits_for_resume(words: Dataset, tmp_path: Path) -> None:
 
 
 def test_a_run_that_goes_on_with_another_processor_says_so(
-    words: Dataset, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    words: Dataset, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
-    here, other = device.processor(), {"name": "another", "instruction_set": "DEFAULT"}
+    here = device.processor()
+    other = {**here, "products": "oneDNN (linear from 1M)"}  # an earlier version of ape had another rule
     existing = ExistingRun.REFUSE
     for processor in (here, here, other):
         for module in (device, trial):
@@ -114,6 +115,8 @@ def test_a_run_that_goes_on_with_another_processor_says_so(
         with pytest.raises(Stopped):
             run(words, tmp_path, existing=existing, stop=stopping_after(1))
         existing = ExistingRun.RESUME
+        says_so = f"with {here['products']} on {here['name']} so far, and continues with {other['products']} on"
+        assert (says_so in caplog.text) == (processor is other)
     about = run(words, tmp_path, existing=ExistingRun.RESUME).run.read()
     assert about.processor == here
     assert about.resumed_on == [other]

@@ -1,0 +1,177 @@
+"""Products of matrices in float32, by the library that computes them faster on this machine's CPU.
+
+PyTorch multiplies with MKL. On an AMD processor, MKL uses AVX2 even if the processor has AVX-512. oneDNN uses AVX-512
+there. It is slower for small products, because a call costs more, and because it compiles code for each new shape. So
+the size of a product decides: the number of its multiplications, which is the same in the backward pass.
+
+`RULES` has, for each kind of processor, the number of multiplications from which on oneDNN is faster. Other processors
+keep PyTorch's choice. `python -m benchmarks products` measures the rule of a machine. Measured, one thread, GFLOP/s:
+
+| product, forward and backward | multiplications | family 25: MKL, oneDNN | family 26: MKL, oneDNN |
+|---|---:|---:|---:|
+| linear 128 -> 128, 128 rows | 2 million | 93, 77 | 80, 78 |
+| linear 128 -> 128, 256 rows | 4 million | 97, 90 | 86, 115 |
+| linear 128 -> 128, 528 rows | 9 million | 98, 99 | 92, 153 |
+| linear 512 -> 2048, 528 rows | 554 million | 94, 99 | 99, 196 |
+| attention, 256 x (20 x 32 x 20) | 3 million | 51, 49 | 57, 74 |
+| attention, 512 x (33 x 64 x 33) | 36 million | 36, 46 | 57, 124 |
+| attention, 128 x (100 x 64 x 100) | 82 million | 58, 68 | 80, 202 |
+
+Family 25 executes AVX-512 in two halves. oneDNN takes 0.8 ms to compile the code for a new shape there. The products
+of tree operators have new shapes in each batch, and six uses of each, so they have to be larger than others. The number
+for operators on family 26 was not measured: it is where the time saved in six uses is that of compiling.
+
+`torch.backends.mkldnn.matmul.fp32_precision = "bf16"` sends products to oneDNN. It also allows oneDNN to round factors
+to bfloat16, which it does only on processors with AMX. On these, oneDNN is not used. So the arithmetic is float32
+everywhere, and a test compares it with float64.
+
+The choice depends on the processor and on the size of the product, so a run is the same each time on one machine.
+`run.json` has the rule. Another rule acts like another processor: numbers are added in another order.
+
+Shapes: T rows (tokens of all rows of a batch), I channels of the input, O channels of the output.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import asdict, dataclass
+from functools import cache
+from typing import Any
+
+import torch
+from torch import Tensor
+from torch.nn import functional
+
+from ape_cli.core import runtime
+
+
+@dataclass(frozen=True)
+class Rule:
+    """From how many multiplications on oneDNN computes a product. Infinity means never."""
+
+    linear: float = math.inf  # rows * inputs * outputs
+    attention: float = math.inf  # rows of a batch * heads * queries * channels * keys
+    operators: float = math.inf  # operators * heads * vectors of each * channels * channels
+
+    @property
+    def name(self) -> str:
+        """The rule in words, as `run.json` has it. Without oneDNN, it is the name of PyTorch's library."""
+        parts = [f"{kind} from {least / 1e6:g}M" for kind, least in asdict(self).items() if least < math.inf]
+        return f"oneDNN ({', '.join(parts)})" if parts else usual_library()
+
+
+RULES = {  # by the family of an AMD processor with AVX-512
+    25: Rule(linear=8e6, attention=8e6, operators=4e7),  # Zen 4
+    26: Rule(linear=4e6, attention=3e6, operators=8e6),  # Zen 5
+}
+
+
+def usual_library() -> str:
+    """The library by which PyTorch multiplies float32 matrices on this machine's CPU: `MKL`, or `BLAS` for others."""
+    return "MKL" if torch.backends.mkl.is_available() else "BLAS"
+
+
+@cache
+def rule() -> Rule:
+    """The rule of this machine's CPU."""
+    onednn = torch.backends.mkldnn
+    can_choose = (
+        onednn.is_available()
+        and hasattr(onednn, "matmul")  # from torch 2.9 on
+        and torch.backends.cpu.get_cpu_capability() == "AVX512"
+        and not runtime.has_instructions("amx_tile")
+    )
+    return RULES.get(runtime.amd_family(), Rule()) if can_choose else Rule()
+
+
+def affine(x: Tensor, weight: Tensor, bias: Tensor | None = None) -> Tensor:
+    """x W' + b. [..., I], [O, I], [O] -> [..., O]"""
+    count = x.numel() * weight.shape[0]
+    faster = count >= rule().linear and x.is_contiguous() and _is_float32(x, weight)
+    out: Tensor = (_Linear.apply if faster else functional.linear)(x, weight, bias)
+    return out
+
+
+def matmul(a: Tensor, b: Tensor) -> Tensor:
+    """The product of two batches of matrices, as attention needs it. [..., M, K], [..., K, N] -> [..., M, N]"""
+    faster = a.numel() * b.shape[-1] >= rule().attention and a.shape[:-2] == b.shape[:-2] and _is_float32(a, b)
+    out: Tensor = _Batched.apply(a, b) if faster else a @ b
+    return out
+
+
+def bmm(a: Tensor, b: Tensor, out: Tensor) -> None:
+    """Write the products of vectors and operators to `out`, without gradients. [n, M, K], [n, K, N], [n, M, N]"""
+    if a.numel() * b.shape[-1] >= rule().operators and a.device.type == "cpu":
+        with by_onednn():
+            torch.bmm(a, b, out=out)
+    else:
+        torch.bmm(a, b, out=out)
+
+
+def _is_float32(a: Tensor, b: Tensor) -> bool:
+    """Whether a product of two tensors is computed in float32 on a CPU, and not compiled."""
+    return (
+        a.device.type == "cpu"
+        and a.dtype == b.dtype == torch.float32
+        and not torch.is_autocast_enabled("cpu")
+        and not torch.compiler.is_compiling()
+    )
+
+
+@contextmanager
+def by_onednn() -> Iterator[None]:
+    """Compute products with oneDNN within this context."""
+    products = torch.backends.mkldnn.matmul  # type: ignore[attr-defined] # torch has no types for it
+    before = products.fp32_precision
+    products.fp32_precision = "bf16"
+    try:
+        yield
+    finally:
+        products.fp32_precision = before
+
+
+class _Linear(torch.autograd.Function):
+    """A linear layer by oneDNN, forward and backward."""
+
+    @staticmethod
+    def forward(ctx: Any, x: Tensor, weight: Tensor, bias: Tensor | None) -> Tensor:
+        """x W' + b. [..., I], [O, I], [O] -> [..., O]"""
+        ctx.save_for_backward(x, weight)
+        with by_onednn():
+            return functional.linear(x, weight, bias)
+
+    @staticmethod
+    def backward(ctx: Any, grad: Tensor) -> tuple[Tensor | None, ...]:
+        """The gradients of the input, the weight and the bias. [..., O] -> [..., I], [O, I], [O]"""
+        x, weight = ctx.saved_tensors
+        rows = grad.reshape(-1, grad.shape[-1])  # [T, O]
+        of_x = of_weight = of_bias = None
+        with by_onednn():
+            if ctx.needs_input_grad[0]:
+                of_x = (rows @ weight).view(x.shape)
+            if ctx.needs_input_grad[1]:
+                of_weight = rows.mT @ x.flatten(0, -2)
+        if ctx.needs_input_grad[2]:
+            of_bias = rows.sum(0)
+        return of_x, of_weight, of_bias
+
+
+class _Batched(torch.autograd.Function):
+    """Products of two batches of matrices by oneDNN, forward and backward."""
+
+    @staticmethod
+    def forward(ctx: Any, a: Tensor, b: Tensor) -> Tensor:
+        """A B. [..., M, K], [..., K, N] -> [..., M, N]"""
+        ctx.save_for_backward(a, b)
+        with by_onednn():
+            return a @ b
+
+    @staticmethod
+    def backward(ctx: Any, grad: Tensor) -> tuple[Tensor | None, ...]:
+        """The gradients of both. [..., M, N] -> [..., M, K], [..., K, N]"""
+        a, b = ctx.saved_tensors
+        first, second = ctx.needs_input_grad
+        with by_onednn():
+            return grad @ b.mT if first else None, a.mT @ grad if second else None
