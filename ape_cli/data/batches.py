@@ -1,7 +1,7 @@
 """Padded batches: the tensors that a model reads, and the labels that it has to predict.
 
-Shapes: B rows, N source tokens, M target tokens, L tokens of both, C coordinates of a position. Positions of a
-structure with a single factor have no axis of coordinates. Positions that are the same in all rows have one row,
+Shapes: B rows, N source tokens, M target tokens, Q labels, L tokens of both, C coordinates of a position. Positions of
+a structure with a single factor have no axis of coordinates. Positions that are the same in all rows have one row,
 [1, N], and broadcast. Ids and positions are int64, masks are bool (True = token).
 """
 
@@ -29,7 +29,7 @@ class Batch(ABC):
     """Base class of batches. `ignore_index` is the label of places where there is nothing to predict."""
 
     ignore_index: ClassVar[int]
-    labels: Tensor  # int64 [B, M]
+    labels: Tensor  # int64 [B, Q]
     row: I64  # [B] row number in the split
     size: I64  # [B]
     op: I64  # [B] operator or class by which scores are grouped; -1 if there is none
@@ -61,7 +61,7 @@ class Batch(ABC):
 
     @property
     def label_mask(self) -> Tensor:
-        """Bool [B, M], True where a label is to be predicted."""
+        """Bool [B, Q], True where a label is to be predicted."""
         return self.labels != self.ignore_index
 
     def to(self, device: torch.device) -> Self:
@@ -102,11 +102,12 @@ class SequenceBatch(Batch):
     source_mask: Tensor  # [B, N], True for tokens and False for padding
     input_ids: Tensor  # [B, M], input of the decoder: SOS and the target without its last token; for tags, the source
     input_positions: Tensor  # [B or 1, M], or [B or 1, M, C] for a product
-    labels: Tensor  # [B, M], the target; PAD where there is nothing to predict
+    labels: Tensor  # [B, Q], the target; PAD where there is nothing to predict
     row: I64  # [B], row numbers in the split
     size: I64  # [B], sizes of the sources
     op: I64  # [B], operators; -1 if the task has none
     label_positions: Tensor | None = None  # [B, M] or [B, M, C], for trees: as stored, in the structure of the data
+    label_places: Tensor | None = None  # [B, Q], for tags: the place of each label in input_ids; None if Q = M
     whole: tuple[int, int] | None = None  # for a share: numbers of labels and of source tokens in the whole batch
     plans: tuple[PositionPlan, ...] = ()  # plans of the positions that the model reads
 
@@ -118,13 +119,13 @@ class SequenceBatch(Batch):
     @property
     def length(self) -> int:
         """The number of tokens of the longest source or target."""
-        return max(self.source_ids.shape[1], self.labels.shape[1])
+        return max(self.source_ids.shape[1], self.input_ids.shape[1])
 
     @property
     def inputs(self) -> tuple[Any, ...]:
-        """The arguments of the model's forward pass: source, decoder input and plans."""
+        """The arguments of the model's forward pass: source, decoder input, places of labels, and plans."""
         source = (self.source_ids, self.source_positions, self.source_mask)
-        return *source, self.input_ids, self.input_positions, *self.plans
+        return *source, self.input_ids, self.input_positions, self.label_places, *self.plans
 
     @property
     def places(self) -> tuple[Tensor, ...]:
@@ -169,7 +170,7 @@ class JoinedBatch(SequenceBatch):
     @property
     def inputs(self) -> tuple[Any, ...]:
         """The arguments of the model's forward pass."""
-        return self.joined_ids, self.joined_positions, self.place, *self.plans
+        return self.joined_ids, self.joined_positions, self.place, self.label_places, *self.plans
 
     @property
     def places(self) -> tuple[Tensor, ...]:
@@ -179,6 +180,8 @@ class JoinedBatch(SequenceBatch):
     def tensors(self) -> Iterator[Tensor]:
         """Yield the tensors that a training step reads, and those of the plans, in a fixed order."""
         yield from (self.joined_ids, self.joined_positions, self.place, self.labels)
+        if self.label_places is not None:
+            yield self.label_places
         for plan in self.plans:
             yield from plan.each()
 

@@ -1,7 +1,7 @@
 """Collation: rows of a window become one padded batch, with positions read as a structure.
 
-Shapes: B rows of a batch, R rows of a window, T tokens of all rows of a window, L tokens of the longest row, C
-coordinates of a position. Ids and positions of a batch are int64, masks are bool (True = token).
+Shapes: B rows of a batch, R rows of a window, T tokens of all rows of a window, L tokens of the longest row, Q labels,
+C coordinates of a position. Ids and positions of a batch are int64, masks are bool (True = token).
 
 Teacher forcing: the decoder reads SOS and the target without its last token, and its labels are the target. Data of
 structure `seq` has an EOS token in source and target. All other data has none, because the end follows from the
@@ -9,6 +9,7 @@ structure.
 
 Tags: if the target has one tag for each token of the source, the decoder reads the source itself, and its label at each
 token is the tag of this token. So it never reads an answer. Tags have no EOS. A tag that is PAD is not asked for.
+If no row asks for all of its tags, a batch has only the labels that are asked for, and their places.
 
 Positions:
 
@@ -159,6 +160,9 @@ def collate(
         drawn.check(numbers, lengths, count)
         source_places = drawn.at(numbers, lengths, source_places, source_mask)
         input_places = drawn.at(numbers, lengths, input_places, np.arange(inputs.shape[1]) < count[:, None])
+    label_places = _asked(target, padding) if reading.tagged else None
+    if label_places is not None:
+        target = np.take_along_axis(target, label_places, axis=1)
     tensor = torch.from_numpy
     batch = SequenceBatch(
         source_ids=tensor(source),
@@ -171,6 +175,7 @@ def collate(
         size=window.size[chosen],
         op=window.op[chosen],
         label_positions=tensor(target_at) if unfolds else None,
+        label_places=None if label_places is None else tensor(label_places),
         whole=None if share == WHOLE else (_labels(window.target, rows, closes), _tokens(window.source, rows, closed)),
     )
     if not reading.joined:
@@ -187,6 +192,15 @@ def collate(
         joined_positions=tensor(positions),
         place=tensor(place),
     )
+
+
+def _asked(tags: I64, padding: Padding) -> I64 | None:
+    """The places of the tags that are asked for, in order, and then of others that are PAD. None if these are all.
+
+    int64 [B, M] -> int64 [B, Q]
+    """
+    most = padding(max(1, int((tags != PAD).sum(1).max(initial=0))))
+    return None if most >= tags.shape[1] else np.argsort(tags == PAD, axis=1, kind="stable")[:, :most]
 
 
 def _joined(source: I64, target: I64, lengths: I64, end: I64, most: int) -> I64:

@@ -81,10 +81,9 @@ def written(
         on_device = batch.to(device)
         width = model.scheme.shape.d_model
         with torch.no_grad(), products(precision), forward_pass(precision, device, width):
-            pen = _Pen(model, on_device)
-            if reading.tagged:
-                tags = model.decode(on_device.input_ids, on_device.input_positions, pen.memory, pen.source)
-                predicted = tags.argmax(-1)
+            pen = None if reading.tagged else _Pen(model, on_device)
+            if pen is None:  # the model reads no answer of its own
+                predicted = model(*on_device.inputs).argmax(-1)
             elif isinstance(task, Trees) and grows:
                 predicted = _unfold(pen, on_device, task, reading)
             else:

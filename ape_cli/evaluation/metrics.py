@@ -1,6 +1,6 @@
 """Teacher-forced scores, kept for each row, so that every average of them is a ratio of two sums.
 
-Shapes: B rows, M target tokens, V ids. Units: token accuracy is a fraction of the target tokens (without padding),
+Shapes: B rows, Q labels, V ids. Units: token accuracy is a fraction of the target tokens (without padding),
 cross-entropy is in nats for each token.
 """
 
@@ -32,7 +32,7 @@ class MetricSums:
     def add(self, batch: Batch, predicted: Tensor, nats: Tensor) -> None:
         """Add the rows of a batch.
 
-        predicted: int64 [B, M] ids; nats: floating point [B, M], the cross-entropy of each label.
+        predicted: int64 [B, Q] ids; nats: floating point [B, Q], the cross-entropy of each label.
         """
         mask = batch.label_mask
         self.row.append(batch.row)

@@ -12,7 +12,8 @@ one, the keys and values of each row are moved to the end, so that the next toke
 is then at the beginning, and hidden. So the last tokens are always the last keys, and what a scheme adds up between a
 key and a query has no padding in it.
 
-Shapes: B batch, N source tokens, M target tokens, L tokens of both, C factors of a product, D channels, V ids.
+Shapes: B batch, N source tokens, M target tokens, Q labels, L tokens of both, C factors of a product, D channels, V
+ids.
 """
 
 from __future__ import annotations
@@ -27,7 +28,7 @@ from ape_cli import attention
 from ape_cli.attention import Attention, AttentionContext, AttentionKind, Past
 from ape_cli.data.position_plan import PositionPlan
 from ape_cli.models.layers import Layer, initialise
-from ape_cli.models.transformer import SequenceModel
+from ape_cli.models.transformer import SequenceModel, taken
 from ape_cli.position import Context, Scheme
 
 
@@ -118,17 +119,25 @@ class DecoderOnly(SequenceModel):
         for kept in past or ():
             kept.move_to_end(lengths + ids.shape[1])
         place = lengths[:, None] + torch.arange(ids.shape[1], device=ids.device)
-        return self._scores(_taken(x, place))
+        return self._scores(taken(x, place))
 
     def past(self) -> list[Past]:
         """What `decode` keeps of tokens, for each layer."""
         return [Past() for _ in self.decoder]
 
-    def forward(self, ids: Tensor, positions: Tensor, place: Tensor, plan: PositionPlan | None = None) -> Tensor:
-        """The logits of the labels under teacher forcing. -> [B, M, V]
+    def forward(
+        self,
+        ids: Tensor,
+        positions: Tensor,
+        place: Tensor,
+        label_places: Tensor | None = None,
+        plan: PositionPlan | None = None,
+    ) -> Tensor:
+        """The logits of the labels under teacher forcing. -> [B, Q, V]
 
         ids: int64 [B, L], each target directly after its source; positions: int64 [B or 1, L (, C)]. place: int64
-        [B, M], the place in the sequence of the token after which each label is predicted. `plan`: of the positions.
+        [B, M], the place in the sequence of each token of the target. `label_places`: int64 [B, Q], the tokens of the
+        target that have a label; None for all. `plan`: of the positions.
         """
         context = self.scheme.context(positions, causal=True, plan=plan)
         side = None
@@ -136,7 +145,7 @@ class DecoderOnly(SequenceModel):
             is_target = torch.arange(ids.shape[1], device=ids.device) >= place[:, :1]  # bool [B, L]
             side = torch.where(is_target[..., None], self.sides[1], self.sides[0])
         x = self._layers(self.embed(ids, context, side), self._causal(context))
-        return self._scores(_taken(x, place))
+        return self._scores(taken(x, place if label_places is None else place.gather(1, label_places)))
 
     def _causal(self, context: Context) -> AttentionContext:
         """The context of causal attention among tokens."""
@@ -159,10 +168,5 @@ def _joined(source: Tensor, target: Tensor, lengths: Tensor, *, to_end: bool = F
     both, most = torch.cat([source, target], dim=1), source.shape[1]
     place, gap = torch.arange(both.shape[1], device=both.device), (most - lengths)[:, None]
     if to_end:
-        return _taken(both, torch.where(place < most, (place - gap) % most, place))
-    return _taken(both, torch.where(place < lengths[:, None], place, (place + gap).clamp(max=both.shape[1] - 1)))
-
-
-def _taken(x: Tensor, place: Tensor) -> Tensor:
-    """The tokens at these places. [B, L, ...], int64 [B, M] -> [B, M, ...]"""
-    return x[torch.arange(len(x), device=x.device)[:, None], place]
+        return taken(both, torch.where(place < most, (place - gap) % most, place))
+    return taken(both, torch.where(place < lengths[:, None], place, (place + gap).clamp(max=both.shape[1] - 1)))

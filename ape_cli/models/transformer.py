@@ -5,7 +5,7 @@ N(0, 1/D). They are scaled by sqrt(D) at the input, so that the channels of a to
 works with any `Scheme` and any `AttentionKind` of attention, and never depends on the name of one. Training, validation
 and evaluation share `forward` and `loss`. `decoder.py` has the model without an encoder.
 
-Shapes: B batch, N source tokens, M target tokens, C factors of a product, D channels, V ids.
+Shapes: B batch, N source tokens, M target tokens, Q labels, C factors of a product, D channels, V ids.
 """
 
 from __future__ import annotations
@@ -221,10 +221,12 @@ class Transformer(SequenceModel):
         source: Context,
         past: list[tuple[Past, Past]] | None = None,
         plan: PositionPlan | None = None,
+        label_places: Tensor | None = None,
     ) -> Tensor:
         """The scores of the next token after each prefix, [B, M, V] (see `SequenceModel.decode`).
 
-        `plan`: of the positions, or None.
+        `plan`: of the positions, or None. `label_places`: int64 [B, Q], the tokens whose scores are returned, as
+        [B, Q, V]; None for all.
         """
         begin = past[0][0].count if past else 0
         context = self.scheme.context(positions, causal=True, beside=source, plan=plan)
@@ -238,7 +240,7 @@ class Transformer(SequenceModel):
             earlier = replace(earlier, causal=False)
         for layer, kept in zip(self.decoder, past or repeat((None, None)), strict=False):
             x = layer(x, self.scheme, earlier, read, cross, kept)
-        return self._scores(x)
+        return self._scores(x if label_places is None else taken(x, label_places))
 
     def past(self) -> list[tuple[Past, Past]]:
         """What `decode` keeps of tokens: for each layer, of its two attentions."""
@@ -251,20 +253,22 @@ class Transformer(SequenceModel):
         source_mask: Tensor,
         input_ids: Tensor,
         input_positions: Tensor,
+        label_places: Tensor | None = None,
         source_plan: PositionPlan | None = None,
         input_plan: PositionPlan | None = None,
     ) -> Tensor:
-        """The logits of the labels under teacher forcing. -> [B, M, V]
+        """The logits of the labels under teacher forcing. -> [B, Q, V]
 
         The source has ids and positions, int64 [B, N], and a mask, bool [B, N]. The input of the decoder has ids and
-        positions, int64 [B, M]. The plans are those of both positions; either both or none are given.
+        positions, int64 [B, M]. `label_places`: int64 [B, Q], the tokens of this input that have a label; None for all.
+        The plans are those of both positions; either both or none are given.
         """
         memory, source = self.encode(source_ids, source_positions, source_mask, source_plan)
-        return self.decode(input_ids, input_positions, memory, source, plan=input_plan)
+        return self.decode(input_ids, input_positions, memory, source, plan=input_plan, label_places=label_places)
 
 
 def forward(model: Model, batch: Batch, precision: str, parallel: nn.Module | None = None) -> Tensor:
-    """The teacher-forced scores of a batch. -> [B, M, V]
+    """The teacher-forced scores of a batch, of its labels. -> [B, Q, V]
 
     `parallel`: the module that wraps the model for a process group and is called in its place.
     Raises `ApeError` for an exception in a scheme that is not part of ape.
@@ -274,13 +278,18 @@ def forward(model: Model, batch: Batch, precision: str, parallel: nn.Module | No
         return module(*batch.inputs)
 
 
+def taken(x: Tensor, place: Tensor) -> Tensor:
+    """The tokens at these places. [B, L, ...], int64 [B, Q] -> [B, Q, ...]"""
+    return x[torch.arange(len(x), device=x.device)[:, None], place]
+
+
 def to_device(batch: Batch, model: Model, device: torch.device) -> Batch:
     """A batch on the device of its model. For a GPU it has the plans that are computed on the host."""
     return (batch.planned(planner(model.scheme)) if device.type == "cuda" else batch).to(device)
 
 
 def loss(scores: Tensor, labels: Tensor, ignore_index: int = PAD, smoothing: float = 0.0) -> Tensor:
-    """The cross-entropy in nats, summed over the labels that are not `ignore_index`. [B, M, V], int64 [B, M] -> scalar
+    """The cross-entropy in nats, summed over the labels that are not `ignore_index`. [B, Q, V], int64 [B, Q] -> scalar
 
     `smoothing`: the share of a label's probability that is spread evenly over all ids (Szegedy et al. 2016,
     arXiv:1512.00567).

@@ -13,7 +13,7 @@ weights and moments have memory of their own.
 
 `Meter` has two sets of sums: one since the last validation, and one since the recent metrics were last logged.
 
-Shapes: B rows, M labels, V ids.
+Shapes: B rows, Q labels, V ids.
 """
 
 from __future__ import annotations
@@ -78,7 +78,7 @@ class TrainingStep:
         `labels`: the number of labels in the global batch, a scalar of shape [] on the device if the step is on a GPU.
         """
         config, optimiser = self.setup.config, self.setup.optimiser
-        scores = forward(self.setup.model, there, config.precision, self.parallel)  # [B, M, V]
+        scores = forward(self.setup.model, there, config.precision, self.parallel)  # [B, Q, V]
         total = loss(scores, there.labels, there.ignore_index, config.label_smoothing)
         optimiser.zero_grad(set_to_none=True)
         # the factor is the group size, because gradients are averaged over ranks

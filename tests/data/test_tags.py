@@ -11,13 +11,14 @@ import torch
 from ape_cli import experiment, position, tasks
 from ape_cli.core.errors import DataError, UsageError
 from ape_cli.core.vocabulary import EOS, PAD, SOS
-from ape_cli.data import generation, row_checks
+from ape_cli.data import collation, generation, row_checks
 from ape_cli.data.batches import few_lengths
 from ape_cli.data.loader import Dataset, Split
 from ape_cli.evaluation import evaluate
 from ape_cli.evaluation.attention_maps import attention_maps
 from ape_cli.evaluation.fit import misfit
 from ape_cli.models import factory
+from ape_cli.models.transformer import loss
 from ape_cli.runs import config
 from tests.conftest import write
 from tests.evaluation.sharing.conftest import exported_and_loaded
@@ -84,6 +85,56 @@ def test_greedy_decoding_writes_what_teacher_forcing_scores(sums: Dataset, tmp_p
     answers = trained.predict([[names[i] for i in row] for row in rows], max_tokens=2)
     assert answers == trained.predict(sums.split("test"))
     assert [len(answer) for answer in answers] == list(map(len, rows))
+
+
+@pytest.fixture(scope="module")
+def recall(tmp_path_factory: pytest.TempPathFactory) -> Dataset:
+    """Sequences of different lengths, in which few tokens have a tag."""
+    folder = tmp_path_factory.mktemp("tags") / "recall"
+    return write(folder, "associative-recall", pairs=3, keys=5, values=6, length=20)
+
+
+@pytest.mark.parametrize("model", config.MODELS)
+def test_only_tags_that_are_asked_for_are_scored(
+    recall: Dataset, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, model: str
+) -> None:
+    """The scores are those of the full output, in training too, and so are sums and metrics."""
+    settled = experiment.complete(config.resolve("tiny", "rope", position.options("rope"), model=model), recall)
+    setup = experiment.of(settled, recall)
+    built = factory.of_experiment(setup).train()
+    split = recall.split("test")
+    assert isinstance(split, Split)
+    few = next(iter(split.batches(5, **setup.feed())))
+    found = [evaluate.scores(built, setup, split, decode=decode) for decode in ("teacher", "greedy")]
+    given = built(*few.inputs)
+    loss(given, few.labels).backward()
+    gradient = built.embedding.grad.clone()
+    built.zero_grad()
+
+    monkeypatch.setattr(collation, "_asked", lambda tags, padding: None)
+    every = next(iter(split.batches(5, **setup.feed())))
+    assert few.label_places is not None
+    assert every.label_places is None
+    assert every.labels.shape == every.input_ids.shape
+    assert few.labels.shape == (5, int(every.label_mask.sum(1).max()))
+    assert few.counts == every.counts
+    scores = built(*every.inputs)
+    assert torch.allclose(given[few.label_mask], scores[every.label_mask], atol=1e-5)
+    assert few.labels[few.label_mask].tolist() == every.labels[every.label_mask].tolist()
+    total = loss(scores, every.labels)
+    assert torch.allclose(loss(given, few.labels), total)
+    total.backward()
+    assert torch.allclose(gradient, built.embedding.grad, atol=1e-5)
+    for decode, metrics in zip(("teacher", "greedy"), found, strict=True):
+        whole = evaluate.scores(built, setup, split, decode=decode)
+        assert metrics["overall"] == pytest.approx(whole["overall"])
+        assert [one["rows"] for one in metrics["by_size"]] == [one["rows"] for one in whole["by_size"]]
+
+
+def test_tags_that_are_all_asked_for_have_no_places(sums: Dataset) -> None:
+    split = sums.split("test")
+    assert isinstance(split, Split)
+    assert all(batch.label_places is None for batch in split.batches(7))
 
 
 def test_tags_are_those_of_the_tokens(sums: Dataset) -> None:
