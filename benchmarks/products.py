@@ -2,8 +2,8 @@
 
 For each kind of product of `ape_cli/position/_matmul.py`, products of several sizes are computed forward and backward
 by both libraries in turn, on one thread, in float32. A figure is the time of PyTorch's usual library over that of
-oneDNN. oneDNN compiles code for each new shape. Attention and operators of trees have new shapes in most batches, so
-the time of that is shared by the uses of a shape.
+oneDNN. oneDNN compiles code for each new shape, and most batches of long rows have shapes of their own. So the time of
+compiling is shared by the uses of a shape in a single step of preset `small`.
 
 The last row of a kind is the rule that this machine should have: the size from which on oneDNN is used, with the time
 of the usual library over that of the rule, as the geometric mean over all sizes.
@@ -27,12 +27,12 @@ from benchmarks._measure import Row
 
 SUMMARY = "products of matrices by oneDNN and by the usual library, and the rule that follows"
 ROUNDS, SECONDS = 5, 0.04  # for each product and library
-NO_SLOWER = 0.98  # the least ratio, because times vary
+NO_SLOWER, GAIN = 0.98, 1.02  # the least ratio of a product, because times vary, and that of a rule
 LAYERS = [(64, 64), (128, 128), (128, 512), (512, 512), (512, 2048)]  # inputs, outputs
 ROWS = (64, 128, 256, 528, 1000, 6400)
 HEADS = [(256, 10, 32), (256, 20, 32), (512, 33, 16), (512, 33, 64), (256, 100, 32), (128, 100, 64)]  # heads, N, K
 OPERATORS = [(128, 8, 32), (128, 64, 32), (256, 40, 64), (256, 160, 64)]  # operators * heads, vectors, K
-USES = {"linear": math.inf, "attention": 24, "operators": 6}  # of a shape, until it is compiled again
+USES = {"linear": 8, "attention": 2, "operators": 6}  # of a shape in a training step, which may be its only one
 
 
 @dataclass(frozen=True)
@@ -114,8 +114,6 @@ def timed(size: Size) -> Measured:
 
 def compiling(size: Size) -> float:
     """The seconds that the first products of a new shape take longer than the next ones, the median of five shapes."""
-    if math.isinf(USES[size.kind]):
-        return 0.0
     extra = []
     for more in range(1, 6):
         compute = products(*size.factors(size.rows + more))
@@ -137,7 +135,8 @@ def chosen(found: list[Measured]) -> tuple[float, float]:
             break
         best = one.size.multiplications
     ratios = [one.usual / one.onednn if one.size.multiplications >= best else 1.0 for one in found]
-    return best, statistics.geometric_mean(ratios)
+    gain = statistics.geometric_mean(ratios)
+    return (best, gain) if gain >= GAIN else (math.inf, 1.0)
 
 
 @torch.no_grad()

@@ -1,11 +1,16 @@
 """Products of matrices in float32, by the library that computes them faster on this machine's CPU.
 
 PyTorch multiplies with MKL. On an AMD processor, MKL uses AVX2 even if the processor has AVX-512. oneDNN uses AVX-512
-there. It is slower for small products, because a call costs more, and because it compiles code for each new shape. So
-the size of a product decides: the number of its multiplications, which is the same in the backward pass.
+there. Family 25 executes it in two halves, and gains little. Small products are slower in oneDNN, because a call costs
+more, and because oneDNN compiles code for each new shape: 0.35 ms for a linear layer and 0.85 ms for a batch of
+products, on family 25. Most batches of long rows have shapes of their own, so a shape has to pay for this within a
+step. So the size of a product decides: the number of its multiplications, which is the same in the backward pass.
 
 `RULES` has, for each kind of processor, the number of multiplications from which on oneDNN is faster. Other processors
-keep PyTorch's choice. `python -m benchmarks products` measures the rule of a machine. Measured, one thread, GFLOP/s:
+keep PyTorch's choice. `python -m benchmarks products` measures the rule of a machine. The numbers of family 26 are
+computed from its speeds, and from the time of compiling on family 25.
+
+Measured with repeated shapes, one thread, GFLOP/s:
 
 | product, forward and backward | multiplications | family 25: MKL, oneDNN | family 26: MKL, oneDNN |
 |---|---:|---:|---:|
@@ -16,10 +21,6 @@ keep PyTorch's choice. `python -m benchmarks products` measures the rule of a ma
 | attention, 256 x (20 x 32 x 20) | 3 million | 51, 49 | 57, 74 |
 | attention, 512 x (33 x 64 x 33) | 36 million | 36, 46 | 57, 124 |
 | attention, 128 x (100 x 64 x 100) | 82 million | 58, 68 | 80, 202 |
-
-Family 25 executes AVX-512 in two halves. oneDNN takes 0.8 ms to compile the code for a new shape there. The products
-of tree operators have new shapes in each batch, and six uses of each, so they have to be larger than others. The number
-for operators on family 26 was not measured: it is where the time saved in six uses is that of compiling.
 
 `torch.backends.mkldnn.matmul.fp32_precision = "bf16"` sends products to oneDNN. It also allows oneDNN to round factors
 to bfloat16, which it does only on processors with AMX. On these, oneDNN is not used. So the arithmetic is float32
@@ -63,8 +64,8 @@ class Rule:
 
 
 RULES = {  # by the family of an AMD processor with AVX-512
-    25: Rule(linear=8e6, attention=8e6, operators=4e7),  # Zen 4
-    26: Rule(linear=4e6, attention=3e6, operators=8e6),  # Zen 5
+    25: Rule(linear=6e7, operators=4e7),  # Zen 4
+    26: Rule(linear=8e6, attention=2e7, operators=8e6),  # Zen 5
 }
 
 
