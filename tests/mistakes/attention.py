@@ -55,7 +55,7 @@ a support that no distance reaches
   + return 1.0
 a learned bias added to scores without 1/sqrt(K)
   scaled  attention/test_dot.py::test_a_learned_bias_is_that_of_torch
-  - return (q * q.shape[-1] ** -0.5) @ k.mT
+  - return matmul(q * q.shape[-1] ** -0.5, k.mT)
   + return q @ k.mT
 a learned bias with which queries see padding and later keys
   average  attention/test_dot.py::test_a_learned_bias_is_that_of_torch
