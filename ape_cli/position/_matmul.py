@@ -89,15 +89,14 @@ def rule() -> Rule:
 
 def affine(x: Tensor, weight: Tensor, bias: Tensor | None = None) -> Tensor:
     """x W' + b. [..., I], [O, I], [O] -> [..., O]"""
-    count = x.numel() * weight.shape[0]
-    faster = count >= rule().linear and x.is_contiguous() and _is_float32(x, weight)
+    faster = _is_float32(x, weight) and x.numel() * weight.shape[0] >= rule().linear and x.is_contiguous()
     out: Tensor = (_Linear.apply if faster else functional.linear)(x, weight, bias)
     return out
 
 
 def matmul(a: Tensor, b: Tensor) -> Tensor:
     """The product of two batches of matrices, as attention needs it. [..., M, K], [..., K, N] -> [..., M, N]"""
-    faster = a.numel() * b.shape[-1] >= rule().attention and a.shape[:-2] == b.shape[:-2] and _is_float32(a, b)
+    faster = _is_float32(a, b) and a.numel() * b.shape[-1] >= rule().attention and a.shape[:-2] == b.shape[:-2]
     out: Tensor = _Batched.apply(a, b) if faster else a @ b
     return out
 
