@@ -3,7 +3,8 @@
 For each kind of product of `ape_cli/position/_matmul.py`, products of several sizes are computed forward and backward
 by both libraries in turn, on one thread, in float32. A figure is the time of PyTorch's usual library over that of
 oneDNN. oneDNN compiles code for each new shape, and most batches of long rows have shapes of their own. So the time of
-compiling is shared by the uses of a shape in a single step of preset `small`.
+compiling is shared by the uses of a shape: those of a single step of preset `small`, and of three steps for linear
+layers, whose shapes depend on the number of tokens alone and come back more often.
 
 The last row of a kind is the rule that this machine should have: the size from which on oneDNN is used, with the time
 of the usual library over that of the rule, as the geometric mean over all sizes.
@@ -32,7 +33,7 @@ LAYERS = [(64, 64), (128, 128), (128, 512), (512, 512), (512, 2048)]  # inputs, 
 ROWS = (64, 128, 256, 528, 1000, 6400)
 HEADS = [(256, 10, 32), (256, 20, 32), (512, 33, 16), (512, 33, 64), (256, 100, 32), (128, 100, 64)]  # heads, N, K
 OPERATORS = [(128, 8, 32), (128, 64, 32), (256, 40, 64), (256, 160, 64)]  # operators * heads, vectors, K
-USES = {"linear": 8, "attention": 2, "operators": 6}  # of a shape in a training step, which may be its only one
+USES = {"linear": 24, "attention": 2, "operators": 6}  # of a shape while its code is kept
 
 
 @dataclass(frozen=True)

@@ -64,7 +64,7 @@ class Rule:
 
 
 RULES = {  # by the family of an AMD processor with AVX-512
-    25: Rule(linear=6e7, operators=4e7),  # Zen 4
+    25: Rule(linear=1.6e7, operators=4e7),  # Zen 4
     26: Rule(linear=8e6, attention=2e7, operators=8e6),  # Zen 5
 }
 
