@@ -9,7 +9,7 @@ structure.
 
 Tags: if the target has one tag for each token of the source, the decoder reads the source itself, and its label at each
 token is the tag of this token. So it never reads an answer. Tags have no EOS. A tag that is PAD is not asked for.
-If no row asks for all of its tags, a batch has only the labels that are asked for, and their places.
+If every row asks for fewer tags than the longest row has tokens, a batch has only these labels, and their places.
 
 Positions:
 

@@ -68,7 +68,7 @@ def written(
     task: BaseTask,
     reading: Reading,
 ) -> Iterator[tuple[SequenceBatch, Tensor]]:
-    """Yield each batch, on the device, with what a model in evaluation mode writes for it: int64 [B, M].
+    """Yield each batch, on the device, with what a model in evaluation mode writes for it: int64 [B, Q].
 
     Each symbol is at the place of its label. PAD is where none was written. Raises `DataError` for trees of a task that
     does not define how they unfold.
@@ -81,13 +81,12 @@ def written(
         on_device = batch.to(device)
         width = model.scheme.shape.d_model
         with torch.no_grad(), products(precision), forward_pass(precision, device, width):
-            pen = None if reading.tagged else _Pen(model, on_device)
-            if pen is None:  # the model reads no answer of its own
+            if reading.tagged:  # the model reads no answer of its own
                 predicted = model(*on_device.inputs).argmax(-1)
             elif isinstance(task, Trees) and grows:
-                predicted = _unfold(pen, on_device, task, reading)
+                predicted = _unfold(_Pen(model, on_device), on_device, task, reading)
             else:
-                predicted = _follow(pen, on_device, reading)
+                predicted = _follow(_Pen(model, on_device), on_device, reading)
         yield on_device, predicted
 
 

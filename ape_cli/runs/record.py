@@ -111,6 +111,11 @@ class RunRecord(BaseModel):
         return self
 
     @property
+    def last_processor(self) -> dict[str, str] | None:
+        """The processor on which the run was last started or resumed. None if it is not known."""
+        return [self.processor, *self.resumed_on][-1]
+
+    @property
     def outcome(self) -> TrainingResult:
         """The result of a finished run."""
         assert self.result is not None

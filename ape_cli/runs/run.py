@@ -164,8 +164,7 @@ class Run(ListedFiles):
         `resumed_on`.
         """
         known = self.known
-        moved = processor != [known.processor, *known.resumed_on][-1]
-        resumed_on = [*known.resumed_on, processor] if moved else known.resumed_on
+        resumed_on = known.resumed_on if processor == known.last_processor else [*known.resumed_on, processor]
         self.update(status="running", processes=processes, resumed_on=resumed_on)
 
     def save_state(self, state: Tensors, progress: dict[str, Any]) -> None:

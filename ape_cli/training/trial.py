@@ -245,10 +245,9 @@ def _note_training(run: Run, config: Config, loop: Loop, execution: Execution) -
 
 def _note_changes(run: Run, config: Config, execution: Execution) -> None:
     """Log a message if the run resumes with other arithmetic, or with another number of processes."""
-    group, here = execution.group, processor()
-    earlier = [run.known.processor, *run.known.resumed_on][-1]
-    if execution.device.type == "cpu" and earlier not in (None, here):
-        then, now = (f"{one.get('products', 'MKL')} on {one.get('name')}" for one in (earlier or {}, here))
+    group, earlier, here = execution.group, run.known.last_processor, processor()
+    if execution.device.type == "cpu" and earlier and earlier != here:
+        then, now = (f"{one.get('products', 'an unknown library')} on {one.get('name')}" for one in (earlier, here))
         digits = "the last digits of its results will differ from those of a run without a stop"
         logger.warning(f"the run was trained with {then} so far, and continues with {now}: {digits}")
     before = run.known.processes
