@@ -30,7 +30,7 @@ from typing import Any
 
 import polars as pl
 
-from ape_cli.reports import paper, stats
+from ape_cli.reports import published, stats
 from ape_cli.reports.builtin import is_image
 from ape_cli.reports.descriptions import joined, read_settings
 from ape_cli.reports.evaluations import (
@@ -126,7 +126,8 @@ def lines(registry: Registry, options: Options) -> tuple[pl.DataFrame, list[str]
     values, bad = selected(registry, options)
     aggregated = aggregate(values)
     if options.against is not None:
-        aggregated = paper.beside(aggregated, [task_of(line) for line in aggregated.iter_rows(named=True)])
+        columns = [task_of(line) for line in aggregated.iter_rows(named=True)]
+        aggregated = published.beside(aggregated, columns, options.against)
     return aggregated, bad
 
 

@@ -17,7 +17,7 @@ import polars as pl
 from ape_cli.core import escaping
 from ape_cli.core.errors import ApeError
 from ape_cli.core.runtime import without_collection
-from ape_cli.reports import html_page, plots, rendering
+from ape_cli.reports import html_page, plots, published, rendering
 from ape_cli.reports.best_by import Tuned
 from ape_cli.reports.descriptions import ReportedRuns
 from ape_cli.reports.evaluations import SMALLER_IS_BETTER
@@ -139,7 +139,8 @@ def read(registry: Registry, view: View[Any], options: Options, note: str = "") 
     if options.style == "html":
         origin = html_page.origin_of(tuned.runs(options) if tuned else registry, options)
         for metric in origin.metrics(options.metric)[1:]:
-            of_metric = replace(options, metric=metric, against=None)  # the paper's numbers are of one metric only
+            has = options.against is not None and metric in published.load(options.against).metrics
+            of_metric = replace(options, metric=metric, against=options.against if has else None)
             for other in (x for x in views if "metric" not in x.unused):
                 with suppress(ApeError):
                     others.append(result_of(other, of_metric))

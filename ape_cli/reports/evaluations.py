@@ -13,6 +13,7 @@ import polars as pl
 
 from ape_cli.core.errors import ApeError, RunError, pick
 from ape_cli.core.vocabulary import SPLITS
+from ape_cli.reports import published
 from ape_cli.reports.builtin import is_image
 from ape_cli.reports.descriptions import described, once, read_settings
 from ape_cli.runs.record import DECODINGS, RunRecord, Trained
@@ -93,7 +94,7 @@ class Options:
     metric: str = "token_accuracy"
     decode: str = "teacher"
     split: str = "test"
-    against: str | None = None  # `paper` adds the numbers of the paper
+    against: str | None = None  # adds the numbers of a source (`published`): its name, or FILE.toml
     compare: tuple[str, str] | None = None  # the names of two rows of the tables
     interval: bool = False  # show the 95% interval over seeds after a mean, not the standard deviation
     own: bool = False  # only scores on the data that a run was trained on
@@ -111,7 +112,7 @@ class Options:
         pick("split", self.split, SPLITS)
         pick("decoding", self.decode, DECODINGS)
         if self.against is not None:
-            pick("comparison", self.against, ["paper"])
+            published.load(self.against)
         if self.best_by is not None:
             pick("scores to choose by", self.best_by, ["validation"])
 

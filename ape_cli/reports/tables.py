@@ -10,11 +10,10 @@ from typing import Any
 
 import polars as pl
 
-from ape_cli.reports import choices
+from ape_cli.reports import choices, published
 from ape_cli.reports.builtin import SCHEMES, TASKS, is_image, rank
 from ape_cli.reports.descriptions import CODE
 from ape_cli.reports.evaluations import CELL, SMALLER_IS_BETTER, measured, task_of
-from ape_cli.reports.paper import DEPTH, DOUBTED, IMAGES, TWO_READINGS, is_doubted
 from ape_cli.structure.linearisation import NAMES
 
 _NUMBER = re.compile(r"(?=.*\d)[-+±–\d.,:%\[\] ]+")  # numbers, intervals and ratios
@@ -38,9 +37,9 @@ class Cell:
     std: float | None
     seeds: int
     best: bool  # whether it is underlined
-    paper: tuple[float, float | None] | None  # mean and deviation, as fractions
+    paper: tuple[float, float | None] | None  # the published value and its spread
     interval: tuple[float, float] | None = None  # the 95% interval of the mean over seeds
-    doubted: bool = False  # whether the paper's number has a mark (`paper.DOUBTED`)
+    doubted: bool = False  # whether the published number has the mark of a note
     by_seed: tuple[tuple[int, float], ...] = ()  # each seed and its score; empty if they are not known
     split: str = ""
     rows: int = 0  # evaluated rows of the split, and target tokens
@@ -158,8 +157,8 @@ def _table(group: pl.DataFrame, interval: bool, preset: str) -> Table:
     notes = standing_notes(group, interval)
     if not first["is_image"]:
         notes += brackets(group, interval)
-    elif "paper_mean" in group.columns and IMAGES in columns:
-        notes.append("The paper's numbers for images are best by epoch: see `ape report --by epoch --against paper`.")
+    elif "paper" in group.columns and "images/cifar-10" in columns:
+        notes.append("Published numbers for images are best by epoch: see `ape report --by epoch --against …`.")
     name, unit = measured(first["metric"], group["task"])
     cells = dict(body(group, "column", columns))
     title = f"{'Images' if first['is_image'] else kind}{preset}, {name}"
@@ -168,10 +167,11 @@ def _table(group: pl.DataFrame, interval: bool, preset: str) -> Table:
 
 def cell(line: dict[str, Any]) -> Cell:
     """The cell of a line of a report."""
-    paper = None if line.get("paper_mean") is None else (line["paper_mean"], line["paper_std"])
+    paper = None if line.get("paper_mean") is None else (line["paper_mean"], line["paper_spread"])
     interval = None if line["high"] is None else (line["low"], line["high"])
     by_seed = tuple((seed["seed"], seed["value"]) for seed in line["by_seed"])
-    doubted = paper is not None and is_doubted(line["scheme"], line["task"])
+    row = published.row_name(line["scheme"], line["variant"])
+    doubted = paper is not None and published.load(line["paper"]).is_doubted(row, line["paper_column"])
     behind = by_seed, line["split"], line["rows"], line["tokens"]
     return Cell(line["mean"], line["std"], line["seeds"], line["best"], paper, interval, doubted, *behind)
 
@@ -228,17 +228,8 @@ deviation of the best mean (of equal best means, the largest)."""
 
 
 def brackets(group: pl.DataFrame, interval: bool) -> list[str]:
-    """The notes on numbers in brackets. There are none unless the paper's numbers are wanted."""
-    if "paper_mean" not in group.columns:
-        return []
-    compared = group.filter(pl.col("paper_mean").is_not_null())
-    if compared.is_empty():
-        return ["The paper has no numbers for these tasks and schemes."]
-    size = "" if group["paper_size"].all() else " at its own size, which is not that of these runs"
-    deviation = " ± standard deviation" if interval else ""
-    notes = [f"In brackets: the paper's number{deviation}, over 3 seeds{size}."]
-    notes += [DOUBTED] * any(is_doubted(line["scheme"], line["task"]) for line in compared.iter_rows(named=True))
-    return notes + [TWO_READINGS] * bool(compared["order"].is_in(DEPTH).any())
+    """The notes on numbers in brackets. There are none unless published numbers are wanted."""
+    return published.load(group["paper"][0]).notes(group, interval=interval) if "paper" in group.columns else []
 
 
 def settings(group: pl.DataFrame) -> str:

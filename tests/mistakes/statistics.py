@@ -41,10 +41,18 @@ sums that differ only by rounding counted as unequal
   sign_flip  reports/test_stats.py::test_sign_flips_written_out
   - abs(math.fsum(differences)) - rounding
   + abs(math.fsum(differences))
-runs of another size compared with the paper's
-  _compared  reports/test_paper.py::test_another_size_has_no_difference
-  - line["paper_size"]
-  + line
+runs of another size compared with the published ones
+  Published.is_own_size  reports/published/test_published.py::test_another_size_has_no_difference
+  - bool(line["paper_size"])
+  + True
+a published interval taken for a standard deviation
+  Published.deviation  reports/published/test_published.py::test_the_deviation_behind_an_interval
+  - shown / width if width else shown
+  + shown
+verdicts on perplexity that compare the numbers, not their logarithms
+  Judged.scaled  test_verdicts.py::test_the_rule_for_perplexity
+  - math.log(score) if self.number.metric == "perplexity" else score
+  + score
 the deviation of whichever of several equal best rows came first
   _underline  reports/test_underline.py::test_no_order_of_the_runs_changes_an_underline
   - pl.col("slack").max().over(column)

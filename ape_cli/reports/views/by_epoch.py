@@ -27,7 +27,7 @@ import numpy as np
 import polars as pl
 
 from ape_cli.core.errors import RunError, UsageError
-from ape_cli.reports import line_plots, paper
+from ape_cli.reports import line_plots, published
 from ape_cli.reports.aggregation import over_seeds
 from ape_cli.reports.descriptions import described, once
 from ape_cli.reports.evaluations import (
@@ -73,9 +73,11 @@ not by this.""",
         BEST: "The lowest test cross-entropy until then: chosen on the test set itself, so it is optimistic.",
     },
 }
-_THEIRS = """The paper's table says dev scores, and its text says test-set results. Neither says on which split the \
+_THEIRS = """The preprint's table says dev scores, and its text says test-set results. Neither says on which split the \
 epochs were chosen, so they may have been chosen and reported on the same images."""
-_NOT_THEIRS = "The paper has no numbers for these runs: its table 3 is of CIFAR-10, 32 x 32, until epochs 150 and 300."
+_NOT_THEIRS = (
+    "Published numbers by epoch are of CIFAR-10, 32 x 32, until epochs 150 and 300, so there are none for these."
+)
 _PLACE = {"checkpoint": pl.String, "step": pl.Int64, "epoch": pl.Float64, "measure": pl.String}
 
 
@@ -122,7 +124,7 @@ from the smallest to the largest score. {LINE_STYLES} A dotted line is the test 
 
     def frame(self, result: Epochs) -> pl.DataFrame:
         """The lines, with `checkpoint`, `step`, `epoch` (null if the schedule is in steps) and `measure`."""
-        theirs = [name for name in result.lines.columns if name.startswith("paper_") and name not in LINES]
+        theirs = [name for name in result.lines.columns if name.startswith("paper") and name not in LINES]
         return arrange(result.lines, _PLACE, theirs)
 
     def tables(self, result: Epochs, *, interval: bool = False) -> list[Table]:
@@ -160,7 +162,8 @@ def lines(of_runs: list[History], metric: str, against: str | None) -> pl.DataFr
     by_run = pl.DataFrame(values, schema=VALUES | _PLACE, orient="row")
     aggregated = over_seeds(by_run, [*COLUMN, "measure", "checkpoint"], more).select(*LINES, *_PLACE, *BEHIND)
     if against is not None:
-        aggregated = paper.beside(aggregated, [_theirs(line) for line in aggregated.iter_rows(named=True)])
+        columns = [_theirs(line) for line in aggregated.iter_rows(named=True)]
+        aggregated = published.beside(aggregated, columns, against)
     return label(aggregated)
 
 
@@ -214,9 +217,9 @@ def _table(group: pl.DataFrame, interval: bool, preset: str) -> Table:
         "Columns: half of the schedule, and the whole schedule.",
         _MEASURES[first["metric"]][first["measure"]],
     ]
-    if "paper_mean" in group.columns and group["paper_mean"].count():
+    if "paper" in group.columns and group["paper_mean"].count():
         notes += [*brackets(group, interval), _THEIRS]
-    elif "paper_mean" in group.columns and first["measure"] == BEST:
+    elif "paper" in group.columns and first["measure"] == BEST:
         notes.append(_NOT_THEIRS)
     title = f"{first['column']} by epoch{preset}, {name}: {first['measure']}"
     return Table(title, notes, names, body(group, "checkpoint", names), unit, interval)
