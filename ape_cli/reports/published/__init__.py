@@ -171,7 +171,12 @@ class Published(BaseModel):
 def row_name(scheme: str, variant: str) -> str:
     """The name of a row with these settings, without those in `_FREE`: `rope`, or `rope (learned=true)`."""
     own = ", ".join(part for part in variant.split(", ") if part and not part.startswith(_FREE))
-    return f"{scheme} ({own})" if own else scheme
+    return plain(f"{scheme} ({own})" if own else scheme)
+
+
+def plain(row: str) -> str:
+    """The name of a row with `true` and `false` as on the command line; tables have Python's `True` and `False`."""
+    return row.replace("=True", "=true").replace("=False", "=false")
 
 
 def names() -> list[str]:
@@ -217,7 +222,7 @@ def _number(table: str, fields: list[Any]) -> Number:
     if not low <= values[0] <= high:
         raise ValueError(f"{fields} has a {metric} outside of {low:g} to {high:g}")
     spread = float(values[1]) if len(values) > 1 else None
-    return Number(table, f"{task}/{order}" if order else task, row, metric, float(values[0]), spread)
+    return Number(table, f"{task}/{order}" if order else task, plain(row), metric, float(values[0]), spread)
 
 
 def beside(lines: pl.DataFrame, columns: list[str], against: str) -> pl.DataFrame:
