@@ -45,7 +45,7 @@ class ScoreOptions:
     """Which scores are shown."""
 
     PANEL: ClassVar = SCORES
-    metric: str = option("Metric: token_accuracy, exact_match or cross_entropy.", default="token_accuracy")
+    metric: str = option("Metric: token_accuracy, exact_match, cross_entropy or perplexity.", default="token_accuracy")
     against: str | None = option("`paper`: show the numbers of the paper next to yours.", metavar="paper")
     compare: tuple[str, str] | None = option("Compare two rows of the tables, paired by seed.", metavar="A B")
     by: str | None = option(

@@ -19,8 +19,8 @@ stored baselines of another dataset taken for those of this one
   + list(known.counted) == list(_keys(data.plan))
 the standard deviation of a population instead of a sample
   over_seeds  reports/test_aggregation.py::test_mean_and_deviation_over_seeds
-  - value.std().alias
-  + value.std(ddof=0).alias
+  - score.std().alias
+  + score.std(ddof=0).alias
 the interval of few seeds computed as for many
   critical  reports/test_aggregation.py::test_the_interval_by_hand
   - return math.sqrt(freedom) * math.tan(low)
@@ -71,7 +71,7 @@ seeds pooled, not averaged
   + [*column, *CELL]
 the highest cross-entropy taken for the best
   best  reports/views/test_by_epoch.py::test_cross_entropy_by_hand
-  - choose = min if metric in SMALLER_IS_BETTER else max
+  - choose = max if METRICS[metric].is_share else min
   + choose = max
 the best test epoch presented as chosen on validation
   best  reports/views/test_by_epoch.py::test_a_checkpoint_by_hand

@@ -118,7 +118,7 @@ def test_it_reads_tabulates_and_draws(filled: Path, name: str, metric: str) -> N
     assert (plot is not None) == bool(view.caption)
     if plot and plot.draw:
         assert set(plot.rows) == set(ROWS)
-        for axis in ("score",) if metric == "cross_entropy" else ("score", "error"):
+        for axis in ("score", "error") if METRICS[metric].is_share else ("score",):
             assert plot.draw(axis, looks(plot.rows)).axes
 
 
