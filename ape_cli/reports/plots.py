@@ -222,7 +222,7 @@ class Scale:
         from matplotlib.ticker import MaxNLocator
 
         start = self.edge or self.low
-        if self.high / start < 10:
+        if self.high / start < 5:
             places = MaxNLocator(5, steps=[1, 2, 5, 10]).tick_values(start, self.high)
             return [float(place) for place in places if start <= place <= self.high], []
         powers = range(math.floor(math.log10(start)), math.ceil(math.log10(self.high)) + 1)

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import io
 import json
+import math
+import re
 import subprocess
 import sys
 from pathlib import Path
@@ -71,10 +73,15 @@ def test_train_eval_report_on_words(here: Path) -> None:
     found = json.loads(ape("eval", "--json")[0])
     assert len(found) == 1
     assert found[0]["decode"] == "teacher"
+    for part in (found[0]["overall"], *found[0]["by_size"]):
+        assert part["perplexity"] == pytest.approx(math.exp(part["cross_entropy"]))
+    assert "perplexity" not in "".join(path.read_text() for path in Path("results").rglob("*.json"))
     assert json.loads(ape("eval", "--json")[0]) == []  # already evaluated
     greedy = json.loads(ape("eval", "reverse-rope", "--decode", "greedy", "--json")[0])
     assert set(greedy[0]["overall"]) == {"token_accuracy", "exact_match", "rows", "tokens"}
-    assert "rows of" in ape("eval", "reverse-rope")[0]
+    shown = ape("eval", "reverse-rope")[0]
+    assert "rows of" in shown
+    assert re.search(rf"perplexity .*│ all .* {found[0]['overall']['perplexity']:.2f} │", shown, re.DOTALL)
     lines = json.loads(ape("report", "--json")[0])
     fields = "task order scheme attention preset decode split metric mean std seeds"
     assert set(fields.split()) <= set(lines[0])

@@ -61,6 +61,36 @@ a mean of the datasets' means for a ratio of sums
   pool  reports/views/test_by_size.py::test_a_score_is_a_ratio_of_sums
   - (value * weight).sum() / weight.sum()
   + value.mean()
+the exponential of a mean over rows instead of tokens
+  read_parts  reports/test_perplexity.py::test_one_size_of_two_datasets_and_a_bin_of_two_sizes
+  - _WEIGHT.get(options.metric, "tokens")
+  + _WEIGHT.get(options.metric, "rows")
+a mean of the perplexities of sizes
+  pool  reports/test_perplexity.py::test_one_size_of_two_datasets_and_a_bin_of_two_sizes
+  - (value * weight).sum() / weight.sum()
+  + ((value.exp() * weight).sum() / weight.sum()).log()
+the perplexity of the mean over seeds instead of the mean of the perplexities
+  over_seeds  reports/test_perplexity.py::test_three_seeds_by_hand
+  - score.mean()
+  + value.mean().exp()
+an interval of a perplexity that is symmetric
+  over_seeds  reports/test_perplexity.py::test_three_seeds_by_hand
+  - scored(low).alias("low"),
+  - scored(high).alias("high"),
+  + pl.col("mean").sub(pl.col("std") * half / pl.col("spread")).alias("low"),
+  + pl.col("mean").add(pl.col("std") * half / pl.col("spread")).alias("high"),
+an interval of a perplexity that reaches below 1
+  over_seeds  reports/test_perplexity.py::test_the_interval_ends_at_1
+  - low.clip(0.0)
+  + pl.when(IS_SHARE).then(low.clip(0.0)).otherwise(low)
+the ratio of the means of perplexities in a comparison of pairs
+  lines  reports/test_perplexity.py::test_pairs_have_a_ratio_by_hand
+  - scored(pl.col("mean_a", "mean_b", "difference", "low", "high"))
+  + scored(pl.col("mean_a", "mean_b", "low", "high")), difference=pl.col("mean_a") / pl.col("mean_b")
+the largest perplexity taken for the best
+  Metric.is_share  reports/test_perplexity.py::test_smaller_is_better
+  - self.units[0] == "%"
+  + self.units[0] in ("%", "")
 exact match weighted by tokens
   _WEIGHT  reports/views/test_by_size.py::test_exact_match_is_over_rows
   - _WEIGHT = {"exact_match": "rows"}
