@@ -75,18 +75,16 @@ the perplexity of the mean over seeds instead of the mean of the perplexities
   + value.mean().exp()
 an interval of a perplexity that is symmetric
   over_seeds  reports/test_perplexity.py::test_three_seeds_by_hand
-  - scored(low).alias("low"),
-  - scored(high).alias("high"),
-  + pl.col("mean").sub(pl.col("std") * half / pl.col("spread")).alias("low"),
-  + pl.col("mean").add(pl.col("std") * half / pl.col("spread")).alias("high"),
+  - scored(high).alias("high")
+  + (2 * pl.col("mean") - scored(low)).alias("high")
 an interval of a perplexity that reaches below 1
   over_seeds  reports/test_perplexity.py::test_the_interval_ends_at_1
   - low.clip(0.0)
   + pl.when(IS_SHARE).then(low.clip(0.0)).otherwise(low)
-the ratio of the means of perplexities in a comparison of pairs
+perplexities compared in pairs instead of their logarithms
   lines  reports/test_perplexity.py::test_pairs_have_a_ratio_by_hand
-  - scored(pl.col("mean_a", "mean_b", "difference", "low", "high"))
-  + scored(pl.col("mean_a", "mean_b", "low", "high")), difference=pl.col("mean_a") / pl.col("mean_b")
+  - seed["value"]
+  + seed["score"]
 the largest perplexity taken for the best
   Metric.is_share  reports/test_perplexity.py::test_smaller_is_better
   - self.units[0] == "%"
