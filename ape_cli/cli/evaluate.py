@@ -93,7 +93,7 @@ def evaluate(
             _print_evaluation(result, run, against) if len(work) == 1 else _print_scores(result)
     if as_json:
         counted = _baselines(on.values(), split)
-        answer([_with_perplexity(result) | {"baselines": counted.get(result["fingerprint"])} for result in done])
+        answer([with_perplexity(result) | {"baselines": counted.get(result["fingerprint"])} for result in done])
     else:
         _print_end(on.values(), split, folders.results, several=len(work) > 1, named=bool(others))
     if failed:
@@ -194,13 +194,13 @@ def _print_evaluation(result: dict[str, Any], run: Run, data: Dataset) -> None:
     print_table(["class" if image else "rows of", *numbers], rows, numbers)
 
 
-def _with_perplexity(found: Any) -> Any:
+def with_perplexity(found: Any) -> Any:
     """An evaluation with the perplexity beside each cross-entropy. An infinite one is None, because JSON has none."""
     if isinstance(found, list):
-        return [_with_perplexity(part) for part in found]
+        return [with_perplexity(part) for part in found]
     if not isinstance(found, dict):
         return found
-    found = {name: _with_perplexity(value) for name, value in found.items()}
+    found = {name: with_perplexity(value) for name, value in found.items()}
     if "cross_entropy" in found:
         value = perplexity(found["cross_entropy"])
         found["perplexity"] = value if math.isfinite(value) else None

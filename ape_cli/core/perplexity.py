@@ -22,9 +22,9 @@ def perplexity(nats: float) -> float:
 
 
 def perplexity_text(value: float) -> str:
-    """A perplexity as text, or a ratio of two.
+    """A perplexity or its deviation as text.
 
     >>> perplexity_text(64.8591), perplexity_text(2.5e9)
-    ('64.86', '2.50e+09')
+    ('64.86', '2.5e+09')
     """
-    return f"{value:.2f}" if value < _LARGE else f"{value:.2e}"
+    return f"{value:.2f}" if value < _LARGE else f"{value:.3g}"

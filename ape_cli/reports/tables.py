@@ -18,24 +18,30 @@ from ape_cli.reports.evaluations import CELL, METRICS, measured, task_of
 from ape_cli.reports.paper import DEPTH, DOUBTED, IMAGES, TWO_READINGS, is_doubted
 from ape_cli.structure.linearisation import NAMES
 
-_NUMBER = re.compile(r"(?=.*\d)[-+±–\d.,:%\[\] ]+")  # numbers, intervals and ratios
+_SMALL = 0.1  # a ratio that is written with significant digits
+# numbers, also with a power of ten, intervals and ratios
+_NUMBER = re.compile(r"(?=.*\d|inf)([-+±–\d.,:%\[\] ]|(?<=\d)e(?=[-+]\d)|inf)+")
 
 
 def number(value: float, unit: str, digits: int, sign: str = "") -> str:
-    """A score as text. `digits` are those of a percentage. Without a unit, it is a perplexity or a ratio of two.
+    """A score as text. `digits` are those of a percentage. Without a unit, it is a perplexity.
 
-    With the sign `+` it is a difference of scores, and positive numbers get a sign too. A ratio gets none.
+    With the sign `+` it is a difference of scores, and positive numbers get a sign too. Of perplexities, it is a ratio.
 
-    >>> number(0.5, "%", 2), number(0.5, "nats a token", 2, "+"), number(64.859, "", 1)
-    ('50.00', '+0.500', '64.86')
+    >>> number(0.5, "%", 2), number(0.5, "nats a token", 2, "+"), number(64.859, "", 1), number(0.01234, "", 2, "+")
+    ('50.00', '+0.500', '64.86', '0.0123')
     """
     if not unit:
-        return perplexity_text(value)
+        return f"{value:.3g}" if sign and value < _SMALL else perplexity_text(value)
     return f"{100 * value:{sign}.{digits}f}" if unit == "%" else f"{value:{sign}.{digits + 1}f}"
 
 
 def is_number(cell: str) -> bool:
-    """Whether the text of a cell is a number, an interval or a ratio."""
+    """Whether the text of a cell is a number, an interval or a ratio.
+
+    >>> [text for text in ("0.5", "[1.00, 2.5e+09]", "inf", "3 : 1", "1e5", "rope") if is_number(text)]
+    ['0.5', '[1.00, 2.5e+09]', 'inf', '3 : 1']
+    """
     return bool(_NUMBER.fullmatch(cell))
 
 

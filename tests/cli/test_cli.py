@@ -13,6 +13,8 @@ from pathlib import Path
 import pytest
 
 from ape_cli import cli
+from ape_cli.cli.console import scores_in_words
+from ape_cli.cli.evaluate import with_perplexity
 from tests.conftest import ape
 
 TINY = ["--n-validation", "30", "--n-test", "30"]
@@ -203,6 +205,18 @@ def test_a_scheme_that_cannot_read_a_task_is_named_before_data_are_generated(her
         message = ape("train", "--scheme", *words, "--task", "copy", "--preset", "tiny", code=code)[1]
         assert "cannot read" in message
         assert not Path("datasets").exists()
+
+
+def test_an_infinite_perplexity_is_null_in_json() -> None:
+    """e^800 is more than a float64 can hold, and JSON has no infinity."""
+    found = {"rows": 2, "overall": {"cross_entropy": 800.0}, "by_size": [{"cross_entropy": 0.0}, {"tokens": 1}]}
+    assert with_perplexity(found) == {
+        "rows": 2,
+        "overall": {"cross_entropy": 800.0, "perplexity": None},
+        "by_size": [{"cross_entropy": 0.0, "perplexity": 1.0}, {"tokens": 1}],
+    }
+    overall = {"token_accuracy": 0.5, "exact_match": 0.0, "cross_entropy": 800.0}
+    assert scores_in_words(overall, "sequence").endswith("cross-entropy 800.0000 nats, perplexity inf")
 
 
 def test_an_option_given_twice_is_refused(here: Path) -> None:

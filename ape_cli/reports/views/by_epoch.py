@@ -100,9 +100,8 @@ from the smallest to the largest score. {LINE_STYLES} A dotted line is the test 
         """Reject options for scores that the history of a run does not have."""
         yield from super().rejects(options)
         if options.metric not in MEASURED:
-            what = (
-                f"{METRICS[options.metric].names[0]} is not measured while a run trains, so it has no scores by epoch"
-            )
+            name = METRICS[options.metric].names[0]
+            what = f"{name} is not measured while a run trains, so it has no scores by epoch"
             yield UsageError(what, got=f"`metric={options.metric}`", fix=f"choose {' or '.join(MEASURED)}")
 
     def read(self, registry: Registry, options: Options) -> tuple[Epochs, list[str]]:
