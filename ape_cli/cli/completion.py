@@ -30,7 +30,7 @@ ORDERS = ("breadth", "depth")
 PAIRS = (*ORDERS, "breadth-to-depth", "depth-to-breadth")
 DEVICES = ("auto", "cpu", "cuda")
 PRECISIONS = ("fp32", "tf32", "bf16")
-METRICS = ("token_accuracy", "exact_match", "cross_entropy")
+METRICS = ("token_accuracy", "exact_match", "cross_entropy", "perplexity")
 FORMATS = ("rich", "markdown", "latex", "csv", "json", "html")
 PLOT_FORMATS = ("svg", "png", "pdf")
 

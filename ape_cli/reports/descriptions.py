@@ -37,7 +37,9 @@ class Choice(NamedTuple):
     is_default: bool  # whether the setting is that of the preset
     tried: tuple[str, ...]  # the settings as text
     shared: tuple[str, ...]  # the names of the settings that all trials have, which name the row
-    moved: float | None = None  # the score of the setting less that of the preset's; None if it is not known
+    moved: float | None = (
+        None  # the score less that of the preset's setting, or the ratio of two perplexities; None: unknown
+    )
 
 
 class Settings(NamedTuple):
