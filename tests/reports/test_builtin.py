@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from ape_cli import position, tasks
+from ape_cli import tasks
 from ape_cli.reports import published, tables
 
 NUMBERS = published.load("paper").numbers + published.load("neurips").numbers
