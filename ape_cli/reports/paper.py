@@ -82,7 +82,7 @@ def _ours(column: str) -> list[str]:
 # Settings that a run may have beside those of the paper: the number format of products, and the size of bounded
 # schemes, which is the mean in the paper's text and larger in its authors' code.
 _FREE = re.compile(r"(precision=tf32|max_size=\d+|, )*")
-_ROTATIONS = re.compile(r" \(mirror [a-z-]+\)$")  # the other forms of tree-rotate in the authors' code
+_ROTATIONS = re.compile(r" \(rotation [a-z]+\)$")  # the other forms of tree-rotate in the authors' code
 
 
 def is_doubted(scheme: str, task: str) -> bool:
