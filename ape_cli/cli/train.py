@@ -113,6 +113,7 @@ def train(
                 options, default_preset = _of_toml(toml, options, given, folders.datasets)
             elif training.file is not None:
                 options = options.over(*read_config_file(training.file), typed(ctx))
+            _check_source_order(options, source.source_order)
             check_precision(options.precision, where)
             registry = open_registry(folders.results)
             if execution.dry_run:
@@ -168,6 +169,17 @@ def _order(order: str | None, source_order: str | None) -> str | None:
     from ape_cli.structure import linearisation
 
     return linearisation.name(*linearisation.checked(order, source_order)) if order or source_order else None
+
+
+def _check_source_order(options: ExperimentOptions, typed_order: str | None) -> None:
+    """Raise `UsageError` if the preset writes source trees in another order than the one that was typed."""
+    from ape_cli.runs import config
+
+    written = config.preset(options.preset).linearisation(options.order)
+    if typed_order is not None and written != options.order:
+        what = f"preset {options.preset} writes source trees {config.preset(options.preset).source_order} first"
+        fix = "leave --source-order out, or generate a dataset with `ape gen` and name it with --data"
+        raise UsageError(what, got=f"--source-order {typed_order}", fix=fix)
 
 
 def _check_together(

@@ -7,6 +7,7 @@ has measured others.
 
 from __future__ import annotations
 
+import statistics
 from collections.abc import Sequence
 from dataclasses import dataclass
 
@@ -75,7 +76,7 @@ class Pace:
         """
         own, data = item.config, item.data
         steps = setup.steps_of(own, -(-data.plan.rows["train"] // own.batch_size))
-        width = own.d_model * own.d_ff / (512 * 2048) * own.batch_size / 64
+        width = own.d_model * statistics.fmean(own.feed_forward_widths) / (512 * 2048) * own.batch_size / 64
         step = self.step_ms + self.token_ms * data.mean_tokens * width
         left = steps - _done(item)
         return left * step * dict(self.relative).get(own.scheme, 1.0) / 1e3 * together + self.run_seconds
