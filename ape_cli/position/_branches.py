@@ -3,8 +3,8 @@ r"""Operators of `tree(k)`: a path from the root is a product of orthogonal matr
 Source: Algebraic Positional Encodings, sections 3.2 and 4.2.
 
 Branch $b = 1..k$ has the matrix $W_b = \exp(A_b - A_b^\top)$. Each head has its own set, which starts near the
-identity. The node at the path $b_1 b_2 … b_L$ from the root has the operator $W_{b_1} W_{b_2} … W_{b_L}$. SOS and the
-root have the identity.
+identity, or as the rotations of RoPE. In that case all branches and heads start alike. The node at the path
+$b_1 b_2 … b_L$ from the root has the operator $W_{b_1} W_{b_2} … W_{b_L}$. SOS and the root have the identity.
 
 A table holds the operators of all paths of up to `reach` steps, level by level. A longer path is cut into pieces of
 that length, and the operators of the pieces are applied one after the other. The table depends only on the parameters,
@@ -29,6 +29,7 @@ from ape_cli.data.position_plan import PositionPlan
 from ape_cli.position import _grouped
 from ape_cli.position._grouped import Products, Stage, groups, tiles
 from ape_cli.position._operators import (
+    ROPE_BASE,
     Interpretation,
     exact,
     exponential,
@@ -37,6 +38,7 @@ from ape_cli.position._operators import (
     skew_of,
     start_angles,
 )
+from ape_cli.position._rotation import frequencies
 from ape_cli.structure import Structure, Tree
 
 _SHARE = 32  # minimum number of vectors for each operator of the table, on average
@@ -63,6 +65,12 @@ class Branches(Interpretation):
         basis = random_orthogonal((k, heads, channels, channels), generator)
         angles = start_angles(k, heads, channels // 2)
         self.free = nn.Parameter((skew_of(angles, basis) / 2).float())  # A: [branch, H, K, K]
+
+    @torch.no_grad()
+    def start_as_rope(self) -> None:
+        """Set each W to the rotation of the channel pairs by RoPE's frequencies. All branches and heads are alike."""
+        s = skew_of(frequencies(self.channels, ROPE_BASE), torch.eye(self.channels, dtype=torch.float64))
+        self.free.copy_((s / 2).expand(self.tree.branching, self.heads, -1, -1))
 
     def generators(self) -> Tensor:
         """W of each branch and head. -> [branch, H, K, K]"""

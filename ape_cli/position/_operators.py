@@ -9,8 +9,8 @@ new structure needs a new interpretation, which `interpret` in `orthogonal.py` l
 
 A generator is the exponential of a skew-symmetric matrix, $W = \exp(S)$. Every such $S$ is $Q T Q^\top$ with $Q$
 orthogonal and $T$ made of $2 × 2$ blocks with entries $±t$ off the diagonal, where the $t$ are the rotation angles of
-$W$. A skew-symmetric matrix with given angles is therefore known in closed form, and $W^p$ rotates each plane by $p t$.
-Generators start near the identity. Angles are in radians.
+$W$. A skew-symmetric matrix with given angles is therefore known in closed form (appendix A.2), and $W^p$ rotates each
+plane by $p t$. Generators start near the identity, or as the rotations of RoPE. Angles are in radians.
 
 Shapes: B batch, H heads, N tokens, C factors of a product, G generators, K channels of a head (within a product: of a
 factor's share).
@@ -29,6 +29,7 @@ from torch import Tensor, nn
 from ape_cli.core.errors import UsageError
 from ape_cli.data.position_plan import PositionPlan
 
+ROPE_BASE = 10_000.0  # of RoPE's frequencies
 _HALVINGS = 8  # number of halvings on CUDA
 
 
@@ -69,6 +70,10 @@ class Interpretation(nn.Module, ABC):
     def generators(self) -> Tensor:
         """The generators as matrices. -> [generator, H, K, K]. Raises `UsageError` for a product."""
 
+    @abstractmethod
+    def start_as_rope(self) -> None:
+        """Set each generator to the rotation of the channel pairs (2i, 2i+1) by RoPE's frequencies."""
+
 
 class ProductInterpretation(Interpretation):
     """The operators of a product: each factor acts on its own share of the channels.
@@ -86,6 +91,15 @@ class ProductInterpretation(Interpretation):
     def generators(self) -> Tensor:
         """Raises `UsageError`, because each factor has its own generators, [generator, H, K, K]."""
         raise UsageError("the factors of a product have generators of their own: ask each of `parts`")
+
+    def start_as_rope(self) -> None:
+        """Set the generators of each factor, by the frequencies of its share of the channels."""
+        for part in self._each():
+            part.start_as_rope()
+
+    def _each(self) -> list[Interpretation]:
+        """The parts, with their type."""
+        return [part for part in self.parts if isinstance(part, Interpretation)]
 
 
 class DirectSum(ProductInterpretation):
@@ -112,10 +126,6 @@ class DirectSum(ProductInterpretation):
         """Each factor's operators applied to its share of the channels. [B, H, N, K] -> the same"""
         split = zip(self._each(), x.split(self.shares, dim=-1), state, strict=True)
         return torch.cat([part.act_on(share, s) for part, share, s in split], dim=-1)
-
-    def _each(self) -> list[Interpretation]:
-        """The parts, with their type."""
-        return [part for part in self.parts if isinstance(part, Interpretation)]
 
 
 def blocks(parts: Sequence[Tensor | None], shares: list[int]) -> Tensor | None:

@@ -7,11 +7,11 @@ $Q = \exp(A - A^\top)$ and angles $t$, so $W^p = Q R(p t) Q^\top$ with $R$ a rot
 for any $p$ and needs no repeated multiplication. $Q$ is the frame of all positions. The $Q$ on the right can be
 absorbed by the projections of queries and keys. The $Q$ on the left is common to all positions and is not applied.
 
-On `seq` the angles are learned and start near the identity. On `cyclic(n)` they are fixed multiples of $2\pi/n$, so
-that $W^n = I$. The multiples $1, 0, 2, 3, … \lfloor n/2 \rfloor$ are assigned in turn; with at least
-$\lfloor n/2 \rfloor + 1$ pairs they are all characters of the group. The multiple 0 keeps channels that match content
-at any place. The product of $p$ and the multiple is reduced modulo $n$ as an integer, so the period is exact. A ring
-has no place outside: SOS, the empty path, has the same operator as the last place, $n$.
+On `seq` the angles are learned. They start near the identity, or at RoPE's frequencies with $Q = I$. On `cyclic(n)`
+they are fixed multiples of $2\pi/n$, so that $W^n = I$. The multiples $1, 0, 2, 3, … \lfloor n/2 \rfloor$ are assigned
+in turn; with at least $\lfloor n/2 \rfloor + 1$ pairs they are all characters of the group. The multiple 0 keeps
+channels that match content at any place. The product of $p$ and the multiple is reduced modulo $n$ as an integer, so
+the period is exact. A ring has no place outside: SOS, the empty path, has the same operator as the last place, $n$.
 
 Shapes: B batch, H heads, N tokens, K channels of a head. Angles are in radians.
 """
@@ -25,6 +25,7 @@ from torch import Tensor, nn
 
 from ape_cli.data.position_plan import PositionPlan
 from ape_cli.position._operators import (
+    ROPE_BASE,
     Interpretation,
     ProductInterpretation,
     blocks,
@@ -33,7 +34,7 @@ from ape_cli.position._operators import (
     skew_of,
     start_angles,
 )
-from ape_cli.position._rotation import Rotations, circle, rotate_pairs
+from ape_cli.position._rotation import Rotations, circle, frequencies, rotate_pairs
 from ape_cli.structure import Cyclic, Seq, Structure
 
 State = tuple[Tensor | None, Rotations]  # Q [H, K, K] or None, and the rotations by the angles p t [B or 1, H, N, K/2]
@@ -54,6 +55,13 @@ class Powers(Interpretation):
     def _set_angles(self, heads: int, pairs: int) -> None:
         """Create the angles of one step."""
         self.angles = nn.Parameter(start_angles(1, heads, pairs)[0].float())  # [H, K/2]
+
+    @torch.no_grad()
+    def start_as_rope(self) -> None:
+        """Set the angles to RoPE's frequencies, and Q to the identity. All heads are alike."""
+        self.angles.copy_(frequencies(2 * self.angles.shape[-1], ROPE_BASE))
+        if self.basis is not None:
+            self.basis.zero_()
 
     def unit(self) -> Tensor:
         """The angles t of one step. -> float64 [H, K/2]"""
@@ -128,6 +136,9 @@ class Ring(Powers):
     """Operators of `cyclic(n)`: angles that are fixed multiples of 2 pi / n, and a learned basis."""
 
     multiples: Tensor  # int64 [K/2]
+
+    def start_as_rope(self) -> None:
+        """Nothing changes: the angles of a ring are fixed."""
 
     def _set_angles(self, heads: int, pairs: int) -> None:
         """Deal out the multiples of 2 pi / n."""

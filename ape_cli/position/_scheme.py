@@ -104,7 +104,7 @@ class Scheme(nn.Module):
     # if [x y] = [x] [y]; empty if there is no such law
     homomorphism: Homomorphism = ""
     beyond: ClassVar[str] = ""  # what a bounded scheme does with positions beyond `max_size`
-    unique: ClassVar[bool] = True  # claim: no two positions (up to `max_size`) are encoded alike
+    unique: bool = True  # claim: no two positions (up to `max_size`) are encoded alike
     isometric: ClassVar[bool] = False  # claim: a shift of all positions rotates all vectors alike: P(p + k) = R_k P(p)
     encoder_decoder_options: ClassVar[tuple[str, ...]] = ()  # options that have no effect in a decoder-only model
     variants: ClassVar[tuple[dict[str, Any], ...]] = ()  # further options (or `decay`) that `ape check` measures

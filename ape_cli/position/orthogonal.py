@@ -14,6 +14,13 @@ share.
 section 3.4.1: positions are paths from the origin, applied to one side only. (The locality bias, if any, still depends
 on the distance between both positions.)
 
+`init` selects the generators that training starts from. `identity` is near the identity: many small angles,
+progressively fewer large ones, in random planes (appendix B of the preprint, arXiv:2312.16045v1). `rope` is the default
+of the published version (v3): the rotations of RoPE. Each generator then turns the channel pairs (2i, 2i+1) by
+$10000^{-2i/K}$, so all heads, and all branches of a tree, start alike. `orthogonal-seq` then starts with the scores of
+`rope`, and `orthogonal-tree` with those of `rope` on depths. The authors' program has each frequency twice, and half as
+many of them. The angles of `cyclic(n)` are fixed and have no start.
+
 `_operators.py` defines the operators of every structure.
 
 Shapes: B batch, H heads, N tokens, C factors of a product, K channels of a head.
@@ -30,14 +37,15 @@ from ape_cli.core.errors import UsageError, pick
 from ape_cli.data.position_plan import PositionPlan
 from ape_cli.position import Context, FastScheme, Shape, Side, _branches, _powers
 from ape_cli.position._operators import DirectSum, Interpretation
-from ape_cli.structure import Structure
+from ape_cli.structure import Cyclic, Structure, Tree
 
 
 class Orthogonal(FastScheme):
     """Orthogonal operators for the paths of any structure.
 
-    Argument: `side`, where the operators act: `both`, `query` or `key`. Raises `UsageError` for any other value, and
-    if a head has too few channels for the structure.
+    Arguments: `side`, where the operators act: `both`, `query` or `key`; `init`, how the generators start: `identity`
+    or `rope`. Raises `UsageError` for any other value, if a head has too few channels for the structure, and for
+    `init=rope` if the structure has only rings.
     """
 
     structures = ("any",)
@@ -45,6 +53,7 @@ class Orthogonal(FastScheme):
     default_decay = 0.98
     option_help: ClassVar[dict[str, str]] = {
         "side": "Side that the operators apply to: both, query or key.",
+        "init": "Start of the generators: identity (near it), or rope (RoPE's rotations).",
     }
     synonyms = ("algebraic", "ape")
     source = "Algebraic Positional Encodings, section 3"
@@ -53,12 +62,19 @@ class Orthogonal(FastScheme):
     variants: ClassVar[tuple[dict[str, Any], ...]] = ({"side": "query"}, {"side": "key"})
     memory = "as its factors"
 
-    def __init__(self, shape: Shape, side: str = "both") -> None:
+    def __init__(self, shape: Shape, side: str = "both", init: str = "identity") -> None:
         """Create the operators of the structure."""
         super().__init__(shape)
         self.side = pick("side", side, ["both", "query", "key"])
         self.relative = side == "both"
         self.operators = self.draw_operators(shape)
+        if pick("init", init, ["identity", "rope"]) == "rope":
+            simple = shape.structure.simple
+            if all(isinstance(factor, Cyclic) for factor in simple):
+                what = "init=rope has no effect on rings, whose angles are fixed"
+                raise UsageError(what, got=f"structure {shape.structure.expression}", fix="leave init out")
+            self.operators.start_as_rope()
+            self.unique = not any(isinstance(factor, Tree) for factor in simple)  # at the start, branches are alike
 
     def draw_operators(self, shape: Shape) -> Interpretation:
         """The operators of the structure, which a subclass may replace. Raises `UsageError` if a head is too narrow."""

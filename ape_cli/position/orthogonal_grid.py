@@ -27,23 +27,26 @@ from ape_cli.structure import Grid
 class OrthogonalGrid(Orthogonal):
     """Orthogonal operators for grids.
 
-    Arguments: `side`, as for `Orthogonal`; `distance`, the distance of the locality bias, `path` or `euclidean`.
-    Raises `UsageError` for other values, and for a `distance` that has no effect because there is no locality bias.
+    Arguments: `side` and `init`, as for `Orthogonal`; `distance`, the distance of the locality bias, `path` or
+    `euclidean`. Raises `UsageError` for other values, and for a `distance` that has no effect because there is no
+    locality bias.
     """
 
     structures = ("grid(n)",)
-    option_help: ClassVar[dict[str, str]] = {
-        "side": "Side that the operators apply to: both, query or key.",
+    option_help: ClassVar[dict[str, str]] = Orthogonal.option_help | {
         "distance": "Distance of the locality bias: path or euclidean.",
     }
     synonyms = ("algebraic-grid", "ape-grid")
     source = "Algebraic Positional Encodings, section 3.3"
     memory = "L D"
-    variants: ClassVar[tuple[dict[str, Any], ...]] = ({"distance": "euclidean", "decay": 0.98},)
+    variants: ClassVar[tuple[dict[str, Any], ...]] = (
+        {"distance": "euclidean", "decay": 0.98},
+        {"init": "rope"},
+    )
 
-    def __init__(self, shape: Shape, side: str = "both", distance: str = "path") -> None:
+    def __init__(self, shape: Shape, side: str = "both", distance: str = "path", init: str = "identity") -> None:
         """Create the operators and check the distance."""
-        super().__init__(shape, side)
+        super().__init__(shape, side, init)
         self.metric = pick("distance", distance, ["path", "euclidean"])
         if distance != "path" and shape.decay == 1.0:
             what = f"distance={distance} has no effect without a locality bias"

@@ -1,7 +1,8 @@
 """Orthogonal, for sequences: position p is the p-th power of an orthogonal matrix of each head.
 
 Source: Algebraic Positional Encodings, sections 3.1 and 4.2, appendix A. The matrix has learned angles and a learned
-basis. By appendix A, this is RoPE with learned angles. `_powers.py` defines the operators.
+basis. By appendix A, this is RoPE with learned angles; with `init=rope` it also starts as RoPE. `_powers.py` defines
+the operators.
 """
 
 from __future__ import annotations
@@ -16,4 +17,4 @@ class OrthogonalSeq(Orthogonal):
     synonyms = ("algebraic-seq", "ape-seq")
     source = "Algebraic Positional Encodings, section 3.1"
     memory = "L D"
-    variants = ()  # `orthogonal` has them
+    variants = ({"init": "rope"},)  # `orthogonal` has the others

@@ -16,4 +16,4 @@ class OrthogonalTree(Orthogonal):
     synonyms = ("algebraic-tree", "ape-tree")
     source = "Algebraic Positional Encodings, section 3.2"
     memory = "D K a path"
-    variants = ()  # `orthogonal` has them
+    variants = ({"init": "rope"},)  # `orthogonal` has the others

@@ -1,10 +1,22 @@
-"""Mistakes in the schemes that rotate: xPos, partial RoPE, axial and mixed RoPE, LieRE."""
+"""Mistakes in the schemes that rotate: orthogonal (`init=rope`), xPos, partial RoPE, axial and mixed RoPE, LieRE."""
 
 from __future__ import annotations
 
 from tests.mistakes._mistake import read
 
 MISTAKES = read("""
+a start as RoPE with each frequency twice, and half of them left out
+  Powers.start_as_rope  position/test_orthogonal.py::test_a_start_as_rope_has_the_scores_of_rope
+  - frequencies(2 * self.angles.shape[-1], ROPE_BASE)
+  + frequencies(self.angles.shape[-1], ROPE_BASE).repeat_interleave(2)
+a start as RoPE in a random basis
+  Powers.start_as_rope  position/test_orthogonal.py::test_a_start_as_rope_has_the_scores_of_rope
+  - self.basis.zero_()
+  + pass
+a tree whose generators start at twice RoPE's angles, because A - A' counts A twice
+  Branches.start_as_rope  position/test_orthogonal.py::test_the_start_as_rope_worked_out_for_four_channels
+  - s / 2
+  + s
 xPos with the same factors on both sides
   Xpos.factors  position/test_xpos.py::test_the_sides_are_inverse_transposes
   - (-growth).exp()

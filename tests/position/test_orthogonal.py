@@ -2,17 +2,20 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import pytest
 import torch
 
 from ape_cli import attention, position
+from ape_cli.core.errors import UsageError
 from ape_cli.position._operators import random_orthogonal, skew_of, start_angles
 from ape_cli.position._rotation import Rotations
 
 NAMES = ["orthogonal-seq", "orthogonal-tree"]
 
 
-def make(name: str, d_model: int = 32, heads: int = 4, **options: float) -> position.Scheme:
+def make(name: str, d_model: int = 32, heads: int = 4, **options: Any) -> position.Scheme:
     return position.make(name, d_model, heads, generator=torch.Generator().manual_seed(3), **options)
 
 
@@ -134,3 +137,65 @@ def test_operators_keep_the_precision_of_the_parameters() -> None:
     assert len(operators) == 2**8 - 1
     assert operators.dtype == torch.float32
     assert (operators @ operators.mT - torch.eye(operators.shape[-1])).abs().max() < 1e-4
+
+
+def scores(name: str, at: torch.Tensor, **options: Any) -> torch.Tensor:
+    """The scores of 12 fixed queries and keys, in float64, without a locality bias."""
+    scheme = make(name, 64, 4, decay=1, **options).double()
+    draw = torch.Generator().manual_seed(5)
+    q, k = torch.randn(2, 1, 4, at.shape[1], 16, dtype=torch.float64, generator=draw)
+    return attention.logits(scheme, q, k, scheme.context(at), scheme.context(at)).detach()
+
+
+def test_a_start_as_rope_has_the_scores_of_rope() -> None:
+    """On sequences, on trees as on their depths, and on grids as `axial-rope`."""
+    words = torch.arange(40)[None]
+    heap, depth = torch.tensor([[0, 1, 2, 3, 4, 7, 9, 12, 300]]), torch.tensor([[0, 0, 1, 1, 2, 2, 3, 3, 8]])
+    grid = torch.randint(0, 30, (1, 12, 2), generator=torch.Generator().manual_seed(2))
+    for found, expected in (
+        (scores("orthogonal-seq", words, init="rope"), scores("rope", words)),
+        (scores("orthogonal", words, init="rope"), scores("rope", words)),
+        (scores("orthogonal-tree", heap, init="rope"), scores("rope", depth)),
+        (scores("orthogonal-grid", grid, init="rope"), scores("axial-rope", grid, base=1e4)),
+    ):
+        assert torch.allclose(found, expected, atol=1e-6)  # the parameters are float32
+    assert not torch.allclose(scores("orthogonal-seq", words), scores("rope", words), atol=0.1)
+
+
+def test_the_start_as_rope_worked_out_for_four_channels() -> None:
+    """Frequencies 10000^0 = 1 and 10000^(-2/4) = 0.01: cos 1 = 0.540302, sin 1 = 0.841471, and those of 0.01."""
+    block = {1.0: (0.5403023, 0.8414710), 0.01: (0.9999500, 0.0099998)}
+    (c, s), (d, t) = block.values()
+    expected = torch.tensor([[c, -s, 0, 0], [s, c, 0, 0], [0, 0, d, -t], [0, 0, t, d]])
+    for name in NAMES:
+        found = make(name, 8, 2, init="rope").generators()
+        assert torch.allclose(found, expected.expand_as(found), atol=1e-6), name
+
+
+def test_a_start_as_rope_is_learned_apart() -> None:
+    """Branches and heads start alike, and their gradients differ. Everything else keeps its initial weights."""
+    near, scheme = make("orthogonal-tree"), make("orthogonal-tree", init="rope")
+    assert isinstance(scheme.operators, torch.nn.Module)
+    (free,) = scheme.parameters()
+    assert free.detach().flatten(0, 1).unique(dim=0).shape[0] == 1
+    assert not scheme.unique
+    assert near.unique
+    at = torch.tensor([[1, 2, 3, 4, 5, 6, 7]])
+    q, k = torch.randn(2, 1, 4, 7, 8, generator=torch.Generator().manual_seed(1))
+    attention.logits(scheme, q, k, scheme.context(at), scheme.context(at)).square().sum().backward()
+    assert free.grad is not None
+    gradient = free.grad.flatten(0, 1)  # [branch * H, K, K]
+    assert all((gradient[i] - gradient[j]).abs().max() > 1e-2 for i in range(len(gradient)) for j in range(i))
+    draw = torch.Generator().manual_seed(3), torch.Generator().manual_seed(3)
+    for generator, init in zip(draw, ("identity", "rope"), strict=True):
+        position.make("orthogonal", 32, 4, structure="seq*tree(2)", generator=generator, init=init)
+    assert torch.equal(draw[0].get_state(), draw[1].get_state())
+
+
+def test_a_start_that_has_no_effect_is_refused() -> None:
+    with pytest.raises(UsageError, match="rings, whose angles are fixed"):
+        make("orthogonal", structure="cyclic(6)*cyclic(5)", init="rope")
+    with pytest.raises(UsageError, match="unknown init"):
+        make("orthogonal-seq", init="near")
+    mixed = make("orthogonal", structure="seq*cyclic(6)", init="rope")
+    assert torch.equal(mixed.operators.parts[1].multiples, torch.tensor([1, 0]))
