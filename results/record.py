@@ -38,6 +38,8 @@ SITE = ROOT / "docs" / "results.md"
 PAGES = SITE.with_suffix("")  # the folder of the sweeps' pages and plots
 FINDINGS = PAGES / "plots" / "findings"  # the figures of results/README.md
 ABOUT = {  # the sweeps in the order of the page
+    "table2-neurips": "the trees of table 2 of the published paper, in its own setup, on a GPU",
+    "table1-neurips": "the words of table 2 of the published paper, in its own setup, on a GPU",
     "table2-paper": "the paper's table 2 at its own size, on a GPU",
     "table1-paper": "the paper's table 1 at its own size, on a GPU",
     "table1-medium": "the paper's table 1 on its own data, a quarter of its width",
