@@ -130,7 +130,10 @@ class SequenceConfig(Config):
     model: ModelKind = "encoder-decoder"
     decoder_layers: int = Field(gt=0, le=200, description="Number of decoder layers.")
     d_ff_decoder: int | None = Field(
-        None, gt=0, le=1_000_000, description="Width `d_ff` of the decoder's layers. Setting only `d_ff` sets both."
+        None,
+        gt=0,
+        le=1_000_000,
+        description="Width of the hidden layer of the decoder's feed-forward blocks. Without it, d_ff.",
     )
     positions_scale: float = Field(
         1.0, gt=0, le=1000, description="Factor of the vectors that a scheme adds to embeddings."
