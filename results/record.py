@@ -38,10 +38,12 @@ SITE = ROOT / "docs" / "results.md"
 PAGES = SITE.with_suffix("")  # the folder of the sweeps' pages and plots
 FINDINGS = PAGES / "plots" / "findings"  # the figures of results/README.md
 ABOUT = {  # the sweeps in the order of the page
-    "table2-paper": "the paper's table 2 at its own size, on a GPU",
-    "table1-paper": "the paper's table 1 at its own size, on a GPU",
-    "table1-medium": "the paper's table 1 on its own data, a quarter of its width",
-    "table2-medium": "the paper's table 2 on its own data, a quarter of its width",
+    "table2-neurips": "the published paper, trees (GPU)",
+    "table1-neurips": "the published paper, words (GPU)",
+    "table2-paper": "the preprint's table 2 (GPU)",
+    "table1-paper": "the preprint's table 1 (GPU)",
+    "table1-medium": "table 1, a quarter as wide",
+    "table2-medium": "table 2, a quarter as wide",
     "table1": "the paper's table 1 at preset `small`, with `none` as a control",
     "table2": "the paper's table 2 at preset `small`, with `breadth-to-depth`",
     "rotations": "three forms of `tree-rotate`",
@@ -57,7 +59,7 @@ ABOUT = {  # the sweeps in the order of the page
     "trees": "functions of Python's standard library: copied, mirrored, with masked labels",
     "digits": "the paper's table 3, on scikit-learn's digits",
     "pixels": "the control: each pixel a token, pixels shuffled",
-    "table3": "the paper's table 3, on CIFAR-10 at its own size (needs a GPU)",
+    "table3": "the paper's table 3, on CIFAR-10 (GPU)",
 }
 SIZES = ("table1", "table2", "ablation-locality", *AGAIN)
 EPOCHS = ("digits", "pixels")

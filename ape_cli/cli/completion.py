@@ -23,7 +23,7 @@ Values: TypeAlias = Callable[[Any], Iterable[str]]  # the context of a command -
 
 _WIDTH = 70  # of the help of an option
 
-PRESETS = ("paper", "medium", "small", "tiny")
+PRESETS = ("paper", "neurips", "medium", "small", "tiny")
 MODELS = ("encoder-decoder", "decoder")
 DECODINGS = ("teacher", "greedy")
 ORDERS = ("breadth", "depth")

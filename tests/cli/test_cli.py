@@ -166,7 +166,7 @@ def test_grids_and_rings_train(here: Path) -> None:
         (["train", "--scheme", "rope", "--set", "base=Infinity", "--task", "copy", "--preset", "tiny"], 2, "bad base"),
         (["train", "--scheme", "rope", "--data", "nowhere"], 1, "no such dataset"),
         (["train", "--scheme", "ropes"], 2, "did you mean 'rope'"),
-        (["train", "--scheme", "rope", "--preset", "huge"], 2, "medium, paper, small, tiny"),
+        (["train", "--scheme", "rope", "--preset", "huge"], 2, "medium, neurips, paper, small, tiny"),
         (["train", "--scheme", "rope", "--set", "d_modl=5"], 2, "did you mean 'd_model'"),
         (["train", "--scheme", "rope", "--set", "d_model"], 2, "KEY=VALUE"),
         (["train", "--scheme", "rope", "--set", "seed=3"], 2, "it is an option: --seed"),

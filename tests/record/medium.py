@@ -180,7 +180,7 @@ def of_rotations() -> list[str]:
     low = [theirs(s, "tree-rotate/breadth") - first(forms["search-tree"].format("breadth"), s) for s in FLAT[1:]]
     return [
         "all {} of its schemes are within two standard deviations".format(*counts),
-        "the mirror image, {} are, and for `mirror search-tree`, {}".format(*counts[1:]),
+        "the mirror image, {} are, and for `rotation right`, {}".format(*counts[1:]),
         f"`orthogonal-seq` misses by {missed:.2f} points",
         f"`rope` and `orthogonal-seq` are {range_of(far)} points below the paper in all three forms",
         f"`rope` and `orthogonal-seq` are {range_of(low)} points below the paper in `breadth`",
