@@ -14,7 +14,6 @@ from typing import Any
 
 import pytest
 
-from ape_cli.reports import paper
 from ape_cli.runs.record import evaluation_name
 from ape_cli.runs.registry import open_registry
 from results import figures, record, worth
@@ -23,7 +22,7 @@ from tests.figures import text_lines
 from tests.record.beyond import other_sizes
 from tests.record.ingredients import extracted
 from tests.record.paper_tasks import FLAT, TASKS, gains, mirrored
-from tests.record.scores import RUNS, SCHEMES, evaluations, mean, scores
+from tests.record.scores import RUNS, SCHEMES, evaluations, mean, preprint, scores
 from tests.record.summary import TF32, best_beside, exact
 
 METRICS = ("token_accuracy", "exact_match")
@@ -56,7 +55,7 @@ def signed(*values: float) -> list[list[str]]:
 def test_sinusoidal() -> None:
     columns = ("tree-rotate/breadth", "copy")
     assert rows("sinusoidal") == {
-        "sinusoidal, in the paper": plain(*(100 * paper.scores()["sinusoidal", column][0] for column in columns)),
+        "sinusoidal, in the preprint": plain(*(100 * preprint("sinusoidal", column).value for column in columns)),
         "none, medium": plain(*(mean(column, "none", preset="medium") for column in columns)),
         "sinusoidal, medium": plain(*(mean(column, "sinusoidal", preset="medium") for column in columns)),
         "sinusoidal, the paper’s size": plain(mean(columns[0], "sinusoidal", TF32, "paper")),
@@ -253,7 +252,7 @@ def test_a_row_without_runs_is_left_out() -> None:
     """The runs of table 1 at preset medium have words only."""
     found = figures.findings(open_registry(RUNS / "table1-medium.parquet"), {})
     assert {row.label: list(row.cells) for row in found["sinusoidal"].blocks[0].rows} == {
-        "sinusoidal, in the paper": ["tree-rotate/breadth", "copy"],
+        "sinusoidal, in the preprint": ["tree-rotate/breadth", "copy"],
         "none, medium": ["copy"],
         "sinusoidal, medium": ["copy"],
     }

@@ -10,10 +10,11 @@ from typing import get_args
 import pytest
 
 from ape_cli import attention, position, tasks
-from ape_cli.reports import paper, verdicts
+from ape_cli.reports import published, verdicts
+from ape_cli.runs.registry import open_registry
 from tests.conftest import ape
 from tests.record import summary
-from tests.record.scores import mean
+from tests.record.scores import mean, preprint
 
 ROOT = Path(__file__).parents[1]
 TEXT = (ROOT / "README.md").read_text(encoding="utf-8")
@@ -82,12 +83,12 @@ def test_the_finding_follows_from_the_runs() -> None:
 
 def test_what_was_reproduced_follows_from_the_tables() -> None:
     text = " ".join(TEXT.split())
-    told = Counter(cell.follows for cell in verdicts.read(ROOT / "results"))
+    told = Counter(cell.follows for cell in verdicts.read(open_registry(ROOT / "results"), published.load("paper"))[0])
     same, why, cause_open, none = (told[word] for word in get_args(verdicts.Word))
     assert f"of the {told.total()} numbers in the paper's tables 1 to 3, {same} are reproduced, most of them" in text
     assert f"{why} differ for a likely reason, {cause_open} differ for an open one, and {none} were not run" in text
     for key in (("sinusoidal", "tree-rotate/breadth"), ("tree", "tree-ops/breadth")):
-        ours, theirs = mean(key[1], key[0], *FULL), 100 * paper.scores()[key][0]
+        ours, theirs = mean(key[1], key[0], *FULL), 100 * preprint(*key).value
         assert f"{ours:.2f} on `{key[1]}` (paper: {theirs:.2f})" in text
     tokens, exact = (
         [mean("tree-rotate/breadth", scheme, *FULL, metric) for scheme in (*TREES, *FLAT)]

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import itertools
+import math
 import re
-from collections import Counter
 from typing import Any
 
 import pytest
 
-from ape_cli.reports import paper, verdicts
+from ape_cli.reports import published, verdicts
 from ape_cli.runs.record import settings_text
 from ape_cli.runs.registry import open_registry
 from tests.record.scores import NUMBER, RESULTS, RUNS, evaluations, mean
@@ -18,9 +18,16 @@ HIGH = ("tree-copy", "tree-rotate")  # where interleaved powers leave the scores
 SIZES = (("paper", "precision=tf32"), ("paper", ""), ("medium", ""))  # from the largest, with the settings of its runs
 
 
+def judged(source: str) -> list[verdicts.Judged]:
+    cells, bad = verdicts.read(open_registry(RESULTS), published.load(source))
+    assert bad == []
+    return cells
+
+
 @pytest.fixture(scope="module")
 def cells() -> list[verdicts.Judged]:
-    return verdicts.read(RESULTS)
+    """Returns the verdicts on the preprint."""
+    return judged("paper")
 
 
 @pytest.fixture(scope="module")
@@ -37,26 +44,25 @@ def finished() -> dict[tuple[str, str, str, str], list[str]]:
     return found
 
 
-def test_each_cell_of_the_paper_has_one_verdict(cells: list[verdicts.Judged]) -> None:
-    every = Counter((number, *key) for number in (1, 2, 3) for key in paper.table(number))
-    assert Counter((cell.verdict.table, cell.verdict.scheme, cell.column) for cell in cells) == every
-    assert every.total() == 60
-
-
-def test_each_verdict_follows_from_its_runs(cells: list[verdicts.Judged]) -> None:
-    assert [(c.verdict.scheme, c.column, c.follows) for c in cells if c.follows != c.verdict.verdict] == []
-    assert {c.follows for c in cells} == {"reproduced", "differs, and why", "differs, cause open", "not run"}
+@pytest.mark.parametrize("source", ["paper", "neurips"])
+def test_each_verdict_of_a_file_follows_from_its_runs(source: str) -> None:
+    of_source = judged(source)
+    told = [cell for cell in of_source if cell.entry]
+    assert [(c.number.row, c.number.column, c.follows) for c in told if c.follows != c.entry.verdict] == []
+    if source == "paper":
+        assert len(told) == len(of_source) == 60
+        assert {c.follows for c in of_source} == {"reproduced", "differs, and why", "differs, cause open", "not run"}
 
 
 def test_the_evidence_is_every_run_of_the_largest_size(
     cells: list[verdicts.Judged], finished: dict[tuple[str, str, str, str], list[str]]
 ) -> None:
-    """A new run at the paper's size makes its cell fail, so that someone looks at the verdict again."""
     for cell in cells:
-        if cell.verdict.table < 3:
-            keys = [(preset, cell.column, cell.verdict.scheme, settings) for preset, settings in SIZES]
+        if not cell.number.column.startswith("images"):
+            keys = [(preset, cell.number.column, cell.number.row, settings) for preset, settings in SIZES]
             largest = next(finished[key] for key in keys if key in finished)
-            assert (cell.column, cell.verdict.evidence[cell.column]) == (cell.column, sorted(largest))
+            assert cell.ours is not None
+            assert (cell.number.column, list(cell.ours.by_run)) == (cell.number.column, sorted(largest))
 
 
 def test_the_runs_of_a_cause_are_all_of_their_kind(
@@ -64,7 +70,7 @@ def test_the_runs_of_a_cause_are_all_of_their_kind(
 ) -> None:
     kinds = {name: key for key, names in finished.items() for name in names}
     for cell in cells:
-        names = cell.verdict.cause.get(cell.column, [])
+        names = list(cell.caused.by_run) if cell.caused else []
         if usual := [kinds[name] for name in names if name in kinds]:  # the others have a dataset of their own
             (key,) = set(usual)
             assert names == sorted(finished[key])
@@ -74,7 +80,8 @@ def test_the_runs_of_a_cause_are_all_of_their_kind(
 
 def test_each_number_of_a_sentence_is_a_score_of_its_scheme_on_its_task(cells: list[verdicts.Judged]) -> None:
     wrong, seen = list[tuple[str, str]](), 0
-    for sentence, found in itertools.groupby(cells, lambda cell: cell.verdict.sentence):
+    by_sentence = sorted(cells, key=lambda cell: cell.entry.sentence if cell.entry else "")
+    for sentence, found in itertools.groupby(by_sentence, lambda cell: cell.entry.sentence if cell.entry else ""):
         group = list(found)
         own = {f"{abs(100 * value):.{digits}f}" for cell in group for value in _values(cell) for digits in (1, 2)}
         own |= {number for cell in group for number in _related(cell)}
@@ -90,13 +97,11 @@ def test_each_number_of_a_sentence_is_a_score_of_its_scheme_on_its_task(cells: l
 
 def _related(cell: verdicts.Judged) -> set[str]:
     """Returns the mean scores of all forms of its scheme on all forms of its task, at these two sizes."""
-    task = cell.column.split("/")[0]
+    task = cell.number.column.split("/")[0]
     return {
         f"{mean(column, scheme, variant, preset):.2f}"
         for preset, column, scheme, variant in evaluations()
-        if preset in ("paper", "medium")
-        and column.startswith(task)
-        and scheme.startswith((cell.verdict.scheme, "none"))
+        if preset in ("paper", "medium") and column.startswith(task) and scheme.startswith((cell.number.row, "none"))
     }
 
 
@@ -107,7 +112,7 @@ def _values(cell: verdicts.Judged) -> list[float]:
         if scores:
             each = list(scores.by_run.values())
             values += [*each, scores.mean, max(each) - min(each)]
-    return values + ([2 * cell.std, cell.std] if cell.std is not None else [])
+    return values + ([2 * cell.number.spread, cell.number.spread] if cell.number.spread is not None else [])
 
 
 def _bounds(most: float, cells: list[verdicts.Judged]) -> bool:
@@ -116,10 +121,10 @@ def _bounds(most: float, cells: list[verdicts.Judged]) -> bool:
 
 
 def _judged(**changes: Any) -> verdicts.Judged:
-    """Returns a cell of the paper with 97.0 ±0.8, and runs around 99.97."""
-    about = verdicts.Verdict(table=1, scheme="rope", columns=["reverse"], verdict="not run", sentence="")
-    fields: dict[str, Any] = {"verdict": about, "column": "reverse", "mean": 0.97, "std": 0.008, "caused": None}
-    return verdicts.Judged(**fields | {"ours": _scores(0.9997, 0.9998, 0.9996)} | changes)
+    """Returns a cell of the preprint with 97.0 ±0.8, and runs around 99.97."""
+    number = published.Number("Table 1", "reverse", "rope", "token_accuracy", 0.97, changes.pop("std", 0.008))
+    fields: dict[str, Any] = {"ours": _scores(0.9997, 0.9998, 0.9996)} | changes
+    return verdicts.Judged(number, published.load("paper"), **fields)
 
 
 def _scores(*values: float) -> verdicts.RunScores:
@@ -134,7 +139,7 @@ def _scores(*values: float) -> verdicts.RunScores:
         ({"ours": _scores(0.985, 0.986)}, "reproduced"),  # 1.55 points
         ({"ours": _scores(0.95, 1.0)}, "reproduced"),  # 0.5 points, and the seeds differ
         ({"ours": _scores(0.985)}, "reproduced"),  # one seed: the paper's deviation alone
-        ({"std": None, "ours": _scores(0.9712)}, "differs, cause open"),  # no deviation: 0.1 points
+        ({"std": None, "ours": _scores(0.9712)}, "differs, cause open"),  # no deviation: 0.1 points, and 0.005
         ({"std": None, "ours": _scores(0.9709)}, "reproduced"),
         ({"caused": _scores(0.957)}, "differs, and why"),  # the cause leaves 1.3 points
         ({"caused": _scores(0.953)}, "differs, cause open"),  # 1.7 points
@@ -147,3 +152,46 @@ def _scores(*values: float) -> verdicts.RunScores:
 )
 def test_the_rule(changes: dict[str, Any], verdict: str) -> None:
     assert _judged(**changes).follows == verdict
+
+
+@pytest.mark.parametrize(
+    ("value", "spread", "ours", "verdict"),
+    [
+        # the published deviation is 0.63 / 2.484138 / 5.68 = 0.0446; the margin 0.0893 + 0.005 / 5.68 = 0.0902
+        (5.68, 0.63, (5.2,), "reproduced"),  # ln(5.2 / 5.68) = -0.0883
+        (5.68, 0.63, (5.18,), "differs, cause open"),  # -0.0921
+        (5.68, 0.63, (6.21,), "reproduced"),  # 0.0892
+        (5.68, 0.63, (6.23,), "differs, cause open"),  # 0.0924
+        # 64.86 ±6.41: the margin is 0.0797; 5 points are 8% there
+        (64.86, 6.41, (60.0,), "reproduced"),  # -0.0779
+        (64.86, 6.41, (59.8,), "differs, cause open"),  # -0.0812
+        # 1.00 ±0.00: the margin is 2 · 0.005 / 2.484138 + 0.005 = 0.0090
+        (1.00, 0.00, (1.009,), "reproduced"),
+        (1.00, 0.00, (1.0092,), "differs, cause open"),
+        # our own deviation: ln 1.0 and ln 1.2 deviate by 0.1289, so the margin is 0.2578 + 0.005
+        (1.00, 0.00, (1.0, 1.2), "reproduced"),  # the mean is 1.1: 0.0953
+    ],
+)
+def test_the_rule_for_perplexity(value: float, spread: float, ours: tuple[float, ...], verdict: str) -> None:
+    number = published.Number("Table 2b", "tree-copy/depth", "sinusoidal", "perplexity", value, spread)
+    assert verdicts.Judged(number, published.load("neurips"), _scores(*ours)).follows == verdict
+
+
+def test_each_cell_of_the_published_paper_has_a_verdict() -> None:
+    """The runs of preset medium are judged where there are none of the published size. No run translates."""
+    found = {(cell.number.row, cell.number.column): cell for cell in judged("neurips")}
+    assert len(found) == 120
+    for cell in found.values():
+        if cell.number.column in ("tree-copy/breadth", "tree-copy/depth") and cell.number.row in ("tree", "rope"):
+            assert cell.ours is not None
+            assert len(cell.ours.by_run) == 3
+            assert cell.ours.preset == "medium"
+        if cell.number.metric == "bleu" or cell.number.column.startswith("images"):
+            assert cell.follows == "not run"
+    cell = found["orthogonal-tree", "tree-ops/depth"]
+    assert cell.ours is not None
+    nats = [
+        each[0]["overall"]["cross_entropy"]
+        for each in evaluations()["medium", "tree-ops/breadth-to-depth", "orthogonal-tree", ""].values()
+    ]
+    assert sorted(cell.ours.by_run.values()) == pytest.approx(sorted(math.exp(n) for n in nats))

@@ -30,7 +30,7 @@ ORDERS = ("breadth", "depth")
 PAIRS = (*ORDERS, "breadth-to-depth", "depth-to-breadth")
 DEVICES = ("auto", "cpu", "cuda")
 PRECISIONS = ("fp32", "tf32", "bf16")
-METRICS = ("token_accuracy", "exact_match", "cross_entropy")
+METRICS = ("token_accuracy", "exact_match", "cross_entropy", "perplexity")
 FORMATS = ("rich", "markdown", "latex", "csv", "json", "html")
 PLOT_FORMATS = ("svg", "png", "pdf")
 
@@ -65,6 +65,13 @@ def _folders(root: Any, below: str, file: str) -> list[str]:
 
 
 _SCHEMES, _TASKS, _ATTENTIONS = _plugins("position"), _plugins("tasks"), _plugins("attention")
+
+
+def _published(ctx: Any) -> list[str]:
+    """The sources of published numbers: the files of the package, and those in the current folder."""
+    found = [path.stem for folder in plugins.folders("ape_cli.reports.published") for path in folder.glob("*.toml")]
+    return sorted(found) + sorted(str(path) for path in Path().glob("*.toml"))
+
 
 # The values of the parameters of all commands, by flag, or by name if a parameter is an argument. A parameter of a
 # single command has the command before it. Lists separated by commas are completed word by word.
@@ -105,7 +112,7 @@ VALUES: dict[str, Values] = {
     "--device": _closed(*DEVICES),
     "--precision": _closed(*PRECISIONS),
     "--metric": _closed(*METRICS),
-    "--against": _closed("paper"),
+    "--against": _published,
     "--by": _closed("size", "op", "epoch"),
     "--best-by": _closed("validation"),
     "--axis": _closed("score", "error"),

@@ -45,8 +45,13 @@ class ScoreOptions:
     """Which scores are shown."""
 
     PANEL: ClassVar = SCORES
-    metric: str = option("Metric: token_accuracy, exact_match or cross_entropy.", default="token_accuracy")
-    against: str | None = option("`paper`: show the numbers of the paper next to yours.", metavar="paper")
+    metric: str | None = option(
+        "Metric: token_accuracy (default), exact_match, cross_entropy or perplexity. With --against, its first one.",
+    )
+    against: str | None = option(
+        "Show published numbers next to yours: `neurips`, its preprint `paper`, or those of a file.",
+        metavar="neurips|paper|FILE.toml",
+    )
     compare: tuple[str, str] | None = option("Compare two rows of the tables, paired by seed.", metavar="A B")
     by: str | None = option(
         "`size`: scores by length or depth, over all evaluated datasets; `op`: by operator of the source; "
@@ -54,7 +59,7 @@ class ScoreOptions:
         metavar="size|op|epoch",
     )
     verdicts: bool = option(
-        "Show the verdict on each number of the paper, from `verdicts.toml` in the results folder.", default=False
+        "Show the verdict on each published number; without --against, those of `neurips`.", default=False
     )
     view: str | None = option("Name of a view (`ape report --views` lists them). Default: scores.")
     views: bool = option("List the views and exit.", default=False, callback=_list_views, is_eager=True)
@@ -96,7 +101,7 @@ def report(
     \f
     Raises `UsageError` if options are not valid or do not fit together.
     """
-    from ape_cli.reports import rendering
+    from ape_cli.reports import published, rendering
     from ape_cli.reports.document import read
     from ape_cli.reports.plots import axis_kind, draw_figures, encode, missing, require
     from ape_cli.reports.views import Options, choose
@@ -106,9 +111,13 @@ def report(
 
     sweep = runs.sweep
     chosen = choose(_view(scores), scores.by, scores.compare)
-    of_scores = ("metric", "decode", "split", "against", "compare", "best_by", "interval")
+    shown = scores.against and published.load(scores.against).metrics[0]
+    metric = scores.metric or (shown if shown and "metric" not in chosen.unused else Options.metric)
+    of_scores = ("decode", "split", "compare", "best_by", "interval")
     options = Options(
         **{name: getattr(scores, name) for name in of_scores},
+        metric=metric,
+        against=scores.against,
         own=sweep is not None,  # scores on other datasets are shown by --by size
         sweep=sweep.name if sweep else "",
         style=_style(form, as_json),
@@ -122,7 +131,7 @@ def report(
         raise error
     kinds = _plot_kinds(form)
     drawn = bool(kinds) or options.style == "html"
-    scaled = axis_kind(form.axis, scores.metric, drawn=drawn)
+    scaled = axis_kind(form.axis, metric, drawn=drawn)
     drawn = drawn and not (missing() and form.axis is None and not kinds)  # a page goes without plots
     if drawn:
         require()

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 from ape_cli.cli._app import with_results
 from ape_cli.cli.console import accuracy_of, answer, note, note_lines, say, scores_in_words
 from ape_cli.core.errors import ApeError
+from ape_cli.core.perplexity import perplexity, perplexity_text
 
 if TYPE_CHECKING:
     from ape_cli.data.loader import Dataset
@@ -133,6 +134,8 @@ def print_trained(
     say(f"compare its test {accuracy} with")
     for score, whose in _beside(done.run.known, comparison):
         say(f"  {score:7.2%}  {whose}", indent=11)
+    if line := _published(done.run.known, test["overall"]["cross_entropy"]):
+        say(line)
     report = with_results("report", results)
     if commands:
         note_lines("to compare it with other schemes on the same data:\n  " + "\n  ".join([*commands, report]))
@@ -142,12 +145,7 @@ def print_trained(
 
 def _beside(known: RunRecord, comparison: Comparison) -> Iterator[tuple[float, str]]:
     """The scores to compare a run with, and whose they are."""
-    from ape_cli.reports import paper
-    from ape_cli.reports.descriptions import form_of
-    from ape_cli.reports.evaluations import task_of
-    from ape_cli.runs.record import settings_text
-
-    config, data = known.config, known.dataset
+    config = known.config
     yield comparison.constant_guess, f"always the most frequent {'class' if config.kind == 'image' else 'symbol'}"
     if comparison.counted:
         scores = {name: each["token_accuracy"] for name, each in comparison.counted.items()}
@@ -155,10 +153,22 @@ def _beside(known: RunRecord, comparison: Comparison) -> Iterator[tuple[float, s
         yield scores[best], f"the best simple rule ({best})"
     if comparison.none is not None and config.scheme != "none":
         yield comparison.none, "the same model without positions (scheme none)"
+
+
+def _published(known: RunRecord, cross_entropy: float) -> str:
+    """The perplexity of a run beside the published one of its scheme, task and order; empty if there is none."""
+    from ape_cli.reports import published
+    from ape_cli.reports.descriptions import form_of
+    from ape_cli.reports.evaluations import task_of
+    from ape_cli.runs.record import settings_text
+
+    config, data, source = known.config, known.dataset, published.load("neurips")
     column = task_of({"task": data.task, "order": data.order, "form": form_of(data)})
-    if (published := paper.number(config.scheme, column, settings_text(known.variant))) is not None:
-        doubt = " (in doubt: it may have had no positions)" if paper.is_doubted(config.scheme, data.task) else ""
-        yield published[0], f"{config.scheme} in the paper, with its own model and data{doubt}"
+    number = source.number(config.scheme, settings_text(known.variant), column, "perplexity")
+    if number is None:
+        return ""
+    ours = f"its test perplexity is {perplexity_text(perplexity(cross_entropy))}"
+    return f"{ours}; in {source.called}, with its own model and data, {number.value:.2f} ±{number.spread:.2f}"
 
 
 def _at_sizes(evaluation: dict[str, Any]) -> str:

@@ -16,7 +16,6 @@ from typing import Any, NamedTuple, TypeVar, cast
 
 from ape_cli import tasks
 from ape_cli.core.errors import ApeError
-from ape_cli.reports import paper
 from ape_cli.runs.config import PRESETS, TRAINING
 from ape_cli.runs.listing import PARTS, code_version, configuration
 from ape_cli.runs.record import RunRecord, Trained, settings_text
@@ -38,7 +37,9 @@ class Choice(NamedTuple):
     is_default: bool  # whether the setting is that of the preset
     tried: tuple[str, ...]  # the settings as text
     shared: tuple[str, ...]  # the names of the settings that all trials have, which name the row
-    moved: float | None = None  # the score of the setting less that of the preset's; None if it is not known
+    moved: float | None = (
+        None  # the score less that of the preset's setting, or the ratio of two perplexities; None: unknown
+    )
 
 
 class Settings(NamedTuple):
@@ -183,14 +184,22 @@ def form_of(trained: Trained) -> str:
 
 
 def is_paper_size(preset: str, trained: Trained) -> bool:
-    """Whether a run has the model of the paper, and its rows and its sizes of words or trees, or all of its images."""
+    """Whether a run has the model and the data of a paper: those of preset `paper`, or of `neurips`."""
+    return preset in ("paper", "neurips") and has_preset_data(preset, trained)
+
+
+def has_preset_data(preset: str, trained: Trained) -> bool:
+    """Whether a run's data has the rows and the sizes of its preset, in any form; or all images of CIFAR-10."""
     rows = trained.rows
-    if preset == "paper" and trained.image:
-        # validation rows are held out of the images for training; equal images decide how many
-        everything = (rows["train"] + rows["validation"], rows["test"]) == paper.IMAGES_ROWS
-        return form_of(trained) == paper.SOURCE and everything
-    if preset != "paper" or trained.task not in tasks.names() or tasks.load(trained.task).fixed_rows:
+    if trained.image:  # validation rows are held out of the images for training; equal images decide how many
+        return form_of(trained) == "cifar-10" and (rows["train"] + rows["validation"], rows["test"]) == (50_000, 10_000)
+    if trained.task not in tasks.names() or tasks.load(trained.task).fixed_rows:
         return False
-    options = tasks.load(trained.task).preset_options.get(preset, {})
-    of_paper = tasks.make(trained.task, *linearisation.parse(trained.order), **options).parameters
-    return bool(trained.parameters == of_paper and rows == PRESETS["paper"].rows)
+    kind, known = tasks.load(trained.task), tasks.options_of(tasks.load(trained.task))
+    options = {k: v for k, v in PRESETS[preset].sizes.items() if k in known} | dict(kind.preset_options.get(preset, {}))
+    of_preset = tasks.make(trained.task, *linearisation.parse(trained.order), **options).parameters
+    sizes, usual = (
+        {k: v for k, v in kind.recorded(of).items() if k not in kind.form_options}
+        for of in (trained.parameters, of_preset)
+    )
+    return bool(sizes == usual and rows == PRESETS[preset].rows)

@@ -17,10 +17,10 @@ import polars as pl
 from ape_cli.core import escaping
 from ape_cli.core.errors import ApeError
 from ape_cli.core.runtime import without_collection
-from ape_cli.reports import html_page, plots, rendering
+from ape_cli.reports import html_page, plots, published, rendering
 from ape_cli.reports.best_by import Tuned
 from ape_cli.reports.descriptions import ReportedRuns
-from ape_cli.reports.evaluations import SMALLER_IS_BETTER
+from ape_cli.reports.evaluations import METRICS
 from ape_cli.reports.html_page import Origin, Section, anchor
 from ape_cli.reports.page_figures import PageFigures
 from ape_cli.reports.palette import looks
@@ -79,8 +79,9 @@ class Document:
         if style not in ("csv", "json"):
             return rendering.text(style, self.tables, bold=self.selected.options.bold)
         frame = self.selected.view.frame(self.selected.result)
-        if style == "json":
-            return escaping.json(frame.to_dicts()) + "\n"
+        if style == "json":  # which has no infinity
+            number = pl.col(pl.Float64)
+            return escaping.json(frame.with_columns(pl.when(number.is_finite()).then(number)).to_dicts()) + "\n"
         return frame.with_columns(pl.col(pl.String).map_elements(escaping.csv, pl.String)).write_csv()
 
     def _page(self, axis: str) -> str:
@@ -97,7 +98,7 @@ class Document:
             figure = None
             if plot:
                 words = f"{title}, {named}" if named else title
-                kind = "score" if key in SMALLER_IS_BETTER else axis
+                kind = axis if METRICS[key].is_share else "score"
                 figure = drawer.draw(plot, words, part.view.caption, kind)
             tables = part.tables(self.notes if part.view.name == self.selected.view.name else ())
             sections.append(Section(title, tables, figure, metric, named))
@@ -139,7 +140,8 @@ def read(registry: Registry, view: View[Any], options: Options, note: str = "") 
     if options.style == "html":
         origin = html_page.origin_of(tuned.runs(options) if tuned else registry, options)
         for metric in origin.metrics(options.metric)[1:]:
-            of_metric = replace(options, metric=metric, against=None)  # the paper's numbers are of one metric only
+            has = options.against is not None and metric in published.load(options.against).metrics
+            of_metric = replace(options, metric=metric, against=options.against if has else None)
             for other in (x for x in views if "metric" not in x.unused):
                 with suppress(ApeError):
                     others.append(result_of(other, of_metric))

@@ -10,37 +10,51 @@ from typing import Any
 
 import polars as pl
 
-from ape_cli.reports import choices
+from ape_cli.core.perplexity import perplexity_text
+from ape_cli.reports import choices, published
 from ape_cli.reports.builtin import SCHEMES, TASKS, is_image, rank
 from ape_cli.reports.descriptions import CODE
-from ape_cli.reports.evaluations import CELL, SMALLER_IS_BETTER, measured, task_of
-from ape_cli.reports.paper import DEPTH, DOUBTED, IMAGES, TWO_READINGS, is_doubted
+from ape_cli.reports.evaluations import CELL, METRICS, measured, task_of
 from ape_cli.structure.linearisation import NAMES
 
-_NUMBER = re.compile(r"(?=.*\d)[-+±–\d.,:%\[\] ]+")  # numbers, intervals and ratios
+_SMALL = 0.1  # a ratio that is written with significant digits
+# numbers, also with a power of ten, intervals and ratios
+_NUMBER = re.compile(r"(?=.*\d|inf)([-+±–\d.,:%\[\] ]|(?<=\d)e(?=[-+]\d)|inf)+")
 
 
-def number(value: float, percent: bool, digits: int, sign: str = "") -> str:
-    """A score as text. With the sign `+` it is a difference of scores, and positive numbers get a sign too."""
-    return f"{100 * value:{sign}.{digits}f}" if percent else f"{value:{sign}.{digits + 1}f}"
+def number(value: float, unit: str, digits: int, sign: str = "") -> str:
+    """A score as text. `digits` are those of a percentage. Without a unit, it is a perplexity.
+
+    With the sign `+` it is a difference of scores, and positive numbers get a sign too. Of perplexities, it is a ratio.
+
+    >>> number(0.5, "%", 2), number(0.5, "nats a token", 2, "+"), number(64.859, "", 1), number(0.01234, "", 2, "+")
+    ('50.00', '+0.500', '64.86', '0.0123')
+    """
+    if not unit:
+        return f"{value:.3g}" if sign and value < _SMALL else perplexity_text(value)
+    return f"{100 * value:{sign}.{digits}f}" if unit == "%" else f"{value:{sign}.{digits + 1}f}"
 
 
 def is_number(cell: str) -> bool:
-    """Whether the text of a cell is a number, an interval or a ratio."""
+    """Whether the text of a cell is a number, an interval or a ratio.
+
+    >>> [text for text in ("0.5", "[1.00, 2.5e+09]", "inf", "3 : 1", "1e5", "rope") if is_number(text)]
+    ['0.5', '[1.00, 2.5e+09]', 'inf', '3 : 1']
+    """
     return bool(_NUMBER.fullmatch(cell))
 
 
 @dataclass(frozen=True)
 class Cell:
-    """One score of a table. Numbers are fractions, or nats for cross-entropy."""
+    """One score of a table. Numbers are fractions, nats for cross-entropy, or perplexities."""
 
     mean: float
     std: float | None
     seeds: int
     best: bool  # whether it is underlined
-    paper: tuple[float, float | None] | None  # mean and deviation, as fractions
+    paper: tuple[float, float | None] | None  # the published value and its spread
     interval: tuple[float, float] | None = None  # the 95% interval of the mean over seeds
-    doubted: bool = False  # whether the paper's number has a mark (`paper.DOUBTED`)
+    doubted: bool = False  # whether the published number has the mark of a note
     by_seed: tuple[tuple[int, float], ...] = ()  # each seed and its score; empty if they are not known
     split: str = ""
     rows: int = 0  # evaluated rows of the split, and target tokens
@@ -55,14 +69,14 @@ class Table:
     notes: list[str]
     columns: list[str]
     rows: Sequence[tuple[str, Sequence[Cell | str | None]]]  # a score, text, or None for an empty cell
-    unit: str  # the unit of its scores, for example % or nats a token
+    unit: str  # the unit of its scores, for example % or nats a token; empty for perplexities
     interval: bool = False  # show the interval over seeds after a mean, not the deviation
     head: str = "scheme"
     foot: Sequence[tuple[str, Sequence[str]]] = ()  # lines of counts below the rows, as text
 
     def number(self, value: float, digits: int) -> str:
         """A score as text. `digits` are those after the point of a percentage."""
-        return number(value, self.unit == "%", digits)
+        return number(value, self.unit, digits)
 
     @cached_property
     def underlines(self) -> bool:
@@ -158,8 +172,8 @@ def _table(group: pl.DataFrame, interval: bool, preset: str) -> Table:
     notes = standing_notes(group, interval)
     if not first["is_image"]:
         notes += brackets(group, interval)
-    elif "paper_mean" in group.columns and IMAGES in columns:
-        notes.append("The paper's numbers for images are best by epoch: see `ape report --by epoch --against paper`.")
+    elif "paper" in group.columns and "images/cifar-10" in columns:
+        notes.append("Published numbers for images are best by epoch: see `ape report --by epoch --against …`.")
     name, unit = measured(first["metric"], group["task"])
     cells = dict(body(group, "column", columns))
     title = f"{'Images' if first['is_image'] else kind}{preset}, {name}"
@@ -168,10 +182,13 @@ def _table(group: pl.DataFrame, interval: bool, preset: str) -> Table:
 
 def cell(line: dict[str, Any]) -> Cell:
     """The cell of a line of a report."""
-    paper = None if line.get("paper_mean") is None else (line["paper_mean"], line["paper_std"])
+    paper = None if line.get("paper_mean") is None else (line["paper_mean"], line["paper_spread"])
     interval = None if line["high"] is None else (line["low"], line["high"])
-    by_seed = tuple((seed["seed"], seed["value"]) for seed in line["by_seed"])
-    doubted = paper is not None and is_doubted(line["scheme"], line["task"])
+    by_seed = tuple((seed["seed"], seed["score"]) for seed in line["by_seed"])
+    doubted = False
+    if paper is not None:
+        source = published.load(line["paper"])
+        doubted = source.is_doubted(source.row(line["scheme"], line["variant"]), line["paper_column"])
     behind = by_seed, line["split"], line["rows"], line["tokens"]
     return Cell(line["mean"], line["std"], line["seeds"], line["best"], paper, interval, doubted, *behind)
 
@@ -199,9 +216,11 @@ def standing_notes(group: pl.DataFrame, interval: bool) -> list[str]:
 def chosen_notes(group: pl.DataFrame, cells: Iterable[tuple[str, str, str]]) -> list[str]:
     """The notes on the chosen settings of a table, given the column, the row and the settings of its cells."""
     line = group.row(0, named=True)
-    percent = line["metric"] not in SMALLER_IS_BETTER
-    score = measured(line["metric"], group["task"])[0], "points" if percent else "nats", line["split"]
-    return choices.notes(cells, lambda moved: number(moved, percent, 2, "+"), score)
+    name, unit = measured(line["metric"], group["task"])
+    change = f"the change in {name} from the preset's setting, in {'points' if unit == '%' else 'nats'}"
+    if METRICS[line["metric"]].exponential:
+        change = f"the ratio of {name} to that of the preset's setting"
+    return choices.notes(cells, lambda moved: number(moved, unit, 2, "+"), f"{change}, on the {line['split']} split")
 
 
 def _over(seeds: list[int], interval: bool, metric: str) -> str:
@@ -213,7 +232,9 @@ def _over(seeds: list[int], interval: bool, metric: str) -> str:
     of_one = f"; one seed has {none}" if seeds[0] == 1 else ""
     count = f"{seeds[0]}" if len(seeds) == 1 else f"{seeds[0]} to {seeds[-1]}"
     fewer = f" (×n where fewer{of_one})" if len(seeds) > 1 else ""
-    limits = "" if metric in SMALLER_IS_BETTER else ", cut off at 0 and 100%"
+    limits = ", cut off at 0 and 100%" if METRICS[metric].is_share else ", cut off at 0"
+    if METRICS[metric].exponential:
+        limits = ", computed on the logarithm and then transformed, cut off at 1"
     return f"mean {spread} over {count} seeds{fewer}" + f", by Student's t{limits}" * interval
 
 
@@ -228,17 +249,8 @@ deviation of the best mean (of equal best means, the largest)."""
 
 
 def brackets(group: pl.DataFrame, interval: bool) -> list[str]:
-    """The notes on numbers in brackets. There are none unless the paper's numbers are wanted."""
-    if "paper_mean" not in group.columns:
-        return []
-    compared = group.filter(pl.col("paper_mean").is_not_null())
-    if compared.is_empty():
-        return ["The paper has no numbers for these tasks and schemes."]
-    size = "" if group["paper_size"].all() else " at its own size, which is not that of these runs"
-    deviation = " ± standard deviation" if interval else ""
-    notes = [f"In brackets: the paper's number{deviation}, over 3 seeds{size}."]
-    notes += [DOUBTED] * any(is_doubted(line["scheme"], line["task"]) for line in compared.iter_rows(named=True))
-    return notes + [TWO_READINGS] * bool(compared["order"].is_in(DEPTH).any())
+    """The notes on numbers in brackets. There are none unless published numbers are wanted."""
+    return published.load(group["paper"][0]).notes(group, interval=interval) if "paper" in group.columns else []
 
 
 def settings(group: pl.DataFrame) -> str:
@@ -246,7 +258,7 @@ def settings(group: pl.DataFrame) -> str:
     line, (name, unit) = group.row(0, named=True), measured(group["metric"][0], group["task"])
     # an image has one label, so all decodings are the same
     decoding = "" if all(map(is_image, group["task"])) else f", {line['decode']} decoding"
-    what = f"{name} in {unit}{decoding}, {line['split']} split"
+    what = f"{name}{unit and f' in {unit}'}{decoding}, {line['split']} split"
     shared = f", {line['shared']} in all rows" if line.get("shared") else ""
     return f"Preset {line['preset']}{shared}; {what}"
 

@@ -1,77 +1,78 @@
-"""Verdicts on the numbers of the paper, cell by cell, with the runs that each of them rests on.
+"""Verdicts on published numbers: whether our runs reproduce each of them.
 
-`verdicts.toml` in a results folder holds them:
+A verdict rests on the finished runs of its cell: the same row, with all other settings at their defaults, in the first
+column of ours that the source names, on the test split of their own data. The runs are those of the first preset in the
+`presets` of the source that has any, on the data of that preset; of a source without presets, those of the largest.
 
-    runs = "record"                 # the runs that are named below, relative to this file
+The rule was fixed before the numbers were looked at. Scores are compared on a scale: accuracies as they are, and
+perplexities by their logarithm, which is the cross-entropy. On this scale, the margin of a cell is twice the larger of
+two standard deviations over seeds, that of the source and that of the runs, plus half of the last digit of the source's
+value. The source's deviation is at least half of its last digit. If the source has a 95% interval, its deviation
+follows from the number of seeds.
 
-    [[verdict]]
-    table = 1                       # of the paper
-    scheme = "rope"
-    columns = ["copy"]              # of that table
-    verdict = "reproduced"          # one of `VERDICTS`
-    sentence = "..."                # what was found; for an open cause, what has been excluded
-    evidence = { copy = ["copy-rope-42-0a1b2c3d"] }    # runs of the cell, with the scheme's own settings
-    cause = { copy = ["copy-none-42-0a1b2c3d"] }       # runs with the suspected cause, if there is one
-
-A verdict follows from the scores of its runs (`rule`). The margin of a cell is twice the larger of two standard
-deviations, that of the paper and that of the runs, each at least 0.05 points, because the paper rounds its own to a
-tenth.
-
-- *reproduced*: the means of the runs and of the paper differ by at most the margin.
-- *differs, and why*: they differ by more, and runs of the same preset with the cause leave at most two standard
-  deviations of the paper, or a tenth of the difference.
+- *reproduced*: the means of the runs and of the source differ by at most the margin.
+- *differs, and why*: they differ by more, and runs of the same preset with a suspected cause leave at most twice the
+  source's deviation, or a tenth of the difference.
 - *differs, cause open*: they differ by more, and no runs explain it.
 - *not run*: there are no runs.
 
-RunScores are token accuracies on the test split, as fractions.
+`verdicts-NAME.toml` in a results folder has what was found out about the cells of the source NAME:
+
+    runs = "record"                 # the folder of the runs, relative to this file (default: the results folder)
+
+    [[verdict]]
+    scheme = "rope"                 # the row
+    columns = ["copy"]              # of the source
+    verdict = "reproduced"          # the verdict that the sentence explains
+    sentence = "..."                # for an open cause, what has been excluded
+    cause = { copy = ["copy-none-42-0a1b2c3d"] }       # runs with the suspected cause, if there is one
 """
 
 from __future__ import annotations
 
+import math
 import statistics
-import tomllib
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Literal
+from typing import Any, Literal
 
 from pydantic import BaseModel, ConfigDict, ValidationError
 
-from ape_cli.core.errors import ApeError, RunError, UsageError
-from ape_cli.reports import paper
-from ape_cli.runs.record import evaluation_name
-from ape_cli.runs.registry import open_registry
+from ape_cli.core.errors import RunError, UsageError
+from ape_cli.core.perplexity import perplexity
+from ape_cli.reports.descriptions import described, has_preset_data
+from ape_cli.reports.evaluations import METRICS, nothing_to_report, task_of
+from ape_cli.reports.published import LAST_DIGIT, NOT_HERE, Number, Published
+from ape_cli.runs.config import PRESETS
+from ape_cli.runs.record import RunRecord, evaluation_name
+from ape_cli.runs.registry import Registry, open_registry
 from ape_cli.runs.run import Run
 from ape_cli.storage import files
-from ape_cli.storage.paths import StoragePath
 
-FILE = "verdicts.toml"
-ROUNDED = 0.0005  # half of the last digit of the paper's deviations
 EXPLAINED = 0.1  # the share of a difference that a cause may leave
 
 Word = Literal["reproduced", "differs, and why", "differs, cause open", "not run"]
 
 
-class Verdict(BaseModel):
-    """A verdict on some cells of one scheme, as the file has it."""
+class Entry(BaseModel):
+    """What was found out about some cells of one row, as the file has it."""
 
     model_config = ConfigDict(frozen=True, extra="forbid", strict=True)
 
-    table: Literal[1, 2, 3]
     scheme: str
     columns: list[str]
     verdict: Word
     sentence: str
-    evidence: dict[str, list[str]] = {}
     cause: dict[str, list[str]] = {}
 
 
-class Verdicts(BaseModel):
+class Entries(BaseModel):
     """The content of the file."""
 
     model_config = ConfigDict(frozen=True, extra="forbid", strict=True)
 
-    runs: str
-    verdict: list[Verdict]
+    runs: str | None = None
+    verdict: list[Entry] = []
 
 
 @dataclass(frozen=True)
@@ -94,29 +95,43 @@ class RunScores:
 
 @dataclass(frozen=True)
 class Judged:
-    """A cell of a table of the paper, with the verdict on it and the scores of its runs."""
+    """A published number, with the scores of our runs. Differences and margins are on the scale of the rule."""
 
-    verdict: Verdict
-    column: str
-    mean: float  # of the paper
-    std: float | None
+    number: Number
+    source: Published
     ours: RunScores | None
-    caused: RunScores | None  # of the runs with the suspected cause
+    caused: RunScores | None = None  # of the runs with the suspected cause
+    entry: Entry | None = None
+
+    def scaled(self, score: float) -> float:
+        """A score on the scale of the rule."""
+        return math.log(score) if self.number.metric == "perplexity" else score
+
+    @property
+    def deviation(self) -> float:
+        """The standard deviation of the source."""
+        deviation = self.source.deviation(self.number)
+        return deviation / self.number.value if self.number.metric == "perplexity" else deviation
 
     @property
     def difference(self) -> float | None:
-        """Our mean minus the paper's."""
-        return None if self.ours is None else self.ours.mean - self.mean
+        """Our mean minus the published one."""
+        return None if self.ours is None else self.scaled(self.ours.mean) - self.scaled(self.number.value)
 
     @property
     def left(self) -> float | None:
         """What the cause leaves of the difference."""
-        return None if self.caused is None else self.caused.mean - self.mean
+        return None if self.caused is None else self.scaled(self.caused.mean) - self.scaled(self.number.value)
 
     @property
     def margin(self) -> float | None:
         """The largest difference of a number that is reproduced."""
-        return None if self.ours is None else margin(self.std, self.ours.std)
+        if self.ours is None:
+            return None
+        scores = [self.scaled(score) for score in self.ours.by_run.values()]
+        rounded = LAST_DIGIT[self.number.metric] / 2
+        rounded = rounded / self.number.value if self.number.metric == "perplexity" else rounded
+        return 2 * max(self.deviation, statistics.stdev(scores) if len(scores) > 1 else 0.0) + rounded
 
     @property
     def follows(self) -> Word:
@@ -126,64 +141,106 @@ class Judged:
         if abs(self.difference) <= self.margin:
             return "reproduced"
         same_size = self.ours and self.caused and self.ours.preset == self.caused.preset
-        most = max(margin(self.std), EXPLAINED * abs(self.difference))
+        most = max(2 * self.deviation, EXPLAINED * abs(self.difference))
         if same_size and self.left is not None and abs(self.left) <= most:
             return "differs, and why"
         return "differs, cause open"
 
 
-def margin(*deviations: float | None) -> float:
-    """Twice the largest of some standard deviations. None: there is none.
+def file_of(source: Published) -> str:
+    """The name of the file about a source."""
+    return f"verdicts-{source.name}.toml"
 
-    >>> margin(0.0, 0.012), margin(0.0, None)
-    (0.024, 0.001)
+
+def read(registry: Registry, source: Published) -> tuple[list[Judged], list[str]]:
+    """A verdict on each number of a source, in its order, and a line of text about each run that cannot be read.
+
+    Raises `UsageError` if the file in the results folder is not valid, names a cell that the source does not have, or
+    names another folder although runs are selected; `RunError` if a run that it names is missing or has no score; and
+    `ApeError` if there is no run.
     """
-    return 2 * max([ROUNDED, *(std for std in deviations if std is not None)])
+    bad, content = list[str](), _content(registry, source)
+    if content.runs is not None:
+        if registry.names is not None or str(registry.chosen):
+            got, fix = str(registry.chosen) or "a sweep", "leave it out"
+            raise UsageError(
+                f"{file_of(source)} says which runs are judged", got=f"a selection of runs: {got}", fix=fix
+            )
+        registry = open_registry(registry.folder / content.runs)
+    found = list(described(registry, bad))
+    entries = {(entry.scheme, column): entry for entry in content.verdict for column in entry.columns}
+    known = {(number.row, number.column) for number in source.numbers}
+    for scheme, column in entries.keys() - known:
+        what = f"{file_of(source)} names a cell that {source.called} does not have"
+        raise UsageError(what, got=f"{scheme}, {column}", fix="correct the file")
+    runs = {run.name: (run, record) for run, record, _ in found}
+    if not found:
+        fix = "train one first: `ape train --scheme rope --task copy --preset medium`"
+        raise nothing_to_report("there is nothing to judge: no run", bad, got=str(registry.folder), fix=fix)
+    evidence = _evidence(found, source)
+    cells = []
+    for number in source.numbers:
+        entry = entries.get((number.row, number.column))
+        names = entry.cause.get(number.column, []) if entry else []
+        missing = next((name for name in names if name not in runs), None)
+        if missing is not None:
+            raise RunError("a run of the verdicts is missing", got=missing, fix=f"correct {file_of(source)}")
+        caused = scores([runs[name] for name in names], number)
+        ours = scores(evidence.get((number.row, source.ours(number.column)[0]), []), number)
+        cells.append(Judged(number, source, ours, caused, entry))
+    return cells, bad
 
 
-def read(folder: StoragePath) -> list[Judged]:
-    """The cells of `verdicts.toml` in a results folder, in the order of the file.
-
-    Raises `ApeError` if the file is missing, `UsageError` if it is invalid or names a cell that the paper lacks, and
-    `RunError` if one of its runs is missing or has no score.
-    """
-    path = folder / FILE
+def _content(registry: Registry, source: Published) -> Entries:
+    """The content of the file about a source, which may be missing. Raises `UsageError` if it is not valid."""
+    path = registry.folder / file_of(source)
     try:
-        content = Verdicts.model_validate(tomllib.loads(files.read_bytes(path).decode("utf-8")))
-    except OSError as error:
-        fix = files.how_to_read(error, "name the folder that has it with `results`")
-        raise ApeError("there are no verdicts here", got=f"{path}: {error.strerror}", fix=fix) from error
-    except (ValidationError, ValueError) as error:
+        return Entries.model_validate(files.read_toml(path))
+    except FileNotFoundError:
+        return Entries()
+    except (OSError, ValidationError, ValueError) as error:
         raise UsageError(f"bad verdicts in {path}", got=str(error), fix="correct the file") from error
-    runs = {run.name: run for run in open_registry(folder / content.runs)}
-    return [_judged(verdict, column, runs) for verdict in content.verdict for column in verdict.columns]
 
 
-def _judged(verdict: Verdict, column: str, runs: Mapping[str, Run]) -> Judged:
-    """A cell with its scores. Raises `UsageError` and `RunError` like `read`."""
-    numbers = paper.table(verdict.table)
-    if (verdict.scheme, column) not in numbers:
-        raise UsageError(f"the paper has no such cell in its table {verdict.table}", got=f"{verdict.scheme}, {column}")
-    names = [of.get(column, []) for of in (verdict.evidence, verdict.cause)]
-    return Judged(verdict, column, *numbers[verdict.scheme, column], *(scores(of, runs) for of in names))
+def _evidence(
+    found: Sequence[tuple[Run, RunRecord, dict[str, Any]]], source: Published
+) -> dict[tuple[str, str], list[tuple[Run, RunRecord]]]:
+    """The runs that verdicts rest on, by row and column of ours."""
+    presets = source.presets or list(PRESETS)
+    cells: dict[tuple[str, str], dict[tuple[int, str, str], list[tuple[Run, RunRecord]]]] = {}
+    for run, record, of in found:
+        own = not any(f"{name}=" in of["variant"] for name in source.free)  # verdicts are on runs without them
+        usual = has_preset_data(of["preset"], record.dataset) or not source.presets
+        if own and usual and of["preset"] in presets and run.status_in(record) == "finished":
+            rank = presets.index(of["preset"]), of["variant"], of["trained_fingerprint"]
+            cell = cells.setdefault((source.row(of["scheme"], of["variant"]), task_of(of)), {})
+            cell.setdefault(rank, []).append((run, record))
+    chosen = {}
+    for key, of_rank in cells.items():
+        best = min(of_rank, key=lambda rank: (rank[0], -len(of_rank[rank]), rank))
+        chosen[key] = sorted(of_rank[best], key=lambda pair: pair[0].name)
+    return chosen
 
 
-def scores(names: Sequence[str], runs: Mapping[str, Run]) -> RunScores | None:
-    """The scores of runs on the test split of their own dataset; None without runs.
+def scores(runs: Sequence[tuple[Run, RunRecord]], number: Number) -> RunScores | None:
+    """The scores of runs by the metric of a number, on the test split of their own data; None without runs.
 
-    Raises `RunError` if a run is missing, is damaged or has no such score, or if the runs have several presets.
+    Raises `RunError` if a run has no such score, or if the runs have several presets.
     """
-    found: dict[str, float] = {}
-    presets = set()
-    for name in names:
-        if name not in runs:
-            raise RunError("a run of the verdicts is missing", got=name, fix="correct the name in verdicts.toml")
-        about = runs[name].read()
-        own = runs[name].evaluation(evaluation_name(about.dataset.fingerprint, "test", "teacher"))
-        if own is None:
-            raise RunError("a run of the verdicts has no test score", got=name, fix=f"`ape eval {name}`")
-        found[name] = own["overall"]["token_accuracy"]
-        presets.add(about.config.preset)
+    found = {run.name: score for run, record in runs if (score := _score(run, record, number)) is not None}
+    presets = {record.config.preset for _, record in runs}
     if len(presets) > 1:
-        raise RunError("the runs of a verdict have several presets", got=", ".join(names), fix="name those of one")
+        names = ", ".join(run.name for run, _ in runs)
+        raise RunError("the runs of a verdict have several presets", got=names, fix="name those of one")
     return RunScores(presets.pop(), found) if found else None
+
+
+def _score(run: Run, record: RunRecord, number: Number) -> float | None:
+    """The test score of a run by the metric of a number. Raises `RunError` if it was not evaluated."""
+    if number.metric in NOT_HERE:
+        return None
+    own = run.evaluation(evaluation_name(record.dataset.fingerprint, "test", "teacher"))
+    if own is None:
+        raise RunError("a run of the verdicts has no test score", got=run.name, fix=f"`ape eval {run.name}`")
+    value = float(own["overall"][METRICS[number.metric].field])
+    return perplexity(value) if METRICS[number.metric].exponential else value

@@ -6,10 +6,9 @@ import itertools
 import math
 import statistics
 
-from ape_cli.reports import paper
 from ape_cli.runs.registry import open_registry
 from tests.record.paper_tasks import FLAT, ORDERS, TASKS, mirrored, range_of
-from tests.record.scores import RUNS, SCHEMES, evaluations, mean, scores
+from tests.record.scores import RUNS, SCHEMES, evaluations, mean, preprint, scores
 
 POSITIONED = tuple(scheme for scheme in SCHEMES if scheme != "sinusoidal")  # without the paper's number that has a mark
 
@@ -29,7 +28,7 @@ def each(column: str, scheme: str) -> list[float]:
 
 
 def theirs(scheme: str, column: str) -> float:
-    return 100 * paper.scores()[scheme, column][0]
+    return 100 * preprint(scheme, column).value
 
 
 def of_devices() -> list[str]:
@@ -166,7 +165,7 @@ def of_rotations() -> list[str]:
     for form, name in forms.items():
         for order in ("breadth", "breadth-to-depth"):
             gaps = {s: first(name.format(order), s) - theirs(s, f"tree-rotate/{order}") for s in POSITIONED}
-            spread = {s: 100 * paper.scores()[s, f"tree-rotate/{order}"][1] for s in POSITIONED}
+            spread = {s: 100 * (preprint(s, f"tree-rotate/{order}").spread or 0) for s in POSITIONED}
             near[form, order] = sum(abs(gaps[s]) <= 2 * spread[s] for s in POSITIONED)
             if order == "breadth-to-depth":
                 far += [-gaps[s] for s in FLAT[1:]]
@@ -177,7 +176,7 @@ def of_rotations() -> list[str]:
     assert min(marked, key=marked.__getitem__) == "search-tree", "nearest to the paper's number, which is lower"
     assert min(marked.values()) > theirs("sinusoidal", "tree-rotate/breadth")
     missed = first("tree-rotate/breadth", "orthogonal-seq") - theirs("orthogonal-seq", "tree-rotate/breadth")
-    missed -= 200 * paper.scores()["orthogonal-seq", "tree-rotate/breadth"][1]
+    missed -= 200 * (preprint("orthogonal-seq", "tree-rotate/breadth").spread or 0)
     low = [theirs(s, "tree-rotate/breadth") - first(forms["search-tree"].format("breadth"), s) for s in FLAT[1:]]
     return [
         "all {} of its schemes are within two standard deviations".format(*counts),
@@ -213,7 +212,7 @@ def of_causes() -> list[str]:
     columns = [f"{task}/{order}" for task in ("c3", "tree-ops") for order in ("breadth", "breadth-to-depth")]
     mixed = {column: first(column, "tree-interleaved") for column in columns}
     for column in columns:
-        number, spread = paper.scores()["tree", column][:2]
+        number, spread = preprint("tree", column)[-2:]
         assert (abs(mixed[column] - 100 * number) <= 100 * spread) == column.startswith("c3")
         assert mixed[column] < first(column, "tree")
         assert abs(first(column, "tree", "positions_scale=0.044") - first(column, "none")) < 1

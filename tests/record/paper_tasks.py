@@ -8,10 +8,9 @@ import statistics
 from collections.abc import Iterable
 
 from ape_cli import tasks
-from ape_cli.reports import paper
 from ape_cli.reports.stats import least_p
 from ape_cli.runs.registry import open_registry
-from tests.record.scores import RUNS, SCHEMES, evaluations, mean, scores
+from tests.record.scores import RUNS, SCHEMES, evaluations, mean, preprint, scores
 
 TASKS, ORDERS = ("tree-copy", "tree-rotate", "c3", "tree-ops"), ("breadth", "depth", "breadth-to-depth")
 COLUMNS = [f"{task}/{order}" for task in TASKS for order in ORDERS]
@@ -224,16 +223,14 @@ def of_the_paper_s_size() -> list[str]:
     order = ["orthogonal-tree", "tree", "orthogonal-seq", "rope", "sinusoidal"]
     assert sorted(exact, key=exact.__getitem__, reverse=True) == order
     low, apart = min(tokens.values()), math.ceil(10 * (max(tokens.values()) - min(tokens.values()))) / 10
-    theirs = {s: 100 * paper.scores()[s, column][0] for s in SCHEMES}
+    theirs = {s: 100 * preprint(s, column).value for s in SCHEMES}
     assert all(tokens[s] > theirs[s] for s in SCHEMES)
     assert f"{_at_depth(column, 'tree', cut, beyond=False):.2f}" == "100.00"
     deep = [_at_depth(column, s, v, beyond=True) for s, v in (("tree", cut), ("rope", tf32), ("tree", tf32))]
     cut_exact = mean(column, "tree", cut, "paper", "exact_match")
     assert exact["orthogonal-tree"] - exact["tree"] < (exact["orthogonal-tree"] - cut_exact) / 2, "most of it"
     sums, whole = each("tree-ops/breadth", "token_accuracy"), each("tree-ops/breadth", "exact_match")
-    behind = 100 * (
-        paper.scores()["orthogonal-tree", "tree-ops/breadth"][0] - paper.scores()["tree", "tree-ops/breadth"][0]
-    )
+    behind = 100 * (preprint("orthogonal-tree", "tree-ops/breadth").value - preprint("tree", "tree-ops/breadth").value)
     ranked = ["rope", "orthogonal-seq", "sinusoidal", "orthogonal-tree", "tree"]
     assert sorted(whole, key=whole.__getitem__, reverse=True) == ranked
     far = "tree-ops/breadth-to-depth"

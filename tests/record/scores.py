@@ -11,6 +11,7 @@ from typing import Any
 
 import numpy as np
 
+from ape_cli.reports import published
 from ape_cli.runs.record import settings_text
 from ape_cli.runs.registry import open_registry
 
@@ -24,6 +25,13 @@ PAGES = {  # the text of each page of results
 NUMBER = re.compile(r"(?<![\w.])\d+\.\d+(?!\w|\.\d)")
 SCHEMES = ("sinusoidal", "tree", "rope", "orthogonal-seq", "orthogonal-tree")  # of trees
 Key = tuple[str, str, str, str]  # preset, column, scheme, variant (settings that differ)
+
+
+def preprint(scheme: str, column: str) -> published.Number:
+    """Returns the number of the preprint for a scheme in one of our columns."""
+    number = published.load("paper").number(scheme, "", column, "token_accuracy")
+    assert number is not None
+    return number
 
 
 @cache

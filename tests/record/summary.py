@@ -5,9 +5,10 @@ from __future__ import annotations
 import math
 from typing import get_args
 
-from ape_cli.reports import paper, verdicts
+from ape_cli.reports import published, verdicts
+from ape_cli.runs.registry import open_registry
 from tests.record.paper_tasks import FLAT, TASKS, gains, mirrored, range_of
-from tests.record.scores import RESULTS, SCHEMES, evaluations, mean, scores
+from tests.record.scores import RESULTS, SCHEMES, evaluations, mean, preprint, scores
 
 TF32 = "precision=tf32"
 TREE = "orthogonal-tree"
@@ -15,7 +16,7 @@ COMPOSITE = ("forest-reverse/depth", "forest-rotate/depth", "word-grid-rotate", 
 
 
 def theirs(scheme: str, column: str) -> float:
-    return 100 * paper.scores()[scheme, column][0]
+    return 100 * preprint(scheme, column).value
 
 
 def exact(column: str, scheme: str, variant: str = "", preset: str = "small") -> float:
@@ -171,7 +172,7 @@ def of_other_tasks() -> list[str]:
 
 def of_the_verdicts() -> list[str]:
     """The number of each verdict."""
-    cells = verdicts.read(RESULTS)
+    cells = verdicts.read(open_registry(RESULTS), published.load("paper"))[0]
     found = [cell.follows for cell in cells]
     same, why, cause_open, none = (found.count(word) for word in get_args(verdicts.Word))
     wide = [cell for cell in cells if cell.follows == "reproduced" and (cell.margin or 0) > 0.05]

@@ -25,6 +25,7 @@ import polars as pl
 
 from ape_cli.core import plugins
 from ape_cli.core.errors import ApeError, UsageError, pick
+from ape_cli.reports import published
 from ape_cli.reports.evaluations import Options
 from ape_cli.reports.plots import Plot
 from ape_cli.reports.tables import Table
@@ -88,10 +89,13 @@ class View(ABC, Generic[Result]):
         for name in self.unused if self.compares else (*self.unused, "compare"):
             if getattr(options, name) != getattr(Options, name):
                 yield UsageError(f"the view {self.name} does not use `{name}`", got=f"`{name}`", fix="leave it out")
-        for name in ("metric", "decode", "split"):
-            if options.against and (value := getattr(options, name)) != (only := getattr(Options, name)):
-                got = f"`against={options.against}` and `{name}={value}`"
-                yield UsageError(f"the paper has no such scores: its {name} is {only}", got=got, fix="leave one out")
+        if options.against:
+            metrics = published.load(options.against).metrics
+            for name, allowed in {"metric": metrics, "decode": ["teacher"], "split": ["test"]}.items():
+                if (value := getattr(options, name)) not in allowed and name not in self.unused:
+                    what = "there are no such published scores"
+                    got, among = f"`against={options.against}` and `{name}={value}`", f"{name} {', '.join(allowed)}"
+                    yield UsageError(what, got=got, allowed=among, fix="leave one out")
 
 
 def names() -> list[str]:

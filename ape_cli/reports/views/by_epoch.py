@@ -13,7 +13,8 @@ The best score is taken in each run first. Then the mean and the deviation over 
 fractions. The test split of sequences is not scored while a run trains, so sequences have only the first measure.
 
 Cross-entropy has the same measures, in nats: the lowest on validation, the test cross-entropy of the weights that
-validation accuracy chose, and the lowest on the test set. Exact match is not measured while a run trains.
+validation accuracy chose, and the lowest on the test set. Perplexity follows from it. Exact match is not measured while
+a run trains.
 """
 
 from __future__ import annotations
@@ -27,7 +28,7 @@ import numpy as np
 import polars as pl
 
 from ape_cli.core.errors import RunError, UsageError
-from ape_cli.reports import line_plots, paper
+from ape_cli.reports import line_plots, published
 from ape_cli.reports.aggregation import over_seeds
 from ape_cli.reports.descriptions import described, once
 from ape_cli.reports.evaluations import (
@@ -35,11 +36,11 @@ from ape_cli.reports.evaluations import (
     COLUMN,
     LINES,
     METRICS,
-    SMALLER_IS_BETTER,
     VALUES,
     arrange,
     measured,
     nothing_to_report,
+    scored,
     task_of,
 )
 from ape_cli.reports.line_plots import Panel, split
@@ -50,7 +51,7 @@ from ape_cli.runs.record import RunRecord
 from ape_cli.runs.registry import Registry
 
 # metrics that are measured while a run trains, and their names in its history
-MEASURED = {"token_accuracy": "token_accuracy", "cross_entropy": "loss"}
+MEASURED = {"token_accuracy": "token_accuracy", "cross_entropy": "loss", "perplexity": "loss"}
 
 # a finished run: its description (`described`), its run.json, and its validations
 History = tuple[dict[str, Any], RunRecord, pl.DataFrame]
@@ -60,22 +61,21 @@ METRIC = "token_accuracy"  # the metric that chooses the weights; for images it 
 VALIDATION, CHOSEN, BEST = "validation", "test, chosen on validation", "test, best by epoch"
 _CHOSEN = """The test {} at the step of the best validation accuracy until then. It was not chosen on the test set. At \
 the end it is that of the weights that were kept."""
-_MEASURES = {  # explanations of the measures, by metric
-    "token_accuracy": {
-        VALIDATION: "The best validation accuracy until then: it chose the weights, so it is biased upwards.",
-        CHOSEN: _CHOSEN.format("accuracy"),
-        BEST: "The best test accuracy until then: chosen on the test set itself, so it is optimistic.",
-    },
-    "cross_entropy": {
-        VALIDATION: """The lowest validation cross-entropy until then. The weights were chosen by validation accuracy, \
-not by this.""",
-        CHOSEN: _CHOSEN.format("cross-entropy"),
-        BEST: "The lowest test cross-entropy until then: chosen on the test set itself, so it is optimistic.",
-    },
+_OF_ACCURACY = {  # explanations of the measures
+    VALIDATION: "The best validation accuracy until then: it chose the weights, so it is biased upwards.",
+    CHOSEN: _CHOSEN.format("accuracy"),
+    BEST: "The best test accuracy until then: chosen on the test set itself, so it is optimistic.",
 }
-_THEIRS = """The paper's table says dev scores, and its text says test-set results. Neither says on which split the \
+_OF_OTHERS = {  # the same, of metrics with this name
+    VALIDATION: "The lowest validation {} until then. The weights were chosen by validation accuracy, not by this.",
+    CHOSEN: _CHOSEN,
+    BEST: "The lowest test {} until then: chosen on the test set itself, so it is optimistic.",
+}
+_THEIRS = """The preprint's table says dev scores, and its text says test-set results. Neither says on which split the \
 epochs were chosen, so they may have been chosen and reported on the same images."""
-_NOT_THEIRS = "The paper has no numbers for these runs: its table 3 is of CIFAR-10, 32 x 32, until epochs 150 and 300."
+_NOT_THEIRS = (
+    "Published numbers by epoch are of CIFAR-10, 32 x 32, until epochs 150 and 300, so there are none for these."
+)
 _PLACE = {"checkpoint": pl.String, "step": pl.Int64, "epoch": pl.Float64, "measure": pl.String}
 
 
@@ -102,7 +102,8 @@ from the smallest to the largest score. {LINE_STYLES} A dotted line is the test 
         """Reject options for scores that the history of a run does not have."""
         yield from super().rejects(options)
         if options.metric not in MEASURED:
-            what = f"{METRICS[options.metric][0]} is not measured while a run trains, so it has no scores by epoch"
+            name = METRICS[options.metric].names[0]
+            what = f"{name} is not measured while a run trains, so it has no scores by epoch"
             yield UsageError(what, got=f"`metric={options.metric}`", fix=f"choose {' or '.join(MEASURED)}")
 
     def read(self, registry: Registry, options: Options) -> tuple[Epochs, list[str]]:
@@ -122,7 +123,7 @@ from the smallest to the largest score. {LINE_STYLES} A dotted line is the test 
 
     def frame(self, result: Epochs) -> pl.DataFrame:
         """The lines, with `checkpoint`, `step`, `epoch` (null if the schedule is in steps) and `measure`."""
-        theirs = [name for name in result.lines.columns if name.startswith("paper_") and name not in LINES]
+        theirs = [name for name in result.lines.columns if name.startswith("paper") and name not in LINES]
         return arrange(result.lines, _PLACE, theirs)
 
     def tables(self, result: Epochs, *, interval: bool = False) -> list[Table]:
@@ -160,7 +161,8 @@ def lines(of_runs: list[History], metric: str, against: str | None) -> pl.DataFr
     by_run = pl.DataFrame(values, schema=VALUES | _PLACE, orient="row")
     aggregated = over_seeds(by_run, [*COLUMN, "measure", "checkpoint"], more).select(*LINES, *_PLACE, *BEHIND)
     if against is not None:
-        aggregated = paper.beside(aggregated, [_theirs(line) for line in aggregated.iter_rows(named=True)])
+        columns = [_theirs(line) for line in aggregated.iter_rows(named=True)]
+        aggregated = published.beside(aggregated, columns, against)
     return label(aggregated)
 
 
@@ -188,7 +190,7 @@ def checkpoints(record: RunRecord, history: pl.DataFrame) -> list[dict[str, Any]
 
 def best(history: pl.DataFrame, last: int, metric: str = METRIC) -> dict[str, float]:
     """The measures of one run over its validations until step `last`, without those that its history does not have."""
-    choose = min if metric in SMALLER_IS_BETTER else max
+    choose = max if METRICS[metric].is_share else min
     steps, validation, test, kept = (history[name].to_list() for name in ("step", "validation", "test", "kept"))
     count = bisect.bisect_right(steps, last)  # they are ascending
     if not count:
@@ -212,11 +214,11 @@ def _table(group: pl.DataFrame, interval: bool, preset: str) -> Table:
     notes = [
         *standing_notes(group, interval),
         "Columns: half of the schedule, and the whole schedule.",
-        _MEASURES[first["metric"]][first["measure"]],
+        (_OF_ACCURACY if METRICS[first["metric"]].is_share else _OF_OTHERS)[first["measure"]].format(name),
     ]
-    if "paper_mean" in group.columns and group["paper_mean"].count():
+    if "paper" in group.columns and group["paper_mean"].count():
         notes += [*brackets(group, interval), _THEIRS]
-    elif "paper_mean" in group.columns and first["measure"] == BEST:
+    elif "paper" in group.columns and first["measure"] == BEST:
         notes.append(_NOT_THEIRS)
     title = f"{first['column']} by epoch{preset}, {name}: {first['measure']}"
     return Table(title, notes, names, body(group, "checkpoint", names), unit, interval)
@@ -236,7 +238,7 @@ def histories(registry: Registry, metric: str, bad: list[str]) -> Iterator[Histo
         except (RunError, pl.exceptions.PolarsError):
             bad.append(f"{run.name}: history.parquet is missing or damaged, so there is no learning curve")
         else:
-            yield of_run, record, history
+            yield of_run | {"metric": metric}, record, history
 
 
 def _measured(history: pl.DataFrame, metric: str) -> pl.DataFrame:
@@ -258,6 +260,7 @@ def learning(of_runs: list[History]) -> list[Panel]:
     over_seeds = (
         pl.concat([history for _, _, history in of_runs])
         .hstack(runs[heights])
+        .with_columns(scored(validation).alias("validation"), scored(test).alias("test"))
         .group_by([*KEYS, "trained_on", "step"], maintain_order=True)
         .agg(
             validation.mean().alias("mean"),

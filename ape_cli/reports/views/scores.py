@@ -41,7 +41,7 @@ class Scores(View[pl.DataFrame]):
 either side. A thin line leads from the axis to each dot. {LINE_STYLES}"""
 
     def read(self, registry: Registry, options: Options) -> tuple[pl.DataFrame, list[str]]:
-        """Read the aggregated lines, with the numbers of the paper for `--against paper`.
+        """Read the aggregated lines, with published numbers if `--against` names some.
 
         Raises `ApeError` if there are no scores.
         """
@@ -145,7 +145,7 @@ def _explained(tables: list[Table], chosen: palette.Looks, along: Scale) -> list
     if any(cell.std for cell in cells):
         handles.append(palette.line("± one standard deviation over seeds"))
     if any(cell.paper for cell in cells):
-        handles.append(palette.line("the paper's", **palette.PAPER))
+        handles.append(palette.line("published", **palette.PAPER))
     return handles + [palette.zero_errors()] * (along.edge is not None)
 
 

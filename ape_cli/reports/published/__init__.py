@@ -1,0 +1,260 @@
+"""Published numbers, and the comparison of our scores with them: `ape report --against NAME` or `--against FILE.toml`.
+
+Each file here, or in a folder `ape_cli/reports/published` elsewhere on the Python path, is a source, and its stem is
+its name: `neurips` is *Algebraic Positional Encodings* as published, and `paper` is its preprint. A file of this form
+has the numbers of any other paper:
+
+    title = "Doe et al. 2025"
+    seeds = 3                     # behind each number (default: 3)
+    spread = "interval"           # default: half of the 95% interval; "std": the standard deviation
+
+    [[table]]
+    name = "Table 1"
+    numbers = [                   # task, order of the nodes, row, metric, value, spread (if known)
+        ["tree-copy", "breadth", "rope (learned=true)", "perplexity", 1.70, 0.05],
+        ["copy", "", "alibi", "token_accuracy", 0.998],
+    ]
+
+A row is named as `ape report` names it. Accuracies are fractions. Further fields:
+
+- `short`: what notes call it (default: the title).
+- `presets`: the presets whose runs verdicts rest on, the best first. The first has the size of the published runs.
+- `free`: settings that a run may have beside those of a row; `precision` is always one.
+- `last_digit`: the last digit of the spreads, if it is not that of the values.
+- `[columns]`: what one of its columns is called here, or the list of ours that it may be, the first for verdicts.
+- `[[note]]`: a `text` below tables that have its `schemes` in its `columns` (all if left out), with a `dagger` or not.
+
+Lines of a report get the published value and spread. If a run has the size of the published ones, they also get the
+difference, and whether the published value lies in our 95% interval over seeds. That interval does not take into
+account that the published value is uncertain too.
+"""
+
+from __future__ import annotations
+
+import math
+import pkgutil
+from functools import cache, cached_property
+from pathlib import Path
+from typing import Annotated, Any, Literal, NamedTuple
+
+import polars as pl
+from pydantic import BaseModel, ConfigDict, Field, ValidationError
+
+from ape_cli.core.errors import UsageError, pick
+from ape_cli.core.validation import first_error
+from ape_cli.reports import stats
+from ape_cli.storage import files
+from ape_cli.storage.paths import storage_path
+
+__path__ = pkgutil.extend_path(__path__, __name__)  # so that files in another ape_cli/reports/published are found
+
+LAST_DIGIT = {"token_accuracy": 1e-4, "exact_match": 1e-4, "cross_entropy": 1e-3, "perplexity": 1e-2}
+NOT_HERE = ("bleu",)  # metrics of papers that no task here has
+_RANGES = {"token_accuracy": (0.0, 1.0), "exact_match": (0.0, 1.0), "perplexity": (1.0, math.inf)}
+_FIX = "`ape_cli/reports/published/__init__.py` shows the form"
+
+
+class Number(NamedTuple):
+    """A published number."""
+
+    table: str
+    column: str  # in the source
+    row: str
+    metric: str
+    value: float  # accuracies are fractions
+    spread: float | None
+
+
+class Note(BaseModel):
+    """A note below tables with some of the numbers."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+    text: str
+    schemes: list[str] = []
+    columns: list[str] = []
+    dagger: bool = False  # whether these numbers have a mark
+
+    def concerns(self, row: str, column: str) -> bool:
+        """Whether it is about the number of a row in a column of the source."""
+        return (not self.schemes or row in self.schemes) and (not self.columns or column in self.columns)
+
+
+class Table(BaseModel):
+    """A table of a source."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+    name: str
+    numbers: list[list[Any]]
+
+
+class Published(BaseModel):
+    """A source of published numbers."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid", allow_inf_nan=False)
+
+    title: str
+    name: str  # of its file
+    short: str = ""
+    seeds: Annotated[int, Field(gt=1)] = 3
+    spread: Literal["interval", "std"] = "interval"
+    last_digit: float | None = None
+    presets: list[str] = []
+    free: list[str] = []
+    columns: dict[str, list[str]] = {}
+    note: list[Note] = []
+    table: list[Table]
+
+    @property
+    def called(self) -> str:
+        """What notes call it."""
+        return self.short or self.title
+
+    @cached_property
+    def numbers(self) -> list[Number]:
+        """All numbers, in the order of the file. Raises `ValueError` if one is not valid."""
+        found = [_number(table.name, fields) for table in self.table for fields in table.numbers]
+        keys = [(number.column, number.row, number.metric) for number in found]
+        if twice := next((key for i, key in enumerate(keys) if key in keys[:i]), None):
+            raise ValueError(f"there are two numbers for {', '.join(twice)}")
+        return found
+
+    @property
+    def metrics(self) -> list[str]:
+        """The metrics of its numbers."""
+        return list(dict.fromkeys(number.metric for number in self.numbers))
+
+    def ours(self, column: str) -> list[str]:
+        """The columns of our tables that are compared with one of its columns."""
+        return self.columns.get(column, [column])
+
+    @cached_property
+    def _beside(self) -> dict[tuple[str, str, str], Number]:
+        """The number for each row, column of ours, and metric."""
+        return {(n.row, column, n.metric): n for n in self.numbers for column in self.ours(n.column)}
+
+    def number(self, scheme: str, variant: str, column: str, metric: str) -> Number | None:
+        """The number beside a score of ours, or None. `variant`: the settings of our runs as text."""
+        return self._beside.get((self.row(scheme, variant), column, metric))
+
+    def row(self, scheme: str, variant: str) -> str:
+        """The name of a row with these settings, without free ones: `rope`, or `rope (learned=true)`."""
+        names = ("precision", *self.free)
+        own = [part for part in variant.split(", ") if part and part.partition("=")[0] not in names]
+        return plain(f"{scheme} ({', '.join(own)})" if own else scheme)
+
+    def deviation(self, number: Number) -> float:
+        """The standard deviation over seeds of a number, at least what rounding hides. 0.5 digits if there is none."""
+        least = (self.last_digit or LAST_DIGIT.get(number.metric, 0.0)) / 2
+        shown = max(least, number.spread or 0.0)
+        width = stats.half_width(self.seeds) if self.spread == "interval" else None
+        return shown / width if width else shown
+
+    def notes(self, lines: pl.DataFrame, *, interval: bool) -> list[str]:
+        """The notes below a table of these lines from `beside`. `interval`: it has intervals of ours."""
+        compared = lines.filter(pl.col("paper_mean").is_not_null())
+        if compared.is_empty():
+            return [f"There are no numbers for these tasks and schemes in {self.called}."]
+        spread = "half of the 95% interval" if self.spread == "interval" else "standard deviation"
+        told = f" ± {spread}" if interval or self.spread == "interval" else ""
+        own_size = all(self.is_own_size(line) for line in lines.iter_rows(named=True))
+        size = "" if own_size else " at its own size, which is not that of these runs"
+        head = f"In brackets: the number of {self.called}{told}, over {self.seeds} seeds{size}."
+        places = [(self.row(*of[:2]), of[2]) for of in compared.select("scheme", "variant", "paper_column").iter_rows()]
+        return [head, *(note.text for note in self.note if any(note.concerns(*place) for place in places))]
+
+    def is_doubted(self, row: str, column: str) -> bool:
+        """Whether the number of a row in a column of the source has the mark † of a note."""
+        return any(note.dagger and note.concerns(row, column) for note in self.note)
+
+    def is_own_size(self, line: dict[str, Any]) -> bool:
+        """Whether the runs of a line of a report have the size of the published ones."""
+        return bool(line["paper_size"]) and line["preset"] in self.presets[:1]
+
+
+def plain(row: str) -> str:
+    """The name of a row with `true` and `false` as on the command line; tables have Python's `True` and `False`."""
+    return row.replace("=True", "=true").replace("=False", "=false")
+
+
+def names() -> list[str]:
+    """The names of the sources that are found."""
+    return sorted({file.stem for folder in __path__ for file in Path(folder).glob("*.toml")})
+
+
+@cache
+def load(name: str) -> Published:
+    """The source of a name, or of a file whose name ends in `.toml`.
+
+    Raises `UsageError` if there is no such source, or if the file is not valid.
+    """
+    if name.endswith(".toml"):
+        path = storage_path(name)
+    else:
+        pick("source of published numbers (or FILE.toml)", name, names())
+        path = next(file for folder in __path__ if (file := Path(folder, f"{name}.toml")).exists())
+    try:
+        fields = files.read_toml(path)
+        columns = {k: v if isinstance(v, list) else [v] for k, v in fields.get("columns", {}).items()}
+        source = Published.model_validate(fields | {"columns": columns, "name": path.name.removesuffix(".toml")})
+        _ = source.numbers  # checked
+    except OSError as error:
+        fix = files.how_to_read(error, "name a file of published numbers")
+        raise UsageError("cannot read the published numbers", got=f"{name}: {error.strerror}", fix=fix) from error
+    except ValidationError as error:
+        raise UsageError(f"{name} is not a file of published numbers", got=first_error(error), fix=_FIX) from error
+    except (ValueError, AttributeError) as error:
+        raise UsageError(f"{name} is not a file of published numbers", got=str(error), fix=_FIX) from error
+    return source
+
+
+def _number(table: str, fields: list[Any]) -> Number:
+    """A number from its line in a file. Raises `ValueError` if it is not valid."""
+    words, values = fields[:4], fields[4:]
+    texts = len(words) == 4 and all(isinstance(word, str) for word in words)
+    if not texts or len(values) not in (1, 2) or not all(type(x) in (int, float) and math.isfinite(x) for x in values):
+        raise ValueError(f"{fields} is not [task, order, row, metric, value, spread]")
+    task, order, row, metric = words
+    pick("metric of published numbers", metric, [*LAST_DIGIT, *NOT_HERE])
+    low, high = _RANGES.get(metric, (0.0, math.inf))
+    if not low <= values[0] <= high:
+        raise ValueError(f"{fields} has a {metric} outside of {low:g} to {high:g}")
+    spread = float(values[1]) if len(values) > 1 else None
+    return Number(table, f"{task}/{order}" if order else task, plain(row), metric, float(values[0]), spread)
+
+
+def beside(lines: pl.DataFrame, columns: list[str], against: str) -> pl.DataFrame:
+    """Add the published value and its spread to the lines of a report, as `paper_mean` and `paper_spread`.
+
+    The source is `paper`, and its column `paper_column`. Lines of the published size also get `paper_difference`, ours
+    minus the published value, and `paper_in_interval`. `columns`: the name of the column of each line.
+    """
+    source = load(against)
+    kinds: dict[str, type[pl.DataType]] = dict.fromkeys(("paper", "paper_column"), pl.String)
+    kinds |= dict.fromkeys(("paper_mean", "paper_spread", "paper_difference"), pl.Float64)
+    kinds["paper_in_interval"] = pl.Boolean
+    compared: list[tuple[Any, ...]] = []
+    for line, column in zip(lines.iter_rows(named=True), columns, strict=True):
+        if (number := number_of(line, column, source)) is None:
+            compared.append((against, *[None] * (len(kinds) - 1)))
+        else:
+            own = _compared(line, number.value) if source.is_own_size(line) else (None, None)
+            compared.append((against, number.column, number.value, number.spread, *own))
+    return lines.hstack(pl.DataFrame(compared, schema=kinds, orient="row"))
+
+
+def number_of(line: dict[str, Any], column: str, source: Published) -> Number | None:
+    """The number beside a line of a report: a teacher-forced score on the test split of the training data."""
+    plain = (line["decode"], line["split"]) == ("teacher", "test")
+    if not plain or line["fingerprint"] != line["trained_fingerprint"]:
+        return None
+    return source.number(line["scheme"], line["variant"], column, line["metric"])
+
+
+def _compared(line: dict[str, Any], value: float) -> tuple[float, bool | None]:
+    """The difference from the published value, and whether it lies in our interval, or None without an interval."""
+    inside, rounded = None, LAST_DIGIT[line["metric"]] / 2
+    if line["low"] is not None:
+        inside = line["low"] - rounded <= value <= line["high"] + rounded
+    return line["mean"] - value, inside
