@@ -198,6 +198,8 @@ def has_preset_data(preset: str, trained: Trained) -> bool:
     kind, known = tasks.load(trained.task), tasks.options_of(tasks.load(trained.task))
     options = {k: v for k, v in PRESETS[preset].sizes.items() if k in known} | dict(kind.preset_options.get(preset, {}))
     of_preset = tasks.make(trained.task, *linearisation.parse(trained.order), **options).parameters
-    forms = {*kind.form_options, "mirror"}
-    sizes, usual = ({k: v for k, v in of.items() if k not in forms} for of in (trained.parameters, of_preset))
+    sizes, usual = (
+        {k: v for k, v in kind.recorded(of).items() if k not in kind.form_options}
+        for of in (trained.parameters, of_preset)
+    )
     return bool(sizes == usual and rows == PRESETS[preset].rows)
