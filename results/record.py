@@ -125,7 +125,8 @@ def views(sweeps: list[str]) -> dict[str, list[str]]:
             found[f"{sweep}.md"] = [*of_sweep, "--view", "generalisation", "--interval", "--format", "markdown"]
             continue
         for kind, name in (("md", "markdown"), ("csv", "csv")):
-            beside = ["--against", "paper"] if sweep not in OURS else ["--interval"] * (kind == "md")  # csv has it
+            version = "neurips" if sweep.endswith("-neurips") else "paper"
+            beside = ["--against", version] if sweep not in OURS else ["--interval"] * (kind == "md")  # csv has it
             found[f"{sweep}.{kind}"] = [*of_sweep, *beside, "--format", name]
         if sweep in OURS:
             exact = ["--metric", "exact_match", "--interval", "--format", "markdown"]
