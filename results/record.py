@@ -24,7 +24,7 @@ from ape_cli.core.errors import DataError
 from ape_cli.runs.registry import Registry, open_registry
 from ape_cli.sweep import combinations, specification, stages
 from ape_cli.sweep.durations import PastRuns
-from results import claims, figures, first_picture, verdicts, worth
+from results import claims, figures, first_picture, starts, verdicts, worth
 from results.figures.scores import SCHEMES, TASKS, Scores
 
 ROOT = Path(__file__).resolve().parents[1]
@@ -32,7 +32,7 @@ RESULTS = ROOT / "results"
 RUNS = RESULTS / "record"  # the finished runs of each sweep, in one file each
 AGAIN = {"generalise": "results/generalise/runs.parquet"}  # a sweep that trains runs of others again, apart from them
 # folders of schemes and tasks that only new processes find, by the sweep that needs them
-OWN = {"causes": "causes", "extraction": "ingredients", "ingredients": "ingredients"}
+OWN = {"causes": "causes", "extraction": "ingredients", "ingredients": "ingredients", "init": "init"}
 README = RESULTS / "README.md"
 SITE = ROOT / "docs" / "results.md"
 PAGES = SITE.with_suffix("")  # the folder of the sweeps' pages and plots
@@ -42,6 +42,7 @@ ABOUT = {  # the sweeps in the order of the page
     "table1-neurips": "the published paper, words (GPU)",
     "table2-paper": "the preprint's table 2 (GPU)",
     "table1-paper": "the preprint's table 1 (GPU)",
+    "neurips-medium": "rows of the published paper, a quarter as wide",
     "table1-medium": "table 1, a quarter as wide",
     "table2-medium": "table 2, a quarter as wide",
     "table1": "the paper's table 1 at preset `small`, with `none` as a control",
@@ -51,6 +52,7 @@ ABOUT = {  # the sweeps in the order of the page
     "causes": "suspected causes of the paper's numbers",
     "ablation-locality": "the locality bias on and off",
     "ingredients": "what each ingredient of the orthogonal schemes is worth",
+    "init": "does starting from RoPE help?",
     "extraction": "parts of `tree-ops`: why is extraction not learned?",
     "tasks": "tasks of other papers and composite structures",
     "length": "words of 1 to 40 symbols, evaluated at up to 200, tuned",
@@ -64,7 +66,8 @@ ABOUT = {  # the sweeps in the order of the page
 SIZES = ("table1", "table2", "ablation-locality", *AGAIN)
 EPOCHS = ("digits", "pixels")
 # sweeps without numbers of the paper: with intervals, and also with exact match
-OURS = ("ingredients", "extraction", "tasks", "trees")
+OURS = ("ingredients", "init", "extraction", "tasks", "trees")
+PUBLISHED = ("table1-medium", "table2-medium")  # also compared with the published paper, by perplexity
 TUNED = ("length", "depth")  # sweeps whose settings are chosen by validation scores
 BEYOND = (*AGAIN, *TUNED)  # shown beyond the training sizes
 
@@ -125,9 +128,11 @@ def views(sweeps: list[str]) -> dict[str, list[str]]:
             found[f"{sweep}.md"] = [*of_sweep, "--view", "generalisation", "--interval", "--format", "markdown"]
             continue
         for kind, name in (("md", "markdown"), ("csv", "csv")):
-            version = "neurips" if sweep.endswith("-neurips") else "paper"
+            version = "neurips" if "neurips" in sweep else "paper"
             beside = ["--against", version] if sweep not in OURS else ["--interval"] * (kind == "md")  # csv has it
             found[f"{sweep}.{kind}"] = [*of_sweep, *beside, "--format", name]
+        if sweep in PUBLISHED:
+            found[f"{sweep}-perplexity.md"] = [*of_sweep, "--against", "neurips", "--format", "markdown"]
         if sweep in OURS:
             exact = ["--metric", "exact_match", "--interval", "--format", "markdown"]
             found[f"{sweep}-exact-match.md"] = [*of_sweep, *exact]
@@ -188,6 +193,7 @@ def computed() -> dict[str, str]:
         "length-claims.md": claims.table(planned("length")),
         "ingredients-worth.md": worth.table(open_registry(RUNS)),
         "linearisation.md": linearisation(),
+        **starts.parts(open_registry(RUNS)),
         "tasks-floors.md": floors("tasks", "exact_match"),
         "trees-floors.md": floors("trees", "token_accuracy"),
         **verdicts.parts(RESULTS),

@@ -91,7 +91,7 @@ def text(of: Difference, metric: str, most: int) -> str:
     else:
         mean, *shown = (f"{round(100 * value, 2) + 0.0:+.2f}" for value in (of.mean, *ends))
     cell = f"{mean} ({shown[0]} to {shown[1]})" if shown else mean
-    return (f"**{cell}**" if of.is_shown else cell) + f" ×{of.seeds} seeds" * (of.seeds < most)
+    return (f"**{cell}**" if of.is_shown else cell) + f", n = {of.seeds}" * (of.seeds < most)
 
 
 def parts(registry: Registry) -> dict[str, str]:
@@ -107,6 +107,8 @@ def parts(registry: Registry) -> dict[str, str]:
                 row = [cells[name, column] for column in columns]
                 if any(row):
                     lines.append(f"| {name} | {' | '.join(text(c, metric, most) if c else '' for c in row)} |")
+            if not most:
+                continue
             named = "perplexity" if metric == "cross_entropy" else metric.replace("_", "-")
             made[f"init-{preset}-{named}.md"] = "\n".join(lines) + "\n"
     return made

@@ -22,7 +22,7 @@ def findings(registry: Registry, plans: Mapping[str, Stages]) -> dict[str, Findi
     scores = Scores(registry)
     named = (rows.sinusoidal, rows.order, rows.locality, rows.metric, rows.bound, rows.images)
     made = {make.__name__: make(scores) for make in named}
-    made |= {make.__name__: make(registry) for make in (sweeps.ingredients, sweeps.extraction)}
+    made |= {make.__name__: make(registry) for make in (sweeps.ingredients, sweeps.init, sweeps.extraction)}
     made |= {make.__name__: make(registry, plans) for make in (sweeps.structure, sweeps.beyond)}
     return {name: found for name, one in made.items() if (found := _drawable(one))}
 

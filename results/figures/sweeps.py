@@ -13,7 +13,7 @@ from ape_cli.reports.views.generalisation import Generalisation, over_unseen
 from ape_cli.runs.record import evaluation_name
 from ape_cli.runs.registry import Registry
 from ape_cli.sweep.stages import Stages
-from results import worth
+from results import starts, worth
 from results.figures.forest import Block, Cell, Finding, Row
 from results.figures.scores import FLAT, NAMES, TASKS, TREE, Scores, Seeds, cells, differences, finished
 
@@ -98,6 +98,22 @@ def ingredients(registry: Registry) -> Finding:
         for name in (*worth.INGREDIENTS, *worth.TUNED)
     ]
     return Finding([Block("", rows, worth.COLUMNS)], "Points of token accuracy, preset small.", differences=True)
+
+
+def init(registry: Registry) -> Finding:
+    """What starting from RoPE is worth, as the tables of `starts` have it: differences of the cross-entropy."""
+    found, blocks = starts.scores(registry, "small"), []
+    for order in starts.ORDERS:
+        columns = [column for column in starts.COLUMNS["small"] if column.endswith(f"/{order}")]
+        rows = []
+        for name, pair in list(starts.PAIRS.items())[:5]:
+            of = {c: starts.difference(c, pair, "cross_entropy", found) for c in columns}
+            rows.append(
+                Row(name.replace("`", ""), {c.partition("/")[0]: Cell(*cell) for c, cell in of.items() if cell})
+            )
+        blocks.append(Block(f"{order}", rows, TASKS))
+    foot = "Logarithm of the perplexity, preset small. Below 0, the first of the two is better."
+    return Finding(blocks, foot, differences=True)
 
 
 def beyond(registry: Registry, plans: Mapping[str, Stages]) -> Finding:

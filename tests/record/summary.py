@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import itertools
 import math
+import statistics
 from typing import get_args
 
 from ape_cli.reports import published, verdicts
@@ -67,10 +69,12 @@ def of_trees() -> list[str]:
         f"is worth {worth['tree-copy']} points to flat schemes on `tree-copy` and {worth['tree-ops']} on `tree-ops`",
         f"change by at most {apart:.1f} points",
         *of_leads(),
-        *of_the_paper_s_depth(),
+        *of_the_published_depth(),
         f"five schemes are within {math.ceil(10 * spread) / 10:.1f} points on `{rotated}`",
-        "at the paper's size, `sinusoidal` rises from {:.2f} to {:.2f} on one of these tasks (one seed)".format(*risen),
-        "at the paper's size it scores {:.2f} (one seed; the paper reports {:.2f})".format(
+        "at the preprint's size, `sinusoidal` rises from {:.2f} to {:.2f} on one of these tasks (one seed)".format(
+            *risen
+        ),
+        "at the preprint's size it scores {:.2f} here (one seed; the preprint reports {:.2f})".format(
             own["sinusoidal"], theirs("sinusoidal", rotated)
         ),
         "first by token accuracy ({:.2f}; `rope` scores {:.2f}), and `rope` is first by exact match ({:.2f}; "
@@ -79,10 +83,6 @@ def of_trees() -> list[str]:
         ),
         "`orthogonal-tree` scores {:.1f}, `tree` {:.1f}, and `tree` with the mean depth as its size {:.1f}".format(
             *size
-        ),
-        "it scores {:.2f} on `tree-rotate/breadth` (one seed), where the paper reports {:.2f} and our model without "
-        "positions scores {:.2f} (`medium`, one seed)".format(
-            own["sinusoidal"], theirs("sinusoidal", rotated), *scores(rotated, "none", preset="medium")
         ),
         f"though {min(whole_own):.1f} to {max(whole_own):.1f} in exact match",
         "the larger size closes {:.1f} of the {:.1f} points".format(*of_the_bound()),
@@ -110,16 +110,27 @@ def of_leads() -> list[str]:
     ]
 
 
-def of_the_paper_s_depth() -> list[str]:
-    """The fact about the paper's `depth` columns, whose numbers are below ours in the same order."""
-    cells = [(scheme, f"{task}/depth") for scheme in ("rope", "orthogonal-seq") for task in TASKS]
-    below = [mean(column, scheme, preset="medium") - theirs(scheme, column) for scheme, column in cells]
-    mixed = [(scheme, column.replace("/depth", "/breadth-to-depth"), column) for scheme, column in cells]
-    above = [theirs(scheme, column) - mean(other, scheme, preset="medium") for scheme, other, column in mixed]
-    assert (len(below), min(*below, *above) > 0) == (8, True)
+def perplexity(column: str, scheme: str) -> float:
+    """The mean perplexity over three seeds at preset medium."""
+    found = evaluations()["medium", column, scheme, ""].values()
+    assert len(found) == 3
+    return statistics.fmean(math.exp(each[0]["overall"]["cross_entropy"]) for each in found)
+
+
+def of_the_published_depth() -> list[str]:
+    """The fact about the published `depth` columns, which fit sources that are written breadth first."""
+    source, ratios = published.load("neurips"), dict[str, list[float]]()
+    for order in ("breadth-to-depth", "depth"):
+        for scheme, task in itertools.product(FLAT, ("tree-copy", "c3", "tree-ops")):
+            number = source.number(scheme, "", f"{task}/breadth-to-depth", "perplexity")
+            assert number is not None
+            ratios.setdefault(order, []).append(perplexity(f"{task}/{order}", scheme) / number.value)
+    mixed, same = (f"{min(of):.2f} to {max(of):.2f} times" for of in ratios.values())
     return [
-        f"all eight are {range_of(below)} points below ours with the same order, as in its text",
-        f"and {range_of(above)} above ours with sources written breadth first",
+        (
+            f"the perplexities of the flat schemes on three tasks are {mixed} the published ones, and with source and "
+            f"target in the same order {same}"
+        )
     ]
 
 
@@ -130,7 +141,7 @@ def of_words() -> list[str]:
     columns = ("tree-rotate/depth", "c3/breadth", "tree-ops/breadth")
     apart = max(abs(sum(gains(column, "orthogonal-tree")) / 3) for column in columns)
     return [
-        "with the paper's words {:.2f} (3 seeds; the paper reports {:.2f})".format(
+        "with words of 100 symbols {:.2f} (3 seeds; the preprint reports {:.2f})".format(
             mean("copy", "sinusoidal", preset="medium"), theirs("sinusoidal", "copy")
         ),
         "it raises `none` from {:.2f} to {:.2f} on `reverse`".format(*biased),
@@ -172,14 +183,20 @@ def of_other_tasks() -> list[str]:
 
 def of_the_verdicts() -> list[str]:
     """The number of each verdict."""
-    cells = verdicts.read(open_registry(RESULTS), published.load("paper"))[0]
-    found = [cell.follows for cell in cells]
-    same, why, cause_open, none = (found.count(word) for word in get_args(verdicts.Word))
-    wide = [cell for cell in cells if cell.follows == "reproduced" and (cell.margin or 0) > 0.05]
-    assert len(wide) == 4
+    registry, counts = open_registry(RESULTS), []
+    for name in ("neurips", "paper"):
+        cells = [c for c in verdicts.read(registry, published.load(name))[0] if c.number.metric != "bleu"]
+        found = [c.follows for c in cells if name == "paper" or c.number.metric == "perplexity"]
+        counts.append([len(found), *(found.count(word) for word in get_args(verdicts.Word))])
+    (of, same, why, cause_open, none), preprint_counts = counts
+    assert why == 0
     return [
-        f"Of the {len(found)} numbers in the paper's tables 1 to 3, {same} are reproduced (four only within margins",
-        f"{why} differ for a likely reason, {cause_open} differ for an open one, and {none} were not run.",
+        (
+            f"Of the {of} perplexities in tables 2a and 2b of the published paper, {same} are reproduced, {cause_open} "
+            f"differ for an open reason, and {none} were not run"
+        ),
+        "of the {} numbers in its preprint, {} are reproduced, {} differ for a likely reason, {} differ for an open "
+        "one, and {} were not run.".format(*preprint_counts),
     ]
 
 

@@ -1,4 +1,4 @@
-"""Orthogonal for trees, started at RoPE's angles with the branches and heads apart: each has random planes of its own."""
+"""Orthogonal for trees, started at the angles of RoPE, with random planes for each branch and head."""
 
 from __future__ import annotations
 

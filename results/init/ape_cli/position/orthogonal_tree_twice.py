@@ -1,4 +1,4 @@
-"""Orthogonal for trees, started as the authors' program starts it: each of RoPE's frequencies twice, and half of them."""
+"""Orthogonal for trees, started as in the authors' program: each frequency of RoPE twice, and half of them."""
 
 from __future__ import annotations
 
