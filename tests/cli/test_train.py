@@ -76,14 +76,16 @@ def test_the_hints_train_the_same_model_with_other_schemes(here: Path) -> None:
     assert "`ape report` shows all scores side by side" in ape(*first)[1]
 
 
-def test_the_end_has_the_paper_s_number(here: Path) -> None:
-    """It is that of the plain scheme, and the doubtful numbers are marked."""
+def test_the_end_has_the_published_number(here: Path) -> None:
+    """It is that of the same settings, by perplexity."""
     out = ape("train", "--scheme", "rope", *WORDS)[0]
-    assert "in the paper" not in out  # steps=4 is another setting
-    plain = ["--task", "copy", "--preset", "tiny", "--device", "cpu"]
-    assert "   99.99%  rope in the paper, with its own model and data\n" in ape("train", "--scheme", "rope", *plain)[0]
-    out = ape("train", "--scheme", "sinusoidal", *plain)[0]
-    assert "   13.80%  sinusoidal in the paper, with its own model and data (in doubt" in out
+    assert "published" not in out  # steps=4 is another setting
+    plain = ["--task", "repeat", "--preset", "tiny", "--device", "cpu"]
+    for settings, published in (([], "1.08 ±0.12"), (["--set", "learned=true"], "1.00 ±0.00")):
+        out = ape("train", "--scheme", "rope", *plain, *settings)[0]
+        (told,) = re.findall(r"perplexity (\S+)\n", out)
+        whose = "in the published paper (NeurIPS 2024), with its own model and data"
+        assert f"its test perplexity is {told}; {whose}, {published}\n" in out
 
 
 def test_the_hints_name_the_dataset_that_was_found(here: Path) -> None:

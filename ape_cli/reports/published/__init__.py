@@ -80,7 +80,7 @@ class Note(BaseModel):
         return (not self.schemes or row in self.schemes) and (not self.columns or column in self.columns)
 
 
-class Table(BaseModel):
+class PublishedTable(BaseModel):
     """A table of a source."""
 
     model_config = ConfigDict(frozen=True, extra="forbid")
@@ -104,7 +104,7 @@ class Published(BaseModel):
     free: list[str] = []
     columns: dict[str, list[str]] = {}
     note: list[Note] = []
-    table: list[Table]
+    table: list[PublishedTable]
 
     @property
     def called(self) -> str:
