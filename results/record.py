@@ -38,15 +38,15 @@ SITE = ROOT / "docs" / "results.md"
 PAGES = SITE.with_suffix("")  # the folder of the sweeps' pages and plots
 FINDINGS = PAGES / "plots" / "findings"  # the figures of results/README.md
 ABOUT = {  # the sweeps in the order of the page
-    "table2-paper": "the paper's table 2 at its own size, on a GPU",
-    "table1-paper": "the paper's table 1 at its own size, on a GPU",
-    "table1-medium": "the paper's table 1 on its own data, a quarter of its width",
-    "table2-medium": "the paper's table 2 on its own data, a quarter of its width",
-    "table1": "the paper's table 1 at preset `small`, with `none` as a control",
-    "table2": "the paper's table 2 at preset `small`, with `breadth-to-depth`",
+    "table2-paper": "the preprint's table 2 (GPU)",
+    "table1-paper": "the preprint's table 1 (GPU)",
+    "table1-medium": "table 1, a quarter as wide",
+    "table2-medium": "table 2, a quarter as wide",
+    "table1": "table 1 at preset `small`, with `none` as a control",
+    "table2": "table 2 at preset `small`, with `breadth-to-depth`",
     "rotations": "three forms of `tree-rotate`",
     "first-release": "settings of the authors' first release, one by one",
-    "causes": "suspected causes of the paper's numbers",
+    "causes": "suspected causes of the preprint's numbers",
     "ablation-locality": "the locality bias on and off",
     "ingredients": "what each ingredient of the orthogonal schemes is worth",
     "extraction": "parts of `tree-ops`: why is extraction not learned?",
@@ -55,13 +55,13 @@ ABOUT = {  # the sweeps in the order of the page
     "depth": "trees of depth 1 to 5, evaluated at up to 9, tuned",
     "generalise": "tables 1 and 2 at larger sizes",
     "trees": "functions of Python's standard library: copied, mirrored, with masked labels",
-    "digits": "the paper's table 3, on scikit-learn's digits",
+    "digits": "the preprint's table 3, on scikit-learn's digits",
     "pixels": "the control: each pixel a token, pixels shuffled",
-    "table3": "the paper's table 3, on CIFAR-10 at its own size (needs a GPU)",
+    "table3": "the preprint's table 3, on CIFAR-10 (GPU)",
 }
 SIZES = ("table1", "table2", "ablation-locality", *AGAIN)
 EPOCHS = ("digits", "pixels")
-# sweeps without numbers of the paper: with intervals, and also with exact match
+# sweeps without published numbers: with intervals, and also with exact match
 OURS = ("ingredients", "extraction", "tasks", "trees")
 TUNED = ("length", "depth")  # sweeps whose settings are chosen by validation scores
 BEYOND = (*AGAIN, *TUNED)  # shown beyond the training sizes

@@ -5,7 +5,7 @@ mean over seeds, the sample standard deviation, the number of seeds, and `low` t
 the mean (`stats.py`). That interval is about other seeds of training on the same data, not about other test rows. Runs
 that differ in anything but the seed are never averaged.
 
-As in the paper, every mean is underlined (`best`) that is at most one standard deviation worse than the best mean of
+As in the preprint, every mean is underlined (`best`) that is at most one standard deviation worse than the best mean of
 its column. The best mean is that of all rows, whatever their numbers of seeds, and the deviation is that of its row. Of
 several rows with the best mean, the largest deviation counts. A row with one seed has no deviation. If it is the best,
 only the rows that equal it are underlined. A table underlines nothing (`untuned`) if a scheme has several settings of

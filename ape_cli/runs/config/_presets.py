@@ -1,8 +1,8 @@
 """Presets: settings of the model and of training, and the matching sizes of the data.
 
-- `paper`: tables 4 and 5 of the paper, and what the authors' first release adds.
-- `medium`: the paper's data (its lengths, depths, vocabularies and numbers of rows) with the model of `small`, which is
-  a quarter as wide as the paper's. It has no settings for images.
+- `paper`: tables 4 and 5 of the preprint (arXiv 2312.16045v1), and what the authors' first release adds.
+- `medium`: the data of `paper` (its lengths, depths, vocabularies and numbers of rows) with the model of `small`, which
+  is a quarter as wide. It has no settings for images.
 - `small`: each run takes at most about three minutes on two CPU cores, and the schemes still differ. Digits take less
   time and the images of CIFAR more.
 - `tiny`: a smoke test in seconds.
@@ -85,8 +85,8 @@ PRESETS = {
         {"train": 10_000, "validation": 1_000, "test": 1_000},
         {},
         {
-            "sequence": "the paper's model: width 512, 200 epochs",
-            "image": "the paper's model: 7 layers of width 256, 300 epochs",
+            "sequence": "the preprint's model: width 512, 200 epochs",
+            "image": "the preprint's model: 7 layers of width 256, 300 epochs",
         },
         "crop,flip,autoaugment",
     ),
@@ -95,7 +95,7 @@ PRESETS = {
         None,
         {"train": 10_000, "validation": 1_000, "test": 1_000},
         {},
-        {"sequence": "width 128, a quarter of the paper's, 2,000 steps"},
+        {"sequence": "width 128, a quarter of the preprint's, 2,000 steps"},
     ),
     "small": Preset(
         {**_QUARTER_WIDTH, "steps": 800, "validate_every_steps": 100},
