@@ -108,7 +108,7 @@ demo: $(VENV)/.plots
 	mkdir -p $(DEMO)
 	cd $(DEMO) && $(APE) sweep --schemes sinusoidal,orthogonal-tree --tasks tree-rotate --preset small
 	cd $(DEMO) && $(APE) show tree-rotate-breadth-small --row 4
-	cd $(DEMO) && $(APE) report --against paper --plots figures
+	cd $(DEMO) && $(APE) report --plots figures
 	@echo 'The plots are in $(DEMO)/figures. Open $(DEMO)/figures/scores.svg in a browser.'
 
 clean:

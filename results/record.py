@@ -38,12 +38,14 @@ SITE = ROOT / "docs" / "results.md"
 PAGES = SITE.with_suffix("")  # the folder of the sweeps' pages and plots
 FINDINGS = PAGES / "plots" / "findings"  # the figures of results/README.md
 ABOUT = {  # the sweeps in the order of the page
+    "table2-neurips": "the published paper, trees (GPU)",
+    "table1-neurips": "the published paper, words (GPU)",
     "table2-paper": "the preprint's table 2 (GPU)",
     "table1-paper": "the preprint's table 1 (GPU)",
-    "table1-medium": "table 1, a quarter as wide",
-    "table2-medium": "table 2, a quarter as wide",
-    "table1": "table 1 at preset `small`, with `none` as a control",
-    "table2": "table 2 at preset `small`, with `breadth-to-depth`",
+    "table1-medium": "the preprint's table 1, a quarter as wide",
+    "table2-medium": "the preprint's table 2, a quarter as wide",
+    "table1": "the preprint's table 1 at preset `small`, with `none` as a control",
+    "table2": "the preprint's table 2 at preset `small`, with `breadth-to-depth`",
     "rotations": "three forms of `tree-rotate`",
     "first-release": "settings of the authors' first release, one by one",
     "causes": "suspected causes of the preprint's numbers",

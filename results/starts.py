@@ -1,8 +1,8 @@
 """Does starting from RoPE help? Pairs of rows that differ in how their operators start, paired by seed (`init.toml`).
 
-A pair is one seed that both rows have, with the same data in the same order. A cell is the mean difference, with its 95%
-interval by Student's paired t: points of token accuracy or exact match, or the ratio of the perplexities, for which
-differences and intervals are those of the logarithm.
+A pair is one seed that both rows have, with the same data in the same order. A cell is the mean difference, with its
+95% interval by Student's paired t: points of token accuracy or exact match, or the ratio of the perplexities, for
+which differences and intervals are those of the logarithm.
 
 The rule was written before the runs were looked at: a start *helps* in a column if the interval of the perplexity's
 ratio is below 1, *hurts* if it is above 1, and otherwise nothing is shown.
@@ -15,10 +15,9 @@ import statistics
 from collections.abc import Mapping
 from typing import NamedTuple
 
-from ape_cli.reports import stats
+from ape_cli.reports import published, stats
 from ape_cli.reports.descriptions import described, has_preset_data
 from ape_cli.reports.evaluations import task_of
-from ape_cli.reports.published import row_name
 from ape_cli.runs.record import evaluation_name
 from ape_cli.runs.registry import Registry
 
@@ -68,7 +67,7 @@ def scores(registry: Registry, preset: str) -> Scores:
     rows = {row for pair in PAIRS.values() for row in pair}
     found: dict[tuple[str, str], dict[int, Mapping[str, float]]] = {}
     for run, record, of in described(registry, []):
-        key = task_of(of), row_name(of["scheme"], of["variant"])
+        key = task_of(of), published.load("neurips").row(of["scheme"], of["variant"])
         if of["preset"] != preset or key[0] not in COLUMNS[preset] or key[1] not in rows:
             continue
         own = run.evaluation(evaluation_name(record.dataset.fingerprint, "test", "teacher"))

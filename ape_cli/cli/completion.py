@@ -23,14 +23,14 @@ Values: TypeAlias = Callable[[Any], Iterable[str]]  # the context of a command -
 
 _WIDTH = 70  # of the help of an option
 
-PRESETS = ("paper", "medium", "small", "tiny")
+PRESETS = ("paper", "neurips", "medium", "small", "tiny")
 MODELS = ("encoder-decoder", "decoder")
 DECODINGS = ("teacher", "greedy")
 ORDERS = ("breadth", "depth")
 PAIRS = (*ORDERS, "breadth-to-depth", "depth-to-breadth")
 DEVICES = ("auto", "cpu", "cuda")
 PRECISIONS = ("fp32", "tf32", "bf16")
-METRICS = ("token_accuracy", "exact_match", "cross_entropy")
+METRICS = ("token_accuracy", "exact_match", "cross_entropy", "perplexity")
 FORMATS = ("rich", "markdown", "latex", "csv", "json", "html")
 PLOT_FORMATS = ("svg", "png", "pdf")
 

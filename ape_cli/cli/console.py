@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any, TextIO
 
 from ape_cli.core import escaping
 from ape_cli.core.errors import ApeError, cut, remedy
+from ape_cli.core.perplexity import perplexity, perplexity_text
 from ape_cli.core.slow_steps import slow_step
 
 if TYPE_CHECKING:  # rich is imported when it is used
@@ -153,7 +154,9 @@ def accuracy_of(kind: str) -> str:
 def scores_in_words(overall: dict[str, Any], kind: str) -> str:
     """The scores over all rows of an evaluation, of a model of a kind."""
     exact = "" if kind == "image" else f", exact match {overall['exact_match']:.2%}"
-    entropy = f", cross-entropy {overall['cross_entropy']:.4f} nats" if "cross_entropy" in overall else ""
+    entropy = ""
+    if (nats := overall.get("cross_entropy")) is not None:
+        entropy = f", cross-entropy {nats:.4f} nats, perplexity {perplexity_text(perplexity(nats))}"
     return f"{accuracy_of(kind)} {overall['token_accuracy']:.2%}{exact}{entropy}"
 
 

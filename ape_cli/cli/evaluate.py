@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Collection
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Annotated, Any, ClassVar
@@ -13,6 +14,7 @@ from ape_cli.cli.console import accuracy_of, answer, guessed, note, note_lines, 
 from ape_cli.cli.options import DEVICE, EXECUTION, SCORES, THREADS, Folders, Json, Place, option, path
 from ape_cli.core import escaping, runtime
 from ape_cli.core.errors import ApeError, UsageError, pick
+from ape_cli.core.perplexity import perplexity, perplexity_text
 from ape_cli.core.slow_steps import slow_step
 
 if TYPE_CHECKING:  # imported by the command when it runs, because torch is slow to import
@@ -91,7 +93,7 @@ def evaluate(
             _print_evaluation(result, run, against) if len(work) == 1 else _print_scores(result)
     if as_json:
         counted = _baselines(on.values(), split)
-        answer([result | {"baselines": counted.get(result["fingerprint"])} for result in done])
+        answer([with_perplexity(result) | {"baselines": counted.get(result["fingerprint"])} for result in done])
     else:
         _print_end(on.values(), split, folders.results, several=len(work) > 1, named=bool(others))
     if failed:
@@ -173,9 +175,9 @@ def _print_evaluation(result: dict[str, Any], run: Run, data: Dataset) -> None:
     image, forced = "by_class" in result, teacher or {}
     names = {"token_accuracy": accuracy_of("image")} if image else _SCORES
     beside = [f"{head}, teacher" for head in names.values()] if teacher else []
-    entropy = {"cross_entropy": "cross-entropy"} if "cross_entropy" in result["overall"] else {}
+    entropy = ["cross-entropy", "perplexity"] if "cross_entropy" in result["overall"] else []
     counts = {"rows": "images"} if image else {"rows": "rows", "tokens": "tokens"}
-    numbers = [*names.values(), *beside, *entropy.values(), *counts.values()]
+    numbers = [*names.values(), *beside, *entropy, *counts.values()]
     pairs = [("all", result["overall"], forced.get("overall"))]
     for kind, label in (("class", ""),) if image else (("size", "size "), ("op", "")):
         others = {part[kind]: part for part in forced.get(f"by_{kind}", [])}
@@ -184,11 +186,25 @@ def _print_evaluation(result: dict[str, Any], run: Run, data: Dataset) -> None:
     for label, part, other in pairs:
         cells = [f"{part[name]:.2%}" for name in names]
         cells += [f"{other[name]:.2%}" if other else "" for name in names] if teacher else []
-        cells += [f"{part[name]:.4f}" for name in entropy]
+        if entropy:
+            cells += [f"{part['cross_entropy']:.4f}", perplexity_text(perplexity(part["cross_entropy"]))]
         rows.append([label, *cells, *(f"{part[name]:,}" for name in counts)])
     decoding = "" if image else f", {result['decode']} decoding"
     say(f"{result['run']} on {result['dataset']} ({result['split']}{decoding})")
     print_table(["class" if image else "rows of", *numbers], rows, numbers)
+
+
+def with_perplexity(found: Any) -> Any:
+    """An evaluation with the perplexity beside each cross-entropy. An infinite one is None, because JSON has none."""
+    if isinstance(found, list):
+        return [with_perplexity(part) for part in found]
+    if not isinstance(found, dict):
+        return found
+    found = {name: with_perplexity(value) for name, value in found.items()}
+    if "cross_entropy" in found:
+        value = perplexity(found["cross_entropy"])
+        found["perplexity"] = value if math.isfinite(value) else None
+    return found
 
 
 def _print_scores(result: dict[str, Any]) -> None:

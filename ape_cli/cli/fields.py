@@ -21,7 +21,7 @@ def fields(
     scheme: Annotated[str | None, typer.Option(help="Also list the options of this scheme.")] = None,
     attention: Annotated[str | None, typer.Option(help="Also list the options of this kind of attention.")] = None,
     positions: Annotated[str | None, typer.Option(help="Also list the options of this map of positions.")] = None,
-    preset: Annotated[str, typer.Option(help="Preset to show: paper, medium, small or tiny.")] = "small",
+    preset: Annotated[str, typer.Option(help="Preset to show: paper, neurips, medium, small or tiny.")] = "small",
     images: Annotated[bool, typer.Option("--images", help="List the fields of image models.")] = False,
     as_json: Json = False,
 ) -> None:

@@ -199,7 +199,7 @@ class DataOptions:
     task: str | None = option("Task. Its dataset is generated with the sizes of the preset.")
     sizes: str | None = option(SIZES)
     order: str | None = option("Node order of trees: breadth or depth.")
-    source_order: str | None = option("Node order of source trees. Default: --order.")
+    source_order: str | None = option("Node order of source trees. Default: that of the preset, or else --order.")
 
 
 @dataclass(frozen=True)
@@ -207,7 +207,7 @@ class TrainingOptions:
     """How a model is trained."""
 
     PANEL: ClassVar = TRAINING
-    preset: str | None = option("Preset: paper, medium, small or tiny. Default: paper on a GPU, else small.")
+    preset: str | None = option("Preset: paper, neurips, medium, small or tiny. Default: paper on a GPU, else small.")
     seed: int = option("Seed for weights, batch order and dropout.", default=42)
     file: Place | None = path(
         "run.json of a run, or FILE.toml with the fields of an experiment. Other options override its fields.",

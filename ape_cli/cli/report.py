@@ -46,7 +46,7 @@ class ScoreOptions:
 
     PANEL: ClassVar = SCORES
     metric: str | None = option(
-        "Metric: token_accuracy (default), exact_match or cross_entropy. With --against, the first that it has.",
+        "Metric: token_accuracy (default), exact_match, cross_entropy or perplexity. With --against, its first one.",
     )
     against: str | None = option(
         "Show published numbers next to yours: `neurips`, its preprint `paper`, or those of a file.",
@@ -111,13 +111,13 @@ def report(
 
     sweep = runs.sweep
     chosen = choose(_view(scores), scores.by, scores.compare)
-    against = scores.against or ("neurips" if chosen.name == "verdicts" else None)
-    metric = scores.metric or (published.load(against).metrics[0] if against else Options.metric)
+    shown = scores.against and published.load(scores.against).metrics[0]
+    metric = scores.metric or (shown if shown and "metric" not in chosen.unused else Options.metric)
     of_scores = ("decode", "split", "compare", "best_by", "interval")
     options = Options(
         **{name: getattr(scores, name) for name in of_scores},
         metric=metric,
-        against=against,
+        against=scores.against,
         own=sweep is not None,  # scores on other datasets are shown by --by size
         sweep=sweep.name if sweep else "",
         style=_style(form, as_json),

@@ -46,7 +46,7 @@ class GridOptions:
     attentions: str | None = option("Kinds of attention.")
     positions: str | None = option("Maps of positions: plain,randomised,offset,coupled.")
     models: str | None = option("Models: encoder-decoder,decoder.")
-    preset: str | None = option("Preset: paper, medium, small or tiny. Default: paper on a GPU, else small.")
+    preset: str | None = option("Preset: paper, neurips, medium, small or tiny. Default: paper on a GPU, else small.")
     precision: str | None = option("Precision: fp32, tf32 (only on GPUs) or bf16.")
     settings: list[str] | None = option(
         "Values of a configuration field, one trial each; may be repeated.", "--set", metavar="KEY=V,V"

@@ -117,9 +117,13 @@ def train(
             registry = open_registry(folders.results)
             if execution.dry_run:
                 if group.first:
-                    print_plan(_resolved(options, folders.datasets, default_preset), options.tests, registry, as_json)
+                    print_plan(
+                        _resolved(options, source, folders.datasets, default_preset), options.tests, registry, as_json
+                    )
                 return
-            experiment = group.experiment(lambda: prepared(_resolved(options, folders.datasets, default_preset)))
+            experiment = group.experiment(
+                lambda: prepared(_resolved(options, source, folders.datasets, default_preset))
+            )
             with _stoppable(group) as stop:
                 how = Execution(where, execution.compiled, stop, group, chosen_loggers)
                 if group.first and (known := remark(options.precision, where, experiment.config.d_model)):
@@ -200,18 +204,28 @@ def _is_toml(training: TrainingOptions) -> bool:
     return training.file is not None and training.file.suffix == ".toml"
 
 
-def _resolved(options: ExperimentOptions, datasets: StoragePath, default_preset: bool) -> Experiment:
-    """The experiment of the options. Notes name its preset, and a dataset that may have been meant."""
+def _resolved(
+    options: ExperimentOptions, source: DataOptions, datasets: StoragePath, default_preset: bool
+) -> Experiment:
+    """The experiment of the options. Notes name its preset, and a dataset that may have been meant.
+
+    Raises `UsageError` if the preset writes source trees in another order than `source` says.
+    """
     from ape_cli.experiment import resolve
     from ape_cli.experiment.choice import Datasets, note_unused
     from ape_cli.experiment.resolution import make_scheme
     from ape_cli.runs import config
 
+    preset = config.preset(options.preset)
+    if source.source_order is not None and preset.linearisation(options.order) != options.order:
+        what = f"preset {options.preset} writes source trees {preset.source_order} first"
+        fix = "leave --source-order out, or generate a dataset with `ape gen` and name it with --data"
+        raise UsageError(what, got=f"--source-order {source.source_order}", fix=fix)
     experiment = resolve(options, Datasets(datasets))
     if experiment.is_sized:
         make_scheme(experiment.config, experiment.read)  # raises an error for bad options before anything is written
     note_unused(options, experiment.data.folder)
-    about = config.preset(options.preset).about[experiment.data.kind]
+    about = preset.about[experiment.data.kind]
     logger.info(f"preset: {options.preset} ({about}){'; --preset chooses another' if default_preset else ''}")
     note_data(experiment)
     return experiment

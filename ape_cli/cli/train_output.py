@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import math
 from collections.abc import Iterator
 from contextlib import suppress
 from dataclasses import dataclass, field
@@ -12,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 from ape_cli.cli._app import with_results
 from ape_cli.cli.console import accuracy_of, answer, note, note_lines, say, scores_in_words
 from ape_cli.core.errors import ApeError
+from ape_cli.core.perplexity import perplexity, perplexity_text
 
 if TYPE_CHECKING:
     from ape_cli.data.loader import Dataset
@@ -167,7 +167,7 @@ def _published(known: RunRecord, cross_entropy: float) -> str:
     number = source.number(config.scheme, settings_text(known.variant), column, "perplexity")
     if number is None:
         return ""
-    ours = f"its test perplexity is {math.exp(cross_entropy):.2f}"
+    ours = f"its test perplexity is {perplexity_text(perplexity(cross_entropy))}"
     return f"{ours}; in {source.called}, with its own model and data, {number.value:.2f} ±{number.spread:.2f}"
 
 

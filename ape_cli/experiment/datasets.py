@@ -97,9 +97,9 @@ def preset_plan(
 ) -> tuple[BaseTask, DatasetPlan, StoragePath]:
     """A task at the sizes of a preset, the plan of its dataset, and its folder, `root`/TASK[-ORDER][-sizes-…]-PRESET.
 
-    `order` is the name of a linearisation. A task with fixed rows has one dataset for all presets, with all of its
-    rows. `chosen_sizes`, such as `1-20,30`, replace the sizes of the preset. Each has the same number of rows, which is
-    rounded up.
+    `order` is the name of a linearisation, or the order of the target if the preset has one for sources. A task with
+    fixed rows has one dataset for all presets, with all of its rows. `chosen_sizes`, such as `1-20,30`, replace the
+    sizes of the preset. Each has the same number of rows, which is rounded up.
 
     Raises `UsageError` if the task has no such sizes.
     """
@@ -109,7 +109,8 @@ def preset_plan(
     if chosen_sizes is not None:
         extents = kind.replaced_by_sizes()
         sizes = {k: v for k, v in sizes.items() if k not in extents} | {"sizes": chosen_sizes}
-    sized = tasks.make(task, *linearisation.parse(order), **sizes)
+    written = chosen.linearisation(order) if kind.ordered else order
+    sized = tasks.make(task, *linearisation.parse(written), **sizes)
     rows: Mapping[str, int] = chosen.rows
     if sized.fixed_rows:
         rows = sized.rows(dict.fromkeys(SPLITS), _DATA_SEED)

@@ -21,7 +21,8 @@ from ape_cli.core.validation import Scalar, Whole
 from ape_cli.data import position_maps
 from ape_cli.experiment import file_errors, generalisation
 from ape_cli.experiment.generalisation import FurtherTests
-from ape_cli.experiment.options import EXCLUSIVE, ExperimentOptions
+from ape_cli.experiment.options import ExperimentOptions
+from ape_cli.runs.config import REPLACES
 from ape_cli.storage import files
 from ape_cli.storage.paths import StoragePath, storage_path
 from ape_cli.structure.linearisation import NAMES
@@ -74,8 +75,7 @@ class ExperimentFile(BaseModel):
             dropped |= set(attention.options(self.attention))
         if "positions" in given and options.positions != self.positions:
             dropped |= set(position_maps.options(self.positions))
-        for pair in EXCLUSIVE:
-            dropped |= set(pair) if set(pair) & set(options.settings) else set()
+        dropped |= {REPLACES[name] for name in options.settings if name in REPLACES}
         tests = FurtherTests(
             options.tests.generalise if "generalise" in given else generalisation.parse(self.generalise),
             options.tests.decode if "decode" in given else self.decode,

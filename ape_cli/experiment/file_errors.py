@@ -48,6 +48,7 @@ _EXAMPLES: dict[str, Any] = {
     "trials": 4,
     "decay": 0.98,
     "max_size": 100,
+    "d_ff_decoder": 1024,
     "epochs": 3,
     "validate_every_epochs": 1,
     "augment": "crop",

@@ -14,13 +14,12 @@ from ape_cli.core.errors import UsageError, brief
 from ape_cli.core.validation import first_error
 from ape_cli.data import position_maps
 from ape_cli.experiment.generalisation import NO_FURTHER_TESTS, FurtherTests
-from ape_cli.runs.config import Config, read_config, resolve, settable
+from ape_cli.runs.config import REPLACES, Config, read_config, resolve, settable
 from ape_cli.runs.record import Trained
 from ape_cli.storage import files
 from ape_cli.storage.paths import StoragePath
 
 _ALLOWED = "the run.json of a run, a JSON object with the fields of a configuration, or FILE.toml (an experiment)"
-EXCLUSIVE = (("steps", "epochs"), ("validate_every_steps", "validate_every_epochs"))
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -92,9 +91,8 @@ class ExperimentOptions:
             self.settings
         ):
             base = {name: value for name, value in base.items() if name not in ("max_size", "decay")}
-        for pair in EXCLUSIVE:
-            if set(pair) & set(self.settings):
-                base = {name: value for name, value in base.items() if name not in pair}
+        replaced = {REPLACES.get(name) for name in self.settings}
+        base = {name: value for name, value in base.items() if name not in replaced}
         structure = None if config.structure is None or "scheme" in typed else config.structure.expression
         fields: dict[str, Any] = {
             name: getattr(config, name) for name in ("scheme", "attention", "positions", "seed", "precision")

@@ -62,6 +62,8 @@ class Experiment:
             if complete(unsized, self.data, self.read).max_size == self.config.max_size:  # the map decided it
                 changed.pop("max_size", None)
             changed |= self.config.positions_options
+        if "d_ff_decoder" in changed:  # None stands for `d_ff`
+            changed["d_ff_decoder"] = self.config.feed_forward_widths[-1]
         return changed | self.config.scheme_options | self.config.attention_options
 
     @property
@@ -209,6 +211,12 @@ def _check_effect(config: SequenceConfig) -> None:
             f"{config.scheme} adds nothing to the embeddings",
             got=f"positions_scale={config.positions_scale:g}",
             fix="leave positions_scale out, or choose an additive scheme (`ape schemes`)",
+        )
+    if config.d_ff_decoder is not None and not config.encoder_layers:
+        raise UsageError(
+            "d_ff has no effect without encoder layers",
+            got=f"d_ff={config.d_ff}, d_ff_decoder={config.d_ff_decoder}, encoder_layers=0",
+            fix=f"set only `d_ff={config.d_ff_decoder}`, which then is the width of the decoder's layers",
         )
     if config.dropout_places != "all" and not config.dropout:
         raise UsageError(

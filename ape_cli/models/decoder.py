@@ -18,7 +18,7 @@ ids.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from typing import Any
 
 import torch
@@ -35,9 +35,9 @@ from ape_cli.position import Context, Scheme
 class DecoderOnly(SequenceModel):
     """A decoder that reads a source and a target prefix as one sequence, and scores the next token of the target.
 
-    Arguments: `ids`, the number of token ids; `d_ff`, inner channels of the feed-forward; `layers`; `sides`, whether a
-    learned vector tells source and target apart; `dropout`, `branches_only`, `positions_scale`, `kind` and `generator`,
-    as for `Transformer`.
+    Arguments: `ids`, the number of token ids; `d_ff`, inner channels of the feed-forward, of all `layers` or of each;
+    `sides`, whether a learned vector tells source and target apart; `dropout`, `branches_only`, `positions_scale`,
+    `kind` and `generator`, as for `Transformer`.
 
     Raises `UsageError` if the kind of attention cannot take the scheme, or mixes queries, so that it would look ahead.
     """
@@ -47,7 +47,7 @@ class DecoderOnly(SequenceModel):
         scheme: Scheme,
         *,
         ids: int,
-        d_ff: int,
+        d_ff: int | Sequence[int],
         layers: int,
         sides: bool,
         dropout: float,
@@ -68,7 +68,9 @@ class DecoderOnly(SequenceModel):
         attention.check_without_encoder(self.kind)
         d = scheme.shape.d_model
         self.sides = nn.Parameter(torch.empty(2, d)) if sides else None  # of the source and of the target
-        self.decoder = self._stack(layers, self.kind, "decoder", d_ff=d_ff, dropout=dropout)
+        widths = [d_ff] * layers if isinstance(d_ff, int) else d_ff
+        assert len(widths) == layers
+        self.decoder = self._stack(widths, self.kind, "decoder", dropout=dropout)
         self.decoder_norm = nn.LayerNorm(d)
         self._draw_embeddings(generator)
         if self.sides is not None:

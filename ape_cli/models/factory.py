@@ -83,16 +83,19 @@ def _of_sequences(config: Config, structure: Structure, read: Structure, ids: in
     if config.model == "decoder":
         alike = position_maps.load(config.positions).restarts  # source and target have the same positions
         sides = alike or not Reading.of(structure, read).is_line
-        more |= _of_any_model(config, read, _weights(config, ids, encoder + decoder))
+        more |= _of_any_model(config, read, _weights(config, ids)) | {"d_ff": config.feed_forward_widths}
         return DecoderOnly(layers=encoder + decoder, sides=sides, **more)
-    more |= _of_any_model(config, read, _weights(config, ids, encoder, decoder))
-    return Transformer(encoder_layers=encoder, decoder_layers=decoder, **more)
+    more |= _of_any_model(config, read, _weights(config, ids, decoder))
+    return Transformer(encoder_layers=encoder, decoder_layers=decoder, d_ff_decoder=config.d_ff_decoder, **more)
 
 
-def _weights(config: Config, rows: int, encoder_layers: int, decoder_layers: int = 0) -> int:
-    """A lower limit of the number of weights. `rows` is the number of embeddings, or of classes."""
-    width, hidden = config.d_model, config.d_ff
-    return width * (rows + encoder_layers * (4 * width + 2 * hidden) + decoder_layers * (8 * width + 2 * hidden))
+def _weights(config: Config, rows: int, crossing: int = 0) -> int:
+    """A lower limit of the number of weights.
+
+    `rows` is the number of embeddings, or of classes; `crossing`, that of the layers that attend to the encoder.
+    """
+    width, hidden = config.d_model, config.feed_forward_widths
+    return width * (rows + 4 * width * (len(hidden) + crossing) + 2 * sum(hidden))
 
 
 def _check_memory(weights: int) -> None:
@@ -128,7 +131,7 @@ def _classifier(
         layers=config.encoder_layers,
         attention_dropout=config.attention_dropout,
         stochastic_depth=config.stochastic_depth,
-        **_of_any_model(config, read, _weights(config, classes, config.encoder_layers)),
+        **_of_any_model(config, read, _weights(config, classes)),
     )
 
 

@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import math
 from abc import ABC, abstractmethod
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from itertools import repeat
 from typing import Any, ClassVar
@@ -83,13 +83,14 @@ class SequenceModel(Model):
         self.dropout = Dropout(0.0 if branches_only else dropout)
 
     def _stack(
-        self, count: int, kind: AttentionKind, role: Role, *, d_ff: int, dropout: float, crosses: bool = False
+        self, widths: Sequence[int], kind: AttentionKind, role: Role, *, dropout: float, crosses: bool = False
     ) -> nn.ModuleList:
-        """Layers with the dropout of the model. `dropout`: of their branches; the others are as for `Layer`."""
+        """Layers with the dropout of the model. `widths`: `d_ff` of each layer; `dropout`: of the branches."""
         inside = self.dropout.p
         rates: dict[str, Any] = {"dropout": dropout, "attention_dropout": inside, "ff_dropout": inside}
         return nn.ModuleList(
-            Layer(self.scheme, kind, d_ff=d_ff, crosses=crosses, role=role, index=i, **rates) for i in range(count)
+            Layer(self.scheme, kind, d_ff=d_ff, crosses=crosses, role=role, index=i, **rates)
+            for i, d_ff in enumerate(widths)
         )
 
     def _scores(self, x: Tensor) -> Tensor:
@@ -145,10 +146,11 @@ class SequenceModel(Model):
 class Transformer(SequenceModel):
     """An encoder-decoder that reads a source and a target prefix, and scores the next target token at every place.
 
-    Arguments: `ids`, the number of token ids; `d_ff`, inner channels of the feed-forward; `encoder_layers`,
-    `decoder_layers`; `dropout`, its probability; `branches_only`, whether it acts only on the outputs of branches, and
-    not on embeddings, attention weights and the inside of the feed-forward; `positions_scale`, the factor of what the
-    scheme adds to embeddings; `kind`, the kind of attention, None for the default; `generator` of the random weights.
+    Arguments: `ids`, the number of token ids; `d_ff`, inner channels of the feed-forward; `d_ff_decoder`, those of the
+    decoder's layers, None for the same; `encoder_layers`, `decoder_layers`; `dropout`, its probability;
+    `branches_only`, whether it acts only on the outputs of branches, and not on embeddings, attention weights and the
+    inside of the feed-forward; `positions_scale`, the factor of what the scheme adds to embeddings; `kind`, the kind of
+    attention, None for the default; `generator` of the random weights.
 
     A kind of attention that mixes queries would look ahead in the decoder. Then only the encoder has it, and the
     decoder's two attentions are the default kind. Raises `UsageError` if the kind cannot take the scheme, or if such
@@ -164,6 +166,7 @@ class Transformer(SequenceModel):
         encoder_layers: int,
         decoder_layers: int,
         dropout: float,
+        d_ff_decoder: int | None = None,
         branches_only: bool = False,
         positions_scale: float = 1.0,
         kind: AttentionKind | None = None,
@@ -182,8 +185,9 @@ class Transformer(SequenceModel):
         if not encoder_layers:
             attention.check_without_encoder(kind)
         behind = attention.make() if kind.mixes_queries else kind
-        self.encoder = self._stack(encoder_layers, kind, "encoder", d_ff=d_ff, dropout=dropout)
-        self.decoder = self._stack(decoder_layers, behind, "decoder", d_ff=d_ff, dropout=dropout, crosses=True)
+        self.encoder = self._stack([d_ff] * encoder_layers, kind, "encoder", dropout=dropout)
+        widths = [d_ff_decoder or d_ff] * decoder_layers
+        self.decoder = self._stack(widths, behind, "decoder", dropout=dropout, crosses=True)
         self.encoder_norm, self.decoder_norm = nn.LayerNorm(d), nn.LayerNorm(d)
         self._draw_embeddings(generator)
         for stack in (self.encoder, self.decoder):

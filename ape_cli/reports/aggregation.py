@@ -3,7 +3,8 @@
 A line is about one scheme (with the settings that differ from its preset) on one task, order and dataset. It has the
 mean over seeds, the sample standard deviation, the number of seeds, and `low` to `high`, the 95% interval over seeds of
 the mean (`stats.py`). That interval is about other seeds of training on the same data, not about other test rows. Runs
-that differ in anything but the seed are never averaged.
+that differ in anything but the seed are never averaged. The interval of a perplexity is that of the mean of its
+logarithms, which are cross-entropies, transformed by the exponential function. It is not symmetric, and never below 1.
 
 As in the preprint, every mean is underlined (`best`) that is at most one standard deviation worse than the best mean of
 its column. The best mean is that of all rows, whatever their numbers of seeds, and the deviation is that of its row. Of
@@ -13,10 +14,10 @@ training in one of its columns (`runs.config.TRAINING`), because the best of the
 shows.
 
 The score of a part of the evaluated rows, by size or by operator, is a ratio of sums over its rows. Token accuracy and
-cross-entropy are ratios over target tokens, and exact match is a ratio over rows. The score of each run is computed
-first, and then the mean and the deviation over seeds. `rows` and `tokens` count the evaluated data behind a score. All
-seeds are scored on the same rows, so each row is counted once for all seeds. The counts of different datasets are
-added.
+cross-entropy are ratios over target tokens, and exact match is a ratio over rows. A perplexity is the exponential of
+such a ratio. The score of each run is computed first, and then the mean and the deviation over seeds. `rows` and
+`tokens` count the evaluated data behind a score. All seeds are scored on the same rows, so each row is counted once for
+all seeds. The counts of different datasets are added.
 
 `low_over_rows` and `high_over_rows` are the 95% interval over test rows (`stats.wilson`) of an exact match, which is a
 share of rows. The other metrics are means over tokens. They have no interval over test rows, because the tokens of one
@@ -38,13 +39,15 @@ from ape_cli.reports.evaluations import (
     CELL,
     COLUMN,
     COUNTS,
+    FIELDS,
+    IS_SHARE,
     LINES,
     METRICS,
-    SMALLER_IS_BETTER,
     VALUES,
     Options,
     evaluation_tables,
     nothing_to_report,
+    scored,
     selected,
     task_of,
 )
@@ -68,38 +71,46 @@ def over_seeds(values: pl.DataFrame, column: list[str], more: Sequence[pl.Expr])
     """Aggregate `value` over seeds, for each `CELL` of each `column`.
 
     Returns the mean, the deviation, the interval, the number of seeds, whether the mean is underlined, and `by_seed`,
-    the score (`value`) of each `seed`. `more` are further expressions that are aggregated in each cell. The order of
-    the lines of `values` has no effect on a number.
+    the `value` and the `score` of each `seed`. `more` are further expressions that are aggregated in each cell; they
+    may use the `score` too. The order of the lines of `values` has no effect on a number.
     """
-    value = pl.col("value").sort()  # the sum of floats depends on their order
-    lines = values.group_by([*column, *CELL], maintain_order=True).agg(
-        *more,
-        value.mean().alias("mean"),
-        value.std().alias("std"),
-        pl.len().cast(pl.Int64).alias("seeds"),
-        pl.struct("seed", "value").sort_by("seed").alias("by_seed"),
+    value, score = pl.col("value").sort(), pl.col("score").sort()  # the sum of floats depends on their order
+    lines = (
+        values.with_columns(score=scored(pl.col("value")))
+        .group_by([*column, *CELL], maintain_order=True)
+        .agg(
+            *more,
+            score.mean().alias("mean"),
+            score.std().alias("std"),
+            pl.len().cast(pl.Int64).alias("seeds"),
+            pl.struct("seed", "value", "score").sort_by("seed").alias("by_seed"),
+            value.mean().alias("middle"),
+            value.std().alias("spread"),
+        )
     )
     widths = {n: stats.half_width(n) for n in lines["seeds"].unique()}
-    half = pl.col("seeds").replace_strict(widths, return_dtype=pl.Float64) * pl.col("std")
-    low, high = pl.col("mean") - half, pl.col("mean") + half
-    share = ~pl.col("metric").is_in(list(SMALLER_IS_BETTER))  # between 0 and 1, and so is its mean
-    low, high = (pl.when(share).then(end.clip(0.0, 1.0)).otherwise(end) for end in (low, high))
-    lines = lines.with_columns(low.alias("low"), high.alias("high"))
-    return _underline(lines, column)
+    half = pl.col("seeds").replace_strict(widths, return_dtype=pl.Float64) * pl.col("spread")
+    low, high = (pl.col("middle") + half * sign for sign in (-1, 1))
+    low, high = low.clip(0.0), pl.when(IS_SHARE).then(high.clip(None, 1.0)).otherwise(high)  # where a mean can be
+    lines = lines.with_columns(
+        scored(low).alias("low"),
+        scored(high).alias("high"),
+        pl.when(pl.col("std").is_finite()).then("std"),  # some perplexity may be infinite
+    )
+    return _underline(lines.drop("middle", "spread"), column)
 
 
 def _underline(lines: pl.DataFrame, column: list[str]) -> pl.DataFrame:
     """Add `best`: whether a mean is at most one deviation of the best row worse than the best mean of its column."""
     mean = pl.col("mean")
-    smaller_is_better = pl.col("metric").is_in(list(SMALLER_IS_BETTER))
-    scored = lines.with_columns(score=pl.when(smaller_is_better).then(-mean).otherwise(mean))
-    scored = scored.with_columns(top=pl.col("score").max().over(column))
+    ranked = lines.with_columns(score=pl.when(IS_SHARE).then(mean).otherwise(-mean))
+    ranked = ranked.with_columns(top=pl.col("score").max().over(column))
     tied = pl.col("score") >= pl.col("top") - _ROUNDING
-    scored = scored.with_columns(slack=pl.when(tied).then(pl.col("std").fill_null(0.0)))
+    ranked = ranked.with_columns(slack=pl.when(tied).then(pl.col("std").fill_null(0.0)))
     limit = pl.col("top") - pl.col("slack").max().over(column) - _ROUNDING
-    scored = scored.with_columns(best=pl.col("score") >= limit).drop("score", "top", "slack")
-    scored = scored.with_columns(_untuned(lines, column))
-    return scored.with_columns(best=pl.col("best") & ~pl.col("untuned"))
+    ranked = ranked.with_columns(best=pl.col("score") >= limit).drop("score", "top", "slack")
+    ranked = ranked.with_columns(_untuned(lines, column))
+    return ranked.with_columns(best=pl.col("best") & ~pl.col("untuned"))
 
 
 def _untuned(lines: pl.DataFrame, column: list[str]) -> pl.Series:
@@ -149,20 +160,21 @@ def read_parts(registry: Registry, part: str, options: Options) -> tuple[pl.Data
     `ApeError` if there are no such evaluations.
     """
     about, parts, trained, bad = evaluation_tables(registry, options.split)
+    field = METRICS[options.metric].field
     chosen = about.filter(
         pl.col("decode") == options.decode,
         pl.col("split") == options.split,
         pl.col("fingerprint") == pl.col("trained_fingerprint") if options.own else pl.lit(True),
         ~pl.col("test_only") if part == "op" else pl.lit(True),  # of several sizes, as in `scores`
         ~pl.col("of_images"),  # all images have one size
-        pl.col(options.metric).is_not_null(),
-    ).drop(*COUNTS, *METRICS)
+        pl.col(field).is_not_null(),
+    ).drop(*COUNTS, *FIELDS)
     values = parts[part].join(chosen, on="number", maintain_order="left")
     if values.is_empty():
         what = f"no run was evaluated by {part} like this"
         raise nothing_to_report(what, bad, got=options.choice(registry), fix=_FIX[part])
     weight = pl.col(_WEIGHT.get(options.metric, "tokens")).alias("weight")
-    values = values.with_columns(weight, metric=pl.lit(options.metric), value=options.metric)
+    values = values.with_columns(weight, metric=pl.lit(options.metric), value=field)
     return values.select(*VALUES, part, "weight"), trained, list(bad)
 
 
@@ -173,12 +185,12 @@ def pool(values: pl.DataFrame, column: list[str], names: Sequence[str] = ("train
     score over seeds, the sum of `weight`, `rows` and `tokens` as this module counts them, the interval `OVER_ROWS`, and
     the columns `names`, which may differ within one line.
     """
-    value, weight = pl.col("value"), pl.col("weight")
+    value, weight, score = pl.col("value"), pl.col("weight"), pl.col("score")
     by_run = values.group_by([*column, *CELL, "seed"], maintain_order=True).agg(
         (value * weight).sum() / weight.sum(), pl.col("weight", *COUNTS).sum(), pl.col(*names).last()
     )
     more = [pl.col(*names).last(), weight.sum(), pl.col(*COUNTS).first()]
-    more += [value.min().alias("least"), value.max().alias("most")]
+    more += [score.min().alias("least"), score.max().alias("most")]
     pooled = over_seeds(by_run, column, more)
     shares = pooled.select(pl.col("metric") == "exact_match", "mean", "rows").iter_rows()
     ends = [stats.wilson(mean, rows) if is_share else (None, None) for is_share, mean, rows in shares]

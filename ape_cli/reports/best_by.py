@@ -13,8 +13,9 @@ from statistics import fmean
 from typing import Any, NamedTuple
 
 from ape_cli.core.errors import RunError
+from ape_cli.core.perplexity import perplexity
 from ape_cli.reports.descriptions import ROW, Choice, ReportedRuns, described, row_settings
-from ape_cli.reports.evaluations import Options, evaluated, task_of
+from ape_cli.reports.evaluations import METRICS, Options, evaluated, task_of
 from ape_cli.runs import filters, tuning
 from ape_cli.runs.config import Config
 from ape_cli.runs.record import settings_text
@@ -96,19 +97,23 @@ class Tuned:
                 self._bad.append(
                     f"{one.place}: the chosen setting ({one.choice.setting or 'the only one'}) has no {scores}"
                 )
-            choice = one.choice._replace(moved=_moved(one, of_run))
+            moved = _moved(one, of_run)
+            if moved is not None and METRICS[options.metric].exponential:
+                moved = perplexity(moved)  # the ratio of two perplexities
+            choice = one.choice._replace(moved=moved)
             found |= dict.fromkeys(one.trial.runs.values(), choice)
         return found
 
     def _scores(self, names: list[str], options: Options) -> dict[str, float]:
-        """The score of each of these runs on its own data, if it has one."""
+        """The value (`evaluations.Metric`) of each of these runs on its own data, if it has one."""
+        field = METRICS[options.metric].field
         registry = self.registry.only(names).where(filters.ANY)
         return {
-            record.run: evaluation["overall"][options.metric]
+            record.run: evaluation["overall"][field]
             for record, of, evaluation in evaluated(registry, self._bad, options.split)
             if (of["decode"], of["split"]) == (options.decode, options.split)
             and of["fingerprint"] == of["trained_fingerprint"]
-            and evaluation["overall"].get(options.metric) is not None
+            and evaluation["overall"].get(field) is not None
         }
 
 

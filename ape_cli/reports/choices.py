@@ -65,13 +65,11 @@ def called(name: str, lines: pl.DataFrame) -> dict[TableKey, str]:
     return found
 
 
-def notes(
-    cells: Iterable[tuple[str, str, str]], number: Callable[[float], str], score: tuple[str, str, str]
-) -> list[str]:
+def notes(cells: Iterable[tuple[str, str, str]], number: Callable[[float], str], change: str) -> list[str]:
     """The notes on the chosen settings of a table: each row and column with its setting, and what the choice moved.
 
-    `cells` has the column, the row and the settings of each of its cells. `number` writes a difference of scores, and
-    `score` has the name of the score, its unit and the split. There are no notes if nothing was chosen.
+    `cells` has the column, the row and the settings of each of its cells. `number` writes what the choice moved, and
+    `change` says what this number is. There are no notes if nothing was chosen.
     """
     chosen = {(column, row): choice for column, row, text in cells if (choice := read_settings(text).choice)}
     if not chosen:
@@ -99,9 +97,7 @@ def notes(
         f"{column}: " + ", ".join(f"{setting} for {', '.join(rows)}" for setting, rows in settings.items())
         for column, settings in columns.items()
     )
-    name, unit, split = score
-    moved = f""" (in brackets: the change in {name} from the preset's setting, in {unit}, on the {split} split of the \
-training dataset, over the seeds that both have)"""
+    moved = f" (in brackets: {change} of the training dataset, over the seeds that both have)"
     known = any(choice.moved is not None and not choice.is_default for choice in chosen.values())
     return [rule, f"Settings{moved * known}: {listed}."]
 

@@ -37,7 +37,9 @@ class Choice(NamedTuple):
     is_default: bool  # whether the setting is that of the preset
     tried: tuple[str, ...]  # the settings as text
     shared: tuple[str, ...]  # the names of the settings that all trials have, which name the row
-    moved: float | None = None  # the score of the setting less that of the preset's; None if it is not known
+    moved: float | None = (
+        None  # the score less that of the preset's setting, or the ratio of two perplexities; None: unknown
+    )
 
 
 class Settings(NamedTuple):
@@ -196,6 +198,8 @@ def has_preset_data(preset: str, trained: Trained) -> bool:
     kind, known = tasks.load(trained.task), tasks.options_of(tasks.load(trained.task))
     options = {k: v for k, v in PRESETS[preset].sizes.items() if k in known} | dict(kind.preset_options.get(preset, {}))
     of_preset = tasks.make(trained.task, *linearisation.parse(trained.order), **options).parameters
-    forms = {*kind.form_options, "mirror"}
-    sizes, usual = ({k: v for k, v in of.items() if k not in forms} for of in (trained.parameters, of_preset))
+    sizes, usual = (
+        {k: v for k, v in kind.recorded(of).items() if k not in kind.form_options}
+        for of in (trained.parameters, of_preset)
+    )
     return bool(sizes == usual and rows == PRESETS[preset].rows)

@@ -20,7 +20,7 @@ from ape_cli.core.runtime import without_collection
 from ape_cli.reports import html_page, plots, published, rendering
 from ape_cli.reports.best_by import Tuned
 from ape_cli.reports.descriptions import ReportedRuns
-from ape_cli.reports.evaluations import SMALLER_IS_BETTER
+from ape_cli.reports.evaluations import METRICS
 from ape_cli.reports.html_page import Origin, Section, anchor
 from ape_cli.reports.page_figures import PageFigures
 from ape_cli.reports.palette import looks
@@ -79,8 +79,9 @@ class Document:
         if style not in ("csv", "json"):
             return rendering.text(style, self.tables, bold=self.selected.options.bold)
         frame = self.selected.view.frame(self.selected.result)
-        if style == "json":
-            return escaping.json(frame.to_dicts()) + "\n"
+        if style == "json":  # which has no infinity
+            number = pl.col(pl.Float64)
+            return escaping.json(frame.with_columns(pl.when(number.is_finite()).then(number)).to_dicts()) + "\n"
         return frame.with_columns(pl.col(pl.String).map_elements(escaping.csv, pl.String)).write_csv()
 
     def _page(self, axis: str) -> str:
@@ -97,7 +98,7 @@ class Document:
             figure = None
             if plot:
                 words = f"{title}, {named}" if named else title
-                kind = "score" if key in SMALLER_IS_BETTER else axis
+                kind = axis if METRICS[key].is_share else "score"
                 figure = drawer.draw(plot, words, part.view.caption, kind)
             tables = part.tables(self.notes if part.view.name == self.selected.view.name else ())
             sections.append(Section(title, tables, figure, metric, named))

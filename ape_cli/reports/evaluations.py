@@ -1,6 +1,8 @@
-"""The options of a report, and the scores that it selects.
+"""The metrics and the options of a report, and the scores that it selects.
 
-Scores are fractions, or nats for cross-entropy.
+Scores are fractions, or nats for cross-entropy. A perplexity is the exponential of a cross-entropy, which evaluations
+store. Its `value` is this cross-entropy in nats, so that parts of the data are pooled and seeds are compared on the
+logarithm. `scored` gives the perplexity.
 """
 
 from __future__ import annotations
@@ -37,9 +39,9 @@ VALUES = {k: v for k, v in LINES.items() if k not in ("mean", "std", "seeds", "b
 VALUES |= dict.fromkeys(("seed", "rows", "tokens"), pl.Int64) | {"value": pl.Float64}
 VALUES["settings"] = pl.Categorical  # as JSON (`descriptions.Settings`); all lines of a run have the same
 
-# what is behind a score: each seed with its score, the numbers of evaluated rows and target tokens, which all seeds
-# share, the settings of the run, and whether schemes have several settings of training (`aggregation`). Tables and the
-# HTML page show them; they are not part of machine-readable output.
+# what is behind a score: each seed with its value and its score, the numbers of evaluated rows and target tokens, which
+# all seeds share, the settings of the run, and whether schemes have several settings of training (`aggregation`). The
+# tables and the HTML page show them; they are not part of machine-readable output.
 BEHIND = ["by_seed", "rows", "tokens", "settings", "untuned"]
 
 # these identify a column of a table; together with CELL they identify a cell
@@ -67,13 +69,45 @@ def chosen_columns(settings: pl.Series) -> list[pl.Series]:
     return [pl.Series(key, [getattr(one, key, None) for one in values], kind) for key, kind in CHOICE.items()]
 
 
-METRICS = {  # names for sequences, for images (one label in each row), and for both together
-    "token_accuracy": ("token accuracy", "top-1 accuracy", "accuracy"),
-    "exact_match": ("exact match", "top-1 accuracy", "exact match"),
-    "cross_entropy": ("cross-entropy", "cross-entropy", "cross-entropy"),
+class Metric(NamedTuple):
+    """A metric: the field of evaluations that it is computed from, and its names and units.
+
+    Names and units are those for sequences, for images (one label in each row), and for both together. The larger of
+    two shares is better, and the smaller of two other scores.
+    """
+
+    field: str
+    names: tuple[str, str, str]
+    units: tuple[str, str, str] = ("%", "%", "%")  # empty for a perplexity
+    exponential: bool = False  # a score is the exponential of the field; differences and intervals are of the field
+
+    @property
+    def is_share(self) -> bool:
+        """Whether scores are fractions from 0 to 1."""
+        return self.units[0] == "%"
+
+
+METRICS = {
+    "token_accuracy": Metric("token_accuracy", ("token accuracy", "top-1 accuracy", "accuracy")),
+    "exact_match": Metric("exact_match", ("exact match", "top-1 accuracy", "exact match")),
+    "cross_entropy": Metric(
+        "cross_entropy", ("cross-entropy",) * 3, ("nats a token", "nats an image", "nats a token or image")
+    ),
+    "perplexity": Metric(
+        "cross_entropy",
+        ("perplexity per token", "perplexity per image", "perplexity per token or image"),
+        ("", "", ""),
+        exponential=True,
+    ),
 }
-_NATS = ("nats a token", "nats an image", "nats a token or image")
-SMALLER_IS_BETTER = {"cross_entropy"}
+FIELDS = list(dict.fromkeys(metric.field for metric in METRICS.values()))
+IS_SHARE = pl.col("metric").is_in([name for name, metric in METRICS.items() if metric.is_share])
+_EXPONENTIAL = pl.col("metric").is_in([name for name, metric in METRICS.items() if metric.exponential])
+
+
+def scored(value: pl.Expr) -> pl.Expr:
+    """The score for a value of the field of the `metric` of each line."""
+    return pl.when(_EXPONENTIAL).then(value.exp()).otherwise(value)
 
 
 def measured(metric: str, tasks: Iterable[str | None]) -> tuple[str, str]:
@@ -81,10 +115,12 @@ def measured(metric: str, tasks: Iterable[str | None]) -> tuple[str, str]:
 
     >>> measured("token_accuracy", ["copy", "c3"]), measured("cross_entropy", ["images"])
     (('token accuracy', '%'), ('cross-entropy', 'nats an image'))
+    >>> measured("perplexity", ["copy"])
+    ('perplexity per token', '')
     """
     kinds = {is_image(task) for task in tasks if task is not None}
     which = 2 if len(kinds) == 2 else int(True in kinds)
-    return METRICS[metric][which], _NATS[which] if metric in SMALLER_IS_BETTER else "%"
+    return METRICS[metric].names[which], METRICS[metric].units[which]
 
 
 @dataclass(frozen=True)
@@ -164,7 +200,7 @@ def _stored(run: Run, record: RunRecord, bad: list[str]) -> list[dict[str, Any]]
 COUNTS = ("rows", "tokens")
 _ABOUT = {name: kind for name, kind in VALUES.items() if name not in ("metric", "value")}
 _ABOUT |= dict.fromkeys(("test_only", "of_images"), pl.Boolean)
-_OVERALL: dict[str, type[pl.DataType]] = dict.fromkeys(METRICS, pl.Float64)
+_OVERALL: dict[str, type[pl.DataType]] = dict.fromkeys(FIELDS, pl.Float64)
 _PART: dict[str, type[pl.DataType]] = {"number": pl.UInt32} | dict.fromkeys(COUNTS, pl.Int64) | _OVERALL
 
 
@@ -211,7 +247,10 @@ def scores(registry: Registry, split: str | None = None) -> tuple[pl.DataFrame, 
     """
     tables = evaluation_tables(registry, split)
     about = tables.about.filter(~pl.col("test_only"))
-    of_metric = [about.with_columns(metric=pl.lit(name), value=name).drop_nulls("value") for name in METRICS]
+    of_metric = [
+        about.with_columns(metric=pl.lit(name), value=metric.field).drop_nulls("value")
+        for name, metric in METRICS.items()
+    ]
     return pl.concat(of_metric).sort("number", maintain_order=True).select(*VALUES), list(tables.bad)
 
 

@@ -5,7 +5,7 @@ gives the same bytes. Figures need matplotlib (the extra `plots`).
 
 Axes are linear axes of scores, or logarithmic axes of errors (1 - score). An axis of errors separates rows whose scores
 are all close to 100%. An error of 0 has no logarithm. Points with an error of 0 are drawn at a tick "0", in a strip
-below the end of the logarithmic scale. Shapes: N scores.
+below the end of the logarithmic scale. The axis of perplexities is logarithmic too, and begins at 1. Shapes: N scores.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ from ape_cli.core import escaping
 from ape_cli.core.errors import ApeError, UsageError, pick, said
 from ape_cli.core.extras import how_to_install
 from ape_cli.reports.builtin import ON_DARK
-from ape_cli.reports.evaluations import SMALLER_IS_BETTER
+from ape_cli.reports.evaluations import METRICS
 from ape_cli.reports.palette import INK, Looks, drawing, looks
 from ape_cli.reports.svg import slim
 
@@ -148,6 +148,7 @@ def _shorter(tag: str) -> str:
 
 
 KINDS = ("score", "error")
+_MOST_POWERS = 14  # of ten with a number on an axis; a token of 10^11 is an error of 10^-9%
 _ROUNDING = 1e-9  # in %; a smaller error counts as 0, because no data has 10^11 tokens
 
 
@@ -159,7 +160,7 @@ def axis_kind(axis: str | None, metric: str, *, drawn: bool) -> str:
     kind = pick("axis", axis or "score", KINDS)
     if axis is not None and not drawn:
         raise UsageError("`axis` applies only to plots", got=f"`axis={axis}`", fix="add `plots=DIR` or `format=html`")
-    if kind == "error" and metric in SMALLER_IS_BETTER:
+    if kind == "error" and not METRICS[metric].is_share:
         what, got = f"{metric} has no error: an error is 100% minus a score in %", f"`axis=error` and `metric={metric}`"
         raise UsageError(what, got=got, fix="leave `axis` out, or choose another `metric`")
     return kind
@@ -173,7 +174,7 @@ class Scale:
     None if no point has an error of 0.
     """
 
-    unit: str  # %, or nats a token
+    unit: str  # %, or nats a token; empty for perplexities
     low: float
     high: float
     error: bool = False
@@ -181,13 +182,13 @@ class Scale:
     zero: float | None = None
 
     def of(self, scores: Sequence[float] | np.ndarray) -> np.ndarray:
-        """The positions of scores on the axis. scores: fractions or nats, [N]. Returns float64 [N].
+        """The positions of scores on the axis. scores: fractions, nats or perplexities, [N]. Returns float64 [N].
 
-        A bar that is longer than an axis of errors is cut.
+        A bar that is longer than a logarithmic axis is cut.
         """
         scores = np.asarray(scores, dtype=float)
         if not self.error:
-            return 100 * scores if self.unit == "%" else scores
+            return 100 * scores if self.unit == "%" else scores if self.unit else np.maximum(scores, self.low)
         errors = 100 * (1 - scores)
         start = self.low if self.edge is None else self.edge
         at = np.maximum(errors, start)
@@ -195,13 +196,13 @@ class Scale:
 
     def label(self, score: str, then: str = " ") -> str:
         """The axis label. `then` separates the two parts of the label of an error."""
-        return f"error, %{then}(100 − {score})" if self.error else f"{score}, {self.unit}"
+        return f"error, %{then}(100 − {score})" if self.error else ", ".join(filter(None, (score, self.unit)))
 
     def put(self, axes: Axes, which: Literal["x", "y"]) -> None:
         """Set the scale, the limits and the ticks of `axes`."""
         from matplotlib.ticker import NullFormatter
 
-        if self.error:
+        if self.error or not self.unit:
             getattr(axes, f"set_{which}scale")("log")
             major, minor = self._ticks()
             words = [f"{tick:g}" for tick in major]
@@ -214,9 +215,19 @@ class Scale:
         getattr(axes, f"set_{which}lim")(self.low, self.high)
 
     def _ticks(self) -> tuple[list[float], list[float]]:
-        """Ticks with a number, and ticks without. Powers of ten have one, on a short axis also 2 and 5 times those."""
+        """Ticks with a number, and ticks without. Powers of ten have one, on a short axis also 2 and 5 times those.
+
+        On a very short axis, they are as on a linear axis. On a very long one, only some powers of ten have a number.
+        """
+        from matplotlib.ticker import MaxNLocator
+
         start = self.edge or self.low
+        if self.high / start < 5:
+            places = MaxNLocator(5, steps=[1, 2, 5, 10]).tick_values(start, self.high)
+            return [float(place) for place in places if start <= place <= self.high], []
         powers = range(math.floor(math.log10(start)), math.ceil(math.log10(self.high)) + 1)
+        if len(powers) > _MOST_POWERS:
+            return [10.0**power for power in powers[:: -(-len(powers) // _MOST_POWERS)]], []
         steps = [float(f"{digit}e{power}") for power in powers for digit in range(1, 10)]
         within = [step for step in steps if start * 0.999 <= step <= self.high * 1.001]
         numbered = {"1", "2", "5"} if self.high / start < 300 else {"1"}
@@ -227,14 +238,18 @@ class Scale:
 def scale(kind: str, unit: str, points: Sequence[float], ends: Sequence[float] = ()) -> Scale:
     """The axis of a kind (one of `KINDS`) for the scores `points`. `ends` are the ends of bars.
 
-    An axis of errors cuts a bar whose end is less than a tenth of the smallest error.
+    An axis of errors cuts a bar whose end is less than a tenth of the smallest error. An axis of perplexities begins at
+    1, which no perplexity is below.
     """
     if kind == "error":
         return _of_errors(points, ends)
     every = [*points, *ends]
     if unit == "%":  # the axis starts at the multiple of 10 below all scores
         return Scale(unit, 10.0 * min(9, max(0, math.floor(10 * min(every)))), 100.0)
-    return Scale(unit, 0.0, 1.05 * max(every) or 1.0)
+    if unit:
+        return Scale(unit, 0.0, 1.05 * max(every) or 1.0)
+    powers = [math.log10(score) for score in every if 1 <= score < math.inf]  # infinite perplexities are not drawn
+    return Scale(unit, 1.0, 10 ** min(300.0, max(0.005, 1.05 * max(powers, default=1.0))))
 
 
 def _of_errors(points: Sequence[float], ends: Sequence[float]) -> Scale:

@@ -17,8 +17,9 @@ Sources:
 
 Assumptions:
 
-- The interval over seeds assumes that scores are independent and normally distributed. Near 0 and 100% scores are not
-  normal. There the interval of a share is cut off, because its mean cannot be beyond.
+- The interval over seeds assumes that scores are independent and normally distributed. Of perplexities, the logarithms
+  are assumed to be. Near 0 and 100% scores are not normal. There the interval is cut off, because no mean is beyond:
+  at 0 and 100% for a share, at 0 for a cross-entropy, and at 1 for a perplexity.
 - The interval over test rows assumes that rows are independent.
 - The sign-flip test assumes no distribution. It only assumes that under the null hypothesis each difference is equally
   likely to have the opposite sign.

@@ -10,28 +10,43 @@ from typing import Any
 
 import polars as pl
 
+from ape_cli.core.perplexity import perplexity_text
 from ape_cli.reports import choices, published
 from ape_cli.reports.builtin import SCHEMES, TASKS, is_image, rank
 from ape_cli.reports.descriptions import CODE
-from ape_cli.reports.evaluations import CELL, SMALLER_IS_BETTER, measured, task_of
+from ape_cli.reports.evaluations import CELL, METRICS, measured, task_of
 from ape_cli.structure.linearisation import NAMES
 
-_NUMBER = re.compile(r"(?=.*\d)[-+±–\d.,:%\[\] ]+")  # numbers, intervals and ratios
+_SMALL = 0.1  # a ratio that is written with significant digits
+# numbers, also with a power of ten, intervals and ratios
+_NUMBER = re.compile(r"(?=.*\d|inf)([-+±–\d.,:%\[\] ]|(?<=\d)e(?=[-+]\d)|inf)+")
 
 
-def number(value: float, percent: bool, digits: int, sign: str = "") -> str:
-    """A score as text. With the sign `+` it is a difference of scores, and positive numbers get a sign too."""
-    return f"{100 * value:{sign}.{digits}f}" if percent else f"{value:{sign}.{digits + 1}f}"
+def number(value: float, unit: str, digits: int, sign: str = "") -> str:
+    """A score as text. `digits` are those of a percentage. Without a unit, it is a perplexity.
+
+    With the sign `+` it is a difference of scores, and positive numbers get a sign too. Of perplexities, it is a ratio.
+
+    >>> number(0.5, "%", 2), number(0.5, "nats a token", 2, "+"), number(64.859, "", 1), number(0.01234, "", 2, "+")
+    ('50.00', '+0.500', '64.86', '0.0123')
+    """
+    if not unit:
+        return f"{value:.3g}" if sign and value < _SMALL else perplexity_text(value)
+    return f"{100 * value:{sign}.{digits}f}" if unit == "%" else f"{value:{sign}.{digits + 1}f}"
 
 
 def is_number(cell: str) -> bool:
-    """Whether the text of a cell is a number, an interval or a ratio."""
+    """Whether the text of a cell is a number, an interval or a ratio.
+
+    >>> [text for text in ("0.5", "[1.00, 2.5e+09]", "inf", "3 : 1", "1e5", "rope") if is_number(text)]
+    ['0.5', '[1.00, 2.5e+09]', 'inf', '3 : 1']
+    """
     return bool(_NUMBER.fullmatch(cell))
 
 
 @dataclass(frozen=True)
 class Cell:
-    """One score of a table. Numbers are fractions, or nats for cross-entropy."""
+    """One score of a table. Numbers are fractions, nats for cross-entropy, or perplexities."""
 
     mean: float
     std: float | None
@@ -54,14 +69,14 @@ class Table:
     notes: list[str]
     columns: list[str]
     rows: Sequence[tuple[str, Sequence[Cell | str | None]]]  # a score, text, or None for an empty cell
-    unit: str  # the unit of its scores, for example % or nats a token
+    unit: str  # the unit of its scores, for example % or nats a token; empty for perplexities
     interval: bool = False  # show the interval over seeds after a mean, not the deviation
     head: str = "scheme"
     foot: Sequence[tuple[str, Sequence[str]]] = ()  # lines of counts below the rows, as text
 
     def number(self, value: float, digits: int) -> str:
         """A score as text. `digits` are those after the point of a percentage."""
-        return number(value, self.unit == "%", digits)
+        return number(value, self.unit, digits)
 
     @cached_property
     def underlines(self) -> bool:
@@ -169,9 +184,11 @@ def cell(line: dict[str, Any]) -> Cell:
     """The cell of a line of a report."""
     paper = None if line.get("paper_mean") is None else (line["paper_mean"], line["paper_spread"])
     interval = None if line["high"] is None else (line["low"], line["high"])
-    by_seed = tuple((seed["seed"], seed["value"]) for seed in line["by_seed"])
-    row = published.row_name(line["scheme"], line["variant"])
-    doubted = paper is not None and published.load(line["paper"]).is_doubted(row, line["paper_column"])
+    by_seed = tuple((seed["seed"], seed["score"]) for seed in line["by_seed"])
+    doubted = False
+    if paper is not None:
+        source = published.load(line["paper"])
+        doubted = source.is_doubted(source.row(line["scheme"], line["variant"]), line["paper_column"])
     behind = by_seed, line["split"], line["rows"], line["tokens"]
     return Cell(line["mean"], line["std"], line["seeds"], line["best"], paper, interval, doubted, *behind)
 
@@ -199,9 +216,11 @@ def standing_notes(group: pl.DataFrame, interval: bool) -> list[str]:
 def chosen_notes(group: pl.DataFrame, cells: Iterable[tuple[str, str, str]]) -> list[str]:
     """The notes on the chosen settings of a table, given the column, the row and the settings of its cells."""
     line = group.row(0, named=True)
-    percent = line["metric"] not in SMALLER_IS_BETTER
-    score = measured(line["metric"], group["task"])[0], "points" if percent else "nats", line["split"]
-    return choices.notes(cells, lambda moved: number(moved, percent, 2, "+"), score)
+    name, unit = measured(line["metric"], group["task"])
+    change = f"the change in {name} from the preset's setting, in {'points' if unit == '%' else 'nats'}"
+    if METRICS[line["metric"]].exponential:
+        change = f"the ratio of {name} to that of the preset's setting"
+    return choices.notes(cells, lambda moved: number(moved, unit, 2, "+"), f"{change}, on the {line['split']} split")
 
 
 def _over(seeds: list[int], interval: bool, metric: str) -> str:
@@ -213,7 +232,9 @@ def _over(seeds: list[int], interval: bool, metric: str) -> str:
     of_one = f"; one seed has {none}" if seeds[0] == 1 else ""
     count = f"{seeds[0]}" if len(seeds) == 1 else f"{seeds[0]} to {seeds[-1]}"
     fewer = f" (×n where fewer{of_one})" if len(seeds) > 1 else ""
-    limits = "" if metric in SMALLER_IS_BETTER else ", cut off at 0 and 100%"
+    limits = ", cut off at 0 and 100%" if METRICS[metric].is_share else ", cut off at 0"
+    if METRICS[metric].exponential:
+        limits = ", computed on the logarithm and then transformed, cut off at 1"
     return f"mean {spread} over {count} seeds{fewer}" + f", by Student's t{limits}" * interval
 
 
@@ -237,7 +258,7 @@ def settings(group: pl.DataFrame) -> str:
     line, (name, unit) = group.row(0, named=True), measured(group["metric"][0], group["task"])
     # an image has one label, so all decodings are the same
     decoding = "" if all(map(is_image, group["task"])) else f", {line['decode']} decoding"
-    what = f"{name} in {unit}{decoding}, {line['split']} split"
+    what = f"{name}{unit and f' in {unit}'}{decoding}, {line['split']} split"
     shared = f", {line['shared']} in all rows" if line.get("shared") else ""
     return f"Preset {line['preset']}{shared}; {what}"
 

@@ -39,9 +39,10 @@ from typing import Any, Literal
 from pydantic import BaseModel, ConfigDict, ValidationError
 
 from ape_cli.core.errors import RunError, UsageError
+from ape_cli.core.perplexity import perplexity
 from ape_cli.reports.descriptions import described, has_preset_data
-from ape_cli.reports.evaluations import task_of
-from ape_cli.reports.published import LAST_DIGIT, NOT_HERE, Number, Published, row_name
+from ape_cli.reports.evaluations import METRICS, nothing_to_report, task_of
+from ape_cli.reports.published import LAST_DIGIT, NOT_HERE, Number, Published
 from ape_cli.runs.config import PRESETS
 from ape_cli.runs.record import RunRecord, evaluation_name
 from ape_cli.runs.registry import Registry, open_registry
@@ -155,7 +156,8 @@ def read(registry: Registry, source: Published) -> tuple[list[Judged], list[str]
     """A verdict on each number of a source, in its order, and a line of text about each run that cannot be read.
 
     Raises `UsageError` if the file in the results folder is not valid, names a cell that the source does not have, or
-    names another folder although runs are selected; and `RunError` if a run that it names is missing or has no score.
+    names another folder although runs are selected; `RunError` if a run that it names is missing or has no score; and
+    `ApeError` if there is no run.
     """
     bad, content = list[str](), _content(registry, source)
     if content.runs is not None:
@@ -172,6 +174,9 @@ def read(registry: Registry, source: Published) -> tuple[list[Judged], list[str]
         what = f"{file_of(source)} names a cell that {source.called} does not have"
         raise UsageError(what, got=f"{scheme}, {column}", fix="correct the file")
     runs = {run.name: (run, record) for run, record, _ in found}
+    if not found:
+        fix = "train one first: `ape train --scheme rope --task copy --preset medium`"
+        raise nothing_to_report("there is nothing to judge: no run", bad, got=str(registry.folder), fix=fix)
     evidence = _evidence(found, source)
     cells = []
     for number in source.numbers:
@@ -204,12 +209,11 @@ def _evidence(
     presets = source.presets or list(PRESETS)
     cells: dict[tuple[str, str], dict[tuple[int, str, str], list[tuple[Run, RunRecord]]]] = {}
     for run, record, of in found:
-        settings = [part for part in of["variant"].split(", ") if not part.startswith("precision=")]
-        own = not any(part.startswith("max_size=") for part in settings)
+        own = not any(f"{name}=" in of["variant"] for name in source.free)  # verdicts are on runs without them
         usual = has_preset_data(of["preset"], record.dataset) or not source.presets
         if own and usual and of["preset"] in presets and run.status_in(record) == "finished":
             rank = presets.index(of["preset"]), of["variant"], of["trained_fingerprint"]
-            cell = cells.setdefault((row_name(of["scheme"], of["variant"]), task_of(of)), {})
+            cell = cells.setdefault((source.row(of["scheme"], of["variant"]), task_of(of)), {})
             cell.setdefault(rank, []).append((run, record))
     chosen = {}
     for key, of_rank in cells.items():
@@ -238,5 +242,5 @@ def _score(run: Run, record: RunRecord, number: Number) -> float | None:
     own = run.evaluation(evaluation_name(record.dataset.fingerprint, "test", "teacher"))
     if own is None:
         raise RunError("a run of the verdicts has no test score", got=run.name, fix=f"`ape eval {run.name}`")
-    overall = own["overall"]
-    return math.exp(overall["cross_entropy"]) if number.metric == "perplexity" else float(overall[number.metric])
+    value = float(own["overall"][METRICS[number.metric].field])
+    return perplexity(value) if METRICS[number.metric].exponential else value

@@ -11,6 +11,7 @@ from typing import Any
 from ape_cli import tasks
 from ape_cli.core.errors import UsageError
 from ape_cli.experiment import ExperimentOptions
+from ape_cli.runs import config
 from ape_cli.storage.paths import StoragePath, storage_path
 from ape_cli.sweep.specification import SweepSpecification
 from ape_cli.sweep.tuned import TuneSpecification, default_setting, settings_of
@@ -108,8 +109,10 @@ def _defaults(tune: TuneSpecification, bases: list[ExperimentOptions]) -> list[d
 def _bases(grid: SweepSpecification, preset: str, folder: Callable[[str], StoragePath]) -> Iterator[ExperimentOptions]:
     """All trials of one grid without seeds and tuned settings. Raises `UsageError` if a setting has no values."""
     places: list[dict[str, Any]] = [{"data": folder(data)} for data in grid.data]
+    named = preset if grid.preset is None else grid.preset
+    linearised = [config.preset(named).linearisation(order) for order in grid.orders]  # several may be the same
     for task in grid.tasks:
-        orders: list[str | None] = [*grid.orders] if tasks.load(task).ordered else [None]
+        orders: list[str | None] = [*dict.fromkeys(linearised)] if tasks.load(task).ordered else [None]
         places += [{"task": task, "order": order} for order in orders]
     lists = [value if isinstance(value, list) else [value] for value in grid.set.values()]
     if not all(lists):
@@ -119,7 +122,7 @@ def _bases(grid: SweepSpecification, preset: str, folder: Callable[[str], Storag
         places, grid.schemes, structures, grid.attentions, grid.positions, grid.models, *lists
     ):
         yield ExperimentOptions(
-            preset=preset if grid.preset is None else grid.preset,
+            preset=named,
             scheme=scheme,
             structure=structure,
             attention=attention,

@@ -92,21 +92,20 @@ class PastRuns:
 
     def _step(self, config: Config, data: DatasetInfo | Trained) -> float:
         """The seconds of a step, from the size of the model."""
-        key = config.d_model, config.d_ff, config.precision
+        key = config.d_model, max(config.feed_forward_widths), config.precision
         if key not in self._speeds:
             self._speeds[key] = speed.layer(*key, self.device, self.threads)
-        layers = config.encoder_layers + getattr(config, "decoder_layers", 0)
         work = 2 * _PASSES * config.batch_size * multiplications(config, data)
-        return _LAYER * layers + work / (_EFFICIENCY * self._speeds[key] * 1e9)
+        return _LAYER * len(config.feed_forward_widths) + work / (_EFFICIENCY * self._speeds[key] * 1e9)
 
 
 def multiplications(config: Config, data: DatasetInfo | Trained) -> float:
     """The multiplications of a forward pass for a row of mean size, without those of the vocabulary."""
-    width, hidden = config.d_model, config.d_ff
+    width, hidden = config.d_model, config.feed_forward_widths
 
-    def layer(tokens: float) -> float:
-        """Those of a layer: its projections, its feed-forward block, scores and weighted means."""
-        return tokens * width * (4 * width + 2 * hidden + 2 * tokens)
+    def layers(tokens: float) -> float:
+        """Those of all layers: their projections, their feed-forward blocks, scores and weighted means."""
+        return tokens * width * (len(hidden) * (4 * width + 2 * tokens) + 2 * sum(hidden))
 
     if isinstance(config, ImageConfig):
         assert data.image is not None
@@ -114,17 +113,17 @@ def multiplications(config: Config, data: DatasetInfo | Trained) -> float:
         rows, columns = tokenising(config).grid(height, broad)
         pixels = height * broad / config.convolution_stride**2
         convolution = pixels * config.convolution_size**2 * channels * width
-        return convolution + config.encoder_layers * layer(rows * columns)
-    tokens, decoders = data.mean_tokens + 1, getattr(config, "decoder_layers", 0)  # with the EOS
+        return convolution + layers(rows * columns)
+    tokens = data.mean_tokens + 1  # with the EOS
     if config.is_joined:
-        return (config.encoder_layers + decoders) * layer(2 * tokens)
+        return layers(2 * tokens)
     between = tokens * width * (4 * width + 2 * tokens)  # attention from the decoder to the encoder
-    return config.encoder_layers * layer(tokens) + decoders * (layer(tokens) + between)
+    return layers(tokens) + getattr(config, "decoder_layers", 0) * between
 
 
 # fields that an estimate does not depend on, or takes into account
 _SCALED = {"seed": 0, "steps": None, "epochs": None, "batch_size": 1}
-_MODEL = ["model", "d_model", "d_ff", "heads", "encoder_layers", "decoder_layers", "precision"]
+_MODEL = ["model", "d_model", "d_ff", "d_ff_decoder", "heads", "encoder_layers", "decoder_layers", "precision"]
 _MODEL += ["convolution_size", "convolution_stride", "pool_size", "pool_stride"]  # for images
 
 

@@ -61,7 +61,7 @@ class SweepSpecification(BaseModel):
     )
     models: list[str] = Field(["encoder-decoder"], min_length=1, description="Models: encoder-decoder, decoder.")
     preset: str | None = Field(
-        None, description="Preset: paper, medium, small or tiny. Default: paper on a GPU, else small."
+        None, description="Preset: paper, neurips, medium, small or tiny. Default: paper on a GPU, else small."
     )
     precision: str = Field("fp32", description="Precision: fp32, tf32 (only on GPUs) or bf16.")
     set: dict[str, Scalar | list[Scalar]] = Field(

@@ -191,14 +191,14 @@ class BaseTask(RowWriter):
     @property
     def command_options(self) -> dict[str, Any]:
         """The options of the command that generates the dataset again."""
-        return self.parameters
+        return self.recorded(self.parameters)
 
     @classmethod
     def form(cls, parameters: Mapping[str, Any]) -> str:
         """The form of a dataset by its parameters, as tables name it: `branching 3, binarise`; empty by default."""
-        options, parts = options_of(cls), []
+        options, values, parts = options_of(cls), cls.recorded(parameters), []
         for name in cls.form_options:
-            value = parameters.get(name, options[name].default)
+            value = values.get(name, options[name].default)
             if value != options[name].default:
                 parts.append(name.replace("_", " ") + ("" if value is True else f" {value}"))
         return ", ".join(parts)

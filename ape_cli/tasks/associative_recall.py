@@ -7,8 +7,8 @@ With a `length`, queries are spread over a longer sequence with gaps that follow
 is answered immediately, by a tag. Figure 2 of the source uses blanks between the queries (`filler=blank`); the defaults
 of its code use random symbols (`filler=random`). With 4 pairs, a length of 64, 4,095 keys, 4,096 values and blanks, the
 data is that of figure 2 at length 64 (github.com/HazyResearch/zoology, commit d88d6f5,
-zoology/experiments/paper_configs/iclr24_zoology_figure2/configs.py, zoology/data/multiquery_ar.py). Presets `paper` and
-`medium` use the same sizes, with random symbols and one more key.
+zoology/experiments/paper_configs/iclr24_zoology_figure2/configs.py, zoology/data/multiquery_ar.py). Presets `paper`,
+`neurips` and `medium` use the same sizes, with random symbols and one more key.
 
 Deviations: values are drawn with repetition (two are equal in 0.15% of the rows of figure 2), a random symbol that
 happens to be a key of its row counts as another query, and models read the sequence a second time, in an encoder or
@@ -81,6 +81,7 @@ class AssociativeRecall(Sized):
         "tiny": {"pairs": 3, "keys": 6, "values": 6},
         "medium": {"pairs": 4, "keys": 4096, "values": 4096, "length": 64},
         "paper": {"pairs": 4, "keys": 4096, "values": 4096, "length": 64},
+        "neurips": {"pairs": 4, "keys": 4096, "values": 4096, "length": 64},
     }
 
     pairs: int = option(32, "Number P of pairs of a key and a value.")

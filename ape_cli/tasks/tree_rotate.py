@@ -1,13 +1,19 @@
-"""The task `tree-rotate`: the target is the mirror image of a tree.
+"""The task `tree-rotate`: the target is the mirror image of a tree, or another rotation of it.
 
-Children are reversed at all depths; in binary trees this swaps left and right. This is how the paper describes the
-task. Its authors' code has two other forms, which `mirror` selects: until April 2024 it reversed only the children of
-the root, and since then it rotates trees as search trees are rotated.
+Children are reversed at all depths; in binary trees this swaps left and right. This is how the preprint (arXiv
+2312.16045v1) describes the task. The authors' code had two other forms, which `rotation` selects. Until April 2024 it
+reversed only the children of the root. Since then it rotates trees as search trees are rotated, which the published
+paper (v3, NeurIPS 2024, appendix B) describes as the recursive right rotation of all subtrees.
+
+Deviation from this sentence: a subtree whose left child is a leaf has no right rotation. As in the authors' code, it
+does not change, so the subtrees of its right child are not rotated either.
 """
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 
@@ -18,19 +24,26 @@ from ape_cli.structure import Tree, trees
 from ape_cli.tasks import Source, Tokens, option
 from ape_cli.tasks._trees import PlainTrees
 
+# In manifests and in records of runs, the option and its values have their names of earlier versions. They are part of
+# the digest of a plan, so datasets of all versions are the same bytes.
+_STORED = "mirror"
+_STORED_VALUES = {"mirror": "all", "root": "root", "right": "search-tree"}
+
 
 @dataclass(frozen=True, kw_only=True)
 class TreeRotate(PlainTrees):
-    """Mirror a tree, mirror only its root, or rotate it as a search tree.
+    """Mirror a tree, mirror only its root, or rotate all of its subtrees to the right.
 
-    `mirror` selects the operation:
+    `rotation` selects the operation:
 
-    - `all` reverses the children of every node, as the paper says.
-    - `root` reverses only the children of the root.
-    - `search-tree` applies right rotations to binary trees: $f(p(l, r), x)$ becomes $p(l', f(r', x'))$, where $l'$ is
-      $l$ rotated. A subtree whose left child is a leaf does not change.
+    - `mirror` reverses the children of every node, as the text of the preprint says.
+    - `root` reverses only the children of the root, as the first release of the authors' code did.
+    - `right` rotates all subtrees of a binary tree to the right, as in the published paper: $f(p(l, r), x)$ becomes
+      $p(l', f(r', x'))$, where $l'$ is $l$ rotated. A subtree whose left child is a leaf does not change.
 
-    Raises `UsageError` if an option is out of range, or if the trees are not binary or too deep for a rotation.
+    Manifests and `run.json` store this option as `mirror`, with the values `all`, `root` and `search-tree`.
+
+    Raises `UsageError` if an option is out of range, or if the trees are not binary or too deep for a right rotation.
 
     >>> task = TreeRotate(order="breadth", depth_mean=2, depth_std=0)
     >>> row = task.sample(rows=range(1), split="train", seed=2).to_pylist()[0]
@@ -41,35 +54,55 @@ class TreeRotate(PlainTrees):
     """
 
     summary = "the mirror image, recursively: f(x, g(y, z)) -> f(g(z, y), x)"
-    answer_options = ("mirror",)
-    form_options = ("branching", "binarise", "mirror")
+    answer_options = ("rotation",)
+    form_options = ("branching", "binarise", "rotation")
     default_for = "tree(k)"
 
-    mirror: str = option(
-        "all",
-        "Operation: all or root (what is mirrored), or search-tree (a rotation).",
+    rotation: str = option(
+        "mirror",
+        "Operation: mirror, root (mirror only the root), or right (rotate all subtrees to the right).",
         late=True,
-        among=("all", "root", "search-tree"),
+        among=tuple(_STORED_VALUES),
     )
+
+    @property
+    def parameters(self) -> dict[str, Any]:
+        """The options, as the manifest keeps them, with the stored name of `rotation`."""
+        stored = super().parameters
+        if "rotation" in stored:
+            stored[_STORED] = _STORED_VALUES[stored.pop("rotation")]
+        return stored
+
+    @classmethod
+    def recorded(cls, parameters: Mapping[str, Any]) -> dict[str, Any]:
+        """The options among the parameters that a manifest has."""
+        options = dict(parameters)
+        if _STORED in options:
+            stored = options.pop(_STORED)
+            options["rotation"] = next((name for name, value in _STORED_VALUES.items() if value == stored), stored)
+        return options
 
     def check(self) -> None:
         """Check the options. Raises `UsageError` if one is out of range."""
-        if self.mirror == "search-tree" and self.branching != 2:
-            fix = "choose the mirror all or root"
-            raise UsageError("only binary trees can be rotated", got=f"branching {self.branching}", fix=fix)
+        if self.rotation == "right" and self.branching != 2:
+            fix = "choose the rotation mirror or root"
+            raise UsageError(
+                "only binary trees can be rotated to the right", got=f"branching {self.branching}", fix=fix
+            )
         super().check()
 
     @property
     def max_depth(self) -> int:
-        """The greatest depth at which every path of source and target fits; a rotation can double the depth."""
-        return super().max_depth // (2 if self.mirror == "search-tree" else 1)
+        """The greatest depth at which all paths of source and target fit; a right rotation can double the depth."""
+        return super().max_depth // (2 if self.rotation == "right" else 1)
 
     def answer(self, source: Source) -> Tokens:
         """The target of each source: its mirror image, or the rotated tree."""
-        if self.mirror == "search-tree":
+        if self.rotation == "right":
             place = rotate_right(source.starts, source.position)
         else:
-            place = (trees.mirror if self.mirror == "all" else trees.reverse_root)(source.position, self.branching)
+            reverse = trees.mirror if self.rotation == "mirror" else trees.reverse_root
+            place = reverse(source.position, self.branching)
         return Tokens(source.starts, place, source.symbol)
 
 

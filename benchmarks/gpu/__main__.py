@@ -40,7 +40,7 @@ def main(words: list[str]) -> int:
     parser.add_argument(
         "--device", choices=["cuda", "cpu"], default="cuda", help="device of all stages (default: cuda)"
     )
-    parser.add_argument("--preset", default="paper", help="preset of the runs (default: paper)")
+    parser.add_argument("--preset", help="preset of the runs (default: that of each sweep; steps measures paper)")
     parser.add_argument("--precision", help="precision of the runs of record (default: tf32 on CUDA, fp32 on a CPU)")
     parser.add_argument(
         "--workers", type=int, help="number of runs at a time (default: the best number in the results of steps)"
@@ -83,7 +83,7 @@ def _run(given: argparse.Namespace) -> int:
         if stage == "check":
             good = check(out, share, 6 if given.device == "cuda" else 1, note)
         elif stage == "steps":
-            steps(given.preset, given.device, out, work, share, note)
+            steps(given.preset or "paper", given.device, out, work, share, note)
         else:
             _record(given, out, work, share, note)
     return 0 if good else 1

@@ -7,52 +7,37 @@ has measured others.
 
 from __future__ import annotations
 
+import statistics
 from collections.abc import Sequence
 from dataclasses import dataclass
+from pathlib import Path
 
 import pyarrow.parquet as pq
 
-from ape_cli.experiment import ExperimentOptions
 from ape_cli.runs.registry import Registry
 from ape_cli.storage import files
 from ape_cli.storage.paths import StoragePath
-from ape_cli.sweep import planning
+from ape_cli.sweep import combinations, planning, specification
 from ape_cli.sweep.durations import PastRuns
 from ape_cli.sweep.planning import PlannedTrial
 from ape_cli.training import setup
 
-TREES = ["tree-rotate", "tree-ops", "c3", "tree-copy"]
-ORDERS = ["breadth", "breadth-to-depth"]
-FIRST = ["orthogonal-tree", "orthogonal-seq", "sinusoidal"]  # schemes that are trained before the others
-TREE_SCHEMES = [*FIRST, "rope", "tree"]
-WORDS = ["reverse", "copy", "repeat"]
-WORD_SCHEMES = ["orthogonal-seq", "sinusoidal", "rope", "relative", "none"]
-SEEDS = (42, 43, 44)
-
-Cell = tuple[str, str | None, str]  # task, order, scheme
-
-
-def cells() -> list[tuple[int, Cell]]:
-    """All runs, each as a seed and a cell, by seed. Of each seed, trees come first."""
-    trees: list[Cell] = [(task, order, scheme) for order in ORDERS for task in TREES for scheme in TREE_SCHEMES]
-    words: list[Cell] = [(task, None, scheme) for task in WORDS for scheme in WORD_SCHEMES]
-    ordered = [cell for part in (trees, words) for cell in sorted(part, key=lambda cell: cell[2] not in FIRST)]
-    return [(seed, cell) for seed in SEEDS for cell in ordered]
+RESULTS = Path(__file__).parents[2] / "results"
+SWEEPS = ("table2-neurips", "table1-neurips", "table2-paper", "table1-paper")  # the most useful first
 
 
 def items(
-    preset: str, precision: str, registry: Registry, datasets: StoragePath, recorded: Registry
+    preset: str | None, precision: str, registry: Registry, datasets: StoragePath, recorded: Registry
 ) -> list[PlannedTrial]:
-    """The trials in their order, with their states in a registry.
+    """The trials of `SWEEPS` in their order, those of the first seed first, with their states in a registry.
 
-    The fingerprint of a dataset that is not generated yet is that of a run in `recorded`, if one used it.
+    `preset`: instead of that of the sweeps. The fingerprint of a dataset that is not generated yet is that of a run in
+    `recorded`, if one used it.
     """
-    points = [
-        ExperimentOptions(preset=preset, scheme=scheme, seed=seed, precision=precision, task=task, order=order)
-        for seed, (task, order, scheme) in cells()
-    ]
-
-    found, bad = planning.plan(points, registry, datasets, PastRuns(recorded))
+    given = {"precision": precision} | ({} if preset is None else {"preset": preset})
+    read = (fields for sweep in SWEEPS for fields in specification.read(RESULTS / f"{sweep}.toml"))
+    groups = combinations.groups([specification.check(fields | given) for fields in read], "paper")
+    found, bad = planning.plan(combinations.first_stage(groups), registry, datasets, PastRuns(recorded))
     assert not bad, bad
     return found
 
@@ -75,7 +60,7 @@ class Pace:
         """
         own, data = item.config, item.data
         steps = setup.steps_of(own, -(-data.plan.rows["train"] // own.batch_size))
-        width = own.d_model * own.d_ff / (512 * 2048) * own.batch_size / 64
+        width = own.d_model * statistics.fmean(own.feed_forward_widths) / (512 * 2048) * own.batch_size / 64
         step = self.step_ms + self.token_ms * data.mean_tokens * width
         left = steps - _done(item)
         return left * step * dict(self.relative).get(own.scheme, 1.0) / 1e3 * together + self.run_seconds

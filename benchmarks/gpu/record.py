@@ -28,7 +28,7 @@ _STOPPING = 12.0  # seconds that runs need to store their state
 class Setting:
     """The settings of the stage."""
 
-    preset: str
+    preset: str | None  # None: that of each sweep
     precision: str
     device: str
     workers: int
@@ -55,8 +55,8 @@ def describe(planned: list[Planned], left: list[PlannedTrial], setting: Setting,
     """Print the plan, with a line for each run."""
     note(f"{setting.workers} at a time on {setting.device}, {setting.precision}; pace: {pace.measured}")
     for one in planned:
-        name = f"{one.item.data.task:12} {one.item.data.order or '':18} {one.item.config.scheme:16}"
-        state = "" if one.item.state == "new" else f" {one.item.state}"
+        name = f"{one.item.data.folder.name:38} {one.item.config.scheme:16}"
+        state = f" {one.item.variant}" + ("" if one.item.state == "new" else f" {one.item.state}")
         note(f"{_minutes(one.begin)} to {_minutes(one.end)}  {name} seed {one.item.config.seed}{state}")
     rest = sum(pace.seconds(item) for item in left) / 60
     alone = [pace.seconds(one.item) for one in planned] or [0.0]

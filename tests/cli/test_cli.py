@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import io
 import json
+import math
+import re
 import subprocess
 import sys
 from pathlib import Path
@@ -11,6 +13,8 @@ from pathlib import Path
 import pytest
 
 from ape_cli import cli
+from ape_cli.cli.console import scores_in_words
+from ape_cli.cli.evaluate import with_perplexity
 from tests.conftest import ape
 
 TINY = ["--n-validation", "30", "--n-test", "30"]
@@ -71,10 +75,15 @@ def test_train_eval_report_on_words(here: Path) -> None:
     found = json.loads(ape("eval", "--json")[0])
     assert len(found) == 1
     assert found[0]["decode"] == "teacher"
+    for part in (found[0]["overall"], *found[0]["by_size"]):
+        assert part["perplexity"] == pytest.approx(math.exp(part["cross_entropy"]))
+    assert "perplexity" not in "".join(path.read_text() for path in Path("results").rglob("*.json"))
     assert json.loads(ape("eval", "--json")[0]) == []  # already evaluated
     greedy = json.loads(ape("eval", "reverse-rope", "--decode", "greedy", "--json")[0])
     assert set(greedy[0]["overall"]) == {"token_accuracy", "exact_match", "rows", "tokens"}
-    assert "rows of" in ape("eval", "reverse-rope")[0]
+    shown = ape("eval", "reverse-rope")[0]
+    assert "rows of" in shown
+    assert re.search(rf"perplexity .*│ all .* {found[0]['overall']['perplexity']:.2f} │", shown, re.DOTALL)
     lines = json.loads(ape("report", "--json")[0])
     fields = "task order scheme attention preset decode split metric mean std seeds"
     assert set(fields.split()) <= set(lines[0])
@@ -157,7 +166,7 @@ def test_grids_and_rings_train(here: Path) -> None:
         (["train", "--scheme", "rope", "--set", "base=Infinity", "--task", "copy", "--preset", "tiny"], 2, "bad base"),
         (["train", "--scheme", "rope", "--data", "nowhere"], 1, "no such dataset"),
         (["train", "--scheme", "ropes"], 2, "did you mean 'rope'"),
-        (["train", "--scheme", "rope", "--preset", "huge"], 2, "medium, paper, small, tiny"),
+        (["train", "--scheme", "rope", "--preset", "huge"], 2, "medium, neurips, paper, small, tiny"),
         (["train", "--scheme", "rope", "--set", "d_modl=5"], 2, "did you mean 'd_model'"),
         (["train", "--scheme", "rope", "--set", "d_model"], 2, "KEY=VALUE"),
         (["train", "--scheme", "rope", "--set", "seed=3"], 2, "it is an option: --seed"),
@@ -196,6 +205,18 @@ def test_a_scheme_that_cannot_read_a_task_is_named_before_data_are_generated(her
         message = ape("train", "--scheme", *words, "--task", "copy", "--preset", "tiny", code=code)[1]
         assert "cannot read" in message
         assert not Path("datasets").exists()
+
+
+def test_an_infinite_perplexity_is_null_in_json() -> None:
+    """e^800 is more than a float64 can hold, and JSON has no infinity."""
+    found = {"rows": 2, "overall": {"cross_entropy": 800.0}, "by_size": [{"cross_entropy": 0.0}, {"tokens": 1}]}
+    assert with_perplexity(found) == {
+        "rows": 2,
+        "overall": {"cross_entropy": 800.0, "perplexity": None},
+        "by_size": [{"cross_entropy": 0.0, "perplexity": 1.0}, {"tokens": 1}],
+    }
+    overall = {"token_accuracy": 0.5, "exact_match": 0.0, "cross_entropy": 800.0}
+    assert scores_in_words(overall, "sequence").endswith("cross-entropy 800.0000 nats, perplexity inf")
 
 
 def test_an_option_given_twice_is_refused(here: Path) -> None:

@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import math
+
 import numpy as np
 import pytest
 import torch
 
+from ape_cli.core.perplexity import perplexity
 from ape_cli.core.vocabulary import PAD
 from ape_cli.data.batches import SequenceBatch
 from ape_cli.data.loader import Dataset
@@ -41,6 +44,23 @@ def test_padding_counts_for_nothing() -> None:
     tally.add(one, torch.tensor([[5, 7, PAD, PAD]]), torch.tensor([[1.0, 3.0, 50.0, 50.0]]))
     assert tally.token_accuracy == 0.5
     assert tally.cross_entropy == 2.0
+
+
+def test_perplexity_from_the_probabilities_of_a_model(words: Dataset) -> None:
+    """exp of the mean of -log p over all target tokens, each taken from the softmax by hand."""
+    wanted = tiny("rope", words)
+    model = factory.build(wanted, words.structure, words.ids).eval()
+    read = reading("rope", words.structure)
+    surprises: list[float] = []
+    for one in words.split("test").batches(7, structure=read):
+        probabilities = transformer.forward(model, one, "fp32").detach().double().softmax(-1)
+        for row, labels in zip(probabilities, one.labels.tolist(), strict=True):
+            surprises += [-math.log(row[i, label]) for i, label in enumerate(labels) if label != PAD]
+    expected = math.exp(math.fsum(surprises) / len(surprises))
+    scored = metrics.teacher_forced(model, words.split("test").batches(16, structure=read), CPU, "fp32")
+    assert perplexity(scored.cross_entropy) == pytest.approx(expected, rel=1e-6)
+    assert sum(tokens.sum() for tokens in scored.tokens) == len(surprises)
+    assert 1 < expected < 10 * words.ids
 
 
 @pytest.mark.parametrize("scheme", ["rope", "orthogonal-tree", "tree", "relative"])

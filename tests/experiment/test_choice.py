@@ -108,3 +108,30 @@ def test_learned_has_a_vector_for_each_position_of_the_longest_word(tmp_path: Pa
     scheme = factory.build(experiment.config, data.structure, data.ids).scheme
     nothing, at = torch.zeros(1, 40, experiment.config.d_model), torch.arange(1, 41).expand(1, 40)
     assert scheme.embed(nothing, scheme.context(at))[0].unique(dim=0).shape[0] == 40
+
+
+def test_the_published_setup_writes_sources_breadth_first(tmp_path: Path) -> None:
+    """So its column `depth` is `breadth-to-depth`. Only an order of the source itself replaces this."""
+    folders = {
+        (preset, order): preset_plan("tree-copy", order, preset, tmp_path)[2].name
+        for preset in ("neurips", "paper")
+        for order in (None, "breadth", "depth", "breadth-to-depth", "depth-to-breadth")
+    }
+    of_neurips = [folder for (preset, _), folder in folders.items() if preset == "neurips"]
+    assert of_neurips == [
+        "tree-copy-breadth-neurips",
+        "tree-copy-breadth-neurips",
+        "tree-copy-breadth-to-depth-neurips",
+        "tree-copy-breadth-to-depth-neurips",
+        "tree-copy-depth-to-breadth-neurips",
+    ]
+    assert folders["paper", "depth"] == "tree-copy-depth-paper"
+    task, plan, _ = preset_plan("tree-copy", "depth", "neurips", tmp_path)
+    assert (task.order, task.source_order, plan.linearisation) == ("depth", "breadth", "breadth-to-depth")
+    assert preset_plan("copy", None, "neurips", tmp_path)[2].name == "copy-neurips"
+
+
+def test_the_published_setup_rotates_trees_to_the_right(tmp_path: Path) -> None:
+    for preset, rotation in (("neurips", "right"), ("paper", "mirror")):
+        task = preset_plan("tree-rotate", "depth", preset, tmp_path)[0]
+        assert task.options["rotation"] == rotation

@@ -129,3 +129,23 @@ def test_bad_settings_write_nothing(here: Path, words: Dataset, setting: str) ->
     for data in (["--task", "copy"], ["--data", str(words.folder)]):
         ape("train", "--scheme", "rope", *data, "--preset", "tiny", "--set", setting, "--device", "cpu", code=2)
         assert sorted(here.rglob("*")) == before
+
+
+def test_a_width_replaces_that_of_the_decoder_in_a_file(here: Path) -> None:
+    """In a configuration and in an experiment. Without it, the widths of the file stay, also if they are equal."""
+    kept = ("d_ff", "d_ff_decoder")
+
+    def widths(*words: str) -> list[object]:
+        given = ["train", *words, "--task", "copy", "--device", "cpu", "--dry-run", "--json"]
+        config = json.loads(ape(*given)[0])["config"]
+        Path("mine.json").write_text(json.dumps(config))
+        return [config[name] for name in kept]
+
+    assert widths("--scheme", "rope", "--preset", "neurips") == [512, 1024]
+    assert widths("--config", "mine.json") == [512, 1024]
+    assert widths("--config", "mine.json", "--set", "d_ff=96", "--set", "d_ff_decoder=128") == [96, 128]
+    assert widths("--config", "mine.json", "--set", "d_ff=64") == [64, None]
+    assert widths("--config", "mine.json") == [64, None]
+    Path("mine.toml").write_text('scheme = "rope"\npreset = "tiny"\nset = { d_ff_decoder = 32 }\n')
+    assert widths("--config", "mine.toml") == [64, 32]
+    assert widths("--config", "mine.toml", "--set", "d_ff=96") == [96, None]

@@ -3,8 +3,12 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 from pathlib import Path
 
+import pytest
+
+from ape_cli.core.errors import UsageError
 from ape_cli.experiment import ExperimentOptions, of, resolve
 from ape_cli.experiment.choice import Datasets
 from ape_cli.experiment.resolution import prepared
@@ -67,3 +71,26 @@ def test_a_dry_run_names_the_run_that_is_trained(here: Path) -> None:
     printed = ape(*words, "--dry-run")[0]
     assert f"{name} (finished)" in printed
     assert "positions: tree(2), read as tree(2)" in printed
+
+
+def test_the_variant_names_the_width_that_the_decoder_has(tmp_path: Path) -> None:
+    """And never None, so that the command in a model card trains the same model."""
+    data = write(tmp_path / "data", "copy", rows=(24, 8, 8))
+    for settings, variant in (
+        ({}, {}),
+        ({"d_ff": 512}, {"d_ff_decoder": 512}),
+        ({"d_ff": 96}, {"d_ff": 96, "d_ff_decoder": 96}),
+        ({"d_ff_decoder": 96}, {"d_ff_decoder": 96}),
+    ):
+        options = ExperimentOptions(preset="neurips", scheme="rope", settings=settings)
+        assert of(options.config("sequence"), data).variant == variant, settings
+
+
+def test_a_width_without_layers_is_refused(tmp_path: Path) -> None:
+    data = write(tmp_path / "data", "copy", rows=(24, 8, 8))
+    for model in ("encoder-decoder", "decoder"):
+        options = ExperimentOptions(preset="neurips", scheme="rope", model=model, settings={"encoder_layers": 0})
+        with pytest.raises(UsageError, match=r"d_ff has no effect without encoder layers[\s\S]*d_ff=1024"):
+            of(options.config("sequence"), data)
+        options = replace(options, settings={"encoder_layers": 0, "d_ff": 1024})
+        assert of(options.config("sequence"), data).config.d_ff == 1024

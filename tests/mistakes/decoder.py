@@ -37,6 +37,10 @@ layers of the decoder alone
   _of_sequences  models/test_decoder.py::test_a_configuration_decides_the_model
   - layers=encoder + decoder
   + layers=decoder
+a decoder-only model whose layers are all as wide as the encoder's
+  _of_sequences  models/test_transformer.py::test_each_layer_has_its_own_width
+  - config.feed_forward_widths
+  + config.d_ff
 batches for an encoder-decoder given to a decoder-only model
   Experiment.feed  evaluation/test_decoding.py::test_greedy_agrees_with_teacher_forcing_where_all_is_right
   - {"structure": self.read, "joined": self.config.is_joined}

@@ -19,8 +19,8 @@ stored baselines of another dataset taken for those of this one
   + list(known.counted) == list(_keys(data.plan))
 the standard deviation of a population instead of a sample
   over_seeds  reports/test_aggregation.py::test_mean_and_deviation_over_seeds
-  - value.std().alias
-  + value.std(ddof=0).alias
+  - score.std().alias
+  + score.std(ddof=0).alias
 the interval of few seeds computed as for many
   critical  reports/test_aggregation.py::test_the_interval_by_hand
   - return math.sqrt(freedom) * math.tan(low)
@@ -69,6 +69,34 @@ a mean of the datasets' means for a ratio of sums
   pool  reports/views/test_by_size.py::test_a_score_is_a_ratio_of_sums
   - (value * weight).sum() / weight.sum()
   + value.mean()
+the exponential of a mean over rows instead of tokens
+  read_parts  reports/test_perplexity.py::test_one_size_of_two_datasets_and_a_bin_of_two_sizes
+  - _WEIGHT.get(options.metric, "tokens")
+  + _WEIGHT.get(options.metric, "rows")
+a mean of the perplexities of sizes
+  pool  reports/test_perplexity.py::test_one_size_of_two_datasets_and_a_bin_of_two_sizes
+  - (value * weight).sum() / weight.sum()
+  + ((value.exp() * weight).sum() / weight.sum()).log()
+the perplexity of the mean over seeds instead of the mean of the perplexities
+  over_seeds  reports/test_perplexity.py::test_three_seeds_by_hand
+  - score.mean()
+  + value.mean().exp()
+an interval of a perplexity that is symmetric
+  over_seeds  reports/test_perplexity.py::test_three_seeds_by_hand
+  - scored(high).alias("high")
+  + (2 * pl.col("mean") - scored(low)).alias("high")
+an interval of a perplexity that reaches below 1
+  over_seeds  reports/test_perplexity.py::test_the_interval_ends_at_1
+  - low.clip(0.0)
+  + pl.when(IS_SHARE).then(low.clip(0.0)).otherwise(low)
+perplexities compared in pairs instead of their logarithms
+  lines  reports/test_perplexity.py::test_pairs_have_a_ratio_by_hand
+  - seed["value"]
+  + seed["score"]
+the largest perplexity taken for the best
+  Metric.is_share  reports/test_perplexity.py::test_smaller_is_better
+  - self.units[0] == "%"
+  + self.units[0] in ("%", "")
 exact match weighted by tokens
   _WEIGHT  reports/views/test_by_size.py::test_exact_match_is_over_rows
   - _WEIGHT = {"exact_match": "rows"}
@@ -79,7 +107,7 @@ seeds pooled, not averaged
   + [*column, *CELL]
 the highest cross-entropy taken for the best
   best  reports/views/test_by_epoch.py::test_cross_entropy_by_hand
-  - choose = min if metric in SMALLER_IS_BETTER else max
+  - choose = max if METRICS[metric].is_share else min
   + choose = max
 the best test epoch presented as chosen on validation
   best  reports/views/test_by_epoch.py::test_a_checkpoint_by_hand

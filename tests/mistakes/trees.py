@@ -105,4 +105,16 @@ anonymous names equal in all trees
   TreePortion.symbols  tasks/test_trees.py::test_anonymous_labels_keep_only_which_labels_are_equal
   - rng.child(self.stream[rows], 'names')[:, None]
   + rng.child(self.stream[rows * 0], 'names')[:, None]
+a right rotation of a tree, and not of the subtrees of its new root
+  rotate_right  tasks/test_tree_rotate.py::test_other_forms_are_rederived
+  - np.full_like(at, _TURNS)
+  + np.full_like(at, _STAYS)
+the order of the target for sources that the published setup writes breadth first
+  preset_plan  experiment/test_choice.py::test_the_published_setup_writes_sources_breadth_first
+  - chosen.linearisation(order) if kind.ordered else order
+  + order
+the rotation of a new dataset stored under another name than that of older datasets
+  TreeRotate.parameters  tasks/test_tree_rotate.py::test_datasets_are_those_of_earlier_versions
+  - stored[_STORED] = _STORED_VALUES[stored.pop("rotation")]
+  + pass
 """)

@@ -7,8 +7,10 @@ import torch
 
 from ape_cli import position
 from ape_cli.attention import Attention
-from ape_cli.models import layers, transformer
+from ape_cli.models import factory, layers, transformer
 from ape_cli.models.transformer import loss
+from ape_cli.runs.config import resolve
+from ape_cli.structure import Seq
 
 
 def net(name: str = "rope", **options: float) -> transformer.Transformer:
@@ -97,3 +99,31 @@ def test_several_projections_are_one_product() -> None:
         (expected,) = layer._project(x, of)
         assert one.shape == (3, 2, 5, 8)
         assert torch.allclose(one, expected, rtol=0, atol=1e-12)
+
+
+def test_parameters_are_those_of_the_published_paper() -> None:
+    """By hand: the feed-forward blocks have 512 channels in the encoder and 1,024 in the decoder."""
+    d, ids = 512, 23
+    attend, norm = 4 * (d * d + d), 2 * d
+    encoder = 2 * (attend + (2 * d * 512 + 512 + d) + 2 * norm) + norm
+    decoder = 2 * (2 * attend + (2 * d * 1024 + 1024 + d) + 3 * norm) + norm
+    made = factory.build(resolve("neurips", "rope", {}), Seq(), ids)
+    assert sum(p.numel() for p in made.parameters()) == encoder + decoder + ids * d == 9_478_656
+
+
+@pytest.mark.parametrize(("model", "stacks"), [("encoder-decoder", ["encoder", "decoder"]), ("decoder", ["decoder"])])
+def test_each_layer_has_its_own_width(model: str, stacks: list[str]) -> None:
+    """A decoder-only model has the layers of the encoder first. No other weight depends on the width of a block."""
+
+    def shapes(**settings: int) -> dict[str, tuple[int, ...]]:
+        settings = {"d_model": 16, "heads": 2, "encoder_layers": 1, "decoder_layers": 2} | settings
+        made = factory.build(resolve("tiny", "rope", {}, model=model, settings=settings), Seq(), 9)
+        return {name: tuple(weight.shape) for name, weight in made.state_dict().items()}
+
+    found, alike = shapes(d_ff=24, d_ff_decoder=40), shapes(d_ff=24)
+    names = [name for i in stacks for k in range(3) if f"{(name := f'{i}.{k}.ff')}.inner.weight" in found]
+    assert [found[f"{name}.inner.weight"] for name in names] == [(24, 16), (40, 16), (40, 16)]
+    assert [found[f"{name}.outer.weight"] for name in names] == [(16, 24), (16, 40), (16, 40)]
+    assert {name for name in found if found[name] != alike[name]} == {
+        f"{name}.{weight}" for name in names[1:] for weight in ("inner.weight", "inner.bias", "outer.weight")
+    }

@@ -14,7 +14,7 @@ import pytest
 from ape_cli.runs.registry import open_registry
 from ape_cli.storage.paths import storage_path
 from benchmarks.gpu.__main__ import main
-from benchmarks.gpu.cells import Pace, cells, items, schedule_within
+from benchmarks.gpu.cells import Pace, items, schedule_within
 from benchmarks.gpu.record import Setting
 from tests.interpreters import ROOT, python, started, until
 
@@ -25,17 +25,23 @@ def gpu(*words: str, blocked: Path) -> None:
     python("-m", "benchmarks.gpu", *words, path=[blocked])
 
 
-def test_cells_are_in_the_order_of_their_worth() -> None:
-    found = cells()
-    assert found[0] == (42, ("tree-rotate", "breadth", "orthogonal-tree"))
-    assert len(found) == len(set(found)) == 3 * (4 * 2 * 5 + 3 * 5)
-    seeds = [seed for seed, _ in found]
-    assert seeds == sorted(seeds)
+def test_the_sweeps_of_the_published_paper_come_first(tmp_path: Path) -> None:
+    """One seed of every cell comes before a second one of any, and each run is there once."""
+    empty = open_registry(storage_path(str(tmp_path)))
+    made = items(None, "tf32", empty, storage_path(str(tmp_path)), empty)
+    trees, words, preprint = 8 * 10, 3 * 7, 8 * 5 + 3 * 5
+    assert len(made) == 3 * (trees + words + preprint) + 1  # `tree` for the mean depth
+    assert [item.config.seed for item in made] == sorted(item.config.seed for item in made)
+    first = made[0]
+    assert (first.data.folder.name, first.config.scheme) == ("tree-rotate-breadth-to-depth-neurips", "orthogonal-tree")
+    assert first.variant == "init=rope, precision=tf32"
+    assert {item.config.preset for item in made[: trees + words]} == {"neurips"}
+    assert {item.data.order for item in made[: trees // 2]} == {"breadth-to-depth"}
 
 
 def test_no_run_is_begun_that_cannot_end(tmp_path: Path) -> None:
     empty = open_registry(storage_path(str(tmp_path)))
-    made = items("paper", "tf32", empty, storage_path(str(tmp_path)), empty)
+    made = items(None, "tf32", empty, storage_path(str(tmp_path)), empty)
     pace = Pace()
     for seconds in (0, 100, 600, 6000):
         for workers in (1, 2, 4):
@@ -50,10 +56,10 @@ def test_no_run_is_begun_that_cannot_end(tmp_path: Path) -> None:
 
 
 def test_a_run_of_record_is_not_repeated_although_its_dataset_is_not_generated(tmp_path: Path) -> None:
-    setting = Setting("paper", "tf32", "cuda", 2, tmp_path / "out", tmp_path / "work", ROOT / "results" / "record")
-    waiting = [(item.data.task, item.data.order, item.config.scheme, item.config.seed) for item in setting.waiting()]
-    assert ("tree-rotate", "breadth", "rope", 43) in waiting
-    assert ("tree-rotate", "breadth", "rope", 42) not in waiting
+    setting = Setting(None, "tf32", "cuda", 2, tmp_path / "out", tmp_path / "work", ROOT / "results" / "record")
+    waiting = [(item.data.folder.name, item.config.scheme, item.config.seed) for item in setting.waiting()]
+    assert ("tree-rotate-breadth-paper", "rope", 43) in waiting
+    assert ("tree-rotate-breadth-paper", "rope", 42) not in waiting
 
 
 def killed(path: Path, *words: str, blocked: Sequence[Path] = ()) -> None:

@@ -10,7 +10,7 @@ from ape_cli.runs.registry import open_registry
 from tests.record.paper_tasks import FLAT, ORDERS, TASKS, mirrored, range_of
 from tests.record.scores import RUNS, SCHEMES, evaluations, mean, preprint, scores
 
-POSITIONED = tuple(scheme for scheme in SCHEMES if scheme != "sinusoidal")  # without the preprint's number that has a mark
+POSITIONED = tuple(scheme for scheme in SCHEMES if scheme != "sinusoidal")  # the numbers of the preprint without a mark
 
 
 def score(column: str, scheme: str, variant: str = "") -> float:
@@ -180,7 +180,7 @@ def of_rotations() -> list[str]:
     low = [theirs(s, "tree-rotate/breadth") - first(forms["search-tree"].format("breadth"), s) for s in FLAT[1:]]
     return [
         "all {} of its schemes are within two standard deviations".format(*counts),
-        "the mirror image, {} are, and for `mirror search-tree`, {}".format(*counts[1:]),
+        "the mirror image, {} are, and for `rotation right`, {}".format(*counts[1:]),
         f"`orthogonal-seq` misses by {missed:.2f} points",
         f"`rope` and `orthogonal-seq` are {range_of(far)} points below the preprint in all three forms",
         f"`rope` and `orthogonal-seq` are {range_of(low)} points below the preprint in `breadth`",

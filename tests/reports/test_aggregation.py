@@ -183,11 +183,13 @@ def test_against_the_paper(tmp_path: Path) -> None:
     add(tmp_path, "rope", 0.9, preset="paper")
     add(tmp_path, "rope", 0.9, preset="paper", variant={"decay": 0.98})
     add(tmp_path, "none", 0.2, preset="paper")
-    by_row = {(x["scheme"], x["variant"]): (x["paper_mean"], x["paper_std"]) for x in lines(tmp_path, against="paper")}
+    by_row = {
+        (x["scheme"], x["variant"]): (x["paper_mean"], x["paper_spread"]) for x in lines(tmp_path, against="paper")
+    }
     assert by_row[("rope", "")] == (pytest.approx(0.97), pytest.approx(0.008))
     assert by_row[("rope", "decay=0.98")] == (None, None)
     assert by_row[("none", "")] == (None, None)
-    with pytest.raises(UsageError, match="unknown comparison"):
+    with pytest.raises(UsageError, match="unknown source of published numbers"):
         lines(tmp_path, against="folklore")
 
 

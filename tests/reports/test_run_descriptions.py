@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from ape_cli.reports import aggregation, tables
+from ape_cli.reports import aggregation, descriptions, tables
 from ape_cli.reports.views import Options
 from ape_cli.runs.registry import Registry, open_registry
 from tests.registered import edit
@@ -57,3 +57,12 @@ def test_runs_without_a_digest_are_not_averaged_with_others(tmp_path: Path) -> N
         add(tmp_path, "rope", value, seed)
     trained_with(tmp_path, {"reverse-rope-2": NEW})
     assert rows(tmp_path)[0] == {"rope": [0.25], "rope (code bbbbbbb)": [0.5]}
+
+
+def test_runs_of_before_the_name_of_the_rotation_are_read() -> None:
+    """Their records have `mirror`. The trees of these runs are mirrored, mirrored at the root, or rotated."""
+    runs = open_registry(Path(__file__).parents[2] / "results" / "record" / "rotations.parquet")
+    found = {
+        (about.dataset.parameters.get("mirror"), descriptions.form_of(about.dataset)) for _, about in runs.readable([])
+    }
+    assert found == {(None, ""), ("root", "rotation root"), ("search-tree", "rotation right")}

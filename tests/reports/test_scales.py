@@ -71,3 +71,31 @@ def test_a_bar_is_cut_where_the_axis_ends_and_never_moves_its_ends() -> None:
     assert with_zero.of([1.01, 0.9999]).tolist() == [with_zero.zero, with_zero.edge]
     wide = scale("error", "%", [0.1, 0.995], [-0.2])
     assert wide.high == 100
+
+
+def test_perplexities_begin_at_1_on_a_logarithmic_axis() -> None:
+    """A bar is cut there. The ends of bars extend the axis at its other end."""
+    made = scale("score", "", [1.2, 9.0], [0.4, 64.0])
+    assert (made.low, made.high) == (1, pytest.approx(64**1.05))
+    assert made.of([0.4, 1.2, np.nan])[:2].tolist() == [1, 1.2]
+    assert np.isnan(made.of([np.nan])[0])
+    assert made.label("perplexity per token") == "perplexity per token"
+    axes = on_axes(made)
+    assert axes.get_yscale() == "log"
+    assert [text.get_text() for text in axes.get_yticklabels()] == ["1", "2", "5", "10", "20", "50"]
+
+
+def test_ticks_of_a_short_and_of_a_long_logarithmic_axis() -> None:
+    """Without an infinite perplexity, which has no place on it."""
+    for points, ticks in (
+        ([1.003, 1.01], ["1", "1.005", "1.01"]),
+        ([1.0], ["1", "1.005", "1.01"]),
+        ([1.5, 3.9], ["1", "2", "3", "4"]),
+        ([2.0, np.inf], ["1", "1.5", "2"]),
+        ([np.inf], ["1", "2", "5", "10"]),
+    ):
+        made = scale("score", "", points)
+        assert [text.get_text() for text in on_axes(made).get_yticklabels()] == ticks
+    labels = [text.get_text() for text in on_axes(scale("score", "", [1e300])).get_yticklabels()]
+    assert labels[:2] == ["1", "1e+22"]
+    assert len(labels) == 14

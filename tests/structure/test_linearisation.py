@@ -97,6 +97,15 @@ def test_what_is_generated_again_is_the_same(tmp_path: Path) -> None:
     assert "in depth order" in drawn
 
 
+def test_an_order_of_the_source_that_the_preset_does_not_have_is_refused(here: Path) -> None:
+    words = ["train", "--scheme", "rope", "--task", "tree-copy", "--preset", "neurips", "--device", "cpu", "--dry-run"]
+    told = ape(*words, "--order", "depth", "--source-order", "depth", code=2)[1]
+    assert "preset neurips writes source trees breadth first" in told
+    for orders, name in ((("--order", "depth"), "breadth-to-depth"), (("--source-order", "depth"), "depth-to-breadth")):
+        plan = json.loads(ape(*words, *orders, "--json")[0])
+        assert Path(plan["dataset"]).name == f"tree-copy-{name}-neurips"
+
+
 def test_runs_sweeps_and_reports_use_its_name(here: Path) -> None:
     """From `ape train` to the table. The sweep of the same trial finds it finished."""
     ape("train", "--scheme", "rope", "--task", "tree-copy", "--order", "depth", "--source-order", "breadth", *TINY)

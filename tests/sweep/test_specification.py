@@ -48,6 +48,18 @@ def test_seeds_of_all_grids_go_together_and_nothing_twice() -> None:
     assert [(p[0], p[3]) for p in points(one, other)] == [("rope", 1), ("none", 1), ("rope", 2), ("none", 2)]
 
 
+def test_orders_that_are_the_same_at_a_preset_are_one(tmp_path: Path) -> None:
+    """The published setup writes sources breadth first, also if one grid names the target and another both sides."""
+    grid = {"schemes": ["rope"], "tasks": ["tree-copy"], "preset": "neurips"}
+    orders = ["depth", "breadth-to-depth", "breadth"]
+    for grids in ([grid | {"orders": orders}], [grid | {"orders": [order]} for order in orders]):
+        found = points_of([specification.check(fields) for fields in grids], "tiny")
+        items, _ = planning.plan(found, open_registry(tmp_path / "results"), tmp_path)
+        names = [item.data.folder.name for item in items]
+        assert names == ["tree-copy-breadth-to-depth-neurips", "tree-copy-breadth-neurips"]
+        assert [point.order for point in found] == ["breadth-to-depth", "breadth"]
+
+
 def test_a_file(tmp_path: Path) -> None:
     file = tmp_path / "sweep.toml"
     file.write_text(

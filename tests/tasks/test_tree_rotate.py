@@ -1,13 +1,19 @@
-"""tree-rotate: the mirror image at every depth, or of the root alone, or the rotation of search trees."""
+"""tree-rotate: the mirror image at every depth, or of the root alone, or the right rotation of all subtrees."""
 
 from __future__ import annotations
 
+import json
+from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 
 from ape_cli import tasks
+from ape_cli.core.errors import UsageError
+from ape_cli.data import generation
 from ape_cli.structure import trees
+from ape_cli.tasks.tree_rotate import rotate_right
 from tests import recursive
 from tests.tasks.contract import FORMS, check_trees, in_orders
 
@@ -32,32 +38,32 @@ def rotated(tree: recursive.Tree) -> recursive.Tree:
 
 
 @pytest.mark.parametrize(
-    ("mirror", "expected", "form", "order"),
+    ("rotation", "expected", "form", "order"),
     [
         ("root", reversed_root, {}, "breadth"),
         ("root", reversed_root, {}, "breadth-to-depth"),
         ("root", reversed_root, {"branching": 3, "depth_mean": 4, "depth_std": 0.5}, "depth"),
         ("root", reversed_root, {"binarise": True}, "depth-to-breadth"),
-        ("search-tree", rotated, {}, "breadth"),
-        ("search-tree", rotated, {}, "breadth-to-depth"),
-        ("search-tree", rotated, {"binarise": True}, "depth"),
+        ("right", rotated, {}, "breadth"),
+        ("right", rotated, {}, "breadth-to-depth"),
+        ("right", rotated, {"binarise": True}, "depth"),
     ],
 )
-def test_other_forms_are_rederived(mirror: str, expected: Any, form: dict[str, Any], order: str) -> None:
-    found = check_trees("tree-rotate", order, expected, mirror=mirror, **form)
+def test_other_forms_are_rederived(rotation: str, expected: Any, form: dict[str, Any], order: str) -> None:
+    found = check_trees("tree-rotate", order, expected, rotation=rotation, **form)
     assert sum(expected(tree) != recursive.mirror(tree) for tree, _ in found) > 0.9 * len(found)
-    if mirror == "search-tree":  # one left child in 14 is a leaf at depth 7: it is not the deep one, and drew 0
+    if rotation == "right":  # one left child in 14 is a leaf at depth 7: it is not the deep one, and drew 0
         kept = sum(rotated(tree) == tree for tree, _ in found) / len(found)
         assert abs(kept - 1 / 14) < 4 * (1 / 14 / len(found)) ** 0.5
 
 
 def test_a_rotation_keeps_the_order_of_leaves() -> None:
-    """The law of rotations of search trees: nodes from left to right stay the same, in any tree."""
+    """The law of rotations: nodes from left to right stay the same, in any tree."""
 
     def in_order(tree: recursive.Tree) -> list[int]:
         return [*in_order(tree[1]), tree[0], *in_order(tree[2])] if len(tree) > 1 else [tree[0]]
 
-    for tree, row in check_trees("tree-rotate", "breadth", rotated, mirror="search-tree"):
+    for tree, row in check_trees("tree-rotate", "breadth", rotated, rotation="right"):
         assert in_order(recursive.build(row["target_ids"], row["target_positions"])) == in_order(tree)
 
 
@@ -68,3 +74,61 @@ def test_it_is_its_own_inverse(k: int) -> None:
     heap = row["source_positions"].combine_chunks().values.to_numpy().astype("int64")
     assert (trees.mirror(trees.mirror(heap, k), k) == heap).all()
     assert set(heap[trees.mirror(heap, k) == heap].tolist()) <= ({3**d for d in range(11)} if k == 3 else {1})
+
+
+def test_a_right_rotation_by_hand() -> None:
+    """f(p(l, r), x) becomes p(l, f(r, x)) in all subtrees; below a left child that is a leaf, nothing is rotated."""
+    tree = (1, (2, (3, (4,), (5,)), (6,)), (7, (8, (9,), (10,)), (11,)))
+    turned = (2, (3, (4,), (5,)), (1, (6,), (8, (9,), (7, (10,), (11,)))))
+    idle = (1, (4,), (7, (8, (9,), (10,)), (11,)))
+    for source, target in ((tree, turned), (idle, idle)):
+        symbols, heap = zip(*recursive.level_order(source, 2), strict=True)
+        assert recursive.build(symbols, rotate_right(np.array([0, len(heap)]), np.array(heap)).tolist()) == target
+
+
+# of 60 trees of depth N(3, 0.5), seed 7: the option, the stored parameters, and the digest of the plan and the
+# fingerprint that version 0.1 computed when the option was `mirror`
+_EARLIER = [
+    (
+        "mirror",
+        {},
+        "615379c4b7f6a6d7b653ab03f9dca37967b5d553cfa4d0e450c03cbf3ff1c19e",
+        "32977803e893c8c777a3e78b283953bb85e30b602510de232b311ee944236735",
+    ),
+    (
+        "root",
+        {"mirror": "root"},
+        "0e2d4f2bfca98052749335af2ec6a05c3845ad0c54ead6848c268a97443b4f0c",
+        "d4dd3bb96c24d56195b268ca32995d85826e8cc6558cde6141fc13454edc9129",
+    ),
+    (
+        "right",
+        {"mirror": "search-tree"},
+        "d176376df3965245c64ddf5cca6d9fea7938c43f9ab345fc916960307d538d43",
+        "8c8693f8fb187186a52848b5b026cde823b419fa1d0eb3fa4f736f7d7a16ff5b",
+    ),
+]
+
+
+@pytest.mark.parametrize(("rotation", "stored", "digest", "fingerprint"), _EARLIER)
+def test_datasets_are_those_of_earlier_versions(
+    rotation: str, stored: dict[str, str], digest: str, fingerprint: str, tmp_path: Path
+) -> None:
+    task = tasks.make("tree-rotate", order="breadth", depth_mean=3.0, depth_std=0.5, rotation=rotation)
+    plan = generation.plan(task, seed=7, rows={"train": 40, "validation": 10, "test": 10}, shard_rows=64)
+    generation.generate(task, plan, tmp_path)
+    manifest = json.loads((tmp_path / "manifest.json").read_text())
+    assert manifest["plan"]["parameters"] == {"depth_mean": 3.0, "depth_std": 0.5, "vocabulary": 20} | stored
+    assert (plan.digest, manifest["fingerprint"]) == (digest, fingerprint)
+    assert generation.generate(task, plan, tmp_path).written == 0  # the folder is complete
+    assert tasks.recorded("tree-rotate", "breadth", manifest["plan"]["parameters"]) == task
+    assert (f"--rotation {rotation}" in (tmp_path / "README.md").read_text()) == bool(stored)
+
+
+def test_tables_name_the_rotation_of_records_of_all_versions() -> None:
+    task = tasks.load("tree-rotate")
+    assert task.form({}) == task.form({"mirror": "all"}) == ""
+    assert task.form({"mirror": "root", "branching": 3}) == "branching 3, rotation root"
+    assert task.form({"mirror": "search-tree"}) == "rotation right"
+    with pytest.raises(UsageError, match="unknown rotation"):
+        tasks.recorded("tree-rotate", "breadth", {"mirror": "left"})

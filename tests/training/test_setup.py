@@ -47,6 +47,15 @@ def test_the_paper_s_schedule() -> None:
     assert planned("paper") == Schedule(steps=31_400, warmup=1570, validate_every=0)
 
 
+def test_the_published_paper_s_schedule() -> None:
+    """400 epochs of 6,000 rows in 94 batches, and a warm-up of 5%."""
+    preset = config.PRESETS["neurips"]
+    assert preset.rows == {"train": 6_000, "validation": 2_000, "test": 2_000}
+    found = planned("neurips", rows=preset.rows["train"])
+    assert found == Schedule(steps=94 * 400, warmup=1880, validate_every=0)
+    assert (found.steps, preset.fields["validate_every_epochs"]) == (37_600, 5)
+
+
 def test_the_warm_up_is_the_smallest_whole_number_that_is_not_below_its_fraction() -> None:
     """In floating point, 0.07 * 100 is 7.000000000000001, and 0.1 * 30 is 3.0000000000000004 if it is added up."""
     assert planned(steps=100, warmup=0.07).warmup == 7

@@ -66,7 +66,7 @@ function meanOf(cell) {
 
 // The value of a cell: a number, a text, or null if the cell is empty.
 function valueOf(cell) {
-  if (cell.matches(SCORE)) return Number(meanOf(cell));
+  if (cell.matches(SCORE)) return Number(meanOf(cell).replace("inf", "Infinity"));
   const text = cell.textContent.trim();
   if (text === "—") return null;
   const number = Number(text.replaceAll(",", ""));

@@ -19,6 +19,7 @@ A row is named as `ape report` names it. Accuracies are fractions. Further field
 
 - `short`: what notes call it (default: the title).
 - `presets`: the presets whose runs verdicts rest on, the best first. The first has the size of the published runs.
+- `free`: settings that a run may have beside those of a row; `precision` is always one.
 - `last_digit`: the last digit of the spreads, if it is not that of the values.
 - `[columns]`: what one of its columns is called here, or the list of ours that it may be, the first for verdicts.
 - `[[note]]`: a `text` below tables that have its `schemes` in its `columns` (all if left out), with a `dagger` or not.
@@ -50,9 +51,6 @@ __path__ = pkgutil.extend_path(__path__, __name__)  # so that files in another a
 LAST_DIGIT = {"token_accuracy": 1e-4, "exact_match": 1e-4, "cross_entropy": 1e-3, "perplexity": 1e-2}
 NOT_HERE = ("bleu",)  # metrics of papers that no task here has
 _RANGES = {"token_accuracy": (0.0, 1.0), "exact_match": (0.0, 1.0), "perplexity": (1.0, math.inf)}
-# settings that a run may have beside those of a row: the number format of products, and the size of bounded schemes,
-# which is the mean in the preprint's text and larger in its authors' code
-_FREE = ("precision=", "max_size=")
 _FIX = "`ape_cli/reports/published/__init__.py` shows the form"
 
 
@@ -103,6 +101,7 @@ class Published(BaseModel):
     spread: Literal["interval", "std"] = "interval"
     last_digit: float | None = None
     presets: list[str] = []
+    free: list[str] = []
     columns: dict[str, list[str]] = {}
     note: list[Note] = []
     table: list[Table]
@@ -137,7 +136,13 @@ class Published(BaseModel):
 
     def number(self, scheme: str, variant: str, column: str, metric: str) -> Number | None:
         """The number beside a score of ours, or None. `variant`: the settings of our runs as text."""
-        return self._beside.get((row_name(scheme, variant), column, metric))
+        return self._beside.get((self.row(scheme, variant), column, metric))
+
+    def row(self, scheme: str, variant: str) -> str:
+        """The name of a row with these settings, without free ones: `rope`, or `rope (learned=true)`."""
+        names = ("precision", *self.free)
+        own = [part for part in variant.split(", ") if part and part.partition("=")[0] not in names]
+        return plain(f"{scheme} ({', '.join(own)})" if own else scheme)
 
     def deviation(self, number: Number) -> float:
         """The standard deviation over seeds of a number, at least what rounding hides. 0.5 digits if there is none."""
@@ -156,7 +161,7 @@ class Published(BaseModel):
         own_size = all(self.is_own_size(line) for line in lines.iter_rows(named=True))
         size = "" if own_size else " at its own size, which is not that of these runs"
         head = f"In brackets: the number of {self.called}{told}, over {self.seeds} seeds{size}."
-        places = [(row_name(*of[:2]), of[2]) for of in compared.select("scheme", "variant", "paper_column").iter_rows()]
+        places = [(self.row(*of[:2]), of[2]) for of in compared.select("scheme", "variant", "paper_column").iter_rows()]
         return [head, *(note.text for note in self.note if any(note.concerns(*place) for place in places))]
 
     def is_doubted(self, row: str, column: str) -> bool:
@@ -166,12 +171,6 @@ class Published(BaseModel):
     def is_own_size(self, line: dict[str, Any]) -> bool:
         """Whether the runs of a line of a report have the size of the published ones."""
         return bool(line["paper_size"]) and line["preset"] in self.presets[:1]
-
-
-def row_name(scheme: str, variant: str) -> str:
-    """The name of a row with these settings, without those in `_FREE`: `rope`, or `rope (learned=true)`."""
-    own = ", ".join(part for part in variant.split(", ") if part and not part.startswith(_FREE))
-    return plain(f"{scheme} ({own})" if own else scheme)
 
 
 def plain(row: str) -> str:

@@ -89,13 +89,13 @@ class View(ABC, Generic[Result]):
         for name in self.unused if self.compares else (*self.unused, "compare"):
             if getattr(options, name) != getattr(Options, name):
                 yield UsageError(f"the view {self.name} does not use `{name}`", got=f"`{name}`", fix="leave it out")
-        allowed = {"decode": ["teacher"], "split": ["test"]}
         if options.against:
-            allowed["metric"] = published.load(options.against).metrics
-        for name in allowed if options.against else ():
-            if (value := getattr(options, name)) not in allowed[name]:
-                what, got = "there are no such published scores", f"`against={options.against}` and `{name}={value}`"
-                yield UsageError(what, got=got, allowed=f"{name} {', '.join(allowed[name])}", fix="leave one out")
+            metrics = published.load(options.against).metrics
+            for name, allowed in {"metric": metrics, "decode": ["teacher"], "split": ["test"]}.items():
+                if (value := getattr(options, name)) not in allowed and name not in self.unused:
+                    what = "there are no such published scores"
+                    got, among = f"`against={options.against}` and `{name}={value}`", f"{name} {', '.join(allowed)}"
+                    yield UsageError(what, got=got, allowed=among, fix="leave one out")
 
 
 def names() -> list[str]:

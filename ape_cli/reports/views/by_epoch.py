@@ -13,7 +13,8 @@ The best score is taken in each run first. Then the mean and the deviation over 
 fractions. The test split of sequences is not scored while a run trains, so sequences have only the first measure.
 
 Cross-entropy has the same measures, in nats: the lowest on validation, the test cross-entropy of the weights that
-validation accuracy chose, and the lowest on the test set. Exact match is not measured while a run trains.
+validation accuracy chose, and the lowest on the test set. Perplexity follows from it. Exact match is not measured while
+a run trains.
 """
 
 from __future__ import annotations
@@ -35,11 +36,11 @@ from ape_cli.reports.evaluations import (
     COLUMN,
     LINES,
     METRICS,
-    SMALLER_IS_BETTER,
     VALUES,
     arrange,
     measured,
     nothing_to_report,
+    scored,
     task_of,
 )
 from ape_cli.reports.line_plots import Panel, split
@@ -50,7 +51,7 @@ from ape_cli.runs.record import RunRecord
 from ape_cli.runs.registry import Registry
 
 # metrics that are measured while a run trains, and their names in its history
-MEASURED = {"token_accuracy": "token_accuracy", "cross_entropy": "loss"}
+MEASURED = {"token_accuracy": "token_accuracy", "cross_entropy": "loss", "perplexity": "loss"}
 
 # a finished run: its description (`described`), its run.json, and its validations
 History = tuple[dict[str, Any], RunRecord, pl.DataFrame]
@@ -60,18 +61,15 @@ METRIC = "token_accuracy"  # the metric that chooses the weights; for images it 
 VALIDATION, CHOSEN, BEST = "validation", "test, chosen on validation", "test, best by epoch"
 _CHOSEN = """The test {} at the step of the best validation accuracy until then. It was not chosen on the test set. At \
 the end it is that of the weights that were kept."""
-_MEASURES = {  # explanations of the measures, by metric
-    "token_accuracy": {
-        VALIDATION: "The best validation accuracy until then: it chose the weights, so it is biased upwards.",
-        CHOSEN: _CHOSEN.format("accuracy"),
-        BEST: "The best test accuracy until then: chosen on the test set itself, so it is optimistic.",
-    },
-    "cross_entropy": {
-        VALIDATION: """The lowest validation cross-entropy until then. The weights were chosen by validation accuracy, \
-not by this.""",
-        CHOSEN: _CHOSEN.format("cross-entropy"),
-        BEST: "The lowest test cross-entropy until then: chosen on the test set itself, so it is optimistic.",
-    },
+_OF_ACCURACY = {  # explanations of the measures
+    VALIDATION: "The best validation accuracy until then: it chose the weights, so it is biased upwards.",
+    CHOSEN: _CHOSEN.format("accuracy"),
+    BEST: "The best test accuracy until then: chosen on the test set itself, so it is optimistic.",
+}
+_OF_OTHERS = {  # the same, of metrics with this name
+    VALIDATION: "The lowest validation {} until then. The weights were chosen by validation accuracy, not by this.",
+    CHOSEN: _CHOSEN,
+    BEST: "The lowest test {} until then: chosen on the test set itself, so it is optimistic.",
 }
 _THEIRS = """The preprint's table says dev scores, and its text says test-set results. Neither says on which split the \
 epochs were chosen, so they may have been chosen and reported on the same images."""
@@ -104,7 +102,8 @@ from the smallest to the largest score. {LINE_STYLES} A dotted line is the test 
         """Reject options for scores that the history of a run does not have."""
         yield from super().rejects(options)
         if options.metric not in MEASURED:
-            what = f"{METRICS[options.metric][0]} is not measured while a run trains, so it has no scores by epoch"
+            name = METRICS[options.metric].names[0]
+            what = f"{name} is not measured while a run trains, so it has no scores by epoch"
             yield UsageError(what, got=f"`metric={options.metric}`", fix=f"choose {' or '.join(MEASURED)}")
 
     def read(self, registry: Registry, options: Options) -> tuple[Epochs, list[str]]:
@@ -191,7 +190,7 @@ def checkpoints(record: RunRecord, history: pl.DataFrame) -> list[dict[str, Any]
 
 def best(history: pl.DataFrame, last: int, metric: str = METRIC) -> dict[str, float]:
     """The measures of one run over its validations until step `last`, without those that its history does not have."""
-    choose = min if metric in SMALLER_IS_BETTER else max
+    choose = max if METRICS[metric].is_share else min
     steps, validation, test, kept = (history[name].to_list() for name in ("step", "validation", "test", "kept"))
     count = bisect.bisect_right(steps, last)  # they are ascending
     if not count:
@@ -215,7 +214,7 @@ def _table(group: pl.DataFrame, interval: bool, preset: str) -> Table:
     notes = [
         *standing_notes(group, interval),
         "Columns: half of the schedule, and the whole schedule.",
-        _MEASURES[first["metric"]][first["measure"]],
+        (_OF_ACCURACY if METRICS[first["metric"]].is_share else _OF_OTHERS)[first["measure"]].format(name),
     ]
     if "paper" in group.columns and group["paper_mean"].count():
         notes += [*brackets(group, interval), _THEIRS]
@@ -239,7 +238,7 @@ def histories(registry: Registry, metric: str, bad: list[str]) -> Iterator[Histo
         except (RunError, pl.exceptions.PolarsError):
             bad.append(f"{run.name}: history.parquet is missing or damaged, so there is no learning curve")
         else:
-            yield of_run, record, history
+            yield of_run | {"metric": metric}, record, history
 
 
 def _measured(history: pl.DataFrame, metric: str) -> pl.DataFrame:
@@ -261,6 +260,7 @@ def learning(of_runs: list[History]) -> list[Panel]:
     over_seeds = (
         pl.concat([history for _, _, history in of_runs])
         .hstack(runs[heights])
+        .with_columns(scored(validation).alias("validation"), scored(test).alias("test"))
         .group_by([*KEYS, "trained_on", "step"], maintain_order=True)
         .agg(
             validation.mean().alias("mean"),

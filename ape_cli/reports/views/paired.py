@@ -14,6 +14,9 @@ scheme is better. Tasks differ in scale, and a task with large differences has m
 interval over tasks. The number of tasks on which each scheme is better does not depend on the scale. Scores on a
 dataset that was not used for training have their own line, and are left out here.
 
+Perplexities are compared on the logarithm, where all of this is computed. The results are then transformed: means over
+seeds and tasks are geometric, the difference becomes their ratio, and the interval is one of the ratio.
+
 Units: fractions, or nats for cross-entropy. p-values are not corrected for the number of columns.
 """
 
@@ -28,7 +31,7 @@ import polars as pl
 from ape_cli.core.errors import ApeError, UsageError
 from ape_cli.reports import aggregation, evaluations, stats
 from ape_cli.reports.choices import called
-from ape_cli.reports.evaluations import COLUMN, SMALLER_IS_BETTER, chosen_columns
+from ape_cli.reports.evaluations import COLUMN, METRICS, chosen_columns, scored
 from ape_cli.reports.tables import Table, chosen_notes, column_rank, number, of_preset, settings, with_row_names
 from ape_cli.reports.views import Options, View
 from ape_cli.runs.registry import Registry
@@ -38,7 +41,7 @@ LINES: dict[str, type[pl.DataType]] = {
     "over": pl.String,  # the kind of pair: "seeds", or "tasks" in the line over all tasks
     **dict.fromkeys(("task", "order", "preset", "decode", "split", "metric"), pl.String),
     **dict.fromkeys(("mean_a", "mean_b"), pl.Float64),  # only over pairs
-    **dict.fromkeys(("difference", "std", "low", "high"), pl.Float64),  # the difference is a - b
+    **dict.fromkeys(("difference", "std", "low", "high"), pl.Float64),  # the difference is a - b, or the ratio a / b
     **dict.fromkeys(("better_a", "better_b", "pairs"), pl.Int64),
     **dict.fromkeys(("p", "least_p"), pl.Float64),  # p is null beyond `stats.MOST_FLIPPED` pairs
     **dict.fromkeys(("only_a", "only_b"), pl.String),  # seeds without a pair
@@ -48,6 +51,15 @@ LINES: dict[str, type[pl.DataType]] = {
 # further columns of lines, for tables (`tables.with_row_names`)
 _BEHIND: dict[str, type[pl.DataType]] = dict.fromkeys(("settings_a", "settings_b", "shared"), pl.String)
 _ALL = "all tasks"
+_OF_DIFFERENCES = [
+    "Interval: the 95% interval over seeds of the mean difference, by Student's paired t.",
+    "It assumes that differences are normally distributed.",
+]
+_OF_RATIOS = [
+    """Interval: the 95% interval over seeds of the ratio, by Student's paired t, computed on the logarithm and then \
+transformed.""",
+    "It assumes that logarithms of ratios are normally distributed. p is of these logarithms, too.",
+]
 
 
 class Paired(View[pl.DataFrame]):
@@ -70,10 +82,14 @@ class Paired(View[pl.DataFrame]):
         return paired, bad + alone
 
     def frame(self, result: pl.DataFrame) -> pl.DataFrame:
-        """The lines of `read`, with the chosen settings of both rows if there are any."""
+        """The lines of `read`, with the chosen settings of both rows if there are any.
+
+        For perplexities, `difference` is called `ratio`, and there is no deviation.
+        """
         sides = [(side, chosen_columns(result[f"settings_{side}"])) for side in ("a", "b")]
         chosen = [column.alias(f"{column.name}_{side}") for side, of_side in sides for column in of_side]
-        return result.drop(_BEHIND).with_columns(chosen)
+        shown = result.drop(_BEHIND).with_columns(chosen)
+        return shown.rename({"difference": "ratio"}).drop("std") if _is_ratio(result) else shown
 
     def tables(self, result: pl.DataFrame, *, interval: bool = False) -> list[Table]:
         """A table for each preset. Its rows are the columns of the other tables, and then all tasks together."""
@@ -103,8 +119,8 @@ def lines(values: pl.DataFrame, a: str, b: str) -> tuple[pl.DataFrame, list[str]
     paired, alone = [], []
     for of_row in columns.values():
         line = next(iter(of_row.values()))
-        scores = {name: {seed["seed"]: seed["value"] for seed in of_row[name]["by_seed"]} for name in of_row}
-        ours, theirs = scores.get(a, {}), scores.get(b, {})
+        values_of = {name: {seed["seed"]: seed["value"] for seed in of_row[name]["by_seed"]} for name in of_row}
+        ours, theirs = values_of.get(a, {}), values_of.get(b, {})
         only = {a: sorted(ours.keys() - theirs.keys()), b: sorted(theirs.keys() - ours.keys())}
         if not (both := sorted(ours.keys() & theirs.keys())):
             seeds = "; ".join(f"{name}: {_words(of_name) or 'no seed'}" for name, of_name in only.items())
@@ -116,7 +132,13 @@ def lines(values: pl.DataFrame, a: str, b: str) -> tuple[pl.DataFrame, list[str]
     if not paired:
         fix = "train both with the same `seed` on the same data, and evaluate both in the same way"
         raise ApeError(f"{a} and {b} have no pairs to compare", got="\n           ".join(alone), fix=fix)
-    return pl.DataFrame([*paired, *_over_tasks(paired)], schema=LINES | _BEHIND, orient="row"), alone
+    found = pl.DataFrame([*paired, *_over_tasks(paired)], schema=LINES | _BEHIND, orient="row")
+    return found.with_columns(scored(pl.col("mean_a", "mean_b", "difference", "low", "high"))), alone
+
+
+def _is_ratio(found: pl.DataFrame) -> bool:
+    """Whether the differences of lines are ratios."""
+    return METRICS[found["metric"][0]].exponential
 
 
 def _place(line: dict[str, Any]) -> tuple[Any, ...]:
@@ -125,7 +147,7 @@ def _place(line: dict[str, Any]) -> tuple[Any, ...]:
 
 
 def _paired(pairs: list[tuple[float, float]], metric: str) -> dict[str, Any]:
-    """The statistics of pairs of scores. A pair is a seed or a task."""
+    """The statistics of pairs of values (`evaluations.Metric`). A pair is a seed or a task."""
     differences = [a - b for a, b in pairs]
     mean = statistics.fmean(differences)
     std, half = stats.spread(differences)
@@ -137,8 +159,8 @@ def _paired(pairs: list[tuple[float, float]], metric: str) -> dict[str, Any]:
         "std": std,
         "low": None if half is None else mean - half,
         "high": None if half is None else mean + half,
-        "better_a": down if metric in SMALLER_IS_BETTER else up,
-        "better_b": up if metric in SMALLER_IS_BETTER else down,
+        "better_a": up if METRICS[metric].is_share else down,
+        "better_b": down if METRICS[metric].is_share else up,
         "pairs": len(pairs),
         "p": stats.sign_flip(differences),
         "least_p": stats.least_p(len(pairs)),
@@ -172,10 +194,11 @@ def _table(group: pl.DataFrame, preset: str) -> Table:
     """The table of one preset."""
     first = group.row(0, named=True)
     a, b, (name, unit) = first["a"], first["b"], evaluations.measured(first["metric"], group["task"])
+    ratio = _is_ratio(group)
+    means, effect = ("geometric means", "ratio") if ratio else ("means", "difference")
     notes = [
-        f"{settings(group)}; means over seeds that both have, and their difference.",
-        "Interval: the 95% interval over seeds of the mean difference, by Student's paired t.",
-        "It assumes that differences are normally distributed.",
+        f"{settings(group)}; {means} over seeds that both have, and their {effect}.",
+        *(_OF_RATIOS if ratio else _OF_DIFFERENCES),
         f"Better: the number of pairs on which {a} is better, and the number on which {b} is.",
         "p: two-sided p-value of an exact sign-flip test, not corrected for the number of lines.",
         "Least p: the smallest p-value for this number of pairs. It is below 0.05 from six pairs on.",
@@ -194,20 +217,20 @@ def _table(group: pl.DataFrame, preset: str) -> Table:
     ]
     if alone:
         notes.append(f"Seeds that only one of the two has are left out: {'; '.join(alone)}.")
-    heads = [a, b, "difference", "interval", "better", "pairs", "p", "least p"]
-    rows = [(line["column"], _cells(line, unit == "%")) for line in group.iter_rows(named=True)]
+    heads = [a, b, effect, "interval", "better", "pairs", "p", "least p"]
+    rows = [(line["column"], _cells(line, unit)) for line in group.iter_rows(named=True)]
     return Table(f"{a} against {b}{preset}, {name}", notes, heads, rows, unit, head="task")
 
 
-def _cells(line: dict[str, Any], percent: bool) -> list[str | None]:
+def _cells(line: dict[str, Any], unit: str) -> list[str | None]:
     """The cells of a line as text."""
     interval = None
     if line["low"] is not None:
-        interval = "[" + ", ".join(number(line[end], percent, 2, "+") for end in ("low", "high")) + "]"
+        interval = "[" + ", ".join(number(line[end], unit, 2, "+") for end in ("low", "high")) + "]"
     return [
-        number(line["mean_a"], percent, 2),
-        number(line["mean_b"], percent, 2),
-        number(line["difference"], percent, 2, "+"),
+        number(line["mean_a"], unit, 2),
+        number(line["mean_b"], unit, 2),
+        number(line["difference"], unit, 2, "+"),
         interval,
         f"{line['better_a']} : {line['better_b']}",
         str(line["pairs"]),

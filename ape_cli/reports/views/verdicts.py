@@ -37,7 +37,7 @@ class VerdictView(View[list[Judged]]):
     about = "verdicts on each published number: --against NAME --verdicts"
     on_page = False
     title = "Verdicts"
-    unused = ("decode", "split", "interval", "best_by", "plots", "axis", "counts")
+    unused = ("metric", "decode", "split", "interval", "best_by", "plots", "axis", "counts")
 
     def read(self, registry: Registry, options: Options) -> tuple[list[Judged], list[str]]:
         """Judge the numbers of a source by the runs of a registry. Raises the errors of `verdicts.read`."""

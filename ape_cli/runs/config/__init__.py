@@ -30,6 +30,7 @@ __all__ = [
     "KINDS",
     "MODELS",
     "PRESETS",
+    "REPLACES",
     "TRAINING",
     "AnyConfig",
     "Config",
@@ -44,11 +45,12 @@ __all__ = [
     "settable",
 ]
 
-_PAIRS = {
+REPLACES = {  # a setting, and the one that it replaces in a preset or a file
     "epochs": "steps",
     "steps": "epochs",
     "validate_every_epochs": "validate_every_steps",
     "validate_every_steps": "validate_every_epochs",
+    "d_ff": "d_ff_decoder",
 }
 _FIXED = {"preset", "scheme", "scheme_options", "structure", "attention", "attention_options", "seed", "precision"}
 _FIXED |= {"model", "positions", "positions_options"}
@@ -99,7 +101,7 @@ def resolve(
     `attention_options` and `positions_options` are the options that these have, with their defaults.
 
     Setting `epochs` replaces the preset's `steps`, and the other way round. The same holds for `validate_every_epochs`
-    and `validate_every_steps`.
+    and `validate_every_steps`. Setting only `d_ff` replaces the preset's `d_ff_decoder`.
 
     Raises `UsageError` if a name is unknown, a value is invalid, or two settings exclude each other.
     """
@@ -115,8 +117,8 @@ def resolve(
         value = plugins.unsigned(given)
         if key in known:
             fields[key] = value
-            if key in _PAIRS and _PAIRS[key] not in (settings or {}):
-                fields.pop(_PAIRS[key], None)
+            if key in REPLACES and REPLACES[key] not in (settings or {}):
+                fields.pop(REPLACES[key], None)
         elif having := [part for part, options in parts.items() if key in options]:
             if len(having) > 1:
                 what = f"{key} is an option of {' and of '.join(having)}"

@@ -9,7 +9,7 @@ import hashlib
 import json
 from typing import Annotated, Any, ClassVar, Literal, get_args
 
-from pydantic import BaseModel, ConfigDict, Discriminator, Field, Tag, TypeAdapter
+from pydantic import BaseModel, ConfigDict, Discriminator, Field, Tag, TypeAdapter, ValidationInfo, field_validator
 
 from ape_cli.structure import StructureField
 
@@ -23,6 +23,7 @@ _LATE = {
     "model",
     "positions",
     "positions_options",
+    "d_ff_decoder",
 }  # added after the first runs
 
 # Settings of the optimisation. Runs that differ only in these, and in their seeds, are trials of one method: a fair
@@ -98,6 +99,11 @@ class Config(BaseModel):
         """Whether the model reads source and target as one sequence."""
         return getattr(self, "model", MODELS[0]) == "decoder"
 
+    @property
+    def feed_forward_widths(self) -> list[int]:
+        """The width of the hidden layer of each feed-forward block, from the first layer of the encoder on."""
+        return [self.d_ff] * self.encoder_layers
+
     def digest(self, fingerprint: str, *, without: tuple[str, ...] = ()) -> str:
         """Eight hexadecimal digits: a hash of the configuration and the dataset's fingerprint.
 
@@ -114,7 +120,8 @@ class Config(BaseModel):
 class SequenceConfig(Config):
     """Configuration of a model for sequences, trees and grids.
 
-    A decoder-only model has as many layers as encoder and decoder together.
+    A decoder-only model has as many layers as encoder and decoder together, and the feed-forward blocks of both: those
+    of the encoder in its first layers.
     """
 
     kind = "sequence"
@@ -122,12 +129,29 @@ class SequenceConfig(Config):
 
     model: ModelKind = "encoder-decoder"
     decoder_layers: int = Field(gt=0, le=200, description="Number of decoder layers.")
+    d_ff_decoder: int | None = Field(
+        None,
+        gt=0,
+        le=1_000_000,
+        description="Width of the hidden layer of the decoder's feed-forward blocks. Without it, d_ff.",
+    )
     positions_scale: float = Field(
         1.0, gt=0, le=1000, description="Factor of the vectors that a scheme adds to embeddings."
     )
     dropout_places: Literal["all", "branches"] = Field(
         "all", description="Where dropout acts: all, or branches (only the outputs of branches)."
     )
+
+    @field_validator("d_ff_decoder")
+    @classmethod
+    def _only_if_different(cls, width: int | None, others: ValidationInfo) -> int | None:
+        """None for the width of the encoder's layers, so that each model has one configuration and one name."""
+        return None if width == others.data.get("d_ff") else width
+
+    @property
+    def feed_forward_widths(self) -> list[int]:
+        """The width of the hidden layer of each feed-forward block: those of the encoder, then those of the decoder."""
+        return super().feed_forward_widths + [self.d_ff_decoder or self.d_ff] * self.decoder_layers
 
 
 class ImageConfig(Config):

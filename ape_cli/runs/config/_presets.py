@@ -1,6 +1,12 @@
 """Presets: settings of the model and of training, and the matching sizes of the data.
 
 - `paper`: tables 4 and 5 of the preprint (arXiv 2312.16045v1), and what the authors' first release adds.
+- `neurips`: the setup of the published paper (NeurIPS 2024, arXiv 2312.16045v3, appendices A and B): its numbers of
+  rows and epochs, and feed-forward blocks of width 512 in the encoder and 1,024 in the decoder. Trees are rotated to
+  the right. As in the authors' code, source trees are written breadth first, whatever the order of the target. The
+  dropout (0.15), the weight decay, the betas, the learning rates, the length of the warm-up and the interval of
+  validation are those of `paper`, because the published paper gives no others. So are the lengths, depths and
+  vocabularies, and all settings for images, which are the same in both versions.
 - `medium`: the data of `paper` (its lengths, depths, vocabularies and numbers of rows) with the model of `small`, which
   is a quarter as wide. It has no settings for images.
 - `small`: each run takes at most about three minutes on two CPU cores, and the schemes still differ. Digits take less
@@ -17,6 +23,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from ape_cli.core.errors import UsageError, pick
+from ape_cli.structure import linearisation
 
 
 @dataclass(frozen=True)
@@ -29,6 +36,7 @@ class Preset:
     sizes: dict[str, Any]  # options of tasks; each applies to the tasks that have it
     about: dict[str, str]  # the model and its training, for each kind of data that the preset has
     augment: str = "none"  # for images whose mirror images have the same class
+    source_order: str | None = None  # node order of source trees, whatever that of the target; None: that of the target
 
     def of(self, kind: str) -> dict[str, Any]:
         """The settings for a kind of data. Raises `UsageError` if the preset has none."""
@@ -37,6 +45,17 @@ class Preset:
             allowed = ", ".join(name for name, other in PRESETS.items() if other.images is not None)
             raise UsageError("this preset has no settings for images", allowed=allowed, fix="choose one")
         return found
+
+    def linearisation(self, order: str | None) -> str | None:
+        """The linearisation of trees, given that of the target, or of both sides as SOURCE-to-TARGET.
+
+        >>> PRESETS["neurips"].linearisation("depth"), PRESETS["paper"].linearisation("depth")
+        ('breadth-to-depth', 'depth')
+        """
+        target, source = linearisation.parse(order)
+        if self.source_order is None or source is not None:
+            return order
+        return linearisation.name(*linearisation.checked(target, self.source_order))
 
 
 _TOKENISER = {"convolution_size": 3, "convolution_stride": 1, "pool_size": 3, "pool_stride": 2}  # table 5
@@ -52,36 +71,40 @@ _QUARTER_WIDTH = {  # table 4, a quarter as wide; a higher learning rate and no 
     "lr_peak": 2e-3,
 }
 
+_PAPER_SEQUENCES = {
+    "d_model": 512,
+    "d_ff": 2048,
+    "heads": 8,
+    "encoder_layers": 2,
+    "decoder_layers": 2,
+    "dropout": 0.15,
+    "epochs": 200,
+    "batch_size": 64,
+    "lr_peak": 5e-4,
+    "validate_every_epochs": 5,
+}
+
+_PAPER_IMAGES = {  # table 5 and section 4.2; the published paper has the same
+    **_TOKENISER,
+    "d_model": 256,
+    "d_ff": 512,
+    "heads": 4,
+    "encoder_layers": 7,
+    "dropout": 0.0,
+    "attention_dropout": 0.1,
+    "stochastic_depth": 0.1,
+    "epochs": 300,
+    "batch_size": 128,
+    "lr_peak": 5e-4,
+    "weight_decay": 0.03,
+    "label_smoothing": 0.1,
+    "validate_every_epochs": 1,
+}
+
 PRESETS = {
     "paper": Preset(
-        {
-            "d_model": 512,
-            "d_ff": 2048,
-            "heads": 8,
-            "encoder_layers": 2,
-            "decoder_layers": 2,
-            "dropout": 0.15,
-            "epochs": 200,
-            "batch_size": 64,
-            "lr_peak": 5e-4,
-            "validate_every_epochs": 5,
-        },
-        {
-            **_TOKENISER,
-            "d_model": 256,
-            "d_ff": 512,
-            "heads": 4,
-            "encoder_layers": 7,
-            "dropout": 0.0,
-            "attention_dropout": 0.1,
-            "stochastic_depth": 0.1,
-            "epochs": 300,
-            "batch_size": 128,
-            "lr_peak": 5e-4,
-            "weight_decay": 0.03,
-            "label_smoothing": 0.1,
-            "validate_every_epochs": 1,
-        },
+        _PAPER_SEQUENCES,
+        _PAPER_IMAGES,
         {"train": 10_000, "validation": 1_000, "test": 1_000},
         {},
         {
@@ -89,6 +112,18 @@ PRESETS = {
             "image": "the preprint's model: 7 layers of width 256, 300 epochs",
         },
         "crop,flip,autoaugment",
+    ),
+    "neurips": Preset(
+        {**_PAPER_SEQUENCES, "d_ff": 512, "d_ff_decoder": 1024, "epochs": 400},
+        _PAPER_IMAGES,
+        {"train": 6_000, "validation": 2_000, "test": 2_000},
+        {"rotation": "right"},
+        {
+            "sequence": "the model of the published paper: width 512, 400 epochs",
+            "image": "the model of the paper: 7 layers of width 256, 300 epochs",
+        },
+        "crop,flip,autoaugment",
+        source_order="breadth",
     ),
     "medium": Preset(
         {**_QUARTER_WIDTH, "steps": 2_000, "validate_every_steps": 200},

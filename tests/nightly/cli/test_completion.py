@@ -25,7 +25,7 @@ printf '%s\\n' "${COMPREPLY[@]}"
     ("words", "proposed"),
     [
         (["ape", "train", "--scheme", ""], position.names()),
-        (["ape", "train", "--preset", "="], ["paper", "medium", "small", "tiny"]),  # bash separates the =
+        (["ape", "train", "--preset", "="], ["paper", "neurips", "medium", "small", "tiny"]),  # bash separates the =
         (["ape", "sweep", "--schemes", "rope,shear,orthogonal-t"], ["rope,shear,orthogonal-tree"]),
         (["ape", "gen", "tree-ops", "--mirr"], ["--mirror"]),
         (["ape", "show", "co"], ["copy"]),

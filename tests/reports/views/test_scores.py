@@ -27,7 +27,7 @@ def test_dots_are_the_cells() -> None:
     assert colour(paper) == colour(found["rope"])
     assert hollow(axes) == []  # that is a point with few rows
     assert axes.get_xlabel() == "token accuracy, %"
-    assert words(figure) == ["none", "rope", "± one standard deviation over seeds", "the paper's"]
+    assert words(figure) == ["none", "rope", "± one standard deviation over seeds", "published"]
 
 
 def test_too_many_rows_are_no_dots() -> None:
