@@ -84,7 +84,9 @@ def bound(scores: Scores) -> Finding:
         seeds = scores.seeds(data, scheme, ", ".join(filter(None, (bounded, PAPER_SIZE))), "exact_match")
         name = f"{scheme} ({bounded})" if bounded else scheme
         made.append(Row(name, cells({"": seeds}), name))
-    foot = "Exact match on tree-rotate/breadth in %, at the preprint’s size. max_size=7 cuts paths of more than 7 steps."
+    foot = (
+        "Exact match on tree-rotate/breadth in %, at the preprint’s size. max_size=7 cuts paths of more than 7 steps."
+    )
     return Finding([Block("", made)], foot)
 
 

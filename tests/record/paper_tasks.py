@@ -1,4 +1,4 @@
-"""DatasetInfo about the runs on the tasks of the preprint: trees, the locality bias, medium and the preprint's size."""
+"""DatasetInfo about the runs on the preprint's tasks: trees, the locality bias, medium and the preprint's size."""
 
 from __future__ import annotations
 
