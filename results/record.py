@@ -43,13 +43,13 @@ ABOUT = {  # the sweeps in the order of the page
     "table2-paper": "the preprint's table 2 (GPU)",
     "table1-paper": "the preprint's table 1 (GPU)",
     "neurips-medium": "rows of the published paper, a quarter as wide",
-    "table1-medium": "table 1, a quarter as wide",
-    "table2-medium": "table 2, a quarter as wide",
-    "table1": "the paper's table 1 at preset `small`, with `none` as a control",
-    "table2": "the paper's table 2 at preset `small`, with `breadth-to-depth`",
+    "table1-medium": "the preprint's table 1, a quarter as wide",
+    "table2-medium": "the preprint's table 2, a quarter as wide",
+    "table1": "the preprint's table 1 at preset `small`, with `none` as a control",
+    "table2": "the preprint's table 2 at preset `small`, with `breadth-to-depth`",
     "rotations": "three forms of `tree-rotate`",
     "first-release": "settings of the authors' first release, one by one",
-    "causes": "suspected causes of the paper's numbers",
+    "causes": "suspected causes of the preprint's numbers",
     "ablation-locality": "the locality bias on and off",
     "ingredients": "what each ingredient of the orthogonal schemes is worth",
     "init": "does starting from RoPE help?",
@@ -59,13 +59,13 @@ ABOUT = {  # the sweeps in the order of the page
     "depth": "trees of depth 1 to 5, evaluated at up to 9, tuned",
     "generalise": "tables 1 and 2 at larger sizes",
     "trees": "functions of Python's standard library: copied, mirrored, with masked labels",
-    "digits": "the paper's table 3, on scikit-learn's digits",
+    "digits": "the preprint's table 3, on scikit-learn's digits",
     "pixels": "the control: each pixel a token, pixels shuffled",
-    "table3": "the paper's table 3, on CIFAR-10 (GPU)",
+    "table3": "the preprint's table 3, on CIFAR-10 (GPU)",
 }
 SIZES = ("table1", "table2", "ablation-locality", *AGAIN)
 EPOCHS = ("digits", "pixels")
-# sweeps without numbers of the paper: with intervals, and also with exact match
+# sweeps without published numbers: with intervals, and also with exact match
 OURS = ("ingredients", "init", "extraction", "tasks", "trees")
 PUBLISHED = ("table1-medium", "table2-medium")  # also compared with the published paper, by perplexity
 TUNED = ("length", "depth")  # sweeps whose settings are chosen by validation scores

@@ -1,5 +1,5 @@
 #!/bin/sh
-# Makes the datasets of results/rotations.toml: the paper's trees with the two rotations of its authors' code.
+# Makes the datasets of results/rotations.toml: the preprint's trees with the two rotations of its authors' code.
 set -eu
 for rotation in root right; do
   folder=$rotation

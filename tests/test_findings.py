@@ -58,7 +58,7 @@ def test_sinusoidal() -> None:
         "sinusoidal, in the preprint": plain(*(100 * preprint("sinusoidal", column).value for column in columns)),
         "none, medium": plain(*(mean(column, "none", preset="medium") for column in columns)),
         "sinusoidal, medium": plain(*(mean(column, "sinusoidal", preset="medium") for column in columns)),
-        "sinusoidal, the paper’s size": plain(mean(columns[0], "sinusoidal", TF32, "paper")),
+        "sinusoidal, the preprint’s size": plain(mean(columns[0], "sinusoidal", TF32, "paper")),
     }
 
 

@@ -58,7 +58,7 @@ def found() -> dict[str, list[str]]:
         "generalise": generalise.of_larger_sizes(),
         "length": [*beyond.of_length(), *beyond.with_randomised()],
         "table1": [
-            f"right for about {guessing(100, 10):.0%} of the tokens at the paper's lengths",
+            f"right for about {guessing(100, 10):.0%} of the tokens at the preprint's lengths",
             f"and for about {guessing(20, 2):.0%} at ours",
             *paper_tasks.of_words(),
         ],
@@ -99,17 +99,17 @@ def test_each_page_says_what_follows_from_the_runs(found: dict[str, list[str]]) 
 
 
 def test_every_decimal_number_has_a_source(found: dict[str, list[str]]) -> None:
-    """The source is a committed table, a table of the paper, a fact or a setting. Text in backquotes is skipped."""
+    """The source is a committed table, a published table, a fact or a setting. Text in backquotes is skipped."""
     tables = "".join(path.read_text(encoding="utf-8") for path in (RESULTS / "tables").glob("*.md"))
     theirs = {f"{100 * number.value:.2f}" for number in published.load("paper").numbers}
     theirs |= {f"{number.value:.2f}" for number in published.load("neurips").numbers}
     facts = " ".join(phrase for phrases in found.values() for phrase in phrases)
     known = {*NUMBER.findall(tables), *theirs, *NUMBER.findall(facts)}
     known |= paper_tasks.shuffled()
-    known |= {"2.13", "2.11", "0.15"}  # versions of PyTorch and the paper's dropout
+    known |= {"2.13", "2.11", "0.15"}  # versions of PyTorch and the preprint's dropout
     known |= {"0.002"}  # how much a permuted source changes a logit of the authors' code; measured with that code
     known |= {"3.11"}  # the Python whose standard library the natural trees are from
-    known |= {"0.98", "1.5"}  # the paper's locality bias and the standard deviation of a test set
+    known |= {"0.98", "1.5"}  # the preprint's locality bias and the standard deviation of a test set
     asked = {page: set(NUMBER.findall(re.sub(r"`[^`]*`", "", text))) for page, text in PROSE.items()}
     assert sum(map(len, asked.values())) > 250
     assert sorted((page, number) for page, numbers in asked.items() for number in numbers - known) == []

@@ -42,7 +42,7 @@ app = typer.Typer(
     rich_markup_mode=None,  # plain help: rich would more than double the time of `ape --help`
     context_settings={"help_option_names": ["-h", "--help"]},
     help="Compare positional encodings: generate structured data, train one shared transformer "
-    "with any scheme, evaluate it, and print the paper's tables.",
+    "with any scheme, evaluate it, and print tables of scores.",
 )
 
 

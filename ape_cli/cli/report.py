@@ -96,7 +96,7 @@ def report(
     folder: ResultsFolder,
     as_json: Json = False,
 ) -> None:
-    """Print tables of scores over seeds, like the paper's. `--format html` makes a page with tables and plots.
+    """Print tables of scores over seeds. `--format html` makes a page with tables and plots.
 
     \f
     Raises `UsageError` if options are not valid or do not fit together.

@@ -1,6 +1,6 @@
 """Evaluation: scores of the best weights of a run on a split of a dataset, its own or another.
 
-`teacher` scores every label given the true prefix (the paper's metric). With `greedy` the model reads its own output
+`teacher` scores every label given the true prefix (the preprint's metric). With `greedy` the model reads its own output
 (`decoding.py`). The metrics are token accuracy (micro average over target tokens), exact match (share of targets that
 are right as a whole) and cross-entropy (nats for each token; teacher forcing only). They are computed overall, by
 size, and by operator (for images: by class). Sums are kept for each row, so nothing depends on the batch size.

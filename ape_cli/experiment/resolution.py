@@ -161,11 +161,11 @@ def locality(config: Config) -> float:
 def complete(config: Config, data: DatasetInfo, read: Structure | None = None) -> Config:
     """The configuration with the fields filled in that depend on scheme, attention and data.
 
-    `read` is the structure that is read, if it is known already. A bounded scheme is made for the largest size of the
-    training split, so that nothing that the model trains on is cut. (The paper's appendix B takes the mean of the
-    distribution.) With a map of positions, it is made for the greatest position that the map gives to these rows. The
-    size is None if the training split does not exist yet. A kind of attention that takes no locality
-    bias gets none.
+    `read` is the structure that is read, if it is known already. A bounded scheme is made for the largest size of
+    the training split, so that nothing that the model trains on is cut. (The preprint's appendix B takes the mean
+    of the distribution, and the published paper about the maximum, as here.) With a map of positions, it is made
+    for the greatest position that the map gives to these rows. The size is None if the training split does not
+    exist yet. A kind of attention that takes no locality bias gets none.
 
     Raises `UsageError` if the configuration is for data of another kind, asks for a locality bias that the attention
     does not take, or for a size although the scheme is not bounded; and the errors of `reading`.

@@ -1,6 +1,6 @@
 """The compact convolutional transformer: images -> tokens -> the shared layers -> one vector -> a class.
 
-Source: Algebraic Positional Encodings, section 4.1 and appendix B, table 5; Hassani et al. 2021, arXiv:2104.05704.
+Source: the preprint (arXiv:2312.16045v1), section 4.1 and appendix B, table 5; Hassani et al. 2021, arXiv:2104.05704.
 The model has a tokenising convolution with ReLU and max pooling, whose result is read row by row as tokens; an
 encoder; sequence pooling (the tokens are averaged with the softmax of one learned score for each); and a linear
 classifier.

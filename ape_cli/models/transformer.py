@@ -1,4 +1,4 @@
-"""The shared encoder-decoder transformer (paper, appendix B, table 4), and its forward pass under teacher forcing.
+"""The shared encoder-decoder transformer (table 4 of the preprint), and its forward pass under teacher forcing.
 
 It has pre-norm LayerNorm with a final norm, and ReLU. Input and output share the embeddings, which start from
 N(0, 1/D). They are scaled by sqrt(D) at the input, so that the channels of a token start with variance 1. The model

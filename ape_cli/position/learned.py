@@ -1,6 +1,6 @@
 r"""Learned: a free vector for each position, added to the embeddings.
 
-Source: Gehring et al. 2017, arXiv:1705.03122, section 3.1; "Learned" in the paper's table 3.
+Source: Gehring et al. 2017, arXiv:1705.03122, section 3.1; "Learned" in table 3 of the preprint.
 
 Positions 0 (SOS) to `max_size` have vectors of their own; all positions beyond use the last vector. (The source
 truncates its sequences there.) The encoding is applied once, at the input of the encoder and of the decoder, which

@@ -6,7 +6,7 @@ the mean (`stats.py`). That interval is about other seeds of training on the sam
 that differ in anything but the seed are never averaged. The interval of a perplexity is that of the mean of its
 logarithms, which are cross-entropies, transformed by the exponential function. It is not symmetric, and never below 1.
 
-As in the paper, every mean is underlined (`best`) that is at most one standard deviation worse than the best mean of
+As in the preprint, every mean is underlined (`best`) that is at most one standard deviation worse than the best mean of
 its column. The best mean is that of all rows, whatever their numbers of seeds, and the deviation is that of its row. Of
 several rows with the best mean, the largest deviation counts. A row with one seed has no deviation. If it is the best,
 only the rows that equal it are underlined. A table underlines nothing (`untuned`) if a scheme has several settings of

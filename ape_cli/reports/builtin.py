@@ -13,12 +13,12 @@ from typing import Any
 from ape_cli import tasks
 from ape_cli.core.errors import ApeError
 
-SCHEMES = (  # in the order of the paper's tables, then the others
+SCHEMES = (  # in the order of the preprint's tables, then the others
     *("none", "sinusoidal", "learned", "relative", "tree", "rope"),
     *("orthogonal-seq", "orthogonal-tree", "orthogonal-grid"),
     *("alibi", "matrix-power", "orthogonal", "t5", "transformer-xl"),
 )
-TASKS = ("copy", "reverse", "repeat", "tree-copy", "tree-rotate", "c3", "tree-ops")  # those of the paper's tables
+TASKS = ("copy", "reverse", "repeat", "tree-copy", "tree-rotate", "c3", "tree-ops")  # those of the preprint's tables
 
 BOW_TIE = ((-1, -1), (-1, 1), (1, -1), (1, 1), (-1, -1))
 HOURGLASS = ((-1, -1), (1, -1), (-1, 1), (1, 1), (-1, -1))

@@ -27,11 +27,11 @@ class Markup:
     std: str
     interval: str  # with both ends
     seeds: str  # the number of seeds, if a cell has fewer than others
-    paper: str  # the score of the paper
+    paper: str  # the published score
     empty: str
     number: str  # a number that is text already
     escape: Callable[[str], str]  # writes any other text
-    dagger: str  # after a number of the paper that is doubted
+    dagger: str  # after a published number that is doubted
 
     def spread(self, cell: Cell, table: Table) -> str:
         """The text after a mean: the deviation, or the interval if the table shows intervals. Empty for one seed."""
@@ -41,7 +41,7 @@ class Markup:
         return "" if cell.std is None else self.std % table.number(cell.std, 1)
 
     def beside(self, cell: Cell, table: Table) -> str:
-        """The paper's score, with its deviation and a mark if it is doubted. Empty if there is none."""
+        """The published score, with its deviation and a mark if it is doubted. Empty if there is none."""
         if cell.paper is None:
             return ""
         mean, std = cell.paper

@@ -157,7 +157,7 @@ def row_rank(line: dict[str, Any]) -> tuple[int, str]:
 
 def column_rank(line: dict[str, Any]) -> tuple[int, int, str]:
     """The sort key of a column among the columns of its table. `line`: one of its lines, with names."""
-    place = len(TASKS) if line["form"] else rank(line["task"], TASKS)  # another form of a task is not in the paper
+    place = len(TASKS) if line["form"] else rank(line["task"], TASKS)  # other forms of a task come last
     of_order = NAMES.index(line["order"]) if line["order"] in NAMES else 0
     return place, of_order, line["column"]
 

@@ -183,7 +183,7 @@ class Trees(Sized):
 
 @dataclass(frozen=True, kw_only=True)
 class PlainTrees(Trees):
-    """Trees with a single vocabulary that is split evenly into leaves and operators (paper: 10 and 10)."""
+    """Trees with a single vocabulary that is split evenly into leaves and operators (preprint: 10 and 10)."""
 
     vocabulary: int = option(20, "Number of symbols.", between=(2, 60_000))
 

@@ -1,7 +1,7 @@
 """The setup of a run: its splits, model and optimiser, the order of its batches, and its schedule.
 
-Source: the paper, section 4.2 and appendix B. The learning rate rises linearly from 1e-7 to its peak over the first 5%
-of the steps, and then falls along a cosine to 1e-9 over the other 95%.
+Source: the preprint (arXiv:2312.16045v1), section 4.2 and appendix B. The learning rate rises linearly from 1e-7 to
+its peak over the first 5% of the steps, and then falls along a cosine to 1e-9 over the other 95%.
 """
 
 from __future__ import annotations

@@ -8,12 +8,12 @@ from ape_cli.reports import published
 from results.figures.forest import Block, Cell, Finding, Row
 from results.figures.scores import FLAT, NAMES, SCHEMES, TASKS, Scores, cells, differences
 
-PAPER_SIZE = "precision=tf32"  # the variant of the runs at the paper's size
+PAPER_SIZE = "precision=tf32"  # the variant of the runs at the preprint's size
 BIAS = 0.98  # the locality bias of the orthogonal schemes, and of others with this setting
 
 
 def sinusoidal(scores: Scores) -> Finding:
-    """The paper's scores of `sinusoidal`, and ours."""
+    """The preprint's scores of `sinusoidal`, and ours."""
     columns = {"tree-rotate/breadth": "tree-rotate-breadth", "copy": "copy"}
     of_column = {n.column: n.value for n in published.load("paper").numbers if n.row == "sinusoidal"}
     told = {column: Cell(100 * of_column[column], None, 3) for column in columns}
@@ -21,7 +21,7 @@ def sinusoidal(scores: Scores) -> Finding:
     for scheme, preset in (("none", "medium"), ("sinusoidal", "medium"), ("sinusoidal", "paper")):
         variant = PAPER_SIZE if preset == "paper" else ""
         of = {column: scores.seeds(f"{data}-{preset}", scheme, variant) for column, data in columns.items()}
-        rows.append(Row(f"{scheme}, {'the paper’s size' if preset == 'paper' else preset}", cells(of), scheme))
+        rows.append(Row(f"{scheme}, {'the preprint’s size' if preset == 'paper' else preset}", cells(of), scheme))
     rows = [row for row in rows if row.cells]
     first = [Row("sinusoidal, in the preprint", told, "sinusoidal", hollow=True)] * bool(rows)
     return Finding([Block("", [*first, *rows])], "Token accuracy in %. The preprint has a mean over 3 seeds.")
@@ -76,7 +76,7 @@ def metric(scores: Scores) -> Finding:
 
 
 def bound(scores: Scores) -> Finding:
-    """Exact match at the paper's size, with and without a bound on the paths."""
+    """Exact match at the preprint's size, with and without a bound on the paths."""
     data = "tree-rotate-breadth-paper"
     rows = [("orthogonal-tree", ""), ("tree", ""), ("tree", "max_size=7"), *((scheme, "") for scheme in FLAT[::-1])]
     made = []
@@ -84,7 +84,9 @@ def bound(scores: Scores) -> Finding:
         seeds = scores.seeds(data, scheme, ", ".join(filter(None, (bounded, PAPER_SIZE))), "exact_match")
         name = f"{scheme} ({bounded})" if bounded else scheme
         made.append(Row(name, cells({"": seeds}), name))
-    foot = "Exact match on tree-rotate/breadth in %, at the paper’s size. max_size=7 cuts paths of more than 7 steps."
+    foot = (
+        "Exact match on tree-rotate/breadth in %, at the preprint’s size. max_size=7 cuts paths of more than 7 steps."
+    )
     return Finding([Block("", made)], foot)
 
 

@@ -52,7 +52,7 @@ def structure(registry: Registry, plans: Mapping[str, Stages]) -> Finding:
         for labels in ("token", "anonymous")
     }
     blocks = {
-        ("table2-medium", "token_accuracy", "The paper’s trees, preset medium"): {
+        ("table2-medium", "token_accuracy", "The preprint’s trees, preset medium"): {
             f"{task}/breadth-to-depth": (f"{task}-breadth-to-depth-medium", TREE) for task in TASKS
         },
         ("trees", "token_accuracy", "Functions of Python’s standard library, preset small"): natural,

@@ -25,7 +25,7 @@ def on_a_cpu(benchmark: str, scheme: str, shape: str, bias: bool) -> float:
 
 
 def on_a_gpu(scheme: str, column: str) -> float | None:
-    """Returns the time of a recorded step at the paper's size on an H200, or None if it was not measured."""
+    """Returns the time of a recorded step at the preprint's size on an H200, or None if it was not measured."""
     rows = _record("h200")["rows"]
     own, none = (rows.get(f"{name} on {column}, tf32, recorded, 1 at a time") for name in (scheme, "none"))
     return own["ms"] / none["ms"] if own else None

@@ -244,7 +244,7 @@ def of_long_training() -> list[str]:
 
 
 def of_extraction() -> list[str]:
-    """Returns the fact about exact match on `extract` at the paper's size, and the share of single nodes."""
+    """Returns the fact about exact match on `extract` at the preprint's size, and the share of single nodes."""
     rows = tasks.make("tree-ops").sample(rows=range(1_000), split="test", seed=42).to_pylist()
     answers = [len(row["target_ids"]) for row in rows if row["op"] == "extract"]
     found = []

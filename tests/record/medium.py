@@ -10,7 +10,7 @@ from ape_cli.runs.registry import open_registry
 from tests.record.paper_tasks import FLAT, ORDERS, TASKS, mirrored, range_of
 from tests.record.scores import RUNS, SCHEMES, evaluations, mean, preprint, scores
 
-POSITIONED = tuple(scheme for scheme in SCHEMES if scheme != "sinusoidal")  # without the paper's number that has a mark
+POSITIONED = tuple(scheme for scheme in SCHEMES if scheme != "sinusoidal")  # the numbers of the preprint without a mark
 
 
 def score(column: str, scheme: str, variant: str = "") -> float:
@@ -61,7 +61,7 @@ def of_words() -> list[str]:
         ),
         "`none`, scores {:.2f} on `copy` and {:.2f} on `reverse`".format(*(score(c, "none") for c in columns[:2])),
         "it scores {:.2f}, {:.2f} and {:.2f} with the three seeds".format(*each("repeat", "none")),
-        "`none` scores {:.1f} and {:.1f} points more than the paper's `sinusoidal` on `copy` and `reverse`".format(
+        "`none` scores {:.1f} and {:.1f} points more than the preprint's `sinusoidal` on `copy` and `reverse`".format(
             *more
         ),
         f"`relative` scores {score('reverse', 'relative'):.2f} on `reverse` here",
@@ -152,7 +152,7 @@ def of_the_size_of_trees() -> list[str]:
         preset: {c: mean(c, "sinusoidal", preset=preset) - theirs("sinusoidal", c) for c in columns}
         for preset in ("small", "medium")
     }
-    assert min(above["medium"].values()) > 0, "above the paper in all eight columns"
+    assert min(above["medium"].values()) > 0, "above the preprint in all eight columns"
     more = {column for column in columns if above["medium"][column] > above["small"][column]}
     assert more - {"c3/breadth"} == {f"{task}/breadth" for task in TASKS if task != "c3"} | {"c3/breadth-to-depth"}
     return [f"on `tree-ops`, by only {above['medium']['tree-ops/breadth-to-depth']:.1f} points"]
@@ -173,7 +173,7 @@ def of_rotations() -> list[str]:
     counts = [words[near[form, "breadth"]] for form in ("root", "mirror", "search-tree")]
     assert max(near[form, "breadth-to-depth"] for form in forms) < 2, "no form fits"
     marked = {form: first(name.format("breadth"), "sinusoidal") for form, name in forms.items()}
-    assert min(marked, key=marked.__getitem__) == "search-tree", "nearest to the paper's number, which is lower"
+    assert min(marked, key=marked.__getitem__) == "search-tree", "nearest to the preprint's number, which is lower"
     assert min(marked.values()) > theirs("sinusoidal", "tree-rotate/breadth")
     missed = first("tree-rotate/breadth", "orthogonal-seq") - theirs("orthogonal-seq", "tree-rotate/breadth")
     missed -= 200 * (preprint("orthogonal-seq", "tree-rotate/breadth").spread or 0)
@@ -182,8 +182,8 @@ def of_rotations() -> list[str]:
         "all {} of its schemes are within two standard deviations".format(*counts),
         "the mirror image, {} are, and for `rotation right`, {}".format(*counts[1:]),
         f"`orthogonal-seq` misses by {missed:.2f} points",
-        f"`rope` and `orthogonal-seq` are {range_of(far)} points below the paper in all three forms",
-        f"`rope` and `orthogonal-seq` are {range_of(low)} points below the paper in `breadth`",
+        f"`rope` and `orthogonal-seq` are {range_of(far)} points below the preprint in all three forms",
+        f"`rope` and `orthogonal-seq` are {range_of(low)} points below the preprint in `breadth`",
     ]
 
 

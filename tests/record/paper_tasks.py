@@ -1,4 +1,4 @@
-"""DatasetInfo about the runs on the tasks of the paper: trees, the locality bias, medium and the paper's size."""
+"""DatasetInfo about the runs on the preprint's tasks: trees, the locality bias, medium and the preprint's size."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ FLAT = ("sinusoidal", "rope", "orthogonal-seq")
 
 
 def of_bounds() -> list[str]:
-    """Returns the facts about trees that are cut at the paper's mean depth, 7."""
+    """Returns the facts about trees that are cut at the preprint's mean depth, 7."""
     rows = tasks.make("tree-copy", "breadth").sample(rows=range(1_000), split="test", seed=42)
     shared = 0
     for places in rows["source_positions"].to_pylist():
@@ -206,14 +206,14 @@ def shuffled(scheme: str = "", variant: str = "") -> set[str]:
 
 
 def _at_depth(column: str, scheme: str, variant: str, beyond: bool) -> float:
-    """Returns the token accuracy at the paper's size on test trees of depth 7 or less, or beyond it, in percent."""
+    """Returns the token accuracy at the preprint's size on test trees of depth 7 or less, or beyond it, in percent."""
     (own, *_) = evaluations()["paper", column, scheme, variant][42]
     lines = [line for line in own["by_size"] if (line["size"] > 7) == beyond]
     return 100 * sum(line["token_accuracy"] * line["tokens"] for line in lines) / sum(line["tokens"] for line in lines)
 
 
 def of_the_paper_s_size() -> list[str]:
-    """Returns the facts about the runs at the paper's size: their scores, and the first epochs of one of them."""
+    """Returns the facts about the runs at the preprint's size: their scores, and the first epochs of one of them."""
     column, tf32, cut = "tree-rotate/breadth", "precision=tf32", "max_size=7, precision=tf32"
 
     def each(column: str, metric: str) -> dict[str, float]:
@@ -258,7 +258,7 @@ def of_the_paper_s_size() -> list[str]:
         f"predict {low:.2f}% or more of the tokens correctly, within {apart:.1f} points",
         "{:.1f} for `orthogonal-tree`, {:.1f} for `tree`, {:.1f} for `orthogonal-seq`, {:.1f} for `rope` and "
         "{:.1f} for `sinusoidal`".format(*(exact[s] for s in order)),
-        "Apart from `sinusoidal`, they score {:.1f} to {:.1f} points above the paper".format(
+        "Apart from `sinusoidal`, they score {:.1f} to {:.1f} points above the preprint".format(
             *(f(tokens[s] - theirs[s] for s in SCHEMES if s != "sinusoidal") for f in (min, max))
         ),
         f"it reaches {five:.1f} after 5 of the 200 epochs",
@@ -267,7 +267,7 @@ def of_the_paper_s_size() -> list[str]:
         "it scores {:.2f}, `rope` {:.2f}, and `tree` with the largest depth {:.2f}".format(*deep),
         f"by {sums['tree'] - sums['orthogonal-tree']:.1f} points of token accuracy",
         (
-            f"while the paper has it {behind:.1f} points behind. In exact match it is "
+            f"while the preprint has it {behind:.1f} points behind. In exact match it is "
             f"{whole['orthogonal-tree'] - whole['tree']:.1f} points behind"
         ),
         "{:.1f} for `rope`, {:.1f} for `orthogonal-seq` and {:.1f} for `sinusoidal`, {:.1f} for `orthogonal-tree` and "

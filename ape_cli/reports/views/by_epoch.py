@@ -90,7 +90,7 @@ class Epochs:
 class ByEpoch(View[Epochs]):
     """Shows the scores at checkpoints. Its figure has the learning curves."""
 
-    about = "halfway through the schedule and at its end, as in the paper's table 3"
+    about = "halfway through the schedule and at its end, as in the preprint's table 3"
     by = "epoch"
     title = "Learning curves"
     rank = 30
@@ -167,7 +167,7 @@ def lines(of_runs: list[History], metric: str, against: str | None) -> pl.DataFr
 
 
 def _theirs(line: dict[str, Any]) -> str:
-    """The name of a line's column in the paper's table. It is empty unless the score was chosen like the paper's."""
+    """The name of a line's column in a published table. It is empty unless the score was chosen like those there."""
     return f"{task_of(line)} {line['checkpoint']}" if line["measure"] == BEST else ""
 
 

@@ -1,4 +1,4 @@
-"""The scores in the form of the paper's tables: schemes as rows, tasks as columns, means over seeds (`aggregation`).
+"""The scores in the form of the preprint's tables: schemes as rows, tasks as columns, means over seeds (`aggregation`).
 
 Its figure is a dot plot. Each row of each column has one line, and all of them share one axis. A thin line in the line
 style of the row leads from the axis to each dot. If the axis does not begin at a score of 0, the line goes on to the
@@ -35,7 +35,7 @@ MOST_ROWS = 60  # tables with more rows are not drawn
 class Scores(View[pl.DataFrame]):
     """Shows lines of `evaluations.LINES`. It is always an error if there are none."""
 
-    about = "schemes down, tasks across, as in the paper's tables 1 and 2"
+    about = "schemes down, tasks across, as in the preprint's tables 1 and 2"
     rank = 0
     caption = f"""These are the scores of the tables below. A thick bar shows one standard deviation over seeds to
 either side. A thin line leads from the axis to each dot. {LINE_STYLES}"""

@@ -7,8 +7,8 @@
   dropout (0.15), the weight decay, the betas, the learning rates, the length of the warm-up and the interval of
   validation are those of `paper`, because the published paper gives no others. So are the lengths, depths and
   vocabularies, and all settings for images, which are the same in both versions.
-- `medium`: the paper's data (its lengths, depths, vocabularies and numbers of rows) with the model of `small`, which is
-  a quarter as wide as the paper's. It has no settings for images.
+- `medium`: the data of `paper` (its lengths, depths, vocabularies and numbers of rows) with the model of `small`, which
+  is a quarter as wide. It has no settings for images.
 - `small`: each run takes at most about three minutes on two CPU cores, and the schemes still differ. Digits take less
   time and the images of CIFAR more.
 - `tiny`: a smoke test in seconds.
@@ -108,8 +108,8 @@ PRESETS = {
         {"train": 10_000, "validation": 1_000, "test": 1_000},
         {},
         {
-            "sequence": "the paper's model: width 512, 200 epochs",
-            "image": "the paper's model: 7 layers of width 256, 300 epochs",
+            "sequence": "the preprint's model: width 512, 200 epochs",
+            "image": "the preprint's model: 7 layers of width 256, 300 epochs",
         },
         "crop,flip,autoaugment",
     ),
@@ -130,7 +130,7 @@ PRESETS = {
         None,
         {"train": 10_000, "validation": 1_000, "test": 1_000},
         {},
-        {"sequence": "width 128, a quarter of the paper's, 2,000 steps"},
+        {"sequence": "width 128, a quarter of the preprint's, 2,000 steps"},
     ),
     "small": Preset(
         {**_QUARTER_WIDTH, "steps": 800, "validate_every_steps": 100},

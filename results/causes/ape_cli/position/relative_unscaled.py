@@ -15,7 +15,7 @@ from ape_cli.position.relative import Relative
 class RelativeUnscaled(Relative):
     """A learned vector for each offset, multiplied with the query without 1/sqrt(K)."""
 
-    source = "commit 6644480 of the paper's authors' code"
+    source = "commit 6644480 of the preprint's authors' code"
 
     def __init__(self, shape: Shape) -> None:
         """Draw the vectors from N(0, 1)."""

@@ -17,7 +17,7 @@ from ape_cli.position.tree import ShivQuirkTree
 class TreeInterleaved(ShivQuirkTree):
     """A stack of one-hot branches, with powers of p that are repeated for each branch."""
 
-    source = "commit 6644480 of the paper's authors' code"
+    source = "commit 6644480 of the preprint's authors' code"
 
     def prepare(self, positions: Tensor) -> Tensor:
         """The vectors of positions. int64 [B, N] -> [B, N, D]"""
