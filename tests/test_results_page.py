@@ -115,6 +115,18 @@ def test_every_decimal_number_has_a_source(found: dict[str, list[str]]) -> None:
     assert sorted((page, number) for page, numbers in asked.items() for number in numbers - known) == []
 
 
+def test_each_page_with_numbers_of_the_preprint_says_so() -> None:
+    """Such a page also says that the published version has other ones, and links to the verdicts or the sources."""
+    compared = {page for page, text in PAGES.items() if "In brackets: " in text or "preprint" in PROSE[page]}
+    assert len(compared) > 10
+    for page in compared - {"README", "verdicts", "verdicts-preprint"}:  # they have their own words
+        text = " ".join(PROSE[page].split())
+        assert "`arXiv:2312.16045v1`" in text, page
+        assert "The paper as published" in text or "the paper as published" in text, page
+        assert "](verdicts.md)" in text or "explanation/paper.md)" in text, page
+        assert not re.findall(r"\b(?:in|above|below|than) the paper(?! as published)\b|\bthe paper's\b", text), page
+
+
 def test_the_settings_that_it_names_are_those_of_the_runs() -> None:
     """Checks the numbers that the test above accepts as settings."""
     about = [about for _, about in open_registry(RUNS).readable([])]
