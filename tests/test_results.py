@@ -87,8 +87,8 @@ def test_the_pages_quote_them(counts: dict[str, tuple[int, int]], views: dict[st
 
 
 def test_each_sweep_has_a_page(counts: dict[str, tuple[int, int]]) -> None:
-    """The README and the navigation link to it, and it links to its plots. Two more give verdicts and advice."""
-    assert {path.stem for path in record.PAGES.glob("*.md")} == {*counts, "verdicts", "which-encoding"}
+    """The README and the navigation link to it, and it links to its plots. Three more give verdicts and advice."""
+    assert {path.stem for path in record.PAGES.glob("*.md")} == {*counts, "verdicts", "verdicts-preprint", "which-encoding"}
     navigation = (ROOT / "zensical.toml").read_text(encoding="utf-8")
     for sweep in counts:
         assert f'"results/{sweep}.md"' in navigation
@@ -100,7 +100,7 @@ def test_each_sweep_has_a_page(counts: dict[str, tuple[int, int]]) -> None:
 def test_nothing_is_told_of_sweeps_that_were_not_run(
     counts: dict[str, tuple[int, int]], views: dict[str, list[str]]
 ) -> None:
-    sweeps = {path.stem for path in RESULTS.glob("*.toml")} - {"verdicts"}
+    sweeps = {path.stem for path in RESULTS.glob("*.toml")} - {"verdicts-neurips", "verdicts-paper"}
     waiting = sweeps - set(counts)
     assert set(record.ABOUT) == sweeps
     assert not [name for name in views if name.split(".")[0] in waiting]

@@ -15,7 +15,7 @@ a run evaluated on sources in an order that it was not trained on
   + [[plan.task, plan.order or ""], [trained.task, (trained.order or "").split("-")[-1]]]
 a rotation that swaps only the root's children
   TreeRotate.answer  tasks/test_tree_rotate.py::test_target_is_rederived
-  - trees.mirror if self.mirror == "all" else trees.reverse_root
+  - trees.mirror if self.rotation == "mirror" else trees.reverse_root
   + trees.reverse_root
 a mirror image that only exchanges the root's children, of any branching
   mirror  tasks/test_tree_rotate.py::test_target_is_rederived

@@ -26,7 +26,7 @@ def of_bounds() -> list[str]:
         shared += len(kept) < len(places)  # the last seven steps of two nodes are equal
     cut = sum(depth > 7 for depth in rows["size"].to_pylist())
     return [
-        f"`tree` cuts paths in {cut / 1_000:.0%} of the paper's test trees, and gives",
+        f"`tree` cuts paths in {cut / 1_000:.0%} of the preprint's test trees, and gives",
         f"gives different nodes one position in {shared / 1_000:.0%} (`tree-copy`)",
     ]
 
