@@ -87,7 +87,7 @@ def text(of: Difference, metric: str, most: int) -> str:
     """A cell. An interval without 0, or without 1 for a ratio, is in bold."""
     ends = [] if of.half is None else [of.mean - of.half, of.mean + of.half]
     if metric == "cross_entropy":
-        mean, *shown = (f"×{math.exp(value):.2f}" for value in (of.mean, *ends))
+        mean, *shown = (f"×{math.exp(value):.3f}" for value in (of.mean, *ends))
     else:
         mean, *shown = (f"{round(100 * value, 2) + 0.0:+.2f}" for value in (of.mean, *ends))
     cell = f"{mean} ({shown[0]} to {shown[1]})" if shown else mean

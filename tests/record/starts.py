@@ -1,0 +1,34 @@
+"""Facts about the start of the operators, from the raw evaluations: near the identity, or as RoPE's rotations."""
+
+from __future__ import annotations
+
+import math
+import statistics
+
+from ape_cli.reports.stats import critical
+from tests.record.scores import evaluations
+
+COLUMNS = [f"{task}/{order}" for task in ("tree-rotate", "c3", "tree-ops") for order in ("breadth", "breadth-to-depth")]
+STARTS = {"orthogonal-tree": "init=rope", "orthogonal-seq": "init=rope"}
+Row = tuple[str, str]
+
+
+def interval(column: str, ours: Row, theirs: Row, preset: str = "small") -> tuple[float, float, float, int]:
+    """Returns the mean difference of the cross-entropy, the ends of its interval, and the number of pairs."""
+    found = evaluations()
+    a, b = (found.get((preset, column, *row), {}) for row in (ours, theirs))
+    nats = [[of[seed][0]["overall"]["cross_entropy"] for seed in sorted(a.keys() & b.keys())] for of in (a, b)]
+    values = [x - y for x, y in zip(*nats, strict=True)]
+    half = critical(len(values) - 1) * statistics.stdev(values) / math.sqrt(len(values)) if len(values) > 1 else math.inf
+    mean = statistics.fmean(values)
+    return mean, mean - half, mean + half, len(values)
+
+
+def effects(ours: Row, theirs: Row) -> tuple[list[str], list[str]]:
+    """Returns the columns in which the first row is better than the second by the rule, and those in which it is worse."""
+    found = {column: interval(column, ours, theirs) for column in COLUMNS}
+    return [c for c, of in found.items() if of[2] < 0], [c for c, of in found.items() if of[1] > 0]
+
+
+def ratio(column: str, ours: Row, theirs: Row) -> str:
+    return f"{math.exp(interval(column, ours, theirs)[0]):.2f}"
