@@ -88,7 +88,12 @@ def test_the_pages_quote_them(counts: dict[str, tuple[int, int]], views: dict[st
 
 def test_each_sweep_has_a_page(counts: dict[str, tuple[int, int]]) -> None:
     """The README and the navigation link to it, and it links to its plots. Three more give verdicts and advice."""
-    assert {path.stem for path in record.PAGES.glob("*.md")} == {*counts, "verdicts", "verdicts-preprint", "which-encoding"}
+    assert {path.stem for path in record.PAGES.glob("*.md")} == {
+        *counts,
+        "verdicts",
+        "verdicts-preprint",
+        "which-encoding",
+    }
     navigation = (ROOT / "zensical.toml").read_text(encoding="utf-8")
     for sweep in counts:
         assert f'"results/{sweep}.md"' in navigation

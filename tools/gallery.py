@@ -21,6 +21,7 @@ PAGES_OF = Path(__file__).parents[1] / "docs" / "explanation"
 VIEW = "overview"
 SIZES = {"length": 24, "depth": 3, "side": 5}  # small, so that the files are small
 STRUCTURES = {"orthogonal": "seq*tree(2)"}  # where the scheme's own structure is that of another scheme
+SETTINGS = dict.fromkeys(("orthogonal-grid", "orthogonal-seq", "orthogonal-tree"), "init=rope")  # a second picture
 TEXT = """# Gallery of all schemes
 
 <!-- Written by tools/gallery.py. Do not edit. -->
@@ -52,32 +53,46 @@ def structure_of(name: str) -> tuple[str | None, dict[str, int]]:
     return chosen, {} if chosen else {size: SIZES[size] for size in sizes_of(read)}
 
 
-def draw(name: str) -> None:
-    """Write the picture of a scheme."""
+def pictures() -> dict[str, tuple[str, str | None]]:
+    """The scheme and the setting of each picture, by the name of its file."""
+    found: dict[str, tuple[str, str | None]] = {}
+    for name in drawable():
+        found[name] = name, None
+        if setting := SETTINGS.get(name):
+            found[f"{name}-{setting.replace('=', '-')}"] = name, setting
+    return found
+
+
+def draw(picture: str) -> None:
+    """Write a picture."""
+    name, setting = pictures()[picture]
     structure, sizes = structure_of(name)
-    material = of_scheme(name, SchemeOptions(structure=structure), Places(**sizes))
-    picture = encoded(material.title, load(VIEW).panels(material), "svg")
-    files.write_bytes(PAGES_OF / "gallery" / f"{name}.svg", picture)
+    options = SchemeOptions(structure=structure, settings=[setting] if setting else None)
+    material = of_scheme(name, options, Places(**sizes))
+    drawn = encoded(material.title, load(VIEW).panels(material), "svg")
+    files.write_bytes(PAGES_OF / "gallery" / f"{picture}.svg", drawn)
 
 
 def write_page() -> None:
     """Write the page, which has the command of each picture."""
     parts = [TEXT]
-    for name in drawable():
+    for file, (name, setting) in pictures().items():
         structure, sizes = structure_of(name)
         command = ["ape draw", name, *([f"--structure '{structure}'"] if structure else [])]
-        command += [f"--view {VIEW}", *(f"--{size} {value}" for size, value in sizes.items()), f"--out {name}.svg"]
+        command += [f"--set {setting}"] if setting else []
+        command += [f"--view {VIEW}", *(f"--{size} {value}" for size, value in sizes.items()), f"--out {file}.svg"]
         about = (position.load(name).__doc__ or "").strip().splitlines()[0]
-        picture = f"[![Scores of {name}](gallery/{name}.svg)](gallery/{name}.svg)"
-        parts.append(f"## {name}\n\n{about}\n\n{picture}\n\n```text\n{' '.join(command)}\n```\n")
+        title = f"{name} ({setting})" if setting else name
+        picture = f"[![Scores of {title}](gallery/{file}.svg)](gallery/{file}.svg)"
+        parts.append(f"## {title}\n\n{about}\n\n{picture}\n\n```text\n{' '.join(command)}\n```\n")
     files.write_text(PAGES_OF / "gallery.md", "\n".join(parts))
 
 
 def main() -> None:
     """Write the page and all pictures."""
     write_page()
-    for name in drawable():
-        draw(name)
+    for picture in pictures():
+        draw(picture)
 
 
 if __name__ == "__main__":

@@ -11,6 +11,7 @@ from ape_cli import attention, position
 from ape_cli.core.errors import UsageError
 from ape_cli.position._operators import random_orthogonal, skew_of, start_angles
 from ape_cli.position._rotation import Rotations
+from tests.position.golden import GOLDEN
 
 NAMES = ["orthogonal-seq", "orthogonal-tree"]
 
@@ -170,6 +171,14 @@ def test_the_start_as_rope_worked_out_for_four_channels() -> None:
     for name in NAMES:
         found = make(name, 8, 2, init="rope").generators()
         assert torch.allclose(found, expected.expand_as(found), atol=1e-6), name
+
+
+def test_a_start_as_rope_has_the_values_of_another_implementation_of_rope() -> None:
+    given = GOLDEN["rope"]
+    scheme = position.make("orthogonal-seq", d_model=8, heads=1, init="rope").double()
+    x, expected = (torch.tensor(given[name], dtype=torch.float64) for name in ("x", "interleaved"))
+    turned = scheme.rotate(x[None, None], scheme.context(torch.tensor([given["positions"]])), "query")
+    assert torch.allclose(turned[0, 0], expected, atol=1e-4)  # the angles are float32
 
 
 def test_a_start_as_rope_is_learned_apart() -> None:

@@ -19,7 +19,9 @@ def interval(column: str, ours: Row, theirs: Row, preset: str = "small") -> tupl
     a, b = (found.get((preset, column, *row), {}) for row in (ours, theirs))
     nats = [[of[seed][0]["overall"]["cross_entropy"] for seed in sorted(a.keys() & b.keys())] for of in (a, b)]
     values = [x - y for x, y in zip(*nats, strict=True)]
-    half = critical(len(values) - 1) * statistics.stdev(values) / math.sqrt(len(values)) if len(values) > 1 else math.inf
+    half = (
+        critical(len(values) - 1) * statistics.stdev(values) / math.sqrt(len(values)) if len(values) > 1 else math.inf
+    )
     mean = statistics.fmean(values)
     return mean, mean - half, mean + half, len(values)
 
