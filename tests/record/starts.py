@@ -27,7 +27,7 @@ def interval(column: str, ours: Row, theirs: Row, preset: str = "small") -> tupl
 
 
 def effects(ours: Row, theirs: Row) -> tuple[list[str], list[str]]:
-    """Returns the columns in which the first row is better than the second by the rule, and those in which it is worse."""
+    """Returns the columns in which the first row is better by the rule, and those in which it is worse."""
     found = {column: interval(column, ours, theirs) for column in COLUMNS}
     return [c for c, of in found.items() if of[2] < 0], [c for c, of in found.items() if of[1] > 0]
 

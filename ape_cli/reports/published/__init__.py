@@ -51,7 +51,7 @@ __path__ = pkgutil.extend_path(__path__, __name__)  # so that files in another a
 LAST_DIGIT = {"token_accuracy": 1e-4, "exact_match": 1e-4, "cross_entropy": 1e-3, "perplexity": 1e-2}
 NOT_HERE = ("bleu",)  # metrics of papers that no task here has
 _RANGES = {"token_accuracy": (0.0, 1.0), "exact_match": (0.0, 1.0), "perplexity": (1.0, math.inf)}
-_FIX = "`ape_cli/reports/published/__init__.py` shows the form"
+_FIX = 'below [[table]], for example: numbers = [["copy", "", "rope", "perplexity", 1.01, 0.02]]'
 
 
 class Number(NamedTuple):
@@ -159,7 +159,7 @@ class Published(BaseModel):
         spread = "half of the 95% interval" if self.spread == "interval" else "standard deviation"
         told = f" ± {spread}" if interval or self.spread == "interval" else ""
         own_size = all(self.is_own_size(line) for line in lines.iter_rows(named=True))
-        size = "" if own_size else " at its own size, which is not that of these runs"
+        size = "" if own_size or not self.presets else " at its own size, which is not that of these runs"
         head = f"In brackets: the number of {self.called}{told}, over {self.seeds} seeds{size}."
         places = [(self.row(*of[:2]), of[2]) for of in compared.select("scheme", "variant", "paper_column").iter_rows()]
         return [head, *(note.text for note in self.note if any(note.concerns(*place) for place in places))]
@@ -216,7 +216,8 @@ def _number(table: str, fields: list[Any]) -> Number:
     if not texts or len(values) not in (1, 2) or not all(type(x) in (int, float) and math.isfinite(x) for x in values):
         raise ValueError(f"{fields} is not [task, order, row, metric, value, spread]")
     task, order, row, metric = words
-    pick("metric of published numbers", metric, [*LAST_DIGIT, *NOT_HERE])
+    if metric not in (*LAST_DIGIT, *NOT_HERE):
+        raise ValueError(f"{fields} has none of the metrics {', '.join(LAST_DIGIT)}")
     low, high = _RANGES.get(metric, (0.0, math.inf))
     if not low <= values[0] <= high:
         raise ValueError(f"{fields} has a {metric} outside of {low:g} to {high:g}")

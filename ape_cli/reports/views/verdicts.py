@@ -11,7 +11,8 @@ from collections.abc import Sequence
 import polars as pl
 
 from ape_cli.reports import published, verdicts
-from ape_cli.reports.tables import Table
+from ape_cli.reports.evaluations import METRICS, measured
+from ape_cli.reports.tables import Table, number
 from ape_cli.reports.verdicts import Judged, Word
 from ape_cli.reports.views import Options, View
 from ape_cli.runs.registry import Registry
@@ -19,10 +20,8 @@ from ape_cli.runs.registry import Registry
 MARKS: dict[Word, str] = {"reproduced": "=", "differs, and why": "≠", "differs, cause open": "?", "not run": "—"}
 _WORDS = """=: reproduced (the means differ by at most twice the larger standard deviation over seeds). ≠: differs, \
 and runs show a cause. ?: differs, and the cause is open. —: not run."""
-_LEGENDS = {  # by metric
-    "perplexity": f"Our perplexity divided by the published one. {_WORDS} Deviations are those of the logarithm.",
-    "token_accuracy": f"Our mean minus the published one, in points of token accuracy. {_WORDS}",
-}
+_RATIO = "Our perplexity divided by the published one."
+_OF_LOGARITHMS = "Deviations of perplexities are those of the logarithm."
 _COLUMNS = {
     **dict.fromkeys(("table", "scheme", "column", "metric", "verdict", "sentence", "preset"), pl.String),
     "seeds": pl.Int64,
@@ -94,15 +93,21 @@ def _line(cell: Judged) -> dict[str, object]:
 
 def _table(name: str, cells: Sequence[Judged]) -> Table:
     """One table of the source."""
-    schemes, columns = (list(dict.fromkeys(getattr(c.number, side) for c in cells)) for side in ("row", "column"))
-    texts = {(cell.number.row, cell.number.column): mark(cell) for cell in cells}
+    metrics = list(dict.fromkeys(cell.number.metric for cell in cells if cell.number.metric in METRICS))
+    schemes = list(dict.fromkeys(cell.number.row for cell in cells))
+    names = [c.number.column + f", {c.number.metric}" * (len(metrics) > 1) for c in cells]
+    columns = list(dict.fromkeys(names))
+    texts = {(cell.number.row, column): mark(cell) for cell, column in zip(cells, names, strict=True)}
     rows = [(column, [texts.get((scheme, column)) for scheme in schemes]) for column in columns]
     own = cells[0].source.presets[:1]
     others = sorted({cell.ours.preset for cell in cells if cell.ours} - {*own})
     sizes = [f"*: runs of the published size; all others have preset {', '.join(others)}."] if own and others else []
-    legend = _LEGENDS.get(cells[0].number.metric, _WORDS)
+    units = [measured(metric, [None]) for metric in metrics if not METRICS[metric].exponential]
+    legend = [_RATIO] * any(METRICS[metric].exponential for metric in metrics)
+    legend += [f"Our mean {of} minus the published one, in {'points' if u == '%' else u}." for of, u in units]
+    legend += [_WORDS, *[_OF_LOGARITHMS] * (_RATIO in legend)]
     told = dict.fromkeys(f"{_where(c)}: {c.follows}. {c.entry.sentence}" for c in cells if c.entry)
-    return Table(name, [" ".join([legend, *sizes]), *told], schemes, rows, "", head="column")
+    return Table(name, [" ".join([*legend, *sizes]), *told], schemes, rows, "", head="column")
 
 
 def mark(cell: Judged) -> str:
@@ -110,8 +115,8 @@ def mark(cell: Judged) -> str:
     sign = MARKS[cell.follows]
     if cell.ours is None or cell.difference is None:
         return sign
-    ratio = cell.number.metric == "perplexity"
-    text = f"×{math.exp(cell.difference):.2f}" if ratio else f"{100 * cell.difference:+.2f}"
+    of = METRICS[cell.number.metric]
+    text = f"×{math.exp(cell.difference):.2f}" if of.exponential else number(cell.difference, of.units[0], 2, "+")
     return f"{sign} {text}" + "*" * (cell.ours.preset in cell.source.presets[:1])
 
 

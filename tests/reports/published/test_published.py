@@ -87,7 +87,7 @@ def test_a_file_of_one_s_own(tmp_path: Path) -> None:
     out, _ = ape("report", "--results", str(tmp_path), "--against", str(file), "--format", "markdown")
     assert "| rope | <ins>85.00</ins> ±7.1 [90.00] |" in out
     assert "| rope (learned=True) | <ins>85.00</ins> ±7.1 [95.00 ±1.0] |" in out
-    assert "In brackets: the number of Doe 2025 ± half of the 95% interval, over 3 seeds at its own size" in out
+    assert "In brackets: the number of Doe 2025 ± half of the 95% interval, over 3 seeds." in out
     rows = {line["variant"]: line for line in lines(tmp_path, against=str(file))}
     assert rows["learned=True"]["paper_mean"] == 0.95
     assert (rows["learned=True"]["paper_column"], rows[""]["paper_spread"]) == ("reverse", None)
@@ -98,7 +98,7 @@ def test_a_file_of_one_s_own(tmp_path: Path) -> None:
     [
         (("title", "tile"), "tile: Extra inputs are not permitted|title: Field required"),
         (('"rope", "token_accuracy", 0.9]', '"rope", "token_accuracy"]'), "is not .task, order, row, metric, value"),
-        (('"rope", "token_accuracy", 0.9]', '"rope", "accuracy", 0.9]'), "unknown metric of published numbers"),
+        (('"rope", "token_accuracy", 0.9]', '"rope", "accuracy", 0.9]'), "has none of the metrics token_accuracy"),
         (("0.9],", "90.0],"), "token_accuracy outside of 0 to 1"),
         (('perplexity", 1.5', 'perplexity", 0.5'), "perplexity outside of 1 to inf"),
         (("rope (learned=true)", "rope"), "two numbers for reverse, rope, token_accuracy"),

@@ -74,6 +74,10 @@ def test_a_source_of_one_s_own_needs_no_file_of_verdicts(tmp_path: Path) -> None
     expected = {name: math.exp(of["cross_entropy"]) for name, of in overall.items()}
     assert rope.ours.by_run == pytest.approx(expected)
     assert (alibi.follows, verdicts.mark(alibi)) == ("not run", "—")
+    (table, _) = VIEW.tables(result)
+    assert [row for row, _ in table.rows] == ["copy, perplexity", "copy, exact_match"]
+    assert "Our perplexity divided by" in table.notes[0]
+    assert "Our mean exact match minus the published one, in points." in table.notes[0]
     ratio = next(iter(expected.values())) / 2
     assert verdicts.mark(rope).endswith(f"×{ratio:.2f}")
 
