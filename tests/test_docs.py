@@ -82,12 +82,17 @@ def test_the_commands_of_the_readme_run(here: Path) -> None:
 
 
 def run_page(page: str, here: Path) -> None:
-    """Runs the commands of a page in their order, in an empty folder, at preset tiny and with few rows and steps."""
+    """Runs the commands of a page in their order, in an empty folder, at preset tiny and with few rows and steps.
+
+    A block of TOML whose first line is the name of a file is written to it.
+    """
     project = here / "path" / "to" / "project"
     project.mkdir(parents=True)
     for number in range(1, 13):  # functions of different shapes
         lines = "".join(f"def f{i}(x):\n    return x{' + x' * number}{' * x' * i}\n" for i in range(9))
         (project / f"m{number}.py").write_text(lines)
+    for name, text in re.findall(r"```toml\n# (\S+\.toml)\n(.*?)```", PAGES[page], flags=re.S):
+        (here / name).write_text(text)
     for words in [*BEFORE.get(page, []), *commands_of(PAGES[page])]:
         if not is_elsewhere(words):
             run(*small(words))
