@@ -13,7 +13,7 @@ import pytest
 
 from ape_cli.reports import published
 from ape_cli.runs.registry import open_registry
-from tests.record import advice, beyond, field_tasks, generalise, ingredients, medium, paper_tasks, summary
+from tests.record import advice, beyond, field_tasks, generalise, ingredients, medium, paper_tasks, starts, summary
 from tests.record.scores import (
     NUMBER,
     PAGES,
@@ -79,6 +79,7 @@ def found() -> dict[str, list[str]]:
         "first-release": medium.of_the_first_release(),
         "causes": medium.of_causes(),
         "ingredients": of_ingredients["ingredients"],
+        "init": starts.of_starts(),
         "extraction": [*ingredients.of_extraction(), *ingredients.of_parts()],
         "tasks": field_tasks.of_tasks(),
         "trees": field_tasks.of_natural_trees(),

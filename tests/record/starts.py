@@ -34,3 +34,25 @@ def effects(ours: Row, theirs: Row) -> tuple[list[str], list[str]]:
 
 def ratio(column: str, ours: Row, theirs: Row) -> str:
     return f"{math.exp(interval(column, ours, theirs)[0]):.2f}"
+
+
+def of_starts() -> list[str]:
+    """Facts about starting from RoPE, at preset small."""
+    rope, learned, seq, tree = ("rope", ""), ("rope", "learned=True"), ("orthogonal-seq", ""), ("orthogonal-tree", "")
+    from_rope = {row: (row[0], "init=rope") for row in (seq, tree)}
+    counts = {row: tuple(map(len, effects(from_rope[row], row))) for row in (seq, tree)}
+    same, near, angles = (
+        tuple(map(len, effects(*pair))) for pair in ((from_rope[seq], learned), (seq, rope), (learned, rope))
+    )
+    pairs = {interval(column, from_rope[row], row)[3] for column in COLUMNS for row in (seq, tree)}
+    assert pairs == {6}
+    worst = max(COLUMNS, key=lambda column: interval(column, from_rope[seq], seq)[0])
+    assert worst == "tree-ops/breadth-to-depth"
+    return [
+        f"`orthogonal-tree` is better from RoPE in {counts[tree][0]} of the six columns and worse in {counts[tree][1]}",
+        f"`orthogonal-seq` is better in {counts[seq][0]} and worse in {counts[seq][1]}",
+        f"{ratio(worst, from_rope[seq], seq)} times the perplexity on `{worst}`",
+        f"better than `rope (learned=true)` in {same[0]} columns and worse in {same[1]}",
+        f"better than `rope` in {near[0]} columns and worse in {near[1]}",
+        f"are better than fixed ones in {angles[0]} columns and worse in {angles[1]}",
+    ]
