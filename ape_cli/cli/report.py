@@ -111,8 +111,9 @@ def report(
 
     sweep = runs.sweep
     chosen = choose(_view(scores), scores.by, scores.compare)
-    shown = scores.against and published.load(scores.against).metrics[0]
-    metric = scores.metric or (shown if shown and "metric" not in chosen.unused else Options.metric)
+    shown = published.load(scores.against).metrics if scores.against and "metric" not in chosen.unused else []
+    shown = [Options.metric] if chosen.by == "epoch" and Options.metric in shown else shown  # those of images
+    metric = scores.metric or (shown[0] if shown else Options.metric)
     of_scores = ("decode", "split", "compare", "best_by", "interval")
     options = Options(
         **{name: getattr(scores, name) for name in of_scores},

@@ -170,7 +170,7 @@ def _table(group: pl.DataFrame, interval: bool, preset: str) -> Table:
     first = group.row(0, named=True)
     kind = {"seq": "Sequence tasks", "tree(2)": "Tree tasks"}.get(first["structure"], f"Tasks on {first['structure']}")
     notes = standing_notes(group, interval)
-    if not first["is_image"]:
+    if not first["is_image"] or ("paper" in group.columns and group["paper_mean"].count()):
         notes += brackets(group, interval)
     elif "paper" in group.columns and "images/cifar-10" in columns:
         notes.append("Published numbers for images are best by epoch: see `ape report --by epoch --against …`.")

@@ -7,8 +7,8 @@ column of ours that the source names, on the test split of their own data. The r
 The rule was fixed before the numbers were looked at. Scores are compared on a scale: accuracies as they are, and
 perplexities by their logarithm, which is the cross-entropy. On this scale, the margin of a cell is twice the larger of
 two standard deviations over seeds, that of the source and that of the runs, plus half of the last digit of the source's
-value. The source's deviation is at least half of its last digit. If the source has a 95% interval, its deviation
-follows from the number of seeds.
+value. The source's spread is at least half of its last digit; its deviation follows from a 95% interval and the number
+of seeds. Scores by epoch are not judged, and count as not run.
 
 - *reproduced*: the means of the runs and of the source differ by at most the margin.
 - *differs, and why*: they differ by more, and runs of the same preset with a suspected cause leave at most twice the
@@ -89,8 +89,8 @@ class RunScores:
 
     @property
     def std(self) -> float | None:
-        """The standard deviation over runs, or None for a single run."""
-        return statistics.stdev(self.by_run.values()) if len(self.by_run) > 1 else None
+        """The standard deviation over runs. None for a single run, or if a perplexity is infinite."""
+        return _deviation(list(self.by_run.values()))
 
 
 @dataclass(frozen=True)
@@ -131,7 +131,7 @@ class Judged:
         scores = [self.scaled(score) for score in self.ours.by_run.values()]
         rounded = LAST_DIGIT[self.number.metric] / 2
         rounded = rounded / self.number.value if self.number.metric == "perplexity" else rounded
-        return 2 * max(self.deviation, statistics.stdev(scores) if len(scores) > 1 else 0.0) + rounded
+        return 2 * max(self.deviation, _deviation(scores) or 0.0) + rounded
 
     @property
     def follows(self) -> Word:
@@ -147,6 +147,11 @@ class Judged:
         return "differs, cause open"
 
 
+def _deviation(values: Sequence[float]) -> float | None:
+    """The sample standard deviation of finite values, or None."""
+    return statistics.stdev(values) if len(values) > 1 and all(map(math.isfinite, values)) else None
+
+
 def file_of(source: Published) -> str:
     """The name of the file about a source."""
     return f"verdicts-{source.name}.toml"
@@ -155,23 +160,22 @@ def file_of(source: Published) -> str:
 def read(registry: Registry, source: Published) -> tuple[list[Judged], list[str]]:
     """A verdict on each number of a source, in its order, and a line of text about each run that cannot be read.
 
-    Raises `UsageError` if the file in the results folder is not valid, names a cell that the source does not have, or
-    names another folder although runs are selected; `RunError` if a run that it names is missing or has no score; and
+    Raises `UsageError` if runs are selected, if the file in the results folder is not valid, or if it names a cell that
+    the source does not have; `RunError` if a run that it names is missing or has no score; and
     `ApeError` if there is no run.
     """
     bad, content = list[str](), _content(registry, source)
+    if registry.names is not None or str(registry.chosen):
+        got = f"a selection of runs: {str(registry.chosen) or 'a sweep'}"
+        raise UsageError("verdicts are about all runs of a results folder", got=got, fix="leave it out")
     if content.runs is not None:
-        if registry.names is not None or str(registry.chosen):
-            got, fix = str(registry.chosen) or "a sweep", "leave it out"
-            raise UsageError(
-                f"{file_of(source)} says which runs are judged", got=f"a selection of runs: {got}", fix=fix
-            )
         registry = open_registry(registry.folder / content.runs)
     found = list(described(registry, bad))
     entries = {(entry.scheme, column): entry for entry in content.verdict for column in entry.columns}
     known = {(number.row, number.column) for number in source.numbers}
-    for scheme, column in entries.keys() - known:
-        what = f"{file_of(source)} names a cell that {source.called} does not have"
+    causes = {(entry.scheme, column) for entry in content.verdict for column in entry.cause}
+    for scheme, column in (entries.keys() - known) | (causes - entries.keys()):
+        what = f"{file_of(source)} names a cell that {source.called} or the entry does not have"
         raise UsageError(what, got=f"{scheme}, {column}", fix="correct the file")
     runs = {run.name: (run, record) for run, record, _ in found}
     if not found:

@@ -43,6 +43,7 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError
 from ape_cli.core.errors import UsageError, pick
 from ape_cli.core.validation import first_error
 from ape_cli.reports import stats
+from ape_cli.runs.config import PRESETS
 from ape_cli.storage import files
 from ape_cli.storage.paths import storage_path
 
@@ -97,12 +98,12 @@ class Published(BaseModel):
     title: str
     name: str  # of its file
     short: str = ""
-    seeds: Annotated[int, Field(gt=1)] = 3
+    seeds: Annotated[int, Field(gt=0)] = 3
     spread: Literal["interval", "std"] = "interval"
     last_digit: float | None = None
     presets: list[str] = []
     free: list[str] = []
-    columns: dict[str, list[str]] = {}
+    columns: dict[str, Annotated[list[str], Field(min_length=1)]] = {}
     note: list[Note] = []
     table: list[PublishedTable]
 
@@ -115,15 +116,19 @@ class Published(BaseModel):
     def numbers(self) -> list[Number]:
         """All numbers, in the order of the file. Raises `ValueError` if one is not valid."""
         found = [_number(table.name, fields) for table in self.table for fields in table.numbers]
-        keys = [(number.column, number.row, number.metric) for number in found]
+        if not found:
+            raise ValueError("there are no numbers")
+        if unused := self.columns.keys() - {number.column for number in found}:
+            raise ValueError(f"[columns] has {', '.join(sorted(unused))}, of which there are no numbers")
+        keys = [(column, number.row, number.metric) for number in found for column in self.ours(number.column)]
         if twice := next((key for i, key in enumerate(keys) if key in keys[:i]), None):
             raise ValueError(f"there are two numbers for {', '.join(twice)}")
         return found
 
     @property
     def metrics(self) -> list[str]:
-        """The metrics of its numbers."""
-        return list(dict.fromkeys(number.metric for number in self.numbers))
+        """The metrics of its numbers, without those that no task here has."""
+        return list(dict.fromkeys(number.metric for number in self.numbers if number.metric not in NOT_HERE))
 
     def ours(self, column: str) -> list[str]:
         """The columns of our tables that are compared with one of its columns."""
@@ -157,7 +162,8 @@ class Published(BaseModel):
         if compared.is_empty():
             return [f"There are no numbers for these tasks and schemes in {self.called}."]
         spread = "half of the 95% interval" if self.spread == "interval" else "standard deviation"
-        told = f" ± {spread}" if interval or self.spread == "interval" else ""
+        named = (interval or self.spread == "interval") and compared["paper_spread"].count() > 0
+        told = f" ± {spread}" if named else ""
         own_size = all(self.is_own_size(line) for line in lines.iter_rows(named=True))
         size = "" if own_size or not self.presets else " at its own size, which is not that of these runs"
         head = f"In brackets: the number of {self.called}{told}, over {self.seeds} seeds{size}."
@@ -174,8 +180,14 @@ class Published(BaseModel):
 
 
 def plain(row: str) -> str:
-    """The name of a row with `true` and `false` as on the command line; tables have Python's `True` and `False`."""
-    return row.replace("=True", "=true").replace("=False", "=false")
+    """The name of a row with its settings sorted, and with `true` and `false` as on the command line.
+
+    >>> plain("rope (learned=True, decay=1)")
+    'rope (decay=1, learned=true)'
+    """
+    scheme, _, settings = row.removesuffix(")").partition(" (")
+    own = ", ".join(sorted(settings.split(", "))).replace("=True", "=true").replace("=False", "=false")
+    return f"{scheme} ({own})" if settings else row
 
 
 def names() -> list[str]:
@@ -191,20 +203,28 @@ def load(name: str) -> Published:
     """
     if name.endswith(".toml"):
         path = storage_path(name)
+        if path.name.removesuffix(".toml") in names():
+            raise UsageError("published numbers of this name are built in", got=name, fix="rename the file")
     else:
         pick("source of published numbers (or FILE.toml)", name, names())
         path = next(file for folder in __path__ if (file := Path(folder, f"{name}.toml")).exists())
     try:
         fields = files.read_toml(path)
-        columns = {k: v if isinstance(v, list) else [v] for k, v in fields.get("columns", {}).items()}
+        if "name" in fields:
+            raise ValueError("it has a `name`; its `title` is meant, or its `short` title")
+        columns = {k: v if isinstance(v, list) else [v] for k, v in dict(fields.get("columns", {})).items()}
         source = Published.model_validate(fields | {"columns": columns, "name": path.name.removesuffix(".toml")})
+        for preset in source.presets:
+            pick("preset of published numbers", preset, PRESETS)
         _ = source.numbers  # checked
     except OSError as error:
         fix = files.how_to_read(error, "name a file of published numbers")
         raise UsageError("cannot read the published numbers", got=f"{name}: {error.strerror}", fix=fix) from error
     except ValidationError as error:
         raise UsageError(f"{name} is not a file of published numbers", got=first_error(error), fix=_FIX) from error
-    except (ValueError, AttributeError) as error:
+    except UsageError:
+        raise
+    except (ValueError, TypeError) as error:
         raise UsageError(f"{name} is not a file of published numbers", got=str(error), fix=_FIX) from error
     return source
 
@@ -222,6 +242,8 @@ def _number(table: str, fields: list[Any]) -> Number:
     if not low <= values[0] <= high:
         raise ValueError(f"{fields} has a {metric} outside of {low:g} to {high:g}")
     spread = float(values[1]) if len(values) > 1 else None
+    if spread is not None and spread < 0:
+        raise ValueError(f"{fields} has a negative spread")
     return Number(table, f"{task}/{order}" if order else task, plain(row), metric, float(values[0]), spread)
 
 

@@ -89,6 +89,10 @@ class View(ABC, Generic[Result]):
         for name in self.unused if self.compares else (*self.unused, "compare"):
             if getattr(options, name) != getattr(Options, name):
                 yield UsageError(f"the view {self.name} does not use `{name}`", got=f"`{name}`", fix="leave it out")
+        if options.against and options.best_by:
+            what = "published numbers are of rows with all their settings, which chosen rows do not name"
+            got = f"`against={options.against}` and `best_by={options.best_by}`"
+            yield UsageError(what, got=got, fix="leave one out")
         if options.against:
             metrics = published.load(options.against).metrics
             for name, allowed in {"metric": metrics, "decode": ["teacher"], "split": ["test"]}.items():

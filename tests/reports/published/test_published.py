@@ -105,6 +105,11 @@ def test_a_file_of_one_s_own(tmp_path: Path) -> None:
         (('"interval"', '"range"'), "spread: Input should be 'interval' or 'std'"),
         (("[[table]]", "[table]"), "table: Input should be a valid list"),
         (("numbers = [", "numbers = "), "Invalid|invalid|Expected"),
+        (("0.95, 0.01", "0.95, -0.01"), "has a negative spread"),
+        (('"interval"', '"interval"\npresets = ["tyni"]'), "unknown preset of published numbers"),
+        (('"interval"', '"interval"\nname = "doe"'), "it has a `name`"),
+        (('"interval"', '"interval"\ncolumns = { copy = "copy" }'), "has copy, of which there are no numbers"),
+        (('"interval"', '"interval"\ncolumns = { reverse = [] }'), "at least 1 item"),
     ],
 )
 def test_a_wrong_file(tmp_path: Path, change: tuple[str, str], message: str) -> None:
@@ -113,6 +118,42 @@ def test_a_wrong_file(tmp_path: Path, change: tuple[str, str], message: str) -> 
     file.write_text(OWN.replace(*change, 1))
     with pytest.raises(UsageError, match=message):
         published.load(str(file))
+
+
+def test_a_file_without_numbers_and_one_with_the_name_of_a_source(tmp_path: Path) -> None:
+    for name, text, message in (
+        ("doe", 'title = "Doe"\ntable = []', "there are no numbers"),
+        ("neurips", OWN, "published numbers of this name are built in"),
+        ("two", OWN.replace('"reverse", "", "rope (l', '"copy", "", "rope (l') + '[columns]\ncopy = "x"', ""),
+    ):
+        file = tmp_path / f"{name}.toml"
+        file.write_text(text)
+        if message:
+            with pytest.raises(UsageError, match=message):
+                published.load(str(file))
+        else:
+            assert published.load(str(file)).number("rope", "learned=True", "x", "token_accuracy") is not None
+
+
+def test_two_columns_that_are_one_of_ours_are_refused(tmp_path: Path) -> None:
+    file = tmp_path / "doe.toml"
+    file.write_text(
+        OWN.replace("rope (learned=true)", "rope").replace('"reverse"', '"copy"', 1) + '[columns]\ncopy = "reverse"'
+    )
+    with pytest.raises(UsageError, match="two numbers for reverse, rope, token_accuracy"):
+        published.load(str(file))
+
+
+def test_the_order_of_settings_has_no_effect(tmp_path: Path) -> None:
+    file = tmp_path / "doe.toml"
+    file.write_text(OWN.replace("rope (learned=true)", "rope (lr_peak=0.01, decay=1)"))
+    assert published.load(str(file)).number("rope", "decay=1, lr_peak=0.01", "reverse", "token_accuracy") is not None
+
+
+def test_chosen_settings_have_no_published_numbers(tmp_path: Path) -> None:
+    add(tmp_path, "rope", 0.9)
+    words = ["report", "--results", str(tmp_path), "--against", "paper", "--best-by", "validation"]
+    assert "which chosen rows do not name" in " ".join(ape(*words, code=2)[1].split())
 
 
 def test_a_source_that_is_not_there(tmp_path: Path) -> None:

@@ -10,8 +10,8 @@ import pytest
 
 from ape_cli.core import escaping
 from ape_cli.core.errors import ApeError, UsageError
-from ape_cli.reports import rendering
-from ape_cli.reports.verdicts import Judged
+from ape_cli.reports import published, rendering
+from ape_cli.reports.verdicts import Judged, RunScores
 from ape_cli.reports.views import Options, verdicts
 from ape_cli.runs import filters
 from ape_cli.runs.registry import Registry
@@ -88,7 +88,8 @@ def test_a_source_of_one_s_own_needs_no_file_of_verdicts(tmp_path: Path) -> None
         ("runs = [", "bad verdicts"),
         (ENTRY.replace("sentence", "sentences"), "bad verdicts"),
         (ENTRY.replace('"reproduced"', '"good"'), "bad verdicts"),
-        (ENTRY.replace("copy", "copies"), "a cell that the preprint .* does not have"),
+        (ENTRY.replace("copy", "copies"), "a cell that the preprint"),
+        (ENTRY + 'cause = { repeat = ["copy-rope-1-00000000"] }', "or the entry does not have"),
         (ENTRY + 'cause = { copy = ["copy-rope-1-00000000"] }', "a run of the verdicts is missing"),
     ],
 )
@@ -99,11 +100,24 @@ def test_an_invalid_file(tmp_path: Path, text: str, message: str) -> None:
         read(tmp_path)
 
 
-def test_a_file_that_names_the_folder_of_the_runs_allows_no_selection(tmp_path: Path) -> None:
-    (tmp_path / "verdicts-paper.toml").write_text('runs = "."\n' + ENTRY)
+def test_runs_cannot_be_selected(tmp_path: Path) -> None:
     for registry in (Registry(tmp_path).where(filters.make(None, ["copy"], None)), Registry(tmp_path).only(["a"])):
-        with pytest.raises(UsageError, match="says which runs are judged"):
+        with pytest.raises(UsageError, match="about all runs of a results folder"):
             VIEW.read(registry, Options(against="paper"))
+
+
+def test_the_sentence_on_another_verdict_is_left_out(tmp_path: Path) -> None:
+    add(tmp_path, "rope", 0.5, **SIZE)
+    (tmp_path / "verdicts-paper.toml").write_text(ENTRY)
+    result, _ = read(tmp_path)
+    assert VIEW.tables(result)[0].notes[1:] == []
+
+
+def test_an_infinite_perplexity_differs() -> None:
+    number = published.Number("Table 1", "copy", "rope", "perplexity", 1.0, 0.0)
+    ours = RunScores("medium", {"a": 1.0, "b": math.inf})
+    cell = Judged(number, published.load("neurips"), ours)
+    assert (cell.follows, ours.std, verdicts.mark(cell)) == ("differs, cause open", None, "? ×inf")
 
 
 def test_runs_of_two_sizes(tmp_path: Path) -> None:
