@@ -36,8 +36,8 @@ def ratio(column: str, ours: Row, theirs: Row) -> str:
     return f"{math.exp(interval(column, ours, theirs)[0]):.2f}"
 
 
-def of_starts() -> list[str]:
-    """Facts about starting from RoPE, at preset small."""
+def of_starts() -> dict[str, list[str]]:
+    """Facts about starting from RoPE at preset small, by page."""
     rope, learned, seq, tree = ("rope", ""), ("rope", "learned=True"), ("orthogonal-seq", ""), ("orthogonal-tree", "")
     from_rope = {row: (row[0], "init=rope") for row in (seq, tree)}
     counts = {row: tuple(map(len, effects(from_rope[row], row))) for row in (seq, tree)}
@@ -48,11 +48,22 @@ def of_starts() -> list[str]:
     assert pairs == {6}
     worst = max(COLUMNS, key=lambda column: interval(column, from_rope[seq], seq)[0])
     assert worst == "tree-ops/breadth-to-depth"
-    return [
-        f"`orthogonal-tree` is better from RoPE in {counts[tree][0]} of the six columns and worse in {counts[tree][1]}",
-        f"`orthogonal-seq` is better in {counts[seq][0]} and worse in {counts[seq][1]}",
-        f"{ratio(worst, from_rope[seq], seq)} times the perplexity on `{worst}`",
-        f"better than `rope (learned=true)` in {same[0]} columns and worse in {same[1]}",
-        f"better than `rope` in {near[0]} columns and worse in {near[1]}",
-        f"are better than fixed ones in {angles[0]} columns and worse in {angles[1]}",
-    ]
+    most = max(math.exp(interval(column, from_rope[tree], tree)[0]) for column in COLUMNS)
+    assert most < 1.05
+    summary = (
+        "of six columns (`small`, 6 seeds, perplexity), `orthogonal-tree` is better in {} and worse in {}, and "
+        "`orthogonal-seq` is better in {} and worse in {}"
+    )
+    loss = f"{ratio(worst, from_rope[seq], seq)} times the perplexity on `{worst}`"
+    return {
+        "README": [summary.format(*counts[tree], *counts[seq]), loss],
+        "init": [
+            "`orthogonal-tree` is better from RoPE in {} of the six columns and worse in {}".format(*counts[tree]),
+            "`orthogonal-seq` is better in {} and worse in {}".format(*counts[seq]),
+            loss,
+            "better than `rope (learned=true)` in {} columns and worse in {}".format(*same),
+            "better than `rope` in {} columns and worse in {}".format(*near),
+            "are better than fixed ones in {} columns and worse in {}".format(*angles),
+            f"{37_600 // 800} times the steps",
+        ],
+    }
