@@ -187,7 +187,7 @@ def test_the_readme_quotes_runs_of_the_demo(tmp_path: Path, monkeypatch: pytest.
                     path.unlink()
             vouch(tmp_path / "results" / "runs" / run.name)
     monkeypatch.chdir(tmp_path)
-    printed = ape("report", "--against", "paper", "--format", "markdown")[0]
+    printed = ape("report", "--format", "markdown")[0]
     readme = " ".join((ROOT / "README.md").read_text(encoding="utf-8").split())  # its caption is wrapped
     rows = [" ".join(line.split()) for line in printed.splitlines() if line and not line.startswith("#")]
     assert len(rows) == 1 + 2 + 2  # caption, runs, table heading
