@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import math
 import statistics
+from collections import Counter
 
 from ape_cli.reports.stats import critical
-from tests.record.scores import evaluations
+from ape_cli.runs.registry import open_registry
+from tests.record.scores import RUNS, evaluations
 
 COLUMNS = [f"{task}/{order}" for task in ("tree-rotate", "c3", "tree-ops") for order in ("breadth", "breadth-to-depth")]
 STARTS = {"orthogonal-tree": "init=rope", "orthogonal-seq": "init=rope"}
@@ -48,6 +50,10 @@ def of_starts() -> dict[str, list[str]]:
     assert pairs == {6}
     worst = max(COLUMNS, key=lambda column: interval(column, from_rope[seq], seq)[0])
     assert worst == "tree-ops/breadth-to-depth"
+    devices = Counter(
+        (about.config.scheme, about.device) for _, about in open_registry(RUNS / "init.parquet").readable([])
+    )
+    assert {key: n for key, n in devices.items() if key[1] != "cpu"} == {("rope", "cuda"): 9}
     most = max(math.exp(interval(column, from_rope[tree], tree)[0]) for column in COLUMNS)
     assert most < 1.05
     summary = (
@@ -65,5 +71,6 @@ def of_starts() -> dict[str, list[str]]:
             "better than `rope` in {} columns and worse in {}".format(*near),
             "are better than fixed ones in {} columns and worse in {}".format(*angles),
             f"{37_600 // 800} times the steps",
+            "nine of the runs of `rope (learned=true)` on a GPU",
         ],
     }
