@@ -11,15 +11,14 @@ ratio is below 1, *hurts* if it is above 1, and otherwise nothing is shown.
 from __future__ import annotations
 
 import math
-import statistics
 from collections.abc import Mapping
-from typing import NamedTuple
 
-from ape_cli.reports import published, stats
+from ape_cli.reports import published
 from ape_cli.reports.descriptions import described, has_preset_data
 from ape_cli.reports.evaluations import task_of
 from ape_cli.runs.record import evaluation_name
 from ape_cli.runs.registry import Registry
+from results.worth import Worth
 
 ORDERS = ("breadth", "breadth-to-depth")
 # the trees are mirrored at `small`, and rotated to the right at `medium`, as in the published paper
@@ -49,19 +48,6 @@ METRICS = ("cross_entropy", "token_accuracy", "exact_match")
 Scores = Mapping[tuple[str, str], Mapping[int, Mapping[str, float]]]  # by column and row, then by seed
 
 
-class Difference(NamedTuple):
-    """The mean of paired differences, half of its 95% interval (None for one seed), and the number of seeds."""
-
-    mean: float
-    half: float | None
-    seeds: int
-
-    @property
-    def is_shown(self) -> bool:
-        """Whether the interval does not contain 0."""
-        return self.half is not None and abs(self.mean) > self.half
-
-
 def scores(registry: Registry, preset: str) -> Scores:
     """The test scores of the finished runs of a preset on its own data."""
     rows = {row for pair in PAIRS.values() for row in pair}
@@ -76,14 +62,13 @@ def scores(registry: Registry, preset: str) -> Scores:
     return found
 
 
-def difference(column: str, pair: tuple[str, str], metric: str, found: Scores) -> Difference | None:
+def difference(column: str, pair: tuple[str, str], metric: str, found: Scores) -> Worth | None:
     """The differences of a pair of rows in a column, over the seeds that both have; None if they share none."""
     a, b = (found.get((column, row), {}) for row in pair)
-    values = [a[seed][metric] - b[seed][metric] for seed in sorted(a.keys() & b.keys())]
-    return Difference(statistics.fmean(values), stats.spread(values)[1], len(values)) if values else None
+    return Worth.of([a[seed][metric] - b[seed][metric] for seed in sorted(a.keys() & b.keys())])
 
 
-def text(of: Difference, metric: str, most: int) -> str:
+def text(of: Worth, metric: str, most: int) -> str:
     """A cell. An interval without 0, or without 1 for a ratio, is in bold."""
     ends = [] if of.half is None else [of.mean - of.half, of.mean + of.half]
     if metric == "cross_entropy":

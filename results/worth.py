@@ -8,7 +8,7 @@ the test split, with its 95% interval by Student's paired t.
 from __future__ import annotations
 
 import statistics
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import NamedTuple
 
 from ape_cli.reports import stats
@@ -84,22 +84,31 @@ class Worth(NamedTuple):
     half: float | None
     seeds: int
 
+    @classmethod
+    def of(cls, differences: Sequence[float]) -> Worth | None:
+        """That of the differences of pairs; None without any."""
+        if not differences:
+            return None
+        return cls(statistics.fmean(differences), stats.spread(differences)[1], len(differences))
+
+    @property
+    def is_shown(self) -> bool:
+        """Whether the interval does not contain 0."""
+        return self.half is not None and abs(self.mean) > self.half
+
     def __str__(self) -> str:
         """The cell of the table. An interval that does not contain 0 is in bold."""
         if self.half is None:
             return f"{self.mean:+.2f} ×{self.seeds}"
         mean, *ends = (round(x, 2) + 0.0 for x in (self.mean, self.mean - self.half, self.mean + self.half))
         text = f"{mean:+.2f} ({ends[0]:+.2f} to {ends[1]:+.2f})"
-        return (f"**{text}**" if abs(self.mean) > self.half else text) + f" ×{self.seeds}" * (self.seeds < 6)
+        return (f"**{text}**" if self.is_shown else text) + f" ×{self.seeds}" * (self.seeds < 6)
 
 
 def worth(with_it: Row, without: Row, column: str, found: Found) -> Worth | None:
     """What the first row is ahead of the second, over the seeds that both have; None if they have none in common."""
     a, b = found.get((column, with_it), {}), found.get((column, without), {})
-    differences = [a[seed][0] - b[seed][0] for seed in sorted(a.keys() & b.keys())]
-    if not differences:
-        return None
-    return Worth(statistics.fmean(differences), stats.spread(differences)[1], len(differences))
+    return Worth.of([a[seed][0] - b[seed][0] for seed in sorted(a.keys() & b.keys())])
 
 
 def cells(found: Found) -> dict[tuple[str, str], Worth]:

@@ -104,8 +104,7 @@ def preset_plan(
     Raises `UsageError` if the task has no such sizes.
     """
     chosen, kind = config.preset(preset), tasks.load(task)
-    options = tasks.options_of(kind)
-    sizes = {k: v for k, v in chosen.sizes.items() if k in options} | dict(kind.preset_options.get(preset, {}))
+    sizes = kind.options_at(preset, chosen.sizes)
     if chosen_sizes is not None:
         extents = kind.replaced_by_sizes()
         sizes = {k: v for k, v in sizes.items() if k not in extents} | {"sizes": chosen_sizes}

@@ -195,8 +195,8 @@ def has_preset_data(preset: str, trained: Trained) -> bool:
         return form_of(trained) == "cifar-10" and (rows["train"] + rows["validation"], rows["test"]) == (50_000, 10_000)
     if trained.task not in tasks.names() or tasks.load(trained.task).fixed_rows:
         return False
-    kind, known = tasks.load(trained.task), tasks.options_of(tasks.load(trained.task))
-    options = {k: v for k, v in PRESETS[preset].sizes.items() if k in known} | dict(kind.preset_options.get(preset, {}))
+    kind = tasks.load(trained.task)
+    options = kind.options_at(preset, PRESETS[preset].sizes)
     of_preset = tasks.make(trained.task, *linearisation.parse(trained.order), **options).parameters
     sizes, usual = (
         {k: v for k, v in kind.recorded(of).items() if k not in kind.form_options}

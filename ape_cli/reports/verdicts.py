@@ -105,13 +105,16 @@ class Judged:
 
     def scaled(self, score: float) -> float:
         """A score on the scale of the rule."""
-        return math.log(score) if self.number.metric == "perplexity" else score
+        return math.log(score) if METRICS[self.number.metric].exponential else score
+
+    def near(self, distance: float) -> float:
+        """A small difference from the published value, on the scale of the rule: a relative one for perplexities."""
+        return distance / self.number.value if METRICS[self.number.metric].exponential else distance
 
     @property
     def deviation(self) -> float:
         """The standard deviation of the source."""
-        deviation = self.source.deviation(self.number)
-        return deviation / self.number.value if self.number.metric == "perplexity" else deviation
+        return self.near(self.source.deviation(self.number))
 
     @property
     def difference(self) -> float | None:
@@ -129,9 +132,7 @@ class Judged:
         if self.ours is None:
             return None
         scores = [self.scaled(score) for score in self.ours.by_run.values()]
-        rounded = LAST_DIGIT[self.number.metric] / 2
-        rounded = rounded / self.number.value if self.number.metric == "perplexity" else rounded
-        return 2 * max(self.deviation, _deviation(scores) or 0.0) + rounded
+        return 2 * max(self.deviation, _deviation(scores) or 0.0) + self.near(LAST_DIGIT[self.number.metric] / 2)
 
     @property
     def follows(self) -> Word:

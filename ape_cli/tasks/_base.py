@@ -204,6 +204,12 @@ class BaseTask(RowWriter):
         return ", ".join(parts)
 
     @classmethod
+    def options_at(cls, preset: str, sizes: Mapping[str, Any]) -> dict[str, Any]:
+        """The options of the task at a preset: those of its `sizes` that the task has, and its own for this preset."""
+        known = options_of(cls)
+        return {k: v for k, v in sizes.items() if k in known} | dict(cls.preset_options.get(preset, {}))
+
+    @classmethod
     def recorded(cls, parameters: Mapping[str, Any]) -> dict[str, Any]:
         """The options among the parameters that a manifest has. Some tasks record more than their options."""
         return dict(parameters)

@@ -11,7 +11,6 @@ from ape_cli.runs.registry import open_registry
 from tests.record.scores import RUNS, evaluations
 
 COLUMNS = [f"{task}/{order}" for task in ("tree-rotate", "c3", "tree-ops") for order in ("breadth", "breadth-to-depth")]
-STARTS = {"orthogonal-tree": "init=rope", "orthogonal-seq": "init=rope"}
 Row = tuple[str, str]
 
 

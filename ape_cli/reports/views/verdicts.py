@@ -51,22 +51,22 @@ class VerdictView(View[list[Judged]]):
 
     def tables(self, result: list[Judged], *, interval: bool = False) -> list[Table]:
         """The tables of the source, with its columns as rows, and a count of the verdicts. The notes have sentences."""
-        names = dict.fromkeys(cell.number.table for cell in result)
-        return [_table(name, [cell for cell in result if cell.number.table == name]) for name in names] + [
-            count(result)
-        ]
+        return [*(_table(name, cells) for name, cells in _by_table(result).items()), count(result)]
 
 
 def count(cells: Sequence[Judged]) -> Table:
     """How many numbers of each table have each verdict."""
-    of_table = {name: [c.follows for c in cells if c.number.table == name] for name in _names(cells)}
+    of_table = {name: [cell.follows for cell in of] for name, of in _by_table(cells).items()}
     rows = [(name, [str(words.count(word)) for word in MARKS]) for name, words in of_table.items()]
     return Table(f"Verdicts on {cells[0].source.called}", [""], [*MARKS], rows, "", head="table")
 
 
-def _names(cells: Sequence[Judged]) -> list[str]:
-    """The names of the tables of some cells."""
-    return list(dict.fromkeys(cell.number.table for cell in cells))
+def _by_table(cells: Sequence[Judged]) -> dict[str, list[Judged]]:
+    """The cells of each table of the source, by its name."""
+    found: dict[str, list[Judged]] = {}
+    for cell in cells:
+        found.setdefault(cell.number.table, []).append(cell)
+    return found
 
 
 def _line(cell: Judged) -> dict[str, object]:
