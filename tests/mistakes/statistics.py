@@ -51,7 +51,7 @@ a published interval taken for a standard deviation
   + shown
 verdicts on perplexity that compare the numbers, not their logarithms
   Judged.scaled  test_verdicts.py::test_the_rule_for_perplexity
-  - math.log(score) if self.number.metric == "perplexity" else score
+  - math.log(score) if METRICS[self.number.metric].exponential else score
   + score
 the deviation of whichever of several equal best rows came first
   _underline  reports/test_underline.py::test_no_order_of_the_runs_changes_an_underline
