@@ -37,6 +37,8 @@ def main() -> None:
     Until a command starts and handles signals itself, Ctrl-C ends the process at once: Python may lose a
     `KeyboardInterrupt` during an import.
     """
+    if os.name != "posix":
+        sys.exit("error: ape runs on Linux and macOS only\n  fix:     on Windows, use the Windows Subsystem for Linux")
     leave_current_folder()
     import signal
 

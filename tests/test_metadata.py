@@ -14,6 +14,7 @@ from typing import Any
 import pytest
 
 import ape_cli
+from ape_cli import __main__ as program
 
 ROOT = Path(__file__).parents[1]
 
@@ -76,3 +77,16 @@ def test_a_package_has_the_addresses_of_the_repository_that_builds_it(monkeypatc
     for url in metadata_of["urls"].values():  # each file that is named exists
         named = url.partition("/HEAD/")[2]
         assert (ROOT / named).exists()
+
+
+def test_windows_is_refused_in_one_line_and_nothing_promises_it(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The message comes before any module that needs POSIX is imported."""
+    monkeypatch.setattr("os.name", "nt")
+    with pytest.raises(SystemExit, match="error: ape runs on Linux and macOS only"):
+        program.main()
+    monkeypatch.undo()
+    classifiers = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]["classifiers"]
+    systems = [line.split(" :: ")[-1] for line in classifiers if line.startswith("Operating System")]
+    assert sorted(systems) == ["Linux", "MacOS"]
+    for page in (ROOT / "README.md", ROOT / "docs" / "tutorial.md"):
+        assert "You need Linux or macOS and Python" in page.read_text(encoding="utf-8")

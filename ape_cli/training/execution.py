@@ -18,13 +18,14 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass
 from enum import Enum, auto
+from functools import partial
 
 import torch
 
 from ape_cli.core.errors import UsageError, messages_to
 from ape_cli.core.runtime import is_launched
 from ape_cli.training.loggers import LoggerFactory
-from ape_cli.training.process_group import SINGLE_PROCESS, DistributedGroup, ProcessGroup
+from ape_cli.training.process_group import SINGLE_PROCESS, DistributedGroup, ProcessGroup, await_store
 
 
 class ExistingRun(Enum):
@@ -55,7 +56,8 @@ def joined() -> Iterator[ProcessGroup]:
     """The process group that torchrun's variables describe, or the group of a single process without them.
 
     If the block raises errors, only the first rank that fails raises its error. The other ranks exit with the exit
-    codes of their errors. Raises `UsageError` if the processes do not find each other.
+    codes of their errors. Raises `UsageError` if the variables are wrong, and `RankFailedError` if a process does not
+    start.
     """
     if not is_launched():
         yield SINGLE_PROCESS
@@ -65,6 +67,7 @@ def joined() -> Iterator[ProcessGroup]:
     group = _from_environment()
     try:
         with nullcontext() if group.first else messages_to(lambda message: None):  # the first rank logs them
+            group.meet("start")
             yield group
         if dist.is_initialized():  # the run was stopped
             group.any(True)  # torchrun ends all ranks once one has ended, so all wait until the state is stored
@@ -94,15 +97,34 @@ def _free_group(error: BaseException) -> None:
 
 
 def _from_environment() -> DistributedGroup:
-    """The group of torchrun's variables. Raises `UsageError` if the processes do not find each other."""
-    from torch.distributed.distributed_c10d import PrefixStore
-    from torch.distributed.rendezvous import rendezvous
+    """The group of torchrun's variables, for which the first rank, or torchrun itself, holds the store.
 
+    Raises `UsageError` if they are wrong, or if the store cannot be created or reached.
+    """
+    from torch.distributed import TCPStore  # type: ignore[attr-defined]
+    from torch.distributed.distributed_c10d import PrefixStore
+
+    names = ("RANK", "WORLD_SIZE", "LOCAL_RANK", "MASTER_PORT", "MASTER_ADDR")
+    values = {name: os.environ.get(name, "") for name in names}
+    host = values["MASTER_ADDR"]
+    wrong = partial(
+        UsageError,
+        "the processes of this run cannot find each other",
+        allowed="RANK below WORLD_SIZE, and in all processes the same MASTER_ADDR and MASTER_PORT, a free port",
+        fix="start the command with torchrun, which sets these variables, or unset RANK",
+    )
+    got = ", ".join(f"{name}={value or 'unset'}" for name, value in values.items())
     try:
-        rank, size, local = (int(os.environ[name]) for name in ("RANK", "WORLD_SIZE", "LOCAL_RANK"))
-        store, _, _ = next(rendezvous("env://"))
-    except (ValueError, RuntimeError) as error:
-        what = "RANK, WORLD_SIZE and LOCAL_RANK are set, but the processes cannot find each other"
-        fix = "start the command with torchrun, which sets MASTER_ADDR and MASTER_PORT too, or unset RANK"
-        raise UsageError(what, got=str(error).splitlines()[0], fix=fix) from error
+        rank, size, local, port = (int(values[name]) for name in names[:4])
+    except ValueError:
+        raise wrong(got=got) from None
+    if not (host and 0 <= rank < size and 0 <= local and 0 < port < 2**16):
+        raise wrong(got=got)
+    holds_store = rank == 0 and os.environ.get("TORCHELASTIC_USE_AGENT_STORE") != "True"
+    if not holds_store:
+        await_store(rank, host, port)
+    try:
+        store = TCPStore(host, port, size, holds_store, wait_for_workers=False)
+    except RuntimeError as error:
+        raise wrong(got=f"{got}: {str(error).splitlines()[0]}") from error
     return DistributedGroup(rank, size, local, PrefixStore("ape", store))

@@ -3,13 +3,15 @@
 Rank 0 is the first rank. Only the first rank makes datasets, reads and writes results, and logs messages.
 
 torch's DistributedDataParallel reduces the gradients (gloo on CPUs, nccl on CUDA). The first rank passes its decisions
-to the other ranks through the key-value store, where a rank can wait without a time limit. The first rank that fails
-sets a key there, so that only this rank reports its error.
+to the other ranks through the key-value store, where a rank can wait for another and still be interrupted. The first
+rank that fails sets a key there, so that only this rank reports its error.
 """
 
 from __future__ import annotations
 
 import json
+import logging
+import socket
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -34,13 +36,53 @@ from ape_cli.runs.config import read_config
 if TYPE_CHECKING:
     from torch.distributed.distributed_c10d import Store
 
-_POLL = 0.05  # seconds
+_logger = logging.getLogger(__name__)
+
+_POLL = 0.05  # seconds between two looks at the store
+_PATIENCE = 300.0  # seconds until a rank no longer waits for another one that has not started
+_SILENCE = 5.0  # seconds until it says that it waits
 
 Stored = tuple[Tensors, dict[str, Any]]
 
 
 class RankFailedError(RunError):
     """Another rank of the process group has failed or ended."""
+
+
+class Wait:
+    """The wait for another process. It is announced after `_SILENCE` seconds, and ends after `_PATIENCE` seconds."""
+
+    def __init__(self) -> None:
+        """Begin to wait."""
+        self.begin, self.announced = time.monotonic(), False
+
+    def a_moment(self, what: str, reason: str | None = None) -> None:
+        """Wait for `what` a little longer. Raises `RankFailedError`, with the `reason`, if it has taken too long."""
+        passed = time.monotonic() - self.begin
+        if passed > _PATIENCE:
+            fix = "start all processes of the run within this time, and look for errors in the output of each"
+            raise RankFailedError(f"waited {_PATIENCE:.0f} seconds for {what}", got=reason, fix=fix)
+        if passed > _SILENCE and not self.announced:
+            _logger.info("waiting for %s, for at most %.0f seconds", what, _PATIENCE)
+            self.announced = True
+        time.sleep(_POLL)
+
+
+def await_store(rank: int, host: str, port: int) -> None:
+    """Wait until a process listens at the address of the store. torch's own wait cannot be interrupted.
+
+    Raises `RankFailedError` if none does in time.
+    """
+    wait = Wait()
+    while True:
+        try:
+            socket.create_connection((host, port), timeout=1.0).close()
+        except OSError as error:
+            wait.a_moment(
+                f"rank 0 of this run at MASTER_ADDR:MASTER_PORT, {host}:{port}; this is rank {rank}", str(error)
+            )
+        else:
+            return
 
 
 class ProcessGroup:
@@ -151,12 +193,32 @@ class DistributedGroup(ProcessGroup):
             value = make()
             self.store.set(key, json.dumps(value))
             return value
-        try:
+        with self._watching() as failed:
             while not self.store.check([key]):
-                if self.store.check(["failed"]):
-                    raise RankFailedError("another process of this run has failed")
+                failed()
                 time.sleep(_POLL)
             return json.loads(self.store.get(key))
+
+    def meet(self, place: str) -> None:
+        """Wait until all ranks are at this place. Raises `RankFailedError` if one fails or does not come in time."""
+        with self._watching() as failed:
+            self.store.set(f"{place}/{self.rank}", "")
+            missing, wait = list(range(self.size)), Wait()
+            while missing := [rank for rank in missing if not self.store.check([f"{place}/{rank}"])]:
+                failed()
+                ranks = ", ".join(map(str, missing))
+                wait.a_moment(f"rank {ranks} of the {self.size} processes of this run")
+
+    @contextmanager
+    def _watching(self) -> Iterator[Callable[[], None]]:
+        """A function that raises `RankFailedError` if another rank has failed. So does the loss of the store."""
+
+        def failed() -> None:
+            if self.store.check(["failed"]):
+                raise RankFailedError("another process of this run has failed")
+
+        try:
+            yield failed
         except RuntimeError as error:  # the process that holds the store has ended
             raise RankFailedError("the first process of this run has ended") from error
 
@@ -173,6 +235,8 @@ class DistributedGroup(ProcessGroup):
     def initialised(self, device: torch.device) -> Iterator[None]:
         """Initialise the group, and destroy it at the end. Raises `RankFailedError` if another rank has ended."""
         import torch.distributed as dist
+
+        self.meet("group")  # torch's own wait for a rank that has failed takes half an hour
 
         # DistributedDataParallel imports this module, whose default arguments keep the group that exists at this time.
         # The group's threads would then outlive the group, and a process that ends while they run may abort.

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import os
+import socket
 from typing import Any
 
 import numpy as np
 import pytest
 import torch
+from torch.distributed import HashStore
 from torch.nn import functional
 
 from ape_cli import experiment, position
@@ -17,7 +20,7 @@ from ape_cli.experiment.reading import reading
 from ape_cli.models import checkpoint, factory, transformer
 from ape_cli.runs import config
 from ape_cli.runs.config import Config
-from ape_cli.training import execution
+from ape_cli.training import execution, process_group
 from ape_cli.training.execution import Execution
 from ape_cli.training.loop import Loop
 from ape_cli.training.process_group import SINGLE_PROCESS, DistributedGroup, ProcessGroup, RankFailedError
@@ -167,13 +170,49 @@ def test_without_torchrun_s_variables_one_is_alone(monkeypatch: pytest.MonkeyPat
             assert world is SINGLE_PROCESS
 
 
-@pytest.mark.parametrize("wrong", [{"RANK": "first"}, {"MASTER_PORT": None}])
-def test_variables_that_make_no_sense_are_said(wrong: dict[str, str | None], monkeypatch: pytest.MonkeyPatch) -> None:
-    given = {"RANK": "0", "WORLD_SIZE": "2", "LOCAL_RANK": "0", "MASTER_ADDR": "127.0.0.1", "MASTER_PORT": "1"}
-    for name, value in (given | wrong).items():
+def launched(monkeypatch: pytest.MonkeyPatch, **given: str | None) -> None:
+    """The environment variables of a process that torchrun starts."""
+    with socket.socket() as found:
+        found.bind(("127.0.0.1", 0))
+        port = str(found.getsockname()[1])
+    usual = {"RANK": "0", "WORLD_SIZE": "2", "LOCAL_RANK": "0", "MASTER_ADDR": "127.0.0.1", "MASTER_PORT": port}
+    for name, value in (usual | given).items():
         if value is None:
             monkeypatch.delenv(name, raising=False)
         else:
             monkeypatch.setenv(name, value)
-    with pytest.raises(UsageError, match="cannot find each other"), execution.joined():
+
+
+@pytest.mark.parametrize(
+    ("name", "value"),
+    [("RANK", "first"), ("RANK", "2"), ("MASTER_PORT", None), ("MASTER_PORT", "70000"), ("MASTER_ADDR", None)],
+)
+def test_variables_that_make_no_sense_are_said(name: str, value: str | None, monkeypatch: pytest.MonkeyPatch) -> None:
+    launched(monkeypatch, **{name: value})
+    with pytest.raises(UsageError, match=f"cannot find each other[^$]*{name}={value or 'unset'}"), execution.joined():
         pass
+
+
+@pytest.mark.parametrize(("rank", "missing"), [("0", "rank 1 of the 2 processes"), ("1", "rank 0 of this run at")])
+def test_a_rank_says_which_one_it_waits_for_and_gives_up(
+    rank: str, missing: str, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    monkeypatch.setattr(process_group, "_PATIENCE", 0.4)
+    monkeypatch.setattr(process_group, "_SILENCE", 0.1)
+    launched(monkeypatch, RANK=rank)
+    caplog.set_level("INFO")
+    with pytest.raises(RankFailedError, match=f"waited 0 seconds for {missing}"), execution.joined():
+        pytest.fail("one process is missing")
+    assert [missing in line for line in caplog.messages] == [True]
+    if rank == "1":
+        assert os.environ["MASTER_PORT"] in caplog.messages[0]
+
+
+def test_a_rank_that_fails_before_the_others_meet_it_ends_their_wait() -> None:
+    """As the store of torchrun, one that all processes reach."""
+    store = HashStore()
+    ranks = [DistributedGroup(rank, 3, rank, store) for rank in range(3)]
+    assert ranks[1].reports_error()
+    for rank in (0, 2):
+        with pytest.raises(RankFailedError, match="another process of this run has failed"):
+            ranks[rank].meet("group")

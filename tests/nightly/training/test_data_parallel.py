@@ -198,3 +198,39 @@ def test_what_the_first_rank_cannot_store_ends_both(words: Dataset, tmp_path: Pa
     ended = two(tmp_path, "--scheme", "rope", "--preset", "tiny", "--data", str(words.folder), largest=20_000)
     assert "error: cannot write" in ended[0][2]
     assert "File too large" in failed(ended, tmp_path / "results", "stopped")
+
+
+@pytest.mark.parametrize("rank", ["0", "1"])
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+def test_a_rank_that_waits_for_a_missing_one_can_be_stopped(rank: str, number: int, tmp_path: Path) -> None:
+    alone = {"RANK": rank, "LOCAL_RANK": rank, "WORLD_SIZE": "2", "MASTER_ADDR": "127.0.0.1"}
+    process = interpreters.started(*("-m", "ape_cli", "train", *LONG), where=tmp_path, MASTER_PORT=free_port(), **alone)
+    assert process.stderr is not None
+    assert process.stderr.readline().startswith(f"waiting for rank {1 - int(rank)} of")
+    process.send_signal(number)
+    out, err = process.communicate(timeout=10)
+    assert (process.returncode, out) == (130, "")
+    assert err == "interrupted: run the same command again to continue\n"
+
+
+APART = """
+import sys
+import torch
+from ape_cli.core.errors import DataError
+from ape_cli.training import execution
+
+with execution.joined() as world:
+    world.broadcast(lambda: 1)
+    if not world.first:
+        raise DataError("this machine cannot read the dataset")
+    with world.initialised(torch.device("cpu")):
+        pass
+"""
+
+
+def test_an_error_in_one_rank_before_the_training_ends_the_others() -> None:
+    """torch itself would wait for the rank for half an hour."""
+    first, second = ranked("-c", APART, here=ROOT)
+    assert (first[0], second[0]) == (1, 1)
+    assert "cannot read the dataset" in second[2]
+    assert "Error" not in first[2]
