@@ -1,7 +1,7 @@
 """Data loading: read the shards of a dataset and yield padded batches of rows of similar length.
 
-Memory does not grow with the size of the dataset. Rows are read, shuffled and put into batches in windows: of the size
-of a row group for sequences, of four gigabytes for images.
+Memory does not grow with the size of the dataset. Rows are read, shuffled and put into batches in windows: of 32,768
+consecutive rows for sequences, of four gigabytes for images. The order of an epoch does not depend on shards.
 
 Shapes: B rows of a batch.
 """

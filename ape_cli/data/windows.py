@@ -1,13 +1,17 @@
 """The rows of one split of a dataset, which are read window by window. `loader.py` has the kinds of rows.
 
-A window has a few row groups, so that memory does not grow with the size of the dataset.
+A split is cut into blocks of `ROW_GROUP` consecutive rows. A window has one block, or several blocks of images, so
+memory does not grow with the size of the dataset. Blocks, and so batches, do not depend on how the rows are divided
+into files and row groups.
 """
 
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Iterator, Sequence
+from bisect import bisect_left, bisect_right
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from functools import lru_cache
+from itertools import accumulate
 from typing import Any, Generic, TypeVar
 
 import numpy as np
@@ -37,11 +41,12 @@ class Rows(ABC, Generic[_Window, _Batch]):
         self.folder, self.manifest, self.name = folder, manifest, name
         self.rows = manifest.plan.rows[name]
         self._verified: set[int] = set()  # shards whose digests were checked
-        self._kept: dict[tuple[int, ...], _Window] = {}
+        self._kept: _Window | None = None  # the window that is the whole split, once it is read
         self._open = lru_cache(_MOST_OPEN)(self._opened)
         sizes = list(files.each(self._group_sizes, range(len(manifest.shards[name])), folder))
         self._groups = [(shard, i) for shard, groups in enumerate(sizes) for i in range(len(groups))]
-        self._group_rows = [rows for groups in sizes for rows in groups]
+        self._ends = list(accumulate(rows for groups in sizes for rows in groups))  # of the row groups, in the split
+        self._blocks = [range(i, min(i + ROW_GROUP, self.rows)) for i in range(0, self.rows, ROW_GROUP)]
 
     @property
     def ids(self) -> int:
@@ -54,17 +59,17 @@ class Rows(ABC, Generic[_Window, _Batch]):
 
     def tables(self, *columns: str) -> Iterator[pa.Table]:
         """The rows in order, a table for each window, with the named or all columns. Raises `DataError`."""
-        return (pa.concat_tables([self._group(g, columns) for g in groups]) for groups in self._windows(None))
+        return (self._table(blocks, columns) for blocks in self._windows(None))
 
     def steps(self, batch_size: int, seed: int | None = None, epoch: int = 0, epochs: int = 1) -> int:
         """The number of batches in `epochs` epochs, from `epoch` on.
 
-        For a split of several windows it depends on `seed` and `epoch`, because the last batch of each may be short.
+        For images in several windows it depends on `seed` and `epoch`, because the last batch of each may be short.
         """
-        if self.rows <= self._room:  # one window, in any order of its row groups
+        if self.rows <= self._room:  # one window, in any order of its blocks
             return epochs * -(-self.rows // batch_size)
         orders = (self._windows(_epoch_rng(seed, number)) for number in range(epoch, epoch + epochs))
-        return sum(-(-sum(self._group_rows[g] for g in groups) // batch_size) for order in orders for groups in order)
+        return sum(-(-_rows_in(blocks) // batch_size) for order in orders for blocks in order)
 
     def batches(
         self,
@@ -117,39 +122,39 @@ class Rows(ABC, Generic[_Window, _Batch]):
         rng = _epoch_rng(seed, epoch)
         windows = self._windows(rng)
         seeds = [None] * len(windows) if rng is None else rng.integers(2**62, size=len(windows)).tolist()
-        for groups, window_seed in zip(windows, seeds, strict=True):
-            count = -(-sum(self._group_rows[g] for g in groups) // batch_size)
+        for blocks, window_seed in zip(windows, seeds, strict=True):
+            count = -(-_rows_in(blocks) // batch_size)
             if skip >= count:
                 skip -= count
                 continue
-            window = self._read(groups)
+            window = self._read(blocks)
             order = None if window_seed is None else np.random.default_rng(window_seed)
             for rows in window.batches(batch_size, order)[skip:]:
                 yield window, rows
             skip = 0
             del window  # before the next one is read
 
-    def _windows(self, rng: np.random.Generator | None) -> list[list[int]]:
-        """The row groups of each window, in random order if `rng` is given."""
-        order = range(len(self._groups)) if rng is None else rng.permutation(len(self._groups))
-        windows: list[list[int]] = []
+    def _windows(self, rng: np.random.Generator | None) -> list[list[range]]:
+        """The blocks of each window, as ranges of rows of the split. They are in random order if `rng` is given."""
+        order = range(len(self._blocks)) if rng is None else rng.permutation(len(self._blocks))
+        windows: list[list[range]] = []
         room = 0
-        for group in (int(g) for g in order if self._group_rows[g]):
-            if room < self._group_rows[group]:
+        for block in (self._blocks[i] for i in order):
+            if room < len(block):
                 windows.append([])
                 room = self._room
-            windows[-1].append(group)
-            room -= self._group_rows[group]
+            windows[-1].append(block)
+            room -= len(block)
         return windows
 
     @property
     def _room(self) -> int:
-        """The number of rows after which a window takes no more row groups."""
+        """The most rows that a window has."""
         return ROW_GROUP
 
     @abstractmethod
     def _window(self, part: pa.Table) -> _Window:
-        """The window of some row groups."""
+        """The window of a table whose columns have one chunk each."""
 
     def _opened(self, shard: int) -> pq.ParquetFile:
         """Open a shard of the split. Its digest is checked the first time."""
@@ -163,20 +168,32 @@ class Rows(ABC, Generic[_Window, _Batch]):
         footer = self._open(shard).metadata
         return [footer.row_group(i).num_rows for i in range(footer.num_row_groups)]
 
-    def _group(self, number: int, columns: Sequence[str] = ()) -> pa.Table:
-        """Read a row group of the split, or some of its columns. Raises `DataError` if it cannot be read."""
-        shard, group = self._groups[number]
-        return read_group(self._open(shard), group, self.manifest.shards[self.name][shard].file, columns)
+    def _table(self, blocks: Iterable[range], columns: Sequence[str] = ()) -> pa.Table:
+        """The rows of some blocks, with the named or all columns. Raises `DataError` if they cannot be read."""
+        return pa.concat_tables(part for block in blocks for part in self._parts(block, columns))
 
-    def _read(self, groups: list[int]) -> _Window:
-        """The window of some row groups. It is kept if it is the whole split."""
-        key = tuple(sorted(groups))
-        if key in self._kept:
-            return self._kept[key]
-        window = self._window(pa.concat_tables([self._group(g) for g in key]).combine_chunks())
-        if len(key) == len(self._groups):  # the whole split is one window: read it once
-            self._kept[key] = window
+    def _parts(self, block: range, columns: Sequence[str]) -> Iterator[pa.Table]:
+        """The rows of a block, a table for each row group that has some of them."""
+        for number in range(bisect_right(self._ends, block.start), bisect_left(self._ends, block.stop) + 1):
+            shard, group = self._groups[number]
+            table = read_group(self._open(shard), group, self.manifest.shards[self.name][shard].file, columns)
+            first = self._ends[number] - len(table)
+            skipped = max(0, block.start - first)
+            yield table.slice(skipped, block.stop - first - skipped)
+
+    def _read(self, blocks: list[range]) -> _Window:
+        """The window of some blocks, in the order of the split. It is kept if it is the whole split."""
+        if self._kept is not None:
+            return self._kept
+        window = self._window(self._table(sorted(blocks, key=lambda block: block.start)).combine_chunks())
+        if len(blocks) == len(self._blocks):  # the whole split is one window: read it once
+            self._kept = window
         return window
+
+
+def _rows_in(blocks: Iterable[range]) -> int:
+    """The number of rows of some blocks."""
+    return sum(map(len, blocks))
 
 
 def _epoch_rng(seed: int | None, epoch: int) -> np.random.Generator | None:

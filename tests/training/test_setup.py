@@ -12,7 +12,6 @@ import pytest
 
 from ape_cli import experiment
 from ape_cli.core.errors import UsageError
-from ape_cli.data import windows
 from ape_cli.data.loader import Dataset
 from ape_cli.models.checkpoint import Schedule
 from ape_cli.runs import config
@@ -20,7 +19,7 @@ from ape_cli.training.execution import Execution
 from ape_cli.training.loop import Loop, Stopped
 from ape_cli.training.process_group import SINGLE_PROCESS, ProcessGroup
 from ape_cli.training.setup import learning_rate, schedule
-from tests.conftest import write
+from tests.conftest import uneven_windows, write
 from tests.training.test_data_parallel import Apart
 from tests.training.test_loop import CPU, Memory, fit, tiny
 
@@ -86,8 +85,8 @@ def test_more_validations_than_a_state_can_hold() -> None:
 
 @pytest.fixture
 def uneven(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Dataset:
-    """280 rows in row groups of 64, 64, 64, 64 and 24 rows, and windows of 130 rows: batches of 100 are 4 or 5."""
-    monkeypatch.setattr(windows, "ROW_GROUP", 130)
+    """280 rows in blocks of 64, 64, 64, 64 and 24 rows, and windows of 130 rows: batches of 100 are 4 or 5."""
+    uneven_windows(monkeypatch)
     return write(tmp_path / "data", "reverse", rows=(280, 8, 8))
 
 

@@ -15,7 +15,6 @@ import torch
 
 from ape_cli import experiment, position
 from ape_cli.core.errors import ApeError
-from ape_cli.data import windows
 from ape_cli.experiment.choice import preset_dataset
 from ape_cli.reports import rendering
 from ape_cli.reports.tables import Table
@@ -263,7 +262,7 @@ def test_what_is_not_finished_or_has_no_history_is_left_out(tmp_path: Path) -> N
 
 def test_the_first_half_of_the_epochs_may_have_more_steps(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Epochs of 5 and of 4 batches: the first one has more than half of the nine steps."""
-    monkeypatch.setattr(windows, "ROW_GROUP", 130)
+    conftest.uneven_windows(monkeypatch)
     data = conftest.write(tmp_path / "data", "reverse", rows=(280, 40, 8))
     settings = {"epochs": 2, "batch_size": 100, "validate_every_epochs": 1}
     chosen = config.resolve("tiny", "none", {}, seed=8, settings=settings)
