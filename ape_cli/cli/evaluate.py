@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Collection
+from contextlib import suppress
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Annotated, Any, ClassVar
 
@@ -74,6 +75,7 @@ def evaluate(
     work = _work(runs, registry, others, split, decode)
     done, failed = [], 0
     on: dict[str, Dataset] = {}
+    overlaps: dict[tuple[str, str], str] = {}  # notes, by the fingerprints of the data of training and of evaluation
     for run, other in work:
         try:
             against = other or evaluate.own_dataset(run)
@@ -89,8 +91,13 @@ def evaluate(
             continue
         done.append(result)
         on.setdefault(against.fingerprint, against)
+        pair = run.known.dataset.fingerprint, against.fingerprint
+        if pair not in overlaps and (pair[0] != pair[1] or split != "train"):
+            overlaps[pair] = _overlap(run, against, split)
         if not as_json:
             _print_evaluation(result, run, against) if len(work) == 1 else _print_scores(result)
+    for line in filter(None, overlaps.values()):
+        note(line)
     if as_json:
         counted = _baselines(on.values(), split)
         answer([with_perplexity(result) | {"baselines": counted.get(result["fingerprint"])} for result in done])
@@ -119,6 +126,21 @@ def _work(
         which = "all other finished runs" if bad else "all finished runs that fit"
         note(f"nothing to evaluate: {which} have this evaluation, or there are none{left}")
     return work
+
+
+def _overlap(run: Run, data: Dataset, split: str) -> str:
+    """A note about the rows of a split whose source the run was trained on; empty if there are none.
+
+    It is also empty if the dataset of the run has changed or is no longer there.
+    """
+    from ape_cli.data import overlap
+    from ape_cli.evaluation.evaluate import own_dataset
+
+    with suppress(ApeError):
+        trained = own_dataset(run)
+        if words := overlap.between(trained, data, split).words(data.plan):
+            return f"overlap of {data.name} with the training rows of {trained.name}: {words}"
+    return ""
 
 
 def _baselines(on: Collection[Dataset], split: str) -> dict[str, dict[str, dict[str, float]]]:

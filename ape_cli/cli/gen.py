@@ -120,7 +120,7 @@ def gen(
     """
     from ape_cli import tasks
     from ape_cli.core import executors
-    from ape_cli.data import generation
+    from ape_cli.data import generation, overlap
 
     if options.to is not None and folder.datasets != DATASETS:
         both = f"--out {options.to} and --datasets {folder.datasets}"
@@ -139,8 +139,9 @@ def gen(
         note(f"no rows of {' and '.join(none)}: the source is too small to hold some out")
     for line in notes:
         note(line)
-    if outcome.shared:
-        note(f"{outcome.shared:,} rows may also occur in another split, because there are too few distinct sources")
+    shared = overlap.of_dataset(outcome)
+    if line := shared.words(plan):
+        note(f"overlap: {line}")
     splits = ", ".join(f"{count:,} {split}" for split, count in rows.items() if count)
     if as_json:
         answer(
@@ -148,7 +149,8 @@ def gen(
                 "dataset": str(target),
                 "rows": rows,
                 "written": outcome.written,
-                "shared": outcome.shared,
+                "overlap": shared.rows,
+                "overlap_sizes": shared.sizes,
                 "notes": notes,
                 "fingerprint": outcome.manifest.fingerprint,
             }

@@ -60,6 +60,7 @@ def print_plan(experiment: Experiment, tests: FurtherTests, registry: Registry, 
 
 def note_data(experiment: Experiment) -> None:
     """Print the number of training rows and their mean size, and how many of the rows a short training can use."""
+    from ape_cli.experiment.datasets import ChosenDataset, tell_overlap
     from ape_cli.reports.builtin import size_words
 
     config, data = experiment.config, experiment.data
@@ -72,6 +73,8 @@ def note_data(experiment: Experiment) -> None:
     if most < rows:
         several = f"{config.steps:,} steps of up to {config.batch_size} rows"
         note(f"data: this run uses at most {most:,} of them ({several}); --set epochs=1 uses each row once")
+    assert isinstance(data, ChosenDataset)
+    tell_overlap(data)
 
 
 @dataclass(frozen=True)

@@ -11,6 +11,7 @@ from collections.abc import Mapping
 from ape_cli import tasks
 from ape_cli.core.escaping import code, markdown, one_line
 from ape_cli.data.manifest import Manifest
+from ape_cli.data.overlap import Overlap
 from ape_cli.structure import Cyclic, Product, Seq, Structure, Tree
 from ape_cli.tasks import BaseTask
 
@@ -40,6 +41,7 @@ def card(manifest: Manifest, task: BaseTask) -> str:
         f"Columns: {', '.join(f'`{name}`' for name in task.columns.names)}.",
         *notes,
         *(f"- {markdown(line)}" for line in task.notes(plan.seed)),
+        *_overlap(manifest),
         "",
         f"{'Ids' if plan.image is None else 'Labels'}: {names}{more} (all of them in `manifest.json`).",
         "",
@@ -63,6 +65,16 @@ def gen_command(task: BaseTask, rows: Mapping[str, int], seed: int, shard_rows: 
     )
     shards = [] if shard_rows is None else [f"--shard-rows {shard_rows}"]
     return " ".join([f"ape gen {task.name}{order} {counts} --seed {seed}", *shards, *options])
+
+
+def _overlap(manifest: Manifest) -> list[str]:
+    """Lines about the overlap of the splits. There are none without training rows, or without other rows."""
+    train, *others = manifest.plan.rows.values()
+    if not train or not any(others):
+        return []
+    what = "a source" if manifest.plan.image is None else "an image"
+    words = Overlap(manifest.overlap or {}, manifest.overlap_sizes or []).words(manifest.plan)
+    return ["", f"Overlap: {words or f'no validation or test row has {what} that is also in training'}."]
 
 
 def _symbols(manifest: Manifest) -> tuple[str, str, list[str]]:

@@ -11,6 +11,7 @@ import platform
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import closing, contextmanager, suppress
 from dataclasses import dataclass
+from typing import NamedTuple
 
 import numpy as np
 import pyarrow as pa
@@ -21,9 +22,10 @@ from ape_cli.core.errors import BusyError, DataError, UsageError
 from ape_cli.core.executors import Executor, Job, JobContext
 from ape_cli.core.runtime import version
 from ape_cli.core.validation import first_error
-from ape_cli.data import output_folder, row_checks
+from ape_cli.data import output_folder, overlap, row_checks
 from ape_cli.data.card import card
 from ape_cli.data.manifest import Manifest, Shard, fingerprint, missing_shards, open_shard, write_manifest
+from ape_cli.data.overlap import Sources
 from ape_cli.data.plan import DatasetPlan, Piece, pieces_of
 from ape_cli.storage import files, locks, parquet
 from ape_cli.storage.paths import StoragePath
@@ -44,10 +46,12 @@ class GenerationResult:
     folder: StoragePath
     written: int
 
-    @property
-    def shared(self) -> int:
-        """The number of rows whose source may also be in another split, because there are too few sources."""
-        return sum(shard.shared for shards in self.manifest.shards.values() for shard in shards)
+
+class WrittenShard(NamedTuple):
+    """A shard that was written, and the sources of its rows."""
+
+    shard: Shard
+    sources: Sources
 
 
 def plan(task: BaseTask, *, seed: int, rows: Mapping[str, int | None], shard_rows: int) -> DatasetPlan:
@@ -113,8 +117,9 @@ def generate(
             shards = output_folder.kept_shards(out, task, plan)
         todo = [p for p in pieces if p.file not in shards]
         if manifest is None or todo:
-            shards |= _make(task, plan, out, todo, engine, tick)
-            complete = _manifest(task, plan, shards)
+            made = _make(task, plan, out, todo, engine, tick)
+            shards |= {file: each.shard for file, each in made.items()}
+            complete = _manifest(task, plan, out, shards, {file: each.sources for file, each in made.items()})
             if manifest is not None and complete.fingerprint != manifest.fingerprint:
                 what = f"a shard is missing, and {complete.versions} generate other rows than {manifest.versions}"
                 raise DataError(what, fix="generate the whole dataset again with `overwrite`")
@@ -150,8 +155,8 @@ def _working_in(out: StoragePath) -> Iterator[None]:
 
 def _make(
     task: BaseTask, plan: DatasetPlan, out: StoragePath, todo: list[Piece], engine: Executor | None, tick: Tick | None
-) -> dict[str, Shard]:
-    """Write the shards, in this process or by an executor. Returns their descriptions by file name."""
+) -> dict[str, WrittenShard]:
+    """Write the shards, in this process or by an executor. Returns them by file name."""
     tick = tick or (lambda rows: None)
     if engine is None or not todo:
         return {piece.file: write_shard(task, plan.seed, out, piece, plan.digest, tick) for piece in todo}
@@ -178,7 +183,7 @@ def _make(
 
 def _write_for(
     context: JobContext, task: RowWriter, seed: int, out: StoragePath, piece: Piece, plan_digest: str
-) -> Shard:
+) -> WrittenShard:
     """`write_shard` as a job of an executor. It can be stopped between two blocks."""
 
     def tick(rows: int) -> None:
@@ -189,9 +194,11 @@ def _write_for(
     return write_shard(task, seed, out, piece, plan_digest, tick)
 
 
-def write_shard(task: RowWriter, seed: int, out: StoragePath, piece: Piece, plan_digest: str, tick: Tick) -> Shard:
+def write_shard(
+    task: RowWriter, seed: int, out: StoragePath, piece: Piece, plan_digest: str, tick: Tick
+) -> WrittenShard:
     """Write one shard. It is a function of `task`, `seed`, `piece` and the digest of the plan alone."""
-    total, shared = (0, 0), 0
+    total, shared, sources = (0, 0), 0, list[Sources]()
     cost = task.mean_tokens + task.mean_answer_tokens
     with _reused_memory(), files.replacing(out / piece.file) as temporary:
         with parquet.writer(temporary, task.columns) as writer:
@@ -205,11 +212,13 @@ def write_shard(task: RowWriter, seed: int, out: StoragePath, piece: Piece, plan
                     parts.append(part)
                     shared += part_shared
                     total = output_folder.content_sum(total, task.content(part))
+                    sources.append(Sources(task.sources(part), part["size"].to_numpy()))
                     tick(len(block))
                 writer.write_table(pa.concat_tables(parts).combine_chunks(), row_group_size=parquet.ROW_GROUP)
             parquet.add_note(writer, {"plan": plan_digest, "file": piece.file, "content": total, "shared": shared})
         digest = files.sha256(temporary)
-    return Shard(file=piece.file, rows=len(piece.rows), sha256=digest, content=total, shared=shared)
+    shard = Shard(file=piece.file, rows=len(piece.rows), sha256=digest, content=total, shared=shared)
+    return WrittenShard(shard, overlap.joined(sources))
 
 
 @contextmanager
@@ -233,9 +242,12 @@ def _cut(rows: range, size: int) -> Iterator[range]:
         yield range(first, min(rows.stop, first + size))
 
 
-def _manifest(task: BaseTask, plan: DatasetPlan, shards: dict[str, Shard]) -> Manifest:
-    """The manifest of a dataset whose shards are all written."""
+def _manifest(
+    task: BaseTask, plan: DatasetPlan, out: StoragePath, shards: dict[str, Shard], sources: dict[str, Sources]
+) -> Manifest:
+    """The manifest of a dataset whose shards are all written. `sources`: those of the shards that were written now."""
     by_split = {s: [shards[p.file] for p in pieces_of(plan)[s]] for s in plan.rows}
+    found = overlap.of_shards(out, plan, by_split, sources)
     return Manifest(
         schema_version=plan.version,
         plan=plan,
@@ -244,6 +256,8 @@ def _manifest(task: BaseTask, plan: DatasetPlan, shards: dict[str, Shard]) -> Ma
         mean_tokens=task.mean_tokens,
         shards=by_split,
         fingerprint=fingerprint(plan, task.id_names, by_split),
+        overlap=found.rows,
+        overlap_sizes=found.sizes,
         **task.manifest_fields(plan.rows["train"], plan.seed),
         versions={
             "ape": version(),

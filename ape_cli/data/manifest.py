@@ -57,8 +57,12 @@ class Manifest(Frozen):
     sources: dict[str, Annotated[str, Field(pattern=HEX)]] | None = (
         None  # SHA-256 of each file that the rows come from, by its path below the source
     )
+    overlap: dict[str, Annotated[int, Field(ge=0)]] | None = (
+        None  # rows whose source is also in training; None in manifests of earlier versions
+    )
+    overlap_sizes: list[int] | None = None  # sizes at which they are more than 5% of the validation or the test rows
 
-    _compact = omitted_if_none("moments", "sources")
+    _compact = omitted_if_none("moments", "sources", "overlap", "overlap_sizes")
 
     @model_validator(mode="after")
     def _check_shards(self) -> Manifest:
@@ -66,6 +70,11 @@ class Manifest(Frozen):
         listed = {split: [(shard.file, shard.rows) for shard in shards] for split, shards in self.shards.items()}
         if listed != {split: [(p.file, len(p.rows)) for p in pieces] for split, pieces in pieces_of(self.plan).items()}:
             raise ValueError("the shards are not those of the plan")
+        if self.overlap is not None and not (
+            set(self.overlap) == {"validation", "test"}
+            and all(count <= self.plan.rows[split] for split, count in self.overlap.items())
+        ):
+            raise ValueError("overlap: not a number of validation rows and one of test rows")
         if (self.moments is None) != (self.plan.image is None):
             raise ValueError("images have moments, and other data has none")
         if self.fingerprint != fingerprint(self.plan, self.vocabulary, self.shards):

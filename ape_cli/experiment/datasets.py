@@ -13,7 +13,7 @@ from ape_cli import tasks
 from ape_cli.core.errors import BusyError, DataError
 from ape_cli.core.slow_steps import slow_step
 from ape_cli.core.vocabulary import SPLITS
-from ape_cli.data import generation
+from ape_cli.data import generation, overlap
 from ape_cli.data.loader import Dataset, open_dataset
 from ape_cli.data.manifest import Manifest
 from ape_cli.data.plan import DatasetInfo, DatasetPlan, size_key
@@ -44,6 +44,7 @@ class ChosenDataset(DatasetInfo):
     made_by: BaseTask | None = None
     required: str | None = None
     sizes: dict[str, int] = field(default_factory=dict)
+    told: bool = field(default=False, init=False)  # whether `tell_overlap` was called
 
     def largest(self, read: Structure, *, joined: bool = False) -> int | None:
         """See `DatasetInfo`. If the dataset is missing, runs tell it. Raises `DataError` if shards are damaged."""
@@ -78,7 +79,16 @@ def generated(data: ChosenDataset) -> Dataset:
                 logger.info(f"generated {data.folder} ({outcome.written:,} rows)")
     if data.required is not None:
         check_fingerprint(data.opened, data.folder, data.required)
+    tell_overlap(data)
     return data.opened
+
+
+def tell_overlap(data: ChosenDataset) -> None:
+    """Say once how many rows of a dataset have a source that is also in training, unless the dataset is missing."""
+    if not data.missing and not data.told:
+        data.told = True
+        if line := overlap.remark(data.opened):
+            logger.warning(f"overlap in {data.opened.name}: {line}")
 
 
 def check_fingerprint(data: DatasetInfo, folder: StoragePath, required: str) -> None:

@@ -2,7 +2,8 @@
 
 The test rows are a dataset of their own: the same task with the same parameters, order and seed, but with listed sizes,
 `ROWS` test rows of each, and no training or validation rows. A hash of the source says which split it may stand in, and
-the seed is that of the training data, so no test row is a training row. The name of the dataset's folder follows from
+the seed is that of the training data, so no test row is a training row, unless there are too few sources of its size;
+such rows are counted, and a message says how many there are. The name of the dataset's folder follows from
 its plan, and all runs on the same data share it.
 """
 
@@ -17,7 +18,7 @@ from typing import Any
 from ape_cli import tasks
 from ape_cli.core.errors import ApeError, UsageError, brief, pick
 from ape_cli.core.ranges import whole_numbers
-from ape_cli.data import generation
+from ape_cli.data import generation, overlap
 from ape_cli.data.loader import Dataset, Split
 from ape_cli.data.manifest import manifest_path, missing_shards, read_manifest
 from ape_cli.data.plan import DatasetInfo
@@ -101,6 +102,7 @@ class OtherSizes:
         """Nothing is looked at yet."""
         self.root = root
         self._chosen: dict[Any, tuple[ChosenDataset | None, str]] = {}
+        self._told: set[Any] = set()  # the keys of datasets whose overlap was counted
 
     def of(self, data: Dataset, generalise: bool | tuple[int, ...]) -> ChosenDataset | None:
         """The dataset of other sizes for runs on `data`; None if no size can be drawn. Nothing is generated."""
@@ -125,6 +127,10 @@ class OtherSizes:
         drawn, split = row_positions(config), other.split("test")
         if drawn is not None and isinstance(split, Split):
             split.check_positions(drawn)
+        if key not in self._told:
+            self._told.add(key)
+            if line := overlap.between(data, other, "test").words(other.plan):
+                logger.warning(f"overlap of {other.name} with {data.name}: {line}")
         return [other]
 
     def _found(self, data: Dataset, generalise: bool | tuple[int, ...]) -> tuple[ChosenDataset | None, str]:

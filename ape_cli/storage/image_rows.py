@@ -27,6 +27,7 @@ _Side = Annotated[int, Field(ge=1, lt=2**16)]
 Size = tuple[_Side, _Side, Annotated[int, Field(ge=1, le=3)]]  # height, width, channels: 1 (gray) or 3 (RGB)
 
 _AGAIN = "generate it again"
+_AT_ONCE = 256  # images that are decoded together
 
 
 class Moments(BaseModel):
@@ -106,6 +107,16 @@ def pixels(part: pa.Table, size: Size) -> np.ndarray:
         except Exception as error:  # Pillow raises many kinds of exceptions for damaged files
             raise DataError(f"the image of row {part['row'][i]} cannot be read", got=error, fix=_AGAIN) from error
     return decoded
+
+
+def sources(part: pa.Table, size: Size) -> U64:
+    """Hash the pixels of each image of a table: uint64 [R]. `size` is their (H, W, C).
+
+    Raises `DataError` if an image is damaged.
+    """
+    blocks = (pixels(part.slice(first, _AT_ONCE), size) for first in range(0, len(part), _AT_ONCE))
+    digests = (hashlib.blake2b(one.tobytes(), digest_size=8).digest() for block in blocks for one in block)
+    return np.frombuffer(b"".join(digests), "<u8").astype(np.uint64)
 
 
 def content(part: pa.Table, size: Size) -> tuple[int, int]:

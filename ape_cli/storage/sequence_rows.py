@@ -7,6 +7,8 @@ Shapes: R rows, T tokens (of all rows together), C coordinates of a position.
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+
 import numpy as np
 import pyarrow as pa
 
@@ -99,6 +101,19 @@ def content(part: pa.Table) -> tuple[int, int]:
     The sums of several parts can be added, and the result does not depend on how the rows are divided into parts.
     """
     word = part["row"].to_numpy().astype(np.uint64)
+    for side in _sides(part):
+        word = rng.mix(word + side)
+    word = rng.mix(word + part["size"].to_numpy().astype(np.uint64) * np.uint64(256) + _codes(part["op"]))
+    return int(word.sum(dtype=np.uint64)), int(rng.child(word, "second").sum(dtype=np.uint64))
+
+
+def sources(part: pa.Table) -> U64:
+    """Hash the source of each row of a table: its symbols and their positions, in order. Returns uint64 [R]."""
+    return next(_sides(part))
+
+
+def _sides(part: pa.Table) -> Iterator[U64]:
+    """Yield a hash of the source of each row, then one of its target: uint64 [R]"""
     starts, at, where = (np.zeros(0, dtype=np.uint64),) * 3
     for name in ("source", "target"):
         ids, places = (_whole(part[f"{name}_{what}"]) for what in ("ids", "positions"))
@@ -108,9 +123,7 @@ def content(part: pa.Table) -> tuple[int, int]:
             np.array_equal(before, starts) and np.array_equal(earlier, at)
         ):  # if the target has the positions of the source, the hash of the positions is reused
             where = _placed(starts, at)
-        word = rng.mix(word + rng.content(starts, where, ids.values.to_numpy()))
-    word = rng.mix(word + part["size"].to_numpy().astype(np.uint64) * np.uint64(256) + _codes(part["op"]))
-    return int(word.sum(dtype=np.uint64)), int(rng.child(word, "second").sum(dtype=np.uint64))
+        yield rng.content(starts, where, ids.values.to_numpy())
 
 
 def _placed(starts: I64, at: U64) -> U64:

@@ -12,7 +12,7 @@ from typing import Any, ClassVar, Generic, NamedTuple, Self, TypeVar
 import pyarrow as pa
 
 from ape_cli.core.errors import UsageError, pick
-from ape_cli.core.rng import I64
+from ape_cli.core.rng import I64, U64
 from ape_cli.core.vocabulary import SPLITS
 from ape_cli.storage import sequence_rows
 from ape_cli.storage.image_rows import Size
@@ -97,6 +97,10 @@ class RowWriter(ABC):
     def content(self, part: pa.Table) -> tuple[int, int]:
         """Two 64-bit sums over the rows of a table, for the fingerprint."""
         return sequence_rows.content(part)
+
+    def sources(self, part: pa.Table) -> U64:
+        """A hash of the source of each row of a table, which finds sources that two splits share. uint64 [R]"""
+        return sequence_rows.sources(part)
 
 
 @dataclass(frozen=True, kw_only=True)

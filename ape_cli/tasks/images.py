@@ -22,7 +22,7 @@ import pyarrow as pa
 
 from ape_cli.core import rng
 from ape_cli.core.errors import UsageError
-from ape_cli.core.rng import I64
+from ape_cli.core.rng import I64, U64
 from ape_cli.core.vocabulary import SPLITS
 from ape_cli.storage import image_rows
 from ape_cli.storage.image_rows import Moments
@@ -77,8 +77,16 @@ class Portion(SplitRows):
 
     def content(self, part: pa.Table) -> tuple[int, int]:
         """Two 64-bit sums over the rows of a table, for the dataset's fingerprint."""
+        return image_rows.content(part, self._size)
+
+    def sources(self, part: pa.Table) -> U64:
+        """A hash of each image of a table: uint64 [R]"""
+        return image_rows.sources(part, self._size)
+
+    @property
+    def _size(self) -> image_rows.Size:
         height, width, channels = self.pixels.shape[1:]
-        return image_rows.content(part, (height, width, channels))
+        return height, width, channels
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -180,6 +188,10 @@ class Images(FixedRows[Portion]):
     def content(self, part: pa.Table) -> tuple[int, int]:
         """Two 64-bit sums over the rows of a table, for the dataset's fingerprint."""
         return image_rows.content(part, self.image)
+
+    def sources(self, part: pa.Table) -> U64:
+        """A hash of each image of a table: uint64 [R]"""
+        return image_rows.sources(part, self.image)
 
     def moments(self, rows: int, seed: int) -> Moments:
         """Mean and standard deviation of each channel of the first training rows, with pixels divided by 255.

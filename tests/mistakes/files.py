@@ -5,6 +5,18 @@ from __future__ import annotations
 from tests.mistakes._mistake import read
 
 MISTAKES = read("""
+an overlap that counts a row only if its source is in training exactly once
+  _count  data/test_overlap.py::test_the_overlap_is_that_of_the_rows
+  - np.searchsorted(seen, part.keys, "right") > np.searchsorted(seen, part.keys)
+  + np.searchsorted(seen, part.keys, "right") == np.searchsorted(seen, part.keys) + 1
+sources compared by their symbols, without positions
+  _sides  data/test_overlap.py::test_sources_are_symbols_and_positions_in_order
+  - rng.content(starts, where, ids.values.to_numpy())
+  + rng.content(starts, ragged.places_of(starts), ids.values.to_numpy())
+an overlap with the test rows of another dataset that is never counted
+  _lacks_sources  data/test_overlap.py::test_gen_train_and_eval_say_it
+  - any(shard.shared for shards in data.manifest.shards.values() for shard in shards)
+  + False
 a listed file not compared with run.json
   ListedFiles.content  runs/test_integrity.py::test_a_changed_byte_is_noticed
   - (digest := hashlib.sha256(content).hexdigest()) != self.known.files[name]

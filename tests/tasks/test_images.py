@@ -192,8 +192,8 @@ def test_images_that_a_source_has_twice_are_counted(given: Any, here: Path) -> N
     assert task.sample_counted(rows=range(13), split="test", seed=1)[1] == expected
     assert task.sample_counted(rows=range(45), split="train", seed=1)[1] == 0
     out, err = ape("gen", "images", "--source", "x", "--seed", "1", "--json")
-    assert json.loads(out)["shared"] == expected
-    assert f"{expected} rows may also occur in another split, because there are too few distinct sources" in err
+    assert json.loads(out)["overlap"] == {"validation": 0, "test": expected}
+    assert f"overlap: {expected} of 13 test rows ({expected / 13:.1%}) have an image that is also in training\n" in err
 
 
 # Moments and shuffling

@@ -29,7 +29,8 @@ from ape_cli.training import trial
 from ape_cli.training.execution import ExistingRun
 from ape_cli.training.loop import Stopped
 from tests.conftest import ape
-from tests.data.test_generation import snapshot
+from tests.data.test_generation import plan, snapshot
+from tests.data.test_overlap import FEW
 from tests.interpreters import started, until
 from tests.nightly.store import Server
 from tests.runs import test_registry
@@ -112,6 +113,27 @@ def test_an_interruption_leaves_no_manifest_and_is_gone_on_from(server: Server, 
         open_dataset(out)
     assert generation.generate(TASK, PLAN, out).written == 420 - 200
     assert server.objects("ape/broken") == reference
+
+
+def test_the_overlap_of_splits_is_that_of_a_folder(server: Server, tmp_path: Path) -> None:
+    """The sources of shards that were there before an interruption are read from the store."""
+    rows = plan(FEW, shard_rows=40, train=120, validation=30, test=36)
+    one = generation.generate(FEW, rows, tmp_path).manifest
+    out, written = storage_path(address(server, "overlap")), 0
+
+    def tick(rows: int) -> None:
+        nonlocal written
+        written += rows
+        if written > 100:
+            raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        generation.generate(FEW, rows, out, tick=tick)
+    done = generation.generate(FEW, rows, out)
+    assert 0 < done.written < sum(rows.rows.values())
+    assert done.manifest == one
+    assert one.overlap is not None
+    assert all(one.overlap.values())
 
 
 def test_a_batch_is_what_it_is_in_a_folder(server: Server, tmp_path: Path) -> None:

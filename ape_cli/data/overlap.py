@@ -1,0 +1,159 @@
+"""The overlap of splits: validation and test rows whose source is also in the training split.
+
+A hash of the source says which split it may be in (`tasks/_task.py`), so splits overlap only if there are too few
+sources, or if a source of images has some of them twice. The rows are counted as they are stored. Sources are compared
+by hashes of 64 bits, so that a row takes ten bytes of memory.
+
+Shapes: R rows.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from typing import NamedTuple, Protocol
+
+import numpy as np
+
+from ape_cli.core.ranges import spans
+from ape_cli.core.rng import U64
+from ape_cli.data.manifest import Manifest, Shard, open_shard
+from ape_cli.data.plan import DatasetPlan
+from ape_cli.storage import files, image_rows, sequence_rows
+from ape_cli.storage.parquet import read_group
+from ape_cli.storage.paths import StoragePath
+
+_NAMED_ABOVE = 0.05  # the share of the rows of a size above which the size is named
+
+
+class Stored(Protocol):
+    """A dataset on disk."""
+
+    @property
+    def folder(self) -> StoragePath:
+        """Its folder."""
+
+    @property
+    def manifest(self) -> Manifest:
+        """Its manifest."""
+
+
+class Sources(NamedTuple):
+    """What is known of the sources of some rows."""
+
+    keys: U64  # [R], a hash of each source
+    sizes: np.ndarray  # uint16 [R]
+
+
+class Overlap(NamedTuple):
+    """How many rows of other splits have a source that is also in training."""
+
+    rows: dict[str, int]  # by split
+    sizes: list[int]  # those at which these are more than 5% of the rows of a split; none for images
+
+    def words(self, plan: DatasetPlan) -> str:
+        """The overlap of the dataset of a plan, for readers. Empty if there is none."""
+        what = "a source" if plan.image is None else "an image"
+        counts = [
+            f"{count:,} of {plan.rows[split]:,} {split} rows ({count / plan.rows[split]:.1%})"
+            for split, count in self.rows.items()
+            if count
+        ]
+        sizes = f"; above 5% at size{'s'[: len(self.sizes) - 1]} {spans(self.sizes)}" if self.sizes else ""
+        return f"{' and '.join(counts)} have {what} that is also in training{sizes}" if counts else ""
+
+
+def of_dataset(data: Stored) -> Overlap:
+    """The overlap that the manifest of a dataset has. It is counted if an earlier version wrote the manifest.
+
+    Raises `DataError` if a shard is missing or cannot be read.
+    """
+    manifest = data.manifest
+    if manifest.overlap is None:
+        return of_shards(data.folder, manifest.plan, manifest.shards)
+    return Overlap(manifest.overlap, manifest.overlap_sizes or [])
+
+
+def remark(data: Stored) -> str:
+    """What the user of a dataset should know of its overlap, in words. Empty if there is none.
+
+    If an earlier version wrote the manifest, it is counted only if that version had too few sources for a split.
+    Raises `DataError` if a shard is missing or cannot be read.
+    """
+    unknown = data.manifest.overlap is None and not _lacks_sources(data)
+    return "" if unknown else of_dataset(data).words(data.manifest.plan)
+
+
+def between(training: Stored, data: Stored, split: str) -> Overlap:
+    """Count the rows of a split of a dataset whose source is in the training split of the same or another dataset.
+
+    Nothing is read if both are drawn by one task with sources enough, because then no source is in two splits.
+    Raises `DataError` if a shard is missing or cannot be read.
+    """
+    plans = [each.manifest.plan for each in (training, data)]
+    are_drawn = all(each.manifest.sources is None and each.manifest.plan.image is None for each in (training, data))
+    is_apart = are_drawn and plans[0].task == plans[1].task and split != "train"
+    if is_apart and not _lacks_sources(training) and not _lacks_sources(data):
+        return Overlap({split: 0}, [])
+    seen, rows = (_read(each, name) for each, name in ((training, "train"), (data, split)))
+    return _count(seen.keys, {split: rows}, named=plans[1].image is None)
+
+
+def of_shards(
+    folder: StoragePath,
+    plan: DatasetPlan,
+    shards: Mapping[str, Iterable[Shard]],
+    known: Mapping[str, Sources] | None = None,
+) -> Overlap:
+    """Count the overlap of the splits. `known` are the sources of shards by file; those of others are read.
+
+    Raises `DataError` if a shard is missing or cannot be read.
+    """
+    found = known or {}
+
+    def sources(shard: Shard) -> Sources:
+        return found[shard.file] if shard.file in found else _stored(folder, plan, shard)
+
+    splits = {split: joined(files.each(sources, parts, folder)) for split, parts in shards.items()}
+    return _count(splits.pop("train").keys, splits, named=plan.image is None)
+
+
+def joined(parts: Iterable[Sources]) -> Sources:
+    """The sources of several parts, in order."""
+    none = Sources(np.zeros(0, dtype=np.uint64), np.zeros(0, dtype=np.uint16))
+    return Sources(*map(np.concatenate, zip(none, *parts, strict=True)))
+
+
+def _count(training: U64, held_out: Mapping[str, Sources], *, named: bool) -> Overlap:
+    """Count the rows of each split whose source is among those in training. `named`: whether sizes are named."""
+    seen = np.sort(training)
+    rows: dict[str, int] = {}
+    sizes: set[int] = set()
+    for split, part in held_out.items():
+        is_seen = np.searchsorted(seen, part.keys, "right") > np.searchsorted(seen, part.keys)
+        rows[split] = int(is_seen.sum())
+        often = np.bincount(part.sizes, weights=is_seen) > _NAMED_ABOVE * np.bincount(part.sizes)
+        sizes.update(np.flatnonzero(often).tolist())
+    return Overlap(rows, sorted(sizes) if named else [])
+
+
+def _lacks_sources(data: Stored) -> bool:
+    """Whether a row of a dataset has a source that may be in another split too."""
+    return any(shard.shared for shards in data.manifest.shards.values() for shard in shards)
+
+
+def _read(data: Stored, split: str) -> Sources:
+    """The sources of a split."""
+    plan, shards = data.manifest.plan, data.manifest.shards[split]
+    return joined(files.each(lambda shard: _stored(data.folder, plan, shard), shards, data.folder))
+
+
+def _stored(folder: StoragePath, plan: DatasetPlan, shard: Shard) -> Sources:
+    """The sources of a shard. Only their columns are read. Raises `DataError` if it is missing or cannot be read."""
+    columns = ["source_ids", "source_positions"] if plan.image is None else ["row", "image"]
+    parts = []
+    with open_shard(folder, plan, shard, verify=False) as file:
+        for number in range(file.num_row_groups):
+            part = read_group(file, number, shard.file, [*columns, "size"])
+            keys = sequence_rows.sources(part) if plan.image is None else image_rows.sources(part, plan.image)
+            parts.append(Sources(keys, part["size"].to_numpy()))
+    return joined(parts)
