@@ -48,6 +48,41 @@ A dataset is a folder:
 
 The manifest is written last, so a folder with a manifest is complete. Its `vocabulary` lists the names of the symbols;
 the index of a name is its id. Ids 0, 1 and 2 are padding, start and end of a sequence, and are not stored.
+
+**Overlap.** A hash of the source decides which split a row may be in, so the splits share no source. If a task has too
+few sources for three splits, or a source of images has some of them twice, a row may be in several splits. `overlap`
+in the manifest is the number of `validation` and of `test` rows whose source is also in training, and `overlap_sizes`
+lists the sizes at which these are more than 5% of the rows of one of the two splits. Rows are compared as they are
+stored: by symbols and positions, or by pixels. `ape gen --json` prints both fields, and the dataset card contains
+them. `ape gen` and `ape train` print a line if there is an overlap, and so does `ape eval` for the dataset that it
+evaluates on. If an earlier version wrote the manifest, they count the rows.
+
+**Order of batches.** An epoch of a dataset has one order, which follows from the seed and the number of the epoch. It
+does not depend on `--shard-rows` or on row groups. Rows are shuffled in blocks of 32,768 consecutive rows of the
+split.
+"""
+READERS = """
+Integers have the encoding `BYTE_STREAM_SPLIT`, with zstd. These versions were tried:
+
+| program | reads the files | does not |
+| --- | --- | --- |
+| pyarrow, and pandas and `datasets` with it | from 16.0 | 15.0, 14.0 |
+| Polars | from 1.0 | 0.20 |
+| DuckDB | 2.0 | 1.5 and earlier |
+| fastparquet | | 2026.9 |
+
+All programs of the table, in all these versions, read a copy that Polars or pyarrow writes with its default settings:
+`polars.read_parquet("data/train-*.parquet").write_parquet("train.parquet")`. `ape` only reads the original files.
+
+`ape` keeps this encoding because files are smaller, and faster to write and in most cases to read. All current
+versions but that of fastparquet read it. The table shows what other encodings need in relation to it, on 100,000 rows
+at the sizes of the preprint, by one thread of an AMD EPYC (`python -m benchmarks encoding`):
+
+| | size | time to write | time to read |
+| --- | ---: | ---: | ---: |
+| `PLAIN` | 1.8 to 3.2 | 1.9 to 2.6 | 1.4 to 1.7 |
+| dictionary, the default of most writers | 1.1 to 1.2 | 1.5 to 1.6 | 0.9 to 1.1 |
+| `DELTA_BINARY_PACKED` | 1.3 to 1.4 | 1.2 to 1.4 | 1.0 to 1.4 |
 """
 COLUMNS = {
     "row": "row number in the split",
@@ -138,6 +173,7 @@ def formats() -> str:
     parts = ["## Datasets", DATASETS, "The columns of sequences, trees, grids and rings:"]
     parts += [_columns(sequence_rows.schema(1)), "With several coordinates, each position is a list of numbers."]
     parts += ["The columns of images:", _columns(image_rows.schema())]
+    parts += ["### Programs that read datasets", READERS]
     parts += ["## Exported models", EXPORTED, prose((exported.__doc__ or "").split("\n\n", 1)[1])]
     parts += ["## Packed runs", PACKED]
     about = prose((tree_formats.__doc__ or "").split("\n\n", 1)[1])

@@ -129,9 +129,11 @@ def _count(training: U64, held_out: Mapping[str, Sources], *, named: bool) -> Ov
     rows: dict[str, int] = {}
     sizes: set[int] = set()
     for split, part in held_out.items():
-        is_seen = np.searchsorted(seen, part.keys, "right") > np.searchsorted(seen, part.keys)
+        order = np.argsort(part.keys)  # searching for keys in order is ten times as fast
+        keys, of_size = part.keys[order], part.sizes[order]
+        is_seen = np.searchsorted(seen, keys, "right") > np.searchsorted(seen, keys)
         rows[split] = int(is_seen.sum())
-        often = np.bincount(part.sizes, weights=is_seen) > _NAMED_ABOVE * np.bincount(part.sizes)
+        often = np.bincount(of_size, weights=is_seen) > _NAMED_ABOVE * np.bincount(of_size)
         sizes.update(np.flatnonzero(often).tolist())
     return Overlap(rows, sorted(sizes) if named else [])
 

@@ -7,8 +7,8 @@ from tests.mistakes._mistake import read
 MISTAKES = read("""
 an overlap that counts a row only if its source is in training exactly once
   _count  data/test_overlap.py::test_the_overlap_is_that_of_the_rows
-  - np.searchsorted(seen, part.keys, "right") > np.searchsorted(seen, part.keys)
-  + np.searchsorted(seen, part.keys, "right") == np.searchsorted(seen, part.keys) + 1
+  - np.searchsorted(seen, keys, "right") > np.searchsorted(seen, keys)
+  + np.searchsorted(seen, keys, "right") == np.searchsorted(seen, keys) + 1
 sources compared by their symbols, without positions
   _sides  data/test_overlap.py::test_sources_are_symbols_and_positions_in_order
   - rng.content(starts, where, ids.values.to_numpy())
