@@ -54,6 +54,21 @@ def test_columns_have_the_types_and_encodings_of_the_schema(tmp_path: Path, task
     assert column.compression == "ZSTD"
 
 
+def test_the_page_on_formats_names_the_encoding(tmp_path: Path, task: Any) -> None:
+    """It also says how to write a copy in encodings that older programs read."""
+    page = (Path(__file__).parents[2] / "docs" / "reference" / "formats.md").read_text()
+    copied = 'polars.read_parquet("data/train-*.parquet").write_parquet("train.parquet")'
+    assert "have the encoding `BYTE_STREAM_SPLIT`" in page
+    assert copied in page
+    generate(task, plan(task), tmp_path)
+    rows = pl.read_parquet(tmp_path / "data" / "train-*.parquet")
+    rows.write_parquet(tmp_path / "train.parquet")
+    group = pq.ParquetFile(tmp_path / "train.parquet").metadata.row_group(0)
+    encodings = {name for i in range(group.num_columns) for name in group.column(i).encodings}
+    assert encodings <= {"PLAIN", "RLE", "RLE_DICTIONARY", "PLAIN_DICTIONARY"}
+    assert pl.read_parquet(tmp_path / "train.parquet").equals(rows)
+
+
 @pytest.mark.usefixtures("forked_workers")
 def test_positions_of_several_coordinates_are_version_2(tmp_path: Path) -> None:
     """Positions are lists of pairs with the encoding of all lists. pyarrow and polars read the same rows."""
