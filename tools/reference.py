@@ -74,15 +74,15 @@ Integers have the encoding `BYTE_STREAM_SPLIT`, with zstd. These versions were t
 All programs of the table, in all these versions, read a copy that Polars or pyarrow writes with its default settings:
 `polars.read_parquet("data/train-*.parquet").write_parquet("train.parquet")`. `ape` only reads the original files.
 
-`ape` keeps this encoding because files are smaller, and faster to write and in most cases to read. All current
-versions but that of fastparquet read it. The table shows what other encodings need in relation to it, on 100,000 rows
-at the sizes of the preprint, by one thread of an AMD EPYC (`python -m benchmarks encoding`):
+`ape` keeps this encoding because files are smaller, and faster to write and to read. All current versions but that of
+fastparquet read it. The table shows what other encodings need in relation to it, on 100,000 rows at the sizes of the
+preprint, by one thread of an AMD EPYC (`python -m benchmarks encoding`):
 
 | | size | time to write | time to read |
 | --- | ---: | ---: | ---: |
-| `PLAIN` | 1.8 to 3.2 | 1.9 to 2.6 | 1.4 to 1.7 |
-| dictionary, the default of most writers | 1.1 to 1.2 | 1.5 to 1.6 | 0.9 to 1.1 |
-| `DELTA_BINARY_PACKED` | 1.3 to 1.4 | 1.2 to 1.4 | 1.0 to 1.4 |
+| `PLAIN` | 1.8 to 3.2 | 1.9 to 2.6 | 1.6 to 1.7 |
+| dictionary, the default of most writers | 1.1 to 1.2 | 1.4 to 1.6 | 1.1 to 1.3 |
+| `DELTA_BINARY_PACKED` | 1.3 to 1.4 | 1.2 to 1.4 | 1.1 to 1.3 |
 """
 COLUMNS = {
     "row": "row number in the split",

@@ -70,6 +70,8 @@ class Manifest(Frozen):
         listed = {split: [(shard.file, shard.rows) for shard in shards] for split, shards in self.shards.items()}
         if listed != {split: [(p.file, len(p.rows)) for p in pieces] for split, pieces in pieces_of(self.plan).items()}:
             raise ValueError("the shards are not those of the plan")
+        if self.schema_version != self.plan.version:
+            raise ValueError(f"schema_version: not {self.plan.version}, which such data has")
         if self.overlap is not None and not (
             set(self.overlap) == {"validation", "test"}
             and all(count <= self.plan.rows[split] for split, count in self.overlap.items())

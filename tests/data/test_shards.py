@@ -171,6 +171,7 @@ def test_a_damaged_manifest_is_explained(tmp_path: Path, task: Any) -> None:
     good = json.loads(text)
     for content, message in [
         ("{", "cannot read"),
+        (json.dumps(good | {"schema_version": 3}), "schema_version: not 1"),
         (json.dumps(good | {"schema_version": 99}), r"written by another version of ape\n  got: +schema_version"),
         (text.replace("data/train-00000", "../train-00000"), "not those of the plan"),
         (json.dumps(good | {"vocabulary": ["a", "b", "c", "d"]}), "the fingerprint is not that"),
