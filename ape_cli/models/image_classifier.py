@@ -102,7 +102,7 @@ class Classifier(Model):
             for i in range(layers)
         )
         self.norm, self.pool, self.head = nn.LayerNorm(d), nn.Linear(d, 1), nn.Linear(d, classes)
-        self.positions = nn.Buffer(positions, persistent=False)
+        self.positions = self._there = positions  # not a buffer, as those are lost on the meta device if not stored
         self.mean, self.std = (nn.Buffer(torch.tensor(values)) for values in moments)
         nn.init.kaiming_normal_(self.tokeniser.convolution.weight, nonlinearity="relu", generator=generator)
         for part in (self.encoder, self.pool, self.head):
@@ -122,7 +122,9 @@ class Classifier(Model):
 
     def read(self, tokens: Tensor) -> Tensor:
         """One vector for each image, from its tokens at the model's own positions. [B, N, D] -> [B, D]"""
-        context = self.scheme.context(self.positions)
+        if self._there.device != tokens.device:
+            self._there = self.positions.to(tokens.device)
+        context = self.scheme.context(self._there)
         x = self.dropout(self.scheme.embed(tokens, context))
         every = AttentionContext.of(self.scheme, context, context)
         for layer in self.encoder:

@@ -21,7 +21,7 @@ from ape_cli.core import plugins
 from ape_cli.core.errors import ApeError, said
 from ape_cli.core.memory import ran_out
 from ape_cli.position._context import Link
-from ape_cli.position._scheme import Homomorphism, Scheme, Shape
+from ape_cli.position._scheme import Homomorphism, Scheme, Shape, unstored, values_lost
 from ape_cli.structure import Cyclic, Structure, Tree
 
 _HOOKS = ("embed", "rotate", "bias", "decay", "logits")
@@ -81,6 +81,9 @@ def constructed(kind: type[Scheme], name: str, shape: Shape, options: dict[str, 
         raise ApeError(what, got=got, fix=call_first if missing else "correct the file") from error
     if not isinstance(vars(scheme).get("shape"), Shape):
         raise ApeError(what, got=f"no `shape` after `__init__` ({_files(kind)[0]})", fix=call_first)
+    for buffer, values in unstored(scheme).items():
+        if values.is_meta:
+            raise values_lost(scheme, buffer)
     scheme.name = name
     return scheme
 

@@ -135,29 +135,30 @@ class Joint(ProductInterpretation):
 class Ring(Powers):
     """Operators of `cyclic(n)`: angles that are fixed multiples of 2 pi / n, and a learned basis."""
 
-    multiples: Tensor  # int64 [K/2]
-
     def start_as_rope(self) -> None:
         """Nothing changes: the angles of a ring are fixed."""
 
     def _set_angles(self, heads: int, pairs: int) -> None:
-        """Deal out the multiples of 2 pi / n."""
+        """Keep the sizes. The angles are computed from them."""
         assert isinstance(self.structure, Cyclic)
-        self.order, self.heads = self.structure.order, heads
-        deal = torch.arange(pairs) % (self.order // 2 + 1)
-        swapped = torch.where(deal < 2, 1 - deal, deal)  # 1, 0, 2, 3, ...
-        self.register_buffer("multiples", swapped, persistent=False)
+        self.order, self.heads, self.pairs = self.structure.order, heads, pairs
+
+    def multiples(self, device: torch.device | None) -> Tensor:
+        """The multiples of 2 pi / n, dealt out to the pairs: 1, 0, 2, 3, … -> int64 [K/2]"""
+        deal = torch.arange(self.pairs, device=device) % (self.order // 2 + 1)
+        return torch.where(deal < 2, 1 - deal, deal)
 
     def unit(self) -> Tensor:
         """The angles t of one step, m 2 pi / n with m the multiples. -> float64 [H, K/2]"""
-        return (self.multiples.double() * (2 * math.pi / self.order)).expand(self.heads, -1)
+        multiples = self.multiples(None if self.basis is None else self.basis.device)
+        return (multiples.double() * (2 * math.pi / self.order)).expand(self.heads, -1)
 
     def angle(self, positions: Tensor) -> Tensor:
         """The angles 2 pi (p m mod n) / n, exactly the same for p and p + n.
 
         int64 [B or 1, N] -> float64 [B or 1, H, N, K/2]
         """
-        step = (positions[:, None, :, None] % self.order) * self.multiples % self.order
+        step = (positions[:, None, :, None] % self.order) * self.multiples(positions.device) % self.order
         return (step.double() * (2 * math.pi / self.order)).expand(-1, self.heads, -1, -1)
 
 

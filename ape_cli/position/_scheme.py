@@ -5,10 +5,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
-from typing import Any, ClassVar, Literal
+from typing import Any, ClassVar, Literal, Self
 
 import torch
 from torch import Tensor, nn
@@ -231,6 +231,22 @@ class Scheme(nn.Module):
                 self.layers[key] = module
         return key
 
+    def _apply(self, fn: Callable[[Tensor], Tensor], recurse: bool = True) -> Self:
+        """What `to`, `to_empty` and the like call to change all tensors. Buffers that are not stored keep their values.
+
+        `to_empty` allocates a buffer anew, and `load_state_dict` does not fill it if it is not stored. Raises
+        `UsageError` if its values are lost, because it was or would be on the meta device.
+        """
+        constants = unstored(self)
+        super()._apply(fn, recurse)
+        for name, before in constants.items():
+            after = self.get_buffer(name)
+            if before.is_meta or after.is_meta:
+                raise values_lost(self, name)
+            if after is not before:
+                after.copy_(before)
+        return self
+
     @property
     def properties(self) -> Properties:
         """The properties of this scheme, as tables show them."""
@@ -251,6 +267,22 @@ class Scheme(nn.Module):
     def overrides(cls, hook: str) -> bool:
         """Whether this scheme overrides a hook."""
         return getattr(cls, hook) is not getattr(Scheme, hook)
+
+
+def unstored(module: nn.Module) -> dict[str, Tensor]:
+    """The buffers of a module and of its parts that `state_dict` leaves out, by name."""
+    stored = module.state_dict(keep_vars=True)
+    return {name: buffer for name, buffer in module.named_buffers() if name not in stored}
+
+
+def values_lost(scheme: Scheme, buffer: str) -> UsageError:
+    """The error for a buffer that is not stored, and whose values the meta device would lose."""
+    return UsageError(
+        f"the meta device loses the values of a buffer of {type(scheme).__name__}, which `state_dict` does not store",
+        got=f"{buffer}, with persistent=False",
+        allowed="such buffers on other devices",
+        fix="compute the values in the hook, or make the scheme within `with torch.device('cpu')`",
+    )
 
 
 @contextmanager

@@ -67,21 +67,29 @@ class MatrixPower(Scheme):
         self.base, self.learned, self.multiplicative = base, learned, multiplicative
         self.content_dependent = multiplicative
         self.matrix = None if matrix is None else _real(matrix, "matrix", (d, d))  # M, float64 [D, D]
-        start = torch.tensor([0.0, 1.0], dtype=torch.float64).repeat(d // 2) if point is None else point
-        self.start = nn.Buffer(_real(start, "point", (d,)), persistent=False)
+        self.given = None if point is None else _real(point, "point", (d,))  # x, float64 [D]
         if matrix is not None and base != 10_000.0:
             raise UsageError("a given matrix has no base", got=f"matrix and base {base:g}", fix="leave one out")
         if matrix is not None and learned:
             raise UsageError("a given matrix is not learned", got="matrix and learned", fix="leave one out")
         if point is not None and multiplicative:
             raise UsageError("multiplicative encodings have no evaluation point", got="a point", fix="leave it out")
-        if self.matrix is not None and (self.matrix @ self.matrix.T - torch.eye(d)).abs().max() > 1e-9:
+        if (
+            self.matrix is not None
+            and (self.matrix @ self.matrix.T - torch.eye(d, device=self.matrix.device)).abs().max() > 1e-9
+        ):
             raise UsageError("the matrix is not orthogonal", got="M M' other than I", fix="orthogonalise it in float64")
         if learned:
             self.angles = nn.Parameter(-frequencies(d, base).float())  # [D/2]
             self.basis = nn.Parameter(torch.randn(d, d, generator=shape.generator) * d**-0.5)  # A: [D, D]
             if not multiplicative:
-                self.point = nn.Parameter(self.start.float())  # [D]
+                self.point = nn.Parameter(self.start(None).float())  # [D]
+
+    def start(self, device: torch.device | None) -> Tensor:
+        """The evaluation point that is given, or at which learning starts. -> float64 [D]"""
+        if self.given is None:
+            return torch.arange(self.shape.d_model, dtype=torch.float64, device=device) % 2  # 0, 1, 0, 1, …
+        return self.given.to(device)
 
     def power(self, v: Tensor, positions: Tensor) -> Tensor:
         """M^j v for each position j.
@@ -110,7 +118,7 @@ class MatrixPower(Scheme):
 
     def vectors(self, positions: Tensor) -> Tensor:
         """The vectors M^j x of an additive encoding. int64 [B or 1, N] -> [B or 1, N, D]"""
-        point = self.point if self.learned else self.start
+        point = self.point if self.learned else self.start(positions.device)
         return self.power(point.expand(*positions.shape, -1), positions)
 
     def embed(self, x: Tensor, context: Context) -> Tensor:
@@ -122,7 +130,7 @@ class MatrixPower(Scheme):
 
 def _real(value: Tensor, name: str, shape: tuple[int, ...]) -> Tensor:
     """Convert a given array to float64. Raises `UsageError` if it is not a floating-point tensor of this shape."""
-    if not isinstance(value, Tensor) or value.shape != shape or not value.is_floating_point():
-        got = f"{value.dtype} {list(value.shape)}" if isinstance(value, Tensor) else repr(value)
+    if not isinstance(value, Tensor) or value.shape != shape or not value.is_floating_point() or value.is_meta:
+        got = f"{value.dtype} {list(value.shape)} on {value.device}" if isinstance(value, Tensor) else repr(value)
         raise UsageError(f"bad {name}", got=got, allowed=f"a real tensor {list(shape)} (from Python)", fix="pass one")
     return value.detach().double()

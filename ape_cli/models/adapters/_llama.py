@@ -5,11 +5,13 @@ Shapes: B batch, N tokens, D channels of the model.
 
 from __future__ import annotations
 
+from dataclasses import fields
 from typing import Any
 
 from torch import Tensor, nn
 
 from ape_cli.models.adapters._encoding import Encoded, Encoding, attend, refuse_cache, split_heads
+from ape_cli.position._rope_scaling import KINDS
 
 
 def sizes(config: Any) -> tuple[int, int, int]:
@@ -19,8 +21,19 @@ def sizes(config: Any) -> tuple[int, int, int]:
 
 
 def own_options(config: Any) -> dict[str, Any]:
-    """The options of `rope` in a Llama. It pairs channels i and i + K/2, and its base is a field of the model."""
-    return {"interleaved": False, "base": float(config.rope_parameters["rope_theta"])}
+    """The options of `rope` in a Llama. It pairs channels i and i + K/2. The others are fields of the model.
+
+    A type that `rope` does not have is returned as it is, for `rope` to refuse. Fields that a type does not have are
+    left out, because a Llama does not read them either.
+    """
+    given = {name: value for name, value in config.rope_parameters.items() if value is not None}
+    scaling, kind = None, given.get("rope_type", "default")
+    if kind != "default":
+        known = {field.name for field in fields(KINDS[kind])} if kind in KINDS else set()
+        scaling = {"rope_type": kind} | {name: value for name, value in given.items() if name in known}
+        if kind == "yarn" and "factor" not in scaling:
+            scaling["factor"] = config.max_position_embeddings / scaling["original_max_position_embeddings"]
+    return {"interleaved": False, "base": float(given["rope_theta"]), "scaling": scaling}
 
 
 def install(model: Any, encoding: Encoding) -> None:

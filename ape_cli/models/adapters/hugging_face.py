@@ -51,7 +51,8 @@ def use_scheme(
     heads come from the model.
 
     - **Llama** loses RoPE. Tokens are at positions 0, 1, …, or at the model's `position_ids`. By default, `rope` has
-      `interleaved=False` and the base of the model, so a pretrained model computes the same function as before.
+      `interleaved=False`, and the base and the scaling of the model, so a pretrained model computes the same function
+      as before. This holds for the types `default`, `linear`, `llama3` and `yarn`; `rope` refuses the others.
     - **T5** loses its relative bias. The encoder's tokens are at positions 1, 2, … and the decoder's at 0, 1, …, as in
       the models of this package. The scheme also acts in the attention between decoder and encoder. T5 still does not
       scale scores by 1/√K. Terms of the scheme have the size that they would have if T5's queries were √K times larger
@@ -60,8 +61,9 @@ def use_scheme(
     Schemes that act on embeddings act on the input of the first layer. Scores are computed in full, and attention
     weights are not returned. There is no key-value cache, so `use_cache` is switched off.
 
-    Raises `UsageError` for a model of another family, for a model that already has a scheme, and for a scheme that
-    the model does not support.
+    Raises `UsageError` for a model of another family, for a model that already has a scheme, for a scheme that the
+    model does not support, and for a scheme with parameters if the weights of the model are on the meta device, where
+    their initial values would be lost.
 
         from transformers import LlamaConfig, LlamaForCausalLM
 
@@ -85,6 +87,9 @@ def use_scheme(
         reason = installed.causal_only if kind == "t5" else "its layers have parameters that read the tokens"
         raise UsageError(f"{scheme} cannot be put into this model: {reason}", got=kind, fix="choose another scheme")
     weight = next(model.parameters())
+    if weight.is_meta and installed.state_dict():
+        what = f"{scheme} has parameters, whose initial values would be lost with a model that has no weights yet"
+        raise UsageError(what, got="weights on the meta device", fix="load the model first, then call `use_scheme`")
     encoding = Encoding(installed.to(weight.device, weight.dtype))
     for part in model.modules():  # the stacks of a model may have configurations of their own
         if hasattr(part, "set_attn_implementation"):

@@ -23,7 +23,7 @@ def _given(special: Any, general: Any) -> None:
     """The given matrix: its angles as they start, and I as the basis."""
     put(general.basis, torch.zeros(()))
     put(general.angles, -frequencies(special.shape.d_model, special.base))
-    put(general.point, special.start)
+    put(general.point, special.start(None))
 
 
 def _table(special: Any, general: Any) -> None:
