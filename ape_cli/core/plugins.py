@@ -249,6 +249,17 @@ def is_own(cls: type) -> bool:
     return file is None or Path(__file__).resolve().parents[1] not in file.parents
 
 
+def described(thing: object, otherwise: str) -> str:
+    """The first paragraph of the docstring of a class, a function or a module, as one line.
+
+    `otherwise` if there is none: `python -OO` drops docstrings, and a dataclass without one gets its signature instead.
+    """
+    text = inspect.getdoc(thing) or ""
+    if not text or text.startswith(f"{getattr(thing, '__name__', '')}("):
+        text = otherwise
+    return " ".join(text.split("\n\n")[0].split())
+
+
 def remember(cls: type) -> None:
     """Note the digest of the file of a class that has just been loaded. A class of this package has none.
 

@@ -30,6 +30,7 @@ from ape_cli.core.errors import UsageError
 from ape_cli.position import Context, Scheme, Shape, Side
 from ape_cli.position._rope_scaling import scaling_of
 from ape_cli.position._rotation import Rotations, check_base, circle, frequencies, rotate_halves, rotate_pairs
+from ape_cli.position._scheme import Homomorphism
 
 
 class Rope(Scheme):
@@ -52,7 +53,7 @@ class Rope(Scheme):
     real_positions = True
     synonyms = ("rotary", "roformer")
     source = "Su et al. 2021, arXiv:2104.09864, section 3.2"
-    homomorphism = "orthogonal"
+    homomorphism: Homomorphism = "orthogonal"
     content_dependent = True
     variants = ({"learned": True}, {"interleaved": False}, {"partial": 0.5})
     memory = "L D"

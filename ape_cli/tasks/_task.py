@@ -157,9 +157,10 @@ class Task(BaseTask):
         with plugins.explained("task", type(self)):
             source, shared = self.settle(index, split, seed)
             answers = self.answer(source)
-            assert len(answers.starts) == index.size + 1, "`answer` returns another number of rows than it was given"
-            tokens = len(answers.position), len(answers.symbol), answers.starts[-1]
-            assert len(set(tokens)) == 1, "`answer` returns other numbers of positions and symbols"
+            if len(answers.starts) != index.size + 1:
+                raise ValueError("`answer` returns another number of rows than it was given")
+            if not len(answers.position) == len(answers.symbol) == answers.starts[-1]:
+                raise ValueError("`answer` returns other numbers of positions and symbols")
             target = self._linear(self.store(answers), self.order)
             source = self.store(source)
             line = self._linear(source, self.source_order or self.order)

@@ -207,4 +207,4 @@ def test_a_start_that_has_no_effect_is_refused() -> None:
     with pytest.raises(UsageError, match="unknown init"):
         make("orthogonal-seq", init="near")
     mixed = make("orthogonal", structure="seq*cyclic(6)", init="rope")
-    assert torch.equal(mixed.operators.parts[1].multiples, torch.tensor([1, 0]))
+    assert torch.equal(mixed.operators.parts[1].multiples(None), torch.tensor([1, 0]))

@@ -136,7 +136,7 @@ def check(name: str) -> Iterator[Finding]:
         return
     for options, expression in forms:
         for law, measure in (OF_ATTENTION if is_kind else LAWS).items():
-            about = (measure.__doc__ or "").strip().splitlines()[0].rstrip(".")
+            about = plugins.described(measure, "`python -OO` drops the description").rstrip(".")
             finding = Finding(subject=name, options=options, structure=expression, law=law, about=about)
             yield from _finding(finding, partial(_of_kind, kind, law) if is_kind else partial(_of_scheme, finding))
 

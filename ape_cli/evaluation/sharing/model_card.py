@@ -6,7 +6,6 @@ YAML too. The text is in `model_card.md.jinja`.
 
 from __future__ import annotations
 
-import inspect
 import json
 import shlex
 import sys
@@ -16,6 +15,7 @@ from typing import Any
 from jinja2 import Environment, StrictUndefined
 
 from ape_cli import position, tasks
+from ape_cli.core import plugins
 from ape_cli.core.errors import ApeError
 from ape_cli.core.escaping import code, markdown, one_line
 from ape_cli.data.card import gen_command
@@ -133,15 +133,14 @@ def _scores(about: dict[str, Any]) -> str:
 
 
 def _first_paragraph(task: str) -> str:
-    """The first paragraph of the docstring of a task; its name if it is not known here."""
+    """The first paragraph of the docstring of a task; its name if it has none or is not known here."""
     try:
-        text = inspect.getdoc(tasks.load(task)) or task
+        return plugins.described(tasks.load(task), task)
     except ApeError:
-        text = task
-    return " ".join(text.split("\n\n")[0].split())
+        return task
 
 
 def _summary(scheme: str) -> str:
-    """The first line of the file of a scheme, and its source."""
+    """The first paragraph of the docstring of a scheme's file, and its source."""
     loaded = position.load(scheme)
-    return f"{(sys.modules[loaded.__module__].__doc__ or scheme).splitlines()[0]} Source: {loaded.source}."
+    return f"{plugins.described(sys.modules[loaded.__module__], f"{scheme}.")} Source: {loaded.source}."
