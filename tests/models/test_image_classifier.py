@@ -41,7 +41,7 @@ def net(name: str, how: Tokenising = PIXELS, image: tuple[int, int, int] = (4, 5
     made = Classifier(
         scheme,
         image=image,
-        positions=torch.tensor([places]),
+        positions=torch.tensor([places], device="cpu"),  # also within torch.device("meta")
         classes=5,
         moments=MOMENTS,
         tokenising=how,

@@ -22,8 +22,8 @@ from tests.position.test_contract import READS, D, H, K, make, places
 def spoiled(module: Any) -> Any:
     """The module without values, as on the CPU after the meta device."""
     module.to_empty(device="cpu")
-    for tensor in module.state_dict(keep_vars=True).values():
-        tensor.data.view(torch.uint8).fill_(77)
+    for tensor in (*module.parameters(), *module.buffers()):
+        tensor.data.fill_(77)
     return module
 
 
@@ -41,6 +41,7 @@ def results(scheme: Scheme, at: Tensor) -> list[Tensor]:
 
 @pytest.mark.parametrize(("name", "expression"), READS)
 def test_a_scheme_has_its_values_once_it_has_weights(name: str, expression: str) -> None:
+    """Made on the meta device, or sent there. The first drawing of numbers there imports modules, for some seconds."""
     at, first = places(expression), expression == examples(name)[0]
 
     def built(seed: int, **options: Any) -> Scheme:
