@@ -30,7 +30,7 @@ from ape_cli.core.errors import UsageError
 
 
 @dataclass(frozen=True)
-class Linear:
+class LinearScaling:
     """All frequencies are divided by the factor."""
 
     factor: float  # s
@@ -51,7 +51,7 @@ class Linear:
 
 
 @dataclass(frozen=True)
-class Llama3(Linear):
+class Llama3Scaling(LinearScaling):
     """Frequencies with many turns in the original context are kept, and those with few are divided."""
 
     low_freq_factor: float
@@ -71,7 +71,7 @@ class Llama3(Linear):
 
 
 @dataclass(frozen=True)
-class Yarn(Linear):
+class YarnScaling(LinearScaling):
     """Frequencies of the first pairs are kept, and those of the last are divided."""
 
     original_max_position_embeddings: float  # L
@@ -106,10 +106,10 @@ class Yarn(Linear):
         return 1 - ((index - first) / ((last - first) or 0.001)).clamp(0, 1)
 
 
-KINDS: dict[str, type[Linear]] = {"linear": Linear, "llama3": Llama3, "yarn": Yarn}
+KINDS: dict[str, type[LinearScaling]] = {"linear": LinearScaling, "llama3": Llama3Scaling, "yarn": YarnScaling}
 
 
-def scaling_of(given: dict[str, Any]) -> Linear:
+def scaling_of(given: dict[str, Any]) -> LinearScaling:
     """The scaling that a dictionary describes: its `rope_type`, and the fields of that type.
 
     Raises `UsageError` for an unknown type, for a field that is missing or unknown, and for a bad value.

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from dataclasses import dataclass
 from pathlib import Path
 from types import ModuleType
 
@@ -84,3 +85,22 @@ def test_a_file_with_two_classes(package: ModuleType, tmp_path: Path, monkeypatc
     with pytest.raises(UsageError, match="defines several subclasses of str") as caught:
         plugins.load(package, "thing", "two-classes", str)
     assert caught.value.got == f"Another, Mine ({tmp_path / 'two_classes.py'})"
+
+
+def test_a_description_is_the_first_paragraph_of_the_docstring() -> None:
+    """A dataclass without one has its signature as docstring, which describes nothing."""
+
+    @dataclass
+    class Plain:
+        size: int = 3
+
+    def described() -> None:
+        """Two lines
+        of text.
+
+        More.
+        """
+
+    assert plugins.described(described, "none") == "Two lines of text."
+    described.__doc__ = None
+    assert [plugins.described(each, "none") for each in (described, Plain)] == ["none", "none"]

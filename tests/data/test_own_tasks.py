@@ -93,7 +93,7 @@ LAST = "        return Tokens(source.starts, source.position, source.symbol)"
         (
             LAST,
             LAST.replace("symbol", "symbol[:-1]"),
-            r"'mine-task' failed\n.*`answer` returns other numbers of positions",
+            r"'mine-task' failed\n.*ValueError: `answer` returns other numbers of positions",
         ),
         (LAST, "        return 1 / 0", r"'mine-task' failed\n  got:     ZeroDivisionError.*mine_task.py, line 12\)"),
         (LAST, f"{LAST}\n\n    def check(self):\n        raise KeyError(3)", "task 'mine-task' failed\n.*KeyError: 3"),

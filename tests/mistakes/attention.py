@@ -103,8 +103,8 @@ keys of grouped heads in another order than the queries
   + x.unflatten(-1, (heads, -1)).transpose(1, 2).repeat(1, groups, 1, 1)
 a Llama whose channels are paired by neighbours
   own_options  nightly/models/adapters/test_hugging_face.py::test_a_trained_llama_keeps_its_function_with_rope
-  - {"interleaved": False, "base": float(config.rope_parameters["rope_theta"])}
-  + {"interleaved": True, "base": float(config.rope_parameters["rope_theta"])}
+  - {"interleaved": False, "base": float(given["rope_theta"]), "scaling": scaling}
+  + {"interleaved": True, "base": float(given["rope_theta"]), "scaling": scaling}
 a decoder whose positions are those of an encoder
   _Positions.forward  nightly/models/adapters/test_hugging_face.py::test_a_llama_with_each_scheme
   - causal=True

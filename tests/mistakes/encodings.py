@@ -86,9 +86,9 @@ Shiv and Quirk's vectors normalised by the wrong width
   + (self.shape.d_model / 2)
 a rotary cache keyed on length alone
   Rope.rotations  position/test_rope.py::test_the_base_is_followed_at_once
-  - return Rotations(positions[:, None, :, None] * step[:, None])
-  + return self.__dict__.setdefault('cache', {}).setdefault(
-  +     positions.shape[1], Rotations(positions[:, None, :, None] * step[:, None])
+  - angle = positions[:, None, :, None] * step[:, None]
+  + angle = self.__dict__.setdefault('cache', {}).setdefault(
+  +     positions.shape[1], positions[:, None, :, None] * step[:, None]
   + )
 channels paired by halves instead of neighbours
   Rope.rotate  position/test_rope.py::test_both_pairings_of_other_implementations

@@ -1,4 +1,4 @@
-"""Mistakes in the schemes that rotate: orthogonal (`init=rope`), xPos, partial RoPE, axial and mixed RoPE, LieRE."""
+"""Mistakes in the schemes that rotate: orthogonal (`init=rope`), xPos, LieRE, and RoPE and its variants."""
 
 from __future__ import annotations
 
@@ -50,9 +50,33 @@ a gradient that is divided by a factor of xPos instead of multiplied
   - exact.conj()
   + 1 / exact
 partial RoPE with the frequencies of the whole head
-  Rope.rotations  position/test_rope.py::test_partial_of_another_implementation
-  - frequencies(self.turned, self.base, positions.device)
-  + frequencies(self.shape.head_dim, self.base, positions.device)[: self.turned // 2]
+  Rope.frequencies  position/test_rope.py::test_partial_of_another_implementation
+  - frequencies(self.turned, self.base, device)
+  + frequencies(self.shape.head_dim, self.base, device)[: self.turned // 2]
+scaled RoPE that divides the frequencies to be kept
+  LinearScaling.scaled  position/test_rope_scaling.py::test_llama3_worked_out
+  - step * (gamma + (1 - gamma) / self.factor)
+  + step * (1 - gamma + gamma / self.factor)
+the frequencies of Llama 3 between the ends linear in the wavelength instead of the turns
+  Llama3Scaling.kept  position/test_rope_scaling.py::test_llama3_worked_out
+  - ((turns - self.low_freq_factor) / (self.high_freq_factor - self.low_freq_factor)).clamp(0, 1)
+  + ((1 / turns - 1 / self.low_freq_factor) / (1 / self.high_freq_factor - 1 / self.low_freq_factor)).clamp(0, 1)
+YaRN whose ends are not rounded
+  YarnScaling.kept  position/test_rope_scaling.py::test_yarn_worked_out
+  - self.truncate
+  + False
+YaRN over channels instead of pairs
+  YarnScaling.kept  position/test_rope_scaling.py::test_yarn_worked_out
+  - channels = 2 * len(step)
+  + channels = len(step)
+YaRN without its factor, or with it on scores once
+  Rope.rotations  position/test_rope_scaling.py::test_yarn_multiplies_scores_by_the_square_of_its_factor
+  - circle(angle) * self.scaling.magnitude
+  + circle(angle) * self.scaling.magnitude**0.5
+YaRN with the formula of one `mscale` where both are given
+  YarnScaling.magnitude  position/test_rope_scaling.py::test_other_implementation
+  - (over * growth + 1.0) / (under * growth + 1.0)
+  + over * growth + 1.0
 partial RoPE that turns the last channels
   Rope.rotate  position/test_rope.py::test_partial_is_rope_on_the_first_channels
   - torch.cat([self.rotate(x[..., : self.turned], context, side), x[..., self.turned :]], dim=-1)

@@ -50,9 +50,9 @@ def test_llama3_worked_out() -> None:
 def test_yarn_worked_out(rounded: bool) -> None:
     """In 1000 turns of the first pair, pair i makes 10^(3 - i). So 100 turns are pair 1, and 1 turn is pair 3.
 
-    Pair 2 is half-way: 0.01 (1/2 + 1/2 * 1/4). 50 and 2 turns are 1.3 and 2.7, which are rounded away from each other.
+    Pair 2 is half-way: 0.01 (1/2 + 1/2 * 1/4). 90 and 2 turns are at 1.05 and 2.7, which are rounded to 1 and 3.
     """
-    fast, slow = (50.0, 2.0) if rounded else (100.0, 1.0)
+    fast, slow = (90.0, 2.0) if rounded else (100.0, 1.0)
     given = {"factor": 4.0, "beta_fast": fast, "beta_slow": slow, "truncate": rounded}
     scheme = make({"rope_type": "yarn", "original_max_position_embeddings": 1000 * TURN} | given)
     assert near(scheme.frequencies(), [1, 0.1, 0.00625, 0.00025])

@@ -143,4 +143,5 @@ def _first_paragraph(task: str) -> str:
 def _summary(scheme: str) -> str:
     """The first paragraph of the docstring of a scheme's file, and its source."""
     loaded = position.load(scheme)
-    return f"{plugins.described(sys.modules[loaded.__module__], f"{scheme}.")} Source: {loaded.source}."
+    about = plugins.described(sys.modules[loaded.__module__], f"{scheme}.")
+    return f"{about} Source: {loaded.source}."

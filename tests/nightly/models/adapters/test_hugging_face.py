@@ -192,6 +192,97 @@ def test_rope_is_the_encoding_of_llama() -> None:
         assert torch.allclose(ours[seen], theirs[seen], atol=1e-6)  # the model's angles are float32
 
 
+LLAMA3 = {"rope_type": "llama3", "factor": 8.0, "low_freq_factor": 1.0, "high_freq_factor": 4.0}
+YARN = {"rope_type": "yarn", "factor": 4.0, "original_max_position_embeddings": 32}
+
+
+@pytest.mark.filterwarnings("ignore")  # the library warns of unusual combinations
+@pytest.mark.parametrize("base", [10_000.0, 50.0])
+@pytest.mark.parametrize(
+    "given",
+    [
+        {"rope_type": "default", "partial_rotary_factor": 0.5},  # which a Llama does not read
+        {"rope_type": "linear", "factor": 4.0},
+        LLAMA3 | {"original_max_position_embeddings": 32},
+        LLAMA3,  # then it is the longest context
+        YARN,
+        YARN | {"truncate": False, "finetuned": True},
+        YARN | {"factor": None, "beta_fast": 16.0, "beta_slow": 2.0},  # then it is a ratio of two contexts
+        YARN | {"mscale": 0.7, "mscale_all_dim": 0.5},
+        YARN | {"mscale": 0.7},
+        YARN | {"attention_factor": 1.3},
+    ],
+    ids=str,
+)
+def test_scaled_rope_is_carried_over(given: dict[str, Any], base: float, tmp_path: Any) -> None:
+    """Far beyond the original context too, and after the changed model is stored and loaded.
+
+    Without the scaling, logits differ by 1 or more.
+    """
+    parameters = {"hidden_size": 128, "max_position_embeddings": 128, "initializer_range": 0.1}
+    plain = llama(**parameters, rope_parameters=given | {"rope_theta": base})
+    model, tokens = copy.deepcopy(plain), ids(200)
+    adapters.use_scheme(model, "rope")
+    expected = plain(tokens).logits
+    assert torch.allclose(model(tokens).logits, expected, atol=1e-4)  # the model's angles are float32
+    model.save_pretrained(tmp_path)
+    again = transformers.LlamaForCausalLM.from_pretrained(tmp_path, dtype=torch.float64).eval()
+    adapters.use_scheme(again, "rope")
+    assert torch.equal(again(tokens).logits, model(tokens).logits)
+    if given["rope_type"] != "default":
+        other = copy.deepcopy(plain)
+        adapters.use_scheme(other, "rope", scaling=None)
+        assert (other(tokens).logits - expected).abs().max() > 1
+
+
+@pytest.mark.parametrize(
+    "given",
+    [
+        {"rope_type": "dynamic", "factor": 2.0},
+        {"rope_type": "proportional", "partial_rotary_factor": 0.5},
+        YARN | {"rope_type": "longrope", "short_factor": [1.0] * 4, "long_factor": [2.0] * 4},
+    ],
+    ids=str,
+)
+def test_other_types_of_rope_are_refused(given: dict[str, Any]) -> None:
+    """Other schemes replace them."""
+    model = llama(rope_parameters=given | {"rope_theta": 10_000.0})
+    with pytest.raises(UsageError, match=rf"{given['rope_type']}[\s\S]*linear, llama3, yarn[\s\S]*a scheme other"):
+        adapters.use_scheme(model, "rope")
+    adapters.use_scheme(model, "alibi")
+    assert model(ids(N)).logits.isfinite().all()
+
+
+@pytest.mark.parametrize("name", ["rope", "matrix-power", "alibi", "sinusoidal", "t5", "fire"])
+def test_a_model_on_the_meta_device(name: str, tmp_path: Any) -> None:
+    """`from_pretrained` builds models there. A scheme without parameters can be put in, and others are refused.
+
+    Their initial values would be lost, and the weights of the model before the change do not have them.
+    """
+
+    class Changed(transformers.LlamaForCausalLM):
+        def __init__(self, config: Any) -> None:
+            super().__init__(config)
+            adapters.use_scheme(self, name)
+
+    plain, tokens = llama(), ids(N)
+    plain.save_pretrained(tmp_path)
+    ours = copy.deepcopy(plain)
+    scheme = adapters.use_scheme(ours, name).scheme
+    if scheme.properties.learnable:
+        with pytest.raises(UsageError, match=r"meta device[\s\S]*load the model first"):
+            Changed.from_pretrained(tmp_path)
+        return
+    with torch.device("meta"):
+        empty, assigned = Changed(plain.config).double(), Changed(plain.config)
+    empty.to_empty(device="cpu").load_state_dict(ours.state_dict())
+    assigned.load_state_dict(ours.state_dict(), assign=True)
+    moved = copy.deepcopy(ours).to("meta").to_empty(device="cpu")
+    moved.load_state_dict(ours.state_dict())
+    for model in (Changed.from_pretrained(tmp_path, dtype=torch.float64), empty, assigned, moved):
+        assert torch.equal(model.eval()(tokens).logits, ours(tokens).logits)
+
+
 def test_t5_is_the_encoding_of_t5() -> None:
     """With the model's own scalars, and without a term between decoder and encoder."""
     plain = t5()
