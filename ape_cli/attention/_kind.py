@@ -46,6 +46,7 @@ class AttentionContext(Link):
     causal: bool = False  # whether query m sees only the keys up to m
     first: int = 0  # index of the first query among all queries
     framed: bool = False  # whether queries and keys are already in the frame of the scheme
+    fills: bool = False  # whether queries without visible keys are shown all keys (see `filled`)
     content: Tensor | None = None  # [B, N, ...], output of the scheme's module for the keys, in a single layer
 
     @classmethod
@@ -61,7 +62,7 @@ class AttentionContext(Link):
 
     def with_content(self, content: Tensor) -> AttentionContext:
         """The same context for one layer, whose module of the scheme returned `content` for the keys: [B, N, ...]."""
-        self.penalty  # noqa: B018 # computed here, so that the layers share it
+        self.filled.penalty  # noqa: B018 # computed here, so that the layers share it
         one = copy(self)
         object.__setattr__(one, "content", content)
         return one
@@ -90,12 +91,42 @@ class AttentionContext(Link):
         It combines `keys` and `causal`, and is computed once for all layers, on first use.
         """
         mask = None if self.keys is None else self.keys[:, None, None, :]
-        if not self.causal:
-            return mask
-        at = self.k_context.positions
-        count = self.q_context.positions.shape[1], at.shape[1]
-        before = torch.ones(count, dtype=torch.bool, device=at.device).tril(self.first)[None, None]
-        return before if mask is None else before & mask
+        if self.causal:
+            at = self.k_context.positions
+            count = self.q_context.positions.shape[1], at.shape[1]
+            before = torch.ones(count, dtype=torch.bool, device=at.device).tril(self.first)[None, None]
+            mask = before if mask is None else before & mask
+        return mask | self.empty if self.fills and mask is not None and self.empty is not None else mask
+
+    @cached_property
+    def empty(self) -> Tensor | None:
+        """Which queries may attend to no key: bool, broadcasts to [B, 1, M, 1]; None if each query has a key.
+
+        These are all queries of a row of padding, and in causal attention those before the first token. On a GPU it is
+        None only without `keys`, because reading the values would stall the GPU.
+        """
+        if self.keys is None:
+            return None
+        if self.causal:
+            last = torch.arange(self.first, self.first + self.q_context.positions.shape[1], device=self.keys.device)
+            before = self.keys.cumsum(1)[:, last.clamp(max=self.keys.shape[1] - 1)]  # tokens up to each query
+            empty = before[:, None, :, None] == 0
+        else:
+            empty = ~self.keys.any(1)[:, None, None, None]
+        readable = empty.device.type == "cpu" and not torch.compiler.is_compiling()
+        return None if readable and not empty.any() else empty
+
+    @cached_property
+    def filled(self) -> AttentionContext:
+        """The same context, in which queries without visible keys see all keys, so that their softmax is not NaN.
+
+        Their results are then set to zero by `zero_empty`.
+        """
+        return self if self.empty is None else replace(self, fills=True)
+
+    def zero_empty(self, x: Tensor) -> Tensor:
+        """The results of attention, with zeros for queries that may attend to no key. [B, H, M, K] -> the same"""
+        return x if self.empty is None else x.masked_fill(self.empty, 0.0)
 
     @cached_property
     def penalty(self) -> Tensor | None:
@@ -168,6 +199,7 @@ class AttentionKind(ABC):
     ) -> Tensor:
         """The result of attention. q: [B, H, M, K], k and v: [B, H, N, K], all unrotated -> [B, H, M, K]
 
+        A query that may attend to no key gets 0, and no gradient (see `AttentionContext.filled`).
         `dropout`: the dropout probability of the attention weights, 0 in evaluation.
         """
 
@@ -234,13 +266,14 @@ def additive(bias: Tensor | None, context: AttentionContext, dtype: torch.dtype)
 def average(scores: Tensor, v: Tensor, context: AttentionContext, dropout: float) -> Tensor:
     """The mean of values, weighted by the softmax over keys of the scores. [B, H, M, N], [B, H, N, K] -> [B, H, M, K]
 
-    Keys that are hidden get no weight.
+    Keys that are hidden get no weight. A query that may attend to no key gets 0.
     """
-    if context.penalty is not None:
-        scores = scores + context.penalty.to(scores.dtype)
+    penalty = context.filled.penalty
+    if penalty is not None:
+        scores = scores + penalty.to(scores.dtype)
     # Dropout acts on the weights after the softmax, so it cannot bring back a masked place.
     weights = drop(torch.softmax(scores, dim=-1), dropout)
-    return matmul(weights.to(v.dtype), v)
+    return context.zero_empty(matmul(weights.to(v.dtype), v))
 
 
 @contextmanager

@@ -70,10 +70,9 @@ class Clustered(AttentionKind):
                 real = real * context.queries[:, None, :, None]
             member, count = clustering(queries.detach(), real, self.clusters, self.iterations)
             centroids = means(queries, real, member, count)[0].to(rotated_q.dtype)
-        shared = functional.scaled_dot_product_attention(
-            centroids, scheme.rotate(k, context.k_context, "key"), v, attn_mask=context.mask, dropout_p=dropout
-        )
-        return shared.gather(-2, member[..., None].expand(-1, -1, -1, v.shape[-1]))
+        rotated_k, mask = scheme.rotate(k, context.k_context, "key"), context.filled.mask
+        shared = functional.scaled_dot_product_attention(centroids, rotated_k, v, attn_mask=mask, dropout_p=dropout)
+        return context.zero_empty(shared.gather(-2, member[..., None].expand(-1, -1, -1, v.shape[-1])))
 
 
 def means(q: Tensor, real: Tensor, member: Tensor, count: int) -> tuple[Tensor, Tensor]:

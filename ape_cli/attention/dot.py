@@ -71,8 +71,9 @@ class Dot(AttentionKind):
             chosen = backend(rotated_q, bias, context.decay, dropout)
             if chosen == "plain":
                 return average(adjusted(scaled(rotated_q, rotated_k), bias, context), v, context, dropout)
-            mask = additive(bias, context, rotated_q.dtype)
-            return functional.scaled_dot_product_attention(rotated_q, rotated_k, v, attn_mask=mask, dropout_p=dropout)
+            mask = additive(bias, context.filled, rotated_q.dtype)
+            fused = functional.scaled_dot_product_attention
+            return context.zero_empty(fused(rotated_q, rotated_k, v, attn_mask=mask, dropout_p=dropout))
 
         if in_blocks(scheme, q, k, context):
             return each_block(answer, q, rotated_q, rotated_k, v, context, rng=dropout > 0)
@@ -106,7 +107,7 @@ def of_content(scheme: Scheme, q: Tensor, k: Tensor, v: Tensor, context: Attenti
         """The result for some of the queries, which `context` describes."""
         return average(scores_of(scheme, q, k, context), v, context, dropout)
 
-    if _content_in_blocks(q, k) and context.q_context.state is None:
+    if _content_in_blocks(q, k) and context.q_context.prepare is None:
         return each_block(answer, q, q, k, v, context, rng=dropout > 0)
     return answer(q, q, k, v, context)
 
@@ -116,7 +117,7 @@ def in_blocks(scheme: Scheme, q: Tensor, k: Tensor, context: AttentionContext) -
 
     The thresholds were measured on a CPU, so blocks are not used on other devices.
     """
-    has_state = context.q_context.state is not None or context.k_context.state is not None
+    has_state = context.q_context.prepare is not None or context.k_context.prepare is not None
     if scheme.overrides("bias") and has_state:
         return False  # the context of a part has no state
     return _in_blocks(scheme, q, k, decays=context.decay is not None)

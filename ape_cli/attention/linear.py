@@ -58,7 +58,10 @@ class Linear(AttentionKind):
                 total, seen = causal_sums(rotated_q, rotated_k, values), plain_k.cumsum(-2)  # [B, H, M, K]
             else:
                 total, seen = rotated_q @ (rotated_k.mT @ values), plain_k.sum(-2, keepdim=True)
-            return (total / (plain_q * seen).sum(-1, keepdim=True)).to(v.dtype)
+            norm = (plain_q * seen).sum(-1, keepdim=True)
+            if context.empty is not None:
+                norm = norm.masked_fill(context.empty, 1.0)  # total is 0
+            return (total / norm).to(v.dtype)
 
 
 def causal_sums(q: Tensor, k: Tensor, v: Tensor, chunk: int = CHUNK) -> Tensor:

@@ -1,16 +1,40 @@
-"""Contexts: what the hooks of a scheme know about positions. `ape_cli.position` explains the shape letters."""
+"""Contexts: what the hooks of a scheme know about positions. `ape_cli.position` explains the shape letters.
+
+A context computes what the layers share, and keeps it for them. A layer may be checkpointed: computed without its graph
+in the forward pass, and again in the backward pass. So a kept value is used only where its graph is of use:
+
+- A value that was computed without a graph is not used where gradients are recorded.
+- A value of the forward pass is not used within a backward pass. A checkpoint that is reentrant has a backward pass
+  of its own for each layer, which frees the graph of what it used.
+- The graph of a value is kept apart from those of the layers, by hooks of its own for the tensors that it saves. A
+  checkpoint therefore does not count them as tensors of the layer that was the first to need the value.
+- When a backward pass reads such a tensor, values from before are not used again. So a context can be used again in
+  the next step of training.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Callable
+from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass, field
 from functools import cached_property
-from typing import Any
+from typing import Any, Literal, NamedTuple
 
 import torch
 from torch import Tensor
+from torch.autograd.graph import saved_tensors_hooks
 
 from ape_cli.data.position_plan import PositionPlan, run_of
+
+_reads = 0  # how many tensors that kept values had saved were read by backward passes
+
+
+class _Kept(NamedTuple):
+    """A value, with the context that it must keep alive, and the number of reads when it was computed."""
+
+    value: Any
+    held: Context | None
+    reads: int
 
 
 @dataclass(frozen=True)
@@ -28,15 +52,19 @@ class Context:
     # int64 [B or 1, N], or [B or 1, N, C] for a product of C factors; floats only if the scheme sets `real_positions`
     positions: Tensor
     mask: Tensor | None = None  # bool [B, N], True for tokens and False for padding; None if all are tokens
-    state: Any = None  # the prepared operators of a `FastScheme`
+    prepare: Callable[[Context, Context], Any] | None = None  # computes `state`
     causal: bool = False  # whether each position sees only itself and earlier ones, as in a decoder
     plan: PositionPlan | None = None  # computed on the host, together with the batch
     _pairs: dict[Any, Any] = field(default_factory=dict, compare=False, repr=False)
 
     def cached(self, other: Context, compute: Callable[[Context, Context], Any]) -> Any:
-        """`compute(self, other)`, computed on the first call and cached.
+        """`compute(self, other)`, computed on the first call and kept for later calls with the same function.
 
-        Layers use it to share results that depend on a pair of contexts.
+        Layers use it to share results that depend on a pair of contexts. A method is the same as long as its object is.
+        A lambda or a local function that is created in each call is a new function each time, so nothing is shared.
+
+        Gradients are right if layers are checkpointed, and if the context is used for several backward passes. In a
+        backward pass, checkpointed layers compute the value again.
 
         >>> import torch
         >>> context = Context(torch.tensor([[1, 2, 4]]))
@@ -49,12 +77,21 @@ class Context:
         >>> context.cached(context, offsets) is context.cached(context, offsets)
         True
         """
-        key = (compute.__qualname__, id(other))
-        if key not in self._pairs:
-            # Keep `other` alive, so that its id is not used again. A reference to `self` would never be released.
-            held = None if other is self else other
-            self._pairs[key] = held, compute(self, other)
-        return self._pairs[key][1]
+        phase = _phase()
+        for known in ("forward", phase) if phase == "no graph" else (phase,):
+            kept = self._pairs.get((compute, id(other), known))
+            if kept is not None and kept.reads == _reads:
+                return kept.value
+        with _own_graph():
+            value = compute(self, other)
+        # Keep `other` alive, so that its id is not used again. A reference to `self` would never be released.
+        self._pairs[compute, id(other), phase] = _Kept(value, None if other is self else other, _reads)
+        return value
+
+    @property
+    def state(self) -> Any:
+        """The prepared operators of a `FastScheme`, None for other schemes."""
+        return None if self.prepare is None else self.cached(self, self.prepare)
 
     def part(self, begin: int, end: int) -> Context:
         """The context of positions `begin` to `end - 1`, without a state."""
@@ -70,6 +107,31 @@ class Context:
         if self.plan is not None:
             return self.plan.first
         return run_of(self.positions) if self.positions.device.type == "cpu" else None
+
+
+def _phase() -> Literal["forward", "backward", "no graph"]:
+    """Whether gradients are recorded, and whether this is within a backward pass, as in a checkpointed layer."""
+    if not torch.is_grad_enabled():
+        return "no graph"
+    return "forward" if torch.compiler.is_compiling() or torch._C._current_graph_task_id() == -1 else "backward"
+
+
+def _own_graph() -> AbstractContextManager[object]:
+    """Within this context, saved tensors are not seen by hooks around it, and are counted when they are read."""
+    hooks = not torch.compiler.is_compiling() and torch._C._autograd._saved_tensors_hooks_is_enabled()
+    return saved_tensors_hooks(_as_it_is, _count) if hooks and torch.is_grad_enabled() else nullcontext()
+
+
+def _as_it_is(x: Tensor) -> Tensor:
+    """The same tensor."""
+    return x
+
+
+def _count(x: Tensor) -> Tensor:
+    """The same tensor, of which a backward pass now makes use."""
+    global _reads
+    _reads += 1
+    return x
 
 
 @dataclass(frozen=True)

@@ -63,8 +63,14 @@ class FastScheme(Scheme):
 
         positions: int64 [B or 1, N], or [B or 1, N, C]. mask: bool [B, N]
         """
-        context = super().context(positions, mask, causal, plan=plan)
-        return replace(context, state=self.prepare(positions, plan, beside.state if beside else None))
+
+        def prepare(_: Context, __: Context) -> Any:
+            """The state, with that of `beside` if there is one."""
+            return self.prepare(positions, plan, beside.state if beside else None)
+
+        context = replace(super().context(positions, mask, causal, plan=plan), prepare=prepare)
+        context.state  # noqa: B018 # computed here, before the layers need it
+        return context
 
     def rotate(self, x: Tensor, context: Context, side: Side) -> Tensor:
         """The operator of each position applied to the vectors there, up to the frame. [B, H, N, K] -> the same

@@ -61,8 +61,10 @@ class Rotations:
     def __init__(self, angle: Tensor, known: Tensor | None = None) -> None:
         """Compute the rotations in float64."""
         exact = token_major(circle(angle) if known is None else known)
+        single = exact.to(torch.complex64)
         self._exact = angle, exact, exact.conj()
-        self._single: tuple[Tensor, Tensor, Tensor] | None = None
+        # computed here and not on first use, which may be where no gradients are recorded
+        self._single = angle.float(), single, single.conj().resolve_conj()
 
     def of(self, dtype: torch.dtype) -> tuple[Tensor, Tensor, Tensor]:
         """The rotations for vectors of this dtype: float64, or any smaller type, which is rotated in float32.
@@ -70,12 +72,7 @@ class Rotations:
         Returns the angles, which take the gradient, and the rotations and their complex conjugates, which have none;
         [..., K/2] each.
         """
-        if dtype == torch.float64:
-            return self._exact
-        if self._single is None:
-            rotation = self._exact[1].to(torch.complex64)
-            self._single = self._exact[0].float(), rotation, rotation.conj().resolve_conj()
-        return self._single
+        return self._exact if dtype == torch.float64 else self._single
 
 
 def token_major(x: Tensor) -> Tensor:
