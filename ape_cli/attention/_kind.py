@@ -6,12 +6,12 @@ The docstring of `ape_cli.attention` explains what a kind receives, and the shap
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from contextvars import ContextVar
 from copy import copy
 from dataclasses import dataclass, replace
-from functools import cached_property
+from functools import cached_property, partial
 from typing import Any, ClassVar
 
 import torch
@@ -40,7 +40,7 @@ class AttentionContext(Link):
     [[True, False], [True, True]]
     """
 
-    decay: Tensor | None = None  # [B or 1, 1, M, N], a factor of the scores; None for none
+    decays: Callable[[], Tensor | None] | None = None  # returns `decay`; None for none
     keys: Tensor | None = None  # bool [B, N], True for tokens; None if all are tokens
     queries: Tensor | None = None  # bool [B, M], True for tokens; None if all are tokens
     causal: bool = False  # whether query m sees only the keys up to m
@@ -52,8 +52,13 @@ class AttentionContext(Link):
     @classmethod
     def of(cls, scheme: Scheme, q_context: Context, k_context: Context) -> AttentionContext:
         """Create one from the contexts of queries and keys. It is causal if that of the keys is."""
-        decay = scheme.decay(q_context, k_context)
-        return cls(q_context, k_context, decay, k_context.mask, q_context.mask, k_context.causal)
+        decays = partial(q_context.cached, k_context, scheme.decay)
+        return cls(q_context, k_context, decays, k_context.mask, q_context.mask, k_context.causal)
+
+    @property
+    def decay(self) -> Tensor | None:
+        """The locality bias, a factor of the scores, which all layers share. -> [B or 1, 1, M, N], None for none"""
+        return None if self.decays is None else self.decays()
 
     @cached_property
     def in_frame(self) -> AttentionContext:
@@ -73,11 +78,17 @@ class AttentionContext(Link):
         The contexts of their positions have no state, because the state belongs to all positions.
         """
         seen = end if self.causal else self.k_context.positions.shape[1]
+
+        def decays() -> Tensor | None:
+            """The rows and columns of the locality bias."""
+            whole = self.decay
+            return None if whole is None else whole[:, :, begin:end, :seen]
+
         return replace(
             self,
             q_context=self.q_context.part(begin, end),
             k_context=self.k_context.part(0, seen),
-            decay=None if self.decay is None else self.decay[:, :, begin:end, :seen],
+            decays=decays,
             keys=None if self.keys is None else self.keys[:, :seen],
             queries=None if self.queries is None else self.queries[:, begin:end],
             content=None if self.content is None else self.content[:, :seen],

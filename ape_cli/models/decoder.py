@@ -19,6 +19,7 @@ ids.
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from dataclasses import replace
 from typing import Any
 
 import torch
@@ -114,7 +115,7 @@ class DecoderOnly(SequenceModel):
                 beside=source,
             )
             # the last token sees all of them
-            context = AttentionContext(new, keys, self.scheme.decay(new, keys), keys.mask)
+            context = replace(AttentionContext.of(self.scheme, new, keys), causal=False)
             return self._scores(self._layers(x, context, past))
         context = self._causal(self.scheme.context(_joined(one, other, lengths), causal=True, beside=source))
         x = self._layers(_joined(memory, x, lengths), context, past)

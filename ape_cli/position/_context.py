@@ -14,8 +14,8 @@ in the forward pass, and again in the backward pass. So a kept value is used onl
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from contextlib import AbstractContextManager, nullcontext
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any, Literal, NamedTuple
@@ -23,6 +23,8 @@ from typing import Any, Literal, NamedTuple
 import torch
 from torch import Tensor
 from torch.autograd.graph import saved_tensors_hooks
+from torch.utils import checkpoint
+from torch.utils._python_dispatch import _disable_current_modes, _get_current_dispatch_mode_stack
 
 from ape_cli.data.position_plan import PositionPlan, run_of
 
@@ -64,7 +66,8 @@ class Context:
         A lambda or a local function that is created in each call is a new function each time, so nothing is shared.
 
         Gradients are right if layers are checkpointed, and if the context is used for several backward passes. In a
-        backward pass, checkpointed layers compute the value again.
+        backward pass, checkpointed layers compute the value again. In a compiled function nothing is kept: the compiler
+        computes equal expressions once.
 
         >>> import torch
         >>> context = Context(torch.tensor([[1, 2, 4]]))
@@ -77,12 +80,14 @@ class Context:
         >>> context.cached(context, offsets) is context.cached(context, offsets)
         True
         """
+        if torch.compiler.is_compiling():
+            return compute(self, other)
         phase = _phase()
         for known in ("forward", phase) if phase == "no graph" else (phase,):
             kept = self._pairs.get((compute, id(other), known))
             if kept is not None and kept.reads == _reads:
                 return kept.value
-        with _own_graph():
+        with kept_apart():
             value = compute(self, other)
         # Keep `other` alive, so that its id is not used again. A reference to `self` would never be released.
         self._pairs[compute, id(other), phase] = _Kept(value, None if other is self else other, _reads)
@@ -113,13 +118,22 @@ def _phase() -> Literal["forward", "backward", "no graph"]:
     """Whether gradients are recorded, and whether this is within a backward pass, as in a checkpointed layer."""
     if not torch.is_grad_enabled():
         return "no graph"
-    return "forward" if torch.compiler.is_compiling() or torch._C._current_graph_task_id() == -1 else "backward"
+    return "forward" if torch._C._current_graph_task_id() == -1 else "backward"
 
 
-def _own_graph() -> AbstractContextManager[object]:
-    """Within this context, saved tensors are not seen by hooks around it, and are counted when they are read."""
-    hooks = not torch.compiler.is_compiling() and torch._C._autograd._saved_tensors_hooks_is_enabled()
-    return saved_tensors_hooks(_as_it_is, _count) if hooks and torch.is_grad_enabled() else nullcontext()
+@contextmanager
+def kept_apart() -> Iterator[None]:
+    """Within this context, compute what layers share: a checkpoint around it sees neither saved tensors nor operations.
+
+    Saved tensors are counted when they are read. (Only a selective checkpoint looks at operations.)
+    """
+    selective = any(type(mode).__module__ == checkpoint.__name__ for mode in _get_current_dispatch_mode_stack())
+    allowed = torch._C._autograd._saved_tensors_hooks_get_disabled_error_message() is None  # not within torch.func
+    with (
+        _disable_current_modes() if selective else nullcontext(),
+        saved_tensors_hooks(_as_it_is, _count) if allowed else nullcontext(),
+    ):
+        yield
 
 
 def _as_it_is(x: Tensor) -> Tensor:

@@ -68,7 +68,11 @@ class FastScheme(Scheme):
             """The state, with that of `beside` if there is one."""
             return self.prepare(positions, plan, beside.state if beside else None)
 
-        context = replace(super().context(positions, mask, causal, plan=plan), prepare=prepare)
+        context = super().context(positions, mask, causal, plan=plan)
+        if torch.compiler.is_compiling():
+            state = prepare(context, context)
+            return replace(context, prepare=lambda *_: state)
+        context = replace(context, prepare=prepare)
         context.state  # noqa: B018 # computed here, before the layers need it
         return context
 

@@ -26,6 +26,7 @@ from torch import Tensor
 from torch.autograd.function import once_differentiable
 
 from ape_cli.core.rng import I64
+from ape_cli.position._context import kept_apart
 from ape_cli.position._matmul import bmm
 
 TILE = 32  # places in a tile of fixed size
@@ -138,8 +139,9 @@ class Products:
         """
         key = index, dtype, transposed
         if key not in self._cast:
-            chosen = self.table.detach().index_select(0, self.stages[index].operator).to(dtype)
-            self._cast[key] = self.by_group(index, chosen.mT.contiguous() if transposed else chosen)
+            with kept_apart():
+                chosen = self.table.detach().index_select(0, self.stages[index].operator).to(dtype)
+                self._cast[key] = self.by_group(index, chosen.mT.contiguous() if transposed else chosen)
         return self._cast[key]
 
     def by_group(self, index: int, operators: Tensor) -> tuple[Tensor, ...]:
@@ -178,13 +180,14 @@ class _Multiply(torch.autograd.Function):
     def backward(ctx: Any, grad: Tensor) -> tuple[Any, ...]:
         """The gradients of the rows and of the operators."""
         products: Products = ctx.products
+        taken = ctx.saved_tensors  # asked for once, because a checkpoint unpacks them once
         of_table = torch.zeros_like(products.table, dtype=grad.dtype)
         for i in range(len(products.stages) - 1, -1, -1):
             stage = products.stages[i]
             there = grad.index_select(0, stage.take).index_fill_(0, stage.empty, 0.0)
             back = torch.empty_like(there)
             of_operators = of_table.new_empty(stage.operator.numel(), *of_table.shape[1:])
-            rows = (products.vectors(i, each) for each in (there, ctx.saved_tensors[i], back))
+            rows = (products.vectors(i, each) for each in (there, taken[i], back))
             operators = products.operators(i, grad.dtype, False), products.by_group(i, of_operators)
             for g, v, o, w, of_w in zip(*rows, *operators, strict=True):
                 bmm(g.mT, v, of_w)

@@ -12,6 +12,7 @@ from torch import Tensor
 from torch.autograd.function import once_differentiable
 
 from ape_cli.core.errors import UsageError
+from ape_cli.position._context import kept_apart
 
 
 def frequencies(channels: int, base: float, device: torch.device | None = None) -> Tensor:
@@ -61,10 +62,9 @@ class Rotations:
     def __init__(self, angle: Tensor, known: Tensor | None = None) -> None:
         """Compute the rotations in float64."""
         exact = token_major(circle(angle) if known is None else known)
-        single = exact.to(torch.complex64)
-        self._exact = angle, exact, exact.conj()
-        # computed here and not on first use, which may be where no gradients are recorded
-        self._single = angle.float(), single, single.conj().resolve_conj()
+        # made here and not on first use, which may be where no gradients are recorded
+        self._angles = {torch.float64: angle, torch.float32: angle.float()}
+        self._turns = {torch.float64: (exact, exact.conj())}
 
     def of(self, dtype: torch.dtype) -> tuple[Tensor, Tensor, Tensor]:
         """The rotations for vectors of this dtype: float64, or any smaller type, which is rotated in float32.
@@ -72,7 +72,12 @@ class Rotations:
         Returns the angles, which take the gradient, and the rotations and their complex conjugates, which have none;
         [..., K/2] each.
         """
-        return self._exact if dtype == torch.float64 else self._single
+        dtype = dtype if dtype == torch.float64 else torch.float32
+        if dtype not in self._turns:
+            with kept_apart():
+                turn = self._turns[torch.float64][0].to(torch.complex64)
+                self._turns[dtype] = turn, turn.conj().resolve_conj()
+        return self._angles[dtype], *self._turns[dtype]
 
 
 def token_major(x: Tensor) -> Tensor:

@@ -43,7 +43,7 @@ dropout's stream not restored on resume
 the locality bias missing from cross-attention
   Transformer.decode  models/test_reference.py::test_the_model_is_the_plain_one
   - AttentionContext.of(self.scheme, new, source)
-  + AttentionContext(**vars(AttentionContext.of(self.scheme, new, source)) | {'decay': None})
+  + AttentionContext(**vars(AttentionContext.of(self.scheme, new, source)) | {'decays': None})
 greedy decoding that keeps keys, and computes the last token at the position of the first
   Transformer.decode  position/test_contract.py::test_tokens_one_by_one_have_the_scores_of_all_at_once
   - new = self.scheme.context(positions[:, begin:], causal=True, beside=source)
@@ -51,7 +51,7 @@ greedy decoding that keeps keys, and computes the last token at the position of 
 the locality bias missing from the encoder
   Transformer.encode  models/test_reference.py::test_the_model_is_the_plain_one
   - AttentionContext.of(self.scheme, context, context)
-  + AttentionContext(**vars(AttentionContext.of(self.scheme, context, context)) | {'decay': None})
+  + AttentionContext(**vars(AttentionContext.of(self.scheme, context, context)) | {'decays': None})
 positions off by one in greedy decoding
   _follow  models/test_reference.py::test_greedy_writes_what_a_loop_by_hand_writes
   - pen.next(written, batch.input_positions[:, :m])

@@ -82,16 +82,19 @@ def attend(
     """Softmax attention with the scheme. q [B, H, M, K], k and v [B, H, N, K], unrotated -> [B, M, H K]
 
     q is scaled so that its scores are those of the model after division by sqrt(K). `mask`: added to the scores,
-    broadcasts to [B, H, M, N]. `cross`: whether keys are the encoder's.
+    broadcasts to [B, H, M, N]; hidden keys have the lowest number of its dtype, or -inf. A query whose keys are all
+    hidden gets 0. `cross`: whether keys are the encoder's.
     """
     keys = encoded.source if cross else encoded.tokens
     assert keys is not None
     scores = attention.logits(encoded.scheme, q, k, encoded.tokens, keys)
-    if mask is not None:
-        scores = scores + mask
+    empty = None if mask is None else mask.amax(-1, keepdim=True) <= torch.finfo(mask.dtype).min
+    if mask is not None and empty is not None:
+        scores = scores + mask.masked_fill(empty, 0.0)
     exact = torch.promote_types(scores.dtype, torch.float32)
     weights = torch.softmax(scores, dim=-1, dtype=exact).to(v.dtype)
-    return (functional.dropout(weights, dropout) @ v).transpose(1, 2).flatten(2)
+    mixed = functional.dropout(weights, dropout) @ v
+    return (mixed if empty is None else mixed.masked_fill(empty, 0.0)).transpose(1, 2).flatten(2)
 
 
 def split_heads(x: Tensor, heads: int, groups: int = 1) -> Tensor:
