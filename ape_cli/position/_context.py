@@ -3,7 +3,7 @@
 A context computes what the layers share, and keeps it for them. A layer may be checkpointed: computed without its graph
 in the forward pass, and again in the backward pass. So a kept value is used only where its graph is of use:
 
-- A value that was computed without a graph is not used where gradients are recorded.
+- A value that was computed without a graph is not used where gradients are recorded, nor the other way around.
 - A value of the forward pass is not used within a backward pass. A checkpoint that is reentrant has a backward pass
   of its own for each layer, which frees the graph of what it used.
 - The graph of a value is kept apart from those of the layers, by hooks of its own for the tensors that it saves. A
@@ -18,7 +18,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass, field
 from functools import cached_property
-from typing import Any, Literal, NamedTuple
+from typing import Any, ClassVar, Literal, NamedTuple
 
 import torch
 from torch import Tensor
@@ -28,7 +28,11 @@ from torch.utils._python_dispatch import _disable_current_modes, _get_current_di
 
 from ape_cli.data.position_plan import PositionPlan, run_of
 
-_reads = 0  # how many tensors that kept values had saved were read by backward passes
+
+class _Reads:
+    """How many tensors that kept values had saved were read by backward passes."""
+
+    count: ClassVar[int] = 0
 
 
 class _Kept(NamedTuple):
@@ -82,16 +86,14 @@ class Context:
         """
         if torch.compiler.is_compiling():
             return compute(self, other)
-        phase = _phase()
-        for known in ("forward", phase) if phase == "no graph" else (phase,):
-            kept = self._pairs.get((compute, id(other), known))
-            if kept is not None and kept.reads == _reads:
-                return kept.value
-        with kept_apart():
-            value = compute(self, other)
-        # Keep `other` alive, so that its id is not used again. A reference to `self` would never be released.
-        self._pairs[compute, id(other), phase] = _Kept(value, None if other is self else other, _reads)
-        return value
+        key = compute, id(other), _phase()
+        kept = self._pairs.get(key)
+        if kept is None or kept.reads != _Reads.count:
+            with kept_apart():
+                value = compute(self, other)
+            # Keep `other` alive, so that its id is not used again. A reference to `self` would never be released.
+            kept = self._pairs[key] = _Kept(value, None if other is self else other, _Reads.count)
+        return kept.value
 
     @property
     def state(self) -> Any:
@@ -143,8 +145,7 @@ def _as_it_is(x: Tensor) -> Tensor:
 
 def _count(x: Tensor) -> Tensor:
     """The same tensor, of which a backward pass now makes use."""
-    global _reads
-    _reads += 1
+    _Reads.count += 1
     return x
 
 
