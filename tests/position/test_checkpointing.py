@@ -52,8 +52,8 @@ class Own(FastScheme):
 def made(name: str) -> Scheme:
     generator = torch.Generator().manual_seed(1)
     if name == "own":
-        return Own(Shape(D, H, Seq(), 8, 1.0, generator))
-    return position.make(name, D, H, max_size=8, generator=generator)
+        return Own(Shape(D, H, Seq(), 4, 1.0, generator))
+    return position.make(name, D, H, max_size=4, generator=generator)
 
 
 class Net:
