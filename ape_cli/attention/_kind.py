@@ -127,13 +127,18 @@ class AttentionContext(Link):
         readable = empty.device.type == "cpu" and not torch.compiler.is_compiling()
         return None if readable and not empty.any() else empty
 
-    @cached_property
+    @property
     def filled(self) -> AttentionContext:
         """The same context, in which queries without visible keys see all keys, so that their softmax is not NaN.
 
         Their results are then set to zero by `zero_empty`.
         """
-        return self if self.empty is None else replace(self, fills=True)
+        return self if self.empty is None else self._filled
+
+    @cached_property
+    def _filled(self) -> AttentionContext:
+        """`filled`, kept for all layers. It is another object, because one that refers to itself is released late."""
+        return replace(self, fills=True)
 
     def zero_empty(self, x: Tensor) -> Tensor:
         """The results of attention, with zeros for queries that may attend to no key. [B, H, M, K] -> the same"""

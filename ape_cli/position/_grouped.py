@@ -111,7 +111,7 @@ class Products:
     def __init__(self, stages: list[Stage], table: Tensor) -> None:
         """Keep both."""
         self.stages, self.table = stages, table
-        self._cast: dict[tuple[int, torch.dtype, bool], tuple[Tensor, ...]] = {}
+        self._cast: dict[tuple[torch.dtype, bool], list[tuple[Tensor, ...]]] = {}
 
     def __call__(self, x: Tensor) -> Tensor:
         """Multiply each vector from the left by its operators. [T * H, m * K] -> the same"""
@@ -137,12 +137,16 @@ class Products:
 
         Products are fastest if both are stored in the order in which they are read.
         """
-        key = index, dtype, transposed
+        key = dtype, transposed
         if key not in self._cast:
             with kept_apart():
-                chosen = self.table.detach().index_select(0, self.stages[index].operator).to(dtype)
-                self._cast[key] = self.by_group(index, chosen.mT.contiguous() if transposed else chosen)
-        return self._cast[key]
+                self._cast[key] = [self._chosen(i, *key) for i in range(len(self.stages))]
+        return self._cast[key][index]
+
+    def _chosen(self, index: int, dtype: torch.dtype, transposed: bool) -> tuple[Tensor, ...]:
+        """`operators`, computed."""
+        chosen = self.table.detach().index_select(0, self.stages[index].operator).to(dtype)
+        return self.by_group(index, chosen.mT.contiguous() if transposed else chosen)
 
     def by_group(self, index: int, operators: Tensor) -> tuple[Tensor, ...]:
         """Cut the operators of a stage into its groups. [n, H, K, K] -> [n * H, K, K] each"""

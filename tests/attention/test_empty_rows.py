@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import weakref
 from collections.abc import Iterator
+from dataclasses import replace
 
 import pytest
 import torch
@@ -177,3 +179,20 @@ def test_models(model: str, name: str) -> None:
     assert torch.allclose(every[real], scores(real.nonzero()[:, 0]), atol=1e-9)
     grads = torch.autograd.grad(every.square().sum(), list(net.parameters()), allow_unused=True)
     assert all(x is None or x.isfinite().all() for x in (every, *grads))
+
+
+def test_contexts_are_released_at_once() -> None:
+    """Not by the garbage collector, because they hold the graph of all layers."""
+    for name in ("t5", "orthogonal-seq"):
+        scheme = scheme_of(name)
+        for context, empty in contexts(scheme):
+            for keys in (context.keys, torch.ones_like(KEYS)):  # with and without a query that sees no key
+                used = replace(context, keys=keys)
+                q, k, v = (drawn(count, torch.float64) for count in (empty.shape[1], N, N))
+                kind_of("dot").attend(scheme, q, k, v, used, 0.1).sum().backward()
+                kept = weakref.ref(used)
+                del used
+                assert kept() is None
+            kept_positions = weakref.ref(context.q_context)
+            del context
+        assert kept_positions() is None
