@@ -59,8 +59,24 @@ a learned bias added to scores without 1/sqrt(K)
   + return q @ k.mT
 a learned bias with which queries see padding and later keys
   average  attention/test_dot.py::test_a_learned_bias_is_that_of_torch
-  - context.penalty is not None
-  + context.penalty is not None and context.decay is not None
+  - penalty is not None
+  + penalty is not None and context.decay is not None
+queries without visible keys that get the mean of padding
+  average  attention/test_empty_rows.py::test_every_kind
+  - return context.zero_empty(matmul(weights.to(v.dtype), v))
+  + return matmul(weights.to(v.dtype), v)
+queries without visible keys whose softmax is NaN
+  average  attention/test_empty_rows.py::test_every_kind
+  - penalty = context.filled.penalty
+  + penalty = context.penalty
+a sum of no features as the divisor of linear attention
+  Linear.attend  attention/test_empty_rows.py::test_every_kind
+  - norm = norm.masked_fill(context.empty, 1.0)
+  + pass
+queries of a model of transformers that get the mean of padding
+  attend  nightly/models/adapters/test_hugging_face.py::test_padding_on_the_left
+  - (mixed if empty is None else mixed.masked_fill(empty, 0.0))
+  + mixed
 FlexAttention that adds the locality bias instead of multiplying by it
   _score_mod.modify  models/adapters/test_torch_attention.py::test_flex_is_our_attention
   - score * decay[_at(decay, 0, row), 0, m, n]
@@ -89,6 +105,26 @@ labels that are asked for at other tokens
   _asked  data/test_tags.py::test_only_tags_that_are_asked_for_are_scored
   - np.argsort(tags == PAD, axis=1, kind="stable")
   + np.argsort(tags != PAD, axis=1, kind="stable")
+a value of the forward pass used in a checkpointed layer of the backward pass
+  _phase  position/test_checkpointing.py::test_in_every_second_layer_and_twice
+  - "forward" if torch._C._current_graph_task_id() == -1 else "backward"
+  + "forward"
+a value that was computed without a graph used where gradients are recorded
+  _phase  position/test_checkpointing.py::test_a_context_that_is_used_again
+  - return "no graph"
+  + pass
+a value used again after a backward pass has freed its graph
+  Context.cached  position/test_checkpointing.py::test_a_context_that_is_used_again
+  - kept is None or kept.reads != _Reads.count
+  + kept is None
+a value that a checkpoint counts as a part of the first layer
+  kept_apart  position/test_checkpointing.py::test_the_gradients_of_plain_layers
+  - torch._C._autograd._saved_tensors_hooks_get_disabled_error_message() is None
+  + False
+a value known by the name of its function
+  Context.cached  position/test_checkpointing.py::test_a_value_is_known_by_its_function_and_object
+  - key = compute, id(other), _phase()
+  + key = compute.__qualname__, id(other), _phase()
 gradients with other dropout masks than the forward pass
   each_block  attention/test_blocks.py::test_dropout_is_drawn_again_as_it_was
   - preserve_rng_state=rng

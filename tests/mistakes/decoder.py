@@ -27,8 +27,8 @@ the vector of the source added to the target
   + self.sides[0]
 padding before a source that is attended to
   DecoderOnly.decode  models/test_decoder.py::test_the_model_is_the_plain_one
-  - keys.mask
-  + None
+  - replace(AttentionContext.of(self.scheme, new, keys), causal=False)
+  + replace(AttentionContext.of(self.scheme, new, keys), causal=False, keys=None)
 kept keys moved to another place than their positions
   Past.move_to_end  models/test_decoder.py::test_the_model_is_the_plain_one
   - lengths[:, None]

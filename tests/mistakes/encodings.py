@@ -177,8 +177,8 @@ any single row of positions assumed to be consecutive
   + return first
 a result of one pair of contexts given to another pair
   Context.cached  position/test_context.py::test_a_pair_s_own
-  - key = (compute.__qualname__, id(other))
-  + key = compute.__name__
+  - key = compute, id(other), _phase()
+  + key = compute, _phase()
 the frame in the projection of one side only
   Attention._projected  position/test_frame.py::test_projections_in_the_frame_change_nothing
   - [(self.key, k_frame), (self.value, None)]

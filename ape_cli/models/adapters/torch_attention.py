@@ -42,7 +42,8 @@ def sdpa_inputs(
       are at the positions of the queries.
 
     -> `q` and `k`, rotated, and `attn_mask`, which broadcasts to [B, H, M, N]. The mask hides padding and, if the
-    context of the keys is causal, later tokens. Leave `is_causal` out.
+    context of the keys is causal, later tokens. Leave `is_causal` out. If it hides all keys from a query, PyTorch's
+    function returns 0 for it on a CPU.
 
     Raises `UsageError` for a scheme with a locality bias, as `scaled_dot_product_attention` cannot multiply scores, and
     for a scheme that defines `logits`.
