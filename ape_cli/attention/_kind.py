@@ -5,13 +5,13 @@ The docstring of `ape_cli.attention` explains what a kind receives, and the shap
 
 from __future__ import annotations
 
+import threading
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from contextvars import ContextVar
 from copy import copy
 from dataclasses import dataclass, replace
-from functools import cached_property, partial
+from functools import partial
 from typing import Any, ClassVar
 
 import torch
@@ -21,11 +21,20 @@ from ape_cli.attention._layers import drop
 from ape_cli.core import plugins
 from ape_cli.core.errors import UsageError
 from ape_cli.position import Context, FastScheme, Link, Scheme
+from ape_cli.position._context import lazy
 from ape_cli.position._matmul import matmul
 
 _LONG_BF16 = 1024  # queries from which on the scores of bfloat16 are not stored
 BACKENDS = ("plain", "fused")
-_requested: ContextVar[str | None] = ContextVar("_requested", default=None)
+
+
+class _Requested(threading.local):
+    """The backend that this thread requests, None for the fastest. A compiled function can read it."""
+
+    backend: str | None = None
+
+
+_requested = _Requested()
 
 
 @dataclass(frozen=True)
@@ -60,7 +69,7 @@ class AttentionContext(Link):
         """The locality bias, a factor of the scores, which all layers share. -> [B or 1, 1, M, N], None for none"""
         return None if self.decays is None else self.decays()
 
-    @cached_property
+    @lazy
     def in_frame(self) -> AttentionContext:
         """The same context, for queries and keys whose projections have taken in the scheme's frame."""
         return replace(self, framed=True)
@@ -95,7 +104,7 @@ class AttentionContext(Link):
             first=self.first + begin,
         )
 
-    @cached_property
+    @lazy
     def mask(self) -> Tensor | None:
         """Which keys each query may attend to: bool, broadcasts to [B, 1, M, N]; None if it may attend to all.
 
@@ -109,7 +118,7 @@ class AttentionContext(Link):
             mask = before if mask is None else before & mask
         return mask | self.empty if self.fills and mask is not None and self.empty is not None else mask
 
-    @cached_property
+    @lazy
     def empty(self) -> Tensor | None:
         """Which queries may attend to no key: bool, broadcasts to [B, 1, M, 1]; None if each query has a key.
 
@@ -135,7 +144,7 @@ class AttentionContext(Link):
         """
         return self if self.empty is None else self._filled
 
-    @cached_property
+    @lazy
     def _filled(self) -> AttentionContext:
         """`filled`, kept for all layers. It is another object, because one that refers to itself is released late."""
         return replace(self, fills=True)
@@ -144,7 +153,7 @@ class AttentionContext(Link):
         """The results of attention, with zeros for queries that may attend to no key. [B, H, M, K] -> the same"""
         return x if self.empty is None else x.masked_fill(self.empty, 0.0)
 
-    @cached_property
+    @lazy
     def penalty(self) -> Tensor | None:
         """0 where `mask` is true, else -inf: float32, broadcasts to [B, 1, M, N]; None without a mask.
 
@@ -296,8 +305,8 @@ def average(scores: Tensor, v: Tensor, context: AttentionContext, dropout: float
 def use_backend(name: str) -> Iterator[None]:
     """Within this context, compute softmax attention with the backend `plain` or `fused`.
 
-    Results are equal up to rounding. Raises `UsageError` for an unknown name. Attention raises `UsageError` if the
-    backend cannot compute it.
+    Results are equal up to rounding. A compiled function keeps the backend of its first call. Raises `UsageError` for
+    an unknown name. Attention raises `UsageError` if the backend cannot compute it.
 
     >>> import torch
     >>> from ape_cli import attention, position
@@ -314,16 +323,16 @@ def use_backend(name: str) -> Iterator[None]:
     """
     if name not in BACKENDS:
         raise UsageError("unknown attention backend", got=repr(name), allowed=", ".join(BACKENDS), fix="choose one")
-    token = _requested.set(name)
+    before, _requested.backend = _requested.backend, name
     try:
         yield
     finally:
-        _requested.reset(token)
+        _requested.backend = before
 
 
 def require_plain(reason: str) -> None:
     """Raise `UsageError`, with the reason, if the fused backend is requested."""
-    if _requested.get() == "fused":
+    if _requested.backend == "fused":
         raise UsageError(f"backend fused cannot compute this attention: {reason}", fix="use plain")
 
 
@@ -341,7 +350,7 @@ def backend(q: Tensor, bias: Tensor | None, decay: Tensor | None, dropout: float
 
     Raises `UsageError` if the requested backend cannot compute this.
     """
-    requested = _requested.get()
+    requested = _requested.backend
     if decay is not None:
         require_plain("it has no locality bias")
     if requested is not None:

@@ -19,6 +19,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 import torch
@@ -27,7 +28,7 @@ from torch import Tensor, nn
 from ape_cli.core.rng import I64
 from ape_cli.data.position_plan import PositionPlan
 from ape_cli.position import _grouped
-from ape_cli.position._grouped import Products, Stage, groups, tiles
+from ape_cli.position._grouped import Products, Stage, tiles
 from ape_cli.position._operators import (
     ROPE_BASE,
     Interpretation,
@@ -38,7 +39,8 @@ from ape_cli.position._operators import (
     skew_of,
     start_angles,
 )
-from ape_cli.position._rotation import frequencies
+from ape_cli.position._rotation import frequencies, wide
+from ape_cli.position._unplanned import Unplanned
 from ape_cli.structure import Structure, Tree
 
 _SHARE = 32  # minimum number of vectors for each operator of the table, on average
@@ -73,18 +75,17 @@ class Branches(Interpretation):
         self.free.copy_((s / 2).expand(self.tree.branching, self.heads, -1, -1))
 
     def generators(self) -> Tensor:
-        """W of each branch and head. -> [branch, H, K, K]"""
-        return self._exact_generators().to(self.free.dtype)
+        """W of each branch and head. -> float32 or wider [branch, H, K, K]"""
+        return self._exact_generators().to(wide(self.free).dtype)
 
     def _exact_generators(self) -> Tensor:
         """W in the precision in which products of generators are computed. -> [branch, H, K, K]"""
         return exponential(skew(exact(self.free)))
 
     def table(self, reach: int) -> Tensor:
-        """The operators of all paths of up to `reach` steps, by heap index from 1 on. -> [P, H, K, K]
+        """The operators of all paths of up to `reach` steps, by heap index from 1 on. -> float32 or wider [P, H, K, K]
 
-        They are computed in the parameters' own precision, also within autocast, because products of bfloat16
-        matrices would not stay orthogonal.
+        Neither parameters of 16 bits nor autocast round them, because their products would not stay orthogonal.
         """
         with torch.autocast(self.free.device.type, enabled=False):
             w = self._exact_generators()
@@ -94,7 +95,7 @@ class Branches(Interpretation):
                 above = levels[-1].transpose(0, 1).flatten(1, 2)  # [H, n K, K]
                 below = (above @ w).unflatten(2, (-1, self.channels))  # [k, H, n, K, K]
                 levels.append(below.permute(2, 0, 1, 3, 4).flatten(0, 1))  # [n k, H, K, K]
-            return torch.cat(levels).to(self.free.dtype)
+            return torch.cat(levels).to(wide(self.free).dtype)
 
     def plan(self, positions: Tensor, beside: PositionPlan | None = None) -> PositionPlan:
         """The plan of positions: four tensors for each stage, those of a `Stage` in which all rows take part.
@@ -115,7 +116,10 @@ class Branches(Interpretation):
         return PositionPlan(tensors=tuple(tensors), sizes=(reach,))
 
     def prepare(self, positions: Tensor, plan: PositionPlan | None = None, beside: _State | None = None) -> _State:
-        """The state of positions, int64 [B or 1, N]. Without a plan they are read back to the host from a GPU."""
+        """The state of positions, int64 [B or 1, N]. Without a plan they are read back to the host from a GPU.
+
+        A compiled function reads them when it runs (see `_unplanned.py`).
+        """
         if plan:
             (reach,), tensors = plan.sizes, iter(plan.tensors)
             stages = [
@@ -123,21 +127,36 @@ class Branches(Interpretation):
                 for take, place, empty, operator in zip(tensors, tensors, tensors, tensors, strict=True)
             ]
             return self._state(stages, reach, positions, beside)
+        if torch.compiler.is_compiling():
+            reach = beside.reach if beside else self._tiled_reach(positions.numel())
+            which = self._numbers(positions.flatten(), reach)
+            return _State(Unplanned(which, self._shared(reach, beside)), reach, positions.shape[0])
         heap = np.maximum(positions.detach().cpu().numpy().ravel(), 1)
         depth = self.tree.level(heap)
         reach = beside.reach if beside else self._reach(heap.size, int(depth.max(initial=0)))
         stages = []
         for on, which in self._pieces(heap, depth, reach):
             below = which > 0  # the root and SOS take no part
-            rows = torch.from_numpy((on[below, None] * self.heads + np.arange(self.heads)).ravel())
-            stage = Stage.of(which[below], *groups(which[below]), self.heads)
-            stages.append(stage.of_some(rows, positions.device))
+            stages.append(Stage.of_some(on[below], which[below], self.heads, positions.device))
         return self._state(stages, reach, positions, beside)
 
     def _state(self, stages: list[Stage], reach: int, positions: Tensor, beside: _State | None) -> _State:
         """The state of positions, int64 [B or 1, N], with the table of `beside` or a new one."""
-        table = beside.products.table if beside else self.table(reach)
-        return _State(Products(stages, table), reach, positions.shape[0])
+        return _State(Products(stages, self._shared(reach, beside)), reach, positions.shape[0])
+
+    def _shared(self, reach: int, beside: _State | None) -> Tensor:
+        """The table of `beside`, or a new one. -> [P, H, K, K]"""
+        return beside.products.table if beside else self.table(reach)
+
+    def _numbers(self, heap: Tensor, reach: int) -> Tensor:
+        """The operator of each piece of each path, 0 where there is none, the last piece first. int64 [T] -> [S, T]
+
+        There are enough pieces for the deepest node of all.
+        """
+        heap = heap.clamp(min=1)
+        pieces = -(-self.tree.max_depth // reach)
+        above = torch.arange(pieces - 1, -1, -1, device=heap.device)[:, None] * reach  # steps before the piece
+        return self._number(heap, self.tree.level(heap), above, reach)
 
     def _pieces(self, heap: I64, depth: I64, reach: int) -> Iterator[tuple[I64, I64]]:
         """Cut paths into pieces of up to `reach` steps, and yield them with the last steps of the paths first.
@@ -148,11 +167,16 @@ class Branches(Interpretation):
         deepest = int(depth.max(initial=0))
         for above in range(reach * ((deepest - 1) // reach), -1, -reach):  # the last steps act first
             on = np.arange(heap.size) if above == 0 else np.flatnonzero(depth > above)
-            down = np.minimum(depth[on] - above, reach)  # steps of this piece
-            start, end = (
-                self.tree.ancestor(heap[on], depth[on] - d) for d in (np.minimum(above, depth[on]), above + down)
-            )
-            yield on, end - (start - 1) * self.tree.branching**down - 1  # the path from `start` to `end`, minus 1
+            yield on, self._number(heap[on], depth[on], above, reach)
+
+    def _number(self, heap: Any, depth: Any, above: Any, reach: int) -> Any:
+        """The number in the table of the piece of each path that begins `above` steps below the root.
+
+        int64 arrays or tensors, broadcast. 0, the number of the identity, where the path ends before.
+        """
+        left, after = (depth - above).clip(0), (depth - above - reach).clip(0)  # steps from the ends of the piece on
+        start, end = self.tree.ancestor(heap, left), self.tree.ancestor(heap, after)
+        return end - (start - 1) * self.tree.branching ** (left - after) - 1  # the path from start to end, minus 1
 
     def _tiled_reach(self, vectors: int) -> int:
         """The number of steps of the longest paths in the table of a plan.

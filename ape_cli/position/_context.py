@@ -18,7 +18,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass, field
 from functools import cached_property
-from typing import Any, ClassVar, Literal, NamedTuple
+from typing import Any, ClassVar, Literal, NamedTuple, TypeVar
 
 import torch
 from torch import Tensor
@@ -27,6 +27,17 @@ from torch.utils import checkpoint
 from torch.utils._python_dispatch import _disable_current_modes, _get_current_dispatch_mode_stack
 
 from ape_cli.data.position_plan import PositionPlan, run_of
+
+T = TypeVar("T")
+
+
+class lazy(cached_property[T]):  # noqa: N801 # used as a decorator
+    """`functools.cached_property` without its lock, which a compiled function cannot enter (Python 3.11)."""
+
+    def __init__(self, compute: Callable[[Any], T]) -> None:
+        """Replace the lock. `compute`: the method that computes the value."""
+        super().__init__(compute)
+        self.lock = nullcontext()
 
 
 class _Reads:
@@ -105,15 +116,23 @@ class Context:
         mask = None if self.mask is None else self.mask[:, begin:end]
         return Context(self.positions[:, begin:end], mask, causal=self.causal)
 
-    @cached_property
+    @lazy
     def start(self) -> int | None:
         """The first position if all rows share one run of consecutive positions, else None.
 
-        On a GPU it is None without a plan, because reading the values would stall the GPU.
+        Without a plan it is None where values are not read (see `reads_values`).
         """
         if self.plan is not None:
             return self.plan.first
-        return run_of(self.positions) if self.positions.device.type == "cpu" else None
+        return run_of(self.positions) if reads_values(self.positions) else None
+
+
+def reads_values(positions: Tensor) -> bool:
+    """Whether the values of positions may decide what is computed: on a CPU, outside of a compiled function.
+
+    Reading them would stall a GPU, and a compiled function has one graph for all values.
+    """
+    return positions.device.type == "cpu" and not torch.compiler.is_compiling()
 
 
 def _phase() -> Literal["forward", "backward", "no graph"]:
@@ -166,7 +185,7 @@ class Link:
     q_context: Context  # M queries
     k_context: Context  # N keys
 
-    @cached_property
+    @lazy
     def mask(self) -> Tensor | None:
         """Which keys each query may attend to: bool, broadcasts to [B, 1, M, N]; None if it may attend to all.
 

@@ -17,6 +17,7 @@ row of vector t and head h has the index t * H + h. In a stage, A vectors take p
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -28,6 +29,7 @@ from torch.autograd.function import once_differentiable
 from ape_cli.core.rng import I64
 from ape_cli.position._context import kept_apart
 from ape_cli.position._matmul import bmm
+from ape_cli.position._rotation import wide
 
 TILE = 32  # places in a tile of fixed size
 _FULL = 0.75  # minimum share of filled places of an operator in its group
@@ -95,11 +97,17 @@ class Stage:
         take, places, empty, operators = map(torch.from_numpy, arrays)
         return cls(take, places, empty, operators, parts)
 
-    def of_some(self, rows: Tensor, device: torch.device) -> Stage:
-        """The same places on a device, for these rows out of all. rows: int64 [A * H], on the CPU"""
-        indices = rows[self.take], self.place, self.empty, self.operator, rows
+    @classmethod
+    def of_some(cls, on: I64, which: I64, heads: int, device: torch.device) -> Stage:
+        """The places of some vectors in `groups`, on a device.
+
+        on: int64 [A], their numbers among all vectors; which: int64 [A], the operator of each.
+        """
+        alone = cls.of(which, *groups(which), heads)
+        rows = torch.from_numpy((on[:, None] * heads + np.arange(heads)).ravel())
+        indices = rows[alone.take], alone.place, alone.empty, alone.operator, rows
         take, place, empty, operator, rows = (index.to(device, non_blocking=True) for index in indices)
-        return Stage(take, place, empty, operator, self.sizes, rows)
+        return cls(take, place, empty, operator, alone.sizes, rows)
 
 
 class Products:
@@ -114,23 +122,33 @@ class Products:
         self._cast: dict[tuple[torch.dtype, bool], list[tuple[Tensor, ...]]] = {}
 
     def __call__(self, x: Tensor) -> Tensor:
-        """Multiply each vector from the left by its operators. [T * H, m * K] -> the same"""
+        """Multiply each vector from the left by its operators. float32 or float64 [T * H, m * K] -> the same"""
         with torch.autocast(x.device.type, enabled=False):  # autocast would change the dtype
-            out: Tensor = _Multiply.apply(x, self.table, self)
+            if torch.compiler.is_compiling():
+                return self._written_out(x)
+            out: Tensor = _Multiply.apply(x, self.table, self) if self.stages else x
             return out
+
+    def _written_out(self, x: Tensor) -> Tensor:
+        """`_Multiply` in operations whose gradients a compiler knows. [T * H, m * K] -> the same"""
+        for i, stage in enumerate(self.stages):
+            chosen = self.by_group(i, self.table.index_select(0, stage.operator).to(x.dtype))
+            vectors = self.vectors(i, x.index_select(0, stage.take))
+            out = [torch.bmm(v, w.mT).view(-1, x.shape[1]) for v, w in zip(vectors, chosen, strict=True)]
+            x = _moved(x, torch.cat(out), stage)
+        return x
 
     def of_tokens(self, x: Tensor, rows: int) -> Tensor:
         """Apply the operators to the vectors of tokens. [B, H, N, K] -> the same
 
-        `rows`: the number of rows of their positions, B, or 1 if all rows share them.
+        `rows`: the number of rows of their positions, B, or 1 if all rows share them. Vectors of 16 bits are multiplied
+        in float32, because rounding errors would add up from stage to stage.
         """
-        if not self.stages:
-            return x
         b, h, n, k = x.shape
         copies = b // rows
-        flat = x.reshape(copies, rows, h, n, k).permute(1, 3, 2, 0, 4).reshape(-1, copies * k)
+        flat = wide(x).reshape(copies, rows, h, n, k).permute(1, 3, 2, 0, 4).reshape(-1, copies * k)
         rotated = self(flat).view(rows, n, h, copies, k)
-        return rotated.permute(3, 0, 2, 1, 4).reshape(b, h, n, k)
+        return rotated.permute(3, 0, 2, 1, 4).reshape(b, h, n, k).to(x.dtype)
 
     def operators(self, index: int, dtype: torch.dtype, transposed: bool) -> tuple[Tensor, ...]:
         """The operators of a stage in a dtype, or their transposes, without a gradient. -> [n * H, K, K] each group
@@ -166,39 +184,52 @@ class _Multiply(torch.autograd.Function):
     @staticmethod
     def forward(ctx: Any, x: Tensor, table: Tensor, products: Products) -> Tensor:
         """Apply the stages in order. [T * H, m * K], [P, H, K, K] -> [T * H, m * K]"""
-        taken = []
-        for i, stage in enumerate(products.stages):
-            here = x.index_select(0, stage.take)
-            out = torch.empty_like(here)
-            each = products.vectors(i, here), products.operators(i, x.dtype, True), products.vectors(i, out)
-            for v, w, o in zip(*each, strict=True):
-                bmm(v, w, o)
-            x = _moved(x, out, stage)
-            taken.append(here)
+        out, taken = multiplied(x, products)
         ctx.products = products
         ctx.save_for_backward(*taken)
-        return x
+        return out
 
     @staticmethod
     @once_differentiable
     def backward(ctx: Any, grad: Tensor) -> tuple[Any, ...]:
         """The gradients of the rows and of the operators."""
-        products: Products = ctx.products
         taken = ctx.saved_tensors  # asked for once, because a checkpoint unpacks them once
-        of_table = torch.zeros_like(products.table, dtype=grad.dtype)
-        for i in range(len(products.stages) - 1, -1, -1):
-            stage = products.stages[i]
-            there = grad.index_select(0, stage.take).index_fill_(0, stage.empty, 0.0)
-            back = torch.empty_like(there)
-            of_operators = of_table.new_empty(stage.operator.numel(), *of_table.shape[1:])
-            rows = (products.vectors(i, each) for each in (there, taken[i], back))
-            operators = products.operators(i, grad.dtype, False), products.by_group(i, of_operators)
-            for g, v, o, w, of_w in zip(*rows, *operators, strict=True):
-                bmm(g.mT, v, of_w)
-                bmm(g, w, o)
-            _add_up(of_table, stage.operator, of_operators)
-            grad = _moved(grad, back, stage)
-        return grad, of_table.to(products.table.dtype), None
+        return *gradients(grad, taken, ctx.products), None
+
+
+def multiplied(x: Tensor, products: Products) -> tuple[Tensor, list[Tensor]]:
+    """The rows [T * H, m * K] after all stages, and for each stage the rows that it took, [places, m * K]."""
+    taken = []
+    for i, stage in enumerate(products.stages):
+        here = x.index_select(0, stage.take)
+        out = torch.empty_like(here)
+        each = products.vectors(i, here), products.operators(i, x.dtype, True), products.vectors(i, out)
+        for v, w, o in zip(*each, strict=True):
+            bmm(v, w, o)
+        x = _moved(x, out, stage)
+        taken.append(here)
+    return x, taken
+
+
+def gradients(grad: Tensor, taken: Sequence[Tensor], products: Products) -> tuple[Tensor, Tensor]:
+    """The gradients of the rows, [T * H, m * K], and of the table, [P, H, K, K].
+
+    `taken`: the second result of `multiplied`.
+    """
+    of_table = torch.zeros_like(products.table, dtype=grad.dtype)
+    for i in range(len(products.stages) - 1, -1, -1):
+        stage = products.stages[i]
+        there = grad.index_select(0, stage.take).index_fill_(0, stage.empty, 0.0)
+        back = torch.empty_like(there)
+        of_operators = of_table.new_empty(stage.operator.numel(), *of_table.shape[1:])
+        rows = (products.vectors(i, each) for each in (there, taken[i], back))
+        operators = products.operators(i, grad.dtype, False), products.by_group(i, of_operators)
+        for g, v, o, w, of_w in zip(*rows, *operators, strict=True):
+            bmm(g.mT, v, of_w)
+            bmm(g, w, o)
+        _add_up(of_table, stage.operator, of_operators)
+        grad = _moved(grad, back, stage)
+    return grad, of_table.to(products.table.dtype)
 
 
 def _moved(x: Tensor, out: Tensor, stage: Stage) -> Tensor:

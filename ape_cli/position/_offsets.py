@@ -71,9 +71,9 @@ def each(q_context: Context, k_context: Context, term: Callable[[Tensor], Tensor
 def _along_a_line(q_context: Context, k_context: Context) -> Tensor | None:
     """The offsets between consecutive positions, in ascending order. -> int64 [M + N - 1]
 
-    None if the positions are not known to be consecutive.
+    None if the positions are not known to be consecutive, as in a compiled function.
     """
-    if q_context.start is None or k_context.start is None:
+    if torch.compiler.is_compiling() or q_context.start is None or k_context.start is None:
         return None
     ahead = k_context.start - q_context.start
     begin, end = ahead - q_context.positions.shape[1] + 1, ahead + k_context.positions.shape[1]

@@ -28,9 +28,11 @@ from torch import Tensor, nn
 
 from ape_cli.core.errors import UsageError
 from ape_cli.data.position_plan import PositionPlan
+from ape_cli.position._context import reads_values
+from ape_cli.position._rotation import wide
 
 ROPE_BASE = 10_000.0  # of RoPE's frequencies
-_HALVINGS = 8  # number of halvings on CUDA
+_HALVINGS = 16  # number of halvings where it cannot depend on values
 
 
 class Interpretation(nn.Module, ABC):
@@ -185,29 +187,32 @@ def exponential(s: Tensor) -> Tensor:
     then squared j times. `torch.linalg.matrix_exp` gives the same values, but its gradient is the exponential of
     matrices twice as large: forward and backward together take 3 to 5 times as long, and the gradient is no better.
 
-    On CUDA it is computed in float64 (see `exact`). There j is fixed, because a j that depends on the matrices would
-    have to be read back from the GPU. A matrix whose row sums of absolute values reach 2^8 then gives NaN.
+    Autocast does not round its products. On CUDA and in a compiled function it is computed in float64, and j is fixed,
+    because a j that depends on the matrices would have to be read. A matrix whose row sums of absolute values reach
+    2^16 then gives NaN.
     """
-    if s.is_cuda:
-        return fixed_exponential(exact(s)).to(s.dtype)
-    norm = float(s.detach().abs().sum(-1).amax()) if s.numel() else 0.0
-    halvings = max(0, math.frexp(norm)[1]) if math.isfinite(norm) else 0  # so that the scaled norm is below 1
-    return _taylor(s, halvings)
+    with torch.autocast(s.device.type, enabled=False):
+        if not reads_values(s):
+            return fixed_exponential(s.double()).to(s.dtype)
+        norm = float(s.detach().abs().sum(-1).amax()) if s.numel() else 0.0
+        halvings = max(0, math.frexp(norm)[1]) if math.isfinite(norm) else 0  # so that the scaled norm is below 1
+        return _taylor(s, halvings)
 
 
-def fixed_exponential(s: Tensor, halvings: int = _HALVINGS) -> Tensor:
+def fixed_exponential(s: Tensor) -> Tensor:
     """`exponential` with a fixed number of squarings, and NaN if that is too few. float64 [..., K, K] -> the same"""
     norm = s.detach().abs().sum(-1).amax()
-    valid = torch.ones_like(norm).masked_fill(~(norm < 2.0**halvings), math.nan)  # made on the device, not sent there
-    return _taylor(s, halvings) * valid
+    valid = torch.ones_like(norm).masked_fill(~(norm < 2.0**_HALVINGS), math.nan)  # made on the device, not sent there
+    return _taylor(s, _HALVINGS) * valid
 
 
 def exact(x: Tensor) -> Tensor:
-    """The same values in float64 on CUDA, and unchanged elsewhere. [...] -> the same
+    """The same values in the precision in which operators are made: float64 on CUDA, else float32 or wider.
 
-    On CUDA a product of float32 matrices may be rounded to TF32.
+    [...] -> the same. Products of operators that are made in 16 bits do not stay orthogonal. On CUDA a product of
+    float32 matrices may be rounded to TF32.
     """
-    return x.double() if x.is_cuda else x
+    return x.double() if x.is_cuda else wide(x)
 
 
 def _taylor(s: Tensor, halvings: int) -> Tensor:
@@ -229,6 +234,14 @@ def _taylor(s: Tensor, halvings: int) -> Tensor:
     for _ in range(halvings):
         total = total @ total
     return total
+
+
+def combined(free: Tensor, places: Tensor) -> Tensor:
+    """The sum of generators A_i - A_i', each times its coordinate of a place.
+
+    [C, G, K, K], int64 or floating point [P, C] -> float64 [P, G, K, K]
+    """
+    return torch.tensordot(places.double(), skew(free.double()), dims=1)
 
 
 def skew(free: Tensor) -> Tensor:

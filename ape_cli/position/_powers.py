@@ -24,6 +24,7 @@ import torch
 from torch import Tensor, nn
 
 from ape_cli.data.position_plan import PositionPlan
+from ape_cli.position._context import reads_values
 from ape_cli.position._operators import (
     ROPE_BASE,
     Interpretation,
@@ -34,7 +35,7 @@ from ape_cli.position._operators import (
     skew_of,
     start_angles,
 )
-from ape_cli.position._rotation import Rotations, circle, frequencies, rotate_pairs
+from ape_cli.position._rotation import Rotations, circle, frequencies, rotate_pairs, wide
 from ape_cli.structure import Cyclic, Seq, Structure
 
 State = tuple[Tensor | None, Rotations]  # Q [H, K, K] or None, and the rotations by the angles p t [B or 1, H, N, K/2]
@@ -78,17 +79,17 @@ class Powers(Interpretation):
         return torch.linalg.matrix_exp(skew_of(angles.to(q.dtype), q))[None]
 
     def planes(self) -> Tensor | None:
-        """Q, whose columns span the planes of rotation. -> [H, K, K], None for the identity"""
-        return None if self.basis is None else exponential(skew(self.basis))
+        """Q, whose columns span the planes of rotation. -> float32 or wider [H, K, K], None for the identity"""
+        return None if self.basis is None else exponential(skew(wide(self.basis)))
 
     def rotations(self, positions: Tensor) -> tuple[Tensor, Tensor]:
-        """The angles p t, and e^(i p t) as complex numbers.
+        """The angles p t, and the cosine and sine of each.
 
-        int64 [B or 1, N] -> float64, complex128 [B or 1, H, N, K/2]
+        int64 [B or 1, N] -> float64 [B or 1, H, N, K/2], [B or 1, H, N, K/2, 2]
 
         If each row has positions of its own, few of them are distinct, and each of these is computed only once.
         """
-        if positions.shape[0] == 1 or positions.is_cuda:  # on a GPU the search for distinct positions would block
+        if positions.shape[0] == 1 or not reads_values(positions):
             angle = self.angle(positions)
             return angle, circle(angle)
         distinct, which = torch.unique(positions, return_inverse=True)
@@ -119,7 +120,7 @@ class Joint(ProductInterpretation):
         """The block-diagonal Q and the rotations of positions. positions: int64 [B or 1, N, C], for C factors"""
         parts = [part for part in self.parts if isinstance(part, Powers)]
         each = (part.rotations(positions[..., i]) for i, part in enumerate(parts))
-        angle, value = (torch.cat(x, dim=-1) for x in zip(*each, strict=True))
+        angle, value = (torch.cat(x, dim=3) for x in zip(*each, strict=True))
         frame = beside[0] if beside else blocks([part.planes() for part in parts], self.shares)
         return frame, Rotations(angle, value)
 

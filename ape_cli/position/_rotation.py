@@ -45,9 +45,9 @@ def wide(x: Tensor) -> Tensor:
 
 
 def circle(angle: Tensor) -> Tensor:
-    """e^(i angle), without a gradient. float64 [...] -> complex128 [...]"""
+    """e^(i angle) as cosine and sine, without a gradient. float64 [...] -> float64 [..., 2]"""
     angle = angle.detach()
-    return torch.complex(angle.cos(), angle.sin())
+    return torch.stack([angle.cos(), angle.sin()], dim=-1)
 
 
 class Rotations:
@@ -56,36 +56,35 @@ class Rotations:
     They are computed once, in float64, so that thousands of steps lose no precision.
 
     Arguments: `angle`, float64 [..., K/2]; `known`, the result of `circle(angle)` if it could be found more cheaply, or
-    positive multiples of it, complex128 [..., K/2], by which pairs are also scaled.
+    positive multiples of it, float64 [..., K/2, 2], by which pairs are also scaled.
     """
 
     def __init__(self, angle: Tensor, known: Tensor | None = None) -> None:
         """Compute the rotations in float64."""
-        exact = token_major(circle(angle) if known is None else known)
+        self.angle, self.turns = angle, token_major(circle(angle) if known is None else known)
         # made here and not on first use, which may be where no gradients are recorded
         self._angles = {torch.float64: angle, torch.float32: angle.float()}
-        self._turns = {torch.float64: (exact, exact.conj())}
+        self._complex: dict[torch.dtype, tuple[Tensor, Tensor]] = {}
 
     def of(self, dtype: torch.dtype) -> tuple[Tensor, Tensor, Tensor]:
-        """The rotations for vectors of this dtype: float64, or any smaller type, which is rotated in float32.
+        """The rotations for vectors of this dtype, float32 or float64.
 
         Returns the angles, which take the gradient, and the rotations and their complex conjugates, which have none;
         [..., K/2] each.
         """
-        dtype = dtype if dtype == torch.float64 else torch.float32
-        if dtype not in self._turns:
+        if dtype not in self._complex:
             with kept_apart():
-                turn = self._turns[torch.float64][0].to(torch.complex64)
-                self._turns[dtype] = turn, turn.conj().resolve_conj()
-        return self._angles[dtype], *self._turns[dtype]
+                turn = torch.view_as_complex(self.turns.to(dtype))
+                self._complex[dtype] = turn, turn.conj().resolve_conj()
+        return self._angles[dtype], *self._complex[dtype]
 
 
 def token_major(x: Tensor) -> Tensor:
-    """[B, H, N, .] stored in the memory order [B, N, H, .], which is the order of projections.
+    """[B, H, N, K/2, 2] stored in the memory order [B, N, H, K/2, 2], which is the order of projections.
 
     What is read together is then stored together. Tensors of other dimensions are returned as they are.
     """
-    return x.transpose(1, 2).contiguous().transpose(1, 2) if x.dim() == 4 else x
+    return x.transpose(1, 2).contiguous().transpose(1, 2) if x.dim() == 5 else x
 
 
 class _Rotate(torch.autograd.Function):
@@ -127,9 +126,27 @@ def _pairs(x: Tensor) -> Tensor:
 
 
 def rotate_pairs(x: Tensor, rotations: Rotations) -> Tensor:
-    """Rotate channels (2i, 2i+1) of each head, as one complex number. [..., N, K] -> the same shape and dtype"""
-    out: Tensor = _Rotate.apply(wide(x), *rotations.of(x.dtype))
+    """Rotate channels (2i, 2i+1) of each head, as one complex number. [..., N, K] -> the same shape and dtype
+
+    Channels of any smaller type than float32 are rotated in float32.
+    """
+    vectors = wide(x)
+    if torch.compiler.is_compiling():
+        return _written_out(vectors, rotations).to(x.dtype)
+    out: Tensor = _Rotate.apply(vectors, *rotations.of(vectors.dtype))
     return out.to(x.dtype)
+
+
+def _written_out(x: Tensor, rotations: Rotations) -> Tensor:
+    """`_Rotate` without complex numbers, for which compilers have no code. float32 or float64 [..., K] -> the same
+
+    Angles get their gradient from a further turn, by 0.
+    """
+    cos, sin = rotations.turns.to(x.dtype).unbind(-1)
+    further = (rotations.angle - rotations.angle.detach()).to(x.dtype)
+    cos, sin = cos - sin * further, sin + cos * further
+    a, b = x.unflatten(-1, (-1, 2)).unbind(-1)
+    return torch.stack([a * cos - b * sin, a * sin + b * cos], dim=-1).flatten(-2)
 
 
 def rotate_halves(x: Tensor, rotations: Rotations) -> Tensor:

@@ -15,7 +15,7 @@ from torch import Tensor, nn
 
 from ape_cli.core.errors import UsageError
 from ape_cli.data.position_plan import PositionPlan
-from ape_cli.position._context import Context, Link
+from ape_cli.position._context import Context, Link, reads_values
 from ape_cli.structure import Structure, matches
 
 Side = Literal["query", "key"]
@@ -144,7 +144,8 @@ class Scheme(nn.Module):
         - `plan`: the plan of these positions, computed ahead of time (see `planner`). Without it, schemes that need one
           stall a GPU.
 
-        Raises `UsageError` for a wrong dtype or shape and, on a CPU, for negative positions.
+        Raises `UsageError` for a wrong dtype or shape and, on a CPU outside of a compiled function, for negative
+        positions.
         """
         number = positions.dtype == torch.int64 or (self.real_positions and positions.is_floating_point())
         shape = [*positions.shape[:2], *([self.structure.width] if self.structure.width > 1 else [])]
@@ -152,8 +153,7 @@ class Scheme(nn.Module):
             allowed = "int64 [B, N]" if self.structure.width == 1 else f"int64 [B, N, {self.structure.width}]"
             got = f"{positions.dtype} {list(positions.shape)}"
             raise UsageError(f"bad positions for structure {self.structure.expression}", got=got, allowed=allowed)
-        # On other devices this check would have to wait for the values.
-        if positions.device.type == "cpu" and positions.numel() and positions.min() < 0:
+        if reads_values(positions) and positions.numel() and positions.min() < 0:
             raise UsageError("negative position", got=positions.min().item(), allowed="0 (SOS) and up")
         return Context(positions, mask=mask, causal=causal, plan=plan)
 

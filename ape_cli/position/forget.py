@@ -46,7 +46,7 @@ class Gates(nn.Module):
 
     def forward(self, x: Tensor) -> Tensor:
         """log f of each token. [B, N, D] -> [B, N, H], float32 or float64"""
-        return functional.logsigmoid(wide(self.project(x)))
+        return functional.logsigmoid(wide(self.project(x.to(self.project.weight.dtype))))
 
 
 class Forget(Scheme):

@@ -28,6 +28,7 @@ from torch import Tensor, nn
 from ape_cli.core.errors import pick
 from ape_cli.position import Context, Scheme, Shape
 from ape_cli.position._offsets import each
+from ape_cli.position._rotation import wide
 
 _LEAST = 0.01  # smallest initial value of r1 and r2
 
@@ -62,8 +63,8 @@ class Kerple(Scheme):
         self.free = nn.Parameter(torch.stack([r1.log(), start]))  # r1 and r2 without their bounds: [2, H]
 
     def coefficients(self) -> tuple[Tensor, Tensor]:
-        """r1 and r2 of each head. -> [H] each"""
-        one, two = self.free
+        """r1 and r2 of each head. -> float32 or wider [H] each"""
+        one, two = wide(self.free)
         return one.exp(), two.exp() if self.kind == "log" else 2 * two.sigmoid()
 
     def bias(self, q: Tensor, q_context: Context, k_context: Context) -> Tensor:
@@ -71,7 +72,7 @@ class Kerple(Scheme):
         return q_context.cached(k_context, self.terms).to(q.dtype)
 
     def terms(self, q_context: Context, k_context: Context) -> Tensor:
-        """The terms of all pairs, which all layers share. -> [B or 1, H, M, N]"""
+        """The terms of all pairs, which all layers share. -> float32 or wider [B or 1, H, M, N]"""
 
         def term(offset: Tensor) -> Tensor:
             """The terms of offsets. [...] -> [H, ...]"""

@@ -35,6 +35,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import ClassVar
 
+import numpy as np
 import torch
 from torch import Tensor, nn
 
@@ -42,10 +43,10 @@ from ape_cli.core.errors import UsageError
 from ape_cli.core.rng import I64
 from ape_cli.data.position_plan import PositionPlan
 from ape_cli.position import Context, FastScheme, Shape, Side, _grouped
-from ape_cli.position._grouped import Products, Stage, groups, tiles
-from ape_cli.position._operators import exponential, fixed_exponential, random_orthogonal, skew, skew_of, start_angles
-
-_HALVINGS = 16  # on CUDA, for exponents whose row sums of absolute values are below 2^16
+from ape_cli.position._grouped import Products, Stage, tiles
+from ape_cli.position._operators import combined, exponential, random_orthogonal, skew_of, start_angles
+from ape_cli.position._rotation import wide
+from ape_cli.position._unplanned import exponentials
 
 
 @dataclass(frozen=True)
@@ -54,7 +55,7 @@ class _State:
 
     table: Tensor  # [P, G, b, b], the operators of the distinct positions
     places: Tensor  # [P, C], these positions
-    products: Products | None  # None if all rows share their positions: then the table has one operator for each token
+    products: Products | None  # None if the table has one operator for each token: of all rows, or of those of a row
 
 
 class Lie(FastScheme):
@@ -92,11 +93,9 @@ class Lie(FastScheme):
         self.free = nn.Parameter((skew_of(angles, basis) / 2).float())  # A - A' is a generator: [C, G, b, b]
 
     def operators(self, places: Tensor) -> Tensor:
-        """exp(sum_i p_i A_i) of each position. int64 or floating point [P, C] -> [P, G, b, b]"""
+        """exp(sum_i p_i A_i) of each position. int64 or floating point [P, C] -> float32 or wider [P, G, b, b]"""
         with torch.autocast(self.free.device.type, enabled=False):
-            exponent = torch.tensordot(places.double(), skew(self.free.double()), dims=1)
-            found = fixed_exponential(exponent, _HALVINGS) if exponent.is_cuda else exponential(exponent)
-            return found.to(self.free.dtype)
+            return exponential(combined(self.free, places)).to(wide(self.free).dtype)
 
     def plan(self, positions: Tensor, beside: PositionPlan | None = None) -> PositionPlan:
         """The distinct positions, and the four tensors of a `Stage` in which all tokens take part.
@@ -115,7 +114,8 @@ class Lie(FastScheme):
     def prepare(self, positions: Tensor, plan: PositionPlan | None, beside: _State | None) -> _State:
         """The operators of positions, int64 or floating point [B or 1, N] or [B or 1, N, C].
 
-        Without a plan, positions that differ between rows are read back to the host from a GPU.
+        Without a plan, positions that differ between rows are read back to the host from a GPU. A compiled function has
+        an operator for each token (see `_unplanned.py`).
         """
         if len(positions) == 1:
             places = _coordinates(positions)
@@ -124,10 +124,12 @@ class Lie(FastScheme):
             places, take, place, empty, operator = plan.tensors
             stage = Stage(take, place, empty, operator, ((len(operator), _grouped.TILE),))
             table = self.operators(places)
+        elif torch.compiler.is_compiling():
+            places = _coordinates(positions)
+            return _State(exponentials(self.free, places), places, None)
         else:
             places, which, table = self._table(_coordinates(positions), beside)
-            tokens = torch.arange(which.size * self.free.shape[1])
-            stage = Stage.of(which, *groups(which), self.free.shape[1]).of_some(tokens, positions.device)
+            stage = Stage.of_some(np.arange(which.size), which, self.free.shape[1], positions.device)
         return _State(table, places, Products([stage], table))
 
     def _table(self, places: Tensor, beside: _State | None) -> tuple[Tensor, I64, Tensor]:
@@ -155,9 +157,12 @@ class Lie(FastScheme):
         state: _State = context.state
         blocks = x.unflatten(-1, (-1, self.block)).transpose(2, 3).flatten(1, 2)  # [B, G, N, b]
         if state.products is None:
+            each = state.table.to(x.dtype).unflatten(0, (-1, x.shape[2])).transpose(1, 2)  # [B or 1, G, N, b, b]
             with torch.autocast(x.device.type, enabled=False):  # autocast would change the dtype
-                rotated = state.table.to(x.dtype).transpose(0, 1) @ blocks.permute(1, 2, 3, 0)  # [G, N, b, B]
-            rotated = rotated.permute(3, 0, 1, 2)
+                if len(each) == 1:
+                    rotated = (each[0] @ blocks.permute(1, 2, 3, 0)).permute(3, 0, 1, 2)  # [G, N, b, B] -> [B, G, N, b]
+                else:
+                    rotated = (each @ blocks[..., None])[..., 0]
         else:
             rotated = state.products.of_tokens(blocks, len(x))
         return rotated.unflatten(1, (x.shape[1], -1)).transpose(2, 3).flatten(-2)

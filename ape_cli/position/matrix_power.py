@@ -102,18 +102,23 @@ class MatrixPower(Scheme):
             return rotate_pairs(v, Rotations(positions[..., None] * -frequencies(v.shape[-1], self.base, v.device)))
         with torch.autocast(v.device.type, enabled=False):  # in bfloat16 the matrix would not stay orthogonal
             exact = wide(v)
-            q = exponential(skew(self.basis)).to(exact.dtype)
+            q = exponential(skew(wide(self.basis))).to(exact.dtype)
             rotated = rotate_pairs(exact @ q, Rotations(positions[..., None] * self.angles.double()))
             return (rotated @ q.mT).to(v.dtype)
 
     def _by_squaring(self, v: Tensor, positions: Tensor) -> Tensor:
-        """`power` of a given matrix, by repeated squaring in float64. The bits of the positions choose the factors."""
+        """`power` of a given matrix, by repeated squaring in float64. The bits of the positions choose the factors.
+
+        A compiled function, which does not read the positions, has products for all bits of an int64.
+        """
         assert self.matrix is not None
         power = self.matrix.to(v.device)  # M^(2^bit)
         out, left = v.double(), positions
-        while bool((left > 0).any()):
+        bits = 63 if torch.compiler.is_compiling() or not left.numel() else int(left.max()).bit_length()
+        for _ in range(bits):
             out = torch.where((left & 1 > 0)[..., None], out @ power.mT, out)
-            power, left = power @ power, left >> 1
+            left = left >> 1
+            power = torch.where((left > 0).any(), power @ power, power)  # in vain, rounding errors could overflow
         return out.to(v.dtype)
 
     def vectors(self, positions: Tensor) -> Tensor:

@@ -67,6 +67,7 @@ class Householder(nn.Module):
 
     def forward(self, x: Tensor) -> Tensor:
         """v of each token. [B, N, D] -> [B, N, H, K], float32 or float64"""
+        x = x.to(self.beta.weight.dtype)  # the scheme alone may have weights of 16 bits
         w = functional.normalize(wide(self.w(x)).unflatten(-1, (self.heads, -1)), dim=-1)
         # the root of beta by its logarithm, so that its gradient stays finite as beta goes to 0
         root = ((math.log(2) + functional.logsigmoid(wide(self.beta(x)))) / 2).exp()

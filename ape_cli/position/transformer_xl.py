@@ -27,7 +27,7 @@ from torch import Tensor, nn
 from ape_cli.position import Context, Scheme, Shape, Side
 from ape_cli.position._fast_scheme import by_head
 from ape_cli.position._offsets import Offsets
-from ape_cli.position._rotation import sinusoids
+from ape_cli.position._rotation import sinusoids, wide
 
 
 class TransformerXl(Scheme):
@@ -56,12 +56,25 @@ class TransformerXl(Scheme):
 
     def bias(self, q: Tensor, q_context: Context, k_context: Context) -> Tensor:
         """(q + v) r_(i-j) / sqrt(K), added after the scaling of the logits. q: [B, H, M, K] -> [B, H, M, N]"""
-        offsets, r = q_context.cached(k_context, self.projected)
         biased = (q + self.v[:, None].to(q.dtype)) * q.shape[-1] ** -0.5
+        if torch.compiler.is_compiling():
+            return self._of_pairs(biased, q_context, k_context).to(q.dtype)
+        offsets, r = q_context.cached(k_context, self.projected)
         return offsets.spread(by_head(biased, r.to(q.dtype).mT))
 
+    def _of_pairs(self, biased: Tensor, q_context: Context, k_context: Context) -> Tensor:
+        """The products with r_(i-j), without a search for the distinct offsets. [B, H, M, K] -> [B, H, M, N]
+
+        With a pair (a, b) of channels of W_R' (q + v), and i and j in radians of this pair, a sin(i - j) + b cos(i - j)
+        = (b sin i - a cos i) sin j + (a sin i + b cos i) cos j.
+        """
+        a, b = by_head(wide(biased), wide(self.project)).unflatten(-1, (-1, 2)).unbind(-1)  # [B, H, M, D/2]
+        at, to = (sinusoids(x.positions, self.shape.d_model).to(a.dtype)[:, None] for x in (q_context, k_context))
+        sin, cos = at.unflatten(-1, (-1, 2)).unbind(-1)  # [B or 1, 1, M, D/2]
+        return torch.stack([b * sin - a * cos, a * sin + b * cos], dim=-1).flatten(-2) @ to.mT
+
     def projected(self, q_context: Context, k_context: Context) -> tuple[Offsets, Tensor]:
-        """The distinct offsets, and r of each: [H, L, K]."""
-        offsets = Offsets.of(q_context, k_context)
-        behind = sinusoids(-offsets.distinct, self.shape.d_model).to(self.project.dtype)  # i - j
-        return offsets, behind @ self.project.mT
+        """The distinct offsets, and r of each: float32 or wider [H, L, K]."""
+        offsets, project = Offsets.of(q_context, k_context), wide(self.project)
+        behind = sinusoids(-offsets.distinct, self.shape.d_model).to(project.dtype)  # i - j
+        return offsets, behind @ project.mT

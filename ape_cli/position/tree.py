@@ -31,6 +31,7 @@ from torch import Tensor, nn
 
 from ape_cli.core.errors import UsageError
 from ape_cli.position import Context, Scheme, Shape
+from ape_cli.position._rotation import wide
 from ape_cli.structure import Tree
 
 
@@ -104,8 +105,8 @@ class ShivQuirkTree(Scheme):
         return torch.stack(entries, dim=-2).long()
 
     def vectors(self, positions: Tensor) -> Tensor:
-        """The vectors of positions. int64 [B, N] -> [B, N, D]"""
-        p = torch.tanh(self.weights)
+        """The vectors of positions. int64 [B, N] -> float32 or wider [B, N, D]"""
+        p = torch.tanh(wide(self.weights))
         step = torch.arange(self.shape.max_size, device=positions.device)
         scale = ((1 - p**2) * (self.tree.branching * self.shape.max_size / 2)).sqrt()
         weight = p[:, None] ** step * scale[:, None]  # [P, k]

@@ -40,6 +40,7 @@ from torch import Tensor
 from ape_cli.core.errors import UsageError
 from ape_cli.data.position_plan import PositionPlan
 from ape_cli.position import Context, Scheme, Shape, Side
+from ape_cli.position._context import reads_values
 from ape_cli.position._rotation import Rotations, check_base, circle, frequencies, rotate_pairs
 
 _MOST = math.log(1e30)  # of the logarithm of a factor, so that its product with a number up to 3e8 is a float32
@@ -96,7 +97,7 @@ class Xpos(Scheme):
         Raises `UsageError` on a CPU if the factors of a position would be too large for float32.
         """
         context = super().context(positions, mask, causal, beside, plan)
-        if positions.device.type == "cpu" and positions.numel():
+        if reads_values(positions) and positions.numel():
             farthest, allowed = positions.max().item(), int(-_MOST / float(self.rates()[0]))
             if farthest > allowed:
                 raise UsageError(
@@ -111,10 +112,10 @@ class Xpos(Scheme):
         """The factors zeta^(p/B) e^(i angle) of queries, and zeta^(-p/B) e^(i angle) of keys; [B or 1, 1, N, K/2]."""
         at = context.positions[:, None, :, None].double()
         angle, growth = at * frequencies(self.shape.head_dim, self.base, at.device), at * self.rates(at.device)
-        turn = circle(angle)
+        turn = circle(angle)  # [B or 1, 1, N, K/2, 2]
         return {
-            "query": Rotations(angle, turn * growth.exp()),
-            "key": Rotations(angle, turn * (-growth).exp()),
+            "query": Rotations(angle, turn * growth.exp()[..., None]),
+            "key": Rotations(angle, turn * (-growth).exp()[..., None]),
         }
 
     def rotate(self, x: Tensor, context: Context, side: Side) -> Tensor:

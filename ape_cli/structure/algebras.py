@@ -6,6 +6,7 @@ arrays or torch tensors. Distances are in steps.
 
 from __future__ import annotations
 
+import sys
 from abc import ABC, abstractmethod
 from dataclasses import dataclass
 from functools import cached_property
@@ -226,19 +227,19 @@ def bit_length(x: Any) -> Any:
     if isinstance(x, int):
         return x.bit_length()
     digits = x & ~(x >> 1)
-    if isinstance(x, np.ndarray | np.generic):
-        exponent = np.asarray(digits, dtype=np.float64).view(np.int64)
-        exponent >>= 52
-        exponent -= 1022
-        return np.maximum(exponent, 0)
-    return digits.double().frexp().exponent.to(x.dtype)
+    if hasattr(x, "frexp"):  # a tensor
+        return digits.double().frexp().exponent.to(x.dtype)
+    exponent = np.asarray(digits, dtype=np.float64).view(np.int64)
+    exponent >>= 52
+    exponent -= 1022
+    return np.maximum(exponent, 0)
 
 
 def _greatest(x: Any, y: Any, most: int) -> int:
     """The greatest element of x or the greatest element of y, whichever is smaller.
 
-    For tensors on a GPU it is `most`, because reading a value back from a GPU would block.
+    For tensors on a GPU and in a compiled function it is `most`: reading a value would block, or end the graph.
     """
-    if any(getattr(v, "is_cuda", False) for v in (x, y)):
+    if any(hasattr(v, "is_cuda") and (v.is_cuda or sys.modules["torch"].compiler.is_compiling()) for v in (x, y)):
         return most
     return min(int(v.max()) if getattr(v, "shape", ()) and 0 not in v.shape else int(v or 0) for v in (x, y))

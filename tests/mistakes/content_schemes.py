@@ -27,11 +27,11 @@ all heads forget alike
   + content[..., :1].expand_as(content).cumsum(dim=1)
 gates added up instead of their logarithms
   Gates.forward  position/test_forget.py::test_scores_derived_again
-  - functional.logsigmoid(wide(self.project(x)))
+  - functional.logsigmoid(wide(self.project(x.to(self.project.weight.dtype))))
   + wide(self.project(x)).sigmoid()
 the logarithm of a gate that was rounded to 0
   Gates.forward  position/test_forget.py::test_extreme_gates_stay_finite
-  - functional.logsigmoid(wide(self.project(x)))
+  - functional.logsigmoid(wide(self.project(x.to(self.project.weight.dtype))))
   + wide(self.project(x)).sigmoid().log()
 gates of keys ahead counted
   _AddInterpolated.forward  position/test_contextual.py::test_it_behaves_in_causal_attention

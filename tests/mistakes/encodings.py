@@ -19,7 +19,7 @@ both sides contracted with the same transpose (sequences)
   Rope.rotate  position/test_contract.py::test_scores_depend_on_the_path_between_alone
   - return rotate_pairs(x, rotations) if self.interleaved else rotate_halves(x, rotations)
   + if side == 'key':
-  +     rotations = Rotations(-rotations._exact[0])
+  +     rotations = Rotations(-rotations.angle)
   + return rotate_pairs(x, rotations) if self.interleaved else rotate_halves(x, rotations)
 both sides contracted with the same transpose (trees)
   Orthogonal.rotate_in_frame  position/test_contract.py::test_scores_depend_on_the_path_between_alone
@@ -164,9 +164,28 @@ the backward pass rotates forwards instead of back
   + ctx.back, ctx.shape = rotation, angle.shape
 the pieces of a path in the wrong order: the first steps act first
   Branches._pieces  position/test_grouped.py::test_every_reach_is_the_product_along_the_path
-  - down = np.minimum(depth[on] - above, reach)
-  + above = reach * (np.maximum(depth[on] - 1, 0) // reach) - above
-  + down = np.minimum(depth[on] - above, reach)
+  - self._number(heap[on], depth[on], above, reach)
+  + self._number(heap[on], depth[on], reach * (np.maximum(depth[on] - 1, 0) // reach) - above, reach)
+operators made in the 16 bits of the weights
+  exact  position/test_half.py::test_operators_keep_lengths_at_every_depth
+  - x.double() if x.is_cuda else wide(x)
+  + x
+vectors rounded to 16 bits after each step of a path
+  Products.of_tokens  position/test_half.py::test_operators_keep_lengths_at_every_depth
+  - wide(x).reshape(copies, rows, h, n, k)
+  + x.reshape(copies, rows, h, n, k)
+products of operators rounded by autocast
+  exponential  position/test_half.py::test_autocast_rounds_no_operators
+  - torch.autocast(s.device.type, enabled=False)
+  + torch.autocast(s.device.type, enabled=True)
+angles without a gradient in a compiled function
+  _written_out  position/test_compiled.py::test_hooks_in_one_graph
+  - (rotations.angle - rotations.angle.detach())
+  + 0 * rotations.angle.detach()
+operators of other positions in a compiled function, from those of its first call
+  Branches._numbers  position/test_compiled.py::test_hooks_in_one_graph
+  - heap.clamp(min=1)
+  + torch.arange(1, len(heap) + 1)
 diagonals shifted by one
   Offsets.spread  position/test_offsets.py::test_each_pair_has_the_term_of_its_offset
   - terms.flatten(2)[:, :, m - 1 : m - 1 + m * (count - 1)]

@@ -46,9 +46,9 @@ xPos that acts in an encoder
   - scheme.causal_only and role != "decoder"
   + scheme.causal_only and role == "cross"
 a gradient that is divided by a factor of xPos instead of multiplied
-  Rotations.__init__  position/test_xpos.py::test_gradients_by_differences
-  - exact.conj()
-  + 1 / exact
+  Rotations.of  position/test_xpos.py::test_gradients_by_differences
+  - turn.conj().resolve_conj()
+  + 1 / turn
 partial RoPE with the frequencies of the whole head
   Rope.frequencies  position/test_rope.py::test_partial_of_another_implementation
   - frequencies(self.turned, self.base, device)
@@ -118,14 +118,12 @@ mixed RoPE with the axes exchanged
   + context.positions.double().flip(-1)
 LieRE with exp(x A) exp(y B) in the place of exp(x A + y B)
   Lie.operators  position/test_lie.py::test_values_of_another_implementation
-  - exponential(exponent)
-  + exponential(places.double()[:, :1, None, None] * skew(self.free.double())[0]) @ exponential(
-  +     places.double()[:, -1:, None, None] * skew(self.free.double())[-1]
-  + )
+  - exponential(combined(self.free, places))
+  + exponential(combined(self.free[:1], places[:, :1])) @ exponential(combined(self.free[-1:], places[:, -1:]))
 LieRE with the transposed operators
   Lie.operators  position/test_lie.py::test_values_of_another_implementation
-  - exponential(exponent)
-  + exponential(exponent).mT
+  - exponential(combined(self.free, places))
+  + exponential(combined(self.free, places)).mT
 LieRE that claims to be a homomorphism on grids
   Lie.__init__  position/test_lie.py::test_composition_fails_on_grids_and_holds_where_generators_commute
   - axes == 1 or self.block == 2
@@ -135,9 +133,9 @@ LieRE whose axes start with one generator
   - basis = random_orthogonal((axes, count, self.block, self.block), shape.generator)
   + basis = random_orthogonal((1, count, self.block, self.block), shape.generator).expand(axes, -1, -1, -1)
 LieRE with exponentials in float32, wrong at far positions
-  Lie.operators  position/test_lie.py::test_far_positions_keep_their_digits_in_float32
-  - torch.tensordot(places.double(), skew(self.free.double()), dims=1)
-  + torch.tensordot(places.to(self.free.dtype), skew(self.free), dims=1)
+  combined  position/test_lie.py::test_far_positions_keep_their_digits_in_float32
+  - torch.tensordot(places.double(), skew(free.double()), dims=1)
+  + torch.tensordot(places.to(free.dtype), skew(free), dims=1)
 blocks taken across heads
   Lie.rotate_in_frame  position/test_lie.py::test_against_an_exponential_for_each_token
   - rotated.unflatten(1, (x.shape[1], -1)).transpose(2, 3)

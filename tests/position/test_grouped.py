@@ -10,7 +10,7 @@ from torch import Tensor
 from ape_cli import position
 from ape_cli.position import _branches, _grouped
 from ape_cli.position._branches import Branches
-from ape_cli.position._grouped import Products, Stage, groups, tiles
+from ape_cli.position._grouped import Products, Stage, tiles
 from ape_cli.position.orthogonal import Orthogonal
 
 H, K = 2, 4
@@ -36,8 +36,7 @@ def grouped(which: list[list[int]], fixed: bool, operators: Tensor, x: Tensor) -
         if fixed:
             stages.append(Stage.of(met, *tiles(met, len(operators)), H))
         else:
-            rows = torch.from_numpy((on[:, None] * H + np.arange(H)).ravel())
-            stages.append(Stage.of(met[on], *groups(met[on]), H).of_some(rows, x.device))
+            stages.append(Stage.of_some(on, met[on], H, x.device))
     return Products(stages, operators)(x)
 
 
