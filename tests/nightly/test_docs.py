@@ -69,6 +69,7 @@ def test_the_example_of_a_scheme_in_a_llama() -> None:
         ("attention.logits", "scores", (1, 8, 5, 5)),
         ("sdpa_inputs", "mixed", (1, 8, 5, 64)),
         ("flex_inputs", "mixed", (1, 8, 5, 64)),
+        ("utils.checkpoint", "x", (1, 5, 64)),
         ("transformers", "loss", ()),
     ],
 )
