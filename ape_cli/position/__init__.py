@@ -105,7 +105,7 @@ def options(name: str) -> dict[str, Any]:
 
     >>> from ape_cli import position
     >>> position.options("rope")
-    {'base': 10000.0, 'learned': False, 'interleaved': True, 'partial': 1.0}
+    {'base': 10000.0, 'learned': False, 'interleaved': True, 'partial': 1.0, 'scaling': None}
     """
     return plugins.options(load(name), skip=1)
 

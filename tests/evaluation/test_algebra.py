@@ -390,7 +390,7 @@ def test_a_ring_that_does_not_close_is_no_representation(monkeypatch: pytest.Mon
     """The composition of its operators holds, but W^6 is not the identity."""
 
     def radians(self: Ring, positions: Tensor) -> Tensor:
-        return (positions[:, None, :, None] * self.multiples).double().expand(-1, self.heads, -1, -1)
+        return (positions[:, None, :, None] * self.multiples(positions.device)).double().expand(-1, self.heads, -1, -1)
 
     monkeypatch.setattr(Ring, "angle", radians)
     one = algebra.representation("orthogonal", "cyclic(6)", {})

@@ -116,7 +116,7 @@ def of_one_head(right: Callable[..., Tensor]) -> Callable[..., Tensor]:
 
 def of_radians(self: Ring, positions: Tensor) -> Tensor:
     """Angles of whole radians, so that no number of steps closes the ring."""
-    return (positions[:, None, :, None] * self.multiples).double().expand(-1, self.heads, -1, -1)
+    return (positions[:, None, :, None] * self.multiples(positions.device)).double().expand(-1, self.heads, -1, -1)
 
 
 def too_long(self: ShivQuirkTree, right: Callable[..., Any] = ShivQuirkTree.up) -> tuple[Tensor, Tensor]:

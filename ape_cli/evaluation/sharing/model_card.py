@@ -72,6 +72,8 @@ def train_command(about: dict[str, Any]) -> str:
 
 def _text(value: Any) -> str:
     """A value as the command line takes it."""
+    if isinstance(value, dict):
+        return json.dumps(value)
     return str(value).lower() if isinstance(value, bool) else str(value)
 
 

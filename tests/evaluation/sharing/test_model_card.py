@@ -23,6 +23,7 @@ from tests.evaluation.sharing.conftest import Both
         (),
         ("--set", "interleaved=false", "--set", "base=500.0", "--set", "epochs=2", "--set", "lr_peak=0.002"),
         ("--attention", "linear", "--precision", "bf16"),
+        ("--set", 'scaling={"rope_type": "linear", "factor": 4.0}'),
         ("--structure", "seq", "--seed", "7", "--set", "decay=0.9"),
     ],
 )

@@ -71,7 +71,9 @@ def test_a_ring_that_does_not_close_is_found(monkeypatch: pytest.MonkeyPatch) ->
     monkeypatch.setattr(laws, "examples", lambda _: ["cyclic(6)"])  # only the ring, to save time
     found = broken(monkeypatch, "orthogonal", Ring, "angle", Powers.angle)
     assert found == set()  # up to rounding the ring still closes
-    monkeypatch.setattr(Ring, "unit", lambda self: 0.99 * (self.multiples.double() * 1.0472).expand(self.heads, -1))
+    monkeypatch.setattr(
+        Ring, "unit", lambda self: 0.99 * (self.multiples(None).double() * 1.0472).expand(self.heads, -1)
+    )
     assert {f.law for f in laws.check("orthogonal") if not f.holds} == {"period"}
 
 
