@@ -129,8 +129,8 @@ class Branches(Interpretation):
             return self._state(stages, reach, positions, beside)
         if torch.compiler.is_compiling():
             reach = beside.reach if beside else self._tiled_reach(positions.numel())
-            which = self._numbers(positions.flatten(), reach)
-            return _State(Unplanned(which, self._shared(reach, beside)), reach, positions.shape[0])
+            products = Unplanned(self._numbers(positions.flatten(), reach), self._shared(reach, beside))
+            return _State(products, reach, positions.shape[0])
         heap = np.maximum(positions.detach().cpu().numpy().ravel(), 1)
         depth = self.tree.level(heap)
         reach = beside.reach if beside else self._reach(heap.size, int(depth.max(initial=0)))
