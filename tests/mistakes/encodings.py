@@ -179,7 +179,7 @@ products of operators rounded by autocast
   - torch.autocast(s.device.type, enabled=False)
   + torch.autocast(s.device.type, enabled=True)
 angles without a gradient in a compiled function
-  _written_out  position/test_compiled.py::test_hooks_in_one_graph
+  _written_out  position/test_compiled.py::test_other_positions_and_lengths
   - (rotations.angle - rotations.angle.detach())
   + 0 * rotations.angle.detach()
 operators of other positions in a compiled function, from those of its first call
