@@ -108,8 +108,17 @@ class Context:
 
     @property
     def state(self) -> Any:
-        """The prepared operators of a `FastScheme`, None for other schemes."""
-        return None if self.prepare is None else self.cached(self, self.prepare)
+        """The prepared operators of a `FastScheme`, None for other schemes.
+
+        A compiled function takes those that a context from outside has kept.
+        """
+        if self.prepare is None:
+            return None
+        if torch.compiler.is_compiling():
+            for (compute, _, phase), kept in self._pairs.items():
+                if compute is self.prepare and (phase == "forward") == torch.is_grad_enabled():
+                    return kept.value
+        return self.cached(self, self.prepare)
 
     def part(self, begin: int, end: int) -> Context:
         """The context of positions `begin` to `end - 1`, without a state."""

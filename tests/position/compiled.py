@@ -1,4 +1,4 @@
-"""Hooks of a scheme within `torch.compile`, compared with the same hooks outside of it. The nightly tests use them too."""
+"""Hooks of a scheme within `torch.compile`, compared with the same hooks outside of it, also for nightly tests."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Every scheme within `torch.compile`: one graph, and the same values and gradients. Nightly tests make machine code."""
+"""Every scheme within `torch.compile`: one graph, the same values and gradients. Nightly tests make machine code."""
 
 from __future__ import annotations
 
@@ -7,6 +7,7 @@ import torch
 
 from ape_cli import attention, position
 from ape_cli.evaluation.laws._subjects import examples
+from ape_cli.position._branches import Branches
 from ape_cli.position._operators import random_orthogonal
 from ape_cli.position._unplanned import Unplanned, exponentials
 from tests.position.compiled import compare
@@ -28,17 +29,18 @@ def test_other_positions_and_lengths() -> None:
 
 
 @pytest.mark.parametrize("name", ["t5", "orthogonal-tree"])
-def test_a_context_from_outside(name: str) -> None:
+def test_a_context_from_outside(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
     """It may hold operators and plans. A compiled function takes them from it, and adds nothing to it."""
     expression = examples(name)[0]
     scheme = make(name, expression)
     compare(scheme, expression, inside=False, shapes=[(3, 6)], backend="eager", dynamic=False)
     context = scheme.context(torch.tensor([[1, 2, 3]]))
-    before = dict(vars(context))
+    before, kept = dict(vars(context)), dict(context._pairs)
     q = torch.randn(1, 4, 3, 8, dtype=torch.float64)
+    monkeypatch.setattr(Branches, "prepare", lambda *_: pytest.fail("the operators are made again"))
     torch.compile(lambda q, at: attention.logits(scheme, q, q, at, at), backend="eager", fullgraph=True)(q, context)
     assert vars(context) == before
-    assert not context._pairs
+    assert context._pairs == kept
 
 
 def test_a_given_matrix() -> None:
@@ -65,7 +67,7 @@ def test_operations_keep_the_rules_of_torch() -> None:
     table = torch.randn(4, 2, 4, 4, generator=draws, dtype=torch.float64, requires_grad=True)
     torch.library.opcheck(torch.ops.ape.multiply.default, (x, table, which))
     assert torch.autograd.gradcheck(lambda x, table: Unplanned(which, table)(x), (x, table))
-    assert torch.autograd.gradcheck(lambda x: Unplanned(0 * which, table.detach())(x), x)
+    assert torch.autograd.gradcheck(Unplanned(0 * which, table.detach()), x)
     free = torch.randn(2, 3, 4, 4, generator=draws, dtype=torch.float64, requires_grad=True)
     places = torch.tensor([[1, 2], [0, 0], [1, 2], [3, 1]])
     torch.library.opcheck(torch.ops.ape.exponentials.default, (free, places))
