@@ -56,7 +56,7 @@ COMMANDS = [(page, words) for page, text in PAGES.items() for words in commands_
 def test_every_block_of_python_is_run() -> None:
     """Parts of a user's own in `test_docs_extend.py`, run files in `test_run_files_page.py`, others in `nightly/`."""
     others = [block for block in BLOCKS if not block.startswith("# ape_cli/")]
-    assert [block.split()[0] for block in others] == ["import"] * 7
+    assert [block.split()[0] for block in others] == ["import"] * 8
 
 
 def test_every_command_is_one() -> None:

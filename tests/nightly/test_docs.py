@@ -70,6 +70,7 @@ def test_the_example_of_a_scheme_in_a_llama() -> None:
         ("sdpa_inputs", "mixed", (1, 8, 5, 64)),
         ("flex_inputs", "mixed", (1, 8, 5, 64)),
         ("utils.checkpoint", "x", (1, 5, 64)),
+        ("torch.compile(fullgraph", "q", (1, 4, 3, 16)),
         ("transformers", "loss", ()),
     ],
 )
