@@ -157,7 +157,8 @@ class Lie(FastScheme):
         state: _State = context.state
         blocks = x.unflatten(-1, (-1, self.block)).transpose(2, 3).flatten(1, 2)  # [B, G, N, b]
         if state.products is None:
-            each = state.table.to(x.dtype).unflatten(0, (-1, x.shape[2])).transpose(1, 2)  # [B or 1, G, N, b, b]
+            blocks = wide(blocks)
+            each = state.table.to(blocks.dtype).unflatten(0, (-1, x.shape[2])).transpose(1, 2)  # [B or 1, G, N, b, b]
             with torch.autocast(x.device.type, enabled=False):  # autocast would change the dtype
                 if len(each) == 1:
                     rotated = (each[0] @ blocks.permute(1, 2, 3, 0)).permute(3, 0, 1, 2)  # [G, N, b, B] -> [B, G, N, b]
@@ -165,7 +166,7 @@ class Lie(FastScheme):
                     rotated = (each @ blocks[..., None])[..., 0]
         else:
             rotated = state.products.of_tokens(blocks, len(x))
-        return rotated.unflatten(1, (x.shape[1], -1)).transpose(2, 3).flatten(-2)
+        return rotated.unflatten(1, (x.shape[1], -1)).transpose(2, 3).flatten(-2).to(x.dtype)
 
 
 def _coordinates(positions: Tensor) -> Tensor:

@@ -227,12 +227,12 @@ def bit_length(x: Any) -> Any:
     if isinstance(x, int):
         return x.bit_length()
     digits = x & ~(x >> 1)
-    if hasattr(x, "frexp"):  # a tensor
-        return digits.double().frexp().exponent.to(x.dtype)
-    exponent = np.asarray(digits, dtype=np.float64).view(np.int64)
+    # read from the bits of the float64, because torch does not compile `frexp` for CPUs
+    is_tensor = hasattr(x, "double")
+    exponent = digits.double().view(x.dtype) if is_tensor else np.asarray(digits, dtype=np.float64).view(np.int64)
     exponent >>= 52
     exponent -= 1022
-    return np.maximum(exponent, 0)
+    return exponent.clip(0)
 
 
 def _greatest(x: Any, y: Any, most: int) -> int:

@@ -19,9 +19,10 @@ pytestmark = pytest.mark.filterwarnings("ignore")  # torch's warnings about itse
 
 @pytest.mark.parametrize("name", position.names())
 def test_machine_code(name: str) -> None:
-    """inductor needs a C++ compiler. Lengths and positions change from call to call."""
+    """inductor needs a C++ compiler. Terms that are computed in float32, such as a locality bias, round otherwise."""
     expression = examples(name)[0]
-    compare(make(name, expression, decay=0.9), expression, inside=True, backend="inductor")
+    scheme = make(name, expression, decay=0.9)
+    compare(scheme, expression, inside=True, shapes=[(3, 6)], tolerance=1e-6, backend="inductor", dynamic=False)
 
 
 @pytest.mark.parametrize(("name", "expression"), READS)
