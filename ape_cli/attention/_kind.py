@@ -21,7 +21,7 @@ from ape_cli.attention._layers import drop
 from ape_cli.core import plugins
 from ape_cli.core.errors import UsageError
 from ape_cli.position import Context, FastScheme, Link, Scheme
-from ape_cli.position._context import lazy
+from ape_cli.position._context import lazy, reads_values
 from ape_cli.position._matmul import matmul
 
 _LONG_BF16 = 1024  # queries from which on the scores of bfloat16 are not stored
@@ -122,8 +122,8 @@ class AttentionContext(Link):
     def empty(self) -> Tensor | None:
         """Which queries may attend to no key: bool, broadcasts to [B, 1, M, 1]; None if each query has a key.
 
-        These are all queries of a row of padding, and in causal attention those before the first token. On a GPU it is
-        None only without `keys`, because reading the values would stall the GPU.
+        These are all queries of a row of padding, and in causal attention those before the first token. Where values
+        are not read (see `reads_values`), it is None only without `keys`.
         """
         if self.keys is None:
             return None
@@ -133,8 +133,7 @@ class AttentionContext(Link):
             empty = before[:, None, :, None] == 0
         else:
             empty = ~self.keys.any(1)[:, None, None, None]
-        readable = empty.device.type == "cpu" and not torch.compiler.is_compiling()
-        return None if readable and not empty.any() else empty
+        return None if reads_values(empty) and not empty.any() else empty
 
     @property
     def filled(self) -> AttentionContext:

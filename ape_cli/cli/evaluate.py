@@ -75,7 +75,7 @@ def evaluate(
     work = _work(runs, registry, others, split, decode)
     done, failed = [], 0
     on: dict[str, Dataset] = {}
-    overlaps: dict[tuple[str, str], str] = {}  # notes, by the fingerprints of the data of training and of evaluation
+    pairs: dict[tuple[str, str], tuple[Run, Dataset]] = {}  # by the fingerprints of training and evaluation data
     for run, other in work:
         try:
             against = other or evaluate.own_dataset(run)
@@ -91,13 +91,11 @@ def evaluate(
             continue
         done.append(result)
         on.setdefault(against.fingerprint, against)
-        pair = run.known.dataset.fingerprint, against.fingerprint
-        if pair not in overlaps and (pair[0] != pair[1] or split != "train"):
-            overlaps[pair] = _overlap(run, against, split)
+        pairs.setdefault((run.known.dataset.fingerprint, against.fingerprint), (run, against))
         if not as_json:
             _print_evaluation(result, run, against) if len(work) == 1 else _print_scores(result)
-    for line in filter(None, overlaps.values()):
-        note(line)
+    for run, against in pairs.values():
+        _note_overlap(run, against, split)
     if as_json:
         counted = _baselines(on.values(), split)
         answer([with_perplexity(result) | {"baselines": counted.get(result["fingerprint"])} for result in done])
@@ -128,19 +126,20 @@ def _work(
     return work
 
 
-def _overlap(run: Run, data: Dataset, split: str) -> str:
-    """A note about the rows of a split whose source the run was trained on; empty if there are none.
+def _note_overlap(run: Run, data: Dataset, split: str) -> None:
+    """Print how many rows of a split have a source that the run was trained on, unless there are none.
 
-    It is also empty if the dataset of the run has changed or is no longer there.
+    Nothing is printed if the dataset of the run has changed or is no longer there, or about the training rows.
     """
     from ape_cli.data import overlap
     from ape_cli.evaluation.evaluate import own_dataset
 
+    if split == "train" and run.known.dataset.fingerprint == data.fingerprint:
+        return
     with suppress(ApeError):
         trained = own_dataset(run)
         if words := overlap.between(trained, data, split).words(data.plan):
-            return f"overlap of {data.name} with the training rows of {trained.name}: {words}"
-    return ""
+            note(f"overlap of {data.name} with the training rows of {trained.name}: {words}")
 
 
 def _baselines(on: Collection[Dataset], split: str) -> dict[str, dict[str, dict[str, float]]]:

@@ -136,12 +136,12 @@ class Context:
         return run_of(self.positions) if reads_values(self.positions) else None
 
 
-def reads_values(positions: Tensor) -> bool:
-    """Whether the values of positions may decide what is computed: on a CPU, outside of a compiled function.
+def reads_values(x: Tensor) -> bool:
+    """Whether the values of a tensor may decide what is computed: on a CPU, outside of a compiled function.
 
     Reading them would stall a GPU, and a compiled function has one graph for all values.
     """
-    return positions.device.type == "cpu" and not torch.compiler.is_compiling()
+    return x.device.type == "cpu" and not torch.compiler.is_compiling()
 
 
 def _phase() -> Literal["forward", "backward", "no graph"]:

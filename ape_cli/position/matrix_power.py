@@ -118,7 +118,8 @@ class MatrixPower(Scheme):
         for _ in range(bits):
             out = torch.where((left & 1 > 0)[..., None], out @ power.mT, out)
             left = left >> 1
-            power = torch.where((left > 0).any(), power @ power, power)  # in vain, rounding errors could overflow
+            # beyond the last bit, rounding errors would be squared until they overflow
+            power = torch.where((left > 0).any(), power @ power, power)
         return out.to(v.dtype)
 
     def vectors(self, positions: Tensor) -> Tensor:

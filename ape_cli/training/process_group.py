@@ -193,32 +193,32 @@ class DistributedGroup(ProcessGroup):
             value = make()
             self.store.set(key, json.dumps(value))
             return value
-        with self._watching() as failed:
+        with self._losing_store():
             while not self.store.check([key]):
-                failed()
+                self._check_others()
                 time.sleep(_POLL)
             return json.loads(self.store.get(key))
 
     def meet(self, place: str) -> None:
         """Wait until all ranks are at this place. Raises `RankFailedError` if one fails or does not come in time."""
-        with self._watching() as failed:
+        with self._losing_store():
             self.store.set(f"{place}/{self.rank}", "")
             missing, wait = list(range(self.size)), Wait()
             while missing := [rank for rank in missing if not self.store.check([f"{place}/{rank}"])]:
-                failed()
+                self._check_others()
                 ranks = ", ".join(map(str, missing))
                 wait.a_moment(f"rank {ranks} of the {self.size} processes of this run")
 
+    def _check_others(self) -> None:
+        """Raises `RankFailedError` if another rank has failed."""
+        if self.store.check(["failed"]):
+            raise RankFailedError("another process of this run has failed")
+
     @contextmanager
-    def _watching(self) -> Iterator[Callable[[], None]]:
-        """A function that raises `RankFailedError` if another rank has failed. So does the loss of the store."""
-
-        def failed() -> None:
-            if self.store.check(["failed"]):
-                raise RankFailedError("another process of this run has failed")
-
+    def _losing_store(self) -> Iterator[None]:
+        """Within this context, the loss of the store raises `RankFailedError`."""
         try:
-            yield failed
+            yield
         except RuntimeError as error:  # the process that holds the store has ended
             raise RankFailedError("the first process of this run has ended") from error
 

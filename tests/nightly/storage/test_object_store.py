@@ -19,6 +19,7 @@ from ape_cli.core.errors import DataError, PlaceError, RunError
 from ape_cli.core.executors.local import Local
 from ape_cli.data import generation, manifest
 from ape_cli.data.loader import open_dataset
+from ape_cli.data.plan import DatasetPlan
 from ape_cli.runs.record import RunRecord
 from ape_cli.runs.registry import open_registry
 from ape_cli.runs.run import Run
@@ -93,17 +94,23 @@ def test_a_missing_shard_is_made_again_and_a_damaged_one_is_named(server: Server
             asked()
 
 
-def test_an_interruption_leaves_no_manifest_and_is_gone_on_from(server: Server, reference: dict[str, bytes]) -> None:
-    out, written = storage_path(address(server, "broken")), 0
+def interrupted(task: tasks.BaseTask, plan: DatasetPlan, out: StoragePath, after: int) -> None:
+    """Interrupts a generation once more than `after` rows are drawn."""
+    drawn = 0
 
     def tick(rows: int) -> None:
-        nonlocal written
-        written += rows
-        if written > 250:
+        nonlocal drawn
+        drawn += rows
+        if drawn > after:
             raise KeyboardInterrupt
 
     with pytest.raises(KeyboardInterrupt):
-        generation.generate(TASK, PLAN, out, tick=tick)
+        generation.generate(task, plan, out, tick=tick)
+
+
+def test_an_interruption_leaves_no_manifest_and_is_gone_on_from(server: Server, reference: dict[str, bytes]) -> None:
+    out = storage_path(address(server, "broken"))
+    interrupted(TASK, PLAN, out, after=250)
     left = server.objects("ape/broken")
     assert "manifest.json" not in left
     assert {name for name in left if name.endswith(".parquet")} == {
@@ -119,16 +126,8 @@ def test_the_overlap_of_splits_is_that_of_a_folder(server: Server, tmp_path: Pat
     """The sources of shards that were there before an interruption are read from the store."""
     rows = plan(FEW, shard_rows=40, train=120, validation=30, test=36)
     one = generation.generate(FEW, rows, tmp_path).manifest
-    out, written = storage_path(address(server, "overlap")), 0
-
-    def tick(rows: int) -> None:
-        nonlocal written
-        written += rows
-        if written > 100:
-            raise KeyboardInterrupt
-
-    with pytest.raises(KeyboardInterrupt):
-        generation.generate(FEW, rows, out, tick=tick)
+    out = storage_path(address(server, "overlap"))
+    interrupted(FEW, rows, out, after=100)
     done = generation.generate(FEW, rows, out)
     assert 0 < done.written < sum(rows.rows.values())
     assert done.manifest == one
