@@ -154,4 +154,7 @@ def _blocks(x: Tensor, count: int, size: int) -> Tensor:
 
     A token whose v is zero has the identity as its matrix.
     """
+    if torch.compiler.is_compiling():  # torch 2.13 tells a compiler wrong strides for a `pad` whose width varies
+        zeros = x.new_zeros(*x.shape[:2], count * size - x.shape[2], x.shape[3])
+        return torch.cat([zeros, x], dim=2).unflatten(2, (count, size))
     return functional.pad(x, (0, 0, count * size - x.shape[2], 0)).unflatten(2, (count, size))

@@ -30,6 +30,7 @@ def without_logs() -> Iterator[None]:
 def hooks_of(scheme: Scheme) -> Hooks:
     """All hooks as one function of positions, mask, queries, keys, tokens, and perhaps the context."""
     scheme.attach("decoder", 0)
+    scheme.layers.double()
 
     def hooks(at: Tensor, mask: Tensor, q: Tensor, k: Tensor, x: Tensor, context: Context | None) -> list[Tensor]:
         here = scheme.context(at, mask, causal=bool(scheme.causal_only)) if context is None else context

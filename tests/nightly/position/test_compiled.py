@@ -1,4 +1,4 @@
-"""Schemes and both models within `torch.compile`, in one graph: as machine code, with all structures, step by step."""
+"""Every scheme, structure and option within `torch.compile`: several lengths, contexts from outside, machine code."""
 
 from __future__ import annotations
 
@@ -7,14 +7,14 @@ from typing import Any
 import pytest
 import torch
 
-from ape_cli import attention, position
+from ape_cli import position
 from ape_cli.evaluation.laws._subjects import examples
 from ape_cli.evaluation.laws.model import models, sample, scores
-from tests.models.test_image_classifier import images, net
 from tests.position.compiled import compare, without_logs
 from tests.position.test_contract import READS, make
 
 pytestmark = pytest.mark.filterwarnings("ignore")  # torch's warnings about itself, while it compiles
+OPTIONS = [(name, options) for name in position.names() for options in position.load(name).variants]
 
 
 @pytest.mark.parametrize("name", position.names())
@@ -26,39 +26,47 @@ def test_machine_code(name: str) -> None:
 
 
 @pytest.mark.parametrize(("name", "expression"), READS)
-def test_every_structure_and_length(name: str, expression: str) -> None:
-    """With contexts from inside and outside, and shapes that are marked as dynamic from the start."""
-    for inside in (True, False):
-        for dynamic in (None, True):
-            scheme = make(name, expression, decay=0.9)
-            compare(scheme, expression, inside=inside, backend="eager", dynamic=dynamic)
+def test_a_context_from_inside(name: str, expression: str) -> None:
+    """The second length makes the sizes variable."""
+    scheme = make(name, expression, decay=0.9)
+    compare(scheme, expression, inside=True, shapes=[(3, 6), (3, 4), (3, 5)], backend="aot_eager")
 
 
-@pytest.mark.parametrize(
-    ("name", "expression", "kind"),
-    [*((*pair, "dot") for pair in READS), *(("orthogonal-tree", "tree(2)", kind) for kind in attention.names())],
-)
+@pytest.mark.parametrize(("name", "expression"), READS)
+def test_a_context_from_outside(name: str, expression: str) -> None:
+    compare(make(name, expression, decay=0.9), expression, inside=False, shapes=[(3, 6), (1, 4)], backend="eager")
+
+
+@pytest.mark.parametrize(("name", "options"), OPTIONS, ids=str)
+def test_options(name: str, options: dict[str, Any]) -> None:
+    """One row of positions for all rows."""
+    expression = examples(name)[0]
+    compare(make(name, expression, **options), expression, inside=True, shapes=[(1, 5)], backend="eager", dynamic=False)
+
+
+@pytest.mark.parametrize("name", ["rope", "orthogonal-tree"])
+def test_sizes_that_are_variable_from_the_start(name: str) -> None:
+    expression = examples(name)[0]
+    compare(make(name, expression), expression, inside=True, backend="eager", dynamic=True)
+
+
+@pytest.mark.parametrize(("name", "expression"), READS)
 @without_logs()
-def test_both_models(name: str, expression: str, kind: str) -> None:
-    for model in models(make(name, expression), torch.float64, attention.make(kind)):
+def test_both_models(name: str, expression: str) -> None:
+    """With padding at the end of two sources. `models/test_compiled.py` has other lengths, and kinds of attention."""
+    for model in models(make(name, expression), torch.float64):
         torch.compiler.reset()
 
         def plain(*given: Any, model: Any = model) -> torch.Tensor:
             return scores(model, *given)
 
+        ids, at = sample(model.scheme)
+        mask = torch.arange(9) < torch.tensor([[9], [7], [2]])
         results = []
-        for run in (plain, torch.compile(plain, backend="eager", fullgraph=True)):
-            for count in (9, 6):
-                ids, at = sample(model.scheme, count)
-                out = run(ids, at, torch.arange(count) < torch.tensor([[count], [count - 2], [2]]), ids, at)
-                grads = torch.autograd.grad(out.square().sum(), list(model.parameters()), materialize_grads=True)
-                results += [out, *grads]
-        half = len(results) // 2
-        for one, other in zip(results[:half], results[half:], strict=True):
+        for run in (plain, torch.compile(plain, backend="eager", fullgraph=True, dynamic=False)):
+            out = run(ids, at, mask, ids, at)
+            results.append(
+                [out, *torch.autograd.grad(out.square().sum(), [*model.parameters()], materialize_grads=True)]
+            )
+        for one, other in zip(*results, strict=True):
             assert torch.allclose(one, other, rtol=1e-9, atol=1e-9)
-
-
-@without_logs()
-def test_the_image_classifier() -> None:
-    plain, pixels = net("rope").eval(), images()
-    assert torch.allclose(torch.compile(plain, backend="eager", fullgraph=True)(pixels), plain(pixels), atol=1e-6)

@@ -1,0 +1,177 @@
+"""Whole models within `torch.compile` and `torch.export`: one graph, and the same results, gradients and decoding."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+import torch
+from torch import Tensor, nn
+from torch.nn import functional
+
+from ape_cli import adapters, attention
+from ape_cli.attention import AttentionContext
+from ape_cli.data.loader import Dataset
+from ape_cli.models.decoder import DecoderOnly
+from ape_cli.models.transformer import SequenceModel, Transformer
+from tests.evaluation.sharing.conftest import Both, of_trees, of_words  # noqa: F401 # fixtures
+from tests.models.test_image_classifier import images
+from tests.models.test_image_classifier import net as classifier
+from tests.position.compiled import without_logs
+from tests.position.test_contract import D, H, K, make, model, places, tokens
+
+pytestmark = pytest.mark.filterwarnings("ignore")  # torch's warnings about itself, while it compiles
+SCHEMES = [
+    ("rope", "seq"), ("t5", "seq"), ("sinusoidal", "seq"), ("path", "seq"), ("orthogonal-tree", "tree(2)"),
+    ("lie", "grid(2)"),
+]  # fmt: skip
+
+
+@pytest.fixture(autouse=True)
+def _anew() -> Any:
+    torch.compiler.reset()
+    with without_logs():
+        yield
+
+
+def inputs(net: SequenceModel, expression: str, count: int) -> tuple[Tensor, ...]:
+    """Three rows, of which the first has padding at the end of its source."""
+    at, to = places(expression, count=count), places(expression, count=count + 2)
+    if isinstance(net, DecoderOnly):
+        return tokens(to), to, torch.arange(3, count + 2).expand(3, -1)
+    return tokens(at), at, torch.arange(count) < torch.tensor([[count - 2], [count], [count]]), tokens(to), to
+
+
+def results(run: Callable[..., Tensor], net: nn.Module, given: tuple[Any, ...]) -> list[Tensor]:
+    """Scores, and the gradients of all parameters."""
+    out = run(*given)
+    weights = torch.linspace(-1, 1, out.numel(), dtype=out.dtype).view_as(out)
+    return [out, *torch.autograd.grad((out * weights).sum(), list(net.parameters()), materialize_grads=True)]
+
+
+def same(net: nn.Module, compiled: Callable[..., Tensor], *given: Any) -> None:
+    for one, other in zip(results(net, net, given), results(compiled, net, given), strict=True):
+        assert (one - other).abs().max() <= 1e-8 * max(1.0, float(one.detach().abs().max()))
+
+
+@pytest.mark.parametrize("kind", [Transformer, DecoderOnly])
+@pytest.mark.parametrize(("name", "expression"), SCHEMES)
+def test_models(name: str, expression: str, kind: type[SequenceModel]) -> None:
+    """Two lengths, with padding."""
+    scheme = make(name, expression, decay=0.9)
+    net = model(scheme)
+    if kind is DecoderOnly and not isinstance(net, DecoderOnly):
+        net = DecoderOnly(scheme, ids=20, d_ff=48, layers=2, sides=True, dropout=0.0).double()
+    if not isinstance(net, kind):
+        return  # a scheme for causal attention alone
+    compiled = torch.compile(net, backend="aot_eager", fullgraph=True)
+    for count in (6, 5):
+        same(net, compiled, *inputs(net, expression, count))
+
+
+@pytest.mark.parametrize("kind", attention.names())
+def test_kinds_of_attention(kind: str) -> None:
+    for name, expression in (("rope", "seq"), ("orthogonal-tree", "tree(2)")):
+        scheme = make(name, expression, decay=1.0)
+        net = Transformer(
+            scheme, ids=20, d_ff=48, encoder_layers=1, decoder_layers=1, dropout=0.0, kind=attention.make(kind)
+        ).double()
+        same(net, torch.compile(net, backend="eager", fullgraph=True, dynamic=False), *inputs(net, expression, 6))
+
+
+@pytest.mark.parametrize("name", ["axial-rope", "orthogonal-grid", "sinusoidal"])
+def test_images(name: str) -> None:
+    net = classifier(name).double()
+    compiled = torch.compile(net, backend="aot_eager", fullgraph=True)
+    for count in (3, 2):
+        same(net, compiled, images(count))
+
+
+def test_dropout_in_training() -> None:
+    """torch draws the masks, so values are others than without compilation: a mean, and finite gradients."""
+    net = model(make("orthogonal-tree", "tree(2)"), dropout=0.5).train()
+    compiled = torch.compile(net, backend="aot_eager", fullgraph=True)
+    given = inputs(net, "tree(2)", 6)
+    found = [results(compiled, net, given) for _ in range(2)]
+    assert not torch.equal(found[0][0], found[1][0])
+    assert all(each.isfinite().all() for each in found[0])
+
+
+@pytest.mark.parametrize("name", ["rope", "alibi", "orthogonal-seq", "contextual"])
+def test_long_rows_in_blocks(name: str) -> None:
+    """From 2^20 pairs on, attention computes blocks, and the backward pass computes them again."""
+    scheme, kind = make(name, "seq", decay=0.99), attention.make()
+    at = torch.arange(1, 1101)[None]
+
+    def attend(q: Tensor) -> Tensor:
+        context = scheme.context(at, causal=True)
+        return kind.attend(scheme, q, q, q, AttentionContext.of(scheme, context, context), 0.0)
+
+    q = torch.randn(1, H, 1100, K, dtype=torch.float64, requires_grad=True)
+    found = []
+    for run in (attend, torch.compile(attend, backend="aot_eager", fullgraph=True, dynamic=False)):
+        out = run(q)
+        found.append([out, *torch.autograd.grad(out.square().sum(), q)])
+    for one, other in zip(*found, strict=True):
+        assert torch.allclose(one, other, rtol=0, atol=1e-9)  # angles of 1,100 radians
+
+
+@pytest.mark.parametrize(("name", "expression"), [("rope", "seq"), ("orthogonal-tree", "tree(2)"), ("t5", "seq")])
+def test_decoding_token_by_token(name: str, expression: str) -> None:
+    """Each step is a call of the compiled `decode`, with the keys and values of earlier steps."""
+    net = model(make(name, expression)).eval()
+    source, at, mask, target, to = inputs(net, expression, 6)
+    compiled, found = torch.compile(net.decode, backend="eager", fullgraph=True), []
+    with torch.no_grad():
+        memory, context = net.encode(source, at, mask)
+        for decode in (net.decode, compiled):
+            past = net.past()
+            found.append([decode(target[:, :n], to[:, :n], memory, context, past)[:, -1] for n in range(1, 5)])
+    for one, other in zip(*found, strict=True):
+        assert torch.allclose(one, other, rtol=0, atol=1e-10)
+
+
+@pytest.mark.parametrize(("name", "expression"), SCHEMES)
+def test_exported_graphs(name: str, expression: str) -> None:
+    """`torch.export`, of a model, for inputs of the given sizes and other values."""
+    net = model(make(name, expression)).eval()
+    given = inputs(net, expression, 6)
+    program = torch.export.export(net, given).module()
+    other = tuple(x.flip(0) if x.dtype == torch.int64 else x for x in given)
+    for values in (given, other):
+        assert torch.allclose(program(*values), net(*values), rtol=0, atol=1e-10)
+
+
+@pytest.mark.parametrize("which", ["of_trees", "of_words"])
+def test_loaded_models(which: str, request: pytest.FixtureRequest, trees: Dataset, words: Dataset) -> None:
+    """A model that `ape_cli.load` returns."""
+    both: Both = request.getfixturevalue(which)
+    module, (batch, *_) = both[1].module, both[1].batches((trees if which == "of_trees" else words).split("test"))
+    with torch.no_grad():
+        compiled = torch.compile(module, backend="eager", fullgraph=True)
+        assert torch.allclose(compiled(*batch.inputs), module(*batch.inputs), atol=1e-5)
+
+
+@pytest.mark.parametrize("name", ["rope", "t5", "orthogonal-seq"])
+def test_attention_of_torch(name: str) -> None:
+    scheme = make(name, "seq", decay=1.0)
+
+    def attend(q: Tensor, k: Tensor, v: Tensor, at: Tensor) -> Tensor:
+        made = adapters.sdpa_inputs(scheme, q, k, scheme.context(at, causal=True))
+        return functional.scaled_dot_product_attention(made.q, made.k, v, attn_mask=made.attn_mask)
+
+    given = *torch.randn(3, 2, H, 5, D // H, dtype=torch.float64), torch.arange(1, 6)[None]
+    assert torch.allclose(torch.compile(attend, backend="eager", fullgraph=True)(*given), attend(*given), atol=1e-12)
+
+
+@pytest.mark.parametrize("family", ["llama", "t5"])
+@pytest.mark.parametrize("name", ["rope", "t5", "orthogonal-seq", "sinusoidal"])
+def test_models_of_transformers(name: str, family: str) -> None:
+    hugging_face = pytest.importorskip("tests.nightly.models.adapters.test_hugging_face")
+    net = getattr(hugging_face, family)()
+    hugging_face.changed(net, name, "seq", decay=0.9)
+    ids = hugging_face.ids(7)
+    given = {"input_ids": ids, "use_cache": False} | ({"decoder_input_ids": ids[:, :4]} if family == "t5" else {})
+    compiled = torch.compile(net, backend="eager", fullgraph=True)
+    assert torch.allclose(compiled(**given).logits, net(**given).logits, rtol=0, atol=1e-8)
