@@ -6,13 +6,6 @@ the mean (`stats.py`). That interval is about other seeds of training on the sam
 that differ in anything but the seed are never averaged. The interval of a perplexity is that of the mean of its
 logarithms, which are cross-entropies, transformed by the exponential function. It is not symmetric, and never below 1.
 
-As in the preprint, every mean is underlined (`best`) that is at most one standard deviation worse than the best mean of
-its column. The best mean is that of all rows, whatever their numbers of seeds, and the deviation is that of its row. Of
-several rows with the best mean, the largest deviation counts. A row with one seed has no deviation. If it is the best,
-only the rows that equal it are underlined. A table underlines nothing (`untuned`) if a scheme has several settings of
-training in one of its columns (`runs.config.TRAINING`), because the best of them would be chosen on the scores that it
-shows.
-
 The score of a part of the evaluated rows, by size or by operator, is a ratio of sums over its rows. Token accuracy and
 cross-entropy are ratios over target tokens, and exact match is a ratio over rows. A perplexity is the exponential of
 such a ratio. The score of each run is computed first, and then the mean and the deviation over seeds. `rows` and
@@ -32,16 +25,12 @@ from typing import Any
 import polars as pl
 
 from ape_cli.reports import published, stats
-from ape_cli.reports.builtin import is_image
-from ape_cli.reports.descriptions import joined, read_settings
 from ape_cli.reports.evaluations import (
-    BEHIND,
     CELL,
     COLUMN,
     COUNTS,
     FIELDS,
     IS_SHARE,
-    LINES,
     METRICS,
     VALUES,
     Options,
@@ -51,27 +40,24 @@ from ape_cli.reports.evaluations import (
     selected,
     task_of,
 )
+from ape_cli.reports.layout import KEYS, label, mark
 from ape_cli.runs.record import Trained
 from ape_cli.runs.registry import Registry
 
-_ROUNDING = 1e-12  # closer means are equal, because the same scores may be added in another order
 _NAMES = ["trained_on", "dataset", "paper_size"]  # they may differ within one line
 
 
 def aggregate(values: pl.DataFrame) -> pl.DataFrame:
-    """The lines of a report, with the columns of `LINES` and `BEHIND`.
-
-    Each line has the mean, the deviation, the interval and the number of seeds, and whether it is underlined.
-    """
+    """The lines of a report, with the columns of `LINES` and `BEHIND`, and their places in the tables (`layout`)."""
     more = [pl.col(*_NAMES).last(), pl.col("rows", "tokens").first()]
-    return over_seeds(values, COLUMN, more).select(*LINES, *BEHIND)
+    return mark(label(over_seeds(values, COLUMN, more), [*KEYS, "fingerprint"]))
 
 
 def over_seeds(values: pl.DataFrame, column: list[str], more: Sequence[pl.Expr]) -> pl.DataFrame:
     """Aggregate `value` over seeds, for each `CELL` of each `column`.
 
-    Returns the mean, the deviation, the interval, the number of seeds, whether the mean is underlined, and `by_seed`,
-    the `value` and the `score` of each `seed`. `more` are further expressions that are aggregated in each cell; they
+    Returns the mean, the deviation, the interval, the number of seeds, and `by_seed`, the `value` and the `score` of
+    each `seed`. `more` are further expressions that are aggregated in each cell; they
     may use the `score` too. The order of the lines of `values` has no effect on a number.
     """
     value, score = pl.col("value").sort(), pl.col("score").sort()  # the sum of floats depends on their order
@@ -97,36 +83,7 @@ def over_seeds(values: pl.DataFrame, column: list[str], more: Sequence[pl.Expr])
         scored(high).alias("high"),
         pl.when(pl.col("std").is_finite()).then("std"),  # some perplexity may be infinite
     )
-    return _underline(lines.drop("middle", "spread"), column)
-
-
-def _underline(lines: pl.DataFrame, column: list[str]) -> pl.DataFrame:
-    """Add `best`: whether a mean is at most one deviation of the best row worse than the best mean of its column."""
-    mean = pl.col("mean")
-    ranked = lines.with_columns(score=pl.when(IS_SHARE).then(mean).otherwise(-mean))
-    ranked = ranked.with_columns(top=pl.col("score").max().over(column))
-    tied = pl.col("score") >= pl.col("top") - _ROUNDING
-    ranked = ranked.with_columns(slack=pl.when(tied).then(pl.col("std").fill_null(0.0)))
-    limit = pl.col("top") - pl.col("slack").max().over(column) - _ROUNDING
-    ranked = ranked.with_columns(best=pl.col("score") >= limit).drop("score", "top", "slack")
-    ranked = ranked.with_columns(_untuned(lines, column))
-    return ranked.with_columns(best=pl.col("best") & ~pl.col("untuned"))
-
-
-def _untuned(lines: pl.DataFrame, column: list[str]) -> pl.Series:
-    """Whether the table of each line has a scheme with several settings of training in one column."""
-    settings = {text: read_settings(text) for text in lines["settings"].unique()}
-    method = {text: joined(of.method) for text, of in settings.items()}
-    training = {text: joined(of.training) for text, of in settings.items()}
-    images = [is_image(task) for task in lines["task"]]
-    named = lines.with_columns(
-        pl.col("settings").cast(pl.String).replace_strict(method, return_dtype=pl.String).alias("method"),
-        pl.col("settings").cast(pl.String).replace_strict(training, return_dtype=pl.String).alias("training"),
-        pl.Series("is_image", images, pl.Boolean),
-    )
-    several = pl.col("training").n_unique().over([*column, "scheme", "method"]) > 1
-    table = ["is_image", "structure", "preset"]
-    return named.with_columns(untuned=several).select(pl.col("untuned").any().over(table))["untuned"]
+    return lines.drop("middle", "spread")
 
 
 def lines(registry: Registry, options: Options) -> tuple[pl.DataFrame, list[str]]:

@@ -97,10 +97,7 @@ class Tuned:
                 self._bad.append(
                     f"{one.place}: the chosen setting ({one.choice.setting or 'the only one'}) has no {scores}"
                 )
-            moved = _moved(one, of_run)
-            if moved is not None and METRICS[options.metric].exponential:
-                moved = perplexity(moved)  # the ratio of two perplexities
-            choice = one.choice._replace(moved=moved)
+            choice = one.choice._replace(moved=_moved(one, of_run, options))
             found |= dict.fromkeys(one.trial.runs.values(), choice)
         return found
 
@@ -159,11 +156,21 @@ def _text(trial: _Trial, varied: list[str]) -> str:
     return settings_text({key: value for key, value in values.items() if value is not None})
 
 
-def _moved(chosen: _Chosen, of_run: dict[str, float]) -> float | None:
-    """What the choice moved the score: the mean difference over the seeds that both settings have. None: not known."""
-    trial, default = chosen.trial, chosen.default
-    if default is None or default is trial:
-        return 0.0 if default else None
-    pairs = [(trial.runs[seed], default.runs[seed]) for seed in sorted(trial.runs.keys() & default.runs.keys())]
-    differences = [of_run[ours] - of_run[theirs] for ours, theirs in pairs if ours in of_run and theirs in of_run]
-    return fmean(differences) if differences else None
+def _moved(chosen: _Chosen, of_run: dict[str, float], options: Options) -> dict[str, float]:
+    """What the choice moved the score: the mean difference over the seeds that both settings have.
+
+    It is given for the split of the options and for validation, without what is not known. `of_run` has the scores on
+    the split of the options.
+    """
+    trial, default, metric = chosen.trial, chosen.default, METRICS[options.metric]
+    if default is None:
+        return {}
+    seeds = sorted(trial.runs.keys() & default.runs.keys())
+    chose = {"token_accuracy": "accuracy", "cross_entropy": "loss"}.get(metric.field)
+    pairs = {options.split: [(of_run.get(trial.runs[seed]), of_run.get(default.runs[seed])) for seed in seeds]}
+    if chose:
+        stored = [(getattr(trial.scores[seed], chose), getattr(default.scores[seed], chose)) for seed in seeds]
+        pairs = {"validation": stored} | pairs
+    differences = {split: [a - b for a, b in of if a is not None and b is not None] for split, of in pairs.items()}
+    moved = {split: fmean(of) for split, of in differences.items() if of}
+    return {split: perplexity(value) if metric.exponential else value for split, value in moved.items()}

@@ -37,9 +37,8 @@ class Choice(NamedTuple):
     is_default: bool  # whether the setting is that of the preset
     tried: tuple[str, ...]  # the settings as text
     shared: tuple[str, ...]  # the names of the settings that all trials have, which name the row
-    moved: float | None = (
-        None  # the score less that of the preset's setting, or the ratio of two perplexities; None: unknown
-    )
+    # the score on a split less that of the preset's setting, or the ratio of two perplexities; without those not known
+    moved: Mapping[str, float] = {}
 
 
 class Settings(NamedTuple):

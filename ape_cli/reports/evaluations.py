@@ -57,16 +57,21 @@ def arrange(lines: pl.DataFrame, place: Iterable[str], last: Iterable[str] = ())
     """
     names = [name for name in LINES if name in lines.columns]
     mean = names.index("mean")
-    return lines.select(*names[:mean], *place, *names[mean:], *last, *chosen_columns(lines["settings"]))
+    return lines.select(*names[:mean], *place, *names[mean:], *last, *chosen_columns(lines))
 
 
-def chosen_columns(settings: pl.Series) -> list[pl.Series]:
-    """The columns of `CHOICE`, given the settings of each line. There are none if no setting was chosen."""
+def chosen_columns(lines: pl.DataFrame, side: str = "") -> list[pl.Series]:
+    """The columns of `CHOICE` for some lines. There are none if no setting was chosen.
+
+    `side` ends the names of these columns and of `settings`, if lines have several.
+    """
+    settings, splits = lines[f"settings{side}"], lines["split"]
     choices = {text: text and read_settings(text).choice for text in settings.unique()}
     if not any(choices.values()):
         return []
-    values = [choices[text] for text in settings]
-    return [pl.Series(key, [getattr(one, key, None) for one in values], kind) for key, kind in CHOICE.items()]
+    chosen = [(choices[text], split) for text, split in zip(settings, splits, strict=True)]
+    values = [(None, None, None) if one is None else (one.setting, one.trials, one.moved.get(s)) for one, s in chosen]
+    return [pl.Series(key + side, of, CHOICE[key]) for key, of in zip(CHOICE, zip(*values, strict=True), strict=True)]
 
 
 class Metric(NamedTuple):

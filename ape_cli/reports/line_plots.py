@@ -22,8 +22,8 @@ from ape_cli.core import escaping
 from ape_cli.core.ranges import spans
 from ape_cli.reports import palette
 from ape_cli.reports.evaluations import measured
+from ape_cli.reports.layout import by_column
 from ape_cli.reports.plots import Pieces, Plot, Scale, scale
-from ape_cli.reports.tables import by_column
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -57,17 +57,12 @@ class Panel:
 
 
 def split(lines: pl.DataFrame) -> list[tuple[str, pl.DataFrame]]:
-    """Split lines from `label`, with x, into the panels of a plot. Returns the title and the lines of each panel.
+    """Split lines from `layout.label`, with x, into the panels of a plot, each with a title and its lines.
 
     A title is the name of the column in the tables with short names of datasets, and the preset if there are several.
     """
-    several = lines["preset"].n_unique() > 1
-    panels = []
-    for panel in by_column(lines):
-        first = panel.row(0, named=True)
-        title = short(first["column"]) + (f", preset {first['preset']}" if several else "")
-        panels.append((title, panel.sort("rank", "x")))
-    return panels
+    panels = [panel.sort("rank", "x") for panel in by_column(lines)]
+    return [(short(panel["column"][0]) + panel["of_preset"][0], panel) for panel in panels]
 
 
 def short(column: str) -> str:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any
 
@@ -12,10 +12,10 @@ import polars as pl
 
 from ape_cli.core.perplexity import perplexity_text
 from ape_cli.reports import choices, published
-from ape_cli.reports.builtin import SCHEMES, TASKS, is_image, rank
+from ape_cli.reports.builtin import is_image
 from ape_cli.reports.descriptions import CODE
-from ape_cli.reports.evaluations import CELL, METRICS, measured, task_of
-from ape_cli.structure.linearisation import NAMES
+from ape_cli.reports.evaluations import METRICS, measured
+from ape_cli.reports.layout import TABLE, column_rank, row_rank
 
 _SMALL = 0.1  # a ratio that is written with significant digits
 # numbers, also with a power of ten, intervals and ratios
@@ -107,77 +107,60 @@ class Table:
 
 _VERSIONS = """The code of a scheme or kind of attention has changed between these runs. Each version has a row, named \
 "code" with the first digits of its SHA-256. A row without it is of runs that recorded none."""
-_UNTUNED = """The rows are not tuned: a scheme has several settings of training, which were not chosen by validation \
-scores (`ape report --best-by validation` chooses). Nothing is underlined, because the best of them would be chosen on \
-these scores."""
+_UNTUNED = """The rows are not tuned{}: a scheme has several settings of training, which were not chosen by \
+validation scores (`ape report --best-by validation` chooses). Nothing is underlined{}, because the best of them would \
+be chosen on these scores."""
 _OF_VERSION = rf"(^|, ){CODE}[0-9a-f+]+$"
-_GROUP = ["is_image", "structure", "preset"]  # these identify a table
 
 
 def tables(lines: pl.DataFrame, *, interval: bool = False) -> list[Table]:
-    """The tables of the lines of a report: one for each preset and structure, and separate ones for images.
+    """The tables of scores of the lines of a report: one for each preset and structure, and separate ones for images.
 
     `interval`: show the 95% interval after a mean, not the standard deviation.
     """
-    groups = with_row_names(lines).partition_by(*_GROUP, maintain_order=True)
-    return [_table(group, interval, of_preset(group, lines)) for group in groups]
+    return [_scores(group, interval) for group in lines.partition_by(TABLE, maintain_order=True)]
 
 
-def of_preset(group: pl.DataFrame, lines: pl.DataFrame) -> str:
-    """The preset of the lines of a table, for its title. It is empty if all lines have one preset."""
-    return f", preset {group['preset'][0]}" if lines["preset"].n_unique() > 1 else ""
-
-
-def with_row_names(lines: pl.DataFrame) -> pl.DataFrame:
-    """Sort lines in the order of their tables, and add the names of the `row` and the `column` of each line.
-
-    `shared` has the settings that all rows of the table share (`choices.row_names`).
-    """
-    lines = lines.with_columns(is_image=pl.col("task").map_elements(is_image, pl.Boolean))
-    groups = lines.partition_by(*_GROUP, maintain_order=True)
-    named = []
-    for group in sorted(groups, key=lambda group: group.select(_GROUP).row(0)):
-        names, places = _column_names(group), dict[tuple[str, str], None]()
-        rows_of, shared = choices.row_names(group)
-        for line in group.iter_rows(named=True):
-            column = names[tuple(line[k] for k in _DATA)]
-            row = rows_of[line["scheme"], line["settings"]]
-            if (row, column) in places:  # a preset or a scheme has changed, so two configurations share a name
-                row += f" #{line['configuration']}"
-            places[row, column] = None
-        rows, columns = zip(*places, strict=True)
-        named.append(group.with_columns(pl.Series("row", rows), pl.Series("column", columns), shared=pl.lit(shared)))
-    return pl.concat(named)
-
-
-def row_rank(line: dict[str, Any]) -> tuple[int, str]:
-    """The sort key of a row among the rows of its table. `line`: one of its lines, with names."""
-    return rank(line["scheme"], SCHEMES), line["row"]
-
-
-def column_rank(line: dict[str, Any]) -> tuple[int, int, str]:
-    """The sort key of a column among the columns of its table. `line`: one of its lines, with names."""
-    place = len(TASKS) if line["form"] else rank(line["task"], TASKS)  # other forms of a task come last
-    of_order = NAMES.index(line["order"]) if line["order"] in NAMES else 0
-    return place, of_order, line["column"]
-
-
-def _table(group: pl.DataFrame, interval: bool, preset: str) -> Table:
-    """The table of the lines of one preset and structure. `preset`: the preset in its title."""
-    lines = list(group.iter_rows(named=True))
-    rows = [line["row"] for line in sorted(lines, key=row_rank)]
-    columns = list(dict.fromkeys(line["column"] for line in sorted(lines, key=column_rank)))
-    first = group.row(0, named=True)
+def _scores(lines: pl.DataFrame, interval: bool) -> Table:
+    """The table of scores of one preset and structure."""
+    in_columns = sorted(lines.iter_rows(named=True), key=column_rank)
+    columns = list(dict.fromkeys(line["column"] for line in in_columns))
+    first = in_columns[0]
     kind = {"seq": "Sequence tasks", "tree(2)": "Tree tasks"}.get(first["structure"], f"Tasks on {first['structure']}")
-    notes = standing_notes(group, interval)
-    if not first["is_image"] or ("paper" in group.columns and group["paper_mean"].count()):
-        notes += brackets(group, interval)
-    elif "paper" in group.columns and "images/cifar-10" in columns:
-        notes.append("Published numbers for images are best by epoch: see `ape report --by epoch --against …`.")
-    name, unit = measured(first["metric"], group["task"])
-    cells = dict(body(group, "column", columns))
-    title = f"{'Images' if first['is_image'] else kind}{preset}, {name}"
-    return Table(title, notes, columns, [(row, cells[row]) for row in dict.fromkeys(rows)], unit, interval)
+    notes = []
+    if not first["is_image"] or ("paper" in first and lines["paper_mean"].count()):
+        notes = brackets(lines, interval)
+    elif "paper" in first and "images/cifar-10" in columns:
+        notes = ["Published numbers for images are best by epoch: see `ape report --by epoch --against …`."]
+    made = table("Images" if first["is_image"] else kind, lines, "column", columns, interval, notes=notes)
+    rows = dict(made.rows)
+    names = [line["row"] for line in sorted(in_columns, key=row_rank)]
+    return replace(made, rows=[(row, rows[row]) for row in dict.fromkeys(names)])
+
+
+def table(
+    title: str,
+    lines: pl.DataFrame,
+    across: str,
+    columns: Sequence[Any],
+    interval: bool,
+    *,
+    names: Sequence[str] = (),
+    notes: Sequence[str] = (),
+    foot: Sequence[tuple[str, Sequence[str]]] = (),
+    end: str = "",
+) -> Table:
+    """A table of the lines from `layout.mark` that it shows, and of no others.
+
+    `columns` are values of the field `across`, which identifies a column, and `names` their names if they have others.
+    `notes` follow those that stand under every table. The title begins with `title`, which the preset and the metric
+    follow, and then `end`.
+    """
+    name, unit = measured(lines["metric"][0], lines["task"])
+    cells = {(line["row"], line[across]): cell(line) for line in lines.iter_rows(named=True)}
+    rows = [(row, [cells.get((row, key)) for key in columns]) for row in lines["row"].unique(maintain_order=True)]
+    title = f"{title}{lines['of_preset'][0]}, {name}{end}"
+    return Table(title, [*_standing(lines, interval), *notes], list(names or columns), rows, unit, interval, foot=foot)
 
 
 def cell(line: dict[str, Any]) -> Cell:
@@ -193,22 +176,16 @@ def cell(line: dict[str, Any]) -> Cell:
     return Cell(line["mean"], line["std"], line["seeds"], line["best"], paper, interval, doubted, *behind)
 
 
-def body(group: pl.DataFrame, across: str, columns: Sequence[Any]) -> list[tuple[str, list[Cell | None]]]:
-    """The rows of a table from its lines. `columns` are values of the field `across`, which identifies a column."""
-    cells = {(line["row"], line[across]): cell(line) for line in group.iter_rows(named=True)}
-    return [(row, [cells.get((row, key)) for key in columns]) for row in group["row"].unique(maintain_order=True)]
-
-
-def standing_notes(group: pl.DataFrame, interval: bool) -> list[str]:
+def _standing(lines: pl.DataFrame, interval: bool) -> list[str]:
     """The notes under every table of scores."""
-    seeds = sorted(set(group["seeds"]))
-    notes = [f"{settings(group)}; {_over(seeds, interval, group['metric'][0])}."]
-    if group["untuned"].any():
-        notes.append(_UNTUNED)
-    cells = sorted(group.iter_rows(named=True), key=lambda line: (column_rank(line), row_rank(line)))
-    chosen = [(x["column"], x["row"], x["settings"]) for x in cells]
-    notes += chosen_notes(group, chosen)
-    if group["variant"].str.contains(_OF_VERSION).any():
+    seeds = sorted(set(lines["seeds"]))
+    notes = [f"{settings(lines)}; {_over(seeds, interval, lines['metric'][0])}."]
+    ordered = sorted(lines.iter_rows(named=True), key=lambda line: (column_rank(line), row_rank(line)))
+    if untuned := list(dict.fromkeys(line["column"] for line in ordered if line["untuned"])):
+        places = ("", "") if lines["untuned"].all() else (f" in {', '.join(untuned)}", " there")
+        notes.append(_UNTUNED.format(*places))
+    notes += chosen_notes(lines, [(x["column"], x["row"], x["settings"]) for x in ordered])
+    if lines["variant"].str.contains(_OF_VERSION).any():
         notes.append(_VERSIONS)
     return notes
 
@@ -220,7 +197,7 @@ def chosen_notes(group: pl.DataFrame, cells: Iterable[tuple[str, str, str]]) -> 
     change = f"the change in {name} from the preset's setting, in {'points' if unit == '%' else 'nats'}"
     if METRICS[line["metric"]].exponential:
         change = f"the ratio of {name} to that of the preset's setting"
-    return choices.notes(cells, lambda moved: number(moved, unit, 2, "+"), f"{change}, on the {line['split']} split")
+    return choices.notes(cells, line["split"], lambda moved: number(moved, unit, 2, "+"), change)
 
 
 def _over(seeds: list[int], interval: bool, metric: str) -> str:
@@ -261,49 +238,3 @@ def settings(group: pl.DataFrame) -> str:
     what = f"{name}{unit and f' in {unit}'}{decoding}, {line['split']} split"
     shared = f", {line['shared']} in all rows" if line.get("shared") else ""
     return f"Preset {line['preset']}{shared}; {what}"
-
-
-_DATA = ["task", "order", "trained_fingerprint", "fingerprint"]  # these identify a column of a table
-
-
-def _column_names(group: pl.DataFrame) -> dict[tuple[Any, ...], str]:
-    """A name for each column. It includes the dataset only if the task alone does not identify the column."""
-    columns = group.unique(_DATA, maintain_order=True)
-    alike_in = ["task", "order", "form"]
-    names: dict[tuple[Any, ...], str] = {}
-    for line in columns.iter_rows(named=True):
-        name = task_of(line)
-        alike = columns.filter(pl.col(k).eq_missing(line[k]) for k in alike_in)
-        if alike["trained_fingerprint"].n_unique() > 1:
-            name += f" [{line['trained_on']}]"
-        if line["fingerprint"] != line["trained_fingerprint"]:
-            name += f" on {line['dataset']}"
-        if name in names.values():
-            name += f" {line['fingerprint'][:6]}"
-        names[tuple(line[k] for k in _DATA)] = name
-    return names
-
-
-# these identify a line of a plot: a row of the tables and its training data
-KEYS = ["task", "order", "preset", "structure", "form", "trained_fingerprint", *CELL]
-
-
-def label(lines: pl.DataFrame, keys: Sequence[str] = KEYS) -> pl.DataFrame:
-    """Add the `row` and the `column` that each line has in the tables, and sort the lines in the order of the tables.
-
-    `rank` is the position of a cell among all cells. `keys` are the columns that identify a cell. If `fingerprint` is
-    one of them, the evaluated data identify it too.
-    """
-    cells = lines.unique(keys, keep="first", maintain_order=True)
-    if "fingerprint" not in keys:
-        cells = cells.with_columns(fingerprint="trained_fingerprint", dataset="trained_on")
-    cells = with_row_names(cells)
-    places = [(x["structure"], x["preset"], column_rank(x), row_rank(x)) for x in cells.iter_rows(named=True)]
-    cells = cells[sorted(range(cells.height), key=places.__getitem__)].with_row_index("rank")
-    kept = cells.select(*keys, "row", "column", "shared", "rank")
-    return kept.join(lines, on=keys, nulls_equal=True, maintain_order="left_right")
-
-
-def by_column(lines: pl.DataFrame) -> list[pl.DataFrame]:
-    """The lines from `label` of each column of the tables."""
-    return lines.partition_by("structure", "preset", "column", maintain_order=True)

@@ -107,11 +107,11 @@ def test_images_have_the_test_curve_beside_the_other(tmp_path: Path) -> None:
     put(tmp_path, "none", [0.2, 0.3], 1, source="digits", test=[0.1, 0.2])
     put(tmp_path, "none", [0.2, 0.3], 2, source="digits")
     put(tmp_path, "rope", [0.5], 1)
-    digits, words = learning(tmp_path)
-    assert (digits.title, words.title) == ("images/digits", "reverse")
+    words, digits = learning(tmp_path)
+    assert (words.title, digits.title) == ("reverse", "images/digits")
     assert digits.lines.filter(row="rope")["test"].to_list() == pytest.approx([0.25, 0.75])
     assert digits.lines.filter(row="rope")["mean"].to_list() == pytest.approx([0.3, 0.7])
     assert digits.lines.filter(row="none")["test"].to_list() == [None, None]
     assert words.lines["test"].to_list() == [None]
-    digits, _ = learning(tmp_path, "cross_entropy")
+    _, digits = learning(tmp_path, "cross_entropy")
     assert digits.lines.filter(row="rope")["test"].to_list() == pytest.approx([1.5, 0.5])

@@ -32,7 +32,6 @@ from ape_cli.reports import line_plots, published
 from ape_cli.reports.aggregation import over_seeds
 from ape_cli.reports.descriptions import described, once
 from ape_cli.reports.evaluations import (
-    BEHIND,
     COLUMN,
     LINES,
     METRICS,
@@ -43,9 +42,10 @@ from ape_cli.reports.evaluations import (
     scored,
     task_of,
 )
+from ape_cli.reports.layout import KEYS, TABLE, by_column, label, mark
 from ape_cli.reports.line_plots import Panel, split
 from ape_cli.reports.plots import LINE_STYLES, Plot
-from ape_cli.reports.tables import KEYS, Table, body, brackets, by_column, label, of_preset, standing_notes
+from ape_cli.reports.tables import Table, brackets, table
 from ape_cli.reports.views import Options, View
 from ape_cli.runs.record import RunRecord
 from ape_cli.runs.registry import Registry
@@ -125,7 +125,7 @@ from the smallest to the largest score. {LINE_STYLES} A dotted line is the test 
         """A table for each column of the other tables, preset and measure, with checkpoints as columns."""
         measures = (VALIDATION, CHOSEN, BEST)
         return [
-            _table(group.filter(measure=m), interval, of_preset(group, result.lines))
+            _table(group.filter(measure=m), interval)
             for group in by_column(result.lines)
             for m in measures
             if m in group["measure"]
@@ -140,7 +140,8 @@ def lines(of_runs: list[History], metric: str, against: str | None) -> pl.DataFr
     """A line for each cell, checkpoint and measure. There are none without histories.
 
     The columns are those of `evaluations.LINES`, `checkpoint`, `step`, `epoch` (null if the schedule is in steps) and
-    `measure`, and `row`, `column` and `rank` (`tables.label`).
+    `measure`, and the place of each line (`layout.label`). If one schedule ends at a checkpoint that is halfway through
+    another, its name says which: `@20 (end)` and `@20 (half)`.
     """
     values: list[dict[str, Any]] = []
     for of_run, record, history in of_runs:
@@ -153,12 +154,15 @@ def lines(of_runs: list[History], metric: str, against: str | None) -> pl.DataFr
     if not values:
         return pl.DataFrame()
     more = [pl.col(c).last() for c in ("trained_on", "dataset", "paper_size", "step", "epoch", "rows", "tokens")]
-    by_run = pl.DataFrame(values, schema=VALUES | _PLACE, orient="row")
-    aggregated = over_seeds(by_run, [*COLUMN, "measure", "checkpoint"], more).select(*LINES, *_PLACE, *BEHIND)
+    by_run = pl.DataFrame(values, schema=VALUES | _PLACE | {"is_end": pl.Boolean}, orient="row")
+    aggregated = over_seeds(by_run, [*COLUMN, "measure", "checkpoint", "is_end"], more)
     if against is not None:
         columns = [_theirs(line) for line in aggregated.iter_rows(named=True)]
         aggregated = published.beside(aggregated, columns, against)
-    return label(aggregated)
+    labelled, which = label(aggregated), pl.when("is_end").then(pl.lit("end")).otherwise(pl.lit("half"))
+    is_both = pl.col("is_end").n_unique().over(*TABLE, "column", "checkpoint") > 1
+    checkpoint = pl.when(is_both).then(pl.format("{} ({})", "checkpoint", which)).otherwise("checkpoint")
+    return mark(labelled.with_columns(checkpoint=checkpoint), "measure", "checkpoint")
 
 
 def _theirs(line: dict[str, Any]) -> str:
@@ -167,7 +171,7 @@ def _theirs(line: dict[str, Any]) -> str:
 
 
 def checkpoints(record: RunRecord, history: pl.DataFrame) -> list[dict[str, Any]]:
-    """The checkpoints of a run, halfway through its schedule and at its end.
+    """The checkpoints of a run, halfway through its schedule and at its end (`is_end`).
 
     Each has its name as `checkpoint`, the last `step`, and the `epoch`, which is None if the schedule is in steps.
     """
@@ -179,7 +183,7 @@ def checkpoints(record: RunRecord, history: pl.DataFrame) -> list[dict[str, Any]
             near = step + steps // (4 * epochs)
             step = max([step, *history["step"].filter(history["step"] <= near)])
         name = f"@{step:,} steps" if epoch is None else f"@{epoch:,.1f}".removesuffix(".0")
-        places.append({"checkpoint": name, "step": step, "epoch": epoch})
+        places.append({"checkpoint": name, "step": step, "epoch": epoch, "is_end": halves == 2})
     return places
 
 
@@ -200,21 +204,20 @@ def best(history: pl.DataFrame, last: int, metric: str = METRIC) -> dict[str, fl
     return measures
 
 
-def _table(group: pl.DataFrame, interval: bool, preset: str) -> Table:
+def _table(group: pl.DataFrame, interval: bool) -> Table:
     """The table of one column of the other tables, one preset and one measure."""
     first = group.row(0, named=True)
-    name, unit = measured(first["metric"], group["task"])
-    places = group.sort(pl.col("epoch").is_null(), "epoch", "step")
+    name = measured(first["metric"], group["task"])[0]
+    places = group.sort(pl.col("epoch").is_null(), "epoch", "step", "checkpoint")
     names = places["checkpoint"].unique(maintain_order=True).to_list()
     notes = [
-        *standing_notes(group, interval),
         "Columns: half of the schedule, and the whole schedule.",
         (_OF_ACCURACY if METRICS[first["metric"]].is_share else _OF_OTHERS)[first["measure"]].format(name),
     ]
     if first["measure"] == BEST:  # published scores were chosen like this
         notes += brackets(group, interval)
-    title = f"{first['column']} by epoch{preset}, {name}: {first['measure']}"
-    return Table(title, notes, names, body(group, "checkpoint", names), unit, interval)
+    title, end = f"{first['column']} by epoch", f": {first['measure']}"
+    return table(title, group, "checkpoint", names, interval, notes=notes, end=end)
 
 
 def histories(registry: Registry, metric: str, bad: list[str]) -> Iterator[History]:
@@ -254,8 +257,9 @@ def learning(of_runs: list[History]) -> list[Panel]:
         pl.concat([history for _, _, history in of_runs])
         .hstack(runs[heights])
         .with_columns(scored(validation).alias("validation"), scored(test).alias("test"))
-        .group_by([*KEYS, "trained_on", "step"], maintain_order=True)
+        .group_by([*KEYS, "step"], maintain_order=True)
         .agg(
+            pl.col("trained_on").last(),
             validation.mean().alias("mean"),
             validation.min().alias("least"),
             validation.max().alias("most"),

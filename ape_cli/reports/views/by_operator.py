@@ -13,14 +13,15 @@ import polars as pl
 
 from ape_cli import tasks
 from ape_cli.reports import aggregation
-from ape_cli.reports.evaluations import COLUMN, COUNTS, arrange, measured
-from ape_cli.reports.tables import KEYS, Table, body, by_column, label, of_preset, standing_notes
+from ape_cli.reports.evaluations import COLUMN, COUNTS, arrange
+from ape_cli.reports.layout import KEYS, by_column, label, mark
+from ape_cli.reports.tables import Table, table
 from ape_cli.reports.views import Options, View
 from ape_cli.runs.registry import Registry
 
 
 class ByOperator(View[pl.DataFrame]):
-    """Shows a line for each cell and operator, with `row`, `column` and `rank` (`tables.label`)."""
+    """Shows a line for each cell and operator, with its place (`layout.label`)."""
 
     about = "by operator of the source"
     by = "op"
@@ -31,7 +32,7 @@ class ByOperator(View[pl.DataFrame]):
         """Read the evaluations by operator. Raises `ApeError` if there are none."""
         values, _, bad = aggregation.read_parts(registry, "op", options)
         pooled = aggregation.pool(values, [*COLUMN, "op"], ["trained_on", "dataset"])
-        return label(pooled, [*KEYS, "fingerprint"]), bad
+        return mark(label(pooled, [*KEYS, "fingerprint"]), "op"), bad
 
     def frame(self, result: pl.DataFrame) -> pl.DataFrame:
         """The lines, with the numbers of rows and tokens behind each."""
@@ -39,17 +40,14 @@ class ByOperator(View[pl.DataFrame]):
 
     def tables(self, result: pl.DataFrame, *, interval: bool = False) -> list[Table]:
         """A table for each column of the other tables and each preset, with operators as columns."""
-        return [_table(group, interval, of_preset(group, result)) for group in by_column(result)]
+        return [_table(group, interval) for group in by_column(result)]
 
 
-def _table(group: pl.DataFrame, interval: bool, preset: str) -> Table:
+def _table(group: pl.DataFrame, interval: bool) -> Table:
     """The table of one column of the other tables and one preset."""
     first = group.row(0, named=True)
     known = tasks.load(first["task"]).ops if first["task"] in tasks.names() else []
     present = group["op"].unique(maintain_order=True).to_list()
     columns = [op for op in known if op in present] + [op for op in present if op not in known]
-    name, unit = measured(first["metric"], group["task"])
     foot, note = aggregation.counts(group, "op", columns)
-    notes = [*standing_notes(group, interval), note]
-    title = f"{first['column']} by operator{preset}, {name}"
-    return Table(title, notes, columns, body(group, "op", columns), unit, interval, foot=foot)
+    return table(f"{first['column']} by operator", group, "op", columns, interval, notes=[note], foot=foot)

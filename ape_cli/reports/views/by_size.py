@@ -24,10 +24,11 @@ from ape_cli.core.ranges import span, spans
 from ape_cli.reports import aggregation, line_plots
 from ape_cli.reports.builtin import size_words
 from ape_cli.reports.descriptions import once
-from ape_cli.reports.evaluations import CELL, COUNTS, arrange, measured
+from ape_cli.reports.evaluations import CELL, COUNTS, arrange
+from ape_cli.reports.layout import KEYS, by_column, label, mark
 from ape_cli.reports.line_plots import Panel, split
 from ape_cli.reports.plots import LINE_STYLES, Plot
-from ape_cli.reports.tables import KEYS, Table, body, by_column, label, of_preset, standing_notes
+from ape_cli.reports.tables import Table, table
 from ape_cli.reports.views import Options, View
 from ape_cli.runs.record import Trained
 from ape_cli.runs.registry import Registry
@@ -102,8 +103,7 @@ than {line_plots.FEW} test rows and is not connected to its neighbours. {LINE_ST
 
     def tables(self, result: Sizes, *, interval: bool = False) -> list[Table]:
         """A table for each column of the other tables and each preset, with sizes as columns."""
-        groups = by_column(pool(result, _COLUMNS))
-        return [_table(group, result, interval, of_preset(group, result.values)) for group in groups]
+        return [_table(group, result, interval) for group in by_column(pool(result, _COLUMNS))]
 
     def plot(self, result: Sizes, options: Options) -> Plot | None:
         """A plot with a panel for each table that has several sizes, or None without one."""
@@ -198,7 +198,8 @@ def pool(sizes: Sizes, most: int | None = None) -> pl.DataFrame:
     alike = ["structure", "preset", "column"]
     several = pl.col("table").n_unique().over(alike) > 1
     pooled = pooled.sort(pl.col("rank").min().over(alike), "table", "rank", "first", maintain_order=True)
-    return pooled.with_columns(column=pl.when(several).then(pl.format("{} on {}", "column", "on")).otherwise("column"))
+    column = pl.when(several).then(pl.format("{} on {}", "column", "on")).otherwise("column")
+    return mark(pooled.with_columns(column=column), "first")
 
 
 def apart(values: pl.DataFrame) -> pl.DataFrame:
@@ -231,7 +232,7 @@ def apart(values: pl.DataFrame) -> pl.DataFrame:
     return values.join(places, on=keys, nulls_equal=True, maintain_order="left")
 
 
-def _table(group: pl.DataFrame, sizes: Sizes, interval: bool, preset: str) -> Table:
+def _table(group: pl.DataFrame, sizes: Sizes, interval: bool) -> Table:
     """The table of the lines of one title and preset."""
     first = group.row(0, named=True)
     word = size_words(first["task"], first["structure"])[0]
@@ -242,7 +243,6 @@ def _table(group: pl.DataFrame, sizes: Sizes, interval: bool, preset: str) -> Ta
     has, of = first["evaluated"], first["runs"]
     few = f"Only {has} of the {of} runs of this column were evaluated on it. Use `ape eval --data …` for the others."
     notes = [
-        *standing_notes(group, interval),
         f"(seen): the training split has {word} {trained}."
         if trained
         else f"The {word} in the training split is unknown, because its rows cannot be drawn again here.",
@@ -251,7 +251,6 @@ def _table(group: pl.DataFrame, sizes: Sizes, interval: bool, preset: str) -> Ta
         *([few] if has != of else []),
         note,
     ]
-    columns = [span(a, b) + " (seen)" * bool(inside) for a, b, inside in ends]
-    name, unit = measured(first["metric"], group["task"])
-    title = f"{first['column']} by {word}{preset}, {name}"
-    return Table(title, notes, columns, body(group, "first", firsts), unit, interval, foot=foot)
+    names = [span(a, b) + " (seen)" * bool(inside) for a, b, inside in ends]
+    title = f"{first['column']} by {word}"
+    return table(title, group, "first", firsts, interval, names=names, notes=notes, foot=foot)

@@ -29,9 +29,10 @@ from ape_cli.core.errors import ApeError
 from ape_cli.reports import aggregation, line_plots
 from ape_cli.reports.builtin import size_words
 from ape_cli.reports.evaluations import CELL, COUNTS, Options, arrange, measured
+from ape_cli.reports.layout import KEYS, PLACE, by_column, mark
 from ape_cli.reports.line_plots import FEW, Panel, split
 from ape_cli.reports.plots import LINE_STYLES, Plot
-from ape_cli.reports.tables import KEYS, Cell, Table, by_column, cell, of_preset, standing_notes
+from ape_cli.reports.tables import Table, table
 from ape_cli.reports.views import View, by_size
 from ape_cli.reports.views.by_size import Sizes
 from ape_cli.runs.registry import Registry
@@ -45,7 +46,7 @@ always reads the right prefix. Exact match is the same with greedy decoding."""
 
 
 class Generalisation(View[pl.DataFrame]):
-    """Shows a line for each row, metric and size, with `row`, `column` and `rank` (`tables.label`).
+    """Shows a line for each row, metric and size, with `row`, `column` and `rank` (`layout.label`).
 
     `multiple` is the size as a multiple of the largest training size, and `counted` says whether it has enough rows.
     """
@@ -88,7 +89,7 @@ test rows, the same models. It is known for exact match only. Sizes with fewer t
     def tables(self, result: pl.DataFrame, *, interval: bool = False) -> list[Table]:
         """A table for each column of the other tables and each preset."""
         exact = result.filter(metric=_METRICS[0])
-        return [_table(group, interval, of_preset(group, exact)) for group in by_column(exact)]
+        return [_table(group, interval) for group in by_column(exact)]
 
     def plot(self, result: pl.DataFrame, options: Options) -> Plot | None:
         """A plot with a panel for each metric and each table."""
@@ -118,20 +119,20 @@ def _beyond(sizes: Sizes) -> pl.DataFrame:
     return lines.filter(beyond.over("structure", "preset", "column"))
 
 
-def over_unseen(group: pl.DataFrame) -> pl.DataFrame:
-    """The mean over unseen sizes, for each row of a table, as `aggregation.over_seeds` aggregates it.
+def over_unseen(lines: pl.DataFrame) -> pl.DataFrame:
+    """The mean over unseen sizes, for each row of each table, with the place of its lines (`layout`).
 
     The score of a run is the plain mean of its scores at the counted sizes above the largest training size.
     """
-    unseen = group.filter(pl.col("counted") & (pl.col("size") > pl.col("largest")))
-    column = [key for key in KEYS if key not in CELL] + ["metric", "decode", "split", "row", "rank"]
-    values = unseen.select(*column, *CELL, "size", "rows", "tokens", "by_seed").explode("by_seed").unnest("by_seed")
-    by_run = values.group_by([*column, *CELL, "seed"], maintain_order=True).agg(
-        pl.col("value").mean(), pl.col("rows", "tokens").sum()
+    unseen = lines.filter(pl.col("counted") & (pl.col("size") > pl.col("largest")))
+    column = [key for key in KEYS if key not in CELL] + ["metric", "decode", "split"]
+    values = unseen.select(*column, *CELL, *PLACE, *COUNTS, "by_seed").explode("by_seed").unnest("by_seed")
+    by_run = values.group_by([*column, *CELL, "column", "seed"], maintain_order=True).agg(
+        pl.col("value").mean(), pl.col(*COUNTS).sum(), pl.col(*PLACE).exclude("column").first()
     )
-    shared = [key for key in column if key not in ("row", "rank")]
-    more = [pl.col("rows", "tokens", "row", "rank").first()]
-    return aggregation.over_seeds(by_run.sort("rank", "seed"), shared, more)
+    more = [pl.col(*COUNTS, *PLACE).exclude("column").first()]
+    found = aggregation.over_seeds(by_run, [*column, "column"], more)
+    return mark(found.sort("rank", maintain_order=True))
 
 
 def reach(group: pl.DataFrame) -> dict[str, tuple[int | None, bool]]:
@@ -150,22 +151,16 @@ def reach(group: pl.DataFrame) -> dict[str, tuple[int | None, bool]]:
     return found
 
 
-def _table(group: pl.DataFrame, interval: bool, preset: str) -> Table:
+def _table(group: pl.DataFrame, interval: bool) -> Table:
     """The table of one column of the other tables and one preset."""
     first = group.row(0, named=True)
     word = size_words(first["task"], first["structure"])[0]
-    means = {line["row"]: cell(line) for line in over_unseen(group).iter_rows(named=True)}
     reached, largest = reach(group), first["largest"]
-    unseen = group.filter(pl.col("counted") & (pl.col("size") > largest))["size"].unique().sort().to_list()
-    rows: list[tuple[str, list[Cell | str | None]]] = [
-        (row, [means.get(row), _reached(*reached.get(row, (None, False)), largest)])
-        for row in group.sort("rank")["row"].unique(maintain_order=True)
-    ]
-    trained, listed = first["sizes"], ", ".join(map(str, unseen))
+    sizes = group.filter(pl.col("counted") & (pl.col("size") > largest))["size"].unique().sort().to_list()
+    trained, listed = first["sizes"], ", ".join(map(str, sizes))
     few = "" if group["counted"].all() else f" Sizes with fewer than {FEW} test rows are not counted."
     missing = f"Only {first['evaluated']} of the {first['runs']} runs of this column were evaluated on it."
     notes = [
-        *standing_notes(group, interval),
         f"The training split has {word} {trained}.",
         f"Unseen: the mean over {word} {listed}, each with the same weight.{few}",
         f"Up to: the largest {word} {_UP_TO}",
@@ -173,9 +168,10 @@ def _table(group: pl.DataFrame, interval: bool, preset: str) -> Table:
         f"Evaluated on {first['on']}.",
         *([missing] if first["evaluated"] != first["runs"] else []),
     ]
-    name, unit = measured(_METRICS[0], group["task"])
-    title = f"{first['column']} beyond the training {word}{preset}, {name}"
-    return Table(title, notes, ["unseen", f"up to {word} (at {ENOUGH:.0%})"], rows, unit, interval)
+    title, names = f"{first['column']} beyond the training {word}", ["unseen", f"up to {word} (at {ENOUGH:.0%})"]
+    made = table(title, over_unseen(group), "column", [first["column"]], interval, names=names, notes=notes)
+    up_to = {row: _reached(*reached.get(row, (None, False)), largest) for row, _ in made.rows}
+    return replace(made, rows=[(row, [*cells, up_to[row]]) for row, cells in made.rows])
 
 
 def _reached(size: int | None, everywhere: bool, largest: int) -> str:

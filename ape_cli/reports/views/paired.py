@@ -28,11 +28,12 @@ from typing import Any
 
 import polars as pl
 
-from ape_cli.core.errors import ApeError, UsageError
+from ape_cli.core.errors import ApeError
 from ape_cli.reports import aggregation, evaluations, stats
-from ape_cli.reports.choices import called
+from ape_cli.reports.choices import two_rows
 from ape_cli.reports.evaluations import COLUMN, METRICS, chosen_columns, scored
-from ape_cli.reports.tables import Table, chosen_notes, column_rank, number, of_preset, settings, with_row_names
+from ape_cli.reports.layout import KEYS, PLACE, ROUNDING, TABLE, label
+from ape_cli.reports.tables import Table, chosen_notes, number, settings
 from ape_cli.reports.views import Options, View
 from ape_cli.runs.registry import Registry
 
@@ -48,13 +49,15 @@ LINES: dict[str, type[pl.DataType]] = {
     **dict.fromkeys(("column", "structure", "form"), pl.String),
     **dict.fromkeys(("trained_on", "trained_fingerprint", "dataset", "fingerprint"), pl.String),
 }
-# further columns of lines, for tables (`tables.with_row_names`)
-_BEHIND: dict[str, type[pl.DataType]] = dict.fromkeys(("settings_a", "settings_b", "shared"), pl.String)
+# further columns of lines, for tables (`layout.label`)
+_BEHIND: dict[str, type[pl.DataType]] = dict.fromkeys(("settings_a", "settings_b", "shared", "of_preset"), pl.String)
+_TABLE = ["preset", "a", "b"]  # these identify a table
 _ALL = "all tasks"
 _OF_DIFFERENCES = [
     "Interval: the 95% interval over seeds of the mean difference, by Student's paired t.",
     "It assumes that differences are normally distributed.",
 ]
+_POSSIBLE = "It is cut off at ±100 points, because no difference is larger."
 _OF_RATIOS = [
     """Interval: the 95% interval over seeds of the ratio, by Student's paired t, computed on the logarithm and then \
 transformed.""",
@@ -86,14 +89,12 @@ class Paired(View[pl.DataFrame]):
 
         For perplexities, `difference` is called `ratio`, and there is no deviation.
         """
-        sides = [(side, chosen_columns(result[f"settings_{side}"])) for side in ("a", "b")]
-        chosen = [column.alias(f"{column.name}_{side}") for side, of_side in sides for column in of_side]
-        shown = result.drop(_BEHIND).with_columns(chosen)
+        shown = result.drop(_BEHIND).with_columns(*chosen_columns(result, "_a"), *chosen_columns(result, "_b"))
         return shown.rename({"difference": "ratio"}).drop("std") if _is_ratio(result) else shown
 
     def tables(self, result: pl.DataFrame, *, interval: bool = False) -> list[Table]:
-        """A table for each preset. Its rows are the columns of the other tables, and then all tasks together."""
-        return [_table(group, of_preset(group, result)) for group in result.partition_by("preset", maintain_order=True)]
+        """A table for each preset and settings. Its rows are the columns of the other tables, and then all tasks."""
+        return [_table(group) for group in result.partition_by(_TABLE, maintain_order=True)]
 
 
 def lines(values: pl.DataFrame, a: str, b: str) -> tuple[pl.DataFrame, list[str]]:
@@ -104,35 +105,36 @@ def lines(values: pl.DataFrame, a: str, b: str) -> tuple[pl.DataFrame, list[str]
     `a` and `b` are names of rows in the tables, for example `rope` or `rope (decay=0.98)`. Raises `UsageError` if a row
     is unknown or if both are the same, and `ApeError` if there is no pair.
     """
-    named = with_row_names(aggregation.aggregate(values))
-    of_a, of_b = called(a, named), called(b, named)
-    if of_a.items() & of_b.items():
-        raise UsageError("a row compared with itself", got=a, allowed="two different rows of the tables")
-    rows_a, rows_b = set(of_a.values()), set(of_b.values())
-    if len(rows_a) == len(rows_b) == 1:  # one table, or the same names in all
-        (a,), (b,) = rows_a, rows_b
-    names = dict.fromkeys(of_a.items(), a) | dict.fromkeys(of_b.items(), b)
+    of_tables = aggregation.aggregate(values)
+    rows = two_rows(a, b, of_tables)
+    sides = [rows.get((*(line[k] for k in TABLE), line["row"])) for line in of_tables.iter_rows(named=True)]
+    both = of_tables.with_columns(side=pl.Series(sides, dtype=pl.String)).drop_nulls("side").select(pl.exclude(PLACE))
+    both = label(both, [*KEYS, "fingerprint"], ["preset"])
     columns: dict[tuple[Any, ...], dict[str, dict[str, Any]]] = {}  # the lines of the two rows in each column
-    for line in sorted(named.iter_rows(named=True), key=_place):
-        if name := names.get(((line["is_image"], line["structure"], line["preset"]), line["row"])):
-            columns.setdefault(tuple(line[k] for k in COLUMN), {})[name] = line
+    for line in both.sort("preset", "rank").iter_rows(named=True):
+        columns.setdefault(tuple(line[k] for k in COLUMN), {})[line["side"]] = line
     paired, alone = [], []
-    for of_row in columns.values():
-        line = next(iter(of_row.values()))
-        values_of = {name: {seed["seed"]: seed["value"] for seed in of_row[name]["by_seed"]} for name in of_row}
-        ours, theirs = values_of.get(a, {}), values_of.get(b, {})
-        only = {a: sorted(ours.keys() - theirs.keys()), b: sorted(theirs.keys() - ours.keys())}
-        if not (both := sorted(ours.keys() & theirs.keys())):
-            seeds = "; ".join(f"{name}: {_words(of_name) or 'no seed'}" for name, of_name in only.items())
-            alone.append(f"{line['column']}, preset {line['preset']}: no seed in common ({seeds})")
+    for of_side in columns.values():
+        ours, theirs = (
+            {seed["seed"]: seed["value"] for seed in of_side[side]["by_seed"]} if side in of_side else {}
+            for side in ("a", "b")
+        )
+        line, only = next(iter(of_side.values())), [sorted(ours.keys() - theirs.keys()), sorted(theirs.keys() - ours)]
+        if not (seeds := sorted(ours.keys() & theirs.keys())):
+            told = "; ".join(f"{name}: {_words(of) or 'no seed'}" for name, of in zip((a, b), only, strict=True))
+            alone.append(f"{line['column']}, preset {line['preset']}: no seed in common ({told})")
             continue
-        sides = {"a": a, "b": b, "over": "seeds", "only_a": _words(only[a]), "only_b": _words(only[b])}
-        sides |= {"settings_a": of_row[a]["settings"], "settings_b": of_row[b]["settings"]}
-        paired.append(line | sides | _paired([(ours[seed], theirs[seed]) for seed in both], line["metric"]))
+        own = {"over": "seeds", "only_a": _words(only[0]), "only_b": _words(only[1])}
+        own |= {side: of_side[side]["row"] for side in ("a", "b")}
+        own |= {f"settings_{side}": of_side[side]["settings"] for side in ("a", "b")}
+        paired.append(line | own | _paired([(ours[seed], theirs[seed]) for seed in seeds], line["metric"]))
     if not paired:
         fix = "train both with the same `seed` on the same data, and evaluate both in the same way"
         raise ApeError(f"{a} and {b} have no pairs to compare", got="\n           ".join(alone), fix=fix)
-    found = pl.DataFrame([*paired, *_over_tasks(paired)], schema=LINES | _BEHIND, orient="row")
+    found = pl.DataFrame(paired, schema=LINES | _BEHIND, orient="row")
+    tables = found.partition_by(_TABLE, maintain_order=True)
+    over_tasks = [line for table in tables for line in _over_tasks(table.rows(named=True))]
+    found = pl.concat([found, pl.DataFrame(over_tasks, schema=LINES | _BEHIND, orient="row")])
     return found.with_columns(scored(pl.col("mean_a", "mean_b", "difference", "low", "high"))), alone
 
 
@@ -141,24 +143,22 @@ def _is_ratio(found: pl.DataFrame) -> bool:
     return METRICS[found["metric"][0]].exponential
 
 
-def _place(line: dict[str, Any]) -> tuple[Any, ...]:
-    """The sort key of a column: presets come first, then the order of the tables."""
-    return line["preset"], line["structure"], *column_rank(line)
-
-
 def _paired(pairs: list[tuple[float, float]], metric: str) -> dict[str, Any]:
     """The statistics of pairs of values (`evaluations.Metric`). A pair is a seed or a task."""
     differences = [a - b for a, b in pairs]
     mean = statistics.fmean(differences)
     std, half = stats.spread(differences)
-    up, down = sum(d > 0 for d in differences), sum(d < 0 for d in differences)
+    up, down = sum(d > ROUNDING for d in differences), sum(d < -ROUNDING for d in differences)
+    low, high = (None, None) if half is None else (mean - half, mean + half)
+    if METRICS[metric].is_share and low is not None and high is not None:  # where a difference can be
+        low, high = max(low, -1.0), min(high, 1.0)
     return {
         "mean_a": statistics.fmean(a for a, _ in pairs),
         "mean_b": statistics.fmean(b for _, b in pairs),
         "difference": mean,
         "std": std,
-        "low": None if half is None else mean - half,
-        "high": None if half is None else mean + half,
+        "low": low,
+        "high": high,
         "better_a": up if METRICS[metric].is_share else down,
         "better_b": down if METRICS[metric].is_share else up,
         "pairs": len(pairs),
@@ -167,22 +167,21 @@ def _paired(pairs: list[tuple[float, float]], metric: str) -> dict[str, Any]:
     }
 
 
-def _over_tasks(lines_of_columns: list[dict[str, Any]]) -> Iterator[dict[str, Any]]:
-    """A line for each preset with several tasks. A pair is a task, with the means over its columns."""
-    for preset in dict.fromkeys(line["preset"] for line in lines_of_columns):
-        tasks: dict[str, list[dict[str, Any]]] = {}
-        for line in lines_of_columns:
-            if line["preset"] == preset and line["fingerprint"] == line["trained_fingerprint"]:
-                tasks.setdefault(line["task"], []).append(line)
-        if len(tasks) < 2:
-            continue
-        shared = {k: lines_of_columns[0][k] for k in ("a", "b", "decode", "split", "metric")}
-        pairs = [
-            (statistics.fmean(line["mean_a"] for line in task), statistics.fmean(line["mean_b"] for line in task))
-            for task in tasks.values()
-        ]
-        of_tasks = _paired(pairs, shared["metric"]) | {"low": None, "high": None}
-        yield shared | {"preset": preset, "over": "tasks", "column": _ALL} | of_tasks
+def _over_tasks(lines_of_table: list[dict[str, Any]]) -> Iterator[dict[str, Any]]:
+    """The line over all tasks of a table that has several. A pair is a task, with the means over its columns."""
+    tasks: dict[str, list[dict[str, Any]]] = {}
+    for line in lines_of_table:
+        if line["fingerprint"] == line["trained_fingerprint"]:
+            tasks.setdefault(line["task"], []).append(line)
+    if len(tasks) < 2:
+        return
+    shared = {k: lines_of_table[0][k] for k in (*_TABLE, "decode", "split", "metric", "shared", "of_preset")}
+    pairs = [
+        (statistics.fmean(line["mean_a"] for line in task), statistics.fmean(line["mean_b"] for line in task))
+        for task in tasks.values()
+    ]
+    of_tasks = _paired(pairs, shared["metric"]) | {"low": None, "high": None}
+    yield shared | {"over": "tasks", "column": _ALL} | of_tasks
 
 
 def _words(seeds: list[int]) -> str:
@@ -190,8 +189,8 @@ def _words(seeds: list[int]) -> str:
     return ", ".join(map(str, seeds))
 
 
-def _table(group: pl.DataFrame, preset: str) -> Table:
-    """The table of one preset."""
+def _table(group: pl.DataFrame) -> Table:
+    """The table of one preset and settings."""
     first = group.row(0, named=True)
     a, b, (name, unit) = first["a"], first["b"], evaluations.measured(first["metric"], group["task"])
     ratio = _is_ratio(group)
@@ -199,6 +198,7 @@ def _table(group: pl.DataFrame, preset: str) -> Table:
     notes = [
         f"{settings(group)}; {means} over seeds that both have, and their {effect}.",
         *(_OF_RATIOS if ratio else _OF_DIFFERENCES),
+        *([_POSSIBLE] if METRICS[first["metric"]].is_share else []),
         f"Better: the number of pairs on which {a} is better, and the number on which {b} is.",
         "p: two-sided p-value of an exact sign-flip test, not corrected for the number of lines.",
         "Least p: the smallest p-value for this number of pairs. It is below 0.05 from six pairs on.",
@@ -219,7 +219,7 @@ def _table(group: pl.DataFrame, preset: str) -> Table:
         notes.append(f"Seeds that only one of the two has are left out: {'; '.join(alone)}.")
     heads = [a, b, effect, "interval", "better", "pairs", "p", "least p"]
     rows = [(line["column"], _cells(line, unit)) for line in group.iter_rows(named=True)]
-    return Table(f"{a} against {b}{preset}, {name}", notes, heads, rows, unit, head="task")
+    return Table(f"{a} against {b}{first['of_preset']}, {name}", notes, heads, rows, unit, head="task")
 
 
 def _cells(line: dict[str, Any], unit: str) -> list[str | None]:

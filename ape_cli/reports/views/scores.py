@@ -17,7 +17,7 @@ import polars as pl
 
 from ape_cli.core import escaping
 from ape_cli.reports import aggregation, palette, tables
-from ape_cli.reports.evaluations import BEHIND, chosen_columns
+from ape_cli.reports.evaluations import LINES, chosen_columns
 from ape_cli.reports.line_plots import short
 from ape_cli.reports.plots import LINE_STYLES, Pieces, Plot, Scale, scale
 from ape_cli.reports.tables import Cell, Table
@@ -48,8 +48,9 @@ either side. A thin line leads from the axis to each dot. {LINE_STYLES}"""
         return aggregation.lines(registry, options)
 
     def frame(self, result: pl.DataFrame) -> pl.DataFrame:
-        """The lines of `read`, without what only the HTML page shows."""
-        return result.drop(BEHIND).with_columns(chosen_columns(result["settings"]))
+        """The lines of `read`, without what only tables show."""
+        theirs = [name for name in result.columns if name.startswith("paper") and name not in LINES]
+        return result.select(*LINES, *theirs, *chosen_columns(result))
 
     def tables(self, result: pl.DataFrame, *, interval: bool = False) -> list[Table]:
         """A table for each preset and structure, and separate tables for images."""
