@@ -193,6 +193,19 @@ def test_pairs_and_learning_curves_are_of_the_chosen_runs(sweep: Path) -> None:
     assert at_end == {("rope", "lr_peak=0.003", 0.6), ("alibi", "lr_peak=0.002", 0.6)}
 
 
+def test_each_change_is_on_the_split_of_its_table(tmp_path: Path) -> None:
+    """The choice raises the validation score by 10 points and lowers the test score by as many."""
+    for seed in (1, 2):
+        trial(tmp_path, "rope", seed, 0.5, 0.9)
+        trial(tmp_path, "rope", seed, 0.6, 0.8, variant=HIGH)
+    for view, split, change in (("by-epoch", "validation", "+10.00"), ("scores", "test", "-10.00")):
+        (table,) = result_of(tmp_path, view).tables
+        assert any(f"on the {split} split of the training dataset" in note for note in table.notes)
+        assert any(f"lr_peak=0.003 for rope ({change})" in note for note in table.notes)
+    moved = {line["split"]: line["moved"] for view in ("by-epoch", "scores") for line in lines(tmp_path, view)}
+    assert moved == {"validation": pytest.approx(0.1), "test": pytest.approx(-0.1)}
+
+
 def test_without_a_choice_rows_name_their_rates_and_nothing_is_underlined(sweep: Path) -> None:
     (table,) = result_of(sweep, best_by=None).tables
     assert [row for row, _ in table.rows] == [

@@ -145,10 +145,10 @@ def _is_ratio(found: pl.DataFrame) -> bool:
 
 def _paired(pairs: list[tuple[float, float]], metric: str) -> dict[str, Any]:
     """The statistics of pairs of values (`evaluations.Metric`). A pair is a seed or a task."""
-    differences = [a - b for a, b in pairs]
+    differences = [0.0 if abs(a - b) <= ROUNDING else a - b for a, b in pairs]
     mean = statistics.fmean(differences)
     std, half = stats.spread(differences)
-    up, down = sum(d > ROUNDING for d in differences), sum(d < -ROUNDING for d in differences)
+    up, down = sum(d > 0 for d in differences), sum(d < 0 for d in differences)
     low, high = (None, None) if half is None else (mean - half, mean + half)
     if METRICS[metric].is_share and low is not None and high is not None:  # where a difference can be
         low, high = max(low, -1.0), min(high, 1.0)

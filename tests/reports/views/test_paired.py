@@ -169,6 +169,66 @@ def test_a_name_is_read_in_each_table(tmp_path: Path) -> None:
     assert found == {"small": pytest.approx(0.4), "tiny": pytest.approx(0.1)}
 
 
+WIDE = {"d_model": 64}
+
+
+def made(where: Path, a: str = A, b: str = B) -> list[tables.Table]:
+    return VIEW.tables(VIEW.read(Registry(where), Options(compare=(a, b)))[0])
+
+
+def test_equal_means_of_tasks_are_equal(tmp_path: Path) -> None:
+    """Over two columns of a task, 90 and 80 have the mean of 85 and 85; so have floats only almost."""
+    for order, ours in (("breadth", 0.9), ("depth", 0.8)):
+        fill(tmp_path, {1: ours}, {1: 0.85}, task="tree-copy", order=order)
+    for order, ours in (("breadth", 0.1 + 0.2), ("depth", 0.0)):
+        fill(tmp_path, {1: ours}, {1: 0.15}, task="tree-rotate", order=order)
+    *_, whole = compared(tmp_path)[0]
+    assert (whole["better_a"], whole["better_b"], whole["pairs"], whole["p"]) == (0, 0, 2, 1)
+
+
+def test_rows_with_other_settings_have_a_table_of_their_own(tmp_path: Path) -> None:
+    """All rows of words are wide, and trees have only the narrow `orthogonal-seq`."""
+    fill(tmp_path, {1: 0.9}, {1: 0.5}, task="copy", variant=WIDE)
+    fill(tmp_path, {1: 0.8}, {1: 0.5}, task="reverse", variant=WIDE)
+    for task, value in (("tree-copy", 0.9), ("tree-rotate", 0.7)):
+        add(tmp_path, A, value, 1, task=task, order="depth", variant=WIDE)
+        add(tmp_path, B, 0.2, 1, task=task, order="depth")
+    words, trees = made(tmp_path)
+    wide = f"{A} (d_model=64)"
+    assert (words.columns[:2], trees.columns[:2]) == ([wide, f"{B} (d_model=64)"], [wide, B])
+    assert [row for row, _ in words.rows] == ["copy", "reverse", "all tasks"]
+    assert [row for row, _ in trees.rows] == ["tree-copy/depth", "tree-rotate/depth", "all tasks"]
+    assert not any("in all rows" in table.notes[0] for table in (words, trees))
+    over = {(x["a"], x["b"]): x["difference"] for x in compared(tmp_path)[0] if x["over"] == "tasks"}
+    assert over == {(wide, f"{B} (d_model=64)"): pytest.approx(0.35), (wide, B): pytest.approx(0.6)}
+
+
+def test_tasks_without_one_of_two_rows_of_a_scheme_are_named(tmp_path: Path) -> None:
+    """On trees there is only the wide `rope`, which is not the plain one."""
+    wide = f"{A} (d_model=64)"
+    for seed in (1, 2):
+        add(tmp_path, A, 0.5, seed, task="copy")
+        for task, order in (("copy", None), ("tree-copy", "depth")):
+            add(tmp_path, A, 0.6, seed, task=task, order=order, variant=WIDE)
+    for a, b, told in ((A, wide, f"{A}: no seed; {wide}: 1, 2"), (wide, A, f"{wide}: 1, 2; {A}: no seed")):
+        found, alone = compared(tmp_path, a, b)
+        assert [(line["column"], line["a"], line["b"]) for line in found] == [("copy", a, b)]
+        assert alone == [f"tree-copy/depth, preset small: no seed in common ({told})"]
+    with pytest.raises(UsageError, match="compared with itself"):
+        compared(tmp_path, wide, wide)
+
+
+@pytest.mark.parametrize(("metric", "ends"), [("token_accuracy", (-1.0, 1.0)), ("cross_entropy", (-5.8531, 6.8531))])
+def test_an_interval_ends_where_a_difference_can_be(tmp_path: Path, metric: str, ends: tuple[float, float]) -> None:
+    """Differences of 1 and 0 have the deviation 1/√2, and half of the interval is 12.706 / 2 = 6.353. Nats have no
+    bound."""
+    fill(tmp_path, {1: 1.0, 2: 0.5}, {1: 0.0, 2: 0.5})
+    (line,), _ = compared(tmp_path, *((A, B) if metric == "token_accuracy" else (B, A)), metric=metric)
+    assert (line["low"], line["high"]) == pytest.approx(ends, abs=1e-4)
+    (table,) = VIEW.tables(VIEW.read(Registry(tmp_path), Options(metric=metric, compare=(A, B)))[0])
+    assert any("cut off at ±100 points" in note for note in table.notes) == (metric == "token_accuracy")
+
+
 def test_columns_without_a_pair_are_named(tmp_path: Path) -> None:
     fill(tmp_path, OURS, THEIRS)
     fill(tmp_path, {1: 0.9}, {2: 0.9}, task="repeat")

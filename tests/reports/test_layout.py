@@ -1,0 +1,119 @@
+"""What a table says is about the lines that it shows: which of its columns are tuned, and what is underlined in them."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from ape_cli.reports import rendering
+from ape_cli.reports.tables import Cell, Table
+from ape_cli.reports.views import Options, load
+from tests.conftest import registry_of
+from tests.reports import test_curves
+from tests.reports.test_aggregation import add
+from tests.reports.views import test_by_epoch, test_by_size
+
+HIGH = {"lr_peak": 0.003}
+
+
+def tables(where: Path, view: str = "scores", **options: Any) -> list[Table]:
+    made = load(view)
+    return made.tables(made.read(registry_of(where), Options(**options))[0])
+
+
+def underlined(table: Table) -> dict[str, list[str]]:
+    """The rows that are underlined in each column that has scores."""
+    return {
+        column: [row for row, cells in table.rows if isinstance(cell := cells[i], Cell) and cell.best]
+        for i, column in enumerate(table.columns)
+        if any(isinstance(cells[i], Cell) for _, cells in table.rows)
+    }
+
+
+@pytest.fixture
+def half_tuned(tmp_path: Path) -> Path:
+    """Two rates of `rope` on `copy`, and one setting of each scheme on `reverse`."""
+    for task in ("copy", "reverse"):
+        for scheme, value in (("rope", 0.9), ("alibi", 0.5)):
+            test_by_size.put(tmp_path, scheme, {task: {5: (40, 40), 8: (int(40 * value), 40)}}, task=task, name=task)
+    test_by_size.put(tmp_path, "rope", {"copy": {5: (40, 40), 8: (30, 40)}}, task="copy", name="copy", variant=HIGH)
+    return tmp_path
+
+
+def test_each_column_is_tuned_or_not(half_tuned: Path) -> None:
+    (table,) = tables(half_tuned)
+    assert underlined(table) == {"copy on copy": [], "reverse on reverse": ["rope (lr_peak=0.002)"]}
+    assert sum("The rows are not tuned in copy on copy: " in note for note in table.notes) == 1
+    assert sum("Nothing is underlined there" in note for note in table.notes) == 1
+
+
+@pytest.mark.parametrize("view", ["by-size", "generalisation"])
+def test_one_rule_for_the_table_that_is_shown(half_tuned: Path, view: str) -> None:
+    """A table says that nothing is underlined if nothing is, whatever other tables show."""
+    copy, reverse = tables(half_tuned, view)
+    assert not any(rows for rows in underlined(copy).values())
+    assert any("Nothing is underlined, because" in note for note in copy.captions())
+    assert any(rows for rows in underlined(reverse).values())
+    assert not any("Nothing is underlined" in note for note in reverse.captions())
+    for table in (copy, reverse):
+        text = rendering.markdown([table])
+        assert ("<ins>" in text) == ("Underlined: " in text) != ("Nothing is underlined" in text)
+
+
+def test_several_schedules_are_several_settings_by_epoch_too(tmp_path: Path) -> None:
+    """The ends of two schedules are two columns, but the schedules are settings of one scheme on one task."""
+    test_curves.put(tmp_path, "rope", [0.5, 0.6], variant={"steps": 200})
+    test_curves.put(tmp_path, "rope", [0.5, 0.6, 0.7, 0.8, 0.8, 0.9], variant={"steps": 600})
+    test_curves.put(tmp_path, "alibi", [0.5, 0.6, 0.7, 0.7, 0.8, 0.8], variant={"steps": 600})
+    (by_epoch,), (scores,) = tables(tmp_path, "by-epoch"), tables(tmp_path)
+    for table in (by_epoch, scores):
+        assert not table.underlines
+        assert any("The rows are not tuned: " in note for note in table.notes)
+
+
+def test_the_middle_of_a_schedule_is_not_compared_with_the_end_of_another(tmp_path: Path) -> None:
+    """One schedule ends at step 200, which is half of the other."""
+    test_curves.put(tmp_path, "rope", [0.5, 0.6])
+    test_curves.put(tmp_path, "alibi", [0.5, 0.7, 0.7, 0.9])
+    (table,) = tables(tmp_path, "by-epoch")
+    assert table.columns == ["@100 steps", "@200 steps (end)", "@200 steps (half)", "@400 steps"]
+    assert underlined(table) == {
+        "@100 steps": ["rope"],
+        "@200 steps (end)": ["rope"],
+        "@200 steps (half)": ["alibi"],
+        "@400 steps": ["alibi"],
+    }
+
+
+def test_the_middle_and_the_end_in_epochs(tmp_path: Path) -> None:
+    test_by_epoch.put(tmp_path, "rope", [0.5, 0.6], None)
+    test_by_epoch.put(tmp_path, "alibi", [0.5, 0.7, 0.7, 0.9], None)
+    (table,) = tables(tmp_path, "by-epoch")
+    assert table.columns == ["@1", "@2 (end)", "@2 (half)", "@4"]
+
+
+def test_a_copy_of_the_data_under_another_name_is_the_same_data(tmp_path: Path) -> None:
+    """Two of four seeds were trained on a copy of the dataset: one point at each step, of four seeds."""
+    scores = {1: [0.2, 0.4], 2: [0.4, 0.6], 3: [0.6, 0.8], 4: [0.8, 1.0]}
+    for seed, accuracies in scores.items():
+        test_curves.put(tmp_path, "rope", accuracies, seed, name="reverse-small" if seed < 3 else "reverse-copied")
+    (panel,) = test_curves.learning(tmp_path)
+    assert panel.lines.select("x", "mean", "least", "most", "seeds").rows() == [
+        (100, pytest.approx(0.5), 0.2, 0.8, 4),
+        (200, pytest.approx(0.7), 0.4, 1.0, 4),
+    ]
+    (table,) = tables(tmp_path)
+    assert [cell.seeds for cell in table.scores()] == [4]
+
+
+def test_names_do_not_depend_on_the_order_of_the_runs(tmp_path: Path) -> None:
+    """Two configurations with the same words both get the digits that tell them apart."""
+    for steps in (None, 400):
+        folder = add(tmp_path, "rope", 0.8, steps=steps)
+        assert json.loads((folder / "run.json").read_text())["variant"] == {}
+    (table,) = tables(tmp_path)
+    assert len(table.rows) == 2
+    assert all(row.startswith("rope #") for row, _ in table.rows)
