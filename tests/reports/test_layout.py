@@ -1,4 +1,4 @@
-"""What a table says is about the lines that it shows: which of its columns are tuned, and what is underlined in them."""
+"""What a table says is about the lines that it shows: which columns are tuned, and what is underlined in them."""
 
 from __future__ import annotations
 
