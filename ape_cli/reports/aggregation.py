@@ -44,12 +44,12 @@ from ape_cli.reports.layout import KEYS, label, mark
 from ape_cli.runs.record import Trained
 from ape_cli.runs.registry import Registry
 
-_NAMES = ["trained_on", "dataset", "paper_size"]  # they may differ within one line
+_NAMES = ["trained_on", "dataset", "paper_size"]  # they may differ within one line: the first name counts
 
 
 def aggregate(values: pl.DataFrame) -> pl.DataFrame:
     """The lines of a report, with the columns of `LINES` and `BEHIND`, and their places in the tables (`layout`)."""
-    more = [pl.col(*_NAMES).last(), pl.col("rows", "tokens").first()]
+    more = [pl.col(*_NAMES).min(), pl.col("rows", "tokens").first()]
     return mark(label(over_seeds(values, COLUMN, more), [*KEYS, "fingerprint"]))
 
 
@@ -144,9 +144,9 @@ def pool(values: pl.DataFrame, column: list[str], names: Sequence[str] = ("train
     """
     value, weight, score = pl.col("value"), pl.col("weight"), pl.col("score")
     by_run = values.group_by([*column, *CELL, "seed"], maintain_order=True).agg(
-        (value * weight).sum() / weight.sum(), pl.col("weight", *COUNTS).sum(), pl.col(*names).last()
+        (value * weight).sum() / weight.sum(), pl.col("weight", *COUNTS).sum(), pl.col(*names).min()
     )
-    more = [pl.col(*names).last(), weight.sum(), pl.col(*COUNTS).first()]
+    more = [pl.col(*names).min(), weight.sum(), pl.col(*COUNTS).first()]
     more += [score.min().alias("least"), score.max().alias("most")]
     pooled = over_seeds(by_run, column, more)
     shares = pooled.select(pl.col("metric") == "exact_match", "mean", "rows").iter_rows()

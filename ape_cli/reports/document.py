@@ -153,9 +153,9 @@ def left_out(bad: Sequence[str]) -> str:
     """A note that names what is damaged or left out. `bad` has a line about each; without any the note is empty.
 
     >>> left_out(["copy-rope-1: run.json was altered", "copy-rope-2: run.json was altered"])
-    'Left out, because they cannot be read or compared: copy-rope-1, copy-rope-2.'
+    'Left out, because they cannot be read or compared: copy-rope-1; copy-rope-2.'
     """
     names = list(dict.fromkeys(line.partition(": ")[0] for line in bad))
     more = f" and {len(names) - _NAMED} more" if len(names) > _NAMED else ""
-    listed = ", ".join(names[:_NAMED]) + more
+    listed = "; ".join(names[:_NAMED]) + more
     return f"Left out, because they cannot be read or compared: {listed}." if names else ""

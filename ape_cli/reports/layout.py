@@ -117,14 +117,15 @@ def _named(cells: pl.DataFrame) -> pl.DataFrame:
 
 def _column_names(cells: pl.DataFrame) -> dict[tuple[Any, ...], str]:
     """A name for each column. It includes the dataset only if the task alone does not identify the column."""
-    columns = cells.unique(_DATA, maintain_order=True)
-    trainings = columns.group_by("task", "order", "form").agg(pl.col("trained_fingerprint").n_unique())
-    several = {(task, order, form) for task, order, form, count in trainings.iter_rows() if count > 1}
+    columns = cells.group_by(_DATA, maintain_order=True).agg(pl.col("form", "dataset").min())
+    trained = cells.group_by("task", "order", "form", "trained_fingerprint").agg(pl.col("trained_on").min())
+    several = Counter(trained.select("task", "order", "form").rows())
+    called = dict(trained.select("trained_fingerprint", "trained_on").rows())
     names: dict[tuple[Any, ...], str] = {}
     for line in columns.iter_rows(named=True):
         name = task_of(line)
-        if (line["task"], line["order"], line["form"]) in several:
-            name += f" [{line['trained_on']}]"
+        if several[line["task"], line["order"], line["form"]] > 1:
+            name += f" [{called[line['trained_fingerprint']]}]"
         if line["fingerprint"] != line["trained_fingerprint"]:
             name += f" on {line['dataset']}"
         names[tuple(line[k] for k in _DATA)] = name

@@ -153,7 +153,7 @@ def lines(of_runs: list[History], metric: str, against: str | None) -> pl.DataFr
                 values.append(of_run | trained | place | of_score | {"rows": record.dataset.rows[split]})
     if not values:
         return pl.DataFrame()
-    more = [pl.col(c).last() for c in ("trained_on", "dataset", "paper_size", "step", "epoch", "rows", "tokens")]
+    more = [pl.col("trained_on", "dataset", "paper_size", "step", "epoch", "rows", "tokens").min()]
     by_run = pl.DataFrame(values, schema=VALUES | _PLACE | {"is_end": pl.Boolean}, orient="row")
     aggregated = over_seeds(by_run, [*COLUMN, "measure", "checkpoint", "is_end"], more)
     if against is not None:
@@ -259,7 +259,7 @@ def learning(of_runs: list[History]) -> list[Panel]:
         .with_columns(scored(validation).alias("validation"), scored(test).alias("test"))
         .group_by([*KEYS, "step"], maintain_order=True)
         .agg(
-            pl.col("trained_on").last(),
+            pl.col("trained_on").min(),
             validation.mean().alias("mean"),
             validation.min().alias("least"),
             validation.max().alias("most"),

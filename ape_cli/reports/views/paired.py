@@ -145,8 +145,8 @@ def _is_ratio(found: pl.DataFrame) -> bool:
 
 def _paired(pairs: list[tuple[float, float]], metric: str) -> dict[str, Any]:
     """The statistics of pairs of values (`evaluations.Metric`). A pair is a seed or a task."""
-    differences = [0.0 if abs(a - b) <= ROUNDING else a - b for a, b in pairs]
-    mean = statistics.fmean(differences)
+    differences = [_exact(a - b) for a, b in pairs]
+    mean = _exact(statistics.fmean(differences))
     std, half = stats.spread(differences)
     up, down = sum(d > 0 for d in differences), sum(d < 0 for d in differences)
     low, high = (None, None) if half is None else (mean - half, mean + half)
@@ -165,6 +165,11 @@ def _paired(pairs: list[tuple[float, float]], metric: str) -> dict[str, Any]:
         "p": stats.sign_flip(differences),
         "least_p": stats.least_p(len(pairs)),
     }
+
+
+def _exact(difference: float) -> float:
+    """A difference, which is 0 if it is one of rounding only."""
+    return 0.0 if abs(difference) <= ROUNDING else difference
 
 
 def _over_tasks(lines_of_table: list[dict[str, Any]]) -> Iterator[dict[str, Any]]:

@@ -1,0 +1,51 @@
+"""Random sets of runs: a second program derives every number, mark and sentence of their tables again."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from ape_cli.core.errors import ApeError
+from ape_cli.reports import document, rendering
+from ape_cli.reports.views import Options, choose
+from ape_cli.runs.registry import open_registry
+from tests.reports import random_runs, slow_pairs, slow_report
+
+COMPARED = [("rope", "alibi"), ("rope", "rope (d_model=64)"), ("rope (lr_peak=0.003)", "none"), ("none", "alibi")]
+
+
+def printed(where: Path, by: str | None = None, **options: Any) -> str:
+    """The tables as `ape report --format markdown` prints them, without escapes. Empty if there is an error."""
+    try:
+        shown, _ = document.read(
+            open_registry(str(where)), choose(None, by, options.get("compare")), Options(**options)
+        )
+    except ApeError:
+        return ""
+    return rendering.markdown(shown.tables).replace("\\", "")
+
+
+def check(where: Path, seed: int) -> None:
+    """Compare the tables of both programs on one set of runs."""
+    random_runs.make(where, seed)
+    runs = slow_report.runs_of(where)
+    chosen, without = slow_report.chosen(runs)
+    views: list[tuple[str, Callable[[], str], dict[str, Any]]] = [
+        ("scores", lambda: slow_report.scores(runs, []), {}),
+        ("intervals", lambda: slow_report.scores(runs, [], interval=True), {"interval": True}),
+        ("by epoch", lambda: slow_report.by_epoch(runs, []), {"by": "epoch"}),
+        ("chosen", lambda: slow_report.scores(chosen, without), {"best_by": "validation"}),
+        ("chosen by epoch", lambda: slow_report.by_epoch(chosen, without), {"best_by": "validation", "by": "epoch"}),
+    ]
+    for pair in COMPARED:
+        views.append((f"{pair}", lambda pair=pair: slow_pairs.compared(runs, *pair), {"compare": pair}))  # type: ignore[misc]
+    for name, derive, options in views:
+        assert printed(where, **options).split("\n") == derive().split("\n"), f"{seed}: {name}"
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_every_number_mark_and_sentence_is_derived_again(tmp_path: Path, seed: int) -> None:
+    check(tmp_path, seed)
