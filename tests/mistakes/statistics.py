@@ -31,7 +31,7 @@ the interval of one score instead of the mean's
   + critical(count - 1)
 pairs of scores by their order instead of their seed
   lines  reports/views/test_paired.py::test_pairs_by_hand
-  - [(ours[seed], theirs[seed]) for seed in both]
+  - [(ours[seed], theirs[seed]) for seed in seeds]
   + list(zip(ours.values(), theirs.values()))
 the interval of two samples instead of pairs
   _paired  reports/views/test_paired.py::test_what_is_added_to_both_changes_nothing
@@ -54,17 +54,41 @@ verdicts on perplexity that compare the numbers, not their logarithms
   - math.log(score) if METRICS[self.number.metric].exponential else score
   + score
 the deviation of whichever of several equal best rows came first
-  _underline  reports/test_underline.py::test_no_order_of_the_runs_changes_an_underline
-  - pl.col("slack").max().over(column)
-  + pl.col("slack").drop_nulls().first().over(column)
+  mark  reports/test_underline.py::test_no_order_of_the_runs_changes_an_underline
+  - pl.col("slack").max().over(shown)
+  + pl.col("slack").drop_nulls().first().over(shown)
 the best mean taken only from the rows with the most seeds
-  _underline  reports/test_underline.py::test_by_hand
-  - top=pl.col("score").max().over(column)
-  + top=pl.col("score").filter(pl.col("seeds") == pl.col("seeds").max()).max().over(column)
+  mark  reports/test_underline.py::test_by_hand
+  - top=pl.col("score").max().over(shown)
+  + top=pl.col("score").filter(pl.col("seeds") == pl.col("seeds").max()).max().over(shown)
 the best mean taken over a whole table instead of a column
-  _underline  reports/test_underline.py::test_columns_are_judged_by_themselves
-  - top=pl.col("score").max().over(column)
+  mark  reports/test_underline.py::test_columns_are_judged_by_themselves
+  - top=pl.col("score").max().over(shown)
   + top=pl.col("score").max()
+a column whose settings were tuned takes the marks from all columns
+  mark  reports/test_layout.py::test_each_column_is_tuned_or_not
+  - untuned=pl.col("several").any().over(_COLUMN)
+  + untuned=pl.col("several").any().over(TABLE)
+schedules of one scheme taken for columns that are tuned
+  mark  reports/test_layout.py::test_several_schedules_are_several_settings_by_epoch_too
+  - pl.col("training").n_unique().over(*_COLUMN, "scheme", "method") > 1
+  + pl.col("training").n_unique().over(*shown, "scheme", "method") > 1
+the end of a schedule compared with the middle of another
+  lines  reports/test_layout.py::test_the_middle_of_a_schedule_is_not_compared_with_the_end_of_another
+  - pl.col("is_end").n_unique().over(*TABLE, "column", "checkpoint") > 1
+  + pl.lit(False)
+tasks pooled on which a row has other settings
+  _TABLE  reports/views/test_paired.py::test_rows_with_other_settings_have_a_table_of_their_own
+  - _TABLE = ["preset", "a", "b"]
+  + _TABLE = ["preset"]
+means that differ by rounding counted as better
+  _exact  reports/views/test_paired.py::test_equal_means_of_tasks_are_equal
+  - 0.0 if abs(difference) <= ROUNDING else difference
+  + difference
+the change on the test split given as that on validation
+  _moved  reports/test_best_by.py::test_each_change_is_on_the_split_of_its_table
+  - {"validation": stored} | pairs
+  + {"validation": pairs[options.split]} | pairs
 a mean of the datasets' means for a ratio of sums
   pool  reports/views/test_by_size.py::test_a_score_is_a_ratio_of_sums
   - (value * weight).sum() / weight.sum()
@@ -159,6 +183,6 @@ settings chosen by their best seed instead of their mean
   + max(one.accuracy for one in of)
 what the choice moved taken over unequal seeds
   _moved  reports/test_best_by.py::test_a_seed_that_only_one_setting_has_does_not_choose
-  - return fmean(differences) if differences else None
-  + return fmean(map(of_run.__getitem__, trial.runs.values())) - fmean(map(of_run.__getitem__, default.runs.values()))
+  - moved = {split: fmean(of) for split, of in differences.items() if of}
+  + moved = {"test": fmean(of_run[run] for run in trial.runs.values()) - fmean(map(of_run.get, default.runs.values()))}
 """)
