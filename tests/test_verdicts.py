@@ -141,7 +141,9 @@ def _scores(*values: float) -> verdicts.RunScores:
         ({"ours": _scores(0.985)}, "reproduced"),  # one seed: the paper's deviation alone
         ({"std": None, "ours": _scores(0.9712)}, "differs, cause open"),  # no deviation: 0.1 points, and 0.005
         ({"std": None, "ours": _scores(0.9709)}, "reproduced"),
+        ({"std": 0.004, "ours": _scores(0.97805)}, "reproduced"),  # the margin itself: 0.805 points, but for rounding
         ({"caused": _scores(0.957)}, "differs, and why"),  # the cause leaves 1.3 points
+        ({"caused": _scores(0.986)}, "differs, and why"),  # 1.6 points, but for rounding
         ({"caused": _scores(0.953)}, "differs, cause open"),  # 1.7 points
         ({"caused": verdicts.RunScores("paper", {"0": 0.97})}, "differs, cause open"),  # at another size
         ({"caused": _scores(0.90, 1.0)}, "differs, cause open"),  # scatter of the cause does not help it

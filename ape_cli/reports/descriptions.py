@@ -16,7 +16,7 @@ from typing import Any, NamedTuple, TypeVar, cast
 
 from ape_cli import tasks
 from ape_cli.core.errors import ApeError
-from ape_cli.runs.config import PRESETS, TRAINING
+from ape_cli.runs.config import PRESETS, SIZE, TRAINING, Config
 from ape_cli.runs.listing import PARTS, code_version, configuration
 from ape_cli.runs.record import RunRecord, Trained, settings_text
 from ape_cli.runs.registry import Registry
@@ -169,7 +169,7 @@ def _description(record: RunRecord, choice: Choice | None, version: str = "") ->
         "form": form_of(trained),
         "trained_on": trained.name,
         "trained_fingerprint": trained.fingerprint,
-        "paper_size": is_paper_size(config.preset, trained),
+        "paper_size": is_paper_size(config, trained),
         "settings": str(Settings(variant, training, choice)),
     }
 
@@ -182,9 +182,21 @@ def form_of(trained: Trained) -> str:
         return ""
 
 
-def is_paper_size(preset: str, trained: Trained) -> bool:
-    """Whether a run has the model and the data of a paper: those of preset `paper`, or of `neurips`."""
-    return preset in ("paper", "neurips") and has_preset_data(preset, trained)
+def is_paper_size(config: Config, trained: Trained) -> bool:
+    """Whether a run has the size of a paper: that of preset `paper`, or of `neurips`."""
+    return config.preset in ("paper", "neurips") and has_preset_size(config, trained)
+
+
+def has_preset_size(config: Config, trained: Trained) -> bool:
+    """Whether a run has the size of its preset: its model, its steps, and its data.
+
+    The model is the encoder-decoder with the preset's widths and layers (`runs.config.SIZE`). Its steps follow from the
+    epochs and the batch size. Other settings, such as a learning rate, a structure or the bound of a scheme, are part
+    of a method and not of a size.
+    """
+    preset = PRESETS[config.preset].of(config.kind)
+    same = all(getattr(config, name, None) == preset.get(name) for name in SIZE)
+    return same and not config.is_joined and has_preset_data(config.preset, trained)
 
 
 def has_preset_data(preset: str, trained: Trained) -> bool:

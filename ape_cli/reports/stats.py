@@ -35,6 +35,7 @@ from functools import cache
 import numpy as np
 
 CONFIDENCE = 0.95
+ROUNDING = 1e-12  # closer numbers are equal: sums of other floats that would be equal without rounding
 MOST_FLIPPED = 40  # differences; this many need two arrays of 2^20 sums, and there is no exact test of more
 
 
@@ -84,12 +85,13 @@ def wilson(share: float, count: int) -> tuple[float, float]:
 
     It has all p with (share - p)² at most z² p (1 - p) / count. The share may also be a mean over models that were
     evaluated on the same rows. Each row then has a value between 0 and 1. The variance of such values is at most that
-    of zeros and ones with the same mean, so the interval is wide enough.
+    of zeros and ones with the same mean, so the interval is wide enough. It lies within 0 and 1 and has the share,
+    whatever rounding does.
     """
     z = statistics.NormalDist().inv_cdf((1 + CONFIDENCE) / 2)
     middle, scale = share + z * z / (2 * count), 1 + z * z / count
     half = z * math.sqrt(share * (1 - share) / count + (z / (2 * count)) ** 2)
-    return (middle - half) / scale, (middle + half) / scale
+    return max(0.0, min(share, (middle - half) / scale)), min(1.0, max(share, (middle + half) / scale))
 
 
 def sign_flip(differences: Sequence[float]) -> float | None:

@@ -40,7 +40,8 @@ from pydantic import BaseModel, ConfigDict, ValidationError
 
 from ape_cli.core.errors import RunError, UsageError
 from ape_cli.core.perplexity import perplexity
-from ape_cli.reports.descriptions import described, has_preset_data
+from ape_cli.reports import stats
+from ape_cli.reports.descriptions import described, has_preset_data, has_preset_size
 from ape_cli.reports.evaluations import METRICS, nothing_to_report, task_of
 from ape_cli.reports.published import LAST_DIGIT, NOT_HERE, Number, Published
 from ape_cli.runs.config import PRESETS
@@ -49,6 +50,7 @@ from ape_cli.runs.registry import Registry, open_registry
 from ape_cli.runs.run import Run
 from ape_cli.storage import files
 
+DEVIATIONS = 2  # the standard deviations by which means may differ
 EXPLAINED = 0.1  # the share of a difference that a cause may leave
 
 Word = Literal["reproduced", "differs, and why", "differs, cause open", "not run"]
@@ -81,6 +83,7 @@ class RunScores:
 
     preset: str
     by_run: Mapping[str, float]
+    preset_size: bool = True  # whether all runs have the size of their preset
 
     @property
     def mean(self) -> float:
@@ -112,6 +115,11 @@ class Judged:
         return distance / self.number.value if METRICS[self.number.metric].exponential else distance
 
     @property
+    def own_size(self) -> bool:
+        """Whether our runs have the size of the published ones."""
+        return self.ours is not None and self.ours.preset_size and self.ours.preset in self.source.presets[:1]
+
+    @property
     def deviation(self) -> float:
         """The standard deviation of the source."""
         return self.near(self.source.deviation(self.number))
@@ -132,18 +140,19 @@ class Judged:
         if self.ours is None:
             return None
         scores = [self.scaled(score) for score in self.ours.by_run.values()]
-        return 2 * max(self.deviation, _deviation(scores) or 0.0) + self.near(LAST_DIGIT[self.number.metric] / 2)
+        digit = self.near(LAST_DIGIT[self.number.metric])
+        return DEVIATIONS * max(self.deviation, _deviation(scores) or 0.0) + digit / 2
 
     @property
     def follows(self) -> Word:
         """The verdict that follows from the scores."""
         if self.difference is None or self.margin is None:
             return "not run"
-        if abs(self.difference) <= self.margin:
+        if abs(self.difference) <= self.margin + stats.ROUNDING:
             return "reproduced"
         same_size = self.ours and self.caused and self.ours.preset == self.caused.preset
-        most = max(2 * self.deviation, EXPLAINED * abs(self.difference))
-        if same_size and self.left is not None and abs(self.left) <= most:
+        most = max(DEVIATIONS * self.deviation, EXPLAINED * abs(self.difference))
+        if same_size and self.left is not None and abs(self.left) <= most + stats.ROUNDING:
             return "differs, and why"
         return "differs, cause open"
 
@@ -237,7 +246,8 @@ def scores(runs: Sequence[tuple[Run, RunRecord]], number: Number) -> RunScores |
     if len(presets) > 1:
         names = ", ".join(run.name for run, _ in runs)
         raise RunError("the runs of a verdict have several presets", got=names, fix="name those of one")
-    return RunScores(presets.pop(), found) if found else None
+    preset_size = all(has_preset_size(record.config, record.dataset) for _, record in runs)
+    return RunScores(presets.pop(), found, preset_size) if found else None
 
 
 def _score(run: Run, record: RunRecord, number: Number) -> float | None:

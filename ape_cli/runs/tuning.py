@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Mapping
+import math
+from collections.abc import Hashable, Iterable, Mapping
+from functools import partial
 from statistics import fmean
 from typing import NamedTuple, TypeVar
 
@@ -10,6 +12,7 @@ from ape_cli.core.errors import RunError
 from ape_cli.runs.run import Run
 
 Setting = TypeVar("Setting", bound=Hashable)
+_equal = partial(math.isclose, rel_tol=1e-12, abs_tol=1e-12)  # the same sum of other scores may differ by rounding
 
 
 class Validation(NamedTuple):
@@ -28,18 +31,24 @@ def validation(run: Run) -> Validation:
     return Validation(kept[0]["validation_token_accuracy"], kept[0]["validation_loss"])
 
 
+def mean(scores: Iterable[Validation]) -> Validation:
+    """The mean scores of several runs."""
+    of = list(scores)
+    return Validation(fmean(one.accuracy for one in of), fmean(one.loss for one in of))
+
+
 def best(scores: Mapping[Setting, Mapping[int, Validation]]) -> Setting:
     """The setting with the highest mean accuracy; of equal ones, the one with the lowest mean loss, then the first.
 
     `scores` has the validation scores of each setting by seed. The means are over the seeds that all settings have, so
-    that a setting with more seeds than the others has no advantage. Raises `ValueError` if there is no such seed.
+    that a setting with more seeds than the others has no advantage. Means that differ only by rounding are equal.
+    Raises `ValueError` if there is no such seed.
     """
     common = set.intersection(*(set(of) for of in scores.values()))
     if not common:
         raise ValueError("the settings have no seed in common")
-
-    def mean(setting: Setting) -> tuple[float, float]:
-        of = [scores[setting][seed] for seed in sorted(common)]
-        return fmean(one.accuracy for one in of), -fmean(one.loss for one in of)
-
-    return max(scores, key=mean)
+    means = {setting: mean(of[seed] for seed in common) for setting, of in scores.items()}
+    highest = max(of.accuracy for of in means.values())
+    tied = {setting: of.loss for setting, of in means.items() if _equal(of.accuracy, highest)}
+    lowest = min(tied.values())
+    return next(setting for setting, loss in tied.items() if _equal(loss, lowest))

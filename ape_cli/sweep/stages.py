@@ -10,7 +10,6 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass, field, replace
-from statistics import fmean
 from typing import Any
 
 from ape_cli.core.errors import RunError, UsageError
@@ -125,8 +124,7 @@ def _choice(group: TrialGroup, items: list[list[PlannedTrial]], planner: Planner
         raise RunError("no setting is chosen, because trials are not finished", got=got)
     scores = {number: dict(_scores(of_setting)) for number, of_setting in enumerate(items)}
     best = tuning.best(scores)
-    of_best = scores[best].values()
-    mean = tuning.Validation(fmean(one.accuracy for one in of_best), fmean(one.loss for one in of_best))
+    mean = tuning.mean(scores[best].values())
     setting = group.settings[best]
     runs = [item for seed in group.of_grid if (item := planner.trial(group.point(setting, seed)))]
     return GroupChoice(_name(group, items[best][0]), setting, len(items), group.seeds, mean, runs)

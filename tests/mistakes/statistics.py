@@ -45,6 +45,14 @@ runs of another size compared with the published ones
   Published.is_own_size  reports/published/test_published.py::test_another_size_has_no_difference
   - bool(line["paper_size"])
   + True
+a model of another size taken for the paper's, because its preset is
+  has_preset_size  reports/published/test_published.py::test_a_run_has_the_paper_s_size_only_with_its_model_and_steps
+  - same and not config.is_joined and has_preset_data(config.preset, trained)
+  + has_preset_data(config.preset, trained)
+a difference that is exactly the margin told from it by rounding
+  Judged.follows  test_verdicts.py::test_the_rule
+  - abs(self.difference) <= self.margin + stats.ROUNDING
+  + abs(self.difference) <= self.margin
 a published interval taken for a standard deviation
   Published.deviation  reports/published/test_published.py::test_the_deviation_behind_an_interval
   - shown / width if width else shown
@@ -173,14 +181,22 @@ the interval of one side where two are meant
   wilson  reports/views/test_generalisation.py::test_two_kinds_of_intervals
   - (1 + CONFIDENCE) / 2
   + CONFIDENCE
+an interval of a share that rounding puts above 1
+  wilson  reports/test_stats.py::test_wilson_s_interval_ends_at_0_and_1_and_has_the_share
+  - min(1.0, max(share, (middle + half) / scale))
+  + (middle + half) / scale
 settings chosen by the score of the report instead of the validation score
   _trials  reports/test_best_by.py::test_a_row_for_each_scheme_with_what_the_choice_moved
   - score = tuning.validation(run)
   + score = Validation(run.evaluations()[0][0]["overall"]["token_accuracy"], 0.0)
 settings chosen by their best seed instead of their mean
-  best  reports/test_best_by.py::test_the_mean_chooses_and_not_the_best_seed
+  mean  reports/test_best_by.py::test_the_mean_chooses_and_not_the_best_seed
   - fmean(one.accuracy for one in of)
   + max(one.accuracy for one in of)
+settings with equal mean scores told apart by the rounding of their means
+  best  runs/test_tuning.py::test_means_that_differ_by_rounding_are_equal
+  - _equal(of.accuracy, highest)
+  + of.accuracy == highest
 what the choice moved taken over unequal seeds
   _moved  reports/test_best_by.py::test_a_seed_that_only_one_setting_has_does_not_choose
   - moved = {split: fmean(of) for split, of in differences.items() if of}

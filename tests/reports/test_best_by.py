@@ -93,6 +93,29 @@ def test_a_seed_that_only_one_setting_has_does_not_choose(sweep: Path) -> None:
     assert rope["moved"] == pytest.approx(-0.1)  # over the two seeds that both have
 
 
+def test_a_chosen_model_of_another_size_has_no_difference_from_the_paper(tmp_path: Path) -> None:
+    """The row is named by its scheme alone, beside the published number. Settings of training keep the paper's size."""
+    whole: Any = {"preset": "paper", "full_size": True}
+    for scheme, setting in (("rope", {"d_model": 64}), ("sinusoidal", HIGH)):
+        trial(tmp_path, scheme, 1, 0.5, 0.9, **whole)
+        trial(tmp_path, scheme, 1, 0.6, 0.8, variant=setting, **whole)
+    found = {line["scheme"]: line for line in lines(tmp_path, against="paper")}
+    assert {scheme: line["paper_size"] for scheme, line in found.items()} == {"rope": False, "sinusoidal": True}
+    assert found["rope"]["paper_mean"] == pytest.approx(0.97)
+    assert found["rope"]["paper_difference"] is None
+    assert found["sinusoidal"]["paper_difference"] is not None
+    (table,) = result_of(tmp_path, against="paper").tables
+    assert any("at its own size, which is not that of all of these runs" in note for note in table.notes)
+
+
+def test_of_equal_means_the_lower_loss_is_chosen(tmp_path: Path) -> None:
+    """Of 180 tokens, 168 and 178 are right, or 169 and 177. As floats, the first mean is larger by 1e-16."""
+    for seed, first, second in ((1, 168, 169), (2, 178, 177)):
+        trial(tmp_path, "rope", seed, first / 180, 0.5, loss=0.9)
+        trial(tmp_path, "rope", seed, second / 180, 0.5, loss=0.8, variant=HIGH)
+    assert settings(tmp_path) == {("reverse", "rope"): "lr_peak=0.003"}
+
+
 def test_the_mean_chooses_and_not_the_best_seed(tmp_path: Path) -> None:
     for seed, (plain, high) in {1: (0.5, 0.9), 2: (0.5, 0.0)}.items():
         trial(tmp_path, "rope", seed, plain, 0.5)

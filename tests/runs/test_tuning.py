@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from ape_cli.runs.tuning import Validation, best
+from ape_cli.runs.tuning import Validation, best, mean
 
 V = Validation
 
@@ -15,6 +15,17 @@ def test_the_highest_mean_over_seeds_wins() -> None:
 
 def test_equal_means_go_to_the_lower_loss_and_then_to_the_first() -> None:
     assert best({"a": {1: V(0.5, 1.0)}, "b": {1: V(0.5, 0.9)}, "c": {1: V(0.5, 0.9)}}) == "b"
+
+
+def test_means_that_differ_by_rounding_are_equal() -> None:
+    """168 + 178 and 169 + 177 of 180 are equal sums, and their shares have two means. So have 0.1 + 0.2 and 0.15 × 2."""
+    many, few = ({1: V(a / 180, loss), 2: V(b / 180, loss)} for a, b, loss in ((168, 178, 0.5), (169, 177, 0.25)))
+    assert mean(many.values()).accuracy > mean(few.values()).accuracy
+    assert best({"many": many, "few": few}) == best({"few": few, "many": many}) == "few"
+    first, second = {1: V(0.5, 0.1), 2: V(0.5, 0.2)}, {1: V(0.5, 0.15), 2: V(0.5, 0.15)}
+    assert mean(first.values()).loss != mean(second.values()).loss
+    assert best({"a": first, "b": second}) == best({"a": second, "b": first}) == "a"
+    assert best({"a": {1: V(0.5, 1.0)}, "b": {1: V(0.5 + 1e-11, 2.0)}}) == "b"  # one token of very many
 
 
 def test_a_seed_that_only_one_setting_has_does_not_count() -> None:

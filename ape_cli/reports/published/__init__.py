@@ -164,8 +164,9 @@ class Published(BaseModel):
         spread = "half of the 95% interval" if self.spread == "interval" else "standard deviation"
         named = (interval or self.spread == "interval") and compared["paper_spread"].count() > 0
         told = f" ± {spread}" if named else ""
-        own_size = all(self.is_own_size(line) for line in lines.iter_rows(named=True))
-        size = "" if own_size or not self.presets else " at its own size, which is not that of these runs"
+        own_size = [self.is_own_size(line) for line in compared.iter_rows(named=True)]
+        size = f" at its own size, which is not that of {'all of ' * any(own_size)}these runs"
+        size *= bool(self.presets) and not all(own_size)
         head = f"In brackets: the number of {self.called}{told}, over {self.seeds} seeds{size}."
         places = [(self.row(*of[:2]), of[2]) for of in compared.select("scheme", "variant", "paper_column").iter_rows()]
         return [head, *(note.text for note in self.note if any(note.concerns(*place) for place in places))]
@@ -277,7 +278,7 @@ def number_of(line: dict[str, Any], column: str, source: Published) -> Number | 
 
 def _compared(line: dict[str, Any], value: float) -> tuple[float, bool | None]:
     """The difference from the published value, and whether it lies in our interval, or None without an interval."""
-    inside, rounded = None, LAST_DIGIT[line["metric"]] / 2
+    inside, rounded = None, LAST_DIGIT[line["metric"]] / 2 + stats.ROUNDING
     if line["low"] is not None:
         inside = line["low"] - rounded <= value <= line["high"] + rounded
     return line["mean"] - value, inside

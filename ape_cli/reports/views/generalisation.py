@@ -26,7 +26,7 @@ from dataclasses import replace
 import polars as pl
 
 from ape_cli.core.errors import ApeError
-from ape_cli.reports import aggregation, line_plots
+from ape_cli.reports import aggregation, line_plots, stats
 from ape_cli.reports.builtin import size_words
 from ape_cli.reports.evaluations import CELL, COUNTS, Options, arrange, measured
 from ape_cli.reports.layout import KEYS, PLACE, by_column, mark
@@ -144,7 +144,7 @@ def reach(group: pl.DataFrame) -> dict[str, tuple[int | None, bool]]:
     for (row,), lines in group.filter("counted").sort("size").group_by("row", maintain_order=True):
         last: int | None = None
         for size, mean in lines.select("size", "mean").iter_rows():
-            if mean < ENOUGH:
+            if mean < ENOUGH - stats.ROUNDING:
                 break
             last = size
         found[str(row)] = last, last == lines["size"].max()

@@ -6,22 +6,29 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 import polars as pl
 
 from ape_cli.reports import published, verdicts
 from ape_cli.reports.evaluations import METRICS, measured
+from ape_cli.reports.published import LAST_DIGIT, Number
 from ape_cli.reports.tables import Table, number
 from ape_cli.reports.verdicts import Judged, Word
 from ape_cli.reports.views import Options, View
 from ape_cli.runs.registry import Registry
 
 MARKS: dict[Word, str] = {"reproduced": "=", "differs, and why": "≠", "differs, cause open": "?", "not run": "—"}
-_WORDS = """=: reproduced (the means differ by at most twice the larger standard deviation over seeds). ≠: differs, \
-and runs show a cause. ?: differs, and the cause is open. —: not run."""
+_RULE = """=: reproduced: the means differ by at most {times} times the larger standard deviation over seeds, ours or \
+the published one, plus {digit}, half of the last digit of the published mean. {times} times the published deviation is \
+at least {least}, because it is rounded.{interval} ≠: differs by more, and runs of the same preset with a suspected cause leave at \
+most {times} times the published deviation, or {explained:.0%} of the difference. ?: differs by more, and no runs \
+explain it."""
+_NOT_RUN = "—: not run."
 _RATIO = "Our perplexity divided by the published one."
-_OF_LOGARITHMS = "Deviations of perplexities are those of the logarithm."
+_INTERVAL = " It follows from half of the 95% interval over {} seeds."
+_OF_LOGARITHMS = """Perplexities are compared by their logarithm, so deviations are those of the logarithm, and rounding \
+is divided by the published perplexity."""
 _COLUMNS = {
     **dict.fromkeys(("table", "scheme", "column", "metric", "verdict", "sentence", "preset"), pl.String),
     "seeds": pl.Int64,
@@ -99,18 +106,39 @@ def _table(name: str, cells: Sequence[Judged]) -> Table:
     columns = list(dict.fromkeys(names))
     texts = {(cell.number.row, column): mark(cell) for cell, column in zip(cells, names, strict=True)}
     rows = [(column, [texts.get((scheme, column)) for scheme in schemes]) for column in columns]
-    own, used = {*cells[0].source.presets[:1]}, {cell.ours.preset for cell in cells if cell.ours}
-    sizes = ["*: runs of the published size."] * bool(own & used)
-    if used - own:
-        sizes.append(f"{'All other' if own & used else 'All'} runs have preset {', '.join(sorted(used - own))}.")
+    own_size, others = any(c.own_size for c in cells), {c.ours.preset for c in cells if c.ours and not c.own_size}
+    sizes = ["*: runs of the published size."] * own_size
+    if others:
+        sizes.append(f"{'All other' if own_size else 'All'} runs have preset {', '.join(sorted(others))}.")
     units = [measured(metric, [None]) for metric in metrics if not METRICS[metric].exponential]
     legend = [_RATIO] * any(METRICS[metric].exponential for metric in metrics)
     legend += [f"Our mean {of} minus the published one, in {'points' if u == '%' else u}." for of, u in units]
-    legend += [_WORDS, *[_OF_LOGARITHMS] * (_RATIO in legend)]
+    legend += [*[_rule(cells)] * bool(metrics), _NOT_RUN, *[_OF_LOGARITHMS] * (_RATIO in legend)]
     told = dict.fromkeys(
         f"{_where(c)}: {c.follows}. {c.entry.sentence}" for c in cells if c.entry and c.follows == c.entry.verdict
     )
     return Table(name, [" ".join([*legend, *sizes]), *told], schemes, rows, "", head="column")
+
+
+def _rule(cells: Sequence[Judged]) -> str:
+    """The rule of `verdicts.py`, with its numbers for the source and the metrics of these cells."""
+    source, numbers = cells[0].source, {c.number.metric: c.number for c in cells if c.number.metric in METRICS}
+
+    def amounts(of: Callable[[Number], float]) -> str:
+        found = []
+        for metric, number in numbers.items():
+            name, unit = measured(metric, [None])
+            amount = f"{100 * of(number):.2g} points" if unit == "%" else f"{of(number):.2g} {unit}".strip()
+            found.append(amount + f" of {name}" * (len(numbers) > 1))
+        return " or ".join(found)
+
+    return _RULE.format(
+        times=verdicts.DEVIATIONS,
+        digit=amounts(lambda number: LAST_DIGIT[number.metric] / 2),
+        least=amounts(lambda number: verdicts.DEVIATIONS * source.deviation(number._replace(spread=None))),
+        interval=_INTERVAL.format(source.seeds) * (source.spread == "interval"),
+        explained=verdicts.EXPLAINED,
+    )
 
 
 def mark(cell: Judged) -> str:
@@ -120,7 +148,7 @@ def mark(cell: Judged) -> str:
         return sign
     of = METRICS[cell.number.metric]
     text = f"×{math.exp(cell.difference):.2f}" if of.exponential else number(cell.difference, of.units[0], 2, "+")
-    return f"{sign} {text}" + "*" * (cell.ours.preset in cell.source.presets[:1])
+    return f"{sign} {text}" + "*" * cell.own_size
 
 
 def _where(cell: Judged) -> str:

@@ -16,6 +16,7 @@ from ape_cli.core.errors import UsageError, brief, pick, unknown
 from ape_cli.runs.config._fields import (
     KINDS,
     MODELS,
+    SIZE,
     TRAINING,
     AnyConfig,
     Config,
@@ -31,6 +32,7 @@ __all__ = [
     "MODELS",
     "PRESETS",
     "REPLACES",
+    "SIZE",
     "TRAINING",
     "AnyConfig",
     "Config",

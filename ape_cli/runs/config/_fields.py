@@ -45,6 +45,24 @@ TRAINING = {
     "weight_decay",
 }
 
+# Settings that decide the size of a run: the widths and layers of the model that all schemes share, and how long it is
+# trained. The options and bounds of a scheme, and what is optimised how, do not.
+SIZE = {
+    "batch_size",
+    "convolution_size",
+    "convolution_stride",
+    "d_ff",
+    "d_ff_decoder",
+    "d_model",
+    "decoder_layers",
+    "encoder_layers",
+    "epochs",
+    "heads",
+    "pool_size",
+    "pool_stride",
+    "steps",
+}
+
 ModelKind = Literal["encoder-decoder", "decoder"]
 MODELS: list[str] = list(get_args(ModelKind))
 

@@ -11,6 +11,8 @@ import pytest
 from ape_cli import tasks
 from ape_cli.core.errors import UsageError
 from ape_cli.reports import descriptions, published, rendering
+from ape_cli.runs import config
+from ape_cli.runs.config import PRESETS
 from tests.conftest import ape
 from tests.reports.test_aggregation import add, lines, tables_of
 
@@ -236,9 +238,33 @@ def test_another_size_has_no_difference(tmp_path: Path) -> None:
 def test_tasks_with_rows_of_their_own_have_no_size_of_the_paper() -> None:
     """Whether a run has the paper's size is asked without reading the source of its data."""
     rows = {"train": 10_000, "validation": 1_000, "test": 1_000}
-    options = {"source": "json", "task": "copy", "labels": "kind"}
+    options, of_paper = {"source": "json", "task": "copy", "labels": "kind"}, config.resolve("paper", "rope", {})
     trained = SimpleNamespace(task="trees", order="depth", rows=rows, parameters=options, image=None)
-    assert not descriptions.is_paper_size("paper", trained)
+    assert not descriptions.is_paper_size(of_paper, trained)
     own = tasks.make("copy")
     trained = SimpleNamespace(task="copy", order=None, rows=rows, parameters=own.parameters, image=None)
-    assert descriptions.is_paper_size("paper", trained)
+    assert descriptions.is_paper_size(of_paper, trained)
+
+
+@pytest.mark.parametrize(("preset", "kind"), [("paper", "sequence"), ("neurips", "sequence"), ("paper", "image")])
+def test_a_run_has_the_paper_s_size_only_with_its_model_and_steps(preset: str, kind: str) -> None:
+    """Each setting of the model and of the number of steps, and settings of the method, which are not part of a size."""
+    rows = {"train": 45_000, "validation": 5_000, "test": 10_000} if kind == "image" else PRESETS[preset].rows
+    task = "images" if kind == "image" else "copy"
+    parameters = {"source": "cifar-10"} if kind == "image" else tasks.make("copy").parameters
+    trained = SimpleNamespace(task=task, order=None, rows=rows, parameters=parameters, image=[1] * (kind == "image"))
+
+    def whole(settings: dict[str, Any], **options: Any) -> bool:
+        own = {"learned": False}
+        found = config.resolve(preset, "rope", own, kind=kind, settings=settings, **options)
+        return descriptions.is_paper_size(found, trained)
+
+    of_method = [{}, {"lr_peak": 0.01}, {"dropout": 0.4}, {"warmup": 0.1}, {"max_size": 7}, {"decay": 0.5}]
+    assert [settings for settings in [*of_method, {"learned": True}, {"d_model": PRESETS[preset].of(kind)["d_model"]}]
+            if not whole(settings)] == []
+    assert whole({}, structure="grid(2)", precision="tf32", seed=2)  # as the paper's `sinusoidal` on images
+    of_images = ["convolution_size", "convolution_stride", "pool_size", "pool_stride"]
+    of_kind = of_images if kind == "image" else ["decoder_layers", "d_ff_decoder"]
+    sizes = ["d_model", "d_ff", "heads", "encoder_layers", "epochs", "steps", "batch_size", *of_kind]
+    assert [name for name in sizes if whole({name: 6})] == []
+    assert kind == "image" or not whole({}, model="decoder")

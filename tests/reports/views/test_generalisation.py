@@ -42,6 +42,13 @@ def test_the_largest_size_needs_all_smaller_ones(tmp_path: Path) -> None:
     assert found == {"rope": "5 (1×)", "none": "—", "alibi": "10 (2×), all"}
 
 
+def test_a_mean_that_rounding_puts_below_the_threshold_reaches_it(tmp_path: Path) -> None:
+    """The floats (0.85 + 0.95) / 2 make 0.8999999999999999."""
+    for seed, correct in ((1, 34), (2, 38)):
+        put(tmp_path, "rope", {"far": {5: (correct, 40), 6: (correct, 40)}}, seed, **DATA)
+    assert table_of(tmp_path)["rope"][1] == "6 (1.2×), all"
+
+
 def test_two_kinds_of_intervals(tmp_path: Path) -> None:
     for seed, correct in ((1, 20), (2, 30)):
         put(tmp_path, "rope", {"far": {5: (40, 40), 10: (correct, 40)}}, seed, **DATA)

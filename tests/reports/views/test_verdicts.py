@@ -120,6 +120,48 @@ def test_an_infinite_perplexity_differs() -> None:
     assert (cell.follows, ours.std, verdicts.mark(cell)) == ("differs, cause open", None, "? ×inf")
 
 
+def test_the_mark_of_the_published_size_is_on_runs_of_that_size(tmp_path: Path) -> None:
+    """A row may name its width. Its runs have the preset of the published ones, and another size."""
+    source, size = tmp_path / "doe.toml", SIZE | {"preset": "paper"}
+    rows = {"rope": {}, "rope (d_model=64)": {"d_model": 64}, "rope (lr_peak=0.01)": {"lr_peak": 0.01}}
+    numbers = ", ".join(f'["copy", "", "{row}", "token_accuracy", 0.5]' for row in rows)
+    source.write_text(f'title = "Doe"\npresets = ["paper"]\n[[table]]\nname = "Table 1"\nnumbers = [{numbers}]\n')
+    for variant in rows.values():
+        add(tmp_path, "rope", 0.5, variant=variant, **size)
+    result, _ = read(tmp_path, str(source))
+    assert [verdicts.mark(cell) for cell in result] == ["= +0.00*", "= +0.00", "= +0.00*"]
+    legend = VIEW.tables(result)[0].notes[0]
+    assert legend.endswith("*: runs of the published size. All other runs have preset paper.")
+
+
+@pytest.mark.parametrize(
+    ("fields", "numbers", "told"),
+    [
+        # two deviations of 0.05 points decide the cells rope/copy and orthogonal-seq/tree-copy/breadth of the preprint
+        (
+            'spread = "std"\nlast_digit = 0.001',
+            '["copy", "", "rope", "token_accuracy", 0.5]',
+            """plus 0.005 points, half of the last digit of the published mean. 2 times the published deviation is at \
+least 0.1 points, because it is rounded. ≠: differs by more, and runs of the same preset with a suspected cause leave at \
+most 2 times the published deviation, or 10% of the difference.""",
+        ),
+        # the deviation is the spread by 4.302653 / √3 = 2.484138: 2 × 0.005 / 2.484138 = 0.0040, and a hundredth of it
+        (
+            "seeds = 3",
+            '["copy", "", "rope", "perplexity", 2.0], ["copy", "", "rope", "exact_match", 0.5]',
+            """plus 0.005 of perplexity per token or 0.005 points of exact match, half of the last digit of the published \
+mean. 2 times the published deviation is at least 0.004 of perplexity per token or 0.004 points of exact match, because \
+it is rounded. It follows from half of the 95% interval over 3 seeds.""",
+        ),
+    ],
+)
+def test_the_legend_has_the_whole_rule(tmp_path: Path, fields: str, numbers: str, told: str) -> None:
+    source = tmp_path / "doe.toml"
+    source.write_text(f'title = "Doe"\n{fields}\n[[table]]\nname = "Table 1"\nnumbers = [{numbers}]\n')
+    add(tmp_path, "rope", 0.5, **SIZE)
+    assert told in VIEW.tables(read(tmp_path, str(source))[0])[0].notes[0]
+
+
 def test_runs_of_two_sizes(tmp_path: Path) -> None:
     for preset in ("small", "medium"):
         add(tmp_path, "rope", 1.0, 1, **SIZE | {"preset": preset})
