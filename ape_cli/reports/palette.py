@@ -7,8 +7,8 @@ than colours. A variant (`rope (decay=0.98)`) has the colour of its scheme. Its 
 words. No two rows of a figure share both mark and dashes: if two rows want the same, one of them gets the next free
 choice.
 
-Each line style has one meaning. Solid is a row named by its scheme alone. Dashed is a variant, which has more words in
-brackets. Dotted (`DOTTED`) is the test split beside the validation split.
+Each line style has one meaning. Solid is a row named by its scheme alone. Dashed is a variant, whose name is longer.
+Dotted (`DOTTED`) is the test split beside the validation split.
 """
 
 from __future__ import annotations

@@ -35,7 +35,7 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
-LINE_STYLES = "A solid line is a row named by its scheme alone. A dashed line is a row with more words in brackets."
+LINE_STYLES = "A solid line is a row named by its scheme alone. A dashed line is a row with a longer name."
 FORMATS = ("svg", "png", "pdf")  # file formats by their endings
 
 _METADATA: dict[str, dict[str, None]] = {

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from ape_cli.core.errors import ApeError, UsageError
-from ape_cli.reports import document
+from ape_cli.reports import document, palette
 from ape_cli.reports.tables import Cell
 from ape_cli.reports.views import Options, load
 from ape_cli.runs.registry import open_registry
@@ -236,6 +236,17 @@ def test_without_a_choice_rows_name_their_rates_and_nothing_is_underlined(sweep:
     ]
     assert not table.underlines
     assert any("not tuned" in note for note in table.notes)
+
+
+def test_lines_are_dashed_by_the_names_of_rows_as_captions_say(sweep: Path) -> None:
+    """The preset's own rate is dashed where a name has it, and a chosen other rate is solid, so names alone decide."""
+    trials, tuned = (result_of(sweep, best_by=by).tables[0] for by in (None, "validation"))
+    names = [row for table in (trials, tuned) for row, _ in table.rows]
+    solid = [name for name, look in palette.looks(names).items() if look.dashes == palette.SOLID]
+    assert solid == ["alibi", "rope"] == sorted(row for row, _ in tuned.rows)
+    assert "rope (lr_peak=0.002)" in names
+    sentence = "A solid line is a row named by its scheme alone. A dashed line is a row with a longer name."
+    assert all(sentence in load(view).caption for view in ("scores", "by-size", "by-epoch", "generalisation"))
 
 
 def test_other_settings_are_methods_and_are_underlined(tmp_path: Path) -> None:

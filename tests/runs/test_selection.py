@@ -53,6 +53,10 @@ def test_comparisons(column: str, value: Any, sign: str) -> None:
         (["steps==90"], ["copy-none-2"]),
         (["steps < 100 or run like 'tree%'"], ["copy-none-2", "tree-copy-rope-3", "tree-copy-none-4"]),
         (["steps is null"], ["tree-copy-rope-3"]),
+        (["order is null"], ["copy-rope-1", "copy-none-2"]),  # ORDER is a word of SQL
+        (["validation-token-accuracy IS NOT NULL"], ["copy-rope-1", "copy-none-2", "tree-copy-none-4"]),
+        (["steps < 100 or steps > 1000"], ["copy-none-2", "tree-copy-none-4"]),
+        (["max(steps) = steps"], ["tree-copy-none-4"]),
         (["run != 'copy-rope-1' and not verified"], ["copy-none-2"]),
     ],
 )
@@ -67,10 +71,50 @@ def test_order() -> None:
 
 
 @pytest.mark.parametrize(
-    "condition", ["", "steps", "steps>", "steps>many", "stepz=1", "steps~1", "=3", "steps > (", "stepz = 'a'"]
+    ("condition", "message", "told"),
+    [
+        ("steps=none", "'none' is not a number", "`steps is null` finds runs without a value"),
+        ("steps != null", "'null' is not a number", "allowed: steps is a number"),
+        ("steps>", "'' is not a number", "steps is null"),
+        ("validation>many", "'many' is not a number", "validation_token_accuracy is a number"),
+        ("verified=yes", "'yes' is not true or false", "verified is true or false"),
+        ("verified=1", "'1' is not true or false", "verified is null"),
+        ("steps~1", "steps is a number, and ~ finds a part of a text", "compare it by ="),
+        ("verified~t", "verified is true or false, and ~ finds a part of a text", "compare it by ="),
+        ("stepz=1", "unknown column", "did you mean 'steps'"),
+        ("stepz is null", "unknown column", "did you mean 'steps'"),
+        ("=3", "it cannot be read", "allowed: COLUMN=VALUE"),
+        ("", "it cannot be read", "for example status=failed"),
+        ("steps > (", "it cannot be read", "got:     steps > ("),
+        ("steps = 3 and", "it cannot be read", "SQL expression"),
+        ("select 1", "it cannot be read", "SQL expression"),
+        ("longest(run) = 3", "it cannot be read", "SQL expression"),
+        ("stepz = 'a'", "unknown column", "'stepz' in stepz = 'a'"),
+        ("(run = none)", "unknown column", "put a text into quotes, or find runs without a value by `COLUMN is null`"),
+        ("steps = 'many'", "it cannot be computed", "allowed: steps is a number"),
+        ("steps = 1 or run > 3", "it cannot be computed", "run is a text, steps is a number"),
+        ("steps between 'a' and 'b'", "it cannot be computed", "texts with texts in quotes"),
+        ("cast(run as int) = 1", "it cannot be computed", "run is a text"),
+        ("regexp_like(run, '(')", "it cannot be computed", "run is a text"),
+        ("steps > (select 1)", "it cannot be computed", "steps is a number"),
+        ("steps", "it is not true or false of a run", "as in steps >= 800"),
+        ("steps + 1", "it is not true or false of a run", "got:     steps + 1"),
+        ("run", "it is not true or false of a run", "a condition"),
+        ("count(*)", "it is not true or false of a run", "a condition"),
+        ("null", "it is not true or false of a run", "a condition"),
+    ],
 )
-def test_bad_conditions(condition: str) -> None:
-    with pytest.raises(UsageError):
+def test_bad_conditions(condition: str, message: str, told: str) -> None:
+    """The messages are ours: what is wrong comes first, and nothing of what Polars says is quoted."""
+    with pytest.raises(UsageError) as error:
         selected(TABLE, [condition])
+    text = str(error.value)
+    assert message in text.splitlines()[0]
+    assert told in text
+    cause = error.value.__cause__
+    assert cause is None or str(cause).splitlines()[0] not in text
+
+
+def test_an_unknown_column_to_sort_by() -> None:
     with pytest.raises(UsageError, match="unknown column"):
         arranged(TABLE, "stepz", descending=False)

@@ -18,7 +18,7 @@ def test_equal_means_go_to_the_lower_loss_and_then_to_the_first() -> None:
 
 
 def test_means_that_differ_by_rounding_are_equal() -> None:
-    """168 + 178 and 169 + 177 of 180 are equal sums, and their shares have two means. So have 0.1 + 0.2 and 0.15 × 2."""
+    """168 + 178 and 169 + 177 of 180 are equal sums, whose shares have two means. So have 0.1 + 0.2 and 0.15 + 0.15."""
     many, few = ({1: V(a / 180, loss), 2: V(b / 180, loss)} for a, b, loss in ((168, 178, 0.5), (169, 177, 0.25)))
     assert mean(many.values()).accuracy > mean(few.values()).accuracy
     assert best({"many": many, "few": few}) == best({"few": few, "many": many}) == "few"

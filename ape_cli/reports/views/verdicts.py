@@ -19,16 +19,16 @@ from ape_cli.reports.views import Options, View
 from ape_cli.runs.registry import Registry
 
 MARKS: dict[Word, str] = {"reproduced": "=", "differs, and why": "≠", "differs, cause open": "?", "not run": "—"}
-_RULE = """=: reproduced: the means differ by at most {times} times the larger standard deviation over seeds, ours or \
-the published one, plus {digit}, half of the last digit of the published mean. {times} times the published deviation is \
-at least {least}, because it is rounded.{interval} ≠: differs by more, and runs of the same preset with a suspected cause leave at \
-most {times} times the published deviation, or {explained:.0%} of the difference. ?: differs by more, and no runs \
-explain it."""
+_RULE = """=: reproduced: the means differ by at most {times} times the larger standard deviation over seeds, ours \
+or the published one, plus {digit}, half of the last digit of the published mean. {times} times the published \
+deviation is at least {least}, because it is rounded.{interval} ≠: differs by more, and runs of the same preset with a \
+suspected cause leave at most {times} times the published deviation, or {explained:.0%} of the difference. ?: differs \
+by more, and no runs explain it."""
 _NOT_RUN = "—: not run."
 _RATIO = "Our perplexity divided by the published one."
 _INTERVAL = " It follows from half of the 95% interval over {} seeds."
-_OF_LOGARITHMS = """Perplexities are compared by their logarithm, so deviations are those of the logarithm, and rounding \
-is divided by the published perplexity."""
+_OF_LOGARITHMS = """Perplexities are compared by their logarithm, so deviations are those of the logarithm, and \
+rounding is divided by the published perplexity."""
 _COLUMNS = {
     **dict.fromkeys(("table", "scheme", "column", "metric", "verdict", "sentence", "preset"), pl.String),
     "seeds": pl.Int64,
@@ -126,16 +126,16 @@ def _rule(cells: Sequence[Judged]) -> str:
 
     def amounts(of: Callable[[Number], float]) -> str:
         found = []
-        for metric, number in numbers.items():
+        for metric, one in numbers.items():
             name, unit = measured(metric, [None])
-            amount = f"{100 * of(number):.2g} points" if unit == "%" else f"{of(number):.2g} {unit}".strip()
+            amount = f"{100 * of(one):.2g} points" if unit == "%" else f"{of(one):.2g} {unit}".strip()
             found.append(amount + f" of {name}" * (len(numbers) > 1))
         return " or ".join(found)
 
     return _RULE.format(
         times=verdicts.DEVIATIONS,
-        digit=amounts(lambda number: LAST_DIGIT[number.metric] / 2),
-        least=amounts(lambda number: verdicts.DEVIATIONS * source.deviation(number._replace(spread=None))),
+        digit=amounts(lambda one: LAST_DIGIT[one.metric] / 2),
+        least=amounts(lambda one: verdicts.DEVIATIONS * source.deviation(one._replace(spread=None))),
         interval=_INTERVAL.format(source.seeds) * (source.spread == "interval"),
         explained=verdicts.EXPLAINED,
     )

@@ -141,17 +141,17 @@ def test_the_mark_of_the_published_size_is_on_runs_of_that_size(tmp_path: Path) 
         (
             'spread = "std"\nlast_digit = 0.001',
             '["copy", "", "rope", "token_accuracy", 0.5]',
-            """plus 0.005 points, half of the last digit of the published mean. 2 times the published deviation is at \
-least 0.1 points, because it is rounded. ≠: differs by more, and runs of the same preset with a suspected cause leave at \
-most 2 times the published deviation, or 10% of the difference.""",
+            """plus 0.005 points, half of the last digit of the published mean. 2 times the published deviation is \
+at least 0.1 points, because it is rounded. ≠: differs by more, and runs of the same preset with a suspected cause \
+leave at most 2 times the published deviation, or 10% of the difference.""",
         ),
         # the deviation is the spread by 4.302653 / √3 = 2.484138: 2 × 0.005 / 2.484138 = 0.0040, and a hundredth of it
         (
             "seeds = 3",
             '["copy", "", "rope", "perplexity", 2.0], ["copy", "", "rope", "exact_match", 0.5]',
-            """plus 0.005 of perplexity per token or 0.005 points of exact match, half of the last digit of the published \
-mean. 2 times the published deviation is at least 0.004 of perplexity per token or 0.004 points of exact match, because \
-it is rounded. It follows from half of the 95% interval over 3 seeds.""",
+            """plus 0.005 of perplexity per token or 0.005 points of exact match, half of the last digit of the \
+published mean. 2 times the published deviation is at least 0.004 of perplexity per token or 0.004 points of exact \
+match, because it is rounded. It follows from half of the 95% interval over 3 seeds.""",
         ),
     ],
 )
