@@ -18,13 +18,11 @@ from typing import Any
 
 import polars as pl
 
-from ape_cli.reports import choices
+from ape_cli.reports import choices, stats
 from ape_cli.reports.builtin import SCHEMES, TASKS, is_image, rank
 from ape_cli.reports.descriptions import joined, read_settings
 from ape_cli.reports.evaluations import CELL, IS_SHARE, task_of
 from ape_cli.structure.linearisation import NAMES
-
-ROUNDING = 1e-12  # closer means are equal, because the same scores may be added in another order
 
 TABLE = ["is_image", "structure", "preset"]  # these identify a table of scores
 _DATA = ["task", "order", "trained_fingerprint", "fingerprint"]  # these identify a column of a table
@@ -81,9 +79,9 @@ def mark(lines: pl.DataFrame, *across: str) -> pl.DataFrame:
     ranked = lines.with_columns(method=method, training=training, score=score)
     several = pl.col("training").n_unique().over(*_COLUMN, "scheme", "method") > 1
     ranked = ranked.with_columns(top=pl.col("score").max().over(shown), several=several)
-    tied = pl.col("score") >= pl.col("top") - ROUNDING
+    tied = pl.col("score") >= pl.col("top") - stats.ROUNDING
     ranked = ranked.with_columns(slack=pl.when(tied).then(pl.col("std").fill_null(0.0)))
-    limit = pl.col("top") - pl.col("slack").max().over(shown) - ROUNDING
+    limit = pl.col("top") - pl.col("slack").max().over(shown) - stats.ROUNDING
     ranked = ranked.with_columns(untuned=pl.col("several").any().over(_COLUMN), near=pl.col("score") >= limit)
     return lines.hstack(ranked.select("untuned", best=pl.col("near") & ~pl.col("untuned")))
 

@@ -12,7 +12,9 @@ import polars as pl
 
 from ape_cli.core.errors import UsageError, pick, unknown
 
-_PLAIN = re.compile(r"\s*([\w-]+)\s*(<=|>=|!=|==?|<|>|~)\s*([^'\"()]*?)\s*")  # a column, a sign and a value
+_PLAIN = re.compile(  # a column, a sign and a value
+    r"\s*([\w-]+)\s*(<=|>=|!=|==?|<|>|~)\s*((?:(?!\s(?:and|or)\s)[^'\"()])*?)\s*", re.IGNORECASE
+)
 _MISSING = re.compile(r"\s*([\w-]+)\s+is\s+(not\s+)?null\s*", re.IGNORECASE)
 _NUMBER = re.compile(r"[-+]?(\d[\d,]*\.?\d*|\.\d+)(e[-+]?\d+)?%?", re.IGNORECASE)  # also 1,000 and 50%
 _SHORT = {"validation": "validation_token_accuracy"}  # what the table on a terminal calls a column

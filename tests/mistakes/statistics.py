@@ -91,7 +91,7 @@ tasks pooled on which a row has other settings
   + _TABLE = ["preset"]
 means that differ by rounding counted as better
   _exact  reports/views/test_paired.py::test_equal_means_of_tasks_are_equal
-  - 0.0 if abs(difference) <= ROUNDING else difference
+  - 0.0 if abs(difference) <= stats.ROUNDING else difference
   + difference
 the change on the test split given as that on validation
   _moved  reports/test_best_by.py::test_each_change_is_on_the_split_of_its_table

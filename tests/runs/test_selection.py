@@ -57,6 +57,7 @@ def test_comparisons(column: str, value: Any, sign: str) -> None:
         (["validation-token-accuracy IS NOT NULL"], ["copy-rope-1", "copy-none-2", "tree-copy-none-4"]),
         (["steps < 100 or steps > 1000"], ["copy-none-2", "tree-copy-none-4"]),
         (["max(steps) = steps"], ["tree-copy-none-4"]),
+        (["run~r and"], []),
         (["run != 'copy-rope-1' and not verified"], ["copy-none-2"]),
     ],
 )
@@ -91,6 +92,7 @@ def test_order() -> None:
         ("longest(run) = 3", "it cannot be read", "SQL expression"),
         ("stepz = 'a'", "unknown column", "'stepz' in stepz = 'a'"),
         ("(run = none)", "unknown column", "put a text into quotes, or find runs without a value by `COLUMN is null`"),
+        ("run=rope or steps=90", "unknown column", "'rope' in run=rope or steps=90"),  # no run is called like this
         ("steps = 'many'", "it cannot be computed", "allowed: steps is a number"),
         ("steps = 1 or run > 3", "it cannot be computed", "run is a text, steps is a number"),
         ("steps between 'a' and 'b'", "it cannot be computed", "texts with texts in quotes"),

@@ -32,7 +32,7 @@ from ape_cli.core.errors import ApeError
 from ape_cli.reports import aggregation, evaluations, stats
 from ape_cli.reports.choices import two_rows
 from ape_cli.reports.evaluations import COLUMN, METRICS, chosen_columns, scored
-from ape_cli.reports.layout import KEYS, PLACE, ROUNDING, TABLE, label
+from ape_cli.reports.layout import KEYS, PLACE, TABLE, label
 from ape_cli.reports.tables import Table, chosen_notes, number, settings
 from ape_cli.reports.views import Options, View
 from ape_cli.runs.registry import Registry
@@ -169,7 +169,7 @@ def _paired(pairs: list[tuple[float, float]], metric: str) -> dict[str, Any]:
 
 def _exact(difference: float) -> float:
     """A difference, which is 0 if it is one of rounding only."""
-    return 0.0 if abs(difference) <= ROUNDING else difference
+    return 0.0 if abs(difference) <= stats.ROUNDING else difference
 
 
 def _over_tasks(lines_of_table: list[dict[str, Any]]) -> Iterator[dict[str, Any]]:
