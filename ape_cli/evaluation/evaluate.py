@@ -76,6 +76,7 @@ def evaluate(
         "decode": decode,
         "rows": part.rows,
         **({} if data.dataset.plan.rows["train"] else {"test_only": True}),
+        **_plan(data.dataset, known),
         **metrics,
     }
     if not all(map(math.isfinite, evaluation["overall"].values())):
@@ -83,6 +84,14 @@ def evaluate(
         raise RunError(what, got=run.name, fix="train it again with `overwrite`")
     run.save_evaluation(evaluation, known)
     return evaluation
+
+
+def _plan(data: Dataset, known: RunRecord) -> dict[str, Any]:
+    """The field `plan` of an evaluation, empty if the run.json has what reports need to draw the rows again."""
+    plan = data.plan
+    if data.fingerprint == known.dataset.fingerprint and plan.code is None:
+        return {}
+    return {"plan": {"parameters": plan.parameters, "seed": plan.seed} | ({"code": plan.code} if plan.code else {})}
 
 
 def scores(

@@ -9,8 +9,11 @@ logarithms, which are cross-entropies, transformed by the exponential function. 
 The score of a part of the evaluated rows, by size or by operator, is a ratio of sums over its rows. Token accuracy and
 cross-entropy are ratios over target tokens, and exact match is a ratio over rows. A perplexity is the exponential of
 such a ratio. The score of each run is computed first, and then the mean and the deviation over seeds. `rows` and
-`tokens` count the evaluated data behind a score. All seeds are scored on the same rows, so each row is counted once for
-all seeds. The counts of different datasets are added.
+`tokens` count the distinct data behind a score. All seeds are scored on the same rows, so each row is counted once for
+all seeds. Rows with the same source count once, also within a dataset: the 8 words of three bits are 8 rows, however
+many were scored. The score itself is over all rows that were scored. If it is not known which rows are equal
+(`distinct_rows.py`), all are counted. The counts of different datasets are added, because views only pool datasets that
+share no rows.
 
 `low_over_rows` and `high_over_rows` are the 95% interval over test rows (`stats.wilson`) of an exact match, which is a
 share of rows. The other metrics are means over tokens. They have no interval over test rows, because the tokens of one
@@ -20,11 +23,11 @@ row are not independent, and evaluations do not store the scores of single rows.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, NamedTuple
 
 import polars as pl
 
-from ape_cli.reports import published, stats
+from ape_cli.reports import distinct_rows, published, stats
 from ape_cli.reports.evaluations import (
     CELL,
     COLUMN,
@@ -108,15 +111,24 @@ _FIX = {
 }
 
 
-def read_parts(registry: Registry, part: str, options: Options) -> tuple[pl.DataFrame, dict[str, Trained], list[str]]:
+class Parts(NamedTuple):
+    """The evaluations of a metric, part by part."""
+
+    values: pl.DataFrame  # a line for each run, evaluated dataset and part (`read_parts`)
+    trained: dict[str, Trained]  # the description of the training data in run.json, by its fingerprint
+    drawn: distinct_rows.Rows  # the rows of each evaluated dataset
+    bad: list[str]  # a line of text about each run that cannot be read
+
+
+def read_parts(registry: Registry, part: str, options: Options) -> Parts:
     """Read all evaluations of a metric, decoding and split, part by part. `part` is `size` or `op`.
 
-    Returns a line for each run, evaluated dataset and part, with `value`, its `weight`, `rows` and `tokens`. The
-    `weight` is the number of tokens or rows, whichever the metric is a mean over. Also returns the description of the
-    training data in run.json, by its fingerprint, and a line of text about each run that cannot be read. Raises
-    `ApeError` if there are no such evaluations.
+    Each line has the `value`, its `weight`, `rows` and `tokens`. The `weight` is the number of evaluated tokens or
+    rows, whichever the metric is a mean over. `rows` and `tokens` count distinct rows; if these are not known, which
+    `distinct` says, they count all. Raises `ApeError` if there are no such evaluations.
     """
-    about, parts, trained, bad = evaluation_tables(registry, options.split)
+    tables = evaluation_tables(registry, options.split)
+    about, parts, trained, bad = tables
     field = METRICS[options.metric].field
     chosen = about.filter(
         pl.col("decode") == options.decode,
@@ -125,28 +137,32 @@ def read_parts(registry: Registry, part: str, options: Options) -> tuple[pl.Data
         ~pl.col("test_only") if part == "op" else pl.lit(True),  # of several sizes, as in `scores`
         ~pl.col("of_images"),  # all images have one size
         pl.col(field).is_not_null(),
-    ).drop(*COUNTS, *FIELDS)
-    values = parts[part].join(chosen, on="number", maintain_order="left")
+    )
+    values = parts[part].join(chosen.drop(*COUNTS, *FIELDS), on="number", maintain_order="left")
     if values.is_empty():
         what = f"no run was evaluated by {part} like this"
         raise nothing_to_report(what, bad, got=options.choice(registry), fix=_FIX[part])
+    drawn = distinct_rows.of_evaluations(registry, tables, chosen.join(values, on="number", how="semi"), options.split)
     weight = pl.col(_WEIGHT.get(options.metric, "tokens")).alias("weight")
-    values = values.with_columns(weight, metric=pl.lit(options.metric), value=field)
-    return values.select(*VALUES, part, "weight"), trained, list(bad)
+    values = values.with_columns(weight, metric=pl.lit(options.metric), value=field).select(*VALUES, part, "weight")
+    return Parts(distinct_rows.counted(values, part, drawn), trained, drawn, list(bad))
 
 
 def pool(values: pl.DataFrame, column: list[str], names: Sequence[str] = ("trained_on",)) -> pl.DataFrame:
     """Aggregate scores for each `CELL` of each `column`, as a ratio of sums for each run, and then over seeds.
 
     Besides the columns of `aggregation.over_seeds`, the result has `least` and `most`, the smallest and the largest
-    score over seeds, the sum of `weight`, `rows` and `tokens` as this module counts them, the interval `OVER_ROWS`, and
-    the columns `names`, which may differ within one line.
+    score over seeds, the sum of `weight`, `rows` and `tokens` as this module counts them, whether they count `distinct`
+    rows, the interval `OVER_ROWS`, and the columns `names`, which may differ within one line.
     """
     value, weight, score = pl.col("value"), pl.col("weight"), pl.col("score")
     by_run = values.group_by([*column, *CELL, "seed"], maintain_order=True).agg(
-        (value * weight).sum() / weight.sum(), pl.col("weight", *COUNTS).sum(), pl.col(*names).min()
+        (value * weight).sum() / weight.sum(),
+        pl.col("weight", *COUNTS).sum(),
+        pl.col("distinct").all(),
+        pl.col(*names).min(),
     )
-    more = [pl.col(*names).min(), weight.sum(), pl.col(*COUNTS).first()]
+    more = [pl.col(*names).min(), weight.sum(), pl.col(*COUNTS, "distinct").first()]
     more += [score.min().alias("least"), score.max().alias("most")]
     pooled = over_seeds(by_run, column, more)
     shares = pooled.select(pl.col("metric") == "exact_match", "mean", "rows").iter_rows()
@@ -164,4 +180,6 @@ def counts(group: pl.DataFrame, across: str, order: list[Any]) -> tuple[list[tup
     split = group["split"][0]
     behind = f"the {split} rows, and their target tokens, behind each score"
     foot = [(f"{split} {what}", [f"{counted[key][what]:,}" for key in order]) for what in COUNTS]
-    return foot, f"The last two lines count {behind}; all seeds share them."
+    is_distinct = all(line["distinct"] for line in counted.values())
+    repeated = "equal rows count once" if is_distinct else "which rows are equal is not known here, so all count"
+    return foot, f"The last two lines count {behind}; all seeds share them, and {repeated}."

@@ -73,6 +73,7 @@ class ReportedRuns(Registry):
     """The runs of a report. What its views read of them is kept (`once`), so each file is read once.
 
     `choices` has the choice of each run by name, if validation scores chose the settings. Then these are the only runs.
+    `whole` keeps what does not depend on the choice: the runs that others were chosen from, or these themselves.
     """
 
     def __init__(self, registry: Registry, choices: Mapping[str, Choice] | None = None) -> None:
@@ -80,6 +81,7 @@ class ReportedRuns(Registry):
         super().__init__(registry.folder, registry.names if choices is None else frozenset(choices), registry.chosen)
         self.choices, self.own_code = choices or {}, registry.own_code
         self.kept: dict[tuple[Callable[..., Any], Hashable], Any] = {}
+        self.whole: ReportedRuns = registry.whole if isinstance(registry, ReportedRuns) else self
 
 
 def once(registry: Registry, read: Callable[..., Result], *given: Any, key: Hashable = None) -> Result:
@@ -89,6 +91,11 @@ def once(registry: Registry, read: Callable[..., Result], *given: Any, key: Hash
     if (read, key) not in registry.kept:
         registry.kept[read, key] = read(*given)
     return cast(Result, registry.kept[read, key])
+
+
+def whole(registry: Registry) -> Registry:
+    """The runs among which settings were chosen, or the registry itself. `once` keeps there what no choice changes."""
+    return registry.whole if isinstance(registry, ReportedRuns) else registry
 
 
 def described(registry: Registry, bad: list[str]) -> Iterator[tuple[Run, RunRecord, dict[str, Any]]]:

@@ -7,6 +7,7 @@ logarithm. `scored` gives the perplexity.
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from typing import Any, NamedTuple
@@ -204,7 +205,7 @@ def _stored(run: Run, record: RunRecord, bad: list[str]) -> list[dict[str, Any]]
 
 COUNTS = ("rows", "tokens")
 _ABOUT = {name: kind for name, kind in VALUES.items() if name not in ("metric", "value")}
-_ABOUT |= dict.fromkeys(("test_only", "of_images"), pl.Boolean)
+_ABOUT |= dict.fromkeys(("test_only", "of_images"), pl.Boolean) | {"plan": pl.String}
 _OVERALL: dict[str, type[pl.DataType]] = dict.fromkeys(FIELDS, pl.Float64)
 _PART: dict[str, type[pl.DataType]] = {"number": pl.UInt32} | dict.fromkeys(COUNTS, pl.Int64) | _OVERALL
 
@@ -212,7 +213,8 @@ _PART: dict[str, type[pl.DataType]] = {"number": pl.UInt32} | dict.fromkeys(COUN
 class EvaluationTables(NamedTuple):
     """All evaluations of a registry as tables, in the order in which they were read."""
 
-    about: pl.DataFrame  # a line for each: its `number`, `VALUES`, the metrics over all rows, `test_only`, `of_images`
+    # a line for each: its `number`, `VALUES`, the metrics over all rows, `test_only`, `of_images`, and `plan` as JSON
+    about: pl.DataFrame
     parts: dict[str, pl.DataFrame]  # by `size` and by `op`: a line for each number and part, with counts and metrics
     trained: dict[str, Trained]  # the description of the training data in run.json, by its fingerprint
     bad: list[str]  # a line of text about each run or evaluation that cannot be read
@@ -231,7 +233,9 @@ def _evaluation_tables(registry: Registry, split: str | None) -> EvaluationTable
     parts: dict[str, dict[str, list[Any]]] = {part: {name: [] for name in of} for part, of in schemas.items()}
     for record, of, evaluation in evaluated(registry, bad, split):
         trained[of["trained_fingerprint"]] = record.dataset
-        flags = {"test_only": evaluation.get("test_only", False), "of_images": record.dataset.image is not None}
+        flags: dict[str, Any] = {"test_only": evaluation.get("test_only", False)}
+        flags |= {"of_images": record.dataset.image is not None}
+        flags |= {"plan": json.dumps(plan) if (plan := evaluation.get("plan")) else None}
         for part, columns in parts.items():
             lines = evaluation.get(f"by_{part}", [])
             columns["number"] += [len(about)] * len(lines)

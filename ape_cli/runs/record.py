@@ -152,6 +152,16 @@ class ClassMetrics(Metrics):
     __pydantic_config__ = ConfigDict(extra="allow", strict=True, allow_inf_nan=False)  # type: ignore[misc]
 
 
+class DrawnFrom(TypedDict):
+    """What the rows of an evaluated dataset are drawn from, besides the task and the order of the run."""
+
+    __pydantic_config__ = _TYPED  # type: ignore[misc]
+
+    parameters: dict[str, Any]
+    seed: Annotated[int, Field(ge=0, lt=2**63)]
+    code: NotRequired[_Digest]  # of a user's own task, as in the manifest
+
+
 class Evaluation(TypedDict):
     """The content of `eval/*.json`."""
 
@@ -164,6 +174,7 @@ class Evaluation(TypedDict):
     decode: Literal["teacher", "greedy"]
     rows: Annotated[int, Field(ge=1, lt=2**53)]
     test_only: NotRequired[bool]  # True if the dataset has no training rows: it is for tests at other sizes
+    plan: NotRequired[DrawnFrom]  # if it is not the training data, or its task is a user's own; reports draw rows again
     overall: Metrics
     by_size: Many[SizeMetrics]
     by_op: NotRequired[Many[OpMetrics]]

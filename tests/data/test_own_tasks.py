@@ -77,6 +77,22 @@ def test_training_does_not_use_a_dataset_of_other_code(file: Path) -> None:
         assert "has changed since" in ape(*command, code=1)[1]
 
 
+def test_a_report_draws_the_rows_of_an_own_task_again(file: Path) -> None:
+    """The evaluation has the digest of the code, so that rows of changed code are not taken for those evaluated."""
+    train = ["train", "--scheme", "none", "--task", "mine-task", "--preset", "tiny", "--set", "steps=2"]
+    ape(*train)
+    (evaluation,) = (json.loads(path.read_text()) for path in Path("results").glob("runs/*/eval/*.json"))
+    assert evaluation["plan"]["code"] == plugins.digest(tasks.load("mine-task"))
+    assert "equal rows count once" in ape("report", "--by", "size", "--format", "markdown")[0]
+    rewrite(file, TASK + "\n")
+    assert "which rows are equal is not known here" in ape("report", "--by", "size", "--format", "markdown")[0]
+    rewrite(
+        file,
+        TASK.replace(LAST, f"{LAST}\n\n    @property\n    def mean_answer_tokens(self):\n        raise KeyError(3)"),
+    )
+    assert "which rows are equal is not known here" in ape("report", "--by", "size", "--format", "markdown")[0]
+
+
 FOREIGN = """
     def draw(self, key):
         source = super().draw(key)

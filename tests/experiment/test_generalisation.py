@@ -42,6 +42,8 @@ def test_train_again_evaluates_a_finished_run(here: Path) -> None:
     other = next(e for e in run.evaluations()[0] if e.get("test_only"))
     assert {part["size"]: part["rows"] for part in other["by_size"]} == dict.fromkeys([4, 5, 6, 8, 12, 20], 1000)
     data = open_dataset(Path("datasets") / other["dataset"])
+    assert other["plan"] == {"parameters": data.plan.parameters, "seed": data.plan.seed}
+    assert ["plan" in e for e in run.evaluations()[0] if not e.get("test_only")] == [False]
     assert data.plan.rows == {"train": 0, "validation": 0, "test": 6000}
     assert data.plan.seed == open_dataset("datasets/copy-sizes-2-4").plan.seed
     json_scores = json.loads(ape("report", "--format", "json")[0])

@@ -105,6 +105,26 @@ the exponential of a mean over rows instead of tokens
   read_parts  reports/test_perplexity.py::test_one_size_of_two_datasets_and_a_bin_of_two_sizes
   - _WEIGHT.get(options.metric, "tokens")
   + _WEIGHT.get(options.metric, "rows")
+equal rows of a dataset counted each
+  counted  reports/test_distinct_rows.py::test_few_distinct_inputs_of_a_size
+  - rows.unique([part, "source"], keep="first", maintain_order=True)
+  + rows
+equal rows of two datasets counted twice
+  without_repetition  reports/test_distinct_rows.py::test_data_that_shares_some_rows_is_left_out
+  - of_size.is_in(sources.implode()).any()
+  + of_size.sort().equals(sources.sort())
+rows that are not known pooled with others
+  without_repetition  reports/test_distinct_rows.py::test_rows_that_cannot_be_drawn_again
+  - sources is None or of_size is None or of_size.is_in(sources.implode()).any()
+  + sources is not None and of_size is not None and of_size.is_in(sources.implode()).any()
+rows that were drawn again taken for those that were evaluated
+  _agrees  reports/test_distinct_rows.py::test_rows_that_cannot_be_drawn_again
+  - _counts(rows, "size").equals(recorded.select("size", *COUNTS))
+  + True
+rows of changed code taken for those that were evaluated
+  draw  reports/test_distinct_rows.py::test_an_own_task
+  - drawing.code not in (None, plugins.digest(kind))
+  + False
 a mean of the perplexities of sizes
   pool  reports/test_perplexity.py::test_one_size_of_two_datasets_and_a_bin_of_two_sizes
   - (value * weight).sum() / weight.sum()

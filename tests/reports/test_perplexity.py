@@ -119,6 +119,7 @@ def test_nats_of_parts_are_added_before_the_exponential(tmp_path: Path) -> None:
 def test_one_size_of_two_datasets_and_a_bin_of_two_sizes(tmp_path: Path) -> None:
     put_parts(tmp_path, "size", {"a": {6: (0.1, 5, 10), 7: (0.1, 1, 2)}, "b": {6: (3.0, 5, 90)}})
     sizes, _ = by_size.BySize().read(Registry(tmp_path), Options(**METRIC))
+    sizes = test_by_size.all_differ(sizes)
     pooled = by_size.pool(sizes).filter(first=6)
     assert pooled.select("mean", "least", "most").row(0) == pytest.approx([15.0292755] * 3)
     (together,) = by_size.pool(sizes, most=1)["mean"].to_list()

@@ -30,9 +30,9 @@ class ByOperator(View[pl.DataFrame]):
 
     def read(self, registry: Registry, options: Options) -> tuple[pl.DataFrame, list[str]]:
         """Read the evaluations by operator. Raises `ApeError` if there are none."""
-        values, _, bad = aggregation.read_parts(registry, "op", options)
-        pooled = aggregation.pool(values, [*COLUMN, "op"], ["trained_on", "dataset"])
-        return mark(label(pooled, [*KEYS, "fingerprint"]), "op"), bad
+        parts = aggregation.read_parts(registry, "op", options)
+        pooled = aggregation.pool(parts.values, [*COLUMN, "op"], ["trained_on", "dataset"])
+        return mark(label(pooled, [*KEYS, "fingerprint"]), "op"), parts.bad
 
     def frame(self, result: pl.DataFrame) -> pl.DataFrame:
         """The lines, with the numbers of rows and tokens behind each."""

@@ -3,7 +3,8 @@
 The score of a run is computed over all datasets of a table. It is a ratio of sums over the rows of a size (token
 accuracy and cross-entropy over tokens, exact match over rows), not a mean of the datasets' means. Then the mean and the
 deviation over seeds are computed, as in the other tables. All scores of a table use the same test rows. A dataset that
-only some of the runs were evaluated on has its own table.
+only some of the runs were evaluated on has its own table. No row counts twice: of datasets that share rows of a size,
+one is pooled (`distinct_rows`).
 
 Sizes count as seen in training from the smallest to the largest size in the training split. The rows of this split are
 a function of the task, its parameters and the seed. They are drawn again, so the dataset need not exist any more.
@@ -21,9 +22,9 @@ import polars as pl
 from ape_cli import tasks
 from ape_cli.core.errors import ApeError
 from ape_cli.core.ranges import span, spans
-from ape_cli.reports import aggregation, line_plots
+from ape_cli.reports import aggregation, distinct_rows, line_plots
 from ape_cli.reports.builtin import size_words
-from ape_cli.reports.descriptions import once
+from ape_cli.reports.descriptions import once, whole
 from ape_cli.reports.evaluations import CELL, COUNTS, arrange
 from ape_cli.reports.layout import KEYS, by_column, label, mark
 from ape_cli.reports.line_plots import Panel, split
@@ -64,16 +65,17 @@ class Sizes:
     """The scores by size, and the sizes in the training data.
 
     `values` are those of `aggregation.read_parts`, by `size`. `seen` has the sizes in training data, by its
-    fingerprint. It is None if the task is not known here.
+    fingerprint. It is None if the task is not known here. `drawn` has the rows of the evaluated datasets.
     """
 
     values: pl.DataFrame
     seen: dict[str, Seen | None]
+    drawn: distinct_rows.Rows
 
     @cached_property
     def apart(self) -> pl.DataFrame:
         """The values of each table (`apart`)."""
-        return apart(self.values)
+        return apart(self.values, self.drawn)
 
 
 class BySize(View[Sizes]):
@@ -93,12 +95,15 @@ than {line_plots.FEW} test rows and is not connected to its neighbours. {LINE_ST
 
         Raises `ApeError` if there are none.
         """
-        values, trained, bad = aggregation.read_parts(registry, "size", replace(options, own=False))
-        return Sizes(values, seen_by(registry, values, trained)), bad
+        parts = aggregation.read_parts(registry, "size", replace(options, own=False))
+        return Sizes(parts.values, seen_by(registry, parts.values, parts.trained), parts.drawn), parts.bad
 
     def frame(self, result: Sizes) -> pl.DataFrame:
-        """A line for each size. `weight` is the number of tokens over all seeds, or of rows for exact match."""
-        pooled = pool(result).rename({"first": "size"})
+        """A line for each size. `on` has the names of the datasets whose rows of this size are scored.
+
+        `weight` is the number of evaluated tokens over all seeds, or of rows for exact match. Equal rows count each.
+        """
+        pooled = pool(result).rename({"first": "size"}).with_columns(on=pl.coalesce("only", "on"))
         return arrange(pooled, ["on", "size", "seen"], ["weight", *COUNTS, *aggregation.OVER_ROWS])
 
     def tables(self, result: Sizes, *, interval: bool = False) -> list[Table]:
@@ -130,7 +135,7 @@ def panels(sizes: Sizes) -> list[Panel]:
 def seen_by(registry: Registry, values: pl.DataFrame, trained: Mapping[str, Trained]) -> dict[str, Seen | None]:
     """The sizes in the training data of `values`, by its fingerprint. `trained` describes all training data."""
     fingerprints = values["trained_fingerprint"].unique(maintain_order=True)
-    return {f: once(registry, seen, trained[f], key=f) for f in fingerprints}
+    return {f: once(whole(registry), seen, trained[f], key=f) for f in fingerprints}
 
 
 def seen(trained: Trained) -> Seen | None:
@@ -193,7 +198,7 @@ def pool(sizes: Sizes, most: int | None = None) -> pl.DataFrame:
     schema = {name: values.schema[name] for name in ("place", "size")}
     schema |= {"first": schema["size"], "last": schema["size"], "seen": pl.Boolean()}
     binned = values.join(pl.DataFrame(ends, schema, orient="row"), on=["place", "size"], maintain_order="left")
-    shared = [*_COLUMN, "decode", "split", "table", "on", "evaluated", "runs", "seen", "last", "trained_on"]
+    shared = [*_COLUMN, "decode", "split", "table", "on", "only", "evaluated", "runs", "seen", "last", "trained_on"]
     pooled = label(aggregation.pool(binned, ["place", "metric", "first"], shared))
     alike = ["structure", "preset", "column"]
     several = pl.col("table").n_unique().over(alike) > 1
@@ -202,13 +207,14 @@ def pool(sizes: Sizes, most: int | None = None) -> pl.DataFrame:
     return mark(pooled.with_columns(column=column), "first")
 
 
-def apart(values: pl.DataFrame) -> pl.DataFrame:
-    """Assign the lines of each column to tables, so that all scores of a table use the same test rows.
+def apart(values: pl.DataFrame, drawn: distinct_rows.Rows) -> pl.DataFrame:
+    """Assign the lines of each column to tables, so that all scores of a table use the same test rows, each once.
 
     Datasets that the same runs were evaluated on are pooled in one table. A dataset that other runs were evaluated on
     is in another table. `table` is the number of the table in its column; the training data is in the first one. `on`
     has the names of its datasets, and `evaluated` is how many of the `runs` of the column were evaluated on them. A
-    table has the same `place` in all of its lines, which no other table has.
+    table has the same `place` in all of its lines, which no other table has. Lines of datasets that would repeat rows
+    at a size are left out; `only` has the names of the others there, and is null if none is left out.
     """
     assigned = list[tuple[Any, ...]]()
     evaluations = values.unique([*_COLUMN, *CELL, "seed", "fingerprint"], keep="last", maintain_order=True)
@@ -229,7 +235,35 @@ def apart(values: pl.DataFrame) -> pl.DataFrame:
     schema = {name: values.schema[name] for name in keys} | dict.fromkeys(("place", "table"), pl.Int64())
     schema |= {"on": pl.String(), "evaluated": pl.Int64(), "runs": pl.Int64()}
     places = pl.DataFrame(assigned, schema, orient="row")
-    return values.join(places, on=keys, nulls_equal=True, maintain_order="left")
+    placed = values.join(places, on=keys, nulls_equal=True, maintain_order="left")
+    return placed.join(_pooled(placed, drawn), on=["place", "size", "fingerprint"], maintain_order="left")
+
+
+def _pooled(placed: pl.DataFrame, drawn: distinct_rows.Rows) -> pl.DataFrame:
+    """The datasets that each table pools at each size: lines with `place`, `size`, `fingerprint` and `only`."""
+    key = ["place", "size", "fingerprint"]
+    sets = placed.unique(key, keep="last", maintain_order=True)
+    is_own = pl.col("fingerprint") == pl.col("trained_fingerprint")
+    sets = sets.select("place", "size", "rows", is_own.alias("own"), "dataset", "fingerprint")
+    pooled = list[tuple[Any, ...]]()
+    for (place, size), group in sets.group_by("place", "size", maintain_order=True):
+        lines = group.drop("place", "size").rows()
+        taken = distinct_rows.without_repetition(lines, size, drawn)
+        names = sorted(name for _, _, name, fingerprint in lines if fingerprint in taken)
+        only = None if len(taken) == len(lines) else ", ".join(names)
+        pooled += [(place, size, fingerprint, only) for fingerprint in taken]
+    schema = {name: sets.schema[name] for name in key} | {"only": pl.String()}
+    return pl.DataFrame(pooled, schema, orient="row")
+
+
+def only_of(sizes: pl.DataFrame, word: str) -> list[str]:
+    """The note on sizes at which datasets are left out, if there are any. Each line of `sizes` has a `size` and `only`.
+
+    `word` is what a size is.
+    """
+    left = sizes.drop_nulls("only").group_by("only").agg(pl.col("size").unique()).sort(pl.col("size").list.min())
+    parts = [f"{word} {spans(of)} is of {only} only" for only, of in left.iter_rows()]
+    return [f"No row counts twice: {'; '.join(parts)}."] if parts else []
 
 
 def _table(group: pl.DataFrame, sizes: Sizes, interval: bool) -> Table:
@@ -248,6 +282,7 @@ def _table(group: pl.DataFrame, sizes: Sizes, interval: bool) -> Table:
         else f"The {word} in the training split is unknown, because its rows cannot be drawn again here.",
         *([f"A column of more than one {word} pools its rows."] if any(a != b for a, b, _ in ends) else []),
         f"Evaluated on {first['on']}.",
+        *only_of(sizes.apart.filter(place=first["place"]), word),
         *([few] if has != of else []),
         note,
     ]

@@ -26,7 +26,7 @@ from dataclasses import replace
 import polars as pl
 
 from ape_cli.core.errors import ApeError
-from ape_cli.reports import aggregation, line_plots, stats
+from ape_cli.reports import aggregation, distinct_rows, line_plots, stats
 from ape_cli.reports.builtin import size_words
 from ape_cli.reports.evaluations import CELL, COUNTS, Options, arrange, measured
 from ape_cli.reports.layout import KEYS, PLACE, by_column, mark
@@ -65,14 +65,14 @@ test rows, the same models. It is known for exact match only. Sizes with fewer t
         """Read the evaluations by size, also those on other data. Raises `ApeError` if no size is beyond training."""
         found, bad = list[pl.DataFrame](), list[str]()
         seen: dict[str, by_size.Seen | None] = {}
+        drawn: distinct_rows.Rows = {}
         for metric in _METRICS:
-            values, trained, unreadable = aggregation.read_parts(
-                registry, "size", replace(options, metric=metric, own=False)
-            )
-            found.append(values)
-            bad += [line for line in unreadable if line not in bad]
-            seen |= by_size.seen_by(registry, values, trained)
-        lines = _beyond(Sizes(pl.concat(found), seen))
+            parts = aggregation.read_parts(registry, "size", replace(options, metric=metric, own=False))
+            found.append(parts.values)
+            bad += [line for line in parts.bad if line not in bad]
+            seen |= by_size.seen_by(registry, parts.values, parts.trained)
+            drawn |= parts.drawn
+        lines = _beyond(Sizes(pl.concat(found), seen, drawn))
         if lines.is_empty():
             raise ApeError(
                 f"no run was evaluated with {FEW} test rows of a size above those of its training data",
@@ -82,9 +82,12 @@ test rows, the same models. It is known for exact match only. Sizes with fewer t
         return lines, bad
 
     def frame(self, result: pl.DataFrame) -> pl.DataFrame:
-        """A line for each metric and size. `low` to `high` is the interval over seeds."""
+        """A line for each metric and size. `low` to `high` is the interval over seeds.
+
+        `on` has the names of the datasets whose rows of this size are scored.
+        """
         place = ["on", "size", "multiple", "seen", "counted"]
-        return arrange(result, place, [*COUNTS, *aggregation.OVER_ROWS])
+        return arrange(result.with_columns(on=pl.coalesce("only", "on")), place, [*COUNTS, *aggregation.OVER_ROWS])
 
     def tables(self, result: pl.DataFrame, *, interval: bool = False) -> list[Table]:
         """A table for each column of the other tables and each preset."""
@@ -166,6 +169,7 @@ def _table(group: pl.DataFrame, interval: bool) -> Table:
         f"Up to: the largest {word} {_UP_TO}",
         *([_FORCING] if first["decode"] == "teacher" else []),
         f"Evaluated on {first['on']}.",
+        *by_size.only_of(group, word),
         *([missing] if first["evaluated"] != first["runs"] else []),
     ]
     title, names = f"{first['column']} beyond the training {word}", ["unseen", f"up to {word} (at {ENOUGH:.0%})"]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import itertools
 import json
 import random
@@ -9,6 +10,7 @@ from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
+import polars as pl
 import pytest
 
 from ape_cli.core.errors import ApeError
@@ -72,6 +74,17 @@ def read(where: Path, preset: str | None = None, **options: Any) -> by_size.Size
     return VIEW.read(registry_of(where, preset), Options(**options))[0]
 
 
+def all_differ(sizes: by_size.Sizes) -> by_size.Sizes:
+    """The same scores, with rows that are known: no two rows of the datasets are equal."""
+    first, rows = 0, {}
+    for (fingerprint,), lines in sizes.values.group_by("fingerprint", maintain_order=True):
+        of_size = [size for size, count in lines.unique("size").select("size", "rows").rows() for _ in range(count)]
+        sources = pl.Series(range(first, first + len(of_size)), dtype=pl.UInt64)
+        rows[str(fingerprint)] = pl.DataFrame({"size": of_size, "source": sources})
+        first += len(of_size)
+    return dataclasses.replace(sizes, drawn=rows)
+
+
 def test_counts_can_be_left_out_of_the_plot(tmp_path: Path) -> None:
     put(tmp_path, "rope", {"a": {5: (8, 10), 6: (1, 2)}})
     for counts in (True, False):
@@ -87,14 +100,14 @@ def test_a_score_is_a_ratio_of_sums(tmp_path: Path) -> None:
     The same holds for two sizes of a bin.
     """
     put(tmp_path, "rope", {"a": {5: (8, 10), 6: (1, 2)}, "b": {5: (20, 90), 7: (6, 8)}})
-    found = VIEW.frame(read(tmp_path))
+    found = VIEW.frame(all_differ(read(tmp_path)))
     assert found["size"].to_list() == [5, 6, 7]
     assert found["mean"].to_list() == pytest.approx([0.28, 0.5, 0.75])
     assert found["weight"].to_list() == [100, 2, 8]
-    pooled = by_size.pool(read(tmp_path), most=2)
+    pooled = by_size.pool(all_differ(read(tmp_path)), most=2)
     assert pooled.select("first", "last").rows() == [(5, 5), (6, 7)]
     assert pooled["mean"].to_list() == pytest.approx([0.28, 0.7])
-    entropy = by_size.pool(read(tmp_path, metric="cross_entropy"), most=2)
+    entropy = by_size.pool(all_differ(read(tmp_path, metric="cross_entropy")), most=2)
     assert entropy["mean"].to_list() == pytest.approx([0.72, 0.3])
 
 
@@ -104,7 +117,7 @@ def test_exact_match_is_over_rows(tmp_path: Path) -> None:
         found = json.loads(path_of(folder, name).read_text())
         found["by_size"][0]["rows"] = rows
         put_evaluation(folder, found)
-    (line,) = VIEW.frame(read(tmp_path, metric="exact_match")).to_dicts()
+    (line,) = VIEW.frame(all_differ(read(tmp_path, metric="exact_match"))).to_dicts()
     assert line["mean"] == pytest.approx(0.5 * 10 / 40)
     assert line["weight"] == 40
 
@@ -129,10 +142,10 @@ def test_rows_are_those_of_the_data_however_many_seeds_were_scored_on_them(tmp_p
     both: dict[str, Found] = {"a": {5: (8, 10)}, "b": {5: (20, 30), 6: (1, 2)}}
     for seed in (1, 2):
         put(tmp_path, "rope", both, seed)
-    (panel,) = by_size.panels(read(tmp_path))
+    (panel,) = by_size.panels(all_differ(read(tmp_path)))
     assert panel.lines.select("x", "rows").rows() == [(5, 40), (6, 2)]
     put(tmp_path, "rope", {"a": {5: (8, 10)}}, 3)
-    assert VIEW.frame(read(tmp_path)).select("on", "size", "seeds", "rows").rows() == [
+    assert VIEW.frame(all_differ(read(tmp_path))).select("on", "size", "seeds", "rows").rows() == [
         ("a", 5, 3, 10),
         ("b", 5, 2, 30),
         ("b", 6, 2, 2),
@@ -151,11 +164,11 @@ def test_tables_and_programs_are_told_the_rows_and_tokens_of_each_cell(tmp_path:
                 line["rows"] = line["tokens"] // 3
             put_evaluation(folder, found)
     for metric, weight in (("token_accuracy", 7200), ("exact_match", 2400)):
-        found = VIEW.frame(read(tmp_path, metric=metric))
+        found = VIEW.frame(all_differ(read(tmp_path, metric=metric)))
         assert found.columns[-5:] == ["weight", "rows", "tokens", "low_over_rows", "high_over_rows"]
         assert found.select("size", "seeds", "rows", "tokens").rows() == [(5, 2, 1200, 3600), (9, 2, 1, 3)]
         assert found["weight"][0] == weight  # over both seeds
-    (shown,) = VIEW.tables(read(tmp_path))
+    (shown,) = VIEW.tables(all_differ(read(tmp_path)))
     assert shown.foot == [("test rows", ["1,200", "1"]), ("test tokens", ["3,600", "3"])]
     assert "test tokens & 3,600 & 3" in rendering.latex([shown])
     assert "<td>3,600</td><td>3</td></tr>" in html_page.page([html_page.Section("By size", [shown])])
@@ -188,7 +201,7 @@ def test_scores_of_one_table_are_of_the_same_rows(tmp_path: Path) -> None:
     both: dict[str, Found] = {"z": {5: (8, 10), 6: (1, 2)}, "b": {5: (20, 30), 7: (3, 3)}, "c": {5: (5, 10)}}
     put(tmp_path, "rope", both, 1, name="z", fingerprint=fingerprint_of("z"))
     put(tmp_path, "none", {"z": {5: (9, 10), 6: (1, 2)}}, 1, name="z", fingerprint=fingerprint_of("z"))
-    found = read(tmp_path)
+    found = all_differ(read(tmp_path))
     own, other = VIEW.tables(found)
     assert (own.foot[0], other.foot[0]) == (("test rows", ["10", "2"]), ("test rows", ["40", "3"]))
     assert any(note.startswith("Only 1 of the 2 runs of this column were evaluated on it.") for note in other.notes)

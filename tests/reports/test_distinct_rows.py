@@ -1,0 +1,312 @@
+"""Each test row counts once: within a dataset, in several datasets of a table, and whatever the seeds.
+
+Scores are chosen, and the rows are those that the tasks draw. Numbers of distinct rows are counted from sets of tuples.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import polars as pl
+import pytest
+
+import ape_cli.tasks
+from ape_cli import tasks
+from ape_cli.core import plugins
+from ape_cli.reports import distinct_rows, stats
+from ape_cli.reports.descriptions import Choice, ReportedRuns
+from ape_cli.reports.views import Options, by_operator, by_size, generalisation
+from tests.conftest import registry_of
+from tests.registered import edit, fingerprint_of, put_evaluation
+from tests.reports.views import test_by_size
+
+WORDS = {"vocabulary": 20}
+SMALL = {"sizes": list(range(1, 7))}  # of the training data
+
+
+class Data(NamedTuple):
+    """A dataset that a run is evaluated on."""
+
+    name: str
+    options: dict[str, Any]
+    rows: int
+    score: float | dict[int, float] = 0.0  # of each row, by size
+    seed: int = 1
+    told: bool = True  # whether its evaluation says what it was drawn from
+    test_only: bool = False
+
+
+def drawn(task: str, data: Data, split: str = "test", order: str | None = None) -> pl.DataFrame:
+    """The rows as the task draws them: size, operator, the source as a tuple, and the number of target tokens."""
+    made = tasks.make(task, order, **data.options)
+    lines = made.sample(rows=range(data.rows), split=split, seed=data.seed).to_pylist()
+    closes = made.structure == "seq" and not made.tagged
+    return pl.DataFrame(
+        {
+            "size": [line["size"] for line in lines],
+            "op": [line["op"] for line in lines],
+            "source": [f"{line['source_ids']} {line['source_positions']}" for line in lines],
+            "tokens": [sum(id != 0 for id in line["target_ids"]) + closes for line in lines],
+        },
+        schema_overrides={"op": pl.String},
+    )
+
+
+def put(
+    where: Path,
+    task: str,
+    own: Data,
+    others: list[Data],
+    scheme: str = "rope",
+    seed: int = 1,
+    *,
+    split: str = "test",
+    order: str | None = None,
+) -> Path:
+    """Registers a run that was trained on `own`, and its evaluations on this and on `others`."""
+    trained = {
+        "parameters": tasks.make(task, order, **own.options).parameters,
+        "seed": own.seed,
+        "rows": {"train": 9, "validation": own.rows, "test": own.rows},
+    }
+    given = {"task": task, "order": order, "name": own.name, "fingerprint": fingerprint_of(own.name)}
+    folder = test_by_size.put(where, scheme, {}, seed, trained=trained, **given)
+    for data in [own, *others]:
+        rows = drawn(task, data, split, order)
+        counts = [
+            {
+                part: [
+                    {
+                        part: key,
+                        "rows": of.height,
+                        "tokens": of["tokens"].sum(),
+                        "token_accuracy": (
+                            score := data.score.get(key, 0.0) if isinstance(data.score, dict) else data.score
+                        ),
+                        "exact_match": score,
+                        "cross_entropy": 1 - score,
+                    }
+                    for (key,), of in rows.drop_nulls(part).sort(part).group_by(part, maintain_order=True)
+                ]
+            }
+            for part in ("size", "op")
+        ]
+        about = {"dataset": data.name, "fingerprint": fingerprint_of(data.name), "split": split, "decode": "teacher"}
+        about |= {"by_size": counts[0]["size"], "by_op": counts[1]["op"]} | (
+            {"test_only": True} if data.test_only else {}
+        )
+        if data.told and data is not own:
+            plan = {"parameters": tasks.make(task, order, **data.options).parameters, "seed": data.seed}
+            about |= {"plan": plan}
+        put_evaluation(folder, about)
+    return folder
+
+
+def frame(where: Path, **options: Any) -> dict[int, dict[str, Any]]:
+    """The lines of `--by size` of the only scheme, by size."""
+    view = by_size.BySize()
+    found = view.frame(view.read(registry_of(where), Options(**({"metric": "exact_match"} | options)))[0])
+    return {line["size"]: line for line in found.iter_rows(named=True)}
+
+
+def notes(where: Path, **options: Any) -> list[str]:
+    """The notes of the only table of `--by size`."""
+    view = by_size.BySize()
+    (table,) = view.tables(view.read(registry_of(where), Options(**options))[0])
+    return table.notes
+
+
+OWN = Data("copy", SMALL | WORDS, 60)
+
+
+def request(name: str, sizes: list[int], rows: int = 40, **options: Any) -> Data:
+    """Test rows as `ape train --generalise` draws them, so many of each size."""
+    return Data(name, {"sizes": sizes} | WORDS, rows * len(sizes), test_only=True, **options)
+
+
+@pytest.mark.parametrize("told", [True, False])
+def test_two_requests_have_the_rows_of_a_size_once(tmp_path: Path, told: bool) -> None:
+    """Both have the same 40 words of length 8. A score of 0 has the interval of 40 rows, not of 80.
+
+    Evaluations of earlier versions do not say what their rows were drawn from (`told`).
+    """
+    put(tmp_path, "copy", OWN, [request("copy-a", [8, 12], told=told), request("copy-b", [8, 16], told=told)])
+    found = frame(tmp_path)
+    assert {size: found[size]["rows"] for size in (8, 12, 16)} == {8: 40, 12: 40, 16: 40}
+    assert (found[8]["tokens"], found[8]["weight"]) == (40 * 9, 40)
+    assert [found[size]["on"] for size in (8, 12)] == ["copy-a", "copy, copy-a, copy-b"]
+    assert (found[8]["low_over_rows"], found[8]["high_over_rows"]) == pytest.approx(stats.wilson(0.0, 40))
+    assert "No row counts twice: length 8 is of copy-a only." in notes(tmp_path)
+    view = generalisation.Generalisation()
+    result = view.read(registry_of(tmp_path), Options())[0]
+    lines = view.frame(result).filter(metric="exact_match", size=8)
+    assert lines.select("rows", "tokens", "on").row(0) == (40, 360, "copy-a")
+    assert "No row counts twice: length 8 is of copy-a only." in view.tables(result)[0].notes
+
+
+def test_a_third_request_does_not_change_a_mean(tmp_path: Path) -> None:
+    """Its third of the rows of length 8 are also rows of the others, and their score is another one."""
+    requests = [request("copy-a", [8, 12], score={8: 0.25}), request("copy-b", [8, 16], score={8: 0.25})]
+    put(tmp_path, "copy", OWN, [*requests, request("copy-c", [8, 12, 16], score={8: 0.7})])
+    assert (frame(tmp_path)[8]["mean"], frame(tmp_path)[8]["rows"]) == (0.25, 40)
+
+
+def test_a_threshold_counts_distinct_rows(tmp_path: Path) -> None:
+    """20 rows are fewer than 30, however many datasets have them."""
+    requests = [request("copy-a", [8, 12], 20), request("copy-b", [8, 16], 20), request("copy-c", [20], 40)]
+    put(tmp_path, "copy", OWN, requests)
+    view = generalisation.Generalisation()
+    found = view.frame(view.read(registry_of(tmp_path), Options())[0]).filter(metric="exact_match")
+    assert dict(found.filter(pl.col("size") > 6).select("size", "counted").rows()) == {
+        8: False,
+        12: False,
+        16: False,
+        20: True,
+    }
+
+
+def test_data_of_one_plan_with_other_numbers_of_rows(tmp_path: Path) -> None:
+    """A smaller dataset is a prefix of a larger one: the larger one counts, also if it is not the training data."""
+    options = {"length_mean": 5, "length_std": 1} | WORDS
+    put(tmp_path, "copy", Data("small", options, 30, 1.0), [Data("large", options, 90, 0.5)])
+    expected = drawn("copy", Data("large", options, 90)).group_by("size").len()
+    found = frame(tmp_path)
+    assert {size: line["rows"] for size, line in found.items()} == dict(expected.rows())
+    assert {line["mean"] for line in found.values()} == {0.5}
+    assert "No row counts twice: length 3–7 is of large only." in notes(tmp_path)
+
+
+def test_other_seeds_have_other_rows(tmp_path: Path) -> None:
+    """The 40 words of length 8 of two seeds are 80 rows, and the score is that of all."""
+    put(tmp_path, "copy", OWN, [request("copy-a", [8], score=1.0), request("copy-b", [8], seed=2)])
+    assert (frame(tmp_path)[8]["mean"], frame(tmp_path)[8]["rows"]) == (0.5, 80)
+    assert not [note for note in notes(tmp_path) if note.startswith("No row")]
+
+
+def test_data_that_shares_some_rows_is_left_out(tmp_path: Path) -> None:
+    """Of `8` and `8,12`, each has half of the rows of length 8 of the other one."""
+    one, other = (drawn("copy", request("x", sizes)).filter(size=8)["source"] for sizes in ([8], [8, 12]))
+    assert len(set(one) & set(other)) == 20
+    put(tmp_path, "copy", OWN, [request("copy-b", [8], score=1.0), request("copy-a", [8, 12])])
+    assert (frame(tmp_path)[8]["mean"], frame(tmp_path)[8]["rows"]) == (0.0, 40)
+
+
+def test_the_training_data_comes_first_of_equal_numbers(tmp_path: Path) -> None:
+    put(tmp_path, "copy", Data("z", {"sizes": [8]} | WORDS, 40, 1.0), [request("a", [8, 12])])
+    assert (frame(tmp_path)[8]["mean"], frame(tmp_path)[8]["rows"]) == (1.0, 40)
+
+
+@pytest.mark.parametrize("split", ["test", "validation"])
+def test_few_distinct_inputs_of_a_size(tmp_path: Path, split: str) -> None:
+    """Words of three elements of a group: 300 rows, but only some are different. The score is that of all 300."""
+    own = Data("words", {"sizes": [3], "group": "symmetric-3"}, 300, 1.0)
+    distinct = drawn("group-word", own, split)["source"].n_unique()
+    assert distinct < 60
+    put(tmp_path, "group-word", own, [], split=split)
+    (line,) = frame(tmp_path, split=split).values()
+    assert (line["rows"], line["tokens"], line["weight"]) == (distinct, 3 * distinct, 300)
+    assert (line["low_over_rows"], line["high_over_rows"]) == pytest.approx(stats.wilson(1.0, distinct))
+    view = by_size.BySize()
+    (table,) = view.tables(view.read(registry_of(tmp_path), Options(split=split))[0])
+    assert table.foot[0] == (f"{split} rows", [str(distinct)])
+    assert any(note.endswith("all seeds share them, and equal rows count once.") for note in table.notes)
+
+
+def test_by_operator(tmp_path: Path) -> None:
+    """Trees of depth 1 are few, so some rows of each operator are equal."""
+    own = Data("trees", {"sizes": [1, 2], "vocabulary": 16}, 400, 0.5)
+    put(tmp_path, "tree-ops", own, [], order="breadth")
+    rows = drawn("tree-ops", own, order="breadth").unique("source")
+    expected = rows.group_by("op").agg(pl.len(), pl.col("tokens").sum()).rows()
+    assert (rows.height < 400, len(expected)) == (True, 4)
+    view = by_operator.ByOperator()
+    found = view.frame(view.read(registry_of(tmp_path), Options(metric="exact_match"))[0])
+    assert sorted(found.select("op", "rows", "tokens").rows()) == sorted(expected)
+    intervals = [stats.wilson(0.5, rows) for rows in found["rows"]]
+    assert found.select("low_over_rows", "high_over_rows").rows() == [pytest.approx(each) for each in intervals]
+
+
+@pytest.mark.parametrize(
+    ("change", "reason"),
+    [
+        ({"seed": 3}, "other rows"),
+        ({"parameters": {"nonsense": 1}}, "an option that is not known here"),
+        ({"code": "0" * 64}, "a task that has changed"),
+        (None, "an evaluation of an earlier version, of data with training rows"),
+    ],
+)
+def test_rows_that_cannot_be_drawn_again(tmp_path: Path, change: dict[str, Any] | None, reason: str) -> None:
+    """Then all recorded rows count, and no other dataset is pooled with these, because they may have the same rows."""
+    own = Data("own", {"length_mean": 6, "length_std": 1} | WORDS, 60)
+    data = [Data("a", {"length_mean": 8, "length_std": 1} | WORDS, 80), Data("b", own.options, 50, 1.0, seed=2)]
+    folder = put(tmp_path, "copy", own, data)
+    (path,) = (path for path in folder.glob("eval/*") if '"dataset": "a"' in path.read_text())
+    edit(path, lambda found: found["plan"].update(change) if change else found.pop("plan"))
+    recorded = drawn("copy", data[0]).group_by("size").len().filter(pl.col("size") > 7)
+    found = frame(tmp_path)
+    assert {size: found[size]["rows"] for size in recorded["size"]} == dict(recorded.rows()), reason
+    sizes = {size for size, line in found.items() if line["mean"] == 0.0}
+    assert set(recorded["size"]) <= sizes
+    assert any(note.endswith("which rows are equal is not known here, so all count.") for note in notes(tmp_path))
+
+
+TASK = """
+from dataclasses import dataclass
+from ape_cli.tasks.copy import Copy
+
+@dataclass(frozen=True, kw_only=True)
+class Echo(Copy):
+    summary = "the source"
+"""
+
+
+def test_an_own_task(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Its rows are drawn again, unless its code has changed."""
+    file = tmp_path / "mine" / "echo.py"
+    file.parent.mkdir()
+    file.write_text(TASK)
+    monkeypatch.setattr(ape_cli.tasks, "__path__", [*ape_cli.tasks.__path__, str(file.parent)])
+    own = Data("echo", {"sizes": [1], "vocabulary": 20}, 90)
+    folder = put(tmp_path, "echo", own, [])
+    plan = {"parameters": own.options, "seed": 1, "code": plugins.digest(tasks.load("echo"))}
+    (path,) = folder.glob("eval/*")
+    edit(path, plan=plan)
+    distinct = drawn("echo", own)["source"].n_unique()
+    assert (frame(tmp_path)[1]["rows"], distinct < 90) == (distinct, True)
+    edit(path, plan=plan | {"code": "0" * 64})
+    assert frame(tmp_path)[1]["rows"] == 90
+    monkeypatch.undo()
+    tasks.load.cache_clear()
+    assert frame(tmp_path)[1]["rows"] == 90  # the task is not there any more
+
+
+def test_what_takes_minutes_is_not_drawn(monkeypatch: pytest.MonkeyPatch) -> None:
+    drawing = distinct_rows.Drawing("copy", None, '{"length_mean": 5, "length_std": 0}', (), 1, None, "test", 100)
+    rows = distinct_rows.draw(drawing)
+    assert rows is not None
+    monkeypatch.setattr(distinct_rows, "_BLOCK_TOKENS", 70)  # seven rows
+    again = distinct_rows.draw(drawing)
+    assert again is not None
+    assert again.equals(rows)
+    monkeypatch.setattr(distinct_rows, "_MOST_TOKENS", 999)
+    assert distinct_rows.draw(drawing) is None
+
+
+def test_rows_are_drawn_once_for_each_report(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Views and metrics share them, and so do the runs of chosen settings, which are others for each metric."""
+    folder = put(tmp_path, "copy", OWN, [request("copy-a", [8, 12])])
+    calls = list[Any]()
+    draw = distinct_rows.draw
+
+    def counted(drawing: distinct_rows.Drawing) -> pl.DataFrame | None:
+        calls.append(drawing)
+        return draw(drawing)
+
+    monkeypatch.setattr(distinct_rows, "draw", counted)
+    runs = ReportedRuns(registry_of(tmp_path))
+    for metric in ("exact_match", "cross_entropy"):
+        by_size.BySize().read(runs, Options(metric=metric))
+    generalisation.Generalisation().read(runs, Options())
+    by_size.BySize().read(ReportedRuns(runs, {folder.name: Choice("", 1, 1, True, (), ())}), Options())
+    assert len(calls) == 2
