@@ -92,10 +92,12 @@ def over_seeds(values: pl.DataFrame, column: list[str], more: Sequence[pl.Expr])
 def lines(registry: Registry, options: Options) -> tuple[pl.DataFrame, list[str]]:
     """The aggregated lines of the selected scores, and a line of text about each unreadable run.
 
-    Raises `ApeError` if no evaluation is selected.
+    `number` is the position of each line in the order of the registry. Raises `ApeError` if no evaluation is selected.
     """
     values, bad = selected(registry, options)
-    aggregated = aggregate(values)
+    key = [*COLUMN, *CELL]
+    numbers = values.select(key).unique(maintain_order=True).with_row_index("number")
+    aggregated = aggregate(values).join(numbers, on=key, nulls_equal=True, maintain_order="left")
     if options.against is not None:
         columns = [task_of(line) for line in aggregated.iter_rows(named=True)]
         aggregated = published.beside(aggregated, columns, options.against)

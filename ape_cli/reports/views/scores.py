@@ -48,8 +48,9 @@ either side. A thin line leads from the axis to each dot. {LINE_STYLES}"""
         return aggregation.lines(registry, options)
 
     def frame(self, result: pl.DataFrame) -> pl.DataFrame:
-        """The lines of `read`, without what only tables show."""
+        """The lines of `read` in the order of the registry, without what only tables show."""
         theirs = [name for name in result.columns if name.startswith("paper") and name not in LINES]
+        result = result.sort("number")
         return result.select(*LINES, *theirs, *chosen_columns(result))
 
     def tables(self, result: pl.DataFrame, *, interval: bool = False) -> list[Table]:
