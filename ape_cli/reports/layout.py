@@ -7,7 +7,8 @@ As in the preprint, every mean is underlined (`best`) that is at most one standa
 its column. The best mean is that of all rows, whatever their numbers of seeds, and the deviation is that of its row. Of
 several rows with the best mean, the largest deviation counts. A row with one seed has no deviation. If it is the best,
 only the rows that equal it are underlined. Nothing is underlined in a column (`untuned`) in which a scheme has several
-settings of training (`runs.config.TRAINING`), because the best of them would be chosen on the scores that it shows.
+settings of training (`runs.config.TRAINING`), because the best of them would be chosen on the scores that it shows. Nor
+is a single score of a column, because there is nothing to compare it with.
 """
 
 from __future__ import annotations
@@ -82,7 +83,8 @@ def mark(lines: pl.DataFrame, *across: str) -> pl.DataFrame:
     tied = pl.col("score") >= pl.col("top") - stats.ROUNDING
     ranked = ranked.with_columns(slack=pl.when(tied).then(pl.col("std").fill_null(0.0)))
     limit = pl.col("top") - pl.col("slack").max().over(shown) - stats.ROUNDING
-    ranked = ranked.with_columns(untuned=pl.col("several").any().over(_COLUMN), near=pl.col("score") >= limit)
+    near = (pl.col("score") >= limit) & (pl.len().over(shown) > 1)
+    ranked = ranked.with_columns(untuned=pl.col("several").any().over(_COLUMN), near=near)
     return lines.hstack(ranked.select("untuned", best=pl.col("near") & ~pl.col("untuned")))
 
 

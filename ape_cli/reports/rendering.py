@@ -54,7 +54,7 @@ class Markup:
             return self.empty
         if isinstance(cell, str):
             return self.number % cell if is_number(cell) else self.escape(cell)
-        text = self.best if cell.best and table.underlines else self.plain
+        text = self.best if cell.best else self.plain
         text %= table.number(cell.mean, 2), self.spread(cell, table)
         text += self.seeds % cell.seeds if cell.seeds < table.most_seeds else ""
         return text + self.beside(cell, table)
@@ -123,7 +123,7 @@ def _styled(cell: Cell | str | None, table: Table) -> Text:
         return Text("—", style="dim")
     if isinstance(cell, str):
         return Text(cell)
-    text = Text(table.number(cell.mean, 2), style="bold underline" if cell.best and table.underlines else "")
+    text = Text(table.number(cell.mean, 2), style="bold underline" if cell.best else "")
     seeds = f" ×{cell.seeds}" if cell.seeds < table.most_seeds else ""
     text.append(_MARKDOWN.spread(cell, table) + seeds, style="not bold not underline dim")
     text.append(_MARKDOWN.beside(cell, table), style="not bold not underline cyan")

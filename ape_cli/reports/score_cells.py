@@ -37,7 +37,7 @@ class ScoreCells:
         """The HTML of a score in a column, which is counted from 0. It consists of numbers only."""
         table, number = self.table, self.table.number
         mean = number(cell.mean, 2)
-        text = f'<span class="best">{mean}</span>' if cell.best and table.underlines else mean
+        text = f'<span class="best">{mean}</span>' if cell.best else mean
         if table.interval and cell.interval:
             text += " <small>({} to {})</small>".format(*(number(end, 1) for end in cell.interval))
         elif not table.interval and cell.std is not None:

@@ -80,8 +80,8 @@ class Table:
 
     @cached_property
     def underlines(self) -> bool:
-        """Whether the best scores are underlined. A single row cannot be compared."""
-        return len(self.rows) > 1 and any(cell.best for cell in self.scores())
+        """Whether a score is underlined."""
+        return any(cell.best for cell in self.scores())
 
     def scores(self) -> list[Cell]:
         """The cells that are scores."""
@@ -101,7 +101,7 @@ class Table:
 
         `best` says how the best scores look.
         """
-        rule = [_underlining({cell.seeds for cell in self.scores()}, best)] if styled and self.underlines else []
+        rule = [_underlining(self, best)] if styled and self.underlines else []
         return [*self.notes[:1], *rule, *self.notes[1:]]
 
 
@@ -215,14 +215,18 @@ def _over(seeds: list[int], interval: bool, metric: str) -> str:
     return f"mean {spread} over {count} seeds{fewer}" + f", by Student's t{limits}" * interval
 
 
-def _underlining(seeds: set[int], best: str) -> str:
-    """The rule of underlining (`aggregation.py`), as far as it applies to a table with these numbers of seeds."""
+def _underlining(table: Table, best: str) -> str:
+    """The rule of underlining (`layout.py`), as far as it applies to a table."""
+    seeds = {cell.seeds for cell in table.scores()}
+    columns = zip(*(cells for _, cells in table.rows), strict=True)
+    is_single = any(sum(isinstance(cell, Cell) for cell in column) == 1 for column in columns)
+    single = " A column with a single score has no mark." * is_single
     if seeds == {1}:
-        return f"{best}: the best score of each column."
+        return f"{best}: the best score of each column.{single}"
     rule = f"""{best}: the best mean of each column and every mean at most one standard deviation worse, by the \
 deviation of the best mean (of equal best means, the largest)."""
     alone = f" A best mean of one seed has no deviation, so only equal means are {best.lower()} with it."
-    return rule + alone * (1 in seeds)
+    return rule + alone * (1 in seeds) + single
 
 
 def brackets(group: pl.DataFrame, interval: bool) -> list[str]:

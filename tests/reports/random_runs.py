@@ -10,6 +10,8 @@ from typing import Any
 from ape_cli.runs.run_files import write_history
 from tests.registered import edit, vouch
 from tests.reports.test_aggregation import add
+from tests.reports.test_distinct_rows import Data
+from tests.reports.test_distinct_rows import put as register
 
 SETTINGS: list[dict[str, Any]] = [
     {},
@@ -60,3 +62,26 @@ def put(where: Path, rng: random.Random, level: int, scheme: str, seed: int, giv
     steps = {"steps": 100 * len(scores), "best_step": 100 * (best + 1)}
     edit(folder / "run.json", lambda about: about["result"].update(steps))
     vouch(folder)
+
+
+def make_sizes(where: Path, seed: int) -> None:
+    """Register runs on short words, evaluated on their own and on other data, which may share rows."""
+    rng = random.Random(seed)
+    words = {"vocabulary": rng.choice([3, 20])}
+    own = Data("copy", {"sizes": list(range(1, rng.choice([4, 6])))} | words, rng.choice([30, 60]))
+    others = [
+        Data(
+            f"copy-{number}",
+            {"sizes": (sizes := sorted(rng.sample([3, 4, 6, 8, 9, 12], rng.choice([1, 2, 3]))))} | words,
+            len(sizes) * rng.choice([10, 20, 40]),
+            seed=rng.choice([1, 1, 2]),
+            test_only=rng.random() < 0.5,
+        )
+        for number in range(rng.choice([1, 2, 3]))
+    ]
+    for scheme in ("rope", "alibi"):
+        for one in rng.sample([1, 2, 3], rng.choice([1, 2, 2])):
+            evaluated = [data for data in others if rng.random() < 0.8]
+            scores = [dict.fromkeys(range(1, 13), rng.randint(0, 20) / 20) for _ in range(4)]
+            datasets = [data._replace(score=score) for data, score in zip([own, *evaluated], scores, strict=False)]
+            register(where, "copy", datasets[0], datasets[1:], scheme, one)

@@ -8,7 +8,7 @@ from __future__ import annotations
 import itertools
 import json
 import math
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
 from statistics import fmean, stdev
 from typing import Any
@@ -22,6 +22,7 @@ T95 = {2: 12.706204736, 3: 4.30265273, 4: 3.18244631, 5: 2.77644511}  # Student'
 RULE = """Underlined: the best mean of each column and every mean at most one standard deviation worse, by the \
 deviation of the best mean (of equal best means, the largest)."""
 ALONE = " A best mean of one seed has no deviation, so only equal means are underlined with it."
+SINGLE = " A column with a single score has no mark."
 UNTUNED = """The rows are not tuned{}: a scheme has several settings of training, which were not chosen by \
 validation scores (`ape report --best-by validation` chooses). Nothing is underlined{}, because the best of them would \
 be chosen on these scores."""
@@ -111,6 +112,8 @@ def marked(column: list[Cell], shown: list[Cell]) -> tuple[set[str], bool]:
         methods.setdefault(method, set()).add(words(run["tuned"]))
     if any(len(of) > 1 for of in methods.values()):
         return set(), True
+    if len(shown) == 1:
+        return set(), False
     top = max(fmean(seeds.values()) for *_, seeds in shown)
     best = [seeds for *_, seeds in shown if fmean(seeds.values()) > top - 1e-9]
     slack = max(stdev(seeds.values()) if len(seeds) > 1 else 0.0 for seeds in best)
@@ -118,7 +121,15 @@ def marked(column: list[Cell], shown: list[Cell]) -> tuple[set[str], bool]:
 
 
 def text(
-    title: str, shared: str, cells: list[Cell], names: dict[Any, str], more: list[str], *, split: str, interval: bool
+    title: str,
+    shared: str,
+    cells: list[Cell],
+    names: dict[Any, str],
+    more: list[str],
+    *,
+    split: str,
+    interval: bool,
+    foot: Sequence[list[str]] = (),
 ) -> str:
     """A table. `names` has the name of each column, by the second field of the cells."""
     rows = sorted({(place(run["scheme"], SCHEMES), row) for row, _, run, _ in cells})
@@ -128,13 +139,12 @@ def text(
         best[column], is_untuned = marked(of_task, [cell for cell in cells if cell[1] == column])
         untuned += [column[1]] * (is_untuned and column[1] not in untuned)
     counts = sorted({len(seeds) for *_, seeds in cells})
-    is_marked = len(rows) > 1 and any(best.values())
     lines = []
     for _, row in rows:
         line = [row]
         for column in names:
             seeds = next((list(c[3].values()) for c in cells if c[0] == row and c[1] == column), [])
-            line.append(number(seeds, counts[-1], interval=interval, best=is_marked and row in best[column]))
+            line.append(number(seeds, counts[-1], interval=interval, best=row in best[column]))
         lines.append(line)
     spread, none = ("with its 95% interval", "interval over seeds") if interval else ("± standard deviation",) * 2
     none = none.removeprefix("± ")
@@ -144,13 +154,13 @@ def text(
     over = f"one seed, so there is no {none}" if counts == [1] else over
     preset = cells[0][2]["preset"] + (f", {shared} in all rows" if shared else "")
     notes = [f"Preset {preset}; token accuracy in %, teacher decoding, {split} split; {over}."]
-    notes += [
-        (RULE + ALONE * (1 in counts)) if counts != [1] else "Underlined: the best score of each column."
-    ] * is_marked
+    rule = (RULE + ALONE * (1 in counts)) if counts != [1] else "Underlined: the best score of each column."
+    rule += SINGLE * any(sum(cell[1] == column for cell in cells) == 1 for column in names)
+    notes += [rule] * any(best.values())
     if untuned:
         everywhere = {column[1] for column in names} == set(untuned)
         notes.append(UNTUNED.format(*(("", "") if everywhere else (f" in {', '.join(untuned)}", " there"))))
-    return markdown(title, "scheme", list(names.values()), lines, notes + more)
+    return markdown(title, "scheme", list(names.values()), [*lines, *foot], notes + more)
 
 
 def number(seeds: list[float], most: int, *, interval: bool, best: bool) -> str:

@@ -135,13 +135,12 @@ def test_two_requests_have_the_rows_of_a_size_once(tmp_path: Path, told: bool) -
     found = frame(tmp_path)
     assert {size: found[size]["rows"] for size in (8, 12, 16)} == {8: 40, 12: 40, 16: 40}
     assert (found[8]["tokens"], found[8]["weight"]) == (40 * 9, 40)
-    assert [found[size]["on"] for size in (8, 12)] == ["copy-a", "copy, copy-a, copy-b"]
     assert (found[8]["low_over_rows"], found[8]["high_over_rows"]) == pytest.approx(stats.wilson(0.0, 40))
     assert "No row counts twice: length 8 is of copy-a only." in notes(tmp_path)
     view = generalisation.Generalisation()
     result = view.read(registry_of(tmp_path), Options())[0]
     lines = view.frame(result).filter(metric="exact_match", size=8)
-    assert lines.select("rows", "tokens", "on").row(0) == (40, 360, "copy-a")
+    assert lines.select("rows", "tokens").row(0) == (40, 360)
     assert "No row counts twice: length 8 is of copy-a only." in view.tables(result)[0].notes
 
 

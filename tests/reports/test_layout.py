@@ -11,7 +11,9 @@ import pytest
 from ape_cli.reports import rendering
 from ape_cli.reports.tables import Cell, Table
 from ape_cli.reports.views import Options, load
+from ape_cli.runs import filters
 from tests.conftest import registry_of
+from tests.registered import fingerprint_of
 from tests.reports import test_curves
 from tests.reports.test_aggregation import add
 from tests.reports.views import test_by_epoch, test_by_size
@@ -50,6 +52,27 @@ def test_each_column_is_tuned_or_not(half_tuned: Path) -> None:
     assert sum("Nothing is underlined there" in note for note in table.notes) == 1
 
 
+def test_a_single_score_has_no_mark(tmp_path: Path) -> None:
+    """Alone in its table or only in its column: the marks of a column do not depend on the other columns."""
+    for task, schemes in {"copy": ("rope", "alibi"), "reverse": ("rope",)}.items():
+        for scheme in schemes:
+            add(
+                tmp_path,
+                scheme,
+                0.5 if scheme == "alibi" else 0.9,
+                task=task,
+                name=task,
+                fingerprint=fingerprint_of(task),
+            )
+    (table,) = tables(tmp_path)
+    assert underlined(table) == {"copy": ["rope"], "reverse": []}
+    assert "Underlined: the best score of each column. A column with a single score has no mark." in table.captions()
+    for task, rows in underlined(table).items():
+        one = registry_of(tmp_path).where(filters.make(None, [task], None))
+        (alone,) = load("scores").tables(load("scores").read(one, Options())[0])
+        assert underlined(alone) == {task: rows}
+
+
 @pytest.mark.parametrize("view", ["by-size", "generalisation"])
 def test_one_rule_for_the_table_that_is_shown(half_tuned: Path, view: str) -> None:
     """A table says that nothing is underlined if nothing is, whatever other tables show."""
@@ -75,9 +98,11 @@ def test_several_schedules_are_several_settings_by_epoch_too(tmp_path: Path) -> 
 
 
 def test_the_middle_of_a_schedule_is_not_compared_with_the_end_of_another(tmp_path: Path) -> None:
-    """One schedule ends at step 200, which is half of the other."""
+    """One schedule ends at step 200, which is half of the other. Each has two schemes."""
     test_curves.put(tmp_path, "rope", [0.5, 0.6])
+    test_curves.put(tmp_path, "none", [0.4, 0.5])
     test_curves.put(tmp_path, "alibi", [0.5, 0.7, 0.7, 0.9])
+    test_curves.put(tmp_path, "t5", [0.5, 0.6, 0.6, 0.8])
     (table,) = tables(tmp_path, "by-epoch")
     assert table.columns == ["@100 steps", "@200 steps (end)", "@200 steps (half)", "@400 steps"]
     assert underlined(table) == {

@@ -10,9 +10,9 @@ import pytest
 
 from ape_cli.core.errors import ApeError
 from ape_cli.reports import document, rendering
-from ape_cli.reports.views import Options, choose
+from ape_cli.reports.views import Options, choose, load
 from ape_cli.runs.registry import open_registry
-from tests.reports import random_runs, slow_pairs, slow_report
+from tests.reports import random_runs, slow_pairs, slow_report, slow_sizes
 
 COMPARED = [("rope", "alibi"), ("rope", "rope (d_model=64)"), ("rope (lr_peak=0.003)", "none"), ("none", "alibi")]
 
@@ -44,6 +44,24 @@ def check(where: Path, seed: int) -> None:
         views.append((f"{pair}", lambda pair=pair: slow_pairs.compared(runs, *pair), {"compare": pair}))  # type: ignore[misc]
     for name, derive, options in views:
         assert printed(where, **options).split("\n") == derive().split("\n"), f"{seed}: {name}"
+
+
+def check_sizes(where: Path, seed: int) -> None:
+    """Compare the scores by size of both programs on one set of runs, whose datasets share rows."""
+    random_runs.make_sizes(where, seed)
+    assert printed(where, by="size").split("\n") == slow_sizes.by_size(where).split("\n"), f"{seed}"
+    view = load("by-size")
+    frame = view.frame(view.read(open_registry(str(where)), Options(metric="exact_match"))[0])
+    names = ("mean", "seeds", "rows", "tokens", "low_over_rows", "high_over_rows")
+    found = {(x["scheme"], x["on"], x["size"]): tuple(x[n] for n in names) for x in frame.iter_rows(named=True)}
+    expected = slow_sizes.lines(where)
+    assert found.keys() == expected.keys()
+    assert all(found[key] == pytest.approx(expected[key], abs=1e-9) for key in expected)
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_every_row_counts_once(tmp_path: Path, seed: int) -> None:
+    check_sizes(tmp_path, seed)
 
 
 @pytest.mark.parametrize("seed", range(3))

@@ -99,11 +99,11 @@ than {line_plots.FEW} test rows and is not connected to its neighbours. {LINE_ST
         return Sizes(parts.values, seen_by(registry, parts.values, parts.trained), parts.drawn), parts.bad
 
     def frame(self, result: Sizes) -> pl.DataFrame:
-        """A line for each size. `on` has the names of the datasets whose rows of this size are scored.
+        """A line for each size. `on` has the names of the datasets of its table.
 
         `weight` is the number of evaluated tokens over all seeds, or of rows for exact match. Equal rows count each.
         """
-        pooled = pool(result).rename({"first": "size"}).with_columns(on=pl.coalesce("only", "on"))
+        pooled = pool(result).rename({"first": "size"})
         return arrange(pooled, ["on", "size", "seen"], ["weight", *COUNTS, *aggregation.OVER_ROWS])
 
     def tables(self, result: Sizes, *, interval: bool = False) -> list[Table]:

@@ -82,12 +82,9 @@ test rows, the same models. It is known for exact match only. Sizes with fewer t
         return lines, bad
 
     def frame(self, result: pl.DataFrame) -> pl.DataFrame:
-        """A line for each metric and size. `low` to `high` is the interval over seeds.
-
-        `on` has the names of the datasets whose rows of this size are scored.
-        """
+        """A line for each metric and size. `low` to `high` is the interval over seeds."""
         place = ["on", "size", "multiple", "seen", "counted"]
-        return arrange(result.with_columns(on=pl.coalesce("only", "on")), place, [*COUNTS, *aggregation.OVER_ROWS])
+        return arrange(result, place, [*COUNTS, *aggregation.OVER_ROWS])
 
     def tables(self, result: pl.DataFrame, *, interval: bool = False) -> list[Table]:
         """A table for each column of the other tables and each preset."""

@@ -6,9 +6,14 @@ from pathlib import Path
 
 import pytest
 
-from tests.reports.test_random_runs import check
+from tests.reports.test_random_runs import check, check_sizes
 
 
 @pytest.mark.parametrize("seed", range(3, 103))
 def test_every_number_mark_and_sentence_is_derived_again(tmp_path: Path, seed: int) -> None:
     check(tmp_path, seed)
+
+
+@pytest.mark.parametrize("seed", range(3, 103))
+def test_every_row_counts_once(tmp_path: Path, seed: int) -> None:
+    check_sizes(tmp_path, seed)
