@@ -32,14 +32,23 @@ def span(first: int, last: int) -> str:
     return str(first) if first == last else f"{first}–{last}"
 
 
+def without_gaps(numbers: Iterable[int]) -> list[tuple[int, int]]:
+    """The ranges of ascending numbers, both ends included.
+
+    >>> without_gaps([1, 2, 3, 8])
+    [(1, 3), (8, 8)]
+    """
+    ranges: list[tuple[int, int]] = []
+    for number in numbers:
+        joined = bool(ranges) and ranges[-1][1] == number - 1
+        ranges[-1:] = [(ranges[-1][0], number)] if joined else [*ranges[-1:], (number, number)]
+    return ranges
+
+
 def spans(numbers: Iterable[int]) -> str:
     """Ascending numbers as text for readers.
 
     >>> spans([1, 2, 3, 8])
     '1–3, 8'
     """
-    ranges: list[tuple[int, int]] = []
-    for number in numbers:
-        joined = bool(ranges) and ranges[-1][1] == number - 1
-        ranges[-1:] = [(ranges[-1][0], number)] if joined else [*ranges[-1:], (number, number)]
-    return ", ".join(span(*ends) for ends in ranges)
+    return ", ".join(span(*ends) for ends in without_gaps(numbers))

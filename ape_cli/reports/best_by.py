@@ -2,8 +2,8 @@
 
 A row is a scheme with its kind of attention, map of positions, model and structure (`descriptions.ROW`). Everything
 else in which its runs differ, except for the seed, is a setting. In each column, the setting with the best mean
-validation accuracy is chosen (`runs.tuning.best`). Test scores are not read for the choice. They are read afterwards,
-to say what it moved.
+validation accuracy is chosen (`runs.tuning.best`). Settings that all runs of a row in its table share name the row.
+Test scores are not read for the choice. They are read afterwards, to say what it moved.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from typing import Any, NamedTuple
 from ape_cli.core.errors import RunError
 from ape_cli.core.perplexity import perplexity
 from ape_cli.reports.descriptions import ROW, Choice, ReportedRuns, described, row_settings
-from ape_cli.reports.evaluations import METRICS, Options, evaluated, task_of
+from ape_cli.reports.evaluations import METRICS, Options, evaluated, nothing_to_report, task_of
 from ape_cli.runs import filters, tuning
 from ape_cli.runs.config import Config
 from ape_cli.runs.record import settings_text
@@ -36,6 +36,7 @@ class _Trial:
 class _Place(NamedTuple):
     """A row in a column."""
 
+    structure: str
     task: str
     order: str | None
     form: str
@@ -44,6 +45,11 @@ class _Place(NamedTuple):
     scheme: str
     row: str  # the settings that name the row
     code: str  # the version of own code
+
+    @property
+    def row_of_table(self) -> _Place:
+        """What the columns of the row in one table share."""
+        return self._replace(task="", order=None, form="", fingerprint="")
 
     def __str__(self) -> str:
         """The row and the column in words."""
@@ -67,17 +73,30 @@ class Tuned:
     """
 
     def __init__(self, registry: Registry, bad: list[str]) -> None:
-        """Read the validation scores of all finished runs, and choose. What cannot be chosen is left out."""
+        """Read the validation scores of all finished runs, and choose. What cannot be chosen is left out.
+
+        Raises `ApeError` if nothing can be chosen.
+        """
         self.registry, self._bad, self._chosen = registry, bad, list[_Chosen]()
-        for place, trials in _trials(registry, bad).items():
+        found = _trials(registry, bad)
+        of_rows: dict[_Place, list[dict[str, Any]]] = {}  # the settings of all trials of a row in a table
+        for place, trials in found.items():
+            of_rows.setdefault(place.row_of_table, []).extend(trial.setting for trial in trials.values())
+        for place, trials in found.items():
             try:
-                self._chosen.append(_choose(place, trials))
+                self._chosen.append(_choose(place, trials, _shared(of_rows[place.row_of_table])))
             except ValueError:
                 seeds = "; ".join(
                     f"{settings_text(trial.setting) or 'the preset'}: {', '.join(map(str, sorted(trial.runs)))}"
                     for trial in trials.values()
                 )
                 bad.append(f"{place}: its settings have no seed in common ({seeds})")
+        if bad and not self._chosen:
+            what, fix = (
+                "no setting can be chosen by validation scores",
+                "train the settings of a row with the same seeds",
+            )
+            raise nothing_to_report(what, bad, got=str(registry.folder), fix=fix)
         self._of_metric: dict[str, ReportedRuns] = {}
 
     def runs(self, options: Options) -> ReportedRuns:
@@ -126,7 +145,7 @@ def _trials(registry: Registry, bad: list[str]) -> dict[_Place, dict[str, _Trial
             bad.append(f"{run.name}: {error.summary}")
             continue
         row, code = settings_text(row_settings(record)), of["configuration"].partition("-")[2]
-        column = of["task"], of["order"], of["form"], of["preset"], of["trained_fingerprint"]
+        column = of["structure"], of["task"], of["order"], of["form"], of["preset"], of["trained_fingerprint"]
         setting = {key: value for key, value in record.variant.items() if key not in ROW and value is not None}
         trials = found.setdefault(_Place(*column, of["scheme"], row, code), {})
         trial = trials.setdefault(of["configuration"], _Trial(record.config, setting))
@@ -134,13 +153,16 @@ def _trials(registry: Registry, bad: list[str]) -> dict[_Place, dict[str, _Trial
     return found
 
 
-def _choose(place: _Place, trials: dict[str, _Trial]) -> _Chosen:
-    """Choose a trial. Raises `ValueError` if the trials have no seed in common."""
+def _shared(settings: list[dict[str, Any]]) -> set[str]:
+    """The names of the settings that have one value in all trials; no value is None."""
+    return {key for key, value in settings[0].items() if all(one.get(key) == value for one in settings)}
+
+
+def _choose(place: _Place, trials: dict[str, _Trial], shared: set[str]) -> _Chosen:
+    """Choose a trial. `shared`: the settings that name the row. Raises `ValueError` without a seed in common."""
     ordered = sorted(trials.values(), key=lambda trial: (bool(trial.setting), settings_text(trial.setting)))
     scores = {number: trial.scores for number, trial in enumerate(ordered)}
     chosen = ordered[tuning.best(scores)]
-    # no value is None
-    shared = {key for key, value in chosen.setting.items() if all(one.setting.get(key) == value for one in ordered)}
     varied = sorted({key for trial in ordered for key in trial.setting} - shared)
     default = next((trial for trial in ordered if not trial.setting.keys() - shared), None)
     common = set.intersection(*(set(of) for of in scores.values()))

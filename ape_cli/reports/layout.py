@@ -64,27 +64,29 @@ def by_column(lines: pl.DataFrame) -> list[pl.DataFrame]:
     return lines.partition_by(_COLUMN, maintain_order=True)
 
 
-def mark(lines: pl.DataFrame, *across: str) -> pl.DataFrame:
+def mark(lines: pl.DataFrame, across: Sequence[str] = (), measures: Sequence[str] = ()) -> pl.DataFrame:
     """Add `untuned` and `best` to the lines from `label`, as this module describes them.
 
     Without `across`, the columns that are shown are those of the tables of scores. Otherwise, such a column has a table
-    of its own, whose columns `across` identifies; `untuned` is then decided for this table.
+    of its own, or one for each value of `measures`, and `across` identifies the columns of this table; `untuned` is
+    then decided for the table.
     """
+    table = [*_COLUMN, *measures]
     settings = {text: read_settings(text) for text in lines["settings"].unique()}
-    texts, shown = pl.col("settings").cast(pl.String), [*_COLUMN, "metric", *across]
+    texts, shown = pl.col("settings").cast(pl.String), [*table, "metric", *across]
     method, training = (
         texts.replace_strict({text: joined(getattr(of, name)) for text, of in settings.items()}, return_dtype=pl.String)
         for name in ("method", "training")
     )
     score = pl.when(IS_SHARE).then("mean").otherwise(-pl.col("mean"))
     ranked = lines.with_columns(method=method, training=training, score=score)
-    several = pl.col("training").n_unique().over(*_COLUMN, "scheme", "method") > 1
+    several = pl.col("training").n_unique().over(*table, "scheme", "method") > 1
     ranked = ranked.with_columns(top=pl.col("score").max().over(shown), several=several)
     tied = pl.col("score") >= pl.col("top") - stats.ROUNDING
     ranked = ranked.with_columns(slack=pl.when(tied).then(pl.col("std").fill_null(0.0)))
     limit = pl.col("top") - pl.col("slack").max().over(shown) - stats.ROUNDING
     near = (pl.col("score") >= limit) & (pl.len().over(shown) > 1)
-    ranked = ranked.with_columns(untuned=pl.col("several").any().over(_COLUMN), near=near)
+    ranked = ranked.with_columns(untuned=pl.col("several").any().over(table), near=near)
     return lines.hstack(ranked.select("untuned", best=pl.col("near") & ~pl.col("untuned")))
 
 

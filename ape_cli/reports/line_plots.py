@@ -53,6 +53,7 @@ class Panel:
     axis: str  # the label of the x axis, with its unit
     lines: pl.DataFrame
     seen: tuple[float, float] | None = None  # the smallest and the largest x in the training split
+    areas: Sequence[tuple[float, float]] = ()  # the parts of `seen` that are in the training split; empty: all of it
     multiples: bool = False
 
 
@@ -213,10 +214,9 @@ def _curves(axes: Axes, panel: Panel, upright: Scale, chosen: palette.Looks) -> 
     """Draw one panel without its title."""
     from matplotlib.ticker import MaxNLocator, StrMethodFormatter
 
-    if panel.seen:
-        beside = 0.0 if panel.multiples else 0.5
-        ends = panel.seen[0] - beside, panel.seen[1] + beside
-        axes.axvspan(*ends, color=palette.INK, alpha=_SEEN, linewidth=0, zorder=0)
+    beside = 0.0 if panel.multiples else 0.5
+    for first, last in panel.areas or ([panel.seen] if panel.seen else []):
+        axes.axvspan(first - beside, last + beside, color=palette.INK, alpha=_SEEN, linewidth=0, zorder=0)
     for (row,), curve in panel.lines.drop("by_seed", strict=False).group_by("row", maintain_order=True):
         _curve(axes, str(row), curve, upright, chosen[str(row)], tested=_tested(panel) is not None)
         if panel.multiples:

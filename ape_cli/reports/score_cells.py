@@ -68,4 +68,4 @@ class ScoreCells:
 def _sample(cell: Cell) -> str:
     """The rows and tokens that a score is of, as text."""
     tokens = "" if cell.tokens in (None, cell.rows) else f", {cell.tokens:,} target tokens"
-    return f"{cell.rows:,} {cell.split} rows{tokens}"
+    return f"{cell.rows:,} {'distinct ' * cell.distinct}{cell.split} rows{tokens}"

@@ -59,6 +59,7 @@ class Cell:
     split: str = ""
     rows: int = 0  # evaluated rows of the split, and target tokens
     tokens: int | None = None
+    distinct: bool = False  # whether these count distinct rows
 
 
 @dataclass(frozen=True)
@@ -172,7 +173,7 @@ def cell(line: dict[str, Any]) -> Cell:
     if paper is not None:
         source = published.load(line["paper"])
         doubted = source.is_doubted(source.row(line["scheme"], line["variant"]), line["paper_column"])
-    behind = by_seed, line["split"], line["rows"], line["tokens"]
+    behind = by_seed, line["split"], line["rows"], line["tokens"], line.get("distinct", False)
     return Cell(line["mean"], line["std"], line["seeds"], line["best"], paper, interval, doubted, *behind)
 
 

@@ -13,7 +13,7 @@ import polars as pl
 from ape_cli.core.errors import UsageError, pick, unknown
 
 _PLAIN = re.compile(  # a column, a sign and a value
-    r"\s*([\w-]+)\s*(<=|>=|!=|==?|<|>|~)\s*((?:(?!\s(?:and|or)\s)[^'\"()])*?)\s*", re.IGNORECASE
+    r"\s*([\w-]+)\s*(<=|>=|!=|<>|==?|<|>|~)\s*((?:(?!\s(?:and|or)\s)[^'\"()])*?)\s*", re.IGNORECASE
 )
 _MISSING = re.compile(r"\s*([\w-]+)\s+is\s+(not\s+)?null\s*", re.IGNORECASE)
 _NUMBER = re.compile(r"[-+]?(\d[\d,]*\.?\d*|\.\d+)(e[-+]?\d+)?%?", re.IGNORECASE)  # also 1,000 and 50%
@@ -57,7 +57,7 @@ def _plain(table: pl.DataFrame, text: str, name: str, sign: str, value: str) -> 
     else:
         what, fix = f"bad `filter`: {value!r} is not {kind}", f"`{name} is null` finds runs without a value"
         raise UsageError(what, got=text, allowed=f"{name} is {kind}", fix=fix)
-    return _fulfilled(table, text, f'"{name}" {sign.replace("==", "=")} {value}').fill_null(sign == "!=")
+    return _fulfilled(table, text, f'"{name}" {sign.replace("==", "=")} {value}').fill_null(sign in ("!=", "<>"))
 
 
 def _kind(table: pl.DataFrame, name: str) -> str:

@@ -75,11 +75,11 @@ the best mean taken over a whole table instead of a column
   + top=pl.col("score").max()
 a column whose settings were tuned takes the marks from all columns
   mark  reports/test_layout.py::test_each_column_is_tuned_or_not
-  - untuned=pl.col("several").any().over(_COLUMN)
+  - untuned=pl.col("several").any().over(table)
   + untuned=pl.col("several").any().over(TABLE)
 schedules of one scheme taken for columns that are tuned
   mark  reports/test_layout.py::test_several_schedules_are_several_settings_by_epoch_too
-  - pl.col("training").n_unique().over(*_COLUMN, "scheme", "method") > 1
+  - pl.col("training").n_unique().over(*table, "scheme", "method") > 1
   + pl.col("training").n_unique().over(*shown, "scheme", "method") > 1
 the end of a schedule compared with the middle of another
   lines  reports/test_layout.py::test_the_middle_of_a_schedule_is_not_compared_with_the_end_of_another

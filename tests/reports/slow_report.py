@@ -276,7 +276,9 @@ def chosen(runs: list[Run]) -> tuple[list[Run], list[str]]:
             return -round(accuracy, 9), round(loss, 9), bool(own), own
 
         settings = [next(iter(trial.values()))["own"] for trial in trials.values()]
-        best, shared = min(trials, key=rank), dict(set.intersection(*(set(own.items()) for own in settings)))
+        same = ("scheme", "preset", "structure")
+        of_row = [run["own"] for run in runs if all(run[k] == group_of[0][k] for k in same)]
+        best, shared = min(trials, key=rank), dict(set.intersection(*(set(own.items()) for own in of_row)))
         varied = {key for own in settings for key in own} - shared.keys()
         tried = {
             own: words({k: of["own"].get(k, of["all"][k]) for k in varied})

@@ -13,7 +13,7 @@ from ape_cli.reports.tables import Cell
 from ape_cli.reports.views import Options, load
 from ape_cli.runs.registry import open_registry
 from ape_cli.runs.run_files import write_history
-from tests.registered import edit, vouch
+from tests.registered import edit, fingerprint_of, vouch
 from tests.reports.test_aggregation import add
 
 HIGH = {"lr_peak": 0.003}
@@ -214,6 +214,35 @@ def test_pairs_and_learning_curves_are_of_the_chosen_runs(sweep: Path) -> None:
     )
     at_end = {(x["scheme"], x["setting"], x["mean"]) for x in lines(sweep, "by-epoch") if x["measure"] == "validation"}
     assert at_end == {("rope", "lr_peak=0.003", 0.6), ("alibi", "lr_peak=0.002", 0.6)}
+
+
+def test_a_scheme_is_one_row_whatever_settings_its_columns_tried(tmp_path: Path) -> None:
+    """On `copy`, `rope` has only the high rate. That is the chosen setting there, and no part of a name."""
+    for seed in (1, 2):
+        for scheme in ("rope", "alibi"):
+            for task in ("copy", "reverse"):
+                of = {"task": task, "name": task, "fingerprint": fingerprint_of(task)}
+                trial(tmp_path, scheme, seed, 0.6, 0.8, variant=HIGH, **of)
+                if (scheme, task) != ("rope", "copy"):
+                    trial(tmp_path, scheme, seed, 0.5, 0.7, **of)
+    (table,) = result_of(tmp_path).tables
+    assert [row for row, _ in table.rows] == ["rope", "alibi"]
+    found = {(line["task"], line["scheme"]): (line["setting"], line["moved"]) for line in lines(tmp_path)}
+    assert found["copy", "rope"] == ("lr_peak=0.003", None)  # the preset's setting was not trained
+    assert found["reverse", "rope"] == ("lr_peak=0.003", pytest.approx(0.1))
+    pairs = lines(tmp_path, "paired", compare=("rope", "alibi"))
+    assert [line["over"] for line in pairs] == ["seeds", "seeds", "tasks"]
+
+
+@pytest.mark.parametrize("view", ["scores", "by-epoch"])
+def test_the_error_says_why_nothing_can_be_chosen(tmp_path: Path, view: str) -> None:
+    trial(tmp_path, "rope", 1, 0.5, 0.9)
+    trial(tmp_path, "rope", 2, 0.5, 0.9, variant=HIGH)
+    with pytest.raises(ApeError, match="no setting can be chosen") as error:
+        result_of(tmp_path, view)
+    assert any(
+        "its settings have no seed in common (the preset: 1; lr_peak=0.003: 2)" in x for x in error.value.__notes__
+    )
 
 
 def test_each_change_is_on_the_split_of_its_table(tmp_path: Path) -> None:

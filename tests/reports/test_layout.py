@@ -12,8 +12,9 @@ from ape_cli.reports import rendering
 from ape_cli.reports.tables import Cell, Table
 from ape_cli.reports.views import Options, load
 from ape_cli.runs import filters
+from ape_cli.runs.record import evaluation_name
 from tests.conftest import registry_of
-from tests.registered import fingerprint_of
+from tests.registered import edit, fingerprint_of
 from tests.reports import test_curves
 from tests.reports.test_aggregation import add
 from tests.reports.views import test_by_epoch, test_by_size
@@ -142,3 +143,45 @@ def test_names_do_not_depend_on_the_order_of_the_runs(tmp_path: Path) -> None:
     (table,) = tables(tmp_path)
     assert len(table.rows) == 2
     assert all(row.startswith("rope #") for row, _ in table.rows)
+
+
+def renamed(folder: Path, fingerprint: str, name: str) -> None:
+    """Call the data of an evaluation by another name."""
+    edit(folder / evaluation_name(fingerprint, "test", "teacher"), dataset=name)
+
+
+@pytest.mark.parametrize("view", ["by-size", "generalisation"])
+def test_other_data_with_the_same_name_has_a_table_of_its_own(tmp_path: Path, view: str) -> None:
+    """A dataset was generated again with other rows, under the name that other runs know. The digits tell which."""
+    for scheme, data, right in (("rope", "a", 10), ("alibi", "b", 90)):
+        folder = test_by_size.put(tmp_path, scheme, {data: {5: (100, 100), 8: (right, 100)}}, task="copy", name="copy")
+        renamed(folder, fingerprint_of(data), "longer")
+    made = tables(tmp_path, view)
+    names = [f"copy on longer {fingerprint_of(data)[:6]}" for data in ("a", "b")]
+    assert sorted(table.title.partition(" b")[0] for table in made) == sorted(names)
+    assert all(len(table.rows) == 1 for table in made)
+    assert not any(table.underlines for table in made)
+
+
+def test_a_dataset_has_one_name_in_a_report(tmp_path: Path) -> None:
+    """Two copies of the training data, and two of the other data, one for each scheme."""
+    for scheme, name, other in (("rope", "zzz", "far"), ("alibi", "aaa", "away")):
+        given = {"task": "copy", "name": name, "fingerprint": fingerprint_of("own")}
+        folder = test_by_size.put(tmp_path, scheme, {"own": {5: (40, 40)}, "other": {8: (20, 40)}}, **given)
+        renamed(folder, fingerprint_of("own"), name)
+        renamed(folder, fingerprint_of("other"), other)
+    (table,) = tables(tmp_path, "by-size")
+    assert "Evaluated on aaa, away." in table.notes
+    made = load("by-size")
+    frame = made.frame(made.read(registry_of(tmp_path), Options())[0])
+    assert set(frame.select("trained_on", "on").rows()) == {("aaa", "aaa, away")}
+
+
+def test_settings_that_a_table_does_not_show_leave_it_tuned(tmp_path: Path) -> None:
+    """The second setting has no test scores, so the tables of these have one setting for each scheme."""
+    for scheme, scores, of in (("rope", [0.5, 0.6], {}), ("rope", None, HIGH), ("none", [0.4, 0.5], {})):
+        test_by_epoch.put(tmp_path, scheme, [0.5, 0.6], scores, variant=of)
+    validation, *others = tables(tmp_path, "by-epoch")
+    assert any("not tuned" in note for note in validation.notes)
+    assert len(others) == 2
+    assert all(table.underlines and not any("not tuned" in note for note in table.notes) for table in others)

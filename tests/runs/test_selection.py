@@ -51,6 +51,7 @@ def test_comparisons(column: str, value: Any, sign: str) -> None:
         (["verified=false"], ["copy-none-2"]),
         (["steps>80", "run~rope"], ["copy-rope-1"]),
         (["steps==90"], ["copy-none-2"]),
+        (["steps<>90"], ["copy-rope-1", "tree-copy-rope-3", "tree-copy-none-4"]),
         (["steps < 100 or run like 'tree%'"], ["copy-none-2", "tree-copy-rope-3", "tree-copy-none-4"]),
         (["steps is null"], ["tree-copy-rope-3"]),
         (["order is null"], ["copy-rope-1", "copy-none-2"]),  # ORDER is a word of SQL

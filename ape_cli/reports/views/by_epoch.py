@@ -155,6 +155,7 @@ def lines(of_runs: list[History], metric: str, against: str | None) -> pl.DataFr
         return pl.DataFrame()
     more = [pl.col("trained_on", "dataset", "paper_size", "step", "epoch", "rows", "tokens").min()]
     by_run = pl.DataFrame(values, schema=VALUES | _PLACE | {"is_end": pl.Boolean}, orient="row")
+    by_run = by_run.with_columns(pl.col("trained_on", "dataset").min().over("trained_fingerprint"))
     aggregated = over_seeds(by_run, [*COLUMN, "measure", "checkpoint", "is_end"], more)
     if against is not None:
         columns = [_theirs(line) for line in aggregated.iter_rows(named=True)]
@@ -162,7 +163,7 @@ def lines(of_runs: list[History], metric: str, against: str | None) -> pl.DataFr
     labelled, which = label(aggregated), pl.when("is_end").then(pl.lit("end")).otherwise(pl.lit("half"))
     is_both = pl.col("is_end").n_unique().over(*TABLE, "column", "checkpoint") > 1
     checkpoint = pl.when(is_both).then(pl.format("{} ({})", "checkpoint", which)).otherwise("checkpoint")
-    return mark(labelled.with_columns(checkpoint=checkpoint), "measure", "checkpoint")
+    return mark(labelled.with_columns(checkpoint=checkpoint), ["checkpoint"], ["measure"])
 
 
 def _theirs(line: dict[str, Any]) -> str:

@@ -32,7 +32,7 @@ class ByOperator(View[pl.DataFrame]):
         """Read the evaluations by operator. Raises `ApeError` if there are none."""
         parts = aggregation.read_parts(registry, "op", options)
         pooled = aggregation.pool(parts.values, [*COLUMN, "op"], ["trained_on", "dataset"])
-        return mark(label(pooled, [*KEYS, "fingerprint"]), "op"), parts.bad
+        return mark(label(pooled, [*KEYS, "fingerprint"]), ["op"]), parts.bad
 
     def frame(self, result: pl.DataFrame) -> pl.DataFrame:
         """The lines, with the numbers of rows and tokens behind each."""

@@ -6,8 +6,9 @@ deviation over seeds are computed, as in the other tables. All scores of a table
 only some of the runs were evaluated on has its own table. No row counts twice: of datasets that share rows of a size,
 one is pooled (`distinct_rows`).
 
-Sizes count as seen in training from the smallest to the largest size in the training split. The rows of this split are
-a function of the task, its parameters and the seed. They are drawn again, so the dataset need not exist any more.
+Sizes count as seen in training if they are listed, or from the smallest to the largest size in the training split.
+The rows of this split are a function of the task, its parameters and the seed. They are drawn again, so the dataset
+need not exist any more.
 """
 
 from __future__ import annotations
@@ -21,7 +22,7 @@ import polars as pl
 
 from ape_cli import tasks
 from ape_cli.core.errors import ApeError
-from ape_cli.core.ranges import span, spans
+from ape_cli.core.ranges import span, spans, without_gaps
 from ape_cli.reports import aggregation, distinct_rows, line_plots
 from ape_cli.reports.builtin import size_words
 from ape_cli.reports.descriptions import once, whole
@@ -48,6 +49,11 @@ class Seen(NamedTuple):
     def has(self, size: int) -> bool:
         """Whether the training split has a size. Between the ends, it has all sizes, or those that are listed."""
         return size in self.listed if self.listed else self.smallest <= size <= self.largest
+
+    @property
+    def areas(self) -> list[Range]:
+        """The ranges of sizes, without gaps."""
+        return without_gaps(self.listed) if self.listed else [(self.smallest, self.largest)]
 
     def __str__(self) -> str:
         """The sizes as text, for example `1–20, 30`."""
@@ -128,7 +134,7 @@ def panels(sizes: Sizes) -> list[Panel]:
         first = drawn.row(0, named=True)
         axis = size_words(first["task"], first["structure"])[1]
         known = sizes.seen[first["trained_fingerprint"]]
-        drawn_panels.append(Panel(title, axis, drawn, known and known[:2]))
+        drawn_panels.append(Panel(title, axis, drawn, known and known[:2], known.areas if known else ()))
     return drawn_panels
 
 
@@ -204,7 +210,7 @@ def pool(sizes: Sizes, most: int | None = None) -> pl.DataFrame:
     several = pl.col("table").n_unique().over(alike) > 1
     pooled = pooled.sort(pl.col("rank").min().over(alike), "table", "rank", "first", maintain_order=True)
     column = pl.when(several).then(pl.format("{} on {}", "column", "on")).otherwise("column")
-    return mark(pooled.with_columns(column=column), "first")
+    return mark(pooled.with_columns(column=column), ["first"])
 
 
 def apart(values: pl.DataFrame, drawn: distinct_rows.Rows) -> pl.DataFrame:
@@ -214,8 +220,12 @@ def apart(values: pl.DataFrame, drawn: distinct_rows.Rows) -> pl.DataFrame:
     is in another table. `table` is the number of the table in its column; the training data is in the first one. `on`
     has the names of its datasets, and `evaluated` is how many of the `runs` of the column were evaluated on them. A
     table has the same `place` in all of its lines, which no other table has. Lines of datasets that would repeat rows
-    at a size are left out; `only` has the names of the others there, and is null if none is left out.
+    at a size are left out; `only` has the names of the others there, and is null if none is left out. Datasets of a
+    column with the same name are told apart by the first digits of their fingerprints.
     """
+    is_alike = pl.col("fingerprint").n_unique().over(*_COLUMN, "dataset") > 1
+    longer = pl.format("{} {}", "dataset", pl.col("fingerprint").str.head(6))
+    values = values.with_columns(dataset=pl.when(is_alike).then(longer).otherwise("dataset"))
     assigned = list[tuple[Any, ...]]()
     evaluations = values.unique([*_COLUMN, *CELL, "seed", "fingerprint"], keep="last", maintain_order=True)
     for column, part in evaluations.partition_by(_COLUMN, maintain_order=True, as_dict=True).items():

@@ -22,6 +22,7 @@ exact match only.
 from __future__ import annotations
 
 from dataclasses import replace
+from typing import Any
 
 import polars as pl
 
@@ -100,16 +101,19 @@ test rows, the same models. It is known for exact match only. Sizes with fewer t
             for title, panel in split(lines.with_columns(pl.col("least", "most").fill_null(pl.col("mean")))):
                 first = panel.row(0, named=True)
                 axis = f"{size_words(first['task'], first['structure'])[0]} / largest in training"
-                seen = (first["smallest"] / first["largest"], 1.0)
+                seen, size = (first["smallest"] / first["largest"], 1.0), 1 / first["largest"]
+                areas = [(low - 0.5 * (low == high), high + 0.5 * (low == high)) for low, high in first["areas"]]
+                areas = [(low * size, high * size) for low, high in areas]
                 name = measured(metric, [first["task"]])[0]
-                drawn.append(Panel(f"{title}, {name}", axis, panel, seen, multiples=True))
+                drawn.append(Panel(f"{title}, {name}", axis, panel, seen, areas, multiples=True))
         return line_plots.plot(drawn, _METRICS[0], score="score")
 
 
 def _beyond(sizes: Sizes) -> pl.DataFrame:
     """The scores of each size, without the tables of `by_size` that have no counted size beyond training."""
-    known = [(f, seen.smallest, seen.largest, str(seen)) for f, seen in sizes.seen.items() if seen]
-    schema = {"trained_fingerprint": pl.String, "smallest": pl.Int64, "largest": pl.Int64, "sizes": pl.String}
+    known = [(f, seen.smallest, seen.largest, seen.areas, str(seen)) for f, seen in sizes.seen.items() if seen]
+    schema: dict[str, Any] = {"trained_fingerprint": pl.String, "smallest": pl.Int64, "largest": pl.Int64}
+    schema |= {"areas": pl.List(pl.List(pl.Int64)), "sizes": pl.String}
     limits = pl.DataFrame(known, schema=schema, orient="row")
     pooled = by_size.pool(sizes).rename({"first": "size"})
     lines = pooled.join(limits, on="trained_fingerprint", maintain_order="left").with_columns(

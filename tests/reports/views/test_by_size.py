@@ -303,3 +303,16 @@ def test_a_size_is_named_by_the_task_or_by_the_structure() -> None:
         ("a-plug-in-that-is-not-here", "seq*tree(2)", "size"),
     ]:
         assert builtin.size_words(task, structure)[0] == expected
+
+
+def test_the_shaded_area_has_gaps_where_training_has(tmp_path: Path) -> None:
+    trained = TRAINED | {"parameters": {"sizes": [1, 2, 3, 10]}}
+    put(tmp_path, "rope", {"far": {3: (40, 40), 5: (8, 40), 10: (40, 40), 20: (1, 40)}}, trained=trained, task="copy")
+    found = read(tmp_path)
+    (panel,) = by_size.panels(found)
+    assert panel.areas == [(1, 3), (10, 10)]
+    plot = VIEW.plot(found, Options())
+    assert plot is not None
+    assert plot.draw is not None
+    (axes,) = plot.draw("score", palette.looks(["rope"])).axes
+    assert [(area.get_x(), area.get_x() + area.get_width()) for area in axes.patches] == [(0.5, 3.5), (9.5, 10.5)]
