@@ -244,21 +244,7 @@ def _evaluation_tables(registry: Registry, split: str | None) -> EvaluationTable
         about.append(of | evaluation["overall"] | flags)
     described_by = pl.DataFrame(about, schema=_ABOUT | _OVERALL, orient="row").with_row_index("number")
     return EvaluationTables(
-        _named_once(described_by),
-        {part: pl.DataFrame(columns, schemas[part]) for part, columns in parts.items()},
-        trained,
-        bad,
-    )
-
-
-def _named_once(about: pl.DataFrame) -> pl.DataFrame:
-    """The lines of `EvaluationTables.about` with one name for each dataset, whatever its copies are called."""
-    data = {"trained_fingerprint": "trained_on", "fingerprint": "dataset"}
-    pairs = [about.select(fingerprint=fingerprint, name=name) for fingerprint, name in data.items()]
-    names = dict(pl.concat(pairs).group_by("fingerprint").agg(pl.col("name").min()).iter_rows())
-    return about.with_columns(
-        pl.col(fingerprint).replace_strict(names, return_dtype=pl.String).alias(name)
-        for fingerprint, name in data.items()
+        described_by, {part: pl.DataFrame(columns, schemas[part]) for part, columns in parts.items()}, trained, bad
     )
 
 

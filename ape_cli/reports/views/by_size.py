@@ -220,12 +220,9 @@ def apart(values: pl.DataFrame, drawn: distinct_rows.Rows) -> pl.DataFrame:
     is in another table. `table` is the number of the table in its column; the training data is in the first one. `on`
     has the names of its datasets, and `evaluated` is how many of the `runs` of the column were evaluated on them. A
     table has the same `place` in all of its lines, which no other table has. Lines of datasets that would repeat rows
-    at a size are left out; `only` has the names of the others there, and is null if none is left out. Datasets of a
-    column with the same name are told apart by the first digits of their fingerprints.
+    at a size are left out; `only` has the names of the others there, and is null if none is left out.
     """
-    is_alike = pl.col("fingerprint").n_unique().over(*_COLUMN, "dataset") > 1
-    longer = pl.format("{} {}", "dataset", pl.col("fingerprint").str.head(6))
-    values = values.with_columns(dataset=pl.when(is_alike).then(longer).otherwise("dataset"))
+    values = _named_once(values)
     assigned = list[tuple[Any, ...]]()
     evaluations = values.unique([*_COLUMN, *CELL, "seed", "fingerprint"], keep="last", maintain_order=True)
     for column, part in evaluations.partition_by(_COLUMN, maintain_order=True, as_dict=True).items():
@@ -247,6 +244,20 @@ def apart(values: pl.DataFrame, drawn: distinct_rows.Rows) -> pl.DataFrame:
     places = pl.DataFrame(assigned, schema, orient="row")
     placed = values.join(places, on=keys, nulls_equal=True, maintain_order="left")
     return placed.join(_pooled(placed, drawn), on=["place", "size", "fingerprint"], maintain_order="left")
+
+
+def _named_once(values: pl.DataFrame) -> pl.DataFrame:
+    """The lines with one name for each dataset, whatever its copies are called.
+
+    Datasets of a column with the same name are told apart by the first digits of their fingerprints.
+    """
+    data = {"fingerprint": "dataset", "trained_fingerprint": "trained_on"}
+    copies = pl.concat(values.select(fingerprint=key, name=name) for key, name in data.items())
+    names = dict(copies.group_by("fingerprint").agg(pl.col("name").min()).iter_rows())
+    named = values.with_columns(pl.col(key).replace_strict(names).alias(name) for key, name in data.items())
+    is_alike = pl.col("fingerprint").n_unique().over(*_COLUMN, "dataset") > 1
+    longer = pl.format("{} {}", "dataset", pl.col("fingerprint").str.head(6))
+    return named.with_columns(dataset=pl.when(is_alike).then(longer).otherwise("dataset"))
 
 
 def _pooled(placed: pl.DataFrame, drawn: distinct_rows.Rows) -> pl.DataFrame:
