@@ -6,7 +6,8 @@ mean, its 95% interval over seeds by Student's paired t (which assumes that they
 seeds each scheme is better, and the exact p-value of the sign-flip test (`stats.sign_flip`, which does not assume
 that). With n pairs this p-value is at least 2 / 2^n, which is 0.25 for three seeds.
 
-Over all tasks of a preset a pair is one task, with the mean of the mean differences of its columns. The seeds and the
+Over all tasks of a preset, on which each row has one name and so the same settings, a pair is one task, with the mean
+of the mean differences of its columns. If a row has several names, each has a table of its own. The seeds and the
 orders of a task are repeated measures of one task. They make its mean more certain, but they do not say anything about
 other tasks. (Demšar 2006, Statistical comparisons of classifiers over multiple data sets, JMLR 7, section 3: datasets
 are the sample.) Signs are flipped by task, and tasks are taken to be independent under the null hypothesis that neither
