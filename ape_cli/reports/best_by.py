@@ -92,10 +92,8 @@ class Tuned:
                 )
                 bad.append(f"{place}: its settings have no seed in common ({seeds})")
         if bad and not self._chosen:
-            what, fix = (
-                "no setting can be chosen by validation scores",
-                "train the settings of a row with the same seeds",
-            )
+            what = "no setting can be chosen by validation scores"
+            fix = "train the settings of a row with the same seeds"
             raise nothing_to_report(what, bad, got=str(registry.folder), fix=fix)
         self._of_metric: dict[str, ReportedRuns] = {}
 

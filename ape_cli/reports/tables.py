@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
 
@@ -15,7 +15,7 @@ from ape_cli.reports import choices, published
 from ape_cli.reports.builtin import is_image
 from ape_cli.reports.descriptions import CODE
 from ape_cli.reports.evaluations import METRICS, measured
-from ape_cli.reports.layout import TABLE, column_rank, row_rank
+from ape_cli.reports.layout import TABLE, row_rank
 
 _SMALL = 0.1  # a ratio that is written with significant digits
 # numbers, also with a power of ten, intervals and ratios
@@ -124,19 +124,15 @@ def tables(lines: pl.DataFrame, *, interval: bool = False) -> list[Table]:
 
 def _scores(lines: pl.DataFrame, interval: bool) -> Table:
     """The table of scores of one preset and structure."""
-    in_columns = sorted(lines.iter_rows(named=True), key=column_rank)
-    columns = list(dict.fromkeys(line["column"] for line in in_columns))
-    first = in_columns[0]
+    columns = lines["column"].unique(maintain_order=True).to_list()
+    first = lines.row(0, named=True)
     kind = {"seq": "Sequence tasks", "tree(2)": "Tree tasks"}.get(first["structure"], f"Tasks on {first['structure']}")
     notes = []
     if not first["is_image"] or ("paper" in first and lines["paper_mean"].count()):
         notes = brackets(lines, interval)
     elif "paper" in first and "images/cifar-10" in columns:
         notes = ["Published numbers for images are best by epoch: see `ape report --by epoch --against …`."]
-    made = table("Images" if first["is_image"] else kind, lines, "column", columns, interval, notes=notes)
-    rows = dict(made.rows)
-    names = [line["row"] for line in sorted(in_columns, key=row_rank)]
-    return replace(made, rows=[(row, rows[row]) for row in dict.fromkeys(names)])
+    return table("Images" if first["is_image"] else kind, lines, "column", columns, interval, notes=notes)
 
 
 def table(
@@ -159,7 +155,8 @@ def table(
     """
     name, unit = measured(lines["metric"][0], lines["task"])
     cells = {(line["row"], line[across]): cell(line) for line in lines.iter_rows(named=True)}
-    rows = [(row, [cells.get((row, key)) for key in columns]) for row in lines["row"].unique(maintain_order=True)]
+    ordered = dict.fromkeys(line["row"] for line in sorted(lines.iter_rows(named=True), key=row_rank))
+    rows = [(row, [cells.get((row, key)) for key in columns]) for row in ordered]
     title = f"{title}{lines['of_preset'][0]}, {name}{end}"
     return Table(title, [*_standing(lines, interval), *notes], list(names or columns), rows, unit, interval, foot=foot)
 
@@ -181,11 +178,10 @@ def _standing(lines: pl.DataFrame, interval: bool) -> list[str]:
     """The notes under every table of scores."""
     seeds = sorted(set(lines["seeds"]))
     notes = [f"{settings(lines)}; {_over(seeds, interval, lines['metric'][0])}."]
-    ordered = sorted(lines.iter_rows(named=True), key=lambda line: (column_rank(line), row_rank(line)))
-    if untuned := list(dict.fromkeys(line["column"] for line in ordered if line["untuned"])):
+    if untuned := lines.filter("untuned")["column"].unique(maintain_order=True).to_list():
         places = ("", "") if lines["untuned"].all() else (f" in {', '.join(untuned)}", " there")
         notes.append(_UNTUNED.format(*places))
-    notes += chosen_notes(lines, [(x["column"], x["row"], x["settings"]) for x in ordered])
+    notes += chosen_notes(lines, lines.select("column", "row", "settings").rows())
     if lines["variant"].str.contains(_OF_VERSION).any():
         notes.append(_VERSIONS)
     return notes

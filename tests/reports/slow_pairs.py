@@ -73,8 +73,7 @@ def paired(a: str, b: str, columns: list[tuple[str, Cell, Cell]], preset: str, s
         if " on " in column:
             other = True
         else:
-            means = tuple(fmean(side) for side in zip(*pairs, strict=True))
-            of_task.setdefault(run["task"], []).append(means)  # type: ignore[arg-type]
+            of_task.setdefault(run["task"], []).append((fmean(x for x, _ in pairs), fmean(y for _, y in pairs)))
     notes = [
         f"""Preset {preset}; token accuracy in %, teacher decoding, test split; means over seeds that both have, and \
 their difference.""",

@@ -76,7 +76,7 @@ def row_names(rows: list[Run]) -> tuple[Callable[[Run], str], str]:
     return name, words(shared)
 
 
-Cell = tuple[str, str, Run, dict[int, float]]  # row, column, one of the runs, and the score of each seed
+Cell = tuple[str, Any, Run, dict[int, float]]  # row, column and part, one of the runs, and the score of each seed
 
 
 def cells_of(runs: list[Run], scores: Callable[[Run], Iterable[tuple[Any, str, str, float]]]) -> list[Cell]:
@@ -96,7 +96,7 @@ def cells_of(runs: list[Run], scores: Callable[[Run], Iterable[tuple[Any, str, s
             found.setdefault((name(run), part, data), (run, {}))[1][run["seed"]] = value
     alike = {d: f"{c} {d[2][:6]}" if list(on.values()).count(c) > 1 else c for d, c in on.items()}
     cells = [(row, (part, alike[data]), run, seeds) for (row, part, data), (run, seeds) in found.items()]
-    return sorted(cells, key=lambda cell: order(cell[1], cell[2]))  # type: ignore[return-value]
+    return sorted(cells, key=lambda cell: order(cell[1], cell[2]))
 
 
 def order(column: Any, run: Run) -> tuple[Any, ...]:

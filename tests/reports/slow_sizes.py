@@ -96,7 +96,7 @@ def by_size(where: Path) -> str:
         for run, size in itertools.product(table.runs, table.scored):
             scheme, seed = run["config"]["scheme"], run["config"]["seed"]
             one = {"scheme": scheme, "preset": "small", "own": {}, "tuned": {}}
-            cell = cells.setdefault((scheme, size), (scheme, (size, column), one, {}))  # type: ignore[arg-type]
+            cell = cells.setdefault((scheme, size), (scheme, (size, column), one, {}))
             cell[3][seed] = table.score(run, size, "token_accuracy", "tokens")
         split = spans(training)
         left = [f"length {spans(sizes)} is of {names} only" for names, sizes in table.left(drawn).items()]

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from ape_cli import tasks
-from ape_cli.reports import published, tables
+from ape_cli.reports import layout, published
 
 NUMBERS = published.load("paper").numbers + published.load("neurips").numbers
 
@@ -20,18 +20,18 @@ def test_columns_stand_in_the_order_of_the_paper(table: str) -> None:
     found = []
     for column in dict.fromkeys(number.column for number in NUMBERS if number.table == table):
         task, _, order = column.partition("/")
-        found.append(tables.column_rank(line(task=task, order=order or None, column=column)))
+        found.append(layout.column_rank(line(task=task, order=order or None, column=column)))
     assert found == sorted(found)
-    assert found[-1] < tables.column_rank(line(task="tree-copy", order="breadth", form="branching 3"))
-    assert found[-1] < tables.column_rank(line(task="not-here"))
+    assert found[-1] < layout.column_rank(line(task="tree-copy", order="breadth", form="branching 3"))
+    assert found[-1] < layout.column_rank(line(task="not-here"))
 
 
 def test_rows_stand_in_the_order_of_the_paper() -> None:
     rows = dict.fromkeys(number.row for number in NUMBERS if number.table == "Table 2 of the preprint")
-    found = [tables.row_rank(line(scheme=name, row=name)) for name in rows]
+    found = [layout.row_rank(line(scheme=name, row=name)) for name in rows]
     assert len(found) >= 5
     assert found == sorted(found)
-    assert found[-1] < tables.row_rank(line(scheme="not-here"))
+    assert found[-1] < layout.row_rank(line(scheme="not-here"))
 
 
 def test_default_tasks_are_those_of_the_tasks() -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -40,8 +41,7 @@ def check(where: Path, seed: int) -> None:
         ("chosen", lambda: slow_report.scores(chosen, without), {"best_by": "validation"}),
         ("chosen by epoch", lambda: slow_report.by_epoch(chosen, without), {"best_by": "validation", "by": "epoch"}),
     ]
-    for pair in COMPARED:
-        views.append((f"{pair}", lambda pair=pair: slow_pairs.compared(runs, *pair), {"compare": pair}))  # type: ignore[misc]
+    views += [(f"{pair}", partial(slow_pairs.compared, runs, *pair), {"compare": pair}) for pair in COMPARED]
     for name, derive, options in views:
         assert printed(where, **options).split("\n") == derive().split("\n"), f"{seed}: {name}"
 

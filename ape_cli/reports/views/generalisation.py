@@ -101,9 +101,9 @@ test rows, the same models. It is known for exact match only. Sizes with fewer t
             for title, panel in split(lines.with_columns(pl.col("least", "most").fill_null(pl.col("mean")))):
                 first = panel.row(0, named=True)
                 axis = f"{size_words(first['task'], first['structure'])[0]} / largest in training"
-                seen, size = (first["smallest"] / first["largest"], 1.0), 1 / first["largest"]
-                areas = [(low - 0.5 * (low == high), high + 0.5 * (low == high)) for low, high in first["areas"]]
-                areas = [(low * size, high * size) for low, high in areas]
+                largest, seen = first["largest"], (first["smallest"] / first["largest"], 1.0)
+                wide = [(low, high, 0.5 * (low == high)) for low, high in first["areas"]]  # a single size is visible
+                areas = [((low - beside) / largest, (high + beside) / largest) for low, high, beside in wide]
                 name = measured(metric, [first["task"]])[0]
                 drawn.append(Panel(f"{title}, {name}", axis, panel, seen, areas, multiples=True))
         return line_plots.plot(drawn, _METRICS[0], score="score")
@@ -131,11 +131,10 @@ def over_unseen(lines: pl.DataFrame) -> pl.DataFrame:
     unseen = lines.filter(pl.col("counted") & (pl.col("size") > pl.col("largest")))
     column = [key for key in KEYS if key not in CELL] + ["metric", "decode", "split"]
     values = unseen.select(*column, *CELL, *PLACE, *COUNTS, "by_seed").explode("by_seed").unnest("by_seed")
-    by_run = values.group_by([*column, *CELL, "column", "seed"], maintain_order=True).agg(
-        pl.col("value").mean(), pl.col(*COUNTS).sum(), pl.col(*PLACE).exclude("column").first()
+    by_run = values.group_by([*column, *CELL, *PLACE, "seed"], maintain_order=True).agg(
+        pl.col("value").mean(), pl.col(*COUNTS).sum()
     )
-    more = [pl.col(*COUNTS, *PLACE).exclude("column").first()]
-    found = aggregation.over_seeds(by_run, [*column, "column"], more)
+    found = aggregation.over_seeds(by_run, [*column, *PLACE], [pl.col(*COUNTS).first()])
     return mark(found.sort("rank", maintain_order=True))
 
 
