@@ -34,7 +34,6 @@ from ape_cli.reports.tables import Table, table
 from ape_cli.reports.views import Options, View
 from ape_cli.runs.record import Trained
 from ape_cli.runs.registry import Registry
-from ape_cli.structure import linearisation
 
 Range = tuple[int, int]  # sizes, both ends included
 
@@ -156,7 +155,7 @@ def seen(trained: Trained) -> Seen | None:
     if not 0 < rows <= _MOST_DRAWN:
         return None
     try:
-        task = tasks.make(trained.task, *linearisation.parse(trained.order), **trained.parameters)
+        task = tasks.recorded(trained.task, trained.order, trained.parameters)
         blocks = (range(first, min(rows, first + _BLOCK)) for first in range(0, rows, _BLOCK))
         drawn = [task.row_sizes(rows=block, split="train", seed=trained.seed) for block in blocks]
     except ApeError:

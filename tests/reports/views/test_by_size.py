@@ -215,7 +215,12 @@ def test_scores_of_one_table_are_of_the_same_rows(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize(
     ("task", "order", "options"),
-    [("reverse", None, {}), ("tree-copy", "depth", {"branching": 3, "binarise": True}), ("ring-shift", None, {})],
+    [
+        ("reverse", None, {}),
+        ("tree-copy", "depth", {"branching": 3, "binarise": True}),
+        ("ring-shift", None, {}),
+        ("tree-rotate", "breadth", {"rotation": "root"}),  # recorded under an earlier name of the option
+    ],
 )
 def test_what_training_saw_is_what_its_split_holds(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, task: str, order: str | None, options: dict[str, Any]
