@@ -239,9 +239,7 @@ def names() -> list[str]:
 @cache
 def load(name: str) -> type[AttentionKind]:
     """The class of a kind. Raises `UsageError` for an unknown name, and `ApeError` if its file cannot be imported."""
-    kind = plugins.load(sys.modules[__name__], "attention", name, AttentionKind)  # type: ignore[type-abstract]
-    plugins.remember(kind)
-    return kind
+    return plugins.load(sys.modules[__name__], name, AttentionKind)  # type: ignore[type-abstract]
 
 
 def options(name: str) -> dict[str, Any]:

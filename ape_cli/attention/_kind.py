@@ -176,6 +176,7 @@ class AttentionKind(ABC):
     torch.Size([1, 1, 3, 4])
     """
 
+    part_kind: ClassVar[str] = "attention"  # for messages
     refuses_bias: ClassVar[str] = ""  # why it does not support the bias of a scheme; empty if it does
     refuses_decay: ClassVar[str] = ""  # why it does not support a locality bias; empty if it does
     # why it does not support `logits` of a scheme, or the bias of a scheme that is `dot_only`; empty if it does

@@ -19,6 +19,7 @@ from ape_cli.cli.flags import FOLDERS, in_flags, with_flags, with_folders
 from ape_cli.cli.options import DATASETS, OTHER, OUTPUT, PANELS, RESULTS, expanded, flag, typed
 from ape_cli.core import memory
 from ape_cli.core.errors import ApeError, DataError, messages_to, suggestion
+from ape_cli.core.own_parts import explained
 from ape_cli.core.runtime import check_process, is_launched, version
 from ape_cli.core.slow_steps import slow_imports
 from ape_cli.storage.paths import RemotePath, StoragePath
@@ -163,7 +164,7 @@ class Command(TyperCommand):
             note(in_flags(with_folders(line, _typed_folders(ctx)), self.get_params(ctx)) if "`" in line else line)
 
         try:
-            with on_stop(signal.default_int_handler), messages_to(message), slow_imports(hint):
+            with on_stop(signal.default_int_handler), messages_to(message), slow_imports(hint), explained():
                 check_process()
                 return super().invoke(ctx)
         except (ApeError, OSError) as error:

@@ -23,10 +23,9 @@ import math
 import pkgutil
 import re
 import sys
-import traceback
 import unicodedata
-from collections.abc import Collection, Iterable, Iterator
-from contextlib import contextmanager, suppress
+from collections.abc import Iterable
+from contextlib import suppress
 from functools import cache, lru_cache
 from importlib.metadata import EntryPoint, entry_points
 from pathlib import Path
@@ -74,13 +73,14 @@ def folders(package: str) -> list[Path]:
     return [Path(folder, *parts) for folder in sys.modules[root].__path__]
 
 
-def load(package: ModuleType, kind: str, name: str, base: type[T]) -> type[T]:
-    """The class of a plug-in, a subclass of `base`. `kind` is the word for such plug-ins in errors.
+def load(package: ModuleType, name: str, base: type[T]) -> type[T]:
+    """The class of a plug-in, a subclass of `base`, whose `part_kind` is the word for such plug-ins in errors.
 
     Raises `UsageError` if no plug-in or more than one has the name, or if its module does not define one such class,
     and `ApeError` if its module cannot be imported.
     """
     _note_misnamed(package)
+    kind: str = base.part_kind  # type: ignore[attr-defined]
     known = _places(package.__name__, package.__path__)
     if name not in known:
         raise not_found(kind, name, known, package)
@@ -111,6 +111,7 @@ def load(package: ModuleType, kind: str, name: str, base: type[T]) -> type[T]:
         raise UsageError(what, got=got, allowed="one", fix="begin the names of the others with _")
     if isinstance(place, EntryPoint):
         _NAMES[defined[0]] = name
+    remember(defined[0])
     return defined[0]
 
 
@@ -279,28 +280,10 @@ def digest(cls: type) -> str | None:
     return _LOADED[cls]
 
 
-def place(error: BaseException, files: Collection[str]) -> str:
-    """The last line in some files that an exception passed, in parentheses; empty if it passed none."""
-    frames = [(frame.f_code.co_filename, line) for frame, line in traceback.walk_tb(error.__traceback__)]
-    places = [f" ({file}, line {line})" for file, line in frames if file in files]
-    return places[-1] if places else ""
-
-
-@contextmanager
-def explained(kind: str, cls: type) -> Iterator[None]:
-    """Turn an exception in the code of a user's own class into an `ApeError` that names it. `kind` is the word for it.
-
-    Exceptions in classes of this package are bugs, and pass.
-    """
-    try:
-        yield
-    except ApeError:
-        raise
-    except (Exception, SystemExit) as error:
-        if not is_own(cls):
-            raise
-        got = f"{said(error)}{place(error, {str(file_of(cls))})}"
-        raise ApeError(f"{kind} {name_of(cls)!r} failed", got=got, fix="correct its file") from error
+def by_file(file: str) -> type | None:
+    """The user's own class that was loaded from a file; None if there is none. `file` is as tracebacks name it."""
+    own = (cls for cls, code in _LOADED.items() if code is not None)
+    return next((cls for cls in own if getattr(sys.modules.get(cls.__module__), "__file__", None) == file), None)
 
 
 def settings(what: str, values: dict[str, Any], known: dict[str, Any]) -> dict[str, Any]:

@@ -24,12 +24,13 @@ from torch.nn import functional
 from ape_cli import attention
 from ape_cli.attention import Attention, AttentionContext, AttentionKind, Past
 from ape_cli.attention._layers import Dropout
+from ape_cli.core import own_parts
 from ape_cli.core.vocabulary import PAD
 from ape_cli.data.batches import Batch
 from ape_cli.data.position_plan import PositionPlan
 from ape_cli.models.device import forward_pass
 from ape_cli.models.layers import Layer, initialise, lookup
-from ape_cli.position import Context, Role, Scheme, explained, planner
+from ape_cli.position import Context, Role, Scheme, planner
 from ape_cli.position._matmul import affine
 
 
@@ -275,10 +276,10 @@ def forward(model: Model, batch: Batch, precision: str, parallel: nn.Module | No
     """The teacher-forced scores of a batch, of its labels. -> [B, Q, V]
 
     `parallel`: the module that wraps the model for a process group and is called in its place.
-    Raises `ApeError` for an exception in a scheme that is not part of ape.
+    Raises `ApeError` for an exception in a user's own scheme or attention.
     """
     module = model if parallel is None else parallel
-    with explained(), forward_pass(precision, batch.labels.device, model.scheme.shape.d_model):
+    with own_parts.explained(), forward_pass(precision, batch.labels.device, model.scheme.shape.d_model):
         return module(*batch.inputs)
 
 

@@ -47,7 +47,7 @@ from typing import Any
 
 import torch
 
-from ape_cli.core import plugins
+from ape_cli.core import own_parts, plugins
 from ape_cli.core.errors import UsageError
 from ape_cli.position._context import Context, Link
 from ape_cli.position._fast_scheme import FastScheme, planner
@@ -55,7 +55,6 @@ from ape_cli.position._hooks import (
     check_hooks,
     check_reach,
     constructed,
-    explained,
     reads_positions,
     without_hooks,
 )
@@ -73,7 +72,6 @@ __all__ = [
     "Side",
     "check_hooks",
     "check_reach",
-    "explained",
     "global_seed",
     "load",
     "make",
@@ -95,9 +93,7 @@ def names() -> list[str]:
 @cache
 def load(name: str) -> type[Scheme]:
     """The class of a scheme. Raises `UsageError` for an unknown name, and `ApeError` if its file cannot be imported."""
-    scheme = plugins.load(sys.modules[__name__], "scheme", name, Scheme)
-    plugins.remember(scheme)
-    return scheme
+    return plugins.load(sys.modules[__name__], name, Scheme)
 
 
 def options(name: str) -> dict[str, Any]:
@@ -142,7 +138,7 @@ def make(
         raise UsageError("bad d_model and heads", got=got, allowed="d_model a multiple of 2 * heads")
     if max_size < 1:
         raise UsageError("bad max_size", got=max_size, allowed="1 or more")
-    with plugins.explained("scheme", scheme):
+    with own_parts.explained(scheme):
         patterns = scheme.structures
         algebra = example(patterns[0]) if structure is None else parse_structure(structure)
         fits = scheme.reads(algebra)

@@ -7,30 +7,21 @@ Shapes: B rows, H heads, M queries, N keys, K channels of a head, D channels of 
 
 from __future__ import annotations
 
-import inspect
-import sys
-import traceback
-from collections.abc import Iterator
-from contextlib import contextmanager
 from typing import Any, get_args
 
 import torch
 from torch import Tensor, nn
 
-from ape_cli.core import plugins
+from ape_cli.core import own_parts, plugins
 from ape_cli.core.errors import ApeError, said
-from ape_cli.core.memory import ran_out
 from ape_cli.position._context import Link
 from ape_cli.position._scheme import Homomorphism, Scheme, Shape, unstored, values_lost
 from ape_cli.structure import Cyclic, Structure, Tree
 
 _HOOKS = ("embed", "rotate", "bias", "decay", "logits")
-_METHODS = (*_HOOKS, "layer", "representation", "context", "plan", "prepare", "frame", "rotate_in_frame")
 _B, _M, _N = 3, 5, 7  # numbers that other axes rarely have
 _TOKENS = "return the tokens with the encoding in them, usually `x + p`"
 _SAME = "return rotated queries or keys of the same shape"
-_ROWS = "a table needs a row for each position, from 0 (SOS) to the largest one that occurs, or "
-_ROWS += "`bounded = True`, and `context.positions.clamp(max=self.shape.max_size)` as its index"
 _AXES = "keep all four axes; an axis that is the same for all rows or heads has the size 1"
 
 
@@ -43,27 +34,10 @@ def without_hooks(scheme: type[Scheme]) -> ApeError | None:
         return None
     return ApeError(
         f"scheme {plugins.name_of(scheme)!r} overrides no hook, so it acts like `none`",
-        got=f"class {scheme.__name__} ({_files(scheme)[0]})",
+        got=f"class {scheme.__name__} ({own_parts.files(scheme)[0]})",
         allowed=", ".join(_HOOKS),
         fix="write one of these methods",
     )
-
-
-@contextmanager
-def explained() -> Iterator[None]:
-    """Turn an exception in a hook of a scheme that is not part of ape into an `ApeError` that names scheme and hook."""
-    try:
-        yield
-    except ApeError:
-        raise
-    except (Exception, SystemExit) as error:
-        if ran_out(error):
-            raise
-        for frame, _ in traceback.walk_tb(error.__traceback__):
-            scheme, hook = frame.f_locals.get("self"), frame.f_code.co_name
-            if hook in _METHODS and isinstance(scheme, Scheme) and frame.f_code.co_filename in _files(type(scheme)):
-                raise _failed_hook(scheme, hook, error) from error
-        raise
 
 
 def constructed(kind: type[Scheme], name: str, shape: Shape, options: dict[str, Any]) -> Scheme:
@@ -77,10 +51,10 @@ def constructed(kind: type[Scheme], name: str, shape: Shape, options: dict[str, 
         if not plugins.is_own(kind):
             raise
         missing = "before Module.__init__() call" in str(error) or "argument: 'shape'" in str(error)
-        got = f"{said(error)}{plugins.place(error, _files(kind))}"
+        got = f"{said(error)}{own_parts.place(error, own_parts.files(kind))}"
         raise ApeError(what, got=got, fix=call_first if missing else "correct the file") from error
     if not isinstance(vars(scheme).get("shape"), Shape):
-        raise ApeError(what, got=f"no `shape` after `__init__` ({_files(kind)[0]})", fix=call_first)
+        raise ApeError(what, got=f"no `shape` after `__init__` ({own_parts.files(kind)[0]})", fix=call_first)
     for buffer, values in unstored(scheme).items():
         if values.is_meta:
             raise values_lost(scheme, buffer)
@@ -122,7 +96,7 @@ def reads_positions(scheme: Scheme) -> bool:
     q, k = torch.randn(2, 1, shape.heads, _M, shape.head_dim, generator=generator)
     x = torch.randn(1, _M, shape.d_model, generator=generator)
     key = scheme.attach("decoder", 0)
-    with torch.no_grad(), explained():
+    with torch.no_grad(), own_parts.explained():
         content = scheme.layers[key](x) if key in scheme.layers else None
         at = (scheme.context(torch.tensor([places]), causal=True) for places in ([1, 2, 3, 4, 5], [2, 3, 7, 11, 13]))
         one, other = (scheme.logits(q, k, content, Link(here, here)) for here in at)
@@ -153,7 +127,7 @@ def _check(scheme: Scheme, rows: int, module: nn.Module | None) -> None:
         if torch.equal(one, other):
             raise ApeError(
                 f"the hook `embed` of scheme {scheme.name!r} discards the tokens",
-                got=f"the same result for other tokens{_line_of(scheme, 'embed')}",
+                got=f"the same result for other tokens{own_parts.line_of(scheme, 'embed')}",
                 fix=_TOKENS,
             )
         _expect(scheme, "rotate", _called(scheme, "rotate", vectors, at, side), f"B H {letter} K", sizes, _SAME)
@@ -170,14 +144,11 @@ def _check(scheme: Scheme, rows: int, module: nn.Module | None) -> None:
 
 
 def _called(scheme: Scheme, hook: str, *arguments: Any, **named: Any) -> Any:
-    """What a hook returns. Raises `ApeError` for an exception in it."""
+    """What a hook returns. Raises `ApeError` for an exception in it, also if it takes other arguments."""
     try:
-        with explained():
-            return getattr(scheme, hook)(*arguments, **named)
-    except ApeError:
-        raise
-    except (Exception, SystemExit) as error:  # outside its body, for example because it takes other arguments
-        raise _failed_hook(scheme, hook, error) from error
+        return getattr(scheme, hook)(*arguments, **named)
+    except (Exception, SystemExit) as error:
+        raise own_parts.explanation(error, hook) or own_parts.failed(scheme, hook, error) from error
 
 
 def _content(scheme: Scheme, module: nn.Module | None, tokens: Tensor) -> Any:
@@ -185,17 +156,7 @@ def _content(scheme: Scheme, module: nn.Module | None, tokens: Tensor) -> Any:
     try:
         return None if module is None else module(tokens)
     except (Exception, SystemExit) as error:
-        raise _failed_hook(scheme, "layer", error) from error
-
-
-def _failed_hook(scheme: Scheme, hook: str, error: BaseException) -> ApeError:
-    """The error for an exception in a hook, with the last line in the files of the scheme that it passed."""
-    place = plugins.place(error, _files(type(scheme))) or _line_of(scheme, hook)
-    return ApeError(
-        f"the hook `{hook}` of scheme {scheme.name!r} failed",
-        got=f"{said(error)}{place}",
-        fix=_ROWS if isinstance(error, IndexError) else "correct the hook; `position.Scheme` says what it is given",
-    )
+        raise own_parts.failed(scheme, "layer", error) from error
 
 
 def _expect(scheme: Scheme, hook: str, result: Any, expected: str, sizes: dict[str, int], fix: str) -> None:
@@ -214,7 +175,7 @@ def _expect(scheme: Scheme, hook: str, result: Any, expected: str, sizes: dict[s
     shown, here = ", ".join(" or ".join(axis) for axis in axes), ", ".join(str(max(allowed)) for allowed in each)
     raise ApeError(
         f"the hook `{hook}` of scheme {scheme.name!r} returns the wrong shape",
-        got=f"{type(result).__name__ if got is None else got}{_line_of(scheme, hook)}",
+        got=f"{type(result).__name__ if got is None else got}{own_parts.line_of(scheme, hook)}",
         allowed=f"[{shown}]{' or None' if optional else ''}; here [{here}]",
         fix=fix,
     )
@@ -240,15 +201,3 @@ def _positions(scheme: Scheme, rows: int, count: int) -> Tensor:
 
     axes = [one(simple) for simple in scheme.structure.simple]
     return axes[0] if len(axes) == 1 else torch.stack(axes, dim=-1)
-
-
-def _files(scheme: type[Scheme]) -> list[str]:
-    """The files of a scheme and of its bases, without those of ape, as the frames of a traceback name them."""
-    bases = [base for base in scheme.__mro__ if issubclass(base, Scheme) and plugins.is_own(base)]
-    return [getattr(sys.modules.get(base.__module__), "__file__", None) or "" for base in bases]
-
-
-def _line_of(scheme: Scheme, hook: str) -> str:
-    """Where a hook is written, in parentheses; empty if that is unknown."""
-    code = getattr(inspect.unwrap(getattr(type(scheme), hook)), "__code__", None)
-    return f" ({code.co_filename}, line {code.co_firstlineno})" if code else ""

@@ -21,6 +21,8 @@ from ape_cli.structure import Structure, matches
 Side = Literal["query", "key"]
 Role = Literal["encoder", "decoder", "cross"]  # self-attention of a stack, or attention between decoder and encoder
 Homomorphism = Literal["orthogonal", "linear", ""]
+_ROWS = "a table needs a row for each position, from 0 (SOS) to the largest one that occurs, or "
+_ROWS += "`bounded = True`, and `context.positions.clamp(max=self.shape.max_size)` as its index"
 
 
 @dataclass(frozen=True)
@@ -84,6 +86,9 @@ class Scheme(nn.Module):
             [-2., -1.,  0.]])
     """
 
+    part_kind: ClassVar[str] = "scheme"  # for messages
+    # what to do about an exception in a hook, by its type; the default is to correct the file
+    advice: ClassVar[dict[type[BaseException], str]] = {IndexError: _ROWS}
     synonyms: ClassVar[tuple[str, ...]] = ()  # other names, which error messages recognise
     option_help: ClassVar[dict[str, str]] = {}  # a description of each option, for `ape fields`
     structures: ClassVar[tuple[str, ...]] = ("seq",)  # patterns of the structures that it reads, such as `grid(n)`

@@ -23,6 +23,7 @@ from typing import Any
 from ape_cli import experiment
 from ape_cli.core.errors import ApeError, BusyError, messages_to
 from ape_cli.core.executors import Job, JobContext
+from ape_cli.core.own_parts import explained
 from ape_cli.data.loader import open_dataset
 from ape_cli.experiment.generalisation import NO_FURTHER_TESTS, FurtherTests
 from ape_cli.models.device import choose_device, use_gpu
@@ -81,7 +82,7 @@ def train_one(context: JobContext, work: Work) -> dict[str, Any]:
     with contextlib.suppress(OSError, ApeError):
         path.unlink(missing_ok=True)  # the log of an earlier failure
     try:
-        with contextlib.redirect_stdout(log), contextlib.redirect_stderr(log), messages_to(print):
+        with contextlib.redirect_stdout(log), contextlib.redirect_stderr(log), messages_to(print), explained():
             return _train(context, work)
     except KeyboardInterrupt:
         raise

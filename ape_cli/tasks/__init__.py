@@ -24,7 +24,7 @@ from collections.abc import Mapping
 from functools import cache
 from typing import Any
 
-from ape_cli.core import plugins
+from ape_cli.core import own_parts, plugins
 from ape_cli.core.errors import ApeError, UsageError, unknown
 from ape_cli.structure import linearisation
 from ape_cli.structure.linearisation import Order
@@ -69,9 +69,8 @@ def names() -> list[str]:
 @cache
 def load(name: str) -> type[BaseTask]:
     """The class of a task. Raises `UsageError` for an unknown name, and `ApeError` if its file cannot be imported."""
-    task = plugins.load(sys.modules[__name__], "task", name, BaseTask)  # type: ignore[type-abstract]
+    task = plugins.load(sys.modules[__name__], name, BaseTask)  # type: ignore[type-abstract]
     task.name = name
-    plugins.remember(task)
     return task
 
 
@@ -106,7 +105,7 @@ def make(name: str, order: str | None = None, source_order: str | None = None, *
             raise unknown(f"option of {name}", key, known)
         _check(known[key], value)
     values = {known[key].field: plugins.unsigned(value) for key, value in options.items()}
-    with plugins.explained("task", task):
+    with own_parts.explained(task):
         return task(order=orders[0], source_order=orders[1], **values)
 
 

@@ -115,6 +115,7 @@ class BaseTask(RowWriter):
     3
     """
 
+    part_kind: ClassVar[str] = "task"  # for messages
     name: ClassVar[str]  # set by `load`
     summary: ClassVar[str]  # a line for `ape tasks`
     source: ClassVar[str] = "Algebraic Positional Encodings, section 4.1"  # the publication

@@ -18,7 +18,7 @@ from typing import Any, TypeVar
 import numpy as np
 import pyarrow as pa
 
-from ape_cli.core import plugins, ragged, rng
+from ape_cli.core import own_parts, ragged, rng
 from ape_cli.core.errors import pick
 from ape_cli.core.rng import I64, U64
 from ape_cli.core.vocabulary import SPECIAL, SPLITS
@@ -154,7 +154,7 @@ class Task(BaseTask):
         """
         pick("split", split, SPLITS)
         index = np.arange(rows.start, rows.stop, rows.step, dtype=np.uint64)
-        with plugins.explained("task", type(self)):
+        with own_parts.explained(self):
             source, shared = self.settle(index, split, seed)
             answers = self.answer(source)
             if len(answers.starts) != index.size + 1:
@@ -172,7 +172,7 @@ class Task(BaseTask):
     def row_sizes(self, *, rows: range, split: str, seed: int) -> I64:
         """The `size` of the given rows of a split: int64 [R]. Their targets are not computed."""
         index = np.arange(rows.start, rows.stop, rows.step, dtype=np.uint64)
-        with plugins.explained("task", type(self)):
+        with own_parts.explained(self):
             return self.store(self.settle(index, split, seed)[0]).size
 
     def _linear(self, tokens: Tokens, order: Order | None) -> tuple[I64, I64, I64]:

@@ -20,6 +20,12 @@ from ape_cli.training import loggers
 PACKAGES = [position, tasks, attention, position_maps, loggers, tree_formats, views, pictures, executors]
 
 
+class Thing:
+    """The base class of plug-ins."""
+
+    part_kind = "thing"
+
+
 @pytest.fixture(params=PACKAGES, ids=lambda package: package.__name__.rpartition(".")[2])
 def package(request: pytest.FixtureRequest, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> ModuleType:
     """A package with one more folder, which is empty."""
@@ -40,7 +46,7 @@ def test_a_file_whose_stem_is_no_name(package: ModuleType, tmp_path: Path, stem:
     allowed = "its name may have only ASCII letters, digits and underscores"
     assert lines == [f"left out: {file}: {allowed}; rename it, for example to my_scheme.py"]
     with pytest.raises(UsageError) as caught:
-        plugins.load(package, "thing", stem, object)
+        plugins.load(package, stem, Thing)
     error = caught.value
     assert (error.got, error.fix) == (file, "rename it, for example to my_scheme.py")
 
@@ -48,8 +54,8 @@ def test_a_file_whose_stem_is_no_name(package: ModuleType, tmp_path: Path, stem:
 def test_a_file_without_a_class(package: ModuleType, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     (tmp_path / "empty_one.py").write_text("x = 1")
     monkeypatch.delitem(plugins.sys.modules, f"{package.__name__}.empty_one", raising=False)
-    with pytest.raises(UsageError, match="does not define a subclass of Path") as caught:
-        plugins.load(package, "thing", "empty-one", Path)
+    with pytest.raises(UsageError, match="does not define a subclass of Thing") as caught:
+        plugins.load(package, "empty-one", Thing)
     assert caught.value.got == str(tmp_path / "empty_one.py")
     assert "begin the name of a file of shared code with _" in str(caught.value.fix)
 
@@ -70,20 +76,20 @@ def test_a_folder_in_place_of_a_file(package: ModuleType, tmp_path: Path) -> Non
     """Nothing is there to be installed."""
     (tmp_path / "empty_folder.py").mkdir()
     with pytest.raises(ApeError, match="cannot be imported") as caught:
-        plugins.load(package, "thing", "empty-folder", Path)
+        plugins.load(package, "empty-folder", Thing)
     assert str(tmp_path / "empty_folder.py") in str(caught.value.got)
     assert caught.value.fix == "correct the file, or remove it from the path"
 
 
 def test_a_file_with_two_classes(package: ModuleType, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Neither is chosen. A base class whose name begins with _ and a second name of a class do not count."""
-    text = "class _Base(str): ...\nclass Mine(_Base): ...\nOther = Mine\n"
+    text = "from tests.core.test_plugins import Thing\nclass _Base(Thing): ...\nclass Mine(_Base): ...\nOther = Mine\n"
     for stem, more in (("one_class", ""), ("two_classes", "class Another(Mine): ...\n")):
         monkeypatch.delitem(plugins.sys.modules, f"{package.__name__}.{stem}", raising=False)
         (tmp_path / f"{stem}.py").write_text(text + more)
-    assert plugins.load(package, "thing", "one-class", str).__name__ == "Mine"
-    with pytest.raises(UsageError, match="defines several subclasses of str") as caught:
-        plugins.load(package, "thing", "two-classes", str)
+    assert plugins.load(package, "one-class", Thing).__name__ == "Mine"
+    with pytest.raises(UsageError, match="defines several subclasses of Thing") as caught:
+        plugins.load(package, "two-classes", Thing)
     assert caught.value.got == f"Another, Mine ({tmp_path / 'two_classes.py'})"
 
 

@@ -128,6 +128,6 @@ def test_a_faulty_task_is_one_error(file: Path, old: str, new: str, message: str
 def test_a_faulty_task_is_left_out_of_the_list(file: Path) -> None:
     rewrite(file, TASK.replace(LAST, f"{LAST}\n\n    def check(self):\n        raise KeyError(3)"))
     out, err = ape("tasks")
-    assert "left out: task 'mine-task' failed" in err
+    assert "left out: `check` of task 'mine-task' failed" in err
     assert "mine-task" not in out
     assert "reverse" in out

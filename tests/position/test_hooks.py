@@ -10,6 +10,7 @@ import torch
 from torch import Tensor, nn
 
 from ape_cli import position
+from ape_cli.core import own_parts
 from ape_cli.core.errors import ApeError
 from ape_cli.evaluation import laws
 from ape_cli.evaluation.laws._subjects import examples
@@ -134,7 +135,7 @@ def test_a_hook_that_fails_is_named_with_its_line(monkeypatch: pytest.MonkeyPatc
     line = inspect.getsourcelines(Table.embed)[1] + 2
     with pytest.raises(ApeError) as caught:
         position.check_hooks(own(monkeypatch, Table))
-    assert caught.value.what == "the hook `embed` of scheme 'own' failed"
+    assert caught.value.what == "`embed` of scheme 'own' failed"
     assert caught.value.got == f"IndexError: index out of range in self ({__file__}, line {line})"
     with pytest.raises(ApeError, match=r"`bias` of scheme 'own' failed\n.*TypeError: .* takes 2 pos"):
         position.check_hooks(own(monkeypatch, changed("bias", lambda self, q: None)))
@@ -215,9 +216,7 @@ def test_a_hook_that_fails_far_from_the_start_is_named(monkeypatch: pytest.Monke
     monkeypatch.setattr(position, "load", lambda name: changed("embed", embed))
     bad = [found.trouble for found in laws.check("rope") if not found.holds]
     assert bad
-    assert all(
-        str(found).startswith("the hook `embed` of scheme 'rope' failed\n  got:     IndexError: ") for found in bad
-    )
+    assert all(str(found).startswith("`embed` of scheme 'rope' failed\n  got:     IndexError: ") for found in bad)
     assert all("a table needs a row for each position" in str(found) for found in bad)
 
 
@@ -234,12 +233,12 @@ def test_a_model_checks_its_scheme(monkeypatch: pytest.MonkeyPatch, caplog: pyte
 
 
 def test_a_mistake_in_a_part_of_ape_keeps_its_traceback(monkeypatch: pytest.MonkeyPatch) -> None:
-    with pytest.raises(IndexError), position.explained():
+    with pytest.raises(IndexError), own_parts.explained():
         raise IndexError
     monkeypatch.setattr("ape_cli.position.rope.Rope.rotate", lambda *_: 1 / 0)
     scheme = position.make("rope", 8, 2)
     position.check_hooks(scheme)  # it is not called
     net = Transformer(scheme, ids=9, d_ff=8, encoder_layers=1, decoder_layers=1, dropout=0.0)
     at = torch.arange(4)[None]
-    with pytest.raises(ZeroDivisionError), position.explained():
+    with pytest.raises(ZeroDivisionError), own_parts.explained():
         net.encode(at, at, torch.ones(1, 4, dtype=torch.bool))

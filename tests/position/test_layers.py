@@ -121,8 +121,8 @@ def test_its_hooks_are_checked(monkeypatch: pytest.MonkeyPatch) -> None:
     assert not scheme.layers
     for hook, wrong, message in (
         ("logits", lambda self, q, k, content, link: (q @ k.mT)[:, :1], "the hook `logits` of scheme 'gated' returns"),
-        ("logits", lambda self, q, k, content, link: 1 / 0, "the hook `logits` of scheme 'gated' failed"),
-        ("layer", lambda self, role, index: nn.Linear(3, 3), "the hook `layer` of scheme 'gated' failed"),
+        ("logits", lambda self, q, k, content, link: 1 / 0, "`logits` of scheme 'gated' failed"),
+        ("layer", lambda self, role, index: nn.Linear(3, 3), "`layer` of scheme 'gated' failed"),
     ):
         with monkeypatch.context() as patch:
             patch.setattr(Gated, hook, wrong)

@@ -60,7 +60,7 @@ def test_the_status_after_an_error(
 
 
 @pytest.mark.parametrize(
-    ("error", "status"), [(diverged(0, 4), "failed"), (ApeError("the hook `embed` of scheme 'mine' failed"), "stopped")]
+    ("error", "status"), [(diverged(0, 4), "failed"), (ApeError("`embed` of scheme 'mine' failed"), "stopped")]
 )
 def test_a_run_without_a_state_starts_again(
     words: Dataset,

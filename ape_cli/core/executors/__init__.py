@@ -61,6 +61,7 @@ class Event:
 class Executor(ABC):
     """Base class of executors. An executor runs several jobs at once."""
 
+    part_kind: ClassVar[str] = "engine"  # for messages
     slots: int | None  # how many jobs run at once; None if the cluster decides
     least: ClassVar[Mapping[str, float]]  # the smallest value of each option that is a number
 
@@ -77,7 +78,7 @@ def make(name: str, **options: Any) -> Executor:
 
     Raises `UsageError` if there is no such executor, if it does not have one of the options, or if a value is invalid.
     """
-    engine = plugins.load(sys.modules[__name__], "engine", name, Executor)  # type: ignore[type-abstract]
+    engine = plugins.load(sys.modules[__name__], name, Executor)  # type: ignore[type-abstract]
     chosen = {key: value for key, value in options.items() if value is not None}
     chosen = plugins.settings(f"engine {name}", chosen, plugins.options(engine))
     for option, least in engine.least.items():

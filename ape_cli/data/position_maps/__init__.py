@@ -22,7 +22,7 @@ from typing import Any
 
 import numpy as np
 
-from ape_cli.core import plugins, rng
+from ape_cli.core import own_parts, plugins, rng
 from ape_cli.core.errors import ApeError
 from ape_cli.data.position_maps._position_map import PositionMap, RowPositions
 
@@ -45,9 +45,7 @@ def names() -> list[str]:
 @cache
 def load(name: str) -> type[PositionMap]:
     """The class of a map. Raises `UsageError` for an unknown name, and `ApeError` if its file cannot be imported."""
-    found = plugins.load(sys.modules[__name__], "position map", name, PositionMap)  # type: ignore[type-abstract]
-    plugins.remember(found)
-    return found
+    return plugins.load(sys.modules[__name__], name, PositionMap)  # type: ignore[type-abstract]
 
 
 def options(name: str) -> dict[str, Any]:
@@ -58,7 +56,7 @@ def options(name: str) -> dict[str, Any]:
 def make(name: str, **settings: Any) -> PositionMap:
     """Create a map by its name, with its options. Raises `UsageError` for names and options that are not valid."""
     found = load(name)
-    with plugins.explained("position map", found):
+    with own_parts.explained(found):
         return found(**plugins.settings(f"positions {name}", settings, options(name)))
 
 
@@ -73,7 +71,7 @@ def check_positions(found: PositionMap) -> None:
     counts = found.capacity(sources, joined=False)
     counts = np.full(3, 5) if counts is None else counts
     most = int(counts.max())
-    with plugins.explained("position map", type(found)):
+    with own_parts.explained(found):
         positions = found.positions(rng.rows(0, "position", sources), counts, most)
     valid = isinstance(positions, np.ndarray) and positions.dtype == np.int64 and positions.shape == (3, most)
     if not valid or (positions[np.arange(most) < counts[:, None]] < 1).any():

@@ -23,6 +23,7 @@ from ape_cli.core.rng import I64, U64
 class PositionMap(ABC):
     """Base class of maps. The arguments of a subclass are its options."""
 
+    part_kind: ClassVar[str] = "position map"  # for messages
     synonyms: ClassVar[tuple[str, ...]] = ()  # other words for it, which error messages understand
     about: ClassVar[str] = ""  # what it does, in a few words
     source: ClassVar[str] = "not named"

@@ -17,6 +17,7 @@ from typing import Any
 import torch
 
 from ape_cli import position
+from ape_cli.core import own_parts
 from ape_cli.core.errors import ApeError, said
 from ape_cli.evaluation.algebra import along_paths, on_scores, on_vectors
 from ape_cli.evaluation.algebra.action import DTYPE, LIMIT, SAMPLES, Action
@@ -95,7 +96,7 @@ def representation(name: str, expression: str, options: dict[str, Any]) -> Repre
     Raises `UsageError` for arguments that are not valid, and `ApeError` if the scheme cannot be measured.
     """
     try:
-        with torch.no_grad(), torch.random.fork_rng(devices=[]), position.explained():
+        with torch.no_grad(), torch.random.fork_rng(devices=[]), own_parts.explained():
             return _representation(name, expression, options)
     except ApeError:
         raise

@@ -21,7 +21,7 @@ import torch
 from torch import Tensor
 
 from ape_cli import attention, position
-from ape_cli.core import plugins
+from ape_cli.core import own_parts, plugins
 from ape_cli.core.errors import ApeError, said
 from ape_cli.evaluation.laws import mixing, model, operators, scheme
 from ape_cli.evaluation.laws._subjects import examples, make
@@ -169,7 +169,7 @@ def _finding(finding: Finding, runs: Callable[[torch.dtype], Iterator[Tensor | N
     worst: Callable[[list[float]], float] = min if finding.law in GAPS else max
     errors = []
     try:
-        with torch.random.fork_rng(devices=[]), position.explained():
+        with torch.random.fork_rng(devices=[]), own_parts.explained():
             for dtype in LIMITS:
                 measured = [float(e.detach()) for e in runs(dtype) if e is not None]
                 if not measured:

@@ -153,6 +153,7 @@ class Material:
 class PictureKind(ABC):
     """A kind of picture."""
 
+    part_kind: ClassVar[str] = "picture"  # for messages
     about: ClassVar[str]  # a line of help
     needs: ClassVar[str] = "scheme"  # or `training` (the scheme of a run, twice), or `attention` (weights of a run)
     from_one_node: ClassVar[bool] = False  # whether it shows the scores from one place, which --node chooses
@@ -174,4 +175,4 @@ def names() -> list[str]:
 
 def load(name: str) -> PictureKind:
     """The kind of picture of a name. Raises `ApeError` if there is none, or if its file cannot be imported."""
-    return plugins.load(sys.modules[__name__], "view", name, PictureKind)()  # type: ignore[type-abstract]
+    return plugins.load(sys.modules[__name__], name, PictureKind)()  # type: ignore[type-abstract]

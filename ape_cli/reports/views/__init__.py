@@ -43,6 +43,7 @@ Result = TypeVar("Result")
 class View(ABC, Generic[Result]):
     """One view of the runs. `Result` is the type of the result of `read`, which is passed to the other methods."""
 
+    part_kind: ClassVar[str] = "view"  # for messages
     about: ClassVar[str]  # a line of help
     by: ClassVar[str | None] = None  # `--by BY` is `--view NAME`
     compares: ClassVar[bool] = False  # whether `--compare A B` selects this view, which compares two rows
@@ -109,7 +110,7 @@ def names() -> list[str]:
 
 def load(name: str) -> View[Any]:
     """The view of a name. Raises `ApeError` if there is no such view, or if its file cannot be imported."""
-    return plugins.load(sys.modules[__name__], "view", name, View)()  # type: ignore[type-abstract]
+    return plugins.load(sys.modules[__name__], name, View)()  # type: ignore[type-abstract]
 
 
 def every() -> tuple[list[View[Any]], list[str]]:

@@ -46,7 +46,7 @@ def load(name: str) -> TreeFormat:
     """
     known = names()
     stem = name if name in known else max((k for k in known if name.startswith(f"{k}-")), key=len, default=name)
-    kind = plugins.load(sys.modules[__name__], "format", stem, TreeFormat)  # type: ignore[type-abstract]
+    kind = plugins.load(sys.modules[__name__], stem, TreeFormat)  # type: ignore[type-abstract]
     if name != stem and (not kind.variants or name == f"{stem}-"):
         raise unknown("format", name, known)
     extra = None if plugins.is_own(kind) else (kind.needs or "").replace("_", "-")
@@ -66,7 +66,7 @@ def by_suffix(path: PurePath | str) -> str | None:
     suffix = PurePath(path).suffix.lower()
     matching = []
     for name in names() if suffix else ():
-        kind = plugins.load(sys.modules[__name__], "format", name, TreeFormat)  # type: ignore[type-abstract]
+        kind = plugins.load(sys.modules[__name__], name, TreeFormat)  # type: ignore[type-abstract]
         if suffix in kind.suffixes:
             variant = kind.variant_of(suffix)
             matching.append(f"{name}-{variant}" if variant else name)

@@ -116,6 +116,7 @@ class TreeFormat(ABC):
     `variant` is the rest of a name `NAME-VARIANT`. Only a format with `variants` gets one.
     """
 
+    part_kind: ClassVar[str] = "format"  # for messages
     suffixes: ClassVar[tuple[str, ...]] = ()  # of files that are read in this format if no format is named: `.py`
     units: ClassVar[tuple[Unit, ...]]  # what one tree can be, the default first; `subtree` is possible for all
     needs: ClassVar[str | None] = None  # a package that the format needs and that ape-cli does not install

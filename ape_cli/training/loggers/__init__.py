@@ -46,6 +46,7 @@ class LoggedRun:
 class MetricLogger(ABC):
     """Receives the metrics of one run. A logger that `--log` finds is constructed with a `LoggedRun`."""
 
+    part_kind: ClassVar[str] = "logger"  # for messages
     needs: ClassVar[str | None] = None  # a package that the logger needs and that ape-cli does not install
     extra: ClassVar[str | None] = None  # the extra of ape-cli that installs it
 
@@ -83,7 +84,7 @@ def load(name: str) -> LoggerFactory:
     Raises `UsageError` for an unknown name and for a logger whose package is missing, and `ApeError` if the file of the
     logger cannot be imported.
     """
-    found = plugins.load(sys.modules[__name__], "logger", name, MetricLogger)  # type: ignore[type-abstract]
+    found = plugins.load(sys.modules[__name__], name, MetricLogger)  # type: ignore[type-abstract]
     if how := how_to_get(found.needs, found.extra):
         raise UsageError(f"{found.needs} is not installed", got=f"`log={name}`", fix=how)
     return found

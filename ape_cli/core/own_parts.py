@@ -1,0 +1,127 @@
+"""A user's own parts: the rules that they have to keep, and errors that name the part, its method and the line.
+
+A rule is a function of a part. It raises `ApeError` if the part breaks it, and the first line of its docstring
+describes it to users. The rules of a kind are in one place, `RULES` of its package. They are applied to the parts of
+ape by the tests, to any part by `ape check`, and to a user's own part the first time that it is used.
+
+Every base class of parts has an attribute `part_kind`, the word for its kind in messages, such as "scheme".
+"""
+
+from __future__ import annotations
+
+import inspect
+import sys
+import traceback
+from collections.abc import Callable, Collection, Iterator, Mapping
+from contextlib import contextmanager
+from typing import Any, TypeVar
+
+from ape_cli.core import plugins
+from ape_cli.core.errors import ApeError, said
+from ape_cli.core.memory import ran_out
+
+T = TypeVar("T")
+_checked: set[tuple[Any, ...]] = set()  # the classes that were checked in this process, each with its settings
+
+
+def check_once(part: T, rules: Mapping[str, Callable[[T], None]], *settings: object) -> None:
+    """Apply rules to a user's own part, once in a process for the same code and settings. A part of ape is not checked.
+
+    Raises `ApeError` for the first rule that it breaks, or whose measure fails.
+    """
+    key = (type(part), *map(repr, settings))
+    if not plugins.is_own(type(part)) or key in _checked:
+        return
+    for rule in rules.values():
+        apply(rule, part)
+    _checked.add(key)
+
+
+def apply(rule: Callable[[T], None], part: T) -> None:
+    """Apply a rule to a part. Raises `ApeError` if the part breaks it, or if the part fails."""
+    with explained(part):
+        rule(part)
+
+
+@contextmanager
+def explained(part: Any = None) -> Iterator[None]:
+    """Turn an exception in the code of a user's own part into an `ApeError` that names it. Other exceptions pass.
+
+    `part`: a part, or a class of parts, that is at fault for all exceptions if it is a user's own.
+    """
+    try:
+        yield
+    except (Exception, SystemExit) as error:
+        found = explanation(error)
+        if found is None and part is not None and plugins.is_own(_class(part)) and not _passes(error):
+            found = failed(part, "", error)
+        if found is None:
+            raise
+        raise found from error
+
+
+def explanation(error: BaseException, called: str = "") -> ApeError | None:
+    """The error that names the user's own part that an exception passed, and the outermost of its methods.
+
+    `called`: the method to name if the exception passed none, but a function in the file of the part.
+
+    None if it passed no such part, for example because of a bug in ape, and for a message or a lack of memory.
+    """
+    if _passes(error):
+        return None
+    for frame, _ in traceback.walk_tb(error.__traceback__):
+        owner, file, method = frame.f_locals.get("self"), frame.f_code.co_filename, frame.f_code.co_name
+        part = owner if hasattr(type(owner), "part_kind") else plugins.by_file(file)
+        if part is not None and file in files(part):
+            return failed(part, method if hasattr(part, method) else called, error)
+    return None
+
+
+def failed(part: Any, method: str, error: BaseException) -> ApeError:
+    """The error for an exception in a method of a part, or of a class of parts. `method` may be empty."""
+    advice = getattr(_class(part), "advice", {})
+    got = f"{said(error)}{place(error, files(part)) or line_of(part, method)}"
+    return ApeError(f"{_named(part, method)} failed", got=got, fix=advice.get(type(error), "correct the file"))
+
+
+def returns(part: Any, method: str, got: object, allowed: str, fix: str = "correct the file") -> ApeError:
+    """The error for what a method of a part returned: a description, or a value of another type."""
+    text = got if isinstance(got, str) else "None" if got is None else type(got).__name__
+    what = f"{_named(part, method)} returns something else"
+    return ApeError(what, got=f"{text}{line_of(part, method)}", allowed=allowed, fix=fix)
+
+
+def place(error: BaseException, files: Collection[str]) -> str:
+    """The last line in some files that an exception passed, in parentheses; empty if it passed none."""
+    frames = [(frame.f_code.co_filename, line) for frame, line in traceback.walk_tb(error.__traceback__)]
+    places = [f" ({file}, line {line})" for file, line in frames if file in files]
+    return places[-1] if places else ""
+
+
+def line_of(part: Any, method: str) -> str:
+    """Where a method of a part is written, in parentheses; empty if that is unknown."""
+    code = getattr(inspect.unwrap(getattr(_class(part), method, _class)), "__code__", None)
+    return f" ({code.co_filename}, line {code.co_firstlineno})" if code and code.co_filename in files(part) else ""
+
+
+def files(part: Any) -> list[str]:
+    """The files of a part, or of a class of parts, and of its bases, without those of ape, as tracebacks name them."""
+    own = [base for base in _class(part).__mro__ if hasattr(base, "part_kind") and plugins.is_own(base)]
+    return [getattr(sys.modules.get(base.__module__), "__file__", None) or "" for base in own]
+
+
+def _class(part: Any) -> Any:
+    """The class of a part. A class of parts is returned as it is."""
+    return part if isinstance(part, type) else type(part)
+
+
+def _named(part: Any, method: str) -> str:
+    """A part, or one of its methods, in a message."""
+    name = getattr(part, "name", None)
+    known = name if isinstance(name, str) else plugins.name_of(_class(part))
+    return f"`{method}` of " * bool(method) + f"{_class(part).part_kind} {known!r}"
+
+
+def _passes(error: BaseException) -> bool:
+    """Whether an error is not to be explained: a message of ape, or a lack of memory."""
+    return isinstance(error, ApeError) or ran_out(error)
