@@ -49,12 +49,14 @@ from ape_cli.attention._kind import (
     use_backend,
 )
 from ape_cli.attention._layers import LinearLayer
+from ape_cli.attention._rules import RULES
 from ape_cli.core import plugins
 from ape_cli.core.errors import UsageError
 from ape_cli.position import FastScheme, Role, Scheme
 from ape_cli.position._matmul import affine
 
 __all__ = [
+    "RULES",
     "Attention",
     "AttentionContext",
     "AttentionKind",

@@ -93,6 +93,8 @@ def clustering(q: Tensor, real: Tensor, clusters: int, iterations: int) -> tuple
     """
     padding = (real == 0)[..., 0]
     everything = torch.zeros(q.shape[:3], dtype=torch.int64, device=q.device)
+    if not q.shape[2]:
+        return everything, 0
     apart = distances(q, means(q, real, everything, 1)[0])[..., 0].masked_fill(padding, float("inf"))  # [B, H, M]
     centres = [_pick(q, apart.argmin(-1))]
     gap = distances(q, centres[0])[..., 0].masked_fill(padding, -1.0)  # distance to the nearest centre; -1 for padding

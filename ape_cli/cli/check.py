@@ -25,23 +25,21 @@ _MEASURED = (
 
 @command("ape check rope")
 def check(
-    names: Annotated[
-        list[str] | None, typer.Argument(help="Names of schemes or kinds of attention. Default: all.")
-    ] = None,
+    names: Annotated[list[str] | None, typer.Argument(help="Names of parts, such as schemes. Default: all.")] = None,
     threads: Annotated[int | None, typer.Option(help=THREADS, rich_help_panel=EXECUTION)] = None,
     as_json: Json = False,
 ) -> None:
-    """Measure the laws that schemes and kinds of attention claim. Exits with status 1 if one fails."""
+    """Check the rules for parts, and the laws that schemes and attentions claim. Exits with status 1 if one fails."""
     runtime.share_cores()
     from ape_cli.evaluation import laws
     from ape_cli.models.device import choose_device
 
     choose_device("cpu", threads)
-    subjects = list(dict.fromkeys(names or []))
-    laws.check_names(subjects)
+    chosen = list(dict.fromkeys(names or []))
+    laws.check_names(chosen)
     tick = ticker()
     findings: list[Finding] = []
-    for name in subjects or laws.subjects():
+    for name in chosen or dict.fromkeys(name for package, _ in laws.CHECKS.values() for name in package.names()):
         tick(f"checking {name}")
         findings += laws.check(name)
     if as_json:
@@ -53,38 +51,40 @@ def check(
 
 
 def _print_findings(findings: list[Finding]) -> None:
-    """Print tables of errors: operators, scores, behaviour in a model, attention. Then explain each failure."""
+    """Print tables of rules, and of errors: operators, scores, behaviour in a model. Then explain each failure."""
     from ape_cli.evaluation.laws import IN_A_MODEL, LAWS, OF_ATTENTION
 
-    of_schemes = [f for f in findings if f.structure is not None]
-    names = list(LAWS)
-    scores = names.index("relative")
-    for title, part, columns in (
-        ("operators", of_schemes, names[:scores]),
-        ("scores and vectors", of_schemes, [n for n in names[scores:] if n not in IN_A_MODEL]),
-        ("in a model", of_schemes, list(IN_A_MODEL)),
-        ("attention", [f for f in findings if f.structure is None], list(OF_ATTENTION)),
-    ):
-        if any(f.law in columns for f in part):
-            _print_errors(title, [f for f in part if f.law in columns], columns)
-    measured = [f for f in findings if f.structure != ""]
-    if measured:
+    names, scores = list(LAWS), list(LAWS).index("relative")
+    of_scheme, of_attention = ([f for f in findings if f.part == part] for part in ("scheme", "attention"))
+    tables: list[tuple[str, list[Finding], list[str]]] = [
+        (f"rules: {part}", [f for f in findings if f.part == part], [])
+        for part in dict.fromkeys(f.part for f in findings)
+    ]
+    tables += [
+        ("operators", of_scheme, names[:scores]),
+        ("scores and vectors", of_scheme, [n for n in names[scores:] if n not in IN_A_MODEL]),
+        ("in a model", of_scheme, list(IN_A_MODEL)),
+        ("attention", of_attention, list(OF_ATTENTION)),
+    ]
+    measured = {"scheme": list(LAWS), "attention": list(OF_ATTENTION)}
+    for title, part, columns in tables:
+        rows = [f for f in part if (f.law in columns if columns else f.law not in measured.get(f.part, ()))]
+        if rows:
+            _print_errors(title, rows, columns or list(dict.fromkeys(f.law for f in rows)))
+    if any(f.float64 is not None for f in findings):
         for line in _MEASURED:
             note(line)
-        for law, about in {f.law: f.about for f in measured}.items():
-            note(f"{law}: {about}")
+    for law, about in dict.fromkeys((f.law, f.about) for f in findings):
+        note(f"{law}: {about}")
     bad = [f for f in findings if not f.holds]
     for failure in _failures(bad):
         for line in f"FAILS: {failure}".split("\n"):  # the parts of an error
             say(line)
-    say(f"{len(findings) - len(bad)} of {len(findings)} laws hold")
+    say(f"{len(findings) - len(bad)} of {len(findings)} rules and laws hold")
 
 
 def _failures(bad: list[Finding]) -> list[str]:
-    """A text for each law that does not hold. Laws of one subject that cannot be measured for one reason share a text.
-
-    A finding that is not a law, but that the subject cannot be measured, has no structure.
-    """
+    """A text for each law that does not hold. Laws and rules of one subject that fail for one reason share a text."""
     from ape_cli.evaluation.laws import CLAIMS
 
     laws: dict[tuple[str, str | None], list[Finding]] = {}
@@ -100,8 +100,7 @@ def _failures(bad: list[Finding]) -> list[str]:
         else:
             laws.setdefault((subject, f.trouble), []).append(f)
     for (subject, trouble), same in laws.items():
-        law = "" if same[0].structure == "" else f", {', '.join(f.law for f in same)}"
-        texts.append(f"{subject}{law}: {trouble}")
+        texts.append(f"{subject}, {', '.join(f.law for f in same)}: {trouble}")
     return texts
 
 
@@ -118,12 +117,15 @@ def _print_errors(title: str, findings: list[Finding], columns: list[str]) -> No
     columns = [c for c in columns if any(f.law == c for f in findings)]
     keys = [title, "on"] if any(structure for _, structure in lines) else [title]
     rows = [[*where[: len(keys)], *(line.get(c, "") for c in columns)] for where, line in lines.items()]
-    print_table([*keys, *(f"{c} ≥" if c in GAPS else c for c in columns)], rows)
+    gaps = {f.law for f in findings if f.law in GAPS and f.float64 is not None}
+    print_table([*keys, *(f"{c} ≥" if c in gaps else c for c in columns)], rows)
 
 
 def _error(f: Finding) -> str:
-    """The errors of a law in float64 and float32, as the text of a cell."""
+    """The errors of a law in float64 and float32, or whether a rule holds, as the text of a cell."""
     if f.trouble is not None:
         return "FAILS"
+    if f.float64 is None or f.float32 is None:  # a rule
+        return "holds"
     text = "exact" if f.float64 == f.float32 == 0.0 else f"{f.float64:.0e} {f.float32:.0e}"
     return text if f.holds else f"{text} FAILS"

@@ -280,6 +280,18 @@ def digest(cls: type) -> str | None:
     return _LOADED[cls]
 
 
+def fresh(cls: type[T]) -> type[T]:
+    """A class that `load` returned, from its file executed anew; the class itself if it was not found by its name."""
+    file = file_of(cls)
+    spec = importlib.util.spec_from_file_location(cls.__module__, file) if file and cls in _LOADED else None
+    if spec is None or spec.loader is None or not is_own(cls):
+        return cls
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    again: type[T] = getattr(module, cls.__name__)
+    return again
+
+
 def by_file(file: str) -> type | None:
     """The user's own class that was loaded from a file; None if there is none. `file` is as tracebacks name it."""
     own = (cls for cls, code in _LOADED.items() if code is not None)

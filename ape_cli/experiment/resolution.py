@@ -11,7 +11,9 @@ from typing import Any
 import torch
 
 from ape_cli import attention, position
+from ape_cli.attention import AttentionKind
 from ape_cli.core.errors import UsageError
+from ape_cli.core.own_parts import check_once
 from ape_cli.core.vocabulary import SPLITS
 from ape_cli.data import augmentation, position_maps
 from ape_cli.data.loader import Dataset, Split
@@ -147,7 +149,7 @@ def locality(config: Config) -> float:
 
     This needs no data, so it can be checked before there is any.
     """
-    scheme, kind = position.load(config.scheme), attention.make(config.attention, **config.attention_options)
+    scheme, kind = position.load(config.scheme), make_attention(config)
     default = 1.0 if kind.refuses_decay else scheme.default_decay
     rate = float(default if config.decay is None else config.decay)
     attention.check(kind, scheme, rate)
@@ -243,6 +245,13 @@ def make_scheme(config: Config, read: Structure, generator: torch.Generator | No
     position.check_hooks(scheme)
     _warn_if_idle(config.scheme)
     return scheme
+
+
+def make_attention(config: Config) -> AttentionKind:
+    """The kind of attention of a configuration. Raises `ApeError` for a user's own kind that breaks a rule."""
+    kind = attention.make(config.attention, **config.attention_options)
+    check_once(kind, attention.RULES, config.attention_options)
+    return kind
 
 
 @cache

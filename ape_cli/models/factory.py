@@ -24,7 +24,7 @@ from ape_cli.data import position_maps
 from ape_cli.data.reading import Reading
 from ape_cli.experiment import Experiment
 from ape_cli.experiment.reading import read_as, tokenising
-from ape_cli.experiment.resolution import make_scheme
+from ape_cli.experiment.resolution import make_attention, make_scheme
 from ape_cli.models.decoder import DecoderOnly
 from ape_cli.models.image_classifier import Classifier
 from ape_cli.models.transformer import Model, SequenceModel, Transformer
@@ -144,7 +144,7 @@ def _of_any_model(config: Config, read: Structure, weights: int) -> dict[str, An
     generator = torch.Generator().manual_seed(config.seed)
     scheme = make_scheme(config, read, generator)
     with position.global_seed(generator):
-        kind = attention.make(config.attention, **config.attention_options)
+        kind = make_attention(config)
     return {
         "scheme": scheme,
         "kind": kind,

@@ -51,7 +51,8 @@ from ape_cli.core import own_parts, plugins
 from ape_cli.core.errors import UsageError
 from ape_cli.position._context import Context, Link
 from ape_cli.position._fast_scheme import FastScheme, planner
-from ape_cli.position._hooks import (
+from ape_cli.position._rules import (
+    RULES,
     check_hooks,
     check_reach,
     constructed,
@@ -62,6 +63,7 @@ from ape_cli.position._scheme import Properties, Role, Scheme, Shape, Side, glob
 from ape_cli.structure import Structure, example, parse_structure
 
 __all__ = [
+    "RULES",
     "Context",
     "FastScheme",
     "Link",
@@ -150,5 +152,4 @@ def make(
         raise UsageError(what, got=algebra.expression, allowed=", ".join(patterns), fix="see `ape schemes`")
     chosen = plugins.settings(name, settings, options(name))
     shape = Shape(d_model=d_model, heads=heads, structure=algebra, max_size=max_size, decay=rate, generator=generator)
-    with global_seed(generator):
-        return constructed(scheme, name, shape, chosen)
+    return constructed(scheme, name, shape, chosen)

@@ -91,8 +91,8 @@ def by_head(x: Tensor, matrices: Tensor) -> Tensor:
     `x @ matrices` would copy the matrices for each row of the batch. This is one batched product over the heads.
     """
     b, h, n, _ = x.shape
-    product = torch.bmm(x.transpose(0, 1).reshape(h, b * n, -1), matrices)
-    return product.view(h, b, n, -1).transpose(0, 1)
+    product = torch.bmm(x.transpose(0, 1).reshape(h, b * n, x.shape[-1]), matrices)
+    return product.view(h, b, n, matrices.shape[-1]).transpose(0, 1)
 
 
 def planner(scheme: Scheme) -> Planner:

@@ -145,8 +145,8 @@ class Products:
         in float32, because rounding errors would add up from stage to stage.
         """
         b, h, n, k = x.shape
-        copies = b // rows
-        flat = wide(x).reshape(copies, rows, h, n, k).permute(1, 3, 2, 0, 4).reshape(-1, copies * k)
+        copies = b // max(rows, 1)
+        flat = wide(x).reshape(copies, rows, h, n, k).permute(1, 3, 2, 0, 4).reshape(rows * n * h, copies * k)
         rotated = self(flat).view(rows, n, h, copies, k)
         return rotated.permute(3, 0, 2, 1, 4).reshape(b, h, n, k).to(x.dtype)
 

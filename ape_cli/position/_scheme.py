@@ -118,6 +118,7 @@ class Scheme(nn.Module):
     extrapolation: ClassVar[str] = "not claimed"  # beyond the training sizes, for tables
 
     name: str  # set by `make`
+    options: dict[str, Any]  # those of the class itself, set by `make`
 
     def __init__(self, shape: Shape) -> None:
         """Store the common arguments."""
@@ -158,6 +159,11 @@ class Scheme(nn.Module):
             allowed = "int64 [B, N]" if self.structure.width == 1 else f"int64 [B, N, {self.structure.width}]"
             got = f"{positions.dtype} {list(positions.shape)}"
             raise UsageError(f"bad positions for structure {self.structure.expression}", got=got, allowed=allowed)
+        if mask is not None:
+            size = [mask.shape[0] if positions.shape[0] == 1 else positions.shape[0], positions.shape[1]]
+            if mask.dtype != torch.bool or list(mask.shape) != size:
+                got, allowed = f"{mask.dtype} {list(mask.shape)}", f"bool {size}, True for tokens"
+                raise UsageError("bad mask", got=got, allowed=allowed, fix="`mask.bool()` for a mask of 0 and 1")
         if reads_values(positions) and positions.numel() and positions.min() < 0:
             raise UsageError("negative position", got=positions.min().item(), allowed="0 (SOS) and up")
         return Context(positions, mask=mask, causal=causal, plan=plan)

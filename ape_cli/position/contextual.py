@@ -65,7 +65,7 @@ class Contextual(Scheme):
         """(q k + q e[p]) / sqrt(K), in the dtype of the queries. q: [B, H, M, K], k: [B, H, N, K] -> [B, H, M, N]"""
         rows = len(q)
         if q.device.type == "cpu":
-            rows = max(1, _AT_ONCE // (q.shape[1] * q.shape[2] * k.shape[2]))
+            rows = max(1, _AT_ONCE // max(1, q.shape[1] * q.shape[2] * k.shape[2]))
         parts = zip(q.split(rows), k.split(rows), strict=True)
         return torch.cat([self._of_rows(*part) for part in parts])
 

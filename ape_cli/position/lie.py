@@ -171,7 +171,7 @@ class Lie(FastScheme):
 
 def _coordinates(positions: Tensor) -> Tensor:
     """The positions of all tokens, one below the other. [B or 1, N] or [B or 1, N, C] -> [T, C]"""
-    return positions.reshape(positions.shape[0] * positions.shape[1], -1)
+    return (positions if positions.dim() == 3 else positions[..., None]).flatten(0, 1)
 
 
 def _distinct(places: Tensor) -> tuple[Tensor, Tensor]:
@@ -180,6 +180,6 @@ def _distinct(places: Tensor) -> tuple[Tensor, Tensor]:
     for coordinate in places.unbind(-1):  # one number for each position: faster than a search for distinct rows
         found, number = coordinate.unique(return_inverse=True)
         which = (which * len(found) + number).unique(return_inverse=True)[1]
-    first = torch.empty(int(which.max()) + 1, dtype=torch.int64)
+    first = torch.empty(int(which.max()) + 1 if len(which) else 0, dtype=torch.int64)
     first[which] = torch.arange(len(places))
     return places[first], which

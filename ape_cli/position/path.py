@@ -121,6 +121,8 @@ def through_path(q: Tensor, k: Tensor, v: Tensor, block: int = _BLOCK) -> Tensor
     `block`: most tokens of a block.
     """
     (m, channels), n = q.shape[2:], k.shape[2]
+    if not m or not n:
+        return q.new_zeros(*q.shape[:3], n)
     count = -(-n // block)
     size = -(-n // count)
     rows = min(m, size)  # queries of a block; if one block has all, only these are computed

@@ -242,4 +242,4 @@ def _greatest(x: Any, y: Any, most: int) -> int:
     """
     if any(hasattr(v, "is_cuda") and (v.is_cuda or sys.modules["torch"].compiler.is_compiling()) for v in (x, y)):
         return most
-    return min(int(v.max()) if getattr(v, "shape", ()) and 0 not in v.shape else int(v or 0) for v in (x, y))
+    return min(0 if 0 in getattr(v, "shape", ()) else int(v.max() if hasattr(v, "max") else v) for v in (x, y))

@@ -10,6 +10,7 @@ import torch
 from torch import Tensor, nn
 
 from ape_cli import attention, position
+from ape_cli.core import own_parts
 from ape_cli.core.errors import ApeError, UsageError
 from ape_cli.models.checkpoint import load_scheme
 from ape_cli.models.decoder import DecoderOnly
@@ -127,7 +128,7 @@ def test_its_hooks_are_checked(monkeypatch: pytest.MonkeyPatch) -> None:
         with monkeypatch.context() as patch:
             patch.setattr(Gated, hook, wrong)
             with pytest.raises(ApeError, match=message):
-                position.check_hooks(scheme)
+                own_parts.apply(position.RULES["hooks"], scheme)
     monkeypatch.setattr(Gated, "homomorphism", True)
     with pytest.raises(ApeError, match="unknown kind of `homomorphism`"):
         position.check_hooks(scheme)

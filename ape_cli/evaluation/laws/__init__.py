@@ -12,10 +12,11 @@ off and on. A scheme states its claims in `homomorphism`, `relative`, `isometric
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from functools import partial
-from typing import Any
+from types import ModuleType
+from typing import Any, TypeVar
 
 import torch
 from torch import Tensor
@@ -26,6 +27,8 @@ from ape_cli.core.errors import ApeError, said
 from ape_cli.evaluation.laws import mixing, model, operators, scheme
 from ape_cli.evaluation.laws._subjects import examples, make
 from ape_cli.position import Scheme
+
+T = TypeVar("T")
 
 LAWS: dict[str, Callable[[Scheme, torch.dtype], Tensor | None]] = {
     "identity": operators.identity,
@@ -52,10 +55,8 @@ OF_ATTENTION: dict[str, Callable[[attention.AttentionKind, torch.dtype, float], 
     "rotation": mixing.rotation,
     "values": mixing.values,
     "relative": mixing.relative,
-    "reach": mixing.reach,
     "causality": mixing.causality,
     "independence": mixing.independence,
-    "gradients": mixing.dead_parameters,
 }
 CLAIMS = {  # the attribute by which a scheme claims a law; the other laws hold for all schemes
     **dict.fromkeys(("identity", "composition", "inverse", "orthogonality", "duality", "period"), "homomorphism"),
@@ -64,6 +65,7 @@ CLAIMS = {  # the attribute by which a scheme claims a law; the other laws hold 
     "shift": "isometric",
 }
 _KINDS = {"orthogonality": "orthogonal", "duality": "linear"}  # laws of homomorphisms of one kind
+_IMPORT = "Its file can be imported, and it can be made"
 IN_A_MODEL = ("equivariance", "causality", "independence", "content", "gradients")
 LIMITS = {torch.float64: 1e-9, torch.float32: 1e-4}
 GAPS = {"uniqueness", "reach", "content"}  # laws whose measure has to be large, in either precision
@@ -76,17 +78,18 @@ _DECAYS = {"locality": (0.98,), "distance": (0.98,)} | dict.fromkeys(("relative"
 
 @dataclass(frozen=True)
 class Finding:
-    """The result of one law for one scheme on one structure, or for one kind of attention (`structure` is None)."""
+    """The result of a law or of a rule for one part. Laws of a scheme are measured on one structure each."""
 
+    part: str  # the kind of part: "scheme", "attention" and so on
     subject: str
     options: dict[str, Any]
     structure: str | None
     law: str
     about: str
-    float64: float | None = None  # the error in this precision; None where it was not measured
+    float64: float | None = None  # the error in this precision; None where it was not measured, and for rules
     float32: float | None = None
     holds: bool = False
-    trouble: str | None = None  # the error, if the law could not be measured
+    trouble: str | None = None  # the error, if the law could not be measured or the rule is broken
 
     @property
     def name(self) -> str:
@@ -94,51 +97,106 @@ class Finding:
         return " ".join([self.subject, *(f"{k}={str(v).lower()}" for k, v in self.options.items())])
 
 
-def subjects() -> list[str]:
-    """The names of all that can be checked: every scheme, then every kind of attention."""
-    return position.names() + attention.names()
-
-
 def check_names(names: Iterable[str]) -> None:
-    """Check that each is the name of a scheme or of a kind of attention.
+    """Check that each is the name of a part that can be checked here.
 
     Raises `UsageError`, with the places that were searched, for another name.
     """
-    known = subjects()
+    packages = [package for package, _ in CHECKS.values()]
+    known = {name for package in packages for name in package.names()}
     for name in names:
         if name not in known:
-            raise plugins.not_found("scheme or attention", name, known, position, attention)
+            raise plugins.not_found(" or ".join(CHECKS), name, known, *packages)
 
 
 def check(name: str) -> Iterator[Finding]:
-    """Measure every law that a scheme or a kind of attention claims.
+    """Check every part of this name: a scheme and a kind of attention may share one.
 
-    A scheme is measured on an example of every structure that it reads, and with each of its `variants`. Raises
-    `UsageError` for an unknown name.
+    Raises `UsageError` for an unknown name.
     """
     check_names([name])
-    is_kind = name in attention.names()
-    law, about = "import", "Its file defines it"
+    for package, findings in CHECKS.values():
+        if name in package.names():
+            yield from findings(name)
+
+
+def check_scheme(name: str) -> Iterator[Finding]:
+    """Apply the rules for schemes to a scheme, and measure every law that it claims if it keeps them.
+
+    It is measured on an example of every structure that it reads, and with each of its `variants`.
+    """
     try:
-        if is_kind:
-            with position.global_seed(torch.Generator().manual_seed(3)):
-                kind = attention.make(name)  # it has no parameters, so its precision is that of its inputs
-            forms: list[tuple[dict[str, Any], str | None]] = [({}, None)]
-        else:
-            every = examples(name)
-            law, about = "hooks", "It can be made, and its hooks return what they should"
-            position.check_hooks(make(name, every[0], torch.float32))
-            if idle := position.without_hooks(position.load(name)):
-                raise idle
-            forms = [({}, each) for each in every] + [(options, every[0]) for options in position.load(name).variants]
+        every = examples(name)
+        if idle := position.without_hooks(position.load(name)):
+            raise idle
+        forms: list[tuple[dict[str, Any], str]] = [({}, each) for each in every]
+        forms += [(options, every[0]) for options in position.load(name).variants]
     except ApeError as error:
-        yield Finding(subject=name, options={}, structure="", law=law, about=about, trouble=str(error))
+        yield Finding("scheme", name, {}, None, "import", _IMPORT, trouble=str(error))
         return
-    for options, expression in forms:
-        for law, measure in (OF_ATTENTION if is_kind else LAWS).items():
-            about = plugins.described(measure, "`python -OO` drops the description").rstrip(".")
-            finding = Finding(subject=name, options=options, structure=expression, law=law, about=about)
-            yield from _finding(finding, partial(_of_kind, kind, law) if is_kind else partial(_of_scheme, finding))
+    rules: list[Finding] = []
+    for options, structure in forms:
+        made = partial(make, name, structure, torch.float32, **options)
+        rules += check_rules("scheme", name, made, position.RULES, options, structure)
+    yield from rules
+    for options, structure in forms if all(f.holds for f in rules) else ():
+        for law, measure in LAWS.items():
+            finding = Finding("scheme", name, options, structure, law, _about(measure))
+            yield from _finding(finding, partial(_of_scheme, finding))
+
+
+def check_attention(name: str) -> Iterator[Finding]:
+    """Apply the rules for kinds of attention to a kind, and measure every law that it claims if it keeps them."""
+
+    def made() -> attention.AttentionKind:
+        """The kind. It has no parameters, so its precision is that of its inputs."""
+        with position.global_seed(torch.Generator().manual_seed(3)):
+            return attention.make(name)
+
+    rules = list(check_rules("attention", name, made, attention.RULES))
+    yield from rules
+    for law, measure in OF_ATTENTION.items() if all(f.holds for f in rules) else ():
+        yield from _finding(Finding("attention", name, {}, None, law, _about(measure)), partial(_of_kind, made(), law))
+
+
+def check_rules(
+    kind: str,
+    name: str,
+    make: Callable[[], T],
+    rules: Mapping[str, Callable[[T], None]],
+    options: Mapping[str, Any] | None = None,
+    structure: str | None = None,
+) -> Iterator[Finding]:
+    """Apply rules to a part that `make` returns, a new one for each rule. `kind` and `name`: of the part.
+
+    If it cannot be made, there is one finding, whose law is "import".
+    """
+    blank = Finding(kind, name, dict(options or {}), structure, "import", _IMPORT)
+    try:
+        make()
+    except ApeError as error:
+        yield replace(blank, trouble=str(error))
+        return
+    for rule, apply in rules.items():
+        finding = replace(blank, law=rule, about=_about(apply))
+        try:
+            with torch.random.fork_rng(devices=[]):
+                own_parts.apply(apply, make())
+        except ApeError as error:
+            finding = replace(finding, trouble=str(error))
+        yield replace(finding, holds=finding.trouble is None)
+
+
+# The parts that are checked: the package of each kind, and the function that checks one of its parts
+CHECKS: dict[str, tuple[ModuleType, Callable[[str], Iterator[Finding]]]] = {
+    "scheme": (position, check_scheme),
+    "attention": (attention, check_attention),
+}
+
+
+def _about(measure: Callable[..., Any]) -> str:
+    """What a law or a rule says."""
+    return plugins.described(measure, "`python -OO` drops the description").rstrip(".")
 
 
 def _of_scheme(finding: Finding, dtype: torch.dtype) -> Iterator[Tensor | None]:

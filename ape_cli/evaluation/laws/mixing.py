@@ -4,8 +4,7 @@ Source: "Notes on attention and positional encodings" (Ganev), lemma 2.3: Att(t 
 for permutations t of the queries and s of the keys with their values, g orthogonal, h invertible. Each action is
 measured on its own. A kind states which of them it claims.
 
-The public functions are laws: each returns an error as a scalar. `reach` returns a difference, which has to be large.
-The first line of a law's docstring is printed for users.
+The public functions are laws: each returns an error as a scalar. The first line of its docstring is printed for users.
 
 Shapes: H heads, M queries, N keys, K channels of a head.
 """
@@ -67,10 +66,10 @@ def values(kind: AttentionKind, dtype: torch.dtype, decay: float = 1.0) -> Tenso
     return greatest(_attend(kind, dtype, q, k, v @ h) - _attend(kind, dtype, q, k, v) @ h)
 
 
-def _moved(kind: AttentionKind, dtype: torch.dtype, decay: float, both: bool) -> list[Tensor]:
-    """The differences of the results before and after a shift of positions, far along sequences and trees.
+def relative(kind: AttentionKind, dtype: torch.dtype, decay: float = 1.0) -> Tensor:
+    """With an orthogonal encoding, nothing changes if all paths get the same prefix, far along sequences and trees.
 
-    The shift is applied to queries and keys (`both`), or to the keys alone.
+    Returns a scalar, shape [].
     """
     errors = []
     for name, expression in (("orthogonal-seq", "seq"), ("orthogonal-tree", "tree(2)")):
@@ -83,26 +82,10 @@ def _moved(kind: AttentionKind, dtype: torch.dtype, decay: float, both: bool) ->
         prefixed = [scheme.structure.compose(prefix.expand_as(at), at) for at in (x, y)]
         one, other = (
             kind.attend(scheme, q, k, v, AttentionContext.of(scheme, scheme.context(a), scheme.context(b)), 0.0)
-            for a, b in ((x, y), (prefixed[0] if both else x, prefixed[1]))
+            for a, b in ((x, y), prefixed)
         )
         errors.append(greatest(one - other))
-    return errors
-
-
-def relative(kind: AttentionKind, dtype: torch.dtype, decay: float = 1.0) -> Tensor:
-    """With an orthogonal encoding, nothing changes if all paths get the same prefix.
-
-    Returns a scalar, shape [].
-    """
-    return torch.stack(_moved(kind, dtype, decay, both=True)).max()
-
-
-def reach(kind: AttentionKind, dtype: torch.dtype, decay: float = 1.0) -> Tensor:
-    """With an orthogonal encoding, positions have an effect; this is the smallest change by other positions of keys.
-
-    Returns a scalar, shape [].
-    """
-    return torch.stack(_moved(kind, dtype, decay, both=False)).min()
+    return torch.stack(errors).max()
 
 
 def causality(kind: AttentionKind, dtype: torch.dtype, decay: float = 1.0) -> Tensor:
@@ -119,16 +102,3 @@ def independence(kind: AttentionKind, dtype: torch.dtype, decay: float = 1.0) ->
     Returns a scalar, shape [].
     """
     return model.independence(make("orthogonal-tree", "tree(2)", dtype, decay=decay), dtype, kind, count=70)
-
-
-def dead_parameters(kind: AttentionKind, dtype: torch.dtype, decay: float = 1.0) -> Tensor:
-    """The number of parameters of a model without a gradient (not counting queries and keys, if the kernel is a step).
-
-    Returns a scalar, shape [].
-    """
-    scheme = make("orthogonal-seq", "seq", dtype, decay=decay)
-    net, (ids, at) = model.small(scheme, dtype, kind), model.sample(scheme)
-    net(ids, at, torch.ones_like(ids).bool(), ids, at).logsumexp(-1).sum().backward()
-    excused = ("query", "key", "cross_norm", "scheme") if "gradient" in kind.lacks else ()
-    learned = [(n, p) for n, p in net.named_parameters() if not any(part in n.split(".") for part in excused)]
-    return torch.tensor(float(sum(p.grad is None or not bool((p.grad != 0).any()) for _, p in learned)))

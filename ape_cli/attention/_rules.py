@@ -1,0 +1,202 @@
+"""The rules for kinds of attention, which are checked once for each user's own kind when a model is built.
+
+They compare results on a few small inputs. `evaluation/laws` measures what a kind claims, and its behaviour in a model.
+
+Shapes: B batch, H heads, M queries, N keys, K channels of a head.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import torch
+from torch import Tensor
+
+from ape_cli import position
+from ape_cli.attention._kind import AttentionContext, AttentionKind
+from ape_cli.core import own_parts
+from ape_cli.core.errors import ApeError
+from ape_cli.position import FastScheme, Scheme
+
+_B, _H, _M, _N, _K = 2, 3, 6, 9, 4
+_LEAST = 1e-4  # the smallest difference that counts as an effect
+_LINE = "`attention.scores_of(scheme, q, k, context)` has all terms"
+
+
+def result(kind: AttentionKind) -> None:
+    """The result has the shape of the queries and the dtype of the values, and is finite."""
+    for dtype in (torch.float32, torch.bfloat16):
+        scheme = _scheme("none")
+        q, k, v = (x.to(dtype) for x in _vectors())
+        found = kind.attend(scheme, q, k, v, _context(scheme), 0.0)
+        if not isinstance(found, Tensor) or found.shape != q.shape or found.dtype != dtype:
+            got = f"{list(found.shape)}, {found.dtype}" if isinstance(found, Tensor) else found
+            raise own_parts.returns(kind, "attend", got, f"[B, H, M, K]; here {list(q.shape)}, {dtype}")
+        if not found.isfinite().all():
+            raise own_parts.returns(kind, "attend", "numbers that are not finite", "finite numbers")
+
+
+def padding(kind: AttentionKind) -> None:
+    """Hidden keys have no effect, and a query that may attend to no key gets 0."""
+    mask = torch.ones(_B, _N, dtype=torch.bool)
+    mask[0, 5:], mask[1] = False, False
+    scheme, (q, k, v) = _scheme("none"), _vectors()
+    context = _context(scheme, mask=mask)
+    hidden = ~mask[:, None, :, None]
+    one = kind.attend(scheme, q, k, v, context, 0.0)
+    other = kind.attend(scheme, q, k + 3 * hidden, v - 3 * hidden, context, 0.0)
+    fix = "apply `context.filled.mask`, and `context.zero_empty` to the result; `attention.average` does both"
+    if not _near(one, other):
+        raise _broken(kind, "attends to keys that `context.mask` hides", fix)
+    if not one[1].eq(0.0).all():
+        raise _broken(kind, "does not return 0 for a query that may attend to no key", fix)
+
+
+def later_keys(kind: AttentionKind) -> None:
+    """In a decoder, later keys have no effect. A kind that `mixes_queries` does not act there."""
+    if kind.mixes_queries:
+        return
+    scheme, (q, k, v) = _scheme("none"), _vectors(_N)
+    context, later = _context(scheme, _N, causal=True), torch.arange(_N)[:, None] > 4
+    one = kind.attend(scheme, q, k, v, context, 0.0)
+    other = kind.attend(scheme, q, k + 3 * later, v - 3 * later, context, 0.0)
+    if not _near(one[:, :, :5], other[:, :, :5]):
+        raise _broken(kind, "attends to later keys in a decoder", "apply `context.mask`")
+
+
+def other_tokens(kind: AttentionKind) -> None:
+    """The result of a query does not depend on other rows, nor on other queries unless the kind `mixes_queries`."""
+    scheme, (q, k, v) = _scheme("none"), _vectors()
+    context = _context(scheme)
+    one = kind.attend(scheme, q, k, v, context, 0.0)
+    rows = torch.tensor([1.0, 3.0])[:, None, None, None]
+    row = kind.attend(scheme, rows * q, rows * k, rows * v, context, 0.0)
+    if not _near(one[:1], row[:1]):
+        raise _broken(kind, "gives a row another result for other rows", "compute each row on its own")
+    query = kind.attend(scheme, q + 3 * (torch.arange(_M) > 2)[:, None], k, v, context, 0.0)
+    if not kind.mixes_queries and not _near(one[:, :, :3], query[:, :, :3]):
+        raise _broken(kind, "gives a query another result for other queries", "set `mixes_queries = True`")
+
+
+def operators(kind: AttentionKind) -> None:
+    """The operators of a scheme have an effect, the same in and out of the scheme's frame."""
+    _has_effect(kind, "the operators", _attended(kind, _scheme("rope")), "rotate queries and keys: `attention.rotated`")
+    scheme, (q, k, v) = _scheme("orthogonal-seq"), _vectors()
+    context = _context(scheme)
+    assert isinstance(scheme, FastScheme)
+    frames = scheme.frame(context.q_context), scheme.frame(context.k_context)
+    if kind.takes_frame and frames[0] is not None and frames[1] is not None:
+        framed = kind.attend(scheme, q @ frames[0], k @ frames[1], v, context.in_frame, 0.0)
+        if not _near(framed, kind.attend(scheme, q, k, v, context, 0.0)):
+            fix = "rotate with `attention.rotated(scheme, q, k, context)`, or set `takes_frame = False`"
+            raise _broken(kind, "has another result in the frame of a scheme", fix)
+
+
+def bias(kind: AttentionKind) -> None:
+    """The bias of a scheme has an effect, or the kind sets `refuses_bias`."""
+    if not kind.refuses_bias:
+        fix = f"add `scheme.bias(q, …)` to the scores ({_LINE}), or give the reason in `refuses_bias`"
+        _has_effect(kind, "the bias", _attended(kind, _scheme("alibi")), fix)
+
+
+def decay(kind: AttentionKind) -> None:
+    """The locality bias has an effect, or the kind sets `refuses_decay`."""
+    if not kind.refuses_decay:
+        fix = f"multiply the scores by `context.decay` ({_LINE}), or give the reason in `refuses_decay`"
+        _has_effect(kind, "the locality bias", _attended(kind, _scheme("none", decay=0.5)), fix)
+
+
+def content(kind: AttentionKind) -> None:
+    """Scores of a scheme's own replace the product, or the kind sets `refuses_content`."""
+    if not kind.refuses_content:
+        fix = f"take `scheme.logits` ({_LINE}), or give the reason in `refuses_content`"
+        _has_effect(kind, "the scores", _attended(kind, _scheme("forget")), fix)
+
+
+def dropout(kind: AttentionKind) -> None:
+    """Dropout has an effect if there is any, and only then, or `lacks` has "dropout"."""
+    scheme, (q, k, v) = _scheme("none"), _vectors()
+    rates = (0.0, 0.0, 0.5, 0.5)
+    same, again, one, other = (kind.attend(scheme, q, k, v, _context(scheme), rate) for rate in rates)
+    if not torch.equal(same, again):
+        raise _broken(kind, "has other results when it is called again without dropout", "draw no random numbers")
+    if "dropout" not in kind.lacks and (_near(one, same) or _near(one, other)):
+        fix = 'drop weights (`attention.average`), or set `lacks = ("dropout",)`'
+        raise _broken(kind, "applies no dropout", fix)
+
+
+def gradients(kind: AttentionKind) -> None:
+    """Values, queries and keys get a gradient, the last two unless `lacks` has "gradient"."""
+    scheme, (q, k, v) = _scheme("none"), (x.requires_grad_() for x in _vectors())
+    with torch.enable_grad():
+        (kind.attend(scheme, q, k, v, _context(scheme), 0.0) ** 2).sum().backward()
+    for name, x in (("queries", q), ("keys", k), ("values", v)):
+        if name != "values" and "gradient" in kind.lacks:
+            continue
+        if x.grad is None or not x.grad.isfinite().all() or not x.grad.any():
+            fix = "keep them in the graph" + ', or set `lacks = ("gradient",)`' * (name != "values")
+            raise _broken(kind, f"gives the {name} no gradient", fix)
+
+
+RULES: dict[str, Callable[[AttentionKind], None]] = {
+    "result": result,
+    "padding": padding,
+    "later keys": later_keys,
+    "other tokens": other_tokens,
+    "operators": operators,
+    "bias": bias,
+    "decay": decay,
+    "own scores": content,
+    "dropout": dropout,
+    "gradients": gradients,
+}
+
+
+def _scheme(name: str, decay: float = 1.0) -> Scheme:
+    """A small scheme."""
+    scheme = position.make(name, _H * _K, _H, decay=decay, generator=torch.Generator().manual_seed(1))
+    scheme.attach("decoder", 0)
+    return scheme
+
+
+def _vectors(queries: int = _M) -> list[Tensor]:
+    """Queries, keys and values. -> [B, H, M, K], [B, H, N, K], [B, H, N, K]"""
+    generator = torch.Generator().manual_seed(2)
+    return [torch.randn(_B, _H, count, _K, generator=generator) for count in (queries, _N, _N)]
+
+
+def _context(
+    scheme: Scheme, queries: int = _M, *, causal: bool = False, mask: Tensor | None = None
+) -> AttentionContext:
+    """Who attends to whom: all to all, or each to those before it. mask: bool [B, N]"""
+    q_context = scheme.context(torch.arange(1, queries + 1)[None], causal=causal)
+    return AttentionContext.of(scheme, q_context, scheme.context(torch.arange(1, _N + 1)[None], mask, causal=causal))
+
+
+def _attended(kind: AttentionKind, scheme: Scheme) -> tuple[Tensor, Tensor]:
+    """The results with a scheme, and with `none`. -> [B, H, M, K] each"""
+    own, causal = scheme.overrides("logits"), bool(scheme.causal_only)
+    q, k, v = _vectors(_N if own else _M)
+    results = []
+    for one in (scheme, _scheme("none")):
+        context = _context(one, q.shape[2], causal=causal)
+        if "decoder_0" in one.layers:
+            context = context.with_content(one.layers["decoder_0"](torch.ones(_B, _N, _H * _K)))
+        results.append(kind.attend(one, q, k, v, context, 0.0))
+    return results[0], results[1]
+
+
+def _has_effect(kind: AttentionKind, what: str, results: tuple[Tensor, Tensor], fix: str) -> None:
+    """Check that two results differ. `what` of a scheme makes the difference. Raises `ApeError` if they do not."""
+    if not float((results[0] - results[1]).detach().abs().max()) >= _LEAST:
+        raise _broken(kind, f"leaves out {what} of the scheme", fix)
+
+
+def _near(x: Tensor, y: Tensor) -> bool:
+    """Whether two results are the same up to rounding."""
+    return torch.allclose(x, y, rtol=1e-4, atol=1e-5)
+
+
+def _broken(kind: AttentionKind, what: str, fix: str) -> ApeError:
+    """The error for a kind that breaks a rule."""
+    return ApeError(f"attention {kind.name!r} {what}", got=own_parts.line_of(kind, "attend").strip(" ()"), fix=fix)

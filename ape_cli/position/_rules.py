@@ -1,0 +1,328 @@
+"""The rules for schemes, which are checked once for each user's own scheme when a model is built.
+
+They call all hooks on a few small positions, so they cost nothing in training. `evaluation/laws` measures what a scheme
+claims.
+
+Shapes: B rows, H heads, M queries, N keys, K channels of a head, D channels of the model, C coordinates.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import replace
+from typing import Any, NamedTuple, get_args
+from unittest import mock
+
+import torch
+from torch import Tensor
+from torch.nn import functional
+
+from ape_cli.core import own_parts, plugins
+from ape_cli.core.errors import ApeError, said
+from ape_cli.position._context import Link
+from ape_cli.position._scheme import Homomorphism, Scheme, Shape, global_seed, unstored, values_lost
+from ape_cli.structure import Cyclic, Structure, Tree
+
+_HOOKS = ("embed", "rotate", "bias", "decay", "logits")
+_B, _M, _N = 3, 5, 7  # numbers that other axes rarely have
+_TOKENS = "return the tokens with the encoding in them, usually `x + p`"
+_SAME = "return rotated queries or keys of the same shape"
+_AXES = "keep all four axes; an axis that is the same for all rows or heads has the size 1"
+_TYPE = "keep the dtype of what the hook is given: `p.to(x.dtype)`"
+
+
+def without_hooks(scheme: type[Scheme]) -> ApeError | None:
+    """The error for a scheme that overrides no hook, None for others.
+
+    Schemes of ape itself, and schemes with a locality bias of their own, may override no hook.
+    """
+    if not plugins.is_own(scheme) or scheme.default_decay != 1.0 or any(map(scheme.overrides, _HOOKS)):
+        return None
+    return ApeError(
+        f"scheme {plugins.name_of(scheme)!r} overrides no hook, so it acts like `none`",
+        got=f"class {scheme.__name__} ({own_parts.files(scheme)[0]})",
+        allowed=", ".join(_HOOKS),
+        fix="write one of these methods",
+    )
+
+
+def constructed(kind: type[Scheme], name: str, shape: Shape, options: dict[str, Any]) -> Scheme:
+    """A scheme of this class and name. Raises `ApeError` if the constructor fails and is not that of ape itself."""
+    what, call_first = f"scheme {name!r} cannot be made", "call super().__init__(shape) first in `__init__`"
+    try:
+        with global_seed(shape.generator):
+            scheme = kind(shape, **options)
+    except ApeError:
+        raise
+    except (Exception, SystemExit) as error:
+        if not plugins.is_own(kind):
+            raise
+        missing = "before Module.__init__() call" in str(error) or "argument: 'shape'" in str(error)
+        got = f"{said(error)}{own_parts.place(error, own_parts.files(kind))}"
+        raise ApeError(what, got=got, fix=call_first if missing else "correct the file") from error
+    if not isinstance(vars(scheme).get("shape"), Shape):
+        raise ApeError(what, got=f"no `shape` after `__init__` ({own_parts.files(kind)[0]})", fix=call_first)
+    for buffer, values in unstored(scheme).items():
+        if values.is_meta:
+            raise values_lost(scheme, buffer)
+    scheme.name, scheme.options = name, options
+    return scheme
+
+
+def check_hooks(scheme: Scheme) -> None:
+    """Apply the rules to a user's own scheme, once for each of its shapes and options.
+
+    The weights of the scheme, and the state of the global generator, stay as they are. Raises `ApeError` for a hook
+    that fails, or that breaks a rule.
+    """
+    own_parts.check_once(scheme, RULES, replace(scheme.shape, generator=None), scheme.options)
+
+
+def reads_positions(scheme: Scheme) -> bool:
+    """Whether a scheme reads positions, apart from a locality bias.
+
+    Scores of content may follow the order of the tokens alone. So they are computed at two sets of positions.
+    """
+    if any(map(scheme.overrides, ("embed", "rotate", "bias"))) or not scheme.overrides("logits"):
+        return any(map(scheme.overrides, ("embed", "rotate", "bias")))
+    shape, generator = scheme.shape, torch.Generator().manual_seed(1)
+    q, k = torch.randn(2, 1, shape.heads, _M, shape.head_dim, generator=generator)
+    x = torch.randn(1, _M, shape.d_model, generator=generator)
+    key = scheme.attach("decoder", 0)
+    with torch.no_grad(), own_parts.explained():
+        content = scheme.layers[key](x) if key in scheme.layers else None
+        at = (scheme.context(torch.tensor([places]), causal=True) for places in ([1, 2, 3, 4, 5], [2, 3, 7, 11, 13]))
+        one, other = (scheme.logits(q, k, content, Link(here, here)) for here in at)
+    return one is not None and other is not None and not torch.equal(one, other)
+
+
+def check_reach(scheme: Scheme, greatest: int) -> None:
+    """Check that a scheme takes a position along a line. Raises its `UsageError` if it does not."""
+    width = scheme.structure.width
+    scheme.context(torch.full((1, 1, width) if width > 1 else (1, 1), greatest))
+
+
+# The rules ---------------------------------------------------------------------------------------
+
+
+def hooks(scheme: Scheme) -> None:
+    """Every hook can be called, and returns the documented shape and dtype."""
+    if scheme.homomorphism not in get_args(Homomorphism):
+        allowed = '"orthogonal", "linear" or ""'
+        what = f"scheme {scheme.name!r} claims an unknown kind of `homomorphism`"
+        raise ApeError(what, got=repr(scheme.homomorphism), allowed=allowed, fix='`homomorphism = "orthogonal"`')
+    with torch.no_grad(), _generators():
+        made = _again(scheme, 1)
+        for rows in (_B, 1):
+            for call in _calls(made, rows):
+                _expect(made, call)
+        one, other = ([c.result for c in _calls(made, _B, seed) if c.hook == "embed"] for seed in (1, 2))
+        if any(map(torch.equal, one, other)):
+            what = f"the hook `embed` of scheme {scheme.name!r} discards the tokens"
+            got = f"the same result for other tokens{own_parts.line_of(scheme, 'embed')}"
+            raise ApeError(what, got=got, fix=_TOKENS)
+
+
+def modes(scheme: Scheme) -> None:
+    """Hooks return the same when they are called again, and in training and evaluation, except for dropout."""
+    with torch.no_grad(), _generators(), _without_dropout():
+        made = _again(scheme, 1)
+        training, first, second = (list(_calls(made.train(mode), _B)) for mode in (True, False, False))
+    fix = "draw no random numbers in it, and keep what it depends on as it is"
+    _compare(scheme, first, second, "returns other values when it is called again", fix)
+    fix = "do in training what is done in evaluation; only dropout may differ"
+    _compare(scheme, training, second, "returns other values in training than in evaluation", fix)
+
+
+def state(scheme: Scheme) -> None:
+    """A scheme that is loaded from `state_dict` of another one has its hooks, also after training."""
+    with torch.no_grad(), _generators(), _without_dropout():
+        trained = _again(scheme, 1)
+        list(_calls(trained.train(), _B))  # anything that is kept, such as statistics, is now in place
+        for parameter in trained.parameters():
+            parameter.add_(0.01 * torch.randn_like(parameter))
+        trained.eval()
+        loaded = _again(scheme, 2).eval()
+        loaded.load_state_dict(trained.state_dict())
+        before, after = (list(_calls(one, _B)) for one in (trained, loaded))
+    fix = "keep all that it depends on in parameters and buffers (`register_buffer`), drawn from `shape.generator`"
+    _compare(scheme, before, after, "returns other values after `state_dict` is loaded into a new scheme", fix)
+
+
+def registered(scheme: Scheme) -> None:
+    """Every tensor that is to be trained is a parameter of the scheme."""
+    with torch.enable_grad(), _generators():
+        made = _again(scheme, 1)
+        known = set(map(id, made.parameters()))
+        for call in _calls(made, _B):
+            if strays := [leaf for leaf in _leaves(call.result) if id(leaf) not in known]:
+                what = f"`{call.hook}` of scheme {scheme.name!r} uses a tensor that is not trained"
+                got = f"{list(strays[0].shape)} with requires_grad{own_parts.line_of(scheme, call.hook)}"
+                fix = "make it an attribute (`nn.Parameter`), or keep several in `nn.ParameterList`"
+                raise ApeError(what, got=got, allowed="parameters of the scheme", fix=fix)
+
+
+RULES: dict[str, Callable[[Scheme], None]] = {
+    "hooks": hooks,
+    "registered": registered,
+    "modes": modes,
+    "state": state,
+}
+
+
+# What they measure -------------------------------------------------------------------------------
+
+
+class _Call(NamedTuple):
+    """The result of a hook, and what it should be."""
+
+    hook: str
+    result: Any
+    axes: str  # letters of `sizes`, or 1
+    sizes: dict[str, int]
+    fix: str
+
+
+def _again(scheme: Scheme, seed: int) -> Scheme:
+    """The same scheme, made anew with other random weights, from its file as it would be in a new process."""
+    shape = replace(scheme.shape, generator=torch.Generator().manual_seed(seed))
+    torch.manual_seed(seed)
+    made = constructed(plugins.fresh(type(scheme)), scheme.name, shape, scheme.options)
+    made.to(next(scheme.parameters(), torch.zeros(())).dtype)
+    with own_parts.explained(scheme):
+        made.attach("decoder", 0)
+    return made
+
+
+@contextmanager
+def _generators() -> Iterator[None]:
+    """Within this context, the global generator of torch may be used, and is then set back."""
+    with torch.random.fork_rng(devices=[]):
+        yield
+
+
+@contextmanager
+def _without_dropout() -> Iterator[None]:
+    """Within this context, dropout does nothing."""
+
+    def keep(x: Tensor, *_: Any, **__: Any) -> Tensor:
+        """The tensor as it is."""
+        return x
+
+    with mock.patch.object(functional, "dropout", keep), mock.patch.object(torch, "dropout", keep):
+        yield
+
+
+def _calls(scheme: Scheme, rows: int, seed: int = 1) -> Iterator[_Call]:
+    """Call all hooks on positions of `rows` rows: 1 if all rows have the same ones. `seed`: of tokens and vectors."""
+    heads, width = scheme.shape.heads, scheme.shape.head_dim
+    sizes = {"B": _B, "H": heads, "M": _M, "N": _N, "K": width, "D": heads * width}
+    generator = torch.Generator().manual_seed(seed)
+
+    def drawn(axes: str, sizes: dict[str, int] = sizes) -> Tensor:
+        """Standard normal numbers. `axes`: letters of `sizes`"""
+        return torch.randn([sizes[axis] for axis in axes], generator=generator)
+
+    masked = torch.arange(_B * _N).view(_B, _N) > 0  # the first row has padding
+    source = _called(scheme, "context", _positions(scheme, rows, _N), masked.flip(1))
+    target = _called(scheme, "context", _positions(scheme, rows, _M), causal=True, beside=source)
+    for at, letter, side in ((source, "N", "key"), (target, "M", "query")):
+        embedded = _called(scheme, "embed", drawn(f"B{letter}D"), at)
+        yield _Call("embed", embedded, f"B {letter} D", sizes, _TOKENS)
+        rotated = _called(scheme, "rotate", drawn(f"BH{letter}K"), at, side)
+        yield _Call("rotate", rotated, f"B H {letter} K", sizes, _SAME)
+    pairs = ((target, target),) if scheme.causal_only else ((source, source), (target, source), (target, target))
+    for q_at, k_at in pairs:
+        here = sizes | {"M": q_at.positions.shape[1], "N": k_at.positions.shape[1]}
+        queries, keys, tokens = (drawn(axes, here) for axes in ("BHMK", "BHNK", "BND"))
+        yield _Call("bias", _called(scheme, "bias", queries, q_at, k_at), "B|1 H|1 M N", here, _AXES)
+        yield _Call("decay", _called(scheme, "decay", q_at, k_at), "B|1 1 M N", here, _AXES)
+        key = scheme.attach("decoder", 0)
+        try:
+            content = scheme.layers[key](tokens) if key in scheme.layers else None
+        except (Exception, SystemExit) as error:
+            raise own_parts.failed(scheme, "layer", error) from error
+        scores = _called(scheme, "logits", queries, keys, content, Link(q_at, k_at))
+        yield _Call("logits", scores, "B H M N", here, _AXES)
+
+
+def _called(scheme: Scheme, hook: str, *arguments: Any, **named: Any) -> Any:
+    """What a hook returns. Raises `ApeError` for an exception in it, also if it takes other arguments."""
+    try:
+        return getattr(scheme, hook)(*arguments, **named)
+    except (Exception, SystemExit) as error:
+        raise own_parts.explanation(error, hook) or own_parts.failed(scheme, hook, error) from error
+
+
+def _expect(scheme: Scheme, call: _Call) -> None:
+    """Check what a hook returned. Only `bias`, `decay` and `logits` may return None.
+
+    The dtype of biases and decays does not matter, because attention converts them. Raises `ApeError`.
+    """
+    optional = call.hook in ("bias", "decay", "logits")
+    if call.result is None and optional:
+        return
+    axes = [axis.split("|") for axis in call.axes.split()]
+    each = [{call.sizes.get(letter, 1) for letter in axis} for axis in axes]
+    got = list(call.result.shape) if isinstance(call.result, Tensor) else None
+    fits = got and len(got) == len(each) and all(size in allowed for size, allowed in zip(got, each, strict=True))
+    if fits and (call.hook in ("bias", "decay") or call.result.dtype == torch.float32):
+        return
+    shown, here = ", ".join(" or ".join(axis) for axis in axes), ", ".join(str(max(allowed)) for allowed in each)
+    allowed = f"[{shown}]{' or None' if optional else ''}; here [{here}]"
+    raise ApeError(
+        f"the hook `{call.hook}` of scheme {scheme.name!r} returns the wrong {'dtype' if fits else 'shape'}",
+        got=f"{call.result.dtype if fits else got or type(call.result).__name__}{own_parts.line_of(scheme, call.hook)}",
+        allowed="torch.float32 for inputs of torch.float32" if fits else allowed,
+        fix=_TYPE if fits else call.fix,
+    )
+
+
+def _compare(scheme: Scheme, some: list[_Call], others: list[_Call], what: str, fix: str) -> None:
+    """Check that hooks returned the same values, up to rounding. Raises `ApeError`."""
+    for one, other in zip(some, others, strict=True):
+        if one.result is None and other.result is None:
+            continue
+        a, b = (torch.zeros(()) if c.result is None else c.result.double() for c in (one, other))
+        if not torch.allclose(a, b, rtol=1e-4, atol=1e-5, equal_nan=True):
+            apart = f"{float((a - b).abs().max()):.2g}" if a.shape == b.shape else "another shape"
+            got = f"a difference of {apart}{own_parts.line_of(scheme, one.hook)}"
+            raise ApeError(f"`{one.hook}` of scheme {scheme.name!r} {what}", got=got, fix=fix)
+
+
+def _leaves(result: Any) -> Iterator[Tensor]:
+    """The tensors with `requires_grad` that a result was computed from."""
+    if isinstance(result, Tensor) and result.requires_grad and result.grad_fn is None:
+        yield result
+    todo, seen = [getattr(result, "grad_fn", None)], set()
+    while todo:
+        node = todo.pop()
+        if node is None or node in seen:
+            continue
+        seen.add(node)
+        if hasattr(node, "variable"):
+            yield node.variable
+        todo += [before for before, _ in node.next_functions]
+
+
+def _positions(scheme: Scheme, rows: int, count: int) -> Tensor:
+    """Positions from SOS on, and in several rows also the last one that a bounded scheme is made for.
+
+    -> int64 [B or 1, N] or [B or 1, N, C]
+    """
+
+    def one(simple: Structure) -> Tensor:
+        """The coordinate of a simple factor. -> int64 [B or 1, N]"""
+        at = torch.arange(count).repeat(rows, 1)
+        most = scheme.shape.max_size if scheme.bounded else count - 1
+        if isinstance(simple, Tree):
+            most = simple.level_start(min(most if scheme.bounded else 2, simple.max_depth))
+        if rows > 1:
+            at[:, -1] = most
+            at[-1] = at[-1].flip(0)
+        at = at.clamp(max=most)
+        return at % simple.order if isinstance(simple, Cyclic) else at
+
+    axes = [one(simple) for simple in scheme.structure.simple]
+    return axes[0] if len(axes) == 1 else torch.stack(axes, dim=-1)
