@@ -42,7 +42,7 @@ padding clustered with the queries
   - real = real * context.queries[:, None, :, None]
   + pass
 a centroid that no member's gradient reaches
-  Clustered.attend  attention/test_contract.py::test_every_parameter_gets_a_gradient
+  Clustered.attend  evaluation/test_laws.py::test_every_law_of_an_attention_holds
   - means(queries, real, member, count)
   + means(queries.detach(), real, member, count)
 the squared kernel in units of sqrt(K)

@@ -16,13 +16,13 @@ rotary pairs along the heads instead of the channels
   + mixed = x.permute(0, 2, 3, 1).reshape(b, n, h, k).transpose(1, 2)
   + pairs = mixed.unflatten(-1, (-1, 2))
 both sides contracted with the same transpose (sequences)
-  Rope.rotate  position/test_contract.py::test_scores_depend_on_the_path_between_alone
+  Rope.rotate  evaluation/test_laws.py::test_every_law_that_is_claimed_holds
   - return rotate_pairs(x, rotations) if self.interleaved else rotate_halves(x, rotations)
   + if side == 'key':
   +     rotations = Rotations(-rotations.angle)
   + return rotate_pairs(x, rotations) if self.interleaved else rotate_halves(x, rotations)
 both sides contracted with the same transpose (trees)
-  Orthogonal.rotate_in_frame  position/test_contract.py::test_scores_depend_on_the_path_between_alone
+  Orthogonal.rotate_in_frame  evaluation/test_laws.py::test_every_law_that_is_claimed_holds
   - return self.operators.act_on(x, context.state) if self.side in ("both", side) else x
   + from dataclasses import replace
   + from ape_cli.position._grouped import Products
@@ -39,7 +39,7 @@ the path composed from the leaf up instead of from the root down
   - below = (above @ w).unflatten(2, (-1, self.channels))
   + below = w[:, :, None] @ above.unflatten(1, (-1, self.channels))
 one set of generators used for all heads
-  Branches._exact_generators  position/test_contract.py::test_every_parameter_gets_a_gradient
+  Branches._exact_generators  evaluation/test_laws.py::test_every_law_that_is_claimed_holds
   - return exponential(skew(exact(self.free)))
   + return exponential(skew(exact(self.free)))[:, :1].expand(-1, self.heads, -1, -1)
 all branches initialised in one basis: left and right commute
@@ -67,7 +67,7 @@ a positional table broadcast from a single position
   - return x + self.vectors(context.positions).to(x.dtype)
   + return x + self.vectors(context.positions)[:, :1].to(x.dtype)
 a bias that never reaches cross-attention
-  Relative.bias  position/test_contract.py::test_every_scheme_reaches_cross_attention
+  Relative.bias  evaluation/test_laws.py::test_every_law_that_is_claimed_holds
   - offsets, w = q_context.cached(k_context, self.vectors)
   + if q_context is not k_context:
   +     return q.new_zeros(1)
@@ -211,7 +211,7 @@ a bias in float32 is given to torch beside float64 queries, and the result is wr
   - bias.to(dtype)
   + bias
 a scheme that adds absolute positions to the tokens counts as relative
-  relative  position/test_hooks.py::test_the_check_finds_each_mistake_once
+  relative  position/test_rules.py::test_the_check_finds_each_mistake_once
   - embedded[0] - embedded[1]
   + embedded[0] - embedded[0]
 offsets with the wrong sign: query - key

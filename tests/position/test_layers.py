@@ -131,7 +131,7 @@ def test_its_hooks_are_checked(monkeypatch: pytest.MonkeyPatch) -> None:
                 own_parts.apply(position.RULES["hooks"], scheme)
     monkeypatch.setattr(Gated, "homomorphism", True)
     with pytest.raises(ApeError, match="unknown kind of `homomorphism`"):
-        position.check_hooks(scheme)
+        own_parts.apply(position.RULES["hooks"], scheme)
 
 
 def test_a_scheme_is_loaded_with_the_modules_of_its_layers(tmp_path: Path) -> None:

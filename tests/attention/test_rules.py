@@ -1,0 +1,142 @@
+"""Kinds of attention that leave something out, or do it in the wrong place: each breaks a rule."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+import torch
+from torch import Tensor
+
+from ape_cli import attention
+from ape_cli.attention import AttentionContext, AttentionKind
+from ape_cli.core import own_parts
+from ape_cli.core.errors import ApeError
+from ape_cli.evaluation import laws
+from ape_cli.position import Scheme
+
+
+class Plain(AttentionKind):
+    """The dot product, written out. Each method is a step that a test replaces."""
+
+    refuses_content = ""
+
+    def attend(
+        self, scheme: Scheme, q: Tensor, k: Tensor, v: Tensor, context: AttentionContext, dropout: float
+    ) -> Tensor:
+        """The mean of values. [B, H, M or N, K] -> [B, H, M, K]"""
+        scores = self.hidden(self.scores(scheme, q, k, context), context)
+        weights = self.dropped(scores.softmax(-1), dropout)
+        return self.ended(weights.to(v.dtype) @ v, context)
+
+    def scores(self, scheme: Scheme, q: Tensor, k: Tensor, context: AttentionContext) -> Tensor:
+        return attention.scores_of(scheme, q, k, context)
+
+    def hidden(self, scores: Tensor, context: AttentionContext) -> Tensor:
+        mask = context.filled.mask
+        return scores if mask is None else scores.masked_fill(~mask, float("-inf"))
+
+    def dropped(self, weights: Tensor, dropout: float) -> Tensor:
+        return torch.nn.functional.dropout(weights, dropout)
+
+    def ended(self, found: Tensor, context: AttentionContext) -> Tensor:
+        return context.zero_empty(found)
+
+
+def without_bias(self: Plain, scheme: Scheme, q: Tensor, k: Tensor, context: AttentionContext) -> Tensor:
+    scores = scheme.logits(q, k, context.content, context)
+    plain = attention.scaled(*attention.rotated(scheme, q, k, context)) if scores is None else scores
+    return plain if context.decay is None else plain * context.decay
+
+
+def without_decay(self: Plain, scheme: Scheme, q: Tensor, k: Tensor, context: AttentionContext) -> Tensor:
+    scores = scheme.logits(q, k, context.content, context)
+    plain = attention.scaled(*attention.rotated(scheme, q, k, context)) if scores is None else scores
+    bias = scheme.bias(q, context.q_context, context.k_context)
+    return plain if bias is None else plain + bias
+
+
+def without_own_scores(self: Plain, scheme: Scheme, q: Tensor, k: Tensor, context: AttentionContext) -> Tensor:
+    plain = attention.scaled(*attention.rotated(scheme, q, k, context))
+    return attention.adjusted(plain, scheme.bias(q, context.q_context, context.k_context), context)
+
+
+def without_operators(self: Plain, scheme: Scheme, q: Tensor, k: Tensor, context: AttentionContext) -> Tensor:
+    scores = scheme.logits(q, k, context.content, context)
+    plain = attention.scaled(q, k) if scores is None else scores
+    return attention.adjusted(plain, scheme.bias(q, context.q_context, context.k_context), context)
+
+
+def over_the_batch(self: Plain, scheme: Scheme, q: Tensor, k: Tensor, context: AttentionContext) -> Tensor:
+    scores = attention.scores_of(scheme, q, k, context)
+    return scores / scores.detach().abs().mean()
+
+
+WRONG: list[tuple[str, dict[str, Any]]] = [
+    ("bias", {"scores": without_bias}),
+    ("decay", {"scores": without_decay}),
+    ("own scores", {"scores": without_own_scores}),
+    ("operators", {"scores": without_operators}),
+    ("other tokens", {"scores": over_the_batch}),
+    ("padding", {"hidden": lambda self, scores, context: scores}),
+    ("later keys", {"hidden": lambda self, scores, context: scores if context.causal else right(scores, context)}),
+    ("dropout", {"dropped": lambda self, weights, dropout: weights}),
+    ("dropout", {"dropped": lambda self, weights, dropout: torch.nn.functional.dropout(weights, 0.1)}),
+    ("padding", {"ended": lambda self, found, context: found}),
+    ("result", {"ended": lambda self, found, context: None}),
+    ("result", {"ended": lambda self, found, context: found.float()}),
+    ("result", {"ended": lambda self, found, context: found.transpose(1, 2)}),
+    ("gradients", {"ended": lambda self, found, context: context.zero_empty(found.detach())}),
+    ("operators", {"takes_frame": True, "scores": lambda self, s, q, k, at: framed_twice(s, q, k, at)}),
+    ("result", {"scores": lambda self, scheme, q, k, context: 1 / 0}),
+]
+
+
+def right(scores: Tensor, context: AttentionContext) -> Tensor:
+    return Plain().hidden(scores, context)
+
+
+def framed_twice(scheme: Scheme, q: Tensor, k: Tensor, context: AttentionContext) -> Tensor:
+    """`rotate` takes vectors into the frame, and so did the projections."""
+    if scheme.overrides("logits"):
+        return attention.scores_of(scheme, q, k, context)
+    turned = (scheme.rotate(q, context.q_context, "query"), scheme.rotate(k, context.k_context, "key"))
+    return attention.adjusted(attention.scaled(*turned), scheme.bias(q, context.q_context, context.k_context), context)
+
+
+@pytest.fixture
+def kind(monkeypatch: pytest.MonkeyPatch) -> Callable[[dict[str, Any]], AttentionKind]:
+    """A kind called `mine`, with other methods."""
+
+    def make(changes: dict[str, Any]) -> AttentionKind:
+        found: Any = type("Changed", (Plain,), changes | {"__module__": __name__})
+        load = attention.load
+        monkeypatch.setattr(attention, "load", lambda name: found if name == "mine" else load(name))
+        monkeypatch.setattr(attention, "names", lambda: ["dot", "mine"])
+        return attention.make("mine")
+
+    return make
+
+
+def test_a_kind_that_is_right_keeps_all_rules(kind: Callable[[dict[str, Any]], AttentionKind]) -> None:
+    own_parts.check_once(kind({}), attention.RULES)
+    assert all(found.holds for found in laws.check("mine"))
+
+
+@pytest.mark.parametrize(("rule", "changes"), WRONG, ids=[f"{i}-{rule}" for i, (rule, _) in enumerate(WRONG)])
+def test_each_rule_finds_what_breaks_it(
+    kind: Callable[[dict[str, Any]], AttentionKind], rule: str, changes: dict[str, Any]
+) -> None:
+    made = kind(changes)
+    with pytest.raises(ApeError):
+        own_parts.check_once(made, attention.RULES)
+    assert rule in {found.law for found in laws.check("mine") if not found.holds}
+
+
+@pytest.mark.parametrize("claim", ["refuses_bias", "refuses_decay", "refuses_content"])
+def test_what_is_refused_need_not_act(kind: Callable[[dict[str, Any]], AttentionKind], claim: str) -> None:
+    left_out = {
+        "refuses_bias": without_bias, "refuses_decay": without_decay, "refuses_content": without_own_scores
+    }  # fmt: skip
+    own_parts.check_once(kind({claim: "a reason", "scores": left_out[claim]}), attention.RULES)
