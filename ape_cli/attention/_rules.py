@@ -46,10 +46,10 @@ def padding(kind: AttentionKind) -> None:
     one = kind.attend(scheme, q, k, v, context, 0.0)
     other = kind.attend(scheme, q, k + 3 * hidden, v - 3 * hidden, context, 0.0)
     fix = "apply `context.filled.mask`, and `context.zero_empty` to the result; `attention.average` does both"
-    if not _near(one, other):
-        raise _broken(kind, "attends to keys that `context.mask` hides", fix)
     if not one[1].eq(0.0).all():
         raise _broken(kind, "does not return 0 for a query that may attend to no key", fix)
+    if not _near(one, other):
+        raise _broken(kind, "attends to keys that `context.mask` hides", fix)
 
 
 def later_keys(kind: AttentionKind) -> None:

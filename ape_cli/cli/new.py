@@ -10,12 +10,12 @@ import shlex
 from importlib import resources
 from pathlib import Path
 from string import Template
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
 
 from ape_cli.cli._app import command
-from ape_cli.cli.console import answer, say, say_commands
+from ape_cli.cli.console import answer, note, say, say_commands
 from ape_cli.cli.options import Json, here
 from ape_cli.core.errors import UsageError, pick
 from ape_cli.storage import files
@@ -56,7 +56,8 @@ def new(
         allowed = "lower-case letters, digits and dashes, at most 40, starting with a letter; not a Python keyword"
         fix = "choose a name such as first-last"
         raise UsageError(f"invalid name for a {kind}", got=repr(name), allowed=allowed, fix=fix)
-    if name in {"scheme": position, "task": tasks, "attention": attention}[kind].names():
+    packages: dict[str, Any] = {"scheme": position, "task": tasks, "attention": attention}
+    if name in packages[kind].names():
         allowed = f"a name that `ape {kind}s` does not list"
         raise UsageError(f"the name of the {kind} is taken", got=repr(name), allowed=allowed, fix="choose another name")
     folder = to / "ape_cli" / _FOLDERS[kind]
@@ -68,6 +69,9 @@ def new(
             raise UsageError("the file exists", got=written, allowed="a new file", fix=fix)
     files.write_text(test, _text(f"test_{template}", stem))  # the name counts as taken once its own file is there
     files.write_text(file, _text(template, stem))
+    for other, package in packages.items():
+        if other != kind and name in package.names():
+            note(f"the {other} {name} has the same name; `ape check {name}` checks both")
     commands = [f"python -m pytest {shlex.quote(str(test))}", *(line.format(name=name) for line in _NEXT[template])]
     commands = [f"PYTHONPATH={shlex.quote(str(to))} {line}" for line in commands]
     if as_json:
