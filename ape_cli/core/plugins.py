@@ -76,8 +76,8 @@ def folders(package: str) -> list[Path]:
 def load(package: ModuleType, name: str, base: type[T]) -> type[T]:
     """The class of a plug-in, a subclass of `base`, whose `part_kind` is the word for such plug-ins in errors.
 
-    Raises `UsageError` if no plug-in or more than one has the name, or if its module does not define one such class,
-    and `ApeError` if its module cannot be imported.
+    Raises `UsageError` if no plug-in or more than one has the name, or if its module does not define one such class
+    with all methods that it needs, and `ApeError` if its module cannot be imported.
     """
     _note_misnamed(package)
     kind: str = base.part_kind  # type: ignore[attr-defined]
@@ -109,6 +109,10 @@ def load(package: ModuleType, name: str, base: type[T]) -> type[T]:
         what = f"the file of {kind} {name!r} defines several subclasses of {base.__name__}"
         got = f"{', '.join(cls.__name__ for cls in defined)} ({_where(place)})"
         raise UsageError(what, got=got, allowed="one", fix="begin the names of the others with _")
+    if lacking := sorted(getattr(defined[0], "__abstractmethods__", ())):
+        what = f"the class of {kind} {name!r} leaves out what every {kind} needs"
+        fix = f"write it; the docstring of {base.__name__}.{lacking[0]} says what it returns"
+        raise UsageError(what, got=f"no {', '.join(lacking)} ({_where(place)})", fix=fix)
     if isinstance(place, EntryPoint):
         _NAMES[defined[0]] = name
     remember(defined[0])

@@ -93,6 +93,16 @@ def test_a_file_with_two_classes(package: ModuleType, tmp_path: Path, monkeypatc
     assert caught.value.got == f"Another, Mine ({tmp_path / 'two_classes.py'})"
 
 
+def test_a_class_without_a_method_that_all_need(package: ModuleType, tmp_path: Path) -> None:
+    (tmp_path / "half_one.py").write_text(
+        "from abc import abstractmethod\nfrom tests.core.test_plugins import Thing\n"
+        "class Mine(Thing):\n    __abstractmethods__ = frozenset({'attend'})\n"
+    )
+    with pytest.raises(UsageError, match="the class of thing 'half-one' leaves out what every thing needs") as caught:
+        plugins.load(package, "half-one", Thing)
+    assert caught.value.got == f"no attend ({tmp_path / 'half_one.py'})"
+
+
 def test_a_description_is_the_first_paragraph_of_the_docstring() -> None:
     """A dataclass without one has its signature as docstring, which describes nothing."""
 
