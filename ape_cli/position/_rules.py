@@ -118,9 +118,9 @@ def hooks(scheme: Scheme) -> None:
             for call in _calls(made, rows):
                 _expect(made, call)
         one, other = ([c.result for c in _calls(made, _B, seed) if c.hook == "embed"] for seed in (1, 2))
-        if any(map(torch.equal, one, other)):
+        if any(float((x - y).abs().amax(-1).min()) < 1e-4 for x, y in zip(one, other, strict=True)):
             what = f"the hook `embed` of scheme {scheme.name!r} discards the tokens"
-            got = f"the same result for other tokens{own_parts.line_of(scheme, 'embed')}"
+            got = f"the same result for other tokens, at some place{own_parts.line_of(scheme, 'embed')}"
             raise ApeError(what, got=got, fix=_TOKENS)
 
 

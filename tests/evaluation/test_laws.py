@@ -49,7 +49,7 @@ def check_claims(name: str) -> None:
     for structure, options in {(f.structure, tuple(f.options.items())) for f in found}:  # claims may depend on them
         claimed = {f.law for f in found if (f.structure, tuple(f.options.items())) == (structure, options)}
         scheme = position.make(name, 32, 4, structure=structure, max_size=4, **dict(options))
-        assert {"causality", "independence", "content", "gradients"} <= claimed
+        assert {"causality", "independence", "gradients"} <= claimed
         assert ("equivariance" in claimed) == (not scheme.causal_only)
         assert ("relative" in claimed) == scheme.relative
         assert ("composition" in claimed) == bool(scheme.homomorphism)
@@ -107,10 +107,6 @@ def per_batch(right: Callable[..., Tensor]) -> Callable[..., Tensor]:
     return lambda self, q, here, there: right(self, q, here, there) / there.positions.max().clamp(min=1)
 
 
-def without_tokens(right: Callable[..., Tensor]) -> Callable[..., Tensor]:
-    return lambda self, x, context: right(self, 0 * x, context)
-
-
 def of_one_head(right: Callable[..., Tensor]) -> Callable[..., Tensor]:
     return lambda *given: right(*given)[:, :1]
 
@@ -144,7 +140,6 @@ WRONG: list[tuple[str, str, str, Any, str, Any]] = [  # law, scheme, structure, 
     ("equivariance", "alibi", "seq", Alibi, "bias", by_place_in_the_row(Alibi.bias)),
     ("causality", "alibi", "seq", Alibi, "bias", looking_ahead(Alibi.bias)),
     ("independence", "alibi", "seq", Alibi, "bias", per_batch(Alibi.bias)),
-    ("content", "learned", "seq", Learned, "embed", without_tokens(Learned.embed)),
     ("gradients", "t5", "seq", T5, "bias", of_one_head(T5.bias)),
 ]
 

@@ -47,7 +47,6 @@ LAWS: dict[str, Callable[[Scheme, torch.dtype], Tensor | None]] = {
     "equivariance": model.equivariance,
     "causality": model.causality,
     "independence": model.independence,
-    "content": model.content,
     "gradients": model.dead_parameters,
 }
 OF_ATTENTION: dict[str, Callable[[attention.AttentionKind, torch.dtype, float], Tensor]] = {
@@ -66,9 +65,9 @@ CLAIMS = {  # the attribute by which a scheme claims a law; the other laws hold 
 }
 _KINDS = {"orthogonality": "orthogonal", "duality": "linear"}  # laws of homomorphisms of one kind
 _IMPORT = "Its file can be imported, and it can be made"
-IN_A_MODEL = ("equivariance", "causality", "independence", "content", "gradients")
+IN_A_MODEL = ("equivariance", "causality", "independence", "gradients")
 LIMITS = {torch.float64: 1e-9, torch.float32: 1e-4}
-GAPS = {"uniqueness", "reach", "content"}  # laws whose measure has to be large, in either precision
+GAPS = {"uniqueness", "reach"}  # laws whose measure has to be large, in either precision
 LEAST_GAP = 1e-4  # minimum of those measures
 # computed in float32 by every model, so the limit of float32 holds in both precisions
 _MADE_IN_FLOAT32 = {"locality", "distance"}

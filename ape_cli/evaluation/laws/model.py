@@ -106,21 +106,6 @@ def independence(scheme: Scheme, dtype: torch.dtype, kind: AttentionKind | None 
     return torch.stack(errors).max()
 
 
-def content(scheme: Scheme, dtype: torch.dtype) -> Tensor:
-    """Other tokens change the output of encoder and decoder at their places; this is the smallest change.
-
-    Returns a scalar, shape [].
-    """
-    ids, at = sample(scheme)
-    mask, others = torch.ones_like(ids).bool(), (ids - 2) % 17 + 3  # each of the 17 symbols becomes the next one
-    changes = []
-    for net in models(scheme, dtype):
-        memory, source = net.encode(ids, at, mask)
-        changes.append(net.encode(others, at, mask)[0] - memory)
-        changes.append(net.decode(others, at, memory, source) - net.decode(ids, at, memory, source))
-    return torch.cat([change.detach().abs().amax(-1) for change in changes]).min()
-
-
 def dead_parameters(scheme: Scheme, dtype: torch.dtype) -> Tensor:
     """The number of the scheme's parameters without a gradient in all elements of a head or generator.
 

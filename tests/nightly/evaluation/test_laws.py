@@ -56,7 +56,7 @@ def test_an_embedding_without_the_tokens_is_found(monkeypatch: pytest.MonkeyPatc
     def embed(self: Learned, x: Tensor, context: position.Context) -> Tensor:
         return right(self, x if only_decoder and not context.causal else 0 * x, context)
 
-    assert broken(monkeypatch, "learned", Learned, "embed", embed) == {"content"}
+    assert broken(monkeypatch, "learned", Learned, "embed", embed) == {"hooks"}
 
 
 def test_a_dead_parameter_is_found(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -80,6 +80,10 @@ def test_a_ring_that_does_not_close_is_found(monkeypatch: pytest.MonkeyPatch) ->
 def test_a_scheme_that_raises_is_a_finding_and_no_crash(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(Alibi, "bias", lambda *_: 1 / 0)
     found = list(laws.check("alibi"))
+    assert {f.law for f in found if not f.holds} == set(position.RULES)
+    assert all("ZeroDivisionError: division by zero" in str(f.trouble) for f in found if not f.holds)
+    monkeypatch.setattr(position, "RULES", {})
+    found = list(laws.check("alibi"))
     assert {f.law for f in found if not f.holds} >= {"relative", "causality"}
     assert all(f.trouble == "ZeroDivisionError: division by zero" for f in found if not f.holds)
 
@@ -96,7 +100,7 @@ def clipped(self: Relative, q: Tensor, q_context: position.Context, k_context: p
 def absolute(self: T5, q: Tensor, q_context: position.Context, k_context: position.Context) -> Tensor | None:
     """A wrong term: in a decoder it depends on the absolute positions of the keys."""
     term = RIGHT["t5"](self, q, q_context, k_context)
-    return term + (k_context.positions % 3)[:, None, None, :] if q_context.causal else term
+    return term if term is None or not q_context.causal else term + (k_context.positions % 3)[:, None, None, :]
 
 
 def only_at_home(self: Rope, x: Tensor, context: position.Context, side: position.Side) -> Tensor:
@@ -120,7 +124,7 @@ def dropped_early(scores: Tensor, v: Tensor, link: attention.AttentionContext, d
         ("tree", ShivQuirkTree, "stack", lambda self, at: STACK(self, at).flip(-2), {"round trip"}),
         ("dot", dot, "average", dropped_early, {"causality"}),
         ("orthogonal-tree", dot, "average", without_mask, {"causality", "independence"}),
-        ("linear", linear, "causal_sums", lambda q, k, v: q @ (k.mT @ v), {"causality"}),
+        ("linear", linear, "causal_sums", lambda q, k, v: q @ (k.mT @ v), {"later keys"}),
     ],
 )
 def test_subtle_mistakes_are_found(
