@@ -22,6 +22,7 @@ from rich.text import Text
 from rich.tree import Tree as Drawn
 
 from ape_cli.core.errors import DataError
+from ape_cli.core.vocabulary import shown
 from ape_cli.data.manifest import Manifest
 from ape_cli.reports.builtin import size_words
 from ape_cli.reports.terminal import FRAME
@@ -39,7 +40,7 @@ def pair(manifest: Manifest, split: str, row: dict[str, Any]) -> Pair:
 
     def side(name: str) -> RenderableType:
         """The source or the target, drawn as its structure."""
-        names = [manifest.vocabulary[i] for i in row[f"{name}_ids"]]
+        names = [shown(manifest.vocabulary[i]) for i in row[f"{name}_ids"]]
         order = plan.source_order if name == "source" and plan.source_order else plan.order
         binarised = bool(plan.parameters.get("binarise"))
         return drawn(plan.structure, row[f"{name}_positions"], names, order=order, binarised=binarised)

@@ -10,6 +10,7 @@ from collections.abc import Mapping
 
 from ape_cli import tasks
 from ape_cli.core.escaping import code, markdown, one_line
+from ape_cli.core.vocabulary import shown
 from ape_cli.data.manifest import Manifest
 from ape_cli.data.overlap import Overlap
 from ape_cli.structure import Cyclic, Product, Seq, Structure, Tree
@@ -22,7 +23,7 @@ def card(manifest: Manifest, task: BaseTask) -> str:
     lines = ["---", "configs:", "- config_name: default", "  data_files:"]
     for split in plan.rows:
         lines += [f"  - split: {split}", f"    path: data/{split}-*.parquet"]
-    names = ", ".join(f"{i} {markdown(name)}" for i, name in enumerate(manifest.vocabulary[:24]))
+    names = ", ".join(f"{i} {markdown(shown(name))}" for i, name in enumerate(manifest.vocabulary[:24]))
     more = ", …" if len(manifest.vocabulary) > 24 else ""
     title, sentence, notes = _symbols(manifest) if plan.image is None else _images(manifest, task)
     origin = [f" {markdown(task.origin[split])} |" if task.origin else "" for split in plan.rows]

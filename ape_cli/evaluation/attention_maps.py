@@ -18,7 +18,7 @@ from torch import Tensor, nn
 
 from ape_cli.attention import Attention
 from ape_cli.core.errors import UsageError, pick
-from ape_cli.core.vocabulary import PAD, SOS
+from ape_cli.core.vocabulary import PAD, SOS, shown
 from ape_cli.data.batches import Batch, JoinedBatch, SequenceBatch
 from ape_cli.data.loader import Dataset
 from ape_cli.evaluation.evaluate import check_fits
@@ -94,7 +94,7 @@ def _tokens(batch: Batch, at: int, vocabulary: list[str], part: str) -> tuple[li
     before = batch.source_ids[at][batch.source_mask[at]].tolist()
     if isinstance(batch, JoinedBatch):
         target = [*before, *target]
-    source, read = ([vocabulary[i].strip("<>") for i in ids] for ids in (before, target))
+    source, read = ([shown(vocabulary[i].strip("<>")) for i in ids] for ids in (before, target))
     return {"encoder": (source, source), "decoder": (read, read), "cross": (read, source)}[part]
 
 

@@ -19,7 +19,7 @@ import pyarrow.parquet as pq
 
 from ape_cli.core.errors import DataError, UsageError, remedy, unknown
 from ape_cli.storage import files
-from ape_cli.storage.parquet import is_text, reading, values
+from ape_cli.storage.parquet import is_bytes, is_text, reading, values
 from ape_cli.storage.paths import local_path
 
 _WILD = frozenset("*?[")
@@ -110,9 +110,10 @@ def content(path: Path) -> bytes:
 
 
 def texts(content: bytes, column: str | None) -> Iterator[bytes | None]:
-    """The texts of a column of a Parquet file, row by row, in UTF-8; None for a null.
+    """The texts of a column of a Parquet file, row by row, in UTF-8; None for a null. A column of bytes has files.
 
-    `column` may be None if there is only one column of texts. Equal texts are in memory only once.
+    `column` may be None if there is only one column of texts, or none, and only one of bytes. Equal texts are in memory
+    only once.
 
     Raises `UsageError` if there is no such column, or if it is not clear which one is meant, and `DataError` if the
     file cannot be read or is too large. The caller adds the name of the file.
@@ -124,11 +125,12 @@ def texts(content: bytes, column: str | None) -> Iterator[bytes | None]:
 
 def _chosen(schema: pa.Schema, column: str | None) -> str:
     """The name of the column of texts. Raises `UsageError` if there is none, or if it is not clear which."""
-    names = [field.name for field in schema if is_text(field.type)]
+    names, others = ([field.name for field in schema if is_kind(field.type)] for is_kind in (is_text, is_bytes))
     if column is not None:
-        if names.count(column) != 1:
-            raise unknown("text column", column, names)
+        if (names + others).count(column) != 1:
+            raise unknown("text column", column, names + others)
         return column
+    names = names or others
     if len(names) != 1:
         what = "the text column is ambiguous; name it with `column`" if names else "the file has no text column"
         raise UsageError(what, got=", ".join(schema.names), allowed=", ".join(names) or None)

@@ -69,7 +69,12 @@ def is_text(kind: pa.DataType) -> bool:
     """Whether a column of this type has texts."""
     if pa.types.is_dictionary(kind):
         return is_text(kind.value_type)
-    return pa.types.is_string(kind) or pa.types.is_large_string(kind)
+    return pa.types.is_string(kind) or pa.types.is_large_string(kind) or pa.types.is_string_view(kind)
+
+
+def is_bytes(kind: pa.DataType) -> bool:
+    """Whether a column of this type has bytes of any length."""
+    return pa.types.is_binary(kind) or pa.types.is_large_binary(kind) or pa.types.is_binary_view(kind)
 
 
 def check_groups(file: pq.ParquetFile, name: Any, most: int | None = None) -> None:

@@ -12,6 +12,7 @@ import re
 import sys
 from collections import Counter
 from collections.abc import Iterator
+from copy import copy
 from dataclasses import dataclass, field
 from pathlib import PurePosixPath
 
@@ -110,22 +111,22 @@ class _Reader:
 
     def read(self, in_parquet: bool, column: str | None) -> TreeSource:
         """Read all files. The texts of a Parquet file are in its column `column`."""
-        for path, name in self.plan.items():
-            before = self.nodes, self.count
+        for path in self.plan:
+            before = self.nodes, self.count, self.formats.copy()
             try:
                 if path != _shown(path):  # a manifest cannot store it
                     raise DataError("its name is not UTF-8 text", fix="rename it")
                 content = _tree_files.content(self.listing.base / path)
                 if in_parquet:
-                    trees = list(self._rows(path, name, content, column))
+                    trees = list(self._rows(path, content, column))
                 else:
-                    trees = [(tree.document, tree) for tree in self._trees(name, content)]
+                    trees = [(tree.document, tree) for tree in self._trees(path, content)]
             except DataError as error:
                 if not self.skip_bad:
                     what, fix = f"cannot read {self.listing.base / path}", error.fix or "correct it, or add `skip_bad`"
                     raise DataError(what, got=error.summary, allowed=error.allowed, fix=fix) from error
                 self.source.skipped.append((_shown(path), error.summary))
-                self.nodes, self.count = before  # its trees are not kept
+                self.nodes, self.count, self.formats = before  # its trees are not kept
                 continue
             number = len(self.source.files)
             self.source.files[path] = hashlib.sha256(content).hexdigest()
@@ -138,31 +139,34 @@ class _Reader:
         self.source.skipped.sort()
         return self.source
 
-    def _trees(self, name: str, content: bytes) -> Iterator[ParsedTree]:
+    def _trees(self, path: str, content: bytes) -> Iterator[ParsedTree]:
         """The trees of a document or a file. Raises `DataError` if it cannot be read."""
-        form = self.formats[name]
+        form = copy(self.formats[self.plan[path]])  # what it learns from a bad document is forgotten
+        form.suffix = PurePosixPath(path).suffix.lower()
         if len(content) > form.most_bytes:
             raise DataError(f"it has {len(content):,} bytes", allowed=f"{form.most_bytes:,} bytes for its parser")
         try:
-            for tree in form.trees(content, self.unit):
+            for number, tree in enumerate(form.trees(content, self.unit), 1):
+                tree.check(number)
                 if tree.levels() >= _MOST_LEVELS:
                     raise DataError(f"a tree is too deep: more than {_MOST_LEVELS:,} nodes from the root to a leaf")
-                tree.kind[:] = map(sys.intern, tree.kind)  # equal labels share memory
-                tree.token[:] = map(sys.intern, tree.token)
+                for labels in (tree.kind, tree.token):
+                    labels[:] = map(sys.intern, map(str, labels))  # equal labels share memory
                 self.count += 1
                 self.nodes += len(tree.parent)
                 check_count(self.count, self.nodes)
                 yield tree
         except RecursionError as error:
             raise DataError("it is nested too deeply") from error
+        self.formats[self.plan[path]] = form
 
-    def _rows(self, path: str, name: str, content: bytes, column: str | None) -> Iterator[tuple[int, ParsedTree]]:
+    def _rows(self, path: str, content: bytes, column: str | None) -> Iterator[tuple[int, ParsedTree]]:
         """The trees of a Parquet file, each with the number of its row."""
         for row, text in enumerate(_tree_files.texts(content, column)):
             try:
                 if text is None:
                     raise DataError("null instead of text")
-                yield from [(row, tree) for tree in self._trees(name, text)]
+                yield from [(row, tree) for tree in self._trees(path, text)]
             except DataError as error:
                 if not self.skip_bad:
                     raise DataError(f"row {row:,}: {error.summary}", allowed=error.allowed, fix=error.fix) from error

@@ -176,6 +176,10 @@ class BaseTask(RowWriter):
         """Lines of text about what a dataset has, for the user and the dataset card."""
         return []
 
+    def why_none(self, split: str) -> str:
+        """Why a split of a source has no rows, for a message."""
+        return "the source is too small to hold some out"
+
     @property
     def title(self) -> str:
         """The name of the dataset's folder."""
@@ -310,8 +314,9 @@ class FixedRows(BaseTask, Generic[_Rows]):
         rows = {split: available[split] if count is None else count for split, count in counts.items()}
         for split, count in rows.items():
             if count > available[split]:
-                what = f"the source does not have that many {self.things} for {split}"
-                raise UsageError(what, got=count, allowed=f"at most {available[split]}", fix="leave it out for all")
+                what, most = f"the source does not have that many {self.things} for {split}", available[split]
+                allowed = f"at most {most}" if most else f"none, because {self.why_none(split)}"
+                raise UsageError(what, got=count, allowed=allowed, fix="leave it out for all")
         return rows
 
     def portion(self, rows: range, split: str, seed: int) -> _Rows:

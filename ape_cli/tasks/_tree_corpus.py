@@ -12,6 +12,7 @@ Shapes: R trees, T nodes in all.
 from __future__ import annotations
 
 import hashlib
+import json
 import math
 import re
 from collections import Counter
@@ -32,7 +33,7 @@ from ape_cli.tasks._tree_portion import LabelledTrees, TreeOptions, maskable
 
 UNKNOWN = "<unknown>"
 _NAMED = 10  # files that are left out and named in notes
-_LONGEST = 80  # characters of a label
+_MOST_BYTES = 7 * 2**20  # of all labels as JSON, so that the record of a run can have them
 _HELD_OUT, _MOST_HELD_OUT = 0.1, 0.2  # shares of the trees that are held out for test, and as many for validation
 
 
@@ -148,21 +149,20 @@ def _numbered(texts: list[list[str]], training: np.ndarray, task: TreeOptions) -
     """The number of each node's label, int64 [T], and the labels by number. Number 0 is `UNKNOWN`.
 
     `training`: bool [R], whether a tree is in a document of the training split. Only those are counted.
+
+    Raises `DataError` if the labels are too long together.
     """
-    counts: Counter[str] = Counter()
-    for labels, counted in zip(texts, training.tolist(), strict=True):
-        if counted:
-            counts.update(map(_short, labels))
+    counts = Counter(
+        text for labels, counted in zip(texts, training.tolist(), strict=True) if counted for text in labels
+    )
     frequent = [(-count, text) for text, count in counts.items() if count >= task.min_count]
     chosen = [text for _, text in sorted(frequent)[: task.vocabulary]]
+    names = [UNKNOWN, *_readable(chosen)]
+    if (size := len(json.dumps(names, indent=2, ensure_ascii=False).encode())) > _MOST_BYTES:
+        got, fix = f"{size:,} bytes in {len(chosen):,} labels", "choose a smaller `vocabulary`, or other `labels`"
+        raise DataError("the labels are too long", got=got, allowed=f"{_MOST_BYTES:,} bytes", fix=fix)
     number = {text: at for at, text in enumerate(chosen, 1)}
-    flat = [number.get(_short(text), 0) for labels in texts for text in labels]
-    return np.array(flat, dtype=np.int64), [UNKNOWN, *_readable(chosen)]
-
-
-def _short(text: str) -> str:
-    """A label of at most 80 characters."""
-    return text if len(text) <= _LONGEST else f"{text[: _LONGEST - 1]}…"
+    return np.array([number.get(text, 0) for labels in texts for text in labels], dtype=np.int64), names
 
 
 def _readable(labels: list[str]) -> list[str]:

@@ -23,7 +23,7 @@ from ape_cli.core.vocabulary import SPECIAL, SPLITS
 from ape_cli.storage.tree_sources import TreeSource, read_trees
 from ape_cli.structure import Tree
 from ape_cli.tasks import check_whole
-from ape_cli.tasks._tree_corpus import Corpus, corpus, described
+from ape_cli.tasks._tree_corpus import UNKNOWN, Corpus, corpus, described
 from ape_cli.tasks._tree_portion import TreeOptions, TreePortion, extra_names, without_shared
 
 
@@ -172,6 +172,15 @@ class UserTrees(TreeOptions):
         listed = "\n".join(f"{path} {digest}" for path, digest in self._source.files.items())
         sha256 = hashlib.sha256(listed.encode()).hexdigest()
         return {**used, **read, "binarise": self.branching is None, "sha256": sha256}
+
+    def why_none(self, split: str) -> str:
+        """Why a split has no rows: trees were held out for it, as for each split."""
+        names, merged = self._corpus.names, ""
+        if names and not self._corpus.label.all():
+            merged = (
+                f"; all labels except the {len(names) - 1:,} of the vocabulary are {UNKNOWN} (`labels`, `vocabulary`)"
+            )
+        return f"each tree that was held out for it is equal to one of an earlier split, or left out{merged}"
 
     def notes(self, seed: int) -> list[str]:
         """What was read of the source, and what was left out."""

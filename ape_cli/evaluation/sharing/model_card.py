@@ -18,6 +18,7 @@ from ape_cli import position, tasks
 from ape_cli.core import plugins
 from ape_cli.core.errors import ApeError
 from ape_cli.core.escaping import code, markdown, one_line
+from ape_cli.core.vocabulary import shown
 from ape_cli.data.card import gen_command
 from ape_cli.models.factory import PARTS, own_parts
 from ape_cli.runs.record import settings_text
@@ -36,7 +37,7 @@ def model_card(about: dict[str, Any], vocabulary: list[str]) -> str:
     """The model card. `about` is the content of config.json; `vocabulary` has the names of all ids or classes."""
     config, data = about["config"], about["dataset"]
     environment = Environment(undefined=StrictUndefined, keep_trailing_newline=True)
-    environment.filters |= {"markdown": markdown, "code": code}
+    environment.filters |= {"markdown": markdown, "code": code, "shown": shown}
     template = resources.files(__package__).joinpath("model_card.md.jinja").read_text(encoding="utf-8")
     return environment.from_string(template).render(
         about={"own_files": {}} | about,

@@ -28,7 +28,7 @@ import pyarrow.parquet as pq
 from ape_cli.core.errors import DataError, UsageError, unknown
 from ape_cli.core.runtime import half_memory
 from ape_cli.storage import image_rows
-from ape_cli.storage.parquet import check_groups, is_text, reading
+from ape_cli.storage.parquet import check_groups, is_bytes, is_text, reading
 from ape_cli.storage.sources._source import MOST_CLASSES, ImageSource, LabelledImages, known, source
 
 _AGAIN = "fetch it again"
@@ -172,7 +172,7 @@ def _is_image(kind: pa.DataType) -> bool:
     """Whether a column of this type can contain encoded images."""
     if pa.types.is_struct(kind):
         return any(field.name == "bytes" and _is_image(field.type) for field in kind)
-    return pa.types.is_binary(kind) or pa.types.is_large_binary(kind)
+    return is_bytes(kind)
 
 
 def _class_names(schema: pa.Schema) -> dict[str, list[str]]:

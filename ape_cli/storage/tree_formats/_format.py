@@ -9,9 +9,10 @@ import codecs
 from abc import ABC, abstractmethod
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
+from numbers import Integral
 from typing import ClassVar, Literal
 
-from ape_cli.core.errors import DataError
+from ape_cli.core.errors import DataError, brief
 
 _MOST_NODES = 2_000_000  # of a tree
 Unit = Literal["file", "document", "function", "sentence", "subtree"]
@@ -42,6 +43,36 @@ class ParsedTree:
         self.kind.append(kind)
         self.token.append(token or kind)
         return len(self.parent) - 1
+
+    def check(self, number: int = 1) -> None:
+        """Check the lists, because a format may fill them itself. `number` is that of the tree in its file, from 1.
+
+        >>> ParsedTree(parent=[-1, -1], kind=["a", "b"], token=["a", "b"]).check(3)
+        Traceback (most recent call last):
+        ape_cli.core.errors.DataError: tree 3 is malformed
+          got:     node 1 has (parent, kind, token) = (-1, 'b', 'b')
+          allowed: texts; the parent of node 0 is -1, that of another node is the one before or above that
+          fix:     correct the format
+
+        Raises `DataError` if they are no tree in pre-order.
+        """
+        what, fix = f"tree {number:,} is malformed", "correct the format"
+        columns = self.parent, self.kind, self.token
+        if not all(isinstance(column, list) and 0 < len(column) <= _MOST_NODES for column in columns) or (
+            len({*map(len, columns)}) > 1 or not isinstance(self.document, int) or self.document < 0
+        ):
+            allowed = f"a document from 0, and lists of equal length, with 1 to {_MOST_NODES:,} elements"
+            raise DataError(what, got=brief(self), allowed=allowed, fix=fix)
+        way = [-1]  # from above the root to the node before
+        for node, (parent, *labels) in enumerate(zip(*columns, strict=True)):
+            while way and way[-1] != parent:
+                way.pop()
+            fits = isinstance(parent, Integral) and len(way) > (node > 0)
+            if not (fits and all(isinstance(label, str) for label in labels)):
+                got = f"node {node:,} has (parent, kind, token) = {brief((parent, *labels))}"
+                allowed = "texts; the parent of node 0 is -1, that of another node is the one before or above that"
+                raise DataError(what, got=got, allowed=allowed, fix=fix)
+            way.append(node)
 
     def subtree(self, first: int, nodes: int) -> ParsedTree:
         """The subtree at the node `first`, which has so many nodes. They are contiguous in pre-order.
@@ -82,7 +113,7 @@ class ParsedTree:
 
 
 def joined(kind: str, trees: Iterable[ParsedTree], document: int = 0) -> ParsedTree:
-    """Join trees under a new root. Raises `DataError` if they have too many nodes together.
+    """Join trees under a new root. Raises `DataError` if one is no tree, or if they have too many nodes together.
 
     >>> leaf = ParsedTree(parent=[-1], kind=["a"], token=["a"])
     >>> joined("file", [leaf, leaf])
@@ -90,7 +121,8 @@ def joined(kind: str, trees: Iterable[ParsedTree], document: int = 0) -> ParsedT
     """
     whole = ParsedTree(document)
     whole.add(-1, kind)
-    for tree in trees:
+    for number, tree in enumerate(trees, 1):
+        tree.check(number)
         first = len(whole.parent)
         for parent, *labels in zip(tree.parent, tree.kind, tree.token, strict=True):
             whole.add(parent + first if parent >= 0 else 0, *labels)
@@ -122,6 +154,8 @@ class TreeFormat(ABC):
     needs: ClassVar[str | None] = None  # a package that the format needs and that ape-cli does not install
     most_bytes: ClassVar[int] = 256 * 2**20  # the most that the text of a file may have, for its parser
     variants: ClassVar[Mapping[str, tuple[str, ...]]] = {}  # such as languages, with the suffixes of their files
+
+    suffix = ""  # of the file that is read, in lower case, as `.py`
 
     def __init__(self, variant: str | None = None) -> None:
         """Choose the variant."""

@@ -14,8 +14,7 @@ from collections.abc import Iterable, Iterator
 from itertools import groupby
 from typing import Any
 
-from ape_cli.core.errors import DataError
-from ape_cli.storage.tree_formats._format import ParsedTree, TreeFormat, Unit, joined
+from ape_cli.storage.tree_formats._format import ParsedTree, TreeFormat, Unit, damaged, joined
 
 
 class ConlluFormat(TreeFormat):
@@ -43,14 +42,33 @@ def _documents(sentences: Iterable[ParsedTree]) -> Iterator[ParsedTree]:
         yield joined("document", group, number)
 
 
+class _Lines(io.BytesIO):
+    """The lines of a file, decoded one by one, so that a wrong byte is found in its own sentence."""
+
+    line = start = 0  # the numbers, from 1, of the line that was read last, and of the first one of its sentence
+    _inside = False  # whether that line is in a sentence
+
+    def __next__(self) -> str:  # type: ignore[override]
+        """The next line. Raises `UnicodeDecodeError` if it is not UTF-8."""
+        line = super().__next__()
+        self.line += 1
+        if line.strip() and not self._inside:
+            self.start = self.line
+        self._inside = bool(line.strip())
+        return line.decode("utf-8-sig" if self.line == 1 else "utf-8")
+
+
 def _sentences(content: bytes) -> Iterator[ParsedTree]:
-    """The trees of the sentences of a file. Raises `DataError` with the number of a sentence that is not valid."""
+    """The trees of the sentences of a file. Raises `DataError` with the line and the sentence that is not valid.
+
+    The line is that of a byte that is not UTF-8; else the first one of the sentence.
+    """
     from conllu import exceptions, parse_incr, parser
 
     known = parser.DEFAULT_FIELDS
     fields = {field: lambda columns, at: columns[at] for field in known}  # the texts of the columns that are not read
     fields |= {field: parser.DEFAULT_FIELD_PARSERS[field] for field in ("id", "head")}
-    lines = io.TextIOWrapper(io.BytesIO(content), "utf-8-sig", newline="\n")
+    lines = _Lines(content)
     document = number = 0
     try:
         for sentence in parse_incr(lines, known, fields):
@@ -60,7 +78,8 @@ def _sentences(content: bytes) -> Iterator[ParsedTree]:
                 number += 1
                 yield tree
     except (exceptions.ParseException, ValueError) as error:  # a ValueError: no UTF-8, or too many digits
-        raise DataError(f"sentence {number + 1:,}: not valid CoNLL-U: {str(error)[:200]}") from error
+        line = lines.line if isinstance(error, UnicodeDecodeError) else lines.start
+        raise damaged(f"sentence {number + 1:,}: not valid CoNLL-U: {str(error)[:200]}", line) from error
 
 
 def _tree(sentence: Iterable[dict[str, Any]], document: int) -> ParsedTree:

@@ -119,7 +119,10 @@ def _token(node: Any, source: bytes) -> str | None:
 
 
 def _line_of_error(node: Any) -> int:
-    """The line of the first error in a node."""
+    """The line of the first error in a node. A missing token that the grammar hides is no child of its node."""
     while not (node.is_error or node.is_missing):
-        node = next(child for child in node.children if child.has_error)
+        below = next((child for child in node.children if child.has_error), None)
+        if below is None:
+            break
+        node = below
     return int(node.start_point[0]) + 1

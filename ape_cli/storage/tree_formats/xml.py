@@ -1,4 +1,4 @@
-"""XML documents, for example MathML, as trees. It needs the package lxml, `pip install 'ape-cli[lxml]'`.
+"""XML documents, for example MathML, as trees.
 
 | node | kind | token |
 |---|---|---|
@@ -7,25 +7,31 @@
 | text | `#text` | the text, in which white space is one space |
 
 Attributes come before the content of their element. Declarations of namespaces, text that is white space, comments and
-processing instructions are left out. Nothing else is read: no DTD is loaded, and nothing is fetched.
+processing instructions are left out. The parser is expat, from Python's standard library. Nothing else is read: no DTD
+is loaded, and nothing is fetched.
 
-A document that declares entities or attributes is an error. A document type may name entities in another file, which is
-not read: in text, the token shows such a reference as it is written, for example `&nbsp;`, and in an attribute, the
-parser leaves it out.
+A document that declares entities or attributes, or refers to parameter entities, is an error. A document type may name
+entities in another file, which is not read: in text, the token shows such a reference as it is written, for example
+`&nbsp;`, and in an attribute, it is left out.
 """
 
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
-from typing import Any, ClassVar
+from collections.abc import Iterator, Mapping
+from typing import Any, ClassVar, NoReturn
+from xml.parsers import expat
 
-from ape_cli.storage.tree_formats._format import ParsedTree, TreeFormat, Unit, damaged, decoded, line_at
+from ape_cli.storage.tree_formats._format import ParsedTree, TreeFormat, Unit, damaged, decoded
 
-_ENCODING = re.compile(rb"""\A\s*<\?xml[^>]*?\sencoding\s*=\s*["']([A-Za-z0-9._-]{1,40})["']""")
-_DECLARATION = re.compile("<!(?:ENTITY|ATTLIST)")  # entities can multiply, and the parser compares all attributes
-_MARKS = ((b"\xff\xfe\0\0", "utf-32"), (b"\0\0\xfe\xff", "utf-32"), (b"\xff\xfe", "utf-16"), (b"\xfe\xff", "utf-16"))
-_ADVICE = re.compile(r",? (?:try|use) XML_PARSE_HUGE.*|, line \d+, column \d+.*", re.DOTALL)
+_ENCODING = re.compile(rb"""<\?xml\s[^>]*?\sencoding\s*=\s*["']([A-Za-z0-9._-]{1,40})["']""")
+_MARKS = {
+    b"\xff\xfe\0\0": "utf-32",
+    b"\0\0\xfe\xff": "utf-32",
+    b"\xff\xfe": "utf-16",
+    b"\xfe\xff": "utf-16",
+    b"\xef\xbb\xbf": "utf-8",
+}
 
 
 class XmlFormat(TreeFormat):
@@ -33,76 +39,81 @@ class XmlFormat(TreeFormat):
 
     suffixes: ClassVar[tuple[str, ...]] = (".xml", ".mml", ".xhtml", ".svg")
     units = ("document", "file")
-    needs = "lxml"
     most_bytes = 32 * 2**20
 
     def trees(self, content: bytes, unit: Unit) -> Iterator[ParsedTree]:
         """The only document of a file."""
         del unit  # a document is a file
-        from lxml import etree
+        declared = _ENCODING.match(content, 0, 2**12)
+        text = markup_text(content, declared and declared[1].decode())
+        nodes, parser = Nodes(), expat.ParserCreate("utf-8", "}")
 
-        text = markup_text(content, _ENCODING)
-        if declaration := _DECLARATION.search(text):
-            raise damaged("it declares entities or attributes", line_at(text, declaration.start()))
-        parser = etree.XMLParser(encoding="utf-8", resolve_entities=False, no_network=True, huge_tree=True)
+        def refuse(*_: Any) -> NoReturn:
+            """Entities can multiply, and what a parameter entity stands for may declare some."""
+            raise damaged("it declares entities or attributes", parser.CurrentLineNumber)
+
+        parser.EntityDeclHandler = parser.AttlistDeclHandler = refuse
+        parser.SkippedEntityHandler = lambda name, parameter: refuse() if parameter else nodes.data(f"&{name};")
+        parser.SetParamEntityParsing(
+            expat.XML_PARAM_ENTITY_PARSING_UNLESS_STANDALONE
+        )  # so that they are not passed over
+        parser.StartElementHandler, parser.EndElementHandler = nodes.start, nodes.end
+        parser.CharacterDataHandler = nodes.data
         try:
-            root = etree.fromstring(text.encode(), parser)
-        except etree.XMLSyntaxError as error:
-            raise damaged(f"no valid XML: {reason(error.msg)}", error.lineno) from error
-        yield element_tree(root)
+            parser.Parse(text, True)
+        except expat.ExpatError as error:
+            raise damaged(f"no valid XML: {expat.ErrorString(error.code)}", error.lineno) from error
+        yield nodes.tree
 
 
-def markup_text(content: bytes, declared: re.Pattern[bytes]) -> str:
-    """The text of a document. `declared` finds the encoding that it declares; UTF-8 if it declares none.
+class Nodes:
+    """Builds a tree from what a parser of XML or HTML finds, in the order of the document."""
+
+    def __init__(self) -> None:
+        """Begin without a node."""
+        self.tree = ParsedTree()
+        self._open = [-1]  # the elements that are not closed, with what is above the root
+        self._texts: list[str] = []
+
+    def start(self, tag: str, attributes: Mapping[str, str]) -> None:
+        """Add an element with its attributes, and the text before it."""
+        self._add_text()
+        number = self.tree.add(self._open[-1], _local(tag))
+        for name, value in attributes.items():
+            self.tree.add(number, f"@{_local(name)}", value)
+        self._open.append(number)
+
+    def end(self, tag: str) -> None:
+        """Close an element."""
+        self._add_text()
+        self._open.pop()
+
+    def data(self, text: str) -> None:
+        """Keep a part of a text, which what is left out does not end."""
+        self._texts.append(text)
+
+    def _add_text(self) -> None:
+        """Add the text before a tag if it is not white space."""
+        if text := " ".join("".join(self._texts).split()):
+            self.tree.add(self._open[-1], "#text", text)
+        self._texts.clear()
+
+
+def markup_text(content: bytes, declared: str | None) -> str:
+    """The text of a document, which may declare its encoding. The default is UTF-8.
 
     Raises `DataError` if it is not text in this encoding.
     """
-    encoding = next((name for mark, name in _MARKS if content.startswith(mark)), None)
-    if encoding is None:
-        match = declared.search(content, 0, 2**12)
-        encoding = match[1].decode("ascii") if match and not content.startswith(b"\xef\xbb\xbf") else "utf-8"
+    encoding = next((name for mark, name in _MARKS.items() if content.startswith(mark)), declared or "utf-8")
+    if encoding == declared and encoding.lower().startswith(("utf-16", "utf-32")):
+        encoding = "utf-8"  # a declaration in ASCII is not in such an encoding
     return decoded(content, encoding)
-
-
-def reason(message: str) -> str:
-    """What a message of the parser says, without the advice to lift its limits, and without the line.
-
-    >>> reason("Resource limit exceeded: Buffer size limit exceeded, try XML_PARSE_HUGE\\n, line 4, column 1")
-    'Resource limit exceeded: Buffer size limit exceeded'
-    """
-    return _ADVICE.sub("", message).strip()
-
-
-def element_tree(root: Any) -> ParsedTree:
-    """The tree of an element of lxml."""
-    tree = ParsedTree()
-    _add(tree, -1, root)
-    return tree
-
-
-def _add(tree: ParsedTree, parent: int, element: Any) -> None:
-    """Add an element with its attributes, texts and children."""
-    from lxml import etree
-
-    number = tree.add(parent, _local(element.tag))
-    for value in element.xpath("@*") if element.attrib else ():  # `items` searches for each attribute
-        tree.add(number, f"@{_local(value.attrname)}", str(value))
-    texts = [element.text or ""]  # before the next child
-    for child in (*element, None):
-        if child is not None and not isinstance(child.tag, str):  # a comment, an instruction, or a reference
-            texts += [child.text if child.tag is etree.Entity else "", child.tail or ""]
-            continue
-        if text := " ".join("".join(texts).split()):
-            tree.add(number, "#text", text)
-        if child is not None:
-            _add(tree, number, child)
-            texts = [child.tail or ""]
 
 
 def _local(name: str) -> str:
     """A name without the address of its namespace.
 
-    >>> _local("{urn:m}mi"), _local("mi")
+    >>> _local("urn:m}mi"), _local("mi")
     ('mi', 'mi')
     """
     return name.rpartition("}")[2]
