@@ -10,7 +10,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from numbers import Integral
-from typing import ClassVar, Literal
+from typing import Any, ClassVar, Literal
 
 from ape_cli.core.errors import DataError, brief
 
@@ -50,28 +50,30 @@ class ParsedTree:
         >>> ParsedTree(parent=[-1, -1], kind=["a", "b"], token=["a", "b"]).check(3)
         Traceback (most recent call last):
         ape_cli.core.errors.DataError: tree 3 is malformed
-          got:     node 1 has (parent, kind, token) = (-1, 'b', 'b')
-          allowed: texts; the parent of node 0 is -1, that of another node is the one before or above that
+          got:     node 1 has the parent -1
+          allowed: -1 for node 0 alone; for another node, the node before it or one above that
           fix:     correct the format
 
         Raises `DataError` if they are no tree in pre-order.
         """
         what, fix = f"tree {number:,} is malformed", "correct the format"
-        columns = self.parent, self.kind, self.token
-        if not all(isinstance(column, list) and 0 < len(column) <= _MOST_NODES for column in columns) or (
-            len({*map(len, columns)}) > 1 or not isinstance(self.document, int) or self.document < 0
-        ):
-            allowed = f"a document from 0, and lists of equal length, with 1 to {_MOST_NODES:,} elements"
-            raise DataError(what, got=brief(self), allowed=allowed, fix=fix)
+        if not isinstance(self.document, int) or self.document < 0:
+            raise DataError(what, got=f"document {brief(self.document)}", allowed="a number from 0", fix=fix)
+        for name, of in (("parent", Integral), ("kind", str), ("token", str)):
+            column: Any = getattr(self, name)
+            is_list = isinstance(column, list)
+            types = set(map(type, column)) if is_list else {type(column)}
+            if not (is_list and all(issubclass(each, of) for each in types) and 0 < len(column) == len(self.parent)):
+                got = f"`{name}` = {brief(column)} ({', '.join(sorted(each.__name__ for each in types))})"
+                allowed = f"a list with a {'whole number' if of is Integral else 'text'} for each node"
+                raise DataError(what, got=got, allowed=allowed, fix=fix)
         way = [-1]  # from above the root to the node before
-        for node, (parent, *labels) in enumerate(zip(*columns, strict=True)):
+        for node, parent in enumerate(self.parent):
             while way and way[-1] != parent:
                 way.pop()
-            fits = isinstance(parent, Integral) and len(way) > (node > 0)
-            if not (fits and all(isinstance(label, str) for label in labels)):
-                got = f"node {node:,} has (parent, kind, token) = {brief((parent, *labels))}"
-                allowed = "texts; the parent of node 0 is -1, that of another node is the one before or above that"
-                raise DataError(what, got=got, allowed=allowed, fix=fix)
+            if len(way) < 1 + (node > 0):
+                allowed = "-1 for node 0 alone; for another node, the node before it or one above that"
+                raise DataError(what, got=f"node {node:,} has the parent {brief(parent)}", allowed=allowed, fix=fix)
             way.append(node)
 
     def subtree(self, first: int, nodes: int) -> ParsedTree:

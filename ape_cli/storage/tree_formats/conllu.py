@@ -68,7 +68,7 @@ def _sentences(content: bytes) -> Iterator[ParsedTree]:
     known = parser.DEFAULT_FIELDS
     fields = {field: lambda columns, at: columns[at] for field in known}  # the texts of the columns that are not read
     fields |= {field: parser.DEFAULT_FIELD_PARSERS[field] for field in ("id", "head")}
-    lines = _Lines(content)
+    lines: Any = _Lines(content)
     document = number = 0
     try:
         for sentence in parse_incr(lines, known, fields):

@@ -1,12 +1,15 @@
-"""Trees in brackets: the Penn Treebank and Lisp, against a recursive reader."""
+"""Trees in brackets: the Penn Treebank, Lisp and Scheme, against a recursive reader."""
 
 from __future__ import annotations
 
 import random
+from pathlib import Path
 
 import pytest
 
-from ape_cli.core.errors import DataError
+from ape_cli.core.errors import DataError, UsageError
+from ape_cli.storage import tree_formats
+from ape_cli.storage.tree_sources import read_trees
 from tests.storage.tree_formats.reading import Nested, nested, parsed
 
 PENN = """
@@ -28,7 +31,7 @@ def tag(label: str, *below: Nested | str) -> Nested:
 
 
 def test_the_penn_treebank() -> None:
-    first, second = parsed("s-expr", PENN)
+    first, second = parsed("s-expr-penn", PENN)
     assert nested(first) == tag(
         "S",
         tag("NP-SBJ-1", tag("DT", "The"), tag("NN", "cat")),
@@ -52,20 +55,104 @@ def test_parents_and_ranks_worked_out_by_hand() -> None:
 @pytest.mark.parametrize(
     ("text", "wanted"),
     [
-        ('(f "a (b\\" c" 1) ; text (\n', tag("f", '"a (b\\" c"', "1")),
-        ("(let ((x 1)) ; a comment (\n x)", tag("let", tag("#list", tag("x", "1")), "x")),
         ("(a '(b c) 'd)", tag("a", "'", tag("b", "c"), "'d")),
         ("()", tag("#list")),
-        ("(())", tag("#list")),
         ("((a) b)", tag("#list", tag("a"), "b")),
-        ("(((a)))", tag("#list", tag("a"))),
-        ("(\n(a))", tag("a")),
-        ('("" x)', tag('""', "x")),
         ("(a(b)c)", tag("a", tag("b"), "c")),
+        ("( f [x] )", tag("f", "[x]")),
     ],
 )
-def test_expressions(text: str, wanted: Nested) -> None:
-    assert [nested(tree) for tree in parsed("s-expr", text)] == [wanted]
+def test_what_lisp_and_penn_trees_have_in_common(text: str, wanted: Nested) -> None:
+    for name in ("s-expr", "s-expr-lisp", "s-expr-penn"):
+        assert [nested(tree) for tree in parsed(name, text)] == [wanted]
+
+
+@pytest.mark.parametrize("name", ["s-expr", "s-expr-penn"])
+@pytest.mark.parametrize(
+    ("text", "wanted"),
+    [
+        ("(())", tag("#list")),
+        ("(((a)))", tag("#list", tag("a"))),
+        ("(\n(a))", tag("a")),
+    ],
+)
+def test_the_pair_around_a_sentence(name: str, text: str, wanted: Nested) -> None:
+    assert [nested(tree) for tree in parsed(name, text)] == [wanted]
+    (lisp,) = parsed("s-expr-lisp", text)
+    assert len(lisp.parent) == text.count("(") + text.count("a") - ("a" in text)
+
+
+@pytest.mark.parametrize(
+    ("text", "wanted"),
+    [
+        ("(S (: ;) (. ;-) )", tag("S", tag(":", ";"), tag(".", ";-"))),
+        ("(S (NN a;b) (; ;) (NN ;x)\n(NN y))", tag("S", tag("NN", "a;b"), tag(";", ";"), tag("NN", ";x"), tag("NN", "y"))),
+        ("(S ('' \") (NN \"a b\") (SYM #|) (SYM |) (SYM \\))", tag("S", tag("''", '"'), tag("NN", '"a', 'b"'), tag("SYM", "#|"), tag("SYM", "|"), tag("SYM", "\\"))),
+    ],
+)  # fmt: skip
+def test_penn_trees_have_no_comments_and_no_strings(text: str, wanted: Nested) -> None:
+    assert [nested(tree) for tree in parsed("s-expr-penn", text)] == [wanted]
+
+
+@pytest.mark.parametrize(
+    ("text", "wanted"),
+    [
+        ('(f "a (b\\" c" 1) ; text (\n', tag("f", '"a (b\\" c"', "1")),
+        ('(f " a (" ")" "" "\n;")', tag("f", '" a ("', '")"', '""', '"\n;"')),
+        ('("" x)', tag('""', "x")),
+        ("(let ((x 1)) ; a comment (\n x)", tag("let", tag("#list", tag("x", "1")), "x")),
+        ("(a;)\n b)", tag("a", "b")),
+        ("(; the label follows\n a ;;) b\n)", tag("a")),
+        (r"(f #\( #\) #\; #\" #\| #\  #\space #\x41)", tag("f", *r'#\( #\) #\; #\" #\|'.split(), r"#\ ", r"#\space", r"#\x41")),
+        ("(a #| (b #| ; |# ) \" |# c)", tag("a", "c")),
+        ("#| ( |# (#| b |# a)", tag("a")),
+        ("#!/usr/bin/sbcl --script (\n(a)", tag("a")),
+        ("#!/usr/bin/guile -s (\n!#\n(a #! (b !# c #!eof)", tag("a", "c", "#!eof")),
+        ("#;(b (c)) (a #;(b) #;b #;'b #; \"b)\" c)", tag("a", "c")),
+        ("(#;b a #;#;b c d)", tag("a", "d")),
+        ("(a #;'(b c) #;#(b) #;(b #;c) d)", tag("a", "d")),
+        ("(|a (b| c\\(d x|;|y)", tag("|a (b|", "c\\(d", "x|;|y")),
+        ("(a #(1 2) #'b `(c ,d ,@e) '\" f\")", tag("a", "#", tag("1", "2"), "#'b", "`", tag("c", ",d", ",@e"), "'\" f\"")),
+        ('(a #"b c" #p"d (")', tag("a", '#"b c"', '#p"d ("')),
+        ('(a"b""c"d)', tag("a", '"b"', '"c"', "d")),
+    ],
+)  # fmt: skip
+def test_lisp(text: str, wanted: Nested) -> None:
+    for name in ("s-expr-lisp", "s-expr-scheme"):
+        assert [nested(tree) for tree in parsed(name, text)] == [wanted]
+
+
+def test_square_brackets_are_brackets_of_scheme() -> None:
+    (tree,) = parsed("s-expr-scheme", "(let ([x 1][y #\\]]) x)")
+    assert nested(tree) == tag("let", tag("#list", tag("x", "1"), tag("y", "#\\]")), "x")
+    for text in ("(a]", "([a)]", "[a"):
+        with pytest.raises(DataError, match="line 1: a closing bracket without an opening one|a bracket is not closed"):
+            parsed("s-expr-scheme", text)
+
+
+SUFFIXES = {"lisp": ("lisp", "sexp", "sexpr"), "scheme": ("scm",), "penn": ("mrg", "ptb", "psd")}
+
+
+@pytest.mark.parametrize(("rules", "suffix"), [(rules, each) for rules, of in SUFFIXES.items() for each in of])
+def test_the_suffix_tells_the_rules(tmp_path: Path, rules: str, suffix: str) -> None:
+    text = '(a " b" [c])' if rules == "scheme" else '(a ;"\n b")' if rules == "penn" else '(a " b" [c]) ; ('
+    (tmp_path / f"x.{suffix.upper()}").write_text(text)
+    source = read_trees(str(tmp_path))
+    assert source.formats == ["s-expr"]  # as before there were rules, so that data sets keep their parameters
+    assert [nested(tree) for _, _, tree in source.trees] == [nested(*parsed(f"s-expr-{rules}", text))]
+
+
+def test_without_a_suffix_nothing_is_guessed(tmp_path: Path) -> None:
+    for sign in '";|\\':
+        (tmp_path / "x.txt").write_text(f"(a\n{sign})")
+        with pytest.raises(
+            DataError, match=r"line 2: `.` means one .*\n  allowed: s-expr-lisp, s-expr-scheme, s-expr-penn"
+        ):
+            read_trees(str(tmp_path / "x.txt"), format="s-expr")
+        (_, _, tree), *_ = read_trees(str(tmp_path / "x.txt"), format="s-expr-penn").trees
+        assert tree.token == ["a", sign]
+    with pytest.raises(UsageError, match="unknown rules of s-expr"):
+        tree_formats.load("s-expr-perl")
 
 
 def drawn(draw: random.Random, depth: int) -> tuple[str, Nested]:
@@ -97,10 +184,16 @@ def test_random_expressions_are_read_back() -> None:
         ("\n(a))", "line 2: a closing bracket without"),
         ("(a)\nb", "line 2: text outside of brackets"),
         ('(a\n"b)', "line 2: a quotation mark is not closed"),
+        ("(a\n|b)", r"line 2: `\|` is not closed"),
+        ("(a\n#|b |# #| #| |#)", "line 2: a comment is not closed"),
+        ("(a\n#! b)", "line 2: a comment is not closed"),
+        ("(a\n#;)", "line 2: no expression follows"),
+        ("(a)\n#;(", "line 2: no expression follows"),
         (b"(\xff)", "it is not text"),
         ('(a "' + "\\" * 10**6, "a quotation mark is not closed"),
+        ("(a " + "#;" * 10**5, "maximum recursion depth exceeded|no expression follows"),
     ],
 )
 def test_bad_expressions(text: str | bytes, message: str) -> None:
-    with pytest.raises(DataError, match=message):
-        parsed("s-expr", text)
+    with pytest.raises((DataError, RecursionError), match=message):
+        parsed("s-expr-lisp", text)
