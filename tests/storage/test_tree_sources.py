@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import hashlib
+import json
 import os
 import time
+from collections.abc import Iterator
 from pathlib import Path
 
 import pyarrow as pa
@@ -12,8 +14,8 @@ import pyarrow.parquet as pq
 import pytest
 
 from ape_cli.core.errors import ApeError, DataError, UsageError
-from ape_cli.storage import _tree_files, tree_sources
-from ape_cli.storage.tree_formats import _format
+from ape_cli.storage import _tree_files, tree_formats, tree_sources
+from ape_cli.storage.tree_formats import ParsedTree, TreeFormat, Unit, _format
 from ape_cli.storage.tree_formats.json import JsonFormat
 from ape_cli.storage.tree_sources import TreeSource, read_trees
 from tests.storage.tree_formats.reading import check_laws
@@ -177,6 +179,50 @@ def test_a_file_is_read_as_a_whole_or_not_at_all(tmp_path: Path) -> None:
     assert list(source.files) == ["b.jsonl"]
 
 
+def test_only_files_that_are_read_decide_what_documents_are(tmp_path: Path) -> None:
+    """The first file begins as a tree with labels, but it is none."""
+    bad = '{"label": "a", "children": [{"lable": "b"}]}'
+    source = read_trees(put(tmp_path / "one", a_json=bad, b_json="[1]", c_json='{"b": 2}'), skip_bad=True)
+    assert tokens(source) == [(0, 0, ["array", "1"]), (1, 0, ["object", '"b"', "2"])]
+    source = read_trees(put(tmp_path / "two", a_json="[1", b_json='{"label": "a"}', c_json="[1]"), skip_bad=True)
+    assert (tokens(source), [path for path, _ in source.skipped]) == ([(0, 0, ["a"])], ["a.json", "c.json"])
+    source = read_trees(put(tmp_path / "three", a_jsonl='{"label": "a"}\n{', b_jsonl="[1]"), skip_bad=True)
+    assert tokens(source) == [(0, 0, ["array", "1"])]
+    where = parquet(tmp_path, text=[bad, "[1]", '{"label": "a"}', "[2]"])
+    source = read_trees(where, format="json", skip_bad=True)
+    assert tokens(source) == [(0, 1, ["array", "1"]), (0, 3, ["array", "2"])]
+
+
+class Malformed(TreeFormat):
+    """Each line of a file is a list of parents."""
+
+    units = ("document",)
+
+    def trees(self, content: bytes, unit: Unit) -> Iterator[ParsedTree]:
+        for line in content.decode().splitlines():
+            parent = json.loads(line)
+            yield ParsedTree(parent=parent, kind=["a"] * len(parent), token=["a"] * len(parent))
+
+
+def test_a_malformed_tree_of_an_own_format(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(tree_formats, "load", lambda name: Malformed())
+    where = put(tmp_path, a_x="[-1, 0, 1]", b_x="[-1]\n[-1, -1, 0]", c_x="[-1, 5]", d_x="[-1, 0]")
+    with pytest.raises(DataError) as caught:
+        read_trees(f"{where}/*.x", format="own")
+    assert str(caught.value) == (
+        f"cannot read {tmp_path}/b.x\n"
+        "  got:     tree 2 is malformed (node 1 has the parent -1)\n"
+        "  allowed: -1 for node 0 alone; for another node, the node before it or one above that\n"
+        "  fix:     correct the format"
+    )
+    source = read_trees(f"{where}/*.x", format="own", skip_bad=True)
+    assert list(source.files) == ["a.x", "d.x"]
+    assert [path for path, _ in source.skipped] == ["b.x", "c.x"]
+    rows = parquet(tmp_path, text=["[-1]", "[-1, 1]"])
+    with pytest.raises(DataError, match="row 1: tree 1 is malformed"):
+        read_trees(rows, format="own")
+
+
 # Limits -------------------------------------------------------------------------------------
 
 
@@ -220,7 +266,10 @@ def parquet(folder: Path, **columns: object) -> str:
     return str(folder / "x.parquet")
 
 
-@pytest.mark.parametrize("kind", [pa.string(), pa.large_string(), pa.dictionary(pa.int32(), pa.string())])
+KINDS = [pa.string(), pa.large_string(), pa.string_view(), pa.dictionary(pa.int32(), pa.string())]
+
+
+@pytest.mark.parametrize("kind", [*KINDS, pa.binary(), pa.large_binary(), pa.binary_view()])
 def test_each_row_of_a_column_is_a_document(tmp_path: Path, kind: pa.DataType) -> None:
     rows = ["1\n2", "", "é" and '"é"', "3"]
     where = parquet(tmp_path, number=[1, 2, 3, 4], text=pa.array(rows, pa.string()).cast(kind))
@@ -254,11 +303,12 @@ def test_a_folder_of_parquet_files(tmp_path: Path) -> None:
 
 
 def test_the_column_of_a_parquet_file(tmp_path: Path) -> None:
-    where = parquet(tmp_path, a=["1"], b=["2"], c=[3])
-    assert tokens(read_trees(where, format="json", column="b")) == [(0, 0, ["2"])]
-    with pytest.raises(UsageError, match=r"is ambiguous; name it with `column`\n.*a, b, c\n  allowed: a, b"):
+    where = parquet(tmp_path, a=["1"], b=["2"], c=[3], d=[b"4"])
+    for column, token in {"b": "2", "d": "4"}.items():
+        assert tokens(read_trees(where, format="json", column=column)) == [(0, 0, [token])]
+    with pytest.raises(UsageError, match=r"is ambiguous; name it with `column`\n.*a, b, c, d\n  allowed: a, b"):
         read_trees(where, format="json")
-    for name in ("c", "d"):
+    for name in ("c", "e"):
         with pytest.raises(UsageError, match="unknown text column"):
             read_trees(where, format="json", column=name)
     with pytest.raises(UsageError, match="need a format"):

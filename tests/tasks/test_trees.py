@@ -455,6 +455,38 @@ def test_names_of_labels_are_unique_and_printable(tmp_path: Path) -> None:
     assert all(name.isprintable() and name for name in names)
 
 
+def test_long_labels_with_equal_beginnings_are_different(tmp_path: Path) -> None:
+    """Forty addresses are the roots of forty trees."""
+    addresses = ["https://example.com/" + "a" * 80 + str(number) for number in range(40)]
+    path = write(tmp_path / "a.jsonl", [(address, ("x",)) for address in addresses])
+    task = tasks.make("trees", source=str(path))
+    assert task.available(1)["train"] == 32
+    assert {row["source"][0] for row in rows(task, "train", None)} == set(task.id_names[3:]) - {"<unknown>", "x"}
+    assert set(task.id_names[3:]) - {"<unknown>", "x"} < set(addresses)
+    assert len(task.id_names[3:]) == 34
+
+
+def test_labels_that_no_record_can_hold_are_refused(tmp_path: Path) -> None:
+    path = write(tmp_path / "a.jsonl", [("r", ("x" * 2**20 + str(n),)) for n in range(9)])
+    with pytest.raises(DataError, match=r"the labels are too long\n.*bytes in 8 labels\n.*7,340,032.*\n.*`vocabulary`"):
+        tasks.make("trees", source=str(path)).rows(dict.fromkeys(SPLITS), 1)
+    assert len(tasks.make("trees", source=str(path), vocabulary=5).id_names) == 9
+
+
+def test_why_a_split_has_no_rows(tmp_path: Path) -> None:
+    """All trees that are held out are equal, and those for test are in the validation split with them."""
+    path = str(write(tmp_path / "a.jsonl", [("r", (f"{n}",)) for n in range(50)]))
+    task = tasks.make("trees", source=path)
+    assert task.available(1) == {"train": 40, "validation": 10, "test": 0}
+    equal = "each tree that was held out for it is equal to one of an earlier split, or left out"
+    merged = "; all labels except the 41 of the vocabulary are <unknown> (`labels`, `vocabulary`)"
+    assert task.why_none("test") == equal + merged
+    with pytest.raises(UsageError, match=f"for test\n  got:     1\n  allowed: none, because {equal}"):
+        task.rows({"train": 40, "validation": 10, "test": 1}, 1)
+    alike = tasks.make("trees", source=str(write(tmp_path / "b.jsonl", [("r", ("x",))] * 9)))
+    assert (alike.available(1)["test"], alike.why_none("test")) == (0, equal)
+
+
 def test_every_subtree_is_a_tree_of_its_own(tmp_path: Path) -> None:
     rng = random.Random(6)
     few = [random_tree(rng, depth=4) for _ in range(30)]

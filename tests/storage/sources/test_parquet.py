@@ -49,7 +49,9 @@ def test_names_of_classes_are_those_of_the_metadata_also_without_images(tmp_path
     np.testing.assert_array_equal(found.splits["train"].pixels[..., 0], GRAY)
 
 
-@pytest.mark.parametrize("kind", [pa.string(), pa.large_string(), pa.dictionary(pa.int8(), pa.string())])
+@pytest.mark.parametrize(
+    "kind", [pa.string(), pa.large_string(), pa.string_view(), pa.dictionary(pa.int8(), pa.string())]
+)
 def test_texts_are_classes_in_their_order_over_all_splits(tmp_path: Path, kind: pa.DataType) -> None:
     for split, texts in {"train": ["wren", "owl", "wren"], "test": ["kite", "owl"]}.items():
         labels = {"species": pa.array(texts).cast(kind)}
@@ -85,11 +87,15 @@ def test_shards_are_read_in_their_order(tmp_path: Path) -> None:
     fails(tmp_path, r"a shard of train is missing\n.*2 of 3")
 
 
-@pytest.mark.parametrize("kind", [pa.binary(), pa.large_binary()])
-def test_more_images_than_are_read_at_once_as_plain_binary(tmp_path: Path, kind: pa.DataType) -> None:
+STRUCT = pa.struct({"bytes": pa.binary_view(), "path": pa.string_view()})
+
+
+@pytest.mark.parametrize("kind", [pa.binary(), pa.large_binary(), pa.binary_view(), STRUCT])
+def test_more_images_than_are_read_at_once(tmp_path: Path, kind: pa.DataType) -> None:
     pixels = np.random.default_rng(5).integers(0, 256, (600, 2, 2), dtype=np.uint8)
-    table = {"x": pa.array(formats.pngs(pixels), kind), "label": np.arange(600) % 7}
-    pq.write_table(pa.table(table), tmp_path / "a.parquet", row_group_size=250)
+    images = [{"bytes": png} if kind == STRUCT else png for png in formats.pngs(pixels)]
+    table = {"x": pa.array(images, kind), "label": np.arange(600) % 7}
+    pq.write_table(pa.table(table), tmp_path / "a.parquet", row_group_size=None if kind == STRUCT else 250)
     found = open_source(str(tmp_path / "a.parquet")).splits["train"]
     np.testing.assert_array_equal(found.pixels[..., 0], pixels)
     assert found.labels.tolist() == [i % 7 for i in range(600)]

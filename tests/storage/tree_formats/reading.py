@@ -9,7 +9,7 @@ from ape_cli.storage.tree_formats import ParsedTree
 
 Nested = tuple[str, str, tuple]  # kind, token, children
 
-NEEDS = {"conllu": "conllu", "html": "lxml", "xml": "lxml"}
+NEEDS = {"conllu": "conllu", "html": "lxml"}
 NEEDS |= dict.fromkeys(("tree-sitter", "tree-sitter-javascript"), "tree_sitter")
 
 

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import importlib.util
 import random
+from collections.abc import Sized
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -82,6 +84,50 @@ def test_a_tree_has_a_largest_size(monkeypatch: pytest.MonkeyPatch) -> None:
         joined("file", [tree_of_two(), leaf("a")])
 
 
+@pytest.mark.parametrize(
+    ("parent", "fault"),
+    [
+        ([], r"`parent` = \[\] "),
+        ([0], "node 0 has the parent 0"),
+        ([-1, -1], "node 1 has the parent -1"),  # two roots
+        ([-1, 7], "node 1 has the parent 7"),
+        ([-1, 2, 0], "node 1 has the parent 2"),
+        ([-1, 1], "node 1 has the parent 1"),
+        ([1, 0], "node 0 has the parent 1"),  # a cycle
+        ([-1, -2], "node 1 has the parent -2"),
+        ([-1, 0, 0, 1], "node 3 has the parent 1"),  # no pre-order
+        ([-1, 0.0], r"`parent` = \[-1, 0.0\] \(float, int\)"),
+        ([-1, None], "NoneType"),
+        ([-1, "0"], "str"),
+        ((-1, 0), "tuple"),
+        (np.array([-1, 0]), "ndarray"),
+        (5, r"`parent` = 5 \(int\)"),
+        (None, "NoneType"),
+    ],
+)
+def test_lists_of_parents_that_are_no_tree(parent: Any, fault: str) -> None:
+    labels = ["a"] * (len(parent) if isinstance(parent, Sized) else 1)
+    tree = ParsedTree(parent=parent, kind=labels, token=labels)
+    with pytest.raises(DataError, match=rf"tree 3 is malformed\n  got: .*{fault}.*\n  allowed: .*\n  fix: "):
+        tree.check(3)
+    with pytest.raises(DataError, match="tree 1 is malformed"):
+        joined("file", [tree])
+
+
+@pytest.mark.parametrize(
+    "labels", [["a"], ["a", None], ["a", 5], ["a", "b", "c"], "ab", ("a", "b"), None, ["a", b"b"]], ids=str
+)
+def test_labels_that_are_no_texts_of_all_nodes(labels: Any) -> None:
+    for columns in ({"kind": labels, "token": ["a", "b"]}, {"kind": ["a", "b"], "token": labels}):
+        with pytest.raises(
+            DataError, match=r"tree 1 is malformed\n.*(kind|token).*\n  allowed: a list with a text for each"
+        ):
+            ParsedTree(parent=[-1, 0], **columns).check()
+    for document in (None, -1, "x", 0.0):
+        with pytest.raises(DataError, match="got:     document"):
+            ParsedTree(document, [-1], ["a"], ["a"]).check()  # type: ignore[arg-type]
+
+
 @pytest.mark.parametrize("name", NAMES)
 def test_every_format_has_a_test_units_and_suffixes(name: str) -> None:
     assert (Path(__file__).parent / f"test_{name.replace('-', '_')}.py").exists()
@@ -108,7 +154,7 @@ def test_units() -> None:
         tree_formats.chosen_unit("python", kind, "sentence")
 
 
-@pytest.mark.parametrize("name", ["conllu", "html", "xml", "tree-sitter", "tree-sitter-javascript"])
+@pytest.mark.parametrize("name", ["conllu", "html", "tree-sitter", "tree-sitter-javascript"])
 def test_a_missing_package_is_one_error(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(importlib.util, "find_spec", lambda *_: None)
     with pytest.raises(

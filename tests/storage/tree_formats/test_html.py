@@ -83,9 +83,41 @@ def test_attributes_are_in_order() -> None:
     assert tree.token[3:] == [*map(str, range(1_900)), "@data-x", "@b:c"]
 
 
-def test_a_declared_encoding() -> None:
-    (tree,) = parsed("html", b'<meta charset="latin-1"><p>\xe9</p>')
+@pytest.mark.parametrize(
+    "declared",
+    [
+        '<meta charset="latin-1">',
+        "<META\nname=x CHARSET = latin-1 />",
+        '<meta content="text/html; charset=latin-1" http-equiv="Content-Type">',
+        "<meta http-equiv=content-type content=\"text/html charset = 'latin-1'; x\">",
+        f'<!-- {"x" * 5_000} <meta charset="utf-8"> --><meta charset=""><meta charset="latin-1"><meta charset="utf-8">',
+    ],
+)
+def test_a_declared_encoding(declared: str) -> None:
+    (tree,) = parsed("html", declared.encode() + b"<p>\xe9</p>")
     assert tree.token[-1] == "é"
+
+
+@pytest.mark.parametrize(
+    "other",
+    [
+        "<!-- {} -->",
+        "<script>'{}'</script>",
+        "<style>{}</style>",
+        "<title>{}</title>",
+        "<textarea>{}</textarea>",
+        "<p title='{}'>",
+        "<? {} ?>",
+        '<meta name="description" content="charset=iso-8859-1">',
+        '<meta data-charset="iso-8859-1">',
+        '<meta charset="utf-16">',
+    ],
+)
+def test_what_is_no_declaration_of_the_document(other: str) -> None:
+    begin = other.format('<meta charset="iso-8859-1">').encode()
+    for declared in (b"", b'<meta charset="utf-8">'):
+        (tree,) = parsed("html", begin + declared + "<p>café</p>".encode())
+        assert tree.token[-1] == "café"
 
 
 @pytest.mark.parametrize(

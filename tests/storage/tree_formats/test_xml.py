@@ -85,6 +85,23 @@ def test_encodings() -> None:
         assert nested(*parsed("xml", content)) == wanted
 
 
+def test_what_looks_like_a_declaration_is_text() -> None:
+    declared = '<!ENTITY e "x"> <!ATTLIST a b CDATA "c">'
+    document = f"<!DOCTYPE a [<!-- {declared} --><?e {declared}?>]><!-- {declared} --><a><![CDATA[{declared}]]></a>"
+    assert nested(*parsed("xml", document)) == element("a", text(declared))
+
+
+def test_an_attribute_id_may_have_any_value() -> None:
+    """`xml:id` has to be unique and a name in a valid document, but not in a well-formed one."""
+    (tree,) = parsed("xml", '<a xml:id="x"><b xml:id="x"/><c xml:id="1 2"/></a>')
+    found = element("b", ("@id", "x", ())), element("c", ("@id", "1 2", ()))
+    assert nested(tree) == element("a", ("@id", "x", ()), *found)
+
+
+def test_an_encoding_that_the_declaration_itself_contradicts() -> None:
+    assert nested(*parsed("xml", '<?xml version="1.0" encoding="UTF-16"?><a>é</a>')) == element("a", text("é"))
+
+
 def test_nothing_else_is_read(tmp_path: Path) -> None:
     secret = tmp_path / "secret"
     secret.write_text("the secret")
@@ -119,11 +136,13 @@ LAUGHS = "".join(f'<!ENTITY e{i} "{f"&e{i - 1};" * 10}">' for i in range(1, 12))
 @pytest.mark.parametrize(
     ("document", "message"),
     [
-        ("", "no valid XML: Document is empty"),
-        ("<a>\n</b>", "line 2: no valid XML: Opening and ending tag mismatch"),
-        ("<a>&nbsp;</a>", "no valid XML: Entity 'nbsp' not defined"),
+        ("", "no valid XML: no element found"),
+        ("<a>\n</b>", "line 2: no valid XML: mismatched tag"),
+        ("<a>&nbsp;</a>", "no valid XML: undefined entity"),
         (f'<!DOCTYPE a [<!ENTITY e0 "lol">{LAUGHS}]><a>&e11;</a>', "it declares entities"),
-        ("<a>" * 10**6, "no valid XML"),
+        ('<!DOCTYPE a [\n<!ATTLIST a b CDATA "c">]><a/>', "line 2: it declares entities or attributes"),
+        ('<!DOCTYPE a SYSTEM "x" [%x; <!ENTITY e "lol">]><a b="&e;"/>', "it declares entities"),
+        ("<a>" * 1_999, "no valid XML"),
         ("<a>" + "<b/>" * 2_001 + "</a>", "more than 2,000 nodes"),
         (b"<a>\xff</a>", "line 1: it is not text in the encoding utf-8"),
     ],
