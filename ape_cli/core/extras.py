@@ -13,7 +13,7 @@ EXTRAS = {
     "conllu": (("conllu",), "CoNLL-U trees"),
     "hub": (("huggingface_hub",), "ape push"),
     "image": (("PIL", "sklearn"), "image data"),
-    "lxml": (("lxml",), "HTML and XML trees"),
+    "lxml": (("lxml",), "HTML trees"),
     "plots": (("matplotlib",), "plots"),
     "ray": (("ray",), "--engine ray"),
     "tensorboard": (("tensorboard",), "--log tensorboard"),

@@ -81,6 +81,26 @@ the unlabelled pair of the Penn Treebank kept
   _without_pair  storage/tree_formats/test_s_expr.py::test_the_penn_treebank
   - tree.kind[0] == "#list" and tree.parent.count(0) == 1 and tree.kind[1] != "#atom"
   + False
+a second root of a tree taken for a node
+  ParsedTree.check  storage/tree_formats/test_formats.py::test_lists_of_parents_that_are_no_tree
+  - len(way) < 1 + (node > 0)
+  + not way
+a file that is skipped decides how the others are read
+  _Reader._trees  storage/test_tree_sources.py::test_only_files_that_are_read_decide_what_documents_are
+  - copy(self.formats[self.plan[path]])
+  + self.formats[self.plan[path]]
+Penn trees read by the rules of Lisp
+  SExprFormat.trees  storage/tree_formats/test_s_expr.py::test_penn_trees_have_no_comments_and_no_strings
+  - _sentences(text, rules or "penn")
+  + _sentences(text, "lisp")
+the expression after a comment of one expression kept
+  _pass_over  storage/tree_formats/test_s_expr.py::test_lisp
+  - depth == 0 and part.lastgroup != "sign"
+  + depth == 0
+a description of a page taken for its encoding
+  _declared  storage/tree_formats/test_html.py::test_what_is_no_declaration_of_the_document
+  - if is_type
+  + if True
 ranks counted over the whole tree
   ParsedTree.ranks  storage/tree_formats/test_formats.py::test_nodes_are_numbered_and_ranked_as_they_are_added
   - ranks.append(children[parent])

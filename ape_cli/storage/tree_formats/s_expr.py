@@ -40,7 +40,7 @@ def _lisp(opening: str, closing: str) -> re.Pattern[str]:
         rf"(?P<space>\s++|;[^\n]*+|\A#!(?:.*?\n!#|[^\n]*+))|(?P<comment>#\||#!(?=\s))|(?P<datum>#;)"
         rf"|(?P<open>[{opening}])|(?P<close>[{closing}])"
         rf"|(?P<sign>[#'`,@][^{end}]*+(?=[{opening}])|['`,@]++(?=\s))"
-        rf"|(?P<atom>['`,@]*+(?:#\\(?:\s|\S[^{end}]*+)|(?:#[^{end}]*+)?{string}"
+        rf"|(?P<atom>['`,@]*(?:#\\(?:\s|\S[^{end}]*+)|(?:#[^{end}]*+)?{string}"
         rf"|(?:[^{end}]++|\\.|\|(?:[^|\\]|\\.)*+\|)++))",
         re.DOTALL,
     )

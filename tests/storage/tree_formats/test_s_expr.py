@@ -119,6 +119,8 @@ def test_penn_trees_have_no_comments_and_no_strings(text: str, wanted: Nested) -
         ("(|a (b| c\\(d x|;|y)", tag("|a (b|", "c\\(d", "x|;|y")),
         ("(a #(1 2) #'b `(c ,d ,@e))", tag("a", "#", tag("1", "2"), "#'b", "`", tag("c", ",d", ",@e"))),
         ("(a '\" f\" '#\\()", tag("a", '\'" f"', "'#\\(")),
+        ("(memq (car a) '(@ @@))", tag("memq", tag("car", "a"), "'", tag("@", "@@"))),
+        ("(eq? a '@)", tag("eq?", "a", "'@")),
         ('(a #"b c" #p"d (")', tag("a", '#"b c"', '#p"d ("')),
         ('(a"b""c"d)', tag("a", '"b"', '"c"', "d")),
     ],
