@@ -99,8 +99,8 @@ the expression after a comment of one expression kept
   + depth == 0
 a description of a page taken for its encoding
   _declared  storage/tree_formats/test_html.py::test_what_is_no_declaration_of_the_document
-  - if is_type
-  + if True
+  - meta.get("content", "").lower().partition("charset")[2] if is_type else ""
+  + meta.get("content", "").lower().partition("charset")[2]
 ranks counted over the whole tree
   ParsedTree.ranks  storage/tree_formats/test_formats.py::test_nodes_are_numbered_and_ranked_as_they_are_added
   - ranks.append(children[parent])

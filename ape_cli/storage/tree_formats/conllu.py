@@ -43,25 +43,20 @@ def _documents(sentences: Iterable[ParsedTree]) -> Iterator[ParsedTree]:
 
 
 class _Lines(io.BytesIO):
-    """The lines of a file, decoded one by one, so that a wrong byte is found in its own sentence."""
+    """The lines of a file, decoded one by one, so that a bad byte is found in its own sentence."""
 
-    line = start = 0  # the numbers, from 1, of the line that was read last, and of the first one of its sentence
-    _inside = False  # whether that line is in a sentence
+    line = 0  # number of the line that was read last, from 1
 
     def __next__(self) -> str:  # type: ignore[override]
         """The next line. Raises `UnicodeDecodeError` if it is not UTF-8."""
-        line = super().__next__()
         self.line += 1
-        if line.strip() and not self._inside:
-            self.start = self.line
-        self._inside = bool(line.strip())
-        return line.decode("utf-8-sig" if self.line == 1 else "utf-8")
+        return super().__next__().decode("utf-8-sig" if self.line == 1 else "utf-8")
 
 
 def _sentences(content: bytes) -> Iterator[ParsedTree]:
     """The trees of the sentences of a file. Raises `DataError` with the line and the sentence that is not valid.
 
-    The line is that of a byte that is not UTF-8; else the first one of the sentence.
+    The line is that of a byte that is not UTF-8, or the first one after the sentence before.
     """
     from conllu import exceptions, parse_incr, parser
 
@@ -69,7 +64,7 @@ def _sentences(content: bytes) -> Iterator[ParsedTree]:
     fields = {field: lambda columns, at: columns[at] for field in known}  # the texts of the columns that are not read
     fields |= {field: parser.DEFAULT_FIELD_PARSERS[field] for field in ("id", "head")}
     lines: Any = _Lines(content)
-    document = number = 0
+    document = number = before = 0
     try:
         for sentence in parse_incr(lines, known, fields):
             document += number > 0 and any(comment.split()[0] == "newdoc" for comment in sentence.metadata)
@@ -77,8 +72,9 @@ def _sentences(content: bytes) -> Iterator[ParsedTree]:
                 tree = _tree(sentence, document)
                 number += 1
                 yield tree
+            before = lines.line
     except (exceptions.ParseException, ValueError) as error:  # a ValueError: no UTF-8, or too many digits
-        line = lines.line if isinstance(error, UnicodeDecodeError) else lines.start
+        line = lines.line if isinstance(error, UnicodeDecodeError) else before + 1
         raise damaged(f"sentence {number + 1:,}: not valid CoNLL-U: {str(error)[:200]}", line) from error
 
 

@@ -15,7 +15,7 @@ import re
 from collections.abc import Iterator
 
 from ape_cli.storage.tree_formats._format import ParsedTree, Unit, damaged, line_at
-from ape_cli.storage.tree_formats.xml import Nodes, XmlFormat, markup_text
+from ape_cli.storage.tree_formats.xml import MarkupTree, XmlFormat, markup_text
 
 _HEAD = 2**14  # bytes in which the encoding is declared
 _ATTRIBUTE = r"""[^\s/>][^\s/>=]*+(?:\s*+=\s*+(?:"[^"]*+"|'[^']*+'|[^\s>]*+))?+"""
@@ -48,7 +48,7 @@ class HtmlFormat(XmlFormat):
             raise damaged(f"no valid HTML: {_reason(failed.message)}", failed.line)
         if root is None:
             raise damaged("no valid HTML: the document is empty")
-        nodes = Nodes()
+        nodes = MarkupTree()
         for event, each in etree.iterwalk(root, ("start", "end", "comment", "pi")):
             if event == "start":
                 values = each.xpath("@*") if each.attrib else ()  # `items` searches for each attribute

@@ -73,9 +73,7 @@ class SExprFormat(TreeFormat):
         text = decoded(content)
         rules = self.variant or next((name for name, known in _SUFFIXES.items() if self.suffix in known), None)
         if rules is None and (sign := _DIFFERS.search(text)):
-            what = (
-                f"line {line_at(text, sign.start()):,}: `{sign[0]}` means one thing in Lisp and another in Penn trees"
-            )
+            what = f"line {line_at(text, sign.start()):,}: `{sign[0]}` differs between Lisp and Penn trees"
             raise DataError(what, allowed=", ".join(f"s-expr-{name}" for name in _SUFFIXES), fix="choose with `format`")
         sentences = _sentences(text, rules or "penn")
         return sentences if unit == "sentence" else iter([joined(unit, sentences)])

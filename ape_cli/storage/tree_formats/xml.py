@@ -46,7 +46,7 @@ class XmlFormat(TreeFormat):
         del unit  # a document is a file
         declared = _ENCODING.match(content, 0, 2**12)
         text = markup_text(content, declared and declared[1].decode())
-        nodes, parser = Nodes(), expat.ParserCreate("utf-8", "}")
+        nodes, parser = MarkupTree(), expat.ParserCreate("utf-8", "}")
 
         def refuse(*_: Any) -> NoReturn:
             """Entities can multiply, and what a parameter entity stands for may declare some."""
@@ -66,7 +66,7 @@ class XmlFormat(TreeFormat):
         yield nodes.tree
 
 
-class Nodes:
+class MarkupTree:
     """Builds a tree from what a parser of XML or HTML finds, in the order of the document."""
 
     def __init__(self) -> None:

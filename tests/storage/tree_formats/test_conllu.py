@@ -105,7 +105,7 @@ def rows(*heads: object) -> str:
         ("1\tw\t_\n", "word 1 has no number, head"),
         ("no columns", "not valid CoNLL-U"),
         (b"1\t\xff", "line 1: sentence 1: .*codec"),
-        ("\n# c\n" + rows(0) + "\n\n# c\n" + rows(0, 0), "line 6: sentence 2: .*no tree"),
+        ("# c\n" + rows(0) + "\n# c\n" + rows(0, 0), "line 4: sentence 2: .*no tree"),
     ],
 )
 def test_bad_sentences(text: str | bytes, message: str) -> None:

@@ -154,7 +154,7 @@ def test_without_a_suffix_nothing_is_guessed(tmp_path: Path) -> None:
     for sign in '";|\\':
         (tmp_path / "x.txt").write_text(f"(a\n{sign})")
         with pytest.raises(
-            DataError, match=r"line 2: `.` means one .*\n  allowed: s-expr-lisp, s-expr-scheme, s-expr-penn"
+            DataError, match=r"line 2: `.` differs .*\n  allowed: s-expr-lisp, s-expr-scheme, s-expr-penn"
         ):
             read_trees(str(tmp_path / "x.txt"), format="s-expr")
         (_, _, tree), *_ = read_trees(str(tmp_path / "x.txt"), format="s-expr-penn").trees
