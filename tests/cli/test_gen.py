@@ -73,3 +73,16 @@ def test_a_dataset_of_a_preset_is_that_of_its_own_command(here: Path) -> None:
     card = (here / "datasets" / "copy-tiny" / "README.md").read_text()
     words = next(line for line in card.splitlines() if line.strip().startswith("ape gen")).split()[1:]
     assert "complete and verified" in ape(*words, "--out", "datasets/copy-tiny")[0]
+
+
+def test_long_labels_are_stored_whole_and_shown_shortened(here: Path) -> None:
+    """And a split without rows is explained: all trees that are held out have unknown labels."""
+    labels = ["a" * 90 + str(number) for number in range(30)]
+    Path("long.json").write_text(json.dumps([{"label": "r", "children": [{"label": label}]} for label in labels]))
+    _, said = ape("gen", "trees", "--source", "long.json", "--out", "long")
+    assert "no rows of test: each tree that was held out for it is equal to one of an earlier split" in said
+    assert "; all labels except the 25 of the vocabulary are <unknown>" in said
+    assert set(labels) > set(json.loads(Path("long/manifest.json").read_text())["vocabulary"][5:])
+    for shown in (Path("long/README.md").read_text(), ape("show", "long")[0].replace("\n", "")):
+        assert "a" * 79 + "…" in shown
+        assert "a" * 80 not in shown
