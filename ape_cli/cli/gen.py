@@ -135,8 +135,8 @@ def gen(
     with console.rows_bar(total) as tick:
         outcome = generation.generate(chosen, plan, target, engine=where, overwrite=options.overwrite, tick=tick)
     notes = chosen.notes(options.seed)
-    for split in (split for split, count in given_rows.items() if count is None and not rows[split]):
-        note(f"no rows of {split}: {chosen.why_none(split)}")
+    if none := [split for split, count in given_rows.items() if count is None and not rows[split]]:
+        note(f"no rows of {' and '.join(none)}: {chosen.why_none}")
     for line in notes:
         note(line)
     shared = overlap.of_dataset(outcome)

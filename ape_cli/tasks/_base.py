@@ -176,9 +176,10 @@ class BaseTask(RowWriter):
         """Lines of text about what a dataset has, for the user and the dataset card."""
         return []
 
-    def why_none(self, split: str) -> str:
+    @property
+    def why_none(self) -> str:
         """Why a split of a source has no rows, for a message."""
-        return "the source is too small to hold some out"
+        return "the source has too few different rows to hold some out"
 
     @property
     def title(self) -> str:
@@ -315,7 +316,7 @@ class FixedRows(BaseTask, Generic[_Rows]):
         for split, count in rows.items():
             if count > available[split]:
                 what, most = f"the source does not have that many {self.things} for {split}", available[split]
-                allowed = f"at most {most}" if most else f"none, because {self.why_none(split)}"
+                allowed = f"at most {most}" if most else f"none, because {self.why_none}"
                 raise UsageError(what, got=count, allowed=allowed, fix="leave it out for all")
         return rows
 

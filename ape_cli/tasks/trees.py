@@ -173,14 +173,15 @@ class UserTrees(TreeOptions):
         sha256 = hashlib.sha256(listed.encode()).hexdigest()
         return {**used, **read, "binarise": self.branching is None, "sha256": sha256}
 
-    def why_none(self, split: str) -> str:
+    @property
+    def why_none(self) -> str:
         """Why a split has no rows: trees were held out for it, as for each split."""
         names, merged = self._corpus.names, ""
         if names and not self._corpus.label.all():
             merged = (
                 f"; all labels except the {len(names) - 1:,} of the vocabulary are {UNKNOWN} (`labels`, `vocabulary`)"
             )
-        return f"each tree that was held out for it is equal to one of an earlier split, or left out{merged}"
+        return f"each tree that was held out is equal to one of an earlier split, or left out{merged}"
 
     def notes(self, seed: int) -> list[str]:
         """What was read of the source, and what was left out."""

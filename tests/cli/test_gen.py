@@ -80,7 +80,7 @@ def test_long_labels_are_stored_whole_and_shown_shortened(here: Path) -> None:
     labels = ["a" * 90 + str(number) for number in range(30)]
     Path("long.json").write_text(json.dumps([{"label": "r", "children": [{"label": label}]} for label in labels]))
     _, said = ape("gen", "trees", "--source", "long.json", "--out", "long")
-    assert "no rows of test: each tree that was held out for it is equal to one of an earlier split" in said
+    assert "no rows of test: each tree that was held out is equal to one of an earlier split" in said
     assert "; all labels except the 25 of the vocabulary are <unknown>" in said
     assert set(labels) > set(json.loads(Path("long/manifest.json").read_text())["vocabulary"][5:])
     for shown in (Path("long/README.md").read_text(), ape("show", "long")[0].replace("\n", "")):

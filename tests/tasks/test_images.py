@@ -134,7 +134,7 @@ def test_few_images(given: Any, here: Path, count: int, test: int, validation: i
     given(source(noise(count, 0), ["the only one"] * 3))
     _, err = ape("gen", "images", "--source", "x")
     none = [split for split, rows in (("validation", validation), ("test", test)) if not rows]
-    assert (f"no rows of {' and '.join(none)}" in err) == bool(none)
+    assert (f"no rows of {' and '.join(none)}: the source has too few different rows" in err) == bool(none)
     rows = read_manifest(Path("datasets/images-hand")).plan.rows
     assert rows == {"train": count - test - validation, "validation": validation, "test": test}
 

@@ -478,13 +478,13 @@ def test_why_a_split_has_no_rows(tmp_path: Path) -> None:
     path = str(write(tmp_path / "a.jsonl", [("r", (f"{n}",)) for n in range(50)]))
     task = tasks.make("trees", source=path)
     assert task.available(1) == {"train": 40, "validation": 10, "test": 0}
-    equal = "each tree that was held out for it is equal to one of an earlier split, or left out"
+    equal = "each tree that was held out is equal to one of an earlier split, or left out"
     merged = "; all labels except the 41 of the vocabulary are <unknown> (`labels`, `vocabulary`)"
-    assert task.why_none("test") == equal + merged
+    assert task.why_none == equal + merged
     with pytest.raises(UsageError, match=f"for test\n  got:     1\n  allowed: none, because {equal}"):
         task.rows({"train": 40, "validation": 10, "test": 1}, 1)
     alike = tasks.make("trees", source=str(write(tmp_path / "b.jsonl", [("r", ("x",))] * 9)))
-    assert (alike.available(1)["test"], alike.why_none("test")) == (0, equal)
+    assert (alike.available(1)["test"], alike.why_none) == (0, equal)
 
 
 def test_every_subtree_is_a_tree_of_its_own(tmp_path: Path) -> None:
