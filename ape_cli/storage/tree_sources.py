@@ -11,11 +11,12 @@ import hashlib
 import re
 import sys
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from copy import copy
 from dataclasses import dataclass, field
 from pathlib import PurePosixPath
 
+from ape_cli.core import own_parts
 from ape_cli.core.errors import DataError, UsageError
 from ape_cli.storage import _tree_files, tree_formats
 from ape_cli.storage.tree_formats import ParsedTree, TreeFormat, Unit
@@ -146,7 +147,12 @@ class _Reader:
         if len(content) > form.most_bytes:
             raise DataError(f"it has {len(content):,} bytes", allowed=f"{form.most_bytes:,} bytes for its parser")
         try:
-            for number, tree in enumerate(form.trees(content, self.unit), 1):
+            found = form.trees(content, self.unit)
+            if not isinstance(found, Iterable):
+                raise own_parts.returns(form, "trees", found, "an iterator of `ParsedTree`")
+            for number, tree in enumerate(found, 1):
+                if not isinstance(tree, ParsedTree):
+                    raise own_parts.returns(form, "trees", f"{type(tree).__name__} as tree {number:,}", "`ParsedTree`")
                 tree.check(number)
                 if tree.levels() >= _MOST_LEVELS:
                     raise DataError(f"a tree is too deep: more than {_MOST_LEVELS:,} nodes from the root to a leaf")

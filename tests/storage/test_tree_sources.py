@@ -223,6 +223,18 @@ def test_a_malformed_tree_of_an_own_format(tmp_path: Path, monkeypatch: pytest.M
         read_trees(rows, format="own")
 
 
+@pytest.mark.parametrize("found", [None, 3, ["tree"], [None]])
+def test_an_own_format_that_returns_something_else(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, found: object
+) -> None:
+    """It is not taken for a file that is damaged, and so not skipped."""
+    own = type("Own", (Malformed,), {"trees": lambda self, content, unit: found, "__module__": __name__})
+    monkeypatch.setattr(tree_formats, "load", lambda name: own())
+    with pytest.raises(ApeError, match="`trees` of format 'test-tree-sources' returns something else") as caught:
+        read_trees(f"{put(tmp_path, a_x='')}/*.x", format="own", skip_bad=True)
+    assert "ParsedTree" in str(caught.value.allowed)
+
+
 # Limits -------------------------------------------------------------------------------------
 
 
