@@ -69,7 +69,7 @@ class Loop:
             check_memory(self.setup, self.at)
         self.step = TrainingStep(self.setup)
         self.validator = Validator(self.setup)
-        self.meter = Meter(self.at, execution.group)
+        self.meter = Meter(self.at, self.setup)
         self.checkpointer = Checkpointer(self.setup, store, self.meter, best)
         self.loggers: Sequence[MetricLogger] = ()
 
@@ -146,9 +146,9 @@ class Loop:
             self.checkpointer.keep()
 
     def _log(self, metrics: Mapping[str, float]) -> None:
-        """Pass metrics of the current step to all loggers."""
+        """Pass metrics of the current step to all loggers, a copy to each."""
         for logger in self.loggers:
-            logger.log(self.at.step, metrics)
+            logger.log(self.at.step, dict(metrics))
 
     def _store(self, validated: bool, ended: bool) -> None:
         """Store a checkpoint if one is due. Raises `Stopped` if the run was asked to stop before its last step."""

@@ -32,8 +32,8 @@ from ape_cli.core.errors import RunError
 from ape_cli.data.batches import Batch
 from ape_cli.data.position_maps import PLAIN
 from ape_cli.models.checkpoint import RecentSums, TrainState
+from ape_cli.models.factory import own_parts
 from ape_cli.models.transformer import forward, loss
-from ape_cli.training.process_group import ProcessGroup
 from ape_cli.training.setup import Setup, learning_rate
 
 Step = Callable[[Batch, Tensor], tuple[Tensor, Tensor]]  # batch, number of labels -> nats, correct labels
@@ -154,21 +154,27 @@ class DivergenceError(RunError):
     """A loss or a weight is not finite. The same run would diverge again."""
 
 
-def diverged(step: int, steps: int) -> DivergenceError:
-    """The error for a loss or a weight that is not finite, found at `step` of `steps`."""
-    fix = "use a smaller `lr_peak` or `weight_decay`, or `precision=fp32`"
-    return DivergenceError("the loss is no longer a number", got=f"step {step} of {steps}", fix=fix)
+def diverged(step: int, setup: Setup) -> DivergenceError:
+    """The error for a loss or a weight that is not finite, found at `step`.
+
+    What the first step computes does not depend on the learning rate. Its gradient shows in the loss of the second.
+    """
+    config, fix = setup.config, "use a smaller `lr_peak` or `weight_decay`, or `precision=fp32`"
+    if step <= 2 and (own := own_parts(config.scheme, config.attention, config.positions)):
+        fix = f"find what is not finite in the values or gradients of {' or '.join(own)}, and correct it"
+    got = f"step {step} of {setup.schedule.steps}"
+    return DivergenceError("the loss is no longer a number", got=got, fix=fix)
 
 
 class Meter:
     """Adds up the results and the time of the steps over all ranks. It waits for the device only in `read`.
 
-    at: the progress of the run, to which sums are added. group: the ranks.
+    at: the progress of the run, to which sums are added. setup: the run.
     """
 
-    def __init__(self, at: TrainState, group: ProcessGroup) -> None:
+    def __init__(self, at: TrainState, setup: Setup) -> None:
         """Start the clock."""
-        self.at, self.group = at, group
+        self.at, self.setup, self.group = at, setup, setup.execution.group
         self.unread: list[tuple[Tensor, Tensor]] = []  # nats and correct labels of each step, scalars on the device
         self.since = time.perf_counter()
 
@@ -197,7 +203,7 @@ class Meter:
         self.unread = []
         for step, lost in enumerate(nats, first):
             if not math.isfinite(lost):
-                raise diverged(step, self.at.schedule.steps)
+                raise diverged(step, self.setup)
         seconds = self.clock()
         for sums in (self.at, self.at.recent):
             sums.training_seconds += seconds

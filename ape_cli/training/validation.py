@@ -68,7 +68,7 @@ class Validator:
         tally = self.score(self.setup.validation)
         test = None if self.setup.test is None else self.score(self.setup.test)
         if not all(math.isfinite(found.cross_entropy) for found in (tally, test) if found is not None):
-            raise diverged(step, self.setup.schedule.steps)
+            raise diverged(step, self.setup)
         return ValidationScores(tally, test, tally.cross_entropy if self.setup.config.ties_by_loss else 0.0)
 
     def score(self, split: Split | ImageSplit) -> MetricSums:
@@ -156,5 +156,5 @@ class Checkpointer:
         for value in weights.values():
             # the sum is a fast check; it may overflow although every weight is finite
             if not (value.sum().isfinite() or value.isfinite().all()):
-                raise diverged(self.meter.at.step, self.setup.schedule.steps)
+                raise diverged(self.meter.at.step, self.setup)
         return {name: value.cpu() for name, value in weights.items()}

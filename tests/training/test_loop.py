@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import re
 import threading
 from copy import deepcopy
 from typing import Any
@@ -253,6 +254,30 @@ def test_the_thread_ends_with_the_loop(words: Dataset, monkeypatch: pytest.Monke
 
 
 # Failures
+
+
+@pytest.mark.parametrize("where", ["value", "gradient"])
+def test_the_first_step_is_not_a_matter_of_the_learning_rate(
+    words: Dataset, monkeypatch: pytest.MonkeyPatch, where: str
+) -> None:
+    """An own scheme gives NaN at once. With a scheme of this package, the advice is a smaller learning rate."""
+
+    class Broken(position.load("learned")):  # type: ignore[misc]
+        def embed(self, x: torch.Tensor, context: position.Context) -> torch.Tensor:
+            found = super().embed(x, context)
+            if where == "value":
+                return found * float("nan")
+            found.register_hook(lambda gradient: gradient * float("nan"))  # type: ignore[no-untyped-call]
+            return found  # type: ignore[no-any-return]
+
+    for own, advice in ((True, r"gradients of scheme 'learned', and correct it"), (False, "use a smaller `lr_peak`")):
+        running = Loop(experiment.of(tiny("learned", words), words), Memory(), Execution(CPU))
+        running.setup.model.scheme.__class__ = Broken
+        parts = {"scheme 'learned'": Broken} if own else {}
+        monkeypatch.setattr("ape_cli.training.step.own_parts", lambda *names, parts=parts: parts)
+        with pytest.raises(RunError, match=rf"step {1 if where == 'value' else 2} of 20") as caught:
+            running.run()
+        assert re.search(advice, str(caught.value))
 
 
 @pytest.mark.parametrize(("poisoned", "said", "due"), [(3, 4, 5), (4, 5, 5), (5, 5, 5), (3, 3, 3)])

@@ -15,7 +15,7 @@ from ape_cli.data.loader import Dataset
 from ape_cli.runs.registry import open_registry
 from ape_cli.training.execution import ExistingRun
 from ape_cli.training.loop import Loop
-from ape_cli.training.step import diverged
+from ape_cli.training.step import DivergenceError
 from tests.runs.test_registry import run
 
 
@@ -39,7 +39,11 @@ def breaks(monkeypatch: pytest.MonkeyPatch, error: BaseException, *, after: int)
         (DataError("a shard was altered"), "stopped", "continue it with `resume`, or"),
         (OSError(errno.EIO, "Input/output error"), "stopped", "continue it with `resume`, or"),
         (KeyboardInterrupt(), "stopped", "continue it with `resume`, or"),
-        (diverged(2, 4), "failed", "continue it with `resume`, or start it again with `overwrite`, or change"),
+        (
+            DivergenceError("the loss is no longer a number"),
+            "failed",
+            "continue it with `resume`, or start it again with `overwrite`, or change",
+        ),
         (ZeroDivisionError("a bug"), "failed", "continue it with `resume`, or start it again with `overwrite`, or"),
     ],
     ids=lambda value: type(value).__name__ if isinstance(value, BaseException) else "",
@@ -60,7 +64,8 @@ def test_the_status_after_an_error(
 
 
 @pytest.mark.parametrize(
-    ("error", "status"), [(diverged(0, 4), "failed"), (ApeError("`embed` of scheme 'mine' failed"), "stopped")]
+    ("error", "status"),
+    [(DivergenceError("it is no number"), "failed"), (ApeError("`embed` of scheme 'mine' failed"), "stopped")],
 )
 def test_a_run_without_a_state_starts_again(
     words: Dataset,

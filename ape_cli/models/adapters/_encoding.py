@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from contextlib import contextmanager
+from contextvars import ContextVar
 from dataclasses import dataclass
 from typing import Any
 
@@ -20,6 +21,8 @@ from ape_cli.position import Context, Scheme
 from ape_cli.structure import Seq
 
 Arguments = tuple[tuple[Any, ...], dict[str, Any]]  # of a module, by place and by name
+Given = tuple[Tensor | None, Tensor | None]  # the positions of `Encoding.at`
+_given: ContextVar[dict[nn.Module, Given]] = ContextVar("positions", default={})  # by encoding, of this thread or task
 
 
 @dataclass(frozen=True)
@@ -41,30 +44,38 @@ class Encoding(nn.Module):
         """Keep the scheme as a part of the model."""
         super().__init__()
         self.scheme = scheme
-        self._positions: tuple[Tensor | None, Tensor | None] = None, None
+        self._open: dict[int, Given] = {}  # of all threads; a compiled model reads it, as it cannot read `_given`
 
     @contextmanager
     def at(self, positions: Tensor, target_positions: Tensor | None = None) -> Iterator[None]:
         """Within the block, tokens are at these positions: int64 [B or 1, N], or [B or 1, N, C] for a product.
 
         A start token is at position 0. Fewer tokens take the first positions, so that a model can generate token by
-        token. `target_positions` are the positions of the decoder of a T5.
+        token. `target_positions` are the positions of the decoder of a T5. Each thread and each asynchronous task has
+        positions of its own. A compiled model takes positions from one thread at a time.
 
             with encoding.at(torch.tensor([[1, 2, 3, 6, 7]])):  # five nodes of a binary tree
                 model(input_ids)
         """
-        before, self._positions = self._positions, (positions, target_positions)
+        given = positions, target_positions
+        before = _given.set({**_given.get(), self: given})
+        self._open[id(given)] = given
         try:
             yield
         finally:
-            self._positions = before
+            del self._open[id(given)]
+            _given.reset(before)
 
     def positions(self, count: int, usual: Tensor, *, target: bool = False) -> Tensor:
         """The positions of `count` tokens: those that `at` was given, else the usual ones. int64 [B or 1, N (, C)]
 
         Raises `UsageError` if there are too few, or none for a structure that is no sequence.
         """
-        positions = self._positions[target]
+        if torch.compiler.is_dynamo_compiling():
+            given = [(None, None), *self._open.values()][-1]
+        else:
+            given = _given.get().get(self, (None, None))
+        positions = given[target]
         if positions is None:
             if self.scheme.structure != Seq():
                 arguments = "positions, target_positions" if target else "positions"

@@ -10,9 +10,10 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional
 
-from ape_cli import adapters, attention
+from ape_cli import adapters, attention, position
 from ape_cli.attention import AttentionContext
 from ape_cli.data.loader import Dataset
+from ape_cli.models.adapters._encoding import Encoding
 from ape_cli.models.decoder import DecoderOnly
 from ape_cli.models.transformer import SequenceModel, Transformer
 from tests.evaluation.sharing.conftest import Both, of_trees, of_words  # noqa: F401 # fixtures
@@ -175,3 +176,13 @@ def test_models_of_transformers(name: str, family: str) -> None:
     given = {"input_ids": ids, "use_cache": False} | ({"decoder_input_ids": ids[:, :4]} if family == "t5" else {})
     compiled = torch.compile(net, backend="eager", fullgraph=True)
     assert torch.allclose(compiled(**given).logits, net(**given).logits, rtol=0, atol=1e-8)
+
+
+def test_positions_given_to_a_compiled_function() -> None:
+    """It reads the positions of each call. It cannot read a context variable, and would keep those of the first."""
+    encoding, usual = Encoding(position.make("none", d_model=4, heads=1)), torch.arange(3)[None]
+    compiled = torch.compile(lambda usual: encoding.positions(3, usual), backend="eager", fullgraph=True)
+    for at in ([[1, 2, 3]], [[4, 5, 6]]):
+        assert compiled(usual).tolist() == [[0, 1, 2]]
+        with encoding.at(torch.tensor(at)):
+            assert compiled(usual).tolist() == at
