@@ -59,6 +59,7 @@ def evaluate(
     from ape_cli.core.vocabulary import SPLITS
     from ape_cli.data.loader import open_dataset
     from ape_cli.evaluation import evaluate
+    from ape_cli.experiment.generalisation import check_decoding
     from ape_cli.models.device import choose_device
     from ape_cli.runs.record import DECODINGS
     from ape_cli.runs.registry import open_registry
@@ -70,7 +71,7 @@ def evaluate(
     registry = open_registry(folders.results)
     opened = [open_dataset(existing_dataset(folder, folders.datasets)) for folder in options.data or []]
     for data in opened:
-        evaluate.check_decoding(data, decode)
+        check_decoding(data, decode)
     others = list({data.fingerprint: data for data in opened}.values())
     work = _work(runs, registry, others, split, decode)
     done, failed = [], 0

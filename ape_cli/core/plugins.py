@@ -32,7 +32,7 @@ from pathlib import Path
 from types import ModuleType
 from typing import Any, TypeVar
 
-from ape_cli.core.errors import ApeError, UsageError, said, unknown
+from ape_cli.core.errors import ApeError, RunError, UsageError, said, unknown
 
 T = TypeVar("T")
 _ALLOWED = "ASCII letters, digits and underscores"  # hyphens are possible too
@@ -224,6 +224,18 @@ def searched(*packages: ModuleType) -> list[str]:
     folders = dict.fromkeys(str(Path(path)) for package in packages for path in package.__path__)
     groups = [GROUPS[package.__name__] for package in packages if package.__name__ in GROUPS]
     return [*folders, *(f"entry points {group}" for group in groups)]
+
+
+def check_installed(package: ModuleType, kind: str, name: str) -> None:
+    """Check that a plug-in that someone else has used is found here.
+
+    Raises `RunError`, with the file that is missing and what to do with it, if it is not.
+    """
+    if name not in package.names():
+        file = f"{package.__name__.replace('.', '/')}/{name.replace('-', '_')}.py"
+        what = f"{kind} {name!r} is not part of ape, and its file is missing here"
+        got = f"no {file} in {', '.join(searched(package))}"
+        raise RunError(what, got=got, fix=f"get {file} from the author, and add its folder to PYTHONPATH")
 
 
 def options(cls: type, skip: int = 0) -> dict[str, Any]:

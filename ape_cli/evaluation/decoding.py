@@ -27,7 +27,6 @@ import torch
 from torch import Tensor
 from torch.nn import functional
 
-from ape_cli.core.errors import DataError
 from ape_cli.core.rng import I64
 from ape_cli.core.vocabulary import EOS, PAD, SOS
 from ape_cli.data.batches import SequenceBatch
@@ -35,9 +34,9 @@ from ape_cli.data.reading import Reading
 from ape_cli.evaluation.metrics import MetricSums
 from ape_cli.models.device import forward_pass, products
 from ape_cli.models.transformer import SequenceModel
-from ape_cli.structure import Seq, Tree
+from ape_cli.structure import Seq
 from ape_cli.tasks import BaseTask
-from ape_cli.tasks._trees import Trees
+from ape_cli.tasks._trees import Trees, unfolds
 
 
 def greedy(
@@ -45,7 +44,7 @@ def greedy(
     batches: Iterable[SequenceBatch],
     device: torch.device,
     precision: str,
-    task: BaseTask,
+    task: BaseTask | None,
     reading: Reading,
 ) -> MetricSums:
     """Score what the model writes on its own. The model is left in the mode (training or evaluation) that it had.
@@ -65,25 +64,23 @@ def written(
     batches: Iterable[SequenceBatch],
     device: torch.device,
     precision: str,
-    task: BaseTask,
+    task: BaseTask | None,
     reading: Reading,
 ) -> Iterator[tuple[SequenceBatch, Tensor]]:
     """Yield each batch, on the device, with what a model in evaluation mode writes for it: int64 [B, Q].
 
-    Each symbol is at the place of its label. PAD is where none was written. Raises `DataError` for trees of a task that
+    `task` may be None if no trees unfold. Each symbol is at the place of its label. PAD is where none was written. Raises `DataError` for trees of a task that
     does not define how they unfold.
     """
-    grows = any(isinstance(s, Tree) for s in reading.own.simple) and not (task.places_given or reading.tagged)
-    if grows and not isinstance(task, Trees):
-        got = f"task {task.name}, which neither defines `opens` nor declares `places_given`"
-        raise DataError("greedy decoding cannot unfold these trees", got=got, fix="`decode=teacher`")
+    grows = task is not None and unfolds(task, reading.own, reading.tagged)
     for batch in batches:
         on_device = batch.to(device)
         width = model.scheme.shape.d_model
         with torch.no_grad(), products(precision), forward_pass(precision, device, width):
             if reading.tagged:  # the model reads no answer of its own
                 predicted = model(*on_device.inputs).argmax(-1)
-            elif isinstance(task, Trees) and grows:
+            elif grows:
+                assert isinstance(task, Trees)
                 predicted = _unfold(_Pen(model, on_device), on_device, task, reading)
             else:
                 predicted = _follow(_Pen(model, on_device), on_device, reading)

@@ -10,6 +10,7 @@ Shapes: R rows.
 
 from __future__ import annotations
 
+import logging
 import math
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Any, TypeVar
@@ -19,8 +20,8 @@ import pyarrow.compute as pc
 import torch
 
 from ape_cli import tasks
-from ape_cli.core import memory
-from ape_cli.core.errors import DataError, RunError, UsageError, pick
+from ape_cli.core import memory, plugins
+from ape_cli.core.errors import DataError, RunError, pick
 from ape_cli.data.loader import Dataset, ImageSplit, Split, open_dataset
 from ape_cli.data.plan import DatasetInfo
 from ape_cli.data.reading import Reading
@@ -28,17 +29,19 @@ from ape_cli.evaluation.decoding import greedy
 from ape_cli.evaluation.fit import check_finished, misfit
 from ape_cli.evaluation.metrics import MetricSums, teacher_forced
 from ape_cli.experiment import Experiment, of_run
-from ape_cli.experiment.generalisation import FurtherTests
+from ape_cli.experiment.generalisation import FurtherTests, check_decoding
 from ape_cli.experiment.mapping import row_positions
 from ape_cli.models.checkpoint import load_weights
 from ape_cli.models.device import tune
-from ape_cli.models.factory import of_experiment
+from ape_cli.models.factory import of_experiment, own_files
 from ape_cli.models.transformer import Model, SequenceModel
 from ape_cli.runs.record import DECODINGS, RunRecord, evaluation_name
 from ape_cli.runs.run import Run
 from ape_cli.tasks import BaseTask
+from ape_cli.tasks._trees import has_open_places
 
 _BATCH = 256  # rows of a batch
+logger = logging.getLogger(__name__)
 _Data = TypeVar("_Data", bound=DatasetInfo)
 
 
@@ -65,6 +68,7 @@ def evaluate(
         data = of_run(check_fits(run, data, data.split(split), decode).config, data)
     known, part = run.known, data.dataset.split(split)
     tune()
+    code, other = _code(known, data.dataset, decode)
     model = of_experiment(data)
     load_weights(run, model)
     metrics = scores(model.to(device), data, part, decode=decode, batch_size=batch_size, stop=stop)
@@ -76,14 +80,33 @@ def evaluate(
         "decode": decode,
         "rows": part.rows,
         **({} if data.dataset.plan.rows["train"] else {"test_only": True}),
+        **({"own_files": code} if code else {}),
         **_plan(data.dataset, known),
         **metrics,
     }
     if not all(map(math.isfinite, evaluation["overall"].values())):
         what = "the weights of the run produce values that are not finite"
         raise RunError(what, got=run.name, fix="train it again with `overwrite`")
-    run.save_evaluation(evaluation, known)
+    if other:
+        what = f"the score of {run.name} is not stored: it is one of other code of {' and '.join(other)}"
+        logger.warning(f"{what}; restore the file and evaluate again, or train again with `overwrite`")
+    else:
+        run.save_evaluation(evaluation, known)
     return evaluation
+
+
+def _code(known: RunRecord, data: Dataset, decode: str) -> tuple[dict[str, str], list[str]]:
+    """The digests of the own code that a score depends on, and the parts of which the run or the data had other code.
+
+    The code of a task counts if it decides the places of an answer that is decoded.
+    """
+    config = known.config
+    code, then = own_files(config.scheme, config.attention, config.positions), dict(known.last_own_files)
+    if decode == "greedy" and has_open_places(data.plan.structure, data.plan.tagged):
+        task = f"task {data.task!r}"
+        code |= {task: digest} if (digest := plugins.digest(tasks.load(data.task))) else {}
+        then |= {task: data.plan.code} if data.plan.code else {}
+    return code, [part for part, digest in then.items() if code.get(part) != digest]
 
 
 def _plan(data: Dataset, known: RunRecord) -> dict[str, Any]:
@@ -116,15 +139,19 @@ def scores(
         else:
             assert isinstance(model, SequenceModel)
             tally = greedy(model, batches, device, config.precision, *how_to_write(experiment))
-    data = experiment.dataset
-    part_of_rows, names = (
-        ("op", tasks.load(data.task).ops) if data.image is None else ("class", data.manifest.vocabulary)
-    )
-    return summarise(tally, part_of_rows, names, entropy=decode == "teacher")
+    if isinstance(part, Split):
+        column, names = "op", next(part.tables("op"))["op"].chunk(0).dictionary.to_pylist()
+    else:
+        column, names = "class", part.manifest.vocabulary
+    return summarise(tally, column, names, entropy=decode == "teacher")
 
 
-def how_to_write(experiment: Experiment) -> tuple[BaseTask, Reading]:
-    """The task of the dataset, and how the model reads its positions, for greedy decoding."""
+def how_to_write(experiment: Experiment) -> tuple[BaseTask | None, Reading]:
+    """The task of the dataset if its trees unfold, and how the model reads positions, for greedy decoding.
+
+    Raises the errors of `check_decoding`.
+    """
+    check_decoding(experiment.dataset, "greedy")
     plan = experiment.dataset.manifest.plan
     read = Reading.of(
         plan.structure,
@@ -133,6 +160,8 @@ def how_to_write(experiment: Experiment) -> tuple[BaseTask, Reading]:
         joined=experiment.config.is_joined,
         drawn=row_positions(experiment.config),
     )
+    if not has_open_places(plan.structure, plan.tagged):
+        return None, read
     return tasks.recorded(plan.task, plan.linearisation, plan.parameters), read
 
 
@@ -195,13 +224,6 @@ def check_fits(run: Run, data: Dataset, part: Split | ImageSplit, decode: str = 
     if not part.rows:
         raise DataError(f"the {part.name} split is empty", got=data.name, fix="generate rows for it")
     return known
-
-
-def check_decoding(data: DatasetInfo, decode: str) -> None:
-    """Check that the data can be decoded in this way. Raises `UsageError` if it cannot."""
-    if decode == "greedy" and data.image is not None:
-        what = "images have a single label, so greedy decoding does not apply"
-        raise UsageError(what, got="`decode=greedy`", allowed="teacher", fix="leave `decode` out")
 
 
 def summarise(tally: MetricSums, part: str, names: Sequence[str], *, entropy: bool) -> dict[str, Any]:

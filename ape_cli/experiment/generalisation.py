@@ -16,6 +16,7 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from ape_cli import tasks
+from ape_cli.core import plugins
 from ape_cli.core.errors import ApeError, UsageError, brief, pick
 from ape_cli.core.ranges import whole_numbers
 from ape_cli.data import generation, overlap
@@ -29,6 +30,7 @@ from ape_cli.runs.record import DECODINGS
 from ape_cli.storage.parquet import ROW_GROUP
 from ape_cli.storage.paths import StoragePath
 from ape_cli.tasks import BaseTask
+from ape_cli.tasks._trees import has_open_places, unfolds
 
 logger = logging.getLogger(__name__)
 
@@ -60,8 +62,29 @@ class FurtherTests:
         both = self.decode != DECODINGS[0] and data.image is None
         return DECODINGS if both else DECODINGS[:1]
 
+    def check(self, data: DatasetInfo) -> None:
+        """Check, before anything is trained, that these tests are possible. Raises the errors of `check_decoding`."""
+        for decode in self.decodings(data):
+            check_decoding(data, decode)
+
 
 NO_FURTHER_TESTS = FurtherTests()  # only the test split, with teacher forcing
+
+
+def check_decoding(data: DatasetInfo, decode: str) -> None:
+    """Check that the data can be decoded in this way.
+
+    Raises `UsageError` for images, and for trees `RunError` if their task is missing here, and `DataError` if it does
+    not define how they unfold.
+    """
+    if decode != "greedy":
+        return
+    if data.image is not None:
+        what = "images have a single label, so greedy decoding does not apply"
+        raise UsageError(what, got="`decode=greedy`", allowed="teacher", fix="leave `decode` out")
+    if has_open_places(data.plan.structure, data.plan.tagged):
+        plugins.check_installed(tasks, "task", data.task)
+        unfolds(tasks.load(data.task), data.plan.structure, data.plan.tagged)
 
 
 def parse(sizes: bool | str | Sequence[int] | None) -> bool | tuple[int, ...]:

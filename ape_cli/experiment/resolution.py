@@ -124,6 +124,7 @@ def resolve(options: ExperimentOptions, datasets: Datasets) -> Experiment:
     Raises `ApeError` if options are not valid or do not fit together, or if there is no such dataset.
     """
     data = datasets.of(options)
+    options.tests.check(data)
     return of(options.config(data.kind), data)
 
 

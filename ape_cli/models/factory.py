@@ -195,15 +195,23 @@ def own_files(scheme: str, attention: str, positions: str) -> dict[str, str]:
 def check_installed(config: Config) -> None:
     """Check that the scheme, the kind of attention and the map of positions of a model from elsewhere are found here.
 
-    Raises `RunError`, with the file that is missing and what to do with it, if one is not.
+    Raises `RunError` as `plugins.check_installed`.
     """
     for field, package in PARTS.items():
-        kind = _WORDS.get(field, field)
-        if (name := getattr(config, field)) not in package.names():
-            file = f"{package.__name__.replace('.', '/')}/{name.replace('-', '_')}.py"
-            what = f"{kind} {name!r} is not part of ape, and its file is missing here"
-            got = f"no {file} in {', '.join(plugins.searched(package))}"
-            raise RunError(what, got=got, fix=f"get {file} from the author, and add its folder to PYTHONPATH")
+        plugins.check_installed(package, _WORDS.get(field, field), getattr(config, field))
+
+
+def check_unchanged(config: Config, digests: dict[str, str]) -> None:
+    """Check that the own parts of a model from elsewhere are those of these `digests`, with which it was trained.
+
+    Raises `RunError`, with the digests of the part that differs, if they are not.
+    """
+    present = own_files(config.scheme, config.attention, config.positions)
+    for part, digest in digests.items():
+        if (here := present.get(part)) != digest:
+            got, allowed = f"sha256 {here}" if here else "a part of ape, or of a notebook", f"sha256 {digest}"
+            fix = "get the file with this SHA-256 from the author, and put it in place of yours on PYTHONPATH"
+            raise RunError(f"the code of {part} is not that of the model", got=got, allowed=allowed, fix=fix)
 
 
 def changed(runs: Iterable[OwnCode]) -> dict[str, list[str]]:

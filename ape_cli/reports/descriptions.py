@@ -121,8 +121,8 @@ def _described(registry: Registry, bad: list[str]) -> Iterator[tuple[Run, RunRec
     """Read and describe the runs.
 
     If the runs of a user's own scheme were trained with different versions of its code, their `variant` and their
-    `configuration` end with the first digits of its SHA-256. The same holds for a kind of attention and a map of
-    positions. Runs with own code come last.
+    `configuration` end with the first digits of its SHA-256. So do those of a run that was resumed with other code. The
+    same holds for a kind of attention and a map of positions. Runs with own code come last.
     """
     choices = registry.choices if isinstance(registry, ReportedRuns) else {}
     versions: dict[tuple[str, ...], set[str]] = {}  # of each combination of plug-ins: those of its own files
@@ -140,7 +140,7 @@ def _described(registry: Registry, bad: list[str]) -> Iterator[tuple[Run, RunRec
         else:
             yield run, record, of_run
     for run, record, version in of_own_code:
-        several = len(versions[PARTS(record.config)]) > 1
+        several = len(versions[PARTS(record.config)]) > 1 or record.resumed_with
         yield run, record, _description(record, choices.get(run.name), version if several else "")
 
 

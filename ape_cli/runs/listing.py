@@ -43,8 +43,13 @@ PARTS = attrgetter("scheme", "attention", "positions")  # the parts of a configu
 
 
 def code_version(record: RunRecord) -> str:
-    """The first digits of the SHA-256 of a run's own code. Empty if it has none, or recorded none."""
-    return "+".join(digest[:DIGITS] for _, digest in sorted(record.own_files.items()))
+    """The first digits of the SHA-256 of a run's own code, `then` those of other code that it was resumed with.
+
+    Empty if it has none, or recorded none.
+    """
+    versions = [record.own_files, *record.resumed_with]
+    texts = ["+".join(digest[:DIGITS] for _, digest in sorted(files.items())) for files in versions]
+    return " then ".join(text or "unknown" for text in texts) if any(texts) else ""
 
 
 def configuration(record: RunRecord, version: str = "") -> str:
@@ -72,7 +77,7 @@ def table(runs: Iterable[tuple[Run, RunRecord]], bad: list[str], folder: Storage
     for known, _ in found:
         versions.setdefault(PARTS(known.config), set()).add(code_version(known))
     for known, of_run in found:
-        several = len(versions[PARTS(known.config)]) > 1
+        several = len(versions[PARTS(known.config)]) > 1 or known.resumed_with
         of_run["configuration"] = configuration(known, code_version(known) if several else "")
     lines = [of_run for _, of_run in found]
     fields = [name for kind in KINDS.values() for name in kind.model_fields if name not in _OPTIONS]

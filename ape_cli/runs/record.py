@@ -96,6 +96,7 @@ class RunRecord(BaseModel):
     processes: int = Field(ge=1)  # processes that trained together when it was last started or resumed
     resumed_on: Many[dict[str, str]] = Field(default_factory=list)  # processors, if training went on on others
     own_files: dict[str, str] = Field(default_factory=dict)  # SHA-256 of the code of parts that are not of ape
+    resumed_with: Many[dict[str, str]] = Field(default_factory=list)  # the same, each time training went on with other
     started: str
     finished: str | None = None
     result: TrainingResult | None = None
@@ -114,6 +115,11 @@ class RunRecord(BaseModel):
     def last_processor(self) -> dict[str, str] | None:
         """The processor on which the run was last started or resumed. None if it is not known."""
         return [self.processor, *self.resumed_on][-1]
+
+    @property
+    def last_own_files(self) -> dict[str, str]:
+        """The digests of the own code with which the run was last started or resumed."""
+        return [self.own_files, *self.resumed_with][-1]
 
     @property
     def outcome(self) -> TrainingResult:
@@ -173,6 +179,7 @@ class Evaluation(TypedDict):
     split: Literal["train", "validation", "test"]
     decode: Literal["teacher", "greedy"]
     rows: Annotated[int, Field(ge=1, lt=2**53)]
+    own_files: NotRequired[dict[str, str]]  # SHA-256 of the code of parts that are not of ape, also of the task
     test_only: NotRequired[bool]  # True if the dataset has no training rows: it is for tests at other sizes
     plan: NotRequired[DrawnFrom]  # if it is not the training data, or its task is a user's own; reports draw rows again
     overall: Metrics
@@ -243,7 +250,7 @@ def read_record(path: StoragePath, name: str, again: str) -> RunRecord:
 
 
 class OwnCode(NamedTuple):
-    """The versions of a user's own code that a run was trained with."""
+    """The versions of a user's own code that a run was trained with, at last if it was resumed with others."""
 
     run: str
     scheme: str
@@ -256,7 +263,7 @@ def own_code(record: RunRecord) -> OwnCode | None:
     """The own code of a run. None if it has none, or recorded none."""
     config = record.config
     parts = config.scheme, config.attention, config.positions
-    return OwnCode(record.run, *parts, record.own_files) if record.own_files else None
+    return OwnCode(record.run, *parts, digests) if (digests := record.last_own_files) else None
 
 
 def settings_text(settings: dict[str, Any]) -> str:

@@ -157,15 +157,16 @@ class Run(ListedFiles):
 
     # Training
 
-    def resume(self, processes: int, processor: dict[str, str]) -> None:
+    def resume(self, processes: int, processor: dict[str, str], own_files: dict[str, str]) -> None:
         """Set the status to `running` again, with the present number of processes.
 
-        `processor` describes the processor of this machine. If it differs from the last one, it is appended to
-        `resumed_on`.
+        `processor` describes the processor of this machine, and `own_files` has the digests of a user's own files. If
+        they differ from the last ones, they are appended to `resumed_on` and `resumed_with`.
         """
         known = self.known
         resumed_on = known.resumed_on if processor == known.last_processor else [*known.resumed_on, processor]
-        self.update(status="running", processes=processes, resumed_on=resumed_on)
+        resumed_with = known.resumed_with if own_files == known.last_own_files else [*known.resumed_with, own_files]
+        self.update(status="running", processes=processes, resumed_on=resumed_on, resumed_with=resumed_with)
 
     def save_state(self, state: Tensors, progress: dict[str, Any]) -> None:
         """Save the state for resuming: tensors, and a JSON object that says how far training is, with the history."""

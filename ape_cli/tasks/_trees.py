@@ -22,11 +22,11 @@ from typing import Any, ClassVar
 import numpy as np
 
 from ape_cli.core import ragged, rng
-from ape_cli.core.errors import UsageError
+from ape_cli.core.errors import DataError, UsageError
 from ape_cli.core.rng import I64, U64
 from ape_cli.core.vocabulary import FIRST_SYMBOL
-from ape_cli.structure import Tree, bit_length, trees
-from ape_cli.tasks import Rows, Source, option
+from ape_cli.structure import Structure, Tree, bit_length, trees
+from ape_cli.tasks import BaseTask, Rows, Source, option
 from ape_cli.tasks._sized import Sized, check_amount
 
 _MOST_NODES = 1_000_000  # the expected number of nodes of a tree of the greatest depth must not exceed it
@@ -262,3 +262,25 @@ class UniqueTrees(PlainTrees):
             shuffled = np.argsort(rng.bits(key[:, None], np.arange(first, first + count)), axis=1)
             symbol[np.flatnonzero(kind)] = first + shuffled[np.arange(count) < used[:, None]]
         return symbol
+
+
+def has_open_places(structure: Structure, tagged: bool | None) -> bool:
+    """Whether positions of this structure have trees whose places are not known before they are written.
+
+    `tagged`: whether the target has a tag for each token of the source, so that its places are those of the source.
+    """
+    return not tagged and any(isinstance(part, Tree) for part in structure.simple)
+
+
+def unfolds(task: BaseTask | type[BaseTask], structure: Structure, tagged: bool | None) -> bool:
+    """Whether greedy decoding of a task's answers opens the places of trees as it writes.
+
+    Raises `DataError` for trees of a task that does not define how they unfold.
+    """
+    if task.places_given or not has_open_places(structure, tagged):
+        return False
+    kind = task if isinstance(task, type) else type(task)
+    if not issubclass(kind, Trees):
+        got = f"task {task.name}, which neither defines `opens` nor declares `places_given`"
+        raise DataError("greedy decoding cannot unfold these trees", got=got, fix="`decode=teacher`")
+    return True

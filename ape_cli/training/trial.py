@@ -132,16 +132,18 @@ def _evaluated(
     data = experiment.dataset
     if not data.plan.rows["test"]:
         logger.info(f"{data.name} has no test rows: nothing to evaluate")
+    found: dict[str, dict[str, Any]] = {}
     for on, decode in evaluate.missing(run, [data, *others], tests):
         how: dict[str, Any] = {"split": "test", "decode": decode, "device": execution.device, "stop": execution.stop}
         if on is data:
             with slow_step(f"evaluating on {data.plan.rows['test']:,} test rows, {decode} decoding"):
-                evaluate.evaluate(run, experiment, **how)
-            continue
-        logger.info(f"evaluating at other sizes: {on.name}, {decode} decoding")
-        evaluate.evaluate(run, on, batch_size=evaluate.rows_at_once(on.split("test")), **how)
+                one = evaluate.evaluate(run, experiment, **how)
+        else:
+            logger.info(f"evaluating at other sizes: {on.name}, {decode} decoding")
+            one = evaluate.evaluate(run, on, batch_size=evaluate.rows_at_once(on.split("test")), **how)
+        found[evaluate.name_of(on, "test", decode)] = one
     names = [evaluate.name_of(on, "test", decode) for on in (data, *others) for decode in tests.decodings(on)]
-    return [stored for name in names if (stored := run.evaluation(name)) is not None]
+    return [done for name in names if (done := found.get(name) or run.evaluation(name)) is not None]
 
 
 def _status(run: Run) -> str | None:
@@ -194,13 +196,13 @@ def _train(
             # errors of the configuration, the stored state or a logger are raised before the run is registered
             loop = Loop(experiment, run, execution)
             with opened(execution.loggers, _logged(run, config, loop)) as loggers:
+                code = own_files(config.scheme, config.attention, config.positions)
                 if new:
                     device = describe(execution.device)
-                    code = own_files(config.scheme, config.attention, config.positions)
                     run.write_record(new_record(run, config, data, device, experiment.variant, group.size, code))
                 else:
                     _note_changes(run, config, execution)
-                    run.resume(group.size, processor())
+                    run.resume(group.size, processor(), code)
                 registered = True
                 _note_training(run, config, loop, execution)
                 result = loop.run(loggers)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import json
 import sys
 from collections.abc import Iterator
 from pathlib import Path
@@ -10,13 +11,18 @@ from pathlib import Path
 import pytest
 
 import ape_cli.position
-from ape_cli import position
+from ape_cli import load, position
+from ape_cli.core.errors import RunError
 from ape_cli.data.loader import Dataset
+from ape_cli.evaluation.sharing.exported import export
 from ape_cli.models.factory import change, changed, own_files
-from ape_cli.runs.record import OwnCode
+from ape_cli.runs.record import OwnCode, own_code
 from ape_cli.runs.registry import open_registry
 from ape_cli.runs.run import Run
+from ape_cli.training.execution import ExistingRun
+from ape_cli.training.loop import Stopped
 from tests.conftest import ape
+from tests.runs.test_registry import run as trial_of
 
 SCHEME = """
 from ape_cli.position import Scheme
@@ -118,3 +124,50 @@ def test_the_digest_is_that_of_the_code_that_runs(
     file.write_text(SCHEME + "\n")
     run = trained(words)
     assert run.read().own_files == {"scheme 'mine-own'": hashlib.sha256(SCHEME.encode()).hexdigest()}
+
+
+def test_a_score_of_other_code_is_not_stored(
+    words: Dataset, file: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The scheme is edited, the run evaluated again, and the edit undone."""
+    monkeypatch.chdir(tmp_path)
+    run = trained(words)
+    stored, table = run.evaluations()[0], ape("report", "--json")[0]
+    assert [one["own_files"] for one in stored] == [own_files("mine-own", "dot", "plain")]
+    rewrite(file, SCHEME.replace("x + ", "x + 100 * "))
+    for split in ("validation", "test"):
+        out, err = ape("eval", run.name, "--split", split, "--json")
+        assert f"the score of {run.name} is not stored: it is one of other code of scheme 'mine-own'" in err
+        (other,) = json.loads(out)
+        assert other["own_files"] != stored[0]["own_files"]
+    assert other["overall"] != stored[0]["overall"]
+    rewrite(file, SCHEME)
+    assert Run(run.folder).evaluations()[0] == stored
+    assert ape("report", "--json")[0] == table
+
+
+def test_a_run_that_was_resumed_with_other_code_is_shown_as_such(words: Dataset, file: Path, tmp_path: Path) -> None:
+    old, new = ({"scheme 'mine-own'": hashlib.sha256((SCHEME + more).encode()).hexdigest()} for more in ("", "\n"))
+    with pytest.raises(Stopped):
+        trial_of(words, tmp_path / "results", scheme="mine-own", stop=lambda: True)
+    rewrite(file)
+    done = trial_of(words, tmp_path / "results", scheme="mine-own", existing=ExistingRun.RESUME).run
+    assert (done.read().own_files, done.read().resumed_with) == (old, [new])
+    (evaluation,) = done.evaluations()[0]
+    assert evaluation["own_files"] == new
+    assert changed([code for code in [own_code(done.read())] if code]) == {}
+    rewrite(file, SCHEME)
+    assert changed([code for code in [own_code(done.read())] if code]) == {"scheme 'mine-own'": [done.name]}
+    first, second = (digests["scheme 'mine-own'"] for digests in (old, new))
+    (line,) = json.loads(ape("report", "--json", "--results", str(tmp_path / "results"))[0])
+    assert f"code {first[:7]} then {second[:7]}" in line["variant"]
+    (row,) = open_registry(tmp_path / "results").runs().to_dicts()
+    assert row["configuration"] == line["configuration"]
+    assert row["configuration"].endswith(f"-{first[:7]} then {second[:7]}")
+    export(done, tmp_path / "out")
+    card = (tmp_path / "out" / "README.md").read_text()
+    assert f"code is `{first}`.\nTraining went on with code of the SHA-256 `{second}`." in card
+    with pytest.raises(RunError, match="the code of scheme 'mine-own' is not that of the model"):
+        load(tmp_path / "out")
+    rewrite(file)
+    assert load(tmp_path / "out").about["resumed_with"] == [new]

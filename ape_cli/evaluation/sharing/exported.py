@@ -5,13 +5,18 @@
 | model.safetensors | the best weights of the run |
 | vocabulary.json | the name of each token id or image class |
 | README.md | the model card, for readers and for the Hugging Face Hub |
-| config.json | configuration, dataset, scores, versions, and the SHA-256 of the first two files |
+| config.json | configuration, dataset, scores, versions, and SHA-256 digests in `files` |
 
-config.json is written last, so a folder with it is complete. The card has no digest, because its owner may edit it.
+`files` has the digests of the first two files and of config.json itself. The latter is that of its content without this
+entry, as JSON with sorted keys and no whitespace. config.json is written last, so a folder with it is complete. The
+card has no digest, because its owner may edit it.
 """
 
 from __future__ import annotations
 
+import hashlib
+import json
+import logging
 from typing import Any, Literal, TypeVar
 
 from pydantic import BaseModel, ConfigDict, Field
@@ -37,6 +42,7 @@ CONFIG, VOCABULARY, CARD = "config.json", "vocabulary.json", "README.md"
 FILES = (WEIGHTS, VOCABULARY, CARD, CONFIG)  # in the order in which they are written
 AGAIN = "export the run again, or download the folder again"
 _Model = TypeVar("_Model", bound=BaseModel)
+logger = logging.getLogger(__name__)
 
 
 class Score(BaseModel):
@@ -64,6 +70,7 @@ class Exported(BaseModel):
     versions: dict[str, str]
     commit: str | None
     own_files: dict[str, str] = Field(default_factory=dict)  # as in run.json
+    resumed_with: Many[dict[str, str]] = Field(default_factory=list)  # as in run.json
     files: dict[str, str]
 
 
@@ -97,6 +104,7 @@ def export(run: Run, folder: StoragePath, *, overwrite: bool = False) -> dict[st
         versions=trained.versions,
         commit=trained.commit,
         own_files=trained.own_files,
+        resumed_with=trained.resumed_with,
         files={},
     )
     card = model_card(exported.model_dump(mode="json"), vocabulary)
@@ -105,10 +113,17 @@ def export(run: Run, folder: StoragePath, *, overwrite: bool = False) -> dict[st
     save_tensors(folder / WEIGHTS, model.state_dict(), {"run": run.name})
     files.write_text(folder / VOCABULARY, record.text(Vocabulary(names=vocabulary)))
     files.write_text(folder / CARD, card)
-    digests = {name: files.sha256(folder / name) for name in (WEIGHTS, VOCABULARY)}
-    exported = exported.model_copy(update={"files": digests})
+    exported.files = {name: files.sha256(folder / name) for name in (WEIGHTS, VOCABULARY)}
+    exported.files[CONFIG] = _digest(exported.model_dump(mode="json"))
     files.write_text(folder / CONFIG, record.text(exported))
     return exported.model_dump(mode="json")
+
+
+def _digest(content: dict[str, Any]) -> str:
+    """The SHA-256 of the content of config.json without this digest, whatever its whitespace and the order of keys."""
+    others = {name: digest for name, digest in content["files"].items() if name != CONFIG}
+    text = json.dumps(content | {"files": others}, sort_keys=True, separators=(",", ":"))
+    return hashlib.sha256(text.encode()).hexdigest()
 
 
 def _check_room(folder: StoragePath, overwrite: bool) -> None:
@@ -138,10 +153,14 @@ def read_export(where: str | StoragePath) -> tuple[StoragePath, Exported, list[s
     name = record.run_name(exported.config, data.task, data.order, data.fingerprint)
     if name != exported.run:
         raise RunError(f"{folder / CONFIG} was altered", got=name, allowed=exported.run, fix=AGAIN)
-    for name in (WEIGHTS, VOCABULARY):
+    checked = [WEIGHTS, VOCABULARY, CONFIG]
+    if CONFIG not in exported.files:
+        checked.remove(CONFIG)
+        logger.warning(f"{folder / CONFIG} is of an earlier version, so changed scores go unnoticed; {AGAIN}")
+    for name in checked:
         path = folder / name
         try:
-            digest = files.sha256(path)
+            digest = files.sha256(path) if name != CONFIG else _digest(files.read_json(path))
         except OSError as error:
             raise RunError(f"cannot read {path}", got=error.strerror, fix=files.how_to_read(error, AGAIN)) from error
         if digest != exported.files.get(name):

@@ -40,7 +40,7 @@ def model_card(about: dict[str, Any], vocabulary: list[str]) -> str:
     environment.filters |= {"markdown": markdown, "code": code, "shown": shown}
     template = resources.files(__package__).joinpath("model_card.md.jinja").read_text(encoding="utf-8")
     return environment.from_string(template).render(
-        about={"own_files": {}} | about,
+        about={"own_files": {}, "resumed_with": []} | about,
         config=config,
         data=data,
         result=about["result"],

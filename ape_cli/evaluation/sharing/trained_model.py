@@ -12,7 +12,6 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from ape_cli import tasks
 from ape_cli.core.errors import UsageError, pick, unknown
 from ape_cli.core.vocabulary import EOS, FIRST_SYMBOL, PAD
 from ape_cli.data.batches import Batch, SequenceBatch
@@ -26,17 +25,19 @@ from ape_cli.evaluation.decoding import written
 from ape_cli.evaluation.fit import misfit
 from ape_cli.evaluation.sharing.exported import AGAIN, Exported, model_of, read_export
 from ape_cli.experiment import Experiment, of_run
+from ape_cli.experiment.generalisation import check_decoding
 from ape_cli.experiment.mapping import row_positions
 from ape_cli.experiment.reading import read_as
 from ape_cli.models.checkpoint import put_weights
 from ape_cli.models.device import products, tune
-from ape_cli.models.factory import check_installed, warn_if_changed
+from ape_cli.models.factory import check_installed, check_unchanged
 from ape_cli.models.transformer import Model, SequenceModel, forward, to_device
 from ape_cli.runs.record import DECODINGS
 from ape_cli.runs.run_files import WEIGHTS
 from ape_cli.storage.paths import StoragePath
 from ape_cli.storage.tensors import load_tensors
 from ape_cli.structure import Seq, parse_structure
+from ape_cli.tasks import BaseTask
 
 
 def load(folder: str | StoragePath, device: str | torch.device = "cpu") -> TrainedModel:
@@ -48,7 +49,7 @@ def load(folder: str | StoragePath, device: str | torch.device = "cpu") -> Train
     PyTorch is set to treat denormal numbers as zeros in this process, as in all commands.
 
     Raises `RunError` if a file is missing, damaged or altered, or if the model uses a scheme or attention of your own
-    whose file is not on the Python path. If that file has changed since training, a warning says so.
+    whose file is not on the Python path, or is not the file that the model was trained with.
 
         from ape_cli import dataset, load
 
@@ -59,7 +60,7 @@ def load(folder: str | StoragePath, device: str | torch.device = "cpu") -> Train
     tune()
     path, exported, vocabulary = read_export(folder)
     check_installed(exported.config)
-    warn_if_changed(exported.run, exported.config, exported.own_files)
+    check_unchanged(exported.config, [exported.own_files, *exported.resumed_with][-1])
     model = model_of(exported.config, exported.dataset, vocabulary)
     put_weights(model, load_tensors(path / WEIGHTS, AGAIN)[0], path / WEIGHTS, AGAIN)
     return TrainedModel(model.to(device), exported, vocabulary)
@@ -122,7 +123,8 @@ class TrainedModel:
         the length of the true target. For trees and grids, an answer lists the symbol predicted at each position of the
         true target, with `<pad>` where there is none.
 
-        Raises `UsageError` for rows that the model cannot read, and `DataError` if the dataset does not fit the model.
+        Raises `UsageError` for rows that the model cannot read, `DataError` if the dataset does not fit the model, and
+        `RunError` for trees of a task of your own whose file is missing, because only it says how they unfold.
         """
         if isinstance(rows, ImageSplit):
             names = {int(n): name for batch in self.batches(rows, batch_size) for n, name in self._classes(batch)}
@@ -146,7 +148,7 @@ class TrainedModel:
         the decoding does not apply to it.
         """
         pick("decoding", decode, DECODINGS)
-        evaluate.check_decoding(data, decode)
+        check_decoding(data, decode)
         part = data.split(split)
         return evaluate.scores(self.module, self._experiment(part), part, decode=decode, batch_size=batch_size)
 
@@ -166,18 +168,17 @@ class TrainedModel:
             raise UsageError("a list of texts has no positions", got=f"a model of structure {structure}", fix=fix)
         if isinstance(rows, str) or max_tokens < 1:
             raise UsageError("bad rows", allowed="a list of sources; max_tokens from 1", fix="predict([text])")
-        task = tasks.recorded(data.task, data.order, data.parameters)
         drawn = row_positions(self.config)
         read = Reading.of(
             structure,
             read_as(self.config, structure),
-            tagged=task.tagged,
+            tagged=data.tagged,
             joined=self.config.is_joined,
             drawn=drawn,
         )
-        window = _window([self._ids(row) for row in rows], max_tokens, drawn, tagged=task.tagged)
+        window = _window([self._ids(row) for row in rows], max_tokens, drawn, tagged=data.tagged)
         batches = (collate(window, part, read, drawn=drawn) for part in window.batches(batch_size, None))
-        return self._written(batches, task, read)
+        return self._written(batches, None, read)
 
     def _ids(self, row: str | Sequence[str]) -> np.ndarray:
         """The ids of the symbols of a source, uint16 [N]. Raises `UsageError` for an unknown symbol."""
@@ -188,7 +189,7 @@ class TrainedModel:
                 raise unknown("symbol", str(word), known)
         return np.array([known[word] for word in words], dtype=np.uint16)
 
-    def _written(self, batches: Iterable[SequenceBatch], task: tasks.BaseTask, read: Reading) -> list[list[str]]:
+    def _written(self, batches: Iterable[SequenceBatch], task: BaseTask | None, read: Reading) -> list[list[str]]:
         """What the model writes for each row, in the order of the rows."""
         assert isinstance(self.module, SequenceModel)
         answers: dict[int, list[str]] = {}

@@ -5,10 +5,11 @@ Shapes: B batch, H heads, M queries, N keys, K channels of a head, C factors of 
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from contextvars import ContextVar
 from dataclasses import dataclass
+from types import MappingProxyType
 from typing import Any
 
 import torch
@@ -22,7 +23,8 @@ from ape_cli.structure import Seq
 
 Arguments = tuple[tuple[Any, ...], dict[str, Any]]  # of a module, by place and by name
 Given = tuple[Tensor | None, Tensor | None]  # the positions of `Encoding.at`
-_given: ContextVar[dict[nn.Module, Given]] = ContextVar("positions", default={})  # by encoding, of this thread or task
+# by encoding, in this thread or task
+_given: ContextVar[Mapping[nn.Module, Given]] = ContextVar("positions", default=MappingProxyType({}))
 
 
 @dataclass(frozen=True)

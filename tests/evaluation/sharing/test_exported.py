@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import shutil
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -161,6 +162,44 @@ def test_damage_is_refused(of_words: Both, tmp_path: Path) -> None:
         (out / name).unlink()
         with pytest.raises(RunError, match=name):
             ape_cli.load(out)
+
+
+@pytest.mark.parametrize("field", ["scores", "variant", "result", "versions", "commit", "own_files"])
+def test_config_json_has_a_digest_of_its_own(of_words: Both, tmp_path: Path, field: str) -> None:
+    """Its form may change, not what it says."""
+    exported.export(of_words[0], tmp_path)
+    path = tmp_path / "config.json"
+    content = json.loads(path.read_text())
+    path.write_text(json.dumps(dict(reversed(content.items()))))
+    assert ape_cli.load(tmp_path).about == content
+    changes: dict[str, Any] = {
+        "scores": [content["scores"][0] | {"overall": content["scores"][0]["overall"] | {"exact_match": 1.0}}],
+        "variant": {"steps": 1},
+        "result": content["result"] | {"seconds": 1.0},
+        "versions": {},
+        "commit": "0",
+        "own_files": {"scheme 't5'": "0" * 64},
+    }
+    path.write_text(json.dumps(content | {field: changes[field]}))
+    for read in (ape_cli.load, exported.read_export):
+        with pytest.raises(RunError, match=r"config\.json was altered[\s\S]*export the run again"):
+            read(tmp_path)
+
+
+def test_an_export_of_an_earlier_version_is_read(
+    of_words: Both, tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    """Its config.json has no digest, and lacks a field. Its card may be edited, as that of any export."""
+    exported.export(of_words[0], tmp_path)
+    path = tmp_path / "config.json"
+    content = json.loads(path.read_text())
+    (tmp_path / "README.md").write_text("mine")
+    ape_cli.load(tmp_path)
+    assert not caplog.text
+    del content["files"]["config.json"], content["resumed_with"]
+    path.write_text(json.dumps(content))
+    assert ape_cli.load(tmp_path).about["scores"] == content["scores"]
+    assert "config.json is of an earlier version, so changed scores go unnoticed; export the run again" in caplog.text
 
 
 def test_the_names_of_classes_are_those_of_the_labels(of_pictures: Both) -> None:

@@ -41,8 +41,8 @@ def test_a_missing_file_is_named(of_words: Both, tmp_path: Path, monkeypatch: py
     assert "PYTHONPATH" in str(caught.value.fix)
 
 
-def test_an_export_with_another_file_is_loaded_with_a_warning(
-    of_words: Both, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+def test_an_export_with_another_file_is_not_loaded(
+    of_words: Both, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     run, t5 = of_words[0], position.load("t5")
     monkeypatch.setattr(plugins, "is_own", lambda found: found is t5)
@@ -53,7 +53,11 @@ def test_an_export_with_another_file_is_loaded_with_a_warning(
     assert export(run, out)["own_files"] == {"scheme 't5'": digest}
     assert f"The SHA-256 of its code is `{digest}`." in (out / "README.md").read_text()
     assert ape_cli.load(out).about["own_files"] == {"scheme 't5'": digest}
-    assert not caplog.text
     monkeypatch.setattr(plugins, "digest", lambda found: "b" * 64)
-    ape_cli.load(out)
-    assert f"the code of scheme 't5' has changed since run {run.name} was trained" in caplog.text
+    with pytest.raises(RunError, match="the code of scheme 't5' is not that of the model") as caught:
+        ape_cli.load(out)
+    assert (caught.value.got, caught.value.allowed) == (f"sha256 {'b' * 64}", f"sha256 {digest}")
+    assert "get the file with this SHA-256 from the author" in str(caught.value.fix)
+    monkeypatch.setattr(plugins, "is_own", lambda found: False)  # a part of the package has its name meanwhile
+    with pytest.raises(RunError, match="is not that of the model"):
+        ape_cli.load(out)
