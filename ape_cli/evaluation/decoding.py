@@ -69,8 +69,8 @@ def written(
 ) -> Iterator[tuple[SequenceBatch, Tensor]]:
     """Yield each batch, on the device, with what a model in evaluation mode writes for it: int64 [B, Q].
 
-    `task` may be None if no trees unfold. Each symbol is at the place of its label. PAD is where none was written. Raises `DataError` for trees of a task that
-    does not define how they unfold.
+    `task` may be None if no trees unfold. Each symbol is at the place of its label. PAD is where none was written.
+    Raises `DataError` for trees of a task that does not define how they unfold.
     """
     grows = task is not None and unfolds(task, reading.own, reading.tagged)
     for batch in batches:

@@ -10,9 +10,12 @@ from pathlib import Path
 
 import pytest
 
+import ape_cli
+import ape_cli.dataset
 import ape_cli.tasks
 from ape_cli import tasks
 from ape_cli.core import plugins
+from ape_cli.core.errors import RunError
 from tests.conftest import ape
 
 TASK = '''
@@ -91,6 +94,74 @@ def test_a_report_draws_the_rows_of_an_own_task_again(file: Path) -> None:
         TASK.replace(LAST, f"{LAST}\n\n    @property\n    def mean_answer_tokens(self):\n        raise KeyError(3)"),
     )
     assert "which rows are equal is not known here" in ape("report", "--by", "size", "--format", "markdown")[0]
+
+
+TREES = """
+from ape_cli.tasks.tree_rotate import TreeRotate
+
+
+class Mine(TreeRotate):
+    summary = "rotated trees"
+"""
+TRAIN = ["train", "--scheme", "none", "--data", "data", "--preset", "tiny", "--set", "steps=2"]
+MISSING = "task 'mine-task' is not part of ape, and its file is missing here"
+
+
+def lose(file: Path) -> None:
+    """Removes the file of the task."""
+    file.unlink()
+    forget()
+
+
+def test_a_model_is_trained_scored_and_predicts_without_the_file_of_its_task(file: Path) -> None:
+    ape(*GEN, "--out", "data")
+    lose(file)
+    run = json.loads(ape(*TRAIN, "--decode", "greedy", "--json")[0])["run"]
+    assert len(json.loads(ape("eval", run, "--split", "validation", "--decode", "greedy", "--json")[0])) == 1
+    ape("export", run, "--out", "out")
+    model, data = ape_cli.load("out"), ape_cli.dataset.open("data")
+    assert len(model.predict(["a b"], max_tokens=4)[0]) <= 4
+    assert len(model.predict(data.split("test"))) == 5
+    assert model.evaluate(data, decode="greedy")["overall"]["rows"] == 5
+
+
+def test_what_needs_the_file_of_a_task_says_so_first(file: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Greedy decoding of trees does: the task says how they unfold."""
+    rewrite(file, TREES)
+    ape(*GEN, "--out", "data")
+    lose(file)
+    run = json.loads(ape(*TRAIN, "--json")[0])["run"]
+    ape("export", run, "--out", "out")
+    model, data = ape_cli.load("out"), ape_cli.dataset.open("data")
+    assert model.evaluate(data)["overall"]["rows"] == 5
+    with pytest.raises(RunError, match=MISSING):
+        model.predict(data.split("test"))
+    monkeypatch.setattr("ape_cli.training.trial.run_trial", lambda *given, **named: pytest.fail("it started"))
+    sweep = ["sweep", "--schemes", "none", "--data", "data", "--preset", "tiny", "--seeds", "7"]
+    for words in (TRAIN, [*TRAIN, "--resume"], sweep, ["eval", run], ["eval", "--data", "data"]):
+        err = ape(*words, "--decode", "greedy", code=1)[1]
+        assert MISSING in err
+        assert "get ape_cli/tasks/mine_task.py from the author" in err
+
+
+def test_a_decoded_score_of_other_code_of_the_task_is_not_stored(file: Path) -> None:
+    """Teacher forcing does not use this code, so its scores are stored."""
+    rewrite(file, TREES)
+    ape(*GEN, "--out", "data")
+    run = json.loads(ape(*TRAIN, "--decode", "greedy", "--json")[0])["run"]
+    scores = {path.name: json.loads(path.read_text()) for path in Path("results/runs", run, "eval").iterdir()}
+    assert [one.get("own_files", {}).keys() for _, one in sorted(scores.items())] == [{"task 'mine-task'"}, set()]
+    rewrite(file, TREES + "\n")
+    ape("eval", run, "--split", "validation")
+    assert f"the score of {run} is not stored: it is one of other code of task 'mine-task'" in (
+        ape("eval", run, "--split", "validation", "--decode", "greedy")[1]
+    )
+    stored = sorted(path.name for path in Path("results/runs", run, "eval").iterdir())
+    assert [name.split("-", 1)[1] for name in stored] == [
+        "test-greedy.json",
+        "test-teacher.json",
+        "validation-teacher.json",
+    ]
 
 
 FOREIGN = """
