@@ -173,7 +173,7 @@ def example(task: str) -> str:
 def given_options(ctx: typer.Context, options: GenerationOptions) -> dict[str, Any]:
     """The orders and the options of the task that the command line gives, as options of their own or with --set.
 
-    Raises `UsageError` if an option is given twice.
+    Raises `UsageError` if an option is given twice, or if one of the task has the name of one of the command.
     """
     from ape_cli import tasks
     from ape_cli.runs.config import parse_settings
@@ -188,6 +188,10 @@ def given_options(ctx: typer.Context, options: GenerationOptions) -> dict[str, A
         both = f"{single[twice[0]]} and {settings[twice[0]]}"
         raise UsageError(f"{twice[0]} is given twice", got=both, fix="give it once, as an option or with --set")
     known = tasks.options_of(tasks.load(ctx.params["task"]))
+    flags = {name for one in ctx.command.params for name in one.opts}
+    if taken := [name for name in known if flag(name) in flags]:
+        what = f"an option of task {ctx.params['task']} has the name of an option of the command"
+        raise UsageError(what, got=taken[0], fix="rename it in the file of the task")
     floats = {name for name, one in known.items() if one.kind == "float"}
     # so that the manifest says 8.0, however the number was typed
     return {k: float(v) if k in floats and type(v) is int else v for k, v in (single | settings).items()}

@@ -100,11 +100,11 @@ def make(name: str, order: str | None = None, source_order: str | None = None, *
         raise UsageError(what, got=repr(order or source_order), allowed="none", fix="leave it out")
     known = options_of(task)
     task.refuse({**options, **{k: v for k, v in (("order", order), ("source_order", source_order)) if v is not None}})
-    for key, value in options.items():
+    for key in options:
         if key not in known:
             raise unknown(f"option of {name}", key, known)
-        _check(known[key], value)
-    values = {known[key].field: plugins.unsigned(value) for key, value in options.items()}
+    of = plugins.options(task)
+    values = {known[key].field: plugins.unsigned(_checked(known[key], value, of)) for key, value in options.items()}
     with own_parts.explained(task):
         return task(order=orders[0], source_order=orders[1], **values)
 
@@ -119,9 +119,17 @@ def recorded(name: str, linearised: str | None, parameters: Mapping[str, Any]) -
     return make(name, *linearisation.parse(linearised), **load(name).recorded(parameters))
 
 
-def _check(option: TaskOption, value: Any) -> None:
-    """Check the type of a value. Raises `UsageError` if it is wrong. Other types are left to the task to check."""
+def _checked(option: TaskOption, value: Any, known: plugins.Options) -> Any:
+    """The value of an option of a task. Raises `UsageError` if it is of another type.
+
+    Whole numbers stay as they are, so that older manifests keep their bytes. `Sized` reads the text of `sizes`.
+    """
     plugins.check_whole(option.name, value)
-    right, allowed = _KINDS.get(option.kind, (object, ""))
-    if not isinstance(value, right) or (right is not object and isinstance(value, bool) != (right is bool)):
+    if option.name == "sizes":
+        return value
+    if option.kind not in _KINDS:
+        return plugins.checked(option.field, value, known)
+    right, allowed = _KINDS[option.kind]
+    if not isinstance(value, right) or isinstance(value, bool) != (right is bool):
         raise UsageError(f"bad {option.name}", got=repr(value), allowed=allowed, fix="give such a value")
+    return value

@@ -15,7 +15,7 @@ import ape_cli.dataset
 import ape_cli.tasks
 from ape_cli import tasks
 from ape_cli.core import plugins
-from ape_cli.core.errors import RunError
+from ape_cli.core.errors import RunError, UsageError
 from tests.conftest import ape
 
 TASK = '''
@@ -153,8 +153,9 @@ def test_a_decoded_score_of_other_code_of_the_task_is_not_stored(file: Path) -> 
     assert [one.get("own_files", {}).keys() for _, one in sorted(scores.items())] == [{"task 'mine-task'"}, set()]
     rewrite(file, TREES + "\n")
     ape("eval", run, "--split", "validation")
-    assert f"the score of {run} is not stored: it is one of other code of task 'mine-task'" in (
-        ape("eval", run, "--split", "validation", "--decode", "greedy")[1]
+    assert (
+        f"the score of {run} is not stored: it is one of other code of task 'mine-task'"
+        in (ape("eval", run, "--split", "validation", "--decode", "greedy")[1])
     )
     stored = sorted(path.name for path in Path("results/runs", run, "eval").iterdir())
     assert [name.split("-", 1)[1] for name in stored] == [
@@ -162,6 +163,41 @@ def test_a_decoded_score_of_other_code_of_the_task_is_not_stored(file: Path) -> 
         "test-teacher.json",
         "validation-teacher.json",
     ]
+
+
+OPTIONS = """
+from typing import Literal, Optional
+
+from ape_cli.tasks.copy import Copy
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True, kw_only=True)
+class Mine(Copy):
+    mode: Literal["a", "b"] = "a"
+    widths: tuple[int, ...] = (1,)
+    most: Optional[int] = None
+"""
+
+
+def test_the_types_of_options_are_enforced_and_tuples_can_be_set(file: Path) -> None:
+    rewrite(file, OPTIONS)
+    made = tasks.make("mine-task", mode="b", widths=[1, 2], most=3)
+    assert made.options.items() >= {"mode": "b", "widths": (1, 2), "most": 3}.items()
+    ape(*GEN, "--set", "widths=1,2", "--set", "mode=b", "--out", "data")
+    parameters = json.loads(Path("data/manifest.json").read_text())["plan"]["parameters"]
+    assert parameters.items() >= {"mode": "b", "widths": [1, 2], "most": None}.items()
+    for wrong, allowed in ({"mode": "c"}, "a or b"), ({"widths": "x"}, "tuple[int, ...]"), ({"most": True}, "whole"):
+        with pytest.raises(UsageError, match=f"bad {next(iter(wrong))}") as caught:
+            tasks.make("mine-task", **wrong)
+        assert allowed in str(caught.value.allowed)
+
+
+def test_an_option_with_the_name_of_one_of_the_command_is_refused(file: Path) -> None:
+    """`--seed` would change the dataset, not the task."""
+    rewrite(file, OPTIONS.replace("mode:", "seed:"))
+    err = ape(*GEN, code=2)[1]
+    assert "an option of task mine-task has the name of an option of the command\n  got:     seed" in err
 
 
 FOREIGN = """

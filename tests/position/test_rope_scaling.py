@@ -92,7 +92,6 @@ def test_learned_angles_start_scaled() -> None:
     [
         ({"rope_type": "dynamic", "factor": 2.0}, "rope_type[\\s\\S]*linear, llama3, yarn"),
         ({"factor": 2.0}, "rope_type"),
-        ("linear", "rope_type"),
         ({"rope_type": "yarn", "factor": 2.0}, "factor, without original_max_position_embeddings"),
         ({"rope_type": "linear"}, "no field, without factor"),
         ({"rope_type": "linear", "factor": 2.0, "beta_fast": 3.0}, "for linear: factor"),

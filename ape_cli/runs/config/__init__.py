@@ -10,6 +10,7 @@ import re
 from typing import Any
 
 from pydantic import ValidationError
+from pydantic_core import to_jsonable_python
 
 from ape_cli.core import plugins
 from ape_cli.core.errors import UsageError, brief, pick, unknown
@@ -77,6 +78,8 @@ _OWN = {
     "precision",
     "device",
 }  # options on the command line
+# names that an option of a part cannot have: those of all settings and options, and of arguments of `position.make`
+_TAKEN = {name for found in KINDS.values() for name in found.model_fields} | _OWN | {"name", "generator"}
 _COMMA = re.compile(r',(?=(?:[^"]*"[^"]*")*[^"]*$)')  # a comma outside quotes: an even number of quotes follows
 
 
@@ -113,6 +116,7 @@ def resolve(
         f"attention {attention}": attention_options or {},
         f"positions {positions}": positions_options or {},
     }
+    _check_names(parts)
     chosen: dict[str, dict[str, Any]] = {part: {} for part in parts}
     known = set(settable(kind))
     for key, given in (settings or {}).items():
@@ -125,7 +129,7 @@ def resolve(
             if len(having) > 1:
                 what = f"{key} is an option of {' and of '.join(having)}"
                 raise UsageError(what, got=f"{key}={value}", fix="rename it in one of the files")
-            chosen[having[0]][key] = plugins.checked(key, value, parts[having[0]][key])
+            chosen[having[0]][key] = to_jsonable_python(plugins.checked(key, value, parts[having[0]]))
         elif key in _OWN:
             raise UsageError(f"{key} is not a setting", got=f"{key}={value}", fix=f"it is an option: `{key}`")
         else:
@@ -163,6 +167,14 @@ def resolve(
             allowed=first["msg"].removeprefix("Input should be "),
             fix=f"`{where}=VALUE`",
         ) from error
+
+
+def _check_names(parts: dict[str, dict[str, Any]]) -> None:
+    """Check the names of the options of each part. Raises `UsageError` if a setting has the same name, and acts."""
+    for part, options in parts.items():
+        if taken := sorted(options.keys() & _TAKEN):
+            what = f"an option of {part} has a name that is taken: a setting of the model or an argument has it too"
+            raise UsageError(what, got=taken[0], fix="rename it in the file of this part")
 
 
 def _model(model: str, kind: str) -> dict[str, Any]:
@@ -206,12 +218,16 @@ def parse_values(pairs: list[str], name: str = "set") -> dict[str, Any]:
 
     A value with commas is written in quotes. `name` is the option that an error names.
 
-    >>> parse_values(["decay=1,0.98", "learned=true", 'augment="crop,flip",none'])
-    {'decay': [1, 0.98], 'learned': [True], 'augment': ['crop,flip', 'none']}
+    >>> parse_values(["decay=1,0.98", "learned=true", 'augment="crop,flip",none', "widths=[1,2],[3]"])
+    {'decay': [1, 0.98], 'learned': [True], 'augment': ['crop,flip', 'none'], 'widths': [[1, 2], [3]]}
 
     Raises `UsageError` for a string of another form, or a key that is set twice.
     """
-    return {key: [_value(part.strip()) for part in _COMMA.split(text)] for key, text in _cut(pairs, name).items()}
+    found: dict[str, Any] = {key: _value(f"[{text}]") for key, text in _cut(pairs, name).items()}
+    return {
+        key: [_value(part.strip()) for part in _COMMA.split(of[1:-1])] if isinstance(of, str) else of
+        for key, of in found.items()
+    }
 
 
 def _cut(pairs: list[str], name: str = "set") -> dict[str, str]:
