@@ -80,7 +80,7 @@ def test_evaluation(folder: Path) -> None:
     file_part, metrics_part = section.split("\nEach object in ")[:2]
     types = dict(re.findall(r"^\| `([a-z_]+)` \| ([^|]+) \|", file_part, flags=re.M))
     metrics = dict(re.findall(r"^\| `([a-z_]+)` \| ([^|]+) \|", metrics_part.split("\n## ")[0], flags=re.M))
-    check(found, types, ("test_only", "plan", "by_class"))
+    check(found, types, ("own_files", "test_only", "plan", "by_class"))
     check(found["overall"], metrics, ("size", "op", "class"))
     for name, group in (("size", "by_size"), ("op", "by_op")):
         assert found[group]

@@ -54,6 +54,7 @@ from ape_cli.core import plugins
 from ape_cli.core.errors import UsageError
 from ape_cli.position import FastScheme, Role, Scheme
 from ape_cli.position._matmul import affine
+from ape_cli.runs.config import check_names
 
 __all__ = [
     "RULES",
@@ -251,7 +252,9 @@ def options(name: str) -> dict[str, Any]:
     >>> attention.options("clustered")
     {'clusters': 16, 'iterations': 5}
     """
-    return plugins.options(load(name))
+    found = plugins.options(load(name))
+    check_names(f"attention {name}", found)
+    return found
 
 
 def make(name: str = "dot", **settings: Any) -> AttentionKind:

@@ -237,7 +237,7 @@ def check_installed(package: ModuleType, kind: str, name: str) -> None:
         raise RunError(what, got=got, fix=f"get {file} from the author, and add its folder to PYTHONPATH")
 
 
-class Options(dict[str, Any]):
+class PartOptions(dict[str, Any]):
     """The options of a class, with their defaults. `kinds` has the types of those that are annotated."""
 
     def __init__(self, parameters: Iterable[inspect.Parameter]) -> None:
@@ -247,9 +247,9 @@ class Options(dict[str, Any]):
         self.kinds = {name: p.annotation for name, p in of.items()}
 
 
-def options(cls: type, skip: int = 0) -> Options:
+def options(cls: type, skip: int = 0) -> PartOptions:
     """The arguments of a class after the first `skip`, with their defaults, except for `*args` and `**kwargs`."""
-    return Options(_parameters(cls)[skip:])
+    return PartOptions(_parameters(cls)[skip:])
 
 
 @cache
@@ -353,7 +353,7 @@ def checked(key: str, value: Any, known: dict[str, Any]) -> Any:
     """
     check_whole(key, value)
     default, empty = known[key], inspect.Parameter.empty
-    kind = known.kinds.get(key, empty) if isinstance(known, Options) else empty
+    kind = known.kinds.get(key, empty) if isinstance(known, PartOptions) else empty
     if kind is empty:
         kind = Any if default is None or default is empty else type(default)
     elif default is None:

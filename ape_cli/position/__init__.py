@@ -60,6 +60,7 @@ from ape_cli.position._rules import (
     without_hooks,
 )
 from ape_cli.position._scheme import Properties, Role, Scheme, Shape, Side, global_seed
+from ape_cli.runs.config import check_names
 from ape_cli.structure import Structure, example, parse_structure
 
 __all__ = [
@@ -105,7 +106,9 @@ def options(name: str) -> dict[str, Any]:
     >>> position.options("rope")
     {'base': 10000.0, 'learned': False, 'interleaved': True, 'partial': 1.0, 'scaling': None}
     """
-    return plugins.options(load(name), skip=1)
+    found = plugins.options(load(name), skip=1)
+    check_names(f"scheme {name}", found)
+    return found
 
 
 def make(

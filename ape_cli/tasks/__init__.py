@@ -119,7 +119,7 @@ def recorded(name: str, linearised: str | None, parameters: Mapping[str, Any]) -
     return make(name, *linearisation.parse(linearised), **load(name).recorded(parameters))
 
 
-def _checked(option: TaskOption, value: Any, known: plugins.Options) -> Any:
+def _checked(option: TaskOption, value: Any, known: plugins.PartOptions) -> Any:
     """The value of an option of a task. Raises `UsageError` if it is of another type.
 
     Whole numbers stay as they are, so that older manifests keep their bytes. `Sized` reads the text of `sizes`.

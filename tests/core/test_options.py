@@ -126,8 +126,16 @@ def test_an_option_with_the_name_of_a_setting_is_refused(write: Any, folder: str
     text = f"class Mine({base}):\n    def __init__({first}, {name}=1):\n        pass\n"
     write(folder, f"from {package.__name__} import {base}\n\n\n{text}")
     field = {"position": "scheme", "attention": "attention", "data/position_maps": "positions"}[folder]
-    parts = {"scheme": "rope", field: "mine-own", f"{field}_options": package.options("mine-own")}
-    parts = {"scheme_options": {}} | parts
     with pytest.raises(UsageError, match="mine-own has a name that is taken") as caught:
-        config.resolve("tiny", **parts)
+        config.resolve(
+            "tiny",
+            **{"scheme": "rope", "scheme_options": {}}
+            | {field: "mine-own", f"{field}_options": package.options("mine-own")},
+        )
+    assert caught.value.got == name
+    if folder == "data/position_maps":
+        return
+    made = {"d_model": 8, "heads": 2} if folder == "position" else {}
+    with pytest.raises(UsageError, match="mine-own has a name that is taken") as caught:
+        package.make("mine-own", **made)
     assert caught.value.got == name

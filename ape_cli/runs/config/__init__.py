@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import json
 import re
+from collections.abc import Collection
 from typing import Any
 
 from pydantic import ValidationError
@@ -40,6 +41,7 @@ __all__ = [
     "ImageConfig",
     "Preset",
     "SequenceConfig",
+    "check_names",
     "parse_settings",
     "parse_values",
     "preset",
@@ -116,7 +118,7 @@ def resolve(
         f"attention {attention}": attention_options or {},
         f"positions {positions}": positions_options or {},
     }
-    _check_names(parts)
+    check_names(f"positions {positions}", positions_options or {})
     chosen: dict[str, dict[str, Any]] = {part: {} for part in parts}
     known = set(settable(kind))
     for key, given in (settings or {}).items():
@@ -169,12 +171,11 @@ def resolve(
         ) from error
 
 
-def _check_names(parts: dict[str, dict[str, Any]]) -> None:
-    """Check the names of the options of each part. Raises `UsageError` if a setting has the same name, and acts."""
-    for part, options in parts.items():
-        if taken := sorted(options.keys() & _TAKEN):
-            what = f"an option of {part} has a name that is taken: a setting of the model or an argument has it too"
-            raise UsageError(what, got=taken[0], fix="rename it in the file of this part")
+def check_names(part: str, options: Collection[str]) -> None:
+    """Check the names of the options of a part. Raises `UsageError` if a setting has one of them, and would be set."""
+    if taken := sorted(_TAKEN.intersection(options)):
+        what = f"an option of {part} has a name that is taken: a setting of the model or an argument has it too"
+        raise UsageError(what, got=taken[0], fix="rename it in the file of this part")
 
 
 def _model(model: str, kind: str) -> dict[str, Any]:
