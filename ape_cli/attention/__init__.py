@@ -50,7 +50,7 @@ from ape_cli.attention._kind import (
 )
 from ape_cli.attention._layers import LinearLayer
 from ape_cli.attention._rules import RULES
-from ape_cli.core import plugins
+from ape_cli.core import part_options, plugins
 from ape_cli.core.errors import UsageError
 from ape_cli.position import FastScheme, Role, Scheme
 from ape_cli.position._matmul import affine
@@ -252,14 +252,14 @@ def options(name: str) -> dict[str, Any]:
     >>> attention.options("clustered")
     {'clusters': 16, 'iterations': 5}
     """
-    found = plugins.options(load(name))
+    found = part_options.options(load(name))
     check_names(f"attention {name}", found)
     return found
 
 
 def make(name: str = "dot", **settings: Any) -> AttentionKind:
     """Create a kind by name, with its options. Raises `UsageError` for an unknown name or option."""
-    return load(name)(**plugins.settings(f"attention {name}", settings, options(name)))
+    return load(name)(**part_options.settings(f"attention {name}", settings, options(name)))
 
 
 def check(kind: AttentionKind, scheme: type[Scheme], decay: float) -> None:

@@ -62,11 +62,6 @@ class FurtherTests:
         both = self.decode != DECODINGS[0] and data.image is None
         return DECODINGS if both else DECODINGS[:1]
 
-    def check(self, data: DatasetInfo) -> None:
-        """Check, before anything is trained, that these tests are possible. Raises the errors of `check_decoding`."""
-        for decode in self.decodings(data):
-            check_decoding(data, decode)
-
 
 NO_FURTHER_TESTS = FurtherTests()  # only the test split, with teacher forcing
 

@@ -20,6 +20,7 @@ from ape_cli.data.loader import Dataset, Split
 from ape_cli.data.plan import DatasetInfo
 from ape_cli.experiment.choice import Datasets
 from ape_cli.experiment.datasets import ChosenDataset, generated
+from ape_cli.experiment.generalisation import check_decoding
 from ape_cli.experiment.mapping import check_reach, check_size, checked_map, row_positions
 from ape_cli.experiment.options import ExperimentOptions
 from ape_cli.experiment.reading import augmented, read_as, reading, tokenising
@@ -124,7 +125,8 @@ def resolve(options: ExperimentOptions, datasets: Datasets) -> Experiment:
     Raises `ApeError` if options are not valid or do not fit together, or if there is no such dataset.
     """
     data = datasets.of(options)
-    options.tests.check(data)
+    for decode in options.tests.decodings(data):
+        check_decoding(data, decode)
     return of(options.config(data.kind), data)
 
 

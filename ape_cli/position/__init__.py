@@ -47,7 +47,7 @@ from typing import Any
 
 import torch
 
-from ape_cli.core import own_parts, plugins
+from ape_cli.core import own_parts, part_options, plugins
 from ape_cli.core.errors import UsageError
 from ape_cli.position._context import Context, Link
 from ape_cli.position._fast_scheme import FastScheme, planner
@@ -106,7 +106,7 @@ def options(name: str) -> dict[str, Any]:
     >>> position.options("rope")
     {'base': 10000.0, 'learned': False, 'interleaved': True, 'partial': 1.0, 'scaling': None}
     """
-    found = plugins.options(load(name), skip=1)
+    found = part_options.options(load(name), skip=1)
     check_names(f"scheme {name}", found)
     return found
 
@@ -153,6 +153,6 @@ def make(
     if not fits:
         what = f"{name} cannot read positions of this structure"
         raise UsageError(what, got=algebra.expression, allowed=", ".join(patterns), fix="see `ape schemes`")
-    chosen = plugins.settings(name, settings, options(name))
+    chosen = part_options.settings(name, settings, options(name))
     shape = Shape(d_model=d_model, heads=heads, structure=algebra, max_size=max_size, decay=rate, generator=generator)
     return constructed(scheme, name, shape, chosen)

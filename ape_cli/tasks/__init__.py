@@ -24,7 +24,7 @@ from collections.abc import Mapping
 from functools import cache
 from typing import Any
 
-from ape_cli.core import own_parts, plugins
+from ape_cli.core import own_parts, part_options, plugins
 from ape_cli.core.errors import ApeError, UsageError, unknown
 from ape_cli.structure import linearisation
 from ape_cli.structure.linearisation import Order
@@ -103,8 +103,10 @@ def make(name: str, order: str | None = None, source_order: str | None = None, *
     for key in options:
         if key not in known:
             raise unknown(f"option of {name}", key, known)
-    of = plugins.options(task)
-    values = {known[key].field: plugins.unsigned(_checked(known[key], value, of)) for key, value in options.items()}
+    of = part_options.options(task)
+    values = {
+        known[key].field: part_options.unsigned(_checked(known[key], value, of)) for key, value in options.items()
+    }
     with own_parts.explained(task):
         return task(order=orders[0], source_order=orders[1], **values)
 
@@ -119,16 +121,16 @@ def recorded(name: str, linearised: str | None, parameters: Mapping[str, Any]) -
     return make(name, *linearisation.parse(linearised), **load(name).recorded(parameters))
 
 
-def _checked(option: TaskOption, value: Any, known: plugins.PartOptions) -> Any:
+def _checked(option: TaskOption, value: Any, known: part_options.PartOptions) -> Any:
     """The value of an option of a task. Raises `UsageError` if it is of another type.
 
     Whole numbers stay as they are, so that older manifests keep their bytes. `Sized` reads the text of `sizes`.
     """
-    plugins.check_whole(option.name, value)
+    part_options.check_whole(option.name, value)
     if option.name == "sizes":
         return value
     if option.kind not in _KINDS:
-        return plugins.checked(option.field, value, known)
+        return part_options.checked(option.field, value, known)
     right, allowed = _KINDS[option.kind]
     if not isinstance(value, right) or isinstance(value, bool) != (right is bool):
         raise UsageError(f"bad {option.name}", got=repr(value), allowed=allowed, fix="give such a value")

@@ -15,7 +15,7 @@ from collections.abc import Callable, Generator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, ClassVar, Literal
 
-from ape_cli.core import plugins
+from ape_cli.core import part_options, plugins
 from ape_cli.core.errors import ApeError, Lines, UsageError
 
 
@@ -80,7 +80,7 @@ def make(name: str, **options: Any) -> Executor:
     """
     engine = plugins.load(sys.modules[__name__], name, Executor)  # type: ignore[type-abstract]
     chosen = {key: value for key, value in options.items() if value is not None}
-    chosen = plugins.settings(f"engine {name}", chosen, plugins.options(engine))
+    chosen = part_options.settings(f"engine {name}", chosen, part_options.options(engine))
     for option, least in engine.least.items():
         if not least <= chosen.get(option, least) < math.inf:
             raise UsageError(f"bad `{option}`", got=chosen[option], allowed=f"{least} or more", fix="leave it out")

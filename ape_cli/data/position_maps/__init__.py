@@ -22,7 +22,7 @@ from typing import Any
 
 import numpy as np
 
-from ape_cli.core import own_parts, plugins, rng
+from ape_cli.core import own_parts, part_options, plugins, rng
 from ape_cli.core.errors import ApeError
 from ape_cli.data.position_maps._position_map import PositionMap, RowPositions
 
@@ -50,14 +50,14 @@ def load(name: str) -> type[PositionMap]:
 
 def options(name: str) -> dict[str, Any]:
     """The options of a map, with their defaults."""
-    return plugins.options(load(name))
+    return part_options.options(load(name))
 
 
 def make(name: str, **settings: Any) -> PositionMap:
     """Create a map by its name, with its options. Raises `UsageError` for names and options that are not valid."""
     found = load(name)
     with own_parts.explained(found):
-        return found(**plugins.settings(f"positions {name}", settings, options(name)))
+        return found(**part_options.settings(f"positions {name}", settings, options(name)))
 
 
 def check_positions(found: PositionMap) -> None:

@@ -13,7 +13,7 @@ from typing import Any
 from pydantic import ValidationError
 from pydantic_core import to_jsonable_python
 
-from ape_cli.core import plugins
+from ape_cli.core import part_options
 from ape_cli.core.errors import UsageError, brief, pick, unknown
 from ape_cli.runs.config._fields import (
     KINDS,
@@ -122,7 +122,7 @@ def resolve(
     chosen: dict[str, dict[str, Any]] = {part: {} for part in parts}
     known = set(settable(kind))
     for key, given in (settings or {}).items():
-        value = plugins.unsigned(given)
+        value = part_options.unsigned(given)
         if key in known:
             fields[key] = value
             if key in REPLACES and REPLACES[key] not in (settings or {}):
@@ -131,7 +131,7 @@ def resolve(
             if len(having) > 1:
                 what = f"{key} is an option of {' and of '.join(having)}"
                 raise UsageError(what, got=f"{key}={value}", fix="rename it in one of the files")
-            chosen[having[0]][key] = to_jsonable_python(plugins.checked(key, value, parts[having[0]]))
+            chosen[having[0]][key] = to_jsonable_python(part_options.checked(key, value, parts[having[0]]))
         elif key in _OWN:
             raise UsageError(f"{key} is not a setting", got=f"{key}={value}", fix=f"it is an option: `{key}`")
         else:
