@@ -66,7 +66,7 @@ def constructed(kind: type[Scheme], name: str, shape: Shape, options: dict[str, 
     for buffer, values in unstored(scheme).items():
         if values.is_meta:
             raise values_lost(scheme, buffer)
-    scheme.name, scheme.options = name, options
+    scheme.name, scheme._made_with = name, options
     return scheme
 
 
@@ -76,7 +76,7 @@ def check_hooks(scheme: Scheme) -> None:
     The weights of the scheme, and the state of the global generator, stay as they are. Raises `ApeError` for a hook
     that fails, or that breaks a rule.
     """
-    own_parts.check_once(scheme, RULES, replace(scheme.shape, generator=None), scheme.options)
+    own_parts.check_once(scheme, RULES, replace(scheme.shape, generator=None), scheme._made_with)
 
 
 def reads_positions(scheme: Scheme) -> bool:
@@ -188,7 +188,7 @@ def _again(scheme: Scheme, seed: int) -> Scheme:
     """The same scheme, made anew with other random weights, from its file as it would be in a new process."""
     shape = replace(scheme.shape, generator=torch.Generator().manual_seed(seed))
     torch.manual_seed(seed)
-    made = constructed(plugins.fresh(type(scheme)), scheme.name, shape, scheme.options)
+    made = constructed(plugins.fresh(type(scheme)), scheme.name, shape, scheme._made_with)
     made.to(next(scheme.parameters(), torch.zeros(())).dtype)
     with own_parts.explained(scheme):
         made.attach("decoder", 0)

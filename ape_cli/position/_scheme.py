@@ -118,7 +118,7 @@ class Scheme(nn.Module):
     extrapolation: ClassVar[str] = "not claimed"  # beyond the training sizes, for tables
 
     name: str  # set by `make`
-    options: dict[str, Any]  # those of the class itself, set by `make`
+    _made_with: dict[str, Any]  # the options of the class, set by `make`
 
     def __init__(self, shape: Shape) -> None:
         """Store the common arguments."""

@@ -124,6 +124,7 @@ def test_an_option_with_the_name_of_a_setting_is_refused(write: Any, folder: str
     package, base = PARTS[folder]
     first = "self, shape" if folder == "position" else "self"
     text = f"class Mine({base}):\n    def __init__({first}, {name}=1):\n        pass\n"
+    text += "    def attend(self, *_): ...\n" if folder == "attention" else "    def positions(self, *_): ...\n"
     write(folder, f"from {package.__name__} import {base}\n\n\n{text}")
     field = {"position": "scheme", "attention": "attention", "data/position_maps": "positions"}[folder]
     with pytest.raises(UsageError, match="mine-own has a name that is taken") as caught:
