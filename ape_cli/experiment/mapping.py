@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from ape_cli import position
+from ape_cli.core import own_parts
 from ape_cli.core.errors import UsageError
 from ape_cli.data import position_maps
 from ape_cli.data.position_maps import PositionMap, RowPositions
@@ -23,9 +24,9 @@ _LEAVE = "leave `positions` out"
 def row_positions(config: Config) -> RowPositions | None:
     """The map of a configuration with the seed of its run. None for the plain one, so that it costs nothing.
 
-    Raises `UsageError` for options that are not valid.
+    Raises `UsageError` for options that are not valid, and `ApeError` for a user's own map that breaks a rule.
     """
-    found = position_maps.make(config.positions, **config.positions_options)
+    found = _made(config)
     return None if config.positions == position_maps.PLAIN else RowPositions(found, config.seed, config.is_joined)
 
 
@@ -33,13 +34,12 @@ def checked_map(config: Config, data: Structure, read: Structure, decay: float) 
     """The map of a configuration for data of structure `data`, whose positions are read as `read`.
 
     `decay`: the locality bias. Raises `UsageError`, with the reason, if the map does not fit the scheme or the model,
-    and `UnreadableError` if `read` has coordinates that no map acts on.
+    and `UnreadableError` if `read` has coordinates that no map acts on, and `ApeError` for a user's own map that breaks a
+    rule.
     """
-    name = config.positions
-    found = position_maps.make(name, **config.positions_options)
+    name, found = config.positions, _made(config)
     if name == position_maps.PLAIN:
         return found
-    position_maps.check_positions(found)
     what, got = f"positions={name} cannot be used here", f"scheme {config.scheme}"
     if config.kind == "image":
         reason = "the tokens of an image are not read along a line"
@@ -59,6 +59,13 @@ def checked_map(config: Config, data: Structure, read: Structure, decay: float) 
         )
         fix = f"`structure=seq` reads the linearisation; or {_LEAVE}"
         raise UnreadableError(f"{what}: {reason}", got=f"{got}, structure {read}", fix=fix)
+    return found
+
+
+def _made(config: Config) -> PositionMap:
+    """The map of a configuration. A user's own one is checked. Raises the errors of `row_positions`."""
+    found = position_maps.make(config.positions, **config.positions_options)
+    own_parts.check_once(found, position_maps.RULES, config.positions_options)
     return found
 
 

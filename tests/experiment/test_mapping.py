@@ -223,21 +223,3 @@ def test_options_of_another_model_are_refused(words: Dataset) -> None:
         with pytest.raises(UsageError, match="has no effect in a decoder-only model"):
             experiment.of(resolve("plain", scheme, model="decoder", **options), words)
         experiment.of(resolve("plain", scheme, **options), words)
-
-
-@pytest.mark.parametrize(
-    "wrong",
-    [
-        lambda keys, counts, most: 1 / 0,
-        lambda keys, counts, most: np.ones((len(keys), most + 1), dtype=np.int64),
-        lambda keys, counts, most: np.full((len(keys), most), 0.5),
-        lambda keys, counts, most: np.zeros((len(keys), most), dtype=np.int64),
-    ],
-)
-def test_a_map_of_one_s_own_is_tried(wrong: Any, monkeypatch: pytest.MonkeyPatch) -> None:
-    found = position_maps.make("offset")
-    monkeypatch.setattr("ape_cli.core.plugins.is_own", lambda cls: True)
-    position_maps.check_positions(found)
-    monkeypatch.setattr(found, "positions", wrong)
-    with pytest.raises(ApeError, match="position map 'offset'"):
-        position_maps.check_positions(found)

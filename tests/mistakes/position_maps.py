@@ -42,8 +42,24 @@ another draw of positions for the target than for the source
   + drawn.at(numbers + 1, lengths, input_places, np.arange(inputs.shape[1]) < count[:, None])
 SOS of an encoder-decoder moved from the empty path
   RowPositions.at  data/position_maps/test_contract.py::test_source_and_target_share_the_draw
-  - np.zeros((len(rows), most + 1), dtype=np.int64)
-  + np.ones((len(rows), most + 1), dtype=np.int64)
+  - np.pad(drawn, ((0, 0), (1, 0)))
+  + np.pad(drawn, ((0, 0), (1, 0)), constant_values=1)
+positions beyond the greatest, for which a bounded scheme would take others
+  RowPositions.at  data/position_maps/test_rules.py::test_positions_out_of_range_are_refused_wherever_they_are_read
+  - (flat > 0) & ((found < 1) | (found > greatest))
+  + (flat > 0) & (found < 1)
+sources beyond the capacity of a map, whose positions have no meaning
+  RowPositions.check  data/position_maps/test_rules.py::test_a_source_beyond_the_capacity_is_refused
+  - np.maximum(read - 1, sources)
+  + read - 1
+a draw of positions that depends on the longest row of the batch
+  Randomised.positions  data/position_maps/test_rules.py::test_the_maps_of_ape_keep_every_rule
+  - rng.bits(keys[:, None], np.arange(1, length + 1))
+  + rng.bits(keys[:, None], np.arange(1, length + 1)[::-1])
+positions shifted beyond the greatest
+  Offset.greatest  data/position_maps/test_rules.py::test_the_maps_of_ape_keep_every_rule
+  - most + self.maximum
+  + most
 the same draw of positions in every epoch
   RowPositions._keys  data/position_maps/test_contract.py::test_training_draws_in_each_epoch_and_evaluation_once
   - 0 if self.epoch is None else self.epoch + 1

@@ -20,13 +20,11 @@ import sys
 from functools import cache
 from typing import Any
 
-import numpy as np
-
-from ape_cli.core import own_parts, part_options, plugins, rng
-from ape_cli.core.errors import ApeError
+from ape_cli.core import own_parts, part_options, plugins
 from ape_cli.data.position_maps._position_map import PositionMap, RowPositions
+from ape_cli.data.position_maps._rules import RULES
 
-__all__ = ["PLAIN", "PositionMap", "RowPositions", "check_positions", "load", "make", "names", "options"]
+__all__ = ["PLAIN", "RULES", "PositionMap", "RowPositions", "load", "make", "names", "options"]
 
 __path__ = pkgutil.extend_path(__path__, __name__)  # so that maps in another ape_cli/data/position_maps are found
 
@@ -55,30 +53,9 @@ def options(name: str) -> dict[str, Any]:
 
 def make(name: str, **settings: Any) -> PositionMap:
     """Create a map by its name, with its options. Raises `UsageError` for names and options that are not valid."""
-    found = load(name)
-    with own_parts.explained(found):
-        return found(**part_options.settings(f"positions {name}", settings, options(name)))
-
-
-def check_positions(found: PositionMap) -> None:
-    """Call a map on a few rows. Raises `ApeError` if it fails, or does not return int64 positions from 1 on.
-
-    A map of ape itself is not checked.
-    """
-    if not plugins.is_own(type(found)):
-        return
-    sources = np.array([2, 3, 4])
-    counts = found.capacity(sources, joined=False)
-    counts = np.full(3, 5) if counts is None else counts
-    most = int(counts.max())
-    with own_parts.explained(found):
-        positions = found.positions(rng.rows(0, "position", sources), counts, most)
-    valid = isinstance(positions, np.ndarray) and positions.dtype == np.int64 and positions.shape == (3, most)
-    if not valid or (positions[np.arange(most) < counts[:, None]] < 1).any():
-        got = f"{positions.dtype} {list(positions.shape)}" if isinstance(positions, np.ndarray) else repr(positions)
-        raise ApeError(
-            f"`positions` of the position map {plugins.name_of(type(found))!r} returns something else",
-            got=got + " with a position below 1" * bool(valid),
-            allowed=f"int64 [B, most] from 1 on; here [3, {most}]",
-            fix="correct its file",
-        )
+    kind = load(name)
+    chosen = part_options.settings(f"positions {name}", settings, options(name))
+    with own_parts.explained(kind):
+        found = kind(**chosen)
+    vars(found)["chosen"] = chosen  # also in a frozen dataclass
+    return found

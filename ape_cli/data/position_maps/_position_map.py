@@ -10,12 +10,14 @@ from __future__ import annotations
 
 import math
 from abc import ABC, abstractmethod
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
-from typing import ClassVar
+from types import MappingProxyType
+from typing import Any, ClassVar
 
 import numpy as np
 
-from ape_cli.core import plugins, rng
+from ape_cli.core import own_parts, plugins, rng
 from ape_cli.core.errors import UsageError
 from ape_cli.core.rng import I64, U64
 
@@ -33,12 +35,15 @@ class PositionMap(ABC):
     # the reason why it acts only in a decoder-only model; empty if it acts in every model
     decoder_only: ClassVar[str] = ""
 
+    chosen: Mapping[str, Any] = MappingProxyType({})  # the options that `make` has made it with
+
     @abstractmethod
     def positions(self, keys: U64, counts: I64, most: int) -> I64:
         """The positions of the places 1 .. `most` of each row.
 
-        keys: uint64 [B], the random stream of each row. counts: int64 [B], the number of places of each row
-        (`capacity`). -> int64 [B, `most`]. What it returns beyond the `counts` has no meaning.
+        keys: uint64 [B], the random stream of each row. counts: int64 [B], the number of places of each row, which is
+        its `capacity`, or `most` without one. -> int64 [B, `most`], from 1 to `greatest(most)`. What it returns beyond
+        the `counts` has no meaning. `most` is that of the batch, so the position of a place must not depend on it.
         """
 
     def capacity(self, sources: I64, *, joined: bool) -> I64 | None:
@@ -51,7 +56,7 @@ class PositionMap(ABC):
         return None
 
     def greatest(self, most: int) -> int:
-        """The greatest position of rows of at most `most` places."""
+        """The greatest position of rows of at most `most` places. A bounded scheme is made for it."""
         return most
 
     def too_long(self, row: int, source: int, target: int) -> UsageError:
@@ -80,12 +85,17 @@ class RowPositions:
         """The same for an epoch of the training."""
         return replace(self, epoch=epoch)
 
+    def counts(self, sources: I64) -> I64 | None:
+        """`PositionMap.capacity` of some rows. Raises `ApeError` if the map returns something else."""
+        counts = self.kind.capacity(sources, joined=self.joined)
+        return None if counts is None else _int64(self.kind, "capacity", counts, sources.shape)
+
     def room(self, sources: I64) -> I64 | None:
         """The number of tokens that the decoder may read in each row, int64 [B], if it is limited; None otherwise.
 
         sources: int64 [B], the numbers of tokens of the sources.
         """
-        counts = self.kind.capacity(sources, joined=self.joined)
+        counts = self.counts(sources)
         if counts is None:
             return None
         return counts - sources if self.joined else counts + 1  # SOS of an encoder-decoder is at place 0
@@ -96,29 +106,45 @@ class RowPositions:
         rows: int64 [B], numbers of rows in their split; sources and read: int64 [B], the numbers of tokens of the
         sources, and of those that the decoder reads.
         """
-        room = self.room(sources)
-        if room is not None and (read > room).any():
-            worst = np.argmax(read / np.maximum(room, 1))
-            raise self.kind.too_long(int(rows[worst]), int(sources[worst]), int(read[worst]) - (not self.joined))
+        counts = self.counts(sources)
+        if counts is not None:
+            needed = read + sources if self.joined else np.maximum(read - 1, sources)
+            if (needed > counts).any():
+                worst = np.argmax(needed / np.maximum(counts, 1))
+                raise self.kind.too_long(int(rows[worst]), int(sources[worst]), int(read[worst]) - (not self.joined))
 
     def at(self, rows: I64, sources: I64, places: I64, mask: np.ndarray) -> I64:
         """The positions of tokens.
 
         rows: int64 [B], numbers of rows in their split; sources: int64 [B], the numbers of tokens of the sources;
         places: int64 [B or 1, L (, C)]; mask: bool [B, L], True for tokens -> int64 [B, L (, C)], 0 at padding and at
-        place 0
+        place 0. Raises `ApeError` if the map returns something else, or positions that are not in 1 to `greatest`.
         """
         shape = (*mask.shape, *places.shape[2:])
         places = np.where(mask.reshape(mask.shape + (1,) * (places.ndim - 2)), places, 0)
-        most = int(places.max(initial=0))
-        counts = self.kind.capacity(sources, joined=self.joined)
+        most, kind = int(places.max(initial=0)), self.kind
+        counts = self.counts(sources)
         counts = np.full_like(sources, most) if counts is None else counts
-        table = np.zeros((len(rows), most + 1), dtype=np.int64)
-        table[:, 1:] = self.kind.positions(self._keys(rows), counts, most)
+        drawn = _int64(kind, "positions", kind.positions(self._keys(rows), counts, most), (len(rows), most))
+        table = np.pad(drawn, ((0, 0), (1, 0)))
         flat = places.reshape(len(rows), math.prod(shape[1:]))
-        return np.take_along_axis(table, flat, axis=1).reshape(shape)
+        found = np.take_along_axis(table, flat, axis=1)
+        greatest = kind.greatest(most) if most else 0
+        wrong = found[(flat > 0) & ((found < 1) | (found > greatest))]
+        if wrong.size:
+            allowed = f"1 to {greatest} (`greatest`)"
+            raise own_parts.returns(kind, "positions", f"position {wrong[0]} of {most} places", allowed)
+        return found.reshape(shape)
 
     def _keys(self, rows: I64) -> U64:
         """The random stream of each row. int64 [B] -> uint64 [B]"""
         draw = 0 if self.epoch is None else self.epoch + 1
         return rng.bits(rng.rows(self.seed, "position", rows), np.array(draw))
+
+
+def _int64(kind: PositionMap, method: str, found: Any, shape: tuple[int, ...]) -> I64:
+    """What a method of a map returned. Raises `ApeError` if it is not int64 of this shape."""
+    if not isinstance(found, np.ndarray) or found.dtype != np.int64 or found.shape != shape:
+        got = f"{found.dtype} {list(found.shape)}" if isinstance(found, np.ndarray) else found
+        raise own_parts.returns(kind, method, got, f"int64 {list(shape)}")
+    return found

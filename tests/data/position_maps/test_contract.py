@@ -118,11 +118,6 @@ def test_a_map_says_what_it_is(name: str) -> None:
     assert found.about
     assert found.source != "not named"
     assert set(found.option_help) == set(position_maps.options(name))
-    made = position_maps.make(name)
-    most = 40
-    rows = np.arange(2000)
-    counts = np.full(2000, most)
-    assert made.positions(drawn(name)._keys(rows), counts, most).max() <= made.greatest(most)
 
 
 def test_unknown_names_and_options() -> None:

@@ -1,0 +1,171 @@
+"""The rules of maps of positions: those of ape keep them, and each mistake in a user's own map breaks one."""
+
+from __future__ import annotations
+
+import random
+from typing import Any
+
+import numpy as np
+import pytest
+
+from ape_cli import experiment, position
+from ape_cli.core import own_parts, plugins, rng
+from ape_cli.core.errors import ApeError, UsageError
+from ape_cli.data import position_maps
+from ape_cli.data.loader import Dataset
+from ape_cli.data.position_maps import RULES, PositionMap, RowPositions
+from ape_cli.data.position_maps.plain import Plain
+from ape_cli.runs import config
+from tests.data.position_maps.plain import NAMES
+
+OPTIONS: dict[str, list[dict[str, Any]]] = {
+    "offset": [{"maximum": 3}],
+    "randomised": [{"answer": 2}, {"maximum": 3}, {"maximum": 65_536}],
+}
+
+
+def test_the_maps_of_ape_keep_every_rule() -> None:
+    for name in NAMES:
+        for options in ({}, *OPTIONS.get(name, [])):
+            for rule in RULES.values():
+                rule(position_maps.make(name, **options))
+
+
+class _Table(Plain):
+    """A map that computes something from the keys, the counts and the number of places."""
+
+    def __init__(self) -> None:
+        self.made, self.kept, self.calls = np.random.default_rng(), dict[int, Any](), 0
+
+    def positions(self, keys, counts, most):
+        places = np.tile(np.arange(1, most + 1), (len(keys), 1))
+        self.calls += 1
+        return self.table(keys, counts, most, places)
+
+    def greatest(self, most):
+        return 10 * most + 100
+
+    def table(self, keys, counts, most, places):
+        return places
+
+
+def table(formula: Any) -> PositionMap:
+    """A user's own map with this formula."""
+    return type("Mine", (_Table,), {"table": formula, "__module__": __name__})()
+
+
+WRONG_TABLES = {
+    "form": [
+        lambda self, keys, counts, most, places: None,
+        lambda self, keys, counts, most, places: places.astype(float),
+        lambda self, keys, counts, most, places: places.astype(np.int32),
+        lambda self, keys, counts, most, places: places[:1],
+        lambda self, keys, counts, most, places: places[0],
+        lambda self, keys, counts, most, places: places[:, :-1],
+        lambda self, keys, counts, most, places: places.tolist(),
+        lambda self, keys, counts, most, places: places - 1,
+        lambda self, keys, counts, most, places: places * 100,  # beyond `greatest`
+        lambda self, keys, counts, most, places: places + (keys[:, None] >> np.uint64(40)).astype(np.int64),
+        lambda self, keys, counts, most, places: 1 // 0,
+    ],
+    "repeatable": [
+        lambda self, keys, counts, most, places: places + np.random.randint(90),
+        lambda self, keys, counts, most, places: places + random.randrange(90),
+        lambda self, keys, counts, most, places: places + self.made.integers(90),
+        lambda self, keys, counts, most, places: places + np.random.default_rng().integers(0, 90, (len(keys), 1)),
+        lambda self, keys, counts, most, places: places + min(self.calls, 90),
+    ],
+    "independent": [
+        lambda self, keys, counts, most, places: places + np.arange(len(keys))[:, None],  # the place in the batch
+        lambda self, keys, counts, most, places: places + len(keys),
+        lambda self, keys, counts, most, places: most + 1 - places,  # from the end of the longest row
+        lambda self, keys, counts, most, places: places + (counts[:, None] > 5),  # of the batch, without a capacity
+        lambda self, keys, counts, most, places: places + rng.below(keys[:1], 50),  # the key of the first row
+        lambda self, keys, counts, most, places: places + rng.below(np.sort(keys), 50)[:, None],
+        lambda self, keys, counts, most, places: places + rng.below(keys, most)[:, None],
+        lambda self, keys, counts, most, places: places + np.random.default_rng(0).integers(0, 9, (len(keys), 1)),
+        lambda self, keys, counts, most, places: self.kept.setdefault(most, places + rng.below(keys, 50)[:, None]),
+    ],
+}
+
+
+@pytest.mark.parametrize("rule", WRONG_TABLES)
+def test_a_mistake_in_positions_breaks_a_rule(rule: str) -> None:
+    for i, formula in enumerate(WRONG_TABLES[rule]):
+        with pytest.raises(ApeError, match="`(positions|table)` of position map 'test-rules'") as caught:
+            own_parts.apply(RULES[rule], table(formula))
+        assert not isinstance(caught.value, UsageError), i
+    own_parts.apply(RULES[rule], table(lambda self, keys, counts, most, places: places + rng.below(keys, 9)[:, None]))
+
+
+def test_a_mistake_in_another_method_breaks_a_rule() -> None:
+    def own(**methods: Any) -> PositionMap:
+        return type("Mine", (Plain,), {**methods, "__module__": __name__})()
+
+    for rule, method, wrong in [
+        ("greatest", "greatest", lambda self, most: 100.0),
+        ("greatest", "greatest", lambda self, most: None),
+        ("greatest", "greatest", lambda self, most: 100 - most),
+        ("capacity", "capacity", lambda self, sources, *, joined: np.full_like(sources, sources.max() * 2)),
+        ("capacity", "capacity", lambda self, sources, *, joined: np.maximum(sources - 1, 1)),
+        ("capacity", "capacity", lambda self, sources, *, joined: None if len(sources) > 1 else sources * 2),
+        ("form", "capacity", lambda self, sources, *, joined: sources * 2.0),
+        ("form", "capacity", lambda self, sources, *, joined: int(sources.max())),
+        ("form", "capacity", lambda self, sources, *, joined: np.add(sources, 1, out=sources)),
+    ]:
+        with pytest.raises(ApeError, match=f"(`{method}` of )?position map 'test-rules'"):
+            own_parts.apply(RULES[rule], own(**{method: wrong}))
+
+
+def test_what_is_drawn_in_the_constructor_is_another_in_the_next_process() -> None:
+    class Shifted(_Table):
+        def __init__(self) -> None:
+            super().__init__()
+            self.shift = self.made.integers(90)
+
+        def table(self, keys, counts, most, places):
+            return places + self.shift
+
+    with pytest.raises(ApeError, match="by a map that is made again"):
+        for _ in range(5):  # two of the draws may be equal
+            own_parts.apply(RULES["repeatable"], Shifted())
+
+
+def test_positions_out_of_range_are_refused_wherever_they_are_read() -> None:
+    """Also in rows of a length that was not measured. A bounded scheme would take another position in their place."""
+
+    class Steep(Plain):
+        def positions(self, keys, counts, most):
+            return super().positions(keys, counts, most) ** (1 + (most > 200))
+
+    found = RowPositions(Steep(), 0)
+    for rule in RULES.values():
+        rule(found.kind)
+    mask = np.ones((2, 300), dtype=bool)
+    with pytest.raises(ApeError, match=r"`positions` of position map[\s\S]*position 324 of 300 places[\s\S]*1 to 300"):
+        found.at(np.arange(2), np.array([300, 300]), np.arange(1, 301)[None], mask)
+
+
+def test_a_source_beyond_the_capacity_is_refused() -> None:
+    class Few(Plain):
+        def capacity(self, sources, *, joined):
+            return np.minimum(sources * 2, 50)
+
+    for joined in (False, True):
+        with pytest.raises(UsageError, match=r"no position for every token of row 7"):
+            RowPositions(Few(), 0, joined).check(np.array([6, 7]), np.array([20, 60]), np.array([3, 3]))
+
+
+def test_an_own_map_is_checked_once_where_it_is_used(words: Dataset, monkeypatch: pytest.MonkeyPatch) -> None:
+    """By the training as by the evaluation. The check costs 15 milliseconds, so the next one is left out."""
+    monkeypatch.setattr(plugins, "is_own", lambda cls: True)
+    monkeypatch.setattr(own_parts, "_checked", set())
+    monkeypatch.setattr(position_maps, "load", lambda name: type("Mine", (_Table,), {"__module__": __name__}))
+    chosen = config.resolve("tiny", "rope", position.options("rope"), positions="mine")
+    wanted = experiment.complete(chosen, words)
+    assert len(own_parts._checked) == 1
+    monkeypatch.setattr(own_parts, "_checked", set())
+    monkeypatch.setattr(_Table, "table", WRONG_TABLES["independent"][0])
+    for use in (lambda: experiment.complete(chosen, words), lambda: experiment.mapping.row_positions(wanted)):
+        with pytest.raises(ApeError, match="a row in a batch"):
+            use()
