@@ -17,12 +17,12 @@ import numpy as np
 import pyarrow as pa
 from pydantic import ValidationError
 
-from ape_cli.core import plugins, runtime
+from ape_cli.core import own_parts, plugins, runtime
 from ape_cli.core.errors import BusyError, DataError, UsageError
 from ape_cli.core.executors import Executor, Job, JobContext
 from ape_cli.core.runtime import version
 from ape_cli.core.validation import first_error
-from ape_cli.data import output_folder, overlap, row_checks
+from ape_cli.data import output_folder, overlap
 from ape_cli.data.card import card
 from ape_cli.data.manifest import Manifest, Shard, fingerprint, missing_shards, open_shard, write_manifest
 from ape_cli.data.overlap import Sources
@@ -30,7 +30,7 @@ from ape_cli.data.plan import DatasetPlan, Piece, pieces_of
 from ape_cli.storage import files, locks, parquet
 from ape_cli.storage.paths import StoragePath
 from ape_cli.structure import parse_structure
-from ape_cli.tasks import BaseTask, RowWriter
+from ape_cli.tasks import RULES, BaseTask, RowWriter, check_rows
 
 _BLOCK_TOKENS = 400_000  # tokens of one call to `sample_counted`: few enough to stay near the caches
 _GROUP_TOKENS = 40_000_000  # tokens of one row group: very large trees get smaller groups
@@ -99,8 +99,9 @@ def generate(
     called with the number of rows after each block that is written.
 
     Raises `DataError` if `out` holds something else or damaged files, `BusyError` if another process writes there, and
-    `ApeError` if it cannot be written.
+    `ApeError` if it cannot be written, or if a user's own task breaks a rule.
     """
+    own_parts.check_once(task, RULES, task)
     with _working_in(out):
         output_folder.check_ours(out)
         manifest = None if overwrite else output_folder.existing(out, plan)
@@ -208,7 +209,7 @@ def write_shard(
                     part, part_shared = task.sample_counted(rows=block, split=piece.split, seed=seed)
                     if isinstance(task, BaseTask) and plugins.is_own(type(task)) and task.image is None:
                         structure = parse_structure(task.structure)
-                        row_checks.check_rows(part, structure, len(task.id_names), tagged=task.tagged)
+                        check_rows(part, structure, len(task.id_names), tagged=task.tagged)
                     parts.append(part)
                     shared += part_shared
                     total = output_folder.content_sum(total, task.content(part))

@@ -13,6 +13,7 @@ import numpy as np
 import pyarrow as pa
 
 from ape_cli.core import ragged, rng
+from ape_cli.core.errors import DataError
 from ape_cli.core.rng import I64, U64
 
 _LISTS = {
@@ -51,6 +52,7 @@ def table(
     `source` and `target` are triples (starts, positions, ids): `starts` is int64 [R+1], `ids` is int64 [T], and
     `positions` is int64 [T], or [T, C] for positions with several coordinates. Each side has its own T. `row` is uint64
     [R] and `size` is int64 [R]. `op` is int64 [R], indices into `op_names`, or None if the rows have no operator.
+    Raises `DataError` for a size or an id that does not fit into its column.
     """
 
     shard = schema(1 if source[1].ndim == 1 else source[1].shape[1])
@@ -80,9 +82,18 @@ def table(
 def _array(values: np.ndarray, kind: pa.DataType) -> pa.Array:
     """Convert a NumPy array of integers, [T], to an Arrow array of type `kind`, without a copy if the type is the same.
 
+    Raises `DataError` for a number that does not fit.
     `pa.array` and a cast afterwards are avoided: their first use imports modules for as long as 10,000 rows take.
     """
     same = rng.unsigned(values) if kind == pa.uint64() else values.astype(kind.to_pandas_dtype(), copy=False)
+    if kind != pa.uint64() and not np.array_equal(same, values):
+        wrong = values[same != values][0]
+        raise DataError(
+            "a size or an id is out of range",
+            got=wrong,
+            allowed=f"0 to {np.iinfo(same.dtype).max}",
+            fix="correct the task",
+        )
     numbers = np.ascontiguousarray(same)
     return pa.Array.from_buffers(kind, numbers.size, [None, pa.py_buffer(numbers)])
 

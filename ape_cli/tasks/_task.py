@@ -11,6 +11,7 @@ Shapes: R rows, T tokens in all, C coordinates of a position.
 
 from __future__ import annotations
 
+import dataclasses
 from abc import abstractmethod
 from dataclasses import dataclass
 from typing import Any, TypeVar
@@ -156,13 +157,9 @@ class Task(BaseTask):
         index = np.arange(rows.start, rows.stop, rows.step, dtype=np.uint64)
         with own_parts.explained(self):
             source, shared = self.settle(index, split, seed)
-            answers = self.answer(source)
-            if len(answers.starts) != index.size + 1:
-                raise ValueError("`answer` returns another number of rows than it was given")
-            if not len(answers.position) == len(answers.symbol) == answers.starts[-1]:
-                raise ValueError("`answer` returns other numbers of positions and symbols")
-            target = self._linear(self.store(answers), self.order)
-            source = self.store(source)
+            answers = self._checked(self.answer(source), "answer", index.size)
+            target = self._linear(self._checked(self.store(answers), "store", index.size), self.order)
+            source = self._checked(self.store(source), "store", index.size)
             line = self._linear(source, self.source_order or self.order)
             table = sequence_rows.table(
                 row=index, source=line, target=target, size=source.size, op=source.op, op_names=list(self.ops)
@@ -174,6 +171,32 @@ class Task(BaseTask):
         index = np.arange(rows.start, rows.stop, rows.step, dtype=np.uint64)
         with own_parts.explained(self):
             return self.store(self.settle(index, split, seed)[0]).size
+
+    def _checked(self, found: Rows, method: str, rows: int) -> Rows:
+        """What a method returned for so many rows. Raises `ApeError` if an array has another shape or dtype."""
+        if not isinstance(found, Source if method == "draw" else Tokens):
+            raise own_parts.returns(
+                self, method, found, f"`{'Source' if method == 'draw' else 'Tokens'}` of {rows} rows"
+            )
+        stored = method == "store" or type(self).store is Task.store
+        width = parse_structure(self.structure).width if stored else None
+        for item in dataclasses.fields(found):
+            array, name = getattr(found, item.name), item.name
+            shape: tuple[int, ...] = (rows + (name == "starts"),)
+            if name in ("position", "symbol"):
+                shape = (int(found.starts[-1]),)
+            if name == "position" and (width or np.ndim(array)) > 1:
+                shape += (width or np.shape(array)[1],)
+            if array is None and name in ("op", "chosen"):
+                continue
+            if not isinstance(array, np.ndarray) or array.dtype != np.int64 or array.shape != shape:
+                got = f"{array.dtype} {list(array.shape)}" if isinstance(array, np.ndarray) else type(array).__name__
+                raise own_parts.returns(self, method, f"`{name}` is {got}", f"int64 {list(shape)}")
+            if name == "starts" and (array[0] != 0 or (np.diff(array) < 0).any()):
+                raise own_parts.returns(
+                    self, method, f"`starts` is {array[:8].tolist()}", "numbers from 0 that do not fall"
+                )
+        return found
 
     def _linear(self, tokens: Tokens, order: Order | None) -> tuple[I64, I64, I64]:
         """The rows of one side in an order: starts [R+1], positions [T] or [T, C], symbols [T]. All are int64."""
@@ -197,7 +220,8 @@ class Task(BaseTask):
         least = max(1, 4 // _SIXTEENTHS[split])  # a quarter of the draws that a row needs on average
         while pending.size and attempt < _TRIES:
             at_once = min(_TRIES - attempt, max(least, _AT_ONCE // pending.size))
-            part = self.draw(rng.bits(stream[pending, None], np.arange(attempt, attempt + at_once)).ravel())
+            keys = rng.bits(stream[pending, None], np.arange(attempt, attempt + at_once)).ravel()
+            part = self._checked(self.draw(keys), "draw", keys.size)
             mine = (_split_of(self.identity(part)) == split).reshape(pending.size, at_once)
             settled = mine.any(axis=1)
             first = np.where(settled, mine.argmax(axis=1), at_once - 1)

@@ -14,7 +14,7 @@ import torch
 from ape_cli import tasks
 from ape_cli.core.errors import DataError, UsageError
 from ape_cli.core.vocabulary import EOS, PAD, SOS
-from ape_cli.data import generation, row_checks, windows
+from ape_cli.data import generation, windows
 from ape_cli.data.batches import SequenceBatch
 from ape_cli.data.loader import Dataset, open_dataset
 from ape_cli.storage import parquet
@@ -242,13 +242,13 @@ def test_foreign_files_are_refused(tmp_path: Path) -> None:
 
 
 def check(own: Structure, position: int | list[int], symbol: int = 3) -> None:
-    row = {"row": 0, "source_ids": [3], "target_ids": [symbol], "size": 1, "op": None}
-    origin = [1] * own.width if own.width > 1 else 1
-    if isinstance(own, Tree):  # a row of a tree has its root too
-        row |= {"source_ids": [3, 3]}
-    source = [1, position] if isinstance(own, Tree) else [position]
+    origin = [1] * own.width if own.width > 1 else 1 - (own == Seq())
+    source = [position]
+    while isinstance(own, Tree) and 1 < source[0] < 2**63:  # a row of a tree has the ancestors of each node too
+        source.insert(0, int(own.ancestor(source[0], 1)))
+    row = {"row": 0, "source_ids": [3] * len(source), "target_ids": [symbol], "size": 1, "op": None}
     rows = [row | {"source_positions": source, "target_positions": [origin]}]
-    row_checks.check_rows(pa.Table.from_pylist(rows, schema=schema(own.width)), own, 5)
+    tasks.check_rows(pa.Table.from_pylist(rows, schema=schema(own.width)), own, 5)
 
 
 def test_a_path_too_deep_is_an_error() -> None:
@@ -278,18 +278,23 @@ def test_a_position_that_the_structure_does_not_have(expression: str, position: 
         check(parse_structure(expression), position)
 
 
-def test_a_row_without_one_root_is_no_tree() -> None:
-    """The root of another row does not count."""
-    for rows in ([[1, 2], [2, 3], [1]], [[1, 2], [1, 3], [2, 1, 1]]):
+def test_a_row_that_is_no_tree() -> None:
+    """The nodes of another row do not count."""
+    for wrong, reason in (
+        ([2, 3], "one root"),
+        ([1, 2, 1], "one root"),
+        ([1, 2, 3, 2], "the same position"),
+        ([1, 3, 5], "the parent of a node is missing"),
+    ):
         lines = [
             {"source_ids": [3] * len(row), "source_positions": row, "target_ids": [3], "target_positions": [1]}
             | {"row": number, "size": 1, "op": None}
-            for number, row in enumerate(rows)
+            for number, row in enumerate(([1, 2], wrong, [1]))
         ]
         part = pa.Table.from_pylist(lines, schema=schema(1))
-        row_checks.check_rows(part.slice(0, 1), Tree(2), 5)
-        with pytest.raises(DataError, match="a source is not a tree"):
-            row_checks.check_rows(part, Tree(2), 5)
+        tasks.check_rows(part.slice(0, 1), Tree(2), 5)
+        with pytest.raises(DataError, match=f"a source is not a tree: .*{reason}"):
+            tasks.check_rows(part, Tree(2), 5)
 
 
 def test_an_id_that_the_vocabulary_does_not_have() -> None:

@@ -212,11 +212,15 @@ LAST = "        return Tokens(source.starts, source.position, source.symbol)"
 @pytest.mark.parametrize(
     ("old", "new", "message"),
     [
-        (LAST, "        return None", r"task 'mine-task' failed\n.*AttributeError: 'NoneType'"),
+        (
+            LAST,
+            "        return None",
+            r"`answer` of task 'mine-task' returns something else\n  got:     None \(.*mine_task.py, line 11\)",
+        ),
         (
             LAST,
             LAST.replace("symbol", "symbol[:-1]"),
-            r"'mine-task' failed\n.*ValueError: `answer` returns other numbers of positions",
+            r"`answer` of task 'mine-task' returns something else\n  got:     `symbol` is int64 \[1997\]",
         ),
         (LAST, "        return 1 / 0", r"'mine-task' failed\n  got:     ZeroDivisionError.*mine_task.py, line 12\)"),
         (LAST, f"{LAST}\n\n    def check(self):\n        raise KeyError(3)", "task 'mine-task' failed\n.*KeyError: 3"),

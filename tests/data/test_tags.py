@@ -11,7 +11,7 @@ import torch
 from ape_cli import experiment, position, tasks
 from ape_cli.core.errors import DataError, UsageError
 from ape_cli.core.vocabulary import EOS, PAD, SOS
-from ape_cli.data import collation, generation, row_checks
+from ape_cli.data import collation, generation
 from ape_cli.data.batches import few_lengths
 from ape_cli.data.loader import Dataset, Split
 from ape_cli.evaluation import evaluate
@@ -143,7 +143,7 @@ def test_tags_are_those_of_the_tokens(sums: Dataset) -> None:
 
     def check(**changed: list[int]) -> None:
         table = pa.Table.from_pylist([rows[0] | changed, rows[1]], schema=plan.shard)
-        row_checks.check_rows(table, plan.structure, sums.ids, tagged=True)
+        tasks.check_rows(table, plan.structure, sums.ids, tagged=True)
 
     check()
     check(target_ids=[PAD] * len(rows[0]["target_ids"]))

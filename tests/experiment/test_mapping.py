@@ -5,12 +5,11 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
-import numpy as np
 import pytest
 import torch
 
 from ape_cli import experiment, position
-from ape_cli.core.errors import ApeError, UsageError
+from ape_cli.core.errors import UsageError
 from ape_cli.data import position_maps
 from ape_cli.data.loader import Dataset
 from ape_cli.experiment import ExperimentOptions

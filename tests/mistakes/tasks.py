@@ -141,8 +141,20 @@ EOS in the source and not in the target
   collate  data/test_loader.py::test_words_carry_eos_in_source_and_target
   - closed and not reading.tagged
   + False
+a size or an id beyond 16 bits that becomes another one
+  _array  tasks/test_rules.py::test_a_mistake_breaks_a_rule
+  - kind != pa.uint64() and not np.array_equal(same, values)
+  + False
+a tree without the parent of a node
+  _check_trees  data/test_loader.py::test_a_row_that_is_no_tree
+  - np.isin(above[positions > 1], node).all()
+  + True
+parents of nodes looked up in all rows
+  _check_trees  data/test_loader.py::test_a_row_that_is_no_tree
+  - rng.mix(ragged.rows_of(starts).astype(np.uint64))
+  + np.uint64(0)
 one id for PAD and EOS
-  EOS  tasks/test_contract.py::test_ids_are_named
+  EOS  tasks/test_contract.py::test_special_ids_differ
   - PAD, SOS, EOS, FIRST_SYMBOL = 0, 1, 2, 3
   + PAD, SOS, EOS, FIRST_SYMBOL = 0, 1, 0, 3
 the stream of a row is seed + index

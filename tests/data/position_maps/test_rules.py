@@ -92,7 +92,7 @@ WRONG_TABLES = {
 @pytest.mark.parametrize("rule", WRONG_TABLES)
 def test_a_mistake_in_positions_breaks_a_rule(rule: str) -> None:
     for i, formula in enumerate(WRONG_TABLES[rule]):
-        with pytest.raises(ApeError, match="`(positions|table)` of position map 'test-rules'") as caught:
+        with pytest.raises(ApeError, match=r"`(positions|table)` of position map 'test-rules'") as caught:
             own_parts.apply(RULES[rule], table(formula))
         assert not isinstance(caught.value, UsageError), i
     own_parts.apply(RULES[rule], table(lambda self, keys, counts, most, places: places + rng.below(keys, 9)[:, None]))
@@ -121,14 +121,16 @@ def test_what_is_drawn_in_the_constructor_is_another_in_the_next_process() -> No
     class Shifted(_Table):
         def __init__(self) -> None:
             super().__init__()
-            self.shift = self.made.integers(90)
+            self.shift = random.randrange(10**9)
+
+        def greatest(self, most):
+            return most + 10**9
 
         def table(self, keys, counts, most, places):
             return places + self.shift
 
     with pytest.raises(ApeError, match="by a map that is made again"):
-        for _ in range(5):  # two of the draws may be equal
-            own_parts.apply(RULES["repeatable"], Shifted())
+        own_parts.apply(RULES["repeatable"], Shifted())
 
 
 def test_positions_out_of_range_are_refused_wherever_they_are_read() -> None:
