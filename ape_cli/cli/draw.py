@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated, Any, ClassVar
 
 import typer
 
-from ape_cli.cli._app import command, existing_dataset
+from ape_cli.cli._app import command, existing_dataset, note_unreadable
 from ape_cli.cli.console import draw, note, say_names, shown
 from ape_cli.cli.options import MODEL, OUTPUT, PICTURE, PLACES, TRAINED, Folders, Place, flags_of, option, path
 from ape_cli.core import runtime
@@ -33,7 +33,9 @@ def _list_views(show: bool) -> None:
         return
     from ape_cli.reports import pictures
 
-    say_names((kind.name, kind.about) for kind in map(pictures.load, pictures.names()))
+    kinds, bad = pictures.every()
+    say_names((kind.name, kind.about) for kind in kinds)
+    note_unreadable(bad)
     raise typer.Exit
 
 
@@ -130,7 +132,7 @@ def picture(
         material = of_scheme(scheme, model, places)
     else:
         raise UsageError("nothing to draw", got="no scheme and no run", allowed="one of them", fix="ape draw rope")
-    rows = kind.panels(material)
+    rows = pictures.drawn(kind, material)
     if out is None:
         from ape_cli.cli.picture_text import PictureText
 

@@ -14,7 +14,7 @@ from typing import Any
 
 from ape_cli.core.errors import ApeError
 
-_QUOTED = re.compile(r"`([a-z]\w*)(?:=([^`]*))?`")
+_QUOTED = re.compile(r"`([a-z]\w*)(?:=([^`]*))?`(?! of [a-z ]+ ['\"])")  # not "`log` of logger 'mine'", a method
 _PROPOSED = re.compile(r"(?<!same )`ape ([a-z]+)((?: [^`]*)?)`")
 FOLDERS = {  # the options that name folders, and the commands that have them
     "--results": {"train", "sweep", "eval", "report", "draw", "runs", "rm", "doctor", "verify", "export", "push"},

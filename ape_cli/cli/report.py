@@ -104,7 +104,7 @@ def report(
     from ape_cli.reports import published, rendering
     from ape_cli.reports.document import read
     from ape_cli.reports.plots import axis_kind, draw_figures, encode, missing, require
-    from ape_cli.reports.views import Options, choose
+    from ape_cli.reports.views import Options, check, choose
     from ape_cli.runs import filters
     from ape_cli.runs.registry import open_registry
     from ape_cli.storage import files
@@ -128,8 +128,7 @@ def report(
         bold=form.bold,
     )
     _check_unused(form, options.style)
-    for error in chosen.rejects(options):
-        raise error
+    check(chosen, options)
     kinds = _plot_kinds(form)
     drawn = bool(kinds) or options.style == "html"
     scaled = axis_kind(form.axis, metric, drawn=drawn)

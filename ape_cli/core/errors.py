@@ -75,6 +75,10 @@ class ApeError(Exception):
         return partial(type(self), got=self.got, allowed=self.allowed, fix=self.fix), (self.what,)
 
 
+class PartError(ApeError):
+    """A user's own part is at fault: it fails, or returns something else than it should."""
+
+
 def remedy(error: OSError, otherwise: str | None = None) -> str | None:
     """What to do about a failure of this machine: a limit, a full disk, or a broken one. Otherwise, `otherwise`.
 

@@ -17,7 +17,7 @@ from contextlib import contextmanager
 from typing import Any, TypeVar
 
 from ape_cli.core import plugins
-from ape_cli.core.errors import ApeError, said
+from ape_cli.core.errors import ApeError, PartError, said
 from ape_cli.core.memory import ran_out
 
 T = TypeVar("T")
@@ -43,6 +43,26 @@ def apply(rule: Callable[[T], None], part: T) -> None:
         rule(part)
 
 
+def called(part: Any, method: str, right: Callable[[Any], bool], allowed: str, *arguments: Any, **named: Any) -> Any:
+    """What a method of a part returns. Raises `ApeError` if it fails, or if the result is not `right`."""
+    with explained(part):
+        found = getattr(part, method)(*arguments, **named)
+    if not right(found):
+        raise returns(part, method, found, allowed)
+    return found
+
+
+def every(load: Callable[[str], T], names: Collection[str]) -> tuple[list[T], list[str]]:
+    """All parts of a kind by their names, and a line of text about each one that cannot be loaded."""
+    parts, bad = list[T](), list[str]()
+    for name in names:
+        try:
+            parts.append(load(name))
+        except ApeError as error:  # a user's own file may be broken; the other parts still work
+            bad.append(f"{name}: {error.summary}")
+    return parts, bad
+
+
 @contextmanager
 def explained(part: Any = None) -> Iterator[None]:
     """Turn an exception in the code of a user's own part into an `ApeError` that names it. Other exceptions pass.
@@ -60,7 +80,7 @@ def explained(part: Any = None) -> Iterator[None]:
         raise found from error
 
 
-def explanation(error: BaseException, called: str = "") -> ApeError | None:
+def explanation(error: BaseException, called: str = "") -> PartError | None:
     """The error that names the user's own part that an exception passed, and the outermost of its methods.
 
     `called`: the method to name if the exception passed none, but a function in the file of the part.
@@ -77,18 +97,18 @@ def explanation(error: BaseException, called: str = "") -> ApeError | None:
     return None
 
 
-def failed(part: Any, method: str, error: BaseException) -> ApeError:
+def failed(part: Any, method: str, error: BaseException) -> PartError:
     """The error for an exception in a method of a part, or of a class of parts. `method` may be empty."""
     advice = getattr(_class(part), "advice", {})
     got = f"{said(error)}{place(error, files(part)) or line_of(part, method)}"
-    return ApeError(f"{_named(part, method)} failed", got=got, fix=advice.get(type(error), "correct the file"))
+    return PartError(f"{_named(part, method)} failed", got=got, fix=advice.get(type(error), "correct the file"))
 
 
-def returns(part: Any, method: str, got: object, allowed: str, fix: str = "correct the file") -> ApeError:
+def returns(part: Any, method: str, got: object, allowed: str, fix: str = "correct the file") -> PartError:
     """The error for what a method of a part returned: a description, or a value of another type."""
     text = got if isinstance(got, str) else "None" if got is None else type(got).__name__
     what = f"{_named(part, method)} returns something else"
-    return ApeError(what, got=f"{text}{line_of(part, method)}", allowed=allowed, fix=fix)
+    return PartError(what, got=f"{text}{line_of(part, method)}", allowed=allowed, fix=fix)
 
 
 def place(error: BaseException, files: Collection[str]) -> str:

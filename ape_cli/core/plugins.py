@@ -31,6 +31,7 @@ from types import ModuleType
 from typing import Any, TypeVar
 
 from ape_cli.core.errors import ApeError, RunError, UsageError, said, unknown
+from ape_cli.core.own_classes import check_class
 
 T = TypeVar("T")
 _ALLOWED = "ASCII letters, digits and underscores"  # hyphens are possible too
@@ -75,7 +76,8 @@ def load(package: ModuleType, name: str, base: type[T]) -> type[T]:
     """The class of a plug-in, a subclass of `base`, whose `part_kind` is the word for such plug-ins in errors.
 
     Raises `UsageError` if no plug-in or more than one has the name, or if its module does not define one such class
-    with all methods that it needs, and `ApeError` if its module cannot be imported.
+    with all methods that it needs, and `ApeError` if its module cannot be imported, or if its methods take other
+    arguments than those of the base.
     """
     _note_misnamed(package)
     kind: str = base.part_kind  # type: ignore[attr-defined]
@@ -114,6 +116,8 @@ def load(package: ModuleType, name: str, base: type[T]) -> type[T]:
     if isinstance(place, EntryPoint):
         _NAMES[defined[0]] = name
     remember(defined[0])
+    if is_own(defined[0]):
+        check_class(defined[0], f"{kind} {name!r}", is_own)
     return defined[0]
 
 

@@ -34,7 +34,7 @@ def checked_map(config: Config, data: Structure, read: Structure, decay: float) 
     """The map of a configuration for data of structure `data`, whose positions are read as `read`.
 
     `decay`: the locality bias. Raises `UsageError`, with the reason, if the map does not fit the scheme or the model,
-    and `UnreadableError` if `read` has coordinates that no map acts on, and `ApeError` for a user's own map that breaks a
+    `UnreadableError` if `read` has coordinates that no map acts on, and `ApeError` for a user's own map that breaks a
     rule.
     """
     name, found = config.positions, _made(config)

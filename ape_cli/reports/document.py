@@ -7,15 +7,15 @@ metric. The plots are those of the same views for the selected metric. A view th
 from __future__ import annotations
 
 from collections.abc import Sequence
-from contextlib import suppress
 from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any
 
 import polars as pl
 
-from ape_cli.core import escaping
-from ape_cli.core.errors import ApeError
+from ape_cli.core import escaping, plugins
+from ape_cli.core.errors import ApeError, PartError
+from ape_cli.core.own_parts import called
 from ape_cli.core.runtime import without_collection
 from ape_cli.reports import html_page, plots, published, rendering
 from ape_cli.reports.best_by import Tuned
@@ -42,13 +42,29 @@ class ViewResult:
 
     def tables(self, notes: Sequence[str] = ()) -> list[Table]:
         """The result as tables, with further notes under each of them."""
-        tables = self.view.tables(self.result, interval=self.options.interval)
+
+        def right(tables: Any) -> bool:
+            return isinstance(tables, list) and all(isinstance(table, Table) for table in tables)
+
+        interval = self.options.interval
+        tables = called(self.view, "tables", right, "a list of `Table`", self.result, interval=interval)
         return [replace(table, notes=[*table.notes, *notes]) for table in tables]
 
     @cached_property
     def plot(self) -> Plot | None:
         """The result as a figure, or None if there is nothing to draw."""
-        return self.view.plot(self.result, self.options) if self.view.caption else None
+        if not self.view.caption:
+            return None
+        right = lambda plot: isinstance(plot, Plot | None)  # noqa: E731
+        plot: Plot | None = called(self.view, "plot", right, "a `Plot` or None", self.result, self.options)
+        return plot
+
+    @property
+    def frame(self) -> pl.DataFrame:
+        """The result as lines for programs."""
+        right = lambda frame: isinstance(frame, pl.DataFrame)  # noqa: E731
+        frame: pl.DataFrame = called(self.view, "frame", right, "a `polars.DataFrame`", self.result)
+        return frame
 
 
 @dataclass(frozen=True)
@@ -78,7 +94,7 @@ class Document:
             return self._page(axis)
         if style not in ("csv", "json"):
             return rendering.text(style, self.tables, bold=self.selected.options.bold)
-        frame = self.selected.view.frame(self.selected.result)
+        frame = self.selected.frame
         if style == "json":  # which has no infinity
             number = pl.col(pl.Float64)
             return escaping.json(frame.with_columns(pl.when(number.is_finite()).then(number)).to_dicts()) + "\n"
@@ -121,9 +137,22 @@ def read(registry: Registry, view: View[Any], options: Options, note: str = "") 
     def result_of(view: View[Any], options: Options) -> ViewResult:
         """The result of a view. Lines of text about what cannot be read are appended to `bad`."""
         runs = tuned.runs(replace(options, metric=view.metric or options.metric)) if tuned else registry
-        result, unreadable = view.read(runs, options)
+        result, unreadable = called(view, "read", _is_read, "a result, and a list of texts", runs, options)
         bad.extend(unreadable)
         return ViewResult(view, options, result)
+
+    def add(view: View[Any], options: Options, to: list[ViewResult]) -> None:
+        """Add the result of a view to a page, unless the view has nothing to show or fails."""
+        try:
+            found = result_of(view, options)
+            if plugins.is_own(type(view)):  # it may fail here, where the other views go on without it
+                found.tables()
+                _ = found.plot
+            to.append(found)
+        except PartError as error:
+            bad.append(f"{view.name}: {error.summary}")
+        except ApeError as error:  # it has nothing to show
+            bad.extend(getattr(error, "__notes__", []))
 
     selected, views = result_of(view, options), [view]
     plotted = options.plots is not None and view.name == DEFAULT  # a view that was asked for is drawn alone
@@ -133,20 +162,24 @@ def read(registry: Registry, view: View[Any], options: Options, note: str = "") 
         views = [x for x in each if x.name == view.name or (x.on_page and (options.style == "html" or x.caption))]
     origin, parts, others = None, list[ViewResult](), list[ViewResult]()
     for other in views:
-        try:
-            parts.append(selected if other.name == view.name else result_of(other, options))
-        except ApeError as error:  # it has nothing to show
-            bad += getattr(error, "__notes__", [])
+        if other.name == view.name:
+            parts.append(selected)
+        else:
+            add(other, options, parts)
     if options.style == "html":
         origin = html_page.origin_of(tuned.runs(options) if tuned else registry, options)
         for metric in origin.metrics(options.metric)[1:]:
             has = options.against is not None and metric in published.load(options.against).metrics
             of_metric = replace(options, metric=metric, against=options.against if has else None)
             for other in (x for x in views if "metric" not in x.unused):
-                with suppress(ApeError):
-                    others.append(result_of(other, of_metric))
+                add(other, of_metric, others)
     notes = [line for line in (note, left_out(bad)) if line]
     return Document(selected, parts, others, notes, origin), list(dict.fromkeys(bad))
+
+
+def _is_read(found: Any) -> bool:
+    """Whether something is a result of a view and lines of text."""
+    return isinstance(found, tuple) and len(found) == 2 and isinstance(found[1], list)
 
 
 def left_out(bad: Sequence[str]) -> str:

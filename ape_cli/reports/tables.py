@@ -75,6 +75,15 @@ class Table:
     head: str = "scheme"
     foot: Sequence[tuple[str, Sequence[str]]] = ()  # lines of counts below the rows, as text
 
+    def __post_init__(self) -> None:
+        """Check the cells of each row. Raises `ValueError`."""
+        for label, cells in self.rows:
+            if len(cells) != len(self.columns):
+                raise ValueError(f"row {label!r} of a table has {len(cells)} cells for {len(self.columns)} columns")
+            for cell in cells:
+                if not isinstance(cell, Cell | str | None):
+                    raise ValueError(f"a cell of a table is a `Cell`, text or None, not {cell!r}")
+
     def number(self, value: float, digits: int) -> str:
         """A score as text. `digits` are those after the point of a percentage."""
         return number(value, self.unit, digits)

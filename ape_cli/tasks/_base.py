@@ -117,7 +117,7 @@ class BaseTask(RowWriter):
 
     part_kind: ClassVar[str] = "task"  # for messages
     name: ClassVar[str]  # set by `load`
-    summary: ClassVar[str]  # a line for `ape tasks`
+    summary: ClassVar[str] = ""  # a line for `ape tasks`
     source: ClassVar[str] = "Algebraic Positional Encodings, section 4.1"  # the publication
     kind: ClassVar[str] = "sequence"  # kind of the data, and thus of the model: `sequence` or `image`
     fixed_rows: ClassVar[bool] = False  # whether the rows come from a source of data and are the same at every preset

@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import Any
 
 from ape_cli import position
+from ape_cli.core import own_parts
 from ape_cli.core.errors import ApeError, BusyError, RunError, UsageError
 from ape_cli.core.slow_steps import slow_step
 from ape_cli.data.loader import Dataset
@@ -192,7 +193,7 @@ def _train(
         run.clear()
     registered, group = False, execution.group
     try:
-        with group.initialised(execution.device):
+        with own_parts.explained(), group.initialised(execution.device):
             # errors of the configuration, the stored state or a logger are raised before the run is registered
             loop = Loop(experiment, run, execution)
             with opened(execution.loggers, _logged(run, config, loop)) as loggers:

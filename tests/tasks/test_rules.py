@@ -116,11 +116,10 @@ WRONG: dict[str, list[Callable[[], tasks.BaseTask]]] = {
 
 @pytest.mark.parametrize("rule", WRONG)
 def test_a_mistake_breaks_a_rule(rule: str) -> None:
-    for i, make in enumerate(WRONG[rule]):
+    for make in WRONG[rule]:
         task, fix = make(), "correct the|draw all random|compute each row"
-        with pytest.raises(ApeError, match=fix) as caught:
+        with pytest.raises(ApeError, match=fix):
             own_parts.apply(RULES[rule], task)
-        assert caught.value.got is not None, i
     own_parts.apply(RULES[rule], word())
 
 

@@ -15,7 +15,7 @@ from collections.abc import Callable, Generator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, ClassVar, Literal
 
-from ape_cli.core import part_options, plugins
+from ape_cli.core import own_parts, part_options, plugins
 from ape_cli.core.errors import ApeError, Lines, UsageError
 
 
@@ -94,7 +94,8 @@ def outcome(job: Job, number: int, send: Callable[[Event], Any], stopping: Calla
     """
     context = JobContext(number, lambda value: send(Event(job.key, "progress", value)), stopping)
     try:
-        return Event(job.key, "done", job.call(context, *job.args))
+        with own_parts.explained():
+            return Event(job.key, "done", job.call(context, *job.args))
     except KeyboardInterrupt:
         raise
     except ApeError as error:

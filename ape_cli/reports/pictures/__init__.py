@@ -20,12 +20,12 @@ import sys
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
-from typing import ClassVar, TypeAlias
+from typing import Any, ClassVar, Literal, TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
 
-from ape_cli.core import plugins
+from ape_cli.core import own_parts, plugins
 from ape_cli.core.rng import I64
 from ape_cli.reports.palette import SCORES
 from ape_cli.structure import Structure
@@ -62,6 +62,12 @@ class HeatMap:
     rows: Sequence[str]  # names of the queries
     columns: Sequence[str]  # names of the keys
     words: bool = False  # whether the names are tokens, which are written out; otherwise they are places
+
+    def __post_init__(self) -> None:
+        """Check the number of names. Raises `ValueError`."""
+        if np.shape(self.values) != (len(self.rows), len(self.columns)):
+            got = f"{list(np.shape(self.values))} values, {len(self.rows)} rows and {len(self.columns)} columns"
+            raise ValueError(f"a heat map has a value for each row and column, not {got}")
 
 
 @dataclass(frozen=True)
@@ -154,8 +160,9 @@ class PictureKind(ABC):
     """A kind of picture."""
 
     part_kind: ClassVar[str] = "picture"  # for messages
-    about: ClassVar[str]  # a line of help
-    needs: ClassVar[str] = "scheme"  # or `training` (the scheme of a run, twice), or `attention` (weights of a run)
+    about: ClassVar[str] = ""  # a line of help
+    # `training` is the scheme of a run, twice; `attention` is the weights of a run
+    needs: ClassVar[Literal["scheme", "training", "attention"]] = "scheme"
     from_one_node: ClassVar[bool] = False  # whether it shows the scores from one place, which --node chooses
 
     @property
@@ -175,4 +182,22 @@ def names() -> list[str]:
 
 def load(name: str) -> PictureKind:
     """The kind of picture of a name. Raises `ApeError` if there is none, or if its file cannot be imported."""
-    return plugins.load(sys.modules[__name__], name, PictureKind)()  # type: ignore[type-abstract]
+    kind = plugins.load(sys.modules[__name__], name, PictureKind)  # type: ignore[type-abstract]
+    with own_parts.explained(kind):
+        return kind()
+
+
+def every() -> tuple[list[PictureKind], list[str]]:
+    """All kinds of pictures, and a line of text about each one that cannot be imported."""
+    return own_parts.every(load, names())
+
+
+def drawn(kind: PictureKind, material: Material) -> list[list[Panel]]:
+    """The panels of a picture. Raises `ApeError` if a user's own kind fails or returns something else."""
+
+    def right(rows: Any) -> bool:
+        lists = isinstance(rows, list) and all(isinstance(row, list) and row for row in rows)
+        return lists and bool(rows) and all(isinstance(panel, Panel) for row in rows for panel in row)
+
+    rows: list[list[Panel]] = own_parts.called(kind, "panels", right, "rows of panels, at least one", material)
+    return rows

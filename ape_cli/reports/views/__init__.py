@@ -23,15 +23,15 @@ from typing import Any, ClassVar, Generic, TypeVar
 
 import polars as pl
 
-from ape_cli.core import plugins
-from ape_cli.core.errors import ApeError, UsageError, pick
+from ape_cli.core import own_parts, plugins
+from ape_cli.core.errors import UsageError, pick
 from ape_cli.reports import published
 from ape_cli.reports.evaluations import Options
 from ape_cli.reports.plots import Plot
 from ape_cli.reports.tables import Table
 from ape_cli.runs.registry import Registry
 
-__all__ = ["DEFAULT", "Options", "View", "choose", "every", "load", "names"]
+__all__ = ["DEFAULT", "Options", "View", "check", "choose", "every", "load", "names"]
 
 __path__ = pkgutil.extend_path(__path__, __name__)  # so that views in another ape_cli/reports/views are found
 
@@ -44,7 +44,7 @@ class View(ABC, Generic[Result]):
     """One view of the runs. `Result` is the type of the result of `read`, which is passed to the other methods."""
 
     part_kind: ClassVar[str] = "view"  # for messages
-    about: ClassVar[str]  # a line of help
+    about: ClassVar[str] = ""  # a line of help
     by: ClassVar[str | None] = None  # `--by BY` is `--view NAME`
     compares: ClassVar[bool] = False  # whether `--compare A B` selects this view, which compares two rows
     metric: ClassVar[str | None] = None  # the metric of its tables, if it is not that of `Options`
@@ -110,18 +110,22 @@ def names() -> list[str]:
 
 def load(name: str) -> View[Any]:
     """The view of a name. Raises `ApeError` if there is no such view, or if its file cannot be imported."""
-    return plugins.load(sys.modules[__name__], name, View)()  # type: ignore[type-abstract]
+    kind = plugins.load(sys.modules[__name__], name, View)  # type: ignore[type-abstract]
+    with own_parts.explained(kind):
+        return kind()
 
 
 def every() -> tuple[list[View[Any]], list[str]]:
     """All views, in the order of the page, and a line of text about each one that cannot be imported."""
-    views, bad = list[View[Any]](), list[str]()
-    for name in names():
-        try:
-            views.append(load(name))
-        except ApeError as error:  # a user's own file may be broken; the other views still work
-            bad.append(str(error))
+    views, bad = own_parts.every(load, names())
     return sorted(views, key=lambda view: (view.rank, view.name)), bad
+
+
+def check(view: View[Any], options: Options) -> None:
+    """Raise the first error of a view about invalid options, or `ApeError` if a user's own view fails."""
+    with own_parts.explained(view):
+        for error in view.rejects(options):
+            raise error
 
 
 def choose(name: str | None, by: str | None, compare: tuple[str, str] | None) -> View[Any]:

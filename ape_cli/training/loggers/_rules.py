@@ -1,0 +1,82 @@
+"""The rules of metric loggers, of a class. Each is measured on runs of a temporary folder.
+
+They cannot tell whether what a logger writes is right.
+"""
+
+from __future__ import annotations
+
+import copy
+import io
+import random
+import tempfile
+from collections.abc import Callable
+from contextlib import redirect_stdout
+from pathlib import Path
+
+import numpy as np
+import torch
+
+from ape_cli.core import own_parts
+from ape_cli.core.errors import RunError
+from ape_cli.runs import config
+from ape_cli.training.loggers import LoggedRun, MetricLogger
+
+_RECENT = {"recent_loss": 2.5, "recent_token_accuracy": 0.25, "tokens_per_second": 1e4}
+_VALIDATION = {"epoch": 0, "loss": 2.5, "token_accuracy": 0.25, "lr": 1e-3, "seconds": 0.5, "tokens": 5_000}
+_VALIDATION |= {"validation_loss": float("inf"), "validation_token_accuracy": 0.25, "kept": True}
+
+
+def _takes_all(kind: type[MetricLogger]) -> None:
+    """It takes the metrics of a new run, of a resumed one, and of one that fails, and finite or infinite losses."""
+    with tempfile.TemporaryDirectory() as folder:
+        _log(kind, Path(folder), 0)
+        _log(kind, Path(folder), 20)
+        _log(kind, Path(folder), 30, RunError("the loss is no longer finite"))
+
+
+def _changes_nothing(kind: type[MetricLogger]) -> None:
+    """It leaves the metrics and the history of the run as they are."""
+    with tempfile.TemporaryDirectory() as folder:
+        for changed in _log(kind, Path(folder), 20):
+            raise own_parts.returns(kind, "log", f"other values in {changed}", "what it was given, unchanged")
+
+
+def _draws_nothing(kind: type[MetricLogger]) -> None:
+    """It leaves the global random streams alone, from which dropout is drawn."""
+    before = _streams()
+    with tempfile.TemporaryDirectory() as folder:
+        _log(kind, Path(folder), 0)
+    if _streams() != before:
+        what, fix = "a global random stream that was drawn from or seeded", "use a generator of your own"
+        raise own_parts.returns(kind, "log", what, "no change", fix)
+
+
+RULES: dict[str, Callable[[type[MetricLogger]], None]] = {
+    "takes-all": _takes_all,
+    "changes-nothing": _changes_nothing,
+    "draws-nothing": _draws_nothing,
+}
+
+
+def _streams() -> tuple[str, ...]:
+    """The states of the global random streams."""
+    return repr(random.getstate()), repr(np.random.get_state(legacy=False)), repr(torch.get_rng_state().tolist())
+
+
+def _log(kind: type[MetricLogger], folder: Path, start: int, error: BaseException | None = None) -> list[str]:
+    """Log a run that begins after the step `start`. Returns what the logger has changed."""
+    rows = [{"step": step, **_VALIDATION} for step in range(10, start + 1, 10)]
+    run = LoggedRun("copy-rope-1", config.resolve("tiny", "rope", {}), folder, 40, copy.deepcopy(rows), start)
+    changed = []
+    with redirect_stdout(io.StringIO()), own_parts.explained(kind):
+        logger = kind(run)  # type: ignore[call-arg]
+        for step in range(start + 10, 41, 10):
+            for metrics in (_VALIDATION, _RECENT):
+                given = dict(metrics)
+                logger.log(step, given)
+                changed += ["the metrics"] * (given != metrics)
+            logger.flush()
+        if error is not None:
+            logger.failed(error)
+        logger.close()
+    return changed + ["the history of the run"] * (list(run.history) != rows)
