@@ -173,9 +173,9 @@ def _table(group: pl.DataFrame, interval: bool) -> Table:
         *([missing] if first["evaluated"] != first["runs"] else []),
     ]
     title, names = f"{first['column']} beyond the training {word}", ["unseen", f"up to {word} (at {ENOUGH:.0%})"]
-    made = table(title, over_unseen(group), "column", [first["column"]], interval, names=names, notes=notes)
+    made = table(title, over_unseen(group), "column", [first["column"]], interval, names=names[:1], notes=notes)
     up_to = {row: _reached(*reached.get(row, (None, False)), largest) for row, _ in made.rows}
-    return replace(made, rows=[(row, [*cells, up_to[row]]) for row, cells in made.rows])
+    return replace(made, columns=names, rows=[(row, [*cells, up_to[row]]) for row, cells in made.rows])
 
 
 def _reached(size: int | None, everywhere: bool, largest: int) -> str:

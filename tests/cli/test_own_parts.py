@@ -1,0 +1,212 @@
+"""Mistakes in a user's own loggers, views, pictures and tasks: each is one message, wherever it is made."""
+
+from __future__ import annotations
+
+import json
+import sys
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from types import ModuleType
+
+import pytest
+
+from ape_cli import tasks
+from ape_cli.reports import pictures, views
+from ape_cli.reports.document import read
+from ape_cli.reports.views import Options
+from ape_cli.runs.registry import open_registry
+from ape_cli.training import loggers
+from tests.conftest import ape
+
+LOGGER = """
+from ape_cli.training.loggers import MetricLogger
+
+class Mine(MetricLogger):
+    def __init__(self, run):
+        self.run = run
+    def log(self, step, metrics):
+        pass
+    def close(self):
+        pass
+"""
+VIEW = """
+from ape_cli.reports.tables import Table
+from ape_cli.reports.views import View
+
+class Mine(View):
+    unused = ("metric", "decode", "split", "interval", "against")
+    def read(self, registry, options):
+        return registry.table()
+    def frame(self, result):
+        return result.select("run", "steps")
+    def tables(self, result, *, interval=False):
+        rows = [("a", ["3"])]
+        return [Table("Title", ["A note."], ["steps"], rows, "")]
+"""
+PICTURE = """
+import numpy as np
+from ape_cli.reports.pictures import HeatMap, PictureKind
+
+class Mine(PictureKind):
+    def panels(self, material):
+        panel = HeatMap("title", np.ones((2, 2)), 1.0, "score", ["1", "2"], ["1", "2"])
+        return [[panel]]
+"""
+TASK = """
+import pyarrow as pa
+from ape_cli.tasks import BaseTask
+
+class Mine(BaseTask):
+    structure, id_names, mean_size, mean_tokens = "seq", ["<pad>", "<sos>", "<eos>", "a"], 1.0, 1.0
+    def sample_counted(self, *, rows, split, seed):
+        if len(rows) > 20:
+            1 / 0
+        one = [[3]] * len(rows)
+        at = [[0]] * len(rows)
+        columns = [list(rows), one, at, one, at, [1] * len(rows), [None] * len(rows)]
+        return pa.table(columns, schema=self.columns), len(rows)
+"""
+TRAIN = ["train", "--scheme", "none", "--task", "copy", "--preset", "tiny", "--set", "steps=12", "--no-eval"]
+Write = Callable[..., None]
+
+
+@pytest.fixture
+def own(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Write]:
+    """Writes the file of a part `mine` of a package, with some of its text replaced, in an empty folder."""
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr(sys, "dont_write_bytecode", True)
+    used = set()
+
+    def write(package: ModuleType, text: str, old: str = "", new: str = "") -> None:
+        assert old in text
+        folder = tmp_path / "own" / package.__name__
+        folder.mkdir(parents=True, exist_ok=True)
+        (folder / "mine.py").write_text(text.replace(old, new) if old else text + new)
+        if package not in used:
+            monkeypatch.setattr(package, "__path__", [*package.__path__, str(folder)])
+        used.add(package)
+        sys.modules.pop(f"{package.__name__}.mine", None)
+        tasks.load.cache_clear()
+
+    yield write
+    for package in used:
+        sys.modules.pop(f"{package.__name__}.mine", None)
+    tasks.load.cache_clear()
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "message"),
+    [
+        (
+            "metrics):\n        pass",
+            "metrics):\n        1 / 0",
+            "`log` of logger 'mine' failed\n  got:     ZeroDivisionError",
+        ),
+        (
+            "metrics):\n        pass",
+            "metrics): raise SystemExit(3)",
+            "`log` of logger 'mine' failed\n  got:     SystemExit: 3",
+        ),
+        ("", "    def flush(self):\n        self.nothing", "`flush` of logger 'mine' failed"),
+        ("close(self):\n        pass", "close(self):\n        1 / 0", "`close` of logger 'mine' failed"),
+    ],
+)
+def test_a_run_whose_logger_fails_can_be_resumed(own: Write, old: str, new: str, message: str) -> None:
+    own(loggers, LOGGER, old, new)
+    assert message in ape(*TRAIN, "--log", "mine", code=1)[1]
+    (file,) = Path("results/runs").glob("*/run.json")
+    assert json.loads(file.read_text())["status"] == "stopped"
+    own(loggers, LOGGER)
+    ape(*TRAIN, "--log", "mine", "--resume")
+    assert json.loads(file.read_text())["status"] == "finished"
+
+
+def test_a_logger_that_cannot_be_made_leaves_no_run(own: Write) -> None:
+    for old, new, message in [
+        ("log(self, step, metrics)", "log(self, step)", "`log` of logger 'mine' takes other arguments"),
+        ("__init__(self, run)", "__init__(self)", "logger 'mine' failed\n  got:     TypeError: Mine.__init__()"),
+        ("self.run = run", "1 / 0", "`__init__` of logger 'mine' failed"),
+        ("def close", "def end", "logger 'mine' failed\n  got:     TypeError: Can't instantiate"),
+        ("", "1 / 0", "the file of logger 'mine' cannot be imported"),
+        ("", "    needs = 3", "`needs` of logger 'mine' is something else"),
+    ]:
+        own(loggers, LOGGER, old, new)
+        assert message in ape(*TRAIN, "--log", "mine", code=1)[1]
+    assert not [*Path("results/runs").glob("*/run.json")]
+
+
+@pytest.fixture(scope="module")
+def trained(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The results of a run with scores."""
+    folder = tmp_path_factory.mktemp("trained")
+    ape(*TRAIN[:-1], "--results", str(folder / "results"), "--datasets", str(folder / "datasets"))
+    return folder / "results"
+
+
+def test_an_own_view_that_fails_is_named_and_the_others_stay(
+    own: Write, trained: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Alone it is an error. On the page, and among the plots, it is a note, and the other views are shown."""
+    report = ["report", "--results", str(trained)]
+    figure = "    caption = 'a figure'\n    def plot(self, result, options):\n"
+    for old, new, message in [
+        ("registry.table()", "None", "`read` of view 'mine' returns something else"),
+        ("registry.table()", "registry.table()[0]", "`read` of view 'mine' returns something else"),
+        ("registry.table()", "1 / 0", "`read` of view 'mine' failed"),
+        ("return [Table", "[Table", "`tables` of view 'mine' returns something else"),
+        ('return [Table("Title", ["A note."], ["steps"], rows, "")]', "return rows", "`tables` of view 'mine' returns"),
+        ('["3"]', "[3]", "`tables` of view 'mine' failed"),
+        ('["3"]', '["3", "4"]', "`tables` of view 'mine' failed"),
+        ("(self, result, *, interval=False)", "(self, result)", "`tables` of view 'mine' takes other arguments"),
+        ('unused = ("metric", "decode"', 'unused = ("metrics", "decode"', "view 'mine' failed"),
+        ("def frame", "def frames", "view 'mine' failed"),
+        ("", "    def __init__(self, name):\n        pass\n", "view 'mine' failed"),
+        ("", f"{figure}        return 1 / 0", "`plot` of view 'mine' failed"),
+        ("", f"{figure}        return [3]", "`plot` of view 'mine' returns something else"),
+    ]:
+        own(views, VIEW, old, new)
+        if "plot" not in message:
+            assert message in ape(*report, "--view", "mine", code=1)[1]
+        if "unused" not in old:
+            page, bad = read(open_registry(trained), views.load("scores"), Options(style="html"))
+            assert [line for line in bad if line.startswith(f"mine: {message}")]
+            assert {part.view.name for part in page.parts} >= {"scores", "by-size"}
+    monkeypatch.setattr("ape_cli.reports.plots.missing", lambda: "no matplotlib")  # drawing takes seconds
+    assert f"left out: mine: {message}" in ape(*report, "--out", "page.html")[1]
+    assert "Left out, because they cannot be read or compared: mine." in Path("page.html").read_text()
+    own(views, VIEW, "result.select(", "print(")
+    assert "`frame` of view 'mine' returns something else" in ape(*report, "--view", "mine", "--json", code=1)[1]
+    own(views, VIEW, "def read(self, registry, options)", "def read(self)")
+    out, err = ape("report", "--views")
+    assert "left out: mine: `read` of view 'mine' takes other arguments" in err
+    assert "scores" in out
+
+
+def test_an_own_picture_that_fails_is_named(own: Write) -> None:
+    for old, new, message in [
+        ("return [[panel]]", "[[panel]]", "`panels` of picture 'mine' returns something else\n  got:     None"),
+        ("[[panel]]", "[panel]", "`panels` of picture 'mine' returns something else"),
+        ("[[panel]]", "[]", "`panels` of picture 'mine' returns something else"),
+        ("[[panel]]", "[['a']]", "`panels` of picture 'mine' returns something else"),
+        ("[[panel]]", "1 / 0", "`panels` of picture 'mine' failed"),
+        ("np.ones((2, 2))", "np.ones((3, 2, 4))", "`panels` of picture 'mine' failed"),
+        ("(self, material)", "(self)", "`panels` of picture 'mine' takes other arguments"),
+        ("", "    needs = 'nothing'\n", "`needs` of picture 'mine' is something else"),
+        ("", "    def __init__(self):\n        1 / 0", "`__init__` of picture 'mine' failed"),
+    ]:
+        own(pictures, PICTURE, old, new)
+        for more in ([], ["--out", "a.svg"]):
+            assert message in ape("draw", "rope", "--view", "mine", *more, code=1)[1]
+    out, err = ape("draw", "--views")
+    assert "left out: mine: `__init__` of picture 'mine' failed" in err
+    assert "offsets" in out
+    own(pictures, PICTURE)
+    assert "title" in ape("draw", "rope", "--view", "mine")[0]
+
+
+def test_an_own_task_that_fails_while_it_is_generated_is_named(own: Write) -> None:
+    """Also one that is no `Task`, beyond the rows that are checked, and in the processes of an executor."""
+    own(tasks, TASK)
+    for engine in ([], ["--engine", "local"]):
+        assert "`sample_counted` of task 'mine' failed" in ape("gen", "mine", "--n", "50", *engine, code=1)[1]
+    ape("gen", "mine", "--n", "20", "--n-validation", "5", "--n-test", "5")
