@@ -20,6 +20,7 @@ from ape_cli.data.loader import Dataset, open_dataset
 from ape_cli.storage import parquet
 from ape_cli.storage.sequence_rows import schema
 from ape_cli.structure import Seq, Structure, Tree, parse_structure
+from ape_cli.tasks._rules import check_rows
 from tests.conftest import write
 
 
@@ -248,7 +249,7 @@ def check(own: Structure, position: int | list[int], symbol: int = 3) -> None:
         source.insert(0, int(own.ancestor(source[0], 1)))
     row = {"row": 0, "source_ids": [3] * len(source), "target_ids": [symbol], "size": 1, "op": None}
     rows = [row | {"source_positions": source, "target_positions": [origin]}]
-    tasks.check_rows(pa.Table.from_pylist(rows, schema=schema(own.width)), own, 5)
+    check_rows(pa.Table.from_pylist(rows, schema=schema(own.width)), own, 5)
 
 
 def test_a_path_too_deep_is_an_error() -> None:
@@ -292,9 +293,9 @@ def test_a_row_that_is_no_tree() -> None:
             for number, row in enumerate(([1, 2], wrong, [1]))
         ]
         part = pa.Table.from_pylist(lines, schema=schema(1))
-        tasks.check_rows(part.slice(0, 1), Tree(2), 5)
+        check_rows(part.slice(0, 1), Tree(2), 5)
         with pytest.raises(DataError, match=f"a source is not a tree: .*{reason}"):
-            tasks.check_rows(part, Tree(2), 5)
+            check_rows(part, Tree(2), 5)
 
 
 def test_an_id_that_the_vocabulary_does_not_have() -> None:

@@ -20,6 +20,7 @@ from ape_cli.evaluation.fit import misfit
 from ape_cli.models import factory
 from ape_cli.models.transformer import loss
 from ape_cli.runs import config
+from ape_cli.tasks._rules import check_rows
 from tests.conftest import write
 from tests.evaluation.sharing.conftest import exported_and_loaded
 from tests.runs.test_registry import run
@@ -143,7 +144,7 @@ def test_tags_are_those_of_the_tokens(sums: Dataset) -> None:
 
     def check(**changed: list[int]) -> None:
         table = pa.Table.from_pylist([rows[0] | changed, rows[1]], schema=plan.shard)
-        tasks.check_rows(table, plan.structure, sums.ids, tagged=True)
+        check_rows(table, plan.structure, sums.ids, tagged=True)
 
     check()
     check(target_ids=[PAD] * len(rows[0]["target_ids"]))

@@ -15,6 +15,7 @@ from ape_cli.reports import builtin
 from ape_cli.runs.config import PRESETS
 from ape_cli.storage import sequence_rows
 from ape_cli.tasks import Task, Tokens
+from ape_cli.tasks._rules import RULES
 from ape_cli.tasks._task import _split_of
 from tests.tasks.contract import ORDERS, check_splits_are_apart, make, sides
 
@@ -106,7 +107,7 @@ MISTAKES: list[tuple[str, dict[str, Any], str]] = [
 def test_every_rule_holds(name: str) -> None:
     """With the default options, and with those that leave few sources."""
     for options in ({}, *(options for task, options in FEW if task == name)):
-        for rule in tasks.RULES.values():
+        for rule in RULES.values():
             rule(tasks.make(name, "depth" if tasks.load(name).ordered else None, **options))
 
 

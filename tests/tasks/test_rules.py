@@ -14,7 +14,8 @@ import pytest
 from ape_cli import tasks
 from ape_cli.core import own_parts, rng
 from ape_cli.core.errors import ApeError
-from ape_cli.tasks import RULES, Source, Tokens
+from ape_cli.tasks import Source, Tokens
+from ape_cli.tasks._rules import RULES
 from ape_cli.tasks._words import Words
 from ape_cli.tasks.grid_copy import GridCopy
 from ape_cli.tasks.tree_copy import TreeCopy

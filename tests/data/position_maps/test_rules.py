@@ -13,7 +13,8 @@ from ape_cli.core import own_parts, plugins, rng
 from ape_cli.core.errors import ApeError, UsageError
 from ape_cli.data import position_maps
 from ape_cli.data.loader import Dataset
-from ape_cli.data.position_maps import RULES, PositionMap, RowPositions
+from ape_cli.data.position_maps import PositionMap, RowPositions
+from ape_cli.data.position_maps._rules import RULES
 from ape_cli.data.position_maps.plain import Plain
 from ape_cli.runs import config
 from tests.data.position_maps.plain import NAMES
