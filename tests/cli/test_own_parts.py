@@ -204,9 +204,10 @@ def test_an_own_picture_that_fails_is_named(own: Write) -> None:
     assert "title" in ape("draw", "rope", "--view", "mine")[0]
 
 
+@pytest.mark.usefixtures("forked_workers")
 def test_an_own_task_that_fails_while_it_is_generated_is_named(own: Write) -> None:
     """Also one that is no `Task`, beyond the rows that are checked, and in the processes of an executor."""
     own(tasks, TASK)
-    for engine in ([], ["--engine", "local"]):
+    for engine in ([], ["--engine", "local", "--workers", "2"]):
         assert "`sample_counted` of task 'mine' failed" in ape("gen", "mine", "--n", "50", *engine, code=1)[1]
     ape("gen", "mine", "--n", "20", "--n-validation", "5", "--n-test", "5")
