@@ -11,6 +11,7 @@ from types import ModuleType
 import pytest
 
 from ape_cli import tasks
+from ape_cli.core import executors
 from ape_cli.reports import pictures, views
 from ape_cli.reports.document import read
 from ape_cli.reports.views import Options
@@ -204,10 +205,14 @@ def test_an_own_picture_that_fails_is_named(own: Write) -> None:
     assert "title" in ape("draw", "rope", "--view", "mine")[0]
 
 
-@pytest.mark.usefixtures("forked_workers")
 def test_an_own_task_that_fails_while_it_is_generated_is_named(own: Write) -> None:
-    """Also one that is no `Task`, beyond the rows that are checked, and in the processes of an executor."""
+    """Also one that is no `Task`, beyond the rows that are checked, and in a process of an executor."""
     own(tasks, TASK)
-    for engine in ([], ["--engine", "local", "--workers", "2"]):
-        assert "`sample_counted` of task 'mine' failed" in ape("gen", "mine", "--n", "50", *engine, code=1)[1]
+    assert "`sample_counted` of task 'mine' failed" in ape("gen", "mine", "--n", "50", code=1)[1]
     ape("gen", "mine", "--n", "20", "--n-validation", "5", "--n-test", "5")
+    sent = executors.outcome(executors.Job("a shard", rows_of, (tasks.make("mine"),)), 0, print, bool)
+    assert str(sent.value).startswith("`sample_counted` of task 'mine' failed")
+
+
+def rows_of(context: executors.JobContext, task: tasks.BaseTask) -> None:
+    task.sample_counted(rows=range(50), split="train", seed=1)
