@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 import dataclasses
-from typing import TYPE_CHECKING, Annotated
+from collections.abc import Iterator
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
 from ape_cli.cli._app import command
 from ape_cli.cli.console import answer, note, print_table, say, ticker
 from ape_cli.cli.options import EXECUTION, THREADS, Json
-from ape_cli.core import runtime
+from ape_cli.core import plugins, runtime
+from ape_cli.core.errors import NeedsError
 
 if TYPE_CHECKING:  # imported where it is needed, because torch is slow to import
     from ape_cli.evaluation.laws import Finding
@@ -33,15 +35,31 @@ def check(
     runtime.share_cores()
     from ape_cli.evaluation import laws
     from ape_cli.models.device import choose_device
+    from ape_cli.training import loggers
+    from ape_cli.training.loggers._rules import RULES
 
     choose_device("cpu", threads)
+
+    def of_logger(name: str) -> Iterator[Finding]:
+        """Apply the rules for metric loggers to a logger."""
+
+        def made() -> Any:
+            """The class of the logger. Raises `NeedsError` for one of ape that writes elsewhere than into the run."""
+            kind: Any = loggers.load(name)
+            if kind.needs and not plugins.is_own(kind):
+                raise NeedsError(f"the logger {name} needs {kind.needs}, and perhaps a server")
+            return kind
+
+        return laws.check_rules("logger", name, made, RULES)
+
+    checks = laws.CHECKS | {"logger": (loggers, of_logger)}
     chosen = list(dict.fromkeys(names or []))
-    laws.check_names(chosen)
+    laws.check_names(chosen, checks)
     tick = ticker()
     findings: list[Finding] = []
-    for name in chosen or dict.fromkeys(name for package, _ in laws.CHECKS.values() for name in package.names()):
+    for name in chosen or dict.fromkeys(name for package, _ in checks.values() for name in package.names()):
         tick(f"checking {name}")
-        findings += laws.check(name)
+        findings += laws.check(name, checks)
     if as_json:
         answer([dataclasses.asdict(f) for f in findings])
     else:

@@ -132,6 +132,10 @@ class UsageError(ApeError, ValueError):
     exit_code = 2
 
 
+class NeedsError(UsageError):
+    """A part needs something that is not here: a package that is not installed, or a user's own data."""
+
+
 class DataError(ApeError, ValueError):
     """A dataset on disk is missing, damaged, of an unknown format, or does not fit the request."""
 

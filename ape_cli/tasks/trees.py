@@ -17,7 +17,7 @@ from typing import Any
 import numpy as np
 
 from ape_cli.core import rng
-from ape_cli.core.errors import UsageError
+from ape_cli.core.errors import NeedsError, UsageError
 from ape_cli.core.rng import I64
 from ape_cli.core.vocabulary import SPECIAL, SPLITS
 from ape_cli.storage.tree_sources import TreeSource, read_trees
@@ -97,7 +97,7 @@ class UserTrees(TreeOptions):
         """The trees of the files."""
         if self.where is None:
             fix = "`ape gen trees --source PATH`, then `ape train --data NAME`"
-            raise UsageError("the task trees needs a file, a folder or a pattern of your own trees", fix=fix)
+            raise NeedsError("the task trees needs a file, a folder or a pattern of your own trees", fix=fix)
         return read_trees(self.where, format=self.format, unit=self.unit, column=self.column, skip_bad=self.skip_bad)
 
     def manifest_fields(self, rows: int, seed: int) -> dict[str, Any]:

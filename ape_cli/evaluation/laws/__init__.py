@@ -11,24 +11,28 @@ off and on. A scheme states its claims in `homomorphism`, `relative`, `isometric
 
 from __future__ import annotations
 
+import logging
 import math
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from functools import partial
 from types import ModuleType
-from typing import Any, TypeVar
+from typing import Any, TypeAlias, TypeVar
 
 import torch
 from torch import Tensor
 
-from ape_cli import attention, position
+from ape_cli import attention, position, tasks
 from ape_cli.core import own_parts, plugins
-from ape_cli.core.errors import ApeError, said
+from ape_cli.core.errors import ApeError, NeedsError, said
+from ape_cli.data import position_maps
+from ape_cli.data.position_maps import _rules
 from ape_cli.evaluation.laws import mixing, model, operators, scheme
 from ape_cli.evaluation.laws._subjects import examples, make
 from ape_cli.position import Scheme
 
 T = TypeVar("T")
+logger = logging.getLogger(__name__)
 
 LAWS: dict[str, Callable[[Scheme, torch.dtype], Tensor | None]] = {
     "identity": operators.identity,
@@ -96,25 +100,29 @@ class Finding:
         return " ".join([self.subject, *(f"{k}={str(v).lower()}" for k, v in self.options.items())])
 
 
-def check_names(names: Iterable[str]) -> None:
-    """Check that each is the name of a part that can be checked here.
+Check: TypeAlias = tuple[ModuleType, Callable[[str], Iterator[Finding]]]
+
+
+def check_names(names: Iterable[str], checks: Mapping[str, Check]) -> None:
+    """Check that each is the name of a part of one of these kinds.
 
     Raises `UsageError`, with the places that were searched, for another name.
     """
-    packages = [package for package, _ in CHECKS.values()]
+    packages = [package for package, _ in checks.values()]
     known = {name for package in packages for name in package.names()}
     for name in names:
         if name not in known:
-            raise plugins.not_found(" or ".join(CHECKS), name, known, *packages)
+            raise plugins.not_found(" or ".join(checks), name, known, *packages)
 
 
-def check(name: str) -> Iterator[Finding]:
+def check(name: str, checks: Mapping[str, Check] | None = None) -> Iterator[Finding]:
     """Check every part of this name: a scheme and a kind of attention may share one.
 
-    Raises `UsageError` for an unknown name.
+    `checks`: the kinds of parts, by default `CHECKS`. Raises `UsageError` for an unknown name.
     """
-    check_names([name])
-    for package, findings in CHECKS.values():
+    checks = CHECKS if checks is None else checks
+    check_names([name], checks)
+    for package, findings in checks.values():
         if name in package.names():
             yield from findings(name)
 
@@ -168,11 +176,15 @@ def check_rules(
 ) -> Iterator[Finding]:
     """Apply rules to a part that `make` returns, a new one for each rule. `kind` and `name`: of the part.
 
-    If it cannot be made, there is one finding, whose law is "import".
+    If it cannot be made, there is one finding, whose law is "import". There is none, but a message, for a part that
+    needs a package or data that is not here.
     """
     blank = Finding(kind, name, dict(options or {}), structure, "import", _IMPORT)
     try:
         make()
+    except NeedsError as error:
+        logger.info(f"not checked: {error.summary}")
+        return
     except ApeError as error:
         yield replace(blank, trouble=str(error))
         return
@@ -181,15 +193,30 @@ def check_rules(
         try:
             with torch.random.fork_rng(devices=[]):
                 own_parts.apply(apply, make())
+        except NeedsError as error:
+            logger.info(f"not checked: {error.summary}")
+            return
         except ApeError as error:
             finding = replace(finding, trouble=str(error))
         yield replace(finding, holds=finding.trouble is None)
 
 
+def _check_map(name: str) -> Iterator[Finding]:
+    """Apply the rules for maps of positions to a map with its default options."""
+    return check_rules("position map", name, partial(position_maps.make, name), _rules.RULES)
+
+
+def _check_task(name: str) -> Iterator[Finding]:
+    """Apply the rules for tasks to a task with its default options."""
+    return check_rules("task", name, partial(tasks.make, name), tasks.RULES)
+
+
 # The parts that are checked: the package of each kind, and the function that checks one of its parts
-CHECKS: dict[str, tuple[ModuleType, Callable[[str], Iterator[Finding]]]] = {
+CHECKS: dict[str, Check] = {
     "scheme": (position, check_scheme),
     "attention": (attention, check_attention),
+    "position map": (position_maps, _check_map),
+    "task": (tasks, _check_task),
 }
 
 

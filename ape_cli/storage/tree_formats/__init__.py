@@ -19,7 +19,7 @@ import pkgutil
 import sys
 from pathlib import PurePath
 
-from ape_cli.core import plugins
+from ape_cli.core import own_parts, plugins
 from ape_cli.core.errors import UsageError, unknown
 from ape_cli.core.extras import how_to_get
 from ape_cli.storage.tree_formats._format import ParsedTree, TreeFormat, Unit, joined
@@ -52,7 +52,8 @@ def load(name: str) -> TreeFormat:
     extra = None if plugins.is_own(kind) else (kind.needs or "").replace("_", "-")
     if how := how_to_get(kind.needs, extra):
         raise UsageError(f"the format {stem} needs {kind.needs}", got="it is not installed", fix=how)
-    return kind(name.removeprefix(f"{stem}-") if name != stem else None)
+    with own_parts.explained(kind):
+        return kind(name.removeprefix(f"{stem}-") if name != stem else None)
 
 
 def by_suffix(path: PurePath | str) -> str | None:

@@ -23,7 +23,7 @@ from dataclasses import dataclass, replace
 from typing import Any, ClassVar, TypeAlias
 
 from ape_cli.core import own_parts, plugins
-from ape_cli.core.errors import UsageError
+from ape_cli.core.errors import NeedsError
 from ape_cli.core.extras import how_to_get
 from ape_cli.runs.config import Config
 from ape_cli.storage.paths import StoragePath
@@ -86,7 +86,7 @@ def load(name: str) -> LoggerFactory:
     """
     found = plugins.load(sys.modules[__name__], name, MetricLogger)  # type: ignore[type-abstract]
     if how := how_to_get(found.needs, found.extra):
-        raise UsageError(f"{found.needs} is not installed", got=f"`log={name}`", fix=how)
+        raise NeedsError(f"{found.needs} is not installed", got=f"`log={name}`", fix=how)
     return found
 
 
