@@ -6,7 +6,7 @@ from tests.mistakes._mistake import read
 
 MISTAKES = read("""
 attention dropout before the softmax, so that masked keys can be seen
-  average  position/test_contract.py::test_nothing_is_seen_ahead_of_time
+  average  evaluation/test_laws.py::test_every_law_that_is_claimed_holds
   - weights = drop(torch.softmax(scores, dim=-1), dropout)
   + weights = torch.softmax(drop(scores.clamp(min=-1e9), dropout), dim=-1)
 attention dropout that is never applied
@@ -22,15 +22,15 @@ a query that does not see its own place (causal linear attention)
   - (some_q @ some_k.mT).tril() @ some_v
   + (some_q @ some_k.mT).tril(-1) @ some_v
 the mask of a chunk left out: linear attention that looks ahead
-  causal_sums  attention/test_contract.py::test_nothing_is_seen_ahead_of_time
+  causal_sums  evaluation/test_laws.py::test_every_law_of_an_attention_holds
   - (some_q @ some_k.mT).tril() @ some_v
   + (some_q @ some_k.mT) @ some_v
 padding included in the sums of linear attention
-  Linear.attend  attention/test_contract.py::test_neither_batch_nor_padding_matters
+  Linear.attend  evaluation/test_laws.py::test_every_law_of_an_attention_holds
   - plain_k = plain_k * context.keys[:, None, :, None]
   + pass
 padding seen by a kernel without softmax
-  SoftmaxFree.attend  attention/test_contract.py::test_nothing_is_seen_ahead_of_time
+  SoftmaxFree.attend  evaluation/test_laws.py::test_every_law_of_an_attention_holds
   - weights = weights.masked_fill(~context.mask, 0.0)
   + pass
 a softmax in softmax-free attention

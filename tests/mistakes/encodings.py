@@ -55,11 +55,11 @@ half of the initial angles duplicated
   - quantile = (torch.arange(count, dtype=torch.float64) + 0.5) / count
   + quantile = (torch.arange(count, dtype=torch.float64) // 2 * 2 + 0.5) / count
 distances that depend on the deepest tree of the batch
-  Tree.distance  position/test_contract.py::test_neither_batch_nor_padding_matters
+  Tree.distance  evaluation/test_laws.py::test_every_law_that_is_claimed_holds
   - return depth_x + depth_y - 2 * (shallow - apart)
   + return depth_x + depth_y - 2 * (shallow - apart) + (depth_x.max() - depth_x)
 a positional table that is built and not used
-  Sinusoidal.embed  position/test_contract.py::test_only_no_encoding_is_blind_to_order
+  Sinusoidal.embed  evaluation/test_laws.py::test_every_law_that_is_claimed_holds
   - return x + self.vectors(context.positions).to(x.dtype)
   + return x
 a positional table broadcast from a single position

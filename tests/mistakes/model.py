@@ -57,7 +57,7 @@ positions off by one in greedy decoding
   - pen.next(written, batch.input_positions[:, :m])
   + pen.next(written, batch.input_positions[:, :m] + 1)
 a decoder with a kind of attention that mixes queries
-  Transformer.__init__  attention/test_contract.py::test_nothing_is_seen_ahead_of_time
+  Transformer.__init__  evaluation/test_laws.py::test_every_law_of_an_attention_holds
   - behind = attention.make() if kind.mixes_queries else kind
   + behind = kind
 greedy decoding that uses the positions of the answer
