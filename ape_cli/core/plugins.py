@@ -75,9 +75,9 @@ def folders(package: str) -> list[Path]:
 def load(package: ModuleType, name: str, base: type[T]) -> type[T]:
     """The class of a plug-in, a subclass of `base`, whose `part_kind` is the word for such plug-ins in errors.
 
-    Raises `UsageError` if no plug-in or more than one has the name, or if its module does not define one such class
-    with all methods that it needs, and `ApeError` if its module cannot be imported, or if its methods take other
-    arguments than those of the base.
+    Raises `UsageError` if no plug-in or more than one has the name, or if its module does not define one such class,
+    and `ApeError` if its module cannot be imported, or if its methods are missing or take other arguments than those
+    of the base.
     """
     _note_misnamed(package)
     kind: str = base.part_kind  # type: ignore[attr-defined]
@@ -112,7 +112,7 @@ def load(package: ModuleType, name: str, base: type[T]) -> type[T]:
     if lacking := sorted(getattr(defined[0], "__abstractmethods__", ())):
         what = f"the class of {kind} {name!r} leaves out what every {kind} needs"
         fix = f"write it; the docstring of {base.__name__}.{lacking[0]} says what it returns"
-        raise UsageError(what, got=f"no {', '.join(lacking)} ({_where(place)})", fix=fix)
+        raise ApeError(what, got=f"no {', '.join(lacking)} ({_where(place)})", fix=fix)
     if isinstance(place, EntryPoint):
         _NAMES[defined[0]] = name
     remember(defined[0])

@@ -98,7 +98,7 @@ def test_a_class_without_a_method_that_all_need(package: ModuleType, tmp_path: P
         "from abc import abstractmethod\nfrom tests.core.test_plugins import Thing\n"
         "class Mine(Thing):\n    __abstractmethods__ = frozenset({'attend'})\n"
     )
-    with pytest.raises(UsageError, match="the class of thing 'half-one' leaves out what every thing needs") as caught:
+    with pytest.raises(ApeError, match="the class of thing 'half-one' leaves out what every thing needs") as caught:
         plugins.load(package, "half-one", Thing)
     assert caught.value.got == f"no attend ({tmp_path / 'half_one.py'})"
 

@@ -3,19 +3,17 @@
 from __future__ import annotations
 
 import importlib.util
-import random
 from collections.abc import Mapping
 from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
-import numpy as np
 import pytest
 import torch
 
 from ape_cli import experiment, position
-from ape_cli.core import own_parts, plugins
-from ape_cli.core.errors import ApeError, RunError, UsageError
+from ape_cli.core import plugins
+from ape_cli.core.errors import RunError, UsageError
 from ape_cli.data.loader import Dataset
 from ape_cli.runs import config
 from ape_cli.runs.registry import open_registry
@@ -78,25 +76,6 @@ def test_loggers_keep_every_rule() -> None:
     for name in kept:
         for rule in RULES.values():
             rule(loggers.load(name))
-
-
-@pytest.mark.parametrize(
-    ("rule", "method", "wrong"),
-    [
-        ("takes-all", "log", lambda self, step, metrics: metrics["validation_loss"]),  # not at every step
-        ("takes-all", "log", lambda self, step, metrics: round(metrics.get("validation_loss", 0.0))),  # of infinity
-        ("takes-all", "failed", lambda self, error: error.step),
-        ("changes-nothing", "log", lambda self, step, metrics: metrics.clear()),
-        ("changes-nothing", "log", lambda self, step, metrics: self.run.history[0].pop("lr")),
-        ("draws-nothing", "log", lambda self, step, metrics: torch.rand(1)),
-        ("draws-nothing", "__init__", lambda self, run: np.random.seed(0)),
-        ("draws-nothing", "close", lambda self: random.random()),
-    ],
-)
-def test_a_mistake_breaks_a_rule(rule: str, method: str, wrong: Any) -> None:
-    with pytest.raises(ApeError, match="logger 'test-contract'"):
-        own_parts.apply(RULES[rule], type("Mine", (Recorder,), {method: wrong, "__module__": __name__}))
-    own_parts.apply(RULES[rule], Recorder)
 
 
 def test_each_logger_gets_steps_and_validations_and_is_closed_once(words: Dataset, tmp_path: Path) -> None:
