@@ -288,14 +288,21 @@ def digest(cls: type) -> str | None:
 
 
 def fresh(cls: type[T]) -> type[T]:
-    """A class that `load` returned, from its file executed anew; the class itself if it was not found by its name."""
-    file = file_of(cls)
-    spec = importlib.util.spec_from_file_location(cls.__module__, file) if file and cls in _LOADED else None
-    if spec is None or spec.loader is None or not is_own(cls):
+    """A user's own class that `load` returned, from its file executed anew.
+
+    It is the class itself if it was not found by its name, if its file has changed since, or if the file can be
+    executed only once, as one that registers an operation of torch.
+    """
+    file, code = file_of(cls), _LOADED.get(cls)
+    spec = importlib.util.spec_from_file_location(cls.__module__, file) if file and code else None
+    if spec is None or spec.loader is None or hashlib.sha256(Path(str(file)).read_bytes()).hexdigest() != code:
         return cls
     module = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(module)
-    again: type[T] = getattr(module, cls.__name__)
+    try:
+        spec.loader.exec_module(module)
+    except Exception:
+        return cls
+    again: type[T] = getattr(module, cls.__name__, cls)
     return again
 
 
