@@ -89,7 +89,9 @@ def explanation(error: BaseException, called: str = "") -> PartError | None:
     """
     if _passes(error):
         return None
-    for frame, _ in traceback.walk_tb(error.__traceback__):
+    both = (error, error.__cause__)  # a generator that raises `StopIteration` is named by the cause
+    frames = (frame for each in both if each for frame, _ in traceback.walk_tb(each.__traceback__))
+    for frame in frames:
         owner, file, method = frame.f_locals.get("self"), frame.f_code.co_filename, frame.f_code.co_name
         part = owner if hasattr(type(owner), "part_kind") else plugins.by_file(file)
         if part is not None and file in files(part):

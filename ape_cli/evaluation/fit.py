@@ -31,7 +31,7 @@ def check_finished(run: Run) -> RunRecord:
         fix = fixes.get(status, f"resume it: {resume}")
         raise UsageError("the run is not finished", got=f"{run.name}: {status}", fix=fix)
     check_installed(known.config)
-    warn_if_changed(run.name, known.config, known.own_files)
+    warn_if_changed(run.name, known.config, known.last_own_files)
     return known
 
 

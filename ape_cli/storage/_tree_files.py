@@ -109,8 +109,10 @@ def content(path: Path) -> bytes:
         raise DataError(error.strerror or str(error), fix=remedy(error)) from error
 
 
-def texts(content: bytes, column: str | None) -> Iterator[bytes | None]:
-    """The texts of a column of a Parquet file, row by row, in UTF-8; None for a null. A column of bytes has files.
+def texts(content: bytes, column: str | None, mark: bytes) -> Iterator[bytes | None]:
+    """The texts of a column of a Parquet file, row by row; None for a null. A column of bytes has files.
+
+    Strings are in UTF-8 after a `mark`. It may be a byte order mark, so that what they declare does not count.
 
     `column` may be None if there is only one column of texts, or none, and only one of bytes. Equal texts are in memory
     only once.
@@ -120,7 +122,9 @@ def texts(content: bytes, column: str | None) -> Iterator[bytes | None]:
     """
     with reading("not a complete Parquet file"):
         schema = pq.read_schema(pa.BufferReader(content))
-    yield from (text for (text,) in values(content, [_chosen(schema, column)], _COLUMN_BYTES))
+    name = _chosen(schema, column)
+    mark = mark if is_text(schema.field(name).type) else b""
+    yield from (text and mark + text for (text,) in values(content, [name], _COLUMN_BYTES))
 
 
 def _chosen(schema: pa.Schema, column: str | None) -> str:

@@ -7,6 +7,7 @@ that its digest is that of the bytes that were parsed.
 
 from __future__ import annotations
 
+import codecs
 import hashlib
 import re
 import sys
@@ -168,7 +169,8 @@ class _Reader:
 
     def _rows(self, path: str, content: bytes, column: str | None) -> Iterator[tuple[int, ParsedTree]]:
         """The trees of a Parquet file, each with the number of its row."""
-        for row, text in enumerate(_tree_files.texts(content, column)):
+        mark = codecs.BOM_UTF8 if self.formats[self.plan[path]].declares_encoding else b""
+        for row, text in enumerate(_tree_files.texts(content, column, mark)):
             try:
                 if text is None:
                     raise DataError("null instead of text")

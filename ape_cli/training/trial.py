@@ -80,7 +80,7 @@ def run_trial(
     if group.first and new and status is not None:
         logger.info(f"{run.name} {status} before its first checkpoint, so it starts again")
     if group.first and (status == "finished" or not new):
-        warn_if_changed(run.name, config, run.known.own_files)
+        warn_if_changed(run.name, config, run.known.last_own_files)
     trained = status != "finished"
     if status == "finished":
         logger.info(f"{run.name} is trained already (`overwrite` trains it again)")

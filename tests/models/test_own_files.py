@@ -146,7 +146,9 @@ def test_a_score_of_other_code_is_not_stored(
     assert ape("report", "--json")[0] == table
 
 
-def test_a_run_that_was_resumed_with_other_code_is_shown_as_such(words: Dataset, file: Path, tmp_path: Path) -> None:
+def test_a_run_that_was_resumed_with_other_code_is_shown_as_such(
+    words: Dataset, file: Path, tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
     old, new = ({"scheme 'mine-own'": hashlib.sha256((SCHEME + more).encode()).hexdigest()} for more in ("", "\n"))
     with pytest.raises(Stopped):
         trial_of(words, tmp_path / "results", scheme="mine-own", stop=lambda: True)
@@ -164,10 +166,15 @@ def test_a_run_that_was_resumed_with_other_code_is_shown_as_such(words: Dataset,
     (row,) = open_registry(tmp_path / "results").runs().to_dicts()
     assert row["configuration"] == line["configuration"]
     assert row["configuration"].endswith(f"-{first[:7]} then {second[:7]}")
+    caplog.clear()
     export(done, tmp_path / "out")
+    assert "has changed since" in caplog.text  # its last code is not in place
     card = (tmp_path / "out" / "README.md").read_text()
     assert f"code is `{first}`.\nTraining went on with code of the SHA-256 `{second}`." in card
     with pytest.raises(RunError, match="the code of scheme 'mine-own' is not that of the model"):
         load(tmp_path / "out")
     rewrite(file)
+    caplog.clear()
+    export(done, tmp_path / "out", overwrite=True)
+    assert "has changed since" not in caplog.text
     assert load(tmp_path / "out").about["resumed_with"] == [new]

@@ -13,6 +13,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
+from ape_cli.core import own_parts
 from ape_cli.core.errors import ApeError, DataError, UsageError
 from ape_cli.storage import _tree_files, tree_formats, tree_sources
 from ape_cli.storage.tree_formats import ParsedTree, TreeFormat, Unit, _format
@@ -191,6 +192,8 @@ def test_only_files_that_are_read_decide_what_documents_are(tmp_path: Path) -> N
     where = parquet(tmp_path, text=[bad, "[1]", '{"label": "a"}', "[2]"])
     source = read_trees(where, format="json", skip_bad=True)
     assert tokens(source) == [(0, 1, ["array", "1"]), (0, 3, ["array", "2"])]
+    source = read_trees(parquet(tmp_path, text=["[]", '{"label": "a"}']), format="json")
+    assert tokens(source) == [(0, 0, ["array"]), (0, 1, ["a"])]
 
 
 class Malformed(TreeFormat):
@@ -233,6 +236,21 @@ def test_an_own_format_that_returns_something_else(
     with pytest.raises(ApeError, match="`trees` of format 'test-tree-sources' returns something else") as caught:
         read_trees(f"{put(tmp_path, a_x='')}/*.x", format="own", skip_bad=True)
     assert "ParsedTree" in str(caught.value.allowed)
+
+
+def test_an_own_format_whose_generator_ends_by_itself(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def trees(self: TreeFormat, content: bytes, unit: Unit) -> Iterator[ParsedTree]:
+        yield next(iter([]))
+
+    own = type("Own", (Malformed,), {"trees": trees, "__module__": __name__})
+    monkeypatch.setattr(tree_formats, "load", lambda name: own())
+    with (
+        pytest.raises(
+            ApeError, match="`trees` of format 'test-tree-sources' failed\n  got:     RuntimeError: generator"
+        ),
+        own_parts.explained(),
+    ):
+        read_trees(f"{put(tmp_path, a_x='')}/*.x", format="own")
 
 
 # Limits -------------------------------------------------------------------------------------
@@ -289,6 +307,20 @@ def test_each_row_of_a_column_is_a_document(tmp_path: Path, kind: pa.DataType) -
     assert tokens(source) == [(0, 0, ["1"]), (0, 0, ["2"]), (0, 2, ['"é"']), (0, 3, ["3"])]
     assert source.files == {"x.parquet": hashlib.sha256(Path(where).read_bytes()).hexdigest()}
     assert (source.name, source.formats) == ("x", ["json-lines"])
+
+
+@pytest.mark.parametrize(
+    ("name", "text"),
+    [
+        ("html", '<meta charset="iso-8859-1"><p>café</p>'),
+        ("xml", '<?xml version="1.0" encoding="iso-8859-1"?><p>café</p>'),
+        ("python", "# -*- coding: latin-1 -*-\ndef f():\n    return 'café'"),
+    ],
+)
+def test_strings_are_decoded_already_and_bytes_declare_their_encoding(tmp_path: Path, name: str, text: str) -> None:
+    for column in (text, text.encode("latin-1")):
+        trees = read_trees(parquet(tmp_path, text=[column]), format=name).trees
+        assert any("café" in token for token in trees[0][2].token)
 
 
 def test_a_folder_of_parquet_files(tmp_path: Path) -> None:

@@ -11,11 +11,11 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
-from ape_cli.core.errors import ApeError, PlaceError, UsageError
+from ape_cli.core.errors import ApeError, PlaceError, RunError, UsageError
 from ape_cli.core.extras import how_to_get
 from ape_cli.data.loader import open_dataset
 from ape_cli.data.manifest import manifest_path
-from ape_cli.evaluation.sharing.exported import FILES, read_export
+from ape_cli.evaluation.sharing.exported import CONFIG, FILES, read_export
 
 _LOGIN = "`hf auth login` stores one; or set HF_TOKEN (huggingface.co/settings/tokens, with the role `write`)"
 
@@ -48,8 +48,11 @@ def push_model(folder: Path, repository: str, *, private: bool) -> str:
     Raises `RunError` if a file of the export is damaged, `UsageError` if a repository that should be
     private is public, and `PlaceError` if the Hub refuses or cannot be reached.
     """
-    run = read_export(folder)[1].run
-    return _push(folder, list(FILES), repository, "model", private, f"Add {run}")
+    exported = read_export(folder)[1]
+    if CONFIG not in exported.files:
+        what = f"{folder / CONFIG} is of an earlier version, so changed scores would go unnoticed"
+        raise RunError(what, fix="export the run again")
+    return _push(folder, list(FILES), repository, "model", private, f"Add {exported.run}")
 
 
 def push_dataset(folder: Path, repository: str, *, private: bool) -> str:

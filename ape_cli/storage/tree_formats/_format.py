@@ -64,7 +64,7 @@ class ParsedTree:
             is_list = isinstance(column, list)
             types = set(map(type, column)) if is_list else {type(column)}
             if not (is_list and all(issubclass(each, of) for each in types) and 0 < len(column) == len(self.parent)):
-                got = f"`{name}` = {brief(column)} ({', '.join(sorted(each.__name__ for each in types))})"
+                got = f"{name} = {brief(column)} ({', '.join(sorted(each.__name__ for each in types))})"
                 allowed = f"a list with a {'whole number' if of is Integral else 'text'} for each node"
                 raise DataError(what, got=got, allowed=allowed, fix=fix)
         way = [-1]  # from above the root to the node before
@@ -155,6 +155,7 @@ class TreeFormat(ABC):
     units: ClassVar[tuple[Unit, ...]]  # what one tree can be, the default first; `subtree` is possible for all
     needs: ClassVar[str | None] = None  # a package that the format needs and that ape-cli does not install
     most_bytes: ClassVar[int] = 256 * 2**20  # the most that the text of a file may have, for its parser
+    declares_encoding: ClassVar[bool] = False  # whether a document may; one that is decoded then begins with a mark
     variants: ClassVar[Mapping[str, tuple[str, ...]]] = {}  # such as languages, with the suffixes of their files
 
     suffix = ""  # of the file that is read, in lower case, as `.py`

@@ -46,7 +46,7 @@ class JsonFormat(TreeFormat):
 
         Raises `DataError` if it is not of the same kind as the documents before it.
         """
-        if self.labelled is None:
+        if self.labelled is None and value != []:
             self.labelled = labelled
         if labelled and not self.labelled:
             raise DataError(f"{where}: it is a tree with labels, and the documents before it are not")

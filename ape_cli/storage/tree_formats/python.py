@@ -14,6 +14,7 @@ Comments and line breaks are not part of the tree. A later version of Python may
 from __future__ import annotations
 
 import ast
+import codecs
 import io
 import re
 import tokenize
@@ -32,6 +33,7 @@ _FUNCTIONS = (ast.FunctionDef, ast.AsyncFunctionDef)
 class PythonFormat(TreeFormat):
     """A function is an outermost one: of the module, or a method of a class, but not one within a function."""
 
+    declares_encoding = True
     suffixes = (".py", ".pyi")
     units = ("function", "file")
     most_bytes = 4 * 2**20  # the parser needs hundreds of bytes for each token
@@ -51,7 +53,9 @@ def _parsed(content: bytes) -> ast.Module:
     Raises `DataError` if it is not valid Python, or is nested too deeply.
     """
     try:
-        encoding, _ = tokenize.detect_encoding(io.BytesIO(content).readline)
+        encoding = "utf-8"
+        if not content.startswith(codecs.BOM_UTF8):  # whatever it declares, for example in a column of decoded texts
+            encoding, _ = tokenize.detect_encoding(io.BytesIO(content).readline)
         text = decoded(content, encoding)
         if long := _DOTTED.search(text):
             raise damaged(f"a name of more than {_DOTTED_NAMES} parts", line_at(text, long.start()))

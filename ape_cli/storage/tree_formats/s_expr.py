@@ -37,7 +37,7 @@ def _lisp(opening: str, closing: str) -> re.Pattern[str]:
     """The parts of a text of Lisp with these brackets, in which `[` and `]` are escaped."""
     end, string = rf'\s";()|\\{opening}{closing}', r'"(?:[^"\\]|\\.)*+"'
     return re.compile(
-        rf"(?P<space>\s++|;[^\n]*+|\A#!(?:.*?\n!#|[^\n]*+))|(?P<comment>#\||#!(?=\s))|(?P<datum>#;)"
+        rf"(?P<space>\s++|;[^\n\r]*+|\A#!(?:.*?\n!#|[^\n]*+))|(?P<comment>#\||#!(?=\s))|(?P<datum>#;)"
         rf"|(?P<open>[{opening}])|(?P<close>[{closing}])"
         rf"|(?P<sign>[#'`,@][^{end}]*+(?=[{opening}])|['`,@]++(?=\s))"
         rf"|(?P<atom>['`,@]*(?:#\\(?:\s|\S[^{end}]*+)|(?:#[^{end}]*+)?{string}"

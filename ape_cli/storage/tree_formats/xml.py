@@ -19,6 +19,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Mapping
+from contextlib import suppress
 from typing import Any, ClassVar, NoReturn
 from xml.parsers import expat
 
@@ -37,6 +38,7 @@ _MARKS = {
 class XmlFormat(TreeFormat):
     """A file has one document."""
 
+    declares_encoding = True
     suffixes: ClassVar[tuple[str, ...]] = (".xml", ".mml", ".xhtml", ".svg")
     units = ("document", "file")
     most_bytes = 32 * 2**20
@@ -104,9 +106,10 @@ def markup_text(content: bytes, declared: str | None) -> str:
 
     Raises `DataError` if it is not text in this encoding.
     """
-    encoding = next((name for mark, name in _MARKS.items() if content.startswith(mark)), declared or "utf-8")
-    if encoding == declared and encoding.lower().startswith(("utf-16", "utf-32")):
-        encoding = "utf-8"  # a declaration in ASCII is not in such an encoding
+    encoding = next((name for mark, name in _MARKS.items() if content.startswith(mark)), None) or declared or "utf-8"
+    with suppress(LookupError, ValueError):  # of an unknown encoding
+        if encoding == declared and "<".encode(encoding) != b"<":
+            encoding = "utf-8"  # a declaration in ASCII is in no other encoding, such as UTF-16
     return decoded(content, encoding)
 
 

@@ -17,6 +17,7 @@ from ape_cli.core.errors import DataError, RunError, UsageError
 from ape_cli.core.vocabulary import EOS, PAD, SOS
 from ape_cli.data.loader import Dataset
 from ape_cli.evaluation.sharing import exported
+from ape_cli.evaluation.sharing.hub import push_model
 from ape_cli.evaluation.sharing.trained_model import TrainedModel
 from ape_cli.models.checkpoint import load_weights
 from ape_cli.models.factory import of_experiment
@@ -200,6 +201,8 @@ def test_an_export_of_an_earlier_version_is_read(
     path.write_text(json.dumps(content))
     assert ape_cli.load(tmp_path).about["scores"] == content["scores"]
     assert "config.json is of an earlier version, so changed scores go unnoticed; export the run again" in caplog.text
+    with pytest.raises(RunError, match="is of an earlier version, so changed scores would go unnoticed"):
+        push_model(tmp_path, "somebody/model", private=True)
 
 
 def test_the_names_of_classes_are_those_of_the_labels(of_pictures: Both) -> None:

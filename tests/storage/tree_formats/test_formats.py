@@ -87,7 +87,7 @@ def test_a_tree_has_a_largest_size(monkeypatch: pytest.MonkeyPatch) -> None:
 @pytest.mark.parametrize(
     ("parent", "fault"),
     [
-        ([], r"`parent` = \[\] "),
+        ([], r"parent = \[\] "),
         ([0], "node 0 has the parent 0"),
         ([-1, -1], "node 1 has the parent -1"),  # two roots
         ([-1, 7], "node 1 has the parent 7"),
@@ -96,12 +96,12 @@ def test_a_tree_has_a_largest_size(monkeypatch: pytest.MonkeyPatch) -> None:
         ([1, 0], "node 0 has the parent 1"),  # a cycle
         ([-1, -2], "node 1 has the parent -2"),
         ([-1, 0, 0, 1], "node 3 has the parent 1"),  # no pre-order
-        ([-1, 0.0], r"`parent` = \[-1, 0.0\] \(float, int\)"),
+        ([-1, 0.0], r"parent = \[-1, 0.0\] \(float, int\)"),
         ([-1, None], "NoneType"),
         ([-1, "0"], "str"),
         ((-1, 0), "tuple"),
         (np.array([-1, 0]), "ndarray"),
-        (5, r"`parent` = 5 \(int\)"),
+        (5, r"parent = 5 \(int\)"),
         (None, "NoneType"),
     ],
 )

@@ -98,6 +98,12 @@ def test_a_declared_encoding(declared: str) -> None:
     assert tree.token[-1] == "é"
 
 
+@pytest.mark.parametrize("name", ["utf16", "U16", "utf-32-be", "cp037", "cp500"])
+def test_a_declaration_in_ascii_is_not_of_another_encoding(name: str) -> None:
+    (tree,) = parsed("html", f'<meta charset="{name}"><p>é</p>'.encode())
+    assert tree.token[-1] == "é"
+
+
 @pytest.mark.parametrize(
     "other",
     [

@@ -104,6 +104,7 @@ def test_penn_trees_have_no_comments_and_no_strings(text: str, wanted: Nested) -
         ('(f "a (b\\" c" 1) ; text (\n', tag("f", '"a (b\\" c"', "1")),
         ('(f " a (" ")" "" "\n;")', tag("f", '" a ("', '")"', '""', '"\n;"')),
         ('("" x)', tag('""', "x")),
+        ("(a b) ; a comment (\r", tag("a", "b")),
         ("(let ((x 1)) ; a comment (\n x)", tag("let", tag("#list", tag("x", "1")), "x")),
         ("(a;)\n b)", tag("a", "b")),
         ("(; the label follows\n a ;;) b\n)", tag("a")),
