@@ -178,9 +178,8 @@ class UserTrees(TreeOptions):
         """Why a split has no rows: trees were held out for it, as for each split."""
         names, merged = self._corpus.names, ""
         if names and not self._corpus.label.all():
-            merged = (
-                f"; all labels except the {len(names) - 1:,} of the vocabulary are {UNKNOWN} (`labels`, `vocabulary`)"
-            )
+            merged = f"; labels that are not in the vocabulary of {len(names) - 1:,}, which is that of the training "
+            merged += f"documents, are {UNKNOWN} (`labels`, `min_count`, `vocabulary`)"
         return f"each tree that was held out is equal to one of an earlier split, or left out{merged}"
 
     def notes(self, seed: int) -> list[str]:
