@@ -259,7 +259,10 @@ def options(name: str) -> dict[str, Any]:
 
 def make(name: str = "dot", **settings: Any) -> AttentionKind:
     """Create a kind by name, with its options. Raises `UsageError` for an unknown name or option."""
-    return load(name)(**part_options.settings(f"attention {name}", settings, options(name)))
+    chosen = part_options.settings(f"attention {name}", settings, options(name))
+    kind = load(name)(**chosen)
+    vars(kind)["_made_with"] = chosen  # also in a frozen dataclass
+    return kind
 
 
 def check(kind: AttentionKind, scheme: type[Scheme], decay: float) -> None:

@@ -189,7 +189,8 @@ class AttentionKind(ABC):
 
     # what it lacks: `dropout` of attention weights, a `gradient` for queries and keys, or an invariance of lemma 2.3 of
     # "Notes on attention and positional encodings" (without hooks and masks): `permutation` (of queries, and of keys
-    # with their values), `rotation` (one orthogonal g on queries and keys), `values` (an invertible h on values)
+    # with their values), `rotation` (one orthogonal g on queries and keys), `values` (an invertible h on values); or
+    # `relative` (with an orthogonal encoding, a prefix of all paths changes nothing)
     lacks: ClassVar[tuple[str, ...]] = ()
 
     option_help: ClassVar[dict[str, str]] = {}  # a description of each option, for `ape fields`

@@ -10,11 +10,11 @@ from __future__ import annotations
 from collections.abc import Callable
 
 import torch
-from torch import Tensor
+from torch import Tensor, nn
 
 from ape_cli import position
 from ape_cli.attention._kind import AttentionContext, AttentionKind
-from ape_cli.core import own_parts
+from ape_cli.core import own_parts, plugins
 from ape_cli.core.errors import ApeError
 from ape_cli.position import FastScheme, Scheme
 
@@ -80,7 +80,7 @@ def other_tokens(kind: AttentionKind) -> None:
 
 def operators(kind: AttentionKind) -> None:
     """The operators of a scheme have an effect, the same in and out of the scheme's frame."""
-    _has_effect(kind, "the operators", _attended(kind, _scheme("rope")), "rotate queries and keys: `attention.rotated`")
+    _has_effect(kind, "the operators", "rope", "rotate queries and keys: `attention.rotated`")
     scheme, (q, k, v) = _scheme("orthogonal-seq"), _vectors()
     context = _context(scheme)
     assert isinstance(scheme, FastScheme)
@@ -96,21 +96,21 @@ def bias(kind: AttentionKind) -> None:
     """The bias of a scheme has an effect, or the kind sets `refuses_bias`."""
     if not kind.refuses_bias:
         fix = f"add `scheme.bias(q, …)` to the scores ({_LINE}), or give the reason in `refuses_bias`"
-        _has_effect(kind, "the bias", _attended(kind, _scheme("alibi")), fix)
+        _has_effect(kind, "the bias", "alibi", fix)
 
 
 def decay(kind: AttentionKind) -> None:
     """The locality bias has an effect, or the kind sets `refuses_decay`."""
     if not kind.refuses_decay:
         fix = f"multiply the scores by `context.decay` ({_LINE}), or give the reason in `refuses_decay`"
-        _has_effect(kind, "the locality bias", _attended(kind, _scheme("none", decay=0.5)), fix)
+        _has_effect(kind, "the locality bias", "none", fix, decay=0.5)
 
 
 def content(kind: AttentionKind) -> None:
     """Scores of a scheme's own replace the product, or the kind sets `refuses_content`."""
     if not kind.refuses_content:
         fix = f"take `scheme.logits` ({_LINE}), or give the reason in `refuses_content`"
-        _has_effect(kind, "the scores", _attended(kind, _scheme("forget")), fix)
+        _has_effect(kind, "the scores", "forget", fix)
 
 
 def dropout(kind: AttentionKind) -> None:
@@ -138,6 +138,20 @@ def gradients(kind: AttentionKind) -> None:
             raise _broken(kind, f"gives the {name} no gradient", fix)
 
 
+def constant(kind: AttentionKind) -> None:
+    """It has no parameters, and made twice with the same options and seed, it gives the same results."""
+    if isinstance(kind, nn.Module) or any(isinstance(x, nn.Module | nn.Parameter) for x in vars(kind).values()):
+        what = "has parameters or modules, which would neither be trained nor stored"
+        raise _broken(kind, what, "let a scheme hold them (`Scheme.layer`, and `context.content`)")
+    scheme, (q, k, v), results = _scheme("rope"), _vectors(), []
+    for _ in range(2):
+        torch.manual_seed(3)
+        made = plugins.fresh(type(kind))(**vars(kind).get("_made_with", {}))
+        results.append(made.attend(scheme, q, k, v, _context(scheme), 0.0))
+    if not _near(*results):
+        raise _broken(kind, "has other results when it is made again", "draw from torch's global generator alone")
+
+
 RULES: dict[str, Callable[[AttentionKind], None]] = {
     "result": result,
     "padding": padding,
@@ -149,6 +163,7 @@ RULES: dict[str, Callable[[AttentionKind], None]] = {
     "own scores": content,
     "dropout": dropout,
     "gradients": gradients,
+    "constant": constant,
 }
 
 
@@ -173,23 +188,27 @@ def _context(
     return AttentionContext.of(scheme, q_context, scheme.context(torch.arange(1, _N + 1)[None], mask, causal=causal))
 
 
-def _attended(kind: AttentionKind, scheme: Scheme) -> tuple[Tensor, Tensor]:
-    """The results with a scheme, and with `none`. -> [B, H, M, K] each"""
-    own, causal = scheme.overrides("logits"), bool(scheme.causal_only)
-    q, k, v = _vectors(_N if own else _M)
-    results = []
-    for one in (scheme, _scheme("none")):
-        context = _context(one, q.shape[2], causal=causal)
-        if "decoder_0" in one.layers:
-            context = context.with_content(one.layers["decoder_0"](torch.ones(_B, _N, _H * _K)))
-        results.append(kind.attend(one, q, k, v, context, 0.0))
-    return results[0], results[1]
+def _has_effect(kind: AttentionKind, what: str, name: str, fix: str, decay: float = 1.0) -> None:
+    """Check that a scheme changes the result of `none` wherever it acts. Raises `ApeError` if it does not.
 
-
-def _has_effect(kind: AttentionKind, what: str, results: tuple[Tensor, Tensor], fix: str) -> None:
-    """Check that two results differ. `what` of a scheme makes the difference. Raises `ApeError` if they do not."""
-    if not float((results[0] - results[1]).detach().abs().max()) >= _LEAST:
-        raise _broken(kind, f"leaves out {what} of the scheme", fix)
+    `what` of the scheme makes the difference. It acts in the encoder and between decoder and encoder, with and without
+    padding, and in the decoder.
+    """
+    scheme, none = _scheme(name, decay), _scheme("none")
+    only_causal = bool(scheme.causal_only)
+    hidden = (torch.arange(_N) < 7).expand(_B, _N)
+    for causal, mask in ((False, None), (False, hidden), (True, None), (True, hidden)):
+        if (only_causal and not causal) or (causal and kind.mixes_queries):
+            continue
+        (q, k, v), results = _vectors(_N if causal else _M), []
+        for one in (scheme, none):
+            context = _context(one, q.shape[2], causal=causal, mask=mask)
+            if "decoder_0" in one.layers:
+                context = context.with_content(one.layers["decoder_0"](torch.ones(_B, _N, _H * _K)))
+            results.append(kind.attend(one, q, k, v, context, 0.0))
+        if not float((results[0] - results[1]).detach().abs().max()) >= _LEAST:
+            where = f"{' in a decoder' * causal}{' with padding' * (mask is not None)}"
+            raise _broken(kind, f"leaves out {what} of the scheme{where}", fix)
 
 
 def _near(x: Tensor, y: Tensor) -> bool:

@@ -86,13 +86,14 @@ def _print_findings(findings: list[Finding]) -> None:
     ]
     measured = {"scheme": list(LAWS), "attention": list(OF_ATTENTION)}
     for title, part, columns in tables:
-        rows = [f for f in part if (f.law in columns if columns else f.law not in measured.get(f.part, ()))]
+        others = ("import", *measured.get(part[0].part, ())) if part else ()
+        rows = [f for f in part if (f.law in columns if columns else f.law not in others)]
         if rows:
             _print_errors(title, rows, columns or list(dict.fromkeys(f.law for f in rows)))
     if any(f.float64 is not None for f in findings):
         for line in _MEASURED:
             note(line)
-    for law, about in dict.fromkeys((f.law, f.about) for f in findings):
+    for law, about in dict.fromkeys((f.law, f.about) for f in findings if f.law != "import"):
         note(f"{law}: {about}")
     bad = [f for f in findings if not f.holds]
     for failure in _failures(bad):
@@ -112,13 +113,16 @@ def _failures(bad: list[Finding]) -> list[str]:
         if f.trouble is None:
             text = f"{subject}, {f.law}: {f.about}: {f.float64:.1e} in float64, {f.float32:.1e} in float32"
             claim = CLAIMS.get(f.law)
-            if claim and claim != "homomorphism":  # a scheme claims this one only if it says so
+            if f.part == "attention" and f.law in ("permutation", "rotation", "values", "relative"):
+                text += " (a kind that does not claim this law names it in `lacks`)"
+            elif f.part == "scheme" and claim and claim != "homomorphism":  # claimed only by a scheme that says so
                 text += f" (a scheme that does not claim this law sets `{claim} = False`)"
             texts.append(text)
         else:
             laws.setdefault((subject, f.trouble), []).append(f)
     for (subject, trouble), same in laws.items():
-        texts.append(f"{subject}, {', '.join(f.law for f in same)}: {trouble}")
+        laws_or_rules = ", ".join(f.law for f in same if f.law != "import")
+        texts.append(f"{subject}{', ' * bool(laws_or_rules)}{laws_or_rules}: {trouble}")
     return texts
 
 

@@ -64,8 +64,16 @@ def _hint(base: type, name: str, overridden: Any) -> Any:
     if isinstance(overridden, property | cached_property):
         getter = overridden.fget if isinstance(overridden, property) else overridden.func
         return get_type_hints(getter).get("return")
-    hint = get_type_hints(base).get(name)
+    hint = next((h[name] for each in base.__mro__[1:] if name in (h := _hints(each))), None)
     return get_args(hint)[0] if get_origin(hint) is ClassVar else None
+
+
+def _hints(base: type) -> dict[str, Any]:
+    """The types of the attributes of a class; none of one that names what only type checkers import."""
+    try:
+        return {name: hint for name, hint in get_type_hints(base).items() if name in base.__annotations__}
+    except (NameError, AttributeError):
+        return {}
 
 
 def _shown(signature: inspect.Signature) -> str:

@@ -253,7 +253,8 @@ def make_scheme(config: Config, read: Structure, generator: torch.Generator | No
 def make_attention(config: Config) -> AttentionKind:
     """The kind of attention of a configuration. Raises `ApeError` for a user's own kind that breaks a rule."""
     kind = attention.make(config.attention, **config.attention_options)
-    check_once(kind, attention.RULES, config.attention_options)
+    with torch.random.fork_rng(devices=[]):
+        check_once(kind, attention.RULES, config.attention_options)
     return kind
 
 

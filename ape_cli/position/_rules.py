@@ -9,7 +9,7 @@ Shapes: B rows, H heads, M queries, N keys, K channels of a head, D channels of 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from dataclasses import replace
 from typing import Any, NamedTuple, get_args
 from unittest import mock
@@ -117,8 +117,9 @@ def hooks(scheme: Scheme) -> None:
         for rows in (_B, 1):
             for call in _calls(made, rows):
                 _expect(made, call)
-        one, other = ([c.result for c in _calls(made, _B, seed) if c.hook == "embed"] for seed in (1, 2))
-        if any(float((x - y).abs().amax(-1).min()) < 1e-4 for x, y in zip(one, other, strict=True)):
+        embedded = [[c.result for c in _calls(made, _B, seed) if c.hook == "embed"] for seed in (1, 2)]
+        changes = [(x - y).abs().amax(-1) for x, y in zip(*embedded, strict=True)]  # of the source, and of the target
+        if float(torch.cat([changes[0][_mask()], changes[1].flatten()]).min()) < 1e-4:
             what = f"the hook `embed` of scheme {scheme.name!r} discards the tokens"
             got = f"the same result for other tokens, at some place{own_parts.line_of(scheme, 'embed')}"
             raise ApeError(what, got=got, fix=_TOKENS)
@@ -126,22 +127,26 @@ def hooks(scheme: Scheme) -> None:
 
 def modes(scheme: Scheme) -> None:
     """Hooks return the same when they are called again, and in training and evaluation, except for dropout."""
-    with torch.no_grad(), _generators(), _without_dropout():
+    with torch.no_grad(), _generators():
         made = _again(scheme, 1)
-        training, first, second = (list(_calls(made.train(mode), _B)) for mode in (True, False, False))
+        with _without_dropout():
+            training = list(_calls(made.train(), _B))
+        evaluation, first, second = (list(_calls(made.eval(), _B)) for _ in range(3))
     fix = "draw no random numbers in it, and keep what it depends on as it is"
     _compare(scheme, first, second, "returns other values when it is called again", fix)
     fix = "do in training what is done in evaluation; only dropout may differ"
-    _compare(scheme, training, second, "returns other values in training than in evaluation", fix)
+    _compare(scheme, training, evaluation, "returns other values in training than in evaluation", fix)
 
 
 def state(scheme: Scheme) -> None:
     """A scheme that is loaded from `state_dict` of another one has its hooks, also after training."""
     with torch.no_grad(), _generators(), _without_dropout():
         trained = _again(scheme, 1)
-        list(_calls(trained.train(), _B))  # anything that is kept, such as statistics, is now in place
+        with torch.enable_grad():
+            list(_calls(trained.train(), _B, learned=True))  # what is kept, such as statistics, is now in place
         for parameter in trained.parameters():
-            parameter.add_(0.01 * torch.randn_like(parameter))
+            if parameter.requires_grad:
+                parameter.add_(0.01 * torch.randn_like(parameter))
         trained.eval()
         loaded = _again(scheme, 2).eval()
         loaded.load_state_dict(trained.state_dict())
@@ -189,7 +194,6 @@ def _again(scheme: Scheme, seed: int) -> Scheme:
     shape = replace(scheme.shape, generator=torch.Generator().manual_seed(seed))
     torch.manual_seed(seed)
     made = constructed(plugins.fresh(type(scheme)), scheme.name, shape, scheme._made_with)
-    made.to(next(scheme.parameters(), torch.zeros(())).dtype)
     with own_parts.explained(scheme):
         made.attach("decoder", 0)
     return made
@@ -210,22 +214,33 @@ def _without_dropout() -> Iterator[None]:
         """The tensor as it is."""
         return x
 
-    with mock.patch.object(functional, "dropout", keep), mock.patch.object(torch, "dropout", keep):
+    with ExitStack() as stack:
+        for where in (functional, torch):
+            for name in dir(where):
+                if "dropout" in name and not name.startswith("_"):
+                    stack.enter_context(mock.patch.object(where, name, keep))
         yield
 
 
-def _calls(scheme: Scheme, rows: int, seed: int = 1) -> Iterator[_Call]:
-    """Call all hooks on positions of `rows` rows: 1 if all rows have the same ones. `seed`: of tokens and vectors."""
+def _mask() -> Tensor:
+    """Which places of the source are tokens: the first row has padding. -> bool [B, N]"""
+    return (torch.arange(_B * _N).view(_B, _N) > 0).flip(1)
+
+
+def _calls(scheme: Scheme, rows: int, seed: int = 1, *, learned: bool = False) -> Iterator[_Call]:
+    """Call all hooks on positions of `rows` rows: 1 if all rows have the same ones.
+
+    `seed`: of tokens and vectors. `learned`: whether these have gradients, as in training.
+    """
     heads, width = scheme.shape.heads, scheme.shape.head_dim
     sizes = {"B": _B, "H": heads, "M": _M, "N": _N, "K": width, "D": heads * width}
     generator = torch.Generator().manual_seed(seed)
 
     def drawn(axes: str, sizes: dict[str, int] = sizes) -> Tensor:
         """Standard normal numbers. `axes`: letters of `sizes`"""
-        return torch.randn([sizes[axis] for axis in axes], generator=generator)
+        return torch.randn([sizes[axis] for axis in axes], generator=generator, requires_grad=learned)
 
-    masked = torch.arange(_B * _N).view(_B, _N) > 0  # the first row has padding
-    source = _called(scheme, "context", _positions(scheme, rows, _N), masked.flip(1))
+    source = _called(scheme, "context", _positions(scheme, rows, _N), _mask())
     target = _called(scheme, "context", _positions(scheme, rows, _M), causal=True, beside=source)
     for at, letter, side in ((source, "N", "key"), (target, "M", "query")):
         embedded = _called(scheme, "embed", drawn(f"B{letter}D"), at)

@@ -73,6 +73,21 @@ def over_the_batch(self: Plain, scheme: Scheme, q: Tensor, k: Tensor, context: A
     return scores / scores.detach().abs().mean()
 
 
+def only_in_the_encoder(wrong: Callable[..., Tensor]) -> Callable[..., Tensor]:
+    """A step that is right in an encoder, and wrong in a decoder, as of a fused kernel for causal attention."""
+
+    def scores(self: Plain, scheme: Scheme, q: Tensor, k: Tensor, context: AttentionContext) -> Tensor:
+        return wrong(self, scheme, q, k, context) if context.causal else Plain.scores(self, scheme, q, k, context)
+
+    return scores
+
+
+def unseeded(self: Any) -> None:
+    generator = torch.Generator()
+    generator.seed()
+    self.scale = 1 + torch.rand((), generator=generator)
+
+
 WRONG: list[tuple[str, dict[str, Any]]] = [
     ("bias", {"scores": without_bias}),
     ("decay", {"scores": without_decay}),
@@ -90,6 +105,10 @@ WRONG: list[tuple[str, dict[str, Any]]] = [
     ("gradients", {"ended": lambda self, found, context: context.zero_empty(found.detach())}),
     ("operators", {"takes_frame": True, "scores": lambda self, s, q, k, at: framed_twice(s, q, k, at)}),
     ("result", {"scores": lambda self, scheme, q, k, context: 1 / 0}),
+    ("bias", {"scores": only_in_the_encoder(without_bias)}),
+    ("decay", {"scores": only_in_the_encoder(without_decay)}),
+    ("constant", {"__init__": lambda self: setattr(self, "t", torch.nn.Parameter(torch.ones(())))}),
+    ("constant", {"__init__": unseeded, "ended": lambda self, found, at: at.zero_empty(found * self.scale)}),
 ]
 
 

@@ -120,6 +120,10 @@ def too_long(self: ShivQuirkTree, right: Callable[..., Any] = ShivQuirkTree.up) 
     return 1.1 * right(self)[0], right(self)[1]
 
 
+def by_count(right: Callable[..., Tensor]) -> Callable[..., Tensor]:
+    return lambda self, q, here, there: right(self, q, here, there) * q.shape[2]
+
+
 WRONG: list[tuple[str, str, str, Any, str, Any]] = [  # law, scheme, structure, and what is replaced with what
     ("identity", "orthogonal-seq", "seq", Orthogonal, "rotate", stretched(Orthogonal.rotate)),
     ("composition", "orthogonal-seq", "seq", Orthogonal, "rotate", stretched(Orthogonal.rotate)),
@@ -139,6 +143,7 @@ WRONG: list[tuple[str, str, str, Any, str, Any]] = [  # law, scheme, structure, 
     ("reach", "rope", "seq", Rope, "rotate", lambda self, x, context, side: x),
     ("equivariance", "alibi", "seq", Alibi, "bias", by_place_in_the_row(Alibi.bias)),
     ("causality", "alibi", "seq", Alibi, "bias", looking_ahead(Alibi.bias)),
+    ("stepwise", "alibi", "seq", Alibi, "bias", by_count(Alibi.bias)),
     ("independence", "alibi", "seq", Alibi, "bias", per_batch(Alibi.bias)),
     ("gradients", "t5", "seq", T5, "bias", of_one_head(T5.bias)),
 ]

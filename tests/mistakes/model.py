@@ -45,7 +45,7 @@ the locality bias missing from cross-attention
   - AttentionContext.of(self.scheme, new, source)
   + AttentionContext(**vars(AttentionContext.of(self.scheme, new, source)) | {'decays': None})
 greedy decoding that keeps keys, and computes the last token at the position of the first
-  Transformer.decode  position/test_contract.py::test_tokens_one_by_one_have_the_scores_of_all_at_once
+  Transformer.decode  evaluation/test_laws.py::test_every_law_that_is_claimed_holds
   - new = self.scheme.context(positions[:, begin:], causal=True, beside=source)
   + new = self.scheme.context(positions[:, : positions.shape[1] - begin], causal=True, beside=source)
 the locality bias missing from the encoder

@@ -18,7 +18,6 @@ from ape_cli.models.decoder import DecoderOnly
 from ape_cli.models.transformer import SequenceModel, Transformer
 from ape_cli.position import Context, Scheme
 from ape_cli.structure import Structure, Tree, parse_structure
-from tests.models.contract import check_one_by_one
 
 D, H, K = 32, 4, 8
 READS = [(name, expression) for name in position.names() for expression in examples(name)]
@@ -139,12 +138,6 @@ def test_every_position_counts(name: str, expression: str) -> None:
         moved = at.clone()
         moved[0, n] = parse_structure(expression).compose(at[0, n], step(expression, 1, 2))
         assert float((before - scores(net, ids, moved, ids > 0, ids, at)).abs().max().detach()) > 1e-6, n
-
-
-@pytest.mark.parametrize(("name", "expression"), READS)
-def test_tokens_one_by_one_have_the_scores_of_all_at_once(name: str, expression: str) -> None:
-    at = places(expression)
-    check_one_by_one(model(make(name, expression, decay=0.9)).eval(), tokens(at), at)
 
 
 @pytest.mark.parametrize(("name", "expression"), READS)

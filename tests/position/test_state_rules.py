@@ -14,7 +14,8 @@ from ape_cli.core.errors import ApeError
 from ape_cli.evaluation import laws
 from ape_cli.position import Scheme
 
-BEGIN = """import torch
+BEGIN = """from __future__ import annotations
+import torch
 from torch import nn
 from torch.nn import functional
 from ape_cli.position import Scheme
@@ -80,17 +81,32 @@ WRONG = {
     "batch statistics": (
         INIT + "self.norm = nn.BatchNorm1d(shape.d_model)\n" + EMBED + "return self.norm(x.mT).mT", MODES,
     ),
+    "dropout that evaluation has too": (EMBED + "return functional.dropout(x, 0.3)", AGAIN),
+    "a mean that is kept only where gradients are": (
+        INIT + "self.mean = torch.zeros(())\n"
+        + EMBED + "if x.requires_grad:\n            self.mean = self.mean + x.mean().detach()\n        "
+        "return x + self.mean",
+        LOADED,
+    ),
     "float64": (
         EMBED + "return x + context.positions.double()[..., None]", "`embed` of scheme 'mine' returns the wrong dtype",
     ),
 }  # fmt: skip
 RIGHT = {
     "dropout": INIT + "self.drop = nn.Dropout(0.5)\n"
-    + EMBED + "return functional.dropout(self.drop(x), 0.1, self.training)",
+    + EMBED + "return functional.dropout(self.drop(x + context.positions[..., None]), 0.1, self.training)",
     "a list of parameters": INIT + "self.tables = nn.ParameterList([torch.zeros(1), torch.ones(1)])\n"
     + BIAS + "return (self.tables[0] + self.tables[1]) * apart(a, b)",
     "a drawn buffer": INIT + "self.register_buffer('slope', torch.rand(1, generator=shape.generator))\n"
     + BIAS + "return -self.slope * apart(a, b)",
+    "dropout of heads": INIT + "self.drop = nn.Dropout2d(0.5)\n" + BIAS + "return self.drop(apart(a, b))",
+    "zeros at padding": EMBED + "out = x + context.positions[..., None]\n        "
+    "return out if context.mask is None else out.masked_fill(~context.mask[..., None], 0.0)",
+    "a whole number that is frozen": INIT + "self.scale = nn.Parameter(torch.tensor(3), requires_grad=False)\n"
+    + BIAS + "return -self.scale * apart(a, b)",
+    "complex numbers": INIT + "self.register_buffer('z', 1j * torch.ones(1))\n"
+    + BIAS + "return (self.z * apart(a, b)).imag",
+    "an annotation for type checkers": "    table: Missing\n\n" + BIAS + "return -apart(a, b)",
     "frozen weights": INIT + "self.slope = nn.Parameter(torch.rand(1), requires_grad=False)\n"
     + BIAS + "return -self.slope * apart(a, b)",
 }  # fmt: skip
@@ -122,6 +138,7 @@ def test_what_is_kept_in_the_wrong_place_is_refused(mine: Callable[[str], Scheme
 @pytest.mark.parametrize("case", RIGHT)
 def test_what_is_kept_in_the_right_place_passes(mine: Callable[[str], Scheme], case: str) -> None:
     position.check_hooks(mine(RIGHT[case]))
+    assert [found for found in laws.check("mine") if not found.holds] == []
 
 
 def test_a_mask_is_of_bools() -> None:

@@ -56,5 +56,5 @@ def make(name: str, **settings: Any) -> PositionMap:
     chosen = part_options.settings(f"positions {name}", settings, options(name))
     with own_parts.explained(kind):
         found = kind(**chosen)
-    vars(found)["chosen"] = chosen  # also in a frozen dataclass
+    vars(found)["_made_with"] = chosen  # also in a frozen dataclass
     return found

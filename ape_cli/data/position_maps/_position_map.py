@@ -35,7 +35,7 @@ class PositionMap(ABC):
     # the reason why it acts only in a decoder-only model; empty if it acts in every model
     decoder_only: ClassVar[str] = ""
 
-    chosen: Mapping[str, Any] = MappingProxyType({})  # the options that `make` has made it with
+    _made_with: Mapping[str, Any] = MappingProxyType({})  # the options that `make` has made it with
 
     @abstractmethod
     def positions(self, keys: U64, counts: I64, most: int) -> I64:

@@ -54,7 +54,7 @@ def _repeatable(found: PositionMap) -> None:
     """The same keys give the same positions, whatever was drawn before, also by the map when it is made again."""
     for rows, lengths in _batches(found):
         first, _ = _read(rows, lengths), _read(rows.of_epoch(3), lengths)
-        again = RowPositions(type(found)(**found.chosen), rows.seed, rows.joined)
+        again = RowPositions(type(found)(**found._made_with), rows.seed, rows.joined)
         for other, when in ((rows, "later"), (again, "by a map that is made again with the same options")):
             _compare(found, first, _read(other, lengths), f"for the same keys {when}", _STREAM)
 
@@ -71,8 +71,8 @@ def _independent(found: PositionMap) -> None:
 
 
 RULES: dict[str, Callable[[PositionMap], None]] = {
-    "form": _form,
     "greatest": _greatest,
+    "form": _form,
     "capacity": _capacity,
     "repeatable": _repeatable,
     "independent": _independent,

@@ -50,6 +50,7 @@ LAWS: dict[str, Callable[[Scheme, torch.dtype], Tensor | None]] = {
     "reach": scheme.reach,
     "equivariance": model.equivariance,
     "causality": model.causality,
+    "stepwise": model.stepwise,
     "independence": model.independence,
     "gradients": model.dead_parameters,
 }
@@ -59,6 +60,7 @@ OF_ATTENTION: dict[str, Callable[[attention.AttentionKind, torch.dtype, float], 
     "values": mixing.values,
     "relative": mixing.relative,
     "causality": mixing.causality,
+    "stepwise": mixing.stepwise,
     "independence": mixing.independence,
 }
 CLAIMS = {  # the attribute by which a scheme claims a law; the other laws hold for all schemes
@@ -69,7 +71,7 @@ CLAIMS = {  # the attribute by which a scheme claims a law; the other laws hold 
 }
 _KINDS = {"orthogonality": "orthogonal", "duality": "linear"}  # laws of homomorphisms of one kind
 _IMPORT = "Its file can be imported, and it can be made"
-IN_A_MODEL = ("equivariance", "causality", "independence", "gradients")
+IN_A_MODEL = ("equivariance", "causality", "stepwise", "independence", "gradients")
 LIMITS = {torch.float64: 1e-9, torch.float32: 1e-4}
 GAPS = {"uniqueness", "reach"}  # laws whose measure has to be large, in either precision
 LEAST_GAP = 1e-4  # minimum of those measures
@@ -77,6 +79,7 @@ LEAST_GAP = 1e-4  # minimum of those measures
 _MADE_IN_FLOAT32 = {"locality", "distance"}
 # locality biases of each law; 1 for all others
 _DECAYS = {"locality": (0.98,), "distance": (0.98,)} | dict.fromkeys(("relative", *IN_A_MODEL), (1.0, 0.9))
+_DECAYS["stepwise"] = (1.0,)  # in float32, the locality bias of one query differs from that of all in its last digit
 
 
 @dataclass(frozen=True)

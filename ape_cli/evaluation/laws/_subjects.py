@@ -6,15 +6,16 @@ Shapes: H heads, M and N tokens, C coordinates of a position, K channels of a he
 from __future__ import annotations
 
 import math
-from typing import Any
+from typing import Any, TypeVar
 
 import torch
-from torch import Tensor
+from torch import Tensor, nn
 
 from ape_cli import position
 from ape_cli.position import Scheme
 from ape_cli.structure import Cyclic, Structure, Tree
 
+Module = TypeVar("Module", bound=nn.Module)
 D_MODEL, HEADS, MAX_SIZE = 32, 4, 8  # sizes of the schemes that are measured
 FAR, DEEP = 10_000, 40  # steps and levels
 EXAMPLES = {  # example structures of each pattern
@@ -34,7 +35,13 @@ def make(name: str, expression: str, dtype: torch.dtype, **options: Any) -> Sche
     """A small scheme, with the same weights in either precision. It has no locality bias unless `decay` is given."""
     generator = torch.Generator().manual_seed(3)
     settings = {"decay": 1.0, "max_size": MAX_SIZE} | options
-    return position.make(name, D_MODEL, HEADS, structure=expression, generator=generator, **settings).to(dtype)
+    made = position.make(name, D_MODEL, HEADS, structure=expression, generator=generator, **settings)
+    return converted(made, dtype)
+
+
+def converted(module: Module, dtype: torch.dtype) -> Module:
+    """A module in this precision, for evaluation. Complex numbers stay complex."""
+    return (module.double() if dtype == torch.float64 else module.float()).eval()
 
 
 # Positions ---------------------------------------------------------------------------------------

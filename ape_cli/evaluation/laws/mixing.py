@@ -96,6 +96,14 @@ def causality(kind: AttentionKind, dtype: torch.dtype, decay: float = 1.0) -> Te
     return model.causality(make("orthogonal-tree", "tree(2)", dtype, decay=decay), dtype, kind, count=70)
 
 
+def stepwise(kind: AttentionKind, dtype: torch.dtype, decay: float = 1.0) -> Tensor:
+    """A target that is decoded token by token has the scores of all its tokens at once.
+
+    Returns a scalar, shape [].
+    """
+    return model.stepwise(make("orthogonal-tree", "tree(2)", dtype, decay=decay), dtype, kind, count=20)
+
+
 def independence(kind: AttentionKind, dtype: torch.dtype, decay: float = 1.0) -> Tensor:
     """The scores of a row are the same alone, beside rows with larger positions, and with padding.
 

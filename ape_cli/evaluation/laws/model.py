@@ -14,7 +14,7 @@ import torch
 from torch import Tensor, nn
 
 from ape_cli.attention import AttentionKind
-from ape_cli.evaluation.laws._subjects import HEADS, greatest, rows
+from ape_cli.evaluation.laws._subjects import HEADS, converted, greatest, rows
 from ape_cli.models.decoder import DecoderOnly
 from ape_cli.models.transformer import SequenceModel, Transformer
 from ape_cli.position import Scheme
@@ -22,7 +22,7 @@ from ape_cli.position import Scheme
 
 def small(scheme: Scheme, dtype: torch.dtype, kind: AttentionKind | None = None, dropout: float = 0.0) -> Transformer:
     """An encoder-decoder with two encoder and two decoder layers."""
-    return Transformer(scheme, encoder_layers=2, decoder_layers=2, **_sizes(kind, dropout)).to(dtype)
+    return converted(Transformer(scheme, encoder_layers=2, decoder_layers=2, **_sizes(kind, dropout)), dtype)
 
 
 def models(
@@ -31,18 +31,20 @@ def models(
     """The small models in which the scheme and the kind of attention can act. Their decoders have two layers."""
     nets: list[SequenceModel] = [] if scheme.causal_only else [small(scheme, dtype, kind, dropout)]
     if kind is None or not kind.mixes_queries:
-        nets.append(DecoderOnly(scheme, layers=2, sides=True, **_sizes(kind, dropout)).to(dtype))
+        nets.append(converted(DecoderOnly(scheme, layers=2, sides=True, **_sizes(kind, dropout)), dtype))
     return nets
 
 
 def _sizes(kind: AttentionKind | None, dropout: float) -> dict[str, Any]:
     """The arguments that both models have."""
-    return {"ids": 20, "d_ff": 48, "dropout": dropout, "kind": kind, "generator": torch.Generator().manual_seed(8)}
+    return {"ids": 100, "d_ff": 48, "dropout": dropout, "kind": kind, "generator": torch.Generator().manual_seed(8)}
 
 
 def sample(scheme: Scheme, count: int = 9) -> tuple[Tensor, Tensor]:
     """Ids, int64 [3, N], and positions, int64 [3, N] or [3, N, C], of three rows that reach to different distances."""
-    return torch.randint(3, 20, (3, count), generator=torch.Generator().manual_seed(1)), rows(scheme.structure, count)
+    generator = torch.Generator().manual_seed(1)
+    ids = torch.stack([torch.randperm(97, generator=generator)[:count] + 3 for _ in range(3)])  # no two keys are equal
+    return ids, rows(scheme.structure, count)
 
 
 def scores(net: SequenceModel, ids: Tensor, at: Tensor, mask: Tensor, target: Tensor, target_at: Tensor) -> Tensor:
@@ -89,6 +91,23 @@ def causality(scheme: Scheme, dtype: torch.dtype, kind: AttentionKind | None = N
     return torch.stack(errors).max()
 
 
+def stepwise(scheme: Scheme, dtype: torch.dtype, kind: AttentionKind | None = None, count: int = 9) -> Tensor:
+    """A target that is decoded token by token has the scores of all its tokens at once.
+
+    Returns a scalar, shape [].
+    """
+    ids, at = sample(scheme, count)
+    mask, errors = torch.ones_like(ids).bool(), []
+    mask[0, count // 2 :] = False
+    for net in models(scheme, dtype, kind):
+        memory, source = net.encode(ids, at, mask)
+        past = net.past()
+        steps = range(3, count + 1)
+        parts = [net.decode(ids[:, :m], at[:, :m], memory, source, past=past) for m in steps]
+        errors.append(greatest(torch.cat(parts, dim=1) - net.decode(ids, at, memory, source)))
+    return torch.stack(errors).max()
+
+
 def independence(scheme: Scheme, dtype: torch.dtype, kind: AttentionKind | None = None, count: int = 9) -> Tensor:
     """The scores of a row are the same alone, beside rows with larger positions, and with padding.
 
@@ -115,7 +134,8 @@ def dead_parameters(scheme: Scheme, dtype: torch.dtype) -> Tensor:
     mask = torch.ones(3, 9, dtype=torch.bool)
     for net in models(scheme, dtype):
         scores(net, ids, at, mask, ids, at).logsumexp(-1).sum().backward()
-    dead = [p for p in scheme.parameters() if p.grad is None or not _alive(p, scheme.bounded)]
+    learned = [p for p in scheme.parameters() if p.requires_grad]
+    dead = [p for p in learned if p.grad is None or not _alive(p, scheme.bounded)]
     return torch.tensor(float(len(dead)))
 
 
