@@ -101,7 +101,7 @@ def stepwise(kind: AttentionKind, dtype: torch.dtype, decay: float = 1.0) -> Ten
 
     Returns a scalar, shape [].
     """
-    return model.stepwise(make("orthogonal-tree", "tree(2)", dtype, decay=decay), dtype, kind, count=20)
+    return model.stepwise(make("orthogonal-tree", "tree(2)", dtype, decay=decay), dtype, kind)
 
 
 def independence(kind: AttentionKind, dtype: torch.dtype, decay: float = 1.0) -> Tensor:
