@@ -72,24 +72,20 @@ def _print_findings(findings: list[Finding]) -> None:
     """Print tables of rules, and of errors: operators, scores, behaviour in a model. Then explain each failure."""
     from ape_cli.evaluation.laws import IN_A_MODEL, LAWS, OF_ATTENTION
 
+    for part in dict.fromkeys(f.part for f in findings):
+        rules = [f for f in findings if f.part == part and f.is_rule]
+        if rules:
+            _print_errors(f"rules: {part}", rules, list(dict.fromkeys(f.law for f in rules)))
     names, scores = list(LAWS), list(LAWS).index("relative")
-    of_scheme, of_attention = ([f for f in findings if f.part == part] for part in ("scheme", "attention"))
-    tables: list[tuple[str, list[Finding], list[str]]] = [
-        (f"rules: {part}", [f for f in findings if f.part == part], [])
-        for part in dict.fromkeys(f.part for f in findings)
-    ]
-    tables += [
-        ("operators", of_scheme, names[:scores]),
-        ("scores and vectors", of_scheme, [n for n in names[scores:] if n not in IN_A_MODEL]),
-        ("in a model", of_scheme, list(IN_A_MODEL)),
-        ("attention", of_attention, list(OF_ATTENTION)),
-    ]
-    measured = {"scheme": list(LAWS), "attention": list(OF_ATTENTION)}
-    for title, part, columns in tables:
-        others = ("import", *measured.get(part[0].part, ())) if part else ()
-        rows = [f for f in part if (f.law in columns if columns else f.law not in others)]
-        if rows:
-            _print_errors(title, rows, columns or list(dict.fromkeys(f.law for f in rows)))
+    for title, part, columns in (
+        ("operators", "scheme", names[:scores]),
+        ("scores and vectors", "scheme", [n for n in names[scores:] if n not in IN_A_MODEL]),
+        ("in a model", "scheme", list(IN_A_MODEL)),
+        ("attention", "attention", list(OF_ATTENTION)),
+    ):
+        measured = [f for f in findings if f.part == part and f.law in columns]
+        if measured:
+            _print_errors(title, measured, columns)
     if any(f.float64 is not None for f in findings):
         for line in _MEASURED:
             note(line)

@@ -2,7 +2,8 @@
 
 A rule is a function of a part. It raises `ApeError` if the part breaks it, and the first line of its docstring
 describes it to users. The rules of a kind are in one place, `RULES` of its package. They are applied to the parts of
-ape by the tests, to any part by `ape check`, and to a user's own part the first time that it is used.
+ape by the tests, to any part by `ape check`, and, except for loggers, to a user's own part the first time that it is
+used.
 
 Every base class of parts has an attribute `part_kind`, the word for its kind in messages, such as "scheme".
 """
@@ -10,7 +11,6 @@ Every base class of parts has an attribute `part_kind`, the word for its kind in
 from __future__ import annotations
 
 import inspect
-import sys
 import traceback
 from collections.abc import Callable, Collection, Iterator, Mapping
 from contextlib import contextmanager
@@ -129,7 +129,7 @@ def line_of(part: Any, method: str) -> str:
 def files(part: Any) -> list[str]:
     """The files of a part, or of a class of parts, and of its bases, without those of ape, as tracebacks name them."""
     own = [base for base in _class(part).__mro__ if hasattr(base, "part_kind") and plugins.is_own(base)]
-    return [getattr(sys.modules.get(base.__module__), "__file__", None) or "" for base in own]
+    return [plugins.traced_file(base) or "" for base in own]
 
 
 def _class(part: Any) -> Any:

@@ -247,8 +247,13 @@ def name_of(cls: type) -> str:
 
 def file_of(cls: type) -> Path | None:
     """The file of a class; None if it has none, for example because it was written in a notebook."""
-    file = getattr(sys.modules.get(cls.__module__), "__file__", None)
+    file = traced_file(cls)
     return Path(file).resolve() if file else None
+
+
+def traced_file(cls: type) -> str | None:
+    """The file of a class as tracebacks name it; None if it has none."""
+    return getattr(sys.modules.get(cls.__module__), "__file__", None)
 
 
 def is_own(cls: type) -> bool:
@@ -309,4 +314,4 @@ def fresh(cls: type[T]) -> type[T]:
 def by_file(file: str) -> type | None:
     """The user's own class that was loaded from a file; None if there is none. `file` is as tracebacks name it."""
     own = (cls for cls, code in _LOADED.items() if code is not None)
-    return next((cls for cls in own if getattr(sys.modules.get(cls.__module__), "__file__", None) == file), None)
+    return next((cls for cls in own if traced_file(cls) == file), None)

@@ -30,8 +30,8 @@ from ape_cli.data.plan import DatasetPlan, Piece, pieces_of
 from ape_cli.storage import files, locks, parquet
 from ape_cli.storage.paths import StoragePath
 from ape_cli.structure import parse_structure
-from ape_cli.tasks import BaseTask, RowWriter
-from ape_cli.tasks._rules import RULES, check_rows
+from ape_cli.tasks import RULES, BaseTask, RowWriter
+from ape_cli.tasks._rules import check_rows
 
 _BLOCK_TOKENS = 400_000  # tokens of one call to `sample_counted`: few enough to stay near the caches
 _GROUP_TOKENS = 40_000_000  # tokens of one row group: very large trees get smaller groups

@@ -7,7 +7,6 @@ from ape_cli.core import own_parts
 from ape_cli.core.errors import UsageError
 from ape_cli.data import position_maps
 from ape_cli.data.position_maps import PositionMap, RowPositions
-from ape_cli.data.position_maps._rules import RULES
 from ape_cli.data.reading import Reading
 from ape_cli.experiment.reading import UnreadableError
 from ape_cli.position import Scheme
@@ -66,7 +65,7 @@ def checked_map(config: Config, data: Structure, read: Structure, decay: float) 
 def _made(config: Config) -> PositionMap:
     """The map of a configuration. A user's own one is checked. Raises the errors of `row_positions`."""
     found = position_maps.make(config.positions, **config.positions_options)
-    own_parts.check_once(found, RULES, config.positions_options)
+    own_parts.check_once(found, position_maps.RULES, config.positions_options)
     return found
 
 

@@ -112,7 +112,7 @@ def hooks(scheme: Scheme) -> None:
         allowed = '"orthogonal", "linear" or ""'
         what = f"scheme {scheme.name!r} claims an unknown kind of `homomorphism`"
         raise ApeError(what, got=repr(scheme.homomorphism), allowed=allowed, fix='`homomorphism = "orthogonal"`')
-    with torch.no_grad(), _generators():
+    with torch.no_grad(), torch.random.fork_rng(devices=[]):
         made = _again(scheme, 1)
         for rows in (_B, 1):
             for call in _calls(made, rows):
@@ -127,7 +127,7 @@ def hooks(scheme: Scheme) -> None:
 
 def modes(scheme: Scheme) -> None:
     """Hooks return the same when they are called again, and in training and evaluation, except for dropout."""
-    with torch.no_grad(), _generators():
+    with torch.no_grad(), torch.random.fork_rng(devices=[]):
         made = _again(scheme, 1)
         with _without_dropout():
             training = list(_calls(made.train(), _B))
@@ -140,7 +140,7 @@ def modes(scheme: Scheme) -> None:
 
 def state(scheme: Scheme) -> None:
     """A scheme that is loaded from `state_dict` of another one has its hooks, also after training."""
-    with torch.no_grad(), _generators(), _without_dropout():
+    with torch.no_grad(), torch.random.fork_rng(devices=[]), _without_dropout():
         trained = _again(scheme, 1)
         with torch.enable_grad():
             list(_calls(trained.train(), _B, learned=True))  # what is kept, such as statistics, is now in place
@@ -157,7 +157,7 @@ def state(scheme: Scheme) -> None:
 
 def registered(scheme: Scheme) -> None:
     """Every tensor that is to be trained is a parameter of the scheme."""
-    with torch.enable_grad(), _generators():
+    with torch.enable_grad(), torch.random.fork_rng(devices=[]):
         made = _again(scheme, 1)
         known = set(map(id, made.parameters()))
         for call in _calls(made, _B):
@@ -197,13 +197,6 @@ def _again(scheme: Scheme, seed: int) -> Scheme:
     with own_parts.explained(scheme):
         made.attach("decoder", 0)
     return made
-
-
-@contextmanager
-def _generators() -> Iterator[None]:
-    """Within this context, the global generator of torch may be used, and is then set back."""
-    with torch.random.fork_rng(devices=[]):
-        yield
 
 
 @contextmanager

@@ -55,15 +55,17 @@ class ViewResult:
         """The result as a figure, or None if there is nothing to draw."""
         if not self.view.caption:
             return None
-        right = lambda plot: isinstance(plot, Plot | None)  # noqa: E731
-        plot: Plot | None = called(self.view, "plot", right, "a `Plot` or None", self.result, self.options)
+        either, given = "a `Plot` or None", (self.result, self.options)
+        plot: Plot | None = called(self.view, "plot", lambda found: isinstance(found, Plot | None), either, *given)
         return plot
 
     @property
     def frame(self) -> pl.DataFrame:
         """The result as lines for programs."""
-        right = lambda frame: isinstance(frame, pl.DataFrame)  # noqa: E731
-        frame: pl.DataFrame = called(self.view, "frame", right, "a `polars.DataFrame`", self.result)
+        allowed = "a `polars.DataFrame`"
+        frame: pl.DataFrame = called(
+            self.view, "frame", lambda found: isinstance(found, pl.DataFrame), allowed, self.result
+        )
         return frame
 
 

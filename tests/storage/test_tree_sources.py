@@ -3,20 +3,17 @@
 from __future__ import annotations
 
 import hashlib
-import json
 import os
 import time
-from collections.abc import Iterator
 from pathlib import Path
 
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from ape_cli.core import own_parts
 from ape_cli.core.errors import ApeError, DataError, UsageError
-from ape_cli.storage import _tree_files, tree_formats, tree_sources
-from ape_cli.storage.tree_formats import ParsedTree, TreeFormat, Unit, _format
+from ape_cli.storage import _tree_files, tree_sources
+from ape_cli.storage.tree_formats import _format
 from ape_cli.storage.tree_formats.json import JsonFormat
 from ape_cli.storage.tree_sources import TreeSource, read_trees
 from tests.storage.tree_formats.reading import check_laws
@@ -194,63 +191,6 @@ def test_only_files_that_are_read_decide_what_documents_are(tmp_path: Path) -> N
     assert tokens(source) == [(0, 1, ["array", "1"]), (0, 3, ["array", "2"])]
     source = read_trees(parquet(tmp_path, text=["[]", '{"label": "a"}']), format="json")
     assert tokens(source) == [(0, 0, ["array"]), (0, 1, ["a"])]
-
-
-class Malformed(TreeFormat):
-    """Each line of a file is a list of parents."""
-
-    units = ("document",)
-
-    def trees(self, content: bytes, unit: Unit) -> Iterator[ParsedTree]:
-        for line in content.decode().splitlines():
-            parent = json.loads(line)
-            yield ParsedTree(parent=parent, kind=["a"] * len(parent), token=["a"] * len(parent))
-
-
-def test_a_malformed_tree_of_an_own_format(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(tree_formats, "load", lambda name: Malformed())
-    where = put(tmp_path, a_x="[-1, 0, 1]", b_x="[-1]\n[-1, -1, 0]", c_x="[-1, 5]", d_x="[-1, 0]")
-    with pytest.raises(DataError) as caught:
-        read_trees(f"{where}/*.x", format="own")
-    assert str(caught.value) == (
-        f"cannot read {tmp_path}/b.x\n"
-        "  got:     tree 2 is malformed (node 1 has the parent -1)\n"
-        "  allowed: -1 for node 0 alone; for another node, the node before it or one above that\n"
-        "  fix:     correct the format"
-    )
-    source = read_trees(f"{where}/*.x", format="own", skip_bad=True)
-    assert list(source.files) == ["a.x", "d.x"]
-    assert [path for path, _ in source.skipped] == ["b.x", "c.x"]
-    rows = parquet(tmp_path, text=["[-1]", "[-1, 1]"])
-    with pytest.raises(DataError, match="row 1: tree 1 is malformed"):
-        read_trees(rows, format="own")
-
-
-@pytest.mark.parametrize("found", [None, 3, ["tree"], [None]])
-def test_an_own_format_that_returns_something_else(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, found: object
-) -> None:
-    """It is not taken for a file that is damaged, and so not skipped."""
-    own = type("Own", (Malformed,), {"trees": lambda self, content, unit: found, "__module__": __name__})
-    monkeypatch.setattr(tree_formats, "load", lambda name: own())
-    with pytest.raises(ApeError, match="`trees` of format 'test-tree-sources' returns something else") as caught:
-        read_trees(f"{put(tmp_path, a_x='')}/*.x", format="own", skip_bad=True)
-    assert "ParsedTree" in str(caught.value.allowed)
-
-
-def test_an_own_format_whose_generator_ends_by_itself(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    def trees(self: TreeFormat, content: bytes, unit: Unit) -> Iterator[ParsedTree]:
-        yield next(iter([]))
-
-    own = type("Own", (Malformed,), {"trees": trees, "__module__": __name__})
-    monkeypatch.setattr(tree_formats, "load", lambda name: own())
-    with (
-        pytest.raises(
-            ApeError, match="`trees` of format 'test-tree-sources' failed\n  got:     RuntimeError: generator"
-        ),
-        own_parts.explained(),
-    ):
-        read_trees(f"{put(tmp_path, a_x='')}/*.x", format="own")
 
 
 # Limits -------------------------------------------------------------------------------------

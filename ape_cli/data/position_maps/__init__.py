@@ -22,8 +22,9 @@ from typing import Any
 
 from ape_cli.core import own_parts, part_options, plugins
 from ape_cli.data.position_maps._position_map import PositionMap, RowPositions
+from ape_cli.data.position_maps._rules import RULES
 
-__all__ = ["PLAIN", "PositionMap", "RowPositions", "load", "make", "names", "options"]
+__all__ = ["PLAIN", "RULES", "PositionMap", "RowPositions", "load", "make", "names", "options"]
 
 __path__ = pkgutil.extend_path(__path__, __name__)  # so that maps in another ape_cli/data/position_maps are found
 

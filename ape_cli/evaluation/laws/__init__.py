@@ -26,7 +26,6 @@ from ape_cli import attention, position, tasks
 from ape_cli.core import own_parts, plugins
 from ape_cli.core.errors import ApeError, NeedsError, said
 from ape_cli.data import position_maps
-from ape_cli.data.position_maps import _rules
 from ape_cli.evaluation.laws import mixing, model, operators, scheme
 from ape_cli.evaluation.laws._subjects import examples, make
 from ape_cli.position import Scheme
@@ -101,6 +100,12 @@ class Finding:
     def name(self) -> str:
         """The subject, with the options that differ from the defaults: `rope learned=true`."""
         return " ".join([self.subject, *(f"{k}={str(v).lower()}" for k, v in self.options.items())])
+
+    @property
+    def is_rule(self) -> bool:
+        """Whether it is the result of a rule, and not of a law or of the import."""
+        laws = {"scheme": list(LAWS), "attention": list(OF_ATTENTION)}.get(self.part, [])
+        return self.law not in [*laws, "import"]
 
 
 Check: TypeAlias = tuple[ModuleType, Callable[[str], Iterator[Finding]]]
@@ -206,7 +211,7 @@ def check_rules(
 
 def _check_map(name: str) -> Iterator[Finding]:
     """Apply the rules for maps of positions to a map with its default options."""
-    return check_rules("position map", name, partial(position_maps.make, name), _rules.RULES)
+    return check_rules("position map", name, partial(position_maps.make, name), position_maps.RULES)
 
 
 def _check_task(name: str) -> Iterator[Finding]:
