@@ -33,8 +33,8 @@ from ape_cli.tasks._tree_portion import LabelledTrees, TreeOptions, maskable
 
 UNKNOWN = "<unknown>"
 _NAMED = 10  # files that are left out and named in notes
-_MOST_BYTES = 7 * 2**20  # of all labels as JSON, so that the record of a run can have them
-_HELD_OUT, _MOST_HELD_OUT = 0.1, 0.2  # shares of the trees that are held out for test, and as many for validation
+_MAX_BYTES = 7 * 2**20  # of all labels as JSON, so that the record of a run can have them
+_HELD_OUT, _MAX_HELD_OUT = 0.1, 0.2  # shares of the trees that are held out for test, and as many for validation
 
 
 @dataclass(frozen=True)
@@ -46,7 +46,7 @@ class Corpus(LabelledTrees):
     """
 
     names: list[str]  # of the labels
-    home: I64  # [R], the split of each tree, as an index into `SPLITS`
+    split: I64  # [R], the split of each tree, as an index into `SPLITS`
     documents: int
     read: int  # trees before any was left out
     dropped: dict[str, int]  # reason -> trees
@@ -61,11 +61,11 @@ def corpus(source: TreeSource, task: TreeOptions) -> Corpus:
     documents: list[tuple[int, int]] = []
     read = nodes = 0
     subtrees = task.unit == "subtree"  # whether each subtree is a tree of its own
-    most_levels = Tree(task.stored).max_depth - (task.task == "query")  # a query puts the tree below a root
+    max_levels = Tree(task.stored).max_depth - (task.task == "query")  # a query puts the tree below a root
     for file, document, whole in source.trees:
         for tree in _subtrees(whole, task.most_nodes) if subtrees else (whole,):
             read += 1
-            if reason := _reason(tree, task, most_levels):
+            if reason := _reason(tree, task, max_levels):
                 dropped[reason] += 1
                 continue
             kept.append(tree)
@@ -87,9 +87,9 @@ def corpus(source: TreeSource, task: TreeOptions) -> Corpus:
         label, names = _anonymous(texts), list[str]()
     else:
         label, names = _numbered(texts, division == SPLITS.index("train"), task)
-    home, key, copies = together(trees, label, division)
-    moved = int((home != division).sum())
-    whole_corpus = Corpus(trees, label, key, names, home, len(set(documents)), read, dict(dropped), copies, moved)
+    split, key, copies = together(trees, label, division)
+    moved = int((split != division).sum())
+    whole_corpus = Corpus(trees, label, key, names, split, len(set(documents)), read, dict(dropped), copies, moved)
     return _with_labels_to_hide(whole_corpus, task.mask_rate) if task.task == "mask" else whole_corpus
 
 
@@ -103,7 +103,7 @@ def _subtrees(tree: ParsedTree, most: int) -> Iterator[ParsedTree]:
             yield tree.subtree(first, nodes)
 
 
-def _reason(tree: ParsedTree, task: TreeOptions, most_levels: int) -> str | None:
+def _reason(tree: ParsedTree, task: TreeOptions, max_levels: int) -> str | None:
     """Why a tree is left out; None if it is kept. A query needs a node below the root."""
     nodes = len(tree.parent)
     if nodes > task.most_nodes:
@@ -112,8 +112,8 @@ def _reason(tree: ParsedTree, task: TreeOptions, most_levels: int) -> str | None
         return "fewer than 2 nodes"
     if task.branching is not None and max(tree.ranks()) >= task.branching:
         return f"a node with more than {task.branching} children (`branching`)"
-    if tree.levels(binarised=task.branching is None) > most_levels:
-        return f"more than {most_levels} levels as it is stored"
+    if tree.levels(binarised=task.branching is None) > max_levels:
+        return f"more than {max_levels} levels as it is stored"
     if task.labels == "anonymous" and len(set(tree.kind)) > task.vocabulary:
         return f"more than {task.vocabulary:,} different labels (`vocabulary`)"
     return None
@@ -121,16 +121,16 @@ def _reason(tree: ParsedTree, task: TreeOptions, most_levels: int) -> str | None
 
 def _with_labels_to_hide(whole: Corpus, mask_rate: float) -> Corpus:
     """The trees in which `mask` hides at least one label. Raises `DataError` if there are none for training."""
-    may = maskable(whole.trees.starts, whole.label, anonymous=not whole.names)
-    kept = np.flatnonzero(mask_rate * np.add.reduceat(may, whole.trees.starts[:-1], dtype=np.int64) >= 1)
+    may = maskable(whole.trees.offsets, whole.label, anonymous=not whole.names)
+    kept = np.flatnonzero(mask_rate * np.add.reduceat(may, whole.trees.offsets[:-1], dtype=np.int64) >= 1)
     least = math.ceil(1 / mask_rate)
-    if not (whole.home[kept] == SPLITS.index("train")).any():
+    if not (whole.split[kept] == SPLITS.index("train")).any():
         allowed = f"trees with {least} labels or more, without the root and {UNKNOWN}"
         what = f"no training tree has enough labels to hide one at a `mask_rate` of {mask_rate:g}"
         raise DataError(what, allowed=allowed, fix="choose larger trees, or a larger `mask_rate`")
     left_out = len(whole) - kept.size
     reason = {f"fewer than {least} labels that may be hidden (`mask_rate`)": left_out} if left_out else {}
-    return replace(whole.take(kept), home=whole.home[kept], dropped=whole.dropped | reason)
+    return replace(whole.take(kept), split=whole.split[kept], dropped=whole.dropped | reason)
 
 
 def _count(number: int, what: str) -> str:
@@ -140,9 +140,9 @@ def _count(number: int, what: str) -> str:
 
 def _flat(trees: list[ParsedTree]) -> RankedTrees:
     """The trees as flat arrays."""
-    starts = ragged.starts_of(np.array([len(tree.parent) for tree in trees]))
+    offsets = ragged.offsets_of(np.array([len(tree.parent) for tree in trees]))
     parent = np.array([parent for tree in trees for parent in tree.parent], dtype=np.int64)
-    return RankedTrees(starts, parent, np.array([rank for tree in trees for rank in tree.ranks()], dtype=np.int64))
+    return RankedTrees(offsets, parent, np.array([rank for tree in trees for rank in tree.ranks()], dtype=np.int64))
 
 
 def _numbered(texts: list[list[str]], training: np.ndarray, task: TreeOptions) -> tuple[I64, list[str]]:
@@ -158,9 +158,9 @@ def _numbered(texts: list[list[str]], training: np.ndarray, task: TreeOptions) -
     frequent = [(-count, text) for text, count in counts.items() if count >= task.min_count]
     chosen = [text for _, text in sorted(frequent)[: task.vocabulary]]
     names = [UNKNOWN, *_readable(chosen)]
-    if (size := len(json.dumps(names, indent=2, ensure_ascii=False).encode())) > _MOST_BYTES:
+    if (size := len(json.dumps(names, indent=2, ensure_ascii=False).encode())) > _MAX_BYTES:
         got, fix = f"{size:,} bytes in {len(chosen):,} labels", "choose a smaller `vocabulary`, or other `labels`"
-        raise DataError("the labels are too long", got=got, allowed=f"{_MOST_BYTES:,} bytes", fix=fix)
+        raise DataError("the labels are too long", got=got, allowed=f"{_MAX_BYTES:,} bytes", fix=fix)
     number = {text: at for at, text in enumerate(chosen, 1)}
     return np.array([number.get(text, 0) for labels in texts for text in labels], dtype=np.int64), names
 
@@ -196,12 +196,12 @@ def divided(source: TreeSource, documents: list[tuple[int, int]]) -> I64:
         place = {each: at for at, each in enumerate(distinct)}
         owner = np.array([place[each] for each in documents])
     sizes = np.bincount(owner).tolist()
-    home = np.full(len(sizes), SPLITS.index("train"))
+    split = np.full(len(sizes), SPLITS.index("train"))
     for number, left in ((SPLITS.index("test"), 2), (SPLITS.index("validation"), 1)):
         held = held_out(order, sizes, len(documents), left)
-        home[held] = number
-        order = [each for each in order if home[each] != number]
-    return home[owner]
+        split[held] = number
+        order = [each for each in order if split[each] != number]
+    return split[owner]
 
 
 def held_out(order: list[int], sizes: list[int], trees: int, left: int) -> list[int]:
@@ -214,7 +214,7 @@ def held_out(order: list[int], sizes: list[int], trees: int, left: int) -> list[
     for each in order:
         if total >= _HELD_OUT * trees or len(held) == len(order) - left:
             break
-        if total + sizes[each] <= _MOST_HELD_OUT * trees:
+        if total + sizes[each] <= _MAX_HELD_OUT * trees:
             held.append(each)
             total += sizes[each]
     return held or [min(order, key=lambda each: sizes[each])]
@@ -226,19 +226,19 @@ def together(trees: RankedTrees, label: I64, division: I64) -> tuple[I64, U64, i
     Returns the split of each tree, int64 [R]; a key for each tree, uint64 [R]; and how many trees equal an earlier one.
     """
     content = np.stack([trees.parent, trees.rank, label], axis=1)
-    home: dict[bytes, int] = {}
+    split_of: dict[bytes, int] = {}
     digests: list[bytes] = []
     before: list[int] = []  # how many equal trees come before each tree
     seen: Counter[bytes] = Counter()
     for tree, split in enumerate(division.tolist()):
-        rows = content[trees.starts[tree] : trees.starts[tree + 1]]
+        rows = content[trees.offsets[tree] : trees.offsets[tree + 1]]
         digest = hashlib.blake2b(rows.tobytes(), digest_size=16).digest()
-        home[digest] = min(home.get(digest, split), split)  # training comes first
+        split_of[digest] = min(split_of.get(digest, split), split)  # training comes first
         digests.append(digest)
         before.append(seen[digest])
         seen[digest] += 1
     first = np.array([int.from_bytes(digest[:8], "little") for digest in digests], dtype=np.uint64)
-    return np.array([home[d] for d in digests]), rng.bits(first, np.array(before)), len(digests) - len(seen)
+    return np.array([split_of[d] for d in digests]), rng.bits(first, np.array(before)), len(digests) - len(seen)
 
 
 def described(source: TreeSource, chosen: Corpus, collisions: int) -> list[str]:
@@ -257,7 +257,7 @@ def described(source: TreeSource, chosen: Corpus, collisions: int) -> list[str]:
         what = "so parts of these documents are there"
         lines.append(f"{_count(chosen.moved, 'tree')} of held-out documents went to the split of an equal tree, {what}")
     if chosen.names and not chosen.label.all():
-        split = np.repeat(chosen.home, np.diff(chosen.trees.starts))
+        split = np.repeat(chosen.split, np.diff(chosen.trees.offsets))
         unknown, nodes = (np.bincount(each, minlength=len(SPLITS)) for each in (split[chosen.label == 0], split))
         shares = zip(SPLITS, unknown / np.maximum(nodes, 1), strict=True)
         lines.append(f"nodes whose label is {UNKNOWN}: " + ", ".join(f"{name} {share:.1%}" for name, share in shares))

@@ -70,15 +70,15 @@ class TreePortion(LabelledTrees, SplitRows):
         """These rows as a table with the schema of a shard, and 0, because no row is shared."""
         number = np.arange(rows.start, rows.stop, rows.step)
         source, target = self.take(number - self.first).sides()
-        size = np.maximum.reduceat(Tree(self.task.stored).level(source.position), source.starts[:-1])
+        size = np.maximum.reduceat(Tree(self.task.stored).level(source.position), source.offsets[:-1])
         line = self._linear(source, self.task.source_order or self.task.order)
         answer = self._linear(target, self.task.order)
         return sequence_rows.table(number.astype(np.uint64), line, answer, size, None, []), 0
 
     def _linear(self, tokens: Tokens, order: Order | None) -> tuple[I64, I64, I64]:
-        """The rows of one side in an order: starts [R+1], positions [T] and symbols [T]."""
-        line = trees.linearise(ragged.rows_of(tokens.starts), tokens.position, order or "breadth", self.task.stored)
-        return tokens.starts, tokens.position[line], tokens.symbol[line]
+        """The rows of one side in an order: offsets [R+1], positions [T] and symbols [T]."""
+        line = trees.linearise(ragged.rows_of(tokens.offsets), tokens.position, order or "breadth", self.task.stored)
+        return tokens.offsets, tokens.position[line], tokens.symbol[line]
 
     def sides(self) -> Sides:
         """The source and the target of each row, in any order of the nodes."""
@@ -100,13 +100,13 @@ class TreePortion(LabelledTrees, SplitRows):
             rows = np.arange(first, min(len(self), first + at_once))
             words = rng.bits(rng.child(self.stream[rows], "names")[:, None], np.arange(self.labels))
             order = np.argsort(words, axis=1, kind="stable")  # [rows, labels]
-            place, starts = ragged.take(self.trees.starts, rows)
-            names[place] = order[ragged.rows_of(starts), self.label[place]]
+            place, offsets = ragged.take(self.trees.offsets, rows)
+            names[place] = order[ragged.rows_of(offsets), self.label[place]]
         return FIRST_SYMBOL + names
 
     def whole(self) -> Tokens:
         """The trees, with all their labels."""
-        return Tokens(self.trees.starts, self.trees.heap(self.task.branching), self.symbols)
+        return Tokens(self.trees.offsets, self.trees.heap(self.task.branching), self.symbols)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -159,25 +159,25 @@ def _mask(rows: TreePortion) -> Sides:
 
     Of m nodes that may be hidden, `mask_rate` * m are, rounded down or up so that this is the mean.
     """
-    whole, starts = rows.whole(), rows.trees.starts
-    may = maskable(starts, rows.label, anonymous=rows.task.labels == "anonymous")
-    row = ragged.rows_of(starts)
-    word = rng.bits(rng.child(rows.stream, "hidden")[row], ragged.places_of(starts))
+    whole, offsets = rows.whole(), rows.trees.offsets
+    may = maskable(offsets, rows.label, anonymous=rows.task.labels == "anonymous")
+    row = ragged.rows_of(offsets)
+    word = rng.bits(rng.child(rows.stream, "hidden")[row], ragged.indices_of(offsets))
     rank = np.empty_like(row)  # of the nodes of a row that may be hidden, before all others
-    rank[np.lexsort((word, ~may, row))] = ragged.places_of(starts)
+    rank[np.lexsort((word, ~may, row))] = ragged.indices_of(offsets)
     uniform = (rng.bits(rng.child(rows.stream, "count"), np.array(0)) >> np.uint64(11)) * 2.0**-53
-    count = np.floor(rows.task.mask_rate * np.add.reduceat(may, starts[:-1], dtype=np.int64) + uniform)
+    count = np.floor(rows.task.mask_rate * np.add.reduceat(may, offsets[:-1], dtype=np.int64) + uniform)
     hidden = may & (rank < count[row])
     source = replace(whole, symbol=np.where(hidden, FIRST_SYMBOL + rows.labels, whole.symbol))
     return source, replace(whole, symbol=np.where(hidden, whole.symbol, PAD))
 
 
-def maskable(starts: I64, label: I64, *, anonymous: bool) -> np.ndarray:
+def maskable(offsets: I64, label: I64, *, anonymous: bool) -> np.ndarray:
     """Whether the label of each node may be hidden: not that of a root, and not `<unknown>`, which is label 0.
 
-    `starts`: int64 [R+1]; `label`: int64 [T]; `anonymous`: whether no label is unknown. Returns bool [T].
+    `offsets`: int64 [R+1]; `label`: int64 [T]; `anonymous`: whether no label is unknown. Returns bool [T].
     """
-    below = ragged.places_of(starts) > 0
+    below = ragged.indices_of(offsets) > 0
     return below if anonymous else below & (label != 0)
 
 
@@ -189,18 +189,18 @@ def _query(rows: TreePortion) -> Sides:
     for is drawn uniformly from those below the root.
     """
     k, forest, whole = rows.task.stored, rows.trees, rows.whole()
-    nodes = np.diff(forest.starts)
-    node = forest.starts[:-1] + 1 + rng.below(rng.child(rows.stream, "query"), nodes - 1)
+    nodes = np.diff(forest.offsets)
+    node = forest.offsets[:-1] + 1 + rng.below(rng.child(rows.stream, "query"), nodes - 1)
     subtree, place = forest.subtrees(node)
-    target = Tokens(subtree.starts, subtree.heap(rows.task.branching), whole.symbol[place])
+    target = Tokens(subtree.offsets, subtree.heap(rows.task.branching), whole.symbol[place])
     tree = Tree(k)
     steps = tree.level(whole.position[node])
-    chain = ragged.starts_of(steps)
-    step, of = ragged.places_of(chain), ragged.rows_of(chain)
+    chain = ragged.offsets_of(steps)
+    step, of = ragged.indices_of(chain), ragged.rows_of(chain)
     branch = tree.branch(tree.ancestor(whole.position[node][of], steps[of] - 1 - step))
     first = FIRST_SYMBOL + rows.labels  # <query>, <at>, <1>, <2> and so on
     head = np.arange(nodes.size)
-    row = np.concatenate([head, head, of, ragged.rows_of(forest.starts)])
+    row = np.concatenate([head, head, of, ragged.rows_of(forest.offsets)])
     position = [
         np.ones_like(head),
         np.full_like(head, 2),
@@ -209,8 +209,8 @@ def _query(rows: TreePortion) -> Sides:
     ]
     symbol = [np.full_like(head, first), np.full_like(head, first + 1), first + 2 + branch, whole.symbol]
     line = np.argsort(row, kind="stable")
-    starts = ragged.starts_of(2 + steps + nodes)
-    return Tokens(starts, np.concatenate(position)[line], np.concatenate(symbol)[line]), target
+    offsets = ragged.offsets_of(2 + steps + nodes)
+    return Tokens(offsets, np.concatenate(position)[line], np.concatenate(symbol)[line]), target
 
 
 TASKS: dict[str, Callable[[TreePortion], Sides]] = {
@@ -246,5 +246,5 @@ def _source_hashes(part: TreePortion) -> list[int]:
     at_once = max(1, int(_BLOCK_NODES / max(1.0, part.mean_tokens)))
     for first in range(0, len(part), at_once):
         source, _ = part.part(range(first, min(len(part), first + at_once))).sides()
-        hashes += rng.content(source.starts, source.position, source.symbol).tolist()
+        hashes += rng.content(source.offsets, source.position, source.symbol).tolist()
     return hashes

@@ -57,7 +57,7 @@ class RingShift(Task):
         size = np.full(rows, n)
         return Source(np.arange(rows + 1) * (n + 1), position, FIRST_SYMBOL + symbol.ravel(), size)
 
-    def answer(self, source: Source) -> Tokens:
+    def target(self, source: Source) -> Tokens:
         """The target of each source: the turned ring, n tokens."""
         rows, n = source.size.size, self.ring
         symbol = source.symbol.reshape(rows, n + 1)

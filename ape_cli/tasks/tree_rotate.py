@@ -96,20 +96,20 @@ class TreeRotate(PlainTrees):
         """The greatest depth at which all paths of source and target fit; a right rotation can double the depth."""
         return super().max_depth // (2 if self.rotation == "right" else 1)
 
-    def answer(self, source: Source) -> Tokens:
+    def target(self, source: Source) -> Tokens:
         """The target of each source: its mirror image, or the rotated tree."""
         if self.rotation == "right":
-            place = rotate_right(source.starts, source.position)
+            place = rotate_right(source.offsets, source.position)
         else:
             reverse = trees.mirror if self.rotation == "mirror" else trees.reverse_root
             place = reverse(source.position, self.branching)
-        return Tokens(source.starts, place, source.symbol)
+        return Tokens(source.offsets, place, source.symbol)
 
 
 _STAYS, _TURNS, _RISES = range(3)  # what happens to a node, see `rotate_right`
 
 
-def rotate_right(starts: I64, heap: I64) -> I64:
+def rotate_right(offsets: I64, heap: I64) -> I64:
     """The heap indices after right rotations of binary trees, from the root down.
 
     A node f whose left child p is an inner node becomes the right child of p. The three subtrees below them are rotated
@@ -117,13 +117,13 @@ def rotate_right(starts: I64, heap: I64) -> I64:
 
         f(p(l, r), x) -> p(l', f(r', x')),    where l' is l rotated
 
-    A tree of depth d becomes one of depth 2d at most. Heap indices have to be below 2^32. `starts`: int64 [R + 1],
+    A tree of depth d becomes one of depth 2d at most. Heap indices have to be below 2^32. `offsets`: int64 [R + 1],
     where each tree begins, and the end. int64 [T] -> int64 [T]
 
     >>> rotate_right(np.array([0, 5]), np.array([1, 2, 3, 4, 5]))  # f(p(l, r), x) -> p(l, f(r, x))
     array([3, 1, 7, 2, 6])
     """
-    key = rows_of(starts) << 34 | heap  # tells the nodes of different trees apart, and their grandchildren
+    key = rows_of(offsets) << 34 | heap  # tells the nodes of different trees apart, and their grandchildren
     order = np.argsort(key, kind="stable")
     known, level = key[order], Tree(2).level(heap)
 

@@ -53,7 +53,7 @@ class UserTrees(TreeOptions):
     answer_options = ("task", "labels")
     things = "trees"
     ordered = True
-    places_given = True  # the shape of each target is that of the source, or of a part that the source points to
+    positions_given = True  # the shape of each target is that of the source, or of a part that the source points to
 
     @classmethod
     def refuse(cls, options: Mapping[str, Any]) -> None:
@@ -143,20 +143,20 @@ class UserTrees(TreeOptions):
     @property
     def mean_size(self) -> float:
         """The mean depth of the sources, as they are stored. In a query, the tree is one level below the root."""
-        depth = np.maximum.reduceat(self._levels, self._corpus.trees.starts[:-1])
+        depth = np.maximum.reduceat(self._levels, self._corpus.trees.offsets[:-1])
         return float(depth.mean()) + (self.task == "query")
 
     @property
     def mean_tokens(self) -> float:
         """The mean number of nodes of a source. A query has two nodes and a path beside the tree."""
         if self.task != "query":
-            return self.mean_answer_tokens
-        starts = self._corpus.trees.starts
-        below = np.diff(starts) - 1  # any node below the root can be asked for; its path has its level
-        return self.mean_answer_tokens + 2 + float((np.add.reduceat(self._levels, starts[:-1]) / below).mean())
+            return self.mean_target_tokens
+        offsets = self._corpus.trees.offsets
+        below = np.diff(offsets) - 1  # any node below the root can be asked for; its path has its level
+        return self.mean_target_tokens + 2 + float((np.add.reduceat(self._levels, offsets[:-1]) / below).mean())
 
     @property
-    def mean_answer_tokens(self) -> float:
+    def mean_target_tokens(self) -> float:
         """The mean number of nodes of a tree, because no target has more."""
         return self._corpus.mean_tokens
 
@@ -190,5 +190,5 @@ class UserTrees(TreeOptions):
         chosen = self._corpus
         every = TreePortion(chosen.trees, chosen.label, chosen.key, seed, 0, replace(self), len(self._label_names))
         order = np.argsort(rng.rows(seed, "order", chosen.key), kind="stable")
-        parts = {split: every.take(order[chosen.home[order] == number]) for number, split in enumerate(SPLITS)}
+        parts = {split: every.take(order[chosen.split[order] == number]) for number, split in enumerate(SPLITS)}
         return without_shared(parts) if self.task == "mask" else parts

@@ -17,10 +17,9 @@ from ape_cli import position
 from ape_cli.cli import app
 from ape_cli.core.errors import ApeError
 from ape_cli.evaluation import algebra
-from ape_cli.evaluation.algebra import along_paths
-from ape_cli.evaluation.algebra.action import LIMIT, generators
-from ape_cli.evaluation.algebra.relations import relations
-from ape_cli.evaluation.algebra.relations._relation import ConfiguredScheme, Relation, planes
+from ape_cli.evaluation.algebra import RELATIONS
+from ape_cli.evaluation.algebra.action import FORM, LIMIT, PRODUCT, action_of, generators, on_content
+from ape_cli.evaluation.algebra.relation import ConfiguredScheme, Relation, planes
 from ape_cli.evaluation.algebra.spectrum import spectrum_of
 from ape_cli.evaluation.laws._subjects import make
 from ape_cli.position import Context, Link, Role, Scheme, Side
@@ -30,7 +29,6 @@ from ape_cli.position.alibi import Alibi
 from ape_cli.position.rope import Rope
 from ape_cli.structure import parse_structure
 
-RELATIONS = relations()
 NAMES = [f"{relation.special.label} in {relation.general.label}" for relation in RELATIONS]
 
 
@@ -214,15 +212,15 @@ class Repeated(Scheme):
 
 
 def test_schemes_of_other_kinds_are_recognised() -> None:
-    found = algebra.action_of(JordanRope(shape()))
+    found = action_of(JordanRope(shape()))
     assert found.steps is not None
     assert found.error < 1e-9
     assert (spectrum_of(found.steps[0]).kind, spectrum_of(found.steps[0]).block) == ("elliptic and unipotent", 2)
-    found = algebra.action_of(Shuffle(shape()))
+    found = action_of(Shuffle(shape()))
     assert found.steps is not None
     assert found.error == 0
     assert spectrum_of(found.steps[0]).kind == "permutation"
-    found = algebra.action_of(Repeated(shape()))
+    found = action_of(Repeated(shape()))
     assert found.steps is not None
     assert found.law == "shift"
     assert found.error < 1e-9
@@ -260,7 +258,7 @@ def test_terms_of_scores_are_matrix_elements_of_what_fits() -> None:
         (lambda d: (d < -100).double(), "relative", None, 1),
     ]
     for function, law, kind, block in cases:
-        found = algebra.action_of(Terms(shape(), function))
+        found = action_of(Terms(shape(), function))
         assert found.law == law
         if kind is None:
             assert found.steps is None
@@ -271,7 +269,7 @@ def test_terms_of_scores_are_matrix_elements_of_what_fits() -> None:
             assert found.error <= LIMIT
             seen = spectrum_of(found.steps[0])
             assert (seen.kind, seen.block) == (kind, block), law
-    found = algebra.action_of(Terms(shape(), lambda d: d))
+    found = action_of(Terms(shape(), lambda d: d))
     assert found.steps is not None
     assert found.steps.shape[-1] == 2  # lines and constants
 
@@ -299,7 +297,7 @@ def test_operators_on_paper_are_compared_with_the_scores() -> None:
     for exponent, right in ((1.0, True), (2.0, False)):
         scheme = Declared(shape())
         scheme.exponent = exponent
-        found = algebra.action_of(scheme)
+        found = action_of(scheme)
         assert found.element is not None
         assert found.error == 0
         assert (found.element < 1e-9) == right
@@ -342,18 +340,18 @@ def test_a_path_product_is_one_factor_for_each_token() -> None:
     for wrong in ("", "key", "term", "gate"):
         scheme = Products(shape())
         scheme.wrong = wrong
-        found[wrong] = along_paths.measure(scheme)
+        found[wrong] = on_content(scheme)
     right = found[""]
-    assert right.law == along_paths.PRODUCT
+    assert right.law == PRODUCT
     assert right.error < 1e-12
     assert right.steps is not None
     assert (
         spectrum_of(right.steps[0]).kind == "elliptic and hyperbolic and unipotent"
     )  # factors of both signs, and terms
     for wrong in ("key", "term"):
-        assert found[wrong].law == along_paths.PRODUCT
+        assert found[wrong].law == PRODUCT
         assert found[wrong].error > 1e-2
-    assert found["gate"].law == along_paths.FORM
+    assert found["gate"].law == FORM
     assert found["gate"].error > 1e-2
     assert found["gate"].steps is None
 
@@ -366,7 +364,7 @@ def test_the_kind_of_path_depends_on_beta() -> None:
         layer: Any = scheme.layers[scheme.attach("decoder", 0)].double()
         nn.init.zeros_(layer.beta.weight)
         nn.init.constant_(layer.beta.bias, bias)
-        found = along_paths.measure(scheme)
+        found = on_content(scheme)
         assert found.steps is not None
         assert found.error < 1e-12
         assert spectrum_of(found.steps[0].detach()).kind == kind

@@ -14,7 +14,7 @@ a run evaluated on sources in an order that it was not trained on
   - [[plan.task, plan.linearisation or ""], [trained.task, trained.order or ""]]
   + [[plan.task, plan.order or ""], [trained.task, (trained.order or "").split("-")[-1]]]
 a rotation that swaps only the root's children
-  TreeRotate.answer  tasks/test_tree_rotate.py::test_target_is_rederived
+  TreeRotate.target  tasks/test_tree_rotate.py::test_target_is_rederived
   - trees.mirror if self.rotation == "mirror" else trees.reverse_root
   + trees.reverse_root
 a mirror image that only exchanges the root's children, of any branching
@@ -66,7 +66,7 @@ a common ancestor that is not the lowest
   - (branch + 1 + rng.below(word[two, 2], k - 1)) % k
   + branch
 the subtree in place of the label of its root
-  TreeQuery.answer  tasks/test_tree_query.py::test_target_is_rederived
+  TreeQuery.target  tasks/test_tree_query.py::test_target_is_rederived
   - (heap == top) | (source.op == SUBTREE)[row]
   + (heap == top) | (source.op <= NODE)[row]
 post-order as the reverse of pre-order
@@ -79,7 +79,7 @@ brackets that close before they open
   + names + 1, names
 equal trees of a source in two splits
   together  tasks/test_trees.py::test_equal_trees_are_in_one_split_and_near_copies_with_their_document
-  - np.array([home[d] for d in digests])
+  - np.array([split_of[d] for d in digests])
   + division
 labels with equal beginnings taken for one
   _numbered  tasks/test_trees.py::test_long_labels_with_equal_beginnings_are_different
@@ -103,8 +103,8 @@ the path of a query counted from the node up to the root
   + tree.ancestor(whole.position[node][of], step)
 a queried subtree that takes the later siblings of its root along
   RankedTrees.subtrees  structure/test_ranked_trees.py::test_subtrees
-  - starts = ragged.starts_of(self.size[roots])
-  + starts = ragged.starts_of(np.minimum(self.size[roots] + 1, self.starts[1:] - roots))
+  - offsets = ragged.offsets_of(self.size[roots])
+  + offsets = ragged.offsets_of(np.minimum(self.size[roots] + 1, self.offsets[1:] - roots))
 anonymous names equal in all trees
   TreePortion.symbols  tasks/test_trees.py::test_anonymous_labels_keep_only_which_labels_are_equal
   - rng.child(self.stream[rows], 'names')[:, None]

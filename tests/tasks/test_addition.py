@@ -61,14 +61,14 @@ def test_target_is_rederived(form: dict[str, Any], split: str) -> None:
 def check_hints(parts: list[list[str]], task: Any) -> None:
     """In each number, hints count on from the same start, beginning at the least significant digit."""
     if task.index_hints:
-        starts = set()
+        offsets = set()
         for part in parts:
             _, count, hints = read(part, task)
             upwards = hints if task.reverse else hints[::-1]
             assert upwards == list(range(upwards[0], upwards[0] + count))
-            starts.add(upwards[0])
-        assert len(starts) == 1
-        assert task.random_start or starts == {0}
+            offsets.add(upwards[0])
+        assert len(offsets) == 1
+        assert task.random_start or offsets == {0}
 
 
 @pytest.mark.parametrize(
@@ -101,10 +101,10 @@ def test_sums_by_hand(form: dict[str, Any], source: str, target: str) -> None:
     if task.base == 2:
         before = "1 1 + 1 1"
     ids = [[task.id_names.index(name) for name in text.split()] for text in (before, source, before)]
-    starts = ragged.starts_of(np.array([len(row) for row in ids]))
+    offsets = ragged.offsets_of(np.array([len(row) for row in ids]))
     flat = np.array([i for row in ids for i in row])
-    found = task.answer(Source(starts, np.arange(flat.size), flat, np.array([3, 3, 3])))
-    middle = slice(found.starts[1], found.starts[2])
+    found = task.target(Source(offsets, np.arange(flat.size), flat, np.array([3, 3, 3])))
+    middle = slice(found.offsets[1], found.offsets[2])
     assert " ".join(task.id_names[i] for i in found.symbol[middle]) == target
     assert found.position[middle].tolist() == list(range(len(target.split())))
 
@@ -120,9 +120,9 @@ def test_carries_run_as_far_as_digits_let_them(base: int) -> None:
         sums.append(([0] * width, [base, *[base - 1] * (width - 1)]))
         sums.append(([0] * width, [0] * width))
     expected, totals = map(list, zip(*sums, strict=True))
-    starts = ragged.starts_of(np.array([len(row) for row in totals]))
-    digits = carried(np.concatenate(totals), starts, base)
-    assert [digits[a:b].tolist() for a, b in itertools.pairwise(starts)] == expected
+    offsets = ragged.offsets_of(np.array([len(row) for row in totals]))
+    digits = carried(np.concatenate(totals), offsets, base)
+    assert [digits[a:b].tolist() for a, b in itertools.pairwise(offsets)] == expected
 
 
 def test_addition_commutes() -> None:
@@ -133,7 +133,7 @@ def test_addition_commutes() -> None:
         plus = ids.index(task.id_names.index("+"))
         turned = np.array([*ids[plus + 1 :], ids[plus], *ids[:plus]])
         swapped = Source(np.array([0, turned.size]), np.arange(turned.size), turned, np.array([row["size"]]))
-        assert task.answer(swapped).symbol.tolist() == row["target_ids"]
+        assert task.target(swapped).symbol.tolist() == row["target_ids"]
 
 
 def test_numbers_are_drawn_as_described() -> None:
@@ -165,9 +165,9 @@ def test_one_digit_may_be_zero() -> None:
 def test_the_start_of_hints_is_uniform_and_leaves_enough_for_the_sum() -> None:
     options = {"digits_mean": 3, "digits_std": 0, "index_hints": True, "index_symbols": 8, "random_start": True}
     found = rows("addition", **options)[1]
-    starts = Counter(row["source"][4] for row in found)  # of the ones of the first number
-    assert sorted(starts) == ["#0", "#1", "#2", "#3", "#4"]  # a sum has up to 4 digits
-    check_uniform(starts, 5)
+    first = Counter(row["source"][4] for row in found)  # of the ones of the first number
+    assert sorted(first) == ["#0", "#1", "#2", "#3", "#4"]  # a sum has up to 4 digits
+    check_uniform(first, 5)
     assert any(row["target"][0] == "#7" for row in found)
 
 

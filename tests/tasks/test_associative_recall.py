@@ -75,10 +75,10 @@ def test_tags_by_hand() -> None:
     task = tasks.make("associative-recall", pairs=2, keys=5, values=5, length=8, filler="blank")
     texts = ["k4 v1 k0 v3 k0 blank k4 blank", "k0 v2 k4 v0 k0 blank k4 blank"]
     symbols = np.array([task.id_names.index(name) for text in texts for name in text.split()])
-    found = task.answer(Source(np.array([0, 8, 16]), np.tile(np.arange(8), 2), symbols, np.array([2, 2])))
+    found = task.target(Source(np.array([0, 8, 16]), np.tile(np.arange(8), 2), symbols, np.array([2, 2])))
     names = [task.id_names[i].replace("<pad>", "-") for i in found.symbol]
     assert " ".join(names) == "- - - - v3 - v1 - - - - - v2 - v0 -"
-    assert found.starts.tolist() == [0, 8, 16]
+    assert found.offsets.tolist() == [0, 8, 16]
 
 
 @pytest.mark.parametrize("queries", [0, 2])
@@ -122,11 +122,11 @@ def test_answers_by_hand() -> None:
     texts = ["k4 v0 k4", "k4 v1 k0 v3 k0 k4", "k0 v2 k4 v2 k1 v4 k1 k0 k4"]
     ids = [[task.id_names.index(name) for name in text.split()] for text in texts]
     lengths = np.array([len(row) for row in ids])
-    starts = ragged.starts_of(lengths)
-    place = np.arange(starts[-1]) - np.repeat(starts[:-1], lengths)
-    found = task.answer(Source(starts, place, np.concatenate(ids), np.array([1, 2, 3])))
+    offsets = ragged.offsets_of(lengths)
+    place = np.arange(offsets[-1]) - np.repeat(offsets[:-1], lengths)
+    found = task.target(Source(offsets, place, np.concatenate(ids), np.array([1, 2, 3])))
     assert [task.id_names[i] for i in found.symbol] == ["v0", "v3", "v1", "v4", "v2", "v2"]
-    assert found.starts.tolist() == [0, 1, 3, 6]
+    assert found.offsets.tolist() == [0, 1, 3, 6]
     assert found.position.tolist() == [0, 0, 1, 0, 1, 2]
 
 
@@ -135,7 +135,7 @@ def test_the_order_of_the_pairs_does_not_matter() -> None:
     for row in task.sample(rows=range(100), split="train", seed=3).to_pylist():
         ids = row["source_ids"]
         turned = np.array([*ids[2:8], *ids[:2], *ids[8:]])
-        answer = task.answer(Source(np.array([0, 12]), np.arange(12), turned, np.array([4])))
+        answer = task.target(Source(np.array([0, 12]), np.arange(12), turned, np.array([4])))
         assert answer.symbol.tolist() == row["target_ids"]
 
 

@@ -62,11 +62,11 @@ def test_answers_by_hand() -> None:
         "write 0 read ignore 1 write 2 ignore 3 ignore 3 read",
     ]
     ids = [[task.id_names.index(name) for name in text.split()] for text in texts]
-    starts = ragged.starts_of(np.array([len(row) for row in ids]))
+    offsets = ragged.offsets_of(np.array([len(row) for row in ids]))
     flat = np.concatenate(ids)
-    found = task.answer(Source(starts, np.arange(flat.size), flat, np.array([2, 5, 4, 6])))
+    found = task.target(Source(offsets, np.arange(flat.size), flat, np.array([2, 5, 4, 6])))
     assert [task.id_names[i] for i in found.symbol] == ["1", "3", "3", "0", "1", "0", "2"]
-    assert found.starts.tolist() == [0, 1, 4, 5, 7]
+    assert found.offsets.tolist() == [0, 1, 4, 5, 7]
     assert found.position.tolist() == [0, 0, 1, 2, 0, 0, 1]
 
 
@@ -79,7 +79,7 @@ def test_what_is_ignored_does_not_matter() -> None:
         after = np.flatnonzero(ids == task.id_names.index("ignore")) + 1
         ids[after] = 2 * zero + 1 - ids[after]
         changed = Source(np.array([0, ids.size]), np.arange(ids.size), ids, np.array([row["size"]]))
-        assert task.answer(changed).symbol.tolist() == row["target_ids"]
+        assert task.target(changed).symbol.tolist() == row["target_ids"]
 
 
 @pytest.mark.parametrize(

@@ -161,14 +161,14 @@ def test_by_hand(text: str, values: str) -> None:
     number = {name.strip("["): i for i, name in enumerate(task.id_names)}
     pairs = [pair for line in lines for pair in sorted(line)]
     source = tasks.Source(
-        starts=np.cumsum([0, *map(len, lines)]),
+        offsets=np.cumsum([0, *map(len, lines)]),
         position=np.array([place for place, _ in pairs]),
         symbol=np.array([number[name] for _, name in pairs]),
         size=np.array([1, depth(read_line(text.split())), 1]),
     )
-    for found, expected in ((source, text), (task.answer(source), values)):
+    for found, expected in ((source, text), (task.target(source), values)):
         stored = task.store(found)
-        middle = stored.symbol[stored.starts[1] : stored.starts[2]]
+        middle = stored.symbol[stored.offsets[1] : stored.offsets[2]]
         assert " ".join(task.id_names[i] for i in middle) == expected
 
 
@@ -191,7 +191,7 @@ def test_laws_of_the_operators() -> None:
             np.array(symbol).ravel(),
             np.ones(count, dtype=int),
         )
-        results[operator] = (task.answer(source).symbol - 3).tolist()
+        results[operator] = (task.target(source).symbol - 3).tolist()
         by_content: dict[tuple[int, ...], set[int]] = {}
         for digits, result in zip(every, results[operator], strict=True):
             by_content.setdefault(tuple(sorted(digits)), set()).add(result)

@@ -96,9 +96,9 @@ def test_by_hand(text: str, modulus: int, expected: int) -> None:
         lines = [[number["3"]] for _ in range(3)]
         lines[place] = [number[sign] for sign in text]
         sizes = np.array([len(line) for line in lines])
-        starts = ragged.starts_of(sizes)
-        source = tasks.Source(starts, ragged.places_of(starts), np.concatenate(lines), (sizes + 3) // 4)
-        assert task.answer(source).symbol[place] == number[str(expected)]
+        offsets = ragged.offsets_of(sizes)
+        source = tasks.Source(offsets, ragged.indices_of(offsets), np.concatenate(lines), (sizes + 3) // 4)
+        assert task.target(source).symbol[place] == number[str(expected)]
 
 
 def test_what_is_drawn_is_uniform() -> None:

@@ -110,7 +110,7 @@ def test_answers_by_hand() -> None:
         tokens = [(op, 1), ("at", 2), *address, *tree]
         names, places = map(list, zip(*tokens, strict=True))
         columns = [0, len(tokens)], places, [task.id_names.index(n) for n in names], [3], [OPS.index(op)], [chosen]
-        found = task.answer(tasks.Source(*map(np.array, columns)))
+        found = task.target(tasks.Source(*map(np.array, columns)))
         assert [(task.id_names[s], p) for s, p in zip(found.symbol, found.position, strict=True)] == answer
         assert expected(build(names, places, 2), "path") == build(*map(list, zip(*answer, strict=True)), 2)
 
@@ -121,9 +121,9 @@ def test_both_forms_ask_the_same_questions(form: dict[str, Any]) -> None:
     keys = np.arange(2_000, dtype=np.uint64) * np.uint64(7919)
     path, label = (tasks.make("tree-query", by=by, **form) for by in ("path", "label"))
     drawn = [task.draw(keys) for task in (path, label)]
-    answers = [task.answer(source) for task, source in zip((path, label), drawn, strict=True)]
+    answers = [task.target(source) for task, source in zip((path, label), drawn, strict=True)]
     assert all((getattr(drawn[0], x) == getattr(drawn[1], x)).all() for x in ("op", "chosen", "size"))
-    assert all((getattr(answers[0], x) == getattr(answers[1], x)).all() for x in ("starts", "position", "symbol"))
+    assert all((getattr(answers[0], x) == getattr(answers[1], x)).all() for x in ("offsets", "position", "symbol"))
     branches = [i for i, name in enumerate(path.id_names) if name.isdigit()]
     labels = np.bincount(drawn[1].op) @ [1, 1, 1, 2]
     assert drawn[0].symbol.size - np.isin(drawn[0].symbol, branches).sum() == drawn[1].symbol.size - labels

@@ -26,7 +26,7 @@ from ape_cli import attention, position, tasks
 from ape_cli.core import own_parts, plugins
 from ape_cli.core.errors import ApeError, NeedsError, said
 from ape_cli.data import position_maps
-from ape_cli.evaluation.laws import mixing, model, operators, scheme
+from ape_cli.evaluation.laws import mixing, model, scheme
 from ape_cli.evaluation.laws._subjects import examples, make
 from ape_cli.position import Scheme
 
@@ -34,13 +34,13 @@ T = TypeVar("T")
 logger = logging.getLogger(__name__)
 
 LAWS: dict[str, Callable[[Scheme, torch.dtype], Tensor | None]] = {
-    "identity": operators.identity,
-    "composition": operators.composition,
-    "inverse": operators.inverse,
-    "orthogonality": operators.orthogonality,
-    "duality": operators.duality,
-    "period": operators.period,
-    "round trip": operators.round_trip,
+    "identity": scheme.identity,
+    "composition": scheme.composition,
+    "inverse": scheme.inverse,
+    "orthogonality": scheme.orthogonality,
+    "duality": scheme.duality,
+    "period": scheme.period,
+    "round trip": scheme.round_trip,
     "relative": scheme.relative,
     "locality": scheme.locality,
     "distance": scheme.distance,
