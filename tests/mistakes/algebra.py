@@ -54,22 +54,22 @@ offsets of keys ahead of the query counted in a decoder
   + 2 * here - 1
 offsets near the query left out
   _of_offsets  evaluation/test_algebra.py::test_terms_of_scores_are_matrix_elements_of_what_fits
-  - torch.cat([1 + paths(scheme.structure, SAMPLES, 23, steps=far - most - 1), near], dim=1)
-  + 1 + paths(scheme.structure, SAMPLES, 23, steps=far - most - 1)
+  - torch.cat([1 + paths(scheme.structure, SAMPLES, 23, steps=far - maximum - 1), near], dim=1)
+  + 1 + paths(scheme.structure, SAMPLES, 23, steps=far - maximum - 1)
 an operator on directions that no vector reaches
   fitted  evaluation/test_algebra.py::test_terms_of_scores_are_matrix_elements_of_what_fits
   - axes[size > _SPAN * size[0]]
   + axes
 factors along a path in the wrong order
-  measure  evaluation/test_algebra.py::test_a_path_product_is_one_factor_for_each_token
+  on_content  evaluation/test_algebra.py::test_a_path_product_is_one_factor_for_each_token
   - t[:, after, j, None] @ t[:, None, j, before]
   + t[:, None, j, before] @ t[:, after, j, None]
 terms along a path that are not added up
-  measure  evaluation/test_algebra.py::test_a_path_product_is_one_factor_for_each_token
+  on_content  evaluation/test_algebra.py::test_a_path_product_is_one_factor_for_each_token
   - errors.append(greatest(sums - constant[:, after, before]))
   + assert sums is not None
 scores that are not affine, probed as if they were
-  measure  evaluation/test_algebra.py::test_a_path_product_is_one_factor_for_each_token
+  on_content  evaluation/test_algebra.py::test_a_path_product_is_one_factor_for_each_token
   - return Action(FORM, form)
   + assert form
 a relation that is compared with itself

@@ -18,7 +18,7 @@ permutations composed like functions, the right one first
   - images[:, images].swapaxes(0, 1)
   + images[:, images]
 rotations and reflections of a polygon that commute
-  _dihedral  tasks/test_group_word.py::test_dihedral_groups_by_hand
+  _dihedral  tasks/test_group_word.py::test_the_left_factor_acts_first_by_hand
   - np.where(flip, -turn[:, None], turn[:, None])
   + turn[:, None]
 differences of an expression with their sides exchanged
@@ -178,7 +178,7 @@ a bounded scheme for sources, although targets are longer
   - return (self.source_positions, self.input_positions)
   + return (self.source_positions,)
 the mean number of tokens taken at the mean size
-  Sized.expected  tasks/test_contract.py::test_means_are_those_of_the_draws_at_the_presets
+  Sized.expected  tasks/test_contract.py::test_means_are_those_of_the_draws
   - float(sum(chance * value(size) for size, chance in enumerate(chances.tolist(), first) if chance))
   + float(value(round(mean)))
 a box that is turned the other way

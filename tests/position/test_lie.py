@@ -114,7 +114,7 @@ def test_composition_fails_on_grids_and_holds_where_generators_commute() -> None
         scheme = subject("lie", structure, torch.float64, **options)
         assert abs(float(laws.composition(scheme, torch.float64)) - error) < (0.05 if error else 1e-10)
         assert (scheme.homomorphism, scheme.relative) == (("", False) if error else ("orthogonal", True))
-        assert float(operators.orthogonality(scheme, torch.float64)) < 1e-9
+        assert float(laws.orthogonality(scheme, torch.float64)) < 1e-9
 
 
 def test_scores_on_a_grid_depend_on_both_places() -> None:

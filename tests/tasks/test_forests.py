@@ -9,7 +9,6 @@ import numpy as np
 import pytest
 
 from ape_cli import tasks
-from ape_cli.tasks import Source
 from tests import recursive
 from tests.tasks.contract import count_of, in_orders, rows, sides
 
@@ -61,16 +60,6 @@ def test_target_is_rederived(name: str, form: dict[str, Any], order: str) -> Non
         for tree in source:  # leaves and operators have symbols of their own
             assert all(names[node[0]].startswith("f" if node[1:] else "x") for node in recursive.nodes(tree))
     assert changed > (0.9 * count if form.get("trees_mean") != 1 else 0) or name == "forest-reverse"
-
-
-@pytest.mark.parametrize("name", EXPECTED)
-def test_it_is_its_own_inverse(name: str) -> None:
-    task = tasks.make(name, branching=3, depth_mean=2)
-    drawn = task.draw(np.arange(300, dtype=np.uint64))
-    once = task.target(drawn)
-    twice = task.target(Source(once.offsets, once.position, once.symbol, drawn.size))
-    assert (twice.position == drawn.position).all()
-    assert (once.position != drawn.position).any()
 
 
 def test_the_number_of_trees_and_their_depths_are_drawn() -> None:

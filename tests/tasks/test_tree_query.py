@@ -15,21 +15,6 @@ from tests.tasks.contract import FORMS, ROWS, check_uniform, count_of, in_splits
 OPS = ["subtree", "node", "parent", "ancestor"]
 
 
-def build(symbols: list[Any], positions: list[int], k: int) -> recursive.Tree:
-    """Builds a nested tree whose nodes have any number of children up to k. Fails if an earlier sibling is missing."""
-    nodes = dict(zip(positions, symbols, strict=True))
-    assert len(nodes) == len(positions), "two nodes at one place"
-
-    def at(heap: int) -> recursive.Tree:
-        symbol, places = nodes.pop(heap), [place for place in recursive.children(heap, k) if place in nodes]
-        assert places == recursive.children(heap, k)[: len(places)]
-        return (symbol, *map(at, places))
-
-    tree = at(1)
-    assert not nodes, "nodes without a parent"
-    return tree
-
-
 def lineages(tree: recursive.Tree) -> list[list[recursive.Tree]]:
     """Returns the nodes from the root to each node, for all nodes. The root comes first."""
     return [[tree], *([tree, *rest] for child in tree[1:] for rest in lineages(child))]
@@ -72,7 +57,7 @@ def check(
         if binary:
             source = recursive.unbinarise(recursive.build_binary(row["source"], row["source_positions"]))
         else:
-            source = build(row["source"], row["source_positions"], k)
+            source = recursive.build(row["source"], row["source_positions"], k, full=False)
         assert source[0] == row["op"]
         labels = recursive.symbols(source[2])
         assert len(set(labels)) == len(labels), "a label is repeated"
@@ -112,7 +97,9 @@ def test_answers_by_hand() -> None:
         columns = [0, len(tokens)], places, [task.id_names.index(n) for n in names], [3], [OPS.index(op)], [chosen]
         found = task.target(tasks.Source(*map(np.array, columns)))
         assert [(task.id_names[s], p) for s, p in zip(found.symbol, found.position, strict=True)] == answer
-        assert expected(build(names, places, 2), "path") == build(*map(list, zip(*answer, strict=True)), 2)
+        assert expected(recursive.build(names, places, full=False), "path") == recursive.build(
+            *zip(*answer, strict=True)
+        )
 
 
 @pytest.mark.parametrize("form", [{}, {"branching": 4, "depth_mean": 3, "depth_std": 0.5}])

@@ -83,17 +83,8 @@ def built(names: list[str], positions: list[int], form: dict[str, Any], order: s
         binary = recursive.build_binary(names, positions)  # type: ignore[arg-type]
         assert recursive.linear_binary(binary, order) == list(zip(names, positions, strict=True))
         return recursive.unbinarise(binary)
-    k, nodes = form["branching"], dict(zip(positions, names, strict=True))
-
-    def at(heap: int) -> recursive.Tree:
-        label, found = nodes.pop(heap), []
-        places = recursive.children(heap, k)
-        while len(found) < k and places[len(found)] in nodes:
-            found.append(at(places[len(found)]))
-        return (label, *found)
-
-    tree = at(1)
-    assert not nodes
+    k = form["branching"]
+    tree = recursive.build(names, positions, k, full=False)
     assert recursive.linear(tree, order, k) == list(zip(names, positions, strict=True))
     return tree
 

@@ -92,7 +92,7 @@ RELATIONS = [
         _ALIBI,
         ConfiguredScheme("fire"),
         "limit c -> 0, with a linear function",  # log(c d + 1) is c d
-        lambda alibi, fire: _linear_function(fire, torch.tensor(_SMALL).double(), _slopes(alibi) / _SMALL),
+        lambda alibi, fire: _linear_function(fire, torch.tensor(_SMALL, dtype=torch.float64), _slopes(alibi) / _SMALL),
     ),
     Relation(
         ConfiguredScheme("kerple"),
