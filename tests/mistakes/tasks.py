@@ -82,11 +82,11 @@ associative recall: values of the pair before
   - np.where(queried, source.symbol[pair + 1], PAD)
   + np.where(queried, source.symbol[pair - 1], PAD)
 associative recall: a key queried that has no pair
-  AssociativeRecall.draw  tasks/test_associative_recall.py::test_queries_between_blanks
+  AssociativeRecall.draw  tasks/test_associative_recall.py::test_tags_are_rederived
   - np.take_along_axis(keys, distinct(rng.child(key, 'queries'), queries, self.pairs), axis=1)
   + distinct(rng.child(key, 'queries'), queries, self.keys)
 associative recall: a blank that is the last value
-  AssociativeRecall._spread  tasks/test_associative_recall.py::test_queries_between_blanks
+  AssociativeRecall._spread  tasks/test_associative_recall.py::test_tags_are_rederived
   - np.full((key.size, rest), symbols)
   + np.full((key.size, rest), symbols - 1)
 associative recall: gaps that grow with the power law
@@ -154,7 +154,7 @@ parents of nodes looked up in all rows
   - rng.mix(ragged.rows_of(offsets).astype(np.uint64))
   + np.uint64(0)
 one id for PAD and EOS
-  EOS  tasks/test_contract.py::test_special_ids_differ
+  EOS  tasks/test_contract.py::test_rows_of_every_task_stay_what_they_are
   - PAD, SOS, EOS, FIRST_SYMBOL = 0, 1, 2, 3
   + PAD, SOS, EOS, FIRST_SYMBOL = 0, 1, 0, 3
 the stream of a row is seed + index
