@@ -30,9 +30,9 @@ def ranges(first: I64 | int, offsets: I64) -> I64:
     >>> ranges(np.array([7, 0]), np.array([0, 2, 5]))
     array([7, 8, 0, 1, 2])
     """
-    place: I64 = np.repeat(first - offsets[:-1], np.diff(offsets))
-    place += np.arange(offsets[-1])
-    return place
+    index: I64 = np.repeat(first - offsets[:-1], np.diff(offsets))
+    index += np.arange(offsets[-1])
+    return index
 
 
 def indices_of(offsets: I64) -> I64:

@@ -29,8 +29,8 @@ class RankedTrees:
 
     def take(self, rows: I64) -> tuple[RankedTrees, I64]:
         """The chosen trees, in the given order, and the flat places of their nodes. `rows`: int64 [N]."""
-        place, offsets = ragged.take(self.offsets, rows)
-        return RankedTrees(offsets, self.parent[place], self.rank[place]), place
+        index, offsets = ragged.take(self.offsets, rows)
+        return RankedTrees(offsets, self.parent[index], self.rank[index]), index
 
     @cached_property
     def above(self) -> I64:
@@ -75,11 +75,11 @@ class RankedTrees:
     def subtrees(self, roots: I64) -> tuple[RankedTrees, I64]:
         """The subtree at one node of each tree, and the flat places of its nodes. `roots`: int64 [R], flat places."""
         offsets = ragged.offsets_of(self.size[roots])
-        place = ragged.ranges(roots, offsets)  # a subtree is contiguous in pre-order
+        index = ragged.ranges(roots, offsets)  # a subtree is contiguous in pre-order
         first = np.repeat(roots - self.offsets[:-1], np.diff(offsets))
         is_root = ragged.indices_of(offsets) == 0
-        parent = np.where(is_root, -1, self.parent[place] - first)
-        return RankedTrees(offsets, parent, np.where(is_root, 0, self.rank[place])), place
+        parent = np.where(is_root, -1, self.parent[index] - first)
+        return RankedTrees(offsets, parent, np.where(is_root, 0, self.rank[index])), index
 
     def heap(self, branching: int | None) -> I64:
         """The heap index of each node in `tree(branching)`; in the binarised tree if `branching` is None. int64 [T]

@@ -54,9 +54,9 @@ def grow(depth: I64, key: U64, branching: int = 2) -> tuple[I64, I64, Bool]:
     leaves = np.empty(offsets[-1], dtype=bool)
     free = offsets[:-1].copy()  # where the next level of each row begins in the output
     for row, heap, leaf, counts in levels:
-        place = (free - offsets_of(counts)[:-1])[row]
-        place += np.arange(row.size)
-        out[place], leaves[place] = heap, leaf
+        index = (free - offsets_of(counts)[:-1])[row]
+        index += np.arange(row.size)
+        out[index], leaves[index] = heap, leaf
         free += counts
     return out, offsets, leaves
 
@@ -87,14 +87,14 @@ def _depths_below(word: U64, depth: I64, branching: int) -> I64:
         np.add(other, more, out=children[:, 0])
         np.subtract(deep, more, out=children[:, 1])
         return children.ravel()
-    place = branching - 1 - ((word & np.uint64(0xFFFFFFFF)) % np.uint64(branching)).astype(np.int64)
+    index = branching - 1 - ((word & np.uint64(0xFFFFFFFF)) % np.uint64(branching)).astype(np.int64)
     words = [word, *(rng.bits(word, np.array(e)) for e in range(1, branching - 1))]
     others = [rng.below(w, depth) for w in words]
     for c in range(branching):
         other = others[max(c - 1, 0)]  # the depth of this child if the deep child comes before it
         if 0 < c < branching - 1:
-            other = np.where(place < c, other, others[c])
-        children[:, c] = np.where(place == c, depth - 1, other)
+            other = np.where(index < c, other, others[c])
+        children[:, c] = np.where(index == c, depth - 1, other)
     return children.ravel()
 
 

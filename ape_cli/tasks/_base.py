@@ -224,7 +224,7 @@ class BaseTask(RowWriter):
     @property
     def options(self) -> dict[str, Any]:
         """All options with their values."""
-        return {name: getattr(self, each.field) for name, each in options_of(type(self)).items()}
+        return {name: getattr(self, item.field) for name, item in options_of(type(self)).items()}
 
     @property
     def parameters(self) -> dict[str, Any]:
@@ -321,7 +321,7 @@ class FixedRows(BaseTask, Generic[_Rows]):
     @property
     def command_options(self) -> dict[str, Any]:
         """The options of the command that generates the dataset again. The path of the source is left out."""
-        default = {name: each.default for name, each in options_of(type(self)).items()}
+        default = {name: item.default for name, item in options_of(type(self)).items()}
         changed = {k: "PATH" if k == "source" else v for k, v in self.options.items() if v != default[k]}
         return {"source": default["source"] or "PATH"} | changed
 
@@ -349,8 +349,8 @@ class FixedRows(BaseTask, Generic[_Rows]):
         rows = {split: available[split] if count is None else count for split, count in counts.items()}
         for split, count in rows.items():
             if count > available[split]:
-                what, most = f"the source does not have that many {self.things} for {split}", available[split]
-                allowed = f"at most {most}" if most else f"none, because {self.why_none}"
+                what, maximum = f"the source does not have that many {self.things} for {split}", available[split]
+                allowed = f"at most {maximum}" if maximum else f"none, because {self.why_none}"
                 raise UsageError(what, got=count, allowed=allowed, fix="leave it out for all")
         return rows
 

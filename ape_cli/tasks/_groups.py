@@ -175,12 +175,12 @@ def _of_entries(lines: list[list[str]]) -> Group:
             raise ValueError(f"the first line, which is that of the identity, has {name[:_LONGEST_NAME]} twice")
         if not name or not name.isprintable() or len(name) > _LONGEST_NAME or name in SPECIAL:
             raise ValueError(f"an element cannot have the name {name[:_LONGEST_NAME]!r}")
-    place = {name: i for i, name in enumerate(names)}
+    index = {name: i for i, name in enumerate(names)}
     for name, line in zip(names, lines, strict=True):
         for other, entry in zip(names, line, strict=True):
-            if entry not in place:
+            if entry not in index:
                 raise ValueError(f"it is not closed: {name} * {other} = {entry[:_LONGEST_NAME]}")
-    return Group(names, np.array([[place[entry] for entry in line] for line in lines], dtype=np.int64))
+    return Group(names, np.array([[index[entry] for entry in line] for line in lines], dtype=np.int64))
 
 
 def check_laws(group: Group) -> None:

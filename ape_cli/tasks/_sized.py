@@ -151,7 +151,7 @@ class Sized(Task):
             return (self,)
         replaced = self.replaced_by_sizes()
         values: list[tuple[Any, ...]] = [(size,) if len(replaced) == 1 else (float(size), 0.0) for size in self.sizes]
-        return tuple(replace(self, sizes=(), **dict(zip(replaced, each, strict=True))) for each in values)
+        return tuple(replace(self, sizes=(), **dict(zip(replaced, size, strict=True))) for size in values)
 
     @property
     def parameters(self) -> dict[str, Any]:

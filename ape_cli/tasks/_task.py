@@ -195,19 +195,19 @@ class Task(BaseTask):
         with own_parts.explained(self):
             return self.store(self.sample_for_split(index, split, seed)[0]).size
 
-    def _checked(self, found: Rows, method: str, rows: int) -> Rows:
+    def _checked(self, made: Rows, method: str, rows: int) -> Rows:
         """What a method returned for so many rows. Raises `ApeError` if an array has another shape or dtype."""
-        if not isinstance(found, Source if method == "draw" else Tokens):
+        if not isinstance(made, Source if method == "draw" else Tokens):
             raise own_parts.returns(
-                self, method, found, f"`{'Source' if method == 'draw' else 'Tokens'}` of {rows} rows"
+                self, method, made, f"`{'Source' if method == 'draw' else 'Tokens'}` of {rows} rows"
             )
         stored = method == "store" or type(self).store is Task.store
         width = parse_structure(self.structure).width if stored else None
-        for item in dataclasses.fields(found):
-            array, name = getattr(found, item.name), item.name
+        for item in dataclasses.fields(made):
+            array, name = getattr(made, item.name), item.name
             shape: tuple[int, ...] = (rows + (name == "offsets"),)
             if name in ("position", "symbol"):
-                shape = (int(found.offsets[-1]),)
+                shape = (int(made.offsets[-1]),)
             if name == "position" and (width or np.ndim(array)) > 1:
                 shape += (width or np.shape(array)[1],)
             if array is None and name in ("op", "chosen"):
@@ -219,7 +219,7 @@ class Task(BaseTask):
                 raise own_parts.returns(
                     self, method, f"`offsets` is {array[:8].tolist()}", "numbers from 0 that do not fall"
                 )
-        return found
+        return made
 
     def _linear(self, tokens: Tokens, order: Order | None) -> tuple[I64, I64, I64]:
         """The rows of one side in an order: offsets [R+1], positions [T] or [T, C], symbols [T]. All are int64."""
@@ -240,9 +240,9 @@ class Task(BaseTask):
         parts: list[Source] = []
         chosen = np.zeros(key.size, dtype=np.int64)
         pending, drawn, attempt = np.arange(key.size), 0, 0
-        least = max(1, 4 // _SIXTEENTHS[split])  # a quarter of the draws that a row needs on average
+        minimum = max(1, 4 // _SIXTEENTHS[split])  # a quarter of the draws that a row needs on average
         while pending.size and attempt < _TRIES:
-            at_once = min(_TRIES - attempt, max(least, _AT_ONCE // pending.size))
+            at_once = min(_TRIES - attempt, max(minimum, _AT_ONCE // pending.size))
             keys = rng.bits(stream[pending, None], np.arange(attempt, attempt + at_once)).ravel()
             part = self._checked(self.draw(keys), "draw", keys.size)
             mine = (_split_of(self.identity(part)) == split).reshape(pending.size, at_once)

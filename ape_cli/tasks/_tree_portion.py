@@ -49,8 +49,8 @@ class LabelledTrees:
 
     def take(self, rows: I64) -> Self:
         """The chosen trees, in the given order. `rows`: int64 [N], counted from the first one."""
-        trees, place = self.trees.take(rows)
-        return replace(self, trees=trees, label=self.label[place], key=self.key[rows])
+        trees, index = self.trees.take(rows)
+        return replace(self, trees=trees, label=self.label[index], key=self.key[rows])
 
 
 @dataclass(frozen=True)
@@ -100,8 +100,8 @@ class TreePortion(LabelledTrees, SplitRows):
             rows = np.arange(first, min(len(self), first + at_once))
             words = rng.bits(rng.child(self.stream[rows], "names")[:, None], np.arange(self.labels))
             order = np.argsort(words, axis=1, kind="stable")  # [rows, labels]
-            place, offsets = ragged.take(self.trees.offsets, rows)
-            names[place] = order[ragged.rows_of(offsets), self.label[place]]
+            index, offsets = ragged.take(self.trees.offsets, rows)
+            names[index] = order[ragged.rows_of(offsets), self.label[index]]
         return FIRST_SYMBOL + names
 
     def whole(self) -> Tokens:
@@ -191,8 +191,8 @@ def _query(rows: TreePortion) -> Sides:
     k, forest, whole = rows.task.stored, rows.trees, rows.whole()
     nodes = np.diff(forest.offsets)
     node = forest.offsets[:-1] + 1 + rng.below(rng.child(rows.stream, "query"), nodes - 1)
-    subtree, place = forest.subtrees(node)
-    target = Tokens(subtree.offsets, subtree.heap(rows.task.branching), whole.symbol[place])
+    subtree, index = forest.subtrees(node)
+    target = Tokens(subtree.offsets, subtree.heap(rows.task.branching), whole.symbol[index])
     tree = Tree(k)
     steps = tree.level(whole.position[node])
     chain = ragged.offsets_of(steps)

@@ -247,8 +247,8 @@ class UniqueTrees(PlainTrees):
             pending = pending[~fits]
             attempt += 1
         heap, sizes, leaf = (np.concatenate(columns) for columns in zip(*parts, strict=True))
-        place, offsets = ragged.take(ragged.offsets_of(sizes), chosen)
-        return heap[place], offsets, leaf[place]
+        index, offsets = ragged.take(ragged.offsets_of(sizes), chosen)
+        return heap[index], offsets, leaf[index]
 
     def _unique(self, offsets: I64, leaf: np.ndarray, key: U64) -> I64:
         """A symbol for each node, counted from 0, so that no symbol occurs twice in a tree: int64 [T].
@@ -257,10 +257,10 @@ class UniqueTrees(PlainTrees):
         `leaf`: bool [T]; `key`: uint64 [R].
         """
         symbol = np.empty(leaf.size, dtype=np.int64)
-        for kind, count, first in ((leaf, self.leaves, 0), (~leaf, self.operators, self.leaves)):
-            used = np.add.reduceat(kind, offsets[:-1], dtype=np.int64)
+        for members, count, first in ((leaf, self.leaves, 0), (~leaf, self.operators, self.leaves)):
+            used = np.add.reduceat(members, offsets[:-1], dtype=np.int64)
             shuffled = np.argsort(rng.bits(key[:, None], np.arange(first, first + count)), axis=1)
-            symbol[np.flatnonzero(kind)] = first + shuffled[np.arange(count) < used[:, None]]
+            symbol[np.flatnonzero(members)] = first + shuffled[np.arange(count) < used[:, None]]
         return symbol
 
 
@@ -279,8 +279,8 @@ def unfolds(task: BaseTask | type[BaseTask], structure: Structure, tagged: bool 
     """
     if task.positions_given or not has_open_positions(structure, tagged):
         return False
-    kind = task if isinstance(task, type) else type(task)
-    if not issubclass(kind, Trees):
+    cls = task if isinstance(task, type) else type(task)
+    if not issubclass(cls, Trees):
         got = f"task {task.name}, which neither defines `opens` nor declares `positions_given`"
         raise DataError("greedy decoding cannot unfold these trees", got=got, fix="`decode=teacher`")
     return True

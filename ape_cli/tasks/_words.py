@@ -57,6 +57,6 @@ def random_words(key: U64, mean: float, std: float, symbols: int) -> Source:
     """
     size = rng.normal(rng.child(key, "size"), mean, std, 1, 65_535)
     offsets = ragged.offsets_of(size)
-    place = ragged.indices_of(offsets)
-    word = rng.bits(np.repeat(rng.child(key, "symbols"), size), place)
-    return Source(offsets, place, FIRST_SYMBOL + rng.below(word, symbols), size)
+    index = ragged.indices_of(offsets)
+    word = rng.bits(np.repeat(rng.child(key, "symbols"), size), index)
+    return Source(offsets, index, FIRST_SYMBOL + rng.below(word, symbols), size)

@@ -198,8 +198,8 @@ def distinct(key: U64, count: int, bound: int) -> I64:
 
     `key`: uint64 [R]; `count` is at most `bound`. Returns int64 [R, count].
     """
-    place = np.arange(count)
-    number = rng.below(rng.bits(key[:, None], place), bound - place)
+    index = np.arange(count)
+    number = rng.below(rng.bits(key[:, None], index), bound - index)
     columns = np.ascontiguousarray(number.T)  # [count, R]
     for i in range(count - 2, -1, -1):
         columns[i + 1 :] += columns[i + 1 :] >= columns[i]

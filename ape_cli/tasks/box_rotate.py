@@ -82,9 +82,9 @@ class BoxRotate(Grids):
         moved, each = position.copy(), np.arange(row.size)
         moved[each, b[row]] = turned[row, b[row]] - 1 - position[each, c[row]]
         moved[each, c[row]] = position[each, b[row]]
-        place = offsets[row] + (moved[:, 0] * turned[row, 1] + moved[:, 1]) * turned[row, 2] + moved[:, 2]
+        index = offsets[row] + (moved[:, 0] * turned[row, 1] + moved[:, 1]) * turned[row, 2] + moved[:, 2]
         turned_symbol = np.empty_like(symbol)
-        turned_symbol[place] = symbol
+        turned_symbol[index] = symbol
         return Tokens(offsets, cells(*turned.T)[2], turned_symbol)
 
     def symbols(self) -> list[str]:

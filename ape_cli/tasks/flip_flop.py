@@ -76,13 +76,13 @@ class FlipFlop(Sequences):
         """Draw instructions and their symbols for each key. uint64 [R] -> `Source` of R rows"""
         size = self.draw_sizes(key)
         begin = ragged.offsets_of(size)
-        place = ragged.indices_of(begin)  # [I]
-        uniform = (rng.bits(np.repeat(rng.child(key, "orders"), size), place) >> np.uint64(11)) * 2.0**-53
+        index = ragged.indices_of(begin)  # [I]
+        uniform = (rng.bits(np.repeat(rng.child(key, "orders"), size), index) >> np.uint64(11)) * 2.0**-53
         order = np.where(uniform < self._read, _READ, _WRITE)
         order[uniform >= 1 - self.ignore_probability] = _IGNORE
         order[begin[:-1]] = _WRITE
         order[begin[1:] - 1] = _READ
-        data = rng.below(rng.bits(np.repeat(rng.child(key, "data"), size), place), self.vocabulary)
+        data = rng.below(rng.bits(np.repeat(rng.child(key, "data"), size), index), self.vocabulary)
         pair = np.column_stack([order, _READ + 1 + data])  # [I, 2]
         kept = np.column_stack([np.ones(order.size, dtype=bool), order != _READ])
         offsets = ragged.offsets_of(np.add.reduceat(kept.sum(axis=1), begin[:-1]))

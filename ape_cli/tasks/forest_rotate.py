@@ -72,9 +72,9 @@ class ForestRotate(PlainTrees):
         """Draw one sequence of trees for each key, each tree in level order. uint64 [R] -> `Source` of R rows"""
         count = rng.normal(rng.child(key, "count"), self.trees_mean, self.trees_std, 1, _MAX_TREES)
         first = ragged.offsets_of(count)  # [R+1], the first tree of each row
-        place = ragged.indices_of(first)  # [S], of each tree in its row
-        each = super().draw(rng.bits(np.repeat(rng.child(key, "trees"), count), place))
-        position = np.stack([np.repeat(place, np.diff(each.offsets)), each.position], axis=1)
+        index = ragged.indices_of(first)  # [S], of each tree in its row
+        each = super().draw(rng.bits(np.repeat(rng.child(key, "trees"), count), index))
+        position = np.stack([np.repeat(index, np.diff(each.offsets)), each.position], axis=1)
         return Source(each.offsets[first], position, each.symbol, np.maximum.reduceat(each.size, first[:-1]))
 
     def target(self, source: Source) -> Tokens:

@@ -118,9 +118,9 @@ class GridPath(Sized):
         count = 2 * height * width - 1
         start, goal = rng.below(word[:, 0], count), rng.below(word[:, 1], count - 1)
         goal += goal >= start  # all free cells but the start
-        place, first = np.flatnonzero(free), ragged.offsets_of(count)[:-1]
+        index, first = np.flatnonzero(free), ragged.offsets_of(count)[:-1]
         symbol = np.where(free, FREE, WALL)
-        symbol[place[first + start]], symbol[place[first + goal]] = START, GOAL
+        symbol[index[first + start]], symbol[index[first + goal]] = START, GOAL
         return Source(offsets, position, symbol, 2 * np.maximum(height, width) - 1)
 
     def target(self, source: Source) -> Tokens:

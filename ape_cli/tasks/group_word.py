@@ -118,9 +118,9 @@ class GroupWord(Sequences):
         element = source.symbol - FIRST_SYMBOL
         state = element[source.offsets[:-1]]  # [R], the product so far
         symbol = element.copy()  # [T], of all prefixes
-        for place in range(1, int(source.size.max(initial=1))):
-            row = np.flatnonzero(source.size > place)
-            here = source.offsets[row] + place
+        for index in range(1, int(source.size.max(initial=1))):
+            row = np.flatnonzero(source.size > index)
+            here = source.offsets[row] + index
             state[row] = symbol[here] = products[state[row], element[here]]
         symbol += FIRST_SYMBOL
         if self.answers != "product":

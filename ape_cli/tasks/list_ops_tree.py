@@ -177,9 +177,9 @@ def _apply(value: I64, operator: I64, first: I64, count: I64, k: int) -> I64:
     `value`: int64 [T], the values of all nodes; `operator`: int64 [I], `MIN` and so on; `first` and `count`: int64 [I],
     the place of each operator's first argument and the number of its arguments, which follow each other.
     """
-    place = np.arange(k)
-    there = place < count[:, None]
-    ranked = np.where(there, value[np.minimum(first[:, None] + place, value.size - 1)], DIGITS)  # [I, k]
+    index = np.arange(k)
+    there = index < count[:, None]
+    ranked = np.where(there, value[np.minimum(first[:, None] + index, value.size - 1)], DIGITS)  # [I, k]
     total = (ranked * there).sum(1) % 10
     ranked.sort(axis=1)  # what is not there comes last
     row = np.arange(first.size)

@@ -131,9 +131,9 @@ def _evaluate(offsets: I64, symbol: I64, modulus: int) -> I64:
     values = np.zeros((lengths.size, deepest), dtype=np.int64)
     signs = np.zeros((lengths.size, deepest), dtype=np.int64)
     high, waiting = np.zeros(lengths.size, dtype=np.int64), np.zeros(lengths.size, dtype=np.int64)
-    for place in range(int(lengths.max(initial=0))):
-        row = np.flatnonzero(lengths > place)
-        here = symbol[offsets[row] + place]
+    for index in range(int(lengths.max(initial=0))):
+        row = np.flatnonzero(lengths > index)
+        here = symbol[offsets[row] + index]
         on = here < modulus
         digit = row[on]
         values[digit, high[digit]] = here[on]

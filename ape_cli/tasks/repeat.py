@@ -40,7 +40,7 @@ class Repeat(Words):
     def target(self, source: Source) -> Tokens:
         """The target of each source: the repeated word, whose positions count on."""
         rows = np.arange(source.size.size)
-        place, _ = ragged.take(source.offsets, np.repeat(rows, self.repeats))
+        index, _ = ragged.take(source.offsets, np.repeat(rows, self.repeats))
         offsets = source.offsets * self.repeats
         position = ragged.indices_of(offsets)
-        return Tokens(offsets, position, source.symbol[place])
+        return Tokens(offsets, position, source.symbol[index])

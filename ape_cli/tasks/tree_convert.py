@@ -178,12 +178,12 @@ def _infix(offsets: I64, heap: I64, branching: int) -> tuple[I64, I64]:
     begin[prefix] = np.arange(heap.size) + 2 * (np.cumsum(opened) - opened)
     begin += _later_steps(heap, depth, branching) - 2 * depth
     cut = ragged.offsets_of(width[offsets[:-1]])
-    place = np.empty(cut[-1], dtype=np.int64)
-    place[begin[leaf]] = np.flatnonzero(leaf)
-    place[begin[inner]] = OPENING
-    place[begin[inner] + 1 + width[child]] = inner
-    place[begin[inner] + width[inner] - 1] = CLOSING
-    return cut, place
+    index = np.empty(cut[-1], dtype=np.int64)
+    index[begin[leaf]] = np.flatnonzero(leaf)
+    index[begin[inner]] = OPENING
+    index[begin[inner] + 1 + width[child]] = inner
+    index[begin[inner] + width[inner] - 1] = CLOSING
+    return cut, index
 
 
 def _rank(order: I64) -> I64:

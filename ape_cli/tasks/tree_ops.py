@@ -78,8 +78,8 @@ class TreeOps(UniqueTrees):
         # Each row gets two nodes before its tree: the operator at heap index 1 and the index leaf at 2.
         cut = offsets + 2 * np.arange(offsets.size)
         position, symbols = np.empty(cut[-1], dtype=np.int64), np.empty(cut[-1], dtype=np.int64)
-        place = np.arange(heap.size) + 2 * (ragged.rows_of(offsets) + 1)
-        position[place], symbols[place] = trees.graft(heap, 3, self.branching), symbol
+        index = np.arange(heap.size) + 2 * (ragged.rows_of(offsets) + 1)
+        position[index], symbols[index] = trees.graft(heap, 3, self.branching), symbol
         position[cut[:-1]], symbols[cut[:-1]] = 1, FIRST_SYMBOL + self.leaves + self.operators + op
         position[cut[:-1] + 1], symbols[cut[:-1] + 1] = 2, symbol[pointed]
         return Source(offsets=cut, position=position, symbol=symbols, size=depth, op=op, chosen=heap[pointed])
@@ -100,9 +100,9 @@ class TreeOps(UniqueTrees):
         # Take all nodes but the operator and the index leaf, with heap indices counted from the tree's own root.
         inner = source.offsets - 2 * np.arange(rows + 1)
         row = ragged.rows_of(inner)
-        place = 2 * (row + 1)
-        place += np.arange(row.size)
-        heap, symbol = trees.reroot(source.position[place], 3, k), source.symbol[place]
+        index = 2 * (row + 1)
+        index += np.arange(row.size)
+        heap, symbol = trees.reroot(source.position[index], 3, k), source.symbol[index]
         down = tree.level(heap)
         down -= tree.level(source.chosen)[row]
         np.maximum(down, 0, out=down)

@@ -110,10 +110,10 @@ class TreeQuery(UniqueTrees):
         first = self._first_operator
         position[cut[:-1]], symbols[cut[:-1]] = 1, first + op
         position[cut[:-1] + 1], symbols[cut[:-1] + 1] = 2, first + 4
-        place = ragged.ranges(cut[:-1] + 2, ragged.offsets_of(counts))
-        position[place], symbols[place] = chain, chain_symbol
-        place = ragged.ranges(cut[:-1] + 2 + counts, offsets)
-        position[place], symbols[place] = trees.graft(heap, 3, self.branching), symbol
+        index = ragged.ranges(cut[:-1] + 2, ragged.offsets_of(counts))
+        position[index], symbols[index] = chain, chain_symbol
+        index = ragged.ranges(cut[:-1] + 2 + counts, offsets)
+        position[index], symbols[index] = trees.graft(heap, 3, self.branching), symbol
         return Source(offsets=cut, position=position, symbol=symbols, size=depth, op=op, chosen=chosen)
 
     def _question(self, heap: I64, offsets: I64, leaf: np.ndarray, op: I64, key: U64) -> tuple[I64, I64]:
@@ -146,12 +146,12 @@ class TreeQuery(UniqueTrees):
         `heap`: int64 [T]; `offsets`: int64 [R+1]; `rows` and `root`: int64 [N]; `word`: uint64 [N]. Returns int64 [N].
         """
         tree = Tree(self.branching)
-        place, cut = ragged.take(offsets, rows)
-        row, node = ragged.rows_of(cut), heap[place]
+        index, cut = ragged.take(offsets, rows)
+        row, node = ragged.rows_of(cut), heap[index]
         up = np.maximum(tree.level(node) - tree.level(root)[row], 0)
         inside = np.flatnonzero(tree.ancestor(node, up) == root[row])
         counts = np.bincount(row[inside], minlength=rows.size)
-        return place[inside[ragged.offsets_of(counts)[:-1] + rng.below(word, counts)]]
+        return index[inside[ragged.offsets_of(counts)[:-1] + rng.below(word, counts)]]
 
     def _addresses(self, heap: I64, symbol: I64, addressed: I64) -> tuple[I64, I64, I64]:
         """The nodes that write down the addresses, row by row.
@@ -178,14 +178,14 @@ class TreeQuery(UniqueTrees):
         k, tree, rows = self.branching, Tree(self.branching), source.size.size
         root = np.flatnonzero(source.position == 3)
         offsets = ragged.offsets_of(source.offsets[1:] - root)
-        place, row = ragged.ranges(root, offsets), ragged.rows_of(offsets)
-        heap, top = trees.reroot(source.position[place], 3, k), source.chosen[row]
+        index, row = ragged.ranges(root, offsets), ragged.rows_of(offsets)
+        heap, top = trees.reroot(source.position[index], 3, k), source.chosen[row]
         down = np.maximum(tree.level(heap) - tree.level(source.chosen)[row], 0)
         inside = (tree.ancestor(heap, down) == top) & ((heap == top) | (source.op == SUBTREE)[row])
         kept = np.flatnonzero(inside)
         row, down = row[kept], down[kept]
         heap = heap[kept] - (source.chosen - 1)[row] * trees.power(k, down)  # as `trees.reroot` does
-        return Tokens(ragged.offsets_of(np.bincount(row, minlength=rows)), heap, source.symbol[place[kept]])
+        return Tokens(ragged.offsets_of(np.bincount(row, minlength=rows)), heap, source.symbol[index[kept]])
 
     def closing(self, op: I64, pointer: I64) -> I64:
         """`EVERY` symbol is a leaf of a target that is a label; `NONE` for `subtree`. int64 [R] each -> int64 [R]"""

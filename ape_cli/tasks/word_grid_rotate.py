@@ -59,9 +59,9 @@ class WordGridRotate(Grids):
         word_key = rng.bits(np.repeat(rng.child(key, "words"), height * width), cell)
         length = rng.normal(rng.child(word_key, "length"), self.word_mean, self.word_std, 1, _LONGEST_WORD)
         word_offsets = ragged.offsets_of(length)
-        place = ragged.indices_of(word_offsets)
-        symbol = rng.below(rng.bits(np.repeat(rng.child(word_key, "symbols"), length), place), self.vocabulary)
-        position = np.column_stack([np.repeat(corner, length, axis=0), place])
+        index = ragged.indices_of(word_offsets)
+        symbol = rng.below(rng.bits(np.repeat(rng.child(word_key, "symbols"), length), index), self.vocabulary)
+        position = np.column_stack([np.repeat(corner, length, axis=0), index])
         return Source(word_offsets[first], position, FIRST_SYMBOL + symbol, np.maximum(height, width))
 
     def target(self, source: Source) -> Tokens:
@@ -70,9 +70,9 @@ class WordGridRotate(Grids):
         first = np.searchsorted(begins, source.offsets)  # [R+1], the first word of each row
         height, width = source.position[source.offsets[1:] - 1, :2].T + 1
         taken, corner = clockwise(first[:-1], height, width)
-        place, word_offsets = ragged.take(np.append(begins, source.symbol.size), taken)
-        position = np.column_stack([np.repeat(corner, np.diff(word_offsets), axis=0), source.position[place, 2]])
-        return Tokens(source.offsets, position, source.symbol[place])
+        index, word_offsets = ragged.take(np.append(begins, source.symbol.size), taken)
+        position = np.column_stack([np.repeat(corner, np.diff(word_offsets), axis=0), source.position[index, 2]])
+        return Tokens(source.offsets, position, source.symbol[index])
 
     def expected_tokens(self) -> float:
         """The mean number of symbols: that of words times the mean length of a word."""

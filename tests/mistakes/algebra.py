@@ -11,8 +11,8 @@ eigenvalues of a Jordan block as rounding has spread them
   + [complex(value) for value in group]
 eigenvalues that are close taken for a Jordan block
   _block  evaluation/test_algebra.py::test_each_kind_of_matrix_is_found
-  - max(UNIT * most ** (size - 1), 4 * spread * most ** (size - 1))
-  + UNIT * most ** (size - 1)
+  - max(UNIT * norm ** (size - 1), 4 * spread * norm ** (size - 1))
+  + UNIT * norm ** (size - 1)
 a half turn taken for the identity, because its eigenvalues are real
   _parts  evaluation/test_algebra.py::test_each_kind_of_matrix_is_found
   - math.atan2(value.imag, value.real)

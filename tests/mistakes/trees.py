@@ -25,8 +25,8 @@ a mirror image that only exchanges the root's children, of any branching
   + flipped: I64 = heap + (heap > 1) * (branching - 1 - 2 * child) * branching**down
 of three or more children, only the first or second can be the deep one
   _depths_below  tasks/test_tree_copy.py::test_shapes_of_more_branches_follow_the_sampler
-  - place = branching - 1 - ((word & np.uint64(0xFFFFFFFF)) % np.uint64(branching)).astype(np.int64)
-  + place = 1 - (word & np.uint64(1)).astype(np.int64)
+  - index = branching - 1 - ((word & np.uint64(0xFFFFFFFF)) % np.uint64(branching)).astype(np.int64)
+  + index = 1 - (word & np.uint64(1)).astype(np.int64)
 binarised with the number of earlier siblings off by one
   binarise  structure/test_structure.py::test_binarised_is_left_child_right_sibling
   - binary[on] = ((2 * binary[on] + 1) << child) - 1
@@ -111,8 +111,8 @@ anonymous names equal in all trees
   + rng.child(self.stream[rows * 0], 'names')[:, None]
 a right rotation of a tree, and not of the subtrees of its new root
   rotate_right  tasks/test_tree_rotate.py::test_other_forms_are_rederived
-  - np.full_like(at, _TURNS)
-  + np.full_like(at, _STAYS)
+  - np.full_like(top, _TURNS)
+  + np.full_like(top, _STAYS)
 the order of the target for sources that the published setup writes breadth first
   preset_plan  experiment/test_choice.py::test_the_published_setup_writes_sources_breadth_first
   - chosen.linearisation(order) if kind.ordered else order

@@ -148,12 +148,12 @@ def group(structure: Structure) -> str:
     ['Z', 'Z^2', 'Z/6', 'Z × F_2']
     """
 
-    def one(simple: Structure) -> str:
+    def factor_group(simple: Structure) -> str:
         if isinstance(simple, Tree):
             return f"F_{simple.branching}"
         return f"Z/{simple.order}" if isinstance(simple, Cyclic) else "Z"
 
-    powers = Counter(map(one, structure.simple))
+    powers = Counter(map(factor_group, structure.simple))
     return " × ".join(name if count == 1 else f"{name}^{count}" for name, count in powers.items())
 
 

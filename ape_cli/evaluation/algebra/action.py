@@ -76,13 +76,13 @@ class Action:
 
 def generators(structure: Structure) -> Tensor:
     """The paths of a single step: one for each branch of a tree, one for any other factor. -> int64 [1, G(, C)]"""
-    each: list[Tensor] = []
+    steps_of_factors: list[Tensor] = []
     for factor, simple in enumerate(structure.simple):
         for step in range(2, simple.branching + 2) if isinstance(simple, Tree) else (1,):
             at = origin(structure)
             at.view(-1)[factor] = step  # the heap index of a child, or one step ahead
-            each.append(at)
-    return torch.cat(each, dim=1)
+            steps_of_factors.append(at)
+    return torch.cat(steps_of_factors, dim=1)
 
 
 def fitted(before: Tensor, after: dict[int, Tensor]) -> tuple[Tensor, float]:

@@ -117,10 +117,10 @@ def check_names(names: Iterable[str], checks: Mapping[str, Check]) -> None:
     Raises `UsageError`, with the places that were searched, for another name.
     """
     packages = [package for package, _ in checks.values()]
-    known = {name for package in packages for name in package.names()}
+    all_names = {name for package in packages for name in package.names()}
     for name in names:
-        if name not in known:
-            raise plugins.not_found(" or ".join(checks), name, known, *packages)
+        if name not in all_names:
+            raise plugins.not_found(" or ".join(checks), name, all_names, *packages)
 
 
 def check(name: str, checks: Mapping[str, Check] | None = None) -> Iterator[Finding]:
@@ -144,7 +144,7 @@ def check_scheme(name: str) -> Iterator[Finding]:
         every = examples(name)
         if idle := position.without_hooks(position.load(name)):
             raise idle
-        forms: list[tuple[dict[str, Any], str]] = [({}, each) for each in every]
+        forms: list[tuple[dict[str, Any], str]] = [({}, expression) for expression in every]
         forms += [(options, every[0]) for options in position.load(name).variants]
     except ApeError as error:
         yield Finding("scheme", name, {}, None, "import", _IMPORT, trouble=str(error))

@@ -55,7 +55,7 @@ def paths(structure: Structure, count: int, seed: int, *, steps: int = FAR, dept
     """
     generator = torch.Generator().manual_seed(seed)
 
-    def one(simple: Structure) -> Tensor:
+    def coordinate(simple: Structure) -> Tensor:
         """The coordinate of a simple factor. -> int64 [1, N]"""
         if not isinstance(simple, Tree):
             drawn = torch.randint(1, steps + 1, (1, count), generator=generator)
@@ -68,7 +68,7 @@ def paths(structure: Structure, count: int, seed: int, *, steps: int = FAR, dept
         within = (torch.rand(1, count, generator=generator, dtype=torch.float64) * width).long().clamp(max=width - 1)
         return simple.level_start(level) + within
 
-    drawn = [one(simple) for simple in structure.simple]
+    drawn = [coordinate(simple) for simple in structure.simple]
     return drawn[0] if len(drawn) == 1 else torch.stack(drawn, dim=-1)
 
 

@@ -243,8 +243,8 @@ def distance(scheme: Scheme, dtype: torch.dtype) -> Tensor:
     rate, errors = scheme.shape.decay, []
     for x, y in list(_pairs(scheme.structure))[:2]:
         decay, steps = _decay(scheme, x, y), length(scheme.structure, x, y)
-        least, most = rate**steps, rate ** (steps / scheme.structure.width**0.5)
-        errors += [greatest(decay - _decay(scheme, y, x).T), greatest(decay - decay.clamp(least, most))]
+        minimum, maximum = rate**steps, rate ** (steps / scheme.structure.width**0.5)
+        errors += [greatest(decay - _decay(scheme, y, x).T), greatest(decay - decay.clamp(minimum, maximum))]
     return torch.stack(errors).max()
 
 
