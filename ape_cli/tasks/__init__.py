@@ -20,6 +20,7 @@ from __future__ import annotations
 
 import pkgutil
 import sys
+import warnings
 from collections.abc import Mapping
 from functools import cache
 from typing import Any
@@ -82,6 +83,12 @@ def modality_of(name: str) -> str | None:
         return load(name).modality
     except ApeError:
         return None
+
+
+def kind_of(name: str) -> str | None:
+    """`modality_of`, under its name of the last version."""
+    warnings.warn("`tasks.kind_of` is now `tasks.modality_of`", DeprecationWarning, stacklevel=2)
+    return modality_of(name)
 
 
 def make(name: str, order: str | None = None, source_order: str | None = None, **options: Any) -> BaseTask:

@@ -73,23 +73,23 @@ scores that are not affine, probed as if they were
   - return Action(FORM, form)
   + assert form
 a relation that is compared with itself
-  Relation.difference  evaluation/test_algebra.py::test_each_relation_fails_if_a_parameter_is_changed
+  Relation.difference  evaluation/test_relations.py::test_each_relation_fails_if_a_parameter_is_changed
   - self._seen(general, there, basis)
   + self._seen(special, at, None)
 weights of keys ahead of the query as well
-  Relation._seen  evaluation/test_algebra.py::test_each_relation_holds
+  Relation._seen  evaluation/test_relations.py::test_each_relation_holds
   - scores.masked_fill(ahead, -torch.inf).softmax(-1)
   + scores.softmax(-1)
 a reflection taken for a rotation
-  planes  evaluation/test_algebra.py::test_planes_of_a_generator
+  planes  evaluation/test_relations.py::test_planes_of_a_generator
   - q[..., -1] *= sign[..., None]
   + assert sign is not None
 sinusoids that turn the other way
-  _given  evaluation/test_algebra.py::test_each_relation_holds
+  _given  evaluation/test_relations.py::test_each_relation_holds
   - -frequencies(special.shape.d_model, special.base)
   + frequencies(special.shape.d_model, special.base)
 slopes of ALiBi counted from zero, as a bias on keys
-  _slopes  evaluation/test_algebra.py::test_each_relation_holds
+  _slopes  evaluation/test_relations.py::test_each_relation_holds
   - range(1, heads + 1)
   + range(heads)
 """)

@@ -334,12 +334,15 @@ def test_names_of_the_last_version_still_work() -> None:
     with pytest.warns(DeprecationWarning, match="`answer` of Old is now `target`"):
 
         class Old(Copy):
-            mean_answer_tokens = 7.0
-
             def answer(self, source: Source) -> Tokens:
                 return super().answer(source)
 
-    task = Old(length_mean=5.0)
+    with pytest.warns(DeprecationWarning, match="`mean_answer_tokens` of Newer is now `mean_target_tokens`"):
+
+        class Newer(Old):
+            mean_answer_tokens = 7.0
+
+    task = Newer(length_mean=5.0)
     with pytest.warns(DeprecationWarning, match="`answer` of a task is now `target`"):
         rows = task.sample(rows=range(9), split="train", seed=1)
     assert rows.equals(Copy(length_mean=5.0).sample(rows=range(9), split="train", seed=1))

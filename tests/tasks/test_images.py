@@ -331,7 +331,9 @@ def test_the_fingerprint_tells_apart_what_has_the_same_bytes(given: Any) -> None
 
 def test_images_are_a_task_whose_options_are_its_own(here: Path) -> None:
     assert "images" in tasks.names()
-    assert (tasks.kind_of("images"), tasks.kind_of("copy"), tasks.kind_of("not-here")) == ("image", "sequence", None)
+    assert [tasks.modality_of(name) for name in ("images", "copy", "not-here")] == ["image", "sequence", None]
+    with pytest.warns(DeprecationWarning, match="modality_of"):
+        assert tasks.kind_of("images") == "image"
     assert "unknown option of copy" in ape("gen", "copy", "--shuffled", code=2)[1]
     listed = {t["task"]: t for t in json.loads(ape("tasks", "--json")[0])}
     assert listed["images"]["options"] == {"source": "digits", "label": None, "shuffled": False}
