@@ -73,6 +73,7 @@ METHODS = {  # of classes that also have methods for this package's own use: tho
     "Registry": ["runs", "find", "only", "readable"],
     "Run": ["read", "status", "delete"],
     "BaseTask": ["sample", "structure", "id_names", "mean_size", "options"],
+    "Tokens": [],
     "Task": ["draw", "target", "symbols", "store", "identity"],
     "Scheme": ["context", "embed", "rotate", "bias", "decay", "layer", "logits", "attach", "reads", "properties"],
     "AttentionKind": ["attend"],

@@ -158,9 +158,7 @@ class BaseTask(RowWriter):
     default_for: ClassVar[str | None] = None  # structure for which this task is used if no dataset is named
     form_options: ClassVar[tuple[str, ...]] = ()  # options that columns of tables name if not at their default
     answer_options: ClassVar[tuple[str, ...]] = ()  # options that change the answer to, or the form of, a source
-    positions_given: ClassVar[bool] = (
-        False  # for targets that are trees: whether the source alone determines their nodes
-    )
+    positions_given: ClassVar[bool] = False  # for trees as targets: whether the source alone determines their nodes
     size_words: ClassVar[tuple[str, str] | None] = None  # for reports: what a size is, and the label of its axis
     preset_options: ClassVar[Mapping[str, Mapping[str, Any]]] = {}  # by preset: options beside those of the preset
 

@@ -39,7 +39,7 @@ _SIXTEENTHS = {"train": 14, "validation": 1, "test": 1}  # each split's share of
 
 def _accepts_starts(cls: type[Rows]) -> type[Rows]:
     """Let `offsets` be given as `starts`, its name of the last version, with a `DeprecationWarning`."""
-    make = cls.__init__
+    make: Any = cls.__init__
 
     @wraps(make)
     def renamed(self: Rows, *values: Any, **fields: Any) -> None:
@@ -48,7 +48,7 @@ def _accepts_starts(cls: type[Rows]) -> type[Rows]:
             fields["offsets"] = fields.pop("starts")
         make(self, *values, **fields)
 
-    cls.__init__ = renamed  # type: ignore[method-assign]
+    cls.__init__ = renamed  # type: ignore[method-assign, assignment]
     return cls
 
 

@@ -45,7 +45,7 @@ a bounded table measured beyond its end, where all vectors are one
   - sized(SAMPLES) if sized and scheme.bounded else scheme
   + scheme
 a fitted operator used although it does not fit
-  _representation  evaluation/test_algebra.py::test_a_table_has_no_steps
+  _representation  evaluation/test_algebra.py::test_errors_and_commutators_are_those_of_the_group
   - holds or found.law != "shift"
   + True
 offsets of keys ahead of the query counted in a decoder

@@ -49,9 +49,7 @@ class Representation:
     structure: str
     group: str
     kind: str  # of the representation, or `NO_REPRESENTATION`
-    steps: (
-        str | None
-    )  # the kind of the operators of single steps, also if the law does not hold; None without operators
+    steps: str | None  # the kind of the operators of single steps, also if the law fails; None without operators
     law: str  # a key of `LAWS`
     error: float
     holds: bool

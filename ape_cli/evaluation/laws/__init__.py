@@ -209,22 +209,15 @@ def check_rules(
         yield replace(finding, holds=finding.trouble is None)
 
 
-def _check_map(name: str) -> Iterator[Finding]:
-    """Apply the rules for maps of positions to a map with its default options."""
-    return check_rules("position map", name, partial(position_maps.make, name), position_maps.RULES)
-
-
-def _check_task(name: str) -> Iterator[Finding]:
-    """Apply the rules for tasks to a task with its default options."""
-    return check_rules("task", name, partial(tasks.make, name), tasks.RULES)
-
-
 # The parts that are checked: the package of each kind, and the function that checks one of its parts
 CHECKS: dict[str, Check] = {
     "scheme": (position, check_scheme),
     "attention": (attention, check_attention),
-    "position map": (position_maps, _check_map),
-    "task": (tasks, _check_task),
+    "position map": (
+        position_maps,
+        lambda name: check_rules("position map", name, partial(position_maps.make, name), position_maps.RULES),
+    ),
+    "task": (tasks, lambda name: check_rules("task", name, partial(tasks.make, name), tasks.RULES)),
 }
 
 
