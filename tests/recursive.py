@@ -12,16 +12,19 @@ Tree = tuple[Any, ...]
 Binary = tuple[Any, Any, Any]
 
 
-def build(symbols: list[int], positions: list[int], k: int = 2) -> Tree:
-    """Builds a nested tree from heap indices. Fails if a node has only some of its k children, or no parent."""
+def build(symbols: list[Any], positions: list[int], k: int = 2, *, full: bool = True) -> Tree:
+    """Builds a nested tree from heap indices. Fails if a node has no parent, or lacks one of its k children.
+
+    If the tree is not `full`, nodes may have fewer children. Then it fails if one has no earlier sibling.
+    """
     nodes = dict(zip(positions, symbols, strict=True))
     assert len(nodes) == len(positions), "two nodes at one place"
 
     def at(heap: int) -> Tree:
         symbol, places = nodes.pop(heap), children(heap, k)
-        if any(place in nodes for place in places):
-            return (symbol, *map(at, places))
-        return (symbol,)
+        there = [place for place in places if place in nodes]
+        assert there == places[: k if full and there else len(there)], "a child is missing"
+        return (symbol, *map(at, there))
 
     tree = at(1)
     assert not nodes, "nodes without a parent"

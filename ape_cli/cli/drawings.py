@@ -150,14 +150,17 @@ def _product(
     """Draw the tokens at each place of the outer structure as the inner structure, and these as the outer one."""
     held: dict[tuple[int, ...], tuple[list[Any], list[str]]] = {}
     for position, name in zip(positions, names, strict=True):
-        place, within = position[: outer.width], position[outer.width :]
-        tokens = held.setdefault(tuple(place), ([], []))
+        outer_position, within = position[: outer.width], position[outer.width :]
+        tokens = held.setdefault(tuple(outer_position), ([], []))
         tokens[0].append(within[0] if inner.width == 1 else within)
         tokens[1].append(name)
     if isinstance(outer, Seq) and isinstance(inner, Tree):
         return Group(*(_tree(at, labels, inner, binarised) for at, labels in held.values()))
     if outer == Grid((Seq(), Seq())) and inner == Seq() and _is_compact(list(held)):
-        return _grid({(place[0], place[1]): _line(labels) for place, (_, labels) in held.items()}, gap="  ")
+        return _grid(
+            {(outer_position[0], outer_position[1]): _line(labels) for outer_position, (_, labels) in held.items()},
+            gap="  ",
+        )
     if isinstance(outer, Tree) and inner == Grid((Seq(), Seq())) and all(_is_compact(at) for at, _ in held.values()):
         cells = {
             heap: _grid({(i, j): Text(name) for (i, j), name in zip(at, labels, strict=True)})
@@ -199,7 +202,7 @@ def _nodes(labels: dict[int, Text], sides: list[str], heap: int = 1, above: Draw
 def _grid(cells: dict[tuple[int, int], Text], gap: str = " ") -> Text:
     """A line of text for each row of a grid, with aligned columns."""
     wide = max(len(cell) for cell in cells.values())
-    height, width = (1 + max(place[axis] for place in cells) for axis in (0, 1))
+    height, width = (1 + max(outer_position[axis] for outer_position in cells) for axis in (0, 1))
     return Text(
         "\n".join(gap.join(str(cells.get((i, j), "")).ljust(wide) for j in range(width)) for i in range(height))
     )
@@ -209,7 +212,7 @@ def _ring(places: Sequence[int], names: list[str], order: int) -> RenderableType
     """The ring from its origin on. Tokens before the ring, such as an offset, are on a line above it."""
     before = len(names) - order
     ring = Text("  ").join(
-        Text(f"{place}:", style="dim") + Text(name) for place, name in zip(places[before:], names[before:], strict=True)
+        Text(f"{index}:", style="dim") + Text(name) for index, name in zip(places[before:], names[before:], strict=True)
     )
     return Group(Text(" ".join(names[:before])), ring) if before else ring
 

@@ -92,14 +92,14 @@ class TaskCommand(Command):
         if only_help:
             self.epilog = example(str(task))
         params = super().get_params(ctx)
-        flags = {name for one in params for name in one.opts}
+        flags = {name for item in params for name in item.opts}
         if ctx.resilient_parsing:  # the Tab key
             declared = completion.task_options(task) if task else []
-            options = _options({one.name: {str(task): one} for one in declared}, single=True)
-            completion.complete(options, "gen", {flag(one.name): one.among for one in declared})
+            options = _options({item.name: {str(task): item} for item in declared}, single=True)
+            completion.complete(options, "gen", {flag(item.name): item.among for item in declared})
         else:
             options = _options(_of_tasks([str(task)] if only_help else sorted(names)), single=only_help)
-        more = (one for one in options if flags.isdisjoint(one.opts))
+        more = (item for item in options if flags.isdisjoint(item.opts))
         return [*params[:-1], *more, *params[-1:]]
 
 
@@ -188,11 +188,11 @@ def given_options(ctx: typer.Context, options: GenerationOptions) -> dict[str, A
         both = f"{single[twice[0]]} and {settings[twice[0]]}"
         raise UsageError(f"{twice[0]} is given twice", got=both, fix="give it once, as an option or with --set")
     known = tasks.options_of(tasks.load(ctx.params["task"]))
-    flags = {name for one in ctx.command.params for name in one.opts}
+    flags = {name for item in ctx.command.params for name in item.opts}
     if taken := [name for name in known if flag(name) in flags]:
         what = f"an option of task {ctx.params['task']} has the name of an option of the command"
         raise UsageError(what, got=taken[0], fix="rename it in the file of the task")
-    floats = {name for name, one in known.items() if one.kind == "float"}
+    floats = {name for name, item in known.items() if item.kind == "float"}
     # so that the manifest says 8.0, however the number was typed
     return {k: float(v) if k in floats and type(v) is int else v for k, v in (single | settings).items()}
 
@@ -217,7 +217,7 @@ def _options(by_name: Mapping[str, Mapping[str, Described]], *, single: bool) ->
     # Typer makes options from the signature of a function
     parameters = [_parameter(name, of, single=single) for name, of in by_name.items()]
     function.__signature__ = Signature(parameters)  # type: ignore[attr-defined]
-    function.__annotations__ = {one.name: one.annotation for one in parameters}
+    function.__annotations__ = {item.name: item.annotation for item in parameters}
     command = typer.Typer(add_completion=False)
     command.command()(function)
     return list(typer.main.get_command(command).params)
@@ -249,10 +249,10 @@ def _parameter(name: str, of: Mapping[str, Described], *, single: bool) -> Param
 
 def _help(of: Mapping[str, Described], single: bool) -> str:
     """The help of an option: what it is, the tasks that have it (unless it is a `single` one), and their defaults."""
-    texts = list(dict.fromkeys(one.help for one in of.values() if one.help))
+    texts = list(dict.fromkeys(item.help for item in of.values() if item.help))
     tasks_of: dict[str, list[str]] = {}  # by the default
-    for task, one in of.items():
-        tasks_of.setdefault(_text(one.default), []).append(task)
+    for task, item in of.items():
+        tasks_of.setdefault(_text(item.default), []).append(task)
     if len(tasks_of) == 1:
         (default,) = tasks_of
         names = [] if single else [", ".join(of)]

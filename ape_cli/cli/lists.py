@@ -41,10 +41,10 @@ def tasks(
     if as_json:
         answer(lines)
     elif names:
-        for number, one in enumerate(lines):
+        for number, entry in enumerate(lines):
             if number:
                 say("")
-            _print_task(one)
+            _print_task(entry)
     else:
         print_table(["task", "structure", "target"], [[t["task"], t["structure"], t["summary"]] for t in lines])
         hint("`ape tasks TASK` lists the options of a task")
@@ -117,10 +117,10 @@ def schemes(
         from ape_cli.evaluation import profiling
 
         tick = ticker()
-        for one in lines:
-            tick(f"measuring {one['scheme']}")
-            chosen = None if names is None and position.load(one["scheme"]).causal_only else model
-            one["measured"] = dataclasses.asdict(profiling.measure(one["scheme"], chosen))
+        for entry in lines:
+            tick(f"measuring {entry['scheme']}")
+            chosen = None if names is None and position.load(entry["scheme"]).causal_only else model
+            entry["measured"] = dataclasses.asdict(profiling.measure(entry["scheme"], chosen))
     if algebra:
         add_algebra(lines)
     answer(lines) if as_json else _print_schemes(lines, wide)
@@ -129,15 +129,16 @@ def schemes(
 def _print_schemes(lines: Lines, wide: bool) -> None:
     """Print the table of schemes, or two with all properties if it is `wide`, and notes that explain their columns."""
     heads = ["scheme", "reads", "acts on", "refers to", "learns"]
+    in_brackets = [[p for p in s["structures"] if s["flat"] and p != "seq"] for s in lines]  # have to be asked for
     rows = [
         [
             s["scheme"],
-            _reads(s),
+            ", ".join(p for p in s["structures"] if p not in asked) + (f" ({', '.join(asked)})" if asked else ""),
             s["injection"],
             "the path" if s["relative"] else "the origin" if s["injection"] != "none" else "nothing",
             f"{s['parameters']:,}" if s["learnable"] else "no",
         ]
-        for s in lines
+        for s, asked in zip(lines, in_brackets, strict=True)
     ]
     print_table(heads, rows, numbers=["learns"])
     if wide:
@@ -167,7 +168,7 @@ def _print_more(lines: Lines) -> None:
             s["extrapolation"],
             f"{s['default_decay']:g}",
             _options(s["options"]),
-            _short(s),
+            str(s["source"]).split(",")[0],
         ]
         for s in lines
     ]
@@ -176,18 +177,6 @@ def _print_more(lines: Lines) -> None:
     note("memory: memory for L tokens, D channels, H heads and K channels of a head")
     note("extrapolates: the claim of the source or of a survey; `ape report` shows measured scores")
     note("locality: the default of c in the locality bias c^distance")
-
-
-def _reads(line: dict[str, Any]) -> str:
-    """The structures that a scheme reads; those that have to be asked for are in brackets."""
-    optional = [pattern for pattern in line["structures"] if line["flat"] and pattern != "seq"]
-    others = [pattern for pattern in line["structures"] if pattern not in optional]
-    return ", ".join(others) + (f" ({', '.join(optional)})" if optional else "")
-
-
-def _short(line: dict[str, Any]) -> str:
-    """The authors and the year of a source."""
-    return str(line["source"]).split(",")[0]
 
 
 @command("ape attentions clustered linear")
@@ -216,15 +205,15 @@ def _print_attentions(lines: Lines) -> None:
     takes = ("bias", "decay", "content", "dropout")
     rows = [
         [
-            kind["attention"],
-            kind["about"],
-            ", ".join(k for k in takes if kind[k]),
-            kind["acts_in"],
-            _options(kind["options"]),
-            kind["cost"],
-            _short(kind),
+            line["attention"],
+            line["about"],
+            ", ".join(claim for claim in takes if line[claim]),
+            line["acts_in"],
+            _options(line["options"]),
+            line["cost"],
+            str(line["source"]).split(",")[0],
         ]
-        for kind in lines
+        for line in lines
     ]
     print_table(["attention", "weights", "takes", "acts in", "options", "cost", "source"], rows)
     note("takes: a scheme's bias; the locality bias (decay); terms of the dot product (content); attention dropout")

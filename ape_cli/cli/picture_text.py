@@ -171,18 +171,15 @@ def _diagram(panel: Diagram, shading: _Shading) -> Iterator[Text | Drawn]:
         room = 8 if size * 9 <= _WIDTH else 2
         for start in range(0, len(labels), size):
             row = panel.values[start : start + size]
-            cells = (_grid_cell(v, start + i == panel.node, room, shading) for i, v in enumerate(row.tolist()))
+            cells = []
+            for index, value in enumerate(row.tolist(), start):
+                number = f"{value:5.2f}{'*' if index == panel.node else ' '}" if room > 2 else ""
+                cell = Text("* ") if index == panel.node and not number else shading.cell(value, 2)
+                cells.append(cell + number)
             yield Text(" " if room > 2 else "").join(cells)
     else:
         yield from parts
     yield Text("*: the query", style="dim")
-
-
-def _grid_cell(value: float, chosen: bool, wide: int, shading: _Shading) -> Text:
-    """A place of a grid, with its number if there is room."""
-    if wide == 2:
-        return Text("* ") if chosen else shading.cell(value, 2)
-    return Text.assemble(shading.cell(value, 2), f"{value:5.2f}{'*' if chosen else ' '}")
 
 
 def _tree(labels: list[Text], tree: Tree, index: int = 0, above: Drawn | None = None) -> Drawn:

@@ -1,6 +1,6 @@
-"""Ragged rows as flat arrays: row r of `values` is `values[starts[r]:starts[r + 1]]`.
+"""Ragged rows as flat arrays: row r of `values` is `values[offsets[r]:offsets[r + 1]]`.
 
-Shapes: R rows, N chosen rows, T values in all. `starts` is int64 [R+1].
+Shapes: R rows, N chosen rows, T values in all. `offsets` is int64 [R+1].
 """
 
 from __future__ import annotations
@@ -10,44 +10,47 @@ import numpy as np
 from ape_cli.core.rng import I64
 
 
-def starts_of(sizes: I64) -> I64:
+def offsets_of(sizes: I64) -> I64:
     """The start of each row, followed by the end of the last row. int64 [R] -> int64 [R+1]"""
-    starts = np.zeros(sizes.size + 1, dtype=np.int64)
-    np.cumsum(sizes, out=starts[1:])
-    return starts
+    offsets = np.zeros(sizes.size + 1, dtype=np.int64)
+    np.cumsum(sizes, out=offsets[1:])
+    return offsets
 
 
-def rows_of(starts: I64) -> I64:
+def rows_of(offsets: I64) -> I64:
     """The row that each value belongs to. int64 [R+1] -> int64 [T]"""
-    return np.repeat(np.arange(starts.size - 1), np.diff(starts))
+    return np.repeat(np.arange(offsets.size - 1), np.diff(offsets))
 
 
-def ranges(first: I64 | int, starts: I64) -> I64:
+def ranges(first: I64 | int, offsets: I64) -> I64:
     """Count up from the first number of each row: `first[0]`, `first[0] + 1` and so on.
 
-    `first` is int64 [R], or one number for all rows, and `starts` is int64 [R+1]. Returns int64 [T].
+    `first` is int64 [R], or one number for all rows, and `offsets` is int64 [R+1]. Returns int64 [T].
 
     >>> ranges(np.array([7, 0]), np.array([0, 2, 5]))
     array([7, 8, 0, 1, 2])
     """
-    place: I64 = np.repeat(first - starts[:-1], np.diff(starts))
-    place += np.arange(starts[-1])
-    return place
+    index: I64 = np.repeat(first - offsets[:-1], np.diff(offsets))
+    index += np.arange(offsets[-1])
+    return index
 
 
-def places_of(starts: I64) -> I64:
+def indices_of(offsets: I64) -> I64:
     """The place of each value in its row, from 0. int64 [R+1] -> int64 [T]"""
-    return ranges(0, starts)
+    return ranges(0, offsets)
 
 
-def take(starts: I64, rows: I64) -> tuple[I64, I64]:
+def take(offsets: I64, rows: I64) -> tuple[I64, I64]:
     """The values of the chosen rows, in the chosen order.
 
-    `starts` is int64 [R+1] and `rows` is int64 [N]. Returns the flat indices of the values, and the starts of the
+    `offsets` is int64 [R+1] and `rows` is int64 [N]. Returns the flat indices of the values, and the offsets of the
     chosen rows, int64 [N+1].
 
     >>> take(np.array([0, 2, 2, 5]), np.array([2, 0]))
     (array([2, 3, 4, 0, 1]), array([0, 3, 5]))
     """
-    cut = starts_of(np.diff(starts)[rows])
-    return ranges(starts[rows], cut), cut
+    cut = offsets_of(np.diff(offsets)[rows])
+    return ranges(offsets[rows], cut), cut
+
+
+starts_of, places_of = offsets_of, indices_of  # their names until all callers use the new ones

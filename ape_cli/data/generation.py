@@ -201,7 +201,7 @@ def write_shard(
 ) -> WrittenShard:
     """Write one shard. It is a function of `task`, `seed`, `piece` and the digest of the plan alone."""
     total, shared, sources = (0, 0), 0, list[Sources]()
-    cost = task.mean_tokens + task.mean_answer_tokens
+    cost = task.mean_tokens + task.mean_target_tokens
     with _reused_memory(), files.replacing(out / piece.file) as temporary:
         with parquet.writer(temporary, task.columns) as writer:
             for group in _cut(piece.rows, int(np.clip(_GROUP_TOKENS / cost, 1, parquet.ROW_GROUP))):

@@ -120,7 +120,7 @@ def check_space(out: StoragePath, task: BaseTask, rows: int) -> None:
     if isinstance(out, RemotePath):
         return
     bits = min(4.0, math.log2(max(1, len(task.id_names) - len(SPECIAL))))
-    need = rows * (task.mean_tokens + task.mean_answer_tokens) * bits / 8
+    need = rows * (task.mean_tokens + task.mean_target_tokens) * bits / 8
     free = shutil.disk_usage(out).free + sum(path.stat().st_size for path in shard_files(out))
     if need > free:
         got, allowed = f"at least {files.size_text(need)} for {out}", files.size_text(free)

@@ -6,7 +6,7 @@ The place of the next symbol follows from what is already written, and never fro
   is open at first. A symbol that is an operator opens its children (`Trees.opens`; in truncate the pointer's symbol
   is a leaf and opens none). The tree is finished when no place is open.
 - In grids and rings it is the next of their places, in order. The shape of the answer depends on the source alone.
-  The same holds for trees of a task that declares `places_given`: it promises that the source determines the places.
+  The same holds for trees of a task that declares `positions_given`: it promises that the source determines the places.
 - Tags are written all at once, because none depends on another.
 
 A row writes as many symbols as its answer has, so nothing depends on the other rows of the batch.

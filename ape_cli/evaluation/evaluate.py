@@ -38,7 +38,7 @@ from ape_cli.models.transformer import Model, SequenceModel
 from ape_cli.runs.record import DECODINGS, RunRecord, evaluation_name
 from ape_cli.runs.run import Run
 from ape_cli.tasks import BaseTask
-from ape_cli.tasks._trees import has_open_places
+from ape_cli.tasks._trees import has_open_positions
 
 _BATCH = 256  # rows of a batch
 logger = logging.getLogger(__name__)
@@ -102,7 +102,7 @@ def _code(known: RunRecord, data: Dataset, decode: str) -> tuple[dict[str, str],
     """
     config = known.config
     code, then = own_files(config.scheme, config.attention, config.positions), dict(known.last_own_files)
-    if decode == "greedy" and has_open_places(data.plan.structure, data.plan.tagged):
+    if decode == "greedy" and has_open_positions(data.plan.structure, data.plan.tagged):
         task = f"task {data.task!r}"
         code |= {task: digest} if (digest := plugins.digest(tasks.load(data.task))) else {}
         then |= {task: data.plan.code} if data.plan.code else {}
@@ -160,7 +160,7 @@ def how_to_write(experiment: Experiment) -> tuple[BaseTask | None, Reading]:
         joined=experiment.config.is_joined,
         drawn=row_positions(experiment.config),
     )
-    if not has_open_places(plan.structure, plan.tagged):
+    if not has_open_positions(plan.structure, plan.tagged):
         return None, read
     return tasks.recorded(plan.task, plan.linearisation, plan.parameters), read
 

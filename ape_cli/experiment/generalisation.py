@@ -30,7 +30,7 @@ from ape_cli.runs.record import DECODINGS
 from ape_cli.storage.parquet import ROW_GROUP
 from ape_cli.storage.paths import StoragePath
 from ape_cli.tasks import BaseTask
-from ape_cli.tasks._trees import has_open_places, unfolds
+from ape_cli.tasks._trees import has_open_positions, unfolds
 
 logger = logging.getLogger(__name__)
 
@@ -77,7 +77,7 @@ def check_decoding(data: DatasetInfo, decode: str) -> None:
     if data.image is not None:
         what = "images have a single label, so greedy decoding does not apply"
         raise UsageError(what, got="`decode=greedy`", allowed="teacher", fix="leave `decode` out")
-    if has_open_places(data.plan.structure, data.plan.tagged):
+    if has_open_positions(data.plan.structure, data.plan.tagged):
         plugins.check_installed(tasks, "task", data.task)
         unfolds(tasks.load(data.task), data.plan.structure, data.plan.tagged)
 
@@ -208,7 +208,7 @@ def _obstacle(task: BaseTask, size: int) -> str:
         sized = _sized(task, (size,))
     except UsageError as error:
         return error.summary + (f", allowed: {error.allowed}" if error.allowed else "")
-    tokens = max(sized.mean_tokens, sized.mean_answer_tokens)
+    tokens = max(sized.mean_tokens, sized.mean_target_tokens)
     return f"about {tokens:,.0f} tokens in a row, more than {_MOST_TOKENS:,}" if tokens > _MOST_TOKENS else ""
 
 

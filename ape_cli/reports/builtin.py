@@ -64,7 +64,7 @@ def rank(name: str, known: tuple[str, ...]) -> int:
 @cache
 def is_image(task: str) -> bool:
     """Whether the rows of a task are images."""
-    return tasks.kind_of(task) == "image"
+    return tasks.modality_of(task) == "image"
 
 
 def size_words(task: str, structure: str) -> tuple[str, str]:

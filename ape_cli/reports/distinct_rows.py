@@ -97,7 +97,7 @@ def draw(drawing: Drawing) -> pl.DataFrame | None:
             return None
         with own_parts.explained(kind):
             task = replace(tasks.recorded(drawing.task, drawing.order, json.loads(drawing.parameters)), **options)
-            cost = max(1, task.mean_tokens + task.mean_answer_tokens)
+            cost = max(1, task.mean_tokens + task.mean_target_tokens)
             if drawing.rows * cost > _MOST_TOKENS:
                 return None
             step = int(np.clip(_BLOCK_TOKENS / cost, 1, drawing.rows))

@@ -142,7 +142,7 @@ def _placed(starts: I64, at: U64) -> U64:
 
     `starts`: int64 [R+1]; `at`: uint64 [T], the hashes of the positions. Returns uint64 [T].
     """
-    place = ragged.places_of(starts)
+    place = ragged.indices_of(starts)
     place <<= 40
     return rng.mix(place.view(np.uint64) + at)
 

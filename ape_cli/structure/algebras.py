@@ -235,11 +235,11 @@ def bit_length(x: Any) -> Any:
     return exponent.clip(0)
 
 
-def _greatest(x: Any, y: Any, most: int) -> int:
+def _greatest(x: Any, y: Any, maximum: int) -> int:
     """The greatest element of x or the greatest element of y, whichever is smaller.
 
     For tensors on a GPU and in a compiled function it is `most`: reading a value would block, or end the graph.
     """
     if any(hasattr(v, "is_cuda") and (v.is_cuda or sys.modules["torch"].compiler.is_compiling()) for v in (x, y)):
-        return most
+        return maximum
     return min(0 if 0 in getattr(v, "shape", ()) else int(v.max() if hasattr(v, "max") else v) for v in (x, y))

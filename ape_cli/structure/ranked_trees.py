@@ -21,21 +21,21 @@ from ape_cli.core.rng import I64
 
 @dataclass(frozen=True)
 class RankedTrees:
-    """Trees as flat arrays. Tree r has the nodes `starts[r]` to `starts[r + 1] - 1`. All arrays are int64."""
+    """Trees as flat arrays. Tree r has the nodes `offsets[r]` to `offsets[r + 1] - 1`. All arrays are int64."""
 
-    starts: I64  # [R+1], where each tree begins, and the end
+    offsets: I64  # [R+1], where each tree begins, and the end
     parent: I64  # [T], number of the parent within the tree; -1 for the root
     rank: I64  # [T], place among the siblings, from 0; 0 for the root
 
     def take(self, rows: I64) -> tuple[RankedTrees, I64]:
         """The chosen trees, in the given order, and the flat places of their nodes. `rows`: int64 [N]."""
-        place, starts = ragged.take(self.starts, rows)
-        return RankedTrees(starts, self.parent[place], self.rank[place]), place
+        index, offsets = ragged.take(self.offsets, rows)
+        return RankedTrees(offsets, self.parent[index], self.rank[index]), index
 
     @cached_property
     def above(self) -> I64:
         """The flat place of each node's parent; for a root, its own place. int64 [T]"""
-        first = np.repeat(self.starts[:-1], np.diff(self.starts))
+        first = np.repeat(self.offsets[:-1], np.diff(self.offsets))
         return first + np.where(self.parent < 0, 0, self.parent)
 
     @cached_property
@@ -70,16 +70,16 @@ class RankedTrees:
         The result is therefore no longer in pre-order, which only `subtrees` needs.
         """
         rank = np.where(self.parent < 0, 0, self.children[self.above] - 1 - self.rank)
-        return RankedTrees(self.starts, self.parent, rank)
+        return RankedTrees(self.offsets, self.parent, rank)
 
     def subtrees(self, roots: I64) -> tuple[RankedTrees, I64]:
         """The subtree at one node of each tree, and the flat places of its nodes. `roots`: int64 [R], flat places."""
-        starts = ragged.starts_of(self.size[roots])
-        place = ragged.ranges(roots, starts)  # a subtree is contiguous in pre-order
-        first = np.repeat(roots - self.starts[:-1], np.diff(starts))
-        is_root = ragged.places_of(starts) == 0
-        parent = np.where(is_root, -1, self.parent[place] - first)
-        return RankedTrees(starts, parent, np.where(is_root, 0, self.rank[place])), place
+        offsets = ragged.offsets_of(self.size[roots])
+        index = ragged.ranges(roots, offsets)  # a subtree is contiguous in pre-order
+        first = np.repeat(roots - self.offsets[:-1], np.diff(offsets))
+        is_root = ragged.indices_of(offsets) == 0
+        parent = np.where(is_root, -1, self.parent[index] - first)
+        return RankedTrees(offsets, parent, np.where(is_root, 0, self.rank[index])), index
 
     def heap(self, branching: int | None) -> I64:
         """The heap index of each node in `tree(branching)`; in the binarised tree if `branching` is None. int64 [T]

@@ -18,7 +18,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ape_cli.core import rng
-from ape_cli.core.ragged import rows_of, starts_of
+from ape_cli.core.ragged import offsets_of, rows_of
 from ape_cli.core.rng import I64, U64
 from ape_cli.structure import Tree
 from ape_cli.structure.linearisation import Order
@@ -33,7 +33,7 @@ def grow(depth: I64, key: U64, branching: int = 2) -> tuple[I64, I64, Bool]:
     has a depth drawn uniformly from 0..d-1. The random numbers of a node depend on the tree's key and the node's heap
     index, so a tree is a function of its key alone.
 
-    `depth`: int64 [R]; `key`: uint64 [R]. Returns heap int64 [T], starts int64 [R+1] (where each tree begins, and the
+    `depth`: int64 [R]; `key`: uint64 [R]. Returns heap int64 [T], offsets int64 [R+1] (where each tree begins, and the
     end), and leaf bool [T].
     """
     row, heap = np.arange(depth.size), np.ones(depth.size, dtype=np.int64)
@@ -49,16 +49,16 @@ def grow(depth: I64, key: U64, branching: int = 2) -> tuple[I64, I64, Bool]:
         row = np.repeat(row, branching)
         heap = _children(heap, branching).ravel()
 
-    starts = starts_of(np.sum([counts for *_, counts in levels], axis=0, dtype=np.int64))
-    out = np.empty(starts[-1], dtype=np.int64)
-    leaves = np.empty(starts[-1], dtype=bool)
-    free = starts[:-1].copy()  # where the next level of each row begins in the output
+    offsets = offsets_of(np.sum([counts for *_, counts in levels], axis=0, dtype=np.int64))
+    out = np.empty(offsets[-1], dtype=np.int64)
+    leaves = np.empty(offsets[-1], dtype=bool)
+    free = offsets[:-1].copy()  # where the next level of each row begins in the output
     for row, heap, leaf, counts in levels:
-        place = (free - starts_of(counts)[:-1])[row]
-        place += np.arange(row.size)
-        out[place], leaves[place] = heap, leaf
+        index = (free - offsets_of(counts)[:-1])[row]
+        index += np.arange(row.size)
+        out[index], leaves[index] = heap, leaf
         free += counts
-    return out, starts, leaves
+    return out, offsets, leaves
 
 
 def _children(heap: I64, branching: int) -> I64:
@@ -87,14 +87,14 @@ def _depths_below(word: U64, depth: I64, branching: int) -> I64:
         np.add(other, more, out=children[:, 0])
         np.subtract(deep, more, out=children[:, 1])
         return children.ravel()
-    place = branching - 1 - ((word & np.uint64(0xFFFFFFFF)) % np.uint64(branching)).astype(np.int64)
+    index = branching - 1 - ((word & np.uint64(0xFFFFFFFF)) % np.uint64(branching)).astype(np.int64)
     words = [word, *(rng.bits(word, np.array(e)) for e in range(1, branching - 1))]
     others = [rng.below(w, depth) for w in words]
     for c in range(branching):
         other = others[max(c - 1, 0)]  # the depth of this child if the deep child comes before it
         if 0 < c < branching - 1:
-            other = np.where(place < c, other, others[c])
-        children[:, c] = np.where(place == c, depth - 1, other)
+            other = np.where(index < c, other, others[c])
+        children[:, c] = np.where(index == c, depth - 1, other)
     return children.ravel()
 
 
@@ -159,17 +159,17 @@ def reroot(heap: I64, root: I64 | int, branching: int = 2) -> I64:
     return moved
 
 
-def children(starts: I64, leaf: Bool, branching: int = 2) -> tuple[I64, I64]:
+def children(offsets: I64, leaf: Bool, branching: int = 2) -> tuple[I64, I64]:
     """The flat places of the inner nodes, int64 [I], and of their first children, int64 [I].
 
-    The other children follow the first one. The trees have to be full and in level order. `starts`: int64 [R+1],
+    The other children follow the first one. The trees have to be full and in level order. `offsets`: int64 [R+1],
     where each tree begins, and the end; `leaf`: bool [T].
     """
     inner = np.flatnonzero(~leaf)
-    row = rows_of(starts)[inner]
-    before = np.searchsorted(inner, starts[:-1])  # number of inner nodes in all earlier trees
+    row = rows_of(offsets)[inner]
+    before = np.searchsorted(inner, offsets[:-1])  # number of inner nodes in all earlier trees
     rank = np.arange(inner.size) - before[row]  # each is the r-th inner node of its tree
-    return inner, starts[row] + branching * rank + 1
+    return inner, offsets[row] + branching * rank + 1
 
 
 def binarise(heap: I64, branching: int) -> I64:
@@ -193,13 +193,13 @@ def binarise(heap: I64, branching: int) -> I64:
     return binary
 
 
-def in_level_order(starts: I64, heap: I64) -> bool:
+def in_level_order(offsets: I64, heap: I64) -> bool:
     """Whether all rows are in level order already, so that each heap index is above the one before it.
 
-    `starts`: int64 [R+1], where each row begins, and the end; `heap`: int64 [T].
+    `offsets`: int64 [R+1], where each row begins, and the end; `heap`: int64 [T].
     """
     rising = heap[1:] > heap[:-1]
-    rising[starts[(starts > 0) & (starts < heap.size)] - 1] = True  # the next node begins a row
+    rising[offsets[(offsets > 0) & (offsets < heap.size)] - 1] = True  # the next node begins a row
     return bool(rising.all())
 
 

@@ -99,7 +99,7 @@ def _defaults(tune: TuneSpecification, bases: list[ExperimentOptions]) -> list[d
     """The default settings of all trials of a grid. Nothing is known about the kind of data of existing datasets."""
     found: dict[str, dict[str, Any]] = {}
     for base in bases:
-        for kind in ("sequence", "image") if base.task is None else (tasks.load(base.task).kind,):
+        for kind in ("sequence", "image") if base.task is None else (tasks.load(base.task).modality,):
             with suppress(UsageError):  # what is not valid is reported when it is planned
                 setting = default_setting(base, kind, tune.set)
                 found[repr(setting)] = setting

@@ -1,10 +1,10 @@
 """Tasks define the samples of a dataset. Each is a single file, and its name is that of the file.
 
-A task draws a source from the random stream of a row (`draw`) and answers it (`answer`). Base classes do the rest:
+A task draws a source from the random stream of a row (`draw`) and computes its `target`. Base classes do the rest:
 
 | base class | file | for tasks |
 |---|---|---|
-| `Words`, `PlainTrees`, `Trees`, `Grids` | `_words.py`, `_trees.py`, `_grids.py` | that only define the answer |
+| `Words`, `PlainTrees`, `Trees`, `Grids` | `_words.py`, `_trees.py`, `_grids.py` | that only define the target |
 | `Sized` | `_sized.py` | whose sources differ in size |
 | `Task` | `_task.py` | that draw their rows |
 | `BaseTask` | `_base.py` | of any kind, including images |
@@ -20,6 +20,7 @@ from __future__ import annotations
 
 import pkgutil
 import sys
+import warnings
 from collections.abc import Mapping
 from functools import cache
 from typing import Any
@@ -43,10 +44,10 @@ __all__ = [
     "Tokens",
     "check_whole",
     "join",
-    "kind_of",
     "letters",
     "load",
     "make",
+    "modality_of",
     "names",
     "option",
     "options_of",
@@ -76,12 +77,18 @@ def load(name: str) -> type[BaseTask]:
     return task
 
 
-def kind_of(name: str) -> str | None:
-    """The kind of a task's data, `sequence` or `image`; None if the task is not installed or cannot be imported."""
+def modality_of(name: str) -> str | None:
+    """What a task's data is, `sequence` or `image`; None if the task is not installed or cannot be imported."""
     try:
-        return load(name).kind
+        return load(name).modality
     except ApeError:
         return None
+
+
+def kind_of(name: str) -> str | None:
+    """`modality_of`, under its name of the last version."""
+    warnings.warn("`tasks.kind_of` is now `tasks.modality_of`", DeprecationWarning, stacklevel=2)
+    return modality_of(name)
 
 
 def make(name: str, order: str | None = None, source_order: str | None = None, **options: Any) -> BaseTask:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import warnings
 from abc import ABC, abstractmethod
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -69,8 +70,39 @@ def check_whole(name: str, value: float, low: float, high: float) -> None:
         raise UsageError(f"bad {name}", got=value, allowed=f"a {kind} in {low}..{high}", fix="choose one of those")
 
 
+class OldName:
+    """An attribute under its name of the last version, which still works, with a `DeprecationWarning`."""
+
+    def __init__(self, old: str, new: str, value: Any) -> None:
+        self.message, self.value = f"`{old}` of a task is now `{new}`", value
+
+    def __get__(self, task: Any, owner: type) -> Any:
+        """The value of the attribute that has replaced it, in the class that this one belongs to."""
+        warnings.warn(self.message, DeprecationWarning, stacklevel=2)
+        return self.value.__get__(task, owner) if hasattr(self.value, "__get__") else self.value
+
+
 class RowWriter(ABC):
     """The part of a task that is needed to write some of its rows, in another process too."""
+
+    old_names: ClassVar[Mapping[str, str]] = {
+        "answer": "target",
+        "settle": "sample_for_split",
+        "kind": "modality",
+        "places_given": "positions_given",
+        "mean_answer_tokens": "mean_target_tokens",
+        "expected_answer_tokens": "expected_target_tokens",
+    }
+
+    def __init_subclass__(cls) -> None:
+        """Let users' own tasks define and use attributes under their names of the last version."""
+        super().__init_subclass__()
+        for old, new in cls.old_names.items():
+            if new in vars(cls):
+                setattr(cls, old, OldName(old, new, vars(cls)[new]))
+            elif old in vars(cls):
+                warnings.warn(f"`{old}` of {cls.__name__} is now `{new}`", DeprecationWarning, stacklevel=2)
+                setattr(cls, new, vars(cls)[old])
 
     @property
     @abstractmethod
@@ -78,7 +110,7 @@ class RowWriter(ABC):
         """The mean number of tokens of a source; for the paper's tasks, that of a source of mean size."""
 
     @property
-    def mean_answer_tokens(self) -> float:
+    def mean_target_tokens(self) -> float:
         """The number of tokens of a target of mean size, at most. It measures the cost of generation."""
         return self.mean_tokens
 
@@ -119,14 +151,14 @@ class BaseTask(RowWriter):
     name: ClassVar[str]  # set by `load`
     summary: ClassVar[str] = ""  # a line for `ape tasks`
     source: ClassVar[str] = "Algebraic Positional Encodings, section 4.1"  # the publication
-    kind: ClassVar[str] = "sequence"  # kind of the data, and thus of the model: `sequence` or `image`
+    modality: ClassVar[str] = "sequence"  # of the data, and thus of the model: `sequence` or `image`
     fixed_rows: ClassVar[bool] = False  # whether the rows come from a source of data and are the same at every preset
     ordered: ClassVar[bool] = False  # whether the data has a choice of node orders, as trees do
     ops: ClassVar[tuple[str, ...]] = ()  # names of the values of the `op` column
     default_for: ClassVar[str | None] = None  # structure for which this task is used if no dataset is named
     form_options: ClassVar[tuple[str, ...]] = ()  # options that columns of tables name if not at their default
     answer_options: ClassVar[tuple[str, ...]] = ()  # options that change the answer to, or the form of, a source
-    places_given: ClassVar[bool] = False  # for targets that are trees: whether the source alone determines their nodes
+    positions_given: ClassVar[bool] = False  # for trees as targets: whether the source alone determines their nodes
     size_words: ClassVar[tuple[str, str] | None] = None  # for reports: what a size is, and the label of its axis
     preset_options: ClassVar[Mapping[str, Mapping[str, Any]]] = {}  # by preset: options beside those of the preset
 
@@ -190,7 +222,7 @@ class BaseTask(RowWriter):
     @property
     def options(self) -> dict[str, Any]:
         """All options with their values."""
-        return {name: getattr(self, each.field) for name, each in options_of(type(self)).items()}
+        return {name: getattr(self, item.field) for name, item in options_of(type(self)).items()}
 
     @property
     def parameters(self) -> dict[str, Any]:
@@ -287,7 +319,7 @@ class FixedRows(BaseTask, Generic[_Rows]):
     @property
     def command_options(self) -> dict[str, Any]:
         """The options of the command that generates the dataset again. The path of the source is left out."""
-        default = {name: each.default for name, each in options_of(type(self)).items()}
+        default = {name: item.default for name, item in options_of(type(self)).items()}
         changed = {k: "PATH" if k == "source" else v for k, v in self.options.items() if v != default[k]}
         return {"source": default["source"] or "PATH"} | changed
 
@@ -315,8 +347,8 @@ class FixedRows(BaseTask, Generic[_Rows]):
         rows = {split: available[split] if count is None else count for split, count in counts.items()}
         for split, count in rows.items():
             if count > available[split]:
-                what, most = f"the source does not have that many {self.things} for {split}", available[split]
-                allowed = f"at most {most}" if most else f"none, because {self.why_none}"
+                what, maximum = f"the source does not have that many {self.things} for {split}", available[split]
+                allowed = f"at most {maximum}" if maximum else f"none, because {self.why_none}"
                 raise UsageError(what, got=count, allowed=allowed, fix="leave it out for all")
         return rows
 

@@ -59,10 +59,10 @@ class Grids(Sized):
         The size of each row is the longest side of its grid.
         """
         sides = self.sides(key)
-        starts, cell, position = cells(*sides)
-        word = rng.bits(np.repeat(rng.child(key, "symbols"), np.diff(starts)), cell)
+        offsets, cell, position = cells(*sides)
+        word = rng.bits(np.repeat(rng.child(key, "symbols"), np.diff(offsets)), cell)
         symbol = FIRST_SYMBOL + rng.below(word, self.vocabulary)
-        return Source(starts, position, symbol, np.maximum.reduce(sides))
+        return Source(offsets, position, symbol, np.maximum.reduce(sides))
 
     def symbols(self) -> list[str]:
         """The readable names of the ids from 3 on."""
@@ -84,17 +84,17 @@ class Grids(Sized):
 def cells(*sides: I64) -> tuple[I64, I64, I64]:
     """Enumerate the cells of grids in row-major order.
 
-    `sides`: int64 [R] for each dimension, for example height and width. Returns starts int64 [R+1] (where each grid
+    `sides`: int64 [R] for each dimension, for example height and width. Returns offsets int64 [R+1] (where each grid
     begins, and the end), the number of each cell in its grid int64 [T], and the cells' coordinates int64 [T, C].
     """
     count = np.multiply.reduce(sides)
-    starts = ragged.starts_of(count)
-    cell = ragged.places_of(starts)
+    offsets = ragged.offsets_of(count)
+    cell = ragged.indices_of(offsets)
     rest, coordinates = cell, []
     for side in reversed(sides):
         rest, coordinate = np.divmod(rest, np.repeat(side, count))
         coordinates.append(coordinate)
-    return starts, cell, np.stack(coordinates[::-1], axis=1)
+    return offsets, cell, np.stack(coordinates[::-1], axis=1)
 
 
 def clockwise(first: I64, height: I64, width: I64) -> tuple[I64, I64]:

@@ -41,8 +41,8 @@ from ape_cli.core.vocabulary import SPECIAL
 from ape_cli.storage import files
 from ape_cli.storage.paths import local_path
 
-_MOST_ELEMENTS = 256
-_MOST_BYTES = 2**20  # of a file with a multiplication table
+_MAX_ELEMENTS = 256
+_MAX_BYTES = 2**20  # of a file with a multiplication table
 _LONGEST_NAME = 64  # characters
 
 
@@ -142,7 +142,7 @@ def read_group(text: str) -> Group:
     """
     path = local_path(text)
     try:
-        raw = files.read_bytes(path, _MOST_BYTES)
+        raw = files.read_bytes(path, _MAX_BYTES)
         table = raw.decode("utf-8-sig")
         if path.suffix == ".json":
             lines = json.loads(table)
@@ -163,9 +163,9 @@ def read_group(text: str) -> Group:
 def _of_entries(lines: list[list[str]]) -> Group:
     """The names and the products of a table. Raises `ValueError` if it is not square or not closed."""
     count = len(lines)
-    if not 2 <= count <= _MOST_ELEMENTS or any(len(line) != count for line in lines):
+    if not 2 <= count <= _MAX_ELEMENTS or any(len(line) != count for line in lines):
         sizes = ", ".join(map(str, sorted({len(line) for line in lines})))
-        raise ValueError(f"{count} lines of {sizes} entries, not N lines of N entries, N from 2 to {_MOST_ELEMENTS}")
+        raise ValueError(f"{count} lines of {sizes} entries, not N lines of N entries, N from 2 to {_MAX_ELEMENTS}")
     names = lines[0]
     if all(entry.isascii() and entry.isdecimal() for line in lines for entry in line):
         lines = [[str(int(entry)) for entry in line] for line in lines]
@@ -175,12 +175,12 @@ def _of_entries(lines: list[list[str]]) -> Group:
             raise ValueError(f"the first line, which is that of the identity, has {name[:_LONGEST_NAME]} twice")
         if not name or not name.isprintable() or len(name) > _LONGEST_NAME or name in SPECIAL:
             raise ValueError(f"an element cannot have the name {name[:_LONGEST_NAME]!r}")
-    place = {name: i for i, name in enumerate(names)}
+    index = {name: i for i, name in enumerate(names)}
     for name, line in zip(names, lines, strict=True):
         for other, entry in zip(names, line, strict=True):
-            if entry not in place:
+            if entry not in index:
                 raise ValueError(f"it is not closed: {name} * {other} = {entry[:_LONGEST_NAME]}")
-    return Group(names, np.array([[place[entry] for entry in line] for line in lines], dtype=np.int64))
+    return Group(names, np.array([[index[entry] for entry in line] for line in lines], dtype=np.int64))
 
 
 def check_laws(group: Group) -> None:

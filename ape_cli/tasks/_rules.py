@@ -46,22 +46,22 @@ def check_rows(part: pa.Table, structure: Structure, ids: int, *, tagged: bool =
         for factor, coordinate in zip(structure.simple, positions.reshape(-1, structure.width).T, strict=True):
             deep = " (a path too deep for a heap index?)" if isinstance(factor, Tree) else ""
             _check_range(f"a {side} position is not one of {factor.expression}{deep}", coordinate, *_range(factor))
-        starts = column.offsets.to_numpy()
+        offsets = column.offsets.to_numpy()
         if isinstance(structure, Tree):
-            _check_trees(side, structure, starts, positions.view(np.int64))
-        if structure == Seq() and (positions != ragged.places_of(starts)).any():
+            _check_trees(side, structure, offsets, positions.view(np.int64))
+        if structure == Seq() and (positions != ragged.indices_of(offsets)).any():
             what = f"the positions of a {side} do not count its tokens from 0, as those of seq do"
             raise DataError(what, fix="correct the task")
     if tagged and (lengths[0] != lengths[1]).any():
         raise DataError("a target does not have one tag for each token of its source", fix="correct the task")
 
 
-def _check_trees(side: str, tree: Tree, starts: np.ndarray, positions: np.ndarray) -> None:
-    """Check that each row is a tree. starts: [R+1], positions: int64 [T]. Raises `DataError`."""
-    row = rng.mix(ragged.rows_of(starts).astype(np.uint64))
+def _check_trees(side: str, tree: Tree, offsets: np.ndarray, positions: np.ndarray) -> None:
+    """Check that each row is a tree. offsets: [R+1], positions: int64 [T]. Raises `DataError`."""
+    row = rng.mix(ragged.rows_of(offsets).astype(np.uint64))
     node, above = (row + rng.unsigned(heap) for heap in (positions, tree.ancestor(positions, 1)))
     reason = ""
-    if (np.diff(np.concatenate(([0], np.cumsum(positions == 1)))[starts]) != 1).any():
+    if (np.diff(np.concatenate(([0], np.cumsum(positions == 1)))[offsets]) != 1).any():
         reason = "it does not have exactly one root"
     elif np.unique(node).size < node.size:
         reason = "two of its tokens have the same position"
@@ -106,7 +106,7 @@ def _declared(task: BaseTask) -> None:
         raise own_parts.returns(task, "id_names", names, f"a list of texts that begins with {special}")
     if repeated := [name for name, count in Counter(names).items() if count > 1]:
         raise own_parts.returns(task, "id_names", f"{repeated[0]!r} more than once", "different names")
-    for name in ("mean_size", "mean_tokens", "mean_answer_tokens"):
+    for name in ("mean_size", "mean_tokens", "mean_target_tokens"):
         value = getattr(task, name)
         if not isinstance(value, int | float) or not 0 < value < math.inf:
             raise own_parts.returns(task, name, repr(value), "a number above 0")
@@ -125,7 +125,7 @@ def _independent(task: BaseTask) -> None:
     whole, rows = _sample(task), _range_of(task)
     for part in filter(None, (rows[-1:], rows[5:12], rows[::3])):
         alike = whole.take(np.array(part))
-        fix = "compute each row from its own key and its own tokens, at `starts[r]:starts[r + 1]`"
+        fix = "compute each row from its own key and its own tokens, at `offsets[r]:offsets[r + 1]`"
         _compare(task, alike, _sample(task, part), f"drawn with {len(part) - 1} other rows", fix)
 
 
@@ -163,7 +163,7 @@ def _returns(task: BaseTask, got: Any, allowed: str, column: str = "", fix: str 
     """The error for rows, and for the method that a user's own task has written for them."""
     method = "sample_counted"
     if isinstance(task, Task):
-        method = "answer" if column.startswith("target") else "draw"
+        method = "target" if column.startswith("target") else "draw"
     return own_parts.returns(task, method, got, allowed, fix)
 
 

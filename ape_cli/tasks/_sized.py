@@ -30,7 +30,7 @@ from ape_cli.core.ranges import whole_numbers
 from ape_cli.core.rng import I64, U64
 from ape_cli.tasks import Source, Task, join, option
 
-_MOST_SIZES = 1000
+_MAX_SIZES = 1000
 _LONGEST = 80  # number of characters that the list of sizes may have in a folder's name
 
 
@@ -85,8 +85,8 @@ class Sized(Task):
         sizes: Any = self.sizes
         sizes = whole_numbers("sizes", sizes) if isinstance(sizes, str) else (sizes,) if type(sizes) is int else sizes
         whole = isinstance(sizes, tuple | list) and all(type(size) is int for size in sizes)
-        if not whole or len(set(sizes)) < len(sizes) or len(sizes) > _MOST_SIZES:
-            allowed = f"up to {_MOST_SIZES} different sizes, whole numbers"
+        if not whole or len(set(sizes)) < len(sizes) or len(sizes) > _MAX_SIZES:
+            allowed = f"up to {_MAX_SIZES} different sizes, whole numbers"
             raise UsageError("bad sizes", got=brief(sizes), allowed=allowed, fix="give a list such as 1-20,30,40")
         low, high, why = self.limits
         if outside := [size for size in sizes if not low <= size <= high]:
@@ -116,7 +116,7 @@ class Sized(Task):
         """The mean number of tokens of a source of a task without `sizes`. The default is the mean size."""
         return self.expected_size()
 
-    def expected_answer_tokens(self) -> float:
+    def expected_target_tokens(self) -> float:
         """The mean number of tokens of a target of a task without `sizes`. The default is that of a source."""
         return self.expected_tokens()
 
@@ -131,9 +131,9 @@ class Sized(Task):
         return fmean(part.expected_tokens() for part in self.parts)
 
     @property
-    def mean_answer_tokens(self) -> float:
+    def mean_target_tokens(self) -> float:
         """The mean number of tokens of a target."""
-        return fmean(part.expected_answer_tokens() for part in self.parts)
+        return fmean(part.expected_target_tokens() for part in self.parts)
 
     def expected(self, value: Callable[[int], float]) -> float:
         """The mean of a function of the size, over the distribution that sizes are drawn from."""
@@ -151,7 +151,7 @@ class Sized(Task):
             return (self,)
         replaced = self.replaced_by_sizes()
         values: list[tuple[Any, ...]] = [(size,) if len(replaced) == 1 else (float(size), 0.0) for size in self.sizes]
-        return tuple(replace(self, sizes=(), **dict(zip(replaced, each, strict=True))) for each in values)
+        return tuple(replace(self, sizes=(), **dict(zip(replaced, size, strict=True))) for size in values)
 
     @property
     def parameters(self) -> dict[str, Any]:
@@ -179,35 +179,35 @@ class Sized(Task):
         """The number of rows of each split. The given and the default numbers count the rows of each size."""
         return {split: count * len(self.parts) for split, count in super().rows(counts, seed).items()}
 
-    def settle(self, index: U64, split: str, seed: int) -> tuple[Source, int]:
-        """Draw the sources of rows, uint64 [R]. See `Task.settle`. Each row is drawn by the task of its size."""
+    def sample_for_split(self, index: U64, split: str, seed: int) -> tuple[Source, int]:
+        """See `Task.sample_for_split`. Each row is drawn by the task of its size."""
         if not self.sizes:
-            return super().settle(index, split, seed)
+            return super().sample_for_split(index, split, seed)
         which = index % np.uint64(len(self.sizes))
         sources: list[Source] = []
         members, shared = [], 0
         for number, part in enumerate(self.parts):
             rows = np.flatnonzero(which == number)
             if rows.size:
-                source, lent = part.settle(index[rows], split, seed)
+                source, lent = part.sample_for_split(index[rows], split, seed)
                 sources.append(source)
                 members.append(rows)
                 shared += lent
         return join(sources).take(np.argsort(np.concatenate(members))), shared
 
 
-def check_normal(name: str, mean: float, std: float, least: int, most: int, why: str = "") -> None:
-    """Check the mean and the deviation of numbers from `least` to `most`. `why` explains the largest one.
+def check_normal(name: str, mean: float, std: float, minimum: int, maximum: int, why: str = "") -> None:
+    """Check the mean and the deviation of numbers from `minimum` to `maximum`. `why` explains the largest one.
 
     Raises `UsageError` if the mean is too small, the deviation is negative, or the distribution reaches too far.
     """
-    if not (least <= mean <= mean + 6 * std <= most and std >= 0):
-        allowed = f"a mean from {least}, a deviation from 0, and mean + 6 std of at most {most}{why}"
+    if not (minimum <= mean <= mean + 6 * std <= maximum and std >= 0):
+        allowed = f"a mean from {minimum}, a deviation from 0, and mean + 6 std of at most {maximum}{why}"
         raise UsageError(f"bad {name}", got=f"mean {mean:g}, std {std:g}", allowed=allowed, fix="choose others")
 
 
-def check_amount(what: str, amount: float, most: int) -> None:
-    """Check the expected amount at mean + 4 std of the sizes. Raises `UsageError` if it is greater than `most`."""
-    if amount > most:
-        allowed = f"{most:,} at mean + 4 std"
+def check_amount(what: str, amount: float, maximum: int) -> None:
+    """Check the expected amount at mean + 4 std of the sizes. Raises `UsageError` if it is greater than `maximum`."""
+    if amount > maximum:
+        allowed = f"{maximum:,} at mean + 4 std"
         raise UsageError(f"too many {what}", got=f"{amount:,.0f}", allowed=allowed, fix="choose smaller sizes")

@@ -12,8 +12,10 @@ Shapes: R rows, T tokens in all, C coordinates of a position.
 from __future__ import annotations
 
 import dataclasses
+import warnings
 from abc import abstractmethod
 from dataclasses import dataclass
+from functools import wraps
 from typing import Any, TypeVar
 
 import numpy as np
@@ -29,30 +31,54 @@ from ape_cli.structure.linearisation import Order
 from ape_cli.structure.trees import in_level_order, linearise
 from ape_cli.tasks._base import BaseTask
 
+Rows = TypeVar("Rows", bound="Tokens")
 _TRIES = 512
 _AT_ONCE = 128  # a call of `draw` for so many draws costs little more than one for a few
 _SIXTEENTHS = {"train": 14, "validation": 1, "test": 1}  # each split's share of the hashes
 
 
+def _accepts_starts(cls: type[Rows]) -> type[Rows]:
+    """Let `offsets` be given as `starts`, its name of the last version, with a `DeprecationWarning`."""
+    make: Any = cls.__init__
+
+    @wraps(make)
+    def renamed(self: Rows, *values: Any, **fields: Any) -> None:
+        if "starts" in fields:
+            warnings.warn("`starts` of rows is now `offsets`", DeprecationWarning, stacklevel=2)
+            fields["offsets"] = fields.pop("starts")
+        make(self, *values, **fields)
+
+    cls.__init__ = renamed  # type: ignore[method-assign, assignment]
+    return cls
+
+
+@_accepts_starts
 @dataclass(frozen=True)
 class Tokens:
     """R rows of (position, symbol) pairs, T in all, as flat int64 arrays.
 
     >>> import numpy as np
     >>> from ape_cli import tasks
-    >>> rows = tasks.Tokens(starts=np.array([0, 2, 3]), position=np.array([0, 1, 0]), symbol=np.array([3, 4, 3]))
-    >>> rows.symbol[rows.starts[0] : rows.starts[1]]  # of the first row
+    >>> rows = tasks.Tokens(offsets=np.array([0, 2, 3]), position=np.array([0, 1, 0]), symbol=np.array([3, 4, 3]))
+    >>> rows.symbol[rows.offsets[0] : rows.offsets[1]]  # of the first row
     array([3, 4])
     """
 
-    starts: I64  # [R+1], the start of each row, and the end
+    offsets: I64  # [R+1], the start of each row, and the end
     position: I64  # [T], or [T, C] for a structure with C > 1 factors
     symbol: I64  # [T], ids as models read them, from 3
 
+    @property
+    def starts(self) -> I64:
+        """`offsets`, under its name of the last version."""
+        warnings.warn("`starts` of rows is now `offsets`", DeprecationWarning, stacklevel=2)
+        return self.offsets
 
+
+@_accepts_starts
 @dataclass(frozen=True)
 class Source(Tokens):
-    """Sources before they are linearised, with what `Task.answer` needs to know about each."""
+    """Sources before they are linearised, with what `Task.target` needs to know about each."""
 
     size: I64  # [R], length of a word, depth of a tree, longer side of a grid, number of places of a ring, …
     op: I64 | None = None  # [R], index of the operator, for tasks that set `ops`
@@ -60,27 +86,24 @@ class Source(Tokens):
 
     def take(self, rows: I64) -> Source:
         """Select rows, in the given order. `rows`: int64 [B], row numbers."""
-        place, starts = ragged.take(self.starts, rows)
+        place, offsets = ragged.take(self.offsets, rows)
         op, chosen = (None if column is None else column[rows] for column in (self.op, self.chosen))
-        return Source(starts, self.position[place], self.symbol[place], self.size[rows], op, chosen)
-
-
-Rows = TypeVar("Rows", bound=Tokens)
+        return Source(offsets, self.position[place], self.symbol[place], self.size[rows], op, chosen)
 
 
 def join(parts: list[Source]) -> Source:
     """Concatenate the rows of all parts, which must have the same optional columns."""
-    starts = ragged.starts_of(np.concatenate([np.diff(part.starts) for part in parts]))
+    offsets = ragged.offsets_of(np.concatenate([np.diff(part.offsets) for part in parts]))
     columns: dict[str, Any] = {}
     for name in ("position", "symbol", "size", "op", "chosen"):
         values = [getattr(part, name) for part in parts]
         columns[name] = None if values[0] is None else np.concatenate(values)
-    return Source(starts, **columns)
+    return Source(offsets, **columns)
 
 
 @dataclass(frozen=True, kw_only=True)
 class Task(BaseTask):
-    """Base class of tasks that draw sources and answer them. The dataclass fields of a subclass are its options.
+    """Base class of tasks that draw sources and compute their targets. The fields of a subclass are its options.
 
     A task that draws a number of equal symbols and asks for one more:
 
@@ -88,9 +111,9 @@ class Task(BaseTask):
     >>> import numpy as np
     >>> from ape_cli.tasks import Source, Task, Tokens, option
     >>> def words(lengths):
-    ...     starts = np.concatenate([[0], lengths.cumsum()])
-    ...     place = np.arange(starts[-1]) - np.repeat(starts[:-1], lengths)
-    ...     return {"starts": starts, "position": place, "symbol": np.full(starts[-1], 3)}
+    ...     offsets = np.concatenate([[0], lengths.cumsum()])
+    ...     place = np.arange(offsets[-1]) - np.repeat(offsets[:-1], lengths)
+    ...     return {"offsets": offsets, "position": place, "symbol": np.full(offsets[-1], 3)}
     >>> @dataclass(frozen=True, kw_only=True)
     ... class Successor(Task):
     ...     structure = "seq"
@@ -104,7 +127,7 @@ class Task(BaseTask):
     ...         size = (key % np.uint64(self.most)).astype(np.int64) + 1
     ...         return Source(**words(size), size=size)
     ...
-    ...     def answer(self, source):
+    ...     def target(self, source):
     ...         return Tokens(**words(source.size + 1))
     >>> row = Successor(most=6).sample(rows=range(1), split="train", seed=3).to_pylist()[0]
     >>> row["source_ids"], row["target_ids"]
@@ -118,7 +141,7 @@ class Task(BaseTask):
         """Draw a source for each key, from which all its random numbers follow. uint64 [R] -> `Source` of R rows"""
 
     @abstractmethod
-    def answer(self, source: Source) -> Tokens:
+    def target(self, source: Source) -> Tokens:
         """The target of each source. `Source` of R rows -> `Tokens` of R rows"""
 
     @abstractmethod
@@ -126,7 +149,7 @@ class Task(BaseTask):
         """The readable names of the ids from 3 on."""
 
     def store(self, rows: Rows) -> Rows:
-        """The rows as a dataset stores them. By default unchanged; a task may draw and answer in another form."""
+        """The rows as a dataset stores them. By default unchanged; a task may draw and compute in another form."""
         return rows
 
     def identity(self, source: Source) -> Tokens:
@@ -156,13 +179,13 @@ class Task(BaseTask):
         pick("split", split, SPLITS)
         index = np.arange(rows.start, rows.stop, rows.step, dtype=np.uint64)
         with own_parts.explained(self):
-            source, shared = self.settle(index, split, seed)
-            answers = self._checked(self.answer(source), "answer", index.size)
-            target = self._linear(self._checked(self.store(answers), "store", index.size), self.order)
+            source, shared = self.sample_for_split(index, split, seed)
+            target = self._checked(self.target(source), "target", index.size)
+            answer = self._linear(self._checked(self.store(target), "store", index.size), self.order)
             source = self._checked(self.store(source), "store", index.size)
             line = self._linear(source, self.source_order or self.order)
             table = sequence_rows.table(
-                row=index, source=line, target=target, size=source.size, op=source.op, op_names=list(self.ops)
+                row=index, source=line, target=answer, size=source.size, op=source.op, op_names=list(self.ops)
             )
         return table, shared
 
@@ -170,21 +193,21 @@ class Task(BaseTask):
         """The `size` of the given rows of a split: int64 [R]. Their targets are not computed."""
         index = np.arange(rows.start, rows.stop, rows.step, dtype=np.uint64)
         with own_parts.explained(self):
-            return self.store(self.settle(index, split, seed)[0]).size
+            return self.store(self.sample_for_split(index, split, seed)[0]).size
 
-    def _checked(self, found: Rows, method: str, rows: int) -> Rows:
+    def _checked(self, made: Rows, method: str, rows: int) -> Rows:
         """What a method returned for so many rows. Raises `ApeError` if an array has another shape or dtype."""
-        if not isinstance(found, Source if method == "draw" else Tokens):
+        if not isinstance(made, Source if method == "draw" else Tokens):
             raise own_parts.returns(
-                self, method, found, f"`{'Source' if method == 'draw' else 'Tokens'}` of {rows} rows"
+                self, method, made, f"`{'Source' if method == 'draw' else 'Tokens'}` of {rows} rows"
             )
         stored = method == "store" or type(self).store is Task.store
         width = parse_structure(self.structure).width if stored else None
-        for item in dataclasses.fields(found):
-            array, name = getattr(found, item.name), item.name
-            shape: tuple[int, ...] = (rows + (name == "starts"),)
+        for item in dataclasses.fields(made):
+            array, name = getattr(made, item.name), item.name
+            shape: tuple[int, ...] = (rows + (name == "offsets"),)
             if name in ("position", "symbol"):
-                shape = (int(found.starts[-1]),)
+                shape = (int(made.offsets[-1]),)
             if name == "position" and (width or np.ndim(array)) > 1:
                 shape += (width or np.shape(array)[1],)
             if array is None and name in ("op", "chosen"):
@@ -192,22 +215,22 @@ class Task(BaseTask):
             if not isinstance(array, np.ndarray) or array.dtype != np.int64 or array.shape != shape:
                 got = f"{array.dtype} {list(array.shape)}" if isinstance(array, np.ndarray) else type(array).__name__
                 raise own_parts.returns(self, method, f"`{name}` is {got}", f"int64 {list(shape)}")
-            if name == "starts" and (array[0] != 0 or (np.diff(array) < 0).any()):
+            if name == "offsets" and (array[0] != 0 or (np.diff(array) < 0).any()):
                 raise own_parts.returns(
-                    self, method, f"`starts` is {array[:8].tolist()}", "numbers from 0 that do not fall"
+                    self, method, f"`offsets` is {array[:8].tolist()}", "numbers from 0 that do not fall"
                 )
-        return found
+        return made
 
     def _linear(self, tokens: Tokens, order: Order | None) -> tuple[I64, I64, I64]:
-        """The rows of one side in an order: starts [R+1], positions [T] or [T, C], symbols [T]. All are int64."""
-        if order is None or (order == "breadth" and in_level_order(tokens.starts, tokens.position)):
-            return tokens.starts, tokens.position, tokens.symbol
+        """The rows of one side in an order: offsets [R+1], positions [T] or [T, C], symbols [T]. All are int64."""
+        if order is None or (order == "breadth" and in_level_order(tokens.offsets, tokens.position)):
+            return tokens.offsets, tokens.position, tokens.symbol
         tree = parse_structure(self.structure)
         assert isinstance(tree, Tree)
-        place = linearise(ragged.rows_of(tokens.starts), tokens.position, order, tree.branching)
-        return tokens.starts, tokens.position[place], tokens.symbol[place]
+        place = linearise(ragged.rows_of(tokens.offsets), tokens.position, order, tree.branching)
+        return tokens.offsets, tokens.position[place], tokens.symbol[place]
 
-    def settle(self, index: U64, split: str, seed: int) -> tuple[Source, int]:
+    def sample_for_split(self, index: U64, split: str, seed: int) -> tuple[Source, int]:
         """Draw the sources of rows: of each row's stream the first draw whose hash belongs to the split.
 
         `index`: uint64 [R], row numbers. Returns the sources, and the number of rows without such a draw.
@@ -217,9 +240,9 @@ class Task(BaseTask):
         parts: list[Source] = []
         chosen = np.zeros(key.size, dtype=np.int64)
         pending, drawn, attempt = np.arange(key.size), 0, 0
-        least = max(1, 4 // _SIXTEENTHS[split])  # a quarter of the draws that a row needs on average
+        minimum = max(1, 4 // _SIXTEENTHS[split])  # a quarter of the draws that a row needs on average
         while pending.size and attempt < _TRIES:
-            at_once = min(_TRIES - attempt, max(least, _AT_ONCE // pending.size))
+            at_once = min(_TRIES - attempt, max(minimum, _AT_ONCE // pending.size))
             keys = rng.bits(stream[pending, None], np.arange(attempt, attempt + at_once)).ravel()
             part = self._checked(self.draw(keys), "draw", keys.size)
             mine = (_split_of(self.identity(part)) == split).reshape(pending.size, at_once)
@@ -235,7 +258,7 @@ class Task(BaseTask):
 
 def _split_of(tokens: Tokens) -> np.ndarray:
     """The name of the split that each source belongs to, by its hash. str [R]"""
-    home = rng.content(tokens.starts, tokens.position, tokens.symbol) >> np.uint64(60)
+    home = rng.content(tokens.offsets, tokens.position, tokens.symbol) >> np.uint64(60)
     names = np.repeat(list(_SIXTEENTHS), list(_SIXTEENTHS.values()))
     return names[home.astype(np.int64)]
 

@@ -18,6 +18,7 @@ import re
 from collections import Counter
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
+from typing import Self
 
 import numpy as np
 
@@ -29,12 +30,69 @@ from ape_cli.storage.tree_formats import ParsedTree
 from ape_cli.storage.tree_sources import TreeSource, check_count
 from ape_cli.structure import Tree
 from ape_cli.structure.ranked_trees import RankedTrees
-from ape_cli.tasks._tree_portion import LabelledTrees, TreeOptions, maskable
+from ape_cli.tasks._base import option
 
 UNKNOWN = "<unknown>"
 _NAMED = 10  # files that are left out and named in notes
-_MOST_BYTES = 7 * 2**20  # of all labels as JSON, so that the record of a run can have them
-_HELD_OUT, _MOST_HELD_OUT = 0.1, 0.2  # shares of the trees that are held out for test, and as many for validation
+_MAX_BYTES = 7 * 2**20  # of all labels as JSON, so that the record of a run can have them
+_HELD_OUT, _MAX_HELD_OUT = 0.1, 0.2  # shares of the trees that are held out for test, and as many for validation
+
+
+@dataclass(frozen=True, kw_only=True)
+class TreeOptions:
+    """The options of a task on users' own trees."""
+
+    where: str | None = option(None, "Your own trees: a file, a folder or a pattern.", name="source")
+    format: str | None = option(
+        None,
+        "Format of the files: json, json-lines, python, s-expr, conllu, xml, html or tree-sitter-LANGUAGE. "
+        "Default: by suffix.",
+    )
+    unit: str | None = option(None, "Unit of a tree: file, function, sentence, document or subtree.")
+    column: str | None = option(None, "Text column of Parquet files.")
+    skip_bad: bool = option(False, "Skip files that cannot be read.")
+    task: str = option(
+        "copy",
+        "Task on your trees: copy, rotate, query, convert or mask.",
+        among=("copy", "rotate", "query", "convert", "mask"),
+    )
+    labels: str = option("kind", "Node labels: kind, token or anonymous.", among=("kind", "token", "anonymous"))
+    vocabulary: int = option(1000, "Number of symbols.", between=(1, 60_000))
+    min_count: int = option(1, "Minimum count of a label in training; rarer labels become unknown.", between=(1, 10**9))
+    branching: int | None = option(None, "Number of children of an inner node.", between=(2, 1000))
+    binarise: bool = option(
+        False, "Store trees as binary trees: the left child is the first child, the right child the next sibling."
+    )
+    most_nodes: int = option(256, "Maximum number of nodes; larger trees are left out.", between=(2, 100_000))
+    mask_rate: float = option(0.15, "Share of labels that mask hides; roots and unknown labels are not counted.")
+
+    @property
+    def stored(self) -> int:
+        """The branching of the stored trees."""
+        return self.branching or 2
+
+
+@dataclass(frozen=True)
+class LabelledTrees:
+    """Trees with labels."""
+
+    trees: RankedTrees
+    label: I64  # [T]
+    key: U64  # [R], the stream of each tree's random draws
+
+    @property
+    def mean_tokens(self) -> float:
+        """The mean number of nodes of a tree."""
+        return self.label.size / max(1, len(self))
+
+    def __len__(self) -> int:
+        """The number of trees."""
+        return self.key.size
+
+    def take(self, rows: I64) -> Self:
+        """The chosen trees, in the given order. `rows`: int64 [N], counted from the first one."""
+        trees, index = self.trees.take(rows)
+        return replace(self, trees=trees, label=self.label[index], key=self.key[rows])
 
 
 @dataclass(frozen=True)
@@ -46,7 +104,7 @@ class Corpus(LabelledTrees):
     """
 
     names: list[str]  # of the labels
-    home: I64  # [R], the split of each tree, as an index into `SPLITS`
+    split: I64  # [R], the split of each tree, as an index into `SPLITS`
     documents: int
     read: int  # trees before any was left out
     dropped: dict[str, int]  # reason -> trees
@@ -61,11 +119,11 @@ def corpus(source: TreeSource, task: TreeOptions) -> Corpus:
     documents: list[tuple[int, int]] = []
     read = nodes = 0
     subtrees = task.unit == "subtree"  # whether each subtree is a tree of its own
-    most_levels = Tree(task.stored).max_depth - (task.task == "query")  # a query puts the tree below a root
+    max_levels = Tree(task.stored).max_depth - (task.task == "query")  # a query puts the tree below a root
     for file, document, whole in source.trees:
         for tree in _subtrees(whole, task.most_nodes) if subtrees else (whole,):
             read += 1
-            if reason := _reason(tree, task, most_levels):
+            if reason := _reason(tree, task, max_levels):
                 dropped[reason] += 1
                 continue
             kept.append(tree)
@@ -87,23 +145,23 @@ def corpus(source: TreeSource, task: TreeOptions) -> Corpus:
         label, names = _anonymous(texts), list[str]()
     else:
         label, names = _numbered(texts, division == SPLITS.index("train"), task)
-    home, key, copies = together(trees, label, division)
-    moved = int((home != division).sum())
-    whole_corpus = Corpus(trees, label, key, names, home, len(set(documents)), read, dict(dropped), copies, moved)
+    split, key, copies = together(trees, label, division)
+    moved = int((split != division).sum())
+    whole_corpus = Corpus(trees, label, key, names, split, len(set(documents)), read, dict(dropped), copies, moved)
     return _with_labels_to_hide(whole_corpus, task.mask_rate) if task.task == "mask" else whole_corpus
 
 
-def _subtrees(tree: ParsedTree, most: int) -> Iterator[ParsedTree]:
-    """Every subtree with 2 to `most` nodes, as a tree of its own."""
+def _subtrees(tree: ParsedTree, maximum: int) -> Iterator[ParsedTree]:
+    """Every subtree with 2 to `maximum` nodes, as a tree of its own."""
     count = [1] * len(tree.parent)
     for node in range(len(tree.parent) - 1, 0, -1):
         count[tree.parent[node]] += count[node]
     for first, nodes in enumerate(count):
-        if 1 < nodes <= most:
+        if 1 < nodes <= maximum:
             yield tree.subtree(first, nodes)
 
 
-def _reason(tree: ParsedTree, task: TreeOptions, most_levels: int) -> str | None:
+def _reason(tree: ParsedTree, task: TreeOptions, max_levels: int) -> str | None:
     """Why a tree is left out; None if it is kept. A query needs a node below the root."""
     nodes = len(tree.parent)
     if nodes > task.most_nodes:
@@ -112,25 +170,34 @@ def _reason(tree: ParsedTree, task: TreeOptions, most_levels: int) -> str | None
         return "fewer than 2 nodes"
     if task.branching is not None and max(tree.ranks()) >= task.branching:
         return f"a node with more than {task.branching} children (`branching`)"
-    if tree.levels(binarised=task.branching is None) > most_levels:
-        return f"more than {most_levels} levels as it is stored"
+    if tree.levels(binarised=task.branching is None) > max_levels:
+        return f"more than {max_levels} levels as it is stored"
     if task.labels == "anonymous" and len(set(tree.kind)) > task.vocabulary:
         return f"more than {task.vocabulary:,} different labels (`vocabulary`)"
     return None
 
 
+def maskable(offsets: I64, label: I64, *, anonymous: bool) -> np.ndarray:
+    """Whether the label of each node may be hidden: not that of a root, and not `<unknown>`, which is label 0.
+
+    `offsets`: int64 [R+1]; `label`: int64 [T]; `anonymous`: whether no label is unknown. Returns bool [T].
+    """
+    below = ragged.indices_of(offsets) > 0
+    return below if anonymous else below & (label != 0)
+
+
 def _with_labels_to_hide(whole: Corpus, mask_rate: float) -> Corpus:
     """The trees in which `mask` hides at least one label. Raises `DataError` if there are none for training."""
-    may = maskable(whole.trees.starts, whole.label, anonymous=not whole.names)
-    kept = np.flatnonzero(mask_rate * np.add.reduceat(may, whole.trees.starts[:-1], dtype=np.int64) >= 1)
-    least = math.ceil(1 / mask_rate)
-    if not (whole.home[kept] == SPLITS.index("train")).any():
-        allowed = f"trees with {least} labels or more, without the root and {UNKNOWN}"
+    may = maskable(whole.trees.offsets, whole.label, anonymous=not whole.names)
+    kept = np.flatnonzero(mask_rate * np.add.reduceat(may, whole.trees.offsets[:-1], dtype=np.int64) >= 1)
+    minimum = math.ceil(1 / mask_rate)
+    if not (whole.split[kept] == SPLITS.index("train")).any():
+        allowed = f"trees with {minimum} labels or more, without the root and {UNKNOWN}"
         what = f"no training tree has enough labels to hide one at a `mask_rate` of {mask_rate:g}"
         raise DataError(what, allowed=allowed, fix="choose larger trees, or a larger `mask_rate`")
     left_out = len(whole) - kept.size
-    reason = {f"fewer than {least} labels that may be hidden (`mask_rate`)": left_out} if left_out else {}
-    return replace(whole.take(kept), home=whole.home[kept], dropped=whole.dropped | reason)
+    reason = {f"fewer than {minimum} labels that may be hidden (`mask_rate`)": left_out} if left_out else {}
+    return replace(whole.take(kept), split=whole.split[kept], dropped=whole.dropped | reason)
 
 
 def _count(number: int, what: str) -> str:
@@ -140,9 +207,9 @@ def _count(number: int, what: str) -> str:
 
 def _flat(trees: list[ParsedTree]) -> RankedTrees:
     """The trees as flat arrays."""
-    starts = ragged.starts_of(np.array([len(tree.parent) for tree in trees]))
+    offsets = ragged.offsets_of(np.array([len(tree.parent) for tree in trees]))
     parent = np.array([parent for tree in trees for parent in tree.parent], dtype=np.int64)
-    return RankedTrees(starts, parent, np.array([rank for tree in trees for rank in tree.ranks()], dtype=np.int64))
+    return RankedTrees(offsets, parent, np.array([rank for tree in trees for rank in tree.ranks()], dtype=np.int64))
 
 
 def _numbered(texts: list[list[str]], training: np.ndarray, task: TreeOptions) -> tuple[I64, list[str]]:
@@ -157,18 +224,14 @@ def _numbered(texts: list[list[str]], training: np.ndarray, task: TreeOptions) -
     )
     frequent = [(-count, text) for text, count in counts.items() if count >= task.min_count]
     chosen = [text for _, text in sorted(frequent)[: task.vocabulary]]
-    names = [UNKNOWN, *_readable(chosen)]
-    if (size := len(json.dumps(names, indent=2, ensure_ascii=False).encode())) > _MOST_BYTES:
+    # a label that is empty, has odd characters or looks like a name of ours is quoted
+    plain = [text.isprintable() and not re.fullmatch(r"|label .*|<.*>", text) for text in chosen]
+    names = [UNKNOWN, *(text if is_plain else f"label {text!r}" for text, is_plain in zip(chosen, plain, strict=True))]
+    if (size := len(json.dumps(names, indent=2, ensure_ascii=False).encode())) > _MAX_BYTES:
         got, fix = f"{size:,} bytes in {len(chosen):,} labels", "choose a smaller `vocabulary`, or other `labels`"
-        raise DataError("the labels are too long", got=got, allowed=f"{_MOST_BYTES:,} bytes", fix=fix)
-    number = {text: at for at, text in enumerate(chosen, 1)}
+        raise DataError("the labels are too long", got=got, allowed=f"{_MAX_BYTES:,} bytes", fix=fix)
+    number = {text: i for i, text in enumerate(chosen, 1)}
     return np.array([number.get(text, 0) for labels in texts for text in labels], dtype=np.int64), names
-
-
-def _readable(labels: list[str]) -> list[str]:
-    """Names for labels: the labels themselves, unless one is empty, has odd characters or looks like a name of ours."""
-    plain = (label.isprintable() and not re.fullmatch(r"|label .*|<.*>", label) for label in labels)
-    return [label if is_plain else f"label {label!r}" for label, is_plain in zip(labels, plain, strict=True)]
 
 
 def _anonymous(texts: list[list[str]]) -> I64:
@@ -192,16 +255,16 @@ def divided(source: TreeSource, documents: list[tuple[int, int]]) -> I64:
     else:
         digests = list(source.files.values())
         texts = [f"{digests[file]} {document}" for file, document in distinct]
-        order = sorted(range(len(distinct)), key=lambda each: (hashlib.sha256(texts[each].encode()).digest(), each))
-        place = {each: at for at, each in enumerate(distinct)}
-        owner = np.array([place[each] for each in documents])
+        order = sorted(range(len(distinct)), key=lambda i: (hashlib.sha256(texts[i].encode()).digest(), i))
+        index = {document: i for i, document in enumerate(distinct)}
+        owner = np.array([index[document] for document in documents])
     sizes = np.bincount(owner).tolist()
-    home = np.full(len(sizes), SPLITS.index("train"))
+    split = np.full(len(sizes), SPLITS.index("train"))
     for number, left in ((SPLITS.index("test"), 2), (SPLITS.index("validation"), 1)):
         held = held_out(order, sizes, len(documents), left)
-        home[held] = number
-        order = [each for each in order if home[each] != number]
-    return home[owner]
+        split[held] = number
+        order = [document for document in order if split[document] != number]
+    return split[owner]
 
 
 def held_out(order: list[int], sizes: list[int], trees: int, left: int) -> list[int]:
@@ -211,13 +274,13 @@ def held_out(order: list[int], sizes: list[int], trees: int, left: int) -> list[
     all of them would, the smallest one is held out. At least `left` documents are not held out.
     """
     held, total = list[int](), 0
-    for each in order:
+    for document in order:
         if total >= _HELD_OUT * trees or len(held) == len(order) - left:
             break
-        if total + sizes[each] <= _MOST_HELD_OUT * trees:
-            held.append(each)
-            total += sizes[each]
-    return held or [min(order, key=lambda each: sizes[each])]
+        if total + sizes[document] <= _MAX_HELD_OUT * trees:
+            held.append(document)
+            total += sizes[document]
+    return held or [min(order, key=lambda document: sizes[document])]
 
 
 def together(trees: RankedTrees, label: I64, division: I64) -> tuple[I64, U64, int]:
@@ -226,19 +289,19 @@ def together(trees: RankedTrees, label: I64, division: I64) -> tuple[I64, U64, i
     Returns the split of each tree, int64 [R]; a key for each tree, uint64 [R]; and how many trees equal an earlier one.
     """
     content = np.stack([trees.parent, trees.rank, label], axis=1)
-    home: dict[bytes, int] = {}
+    split_of: dict[bytes, int] = {}
     digests: list[bytes] = []
     before: list[int] = []  # how many equal trees come before each tree
     seen: Counter[bytes] = Counter()
     for tree, split in enumerate(division.tolist()):
-        rows = content[trees.starts[tree] : trees.starts[tree + 1]]
+        rows = content[trees.offsets[tree] : trees.offsets[tree + 1]]
         digest = hashlib.blake2b(rows.tobytes(), digest_size=16).digest()
-        home[digest] = min(home.get(digest, split), split)  # training comes first
+        split_of[digest] = min(split_of.get(digest, split), split)  # training comes first
         digests.append(digest)
         before.append(seen[digest])
         seen[digest] += 1
     first = np.array([int.from_bytes(digest[:8], "little") for digest in digests], dtype=np.uint64)
-    return np.array([home[d] for d in digests]), rng.bits(first, np.array(before)), len(digests) - len(seen)
+    return np.array([split_of[d] for d in digests]), rng.bits(first, np.array(before)), len(digests) - len(seen)
 
 
 def described(source: TreeSource, chosen: Corpus, collisions: int) -> list[str]:
@@ -246,7 +309,7 @@ def described(source: TreeSource, chosen: Corpus, collisions: int) -> list[str]:
     what = f"{', '.join(source.formats)}, unit {source.unit}"
     where = f"{_count(chosen.documents, 'document')} in {_count(len(source.files), 'file')} ({what})"
     lines = [f"{len(chosen):,} of {_count(chosen.read, 'tree')} from {where}"]
-    for reason, count in sorted(chosen.dropped.items(), key=lambda each: -each[1]):
+    for reason, count in sorted(chosen.dropped.items(), key=lambda item: -item[1]):
         lines.append(f"left out: {_count(count, 'tree')} ({count / chosen.read:.1%}) with {reason}")
     if chosen.documents < len(SPLITS):
         lines.append("the source has fewer than 3 documents, so its trees are divided in three contiguous parts")
@@ -257,8 +320,8 @@ def described(source: TreeSource, chosen: Corpus, collisions: int) -> list[str]:
         what = "so parts of these documents are there"
         lines.append(f"{_count(chosen.moved, 'tree')} of held-out documents went to the split of an equal tree, {what}")
     if chosen.names and not chosen.label.all():
-        split = np.repeat(chosen.home, np.diff(chosen.trees.starts))
-        unknown, nodes = (np.bincount(each, minlength=len(SPLITS)) for each in (split[chosen.label == 0], split))
+        split = np.repeat(chosen.split, np.diff(chosen.trees.offsets))
+        unknown, nodes = (np.bincount(s, minlength=len(SPLITS)) for s in (split[chosen.label == 0], split))
         shares = zip(SPLITS, unknown / np.maximum(nodes, 1), strict=True)
         lines.append(f"nodes whose label is {UNKNOWN}: " + ", ".join(f"{name} {share:.1%}" for name, share in shares))
     if collisions:

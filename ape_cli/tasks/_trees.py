@@ -29,7 +29,7 @@ from ape_cli.structure import Structure, Tree, bit_length, trees
 from ape_cli.tasks import BaseTask, Rows, Source, option
 from ape_cli.tasks._sized import Sized, check_amount
 
-_MOST_NODES = 1_000_000  # the expected number of nodes of a tree of the greatest depth must not exceed it
+_MAX_NODES = 1_000_000  # the expected number of nodes of a tree of the greatest depth must not exceed it
 _MEASURED = 2_000  # number of draws by which the mean size is measured
 
 NONE, EVERY = -1, -2  # instead of the operator symbol that is a leaf in a target: no symbol, and every symbol
@@ -44,7 +44,7 @@ class Trees(Sized):
 
     ordered = True
     extent = "depth"
-    least_depth: ClassVar[int] = 0
+    min_depth: ClassVar[int] = 0
     form_options: ClassVar[tuple[str, ...]] = ("branching", "binarise")
 
     depth_mean: float = option(7.0, "Mean depth of a tree, in levels.")
@@ -64,12 +64,12 @@ class Trees(Sized):
     @property
     def limits(self) -> tuple[int, int, str]:
         """The smallest and the largest depth that can be drawn, and the reason for the largest."""
-        return self.least_depth, self.max_depth, " (the deepest tree that heap indices hold)"
+        return self.min_depth, self.max_depth, " (the deepest tree that heap indices hold)"
 
     def check(self) -> None:
         """Check the options. Raises `UsageError` if one is out of range or if the trees would be too large."""
         super().check()
-        check_amount("nodes of a tree", trees.mean_nodes(self.greatest_depth, self.branching), _MOST_NODES)
+        check_amount("nodes of a tree", trees.mean_nodes(self.expected_max_depth, self.branching), _MAX_NODES)
 
     @property
     def structure(self) -> str:
@@ -92,7 +92,7 @@ class Trees(Sized):
         return Tree(2).max_depth // self.branching if self.binarise else Tree(self.branching).max_depth
 
     @property
-    def greatest_depth(self) -> int:
+    def expected_max_depth(self) -> int:
         """The depth four standard deviations above the mean, at most `max_depth`.
 
         Deeper trees are too rare to matter for the checks.
@@ -102,12 +102,12 @@ class Trees(Sized):
     def draw(self, key: U64) -> Source:
         """Draw one tree for each key, in level order. uint64 [R] -> `Source` of R rows"""
         depth = self.draw_sizes(key)
-        heap, starts, leaf = trees.grow(depth, rng.child(key, "shape"), self.branching)
-        word = rng.bits(np.repeat(rng.child(key, "symbols"), np.diff(starts)), heap)
+        heap, offsets, leaf = trees.grow(depth, rng.child(key, "shape"), self.branching)
+        word = rng.bits(np.repeat(rng.child(key, "symbols"), np.diff(offsets)), heap)
         symbol = rng.below(word, self.operators + leaf * (self.leaves - self.operators))
         symbol += FIRST_SYMBOL + self.leaves
         symbol -= leaf * self.leaves
-        return Source(starts, heap, symbol, depth)
+        return Source(offsets, heap, symbol, depth)
 
     def store(self, rows: Rows) -> Rows:
         """The rows as the dataset holds them: binary trees if `binarise` is set, else unchanged.
@@ -119,7 +119,7 @@ class Trees(Sized):
         position = trees.binarise(rows.position, self.branching)
         changes: dict[str, Any] = {"position": position}
         if isinstance(rows, Source):
-            changes["size"] = np.maximum.reduceat(Tree(2).level(position), rows.starts[:-1])
+            changes["size"] = np.maximum.reduceat(Tree(2).level(position), rows.offsets[:-1])
         return replace(rows, **changes)
 
     def symbols(self) -> list[str]:
@@ -208,7 +208,7 @@ class UniqueTrees(PlainTrees):
     Raises `UsageError` if an option is out of range, or if the vocabulary is too small for unique symbols.
     """
 
-    least_depth = 1
+    min_depth = 1
 
     vocabulary: int = option(128, "Number of symbols.")
 
@@ -218,7 +218,7 @@ class UniqueTrees(PlainTrees):
         Raises `UsageError` if one is out of range, or if trees of the greatest depth would rarely fit the vocabulary.
         """
         super().check()
-        depth = self.greatest_depth
+        depth = self.expected_max_depth
         fits = trees.leaves_distribution(depth - 1, max(self.leaves, 2048), self.branching)[-1].cumsum()
         if fits[self.leaves] < 0.01:
             need = next((n for n, chance in enumerate(fits) if chance >= 0.5), None)
@@ -229,7 +229,7 @@ class UniqueTrees(PlainTrees):
     def _grow(self, depth: I64, key: U64) -> tuple[I64, I64, np.ndarray]:
         """Draw trees whose leaves are at most as many as the leaf symbols, each the first such tree of its stream.
 
-        `depth`: int64 [R]; `key`: uint64 [R]. Returns heap int64 [T], starts int64 [R+1], and leaf bool [T], like
+        `depth`: int64 [R]; `key`: uint64 [R]. Returns heap int64 [T], offsets int64 [R+1], and leaf bool [T], like
         `structure.trees.grow`.
         """
         parts: list[tuple[I64, I64, np.ndarray]] = []
@@ -237,8 +237,8 @@ class UniqueTrees(PlainTrees):
         attempt = 0
         while pending.size:
             words = rng.bits(key[pending], np.array(attempt))
-            heap, starts, leaf = trees.grow(depth[pending], words, self.branching)
-            nodes = np.diff(starts)
+            heap, offsets, leaf = trees.grow(depth[pending], words, self.branching)
+            nodes = np.diff(offsets)
             # A full tree of n nodes has n // branching inner nodes; all others are leaves.
             fits = nodes - nodes // self.branching <= self.leaves
             chosen[pending[fits]] = drawn + np.flatnonzero(fits)
@@ -247,24 +247,24 @@ class UniqueTrees(PlainTrees):
             pending = pending[~fits]
             attempt += 1
         heap, sizes, leaf = (np.concatenate(columns) for columns in zip(*parts, strict=True))
-        place, starts = ragged.take(ragged.starts_of(sizes), chosen)
-        return heap[place], starts, leaf[place]
+        index, offsets = ragged.take(ragged.offsets_of(sizes), chosen)
+        return heap[index], offsets, leaf[index]
 
-    def _unique(self, starts: I64, leaf: np.ndarray, key: U64) -> I64:
+    def _unique(self, offsets: I64, leaf: np.ndarray, key: U64) -> I64:
         """A symbol for each node, counted from 0, so that no symbol occurs twice in a tree: int64 [T].
 
-        The symbols come from a random permutation of the leaf symbols and one of the operators. `starts`: int64 [R+1];
+        The symbols come from a random permutation of the leaf symbols and one of the operators. `offsets`: int64 [R+1];
         `leaf`: bool [T]; `key`: uint64 [R].
         """
         symbol = np.empty(leaf.size, dtype=np.int64)
-        for kind, count, first in ((leaf, self.leaves, 0), (~leaf, self.operators, self.leaves)):
-            used = np.add.reduceat(kind, starts[:-1], dtype=np.int64)
+        for members, count, first in ((leaf, self.leaves, 0), (~leaf, self.operators, self.leaves)):
+            used = np.add.reduceat(members, offsets[:-1], dtype=np.int64)
             shuffled = np.argsort(rng.bits(key[:, None], np.arange(first, first + count)), axis=1)
-            symbol[np.flatnonzero(kind)] = first + shuffled[np.arange(count) < used[:, None]]
+            symbol[np.flatnonzero(members)] = first + shuffled[np.arange(count) < used[:, None]]
         return symbol
 
 
-def has_open_places(structure: Structure, tagged: bool | None) -> bool:
+def has_open_positions(structure: Structure, tagged: bool | None) -> bool:
     """Whether positions of this structure have trees whose places are not known before they are written.
 
     `tagged`: whether the target has a tag for each token of the source, so that its places are those of the source.
@@ -277,10 +277,10 @@ def unfolds(task: BaseTask | type[BaseTask], structure: Structure, tagged: bool 
 
     Raises `DataError` for trees of a task that does not define how they unfold.
     """
-    if task.places_given or not has_open_places(structure, tagged):
+    if task.positions_given or not has_open_positions(structure, tagged):
         return False
-    kind = task if isinstance(task, type) else type(task)
-    if not issubclass(kind, Trees):
-        got = f"task {task.name}, which neither defines `opens` nor declares `places_given`"
+    cls = task if isinstance(task, type) else type(task)
+    if not issubclass(cls, Trees):
+        got = f"task {task.name}, which neither defines `opens` nor declares `positions_given`"
         raise DataError("greedy decoding cannot unfold these trees", got=got, fix="`decode=teacher`")
     return True

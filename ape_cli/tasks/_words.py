@@ -56,7 +56,7 @@ def random_words(key: U64, mean: float, std: float, symbols: int) -> Source:
     The ids of the symbols are 3, 4 and so on. The size of each row is the length of its word.
     """
     size = rng.normal(rng.child(key, "size"), mean, std, 1, 65_535)
-    starts = ragged.starts_of(size)
-    place = ragged.places_of(starts)
-    word = rng.bits(np.repeat(rng.child(key, "symbols"), size), place)
-    return Source(starts, place, FIRST_SYMBOL + rng.below(word, symbols), size)
+    offsets = ragged.offsets_of(size)
+    index = ragged.indices_of(offsets)
+    word = rng.bits(np.repeat(rng.child(key, "symbols"), size), index)
+    return Source(offsets, index, FIRST_SYMBOL + rng.below(word, symbols), size)

@@ -34,7 +34,7 @@ from ape_cli.tasks import Source, Tokens, check_whole, option
 from ape_cli.tasks._sized import Sized
 
 _DIGITS = "0123456789abcdefghijklmnopqrstuvwxyz"
-_MOST_DIGITS = 10_000
+_MAX_DIGITS = 10_000
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -89,26 +89,26 @@ class Addition(Sized):
     )
     random_start: bool = option(False, "Draw the index symbol of the ones digit at random.")
 
-    limits = (1, _MOST_DIGITS, "")
+    limits = (1, _MAX_DIGITS, "")
 
     def check(self) -> None:
         """Check the options. Raises `UsageError` if one is out of range, or if there are too few index symbols."""
         super().check()
         if bool(self.index_symbols) > self.index_hints or self.random_start > bool(self.index_symbols):
-            fix = f"for a random start, give `index_hints` and `index_symbols={2 * self._most}` as well"
+            fix = f"for a random start, give `index_hints` and `index_symbols={2 * self._max_digits}` as well"
             raise UsageError("index symbols need index hints, and a random start needs index symbols", fix=fix)
         if self.index_symbols:
-            check_whole("index_symbols", self.index_symbols, self._most + 1, 30_000)
+            check_whole("index_symbols", self.index_symbols, self._max_digits + 1, 30_000)
 
     @property
-    def _most(self) -> int:
+    def _max_digits(self) -> int:
         """The largest number of digits that is drawn: 6 standard deviations above the mean."""
         return math.floor(self.digits_mean + 6 * self.digits_std + 0.5)
 
     @property
     def _hints(self) -> int:
         """The number of index symbols in the vocabulary."""
-        return (self.index_symbols or max(part._most for part in self.parts) + 1) if self.index_hints else 0
+        return (self.index_symbols or max(part._max_digits for part in self.parts) + 1) if self.index_hints else 0
 
     @property
     def _plus(self) -> int:
@@ -118,10 +118,10 @@ class Addition(Sized):
     def draw(self, key: U64) -> Source:
         """Draw two numbers for each key. uint64 [R] -> `Source` of R rows"""
         number = np.column_stack([rng.child(key, "first"), rng.child(key, "second")]).ravel()  # [2R]
-        count = rng.normal(rng.child(number, "digits"), self.digits_mean, self.digits_std, 1, self._most)
+        count = rng.normal(rng.child(number, "digits"), self.digits_mean, self.digits_std, 1, self._max_digits)
         size = count.reshape(-1, 2).max(axis=1)
         width = np.repeat(size + 1, 2) if self.pad else count
-        place = ragged.places_of(ragged.starts_of(width))
+        place = ragged.indices_of(ragged.offsets_of(width))
         beyond = place - np.repeat(count, width)  # -1 at the most significant digit, 0 and more at padding
         leading = (beyond == -1) & (place > 0)
         word = rng.bits(np.repeat(rng.child(number, "values"), width), place)
@@ -129,21 +129,21 @@ class Addition(Sized):
         first = np.zeros_like(size)
         if self.random_start:
             first = rng.below(rng.child(key, "start"), self.index_symbols - size)
-        starts, symbol = self._written(digit, width, np.repeat(first, 2))
-        symbol = np.insert(symbol, starts[1::2], self._plus)
-        starts = starts[::2] + np.arange(size.size + 1)
-        return Source(starts, ragged.places_of(starts), symbol, size)
+        offsets, symbol = self._written(digit, width, np.repeat(first, 2))
+        symbol = np.insert(symbol, offsets[1::2], self._plus)
+        offsets = offsets[::2] + np.arange(size.size + 1)
+        return Source(offsets, ragged.indices_of(offsets), symbol, size)
 
     def _read(self, source: Source) -> tuple[I64, I64, I64]:
         """The digits of sources: the number that each belongs to, two for each row; its place; and where it is written.
 
         Returns int64 [D] each.
         """
-        row = ragged.rows_of(source.starts)
+        row = ragged.rows_of(source.offsets)
         at = np.flatnonzero(source.symbol < self._plus)  # the digits
         number = (2 * row + np.cumsum(source.symbol == self._plus) - row)[at]  # of the two of each row
         count = np.bincount(number, minlength=2 * source.size.size)
-        place = ragged.places_of(ragged.starts_of(count))
+        place = ragged.indices_of(ragged.offsets_of(count))
         if not self.reverse:
             place = count[number] - 1 - place
         return number, place, at
@@ -157,31 +157,31 @@ class Addition(Sized):
         number, place, at = self._read(source)
         value = source.symbol[at] - FIRST_SYMBOL
         kept = np.flatnonzero(value)
-        starts = ragged.starts_of(np.bincount(number[kept] // 2, minlength=source.size.size))
-        return Tokens(starts, place[kept], value[kept])
+        offsets = ragged.offsets_of(np.bincount(number[kept] // 2, minlength=source.size.size))
+        return Tokens(offsets, place[kept], value[kept])
 
-    def answer(self, source: Source) -> Tokens:
+    def target(self, source: Source) -> Tokens:
         """The target of each source: the sum of its two numbers, which is exact for any number of digits."""
         rows = source.size.size
         number, place, at = self._read(source)
         count = np.bincount(number, minlength=2 * rows)
         width = count.reshape(rows, 2).max(axis=1) + (not self.pad)
-        starts = ragged.starts_of(width)
-        total = np.zeros(starts[-1], dtype=np.int64)
+        offsets = ragged.offsets_of(width)
+        total = np.zeros(offsets[-1], dtype=np.int64)
         for which in (0, 1):
             here = number % 2 == which
-            total[starts[number[here] // 2] + place[here]] += source.symbol[at[here]] - FIRST_SYMBOL
-        digit = carried(total, starts, self.base)
+            total[offsets[number[here] // 2] + place[here]] += source.symbol[at[here]] - FIRST_SYMBOL
+        digit = carried(total, offsets, self.base)
         if not self.pad:
             kept = np.ones(digit.size, dtype=bool)
-            kept[starts[1:] - 1] = digit[starts[1:] - 1] > 0  # whether the last carry gave the sum a digit more
-            digit, width = digit[kept], np.add.reduceat(kept, starts[:-1], dtype=np.int64)
+            kept[offsets[1:] - 1] = digit[offsets[1:] - 1] > 0  # whether the last carry gave the sum a digit more
+            digit, width = digit[kept], np.add.reduceat(kept, offsets[:-1], dtype=np.int64)
         first = np.zeros(rows, dtype=np.int64)
         if self.index_hints:
             ones = at[(place == 0) & (number % 2 == 0)]
             first = source.symbol[ones - 1] - self._plus - 1
-        starts, symbol = self._written(digit, width, first)
-        return Tokens(starts, ragged.places_of(starts), symbol)
+        offsets, symbol = self._written(digit, width, first)
+        return Tokens(offsets, ragged.indices_of(offsets), symbol)
 
     def _written(self, digit: I64, width: I64, first: I64) -> tuple[I64, I64]:
         """Write numbers as symbols, in the order of the options and with their index hints.
@@ -190,15 +190,15 @@ class Addition(Sized):
         of its ones. Returns where each number begins, and the end, int64 [N+1]; and the symbols, int64 [D], or [2D]
         with hints.
         """
-        starts = ragged.starts_of(width)
-        place = ragged.places_of(starts)
+        offsets = ragged.offsets_of(width)
+        place = ragged.indices_of(offsets)
         if not self.reverse:
             place = np.repeat(width, width) - 1 - place
-        symbol = FIRST_SYMBOL + digit[np.repeat(starts[:-1], width) + place]
+        symbol = FIRST_SYMBOL + digit[np.repeat(offsets[:-1], width) + place]
         if not self.index_hints:
-            return starts, symbol
+            return offsets, symbol
         hint = self._plus + 1 + np.repeat(first, width) + place
-        return 2 * starts, np.column_stack([hint, symbol]).ravel()
+        return 2 * offsets, np.column_stack([hint, symbol]).ravel()
 
     def symbols(self) -> list[str]:
         """The readable names of the ids from 3 on: the digits, `+`, and the index symbols `#0`, `#1` and so on."""
@@ -214,33 +214,33 @@ class Addition(Sized):
         mean = self.expected_size() + 1 if self.pad else float(chance @ np.arange(1, chance.size + 1))
         return 2 * mean * (1 + self.index_hints) + 1
 
-    def expected_answer_tokens(self) -> float:
+    def expected_target_tokens(self) -> float:
         """The mean number of tokens of a target, at most: one digit more than the longer number has, with hints."""
         return (self.expected_size() + 1) * (1 + self.index_hints)
 
     @property
     def _chances(self) -> np.ndarray:
-        """The probability that a number has n digits, for n = 1 .. `_most`: float64 [`_most`]."""
-        return rng.normal_chances(self.digits_mean, self.digits_std, 1, self._most)
+        """The probability that a number has n digits, for n = 1 .. `_max_digits`: float64 [`_max_digits`]."""
+        return rng.normal_chances(self.digits_mean, self.digits_std, 1, self._max_digits)
 
 
-def carried(total: I64, starts: I64, base: int) -> I64:
+def carried(total: I64, offsets: I64, base: int) -> I64:
     """The digits of sums, from the sums of the digits at each place.
 
     A place whose digits sum to base - 1 passes on the carry that it gets. Any other place carries if and only if its
     digits sum to base or more. So the carry into a place comes from the nearest lower place that is not base - 1, and
     no loop over places is needed (carry lookahead).
 
-    `total`: int64 [D], from 0 to 2 (base - 1), where row r is `total[starts[r]:starts[r + 1]]`; no row is empty.
-    `starts`: int64 [N+1]. Returns int64 [D]. A carry out of the last place of a row is dropped.
+    `total`: int64 [D], from 0 to 2 (base - 1), where row r is `total[offsets[r]:offsets[r + 1]]`; no row is empty.
+    `offsets`: int64 [N+1]. Returns int64 [D]. A carry out of the last place of a row is dropped.
 
     >>> carried(np.array([9, 10, 9, 0, 10, 9, 9, 0]), np.array([0, 4, 8]), 10)
     array([9, 0, 0, 1, 0, 0, 0, 1])
     """
     decides = np.where(total == base - 1, 0, np.arange(total.size))
-    decides[starts[:-1]] = starts[:-1]  # no carry comes from below the ones
+    decides[offsets[:-1]] = offsets[:-1]  # no carry comes from below the ones
     carries = total[np.maximum.accumulate(decides)] >= base
     into = np.zeros_like(total)
     into[1:] = carries[:-1]
-    into[starts[:-1]] = 0
+    into[offsets[:-1]] = 0
     return (total + into) % base

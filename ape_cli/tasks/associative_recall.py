@@ -160,9 +160,9 @@ class AssociativeRecall(Sized):
         np.put_along_axis(tokens, 2 * chosen, queries, axis=1)
         return tokens
 
-    def answer(self, source: Source) -> Tokens:
+    def target(self, source: Source) -> Tokens:
         """The target of each source: the values of its queries, or a tag for each token."""
-        row = ragged.rows_of(source.starts)
+        row = ragged.rows_of(source.offsets)
         behind = source.position >= 2 * source.size[row]
         name = row * len(self.id_names) + source.symbol  # tells the symbols of different rows apart
         stated = np.flatnonzero(~behind & (source.position % 2 == 0))
@@ -170,10 +170,10 @@ class AssociativeRecall(Sized):
         pair = stated[np.minimum(np.searchsorted(name[stated], name), stated.size - 1)]  # [T]
         queried = behind & (name[pair] == name)
         if self.length:
-            return Tokens(source.starts, source.position, np.where(queried, source.symbol[pair + 1], PAD))
+            return Tokens(source.offsets, source.position, np.where(queried, source.symbol[pair + 1], PAD))
         count = np.bincount(row[queried], minlength=source.size.size)
-        starts = ragged.starts_of(count)
-        return Tokens(starts, ragged.places_of(starts), source.symbol[pair[queried] + 1])
+        offsets = ragged.offsets_of(count)
+        return Tokens(offsets, ragged.indices_of(offsets), source.symbol[pair[queried] + 1])
 
     def symbols(self) -> list[str]:
         """The readable names of the ids from 3 on: the keys k0, k1 and so on, the values v0, v1 and so on, a blank."""
@@ -184,7 +184,7 @@ class AssociativeRecall(Sized):
         """The number of tokens of a source: pairs and queries, and what is between these."""
         return float(self.length) if self.length else 2.0 * self.pairs + (self.queries or self.pairs)
 
-    def expected_answer_tokens(self) -> float:
+    def expected_target_tokens(self) -> float:
         """The number of tokens of a target: the queries, or a tag for each token."""
         return float(self.length or self.queries or self.pairs)
 
@@ -198,8 +198,8 @@ def distinct(key: U64, count: int, bound: int) -> I64:
 
     `key`: uint64 [R]; `count` is at most `bound`. Returns int64 [R, count].
     """
-    place = np.arange(count)
-    number = rng.below(rng.bits(key[:, None], place), bound - place)
+    index = np.arange(count)
+    number = rng.below(rng.bits(key[:, None], index), bound - index)
     columns = np.ascontiguousarray(number.T)  # [count, R]
     for i in range(count - 2, -1, -1):
         columns[i + 1 :] += columns[i + 1 :] >= columns[i]

@@ -59,20 +59,20 @@ class BoxRotate(Grids):
         """Draw one axis and one box for each key. uint64 [R] -> `Source` of R rows with `op`"""
         box = super().draw(key)
         op = rng.below(rng.child(key, "axis"), 3)
-        starts = box.starts + np.arange(box.starts.size)  # each row gets the token of its axis first
-        position, symbol = (np.insert(x, box.starts[:-1], 0, axis=0) for x in (box.position, box.symbol))
-        symbol[starts[:-1]] = FIRST_SYMBOL + self.vocabulary + op
-        return Source(starts, position, symbol, box.size, op=op)
+        offsets = box.offsets + np.arange(box.offsets.size)  # each row gets the token of its axis first
+        position, symbol = (np.insert(x, box.offsets[:-1], 0, axis=0) for x in (box.position, box.symbol))
+        symbol[offsets[:-1]] = FIRST_SYMBOL + self.vocabulary + op
+        return Source(offsets, position, symbol, box.size, op=op)
 
-    def answer(self, source: Source) -> Tokens:
+    def target(self, source: Source) -> Tokens:
         """The target of each source: the turned box, without the axis."""
         assert source.op is not None
         held = np.ones(source.symbol.size, dtype=bool)
-        held[source.starts[:-1]] = False
+        held[source.offsets[:-1]] = False
         symbol, position = source.symbol[held], source.position[held]
-        starts = source.starts - np.arange(source.starts.size)
-        row = ragged.rows_of(starts)
-        sides = position[starts[1:] - 1] + 1  # [R, 3], from the last cell
+        offsets = source.offsets - np.arange(source.offsets.size)
+        row = ragged.rows_of(offsets)
+        sides = position[offsets[1:] - 1] + 1  # [R, 3], from the last cell
         # About axis a, the next two axes b and c change places: b takes the mirrored c, and c takes b.
         a = source.op
         b, c = (a + 1) % 3, (a + 2) % 3
@@ -82,10 +82,10 @@ class BoxRotate(Grids):
         moved, each = position.copy(), np.arange(row.size)
         moved[each, b[row]] = turned[row, b[row]] - 1 - position[each, c[row]]
         moved[each, c[row]] = position[each, b[row]]
-        place = starts[row] + (moved[:, 0] * turned[row, 1] + moved[:, 1]) * turned[row, 2] + moved[:, 2]
+        index = offsets[row] + (moved[:, 0] * turned[row, 1] + moved[:, 1]) * turned[row, 2] + moved[:, 2]
         turned_symbol = np.empty_like(symbol)
-        turned_symbol[place] = symbol
-        return Tokens(starts, cells(*turned.T)[2], turned_symbol)
+        turned_symbol[index] = symbol
+        return Tokens(offsets, cells(*turned.T)[2], turned_symbol)
 
     def symbols(self) -> list[str]:
         """The readable names of the ids from 3 on: the cells' symbols, then the three axes."""

@@ -31,10 +31,10 @@ class C3(Trees):
 
     leaves, operators = 3, 1  # the three elements of the group, and the addition
 
-    def answer(self, source: Source) -> Tokens:
+    def target(self, source: Source) -> Tokens:
         """The target of each source: the expression after one reduction step."""
         leaf = source.symbol < FIRST_SYMBOL + 3
-        parent, first = trees.children(source.starts, leaf, self.branching)
+        parent, first = trees.children(source.offsets, leaf, self.branching)
         ripe = leaf[first]
         for c in range(1, self.branching):
             ripe &= leaf[first + c]
@@ -48,9 +48,9 @@ class C3(Trees):
         symbol = source.symbol.copy()
         symbol[parent] = FIRST_SYMBOL + total % 3
         keep = np.flatnonzero(kept)
-        row = ragged.rows_of(source.starts)[keep]
-        starts = ragged.starts_of(np.bincount(row, minlength=source.size.size))
-        return Tokens(starts, source.position[keep], symbol[keep])
+        row = ragged.rows_of(source.offsets)[keep]
+        offsets = ragged.offsets_of(np.bincount(row, minlength=source.size.size))
+        return Tokens(offsets, source.position[keep], symbol[keep])
 
     def symbols(self) -> list[str]:
         """The readable names of the ids from 3 on."""

@@ -19,6 +19,6 @@ class Copy(Words):
 
     summary = "the word itself: abca -> abca"
 
-    def answer(self, source: Source) -> Tokens:
+    def target(self, source: Source) -> Tokens:
         """The target of each source: the same word."""
-        return Tokens(source.starts, source.position, source.symbol)
+        return Tokens(source.offsets, source.position, source.symbol)

@@ -75,26 +75,26 @@ class FlipFlop(Sequences):
     def draw(self, key: U64) -> Source:
         """Draw instructions and their symbols for each key. uint64 [R] -> `Source` of R rows"""
         size = self.draw_sizes(key)
-        begin = ragged.starts_of(size)
-        place = ragged.places_of(begin)  # [I]
-        uniform = (rng.bits(np.repeat(rng.child(key, "orders"), size), place) >> np.uint64(11)) * 2.0**-53
+        begin = ragged.offsets_of(size)
+        index = ragged.indices_of(begin)  # [I]
+        uniform = (rng.bits(np.repeat(rng.child(key, "orders"), size), index) >> np.uint64(11)) * 2.0**-53
         order = np.where(uniform < self._read, _READ, _WRITE)
         order[uniform >= 1 - self.ignore_probability] = _IGNORE
         order[begin[:-1]] = _WRITE
         order[begin[1:] - 1] = _READ
-        data = rng.below(rng.bits(np.repeat(rng.child(key, "data"), size), place), self.vocabulary)
+        data = rng.below(rng.bits(np.repeat(rng.child(key, "data"), size), index), self.vocabulary)
         pair = np.column_stack([order, _READ + 1 + data])  # [I, 2]
         kept = np.column_stack([np.ones(order.size, dtype=bool), order != _READ])
-        starts = ragged.starts_of(np.add.reduceat(kept.sum(axis=1), begin[:-1]))
-        return Source(starts, ragged.places_of(starts), pair[kept], size)
+        offsets = ragged.offsets_of(np.add.reduceat(kept.sum(axis=1), begin[:-1]))
+        return Source(offsets, ragged.indices_of(offsets), pair[kept], size)
 
-    def answer(self, source: Source) -> Tokens:
+    def target(self, source: Source) -> Tokens:
         """The target of each source: the stored symbol at each read."""
         written = np.where(source.symbol == _WRITE, np.arange(source.symbol.size), 0)
         last = np.maximum.accumulate(written)  # [T] place of the last write; the first token of a row is a write
         reads = source.symbol == _READ
-        starts = ragged.starts_of(np.add.reduceat(reads, source.starts[:-1], dtype=np.int64))
-        return Tokens(starts, ragged.places_of(starts), source.symbol[last[reads] + 1])
+        offsets = ragged.offsets_of(np.add.reduceat(reads, source.offsets[:-1], dtype=np.int64))
+        return Tokens(offsets, ragged.indices_of(offsets), source.symbol[last[reads] + 1])
 
     def symbols(self) -> list[str]:
         """The readable names of the ids from 3 on: the instructions, then the symbols 0, 1 and so on."""
@@ -104,6 +104,6 @@ class FlipFlop(Sequences):
         """The mean number of tokens of a source: 3 of the first and the last instruction, 1 or 2 of each other one."""
         return 3 + (self.length_mean - 2) * (2 - self._read)
 
-    def expected_answer_tokens(self) -> float:
+    def expected_target_tokens(self) -> float:
         """The mean number of reads."""
         return 1 + (self.length_mean - 2) * self._read

@@ -27,9 +27,9 @@ class ForestReverse(ForestRotate):
 
     summary = "a sequence of trees in reverse order: f(x, y) z -> z f(x, y)"
 
-    def answer(self, source: Source) -> Tokens:
+    def target(self, source: Source) -> Tokens:
         """The target of each source: tree i of n trees moves to the place n - 1 - i."""
         tree, heap = source.position.T
-        last = np.maximum.reduceat(tree, source.starts[:-1])
-        moved = np.repeat(last, np.diff(source.starts)) - tree
-        return Tokens(source.starts, np.stack([moved, heap], axis=1), source.symbol)
+        last = np.maximum.reduceat(tree, source.offsets[:-1])
+        moved = np.repeat(last, np.diff(source.offsets)) - tree
+        return Tokens(source.offsets, np.stack([moved, heap], axis=1), source.symbol)

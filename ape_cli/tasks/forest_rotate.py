@@ -22,8 +22,8 @@ from ape_cli.tasks import Rows, Source, Tokens, option
 from ape_cli.tasks._sized import check_amount, check_normal
 from ape_cli.tasks._trees import PlainTrees
 
-_MOST_TREES = 1000
-_MOST_NODES = 1_000_000  # the expected number of nodes of a row with the greatest number of the deepest trees
+_MAX_TREES = 1000
+_MAX_NODES = 1_000_000  # the expected number of nodes of a row with the greatest number of the deepest trees
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -45,7 +45,7 @@ class ForestRotate(PlainTrees):
 
     summary = "the mirror image of each tree of a sequence: f(x, y) z -> f(y, x) z"
     source = "ours; the sequences of trees of Algebraic Positional Encodings, section 3.4.3"
-    places_given = True  # the shape of each tree of the target is that of a tree of the source
+    positions_given = True  # the shape of each tree of the target is that of a tree of the source
     size_words = ("depth", "depth of the deepest tree, steps from the root")
     preset_options: ClassVar = {
         "small": {"trees_mean": 4.0, "trees_std": 1.0, "depth_mean": 2.0, "depth_std": 0.5},
@@ -59,9 +59,9 @@ class ForestRotate(PlainTrees):
     def check(self) -> None:
         """Check the options. Raises `UsageError` if one is out of range or if the rows would be too large."""
         super().check()
-        check_normal("trees_mean and trees_std", self.trees_mean, self.trees_std, 1, _MOST_TREES)
+        check_normal("trees_mean and trees_std", self.trees_mean, self.trees_std, 1, _MAX_TREES)
         count = self.trees_mean + 4 * self.trees_std
-        check_amount("nodes", count * trees.mean_nodes(self.greatest_depth, self.branching), _MOST_NODES)
+        check_amount("nodes", count * trees.mean_nodes(self.expected_max_depth, self.branching), _MAX_NODES)
 
     @property
     def structure(self) -> str:
@@ -70,18 +70,18 @@ class ForestRotate(PlainTrees):
 
     def draw(self, key: U64) -> Source:
         """Draw one sequence of trees for each key, each tree in level order. uint64 [R] -> `Source` of R rows"""
-        count = rng.normal(rng.child(key, "count"), self.trees_mean, self.trees_std, 1, _MOST_TREES)
-        first = ragged.starts_of(count)  # [R+1], the first tree of each row
-        place = ragged.places_of(first)  # [S], of each tree in its row
-        each = super().draw(rng.bits(np.repeat(rng.child(key, "trees"), count), place))
-        position = np.stack([np.repeat(place, np.diff(each.starts)), each.position], axis=1)
-        return Source(each.starts[first], position, each.symbol, np.maximum.reduceat(each.size, first[:-1]))
+        count = rng.normal(rng.child(key, "count"), self.trees_mean, self.trees_std, 1, _MAX_TREES)
+        first = ragged.offsets_of(count)  # [R+1], the first tree of each row
+        index = ragged.indices_of(first)  # [S], of each tree in its row
+        each = super().draw(rng.bits(np.repeat(rng.child(key, "trees"), count), index))
+        position = np.stack([np.repeat(index, np.diff(each.offsets)), each.position], axis=1)
+        return Source(each.offsets[first], position, each.symbol, np.maximum.reduceat(each.size, first[:-1]))
 
-    def answer(self, source: Source) -> Tokens:
+    def target(self, source: Source) -> Tokens:
         """The target of each source: its trees in the same order, each one mirrored."""
         tree, heap = source.position.T
         mirrored = trees.mirror(heap, self.branching)
-        return Tokens(source.starts, np.stack([tree, mirrored], axis=1), source.symbol)
+        return Tokens(source.offsets, np.stack([tree, mirrored], axis=1), source.symbol)
 
     def store(self, rows: Rows) -> Rows:
         """The rows as the dataset holds them: of binary trees if `binarise` is set, else unchanged."""
@@ -95,10 +95,10 @@ class ForestRotate(PlainTrees):
         """The rows of one side, tree after tree, each tree in an order. Shapes are those of `Task._linear`."""
         assert order is not None
         tree, heap = tokens.position.T
-        row = ragged.rows_of(tokens.starts)
+        row = ragged.rows_of(tokens.offsets)
         number = row * (int(tree.max(initial=0)) + 1) + tree  # rises from tree to tree
         line = trees.linearise(number, heap, order, 2 if self.binarise else self.branching)
-        return tokens.starts, tokens.position[line], tokens.symbol[line]
+        return tokens.offsets, tokens.position[line], tokens.symbol[line]
 
     def expected_size(self) -> float:
         """The mean depth of the deepest tree of a source, in the form that is stored."""

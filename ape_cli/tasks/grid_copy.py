@@ -19,6 +19,6 @@ class GridCopy(Grids):
 
     summary = "the grid itself"
 
-    def answer(self, source: Source) -> Tokens:
+    def target(self, source: Source) -> Tokens:
         """The target of each source: the same grid."""
-        return Tokens(source.starts, source.position, source.symbol)
+        return Tokens(source.offsets, source.position, source.symbol)

@@ -26,9 +26,9 @@ from ape_cli.tasks._sized import Sized
 Bool = NDArray[np.bool_]
 
 WALL, FREE, START, GOAL, PATH = range(FIRST_SYMBOL, FIRST_SYMBOL + 5)
-_MOST_ROOMS = 500  # along a side
+_MAX_ROOMS = 500  # along a side
 _LOW = np.uint64(2**24 - 1)  # the bits of a weight that give way to the number of the edge
-_MOST_NUMBERED = 2**24
+_MAX_NUMBERED = 2**24
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -70,7 +70,7 @@ class GridPath(Sized):
     side_mean: float = option(11.0, "Mean height and width of a grid, in cells.")
     side_std: float = option(2.0, "Standard deviation of height and width, in cells.")
 
-    limits = (3, 2 * _MOST_ROOMS - 1, "")
+    limits = (3, 2 * _MAX_ROOMS - 1, "")
 
     def check(self) -> None:
         """Check the options. Raises `UsageError` if one is out of range, or if all sides are equal and even."""
@@ -89,7 +89,7 @@ class GridPath(Sized):
 
     def _room_chances(self) -> np.ndarray:
         """The probability of n rooms along a side, for n = 1..500: float64 [500]. There are two rooms or more."""
-        chance = rng.normal_chances(*self._rooms, 1, _MOST_ROOMS)
+        chance = rng.normal_chances(*self._rooms, 1, _MAX_ROOMS)
         chance[0] = 0
         return chance / chance.sum()
 
@@ -101,35 +101,35 @@ class GridPath(Sized):
         """The mean number of cells: the square of the mean side, because the sides are independent."""
         return (2 * self._mean_rooms - 1) ** 2
 
-    def expected_answer_tokens(self) -> float:
+    def expected_target_tokens(self) -> float:
         """The mean number of free cells: n rooms and the n - 1 corridors between them."""
         return 2 * self._mean_rooms**2 - 1
 
     @property
     def _mean_rooms(self) -> float:
         """The mean number of rooms along a side."""
-        return float(self._room_chances() @ np.arange(1, _MOST_ROOMS + 1))
+        return float(self._room_chances() @ np.arange(1, _MAX_ROOMS + 1))
 
     def draw(self, key: U64) -> Source:
         """Draw one maze for each key. uint64 [R] -> `Source` of R rows"""
-        height, width = (rng.normal(rng.child(key, s), *self._rooms, 2, _MOST_ROOMS) for s in ("height", "width"))
-        starts, position, free = carve(height, width, rng.child(key, "maze"))
+        height, width = (rng.normal(rng.child(key, s), *self._rooms, 2, _MAX_ROOMS) for s in ("height", "width"))
+        offsets, position, free = carve(height, width, rng.child(key, "maze"))
         word = rng.bits(rng.child(key, "ends")[:, None], np.arange(2))
         count = 2 * height * width - 1
         start, goal = rng.below(word[:, 0], count), rng.below(word[:, 1], count - 1)
         goal += goal >= start  # all free cells but the start
-        place, first = np.flatnonzero(free), ragged.starts_of(count)[:-1]
+        index, first = np.flatnonzero(free), ragged.offsets_of(count)[:-1]
         symbol = np.where(free, FREE, WALL)
-        symbol[place[first + start]], symbol[place[first + goal]] = START, GOAL
-        return Source(starts, position, symbol, 2 * np.maximum(height, width) - 1)
+        symbol[index[first + start]], symbol[index[first + goal]] = START, GOAL
+        return Source(offsets, position, symbol, 2 * np.maximum(height, width) - 1)
 
-    def answer(self, source: Source) -> Tokens:
+    def target(self, source: Source) -> Tokens:
         """The target of each source: its free cells, which are marked if they are on the path."""
         free, end = source.symbol != WALL, (source.symbol == START) | (source.symbol == GOAL)
-        path = on_path(source.starts, source.position, free, end)
+        path = on_path(source.offsets, source.position, free, end)
         kept = np.flatnonzero(free)
-        starts = ragged.starts_of(np.add.reduceat(free, source.starts[:-1], dtype=np.int64))
-        return Tokens(starts, source.position[kept], np.where(path[kept], PATH, FREE))
+        offsets = ragged.offsets_of(np.add.reduceat(free, source.offsets[:-1], dtype=np.int64))
+        return Tokens(offsets, source.position[kept], np.where(path[kept], PATH, FREE))
 
 
 def carve(height: I64, width: I64, key: U64) -> tuple[I64, I64, Bool]:
@@ -138,8 +138,8 @@ def carve(height: I64, width: I64, key: U64) -> tuple[I64, I64, Bool]:
     The spanning tree is the one of least total weight for independent random weights, as in Kruskal's algorithm with
     pairs of rooms in random order. This is not the uniform distribution of spanning trees.
 
-    `height` and `width`: int64 [R], in rooms; `key`: uint64 [R]. Returns the starts of the grids of cells, int64 [R+1],
-    the (row, column) of the cells, int64 [T, 2], and whether they are free, bool [T].
+    `height` and `width`: int64 [R], in rooms; `key`: uint64 [R]. Returns the offsets of the grids, int64 [R+1], the
+    (row, column) of the cells, int64 [T, 2], and whether they are free, bool [T].
     """
     rooms, room, at = cells(height, width)
     wide, row = np.repeat(width, height * width), np.repeat(np.arange(key.size), height * width)
@@ -149,12 +149,12 @@ def carve(height: I64, width: I64, key: U64) -> tuple[I64, I64, Bool]:
     address = 2 * room[one]
     address[right.size :] += 1
     kept = lightest_trees(one, other, rng.bits(key[row[one]], address), rooms[-1])
-    starts, _, position = cells(2 * height - 1, 2 * width - 1)
-    lattice = starts[:-1][row] + 2 * at[:, 0] * (2 * wide - 1) + 2 * at[:, 1]  # the cell of each room
-    free = np.zeros(starts[-1], dtype=bool)
+    offsets, _, position = cells(2 * height - 1, 2 * width - 1)
+    lattice = offsets[:-1][row] + 2 * at[:, 0] * (2 * wide - 1) + 2 * at[:, 1]  # the cell of each room
+    free = np.zeros(offsets[-1], dtype=bool)
     free[lattice] = True
     free[lattice[one[kept]] + np.where(kept < right.size, 1, 2 * wide[one[kept]] - 1)] = True
-    return starts, position, free
+    return offsets, position, free
 
 
 def lightest_trees(one: I64, other: I64, weight: U64, count: int) -> I64:
@@ -198,25 +198,25 @@ def _heaviest_first(weight: U64) -> I64:
     A sort of values that have the number of the edge in their lowest bits is several times faster than an argsort.
     """
     word = weight & ~_LOW
-    if weight.size > _MOST_NUMBERED:
+    if weight.size > _MAX_NUMBERED:
         return np.argsort(word, kind="stable")[::-1]
     word |= np.arange(weight.size, dtype=np.uint64)
     word.sort()
     return (word[::-1] & _LOW).astype(np.int64)
 
 
-def on_path(starts: I64, position: I64, free: Bool, end: Bool) -> Bool:
+def on_path(offsets: I64, position: I64, free: Bool, end: Bool) -> Bool:
     """Mark the cells of the path between the two ends of each maze, ends included. bool [T]
 
     Dead ends are filled in, one cell after the other, until only the path is left.
 
-    `starts`: int64 [R+1]; `position`: int64 [T, 2], (row, column) in row-major order; `free`: bool [T]; `end`: bool
+    `offsets`: int64 [R+1]; `position`: int64 [T, 2], (row, column) in row-major order; `free`: bool [T]; `end`: bool
     [T], which marks two free cells of each maze.
     """
-    width = np.repeat(position[starts[1:] - 1, 1] + 1, np.diff(starts))
+    width = np.repeat(position[offsets[1:] - 1, 1] + 1, np.diff(offsets))
     cell = np.flatnonzero(free)
     right = cell[position[cell, 1] + 1 < width[cell]]
-    down = cell[cell + width[cell] < np.repeat(starts[1:], np.diff(starts))[cell]]
+    down = cell[cell + width[cell] < np.repeat(offsets[1:], np.diff(offsets))[cell]]
     ways = np.zeros(free.size, dtype=np.int64)  # the number of open ways out of each cell
     beyond = np.zeros(free.size, dtype=np.int64)  # the exclusive or of the cells at their ends: of the only one, itself
     for near, far in ((right, right + 1), (down, down + width[down])):

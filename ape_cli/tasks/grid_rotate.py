@@ -23,9 +23,9 @@ class GridRotate(Grids):
     summary = "a quarter turn clockwise: abc/def -> da/eb/fc"
     default_for = "grid(n)"
 
-    def answer(self, source: Source) -> Tokens:
+    def target(self, source: Source) -> Tokens:
         """The target of each source: the rotated grid."""
-        first, after = source.starts[:-1], source.starts[1:]
+        first, after = source.offsets[:-1], source.offsets[1:]
         height, width = source.position[after - 1].T + 1  # the last cell is (h-1, w-1)
         taken, position = clockwise(first, height, width)
-        return Tokens(source.starts, position, source.symbol[taken])
+        return Tokens(source.offsets, position, source.symbol[taken])

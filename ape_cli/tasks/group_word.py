@@ -112,18 +112,18 @@ class GroupWord(Sequences):
         """Draw one word for each key. uint64 [R] -> `Source` of R rows"""
         return random_words(key, self.length_mean, self.length_std, len(self.elements.names))
 
-    def answer(self, source: Source) -> Tokens:
+    def target(self, source: Source) -> Tokens:
         """The target of each source: the products of all prefixes, or of the last one."""
         products = self.elements.products
         element = source.symbol - FIRST_SYMBOL
-        state = element[source.starts[:-1]]  # [R], the product so far
+        state = element[source.offsets[:-1]]  # [R], the product so far
         symbol = element.copy()  # [T], of all prefixes
-        for place in range(1, int(source.size.max(initial=1))):
-            row = np.flatnonzero(source.size > place)
-            here = source.starts[row] + place
+        for index in range(1, int(source.size.max(initial=1))):
+            row = np.flatnonzero(source.size > index)
+            here = source.offsets[row] + index
             state[row] = symbol[here] = products[state[row], element[here]]
         symbol += FIRST_SYMBOL
         if self.answers != "product":
-            return Tokens(source.starts, source.position, symbol)
+            return Tokens(source.offsets, source.position, symbol)
         rows = np.arange(source.size.size + 1)
-        return Tokens(rows, np.zeros(rows.size - 1, dtype=np.int64), symbol[source.starts[1:] - 1])
+        return Tokens(rows, np.zeros(rows.size - 1, dtype=np.int64), symbol[source.offsets[1:] - 1])

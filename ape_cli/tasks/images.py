@@ -45,7 +45,7 @@ class Portion(SplitRows):
     classes: list[str]
     shuffled: bool
 
-    mean_answer_tokens = 1.0  # an image has one label
+    mean_target_tokens = 1.0  # an image has one label
 
     def __len__(self) -> int:
         """The number of images."""
@@ -101,9 +101,9 @@ class Images(FixedRows[Portion]):
     """
 
     summary = "the label of an image"
-    kind = "image"
+    modality = "image"
     things = "images"
-    mean_answer_tokens = 1.0  # an image has one label
+    mean_target_tokens = 1.0  # an image has one label
     structure = "grid(2)"  # of the pixels, and of the tokens that a model makes of them
 
     where: str = option(

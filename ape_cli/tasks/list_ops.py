@@ -39,7 +39,7 @@ class ListOps(ListOpsTree):
 
     structure = "seq"
     ordered = False
-    places_given = False
+    positions_given = False
     summary = "the value of nested operations on digits: [MIN 7 [MAX 2 4 ] ] -> 4"
 
     def symbols(self) -> list[str]:
@@ -48,22 +48,22 @@ class ListOps(ListOpsTree):
 
     def store(self, rows: Rows) -> Rows:
         """The rows as the dataset holds them: a source with its brackets; the values of a target in closing order."""
-        k, row, heap = self.arguments, ragged.rows_of(rows.starts), rows.position
+        k, row, heap = self.arguments, ragged.rows_of(rows.offsets), rows.position
         if not isinstance(rows, Source):
             # Post-order is pre-order of the mirrored tree, read backwards.
-            last = rows.starts.size - 2
+            last = rows.offsets.size - 2
             order = trees.linearise(last - row, trees.mirror(heap, k), "depth", k)[::-1]
-            return replace(rows, position=ragged.places_of(rows.starts), symbol=rows.symbol[order])
+            return replace(rows, position=ragged.indices_of(rows.offsets), symbol=rows.symbol[order])
         order = trees.linearise(row, heap, "depth", k)
         level = Tree(k).level(heap[order])
         # Between a digit at depth d and a node at depth e, d - e brackets close. The next row begins at depth 0.
         following = np.append(level[1:], 0)
         tokens = 1 + np.maximum(level - following, 0)  # of each node: itself, and the brackets that close after it
-        begin = ragged.starts_of(tokens)
+        begin = ragged.offsets_of(tokens)
         symbol = np.full(begin[-1], FIRST_SYMBOL + DIGITS + len(OPERATORS))
         symbol[begin[:-1]] = rows.symbol[order]
-        starts = begin[rows.starts]
-        return replace(rows, starts=starts, position=ragged.places_of(starts), symbol=symbol)
+        offsets = begin[rows.offsets]
+        return replace(rows, offsets=offsets, position=ragged.indices_of(offsets), symbol=symbol)
 
     def expected_tokens(self) -> float:
         """The expected number of tokens of a source: its nodes, and a closing bracket for each operator."""

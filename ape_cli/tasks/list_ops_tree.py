@@ -26,7 +26,7 @@ from ape_cli.tasks._sized import Sized, check_amount
 OPERATORS = ["MIN", "MAX", "MED", "SM"]  # their ids follow those of the ten digits, in this order
 MIN, MAX, MED, SM = range(4)
 DIGITS = 10
-_MOST_NODES = 50_000  # the expected number of nodes of a tree of the greatest depth must not exceed it
+_MAX_NODES = 50_000  # the expected number of nodes of a tree of the greatest depth must not exceed it
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -57,7 +57,7 @@ class ListOpsTree(Sized):
 
     summary = "the value of nested operations on digits, as trees: MIN(7, MAX(2, 4)) -> 4"
     ordered = True
-    places_given = True
+    positions_given = True
 
     extent = "depth"
     answer_options = ("intermediate",)
@@ -88,7 +88,7 @@ class ListOpsTree(Sized):
         """Check the options. Raises `UsageError` if one is out of range or if the trees would be too large."""
         super().check()
         greatest = min(self.limits[1], round(self.depth_mean + 4 * self.depth_std))
-        check_amount("nodes of a tree", trees.mean_nodes(greatest, self._mean_arguments), _MOST_NODES)
+        check_amount("nodes of a tree", trees.mean_nodes(greatest, self._mean_arguments), _MAX_NODES)
 
     @property
     def _mean_arguments(self) -> float:
@@ -98,16 +98,16 @@ class ListOpsTree(Sized):
     def draw(self, key: U64) -> Source:
         """Draw one tree for each key, in level order. uint64 [R] -> `Source` of R rows"""
         size = self.draw_sizes(key)
-        heap, starts, leaf = self._grow(size, rng.child(key, "shape"))
-        word = rng.bits(np.repeat(rng.child(key, "symbols"), np.diff(starts)), heap)
+        heap, offsets, leaf = self._grow(size, rng.child(key, "shape"))
+        word = rng.bits(np.repeat(rng.child(key, "symbols"), np.diff(offsets)), heap)
         symbol = rng.below(word, np.where(leaf, DIGITS, len(OPERATORS))) + np.where(leaf, 0, DIGITS)
-        return Source(starts, heap, FIRST_SYMBOL + symbol, size)
+        return Source(offsets, heap, FIRST_SYMBOL + symbol, size)
 
     def _grow(self, depth: I64, key: U64) -> tuple[I64, I64, np.ndarray]:
         """Draw trees of exactly the given depths, in level order, whose inner nodes have 2..k children.
 
         The random numbers of a node depend on its tree's key and on its heap index. `depth`: int64 [R]; `key`: uint64
-        [R]. Returns heap int64 [T], starts int64 [R+1], and leaf bool [T], like `structure.trees.grow`.
+        [R]. Returns heap int64 [T], offsets int64 [R+1], and leaf bool [T], like `structure.trees.grow`.
         """
         k, rows = self.arguments, depth.size
         row, heap = np.arange(rows), np.ones(rows, dtype=np.int64)
@@ -125,15 +125,15 @@ class ListOpsTree(Sized):
             row, heap, depth = np.repeat(row, count), (k * heap[:, None] + child + 2 - k)[there], below[there]
         row, heap, leaf = (np.concatenate(parts) for parts in zip(*levels, strict=True))
         order = np.argsort(row, kind="stable")  # within a row, the levels keep their order
-        return heap[order], ragged.starts_of(np.bincount(row, minlength=rows)), leaf[order]
+        return heap[order], ragged.offsets_of(np.bincount(row, minlength=rows)), leaf[order]
 
-    def answer(self, source: Source) -> Tokens:
+    def target(self, source: Source) -> Tokens:
         """The target of each source: a tree of the values of all operators, or of the value of the root only."""
         rows = source.size.size
         value, leaf = self._values(source)
-        kept = np.flatnonzero(~leaf) if self.intermediate else source.starts[:-1]
-        counts = np.bincount(ragged.rows_of(source.starts)[kept], minlength=rows)
-        return Tokens(ragged.starts_of(counts), source.position[kept], FIRST_SYMBOL + value[kept])
+        kept = np.flatnonzero(~leaf) if self.intermediate else source.offsets[:-1]
+        counts = np.bincount(ragged.rows_of(source.offsets)[kept], minlength=rows)
+        return Tokens(ragged.offsets_of(counts), source.position[kept], FIRST_SYMBOL + value[kept])
 
     def _values(self, source: Source) -> tuple[I64, np.ndarray]:
         """The value of each node, int64 [T], and whether it is a digit, bool [T].
@@ -166,7 +166,7 @@ class ListOpsTree(Sized):
         """The expected number of operators of a source: all nodes but the root are arguments of one of them."""
         return (ListOpsTree.expected_tokens(self) - 1) / self._mean_arguments
 
-    def expected_answer_tokens(self) -> float:
+    def expected_target_tokens(self) -> float:
         """The expected number of values in a target."""
         return self.expected_operators() if self.intermediate else 1.0
 
@@ -177,9 +177,9 @@ def _apply(value: I64, operator: I64, first: I64, count: I64, k: int) -> I64:
     `value`: int64 [T], the values of all nodes; `operator`: int64 [I], `MIN` and so on; `first` and `count`: int64 [I],
     the place of each operator's first argument and the number of its arguments, which follow each other.
     """
-    place = np.arange(k)
-    there = place < count[:, None]
-    ranked = np.where(there, value[np.minimum(first[:, None] + place, value.size - 1)], DIGITS)  # [I, k]
+    index = np.arange(k)
+    there = index < count[:, None]
+    ranked = np.where(there, value[np.minimum(first[:, None] + index, value.size - 1)], DIGITS)  # [I, k]
     total = (ranked * there).sum(1) % 10
     ranked.sort(axis=1)  # what is not there comes last
     row = np.arange(first.size)

@@ -86,10 +86,10 @@ class Modular(Sequences):
         if self.problem == "parity":
             return random_words(key, self.length_mean, self.length_std, 2)
         digits = self.draw_sizes(key)
-        starts = ragged.starts_of(4 * digits - 3)
-        symbol = np.empty(starts[-1], dtype=np.int64)
+        offsets = ragged.offsets_of(4 * digits - 3)
+        symbol = np.empty(offsets[-1], dtype=np.int64)
         # The open parts of all expressions: where each begins, its number of digits, and the key of its row.
-        begin, count, stream = starts[:-1], digits, rng.child(key, "symbols")
+        begin, count, stream = offsets[:-1], digits, rng.child(key, "symbols")
         offset = np.zeros_like(begin)  # of the beginning in its own expression, the address of random numbers
         while begin.size:
             word = rng.bits(stream, offset)
@@ -104,15 +104,15 @@ class Modular(Sequences):
             begin, count = np.concatenate([begin + 1, sign + 1]), np.concatenate([left, count - left])
             offset = np.concatenate([offset + 1, offset + 4 * left - 1])
             stream = np.concatenate([stream, stream])
-        return Source(starts, ragged.places_of(starts), FIRST_SYMBOL + symbol, digits)
+        return Source(offsets, ragged.indices_of(offsets), FIRST_SYMBOL + symbol, digits)
 
-    def answer(self, source: Source) -> Tokens:
+    def target(self, source: Source) -> Tokens:
         """The target of each source: its parity, or its value modulo n."""
         symbol, rows = source.symbol - FIRST_SYMBOL, source.size.size
         if self.problem == "parity":
-            value = np.bitwise_xor.reduceat(symbol, source.starts[:-1])
+            value = np.bitwise_xor.reduceat(symbol, source.offsets[:-1])
         else:
-            value = _evaluate(source.starts, symbol, self.modulus)
+            value = _evaluate(source.offsets, symbol, self.modulus)
         return Tokens(np.arange(rows + 1), np.zeros(rows, dtype=np.int64), FIRST_SYMBOL + value)
 
     def expected_tokens(self) -> float:
@@ -120,20 +120,20 @@ class Modular(Sequences):
         return self.length_mean if self.problem == "parity" else 4 * self.length_mean - 3
 
 
-def _evaluate(starts: I64, symbol: I64, modulus: int) -> I64:
+def _evaluate(offsets: I64, symbol: I64, modulus: int) -> I64:
     """The values of expressions in which every operation has brackets. int64 [R+1], int64 [T] -> int64 [R]
 
     `symbol` has 0..n-1 for digits, then n + `PLUS` and so on. All expressions are read at once, from the left to the
     right, each with a stack of values and one of operators. A closing bracket replaces two values by one.
     """
-    lengths = np.diff(starts)
+    lengths = np.diff(offsets)
     deepest = (int(lengths.max(initial=1)) + 3) // 4  # there are at most so many values on the stack
     values = np.zeros((lengths.size, deepest), dtype=np.int64)
     signs = np.zeros((lengths.size, deepest), dtype=np.int64)
     high, waiting = np.zeros(lengths.size, dtype=np.int64), np.zeros(lengths.size, dtype=np.int64)
-    for place in range(int(lengths.max(initial=0))):
-        row = np.flatnonzero(lengths > place)
-        here = symbol[starts[row] + place]
+    for index in range(int(lengths.max(initial=0))):
+        row = np.flatnonzero(lengths > index)
+        here = symbol[offsets[row] + index]
         on = here < modulus
         digit = row[on]
         values[digit, high[digit]] = here[on]

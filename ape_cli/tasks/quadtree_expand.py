@@ -51,7 +51,7 @@ class QuadtreeExpand(Sized):
     structure = f"tree({_QUARTERS})*grid(2)"
     summary = "the full grid described by a quadtree with small grids as leaves"
     source = "ours; the trees of grids of Algebraic Positional Encodings, section 3.4.3"
-    places_given = True  # the side of the full grid follows from the depth of the source
+    positions_given = True  # the side of the full grid follows from the depth of the source
     preset_options: ClassVar = {
         "small": {"depth_mean": 1.5, "depth_std": 0.5},
         "tiny": {"depth_mean": 1.0, "depth_std": 0.0},
@@ -72,33 +72,33 @@ class QuadtreeExpand(Sized):
     def draw(self, key: U64) -> Source:
         """Draw one quadtree for each key. uint64 [R] -> `Source` of R rows"""
         depth = self.draw_sizes(key)
-        heap, starts, leaf = trees.grow(depth, rng.child(key, "shape"), _QUARTERS)
+        heap, offsets, leaf = trees.grow(depth, rng.child(key, "shape"), _QUARTERS)
         side = np.where(leaf, self.leaf, 1)
-        token_starts, cell, corner = cells(side, side)
-        row_starts = token_starts[starts]
+        token_offsets, cell, corner = cells(side, side)
+        row_offsets = token_offsets[offsets]
         node = np.repeat(heap, side * side)
-        symbols = np.repeat(rng.child(key, "symbols"), np.diff(row_starts))
+        symbols = np.repeat(rng.child(key, "symbols"), np.diff(row_offsets))
         word = rng.bits(rng.bits(symbols, node), cell)
         cells_of_leaves, symbol = np.repeat(leaf, side * side), rng.below(word, self.vocabulary)
         symbol = FIRST_SYMBOL + np.where(cells_of_leaves, symbol, self.vocabulary)
-        return Source(row_starts, np.column_stack([node, corner]), symbol, depth)
+        return Source(row_offsets, np.column_stack([node, corner]), symbol, depth)
 
-    def answer(self, source: Source) -> Tokens:
+    def target(self, source: Source) -> Tokens:
         """The target of each source: the full grid at the root of the tree."""
-        row = ragged.rows_of(source.starts)
+        row = ragged.rows_of(source.offsets)
         held = np.flatnonzero(source.symbol < FIRST_SYMBOL + self.vocabulary)  # the cells of leaves
         row, (heap, i, j), symbol = row[held], source.position[held].T, source.symbol[held]
         top, left, level = _squares(heap)
         scale = 1 << (source.size[row] - level)  # how many cells of the full grid a cell becomes in each direction
         side = self.leaf << source.size  # [R]
-        starts, _, corner = cells(side, side)
+        offsets, _, corner = cells(side, side)
         first, _, inside = cells(scale, scale)
         copies = np.diff(first)
         down = np.repeat((top * self.leaf + i) * scale, copies) + inside[:, 0]
         across = np.repeat((left * self.leaf + j) * scale, copies) + inside[:, 1]
-        grid = np.empty(starts[-1], dtype=np.int64)
-        grid[np.repeat(starts[row], copies) + down * np.repeat(side[row], copies) + across] = np.repeat(symbol, copies)
-        return Tokens(starts, np.column_stack([np.ones_like(grid), corner]), grid)
+        grid = np.empty(offsets[-1], dtype=np.int64)
+        grid[np.repeat(offsets[row], copies) + down * np.repeat(side[row], copies) + across] = np.repeat(symbol, copies)
+        return Tokens(offsets, np.column_stack([np.ones_like(grid), corner]), grid)
 
     def symbols(self) -> list[str]:
         """The readable names of the ids from 3 on: the cells' symbols, then `split`."""
@@ -110,7 +110,7 @@ class QuadtreeExpand(Sized):
         inner = (nodes - 1) / _QUARTERS
         return inner + (nodes - inner) * self.leaf**2
 
-    def expected_answer_tokens(self) -> float:
+    def expected_target_tokens(self) -> float:
         """The expected number of cells of the full grid."""
         return self.expected(lambda depth: float((self.leaf << depth) ** 2))
 

@@ -33,14 +33,14 @@ class Repeat(Words):
         super().check()
         check_amount("symbols of a target", self.repeats * (self.length_mean + 4 * self.length_std), 1_000_000)
 
-    def expected_answer_tokens(self) -> float:
+    def expected_target_tokens(self) -> float:
         """The mean number of symbols of a target."""
         return self.expected_tokens() * self.repeats
 
-    def answer(self, source: Source) -> Tokens:
+    def target(self, source: Source) -> Tokens:
         """The target of each source: the repeated word, whose positions count on."""
         rows = np.arange(source.size.size)
-        place, _ = ragged.take(source.starts, np.repeat(rows, self.repeats))
-        starts = source.starts * self.repeats
-        position = ragged.places_of(starts)
-        return Tokens(starts, position, source.symbol[place])
+        index, _ = ragged.take(source.offsets, np.repeat(rows, self.repeats))
+        offsets = source.offsets * self.repeats
+        position = ragged.indices_of(offsets)
+        return Tokens(offsets, position, source.symbol[index])

@@ -22,8 +22,8 @@ class Reverse(Words):
     summary = "the word backwards: abcd -> dcba"
     default_for = "seq"
 
-    def answer(self, source: Source) -> Tokens:
+    def target(self, source: Source) -> Tokens:
         """The target of each source: the word in reverse order."""
-        first, after = source.starts[:-1], source.starts[1:]
-        back = np.repeat(first + after - 1, np.diff(source.starts)) - np.arange(source.symbol.size)
-        return Tokens(source.starts, source.position, source.symbol[back])
+        first, after = source.offsets[:-1], source.offsets[1:]
+        back = np.repeat(first + after - 1, np.diff(source.offsets)) - np.arange(source.symbol.size)
+        return Tokens(source.offsets, source.position, source.symbol[back])

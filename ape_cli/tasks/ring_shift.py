@@ -49,15 +49,15 @@ class RingShift(Task):
     def draw(self, key: U64) -> Source:
         """Draw one offset and one ring for each key. uint64 [R] -> `Source` of R rows with n + 1 tokens each"""
         rows, n = key.size, self.ring
-        place = np.arange(n)
-        word = rng.bits(rng.child(key, "symbols")[:, None], place)  # [R, n]
+        index = np.arange(n)
+        word = rng.bits(rng.child(key, "symbols")[:, None], index)  # [R, n]
         offset = rng.below(rng.child(key, "offset"), n)
         symbol = np.column_stack([self.vocabulary + offset, rng.below(word, self.vocabulary)])
-        position = np.tile(np.concatenate([[0], place]), rows)
+        position = np.tile(np.concatenate([[0], index]), rows)
         size = np.full(rows, n)
         return Source(np.arange(rows + 1) * (n + 1), position, FIRST_SYMBOL + symbol.ravel(), size)
 
-    def answer(self, source: Source) -> Tokens:
+    def target(self, source: Source) -> Tokens:
         """The target of each source: the turned ring, n tokens."""
         rows, n = source.size.size, self.ring
         symbol = source.symbol.reshape(rows, n + 1)

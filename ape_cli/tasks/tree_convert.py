@@ -99,7 +99,7 @@ class TreeConvert(Sized):
         """The expected number of symbols of a source."""
         return self._mean_length(self.source_notation)
 
-    def expected_answer_tokens(self) -> float:
+    def expected_target_tokens(self) -> float:
         """The expected number of symbols of a target."""
         return self._mean_length(self.target_notation)
 
@@ -112,78 +112,78 @@ class TreeConvert(Sized):
         """Draw one tree for each key, with heap indices, in level order. uint64 [R] -> `Source` of R rows"""
         return self._trees.draw(key)
 
-    def answer(self, source: Source) -> Tokens:
+    def target(self, source: Source) -> Tokens:
         """The tree of each source, with heap indices, in level order. `store` writes it in the target's notation."""
-        return self._trees.answer(source)
+        return self._trees.target(source)
 
     def store(self, rows: Rows) -> Rows:
         """The rows as the dataset holds them: sources in one notation, all others in the other notation."""
         notation = self.source_notation if isinstance(rows, Source) else self.target_notation
-        starts, node = written(rows.starts, rows.position, notation, self.branching)
+        offsets, node = written(rows.offsets, rows.position, notation, self.branching)
         names = FIRST_SYMBOL + self._trees.leaves + self._trees.operators  # brackets follow
         symbol = rows.symbol[node]
         symbol[node == OPENING], symbol[node == CLOSING] = names, names + 1
-        return replace(rows, starts=starts, position=ragged.places_of(starts), symbol=symbol)
+        return replace(rows, offsets=offsets, position=ragged.indices_of(offsets), symbol=symbol)
 
 
-def written(starts: I64, heap: I64, notation: str, branching: int) -> tuple[I64, I64]:
+def written(offsets: I64, heap: I64, notation: str, branching: int) -> tuple[I64, I64]:
     """Write full trees, which are in level order, in a notation.
 
-    `starts`: int64 [R+1], where each tree begins, and the end; `heap`: int64 [T], the heap indices. Returns where each
+    `offsets`: int64 [R+1], where each tree begins, and the end; `heap`: int64 [T], the heap indices. Returns where each
     written row begins, and the end, int64 [R+1], and the place of the node that stands at each place of the writing,
     int64 [S]. A bracket has the place `OPENING` or `CLOSING`.
 
-    >>> starts, heap = np.array([0, 5]), np.array([1, 2, 3, 6, 7])
-    >>> [written(starts, heap, notation, 2)[1].tolist() for notation in ("prefix", "postfix", "infix")]
+    >>> offsets, heap = np.array([0, 5]), np.array([1, 2, 3, 6, 7])
+    >>> [written(offsets, heap, notation, 2)[1].tolist() for notation in ("prefix", "postfix", "infix")]
     [[0, 1, 2, 3, 4], [1, 3, 4, 2, 0], [-1, 1, 0, -1, 3, 2, 4, -2, -2]]
     """
     if notation == "level":
-        return starts, np.arange(heap.size)
+        return offsets, np.arange(heap.size)
     if notation == "infix":
-        return _infix(starts, heap, branching)
-    return starts, _postfix(starts, heap, branching) if notation == "postfix" else _prefix(starts, heap, branching)
+        return _infix(offsets, heap, branching)
+    return offsets, _postfix(offsets, heap, branching) if notation == "postfix" else _prefix(offsets, heap, branching)
 
 
-def _prefix(starts: I64, heap: I64, branching: int) -> I64:
+def _prefix(offsets: I64, heap: I64, branching: int) -> I64:
     """The places of the nodes in pre-order. int64 [R+1], int64 [T] -> int64 [T]"""
-    return trees.linearise(ragged.rows_of(starts), heap, "depth", branching)
+    return trees.linearise(ragged.rows_of(offsets), heap, "depth", branching)
 
 
-def _postfix(starts: I64, heap: I64, branching: int) -> I64:
+def _postfix(offsets: I64, heap: I64, branching: int) -> I64:
     """The places of the nodes in post-order. int64 [R+1], int64 [T] -> int64 [T]
 
     This is the reverse of the pre-order of the mirror image.
     """
-    row = ragged.rows_of(starts)
+    row = ragged.rows_of(offsets)
     mirrored = trees.linearise(row, trees.mirror(heap, branching), "depth", branching)
-    return mirrored[(starts[:-1] + starts[1:] - 1)[row] - np.arange(heap.size)]
+    return mirrored[(offsets[:-1] + offsets[1:] - 1)[row] - np.arange(heap.size)]
 
 
-def _infix(starts: I64, heap: I64, branching: int) -> tuple[I64, I64]:
-    """The starts int64 [R+1] and the places int64 [S] of `written`, with brackets.
+def _infix(offsets: I64, heap: I64, branching: int) -> tuple[I64, I64]:
+    """The offsets int64 [R+1] and the places int64 [S] of `written`, with brackets.
 
     A subtree of n nodes, of which i are inner ones, takes n + 2i symbols. Before it come the whole subtrees to its
     left, an opening bracket for each of its ancestors, and the operator of each ancestor that it is not in the first
     child of.
     """
     depth = Tree(branching).level(heap)
-    prefix, postfix = _prefix(starts, heap, branching), _postfix(starts, heap, branching)
+    prefix, postfix = _prefix(offsets, heap, branching), _postfix(offsets, heap, branching)
     # n is the rank in post-order minus the rank in pre-order, plus the depth and 1.
     nodes = _rank(postfix) - _rank(prefix) + depth + 1
     leaf, width = nodes == 1, nodes + 2 * (nodes // branching)
-    inner, child = trees.children(starts, leaf, branching)  # with the first child of each inner node
+    inner, child = trees.children(offsets, leaf, branching)  # with the first child of each inner node
     # Of the nodes before each one in pre-order, `depth` are its ancestors. The rows before count as they are written.
     opened = ~leaf[prefix]
     begin = np.empty_like(heap)
     begin[prefix] = np.arange(heap.size) + 2 * (np.cumsum(opened) - opened)
     begin += _later_steps(heap, depth, branching) - 2 * depth
-    cut = ragged.starts_of(width[starts[:-1]])
-    place = np.empty(cut[-1], dtype=np.int64)
-    place[begin[leaf]] = np.flatnonzero(leaf)
-    place[begin[inner]] = OPENING
-    place[begin[inner] + 1 + width[child]] = inner
-    place[begin[inner] + width[inner] - 1] = CLOSING
-    return cut, place
+    cut = ragged.offsets_of(width[offsets[:-1]])
+    index = np.empty(cut[-1], dtype=np.int64)
+    index[begin[leaf]] = np.flatnonzero(leaf)
+    index[begin[inner]] = OPENING
+    index[begin[inner] + 1 + width[child]] = inner
+    index[begin[inner] + width[inner] - 1] = CLOSING
+    return cut, index
 
 
 def _rank(order: I64) -> I64:

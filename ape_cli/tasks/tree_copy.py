@@ -19,6 +19,6 @@ class TreeCopy(PlainTrees):
 
     summary = "the tree itself"
 
-    def answer(self, source: Source) -> Tokens:
+    def target(self, source: Source) -> Tokens:
         """The target of each source: the same tree."""
-        return Tokens(source.starts, source.position, source.symbol)
+        return Tokens(source.offsets, source.position, source.symbol)

@@ -71,38 +71,38 @@ class TreeOps(UniqueTrees):
     def draw(self, key: U64) -> Source:
         """Draw one source for each key. uint64 [R] -> `Source` of R rows with `op` and `chosen`"""
         depth = self.draw_sizes(key)
-        heap, starts, leaf = self._grow(depth - 1, rng.child(key, "shape"))
-        symbol = FIRST_SYMBOL + self._unique(starts, leaf, rng.child(key, "symbols"))
-        pointed = self.point(starts, leaf, rng.child(key, "node"))
+        heap, offsets, leaf = self._grow(depth - 1, rng.child(key, "shape"))
+        symbol = FIRST_SYMBOL + self._unique(offsets, leaf, rng.child(key, "symbols"))
+        pointed = self.point(offsets, leaf, rng.child(key, "node"))
         op = self.choose(rng.child(key, "operator"))
         # Each row gets two nodes before its tree: the operator at heap index 1 and the index leaf at 2.
-        cut = starts + 2 * np.arange(starts.size)
+        cut = offsets + 2 * np.arange(offsets.size)
         position, symbols = np.empty(cut[-1], dtype=np.int64), np.empty(cut[-1], dtype=np.int64)
-        place = np.arange(heap.size) + 2 * (ragged.rows_of(starts) + 1)
-        position[place], symbols[place] = trees.graft(heap, 3, self.branching), symbol
+        index = np.arange(heap.size) + 2 * (ragged.rows_of(offsets) + 1)
+        position[index], symbols[index] = trees.graft(heap, 3, self.branching), symbol
         position[cut[:-1]], symbols[cut[:-1]] = 1, FIRST_SYMBOL + self.leaves + self.operators + op
         position[cut[:-1] + 1], symbols[cut[:-1] + 1] = 2, symbol[pointed]
-        return Source(starts=cut, position=position, symbol=symbols, size=depth, op=op, chosen=heap[pointed])
+        return Source(offsets=cut, position=position, symbol=symbols, size=depth, op=op, chosen=heap[pointed])
 
-    def point(self, starts: I64, leaf: Bool, key: U64) -> I64:
+    def point(self, offsets: I64, leaf: Bool, key: U64) -> I64:
         """The index of the chosen node of each row. int64 [R + 1], bool [T], uint64 [R] -> int64 [R]"""
-        return starts[:-1] + rng.below(key, np.diff(starts))
+        return offsets[:-1] + rng.below(key, np.diff(offsets))
 
     def choose(self, key: U64) -> I64:
         """The operator of each row, as an index into `ops`. uint64 [R] -> int64 [R]"""
         return rng.below(key, len(self.ops))
 
-    def answer(self, source: Source) -> Tokens:
+    def target(self, source: Source) -> Tokens:
         """The target of each source: the result of the operator."""
         assert source.op is not None
         assert source.chosen is not None
         k, tree, rows = self.branching, Tree(self.branching), source.size.size
         # Take all nodes but the operator and the index leaf, with heap indices counted from the tree's own root.
-        inner = source.starts - 2 * np.arange(rows + 1)
+        inner = source.offsets - 2 * np.arange(rows + 1)
         row = ragged.rows_of(inner)
-        place = 2 * (row + 1)
-        place += np.arange(row.size)
-        heap, symbol = trees.reroot(source.position[place], 3, k), source.symbol[place]
+        index = 2 * (row + 1)
+        index += np.arange(row.size)
+        heap, symbol = trees.reroot(source.position[index], 3, k), source.symbol[index]
         down = tree.level(heap)
         down -= tree.level(source.chosen)[row]
         np.maximum(down, 0, out=down)
@@ -115,7 +115,7 @@ class TreeOps(UniqueTrees):
         heap -= ((source.chosen - 1) * extracting)[row] * trees.power(k, down)  # as `trees.reroot` does
         flipped = np.flatnonzero((source.op == FLIP_EXTRACT)[row])
         heap[flipped] = (trees.mirror if self.mirror == "all" else trees.reverse_root)(heap[flipped], k)
-        return Tokens(ragged.starts_of(np.bincount(row, minlength=rows)), heap, symbol[kept])
+        return Tokens(ragged.offsets_of(np.bincount(row, minlength=rows)), heap, symbol[kept])
 
     def closing(self, op: I64, pointer: I64) -> I64:
         """The symbol of the chosen root for `truncate`, which makes it a leaf; else -1. int64 [R] each -> int64 [R]"""

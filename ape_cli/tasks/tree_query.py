@@ -61,7 +61,7 @@ class TreeQuery(UniqueTrees):
     answer_options = ("by",)
     form_options = ("branching", "binarise", "by")
     ops = ("subtree", "node", "parent", "ancestor")
-    least_depth = 2  # the tree below the root has a node that is not its root
+    min_depth = 2  # the tree below the root has a node that is not its root
 
     by: str = option("path", "Form of addresses: path or label.", among=("path", "label"))
 
@@ -90,7 +90,7 @@ class TreeQuery(UniqueTrees):
     def _measured_tokens(self) -> float:
         """See `mean_tokens`."""
         nodes = trees.mean_nodes(round(self.depth_mean), self.branching)
-        return self._measured("queries", nodes, lambda source: np.diff(source.starts))
+        return self._measured("queries", nodes, lambda source: np.diff(source.offsets))
 
     def draw(self, key: U64) -> Source:
         """Draw one source for each key. uint64 [R] -> `Source` of R rows with `op` and `chosen`
@@ -99,30 +99,30 @@ class TreeQuery(UniqueTrees):
         tree's nodes are the last ones of each row.
         """
         depth = self.draw_sizes(key)
-        heap, starts, leaf = self._grow(depth - 1, rng.child(key, "shape"))
-        symbol = FIRST_SYMBOL + self._unique(starts, leaf, rng.child(key, "symbols"))
+        heap, offsets, leaf = self._grow(depth - 1, rng.child(key, "shape"))
+        symbol = FIRST_SYMBOL + self._unique(offsets, leaf, rng.child(key, "symbols"))
         op = rng.below(rng.child(key, "operator"), 4)
-        addressed, chosen = self._question(heap, starts, leaf, op, rng.child(key, "node"))
+        addressed, chosen = self._question(heap, offsets, leaf, op, rng.child(key, "node"))
         counts, chain, chain_symbol = self._addresses(heap, symbol, addressed)
         # Each row has the operator at heap index 1, `at` at 2, its addresses, and its tree.
-        cut = ragged.starts_of(2 + counts + np.diff(starts))
+        cut = ragged.offsets_of(2 + counts + np.diff(offsets))
         position, symbols = np.empty(cut[-1], dtype=np.int64), np.empty(cut[-1], dtype=np.int64)
         first = self._first_operator
         position[cut[:-1]], symbols[cut[:-1]] = 1, first + op
         position[cut[:-1] + 1], symbols[cut[:-1] + 1] = 2, first + 4
-        place = ragged.ranges(cut[:-1] + 2, ragged.starts_of(counts))
-        position[place], symbols[place] = chain, chain_symbol
-        place = ragged.ranges(cut[:-1] + 2 + counts, starts)
-        position[place], symbols[place] = trees.graft(heap, 3, self.branching), symbol
-        return Source(starts=cut, position=position, symbol=symbols, size=depth, op=op, chosen=chosen)
+        index = ragged.ranges(cut[:-1] + 2, ragged.offsets_of(counts))
+        position[index], symbols[index] = chain, chain_symbol
+        index = ragged.ranges(cut[:-1] + 2 + counts, offsets)
+        position[index], symbols[index] = trees.graft(heap, 3, self.branching), symbol
+        return Source(offsets=cut, position=position, symbol=symbols, size=depth, op=op, chosen=chosen)
 
-    def _question(self, heap: I64, starts: I64, leaf: np.ndarray, op: I64, key: U64) -> tuple[I64, I64]:
+    def _question(self, heap: I64, offsets: I64, leaf: np.ndarray, op: I64, key: U64) -> tuple[I64, I64]:
         """Draw the addressed nodes of each row, and find the node that is the answer.
 
-        `heap`: int64 [T]; `starts`: int64 [R+1]; `leaf`: bool [T]; `op`: int64 [R]; `key`: uint64 [R]. Returns the flat
+        `heap`: int64 [T]; `offsets`: int64 [R+1]; `leaf`: bool [T]; `op`: int64 [R]; `key`: uint64 [R]. Returns the
         places of the addressed nodes, int64 [R, 2], where -1 stands for none, and the answers' heap indices, int64 [R].
         """
-        k, first, nodes = self.branching, starts[:-1], np.diff(starts)
+        k, first, nodes = self.branching, offsets[:-1], np.diff(offsets)
         word = rng.bits(key[:, None], np.arange(5))
         parent = op == PARENT
         one = first + parent + rng.below(word[:, 0], nodes - parent)  # the root is the first node of its tree
@@ -136,22 +136,22 @@ class TreeQuery(UniqueTrees):
         branch = rng.below(word[two, 1], k)
         other = (branch + 1 + rng.below(word[two, 2], k - 1)) % k
         for side, below in enumerate((branch, other)):
-            addressed[two, side] = self._node_below(heap, starts, two, k * (top - 1) + 2 + below, word[two, 3 + side])
+            addressed[two, side] = self._node_below(heap, offsets, two, k * (top - 1) + 2 + below, word[two, 3 + side])
         chosen[two] = top
         return addressed, chosen
 
-    def _node_below(self, heap: I64, starts: I64, rows: I64, root: I64, word: U64) -> I64:
+    def _node_below(self, heap: I64, offsets: I64, rows: I64, root: I64, word: U64) -> I64:
         """The flat place of a uniform node of the subtree at `root`, in each of N rows.
 
-        `heap`: int64 [T]; `starts`: int64 [R+1]; `rows` and `root`: int64 [N]; `word`: uint64 [N]. Returns int64 [N].
+        `heap`: int64 [T]; `offsets`: int64 [R+1]; `rows` and `root`: int64 [N]; `word`: uint64 [N]. Returns int64 [N].
         """
         tree = Tree(self.branching)
-        place, cut = ragged.take(starts, rows)
-        row, node = ragged.rows_of(cut), heap[place]
+        index, cut = ragged.take(offsets, rows)
+        row, node = ragged.rows_of(cut), heap[index]
         up = np.maximum(tree.level(node) - tree.level(root)[row], 0)
         inside = np.flatnonzero(tree.ancestor(node, up) == root[row])
         counts = np.bincount(row[inside], minlength=rows.size)
-        return place[inside[ragged.starts_of(counts)[:-1] + rng.below(word, counts)]]
+        return index[inside[ragged.offsets_of(counts)[:-1] + rng.below(word, counts)]]
 
     def _addresses(self, heap: I64, symbol: I64, addressed: I64) -> tuple[I64, I64, I64]:
         """The nodes that write down the addresses, row by row.
@@ -162,8 +162,8 @@ class TreeQuery(UniqueTrees):
         k, tree, node = self.branching, Tree(self.branching), addressed.ravel()
         steps = tree.level(heap[node]) if self.by == "path" else np.ones_like(node)
         steps[node < 0] = 0
-        starts = ragged.starts_of(steps)
-        address, step = ragged.rows_of(starts), ragged.places_of(starts)
+        offsets = ragged.offsets_of(steps)
+        address, step = ragged.rows_of(offsets), ragged.indices_of(offsets)
         # The address number i of a row begins at child i of `at`, and goes on to the first child each time.
         position = (k + 1 + address % 2) * trees.power(k, step) + tree.level_start(step)
         if self.by == "label":
@@ -171,21 +171,21 @@ class TreeQuery(UniqueTrees):
         branch = tree.branch(tree.ancestor(heap[node[address]], steps[address] - 1 - step))
         return steps.reshape(-1, 2).sum(axis=1), position, self._first_operator + 5 + branch
 
-    def answer(self, source: Source) -> Tokens:
+    def target(self, source: Source) -> Tokens:
         """The target of each source: the subtree at the chosen node, or this node alone."""
         assert source.op is not None
         assert source.chosen is not None
         k, tree, rows = self.branching, Tree(self.branching), source.size.size
         root = np.flatnonzero(source.position == 3)
-        starts = ragged.starts_of(source.starts[1:] - root)
-        place, row = ragged.ranges(root, starts), ragged.rows_of(starts)
-        heap, top = trees.reroot(source.position[place], 3, k), source.chosen[row]
+        offsets = ragged.offsets_of(source.offsets[1:] - root)
+        index, row = ragged.ranges(root, offsets), ragged.rows_of(offsets)
+        heap, top = trees.reroot(source.position[index], 3, k), source.chosen[row]
         down = np.maximum(tree.level(heap) - tree.level(source.chosen)[row], 0)
         inside = (tree.ancestor(heap, down) == top) & ((heap == top) | (source.op == SUBTREE)[row])
         kept = np.flatnonzero(inside)
         row, down = row[kept], down[kept]
         heap = heap[kept] - (source.chosen - 1)[row] * trees.power(k, down)  # as `trees.reroot` does
-        return Tokens(ragged.starts_of(np.bincount(row, minlength=rows)), heap, source.symbol[place[kept]])
+        return Tokens(ragged.offsets_of(np.bincount(row, minlength=rows)), heap, source.symbol[index[kept]])
 
     def closing(self, op: I64, pointer: I64) -> I64:
         """`EVERY` symbol is a leaf of a target that is a label; `NONE` for `subtree`. int64 [R] each -> int64 [R]"""

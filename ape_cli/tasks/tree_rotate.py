@@ -96,20 +96,20 @@ class TreeRotate(PlainTrees):
         """The greatest depth at which all paths of source and target fit; a right rotation can double the depth."""
         return super().max_depth // (2 if self.rotation == "right" else 1)
 
-    def answer(self, source: Source) -> Tokens:
+    def target(self, source: Source) -> Tokens:
         """The target of each source: its mirror image, or the rotated tree."""
         if self.rotation == "right":
-            place = rotate_right(source.starts, source.position)
+            index = rotate_right(source.offsets, source.position)
         else:
             reverse = trees.mirror if self.rotation == "mirror" else trees.reverse_root
-            place = reverse(source.position, self.branching)
-        return Tokens(source.starts, place, source.symbol)
+            index = reverse(source.position, self.branching)
+        return Tokens(source.offsets, index, source.symbol)
 
 
 _STAYS, _TURNS, _RISES = range(3)  # what happens to a node, see `rotate_right`
 
 
-def rotate_right(starts: I64, heap: I64) -> I64:
+def rotate_right(offsets: I64, heap: I64) -> I64:
     """The heap indices after right rotations of binary trees, from the root down.
 
     A node f whose left child p is an inner node becomes the right child of p. The three subtrees below them are rotated
@@ -117,19 +117,19 @@ def rotate_right(starts: I64, heap: I64) -> I64:
 
         f(p(l, r), x) -> p(l', f(r', x')),    where l' is l rotated
 
-    A tree of depth d becomes one of depth 2d at most. Heap indices have to be below 2^32. `starts`: int64 [R + 1],
+    A tree of depth d becomes one of depth 2d at most. Heap indices have to be below 2^32. `offsets`: int64 [R + 1],
     where each tree begins, and the end. int64 [T] -> int64 [T]
 
     >>> rotate_right(np.array([0, 5]), np.array([1, 2, 3, 4, 5]))  # f(p(l, r), x) -> p(l, f(r, x))
     array([3, 1, 7, 2, 6])
     """
-    key = rows_of(starts) << 34 | heap  # tells the nodes of different trees apart, and their grandchildren
+    key = rows_of(offsets) << 34 | heap  # tells the nodes of different trees apart, and their grandchildren
     order = np.argsort(key, kind="stable")
-    known, level = key[order], Tree(2).level(heap)
+    sorted_keys, level = key[order], Tree(2).level(heap)
 
     def there(keys: I64) -> np.ndarray:
         """Whether there are nodes with these keys."""
-        return known[np.minimum(np.searchsorted(known, keys), known.size - 1)] == keys
+        return sorted_keys[np.minimum(np.searchsorted(sorted_keys, keys), sorted_keys.size - 1)] == keys
 
     fate = np.full(heap.size, _STAYS)
     root = np.ones_like(heap)  # where the root of each node's subtree is put before it is rotated
@@ -137,10 +137,10 @@ def rotate_right(starts: I64, heap: I64) -> I64:
         here = np.flatnonzero(level == depth)
         fate[here] = _TURNS
         if depth:
-            above = order[np.searchsorted(known, key[here] - heap[here] + heap[here] // 2)]
-            right, at = heap[here] & 1, root[above]
-            below = [2 * at + right, np.where(right, 4 * at + 3, at), np.where(right, 4 * at + 2, 2 * at)]
-            fates = [np.full_like(at, _STAYS), np.where(right, _TURNS, _RISES), np.full_like(at, _TURNS)]
+            above = order[np.searchsorted(sorted_keys, key[here] - heap[here] + heap[here] // 2)]
+            right, top = heap[here] & 1, root[above]
+            below = [2 * top + right, np.where(right, 4 * top + 3, top), np.where(right, 4 * top + 2, 2 * top)]
+            fates = [np.full_like(top, _STAYS), np.where(right, _TURNS, _RISES), np.full_like(top, _TURNS)]
             root[here], fate[here] = np.choose(fate[above], below), np.choose(fate[above], fates)
         turns = fate[here] == _TURNS
         left_is_inner = there(key[here] + 3 * heap[here])  # the key of the left child of the left child, at 4 heap

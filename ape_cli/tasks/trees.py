@@ -1,34 +1,189 @@
 """The task `trees`: copy, rotate, query, convert or complete your own trees.
 
 Trees are read from files: JSON, Python, Penn Treebank brackets, CoNLL-U, XML and others (`storage/tree_formats/`).
-`_tree_corpus.py` divides them into splits and labels their nodes. `_tree_portion.py` implements the five tasks.
+`_tree_corpus.py` divides them into splits and labels their nodes. The random draws of a row (hidden nodes, the queried
+node, names of labels) come from a stream that depends on the seed and on the tree, not on the row number.
 
-Shapes: R rows.
+Shapes: R rows, T nodes in all, k branches of the stored trees.
 """
 
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any
 
 import numpy as np
+import pyarrow as pa
 
-from ape_cli.core import rng
+from ape_cli.core import ragged, rng
 from ape_cli.core.errors import NeedsError, UsageError
-from ape_cli.core.rng import I64
-from ape_cli.core.vocabulary import SPECIAL, SPLITS
+from ape_cli.core.rng import I64, U64
+from ape_cli.core.vocabulary import FIRST_SYMBOL, PAD, SPECIAL, SPLITS
+from ape_cli.storage import sequence_rows
 from ape_cli.storage.tree_sources import TreeSource, read_trees
-from ape_cli.structure import Tree
-from ape_cli.tasks import check_whole
-from ape_cli.tasks._tree_corpus import UNKNOWN, Corpus, corpus, described
-from ape_cli.tasks._tree_portion import TreeOptions, TreePortion, extra_names, without_shared
+from ape_cli.structure import Tree, trees
+from ape_cli.structure.linearisation import Order
+from ape_cli.tasks import Tokens, check_whole
+from ape_cli.tasks._base import FixedRows, SplitRows
+from ape_cli.tasks._tree_corpus import UNKNOWN, Corpus, LabelledTrees, TreeOptions, corpus, described, maskable
+
+MASK, QUERY, AT = "<mask>", "<query>", "<at>"
+_BLOCK_NODES = 400_000  # nodes of the trees that are worked on at once
+Sides = tuple[Tokens, Tokens]  # the source and the target of each row
+
+
+@dataclass(frozen=True)
+class TreePortion(LabelledTrees, SplitRows):
+    """Rows of one split."""
+
+    seed: int
+    first: int  # number of its first row in the split
+    task: UserTrees
+    labels: int  # number of labels, which have the ids from `FIRST_SYMBOL` on
+
+    def part(self, rows: range) -> TreePortion:
+        """Some of its rows. `rows` are row numbers of the split, one after the other."""
+        return replace(self.take(np.arange(rows.start, rows.stop) - self.first), first=rows.start)
+
+    def sample_counted(self, *, rows: range, split: str, seed: int) -> tuple[pa.Table, int]:
+        """These rows as a table with the schema of a shard, and 0, because no row is shared."""
+        number = np.arange(rows.start, rows.stop, rows.step)
+        source, target = self.take(number - self.first).sides()
+        size = np.maximum.reduceat(Tree(self.task.stored).level(source.position), source.offsets[:-1])
+        line = self._linear(source, self.task.source_order or self.task.order)
+        answer = self._linear(target, self.task.order)
+        return sequence_rows.table(number.astype(np.uint64), line, answer, size, None, []), 0
+
+    def _linear(self, tokens: Tokens, order: Order | None) -> tuple[I64, I64, I64]:
+        """The rows of one side in an order: offsets [R+1], positions [T] and symbols [T]."""
+        line = trees.linearise(ragged.rows_of(tokens.offsets), tokens.position, order or "breadth", self.task.stored)
+        return tokens.offsets, tokens.position[line], tokens.symbol[line]
+
+    def sides(self) -> Sides:
+        """The source and the target of each row, in any order of the nodes."""
+        return TASKS[self.task.task](self)
+
+    @property
+    def stream(self) -> U64:
+        """The stream of each row: uint64 [R]"""
+        return rng.rows(self.seed, "trees", self.key)
+
+    @property
+    def symbols(self) -> I64:
+        """The id of each node's label: int64 [T]"""
+        if self.task.labels != "anonymous":
+            return FIRST_SYMBOL + self.label
+        names = np.empty_like(self.label)
+        at_once = max(1, _BLOCK_NODES // self.labels)
+        for first in range(0, len(self), at_once):
+            rows = np.arange(first, min(len(self), first + at_once))
+            words = rng.bits(rng.child(self.stream[rows], "names")[:, None], np.arange(self.labels))
+            order = np.argsort(words, axis=1, kind="stable")  # [rows, labels]
+            index, offsets = ragged.take(self.trees.offsets, rows)
+            names[index] = order[ragged.rows_of(offsets), self.label[index]]
+        return FIRST_SYMBOL + names
+
+    def whole(self) -> Tokens:
+        """The trees, with all their labels."""
+        return Tokens(self.trees.offsets, self.trees.heap(self.task.branching), self.symbols)
+
+
+def _copy(rows: TreePortion) -> Sides:
+    """The target is the tree."""
+    return rows.whole(), rows.whole()
+
+
+def _rotate(rows: TreePortion) -> Sides:
+    """The target is the tree with the children of each node in reverse order."""
+    source = rows.whole()
+    return source, replace(source, position=rows.trees.mirrored().heap(rows.task.branching))
+
+
+def _mask(rows: TreePortion) -> Sides:
+    """Labels are hidden in the source, and the target has a tag for each node: its label if that is hidden.
+
+    Of m nodes that may be hidden, `mask_rate` * m are, rounded down or up so that this is the mean.
+    """
+    whole, offsets = rows.whole(), rows.trees.offsets
+    may = maskable(offsets, rows.label, anonymous=rows.task.labels == "anonymous")
+    row = ragged.rows_of(offsets)
+    word = rng.bits(rng.child(rows.stream, "hidden")[row], ragged.indices_of(offsets))
+    rank = np.empty_like(row)  # of the nodes of a row that may be hidden, before all others
+    rank[np.lexsort((word, ~may, row))] = ragged.indices_of(offsets)
+    uniform = (rng.bits(rng.child(rows.stream, "count"), np.array(0)) >> np.uint64(11)) * 2.0**-53
+    count = np.floor(rows.task.mask_rate * np.add.reduceat(may, offsets[:-1], dtype=np.int64) + uniform)
+    hidden = may & (rank < count[row])
+    source = replace(whole, symbol=np.where(hidden, FIRST_SYMBOL + rows.labels, whole.symbol))
+    return source, replace(whole, symbol=np.where(hidden, whole.symbol, PAD))
+
+
+def _query(rows: TreePortion) -> Sides:
+    """The source is <query>(<at>(path), tree), and the target is the subtree at the end of the path.
+
+    `<at>` is at heap index 2 and the root of the tree at 3. The steps of the path are a chain of first children below
+    `<at>`, from the tree's root down: each is the number of a branch of the stored tree, from 1. The node that is asked
+    for is drawn uniformly from those below the root.
+    """
+    k, forest, whole = rows.task.stored, rows.trees, rows.whole()
+    nodes = np.diff(forest.offsets)
+    node = forest.offsets[:-1] + 1 + rng.below(rng.child(rows.stream, "query"), nodes - 1)
+    subtree, index = forest.subtrees(node)
+    target = Tokens(subtree.offsets, subtree.heap(rows.task.branching), whole.symbol[index])
+    tree = Tree(k)
+    steps = tree.level(whole.position[node])
+    chain = ragged.offsets_of(steps)
+    step, of = ragged.indices_of(chain), ragged.rows_of(chain)
+    branch = tree.branch(tree.ancestor(whole.position[node][of], steps[of] - 1 - step))
+    first = FIRST_SYMBOL + rows.labels  # <query>, <at>, <1>, <2> and so on
+    head = np.arange(nodes.size)
+    row = np.concatenate([head, head, of, ragged.rows_of(forest.offsets)])
+    position = [
+        np.ones_like(head),
+        np.full_like(head, 2),
+        trees.graft(tree.level_start(step + 1), 2, k),
+        trees.graft(whole.position, 3, k),
+    ]
+    symbol = [np.full_like(head, first), np.full_like(head, first + 1), first + 2 + branch, whole.symbol]
+    line = np.argsort(row, kind="stable")
+    offsets = ragged.offsets_of(2 + steps + nodes)
+    return Tokens(offsets, np.concatenate(position)[line], np.concatenate(symbol)[line]), target
+
+
+TASKS: dict[str, Callable[[TreePortion], Sides]] = {
+    "copy": _copy,
+    "rotate": _rotate,
+    "query": _query,
+    "convert": _copy,  # in two different orders
+    "mask": _mask,
+}
+
+
+def extra_names(task: str, branching: int) -> list[str]:
+    """The names of the symbols that a task has beside labels, in the order of their ids."""
+    names = {"mask": [MASK], "query": [QUERY, AT, *(f"<{branch}>" for branch in range(1, branching + 1))]}
+    return names.get(task, [])
+
+
+def without_shared(splits: dict[str, TreePortion]) -> dict[str, TreePortion]:
+    """The splits without rows whose source is also in an earlier split. Different trees can have one, with masks."""
+    seen: set[int] = set()
+    apart = {}
+    for split, part in splits.items():
+        hashes: list[int] = []
+        at_once = max(1, int(_BLOCK_NODES / max(1.0, part.mean_tokens)))
+        for first in range(0, len(part), at_once):
+            source, _ = part.part(range(first, min(len(part), first + at_once))).sides()
+            hashes += rng.content(source.offsets, source.position, source.symbol).tolist()
+        apart[split] = part.take(np.array([row for row, h in enumerate(hashes) if h not in seen], dtype=np.int64))
+        seen.update(hashes)
+    return apart
 
 
 @dataclass(frozen=True, kw_only=True)
-class UserTrees(TreeOptions):
+class UserTrees(TreeOptions, FixedRows[TreePortion]):
     """A task on trees from your own files.
 
     `task` selects the target:
@@ -53,7 +208,7 @@ class UserTrees(TreeOptions):
     answer_options = ("task", "labels")
     things = "trees"
     ordered = True
-    places_given = True  # the shape of each target is that of the source, or of a part that the source points to
+    positions_given = True  # the shape of each target is that of the source, or of a part that the source points to
 
     @classmethod
     def refuse(cls, options: Mapping[str, Any]) -> None:
@@ -143,20 +298,20 @@ class UserTrees(TreeOptions):
     @property
     def mean_size(self) -> float:
         """The mean depth of the sources, as they are stored. In a query, the tree is one level below the root."""
-        depth = np.maximum.reduceat(self._levels, self._corpus.trees.starts[:-1])
+        depth = np.maximum.reduceat(self._levels, self._corpus.trees.offsets[:-1])
         return float(depth.mean()) + (self.task == "query")
 
     @property
     def mean_tokens(self) -> float:
         """The mean number of nodes of a source. A query has two nodes and a path beside the tree."""
         if self.task != "query":
-            return self.mean_answer_tokens
-        starts = self._corpus.trees.starts
-        below = np.diff(starts) - 1  # any node below the root can be asked for; its path has its level
-        return self.mean_answer_tokens + 2 + float((np.add.reduceat(self._levels, starts[:-1]) / below).mean())
+            return self.mean_target_tokens
+        offsets = self._corpus.trees.offsets
+        below = np.diff(offsets) - 1  # any node below the root can be asked for; its path has its level
+        return self.mean_target_tokens + 2 + float((np.add.reduceat(self._levels, offsets[:-1]) / below).mean())
 
     @property
-    def mean_answer_tokens(self) -> float:
+    def mean_target_tokens(self) -> float:
         """The mean number of nodes of a tree, because no target has more."""
         return self._corpus.mean_tokens
 
@@ -190,5 +345,5 @@ class UserTrees(TreeOptions):
         chosen = self._corpus
         every = TreePortion(chosen.trees, chosen.label, chosen.key, seed, 0, replace(self), len(self._label_names))
         order = np.argsort(rng.rows(seed, "order", chosen.key), kind="stable")
-        parts = {split: every.take(order[chosen.home[order] == number]) for number, split in enumerate(SPLITS)}
+        parts = {split: every.take(order[chosen.split[order] == number]) for number, split in enumerate(SPLITS)}
         return without_shared(parts) if self.task == "mask" else parts

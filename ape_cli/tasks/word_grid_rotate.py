@@ -58,21 +58,21 @@ class WordGridRotate(Grids):
         first, cell, corner = cells(height, width)  # of words: [R+1], [W] and [W, 2]
         word_key = rng.bits(np.repeat(rng.child(key, "words"), height * width), cell)
         length = rng.normal(rng.child(word_key, "length"), self.word_mean, self.word_std, 1, _LONGEST_WORD)
-        word_starts = ragged.starts_of(length)
-        place = ragged.places_of(word_starts)
-        symbol = rng.below(rng.bits(np.repeat(rng.child(word_key, "symbols"), length), place), self.vocabulary)
-        position = np.column_stack([np.repeat(corner, length, axis=0), place])
-        return Source(word_starts[first], position, FIRST_SYMBOL + symbol, np.maximum(height, width))
+        word_offsets = ragged.offsets_of(length)
+        index = ragged.indices_of(word_offsets)
+        symbol = rng.below(rng.bits(np.repeat(rng.child(word_key, "symbols"), length), index), self.vocabulary)
+        position = np.column_stack([np.repeat(corner, length, axis=0), index])
+        return Source(word_offsets[first], position, FIRST_SYMBOL + symbol, np.maximum(height, width))
 
-    def answer(self, source: Source) -> Tokens:
+    def target(self, source: Source) -> Tokens:
         """The target of each source: the turned grid, with the same words."""
         begins = np.flatnonzero(source.position[:, 2] == 0)  # [W], where each word begins
-        first = np.searchsorted(begins, source.starts)  # [R+1], the first word of each row
-        height, width = source.position[source.starts[1:] - 1, :2].T + 1
+        first = np.searchsorted(begins, source.offsets)  # [R+1], the first word of each row
+        height, width = source.position[source.offsets[1:] - 1, :2].T + 1
         taken, corner = clockwise(first[:-1], height, width)
-        place, word_starts = ragged.take(np.append(begins, source.symbol.size), taken)
-        position = np.column_stack([np.repeat(corner, np.diff(word_starts), axis=0), source.position[place, 2]])
-        return Tokens(source.starts, position, source.symbol[place])
+        index, word_offsets = ragged.take(np.append(begins, source.symbol.size), taken)
+        position = np.column_stack([np.repeat(corner, np.diff(word_offsets), axis=0), source.position[index, 2]])
+        return Tokens(source.offsets, position, source.symbol[index])
 
     def expected_tokens(self) -> float:
         """The mean number of symbols: that of words times the mean length of a word."""

@@ -24,9 +24,25 @@ def lines(structure: str, positions: list[Any], names: list[str], **options: Any
     return [line.rstrip() for line in captured.get().splitlines()]
 
 
-def test_words_are_a_line() -> None:
-    assert lines("seq", [0, 1, 2], ["a", "b", "c"]) == ["abc"]
-    assert lines("seq", [0, 1], ["w1", "b"]) == ["w1 b"]
+WORDS = [[0, 0, 0], [0, 0, 1], [0, 1, 0], [1, 0, 0], [1, 1, 0], [1, 1, 1], [1, 1, 2]]
+GRIDS = [[1, 0, 0], [2, 0, 0], [2, 0, 1], [2, 1, 0], [2, 1, 1], [3, 0, 0]]
+
+
+def test_words_grids_rings_and_products() -> None:
+    cases: list[tuple[str, list[Any], str, list[str]]] = [
+        ("seq", [0, 1, 2], "a b c", ["abc"]),
+        ("seq", [0, 1], "w1 b", ["w1 b"]),
+        ("grid(2)", [[0, 0], [0, 1], [1, 0], [1, 1]], "a bb c d", ["a  bb", "c  d"]),  # aligned columns
+        ("grid(2)", [[0, 0], [0, 9]], "a b", ["ab"]),  # too sparse for a drawing
+        ("cyclic(3)", [0, 0, 1, 2], "+1 a b c", ["+1", "0:a  1:b  2:c"]),  # the offset is above
+        ("seq*tree(2)", [[0, 1], [0, 2], [0, 3], [1, 1]], "f x y z", ["f", "├── x", "└── y", "z"]),
+        ("grid(2)*seq", WORDS, "a b c d e f g", ["ab   c", "d    efg"]),
+        ("tree(4)*grid(2)", GRIDS, "split a b c d e", ["split", "├── a b", "│   c d", "└── e"]),
+        ("grid(3)", [[0, 0, 0], [0, 0, 1]], "a b", ["ab"]),  # other products are a line
+        ("tree(2)*seq", [[1, 0], [2, 0]], "a b", ["ab"]),
+    ]
+    for structure, positions, names, expected in cases:
+        assert lines(structure, positions, names.split()) == expected, structure
 
 
 def test_a_tree_has_its_first_child_first() -> None:
@@ -81,36 +97,6 @@ def test_nodes_without_their_parents_are_drawn_at_their_places() -> None:
     """The target of the task `mask` has only some nodes: here 5, the second child of 2, and 6, the first of 3."""
     drawn = lines("tree(2)", [1, 5, 6, 12], list("fhgz"), order="breadth")
     assert drawn[:6] == ["f", "├── ·", "│   └── h", "└── ·", "    └── g", "        └── z"]
-
-
-def test_a_grid_has_aligned_columns() -> None:
-    assert lines("grid(2)", [[0, 0], [0, 1], [1, 0], [1, 1]], ["a", "bb", "c", "d"]) == ["a  bb", "c  d"]
-    assert lines("grid(2)", [[0, 0], [0, 9]], ["a", "b"]) == ["ab"]  # too sparse for a drawing
-
-
-def test_a_ring_has_its_offset_above() -> None:
-    assert lines("cyclic(3)", [0, 0, 1, 2], ["+1", "a", "b", "c"]) == ["+1", "0:a  1:b  2:c"]
-
-
-def test_a_sequence_of_trees_is_one_below_the_other() -> None:
-    drawn = lines("seq*tree(2)", [[0, 1], [0, 2], [0, 3], [1, 1]], list("fxyz"))
-    assert drawn == ["f", "├── x", "└── y", "z"]
-
-
-def test_a_grid_of_words_has_them_in_cells() -> None:
-    positions = [[0, 0, 0], [0, 0, 1], [0, 1, 0], [1, 0, 0], [1, 1, 0], [1, 1, 1], [1, 1, 2]]
-    assert lines("grid(2)*seq", positions, list("abcdefg")) == ["ab   c", "d    efg"]
-
-
-def test_a_tree_of_grids_has_them_at_its_nodes() -> None:
-    positions = [[1, 0, 0], [2, 0, 0], [2, 0, 1], [2, 1, 0], [2, 1, 1], [3, 0, 0]]
-    drawn = lines("tree(4)*grid(2)", positions, ["split", "a", "b", "c", "d", "e"])
-    assert drawn == ["split", "├── a b", "│   c d", "└── e"]
-
-
-def test_other_products_are_a_line() -> None:
-    assert lines("grid(3)", [[0, 0, 0], [0, 0, 1]], ["a", "b"]) == ["ab"]
-    assert lines("tree(2)*seq", [[1, 0], [2, 0]], ["a", "b"]) == ["ab"]
 
 
 def test_a_pair_is_side_by_side_only_if_it_fits() -> None:

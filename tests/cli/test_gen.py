@@ -30,10 +30,10 @@ class Stutter(Words):
     spaced: bool = option(False, "An option that is a flag.")
     ring: float = option(1.5, "A number, where the task ring-shift has a whole number.")
 
-    def answer(self, source: Source) -> Tokens:
-        starts = source.starts * self.times
-        position = np.arange(starts[-1]) - np.repeat(starts[:-1], np.diff(starts))
-        return Tokens(starts, position, np.repeat(source.symbol, self.times))
+    def target(self, source: Source) -> Tokens:
+        offsets = source.offsets * self.times
+        position = np.arange(offsets[-1]) - np.repeat(offsets[:-1], np.diff(offsets))
+        return Tokens(offsets, position, np.repeat(source.symbol, self.times))
 '''
 
 

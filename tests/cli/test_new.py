@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from ape_cli import attention, position, tasks
+from ape_cli import position
 from tests.conftest import ape
 from tests.test_architecture import ORDER
 
@@ -68,25 +68,11 @@ def test_a_bad_name_or_kind_is_refused(here: Path) -> None:
     for name in ("", "Window", "2d", "a.b", "../a", "a b", "é", "class", "a" * 41):
         assert "error: invalid name for a scheme\n" in ape("new", "scheme", "--", name, code=2)[1], name
     assert "allowed: attention, scheme, task" in ape("new", "tasks", "window", code=2)[1]
-    assert left(here) == []
-
-
-def test_a_taken_name_is_refused(here: Path) -> None:
-    assert {"none", "transformer-xl"} <= set(position.names())
-    assert "tree-ops" in tasks.names()
-    assert "softmax-free" in attention.names()
-    taken = [("scheme", "none"), ("scheme", "transformer_xl"), ("task", "tree-ops"), ("task", "images")]
-    taken += [("attention", "dot"), ("attention", "softmax_free")]
-    for kind, name in taken:
-        _, err = ape("new", kind, name, code=2)
-        assert f"the name of the {kind} is taken" in err
-        assert f"a name that `ape {kind}s` does not list" in err
-    assert left(here) == []
-
-
-def test_content_is_for_schemes(here: Path) -> None:
     for kind in ("task", "attention"):
         assert "--content applies only to schemes" in ape("new", kind, "window", "--content", code=2)[1]
+    taken = [("scheme", "none"), ("scheme", "transformer_xl"), ("task", "tree-ops"), ("attention", "softmax_free")]
+    for kind, name in taken:
+        assert f"the name of the {kind} is taken" in ape("new", kind, name, code=2)[1]
     assert left(here) == []
 
 

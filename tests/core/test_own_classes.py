@@ -74,7 +74,7 @@ def test_the_parts_of_ape_would_be_accepted() -> None:
         (PositionMap, "positions", lambda self, keys, most: None, "takes other arguments"),
         (PositionMap, "capacity", lambda self, sources: None, r"\(self, sources, \*, joined\)"),
         (PositionMap, "capacity", lambda self, sources, *, both: None, "takes other arguments"),
-        (Task, "answer", lambda self: None, "takes other arguments"),
+        (Task, "target", lambda self: None, "takes other arguments"),
         (Scheme, "rotate", lambda self, x: None, "takes other arguments"),
         (Scheme, "bias", staticmethod(lambda q: None), "takes other arguments"),
         (attention.AttentionKind, "attend", lambda self: None, "takes other arguments"),

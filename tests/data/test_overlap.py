@@ -157,7 +157,7 @@ class Halved(Copy):
     """Stores only the first symbol of each word, so that all that keeps the words apart is lost."""
 
     def store(self, rows: Any) -> Any:
-        first = rows.starts[:-1]
+        first = rows.offsets[:-1]
         kept = Tokens(np.arange(first.size + 1), rows.position[first], rows.symbol[first])
         return kept if type(rows) is Tokens else replace(rows, **vars(kept))
 

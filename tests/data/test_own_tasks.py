@@ -28,8 +28,8 @@ class Mine(Words):
 
     summary = "the word itself"
 
-    def answer(self, source):
-        return Tokens(source.starts, source.position, source.symbol)
+    def target(self, source):
+        return Tokens(source.offsets, source.position, source.symbol)
 '''
 GEN = ["gen", "mine-task", "--n", "20", "--n-validation", "5", "--n-test", "5"]
 
@@ -91,7 +91,7 @@ def test_a_report_draws_the_rows_of_an_own_task_again(file: Path) -> None:
     assert "which rows are equal is not known here" in ape("report", "--by", "size", "--format", "markdown")[0]
     rewrite(
         file,
-        TASK.replace(LAST, f"{LAST}\n\n    @property\n    def mean_answer_tokens(self):\n        raise KeyError(3)"),
+        TASK.replace(LAST, f"{LAST}\n\n    @property\n    def mean_target_tokens(self):\n        raise KeyError(3)"),
     )
     assert "which rows are equal is not known here" in ape("report", "--by", "size", "--format", "markdown")[0]
 
@@ -206,7 +206,7 @@ FOREIGN = """
         source.position[:] = 2**63 - 1
         return source
 """
-LAST = "        return Tokens(source.starts, source.position, source.symbol)"
+LAST = "        return Tokens(source.offsets, source.position, source.symbol)"
 
 
 @pytest.mark.parametrize(
@@ -215,18 +215,18 @@ LAST = "        return Tokens(source.starts, source.position, source.symbol)"
         (
             LAST,
             "        return None",
-            r"`answer` of task 'mine-task' returns something else\n  got:     None \(.*mine_task.py, line 11\)",
+            r"`target` of task 'mine-task' returns something else\n  got:     None \(.*mine_task.py, line 11\)",
         ),
         (
             LAST,
             LAST.replace("symbol", "symbol[:-1]"),
-            r"`answer` of task 'mine-task' returns something else\n  got:     `symbol` is int64 \[1997\]",
+            r"`target` of task 'mine-task' returns something else\n  got:     `symbol` is int64 \[1997\]",
         ),
         (LAST, "        return 1 / 0", r"'mine-task' failed\n  got:     ZeroDivisionError.*mine_task.py, line 12\)"),
         (LAST, f"{LAST}\n\n    def check(self):\n        raise KeyError(3)", "task 'mine-task' failed\n.*KeyError: 3"),
         (
-            "    def answer",
-            f"{FOREIGN}\n    def answer",
+            "    def target",
+            f"{FOREIGN}\n    def target",
             "a source position is not one of seq",
         ),
     ],

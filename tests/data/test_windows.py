@@ -59,7 +59,7 @@ def test_batches_do_not_depend_on_shards(tmp_path: Path, monkeypatch: pytest.Mon
     """Nor on row groups, which have five rows in the last dataset. Shares of a batch are the same too."""
     task = tasks.make("tree-ops", depth_mean=3, depth_std=1)
     data = [written(tmp_path / str(rows), task, rows) for rows in SHARDS]
-    monkeypatch.setattr(generation, "_GROUP_TOKENS", 5 * (task.mean_tokens + task.mean_answer_tokens))
+    monkeypatch.setattr(generation, "_GROUP_TOKENS", 5 * (task.mean_tokens + task.mean_target_tokens))
     data.append(written(tmp_path / "small groups", task, ROWS))
     splits = [each.split("train") for each in data]
     assert len({each.fingerprint for each in data}) == 1

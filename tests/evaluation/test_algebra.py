@@ -5,33 +5,24 @@ from __future__ import annotations
 import json
 import math
 from collections.abc import Callable
-from dataclasses import replace
 from typing import Any
 
 import pytest
 import torch
 from torch import Tensor, nn
-from typer.testing import CliRunner
 
 from ape_cli import position
-from ape_cli.cli import app
 from ape_cli.core.errors import ApeError
 from ape_cli.evaluation import algebra
-from ape_cli.evaluation.algebra import along_paths
-from ape_cli.evaluation.algebra.action import LIMIT, generators
-from ape_cli.evaluation.algebra.relations import relations
-from ape_cli.evaluation.algebra.relations._relation import ConfiguredScheme, Relation, planes
+from ape_cli.evaluation.algebra import CONTENT, RELATIONS
+from ape_cli.evaluation.algebra.action import FORM, LIMIT, PRODUCT, action_of, generators, on_content
 from ape_cli.evaluation.algebra.spectrum import spectrum_of
 from ape_cli.evaluation.laws._subjects import make
 from ape_cli.position import Context, Link, Role, Scheme, Side
-from ape_cli.position._operators import exponential, skew, skew_of
 from ape_cli.position._powers import Ring
 from ape_cli.position.alibi import Alibi
 from ape_cli.position.rope import Rope
 from ape_cli.structure import parse_structure
-
-RELATIONS = relations()
-NAMES = [f"{relation.special.label} in {relation.general.label}" for relation in RELATIONS]
 
 
 def matrix(*rows: list[float]) -> Tensor:
@@ -134,16 +125,8 @@ MAP: list[tuple[str, dict[str, Any], str, str, str, str, bool]] = [
     ("lie", {}, "grid(2)", "Z^2", "none", "composition", False),
     ("lie", {}, "seq", "Z", "elliptic", "composition", True),
     ("lie", {"block": 2}, "grid(2)", "Z^2", "elliptic", "composition", True),
-    ("forget", {}, "seq", "paths of tokens", "content-dependent path product, unipotent", "path product", True),
-    (
-        "path",
-        {},
-        "seq",
-        "paths of tokens",
-        "content-dependent path product, elliptic and hyperbolic",
-        "path product",
-        True,
-    ),
+    ("forget", {}, "seq", "paths of tokens", f"{CONTENT}, unipotent", "path product", True),
+    ("path", {}, "seq", "paths of tokens", f"{CONTENT}, elliptic and hyperbolic", "path product", True),
     ("contextual", {}, "seq", "paths of tokens", "none", "affine", False),
 ]
 
@@ -167,16 +150,12 @@ def test_errors_and_commutators_are_those_of_the_group() -> None:
             assert one.error <= 1e-11 if one.holds else one.error > 0.1
             if one.commutator is not None:
                 assert (one.commutator > 0.1) == ("F_" in one.group or one.kind == "none"), one
+    # an operator can be fitted to random vectors, but it says nothing of other positions, so it is not reported
+    (table,) = algebra.representations("learned")
+    assert (table.steps, table.moduli, table.block, table.eigenvalues) == (None, None, None, [])
     ring = next(one for one in algebra.representations("orthogonal") if one.group == "Z/6")
     angles = [math.atan2(y, x) * 6 / math.tau for values in ring.eigenvalues for x, y in values]
     assert max(abs(angle - round(angle)) for angle in angles) < 1e-9
-
-
-def test_a_table_has_no_steps() -> None:
-    """An operator can be fitted to random vectors, but it says nothing of other positions, so it is not reported."""
-    (one,) = algebra.representations("learned")
-    assert (one.steps, one.moduli, one.block, one.eigenvalues) == (None, None, None, [])
-    assert one.error > 1.0
 
 
 def shape() -> position.Shape:
@@ -214,15 +193,15 @@ class Repeated(Scheme):
 
 
 def test_schemes_of_other_kinds_are_recognised() -> None:
-    found = algebra.action_of(JordanRope(shape()))
+    found = action_of(JordanRope(shape()))
     assert found.steps is not None
     assert found.error < 1e-9
     assert (spectrum_of(found.steps[0]).kind, spectrum_of(found.steps[0]).block) == ("elliptic and unipotent", 2)
-    found = algebra.action_of(Shuffle(shape()))
+    found = action_of(Shuffle(shape()))
     assert found.steps is not None
     assert found.error == 0
     assert spectrum_of(found.steps[0]).kind == "permutation"
-    found = algebra.action_of(Repeated(shape()))
+    found = action_of(Repeated(shape()))
     assert found.steps is not None
     assert found.law == "shift"
     assert found.error < 1e-9
@@ -260,7 +239,7 @@ def test_terms_of_scores_are_matrix_elements_of_what_fits() -> None:
         (lambda d: (d < -100).double(), "relative", None, 1),
     ]
     for function, law, kind, block in cases:
-        found = algebra.action_of(Terms(shape(), function))
+        found = action_of(Terms(shape(), function))
         assert found.law == law
         if kind is None:
             assert found.steps is None
@@ -271,7 +250,7 @@ def test_terms_of_scores_are_matrix_elements_of_what_fits() -> None:
             assert found.error <= LIMIT
             seen = spectrum_of(found.steps[0])
             assert (seen.kind, seen.block) == (kind, block), law
-    found = algebra.action_of(Terms(shape(), lambda d: d))
+    found = action_of(Terms(shape(), lambda d: d))
     assert found.steps is not None
     assert found.steps.shape[-1] == 2  # lines and constants
 
@@ -299,7 +278,7 @@ def test_operators_on_paper_are_compared_with_the_scores() -> None:
     for exponent, right in ((1.0, True), (2.0, False)):
         scheme = Declared(shape())
         scheme.exponent = exponent
-        found = algebra.action_of(scheme)
+        found = action_of(scheme)
         assert found.element is not None
         assert found.error == 0
         assert (found.element < 1e-9) == right
@@ -342,18 +321,18 @@ def test_a_path_product_is_one_factor_for_each_token() -> None:
     for wrong in ("", "key", "term", "gate"):
         scheme = Products(shape())
         scheme.wrong = wrong
-        found[wrong] = along_paths.measure(scheme)
+        found[wrong] = on_content(scheme)
     right = found[""]
-    assert right.law == along_paths.PRODUCT
+    assert right.law == PRODUCT
     assert right.error < 1e-12
     assert right.steps is not None
     assert (
         spectrum_of(right.steps[0]).kind == "elliptic and hyperbolic and unipotent"
     )  # factors of both signs, and terms
     for wrong in ("key", "term"):
-        assert found[wrong].law == along_paths.PRODUCT
+        assert found[wrong].law == PRODUCT
         assert found[wrong].error > 1e-2
-    assert found["gate"].law == along_paths.FORM
+    assert found["gate"].law == FORM
     assert found["gate"].error > 1e-2
     assert found["gate"].steps is None
 
@@ -366,7 +345,7 @@ def test_the_kind_of_path_depends_on_beta() -> None:
         layer: Any = scheme.layers[scheme.attach("decoder", 0)].double()
         nn.init.zeros_(layer.beta.weight)
         nn.init.constant_(layer.beta.bias, bias)
-        found = along_paths.measure(scheme)
+        found = on_content(scheme)
         assert found.steps is not None
         assert found.error < 1e-12
         assert spectrum_of(found.steps[0].detach()).kind == kind
@@ -411,108 +390,3 @@ def test_a_scheme_that_cannot_be_measured_has_a_reason(monkeypatch: pytest.Monke
     monkeypatch.setattr(Rope, "rotate", lambda self, x, context, side: x * torch.nan)
     with pytest.raises(ApeError, match="the algebra of scheme 'rope' cannot be measured"):
         algebra.representations("rope")
-
-
-def test_planes_of_a_generator() -> None:
-    """exp of what is returned is a rotation whose planes and angles are those of the given matrix."""
-    given = skew(torch.randn(3, 8, 8, generator=torch.Generator().manual_seed(2), dtype=torch.float64))
-    angles, free = planes(given)
-    q = exponential(skew(free))
-    assert torch.allclose(torch.linalg.det(q), torch.ones(3).double())
-    assert torch.allclose(skew_of(angles, q), given, atol=1e-10)
-
-
-@pytest.mark.parametrize("relation", RELATIONS, ids=NAMES)
-def test_each_relation_holds(relation: Relation) -> None:
-    assert relation.difference() <= LIMIT
-
-
-# Relations in which nothing is set, and what they must not be confused with.
-OTHERWISE: dict[tuple[str, str], Callable[[Relation], Relation]] = {
-    ("rope interleaved=false", "rope"): lambda r: replace(r, basis=None),
-    ("rope", "xpos scale_base=1e+15"): lambda r: replace(r, general=ConfiguredScheme("xpos")),
-    ("shear", "alibi"): lambda r: replace(r, compared="scores"),
-    ("alibi", "a bias on keys"): lambda r: replace(r, compared="behind"),
-    ("sinusoidal", "matrix-power"): lambda r: replace(r, general=ConfiguredScheme("matrix-power", {"base": 9000.0})),
-}
-# Parameters that have no effect: what they multiply is 0, or, for the threshold of FIRE, its logarithm is below the
-# 1e-6 by which the divisor is increased.
-IDLE = {("none", "path"): {"w.0.weight", "w.1.weight", "beta.weight"}, ("alibi", "fire"): {"multiplier"}}
-
-
-@pytest.mark.parametrize("relation", RELATIONS, ids=NAMES)
-def test_each_relation_fails_if_a_parameter_is_changed(relation: Relation) -> None:
-    """Every parameter of the general scheme counts, or, without any, its options or what is compared."""
-    key = relation.special.label, relation.general.label
-    if key in OTHERWISE:
-        assert OTHERWISE[key](relation).difference() > 1e-3
-        return
-    general = relation.general.made()
-    general.attach("decoder", 0)
-    names = [name for name, _ in general.named_parameters()]
-    assert names
-
-    def changed(name: str) -> Callable[[Scheme, Scheme], None]:
-        def change(_: Scheme, general: Scheme) -> None:
-            general.attach("decoder", 0)
-            parameter = dict(general.named_parameters())[name]
-            generator = torch.Generator().manual_seed(6)
-            parameter.copy_(torch.randn(parameter.shape, generator=generator, dtype=torch.float64))
-
-        return change
-
-    for name in names:
-        if not any(name.endswith(idle) for idle in IDLE.get(key, ())):
-            assert relation.difference(changed(name)) > 1e-3, name
-
-
-run = CliRunner().invoke
-
-
-def test_the_command_prints_the_map() -> None:
-    done = run(app, ["schemes", "rope", "none", "--algebra", "--json"])
-    lines = {line["scheme"]: line["algebra"] for line in json.loads(done.stdout)}
-    assert set(lines) == {"rope", "none"}
-    (first, *_) = lines["rope"]["representations"]
-    assert (first["kind"], first["law"], first["holds"]) == ("elliptic", "composition", True)
-    assert len(first["eigenvalues"]) == 8  # two sides and four heads, with eight channels each
-    assert {len(values) for values in first["eigenvalues"]} == {8}
-    assert {case["general"] for case in lines["none"]["special_case_of"]} >= {"rope learned=true"}
-    assert {case["special"] for case in lines["rope"]["contains"]} >= {"none", "GRAPE-M"}
-    done = run(app, ["schemes", "learned", "sinusoidal", "--algebra"])
-    table = done.stdout.splitlines()
-    assert any("learned" in line and "none" in line and "fails" in line for line in table)
-    assert any("sinusoidal" in line and "elliptic" in line and "Z^2" in line for line in table)
-    assert "shift: P(p + n)" in done.stderr
-    assert "round trip" not in done.stderr
-
-
-def test_threads_have_an_effect_on_measurements_only() -> None:
-    done = run(app, ["schemes", "rope", "--threads", "1"])
-    assert done.exit_code == 2
-    assert "add --measure or --algebra" in done.stderr
-    assert run(app, ["schemes", "none", "--algebra", "--threads", "1", "--json"]).exit_code == 0
-    assert run(app, ["schemes", "none", "--algebra", "--model", "decoder"]).exit_code == 2
-
-
-def test_without_the_option_nothing_is_measured(monkeypatch: pytest.MonkeyPatch) -> None:
-    def refuse(*_: Any) -> None:
-        raise AssertionError
-
-    monkeypatch.setattr(algebra, "representations", refuse)
-    monkeypatch.setattr(algebra, "cases", refuse)
-    done = run(app, ["schemes", "rope", "--json"])
-    assert done.exit_code == 0
-    assert "algebra" not in json.loads(done.stdout)[0]
-
-
-def test_a_scheme_that_fails_is_left_out(monkeypatch: pytest.MonkeyPatch) -> None:
-    def measured(name: str) -> list[algebra.Representation]:
-        if name == "rope":
-            raise ApeError("it fails", got="nothing", fix="repair it")
-        return []
-
-    monkeypatch.setattr(algebra, "representations", measured)
-    done = run(app, ["schemes", "rope", "none", "--algebra", "--json"])
-    assert "left out: it fails" in done.stderr
-    assert ["algebra" in line for line in json.loads(done.stdout)] == [False, True]

@@ -11,8 +11,8 @@ eigenvalues of a Jordan block as rounding has spread them
   + [complex(value) for value in group]
 eigenvalues that are close taken for a Jordan block
   _block  evaluation/test_algebra.py::test_each_kind_of_matrix_is_found
-  - max(UNIT * most ** (size - 1), 4 * spread * most ** (size - 1))
-  + UNIT * most ** (size - 1)
+  - max(UNIT * norm ** (size - 1), 4 * spread * norm ** (size - 1))
+  + UNIT * norm ** (size - 1)
 a half turn taken for the identity, because its eigenvalues are real
   _parts  evaluation/test_algebra.py::test_each_kind_of_matrix_is_found
   - math.atan2(value.imag, value.real)
@@ -45,7 +45,7 @@ a bounded table measured beyond its end, where all vectors are one
   - sized(SAMPLES) if sized and scheme.bounded else scheme
   + scheme
 a fitted operator used although it does not fit
-  _representation  evaluation/test_algebra.py::test_a_table_has_no_steps
+  _representation  evaluation/test_algebra.py::test_errors_and_commutators_are_those_of_the_group
   - holds or found.law != "shift"
   + True
 offsets of keys ahead of the query counted in a decoder
@@ -54,42 +54,42 @@ offsets of keys ahead of the query counted in a decoder
   + 2 * here - 1
 offsets near the query left out
   _of_offsets  evaluation/test_algebra.py::test_terms_of_scores_are_matrix_elements_of_what_fits
-  - torch.cat([1 + paths(scheme.structure, SAMPLES, 23, steps=far - most - 1), near], dim=1)
-  + 1 + paths(scheme.structure, SAMPLES, 23, steps=far - most - 1)
+  - torch.cat([1 + paths(scheme.structure, SAMPLES, 23, steps=far - maximum - 1), near], dim=1)
+  + 1 + paths(scheme.structure, SAMPLES, 23, steps=far - maximum - 1)
 an operator on directions that no vector reaches
   fitted  evaluation/test_algebra.py::test_terms_of_scores_are_matrix_elements_of_what_fits
   - axes[size > _SPAN * size[0]]
   + axes
 factors along a path in the wrong order
-  measure  evaluation/test_algebra.py::test_a_path_product_is_one_factor_for_each_token
+  on_content  evaluation/test_algebra.py::test_a_path_product_is_one_factor_for_each_token
   - t[:, after, j, None] @ t[:, None, j, before]
   + t[:, None, j, before] @ t[:, after, j, None]
 terms along a path that are not added up
-  measure  evaluation/test_algebra.py::test_a_path_product_is_one_factor_for_each_token
+  on_content  evaluation/test_algebra.py::test_a_path_product_is_one_factor_for_each_token
   - errors.append(greatest(sums - constant[:, after, before]))
   + assert sums is not None
 scores that are not affine, probed as if they were
-  measure  evaluation/test_algebra.py::test_a_path_product_is_one_factor_for_each_token
+  on_content  evaluation/test_algebra.py::test_a_path_product_is_one_factor_for_each_token
   - return Action(FORM, form)
   + assert form
 a relation that is compared with itself
-  Relation.difference  evaluation/test_algebra.py::test_each_relation_fails_if_a_parameter_is_changed
+  Relation.difference  evaluation/test_relations.py::test_each_relation_fails_if_a_parameter_is_changed
   - self._seen(general, there, basis)
   + self._seen(special, at, None)
 weights of keys ahead of the query as well
-  Relation._seen  evaluation/test_algebra.py::test_each_relation_holds
+  Relation._seen  evaluation/test_relations.py::test_each_relation_holds
   - scores.masked_fill(ahead, -torch.inf).softmax(-1)
   + scores.softmax(-1)
 a reflection taken for a rotation
-  planes  evaluation/test_algebra.py::test_planes_of_a_generator
+  planes  evaluation/test_relations.py::test_planes_of_a_generator
   - q[..., -1] *= sign[..., None]
   + assert sign is not None
 sinusoids that turn the other way
-  _given  evaluation/test_algebra.py::test_each_relation_holds
+  _given  evaluation/test_relations.py::test_each_relation_holds
   - -frequencies(special.shape.d_model, special.base)
   + frequencies(special.shape.d_model, special.base)
 slopes of ALiBi counted from zero, as a bias on keys
-  _slopes  evaluation/test_algebra.py::test_each_relation_holds
+  _slopes  evaluation/test_relations.py::test_each_relation_holds
   - range(1, heads + 1)
   + range(heads)
 """)

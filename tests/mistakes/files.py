@@ -12,7 +12,7 @@ an overlap that counts a row only if its source is in training exactly once
 sources compared by their symbols, without positions
   _sides  data/test_overlap.py::test_sources_are_symbols_and_positions_in_order
   - rng.content(starts, where, ids.values.to_numpy())
-  + rng.content(starts, ragged.places_of(starts), ids.values.to_numpy())
+  + rng.content(starts, ragged.indices_of(starts), ids.values.to_numpy())
 an overlap with the test rows of another dataset that is never counted
   _lacks_sources  data/test_overlap.py::test_gen_train_and_eval_say_it
   - any(shard.shared for shards in data.manifest.shards.values() for shard in shards)

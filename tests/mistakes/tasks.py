@@ -10,7 +10,7 @@ tags whose decoder reads the answers
   - _pad(window.source, target_length, chosen, not reading.is_line)
   + _pad(window.target, target_length, chosen, not reading.is_line)
 a word over a group that is multiplied from the right to the left
-  GroupWord.answer  tasks/test_group_word.py::test_target_is_rederived
+  GroupWord.target  tasks/test_group_word.py::test_target_is_rederived
   - products[state[row], element[here]]
   + products[element[here], state[row]]
 permutations composed like functions, the right one first
@@ -18,7 +18,7 @@ permutations composed like functions, the right one first
   - images[:, images].swapaxes(0, 1)
   + images[:, images]
 rotations and reflections of a polygon that commute
-  _dihedral  tasks/test_group_word.py::test_dihedral_groups_by_hand
+  _dihedral  tasks/test_group_word.py::test_the_left_factor_acts_first_by_hand
   - np.where(flip, -turn[:, None], turn[:, None])
   + turn[:, None]
 differences of an expression with their sides exchanged
@@ -30,9 +30,9 @@ a remainder with the sign of the difference
   - np.choose(of, [x + y, x - y, x * y]) % modulus
   + np.fmod(np.choose(of, [x + y, x - y, x * y]), modulus)
 parity of zeros in place of ones
-  Modular.answer  tasks/test_modular.py::test_parity_is_rederived
-  - np.bitwise_xor.reduceat(symbol, source.starts[:-1])
-  + np.bitwise_xor.reduceat(1 - symbol, source.starts[:-1])
+  Modular.target  tasks/test_modular.py::test_parity_is_rederived
+  - np.bitwise_xor.reduceat(symbol, source.offsets[:-1])
+  + np.bitwise_xor.reduceat(1 - symbol, source.offsets[:-1])
 the lower of two middle arguments as the median
   _apply  tasks/test_list_ops.py::test_by_hand
   - (ranked[row, (count - 1) // 2] + ranked[row, count // 2]) // 2
@@ -47,22 +47,22 @@ an operator that gets the arguments of the one before it
   + np.roll(first, 1)[on]
 addition: a carry that reaches the sum of the next row
   carried  tasks/test_addition.py::test_carries_run_as_far_as_digits_let_them
-  - into[starts[:-1]] = 0
+  - into[offsets[:-1]] = 0
 addition: a sum that loses its last carry
-  Addition.answer  tasks/test_addition.py::test_sums_by_hand
-  - digit[starts[1:] - 1] > 0
+  Addition.target  tasks/test_addition.py::test_sums_by_hand
+  - digit[offsets[1:] - 1] > 0
   + False
 addition: reversed numbers whose sum is not reversed
-  Addition.answer  tasks/test_addition.py::test_sums_by_hand
-  - starts, symbol = self._written(digit, width, first)
+  Addition.target  tasks/test_addition.py::test_sums_by_hand
+  - offsets, symbol = self._written(digit, width, first)
   + from dataclasses import replace
-  + starts, symbol = replace(self, reverse=False)._written(digit, width, first)
+  + offsets, symbol = replace(self, reverse=False)._written(digit, width, first)
 addition: index hints that count from the first digit of each number
   Addition._written  tasks/test_addition.py::test_target_is_rederived
   - hint = self._plus + 1 + np.repeat(first, width) + place
-  + hint = self._plus + 1 + np.repeat(first, width) + ragged.places_of(starts)
+  + hint = self._plus + 1 + np.repeat(first, width) + ragged.indices_of(offsets)
 associative recall: keys looked up among the pairs of all rows
-  AssociativeRecall.answer  tasks/test_associative_recall.py::test_target_is_rederived
+  AssociativeRecall.target  tasks/test_associative_recall.py::test_target_is_rederived
   - name = row * len(self.id_names) + source.symbol
   + name = source.symbol
 associative recall: keys drawn with repetition, so that a query has two answers
@@ -74,19 +74,19 @@ associative recall: queries in the order of the pairs
   - distinct(rng.child(key, 'queries'), queries, self.pairs)
   + np.tile(np.arange(queries), (rows, 1))
 associative recall: tags one token after their queries
-  AssociativeRecall.answer  tasks/test_associative_recall.py::test_tags_are_rederived
+  AssociativeRecall.target  tasks/test_associative_recall.py::test_tags_are_rederived
   - np.where(queried, source.symbol[pair + 1], PAD)
   + np.where(np.roll(queried, 1), np.roll(source.symbol[pair + 1], 1), PAD)
 associative recall: values of the pair before
-  AssociativeRecall.answer  tasks/test_associative_recall.py::test_tags_by_hand
+  AssociativeRecall.target  tasks/test_associative_recall.py::test_tags_by_hand
   - np.where(queried, source.symbol[pair + 1], PAD)
   + np.where(queried, source.symbol[pair - 1], PAD)
 associative recall: a key queried that has no pair
-  AssociativeRecall.draw  tasks/test_associative_recall.py::test_queries_between_blanks
+  AssociativeRecall.draw  tasks/test_associative_recall.py::test_tags_are_rederived
   - np.take_along_axis(keys, distinct(rng.child(key, 'queries'), queries, self.pairs), axis=1)
   + distinct(rng.child(key, 'queries'), queries, self.keys)
 associative recall: a blank that is the last value
-  AssociativeRecall._spread  tasks/test_associative_recall.py::test_queries_between_blanks
+  AssociativeRecall._spread  tasks/test_associative_recall.py::test_tags_are_rederived
   - np.full((key.size, rest), symbols)
   + np.full((key.size, rest), symbols - 1)
 associative recall: gaps that grow with the power law
@@ -94,19 +94,19 @@ associative recall: gaps that grow with the power law
   - self.gap_power - 1.0
   + 1.0 - self.gap_power
 flip-flop: what is ignored is stored
-  FlipFlop.answer  tasks/test_flip_flop.py::test_target_is_rederived
+  FlipFlop.target  tasks/test_flip_flop.py::test_target_is_rederived
   - source.symbol == _WRITE
   + (source.symbol == _WRITE) | (source.symbol == _IGNORE)
 flip-flop: a read that returns what was written first
-  FlipFlop.answer  tasks/test_flip_flop.py::test_answers_by_hand
+  FlipFlop.target  tasks/test_flip_flop.py::test_answers_by_hand
   - source.symbol[last[reads] + 1]
-  + source.symbol[np.repeat(source.starts[:-1], count) + 1]
+  + source.symbol[np.repeat(source.offsets[:-1], count) + 1]
 flip-flop: the share of reads taken of all instructions
   FlipFlop._read  tasks/test_flip_flop.py::test_instructions_are_drawn_as_in_the_paper
   - (1 - self.ignore_probability) * self.read_share
   + min(self.read_share, 1 - self.ignore_probability)
 a sum in two splits, with its numbers exchanged
-  Task.settle  tasks/test_addition.py::test_a_sum_is_in_one_split_however_it_is_written
+  Task.sample_for_split  tasks/test_addition.py::test_a_sum_is_in_one_split_however_it_is_written
   - _split_of(self.identity(part))
   + _split_of(part)
 a tree that unfolds in the order of its source
@@ -122,7 +122,7 @@ row and column exchanged
   - np.stack(coordinates[::-1], axis=1)
   + np.stack(coordinates, axis=1)
 a ring shifted backwards
-  RingShift.answer  tasks/test_ring_shift.py::test_target_is_rederived
+  RingShift.target  tasks/test_ring_shift.py::test_target_is_rederived
   - before = (np.arange(n) - offset) % n
   + before = (np.arange(n) + offset) % n
 EOS on grids and rings
@@ -151,10 +151,10 @@ a tree without the parent of a node
   + True
 parents of nodes looked up in all rows
   _check_trees  data/test_loader.py::test_a_row_that_is_no_tree
-  - rng.mix(ragged.rows_of(starts).astype(np.uint64))
+  - rng.mix(ragged.rows_of(offsets).astype(np.uint64))
   + np.uint64(0)
 one id for PAD and EOS
-  EOS  tasks/test_contract.py::test_special_ids_differ
+  EOS  tasks/test_contract.py::test_rows_of_every_task_stay_what_they_are
   - PAD, SOS, EOS, FIRST_SYMBOL = 0, 1, 2, 3
   + PAD, SOS, EOS, FIRST_SYMBOL = 0, 1, 0, 3
 the stream of a row is seed + index
@@ -166,7 +166,7 @@ the mask of the inputs applied to the targets
   - return self.labels != self.ignore_index
   + return self.input_ids != self.ignore_index
 splits that share sources
-  Task.settle  tasks/test_contract.py::test_small_spaces_stay_apart_too
+  Task.sample_for_split  tasks/test_contract.py::test_small_spaces_stay_apart_too
   - _split_of(self.identity(part)) == split
   + np.ones(part.size.size, dtype=bool)
 a bounded scheme for the mean size instead of the largest
@@ -178,11 +178,11 @@ a bounded scheme for sources, although targets are longer
   - return (self.source_positions, self.input_positions)
   + return (self.source_positions,)
 the mean number of tokens taken at the mean size
-  Sized.expected  tasks/test_contract.py::test_means_are_those_of_the_draws_at_the_presets
+  Sized.expected  tasks/test_contract.py::test_means_are_those_of_the_draws
   - float(sum(chance * value(size) for size, chance in enumerate(chances.tolist(), first) if chance))
   + float(value(round(mean)))
 a box that is turned the other way
-  BoxRotate.answer  tasks/test_box_rotate.py::test_target_is_rederived
+  BoxRotate.target  tasks/test_box_rotate.py::test_target_is_rederived
   - b, c = ((a + 1) % 3, (a + 2) % 3)
   + c, b = ((a + 1) % 3, (a + 2) % 3)
 mazes of the heaviest edges

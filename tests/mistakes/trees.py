@@ -14,7 +14,7 @@ a run evaluated on sources in an order that it was not trained on
   - [[plan.task, plan.linearisation or ""], [trained.task, trained.order or ""]]
   + [[plan.task, plan.order or ""], [trained.task, (trained.order or "").split("-")[-1]]]
 a rotation that swaps only the root's children
-  TreeRotate.answer  tasks/test_tree_rotate.py::test_target_is_rederived
+  TreeRotate.target  tasks/test_tree_rotate.py::test_target_is_rederived
   - trees.mirror if self.rotation == "mirror" else trees.reverse_root
   + trees.reverse_root
 a mirror image that only exchanges the root's children, of any branching
@@ -25,8 +25,8 @@ a mirror image that only exchanges the root's children, of any branching
   + flipped: I64 = heap + (heap > 1) * (branching - 1 - 2 * child) * branching**down
 of three or more children, only the first or second can be the deep one
   _depths_below  tasks/test_tree_copy.py::test_shapes_of_more_branches_follow_the_sampler
-  - place = branching - 1 - ((word & np.uint64(0xFFFFFFFF)) % np.uint64(branching)).astype(np.int64)
-  + place = 1 - (word & np.uint64(1)).astype(np.int64)
+  - index = branching - 1 - ((word & np.uint64(0xFFFFFFFF)) % np.uint64(branching)).astype(np.int64)
+  + index = 1 - (word & np.uint64(1)).astype(np.int64)
 binarised with the number of earlier siblings off by one
   binarise  structure/test_structure.py::test_binarised_is_left_child_right_sibling
   - binary[on] = ((2 * binary[on] + 1) << child) - 1
@@ -66,7 +66,7 @@ a common ancestor that is not the lowest
   - (branch + 1 + rng.below(word[two, 2], k - 1)) % k
   + branch
 the subtree in place of the label of its root
-  TreeQuery.answer  tasks/test_tree_query.py::test_target_is_rederived
+  TreeQuery.target  tasks/test_tree_query.py::test_target_is_rederived
   - (heap == top) | (source.op == SUBTREE)[row]
   + (heap == top) | (source.op <= NODE)[row]
 post-order as the reverse of pre-order
@@ -78,15 +78,15 @@ brackets that close before they open
   - names, names + 1
   + names + 1, names
 equal trees of a source in two splits
-  together  tasks/test_trees.py::test_equal_trees_are_in_one_split_and_near_copies_with_their_document
-  - np.array([home[d] for d in digests])
+  together  tasks/test_tree_corpus.py::test_equal_trees_are_in_one_split_and_near_copies_with_their_document
+  - np.array([split_of[d] for d in digests])
   + division
 labels with equal beginnings taken for one
-  _numbered  tasks/test_trees.py::test_long_labels_with_equal_beginnings_are_different
+  _numbered  tasks/test_tree_corpus.py::test_long_labels_with_equal_beginnings_are_different
   - number.get(text, 0)
   + number.get(next((known for known in number if known[:80] == text[:80]), ""), 0)
 the vocabulary of a source counted over documents that are held out
-  corpus  tasks/test_trees.py::test_labels_are_counted_in_training_documents_only
+  corpus  tasks/test_tree_corpus.py::test_labels_are_counted_in_training_documents_only
   - division == SPLITS.index("train")
   + division >= 0
 the children of a mirrored tree of a source not reversed
@@ -103,16 +103,16 @@ the path of a query counted from the node up to the root
   + tree.ancestor(whole.position[node][of], step)
 a queried subtree that takes the later siblings of its root along
   RankedTrees.subtrees  structure/test_ranked_trees.py::test_subtrees
-  - starts = ragged.starts_of(self.size[roots])
-  + starts = ragged.starts_of(np.minimum(self.size[roots] + 1, self.starts[1:] - roots))
+  - offsets = ragged.offsets_of(self.size[roots])
+  + offsets = ragged.offsets_of(np.minimum(self.size[roots] + 1, self.offsets[1:] - roots))
 anonymous names equal in all trees
   TreePortion.symbols  tasks/test_trees.py::test_anonymous_labels_keep_only_which_labels_are_equal
   - rng.child(self.stream[rows], 'names')[:, None]
   + rng.child(self.stream[rows * 0], 'names')[:, None]
 a right rotation of a tree, and not of the subtrees of its new root
   rotate_right  tasks/test_tree_rotate.py::test_other_forms_are_rederived
-  - np.full_like(at, _TURNS)
-  + np.full_like(at, _STAYS)
+  - np.full_like(top, _TURNS)
+  + np.full_like(top, _STAYS)
 the order of the target for sources that the published setup writes breadth first
   preset_plan  experiment/test_choice.py::test_the_published_setup_writes_sources_breadth_first
   - chosen.linearisation(order) if kind.ordered else order

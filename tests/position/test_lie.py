@@ -8,7 +8,7 @@ from torch import Tensor
 
 from ape_cli import attention, position
 from ape_cli.core.errors import UsageError
-from ape_cli.evaluation.laws import operators
+from ape_cli.evaluation.laws import scheme as laws
 from ape_cli.evaluation.laws._subjects import make as subject
 from ape_cli.position import _grouped, planner
 from ape_cli.position._operators import skew, skew_of
@@ -112,9 +112,9 @@ def test_composition_fails_on_grids_and_holds_where_generators_commute() -> None
         ("seq", {}, 0.0),
     ):
         scheme = subject("lie", structure, torch.float64, **options)
-        assert abs(float(operators.composition(scheme, torch.float64)) - error) < (0.05 if error else 1e-10)
+        assert abs(float(laws.composition(scheme, torch.float64)) - error) < (0.05 if error else 1e-10)
         assert (scheme.homomorphism, scheme.relative) == (("", False) if error else ("orthogonal", True))
-        assert float(operators.orthogonality(scheme, torch.float64)) < 1e-9
+        assert float(laws.orthogonality(scheme, torch.float64)) < 1e-9
 
 
 def test_scores_on_a_grid_depend_on_both_places() -> None:

@@ -36,7 +36,7 @@ def flat(trees: list[recursive.Tree]) -> RankedTrees:
     """The trees as arrays, by recursion."""
     parents: list[int] = []
     ranks: list[int] = []
-    starts = [0]
+    offsets = [0]
     for tree in trees:
         first = len(parents)
 
@@ -48,8 +48,8 @@ def flat(trees: list[recursive.Tree]) -> RankedTrees:
                 visit(child, number, place)
 
         visit(tree, -1, 0)
-        starts.append(len(parents))
-    return RankedTrees(np.array(starts), np.array(parents), np.array(ranks))
+        offsets.append(len(parents))
+    return RankedTrees(np.array(offsets), np.array(parents), np.array(ranks))
 
 
 @pytest.fixture(scope="module")
@@ -77,7 +77,7 @@ def test_mirror_reverses_the_children_that_are_there(trees: list[recursive.Tree]
     mirrored = found.mirrored()
     heap = mirrored.heap(3)
     for row, tree in enumerate(trees):
-        own = slice(found.starts[row], found.starts[row + 1])
+        own = slice(found.offsets[row], found.offsets[row + 1])
         expected = dict(recursive.pre_order(recursive.mirror(tree), 3))
         assert dict(enumerate(heap[own].tolist())) == expected
     assert (mirrored.mirrored().rank == found.rank).all()
@@ -87,11 +87,11 @@ def test_mirror_reverses_the_children_that_are_there(trees: list[recursive.Tree]
 def test_subtrees(trees: list[recursive.Tree]) -> None:
     found, rng = flat(trees), random.Random(2)
     chosen = [rng.randrange(len(recursive.nodes(tree))) for tree in trees]
-    subtrees, place = found.subtrees(found.starts[:-1] + np.array(chosen))
+    subtrees, place = found.subtrees(found.offsets[:-1] + np.array(chosen))
     heap = subtrees.heap(3)
     for row, (tree, node) in enumerate(zip(trees, chosen, strict=True)):
-        own = slice(subtrees.starts[row], subtrees.starts[row + 1])
-        numbers = (place[own] - found.starts[row]).tolist()
+        own = slice(subtrees.offsets[row], subtrees.offsets[row + 1])
+        numbers = (place[own] - found.offsets[row]).tolist()
         assert list(zip(numbers, heap[own].tolist(), strict=True)) == recursive.pre_order(
             recursive.nodes(tree)[node], 3
         )
@@ -105,7 +105,7 @@ def test_sizes_children_and_chosen_trees(trees: list[recursive.Tree]) -> None:
     rows = np.array([5, 2, 5])
     taken, place = found.take(rows)
     assert taken.heap(3).tolist() == found.heap(3)[place].tolist()
-    assert taken.starts.tolist() == np.cumsum([0, *np.diff(found.starts)[rows]]).tolist()
+    assert taken.offsets.tolist() == np.cumsum([0, *np.diff(found.offsets)[rows]]).tolist()
 
 
 def test_the_deepest_paths_that_heap_indices_hold() -> None:

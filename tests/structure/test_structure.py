@@ -200,11 +200,11 @@ def random_tree(rng: random.Random, k: int, depth: int) -> recursive.Tree:
 
 def test_level_order_is_seen() -> None:
     """Two trees, an empty row and a lone root. A row may begin with what the previous one ended with."""
-    starts = np.array([0, 0, 3, 6, 6, 7])
-    assert trees.in_level_order(starts, np.array([1, 2, 3, 1, 6, 7, 1]))
+    offsets = np.array([0, 0, 3, 6, 6, 7])
+    assert trees.in_level_order(offsets, np.array([1, 2, 3, 1, 6, 7, 1]))
     assert trees.in_level_order(np.array([0, 0]), np.array([], dtype=np.int64))
-    assert not trees.in_level_order(starts, np.array([1, 3, 2, 1, 6, 7, 1]))
-    assert not trees.in_level_order(starts, np.array([1, 2, 3, 1, 7, 6, 1]))
+    assert not trees.in_level_order(offsets, np.array([1, 3, 2, 1, 6, 7, 1]))
+    assert not trees.in_level_order(offsets, np.array([1, 2, 3, 1, 7, 6, 1]))
 
 
 @pytest.mark.parametrize("k", [2, 3, 5])

@@ -7,7 +7,10 @@ from collections.abc import Callable, Sequence
 from itertools import cycle
 from typing import Any
 
+import numpy as np
+
 from ape_cli import tasks
+from ape_cli.core import ragged
 from ape_cli.core.vocabulary import SPLITS
 from tests import recursive
 
@@ -76,6 +79,22 @@ def rows(name: str, order: str | None = None, *, split: str = "train", count: in
         for side in ("source", "target"):
             row[side] = [names[i] for i in row[f"{side}_ids"]]
     return task, table
+
+
+def source_of(task: Any, texts: Sequence[str], sizes: Sequence[int] = ()) -> tasks.Source:
+    """Rows of named symbols, whose positions count from 0. A size is the number of symbols if it is not given."""
+    ids = [[task.id_names.index(name) for name in text.split()] for text in texts]
+    offsets = ragged.offsets_of(np.array(list(map(len, ids))))
+    return tasks.Source(
+        offsets, ragged.indices_of(offsets), np.concatenate(ids), np.array(sizes or list(map(len, ids)))
+    )
+
+
+def names_of(task: Any, target: tasks.Tokens) -> list[str]:
+    """The symbols of each row of a target, as text. Fails if positions do not count from 0."""
+    assert (target.position == ragged.indices_of(target.offsets)).all()
+    rows_of_ids = np.split(target.symbol, target.offsets[1:-1])
+    return [" ".join(task.id_names[i] for i in row) for row in rows_of_ids]
 
 
 def check_uniform(counts: Counter[Any], kinds: int) -> None:

@@ -10,11 +10,10 @@ import numpy as np
 import pytest
 
 from ape_cli import tasks
-from ape_cli.core import ragged, rng
+from ape_cli.core import rng
 from ape_cli.storage import sequence_rows
-from ape_cli.tasks import Source
 from ape_cli.tasks.associative_recall import distinct
-from tests.tasks.contract import check_uniform, in_splits, rows
+from tests.tasks.contract import check_uniform, in_splits, names_of, rows, source_of
 
 FORMS: list[dict[str, Any]] = [
     {},
@@ -51,6 +50,7 @@ def test_target_is_rederived(form: dict[str, Any], split: str) -> None:
             {"sizes": (5, 2), "length": 20, "keys": 30},
             {"pairs": 4, "length": 64, "keys": 4095, "values": 4096, "filler": "blank"},
             {"pairs": 3, "length": 20, "keys": 5, "filler": "blank"},
+            {"pairs": 4, "length": 24, "keys": 12, "queries": 2, "filler": "blank"},
         ]
     ),
     ids=str,
@@ -65,7 +65,10 @@ def test_tags_are_rederived(form: dict[str, Any], split: str) -> None:
         assert len(names) == form["length"]
         assert len(memory) == pairs
         assert tags == ["<pad>"] * 2 * pairs + [memory.get(name, "<pad>") for name in names[2 * pairs :]]
-        assert memory.keys() <= set(names[2 * pairs :: 2])
+        asked = form.get("queries", pairs)
+        assert len(memory.keys() & set(names[2 * pairs :: 2])) == asked or form.get("filler") != "blank"
+        assert form.get("filler") != "blank" or set(names[2 * pairs + 1 :: 2]) == {"blank"}
+        assert form.get("filler") != "blank" or names[2 * pairs :].count("blank") == form["length"] - 2 * pairs - asked
         more += sum(tag != "<pad>" for tag in tags) - pairs
     assert (more > 100) == (form["keys"] < 100 and form.get("filler") != "blank")
 
@@ -74,24 +77,8 @@ def test_tags_by_hand() -> None:
     """Two rows in one batch use the same keys for different values."""
     task = tasks.make("associative-recall", pairs=2, keys=5, values=5, length=8, filler="blank")
     texts = ["k4 v1 k0 v3 k0 blank k4 blank", "k0 v2 k4 v0 k0 blank k4 blank"]
-    symbols = np.array([task.id_names.index(name) for text in texts for name in text.split()])
-    found = task.answer(Source(np.array([0, 8, 16]), np.tile(np.arange(8), 2), symbols, np.array([2, 2])))
-    names = [task.id_names[i].replace("<pad>", "-") for i in found.symbol]
-    assert " ".join(names) == "- - - - v3 - v1 - - - - - v2 - v0 -"
-    assert found.starts.tolist() == [0, 8, 16]
-
-
-@pytest.mark.parametrize("queries", [0, 2])
-def test_queries_between_blanks(queries: int) -> None:
-    """Each row has all of its queries, each a key of the row in the first place of a slot, and otherwise blanks."""
-    form = {"pairs": 4, "queries": queries, "length": 24, "keys": 12, "values": 12}
-    found = rows("associative-recall", filler="blank", **form)[1]
-    for row in found:
-        names = row["source"][8:]
-        asked = [name for name in names if name != "blank"]
-        assert set(asked) <= set(row["source"][:8:2])
-        assert len(set(asked)) == len(asked) == (queries or 4)
-        assert asked == [name for name in names[::2] if name != "blank"]
+    found = names_of(task, task.target(source_of(task, texts, [2, 2])))
+    assert [text.replace("<pad>", "-") for text in found] == ["- - - - v3 - v1 -", "- - - - v2 - v0 -"]
 
 
 def test_older_datasets_stay_what_they_are() -> None:
@@ -120,23 +107,15 @@ def test_answers_by_hand() -> None:
     """Rows of different sizes in one batch, which use the same keys for different values."""
     task = tasks.make("associative-recall", sizes=(1, 2, 3), keys=5, values=5)
     texts = ["k4 v0 k4", "k4 v1 k0 v3 k0 k4", "k0 v2 k4 v2 k1 v4 k1 k0 k4"]
-    ids = [[task.id_names.index(name) for name in text.split()] for text in texts]
-    lengths = np.array([len(row) for row in ids])
-    starts = ragged.starts_of(lengths)
-    place = np.arange(starts[-1]) - np.repeat(starts[:-1], lengths)
-    found = task.answer(Source(starts, place, np.concatenate(ids), np.array([1, 2, 3])))
-    assert [task.id_names[i] for i in found.symbol] == ["v0", "v3", "v1", "v4", "v2", "v2"]
-    assert found.starts.tolist() == [0, 1, 3, 6]
-    assert found.position.tolist() == [0, 0, 1, 0, 1, 2]
+    assert names_of(task, task.target(source_of(task, texts, [1, 2, 3]))) == ["v0", "v3 v1", "v4 v2 v2"]
 
 
 def test_the_order_of_the_pairs_does_not_matter() -> None:
     task = tasks.make("associative-recall", pairs=4, keys=6, values=6)
-    for row in task.sample(rows=range(100), split="train", seed=3).to_pylist():
-        ids = row["source_ids"]
-        turned = np.array([*ids[2:8], *ids[:2], *ids[8:]])
-        answer = task.answer(Source(np.array([0, 12]), np.arange(12), turned, np.array([4])))
-        assert answer.symbol.tolist() == row["target_ids"]
+    found = rows("associative-recall", count=100, pairs=4, keys=6, values=6)[1]
+    turned = [" ".join([*row["source"][2:8], *row["source"][:2], *row["source"][8:]]) for row in found]
+    expected = [" ".join(row["target"]) for row in found]
+    assert names_of(task, task.target(source_of(task, turned, [4] * 100))) == expected
 
 
 @pytest.mark.parametrize(("count", "bound"), [(2, 4), (3, 3), (1, 6), (4, 5)])

@@ -63,11 +63,11 @@ def test_four_turns_about_an_axis_are_none() -> None:
     drawn = task.draw(np.arange(300, dtype=np.uint64))
     now = drawn
     for turn in range(4):
-        answer = task.answer(now)
-        assert turn == 3 or (answer.symbol != np.delete(drawn.symbol, drawn.starts[:-1])).any()
-        position = np.insert(answer.position, answer.starts[:-1], 0, axis=0)
-        symbol = np.insert(answer.symbol, answer.starts[:-1], drawn.symbol[drawn.starts[:-1]])
-        now = type(drawn)(drawn.starts, position, symbol, drawn.size, op=drawn.op)
+        answer = task.target(now)
+        assert turn == 3 or (answer.symbol != np.delete(drawn.symbol, drawn.offsets[:-1])).any()
+        position = np.insert(answer.position, answer.offsets[:-1], 0, axis=0)
+        symbol = np.insert(answer.symbol, answer.offsets[:-1], drawn.symbol[drawn.offsets[:-1]])
+        now = type(drawn)(drawn.offsets, position, symbol, drawn.size, op=drawn.op)
     assert (now.position == drawn.position).all()
     assert (now.symbol == drawn.symbol).all()
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import re
 from collections import Counter
 from typing import Any
 
@@ -10,9 +11,7 @@ import numpy as np
 import pytest
 
 from ape_cli import tasks
-from ape_cli.core import ragged
-from ape_cli.tasks import Source
-from tests.tasks.contract import count_of, in_splits, rows
+from tests.tasks.contract import count_of, in_splits, names_of, rows, source_of
 
 FORMS: list[dict[str, Any]] = [
     {},
@@ -61,25 +60,18 @@ def test_answers_by_hand() -> None:
         "write 2 write 1 ignore 2 read",
         "write 0 read ignore 1 write 2 ignore 3 ignore 3 read",
     ]
-    ids = [[task.id_names.index(name) for name in text.split()] for text in texts]
-    starts = ragged.starts_of(np.array([len(row) for row in ids]))
-    flat = np.concatenate(ids)
-    found = task.answer(Source(starts, np.arange(flat.size), flat, np.array([2, 5, 4, 6])))
-    assert [task.id_names[i] for i in found.symbol] == ["1", "3", "3", "0", "1", "0", "2"]
-    assert found.starts.tolist() == [0, 1, 4, 5, 7]
-    assert found.position.tolist() == [0, 0, 1, 2, 0, 0, 1]
+    assert names_of(task, task.target(source_of(task, texts, [2, 5, 4, 6]))) == ["1", "3 3 0", "1", "0 2"]
 
 
 def test_what_is_ignored_does_not_matter() -> None:
     """The target does not change if all symbols after `ignore` change."""
     task = tasks.make("flip-flop", length_mean=10, ignore_probability=0.5)
-    zero = task.id_names.index("0")
-    for row in task.sample(rows=range(200), split="train", seed=3).to_pylist():
-        ids = np.array(row["source_ids"])
-        after = np.flatnonzero(ids == task.id_names.index("ignore")) + 1
-        ids[after] = 2 * zero + 1 - ids[after]
-        changed = Source(np.array([0, ids.size]), np.arange(ids.size), ids, np.array([row["size"]]))
-        assert task.answer(changed).symbol.tolist() == row["target_ids"]
+    found = rows("flip-flop", count=200, length_mean=10, ignore_probability=0.5)[1]
+    texts = [
+        re.sub("ignore ([01])", lambda match: f"ignore {1 - int(match[1])}", " ".join(row["source"])) for row in found
+    ]
+    changed = source_of(task, texts, [row["size"] for row in found])
+    assert names_of(task, task.target(changed)) == [" ".join(row["target"]) for row in found]
 
 
 @pytest.mark.parametrize(

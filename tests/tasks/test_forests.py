@@ -9,7 +9,6 @@ import numpy as np
 import pytest
 
 from ape_cli import tasks
-from ape_cli.tasks import Source
 from tests import recursive
 from tests.tasks.contract import count_of, in_orders, rows, sides
 
@@ -63,20 +62,10 @@ def test_target_is_rederived(name: str, form: dict[str, Any], order: str) -> Non
     assert changed > (0.9 * count if form.get("trees_mean") != 1 else 0) or name == "forest-reverse"
 
 
-@pytest.mark.parametrize("name", EXPECTED)
-def test_it_is_its_own_inverse(name: str) -> None:
-    task = tasks.make(name, branching=3, depth_mean=2)
-    drawn = task.draw(np.arange(300, dtype=np.uint64))
-    once = task.answer(drawn)
-    twice = task.answer(Source(once.starts, once.position, once.symbol, drawn.size))
-    assert (twice.position == drawn.position).all()
-    assert (once.position != drawn.position).any()
-
-
 def test_the_number_of_trees_and_their_depths_are_drawn() -> None:
     task = tasks.make("forest-reverse", trees_mean=5, trees_std=1, depth_mean=3, depth_std=1)
     drawn = task.draw(np.arange(5_000, dtype=np.uint64) * np.uint64(7919))
-    trees = drawn.position[drawn.starts[1:] - 1, 0] + 1
+    trees = drawn.position[drawn.offsets[1:] - 1, 0] + 1
     assert abs(trees.mean() - 5) < 0.06
     assert abs(trees.std() - np.sqrt(1 + 1 / 12)) < 0.05  # rounding adds a twelfth to the variance
     heap, number = drawn.position[:, 1], np.cumsum(drawn.position[:, 1] == 1) - 1

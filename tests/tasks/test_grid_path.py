@@ -84,7 +84,7 @@ def solved(maze: list[str]) -> list[str]:
     place = np.array([(i, j) for i, line in enumerate(lines) for j in range(len(line))])
     symbol = np.array([task.id_names.index(name) for line in lines for name in line])
     source = tasks.Source(np.array([0, symbol.size]), place, symbol, np.array([max(len(lines), len(lines[0]))]))
-    target = task.answer(source)
+    target = task.target(source)
     for line in lines:
         line[:] = [" " if name == "#" else "?" for name in line]
     for (i, j), s in zip(target.position.tolist(), target.symbol.tolist(), strict=True):
@@ -105,14 +105,14 @@ def test_the_path_back_is_the_same() -> None:
     """Exchanging start and goal, and turning the maze by half a turn, change the target accordingly."""
     task = tasks.make("grid-path")
     drawn = task.draw(np.arange(500, dtype=np.uint64) * np.uint64(7919))
-    answer = task.answer(drawn)
+    answer = task.target(drawn)
     start, goal = (task.id_names.index(name) for name in "SG")
     exchange = {start: goal, goal: start}
     back = np.array([exchange.get(s, s) for s in drawn.symbol.tolist()])
-    assert (task.answer(type(drawn)(drawn.starts, drawn.position, back, drawn.size)).symbol == answer.symbol).all()
-    turned = np.concatenate([part[::-1] for part in np.split(drawn.symbol, drawn.starts[1:-1])])
-    expected = np.concatenate([part[::-1] for part in np.split(answer.symbol, answer.starts[1:-1])])
-    assert (task.answer(type(drawn)(drawn.starts, drawn.position, turned, drawn.size)).symbol == expected).all()
+    assert (task.target(type(drawn)(drawn.offsets, drawn.position, back, drawn.size)).symbol == answer.symbol).all()
+    turned = np.concatenate([part[::-1] for part in np.split(drawn.symbol, drawn.offsets[1:-1])])
+    expected = np.concatenate([part[::-1] for part in np.split(answer.symbol, answer.offsets[1:-1])])
+    assert (task.target(type(drawn)(drawn.offsets, drawn.position, turned, drawn.size)).symbol == expected).all()
 
 
 def test_mazes_have_the_distribution_of_kruskal_s_algorithm() -> None:
@@ -133,10 +133,10 @@ def test_mazes_have_the_distribution_of_kruskal_s_algorithm() -> None:
     assert len(set(chance.values())) > 1, "the distribution is not uniform"
     count = 20_000
     keys = rng.rows(3, "mazes", np.arange(count))
-    starts, position, free = grid_path.carve(np.full(count, 2), np.full(count, 3), keys)
+    offsets, position, free = grid_path.carve(np.full(count, 2), np.full(count, 3), keys)
     found: Counter[frozenset[Cell]] = Counter()
     for maze in free.reshape(count, 15):
-        open_cells = [tuple(place) for place in position[: starts[1]][maze].tolist()]
+        open_cells = [tuple(place) for place in position[: offsets[1]][maze].tolist()]
         found[frozenset(cell for cell in open_cells if sum(cell) % 2)] += 1
     expected = {tree: count * times / 5_040 for tree, times in chance.items()}
     assert found.keys() == expected.keys()
@@ -164,7 +164,7 @@ def test_the_lightest_trees_are_kruskal_s(monkeypatch: pytest.MonkeyPatch, weigh
     graph = random.integers(0, 10, 800)[kept] * 30
     one, other = one[kept] + graph, other[kept] + graph
     weight = random.integers(0, weights, one.size, dtype=np.uint64)
-    monkeypatch.setattr(grid_path, "_MOST_NUMBERED", numbered)
+    monkeypatch.setattr(grid_path, "_MAX_NUMBERED", numbered)
     found = grid_path.lightest_trees(one, other, weight, 300)
     assert found.tolist() == lightest(one.tolist(), other.tolist(), weight.tolist(), 300)
 
@@ -182,7 +182,7 @@ def test_ends_are_drawn_uniformly() -> None:
 def test_sides_are_independent(mean: float, std: float) -> None:
     """Their means are tested with those of all tasks."""
     drawn = tasks.make("grid-path", side_mean=mean, side_std=std).draw(np.arange(10_000, dtype=np.uint64))
-    sides = drawn.position[drawn.starts[1:] - 1] + 1
+    sides = drawn.position[drawn.offsets[1:] - 1] + 1
     assert sides.min() >= 3
     assert abs(np.corrcoef(sides.T)[0, 1]) < 4 / 100
     assert len(np.unique(sides)) > 2

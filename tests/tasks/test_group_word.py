@@ -86,26 +86,22 @@ def test_target_is_rederived(group: str) -> None:
 
 
 def test_the_left_factor_acts_first_by_hand() -> None:
-    """(0 1) and then (1 2): 0 goes to 1 and then to 2; 1 goes to 0; 2 goes to 1. So it is (0 2 1), not (0 1 2)."""
-    task = tasks.make("group-word", group="symmetric-3")
-    names, products = task.elements.names, task.elements.products
+    """(0 1) and then (1 2): 0 goes to 1 and then to 2; 1 goes to 0; 2 goes to 1. So it is (0 2 1), not (0 1 2).
 
-    def product(left: str, right: str) -> str:
-        return names[products[names.index(left), names.index(right)]]
-
-    assert names == ["()", "(1 2)", "(0 1)", "(0 1 2)", "(0 2 1)", "(0 2)"]  # 012 021 102 120 201 210
-    assert product("(0 1)", "(1 2)") == "(0 2 1)"
-    assert product("(1 2)", "(0 1)") == "(0 1 2)"
-
-
-def test_dihedral_groups_by_hand() -> None:
-    """s r1 s = r-1 in the octagon, and both are no reflections."""
-    found = tasks.make("group-word", group="dihedral-8").elements
-    assert found.names[:3] + found.names[8:10] == ["r0", "r1", "r2", "sr0", "sr1"]
-    place = {name: i for i, name in enumerate(found.names)}
-    assert found.names[found.products[place["sr1"], place["sr0"]]] == "r7"
-    assert found.names[found.products[place["r1"], place["sr0"]]] == "sr7"
-    assert found.names[found.products[place["sr0"], place["r1"]]] == "sr1"
+    In the octagon, s r1 s = r-1 and r1 s = s r-1.
+    """
+    three, octagon = (tasks.make("group-word", group=group) for group in ("symmetric-3", "dihedral-8"))
+    assert three.symbols() == ["()", "(1 2)", "(0 1)", "(0 1 2)", "(0 2 1)", "(0 2)"]  # 012 021 102 120 201 210
+    assert octagon.symbols()[:3] + octagon.symbols()[8:10] == ["r0", "r1", "r2", "sr0", "sr1"]
+    for task, left, right, expected in (
+        (three, "(0 1)", "(1 2)", "(0 2 1)"),
+        (three, "(1 2)", "(0 1)", "(0 1 2)"),
+        (octagon, "sr1", "sr0", "r7"),
+        (octagon, "r1", "sr0", "sr7"),
+        (octagon, "sr0", "r1", "sr1"),
+    ):
+        names = task.symbols()
+        assert names[task.elements.products[names.index(left), names.index(right)]] == expected
 
 
 @pytest.mark.parametrize("group", [*MEANING, "symmetric-4", "cyclic-7"])
@@ -173,6 +169,9 @@ def test_the_forms_of_a_table_are_equal(tmp_path: Path) -> None:
         table(tmp_path, commas, "commas.csv"),
         table(tmp_path, json.dumps([line.split() for line in KLEIN]), "lists.json"),
     ]
+    named = tasks.make("group-word", group="symmetric-3").elements
+    spaced = table(tmp_path, [",".join(named.names[i] for i in line) for line in named.products], "spaced.csv")
+    assert tasks.make("group-word", group=spaced).elements.sha256 == named.sha256
     made = [tasks.make("group-word", group=form) for form in forms]
     assert len({task.elements.sha256 for task in made}) == 1
     assert len({str(task.sample(rows=range(5), split="test", seed=1).to_pylist()) for task in made}) == 1
@@ -187,14 +186,6 @@ def test_numbers_are_places_in_the_table(tmp_path: Path) -> None:
         for row in found:
             total = sum(i - 3 + 1 for i in row["source_ids"]) % 3
             assert (row["target_ids"][-1] - 3 + 1) % 3 == total
-
-
-def test_names_with_spaces(tmp_path: Path) -> None:
-    named = tasks.make("group-word", group="symmetric-3").elements
-    lines = [",".join(named.names[i] for i in line) for line in named.products]
-    own = tasks.make("group-word", group=table(tmp_path, lines)).elements
-    assert own.names == named.names
-    assert own.sha256 == named.sha256
 
 
 @pytest.mark.parametrize(

@@ -13,6 +13,7 @@ import pytest
 
 from ape_cli import tasks
 from ape_cli.core.vocabulary import SPLITS
+from tests import recursive
 from tests.tasks.contract import check_uniform, count_of, in_orders, rows, sides
 
 Nested = tuple[Any, ...]  # (name, argument, ...) for an operator and (name,) for a digit
@@ -36,17 +37,9 @@ def value(tree: Nested) -> int:
     }[name]()
 
 
-def depth(tree: Nested) -> int:
-    return 1 + max(map(depth, tree[1:])) if tree[1:] else 0
-
-
 def closing(tree: Nested) -> list[Nested]:
     """The operators in the order in which their brackets close."""
     return [*(found for child in tree[1:] for found in closing(child)), tree] if tree[1:] else []
-
-
-def nodes(tree: Nested) -> list[Nested]:
-    return [tree, *(found for child in tree[1:] for found in nodes(child))]
 
 
 def read(tokens: Iterator[str]) -> Nested | None:
@@ -67,20 +60,8 @@ def read_line(names: list[str]) -> Nested:
     return tree
 
 
-def at(heap: int, k: int, named: dict[int, str]) -> Nested:
-    """The subtree at a heap index. An operator has its arguments at its first places."""
-    below = [k * (heap - 1) + 1 + c for c in range(1, k + 1)]
-    there = [place in named for place in below]
-    assert there == sorted(there, reverse=True)
-    return (named.pop(heap), *(at(place, k, named) for place in below if place in named))
-
-
 def read_nodes(row: dict[str, Any], k: int) -> Nested:
-    named = dict(zip(row["source_positions"], row["source"], strict=True))
-    assert len(named) == len(row["source_ids"])
-    tree = at(1, k, named)
-    assert not named
-    return tree
+    return recursive.build(row["source"], row["source_positions"], k, full=False)
 
 
 def places(tree: Nested, k: int, order: str, heap: int = 1) -> list[tuple[int, Nested]]:
@@ -94,8 +75,8 @@ def places(tree: Nested, k: int, order: str, heap: int = 1) -> list[tuple[int, N
 
 def check_tree(tree: Nested, row: dict[str, Any], k: int) -> None:
     """The drawn depth, 2..k arguments, and a digit for each leaf."""
-    assert depth(tree) == row["size"]
-    for name, *arguments in nodes(tree):
+    assert recursive.depth(tree) == row["size"]
+    for name, *arguments in recursive.nodes(tree):
         assert name in ({"MIN", "MAX", "MED", "SM"} if arguments else set("0123456789"))
         assert not arguments or 2 <= len(arguments) <= k
 
@@ -161,14 +142,14 @@ def test_by_hand(text: str, values: str) -> None:
     number = {name.strip("["): i for i, name in enumerate(task.id_names)}
     pairs = [pair for line in lines for pair in sorted(line)]
     source = tasks.Source(
-        starts=np.cumsum([0, *map(len, lines)]),
+        offsets=np.cumsum([0, *map(len, lines)]),
         position=np.array([place for place, _ in pairs]),
         symbol=np.array([number[name] for _, name in pairs]),
-        size=np.array([1, depth(read_line(text.split())), 1]),
+        size=np.array([1, recursive.depth(read_line(text.split())), 1]),
     )
-    for found, expected in ((source, text), (task.answer(source), values)):
+    for found, expected in ((source, text), (task.target(source), values)):
         stored = task.store(found)
-        middle = stored.symbol[stored.starts[1] : stored.starts[2]]
+        middle = stored.symbol[stored.offsets[1] : stored.offsets[2]]
         assert " ".join(task.id_names[i] for i in middle) == expected
 
 
@@ -191,7 +172,7 @@ def test_laws_of_the_operators() -> None:
             np.array(symbol).ravel(),
             np.ones(count, dtype=int),
         )
-        results[operator] = (task.answer(source).symbol - 3).tolist()
+        results[operator] = (task.target(source).symbol - 3).tolist()
         by_content: dict[tuple[int, ...], set[int]] = {}
         for digits, result in zip(every, results[operator], strict=True):
             by_content.setdefault(tuple(sorted(digits)), set()).add(result)
@@ -203,9 +184,9 @@ def test_what_is_drawn_is_uniform() -> None:
     """Digits, operators, numbers of arguments, the place of the deep argument, and depths of the others."""
     k = 4
     trees = [read_nodes(row, k) for row in rows("list-ops-tree", depth_mean=4, depth_std=0, arguments=k)[1]]
-    every = [node for tree in trees for node in nodes(tree)]
+    every = [node for tree in trees for node in recursive.nodes(tree)]
     operators = [node for node in every if node[1:]]
-    pairs = [tuple(map(depth, tree[1:])) for tree in trees if len(tree) == 3]  # roots with two arguments
+    pairs = [tuple(map(recursive.depth, tree[1:])) for tree in trees if len(tree) == 3]  # roots with two arguments
     check_uniform(Counter(node[0] for node in every if not node[1:]), 10)
     check_uniform(Counter(node[0] for node in operators), 4)
     check_uniform(Counter(len(node) - 1 for node in operators), 3)

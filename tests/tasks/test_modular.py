@@ -7,13 +7,11 @@ import re
 from collections import Counter
 from typing import Any
 
-import numpy as np
 import pytest
 
 from ape_cli import tasks
-from ape_cli.core import ragged
 from ape_cli.core.vocabulary import SPLITS
-from tests.tasks.contract import check_uniform, rows
+from tests.tasks.contract import check_uniform, names_of, rows, source_of
 
 
 def value(node: ast.expr) -> int:
@@ -91,14 +89,11 @@ def test_parity_is_rederived() -> None:
 def test_by_hand(text: str, modulus: int, expected: int) -> None:
     """Through `answer`, with other expressions before and after it."""
     task = tasks.make("modular", modulus=modulus)
-    number = {name: i for i, name in enumerate(task.id_names)}
-    for place in range(3):
-        lines = [[number["3"]] for _ in range(3)]
-        lines[place] = [number[sign] for sign in text]
-        sizes = np.array([len(line) for line in lines])
-        starts = ragged.starts_of(sizes)
-        source = tasks.Source(starts, ragged.places_of(starts), np.concatenate(lines), (sizes + 3) // 4)
-        assert task.answer(source).symbol[place] == number[str(expected)]
+    for index in range(3):
+        texts = ["3"] * 3
+        texts[index] = " ".join(text)
+        source = source_of(task, texts, [(len(line.split()) + 3) // 4 for line in texts])
+        assert names_of(task, task.target(source))[index] == str(expected)
 
 
 def test_what_is_drawn_is_uniform() -> None:

@@ -29,15 +29,15 @@ def own(base: type[tasks.BaseTask], options: dict[str, Any] | None = None, **met
 
 
 def word(**methods: Any) -> tasks.BaseTask:
-    return own(Words, {"length_mean": 6.0, "length_std": 2.0}, **{"answer": lambda self, source: source, **methods})
+    return own(Words, {"length_mean": 6.0, "length_std": 2.0}, **{"target": lambda self, source: source, **methods})
 
 
 def answers(change: Callable[[Source], Any]) -> tasks.BaseTask:
-    return word(answer=lambda self, source: change(source))
+    return word(target=lambda self, source: change(source))
 
 
 def draws(change: Callable[[Source, Any], Any], base: type[tasks.Task] = Words, **options: Any) -> tasks.BaseTask:
-    methods = {"draw": lambda self, key: change(base.draw(self, key), key), "answer": lambda self, source: source}
+    methods = {"draw": lambda self, key: change(base.draw(self, key), key), "target": lambda self, source: source}
     return own(base, options or ({"length_mean": 6.0, "length_std": 2.0} if base is Words else None), **methods)
 
 
@@ -57,21 +57,21 @@ WRONG: dict[str, list[Callable[[], tasks.BaseTask]]] = {
         lambda: word(symbols=lambda self: [*range(20)]),
         lambda: word(mean_size=0.0),
         lambda: word(mean_tokens=None),
-        lambda: word(mean_answer_tokens=float("nan")),
+        lambda: word(mean_target_tokens=float("nan")),
     ],
     "rows": [
         lambda: answers(lambda source: None),
-        lambda: answers(lambda source: (source.starts, source.position, source.symbol)),
-        lambda: answers(lambda source: Tokens(source.starts[:-1], source.position, source.symbol)),
-        lambda: answers(lambda source: Tokens(source.starts[::-1], source.position, source.symbol)),
-        lambda: answers(lambda source: Tokens(source.starts, source.position, source.symbol[1:])),
-        lambda: answers(lambda source: Tokens(source.starts, source.position, source.symbol / 2)),
-        lambda: answers(lambda source: Tokens(source.starts, source.position, source.symbol.astype(np.int32))),
-        lambda: answers(lambda source: Tokens(source.starts, source.position[:, None], source.symbol)),
-        lambda: answers(lambda source: Tokens(source.starts, source.position, source.symbol + 30)),
-        lambda: answers(lambda source: Tokens(source.starts, source.position, source.symbol - 3)),
-        lambda: answers(lambda source: Tokens(source.starts, source.position, source.symbol + 2**16)),
-        lambda: answers(lambda source: Tokens(source.starts, source.position + 1, source.symbol)),
+        lambda: answers(lambda source: (source.offsets, source.position, source.symbol)),
+        lambda: answers(lambda source: Tokens(source.offsets[:-1], source.position, source.symbol)),
+        lambda: answers(lambda source: Tokens(source.offsets[::-1], source.position, source.symbol)),
+        lambda: answers(lambda source: Tokens(source.offsets, source.position, source.symbol[1:])),
+        lambda: answers(lambda source: Tokens(source.offsets, source.position, source.symbol / 2)),
+        lambda: answers(lambda source: Tokens(source.offsets, source.position, source.symbol.astype(np.int32))),
+        lambda: answers(lambda source: Tokens(source.offsets, source.position[:, None], source.symbol)),
+        lambda: answers(lambda source: Tokens(source.offsets, source.position, source.symbol + 30)),
+        lambda: answers(lambda source: Tokens(source.offsets, source.position, source.symbol - 3)),
+        lambda: answers(lambda source: Tokens(source.offsets, source.position, source.symbol + 2**16)),
+        lambda: answers(lambda source: Tokens(source.offsets, source.position + 1, source.symbol)),
         lambda: draws(lambda source, key: changed(source, size=source.size / 2)),
         lambda: draws(lambda source, key: changed(source, size=source.size + 2**16)),
         lambda: draws(lambda source, key: changed(source, size=source.size - 100)),
@@ -83,7 +83,7 @@ WRONG: dict[str, list[Callable[[], tasks.BaseTask]]] = {
         lambda: draws(lambda source, key: changed(source, position=source.position + (source.position > 3)), TreeCopy),
         lambda: draws(lambda source, key: changed(source, position=np.minimum(source.position, 6)), TreeCopy),
         lambda: draws(lambda source, key: changed(source, position=source.position[:, 0]), GridCopy, side_mean=3.0),
-        lambda: word(tagged=True, answer=lambda self, source: one_tag(source.size.size)),
+        lambda: word(tagged=True, target=lambda self, source: one_tag(source.size.size)),
         lambda: word(row_sizes=lambda self, *, rows, split, seed: np.ones(len(rows), dtype=np.int64)),
         lambda: word(structure="seq("),
         lambda: answers(lambda source: 1 // 0),
@@ -109,8 +109,8 @@ WRONG: dict[str, list[Callable[[], tasks.BaseTask]]] = {
         ),
     ],
     "seeds": [
-        lambda: word(settle=lambda self, index, split, seed: (self.draw(rng.rows(0, split, index)), 0)),
-        lambda: word(settle=lambda self, index, split, seed: (self.draw(rng.rows(seed, "train", index)), 0)),
+        lambda: word(sample_for_split=lambda self, index, split, seed: (self.draw(rng.rows(0, split, index)), 0)),
+        lambda: word(sample_for_split=lambda self, index, split, seed: (self.draw(rng.rows(seed, "train", index)), 0)),
     ],
 }
 

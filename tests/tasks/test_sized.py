@@ -51,7 +51,7 @@ def test_a_row_is_that_of_a_task_of_this_one_size(name: str) -> None:
             assert one.to_pylist() == whole.to_pylist()[number::3]
             assert set(one["size"].to_pylist()) == {sizes[number]}
         assert mixed.sample(rows=range(100, 161), split=split, seed=5).equals(whole.slice(100, 61))
-    for mean in ("mean_size", "mean_tokens", "mean_answer_tokens"):
+    for mean in ("mean_size", "mean_tokens", "mean_target_tokens"):
         assert getattr(mixed, mean) == pytest.approx(sum(getattr(task, mean) for task in alone) / 3)
     assert mixed.mean_size == pytest.approx(sum(sizes) / 3)
     assert not set(one_size) & set(mixed.parameters)
@@ -117,13 +117,14 @@ def test_the_manifest_has_the_sizes_in_place_of_the_normal(tmp_path: Path) -> No
 
 
 def test_the_means_are_those_over_the_sizes() -> None:
-    words = tasks.make("repeat", sizes=(30, 60), repeats=3)
-    assert (words.mean_size, words.mean_tokens, words.mean_answer_tokens) == (45, 45, 135)
-    squares = tasks.make("grid-copy", sizes=(2, 5))
-    assert (squares.mean_size, squares.mean_tokens) == (3.5, (4 + 25) / 2)
-    # a binary tree of depth 1 has 3 nodes; one of depth 2 has five or seven, as its other child has depth 0 or 1
-    trees = tasks.make("tree-rotate", sizes=(1, 2))
-    assert (trees.mean_size, trees.mean_tokens) == (1.5, (3 + 6) / 2)
+    """A binary tree of depth 1 has 3 nodes; one of depth 2 has five or seven, as its other child has depth 0 or 1."""
+    for name, options, means in [
+        ("repeat", {"sizes": (30, 60), "repeats": 3}, (45, 45, 135)),
+        ("grid-copy", {"sizes": (2, 5)}, (3.5, (4 + 25) / 2, (4 + 25) / 2)),
+        ("tree-rotate", {"sizes": (1, 2)}, (1.5, (3 + 6) / 2, (3 + 6) / 2)),
+    ]:
+        task = tasks.make(name, **options)
+        assert (task.mean_size, task.mean_tokens, task.mean_target_tokens) == means
 
 
 def test_long_lists_have_short_names() -> None:

@@ -90,14 +90,14 @@ def test_target_is_rederived(source: str, target: str, branching: int) -> None:
 def test_notations_by_hand() -> None:
     """f(a, g(h(b, c), d)) with heap indices 1..3, 6, 7, 12, 13, and a tree of one node before it."""
     names = ["z", "f", "a", "g", "h", "d", "b", "c"]
-    starts, heap = np.array([0, 1, 8]), np.array([1, 1, 2, 3, 6, 7, 12, 13])
+    offsets, heap = np.array([0, 1, 8]), np.array([1, 1, 2, 3, 6, 7, 12, 13])
     for notation, line in [
         ("level", "z f a g h d b c"),
         ("prefix", "z f a g h b c d"),
         ("postfix", "z a b c h d g f"),
         ("infix", "z ( a f ( ( b h c ) g d ) )"),
     ]:
-        begin, place = written(starts, heap, notation, 2)
+        begin, place = written(offsets, heap, notation, 2)
         assert " ".join({-1: "(", -2: ")"}.get(p, names[p]) for p in place.tolist()) == line
         assert begin.tolist() == [0, 1, len(line.split())]
     ternary = np.array([1, 2, 3, 4, 8, 9, 10])  # f(a, g(h, d, b), c): the children of 3 are 8, 9, 10

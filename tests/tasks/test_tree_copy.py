@@ -64,10 +64,10 @@ def test_shapes_of_more_branches_follow_the_sampler() -> None:
 def test_the_means_are_the_sampler_s(k: int, depth: int) -> None:
     """The expected number of nodes and the distribution of leaf counts, compared with counted trees."""
     keys = np.arange(20_000, dtype=np.uint64) * np.uint64(7919)
-    _, starts, leaf = trees.grow(np.full(20_000, depth), keys, k)
-    nodes = np.diff(starts)
+    _, offsets, leaf = trees.grow(np.full(20_000, depth), keys, k)
+    nodes = np.diff(offsets)
     assert abs(nodes.mean() - trees.mean_nodes(depth, k)) < 4 * nodes.std() / 20_000**0.5
-    leaves = np.add.reduceat(leaf, starts[:-1], dtype=np.int64)
+    leaves = np.add.reduceat(leaf, offsets[:-1], dtype=np.int64)
     assert (leaves == nodes - nodes // k).all()
     chance = trees.leaves_distribution(depth, 400, k)[-1]
     assert abs(chance.sum() - 1) < 1e-12

@@ -15,21 +15,6 @@ from tests.tasks.contract import FORMS, ROWS, check_uniform, count_of, in_splits
 OPS = ["subtree", "node", "parent", "ancestor"]
 
 
-def build(symbols: list[Any], positions: list[int], k: int) -> recursive.Tree:
-    """Builds a nested tree whose nodes have any number of children up to k. Fails if an earlier sibling is missing."""
-    nodes = dict(zip(positions, symbols, strict=True))
-    assert len(nodes) == len(positions), "two nodes at one place"
-
-    def at(heap: int) -> recursive.Tree:
-        symbol, places = nodes.pop(heap), [place for place in recursive.children(heap, k) if place in nodes]
-        assert places == recursive.children(heap, k)[: len(places)]
-        return (symbol, *map(at, places))
-
-    tree = at(1)
-    assert not nodes, "nodes without a parent"
-    return tree
-
-
 def lineages(tree: recursive.Tree) -> list[list[recursive.Tree]]:
     """Returns the nodes from the root to each node, for all nodes. The root comes first."""
     return [[tree], *([tree, *rest] for child in tree[1:] for rest in lineages(child))]
@@ -72,7 +57,7 @@ def check(
         if binary:
             source = recursive.unbinarise(recursive.build_binary(row["source"], row["source_positions"]))
         else:
-            source = build(row["source"], row["source_positions"], k)
+            source = recursive.build(row["source"], row["source_positions"], k, full=False)
         assert source[0] == row["op"]
         labels = recursive.symbols(source[2])
         assert len(set(labels)) == len(labels), "a label is repeated"
@@ -110,9 +95,11 @@ def test_answers_by_hand() -> None:
         tokens = [(op, 1), ("at", 2), *address, *tree]
         names, places = map(list, zip(*tokens, strict=True))
         columns = [0, len(tokens)], places, [task.id_names.index(n) for n in names], [3], [OPS.index(op)], [chosen]
-        found = task.answer(tasks.Source(*map(np.array, columns)))
+        found = task.target(tasks.Source(*map(np.array, columns)))
         assert [(task.id_names[s], p) for s, p in zip(found.symbol, found.position, strict=True)] == answer
-        assert expected(build(names, places, 2), "path") == build(*map(list, zip(*answer, strict=True)), 2)
+        assert expected(recursive.build(names, places, full=False), "path") == recursive.build(
+            *zip(*answer, strict=True)
+        )
 
 
 @pytest.mark.parametrize("form", [{}, {"branching": 4, "depth_mean": 3, "depth_std": 0.5}])
@@ -121,9 +108,9 @@ def test_both_forms_ask_the_same_questions(form: dict[str, Any]) -> None:
     keys = np.arange(2_000, dtype=np.uint64) * np.uint64(7919)
     path, label = (tasks.make("tree-query", by=by, **form) for by in ("path", "label"))
     drawn = [task.draw(keys) for task in (path, label)]
-    answers = [task.answer(source) for task, source in zip((path, label), drawn, strict=True)]
+    answers = [task.target(source) for task, source in zip((path, label), drawn, strict=True)]
     assert all((getattr(drawn[0], x) == getattr(drawn[1], x)).all() for x in ("op", "chosen", "size"))
-    assert all((getattr(answers[0], x) == getattr(answers[1], x)).all() for x in ("starts", "position", "symbol"))
+    assert all((getattr(answers[0], x) == getattr(answers[1], x)).all() for x in ("offsets", "position", "symbol"))
     branches = [i for i, name in enumerate(path.id_names) if name.isdigit()]
     labels = np.bincount(drawn[1].op) @ [1, 1, 1, 2]
     assert drawn[0].symbol.size - np.isin(drawn[0].symbol, branches).sum() == drawn[1].symbol.size - labels

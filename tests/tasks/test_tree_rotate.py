@@ -12,7 +12,6 @@ import pytest
 from ape_cli import tasks
 from ape_cli.core.errors import UsageError
 from ape_cli.data import generation
-from ape_cli.structure import trees
 from ape_cli.tasks.tree_rotate import rotate_right
 from tests import recursive
 from tests.tasks.contract import FORMS, check_trees, in_orders
@@ -65,15 +64,6 @@ def test_a_rotation_keeps_the_order_of_leaves() -> None:
 
     for tree, row in check_trees("tree-rotate", "breadth", rotated, rotation="right"):
         assert in_order(recursive.build(row["target_ids"], row["target_positions"])) == in_order(tree)
-
-
-@pytest.mark.parametrize("k", [2, 3, 4])
-def test_it_is_its_own_inverse(k: int) -> None:
-    """Nodes that stay in their place are in the middle of their level: middle children all the way down."""
-    row = tasks.make("tree-rotate", branching=k, depth_mean=4).sample(rows=range(200), split="train", seed=1)
-    heap = row["source_positions"].combine_chunks().values.to_numpy().astype("int64")
-    assert (trees.mirror(trees.mirror(heap, k), k) == heap).all()
-    assert set(heap[trees.mirror(heap, k) == heap].tolist()) <= ({3**d for d in range(11)} if k == 3 else {1})
 
 
 def test_a_right_rotation_by_hand() -> None:

@@ -17,7 +17,7 @@ FORMS: list[dict[str, Any]] = [
     for b in (False, True)
 ]
 
-UNFOLDING = [n for n in tasks.names() if issubclass(tasks.load(n), Trees) and not tasks.load(n).places_given]
+UNFOLDING = [n for n in tasks.names() if issubclass(tasks.load(n), Trees) and not tasks.load(n).positions_given]
 
 
 @pytest.mark.parametrize("form", FORMS, ids=str)

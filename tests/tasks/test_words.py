@@ -18,9 +18,6 @@ def test_target_is_rederived(name: str) -> None:
         assert row["target_ids"] == TARGETS[name](row["source_ids"])
         assert row["size"] == len(row["source_ids"])
         assert row["op"] is None
-
-
-def test_repeats_is_an_option() -> None:
     for row in rows("repeat", count=50, repeats=5, length_mean=4, length_std=1)[1]:
         assert row["target_ids"] == row["source_ids"] * 5
 

@@ -10,7 +10,6 @@ are. All measures are in float64, with the small schemes of `ape check`, which a
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
@@ -19,14 +18,14 @@ import torch
 from ape_cli import position
 from ape_cli.core import own_parts
 from ape_cli.core.errors import ApeError, said
-from ape_cli.evaluation.algebra import along_paths, on_scores, on_vectors
-from ape_cli.evaluation.algebra.action import DTYPE, LIMIT, SAMPLES, Action
-from ape_cli.evaluation.algebra.relations import relations
+from ape_cli.evaluation.algebra import relations_of_operators, relations_of_scores
+from ape_cli.evaluation.algebra.action import DTYPE, FORM, LIMIT, PRODUCT, TERMS, TERMS_BEHIND, action_of
 from ape_cli.evaluation.algebra.spectrum import spectrum_of
 from ape_cli.evaluation.laws._subjects import examples, make
 from ape_cli.position import Scheme
 from ape_cli.structure import Cyclic, Structure, Tree
 
+RELATIONS = (*relations_of_scores.RELATIONS, *relations_of_operators.RELATIONS)
 NO_REPRESENTATION = "none"
 CONTENT = "content-dependent path product"
 LAWS = {  # the law of each kind of action
@@ -34,10 +33,10 @@ LAWS = {  # the law of each kind of action
     "shift": "P(p + n) = R^n P(p), with R fitted at other positions",
     "round trip": "U D_i = I for the affine maps down to child i and up again",
     "relative": "terms of scores depend on the path alone",
-    on_scores.TERMS: "terms b of scores have b(d + n) = R^n b(d) at all offsets d, with R fitted at others",
-    on_scores.TERMS_BEHIND: "the same for keys behind the query; steps back alone are the monoid N",
-    along_paths.PRODUCT: "T_ij T_jl = T_il for the operators between tokens, and d_ij + d_jl = d_il for terms",
-    along_paths.FORM: "s_ij = q_i' T_ij k_j / sqrt(K) + d_ij, so that there is an operator between two tokens",
+    TERMS: "terms b of scores have b(d + n) = R^n b(d) at all offsets d, with R fitted at others",
+    TERMS_BEHIND: "the same for keys behind the query; steps back alone are the monoid N",
+    PRODUCT: "T_ij T_jl = T_il for the operators between tokens, and d_ij + d_jl = d_il for terms",
+    FORM: "s_ij = q_i' T_ij k_j / sqrt(K) + d_ij, so that there is an operator between two tokens",
 }
 
 
@@ -50,9 +49,7 @@ class Representation:
     structure: str
     group: str
     kind: str  # of the representation, or `NO_REPRESENTATION`
-    steps: (
-        str | None
-    )  # the kind of the operators of single steps, also if the law does not hold; None without operators
+    steps: str | None  # the kind of the operators of single steps, also if the law fails; None without operators
     law: str  # a key of `LAWS`
     error: float
     holds: bool
@@ -117,7 +114,7 @@ def _representation(name: str, expression: str, options: dict[str, Any]) -> Repr
     holds = found.error <= LIMIT and (found.steps is None or found.element is None or found.element <= LIMIT)
     fits = holds or found.law != "shift"  # otherwise the fitted operators mean nothing
     seen = spectrum_of(found.steps.flatten(0, 1)) if found.steps is not None and fits else None
-    groups = {along_paths.PRODUCT: "paths of tokens", along_paths.FORM: "paths of tokens", on_scores.TERMS_BEHIND: "N"}
+    groups = {PRODUCT: "paths of tokens", FORM: "paths of tokens", TERMS_BEHIND: "N"}
     if found.law == "round trip":  # going up has no inverse
         groups[found.law] = f"free monoid of {group(scheme.structure)}"
     kind = NO_REPRESENTATION
@@ -141,30 +138,6 @@ def _representation(name: str, expression: str, options: dict[str, Any]) -> Repr
     )
 
 
-def action_of(scheme: Scheme, sized: Callable[[int], Scheme] | None = None) -> Action:
-    """Measure how a scheme in float64 acts on its structure, in one of these ways, which are tried in this order.
-
-    - Its scores depend on content (`logits`).
-    - Its operators multiply queries and keys (`rotate`, or `representation`). Operators that are the same at all
-      positions, and maps that are not linear, are no action of paths.
-    - It has stacks with affine maps (`stack`, `down` and `up`).
-    - It acts on embeddings (`embed`): it multiplies them by operators, or adds vectors, to which operators are fitted.
-    - It adds terms to scores (`bias`), to which operators are fitted.
-
-    `sized` makes the scheme with another `max_size`. It is called for a bounded scheme to whose results an operator is
-    fitted, which takes more positions than the other laws.
-    """
-    if scheme.overrides("logits"):
-        return along_paths.measure(scheme)
-    if any(map(scheme.overrides, ("rotate", "representation"))) and (found := on_vectors.on_queries_and_keys(scheme)):
-        return found
-    if hasattr(scheme, "stack"):
-        return on_vectors.on_stacks(scheme)
-    if scheme.overrides("embed"):
-        return on_vectors.on_embeddings(sized(SAMPLES) if sized and scheme.bounded else scheme)
-    return on_scores.on_terms(scheme, sized) if scheme.overrides("bias") else on_vectors.on_nothing(scheme)
-
-
 def group(structure: Structure) -> str:
     """The group of the paths of a structure: Z, Z/n, the free group F_k, or a product.
 
@@ -173,19 +146,19 @@ def group(structure: Structure) -> str:
     ['Z', 'Z^2', 'Z/6', 'Z × F_2']
     """
 
-    def one(simple: Structure) -> str:
+    def factor_group(simple: Structure) -> str:
         if isinstance(simple, Tree):
             return f"F_{simple.branching}"
         return f"Z/{simple.order}" if isinstance(simple, Cyclic) else "Z"
 
-    powers = Counter(map(one, structure.simple))
+    powers = Counter(map(factor_group, structure.simple))
     return " × ".join(name if count == 1 else f"{name}^{count}" for name, count in powers.items())
 
 
 def cases(names: list[str] | None = None) -> list[Case]:
     """All relations between encodings, with the differences that are measured. `names`: only those of these schemes."""
     found = []
-    for relation in relations():
+    for relation in RELATIONS:
         special, general = relation.special, relation.general
         if names is None or {special.name, general.name} & set(names):
             error = relation.difference()

@@ -51,16 +51,16 @@ def spectrum_of(matrices: Tensor) -> Spectrum:
     if not matrices.isfinite().all():
         raise ValueError("an operator has entries that are not finite")
     identity = torch.eye(matrices.shape[-1], dtype=matrices.dtype)
-    found = [_jordan(matrix) for matrix in matrices]
+    jordan = [_jordan(matrix) for matrix in matrices]
     if (matrices - identity).abs().max() <= ENTRY:
         kind = TRIVIAL
     elif (shuffled := _permutes(matrices)) is not None:
         kind = shuffled
     else:
-        parts = {part for values, _ in found for part in _parts(values)} | {"unipotent" for _, n in found if n > 1}
+        parts = {part for values, _ in jordan for part in _parts(values)} | {"unipotent" for _, n in jordan if n > 1}
         kind = " and ".join(part for part in PARTS if part in parts) or TRIVIAL
-    eigenvalues = [[(value.real, value.imag) for value in values] for values, _ in found]
-    return Spectrum(kind, eigenvalues, max(n for _, n in found))
+    eigenvalues = [[(value.real, value.imag) for value in values] for values, _ in jordan]
+    return Spectrum(kind, eigenvalues, max(n for _, n in jordan))
 
 
 def _permutes(matrices: Tensor) -> str | None:
@@ -110,10 +110,10 @@ def _block(matrix: Tensor, group: Tensor) -> int:
     centre = group.mean()
     spread = float((group - centre).abs().max())
     rest = matrix.to(group.dtype) - centre * torch.eye(len(matrix), dtype=group.dtype)
-    power, most = rest, float(torch.linalg.matrix_norm(rest, 2))
+    power, norm = rest, float(torch.linalg.matrix_norm(rest, 2))
     for size in range(1, len(group)):
-        least = max(UNIT * most ** (size - 1), 4 * spread * most ** (size - 1))
-        if int((torch.linalg.svdvals(power) <= least).sum()) >= len(group):
+        tolerance = max(UNIT * norm ** (size - 1), 4 * spread * norm ** (size - 1))
+        if int((torch.linalg.svdvals(power) <= tolerance).sum()) >= len(group):
             return size
         power = power @ rest
     return len(group)

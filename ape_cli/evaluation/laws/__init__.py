@@ -26,7 +26,7 @@ from ape_cli import attention, position, tasks
 from ape_cli.core import own_parts, plugins
 from ape_cli.core.errors import ApeError, NeedsError, said
 from ape_cli.data import position_maps
-from ape_cli.evaluation.laws import mixing, model, operators, scheme
+from ape_cli.evaluation.laws import mixing, model, scheme
 from ape_cli.evaluation.laws._subjects import examples, make
 from ape_cli.position import Scheme
 
@@ -34,13 +34,13 @@ T = TypeVar("T")
 logger = logging.getLogger(__name__)
 
 LAWS: dict[str, Callable[[Scheme, torch.dtype], Tensor | None]] = {
-    "identity": operators.identity,
-    "composition": operators.composition,
-    "inverse": operators.inverse,
-    "orthogonality": operators.orthogonality,
-    "duality": operators.duality,
-    "period": operators.period,
-    "round trip": operators.round_trip,
+    "identity": scheme.identity,
+    "composition": scheme.composition,
+    "inverse": scheme.inverse,
+    "orthogonality": scheme.orthogonality,
+    "duality": scheme.duality,
+    "period": scheme.period,
+    "round trip": scheme.round_trip,
     "relative": scheme.relative,
     "locality": scheme.locality,
     "distance": scheme.distance,
@@ -117,10 +117,10 @@ def check_names(names: Iterable[str], checks: Mapping[str, Check]) -> None:
     Raises `UsageError`, with the places that were searched, for another name.
     """
     packages = [package for package, _ in checks.values()]
-    known = {name for package in packages for name in package.names()}
+    all_names = {name for package in packages for name in package.names()}
     for name in names:
-        if name not in known:
-            raise plugins.not_found(" or ".join(checks), name, known, *packages)
+        if name not in all_names:
+            raise plugins.not_found(" or ".join(checks), name, all_names, *packages)
 
 
 def check(name: str, checks: Mapping[str, Check] | None = None) -> Iterator[Finding]:
@@ -144,7 +144,7 @@ def check_scheme(name: str) -> Iterator[Finding]:
         every = examples(name)
         if idle := position.without_hooks(position.load(name)):
             raise idle
-        forms: list[tuple[dict[str, Any], str]] = [({}, each) for each in every]
+        forms: list[tuple[dict[str, Any], str]] = [({}, expression) for expression in every]
         forms += [(options, every[0]) for options in position.load(name).variants]
     except ApeError as error:
         yield Finding("scheme", name, {}, None, "import", _IMPORT, trouble=str(error))
@@ -209,22 +209,15 @@ def check_rules(
         yield replace(finding, holds=finding.trouble is None)
 
 
-def _check_map(name: str) -> Iterator[Finding]:
-    """Apply the rules for maps of positions to a map with its default options."""
-    return check_rules("position map", name, partial(position_maps.make, name), position_maps.RULES)
-
-
-def _check_task(name: str) -> Iterator[Finding]:
-    """Apply the rules for tasks to a task with its default options."""
-    return check_rules("task", name, partial(tasks.make, name), tasks.RULES)
-
-
 # The parts that are checked: the package of each kind, and the function that checks one of its parts
 CHECKS: dict[str, Check] = {
     "scheme": (position, check_scheme),
     "attention": (attention, check_attention),
-    "position map": (position_maps, _check_map),
-    "task": (tasks, _check_task),
+    "position map": (
+        position_maps,
+        lambda name: check_rules("position map", name, partial(position_maps.make, name), position_maps.RULES),
+    ),
+    "task": (tasks, lambda name: check_rules("task", name, partial(tasks.make, name), tasks.RULES)),
 }
 
 

@@ -55,7 +55,7 @@ def paths(structure: Structure, count: int, seed: int, *, steps: int = FAR, dept
     """
     generator = torch.Generator().manual_seed(seed)
 
-    def one(simple: Structure) -> Tensor:
+    def coordinate(simple: Structure) -> Tensor:
         """The coordinate of a simple factor. -> int64 [1, N]"""
         if not isinstance(simple, Tree):
             drawn = torch.randint(1, steps + 1, (1, count), generator=generator)
@@ -68,7 +68,7 @@ def paths(structure: Structure, count: int, seed: int, *, steps: int = FAR, dept
         within = (torch.rand(1, count, generator=generator, dtype=torch.float64) * width).long().clamp(max=width - 1)
         return simple.level_start(level) + within
 
-    drawn = [one(simple) for simple in structure.simple]
+    drawn = [coordinate(simple) for simple in structure.simple]
     return drawn[0] if len(drawn) == 1 else torch.stack(drawn, dim=-1)
 
 
@@ -100,8 +100,11 @@ def length(structure: Structure, x: Tensor, y: Tensor, metric: str = "path") -> 
     def between(simple: Structure, a: int, b: int) -> int:
         """The number of steps between two positions of a simple structure."""
         if isinstance(simple, Tree):
-            above = [_ancestors(simple.branching, max(heap, 1)) for heap in (a, b)]
-            return len(set(above[0]) ^ set(above[1]))
+            above = [{max(heap, 1)} for heap in (a, b)]  # the node and all its ancestors
+            for nodes in above:
+                while (node := min(nodes)) > 1:
+                    nodes.add((node - 2) // simple.branching + 1)
+            return len(above[0] ^ above[1])
         if isinstance(simple, Cyclic):
             return min((a - b) % simple.order, (b - a) % simple.order)
         return abs(a - b)
@@ -114,14 +117,6 @@ def length(structure: Structure, x: Tensor, y: Tensor, metric: str = "path") -> 
 
     wide_x, wide_y = (at[0].reshape(at.shape[1], -1).tolist() for at in (x, y))
     return torch.tensor([[whole(a, b) for b in wide_y] for a in wide_x], dtype=torch.float64)
-
-
-def _ancestors(branching: int, heap: int) -> list[int]:
-    """A node and all its ancestors, as heap indices."""
-    chain = [heap]
-    while chain[-1] > 1:
-        chain.append((chain[-1] - 2) // branching + 1)
-    return chain
 
 
 def origin(structure: Structure) -> Tensor:

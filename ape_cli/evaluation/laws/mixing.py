@@ -22,11 +22,11 @@ from ape_cli.position._operators import random_orthogonal
 _K, _M, _N = D_MODEL // HEADS, 20, 23
 
 
-def _attend(kind: AttentionKind, dtype: torch.dtype, q: Tensor, k: Tensor, v: Tensor) -> Tensor:
+def _attend(attention_type: AttentionKind, dtype: torch.dtype, q: Tensor, k: Tensor, v: Tensor) -> Tensor:
     """Attention without positions, masks or dropout. [1, H, M, K], [1, H, N, K], [1, H, N, K] -> [1, H, M, K]"""
     scheme = make("none", "seq", dtype)
     at, of = (scheme.context(torch.arange(x.shape[2])[None]) for x in (q, k))
-    return kind.attend(scheme, q, k, v, AttentionContext(at, of), 0.0)
+    return attention_type.attend(scheme, q, k, v, AttentionContext(at, of), 0.0)
 
 
 def _qkv(dtype: torch.dtype) -> tuple[Tensor, Tensor, Tensor]:
@@ -37,36 +37,39 @@ def _qkv(dtype: torch.dtype) -> tuple[Tensor, Tensor, Tensor]:
     return 1.5 * vectors(dtype, _M, 1), 1.5 * vectors(dtype, _N, 2), vectors(dtype, _N, 3)
 
 
-def permutation(kind: AttentionKind, dtype: torch.dtype, decay: float = 1.0) -> Tensor:
+def permutation(attention_type: AttentionKind, dtype: torch.dtype, decay: float = 1.0) -> Tensor:
     """Att(t Q, s K, s V) = t Att(Q, K, V), where t permutes queries, and s permutes keys and values.
 
     Returns a scalar, shape [].
     """
     generator, (q, k, v) = torch.Generator().manual_seed(4), _qkv(dtype)
     t, s = torch.randperm(_M, generator=generator), torch.randperm(_N, generator=generator)
-    return greatest(_attend(kind, dtype, q[:, :, t], k[:, :, s], v[:, :, s]) - _attend(kind, dtype, q, k, v)[:, :, t])
+    return greatest(
+        _attend(attention_type, dtype, q[:, :, t], k[:, :, s], v[:, :, s])
+        - _attend(attention_type, dtype, q, k, v)[:, :, t]
+    )
 
 
-def rotation(kind: AttentionKind, dtype: torch.dtype, decay: float = 1.0) -> Tensor:
+def rotation(attention_type: AttentionKind, dtype: torch.dtype, decay: float = 1.0) -> Tensor:
     """Att(Q g, K g, V) = Att(Q, K, V), where g is orthogonal.
 
     Returns a scalar, shape [].
     """
     g, (q, k, v) = random_orthogonal((_K, _K), torch.Generator().manual_seed(5)).to(dtype), _qkv(dtype)
-    return greatest(_attend(kind, dtype, q @ g, k @ g, v) - _attend(kind, dtype, q, k, v))
+    return greatest(_attend(attention_type, dtype, q @ g, k @ g, v) - _attend(attention_type, dtype, q, k, v))
 
 
-def values(kind: AttentionKind, dtype: torch.dtype, decay: float = 1.0) -> Tensor:
+def values(attention_type: AttentionKind, dtype: torch.dtype, decay: float = 1.0) -> Tensor:
     """Att(Q, K, V h) = Att(Q, K, V) h, where h is invertible.
 
     Returns a scalar, shape [].
     """
     h = torch.randn(_K, _K, generator=torch.Generator().manual_seed(6), dtype=torch.float64).to(dtype)
     q, k, v = _qkv(dtype)
-    return greatest(_attend(kind, dtype, q, k, v @ h) - _attend(kind, dtype, q, k, v) @ h)
+    return greatest(_attend(attention_type, dtype, q, k, v @ h) - _attend(attention_type, dtype, q, k, v) @ h)
 
 
-def relative(kind: AttentionKind, dtype: torch.dtype, decay: float = 1.0) -> Tensor:
+def relative(attention_type: AttentionKind, dtype: torch.dtype, decay: float = 1.0) -> Tensor:
     """With an orthogonal encoding, nothing changes if all paths get the same prefix, far along sequences and trees.
 
     Returns a scalar, shape [].
@@ -81,32 +84,34 @@ def relative(kind: AttentionKind, dtype: torch.dtype, decay: float = 1.0) -> Ten
         prefix = paths(scheme.structure, 1, 11, steps=FAR // 2, depth=DEEP // 2)
         prefixed = [scheme.structure.compose(prefix.expand_as(at), at) for at in (x, y)]
         one, other = (
-            kind.attend(scheme, q, k, v, AttentionContext.of(scheme, scheme.context(a), scheme.context(b)), 0.0)
+            attention_type.attend(
+                scheme, q, k, v, AttentionContext.of(scheme, scheme.context(a), scheme.context(b)), 0.0
+            )
             for a, b in ((x, y), prefixed)
         )
         errors.append(greatest(one - other))
     return torch.stack(errors).max()
 
 
-def causality(kind: AttentionKind, dtype: torch.dtype, decay: float = 1.0) -> Tensor:
+def causality(attention_type: AttentionKind, dtype: torch.dtype, decay: float = 1.0) -> Tensor:
     """Tokens after t and their positions change no score up to t, also with dropout; tested with 70 tokens.
 
     Returns a scalar, shape [].
     """
-    return model.causality(make("orthogonal-tree", "tree(2)", dtype, decay=decay), dtype, kind, count=70)
+    return model.causality(make("orthogonal-tree", "tree(2)", dtype, decay=decay), dtype, attention_type, count=70)
 
 
-def stepwise(kind: AttentionKind, dtype: torch.dtype, decay: float = 1.0) -> Tensor:
+def stepwise(attention_type: AttentionKind, dtype: torch.dtype, decay: float = 1.0) -> Tensor:
     """A target that is decoded token by token has the scores of all its tokens at once.
 
     Returns a scalar, shape [].
     """
-    return model.stepwise(make("orthogonal-tree", "tree(2)", dtype, decay=decay), dtype, kind)
+    return model.stepwise(make("orthogonal-tree", "tree(2)", dtype, decay=decay), dtype, attention_type)
 
 
-def independence(kind: AttentionKind, dtype: torch.dtype, decay: float = 1.0) -> Tensor:
+def independence(attention_type: AttentionKind, dtype: torch.dtype, decay: float = 1.0) -> Tensor:
     """The scores of a row are the same alone, beside rows with larger positions, and with padding.
 
     Returns a scalar, shape [].
     """
-    return model.independence(make("orthogonal-tree", "tree(2)", dtype, decay=decay), dtype, kind, count=70)
+    return model.independence(make("orthogonal-tree", "tree(2)", dtype, decay=decay), dtype, attention_type, count=70)

@@ -20,24 +20,32 @@ from ape_cli.models.transformer import SequenceModel, Transformer
 from ape_cli.position import Scheme
 
 
-def small(scheme: Scheme, dtype: torch.dtype, kind: AttentionKind | None = None, dropout: float = 0.0) -> Transformer:
+def small(
+    scheme: Scheme, dtype: torch.dtype, attention_type: AttentionKind | None = None, dropout: float = 0.0
+) -> Transformer:
     """An encoder-decoder with two encoder and two decoder layers."""
-    return converted(Transformer(scheme, encoder_layers=2, decoder_layers=2, **_sizes(kind, dropout)), dtype)
+    return converted(Transformer(scheme, encoder_layers=2, decoder_layers=2, **_sizes(attention_type, dropout)), dtype)
 
 
 def models(
-    scheme: Scheme, dtype: torch.dtype, kind: AttentionKind | None = None, dropout: float = 0.0
+    scheme: Scheme, dtype: torch.dtype, attention_type: AttentionKind | None = None, dropout: float = 0.0
 ) -> list[SequenceModel]:
     """The small models in which the scheme and the kind of attention can act. Their decoders have two layers."""
-    nets: list[SequenceModel] = [] if scheme.causal_only else [small(scheme, dtype, kind, dropout)]
-    if kind is None or not kind.mixes_queries:
-        nets.append(converted(DecoderOnly(scheme, layers=2, sides=True, **_sizes(kind, dropout)), dtype))
+    nets: list[SequenceModel] = [] if scheme.causal_only else [small(scheme, dtype, attention_type, dropout)]
+    if attention_type is None or not attention_type.mixes_queries:
+        nets.append(converted(DecoderOnly(scheme, layers=2, sides=True, **_sizes(attention_type, dropout)), dtype))
     return nets
 
 
-def _sizes(kind: AttentionKind | None, dropout: float) -> dict[str, Any]:
+def _sizes(attention_type: AttentionKind | None, dropout: float) -> dict[str, Any]:
     """The arguments that both models have."""
-    return {"ids": 100, "d_ff": 48, "dropout": dropout, "kind": kind, "generator": torch.Generator().manual_seed(8)}
+    return {
+        "ids": 100,
+        "d_ff": 48,
+        "dropout": dropout,
+        "kind": attention_type,
+        "generator": torch.Generator().manual_seed(8),
+    }
 
 
 def sample(scheme: Scheme, count: int = 9) -> tuple[Tensor, Tensor]:
@@ -53,7 +61,7 @@ def scores(net: SequenceModel, ids: Tensor, at: Tensor, mask: Tensor, target: Te
 
 
 def equivariance(
-    scheme: Scheme, dtype: torch.dtype, kind: AttentionKind | None = None, count: int = 9
+    scheme: Scheme, dtype: torch.dtype, attention_type: AttentionKind | None = None, count: int = 9
 ) -> Tensor | None:
     """If tokens are permuted together with their positions, the encoder's output is permuted, and nothing else changes.
 
@@ -61,12 +69,14 @@ def equivariance(
     """
     if scheme.causal_only:
         return None
-    net, (ids, at) = small(scheme, dtype, kind), sample(scheme, count)
+    net, (ids, at) = small(scheme, dtype, attention_type), sample(scheme, count)
     order, mask = torch.randperm(count, generator=torch.Generator().manual_seed(2)), torch.ones_like(ids).bool()
     return greatest(net.encode(ids[:, order], at[:, order], mask)[0] - net.encode(ids, at, mask)[0][:, order])
 
 
-def causality(scheme: Scheme, dtype: torch.dtype, kind: AttentionKind | None = None, count: int = 9) -> Tensor:
+def causality(
+    scheme: Scheme, dtype: torch.dtype, attention_type: AttentionKind | None = None, count: int = 9
+) -> Tensor:
     """Tokens after t and their positions change no score up to t, also with dropout.
 
     Returns a scalar, shape [].
@@ -83,7 +93,7 @@ def causality(scheme: Scheme, dtype: torch.dtype, kind: AttentionKind | None = N
             return scores(net, ids, at, mask, target, target_at)
 
     errors = []
-    for net in models(scheme, dtype, kind, dropout=0.3):
+    for net in models(scheme, dtype, attention_type, dropout=0.3):
         before, after = of(net.train(), ids, at), of(net, later, later_at)
         if torch.equal(before[:, t:], after[:, t:]):
             raise ArithmeticError("nothing depends on what was changed")
@@ -91,7 +101,7 @@ def causality(scheme: Scheme, dtype: torch.dtype, kind: AttentionKind | None = N
     return torch.stack(errors).max()
 
 
-def stepwise(scheme: Scheme, dtype: torch.dtype, kind: AttentionKind | None = None, count: int = 9) -> Tensor:
+def stepwise(scheme: Scheme, dtype: torch.dtype, attention_type: AttentionKind | None = None, count: int = 9) -> Tensor:
     """A target that is decoded token by token has the scores of all its tokens at once.
 
     Returns a scalar, shape [].
@@ -99,7 +109,7 @@ def stepwise(scheme: Scheme, dtype: torch.dtype, kind: AttentionKind | None = No
     ids, at = sample(scheme, count)
     mask, errors = torch.ones_like(ids).bool(), []
     mask[0, count // 2 :] = False
-    for net in models(scheme, dtype, kind):
+    for net in models(scheme, dtype, attention_type):
         memory, source = net.encode(ids, at, mask)
         past = net.past()
         steps = range(count - 3, count + 1)  # some tokens at once, then three alone
@@ -108,7 +118,9 @@ def stepwise(scheme: Scheme, dtype: torch.dtype, kind: AttentionKind | None = No
     return torch.stack(errors).max()
 
 
-def independence(scheme: Scheme, dtype: torch.dtype, kind: AttentionKind | None = None, count: int = 9) -> Tensor:
+def independence(
+    scheme: Scheme, dtype: torch.dtype, attention_type: AttentionKind | None = None, count: int = 9
+) -> Tensor:
     """The scores of a row are the same alone, beside rows with larger positions, and with padding.
 
     Returns a scalar, shape [].
@@ -118,7 +130,7 @@ def independence(scheme: Scheme, dtype: torch.dtype, kind: AttentionKind | None 
     mask[0, short:] = False
     hidden = mask if at.dim() == 2 else mask[..., None]
     errors = []
-    for net in models(scheme, dtype, kind):
+    for net in models(scheme, dtype, attention_type):
         together = scores(net, ids * mask, at * hidden, mask, ids, at)[:1, : count - 2]
         one = ids[:1, :short], at[:1, :short], mask[:1, :short]
         errors.append(greatest(together - scores(net, *one, ids[:1, : count - 2], at[:1, : count - 2])))

@@ -1,6 +1,6 @@
-"""Relations of encodings that add a term to the scores, or that compute scores from content.
+"""Relations of encodings that add a term to the scores, compute scores from content, or are added to the embeddings.
 
-Shapes: B batch, H heads, M queries, N keys, K channels of a head.
+Shapes: B batch, H heads, M queries, N keys or positions, K channels of a head, D channels of the model.
 """
 
 from __future__ import annotations
@@ -10,9 +10,9 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from ape_cli.evaluation.algebra.relations._relation import ConfiguredScheme, Relation, layer_of, put
+from ape_cli.evaluation.algebra.relation import ConfiguredScheme, Relation, layer_of, put
 from ape_cli.position import Context, Scheme
-from ape_cli.structure import Structure
+from ape_cli.position._rotation import frequencies
 
 _SMALL = 1e-15  # c of FIRE in the limit of a linear scale
 _CLOSED = -80.0  # where a sigmoid is 0 in the limit
@@ -33,15 +33,6 @@ def _slopes(scheme: Scheme) -> Tensor:
     return torch.tensor([2.0 ** (-8 * h / heads) for h in range(1, heads + 1)], dtype=torch.float64)
 
 
-def _nothing(_: Any, __: Any) -> None:
-    """Nothing has to be set."""
-
-
-def _linear_power(special: Any, general: Any) -> None:
-    """r1 = m and r2 = 1, which is twice a sigmoid of 0."""
-    put(general.free, torch.stack([_slopes(special).log(), torch.zeros(special.shape.heads).double()]))
-
-
 def _linear_function(general: Any, c: Tensor, slopes: Tensor) -> None:
     """f(psi(d) / psi(L)) = -slope log(c d + 1) for distances d up to L, with f linear and L the threshold.
 
@@ -52,11 +43,6 @@ def _linear_function(general: Any, c: Tensor, slopes: Tensor) -> None:
     put(general.c, c)
     general.w.data[0] = 1.0
     general.out_w.data[:, 0] = -slopes * ((c * general.initial).log1p() + 1e-6)
-
-
-def _linear_scale(special: Any, general: Any) -> None:
-    """c near 0, where log(c d + 1) is c d."""
-    _linear_function(general, torch.tensor(_SMALL, dtype=torch.float64), _slopes(special) / _SMALL)
 
 
 def _one_scale(special: Any, general: Any) -> None:
@@ -80,29 +66,34 @@ def _closed(_: Any, general: Any) -> None:
     put(beta.bias, torch.tensor(_CLOSED))
 
 
-def _no_vectors(_: Any, general: Any) -> None:
-    """All vectors 0."""
-    put(general.vectors, torch.zeros(()))
-
-
-def _consecutive(_: Structure) -> tuple[Tensor, Tensor]:
-    """Positions one step apart, because gates count tokens and not steps."""
-    at = torch.arange(1, 11)[None]
-    return at, at
+def _given(special: Any, general: Any) -> None:
+    put(general.basis, torch.zeros(()))
+    put(general.angles, -frequencies(special.shape.d_model, special.base))
+    put(general.point, special.start(None))
 
 
 _ALIBI, _NONE = ConfiguredScheme("alibi"), ConfiguredScheme("none")
+_SINUSOIDAL, _MATRIX = ConfiguredScheme("sinusoidal"), ConfiguredScheme("matrix-power")
 RELATIONS = [
-    Relation(ConfiguredScheme("shear"), _ALIBI, "same scores for keys behind the query", _nothing, "behind"),
+    Relation(ConfiguredScheme("shear"), _ALIBI, "same scores for keys behind the query", compared="behind"),
     Relation(
         _ALIBI,
         ConfiguredScheme("a bias on keys", formula=_KeyBias),
         "bias m j; the softmax cancels m i, which all keys share",
-        _nothing,
-        "weights",
+        compared="weights",
     ),
-    Relation(_ALIBI, ConfiguredScheme("kerple", {"kind": "power"}), "r1 = m, r2 = 1", _linear_power),
-    Relation(_ALIBI, ConfiguredScheme("fire"), "limit c -> 0, with a linear function", _linear_scale),
+    Relation(
+        _ALIBI,
+        ConfiguredScheme("kerple", {"kind": "power"}),
+        "r1 = m, r2 = 1",  # which is twice a sigmoid of 0
+        lambda alibi, kerple: put(kerple.free, torch.stack([_slopes(alibi).log(), torch.zeros_like(_slopes(alibi))])),
+    ),
+    Relation(
+        _ALIBI,
+        ConfiguredScheme("fire"),
+        "limit c -> 0, with a linear function",  # log(c d + 1) is c d
+        lambda alibi, fire: _linear_function(fire, torch.tensor(_SMALL, dtype=torch.float64), _slopes(alibi) / _SMALL),
+    ),
     Relation(
         ConfiguredScheme("kerple"),
         ConfiguredScheme("fire"),
@@ -115,8 +106,29 @@ RELATIONS = [
         "constant gates e^-m, at consecutive positions",
         _constant_gates,
         "behind",
-        places=_consecutive,
+        places=lambda _: (torch.arange(1, 11)[None],) * 2,  # gates count tokens and not steps
     ),
     Relation(_NONE, ConfiguredScheme("path"), "limit beta -> 0", _closed, "behind"),
-    Relation(_NONE, ConfiguredScheme("contextual"), "zero vectors", _no_vectors, "behind"),
+    Relation(
+        _NONE,
+        ConfiguredScheme("contextual"),
+        "zero vectors",
+        lambda _, contextual: put(contextual.vectors, torch.zeros(())),
+        "behind",
+    ),
+    Relation(_SINUSOIDAL, _MATRIX, "the default matrix and point", compared="vectors"),
+    Relation(
+        _MATRIX,
+        ConfiguredScheme("matrix-power", {"learned": True}),
+        "the same angles and point, basis I",
+        _given,
+        "vectors",
+    ),
+    Relation(
+        _SINUSOIDAL,
+        ConfiguredScheme("learned", {"max_size": 200}),
+        "its vectors as a table, up to max_size",
+        lambda sinusoidal, learned: put(learned.table, sinusoidal.vectors(torch.arange(len(learned.table))[None])[0]),
+        "vectors",
+    ),
 ]

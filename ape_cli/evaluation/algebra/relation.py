@@ -53,14 +53,15 @@ class ConfiguredScheme:
 class Relation:
     """An encoding that is a special case of another one.
 
-    `fit(special, general)` sets the parameters of the general one. What is compared: `scores` of all pairs, scores of
-    keys up to the query (`behind`) in a decoder, attention `weights` there, or the `vectors` that are added to tokens.
+    `fit(special, general)` sets the parameters of the general one, if any have to be set. What is compared: `scores` of
+    all pairs, scores of keys up to the query (`behind`) in a decoder, attention `weights` there, or the `vectors` that
+    are added to tokens.
     """
 
     special: ConfiguredScheme
     general: ConfiguredScheme
     about: str  # how the parameters are mapped
-    fit: Callable[[Any, Any], None]
+    fit: Callable[[Any, Any], None] | None = None
     compared: Literal["scores", "behind", "weights", "vectors"] = "scores"
     basis: Callable[[Any], Tensor] | None = None  # Q [H, K, K]: the general one gets Q' q and Q' k, as projections can
     places: Callable[[Structure], tuple[Tensor, Tensor]] | None = None  # positions for the special one and the general
@@ -69,7 +70,8 @@ class Relation:
         """The greatest difference. `change`: what is done to the two schemes before they are compared."""
         with torch.no_grad(), torch.random.fork_rng(devices=[]):
             special, general = self.special.made(), self.general.made()
-            self.fit(special, general)
+            if self.fit:
+                self.fit(special, general)
             if change:
                 change(special, general)
             at, there = self.places(general.structure) if self.places else (_places(special.structure),) * 2

@@ -1,0 +1,130 @@
+"""Special cases of encodings: each relation holds, and breaks if a parameter is changed; and the command."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from dataclasses import replace
+from typing import Any
+
+import pytest
+import torch
+from typer.testing import CliRunner
+
+from ape_cli.cli import app
+from ape_cli.core.errors import ApeError
+from ape_cli.evaluation import algebra
+from ape_cli.evaluation.algebra import RELATIONS
+from ape_cli.evaluation.algebra.action import LIMIT
+from ape_cli.evaluation.algebra.relation import ConfiguredScheme, Relation, planes
+from ape_cli.position import Scheme
+from ape_cli.position._operators import exponential, skew, skew_of
+
+NAMES = [f"{relation.special.label} in {relation.general.label}" for relation in RELATIONS]
+
+
+def test_planes_of_a_generator() -> None:
+    """exp of what is returned is a rotation whose planes and angles are those of the given matrix."""
+    given = skew(torch.randn(3, 8, 8, generator=torch.Generator().manual_seed(2), dtype=torch.float64))
+    angles, free = planes(given)
+    q = exponential(skew(free))
+    assert torch.allclose(torch.linalg.det(q), torch.ones(3).double())
+    assert torch.allclose(skew_of(angles, q), given, atol=1e-10)
+
+
+@pytest.mark.parametrize("relation", RELATIONS, ids=NAMES)
+def test_each_relation_holds(relation: Relation) -> None:
+    assert relation.difference() <= LIMIT
+
+
+# Relations in which nothing is set, and what they must not be confused with.
+OTHERWISE: dict[tuple[str, str], Callable[[Relation], Relation]] = {
+    ("rope interleaved=false", "rope"): lambda r: replace(r, basis=None),
+    ("rope", "xpos scale_base=1e+15"): lambda r: replace(r, general=ConfiguredScheme("xpos")),
+    ("shear", "alibi"): lambda r: replace(r, compared="scores"),
+    ("alibi", "a bias on keys"): lambda r: replace(r, compared="behind"),
+    ("sinusoidal", "matrix-power"): lambda r: replace(r, general=ConfiguredScheme("matrix-power", {"base": 9000.0})),
+}
+
+
+# Parameters that have no effect: what they multiply is 0, or, for the threshold of FIRE, its logarithm is below the
+# 1e-6 by which the divisor is increased.
+IDLE = {("none", "path"): {"w.0.weight", "w.1.weight", "beta.weight"}, ("alibi", "fire"): {"multiplier"}}
+
+
+@pytest.mark.parametrize("relation", RELATIONS, ids=NAMES)
+def test_each_relation_fails_if_a_parameter_is_changed(relation: Relation) -> None:
+    """Every parameter of the general scheme counts, or, without any, its options or what is compared."""
+    key = relation.special.label, relation.general.label
+    if key in OTHERWISE:
+        assert OTHERWISE[key](relation).difference() > 1e-3
+        return
+    general = relation.general.made()
+    general.attach("decoder", 0)
+    names = [name for name, _ in general.named_parameters()]
+    assert names
+
+    def changed(name: str) -> Callable[[Scheme, Scheme], None]:
+        def change(_: Scheme, general: Scheme) -> None:
+            general.attach("decoder", 0)
+            parameter = dict(general.named_parameters())[name]
+            generator = torch.Generator().manual_seed(6)
+            parameter.copy_(torch.randn(parameter.shape, generator=generator, dtype=torch.float64))
+
+        return change
+
+    for name in names:
+        if not any(name.endswith(idle) for idle in IDLE.get(key, ())):
+            assert relation.difference(changed(name)) > 1e-3, name
+
+
+run = CliRunner().invoke
+
+
+def test_the_command_prints_the_map() -> None:
+    done = run(app, ["schemes", "rope", "none", "--algebra", "--json"])
+    lines = {line["scheme"]: line["algebra"] for line in json.loads(done.stdout)}
+    assert set(lines) == {"rope", "none"}
+    (first, *_) = lines["rope"]["representations"]
+    assert (first["kind"], first["law"], first["holds"]) == ("elliptic", "composition", True)
+    assert len(first["eigenvalues"]) == 8  # two sides and four heads, with eight channels each
+    assert {len(values) for values in first["eigenvalues"]} == {8}
+    assert {case["general"] for case in lines["none"]["special_case_of"]} >= {"rope learned=true"}
+    assert {case["special"] for case in lines["rope"]["contains"]} >= {"none", "GRAPE-M"}
+    done = run(app, ["schemes", "learned", "sinusoidal", "--algebra"])
+    table = done.stdout.splitlines()
+    assert any("learned" in line and "none" in line and "fails" in line for line in table)
+    assert any("sinusoidal" in line and "elliptic" in line and "Z^2" in line for line in table)
+    assert "shift: P(p + n)" in done.stderr
+    assert "round trip" not in done.stderr
+
+
+def test_threads_have_an_effect_on_measurements_only() -> None:
+    done = run(app, ["schemes", "rope", "--threads", "1"])
+    assert done.exit_code == 2
+    assert "add --measure or --algebra" in done.stderr
+    assert run(app, ["schemes", "none", "--algebra", "--threads", "1", "--json"]).exit_code == 0
+    assert run(app, ["schemes", "none", "--algebra", "--model", "decoder"]).exit_code == 2
+
+
+def test_without_the_option_nothing_is_measured(monkeypatch: pytest.MonkeyPatch) -> None:
+    def refuse(*_: Any) -> None:
+        raise AssertionError
+
+    monkeypatch.setattr(algebra, "representations", refuse)
+    monkeypatch.setattr(algebra, "cases", refuse)
+    done = run(app, ["schemes", "rope", "--json"])
+    assert done.exit_code == 0
+    assert "algebra" not in json.loads(done.stdout)[0]
+
+
+def test_a_scheme_that_fails_is_left_out(monkeypatch: pytest.MonkeyPatch) -> None:
+    def measured(name: str) -> list[algebra.Representation]:
+        if name == "rope":
+            raise ApeError("it fails", got="nothing", fix="repair it")
+        return []
+
+    monkeypatch.setattr(algebra, "representations", measured)
+    done = run(app, ["schemes", "rope", "none", "--algebra", "--json"])
+    assert "left out: it fails" in done.stderr
+    assert ["algebra" in line for line in json.loads(done.stdout)] == [False, True]
