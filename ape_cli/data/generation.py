@@ -24,9 +24,18 @@ from ape_cli.core.runtime import version
 from ape_cli.core.validation import first_error
 from ape_cli.data import output_folder, overlap
 from ape_cli.data.card import card
-from ape_cli.data.manifest import Manifest, Shard, fingerprint, missing_shards, open_shard, write_manifest
+from ape_cli.data.manifest import (
+    DatasetPlan,
+    Manifest,
+    Piece,
+    Shard,
+    fingerprint,
+    missing_shards,
+    open_shard,
+    pieces_of,
+    write_manifest,
+)
 from ape_cli.data.overlap import Sources
-from ape_cli.data.plan import DatasetPlan, Piece, pieces_of
 from ape_cli.storage import files, locks, parquet
 from ape_cli.storage.paths import StoragePath
 from ape_cli.structure import parse_structure

@@ -16,8 +16,7 @@ import numpy as np
 
 from ape_cli.core.ranges import spans
 from ape_cli.core.rng import U64
-from ape_cli.data.manifest import Manifest, Shard, open_shard
-from ape_cli.data.plan import DatasetPlan
+from ape_cli.data.manifest import DatasetPlan, Manifest, Shard, open_shard
 from ape_cli.storage import files, image_rows, sequence_rows
 from ape_cli.storage.parquet import read_group
 from ape_cli.storage.paths import StoragePath

@@ -14,7 +14,7 @@ import torch
 from ape_cli import tasks
 from ape_cli.core.errors import DataError, UsageError
 from ape_cli.core.vocabulary import EOS, PAD, SOS
-from ape_cli.data import generation, windows
+from ape_cli.data import generation, loader
 from ape_cli.data.batches import SequenceBatch
 from ape_cli.data.loader import Dataset, open_dataset
 from ape_cli.storage import parquet
@@ -187,7 +187,7 @@ def test_order_is_a_function_of_seed_and_epoch(words: Dataset) -> None:
 def test_windows_keep_memory_bounded_and_lose_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """With small windows an epoch still has all rows in shuffled order, and skipping batches is exact."""
     data = write(tmp_path / "copy", "copy", rows=(500, 10, 10))
-    monkeypatch.setattr(windows, "ROW_GROUP", 128)
+    monkeypatch.setattr(loader, "ROW_GROUP", 128)
     split = data.split("train")
     batches = rows_of(list(split.batches(16, seed=3)))
     assert len(batches) == split.steps(16)

@@ -105,7 +105,7 @@ def test_only_tags_that_are_asked_for_are_scored(
     built = factory.of_experiment(setup).train()
     split = recall.split("test")
     assert isinstance(split, Split)
-    few = next(iter(split.batches(5, **setup.feed())))
+    few = next(iter(split.batches(5, options=setup.batch_options())))
     found = [evaluate.scores(built, setup, split, decode=decode) for decode in ("teacher", "greedy")]
     given = built(*few.inputs)
     loss(given, few.labels).backward()
@@ -113,7 +113,7 @@ def test_only_tags_that_are_asked_for_are_scored(
     built.zero_grad()
 
     monkeypatch.setattr(collation, "_asked", lambda tags, padding: None)
-    every = next(iter(split.batches(5, **setup.feed())))
+    every = next(iter(split.batches(5, options=setup.batch_options())))
     assert few.label_places is not None
     assert every.label_places is None
     assert every.labels.shape == every.input_ids.shape

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from ape_cli import tasks
-from ape_cli.data import generation, loader, windows
+from ape_cli.data import generation, loader
 from ape_cli.data.batches import Share
 from ape_cli.data.loader import Dataset, ImageSplit, Split, open_dataset
 from ape_cli.storage.sources import ImageSource, LabelledImages
@@ -51,7 +51,7 @@ def _listed(value: Any) -> Any:
 
 @pytest.fixture
 def blocks(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(windows, "ROW_GROUP", BLOCK)
+    monkeypatch.setattr(loader, "ROW_GROUP", BLOCK)
 
 
 @pytest.mark.usefixtures("blocks")
@@ -77,7 +77,7 @@ def test_batches_do_not_depend_on_shards(tmp_path: Path, monkeypatch: pytest.Mon
 
 def test_the_order_of_an_epoch_is_that_of_earlier_versions(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Rows of each batch, written down when an epoch followed the row groups: of full groups but for the last one."""
-    monkeypatch.setattr(windows, "ROW_GROUP", BLOCK)
+    monkeypatch.setattr(loader, "ROW_GROUP", BLOCK)
     split = written(tmp_path, tasks.make("copy", length_mean=6, length_std=2), BLOCK).split("train")
     assert [batch.row.tolist() for batch in split.batches(12, 3)] == EARLIER
 
@@ -104,7 +104,7 @@ def test_a_row_group_is_read_once_for_a_window(tmp_path: Path, monkeypatch: pyte
     """Groups of 20, 20 and 13 rows: those that reach into two blocks are read for both of them."""
     split = written(tmp_path, tasks.make("copy", length_mean=6, length_std=2), 20).split("train")
     read: list[str] = []
-    real = windows.read_group
-    monkeypatch.setattr(windows, "read_group", lambda *given: read.append(str(given[2])) or real(*given))
+    real = loader.read_group
+    monkeypatch.setattr(loader, "read_group", lambda *given: read.append(str(given[2])) or real(*given))
     list(split.batches(6))
     assert read == [f"data/train-0000{shard}-of-00003.parquet" for shard in (0, 0, 1, 1, 2, 2)]

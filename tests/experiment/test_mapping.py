@@ -123,7 +123,7 @@ def test_other_coordinates_are_refused(trees: Dataset, grids: Dataset, tmp_path:
 
 
 def test_a_bounded_scheme_is_made_for_the_greatest_position(words: Dataset) -> None:
-    one, both = (words.largest(words.structure, joined=joined) for joined in (False, True))
+    one, both = (words.largest(words.structure, decoder_only=joined) for joined in (False, True))
     for positions, model, size in (
         ("plain", "encoder-decoder", one),
         ("randomised", "encoder-decoder", 2048),

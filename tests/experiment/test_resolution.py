@@ -5,12 +5,14 @@ from __future__ import annotations
 import json
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from ape_cli.core.errors import UsageError
+from ape_cli.data.loader import Dataset
 from ape_cli.experiment import ExperimentOptions, of, resolve
-from ape_cli.experiment.choice import Datasets
+from ape_cli.experiment.choice import find_dataset
 from ape_cli.experiment.resolution import prepared
 from ape_cli.structure import parse_structure
 from tests.conftest import ape, write
@@ -21,9 +23,9 @@ TINY = ["--preset", "tiny", "--device", "cpu", "--set", "steps=4"]
 def test_a_missing_dataset_is_described_and_not_generated(tmp_path: Path) -> None:
     """A bounded scheme gets its size from the data, so it has none yet, and the run has no name."""
     options = ExperimentOptions(preset="tiny", scheme="tree", task="tree-copy", order="depth")
-    experiment = resolve(options, Datasets(tmp_path))
+    experiment = resolve(options, find_dataset(options, tmp_path))
     assert experiment.data.missing
-    assert experiment.read == parse_structure("tree(2)")
+    assert experiment.reading.structure == parse_structure("tree(2)")
     assert (experiment.config.max_size, experiment.is_named) == (None, False)
     assert list(tmp_path.iterdir()) == []
     ready = prepared(experiment)
@@ -42,10 +44,9 @@ def all_positions(folder: Path) -> list[int]:
 
 
 def test_a_dataset_of_several_experiments_is_opened_once(tmp_path: Path) -> None:
-    datasets = Datasets(tmp_path)
-    one, other = (
-        resolve(ExperimentOptions(preset="tiny", scheme=scheme, task="copy"), datasets) for scheme in ("rope", "alibi")
-    )
+    requests = [ExperimentOptions(preset="tiny", scheme=scheme, task="copy") for scheme in ("rope", "alibi")]
+    found: dict[Any, Dataset] = {}
+    one, other = (resolve(request, find_dataset(request, tmp_path, found=found)) for request in requests)
     assert one.data is other.data
     assert prepared(one).data is prepared(other).data
 

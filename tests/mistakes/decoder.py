@@ -6,17 +6,17 @@ from tests.mistakes._mistake import read
 
 MISTAKES = read("""
 a gap between a source and its target, as padding in the middle of a row
-  _joined  models/test_decoder.py::test_words_are_packed_without_a_gap
+  _without_gap  models/test_decoder.py::test_words_are_packed_without_a_gap
   - place, gap = np.arange(most), (source.shape[1] - lengths)[:, None]
   + place, gap = np.arange(most), (0 * lengths)[:, None]
 positions of the target that begin again
-  Reading.input_places  models/test_decoder.py::test_words_are_packed_without_a_gap
-  - return places
-  + return places - sources.reshape(-1, *[1] * (places.ndim - 1))
+  PositionReading.input_positions_of  models/test_decoder.py::test_words_are_packed_without_a_gap
+  - return positions
+  + return positions - sources.reshape(-1, *[1] * (positions.ndim - 1))
 SOS at the empty path of the line, although the line continues
-  Reading.input_places  models/test_decoder.py::test_trees_keep_their_places_and_their_line_continues
-  - places[:, 0, axis] = sources + 1
-  + places[:, 0, axis] = 0
+  PositionReading.input_positions_of  models/test_decoder.py::test_trees_keep_their_places_and_their_line_continues
+  - positions[:, 0, axis] = sources + 1
+  + positions[:, 0, axis] = 0
 the label after the right one predicted
   collate  models/test_decoder.py::test_words_are_packed_without_a_gap
   - lengths[:, None] + np.arange(target_length + closes)
