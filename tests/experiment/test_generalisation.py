@@ -55,7 +55,7 @@ def test_train_again_evaluates_a_finished_run(here: Path) -> None:
 def test_what_cannot_be_drawn_is_left_out(here: Path) -> None:
     ape("gen", "tree-copy", "--sizes", "1,2", "--n", "20", "--n-validation", "4", "--n-test", "4")
     data = open_dataset(next(Path("datasets").glob("tree-copy*")))
-    chosen, left = LengthGeneralisation(Path("datasets"))._found(data, (3, 63))
+    chosen, left = LengthGeneralisation(Path("datasets")).of(data, (3, 63))
     assert chosen is not None
     assert chosen.plan.parameters["sizes"] == [3]
     assert "63: " in left

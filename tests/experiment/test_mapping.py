@@ -11,7 +11,7 @@ import torch
 from ape_cli import experiment, position
 from ape_cli.core.errors import UsageError
 from ape_cli.data import position_maps
-from ape_cli.data.loader import Dataset
+from ape_cli.data.loader import BatchOptions, Dataset
 from ape_cli.experiment import ExperimentOptions
 from ape_cli.experiment.reading import UnreadableError
 from ape_cli.runs import config
@@ -39,11 +39,12 @@ def resolve(positions: str, scheme: str = "rope", **options: Any) -> Config:
 
 
 def test_options_reach_the_map(words: Dataset) -> None:
-    feed = experiment.of(resolve("randomised", maximum=99), words).feed()
-    assert feed["positions"].kind.maximum == 99
-    assert (feed["positions"].seed, feed["positions"].joined) == (42, False)
-    assert experiment.of(resolve("offset", model="decoder", scheme="learned"), words).feed()["positions"].joined
-    assert set(experiment.of(resolve("plain"), words).feed()) == {"structure", "joined"}
+    drawn = experiment.of(resolve("randomised", maximum=99), words).batch_options().positions
+    assert (drawn.kind.maximum, drawn.seed, drawn.joined) == (99, 42, False)
+    decoder = experiment.of(resolve("offset", model="decoder", scheme="learned"), words).batch_options()
+    assert decoder.decoder_only
+    assert decoder.positions.joined
+    assert experiment.of(resolve("plain"), words).batch_options() == BatchOptions(words.structure)
     for call, message in (
         (lambda: resolve("plain", maximum=3), "unknown setting"),
         (lambda: resolve("offset", positions_=3), "unknown setting"),

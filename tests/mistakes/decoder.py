@@ -42,9 +42,9 @@ a decoder-only model whose layers are all as wide as the encoder's
   - config.feed_forward_widths
   + config.d_ff
 batches for an encoder-decoder given to a decoder-only model
-  Experiment.feed  evaluation/test_decoding.py::test_greedy_agrees_with_teacher_forcing_where_all_is_right
-  - {"structure": self.read, "joined": self.config.is_joined}
-  + {"structure": self.read, "joined": False}
+  Experiment.batch_options  evaluation/test_decoding.py::test_greedy_agrees_with_teacher_forcing_where_all_is_right
+  - BatchOptions(reading.structure, reading.decoder_only, reading.positions)
+  + BatchOptions(reading.structure, False, reading.positions)
 layers whose own weights are all the same
   Scheme.attach  position/test_layers.py::test_each_layer_has_weights_of_its_own
   - 1 + len(self.layers)

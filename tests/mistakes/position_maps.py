@@ -95,5 +95,5 @@ equal positions of source and target, and nothing that tells them apart
 an exported model that reads words at places in place of the positions of its map
   TrainedModel._of_words  evaluation/test_position_maps.py::test_an_export_reads_the_positions_of_the_run
   - collate(window, part, reading)
-  + collate(window, part, replace(reading, positions=None))
+  + collate(window, part, PositionReading.of(structure, reading.structure, decoder_only=reading.decoder_only))
 """)
