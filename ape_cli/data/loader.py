@@ -14,7 +14,7 @@ import warnings
 from abc import ABC, abstractmethod
 from bisect import bisect_left, bisect_right
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from functools import cached_property, lru_cache, partial
 from itertools import accumulate
 from typing import Any, Generic, TypeVar
@@ -34,7 +34,6 @@ from ape_cli.data.manifest import DatasetPlan, Manifest, complete_manifest, open
 from ape_cli.data.position_maps import RowPositions
 from ape_cli.data.position_reading import PositionReading
 from ape_cli.storage import files, image_rows
-from ape_cli.storage.image_rows import Size
 from ape_cli.storage.parquet import ROW_GROUP, read_group
 from ape_cli.storage.paths import StoragePath, storage_path
 from ape_cli.structure import Seq, Structure, parse_structure
@@ -49,16 +48,7 @@ _Batch = TypeVar("_Batch", SequenceBatch, ImageBatch)
 
 @dataclass(frozen=True)
 class BatchOptions:
-    """How rows become batches.
-
-    - `structure`: the structure that positions are read as, an object or an expression; by default, that of the data.
-    - `decoder_only`: make batches for a decoder-only model, in which each target follows its source directly.
-    - `positions`: a map of positions along the linearisation; None for the place of each token. With a seed, positions
-      are drawn again in every epoch; without one, they are drawn once for each row.
-    - `padding`: a function from the length of the longest row in a batch to the padded length.
-    - `augment`: the augmentation steps of images, which have none of the other options. Their result is a function of
-      (seed, epoch, row).
-    """
+    """How rows become batches. `Split` and `ImageSplit` describe the fields."""
 
     structure: str | Structure | None = None
     decoder_only: bool = False
@@ -67,19 +57,10 @@ class BatchOptions:
     augment: Steps = ()
 
 
-@dataclass(eq=False, kw_only=True)
 class Dataset:
     """A dataset in a folder, which may be missing as long as it was not generated. `dataset.open` returns one.
 
     A split is opened when it is first requested, and its shards stay open.
-
-    - `plan`: everything that was chosen for the dataset.
-    - `mean_size`: the mean of the distribution of sizes, in the task's unit: symbols, levels of a tree, cells along a
-      side, places of a ring or pixels. `mean_tokens`: the number of tokens of a source of this size.
-    - `fingerprint`: the hash of the content, 64 hexadecimal digits; empty for a dataset that was never generated.
-    - `missing`: whether the folder lacks the manifest or a shard. `made_by` generates it; None if it is not known how.
-    - `required`: the fingerprint that a configuration file names, which it must have once it is generated.
-    - `recorded_sizes`: what earlier runs tell of the results of `largest`.
 
     >>> from ape_cli import dataset
     >>> data = dataset.open("datasets/sample/tree-ops-breadth")
@@ -87,39 +68,40 @@ class Dataset:
     ('tree-ops-breadth', 'tree(2)', 135)
     """
 
-    folder: StoragePath
-    plan: DatasetPlan
-    mean_size: float
-    mean_tokens: float
-    fingerprint: str
-    missing: bool = False
-    made_by: BaseTask | None = None
-    required: str | None = None
-    recorded_sizes: dict[str, int] = field(default_factory=dict)
-    sizes: dict[str, int] = field(default_factory=dict)  # the results of `largest`, by `size_key`
+    fingerprint: str  # hash of the content, 64 hexadecimal digits; empty for a dataset that was never generated
+    mean_size: float  # mean of the distribution of sizes: symbols, levels, cells along a side, places or pixels
+    mean_tokens: float  # tokens of a source of this size
 
-    task: str = field(init=False)  # name of the task
-    order: str | None = field(init=False)  # linearisation, for example `breadth` or `breadth-to-depth`; None: without
-    structure: Structure = field(init=False)  # structure of the positions
-    image: Size | None = field(init=False)  # height, width and number of channels of images; None for sequences
-    kind: str = field(init=False)  # kind of the data, and so of its models: `sequence` or `image`
-    parameters: dict[str, Any] = field(init=False)  # parameters of the task
+    def __init__(
+        self,
+        folder: StoragePath,
+        manifest: Manifest | None = None,
+        *,
+        plan: DatasetPlan | None = None,
+        means: tuple[float, float] = (0.0, 0.0),
+        fingerprint: str = "",
+        made_by: BaseTask | None = None,
+    ) -> None:
+        """Take the manifest of a complete dataset as it is, without looking at the shards.
 
-    def __post_init__(self) -> None:
-        """Take over from the plan what decides a run."""
+        A dataset whose manifest or some of whose shards are missing is described by its plan, `mean_size` and
+        `mean_tokens`, and the fingerprint as far as it is known. `made_by` generates it; None if it is not known how.
+        """
+        self.folder, self.missing, self.made_by = folder, manifest is None, made_by
+        self.required: str | None = None  # the fingerprint that it must have once it is generated
+        self.sizes: dict[str, int] = {}  # the results of `largest`, by `size_key`
+        self.recorded_sizes: dict[str, int] = {}  # those that earlier runs tell of
+        self.overlap_told = False  # whether the user was told how many rows are also in training
+        self._splits: dict[str, Split | ImageSplit] = {}
+        if manifest is None:
+            assert plan is not None
+            self.plan, self.fingerprint, (self.mean_size, self.mean_tokens) = plan, fingerprint, means
+        else:
+            self.manifest = manifest
+            self.reload()
         plan = self.plan
         self.task, self.order, self.structure = plan.task, plan.linearisation, plan.structure
         self.image, self.kind, self.parameters = plan.image, plan.kind, plan.parameters
-        self.overlap_told = False  # whether the user was told how many rows are also in training
-        self._splits: dict[str, Split | ImageSplit] = {}
-
-    @classmethod
-    def of(cls, folder: StoragePath, manifest: Manifest) -> Dataset:
-        """The dataset of a manifest, whose shards are not looked at."""
-        data = cls(folder=folder, plan=manifest.plan, mean_size=0, mean_tokens=0, fingerprint="")
-        data.manifest = manifest
-        data.reload()
-        return data
 
     @cached_property
     def manifest(self) -> Manifest:
@@ -127,7 +109,7 @@ class Dataset:
         return complete_manifest(self.folder)
 
     def reload(self) -> None:
-        """Take over what the manifest says, once the dataset was generated. Raises the errors of `manifest`."""
+        """Take over what the manifest says, for example once it was generated. Raises the errors of `manifest`."""
         manifest, self.missing = self.manifest, False
         self.plan, self.fingerprint = manifest.plan, manifest.fingerprint
         self.mean_size, self.mean_tokens = manifest.mean_size, manifest.mean_tokens
@@ -189,7 +171,8 @@ def open_dataset(folder: str | StoragePath) -> Dataset:
     Shards are opened, and compared with the manifest, when their split is first read. Raises `DataError` if the folder
     does not exist, if the dataset in it is incomplete, or if a shard is missing.
     """
-    return Dataset.of(path := storage_path(folder), complete_manifest(path))
+    path = storage_path(folder)
+    return Dataset(path, complete_manifest(path))
 
 
 class Rows(ABC, Generic[_Window, _Batch]):
@@ -238,7 +221,7 @@ class Rows(ABC, Generic[_Window, _Batch]):
         epoch: int = 0,
         skip: int = 0,
         share: Share = WHOLE,
-        options: BatchOptions = BatchOptions(),
+        options: BatchOptions | None = None,
         **changes: Any,
     ) -> Iterator[_Batch]:
         """Yield the batches of an epoch, starting at batch number `skip`. Every row is in exactly one batch.
@@ -246,14 +229,14 @@ class Rows(ABC, Generic[_Window, _Batch]):
         - `seed`: with a seed, the order is random and a function of (seed, epoch). Without one, sequences are ordered
           by length, and images by row.
         - `share`: (i, n) selects every n-th row of each batch from its row i on, for training in several processes.
-        - `options`: how rows become batches. `changes` are fields of `BatchOptions` that replace its own.
+        - `options`: how rows become batches. `changes` are options by name, which replace those.
 
         Raises `UsageError` if an argument is out of range, or an option does not apply to such data.
         """
         if "joined" in changes:
             warnings.warn("`joined` is now `decoder_only`", DeprecationWarning, stacklevel=2)
             changes["decoder_only"] = changes.pop("joined")
-        collate = self._collate(seed, epoch, share, replace(options, **changes))
+        collate = self._collate(seed, epoch, share, replace(options or BatchOptions(), **changes))
         for window, rows in self._epoch(batch_size, seed, epoch, skip):
             yield collate(window, rows)
 
@@ -356,6 +339,14 @@ class Rows(ABC, Generic[_Window, _Batch]):
 class Split(Rows[Window, SequenceBatch]):
     """The sequences of a split. Without a seed, batches are ordered by length.
 
+    `batches` takes these options:
+
+    - `structure`: the structure that positions are read as, an object or an expression; by default, that of the data.
+    - `decoder_only`: make batches for a decoder-only model, in which each target follows its source directly.
+    - `positions`: a map of positions along the linearisation; None for the place of each token. With a seed, positions
+      are drawn again in every epoch; without one, they are drawn once for each row.
+    - `padding`: a function from the length of the longest row in a batch to the padded length.
+
     >>> from ape_cli import dataset
     >>> test = dataset.open("datasets/sample/tree-ops-breadth").split("test")
     >>> test.rows, test.steps(batch_size=2)
@@ -396,7 +387,10 @@ class Split(Rows[Window, SequenceBatch]):
 
 
 class ImageSplit(Rows[ImageRows, ImageBatch]):
-    """The images of a split. Without a seed, batches are in row order."""
+    """The images of a split. Without a seed, batches are in row order.
+
+    `batches` takes the option `augment`, the augmentation steps. Their result is a function of (seed, epoch, row).
+    """
 
     def _collate(
         self, seed: int | None, epoch: int, share: Share, options: BatchOptions

@@ -29,7 +29,7 @@ def existing(folder: StoragePath, manifest: Manifest, made_by: BaseTask | None =
     """The dataset of a manifest, some of whose shards may be missing."""
     if missing_shards(folder, manifest):
         return missing(folder, manifest.plan, manifest, manifest.fingerprint, made_by)
-    return Dataset.of(folder, manifest)
+    return Dataset(folder, manifest)
 
 
 def missing(
@@ -40,15 +40,8 @@ def missing(
     made_by: BaseTask | None = None,
 ) -> Dataset:
     """A dataset that is missing or incomplete, whose mean sizes are those of `means`."""
-    return Dataset(
-        folder=folder,
-        plan=plan,
-        mean_size=means.mean_size,
-        mean_tokens=means.mean_tokens,
-        fingerprint=fingerprint,
-        missing=True,
-        made_by=made_by,
-    )
+    sizes = means.mean_size, means.mean_tokens
+    return Dataset(folder, plan=plan, means=sizes, fingerprint=fingerprint, made_by=made_by)
 
 
 def planned_dataset(task: BaseTask, plan: DatasetPlan, folder: StoragePath) -> Dataset:

@@ -212,7 +212,7 @@ def test_settled_by_the_images(data: Dataset, tmp_path: Path, monkeypatch: pytes
     assert experiment.complete(wanted(augment="flip,crop"), data).augment == "crop,flip"
     assert experiment.complete(wanted(), data).augment == "none"
     digits = data.manifest.plan.model_copy(update={"parameters": {"source": "digits"}})
-    upright = Dataset.of(data.folder, data.manifest.model_copy(update={"plan": digits}))
+    upright = Dataset(data.folder, data.manifest.model_copy(update={"plan": digits}))
     assert experiment.complete(paper, upright).augment == "crop"  # a mirrored digit is not a digit
     assert (
         experiment.complete(paper.model_copy(update={"augment": "flip"}), upright).augment == "flip"

@@ -152,7 +152,7 @@ class TrainedModel:
 
     def _experiment(self, split: Split | ImageSplit) -> Experiment:
         """The experiment of the model on the dataset of a split. Raises `DataError` if it does not fit the model."""
-        data = Dataset.of(split.folder, split.manifest)
+        data = Dataset(split.folder, split.manifest)
         if reason := misfit(self._trained, self.vocabulary, data):
             raise reason
         return Experiment(self.config, data)
