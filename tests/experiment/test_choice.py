@@ -112,7 +112,10 @@ def test_learned_has_a_vector_for_each_position_of_the_longest_word(tmp_path: Pa
 
 
 def test_the_published_setup_writes_sources_breadth_first(tmp_path: Path) -> None:
-    """So its column `depth` is `breadth-to-depth`. Only an order of the source itself replaces this."""
+    """So its column `depth` is `breadth-to-depth`. Only an order of the source itself replaces this.
+
+    It also rotates trees to the right.
+    """
     folders = {
         (preset, order): preset_plan("tree-copy", order, preset, tmp_path)[2].name
         for preset in ("neurips", "paper")
@@ -130,9 +133,5 @@ def test_the_published_setup_writes_sources_breadth_first(tmp_path: Path) -> Non
     task, plan, _ = preset_plan("tree-copy", "depth", "neurips", tmp_path)
     assert (task.order, task.source_order, plan.linearisation) == ("depth", "breadth", "breadth-to-depth")
     assert preset_plan("copy", None, "neurips", tmp_path)[2].name == "copy-neurips"
-
-
-def test_the_published_setup_rotates_trees_to_the_right(tmp_path: Path) -> None:
     for preset, rotation in (("neurips", "right"), ("paper", "mirror")):
-        task = preset_plan("tree-rotate", "depth", preset, tmp_path)[0]
-        assert task.options["rotation"] == rotation
+        assert preset_plan("tree-rotate", "depth", preset, tmp_path)[0].options["rotation"] == rotation

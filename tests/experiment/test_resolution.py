@@ -52,11 +52,19 @@ def test_a_dataset_of_several_experiments_is_opened_once(tmp_path: Path) -> None
 
 
 def test_the_variant_lists_what_differs_from_preset_and_scheme(tmp_path: Path) -> None:
+    """The width of the decoder is never None, so that the command in a model card trains the same model."""
     data = write(tmp_path / "data", "copy", rows=(24, 8, 8))
-    settings = {"dropout": 0.25, "base": 500.0, "decay": 0.9}
-    options = ExperimentOptions(preset="tiny", scheme="rope", settings=settings)
-    assert of(options.config("sequence"), data).variant == settings
-    assert of(ExperimentOptions(preset="tiny", scheme="rope").config("sequence"), data).variant == {}
+    several = {"dropout": 0.25, "base": 500.0, "decay": 0.9}
+    for preset, settings, variant in (
+        ("tiny", {}, {}),
+        ("tiny", several, several),
+        ("neurips", {}, {}),
+        ("neurips", {"d_ff": 512}, {"d_ff_decoder": 512}),
+        ("neurips", {"d_ff": 96}, {"d_ff": 96, "d_ff_decoder": 96}),
+        ("neurips", {"d_ff_decoder": 96}, {"d_ff_decoder": 96}),
+    ):
+        options = ExperimentOptions(preset=preset, scheme="rope", settings=settings)
+        assert of(options.config("sequence"), data).variant == variant, settings
 
 
 def test_a_dry_run_names_the_run_that_is_trained(here: Path) -> None:
@@ -72,19 +80,6 @@ def test_a_dry_run_names_the_run_that_is_trained(here: Path) -> None:
     printed = ape(*words, "--dry-run")[0]
     assert f"{name} (finished)" in printed
     assert "positions: tree(2), read as tree(2)" in printed
-
-
-def test_the_variant_names_the_width_that_the_decoder_has(tmp_path: Path) -> None:
-    """And never None, so that the command in a model card trains the same model."""
-    data = write(tmp_path / "data", "copy", rows=(24, 8, 8))
-    for settings, variant in (
-        ({}, {}),
-        ({"d_ff": 512}, {"d_ff_decoder": 512}),
-        ({"d_ff": 96}, {"d_ff": 96, "d_ff_decoder": 96}),
-        ({"d_ff_decoder": 96}, {"d_ff_decoder": 96}),
-    ):
-        options = ExperimentOptions(preset="neurips", scheme="rope", settings=settings)
-        assert of(options.config("sequence"), data).variant == variant, settings
 
 
 def test_a_width_without_layers_is_refused(tmp_path: Path) -> None:
