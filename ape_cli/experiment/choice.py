@@ -25,16 +25,17 @@ from ape_cli.structure import Structure, example, linearisation, parse_structure
 logger = logging.getLogger(__name__)
 _PREFERRED = ["seq", "tree(k)", "grid(n)", "cyclic(n)"]  # structures whose default tasks are tried first, in this order
 
-Found = dict[Any, Dataset]  # the named datasets of earlier calls of `find_dataset`
-
 
 def find_dataset(
-    request: ExperimentOptions, root: StoragePath, records: Sequence[DatasetRecord] = (), found: Found | None = None
+    request: ExperimentOptions,
+    root: StoragePath,
+    records: Sequence[DatasetRecord] = (),
+    cache: dict[Any, Dataset] | None = None,
 ) -> Dataset:
     """The dataset that a request names. Nothing is generated.
 
     `root` is the folder of datasets. `records` are what runs recorded, which describes datasets that are missing.
-    A dataset that is named by a folder or a task is looked at once if it is in `found`, to which it is added.
+    A dataset that is named by a folder or a task is looked at once for all calls with the same `cache`.
 
     Raises `DataError` if it is damaged, is not the one that is needed, or if none can be read by the scheme.
     """
@@ -42,14 +43,14 @@ def find_dataset(
         return _newest(request, root) if request.recorded is None else _of_record(request, request.recorded, root)
     by_task = (request.task, request.order, request.preset, request.sizes)
     key = by_task if request.data is None else str(request.data)
-    if found is None or key not in found:
+    cache = {} if cache is None else cache
+    if key not in cache:
         data = _of_task(request, root, records) if request.data is None else _in_folder(request.data, records)
         for record in records:
             if record.fingerprint == data.fingerprint:
                 data.recorded_sizes |= record.largest
-        found = {} if found is None else found
-        found[key] = data
-    return found[key]
+        cache[key] = data
+    return cache[key]
 
 
 def _in_folder(folder: StoragePath, records: Sequence[DatasetRecord]) -> Dataset:
@@ -79,7 +80,8 @@ def _of_task(request: ExperimentOptions, root: StoragePath, records: Sequence[Da
     assert request.task is not None
     task, plan, folder = datasets.preset_plan(request.task, request.order, request.preset, root, request.sizes)
     if not manifest_path(folder).exists():
-        same = (record for record in reversed(records) if _has_plan(record, plan))
+        planned = [plan.linearisation, plan.task, plan.parameters, plan.seed, plan.rows]
+        same = (r for r in reversed(records) if [r.order, r.task, r.parameters, r.seed, r.rows] == planned)
         fingerprint = next((record.fingerprint for record in same), "")
         return datasets.missing(folder, plan, task, fingerprint, made_by=task)
     manifest = read_manifest(folder)
@@ -91,12 +93,6 @@ def _of_task(request: ExperimentOptions, root: StoragePath, records: Sequence[Da
             fix="move it away, name another folder with `datasets`, or name it with `data`",
         )
     return datasets.existing(folder, manifest, task)
-
-
-def _has_plan(record: DatasetRecord, plan: DatasetPlan) -> bool:
-    """Whether a recorded dataset is that of a plan."""
-    names = ("task", "parameters", "seed", "rows")
-    return record.order == plan.linearisation and all(getattr(record, name) == getattr(plan, name) for name in names)
 
 
 def _of_record(request: ExperimentOptions, record: DatasetRecord, root: StoragePath) -> Dataset:
@@ -187,13 +183,14 @@ def default_tasks(only_ordered: bool) -> dict[str, str]:
 
     Tasks declare this (`BaseTask.default_for`). With `only_ordered`, tasks without linearisations are left out.
     """
-    by_kind: dict[str, str] = {}
+    by_structure: dict[str, str] = {}
     for name in tasks.names():
         with suppress(ApeError):  # a plug-in's file may be broken
             task = tasks.load(name)
             if task.default_for and (task.ordered or not only_ordered):
-                by_kind.setdefault(task.default_for, name)
-    return {kind: by_kind[kind] for kind in dict.fromkeys([*_PREFERRED, *by_kind]) if kind in by_kind}
+                by_structure.setdefault(task.default_for, name)
+    tried = dict.fromkeys([*_PREFERRED, *by_structure])
+    return {structure: by_structure[structure] for structure in tried if structure in by_structure}
 
 
 def preset_dataset(task: str, order: str | None, preset: str, root: StoragePath) -> Dataset:

@@ -90,13 +90,13 @@ def parse(sizes: bool | str | Sequence[int] | None) -> bool | tuple[int, ...]:
     """
     if sizes is None or isinstance(sizes, bool) or sizes == AUTO:
         return bool(sizes)
-    found = whole_numbers("generalise", sizes) if isinstance(sizes, str) else sizes
-    if not found or not all(type(size) is int and 0 <= size < 2**16 for size in found):
+    numbers = whole_numbers("generalise", sizes) if isinstance(sizes, str) else sizes
+    if not numbers or not all(type(size) is int and 0 <= size < 2**16 for size in numbers):
         allowed = f"sizes such as 30,50-60 (whole numbers), or {AUTO} for multiples of the largest training size"
         raise UsageError(
             "bad `generalise`", got=brief(sizes), allowed=allowed, fix="for example `generalise=30,50,100`"
         )
-    return tuple(sorted(set(found)))
+    return tuple(sorted(set(numbers)))
 
 
 def multiples(largest: int) -> list[int]:

@@ -17,7 +17,7 @@ from ape_cli import tasks
 from ape_cli.core.errors import DataError, UsageError
 from ape_cli.core.vocabulary import EOS, PAD, SOS
 from ape_cli.data import generation, loader
-from ape_cli.data.batches import SequenceBatch, Share
+from ape_cli.data.batches import DecoderOnlyBatch, SequenceBatch, Share
 from ape_cli.data.loader import Dataset, ImageSplit, Split, open_dataset
 from ape_cli.storage import parquet
 from ape_cli.storage.sequence_rows import schema
@@ -320,6 +320,11 @@ def test_bad_arguments(words: Dataset) -> None:
         next(words.split("train").batches(0))
     with pytest.raises(UsageError, match="unknown split"):
         words.split("dev")
+    with pytest.raises(UsageError, match="only images are augmented"):
+        next(words.split("train").batches(4, 1, augment=("crop",)))
+    with pytest.warns(DeprecationWarning, match="decoder_only"):
+        batch = next(words.split("train").batches(4, joined=True))
+    assert isinstance(batch, DecoderOnlyBatch)
 
 
 def test_the_committed_sample_is_what_its_command_makes(tmp_path: Path) -> None:

@@ -45,8 +45,8 @@ def all_positions(folder: Path) -> list[int]:
 
 def test_a_dataset_of_several_experiments_is_opened_once(tmp_path: Path) -> None:
     requests = [ExperimentOptions(preset="tiny", scheme=scheme, task="copy") for scheme in ("rope", "alibi")]
-    found: dict[Any, Dataset] = {}
-    one, other = (resolve(request, find_dataset(request, tmp_path, found=found)) for request in requests)
+    cache: dict[Any, Dataset] = {}
+    one, other = (resolve(request, find_dataset(request, tmp_path, cache=cache)) for request in requests)
     assert one.data is other.data
     assert prepared(one).data is prepared(other).data
 
