@@ -13,7 +13,7 @@ from ape_cli.data import collation
 from ape_cli.data.batches import SequenceBatch
 from ape_cli.data.collation import Window
 from ape_cli.data.loader import Dataset, Split
-from ape_cli.data.reading import Reading
+from ape_cli.data.position_reading import PositionReading
 from ape_cli.models import factory
 from ape_cli.models.transformer import SequenceModel, loss
 from ape_cli.runs import config
@@ -77,7 +77,9 @@ def batches_of(task: str, shape: Shape, expression: str, model: str = "encoder-d
     chosen = (
         np.linspace(0, 15, shape.batches + 2).round().astype(int)[1:-1]
     )  # neither the shortest nor the longest rows
-    reading = Reading.of(parse_structure(made.structure), parse_structure(expression), joined=model == "decoder")
+    reading = PositionReading.of(
+        parse_structure(made.structure), parse_structure(expression), decoder_only=model == "decoder"
+    )
     size = shape.batch_size
     return [collation.collate(found, longest[i * size : (i + 1) * size], reading) for i in chosen]
 

@@ -24,7 +24,7 @@ from typer.testing import CliRunner
 from ape_cli import tasks
 from ape_cli.cli import app
 from ape_cli.core.executors import local
-from ape_cli.data import generation, windows
+from ape_cli.data import generation, loader
 from ape_cli.data.loader import Dataset, open_dataset
 from ape_cli.experiment import ExperimentOptions
 from ape_cli.runs import filters
@@ -92,8 +92,8 @@ def write(folder: Path, task: str, order: str | None = None, *, rows: tuple[int,
 
 def uneven_windows(monkeypatch: pytest.MonkeyPatch) -> None:
     """Makes blocks of 64 rows and windows of up to 130, so that epochs have different numbers of batches."""
-    monkeypatch.setattr(windows, "ROW_GROUP", 64)
-    monkeypatch.setattr(windows.Rows, "_room", 130)
+    monkeypatch.setattr(loader, "ROW_GROUP", 64)
+    monkeypatch.setattr(loader.Rows, "_room", 130)
 
 
 def points_of(grids: list[specification.SweepSpecification], preset: str, *folder: Any) -> list[ExperimentOptions]:

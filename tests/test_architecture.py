@@ -19,7 +19,7 @@ PIPELINE = {
     "storage": "none",
     "structure": "none",
     "tasks": "none",
-    "data": "augmentation, batches, collation, image_batches, loader, position_plan, windows",
+    "data": "augmentation, batches, collation, image_batches, loader, position_plan",
     "runs": "none",
     "position": "all",
     "attention": "all",

@@ -63,7 +63,7 @@ def first(data: Dataset, found: Config, few: bool = False) -> SequenceBatch:
     split = data.split("train")
     assert isinstance(split, Split)
     padding: dict[str, Any] = {"padding": few_lengths} if few else {}
-    return next(iter(split.batches(16, 1, **experiment.of(found, data).feed(), **padding)))
+    return next(iter(split.batches(16, 1, options=experiment.of(found, data).batch_options(), **padding)))
 
 
 def results(

@@ -18,7 +18,7 @@ from ape_cli import experiment, position, tasks
 from ape_cli.core.errors import DataError, UsageError
 from ape_cli.data.loader import Dataset
 from ape_cli.evaluation import evaluate
-from ape_cli.experiment.reading import reading
+from ape_cli.experiment.reading import structure_for
 from ape_cli.runs import config
 from ape_cli.runs.registry import open_registry
 from ape_cli.storage.tensors import load_tensors
@@ -72,7 +72,7 @@ def wanted(scheme: str, found: Dataset, **options: Any) -> config.Config:
 
 def reads(scheme: str, found: Dataset) -> bool:
     try:
-        reading(scheme, found.structure)
+        structure_for(scheme, found.structure)
     except DataError:
         return False
     return True

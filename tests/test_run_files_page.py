@@ -13,7 +13,15 @@ import pytest
 from safetensors import safe_open
 
 from ape_cli.runs.config import KINDS, settable
-from ape_cli.runs.record import ClassMetrics, Evaluation, OpMetrics, RunRecord, SizeMetrics, Trained, TrainingResult
+from ape_cli.runs.record import (
+    ClassMetrics,
+    DatasetRecord,
+    Evaluation,
+    OpMetrics,
+    RunRecord,
+    SizeMetrics,
+    TrainingResult,
+)
 from tests.conftest import ape
 from tests.test_docs import BLOCKS, PAGES
 
@@ -68,7 +76,7 @@ def test_run_json(folder: Path) -> None:
     check({name: value for name, value in record["config"].items() if name not in settable("sequence")}, own)
     assert set(own) | set(settable("image")) == set(KINDS["image"].model_fields) | {"model"}
     assert set(of_top(types)) == set(RunRecord.model_fields)
-    assert set(documented("`run.json`", "dataset.")) == set(Trained.model_fields)
+    assert set(documented("`run.json`", "dataset.")) == set(DatasetRecord.model_fields)
     assert set(documented("`run.json`", "result.")) == set(TrainingResult.model_fields)
 
 

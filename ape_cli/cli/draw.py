@@ -226,14 +226,14 @@ def of_run(run: Run, where: Places, *, before: bool) -> Material:
     `before`: whether the scores with the run's initial weights stand before them. Raises `UsageError` if the scheme of
     the run has no weights and they are asked for, and `RunError` if the run has no usable weights.
     """
-    from ape_cli.experiment.reading import read_as
+    from ape_cli.experiment.reading import structure_for
     from ape_cli.experiment.resolution import make_scheme
     from ape_cli.models.checkpoint import load_scheme
     from ape_cli.reports.pictures import Material
     from ape_cli.structure import parse_structure
 
     config, structure = run.known.config, parse_structure(run.known.dataset.structure)
-    read = read_as(config, structure)
+    read = structure_for(config.scheme, structure, config.structure)
     initial, trained = make_scheme(config, read), make_scheme(config, read)
     if before and not initial.properties.learnable:
         what, fix = "training does not change this scheme, because it has no weights", "use --view attention"

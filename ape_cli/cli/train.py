@@ -105,7 +105,7 @@ def train(
                 task=source.task,
                 order=_order(source.order, source.source_order),
                 sizes=source.sizes,
-                tests=generalisation.FurtherTests(generalisation.parse(evaluation.generalise), evaluation.decode),
+                tests=generalisation.ExtraEvaluations(generalisation.parse(evaluation.generalise), evaluation.decode),
             )
             default_preset = training.preset is None and training.file is None
             if toml is not None:
@@ -130,7 +130,7 @@ def train(
                     note(known)
                 tests: dict[str, Any] = {"test": not training.no_eval, "tests": options.tests}
                 if group.first:  # before training, so that nothing is lost if the test rows do not fit
-                    sizes = generalisation.OtherSizes(folders.datasets)
+                    sizes = generalisation.LengthGeneralisation(folders.datasets)
                     tests["others"] = sizes.opened(experiment.dataset, options.tests.generalise, experiment.config)
                 done = _trained(experiment, registry, how, _existing(existing), tests)
     if done is None:
@@ -212,7 +212,7 @@ def _resolved(
     Raises `UsageError` if the preset writes source trees in another order than `source` says.
     """
     from ape_cli.experiment import resolve
-    from ape_cli.experiment.choice import Datasets, note_unused
+    from ape_cli.experiment.choice import find_dataset, note_unused
     from ape_cli.experiment.resolution import make_scheme
     from ape_cli.runs import config
 
@@ -221,9 +221,11 @@ def _resolved(
         what = f"preset {options.preset} writes source trees {preset.source_order} first"
         fix = "leave --source-order out, or generate a dataset with `ape gen` and name it with --data"
         raise UsageError(what, got=f"--source-order {source.source_order}", fix=fix)
-    experiment = resolve(options, Datasets(datasets))
+    experiment = resolve(options, find_dataset(options, datasets))
     if experiment.is_sized:
-        make_scheme(experiment.config, experiment.read)  # raises an error for bad options before anything is written
+        make_scheme(
+            experiment.config, experiment.reading.structure
+        )  # raises an error for bad options before anything is written
     note_unused(options, experiment.data.folder)
     about = preset.about[experiment.data.kind]
     logger.info(f"preset: {options.preset} ({about}){'; --preset chooses another' if default_preset else ''}")

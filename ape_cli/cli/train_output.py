@@ -16,7 +16,7 @@ from ape_cli.core.perplexity import perplexity, perplexity_text
 if TYPE_CHECKING:
     from ape_cli.data.loader import Dataset
     from ape_cli.experiment import Experiment, ExperimentOptions
-    from ape_cli.experiment.generalisation import FurtherTests
+    from ape_cli.experiment.generalisation import ExtraEvaluations
     from ape_cli.runs.record import RunRecord
     from ape_cli.runs.registry import Registry
     from ape_cli.storage.paths import StoragePath
@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 _OTHERS = ("none", "sinusoidal")  # the schemes that every scheme is compared with
 
 
-def print_plan(experiment: Experiment, tests: FurtherTests, registry: Registry, as_json: bool) -> None:
+def print_plan(experiment: Experiment, tests: ExtraEvaluations, registry: Registry, as_json: bool) -> None:
     """Print what would be trained and evaluated, for --dry-run."""
     from ape_cli.experiment.generalisation import sizes_for
     from ape_cli.runs.record import settings_text
@@ -38,7 +38,7 @@ def print_plan(experiment: Experiment, tests: FurtherTests, registry: Registry, 
         "dataset": str(data.folder),
         "dataset_missing": data.missing,
         "structure": data.structure.expression,
-        "read_as": experiment.read.expression,
+        "read_as": experiment.reading.structure.expression,
         "variant": settings_text(experiment.variant),
         "generalise": sorted(sizes_for(data, tests.generalise)),  # also empty if the data would have to be generated
         "decode": tests.decode,
@@ -60,7 +60,7 @@ def print_plan(experiment: Experiment, tests: FurtherTests, registry: Registry, 
 
 def note_data(experiment: Experiment) -> None:
     """Print the number of training rows and their mean size, and how many of the rows a short training can use."""
-    from ape_cli.experiment.datasets import ChosenDataset, tell_overlap
+    from ape_cli.experiment.datasets import tell_overlap
     from ape_cli.reports.builtin import size_words
 
     config, data = experiment.config, experiment.data
@@ -73,7 +73,6 @@ def note_data(experiment: Experiment) -> None:
     if most < rows:
         several = f"{config.steps:,} steps of up to {config.batch_size} rows"
         note(f"data: this run uses at most {most:,} of them ({several}); --set epochs=1 uses each row once")
-    assert isinstance(data, ChosenDataset)
     tell_overlap(data)
 
 

@@ -53,4 +53,3 @@ def take(offsets: I64, rows: I64) -> tuple[I64, I64]:
     return ranges(offsets[rows], cut), cut
 
 
-starts_of, places_of = offsets_of, indices_of  # their names until all callers use the new ones

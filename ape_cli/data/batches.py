@@ -155,31 +155,31 @@ class SequenceBatch(Batch):
 
 
 @dataclass(frozen=True, kw_only=True)
-class JoinedBatch(SequenceBatch):
+class DecoderOnlyBatch(SequenceBatch):
     """A batch of sequences for a decoder-only model: each target directly after its own source, then padding."""
 
-    joined_ids: Tensor  # [B, L], the tokens of the source and of the decoder's input
-    joined_positions: Tensor  # [B or 1, L] or [B or 1, L, C]
-    place: Tensor  # int64 [B, M], where each token of the decoder's input is in the joined sequence
+    ids: Tensor  # [B, L], the tokens of the source and of the decoder's input
+    positions: Tensor  # [B or 1, L] or [B or 1, L, C]
+    input_indices: Tensor  # int64 [B, M], of the tokens of the decoder's input among `ids`
 
     @property
     def length(self) -> int:
         """The number of tokens of the longest source with its target."""
-        return self.joined_ids.shape[1]
+        return self.ids.shape[1]
 
     @property
     def inputs(self) -> tuple[Any, ...]:
         """The arguments of the model's forward pass."""
-        return self.joined_ids, self.joined_positions, self.place, self.label_places, *self.plans
+        return self.ids, self.positions, self.input_indices, self.label_places, *self.plans
 
     @property
     def places(self) -> tuple[Tensor, ...]:
         """The positions that the model reads."""
-        return (self.joined_positions,)
+        return (self.positions,)
 
     def tensors(self) -> Iterator[Tensor]:
         """Yield the tensors that a training step reads, and those of the plans, in a fixed order."""
-        yield from (self.joined_ids, self.joined_positions, self.place, self.labels)
+        yield from (self.ids, self.positions, self.input_indices, self.labels)
         if self.label_places is not None:
             yield self.label_places
         for plan in self.plans:

@@ -93,9 +93,8 @@ def _symbols(manifest: Manifest) -> tuple[str, str, list[str]]:
     notes = [f"Positions: {_positions(plan.structure)}{binarised}."]
     title = f"{plan.task}{order}"
     if manifest.sources is not None:
-        known = plan.parameters
-        title = f"{plan.task}: {tasks.load(plan.task).form(known)}{order}"
-        sentence = f"Data of the source {code(known['source'])} (PATH is its location), converted by `ape`"
+        title = f"{plan.task}: {tasks.load(plan.task).form(plan.parameters)}{order}"
+        sentence = f"Data of the source {code(plan.parameters['source'])} (PATH is its location), converted by `ape`"
         notes.append(f"The SHA-256 of each of the {len(manifest.sources):,} files of the source is in `manifest.json`.")
     if sizes := plan.parameters.get("sizes"):
         listed = ", ".join(map(str, sizes))
@@ -109,19 +108,19 @@ def _images(manifest: Manifest, task: BaseTask) -> tuple[str, str, list[str]]:
     assert plan.image is not None
     assert moments is not None
     height, width, channels = plan.image
-    known = plan.parameters
+    parameters = plan.parameters
     shuffled = ["The pixels of each image are permuted independently, in the same way for all its channels."]
     path = " (PATH is its location)" if task.command_options["source"] == "PATH" else ""
     mean, std = (", ".join(f"{x:.4f}" for x in values) for values in (moments.mean, moments.std))
     notes = [
         f"Images: PNG, {height} x {width} pixels, {'gray' if channels == 1 else 'RGB'}; `size` is the longer side.",
-        *(shuffled if known.get("shuffled") else ()),
+        *(shuffled if parameters.get("shuffled") else ()),
         f"Of each channel of the training images, as fractions of 255: mean {mean}, standard deviation {std}.",
         "",
-        f"SHA-256 of the source's images and labels: `{known['sha256']}`",
+        f"SHA-256 of the source's images and labels: `{parameters['sha256']}`",
     ]
-    title = f"images: {known['source']}{', shuffled' if known.get('shuffled') else ''}"
-    return title, f"Labelled images of the source {code(known['source'])}{path}, converted by `ape`", notes
+    title = f"images: {parameters['source']}{', shuffled' if parameters.get('shuffled') else ''}"
+    return title, f"Labelled images of the source {code(parameters['source'])}{path}, converted by `ape`", notes
 
 
 def _positions(structure: Structure) -> str:

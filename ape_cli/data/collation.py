@@ -20,8 +20,8 @@ Positions:
   column or a place of a ring is counted from 1.
 - If every coordinate is along the linearisation, positions are the same in all rows. Then they have one row, [1, L],
   whatever is padding, and broadcast.
-- For a decoder-only model (`Reading.joined`), each target follows directly after its source, and coordinates along the
-  linearisation continue: SOS has the position after that of the source's last token. Other coordinates stay the same.
+- For a decoder-only model, each target follows directly after its source, and coordinates along the linearisation
+  continue: SOS has the position after that of the source's last token. Other coordinates stay the same.
 - A map (`position_maps/`) may give each row other positions along the linearisation. Then all rows have their own.
 
 Processes that train together make the same batches, and each takes its own share of the rows.
@@ -39,29 +39,28 @@ import torch
 from ape_cli.core import ragged
 from ape_cli.core.rng import I64
 from ape_cli.core.vocabulary import EOS, PAD, SOS
-from ape_cli.data.batches import WHOLE, JoinedBatch, Padding, SequenceBatch, Share, exact_length, own_rows
-from ape_cli.data.position_maps import RowPositions
-from ape_cli.data.reading import Reading, after
+from ape_cli.data.batches import WHOLE, DecoderOnlyBatch, Padding, SequenceBatch, Share, exact_length, own_rows
+from ape_cli.data.position_reading import PositionReading, after
 from ape_cli.storage import sequence_rows
 from ape_cli.structure import Seq, Tree
 
 
 @dataclass(frozen=True)
 class Side:
-    """The sources or the targets of a window as they are stored; those of row r are starts[r]:starts[r + 1]."""
+    """The sources or the targets of a window as they are stored; those of row r are offsets[r]:offsets[r + 1]."""
 
-    starts: I64  # [R + 1]
+    offsets: I64  # [R + 1]
     ids: np.ndarray  # uint16 [T]
     positions: np.ndarray  # uint64 [T] or [T, C]
 
     @property
     def length(self) -> I64:
         """The number of tokens of each row, int64 [R]."""
-        return np.diff(self.starts)
+        return np.diff(self.offsets)
 
     def length_of(self, rows: I64) -> I64:
         """The number of tokens of the given rows. int64 [B] -> int64 [B]"""
-        return self.starts[rows + 1] - self.starts[rows]
+        return self.offsets[rows + 1] - self.offsets[rows]
 
 
 @dataclass(frozen=True)
@@ -83,8 +82,8 @@ class Window:
 
         def side(name: str) -> Side:
             ids, column = (part[f"{name}_{what}"].chunk(0) for what in ("ids", "positions"))
-            starts = ids.offsets.to_numpy().astype(np.int64)
-            return Side(starts=starts, ids=ids.values.to_numpy(), positions=sequence_rows.positions(column))
+            offsets = ids.offsets.to_numpy().astype(np.int64)
+            return Side(offsets=offsets, ids=ids.values.to_numpy(), positions=sequence_rows.positions(column))
 
         op = part["op"].chunk(0)
         return cls(
@@ -119,20 +118,18 @@ class Window:
 def collate(
     window: Window,
     rows: I64,
-    reading: Reading,
+    reading: PositionReading,
     share: Share = WHOLE,
     padding: Padding = exact_length,
-    drawn: RowPositions | None = None,
 ) -> SequenceBatch:
     """Collate the chosen rows of a window into a batch.
 
     `rows` are indices into the window, int64 [B]. With a `share`, the batch has only the rows of this share, padded to
-    the length that the whole batch has. `drawn`: the map of positions along the linearisation, None for the places.
-    Raises `UsageError` if the map has no position for every token.
+    the length that the whole batch has. Raises `UsageError` if the map of positions has none for a token.
     """
     chosen, is_labelled = own_rows(rows, share)
-    unfolds = any(isinstance(s, Tree) for s in reading.own.simple)
-    closed = reading.own == Seq()
+    unfolds = any(isinstance(s, Tree) for s in reading.data.simple)
+    closed = reading.data == Seq()
     closes = closed and not reading.tagged
     source_length, target_length = (
         padding(int(side.length_of(rows).max(initial=0)) + end) - end
@@ -149,27 +146,27 @@ def collate(
     lengths = source_mask.sum(1)
     if reading.tagged:
         inputs, inputs_at, inputs_mask = _pad(window.source, target_length, chosen, not reading.is_line)
-        input_places = reading.places(inputs_at, inputs_mask, lengths if reading.continues else None)
+        input_positions = reading.positions_of(inputs_at, inputs_mask, lengths if reading.continues else None)
     else:
-        inputs, input_places = after(SOS, target), reading.input_places(target_at, target_mask, lengths)
-    source_places = reading.places(source_at, source_mask)
+        inputs, input_positions = after(SOS, target), reading.input_positions_of(target_at, target_mask, lengths)
+    source_positions = reading.positions_of(source_at, source_mask)
     read = window.source if reading.tagged else window.target
     count = read.length_of(chosen) + closes
-    if drawn is not None:
+    if (drawn := reading.positions) is not None:
         numbers = window.row[chosen]
         drawn.check(numbers, lengths, count)
-        source_places = drawn.at(numbers, lengths, source_places, source_mask)
-        input_places = drawn.at(numbers, lengths, input_places, np.arange(inputs.shape[1]) < count[:, None])
+        source_positions = drawn.at(numbers, lengths, source_positions, source_mask)
+        input_positions = drawn.at(numbers, lengths, input_positions, np.arange(inputs.shape[1]) < count[:, None])
     label_places = _asked(target, padding) if reading.tagged else None
     if label_places is not None:
         target = np.take_along_axis(target, label_places, axis=1)
     tensor = torch.from_numpy
     batch = SequenceBatch(
         source_ids=tensor(source),
-        source_positions=tensor(source_places),
+        source_positions=tensor(source_positions),
         source_mask=tensor(source_mask),
         input_ids=tensor(inputs),
-        input_positions=tensor(input_places),
+        input_positions=tensor(input_positions),
         labels=tensor(target if is_labelled else np.full_like(target, PAD)),
         row=window.row[chosen],
         size=window.size[chosen],
@@ -178,19 +175,19 @@ def collate(
         label_places=None if label_places is None else tensor(label_places),
         whole=None if share == WHOLE else (_labels(window.target, rows, closes), _tokens(window.source, rows, closed)),
     )
-    if not reading.joined:
+    if not reading.decoder_only:
         return batch
     most = padding(int((window.source.length_of(rows) + closed + read.length_of(rows) + closes).max(initial=0)))
-    join = partial(_joined, lengths=lengths, end=lengths + count, most=most)
+    join = partial(_without_gap, lengths=lengths, end=lengths + count, most=most)
     whole = reading.is_line and drawn is None
     line = np.ones((1, most), dtype=bool)
-    positions = reading.places(None, line) if whole else join(source_places, input_places)
-    place = np.minimum(lengths[:, None] + np.arange(target_length + closes), most - 1)
-    return JoinedBatch(
+    positions = reading.positions_of(None, line) if whole else join(source_positions, input_positions)
+    indices = np.minimum(lengths[:, None] + np.arange(target_length + closes), most - 1)
+    return DecoderOnlyBatch(
         **vars(batch),
-        joined_ids=tensor(join(source, inputs)),
-        joined_positions=tensor(positions),
-        place=tensor(place),
+        ids=tensor(join(source, inputs)),
+        positions=tensor(positions),
+        input_indices=tensor(indices),
     )
 
 
@@ -203,7 +200,7 @@ def _asked(tags: I64, padding: Padding) -> I64 | None:
     return None if most >= tags.shape[1] else np.argsort(tags == PAD, axis=1, kind="stable")[:, :most]
 
 
-def _joined(source: I64, target: I64, lengths: I64, end: I64, most: int) -> I64:
+def _without_gap(source: I64, target: I64, lengths: I64, end: I64, most: int) -> I64:
     """Source and target of each row without a gap, padded with 0. [B or 1, N, ...], [B, M, ...] -> [B, `most`, ...]
 
     lengths: int64 [B], of the sources; end: int64 [B], of source and target together.
@@ -211,9 +208,9 @@ def _joined(source: I64, target: I64, lengths: I64, end: I64, most: int) -> I64:
     both = np.concatenate([np.broadcast_to(source, (len(target), *source.shape[1:])), target], axis=1)
     place, gap = np.arange(most), (source.shape[1] - lengths)[:, None]
     taken = np.minimum(place + gap * (place >= lengths[:, None]), both.shape[1] - 1)
-    joined = both[np.arange(len(target))[:, None], taken]
-    joined[place >= end[:, None]] = 0
-    return joined
+    packed = both[np.arange(len(target))[:, None], taken]
+    packed[place >= end[:, None]] = 0
+    return packed
 
 
 def _tokens(side: Side, rows: I64, closed: bool) -> int:
@@ -223,7 +220,7 @@ def _tokens(side: Side, rows: I64, closed: bool) -> int:
 
 def _labels(side: Side, rows: I64, closed: bool) -> int:
     """The number of labels of the given rows: `_tokens` without tags that are not asked for."""
-    place, _ = ragged.take(side.starts, rows)
+    place, _ = ragged.take(side.offsets, rows)
     return _tokens(side, rows, closed) - int((side.ids[place] == PAD).sum())
 
 
@@ -233,7 +230,7 @@ def _pad(side: Side, length: int, chosen: I64, placed: bool) -> tuple[I64, I64 |
     Returns ids [B, L], padded with PAD; stored positions [B, L] or [B, L, C], padded with 0, or None if not `placed`;
     and the mask [B, L].
     """
-    place, _ = ragged.take(side.starts, chosen)
+    place, _ = ragged.take(side.offsets, chosen)
     mask = np.arange(length) < side.length_of(chosen)[:, None]
 
     def padded(flat: np.ndarray, blank: int) -> I64:

@@ -24,9 +24,18 @@ from ape_cli.core.runtime import version
 from ape_cli.core.validation import first_error
 from ape_cli.data import output_folder, overlap
 from ape_cli.data.card import card
-from ape_cli.data.manifest import Manifest, Shard, fingerprint, missing_shards, open_shard, write_manifest
+from ape_cli.data.manifest import (
+    DatasetPlan,
+    Manifest,
+    Piece,
+    Shard,
+    fingerprint,
+    missing_shards,
+    open_shard,
+    pieces_of,
+    write_manifest,
+)
 from ape_cli.data.overlap import Sources
-from ape_cli.data.plan import DatasetPlan, Piece, pieces_of
 from ape_cli.storage import files, locks, parquet
 from ape_cli.storage.paths import StoragePath
 from ape_cli.structure import parse_structure
@@ -112,16 +121,17 @@ def generate(
             missing = set(missing_shards(out, manifest))
             listed = (shard for split in manifest.shards.values() for shard in split)
             shards = {shard.file: shard for shard in listed if shard.file not in missing}
-            if verify:
-                _check_digests(out, plan, list(shards.values()))
+            if verify:  # compares their digests with the manifest
+                for opened in files.each(lambda shard: open_shard(out, plan, shard), list(shards.values()), out):
+                    opened.close()
         else:
             output_folder.check_space(out, task, sum(plan.rows.values()))
             shards = output_folder.kept_shards(out, task, plan)
         todo = [p for p in pieces if p.file not in shards]
         if manifest is None or todo:
             made = _make(task, plan, out, todo, engine, tick)
-            shards |= {file: each.shard for file, each in made.items()}
-            complete = _manifest(task, plan, out, shards, {file: each.sources for file, each in made.items()})
+            shards |= {file: written.shard for file, written in made.items()}
+            complete = _manifest(task, plan, out, shards, {file: written.sources for file, written in made.items()})
             if manifest is not None and complete.fingerprint != manifest.fingerprint:
                 what = f"a shard is missing, and {complete.versions} generate other rows than {manifest.versions}"
                 raise DataError(what, fix="generate the whole dataset again with `overwrite`")
@@ -129,12 +139,6 @@ def generate(
             files.write_text(out / "README.md", card(manifest, task))
             write_manifest(out, manifest)
         return GenerationResult(manifest, out, sum(len(p.rows) for p in todo))
-
-
-def _check_digests(out: StoragePath, plan: DatasetPlan, shards: list[Shard]) -> None:
-    """Compare the digests of shards with the manifest. Raises `DataError` if one differs."""
-    for file in files.each(lambda shard: open_shard(out, plan, shard), shards, out):
-        file.close()
 
 
 @contextmanager
@@ -249,7 +253,7 @@ def _manifest(
 ) -> Manifest:
     """The manifest of a dataset whose shards are all written. `sources`: those of the shards that were written now."""
     by_split = {s: [shards[p.file] for p in pieces_of(plan)[s]] for s in plan.rows}
-    found = overlap.of_shards(out, plan, by_split, sources)
+    shared = overlap.of_shards(out, plan, by_split, sources)
     return Manifest(
         schema_version=plan.version,
         plan=plan,
@@ -258,8 +262,8 @@ def _manifest(
         mean_tokens=task.mean_tokens,
         shards=by_split,
         fingerprint=fingerprint(plan, task.id_names, by_split),
-        overlap=found.rows,
-        overlap_sizes=found.sizes,
+        overlap=shared.rows,
+        overlap_sizes=shared.sizes,
         **task.manifest_fields(plan.rows["train"], plan.seed),
         versions={
             "ape": version(),

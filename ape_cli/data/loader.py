@@ -1,7 +1,8 @@
-"""Data loading: read the shards of a dataset and yield padded batches of rows of similar length.
+"""Datasets on disk: the folder of a dataset, and the rows of its splits as padded batches of rows of similar length.
 
-Memory does not grow with the size of the dataset. Rows are read, shuffled and put into batches in windows: of 32,768
-consecutive rows for sequences, of four gigabytes for images. The order of an epoch does not depend on shards.
+Memory does not grow with the size of a dataset. A split is cut into blocks of `ROW_GROUP` = 32,768 consecutive rows.
+Rows are read, shuffled and put into batches in windows: of one block for sequences, of blocks of four gigabytes for
+images. Blocks, and so batches, do not depend on how the rows are divided into shards and row groups.
 
 Shapes: B rows of a batch.
 """
@@ -9,32 +10,55 @@ Shapes: B rows of a batch.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
-from functools import cached_property, partial
+import warnings
+from abc import ABC, abstractmethod
+from bisect import bisect_left, bisect_right
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass, replace
+from functools import cached_property, lru_cache, partial
+from itertools import accumulate
+from typing import Any, Generic, TypeVar
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.parquet as pq
 
-from ape_cli.core.errors import DataError, UsageError, pick
+from ape_cli.core.errors import UsageError, pick
 from ape_cli.core.rng import I64
 from ape_cli.core.vocabulary import SPLITS
 from ape_cli.data import image_batches
-from ape_cli.data.batches import Padding, SequenceBatch, Share, exact_length
+from ape_cli.data.batches import WHOLE, Padding, SequenceBatch, Share, exact_length
 from ape_cli.data.collation import Window, collate, whole_numbers
 from ape_cli.data.image_batches import ImageBatch, ImageRows, Steps
-from ape_cli.data.manifest import Manifest, missing_shards, read_manifest
-from ape_cli.data.plan import DatasetInfo, size_key
+from ape_cli.data.manifest import DatasetPlan, Manifest, complete_manifest, open_shard
 from ape_cli.data.position_maps import RowPositions
-from ape_cli.data.reading import Reading
-from ape_cli.data.windows import Rows
-from ape_cli.storage import image_rows
-from ape_cli.storage.parquet import ROW_GROUP
+from ape_cli.data.position_reading import PositionReading
+from ape_cli.storage import files, image_rows
+from ape_cli.storage.parquet import ROW_GROUP, read_group
 from ape_cli.storage.paths import StoragePath, storage_path
 from ape_cli.structure import Seq, Structure, parse_structure
+from ape_cli.tasks import BaseTask
+
+_MOST_OPEN = 16  # shards; the others are opened again when they are read
+_AT_ONCE = 1024  # rows whose positions are looked at together
+_IMAGE_WINDOW = 2**32  # bytes of pixels in a window
+_Window = TypeVar("_Window", Window, ImageRows)
+_Batch = TypeVar("_Batch", SequenceBatch, ImageBatch)
 
 
-class Dataset(DatasetInfo):
-    """A complete dataset on disk. `dataset.open` returns one.
+@dataclass(frozen=True)
+class BatchOptions:
+    """How rows become batches. `Split` and `ImageSplit` describe the fields."""
+
+    structure: str | Structure | None = None
+    decoder_only: bool = False
+    positions: RowPositions | None = None
+    padding: Padding = exact_length
+    augment: Steps = ()
+
+
+class Dataset:
+    """A dataset in a folder, which may be missing as long as it was not generated. `dataset.open` returns one.
 
     A split is opened when it is first requested, and its shards stay open.
 
@@ -44,24 +68,65 @@ class Dataset(DatasetInfo):
     ('tree-ops-breadth', 'tree(2)', 135)
     """
 
-    missing = False
+    fingerprint: str  # hash of the content, 64 hexadecimal digits; empty for a dataset that was never generated
+    mean_size: float  # mean of the distribution of sizes: symbols, levels, cells along a side, places or pixels
+    mean_tokens: float  # tokens of a source of this size
 
-    def __init__(self, folder: StoragePath, manifest: Manifest) -> None:
-        """Take the folder and its manifest as they are, without reading the shards."""
-        super().__init__(manifest.plan, manifest.mean_size, manifest.mean_tokens, manifest.fingerprint)
-        self.folder, self.manifest = folder, manifest
+    def __init__(
+        self,
+        folder: StoragePath,
+        manifest: Manifest | None = None,
+        *,
+        plan: DatasetPlan | None = None,
+        means: tuple[float, float] = (0.0, 0.0),
+        fingerprint: str = "",
+        made_by: BaseTask | None = None,
+    ) -> None:
+        """Take the manifest of a complete dataset as it is, without looking at the shards.
+
+        A dataset whose manifest or some of whose shards are missing is described by its plan, `mean_size` and
+        `mean_tokens`, and the fingerprint as far as it is known. `made_by` generates it; None if it is not known how.
+        """
+        self.folder, self.missing, self.made_by = folder, manifest is None, made_by
+        self.required: str | None = None  # the fingerprint that it must have once it is generated
         self.sizes: dict[str, int] = {}  # the results of `largest`, by `size_key`
+        self.recorded_sizes: dict[str, int] = {}  # those that earlier runs tell of
+        self.overlap_told = False  # whether the user was told how many rows are also in training
         self._splits: dict[str, Split | ImageSplit] = {}
+        if manifest is None:
+            assert plan is not None
+            self.plan, self.fingerprint, (self.mean_size, self.mean_tokens) = plan, fingerprint, means
+        else:
+            self.manifest = manifest
+            self.reload()
+        plan = self.plan
+        self.task, self.order, self.structure = plan.task, plan.linearisation, plan.structure
+        self.image, self.kind, self.parameters = plan.image, plan.kind, plan.parameters
 
-    def largest(self, read: Structure, *, joined: bool = False) -> int:
-        """See `DatasetInfo`. It reads the training split once for each structure. Raises `DataError` if it cannot."""
-        key = size_key(read, joined=joined)
+    @cached_property
+    def manifest(self) -> Manifest:
+        """The manifest. Raises `DataError` if it cannot be read, or if a shard is missing."""
+        return complete_manifest(self.folder)
+
+    def reload(self) -> None:
+        """Take over what the manifest says, for example once it was generated. Raises the errors of `manifest`."""
+        manifest, self.missing = self.manifest, False
+        self.plan, self.fingerprint = manifest.plan, manifest.fingerprint
+        self.mean_size, self.mean_tokens = manifest.mean_size, manifest.mean_tokens
+
+    def largest(self, structure: Structure, *, decoder_only: bool = False) -> int:
+        """The `extent` of the positions of the training split, sources and targets, read as `structure`.
+
+        For sequences this is the place of the EOS of the longest one, and for trees the greatest depth. `decoder_only`:
+        as a decoder-only model reads them, where targets continue the sequences of their sources. The training split is
+        read once for each structure. Raises `DataError` if it cannot be read.
+        """
+        key = size_key(structure, decoder_only=decoder_only)
         if key not in self.sizes:
             train = self.split("train")
             assert isinstance(train, Split)
-            batches = train.batches(_AT_ONCE, structure=read, joined=joined)
-            placed = (at for batch in batches for at in batch.places)
-            self.sizes[key] = max(read.extent(at) for at in placed)
+            batches = train.batches(_AT_ONCE, structure=structure, decoder_only=decoder_only)
+            self.sizes[key] = max(structure.extent(positions) for batch in batches for positions in batch.places)
         return self.sizes[key]
 
     @cached_property
@@ -95,8 +160,180 @@ class Dataset(DatasetInfo):
         return self._splits[name]
 
 
-_AT_ONCE = 1024  # rows whose positions are looked at together
-_IMAGE_WINDOW = 2**32  # bytes of pixels in a window
+def size_key(structure: Structure, *, decoder_only: bool) -> str:
+    """The key of a result of `Dataset.largest` in records."""
+    return f"{structure.expression}, joined" if decoder_only else structure.expression
+
+
+def open_dataset(folder: str | StoragePath) -> Dataset:
+    """Open a dataset in a local folder, or at an address in an object store (`s3://…`, `gs://…`).
+
+    Shards are opened, and compared with the manifest, when their split is first read. Raises `DataError` if the folder
+    does not exist, if the dataset in it is incomplete, or if a shard is missing.
+    """
+    path = storage_path(folder)
+    return Dataset(path, complete_manifest(path))
+
+
+class Rows(ABC, Generic[_Window, _Batch]):
+    """Base class of the rows of one split, which are read window by window."""
+
+    def __init__(self, folder: StoragePath, manifest: Manifest, name: str) -> None:
+        """Open the shards of the split, and check their digests. Raises `DataError` if one is missing or damaged."""
+        self.folder, self.manifest, self.name = folder, manifest, name
+        self.rows = manifest.plan.rows[name]
+        self._verified: set[int] = set()  # shards whose digests were checked
+        self._kept: _Window | None = None  # the window that is the whole split, once it is read
+        self._open = lru_cache(_MOST_OPEN)(self._opened)
+        sizes = list(files.each(self._group_sizes, range(len(manifest.shards[name])), folder))
+        self._groups = [(shard, i) for shard, groups in enumerate(sizes) for i in range(len(groups))]
+        self._ends = list(accumulate(rows for groups in sizes for rows in groups))  # of the row groups, in the split
+        self._blocks = [range(i, min(i + ROW_GROUP, self.rows)) for i in range(0, self.rows, ROW_GROUP)]
+
+    @property
+    def ids(self) -> int:
+        """The size of the vocabulary, or the number of classes of images."""
+        return len(self.manifest.vocabulary)
+
+    def table(self) -> pa.Table:
+        """All rows of the split as an Arrow table, in order. Raises `DataError` if they cannot be read."""
+        return pa.concat_tables([self.manifest.plan.shard.empty_table(), *self.tables()])
+
+    def tables(self, *columns: str) -> Iterator[pa.Table]:
+        """The rows in order, a table for each window, with the named or all columns. Raises `DataError`."""
+        return (self._table(blocks, columns) for blocks in self._windows(None))
+
+    def steps(self, batch_size: int, seed: int | None = None, epoch: int = 0, epochs: int = 1) -> int:
+        """The number of batches in `epochs` epochs, from `epoch` on.
+
+        For images in several windows it depends on `seed` and `epoch`, because the last batch of each may be short.
+        """
+        if self.rows <= self._room:  # one window, in any order of its blocks
+            return epochs * -(-self.rows // batch_size)
+        orders = (self._windows(_epoch_rng(seed, number)) for number in range(epoch, epoch + epochs))
+        return sum(-(-_rows_in(blocks) // batch_size) for order in orders for blocks in order)
+
+    def batches(
+        self,
+        batch_size: int,
+        seed: int | None = None,
+        *,
+        epoch: int = 0,
+        skip: int = 0,
+        share: Share = WHOLE,
+        options: BatchOptions | None = None,
+        **changes: Any,
+    ) -> Iterator[_Batch]:
+        """Yield the batches of an epoch, starting at batch number `skip`. Every row is in exactly one batch.
+
+        - `seed`: with a seed, the order is random and a function of (seed, epoch). Without one, sequences are ordered
+          by length, and images by row.
+        - `share`: (i, n) selects every n-th row of each batch from its row i on, for training in several processes.
+        - `options`: how rows become batches. `changes` are options by name, which replace those.
+
+        Raises `UsageError` if an argument is out of range, or an option does not apply to such data.
+        """
+        if "joined" in changes:
+            warnings.warn("`joined` is now `decoder_only`", DeprecationWarning, stacklevel=2)
+            changes["decoder_only"] = changes.pop("joined")
+        collate = self._collate(seed, epoch, share, replace(options or BatchOptions(), **changes))
+        for window, rows in self._epoch(batch_size, seed, epoch, skip):
+            yield collate(window, rows)
+
+    def first_batches(
+        self, batch_size: int, seed: int | None, *, epoch: int = 0, skip: int = 0
+    ) -> Iterator[tuple[_Window, I64]]:
+        """Yield for each of the next batches its window and the indices of its rows, up to the end of that window.
+
+        The arguments are those of `batches`.
+        """
+        first: _Window | None = None
+        for window, rows in self._epoch(batch_size, seed, epoch, skip):
+            first = first or window
+            if window is not first:
+                return
+            yield window, rows
+
+    @abstractmethod
+    def _collate(
+        self, seed: int | None, epoch: int, share: Share, options: BatchOptions
+    ) -> Callable[[_Window, I64], _Batch]:
+        """The function that collates rows of a window into a batch. The arguments are those of `batches`."""
+
+    def _epoch(self, batch_size: int, seed: int | None, epoch: int, skip: int) -> Iterator[tuple[_Window, I64]]:
+        """Yield for each batch of an epoch its window and the indices of its rows, from batch number `skip` on."""
+        if batch_size < 1:
+            raise UsageError("bad batch_size", got=batch_size, allowed="1 or more", fix="choose another batch size")
+        rng = _epoch_rng(seed, epoch)
+        windows = self._windows(rng)
+        seeds = [None] * len(windows) if rng is None else rng.integers(2**62, size=len(windows)).tolist()
+        for blocks, window_seed in zip(windows, seeds, strict=True):
+            count = -(-_rows_in(blocks) // batch_size)
+            if skip >= count:
+                skip -= count
+                continue
+            window = self._read(blocks)
+            order = None if window_seed is None else np.random.default_rng(window_seed)
+            for rows in window.batches(batch_size, order)[skip:]:
+                yield window, rows
+            skip = 0
+            del window  # before the next one is read
+
+    def _windows(self, rng: np.random.Generator | None) -> list[list[range]]:
+        """The blocks of each window, as ranges of rows of the split. They are in random order if `rng` is given."""
+        order = range(len(self._blocks)) if rng is None else rng.permutation(len(self._blocks))
+        windows: list[list[range]] = []
+        room = 0
+        for block in (self._blocks[i] for i in order):
+            if room < len(block):
+                windows.append([])
+                room = self._room
+            windows[-1].append(block)
+            room -= len(block)
+        return windows
+
+    @property
+    def _room(self) -> int:
+        """The most rows that a window has."""
+        return ROW_GROUP
+
+    @abstractmethod
+    def _window(self, part: pa.Table) -> _Window:
+        """The window of a table whose columns have one chunk each."""
+
+    def _opened(self, shard: int) -> pq.ParquetFile:
+        """Open a shard of the split. Its digest is checked the first time."""
+        stored = self.manifest.shards[self.name][shard]
+        file = open_shard(self.folder, self.manifest.plan, stored, verify=shard not in self._verified)
+        self._verified.add(shard)
+        return file
+
+    def _group_sizes(self, shard: int) -> list[int]:
+        """The number of rows of each row group of a shard."""
+        footer = self._open(shard).metadata
+        return [footer.row_group(i).num_rows for i in range(footer.num_row_groups)]
+
+    def _table(self, blocks: Iterable[range], columns: Sequence[str] = ()) -> pa.Table:
+        """The rows of some blocks, with the named or all columns. Raises `DataError` if they cannot be read."""
+        return pa.concat_tables(part for block in blocks for part in self._parts(block, columns))
+
+    def _parts(self, block: range, columns: Sequence[str]) -> Iterator[pa.Table]:
+        """The rows of a block, a table for each row group that has some of them."""
+        for number in range(bisect_right(self._ends, block.start), bisect_left(self._ends, block.stop) + 1):
+            shard, group = self._groups[number]
+            table = read_group(self._open(shard), group, self.manifest.shards[self.name][shard].file, columns)
+            first = self._ends[number] - len(table)
+            skipped = max(0, block.start - first)
+            yield table.slice(skipped, block.stop - first - skipped)
+
+    def _read(self, blocks: list[range]) -> _Window:
+        """The window of some blocks, in the order of the split. It is kept if it is the whole split."""
+        if self._kept is not None:
+            return self._kept
+        window = self._window(self._table(sorted(blocks, key=lambda block: block.start)).combine_chunks())
+        if len(blocks) == len(self._blocks):  # the whole split is one window: read it once
+            self._kept = window
+        return window
 
 
 class Split(Rows[Window, SequenceBatch]):
@@ -105,7 +342,7 @@ class Split(Rows[Window, SequenceBatch]):
     `batches` takes these options:
 
     - `structure`: the structure that positions are read as, an object or an expression; by default, that of the data.
-    - `joined`: make batches for a decoder-only model, in which each target follows its source directly.
+    - `decoder_only`: make batches for a decoder-only model, in which each target follows its source directly.
     - `positions`: a map of positions along the linearisation; None for the place of each token. With a seed, positions
       are drawn again in every epoch; without one, they are drawn once for each row.
     - `padding`: a function from the length of the longest row in a batch to the padded length.
@@ -119,23 +356,20 @@ class Split(Rows[Window, SequenceBatch]):
     """
 
     def _collate(
-        self,
-        seed: int | None,
-        epoch: int,
-        share: Share,
-        *,
-        structure: str | Structure | None = None,
-        joined: bool = False,
-        positions: RowPositions | None = None,
-        padding: Padding = exact_length,
+        self, seed: int | None, epoch: int, share: Share, options: BatchOptions
     ) -> Callable[[Window, I64], SequenceBatch]:
-        plan, read_as = self.manifest.plan, None if structure is None else parse_structure(structure)
-        reading = Reading.of(plan.structure, read_as, tagged=bool(plan.tagged), joined=joined, drawn=positions)
-        if positions is not None and not reading.is_line:
-            what = "a map of positions acts on the place of a token along the linearisation"
-            raise UsageError(what, got=f"structure {reading.wanted.expression}", fix="leave `positions` out")
-        drawn = positions if positions is None or seed is None else positions.of_epoch(epoch)
-        return partial(collate, reading=reading, share=share, padding=padding, drawn=drawn)
+        if options.augment:
+            raise UsageError("only images are augmented", got=f"augment={options.augment}", fix="leave `augment` out")
+        plan, structure = self.manifest.plan, options.structure
+        reading = PositionReading.of(
+            plan.structure,
+            None if structure is None else parse_structure(structure),
+            tagged=bool(plan.tagged),
+            decoder_only=options.decoder_only,
+            positions=options.positions,
+        )
+        reading = reading if seed is None else reading.of_epoch(epoch)
+        return partial(collate, reading=reading, share=share, padding=options.padding)
 
     def check_positions(self, positions: RowPositions) -> None:
         """Check that a map has a position for every token of every row. Raises `UsageError` if it does not."""
@@ -159,11 +393,14 @@ class ImageSplit(Rows[ImageRows, ImageBatch]):
     """
 
     def _collate(
-        self, seed: int | None, epoch: int, share: Share, *, augment: Steps = ()
+        self, seed: int | None, epoch: int, share: Share, options: BatchOptions
     ) -> Callable[[ImageRows, I64], ImageBatch]:
-        if augment and seed is None:
+        if options != BatchOptions(augment=options.augment):
+            what = "images have no sequences whose positions are read"
+            raise UsageError(what, got=str(options), fix="give no option but `augment`")
+        if options.augment and seed is None:
             raise UsageError("augmentation needs a seed")
-        return partial(image_batches.collate, share=share, steps=augment, epoch_seed=(seed or 0, epoch))
+        return partial(image_batches.collate, share=share, steps=options.augment, epoch_seed=(seed or 0, epoch))
 
     @property
     def _room(self) -> int:
@@ -181,15 +418,11 @@ class ImageSplit(Rows[ImageRows, ImageBatch]):
         )
 
 
-def open_dataset(folder: str | StoragePath) -> Dataset:
-    """Open a dataset in a local folder, or at an address in an object store (`s3://…`, `gs://…`).
+def _rows_in(blocks: Iterable[range]) -> int:
+    """The number of rows of some blocks."""
+    return sum(map(len, blocks))
 
-    Shards are opened, and compared with the manifest, when their split is first read. Raises `DataError` if the folder
-    does not exist, if the dataset in it is incomplete, or if a shard is missing.
-    """
-    path = storage_path(folder)
-    manifest = read_manifest(path)
-    if missing := missing_shards(path, manifest):
-        again = "run the same `ape gen` command again"
-        raise DataError("a shard is missing", got=str(path / missing[0]), fix=again)
-    return Dataset(path, manifest)
+
+def _epoch_rng(seed: int | None, epoch: int) -> np.random.Generator | None:
+    """The random stream that decides the order of an epoch, or None without a seed."""
+    return None if seed is None else np.random.default_rng([seed, epoch])

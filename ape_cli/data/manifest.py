@@ -1,25 +1,165 @@
-"""The manifest of a dataset: its plan, its shards, and a fingerprint of their content."""
+"""The plan of a dataset, which decides its content, and its manifest: plan, shards, and fingerprint of the content."""
 
 from __future__ import annotations
 
 import hashlib
 import json
 import re
-from typing import Annotated
+from dataclasses import dataclass
+from functools import partial
+from typing import Annotated, Any
 
+import pyarrow as pa
 import pyarrow.parquet as pq
-from pydantic import Field, ValidationError, model_validator
+from pydantic import (
+    AfterValidator,
+    BaseModel,
+    ConfigDict,
+    Field,
+    SerializerFunctionWrapHandler,
+    ValidationError,
+    ValidatorFunctionWrapHandler,
+    field_validator,
+    model_serializer,
+    model_validator,
+)
 
 from ape_cli.core.errors import DataError
-from ape_cli.core.validation import HEX, Many, first_error
-from ape_cli.data.plan import DatasetPlan, Frozen, omitted_if_none, pieces_of
-from ape_cli.storage import files, parquet
-from ape_cli.storage.image_rows import Moments
+from ape_cli.core.validation import HEX, Many, checked_name, first_error
+from ape_cli.core.vocabulary import SPLITS
+from ape_cli.storage import files, image_rows, parquet, sequence_rows
+from ape_cli.storage.image_rows import Moments, Size
 from ape_cli.storage.paths import StoragePath
+from ape_cli.structure import Structure, StructureField, linearisation
+from ape_cli.structure.linearisation import Order
 
+_MOST_SHARDS = 20_000
 SHARD = re.compile(r"\.?(train|validation|test)-\d{5,}-of-\d{5,}\.parquet(\.[0-9a-f]{16})?(\.tmp(\.lock)?)?")
 _MOST_BYTES = 32 * 2**20  # of a manifest
 _OLD_DIGEST = "sha256"  # the digest of the file itself, in manifests of earlier versions
+
+
+class Frozen(BaseModel):
+    """Base class of the parts of a manifest."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid", allow_inf_nan=False)
+
+
+def omitted_if_none(*names: str) -> Any:
+    """A serialiser that leaves out these fields if they are None."""
+
+    def compact(self: BaseModel, handler: SerializerFunctionWrapHandler) -> dict[str, Any]:
+        fields: dict[str, Any] = handler(self)
+        return {k: v for k, v in fields.items() if k not in names or v is not None}
+
+    return model_serializer(mode="wrap")(compact)
+
+
+class DatasetPlan(Frozen):
+    """Everything that a `gen` command decides. Equal plans make equal datasets."""
+
+    task: Annotated[str, AfterValidator(partial(checked_name, "task"))]  # becomes a part of the names of runs
+    structure: StructureField
+    order: Order | None  # linearisation of the target, and of the source unless `source_order` is given
+    parameters: dict[str, Any]
+    seed: int = Field(ge=0, lt=2**63)
+    rows: dict[str, Annotated[int, Field(ge=0, le=10**12)]]  # number of rows of each split
+    shard_rows: int = Field(gt=0, le=10**9)
+    image: Size | None = None  # height, width and channels; None for sequences
+    source_order: Order | None = None  # linearisation of the source, if it differs from the target's
+    tagged: bool | None = None  # True if the target has a tag for each token of the source
+    code: str | None = Field(None, pattern=HEX)  # digest of the code of a user's own task (`core/plugins.py`)
+
+    _compact = omitted_if_none("image", "source_order", "tagged", "code")
+
+    @property
+    def digest(self) -> str:
+        """The SHA-256 of the plan. Each shard carries it, so that an interrupted dataset can be completed."""
+        return hashlib.sha256(self.model_dump_json().encode()).hexdigest()
+
+    def differences(self, other: DatasetPlan) -> list[str]:
+        """The fields in which another plan differs, in words. `other` is the plan of the present command."""
+
+        def flat(plan: DatasetPlan) -> dict[str, object]:
+            fields = plan.model_dump()
+            nested = {f"{k}.{kk}": vv for k, v in fields.items() if isinstance(v, dict) for kk, vv in v.items()}
+            return {k: v for k, v in fields.items() if k != "code" and not isinstance(v, dict)} | nested
+
+        old, new = flat(self), flat(other)
+        code = [] if self.code == other.code else [f"the code of the task {self.task} has changed since"]
+        changed = (name for name in new | old if old.get(name) != new.get(name))
+        return [*code, *(f"{name} {old.get(name)!r} there, {new.get(name)!r} now" for name in changed)]
+
+    @property
+    def linearisation(self) -> str | None:
+        """The name of the linearisation in tables, folders and runs; None for data without an order."""
+        return linearisation.name(self.order, self.source_order)
+
+    @property
+    def shard(self) -> pa.Schema:
+        """The schema of the Parquet files."""
+        return sequence_rows.schema(self.width) if self.image is None else image_rows.schema()
+
+    @property
+    def width(self) -> int:
+        """The number of coordinates of a position."""
+        return self.structure.width
+
+    @property
+    def kind(self) -> str:
+        """The kind of the data, and so of its models: `sequence` or `image`."""
+        return "sequence" if self.image is None else "image"
+
+    @property
+    def version(self) -> int:
+        """The schema version of such a dataset."""
+        if self.image is not None:
+            return 3
+        return 1 if self.width == 1 else 2
+
+    @field_validator("structure", mode="wrap")
+    @classmethod
+    def _check_structure(cls, expression: Any, parse: ValidatorFunctionWrapHandler) -> Structure:
+        """Parse the expression of a structure. Raises `ValueError` if it is not valid."""
+        try:
+            structure: Structure = parse(expression)
+        except (ValidationError, RecursionError):
+            raise ValueError(f"not a structure: {str(expression)[:80]!r}") from None
+        if structure != structure.algebra:
+            raise ValueError("line is a way of reading data, so it is not the structure of a dataset")
+        return structure
+
+    @model_validator(mode="after")
+    def _check_rows(self) -> DatasetPlan:
+        """Check the splits and the number of shards, before anything lists them. Raises `ValueError`."""
+        if set(self.rows) != set(SPLITS):
+            raise ValueError(f"not a number of rows for each of {', '.join(SPLITS)}")
+        if not any(self.rows.values()):
+            raise ValueError("rows: at least one row is needed")
+        shards = sum(-(-rows // self.shard_rows) for rows in self.rows.values())
+        if shards > _MOST_SHARDS:
+            raise ValueError(f"{shards:,} shards of {self.shard_rows:,} rows; at most {_MOST_SHARDS:,} are possible")
+        return self
+
+
+@dataclass(frozen=True)
+class Piece:
+    """The place of one shard in a plan."""
+
+    split: str
+    file: str  # path in the dataset's folder
+    rows: range
+
+
+def pieces_of(plan: DatasetPlan) -> dict[str, list[Piece]]:
+    """The planned shards of each split."""
+    pieces: dict[str, list[Piece]] = {}
+    for split in SPLITS:
+        count = plan.rows[split]
+        of = max(1, -(-count // plan.shard_rows))
+        ranges = (range(i * plan.shard_rows, min(count, (i + 1) * plan.shard_rows)) for i in range(of))
+        pieces[split] = [Piece(split, f"data/{split}-{i:05d}-of-{of:05d}.parquet", r) for i, r in enumerate(ranges)]
+    return pieces
 
 
 def fingerprint(plan: DatasetPlan, vocabulary: list[str], shards: dict[str, list[Shard]]) -> str:
@@ -146,3 +286,12 @@ def read_manifest(folder: StoragePath) -> Manifest:
         raise DataError(what, got=first_error(error), fix=f"restore it, or {again}") from error
     except ValueError as error:
         raise DataError(f"cannot read {path}", got=str(error), fix=how) from error
+
+
+def complete_manifest(folder: StoragePath) -> Manifest:
+    """The manifest of a complete dataset. Raises `DataError` if the folder has none, or if a shard is missing."""
+    manifest = read_manifest(folder)
+    if missing := missing_shards(folder, manifest):
+        again = "run the same `ape gen` command again"
+        raise DataError("a shard is missing", got=str(folder / missing[0]), fix=again)
+    return manifest

@@ -11,8 +11,7 @@ import shutil
 
 from ape_cli.core.errors import ApeError, DataError
 from ape_cli.core.vocabulary import SPECIAL
-from ape_cli.data.manifest import Manifest, Shard, manifest_path, read_manifest, shard_files
-from ape_cli.data.plan import DatasetPlan, pieces_of
+from ape_cli.data.manifest import DatasetPlan, Manifest, Shard, manifest_path, pieces_of, read_manifest, shard_files
 from ape_cli.storage import files
 from ape_cli.storage.object_store import RemotePath
 from ape_cli.storage.parquet import note_of, read_group, read_shard

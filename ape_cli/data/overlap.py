@@ -10,14 +10,14 @@ Shapes: R rows.
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
+from types import MappingProxyType
 from typing import NamedTuple, Protocol
 
 import numpy as np
 
 from ape_cli.core.ranges import spans
 from ape_cli.core.rng import U64
-from ape_cli.data.manifest import Manifest, Shard, open_shard
-from ape_cli.data.plan import DatasetPlan
+from ape_cli.data.manifest import DatasetPlan, Manifest, Shard, open_shard
 from ape_cli.storage import files, image_rows, sequence_rows
 from ape_cli.storage.parquet import read_group
 from ape_cli.storage.paths import StoragePath
@@ -89,29 +89,27 @@ def between(training: Stored, data: Stored, split: str) -> Overlap:
     Nothing is read if both are drawn by one task with sources enough, because then no source is in two splits.
     Raises `DataError` if a shard is missing or cannot be read.
     """
-    plans = [each.manifest.plan for each in (training, data)]
-    are_drawn = all(each.manifest.sources is None and each.manifest.plan.image is None for each in (training, data))
+    plans = training.manifest.plan, data.manifest.plan
+    are_drawn = all(d.manifest.sources is None and d.manifest.plan.image is None for d in (training, data))
     is_apart = are_drawn and plans[0].task == plans[1].task and split != "train"
     if is_apart and not _lacks_sources(training) and not _lacks_sources(data):
         return Overlap({split: 0}, [])
-    seen, rows = (_read(each, name) for each, name in ((training, "train"), (data, split)))
-    return _count(seen.keys, {split: rows}, named=plans[1].image is None)
+    return _count(_read(training, "train").keys, {split: _read(data, split)}, named=plans[1].image is None)
 
 
 def of_shards(
     folder: StoragePath,
     plan: DatasetPlan,
     shards: Mapping[str, Iterable[Shard]],
-    known: Mapping[str, Sources] | None = None,
+    read: Mapping[str, Sources] = MappingProxyType({}),
 ) -> Overlap:
-    """Count the overlap of the splits. `known` are the sources of shards by file; those of others are read.
+    """Count the overlap of the splits. `read` are the sources of shards by file; those of others are read here.
 
     Raises `DataError` if a shard is missing or cannot be read.
     """
-    found = known or {}
 
     def sources(shard: Shard) -> Sources:
-        return found[shard.file] if shard.file in found else _stored(folder, plan, shard)
+        return read[shard.file] if shard.file in read else _stored(folder, plan, shard)
 
     splits = {split: joined(files.each(sources, parts, folder)) for split, parts in shards.items()}
     return _count(splits.pop("train").keys, splits, named=plan.image is None)

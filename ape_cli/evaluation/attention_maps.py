@@ -19,10 +19,10 @@ from torch import Tensor, nn
 from ape_cli.attention import Attention
 from ape_cli.core.errors import UsageError, pick
 from ape_cli.core.vocabulary import PAD, SOS, shown
-from ape_cli.data.batches import Batch, JoinedBatch, SequenceBatch
+from ape_cli.data.batches import Batch, DecoderOnlyBatch, SequenceBatch
 from ape_cli.data.loader import Dataset
 from ape_cli.evaluation.evaluate import check_fits
-from ape_cli.experiment import of_run
+from ape_cli.experiment import Experiment
 from ape_cli.experiment.reading import tokenising
 from ape_cli.models.checkpoint import load_weights
 from ape_cli.models.device import tune
@@ -58,7 +58,7 @@ def attention_maps(run: Run, data: Dataset, split: str, row: int, part: str | No
     """
     rows = data.split(split)
     config = check_fits(run, data, rows).config
-    experiment = of_run(config, data)
+    experiment = Experiment(config, data)
     if part is not None:
         pick("attention of the model", part, PARTS)
     if not 0 <= row < rows.rows:
@@ -73,7 +73,7 @@ def attention_maps(run: Run, data: Dataset, split: str, row: int, part: str | No
     stack, name = PARTS[part]
     layers = getattr(model, stack)
     load_weights(run, model)
-    batch = next(batch for batch in rows.batches(_AT_ONCE, **experiment.feed()) if row in batch.row)
+    batch = next(batch for batch in rows.batches(_AT_ONCE, options=experiment.batch_options()) if row in batch.row)
     at = int(np.argmax(batch.row == row))
     if isinstance(config, ImageConfig):
         assert data.image is not None
@@ -92,7 +92,7 @@ def _tokens(batch: Batch, at: int, vocabulary: list[str], part: str) -> tuple[li
     # without SOS, the decoder reads the source and gives tags
     target = target[: int(batch.label_mask[at].sum())] if target[0] == SOS else [i for i in target if i != PAD]
     before = batch.source_ids[at][batch.source_mask[at]].tolist()
-    if isinstance(batch, JoinedBatch):
+    if isinstance(batch, DecoderOnlyBatch):
         target = [*before, *target]
     source, read = ([shown(vocabulary[i].strip("<>")) for i in ids] for ids in (before, target))
     return {"encoder": (source, source), "decoder": (read, read), "cross": (read, source)}[part]

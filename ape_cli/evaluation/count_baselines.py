@@ -32,7 +32,7 @@ from pydantic import Field
 from ape_cli.core.errors import ApeError, BusyError
 from ape_cli.core.vocabulary import EOS, PAD, SOS
 from ape_cli.data.loader import Dataset, Split
-from ape_cli.data.plan import DatasetPlan, Frozen
+from ape_cli.data.manifest import DatasetPlan, Frozen
 from ape_cli.storage import files
 from ape_cli.storage.locks import held
 from ape_cli.structure import Seq, Tree

@@ -30,7 +30,7 @@ from torch.nn import functional
 from ape_cli.core.rng import I64
 from ape_cli.core.vocabulary import EOS, PAD, SOS
 from ape_cli.data.batches import SequenceBatch
-from ape_cli.data.reading import Reading
+from ape_cli.data.position_reading import PositionReading
 from ape_cli.evaluation.metrics import MetricSums
 from ape_cli.models.device import forward_pass, products
 from ape_cli.models.transformer import SequenceModel
@@ -45,7 +45,7 @@ def greedy(
     device: torch.device,
     precision: str,
     task: BaseTask | None,
-    reading: Reading,
+    reading: PositionReading,
 ) -> MetricSums:
     """Score what the model writes on its own. The model is left in the mode (training or evaluation) that it had.
 
@@ -65,14 +65,14 @@ def written(
     device: torch.device,
     precision: str,
     task: BaseTask | None,
-    reading: Reading,
+    reading: PositionReading,
 ) -> Iterator[tuple[SequenceBatch, Tensor]]:
     """Yield each batch, on the device, with what a model in evaluation mode writes for it: int64 [B, Q].
 
     `task` may be None if no trees unfold. Each symbol is at the place of its label. PAD is where none was written.
     Raises `DataError` for trees of a task that does not define how they unfold.
     """
-    grows = task is not None and unfolds(task, reading.own, reading.tagged)
+    grows = task is not None and unfolds(task, reading.data, reading.tagged)
     for batch in batches:
         on_device = batch.to(device)
         width = model.scheme.shape.d_model
@@ -104,7 +104,7 @@ class _Pen:
         return self.model.decode(written, at, self.memory, self.source, past=self.past)[:, -1].argmax(-1)
 
 
-def _follow(pen: _Pen, batch: SequenceBatch, reading: Reading) -> Tensor:
+def _follow(pen: _Pen, batch: SequenceBatch, reading: PositionReading) -> Tensor:
     """Write symbols at places that are known beforehand. -> int64 [B, M], PAD after the end
 
     A sequence ends with EOS.
@@ -114,13 +114,13 @@ def _follow(pen: _Pen, batch: SequenceBatch, reading: Reading) -> Tensor:
     for m in range(1, batch.labels.shape[1] + 1):
         chosen = pen.next(written, batch.input_positions[:, :m]).masked_fill(ended, PAD)
         written = torch.cat([written, chosen[:, None]], dim=1)
-        ended |= (chosen == EOS) & (reading.own == Seq())
+        ended |= (chosen == EOS) & (reading.data == Seq())
         if ended.all():
             break
     return functional.pad(written[:, 1:], (0, batch.labels.shape[1] + 1 - written.shape[1]), value=PAD)
 
 
-def _unfold(pen: _Pen, batch: SequenceBatch, task: Trees, reading: Reading) -> Tensor:
+def _unfold(pen: _Pen, batch: SequenceBatch, task: Trees, reading: PositionReading) -> Tensor:
     """Write symbols at the places that earlier symbols open. -> int64 [B, M]
 
     The result has the symbol that was written at the node of each label, and PAD if none was written there.
@@ -137,7 +137,7 @@ def _unfold(pen: _Pen, batch: SequenceBatch, task: Trees, reading: Reading) -> T
         if reading.is_line:
             at = batch.input_positions[:, : m + 1]
         else:
-            at = torch.from_numpy(reading.input_places(now, now > 0, sources)).to(labels.device)
+            at = torch.from_numpy(reading.input_positions_of(now, now > 0, sources)).to(labels.device)
         chosen = pen.next(written, at)
         place = np.where(m < budget, growth.next(), 0)
         places[:, m] = place

@@ -13,7 +13,7 @@ from __future__ import annotations
 import logging
 import math
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from typing import Any, TypeVar
+from typing import Any
 
 import numpy as np
 import pyarrow.compute as pc
@@ -23,14 +23,12 @@ from ape_cli import tasks
 from ape_cli.core import memory, plugins
 from ape_cli.core.errors import DataError, RunError, pick
 from ape_cli.data.loader import Dataset, ImageSplit, Split, open_dataset
-from ape_cli.data.plan import DatasetInfo
-from ape_cli.data.reading import Reading
+from ape_cli.data.position_reading import PositionReading
 from ape_cli.evaluation.decoding import greedy
 from ape_cli.evaluation.fit import check_finished, misfit
 from ape_cli.evaluation.metrics import MetricSums, teacher_forced
-from ape_cli.experiment import Experiment, of_run
-from ape_cli.experiment.generalisation import FurtherTests, check_decoding
-from ape_cli.experiment.mapping import row_positions
+from ape_cli.experiment import Experiment
+from ape_cli.experiment.generalisation import ExtraEvaluations, check_decoding
 from ape_cli.models.checkpoint import load_weights
 from ape_cli.models.device import tune
 from ape_cli.models.factory import of_experiment, own_files
@@ -42,7 +40,6 @@ from ape_cli.tasks._trees import has_open_positions
 
 _BATCH = 256  # rows of a batch
 logger = logging.getLogger(__name__)
-_Data = TypeVar("_Data", bound=DatasetInfo)
 
 
 def evaluate(
@@ -65,7 +62,7 @@ def evaluate(
     """
     if isinstance(data, Dataset):
         pick("decoding", decode, DECODINGS)
-        data = of_run(check_fits(run, data, data.split(split), decode).config, data)
+        data = Experiment(check_fits(run, data, data.split(split), decode).config, data)
     known, part = run.known, data.dataset.split(split)
     tune()
     code, other = _code(known, data.dataset, decode)
@@ -133,7 +130,7 @@ def scores(
     config, device = experiment.config, next(model.parameters()).device
     doing, mean = f"evaluating the {part.name} split", part.manifest.mean_tokens
     with memory.explained(doing, batch_size, mean) as watched:
-        batches = watched(_until(stop, part.batches(batch_size, **experiment.feed())))
+        batches = watched(_until(stop, part.batches(batch_size, options=experiment.batch_options())))
         if decode == "teacher":
             tally = teacher_forced(model, batches, device, config.precision)
         else:
@@ -146,23 +143,16 @@ def scores(
     return summarise(tally, column, names, entropy=decode == "teacher")
 
 
-def how_to_write(experiment: Experiment) -> tuple[BaseTask | None, Reading]:
+def how_to_write(experiment: Experiment) -> tuple[BaseTask | None, PositionReading]:
     """The task of the dataset if its trees unfold, and how the model reads positions, for greedy decoding.
 
     Raises the errors of `check_decoding`.
     """
     check_decoding(experiment.dataset, "greedy")
-    plan = experiment.dataset.manifest.plan
-    read = Reading.of(
-        plan.structure,
-        experiment.read,
-        tagged=bool(plan.tagged),
-        joined=experiment.config.is_joined,
-        drawn=row_positions(experiment.config),
-    )
-    if not has_open_positions(plan.structure, plan.tagged):
-        return None, read
-    return tasks.recorded(plan.task, plan.linearisation, plan.parameters), read
+    data, reading = experiment.dataset, experiment.reading
+    if not has_open_positions(data.structure, reading.tagged):
+        return None, reading
+    return tasks.recorded(data.task, data.order, data.parameters), reading
 
 
 def _until(stop: Callable[[], bool], batches: Iterable[Any]) -> Iterator[Any]:
@@ -187,7 +177,7 @@ def own_dataset(run: Run) -> Dataset:
     return data
 
 
-def missing(run: Run, sets: Iterable[_Data], tests: FurtherTests) -> list[tuple[_Data, str]]:
+def missing(run: Run, sets: Iterable[Dataset], tests: ExtraEvaluations) -> list[tuple[Dataset, str]]:
     """The datasets with test rows, and the decodings, on which the run still has to be evaluated."""
     return [
         (data, decode)
@@ -207,7 +197,7 @@ def rows_at_once(part: Split | ImageSplit) -> int:
     return max(1, min(_BATCH, _BATCH * 256**2 // longest**2))
 
 
-def name_of(data: DatasetInfo, split: str, decode: str) -> str:
+def name_of(data: Dataset, split: str, decode: str) -> str:
     """The name of the evaluation's file in the folder of its run."""
     return evaluation_name(data.fingerprint, split, decode)
 

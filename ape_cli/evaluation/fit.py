@@ -13,7 +13,7 @@ from ape_cli import tasks
 from ape_cli.core.errors import ApeError, DataError, RunError, UsageError
 from ape_cli.data.loader import Dataset
 from ape_cli.models.factory import check_installed, warn_if_changed
-from ape_cli.runs.record import RECORD, RunRecord, TrainingData
+from ape_cli.runs.record import RECORD, DatasetRecord, RunRecord
 from ape_cli.runs.registry import Registry
 from ape_cli.runs.run import Run
 
@@ -35,7 +35,7 @@ def check_finished(run: Run) -> RunRecord:
     return known
 
 
-def misfit(trained: TrainingData, vocabulary: list[str], data: Dataset) -> DataError | None:
+def misfit(trained: DatasetRecord, vocabulary: list[str], data: Dataset) -> DataError | None:
     """The reason why a run that was trained on `trained` cannot be evaluated on `data`, or None if it can.
 
     `vocabulary`: the names of the run's ids.

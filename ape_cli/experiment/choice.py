@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import suppress
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -14,209 +13,169 @@ from ape_cli.core.errors import ApeError, DataError, UsageError
 from ape_cli.core.validation import checked_name
 from ape_cli.data import generation
 from ape_cli.data.loader import Dataset, open_dataset
-from ape_cli.data.manifest import Manifest, manifest_path, missing_shards, read_manifest
-from ape_cli.data.plan import DatasetPlan
-from ape_cli.experiment.datasets import ChosenDataset, RecordedDatasets, check_fingerprint, generated, preset_plan
+from ape_cli.data.manifest import DatasetPlan, Manifest, manifest_path, read_manifest
+from ape_cli.experiment import datasets
 from ape_cli.experiment.options import ExperimentOptions
-from ape_cli.experiment.reading import UnreadableError, reading
-from ape_cli.runs.record import Trained
+from ape_cli.experiment.reading import UnreadableError, structure_for
+from ape_cli.runs.record import DatasetRecord
 from ape_cli.storage.parquet import ROW_GROUP
 from ape_cli.storage.paths import StoragePath
 from ape_cli.structure import Structure, example, linearisation, parse_structure
-from ape_cli.tasks import BaseTask
 
 logger = logging.getLogger(__name__)
 _PREFERRED = ["seq", "tree(k)", "grid(n)", "cyclic(n)"]  # structures whose default tasks are tried first, in this order
 
 
-class Datasets:
-    """Finds the datasets of experiments. Each dataset is looked at once, however many experiments use it.
+def find_dataset(
+    request: ExperimentOptions,
+    root: StoragePath,
+    records: Sequence[DatasetRecord] = (),
+    cache: dict[Any, Dataset] | None = None,
+) -> Dataset:
+    """The dataset that a request names. Nothing is generated.
 
-    `root` is the folder of datasets. `recorded` is what runs know of datasets that are missing.
+    `root` is the folder of datasets. `records` are what runs recorded, which describes datasets that are missing.
+    A dataset that is named by a folder or a task is looked at once for all calls with the same `cache`.
+
+    Raises `DataError` if it is damaged, is not the one that is needed, or if none can be read by the scheme.
     """
+    if request.data is None and request.task is None:
+        return _newest(request, root) if request.recorded is None else _of_record(request, request.recorded, root)
+    by_task = (request.task, request.order, request.preset, request.sizes)
+    key = by_task if request.data is None else str(request.data)
+    cache = {} if cache is None else cache
+    if key not in cache:
+        data = _of_task(request, root, records) if request.data is None else _in_folder(request.data, records)
+        for record in records:
+            if record.fingerprint == data.fingerprint:
+                data.recorded_sizes |= record.largest
+        cache[key] = data
+    return cache[key]
 
-    def __init__(self, root: StoragePath, recorded: RecordedDatasets | None = None) -> None:
-        """Nothing is read yet."""
-        self.root, self.recorded = root, recorded or RecordedDatasets()
-        self._chosen: dict[Any, ChosenDataset] = {}
 
-    def of(self, options: ExperimentOptions) -> ChosenDataset:
-        """The dataset of an experiment. Nothing is generated.
+def _in_folder(folder: StoragePath, records: Sequence[DatasetRecord]) -> Dataset:
+    """The dataset in a folder, or what runs recorded about it if it is no longer there.
 
-        Raises `DataError` if it is damaged, is not the one that is needed, or if none can be read by the scheme.
-        """
-        if options.data is not None:
-            key: Any = str(options.data)
-        elif options.task is not None:
-            key = (options.task, options.order, options.preset, options.sizes)
-        elif options.recorded is not None:
-            return self._of_file(options)
-        else:
-            return self._newest(options)
-        if key not in self._chosen:
-            self._chosen[key] = self._named(options.data) if options.data is not None else self._of_task(options)
-        return self._chosen[key]
+    This needs that all runs on a dataset of this name used the same one. It is enough to find these runs, and not to
+    train others.
+    """
+    by_fingerprint = {record.fingerprint: record for record in records if record.name == folder.name}
+    if not manifest_path(folder).exists() and len(by_fingerprint) == 1:
+        (record,) = by_fingerprint.values()
+        order, source_order = linearisation.parse(record.order)
+        same = {name: getattr(record, name) for name in ("task", "structure", "parameters", "seed", "rows", "image")}
+        plan = DatasetPlan(**same, order=order, source_order=source_order, shard_rows=ROW_GROUP)
+        return datasets.missing(folder, plan, record, record.fingerprint)
+    data = datasets.existing(folder, read_manifest(folder))
+    if not data.plan.rows["train"]:
+        fix = "name another dataset; `ape eval` evaluates runs on this one"
+        raise DataError("the dataset has no training rows", got=str(folder), fix=fix)
+    if data.missing:
+        open_dataset(folder)  # says which shards are missing: it is not known how to generate them
+    return data
 
-    def _named(self, folder: StoragePath) -> ChosenDataset:
-        """The dataset in a folder, or what runs recorded about it if it is no longer there.
 
-        This needs that all runs on a dataset of this name used the same one. It is enough to find these runs, and not
-        to train others.
-        """
-        if not manifest_path(folder).exists() and (record := self.recorded.named(folder.name)):
-            order, source_order = linearisation.parse(record.order)
-            same = {
-                name: getattr(record, name) for name in ("task", "structure", "parameters", "seed", "rows", "image")
-            }
-            plan = DatasetPlan(**same, order=order, source_order=source_order, shard_rows=ROW_GROUP)
-            return self._chosen_as(folder, plan, record, record.fingerprint, missing=True)
-        chosen = self._existing(folder, read_manifest(folder))
-        if not chosen.plan.rows["train"]:
-            fix = "name another dataset; `ape eval` evaluates runs on this one"
-            raise DataError("the dataset has no training rows", got=str(folder), fix=fix)
-        if chosen.missing:
-            open_dataset(folder)  # says which shards are missing: it is not known how to generate them
-        return chosen
-
-    def _of_task(self, options: ExperimentOptions) -> ChosenDataset:
-        """The dataset of a task at the sizes of a preset. Raises `DataError` if its folder holds another dataset."""
-        assert options.task is not None
-        task, plan, folder = preset_plan(options.task, options.order, options.preset, self.root, options.sizes)
-        if not manifest_path(folder).exists():
-            fingerprint = self.recorded.fingerprint(plan)
-            return self._chosen_as(folder, plan, task, fingerprint, missing=True, made_by=task)
-        manifest = read_manifest(folder)
-        if manifest.plan != plan:
-            raise DataError(
-                f"{folder} holds another dataset than that of preset {options.preset}",
-                got="; ".join(manifest.plan.differences(plan)),
-                allowed=f"what task {options.task} has at preset {options.preset}",
-                fix="move it away, name another folder with `datasets`, or name it with `data`",
-            )
-        return self._existing(folder, manifest, task)
-
-    def _of_file(self, options: ExperimentOptions) -> ChosenDataset:
-        """The dataset that a configuration file recorded: `root`/NAME, or else the recorded folder, or else generated.
-
-        Raises `UsageError` if the options name an order, and `DataError` if `root`/NAME is another dataset, or if it
-        cannot be generated again.
-        """
-        record = options.recorded
-        assert record is not None
-        if options.order is not None:
-            fix = "name a task with `task`, or leave the order out"
-            raise UsageError("the configuration file already names a dataset", got=f"order {options.order}", fix=fix)
-        folder = self.root / checked_name("name of the dataset", record.name)
-        if not manifest_path(folder).exists():
-            with suppress(ApeError, OSError):  # the folder that the run recorded, if it is on this machine
-                manifest = read_manifest(recorded := Path(record.path))
-                if manifest.fingerprint == record.fingerprint:
-                    return self._existing(recorded, manifest)
-            task, plan = _recorded_plan(record, folder)
-            chosen = self._chosen_as(folder, plan, record, record.fingerprint, missing=True, made_by=task)
-            return replace(chosen, required=record.fingerprint)
-        chosen = self._existing(folder, read_manifest(folder))
-        check_fingerprint(chosen, folder, record.fingerprint)
-        return chosen
-
-    def _newest(self, options: ExperimentOptions) -> ChosenDataset:
-        """The newest dataset in `root` that the scheme can read, or its default task's at the sizes of the preset.
-
-        Raises `DataError` if there is no such dataset, and no default task with such positions.
-        """
-        scheme, order, root = options.scheme, options.order, self.root
-        structure = None if options.structure is None else parse_structure(options.structure)
-        readable = [
-            (path.parent, manifest)
-            for path, manifest in self._manifests()
-            if order in (None, manifest.plan.linearisation)
-            and manifest.plan.rows["train"]
-            and _readable(scheme, manifest.plan.structure, structure)
-        ]
-        how = "(`data=DIR` or `task=TASK` chooses another)"
-        if readable:
-            newest, manifest = max(readable, key=lambda pair: manifest_path(pair[0]).stat().st_mtime_ns)
-            logger.info(f"data: {newest}, the newest that {scheme} can read {how}")
-            return self._existing(newest, manifest)
-        defaults = default_tasks(only_ordered=order is not None)
-        task = next((task for kind, task in defaults.items() if _readable(scheme, example(kind), structure)), None)
-        if task is None:
-            raise DataError(
-                f"no dataset in {root} has such positions",
-                got=f"scheme {scheme}"
-                + (f", structure {structure.expression}" if structure else "")
-                + (f", order {order}" if order else ""),
-                allowed="tree(k), grid(n) or cyclic(n) if the data has it; seq or cyclic(n) along its linearisation",
-                fix="generate one: `ape gen tree-rotate --branching 3`, `ape gen ring-shift --ring 6`, …",
-            )
-        preset = options.preset
-        logger.info(f"no dataset in {root} that {scheme} can read: taking {task} at the sizes of preset {preset} {how}")
-        return self._of_task(ExperimentOptions(preset=preset, scheme=scheme, task=task, order=order))
-
-    def _manifests(self) -> Iterator[tuple[StoragePath, Manifest]]:
-        """The manifests in `root`, by the names of their folders. Logs a warning about each that cannot be read."""
-        paths = list[StoragePath](self.root.glob("*/manifest.json"))
-        for path in sorted(paths, key=lambda path: path.parent.name):
-            try:
-                yield path, read_manifest(path.parent)
-            except DataError as error:
-                logger.warning(f"left out: {path.parent.name}: {error.summary}")
-
-    def _existing(self, folder: StoragePath, manifest: Manifest, made_by: BaseTask | None = None) -> ChosenDataset:
-        """The dataset of a manifest, some of whose shards may be missing."""
-        missing = bool(missing_shards(folder, manifest))
-        chosen = self._chosen_as(folder, manifest.plan, manifest, manifest.fingerprint, missing, made_by)
-        return chosen if missing else replace(chosen, manifest=manifest)
-
-    def _chosen_as(
-        self,
-        folder: StoragePath,
-        plan: DatasetPlan,
-        means: Manifest | Trained | BaseTask,
-        fingerprint: str,
-        missing: bool,
-        made_by: BaseTask | None = None,
-    ) -> ChosenDataset:
-        """A dataset, whose mean sizes are those of `means`."""
-        return ChosenDataset(
-            folder=folder,
-            plan=plan,
-            mean_size=means.mean_size,
-            mean_tokens=means.mean_tokens,
-            fingerprint=fingerprint,
-            missing=missing,
-            made_by=made_by,
-            sizes=self.recorded.sizes(fingerprint),
+def _of_task(request: ExperimentOptions, root: StoragePath, records: Sequence[DatasetRecord] = ()) -> Dataset:
+    """The dataset of a task at the sizes of a preset. Raises `DataError` if its folder holds another dataset."""
+    assert request.task is not None
+    task, plan, folder = datasets.preset_plan(request.task, request.order, request.preset, root, request.sizes)
+    if not manifest_path(folder).exists():
+        planned = [plan.linearisation, plan.task, plan.parameters, plan.seed, plan.rows]
+        same = (r for r in reversed(records) if [r.order, r.task, r.parameters, r.seed, r.rows] == planned)
+        fingerprint = next((record.fingerprint for record in same), "")
+        return datasets.missing(folder, plan, task, fingerprint, made_by=task)
+    manifest = read_manifest(folder)
+    if manifest.plan != plan:
+        raise DataError(
+            f"{folder} holds another dataset than that of preset {request.preset}",
+            got="; ".join(manifest.plan.differences(plan)),
+            allowed=f"what task {request.task} has at preset {request.preset}",
+            fix="move it away, name another folder with `datasets`, or name it with `data`",
         )
+    return datasets.existing(folder, manifest, task)
 
 
-def preset_dataset(task: str, order: str | None, preset: str, root: StoragePath) -> Dataset:
-    """Open a task's dataset at the sizes of a preset. It is generated if it is missing."""
-    options = ExperimentOptions(preset=preset, scheme="none", task=task, order=order)
-    return generated(Datasets(root).of(options))
+def _of_record(request: ExperimentOptions, record: DatasetRecord, root: StoragePath) -> Dataset:
+    """The dataset that a configuration file recorded: `root`/NAME, or else the recorded folder, or else generated.
 
-
-def note_unused(options: ExperimentOptions, folder: StoragePath) -> None:
-    """Log a note if `ape gen` wrote a dataset of the task beside the `folder` that this experiment uses."""
-    if options.task is None or options.data is not None or tasks.load(options.task).fixed_rows:
-        return
-    existing = folder.with_name(folder.name.removesuffix(f"-{options.preset}"))
-    if manifest_path(existing).exists():
-        logger.info(f"data: {folder}, at the sizes of preset {options.preset}; the existing {existing} is not used")
-        logger.info(f"to train on the existing dataset, use `data={existing}` in place of `task`")
-
-
-def _recorded_plan(record: Trained, folder: StoragePath) -> tuple[BaseTask, DatasetPlan]:
-    """The task and the plan of a recorded dataset. Raises `DataError` if it cannot be generated again."""
+    Raises `UsageError` if the request names an order, and `DataError` if `root`/NAME is another dataset, or if it
+    cannot be generated again.
+    """
+    if request.order is not None:
+        fix = "name a task with `task`, or leave the order out"
+        raise UsageError("the configuration file already names a dataset", got=f"order {request.order}", fix=fix)
+    folder = root / checked_name("name of the dataset", record.name)
+    if manifest_path(folder).exists():
+        data = datasets.existing(folder, read_manifest(folder))
+        data.required = record.fingerprint
+        datasets.check_fingerprint(data)
+        return data
+    with suppress(ApeError, OSError):  # the folder that the run recorded, if it is on this machine
+        manifest = read_manifest(recorded := Path(record.path))
+        if manifest.fingerprint == record.fingerprint:
+            return datasets.existing(recorded, manifest)
     try:
         task = tasks.recorded(record.task, record.order, record.parameters)
-        return task, generation.plan(task, seed=record.seed, rows=record.rows, shard_rows=ROW_GROUP)
+        plan = generation.plan(task, seed=record.seed, rows=record.rows, shard_rows=ROW_GROUP)
     except ApeError as error:  # it was made of the user's own files, or of a task that is not known here
         raise DataError(
             "the dataset is missing and cannot be generated again",
             got=f"{folder}: {error.what}",
             fix="generate it with its own options, and name it with `data`",
         ) from error
+    data = datasets.missing(folder, plan, record, record.fingerprint, made_by=task)
+    data.required = record.fingerprint
+    return data
+
+
+def _newest(request: ExperimentOptions, root: StoragePath) -> Dataset:
+    """The newest dataset in `root` that the scheme can read, or its default task's at the sizes of the preset.
+
+    Raises `DataError` if there is no such dataset, and no default task with such positions.
+    """
+    scheme, order, preset = request.scheme, request.order, request.preset
+    structure = None if request.structure is None else parse_structure(request.structure)
+    readable = [
+        (path.parent, manifest)
+        for path, manifest in _manifests(root)
+        if order in (None, manifest.plan.linearisation)
+        and manifest.plan.rows["train"]
+        and _is_readable(scheme, manifest.plan.structure, structure)
+    ]
+    how = "(`data=DIR` or `task=TASK` chooses another)"
+    if readable:
+        newest, manifest = max(readable, key=lambda pair: manifest_path(pair[0]).stat().st_mtime_ns)
+        logger.info(f"data: {newest}, the newest that {scheme} can read {how}")
+        return datasets.existing(newest, manifest)
+    defaults = default_tasks(only_ordered=order is not None)
+    task = next((task for kind, task in defaults.items() if _is_readable(scheme, example(kind), structure)), None)
+    if task is None:
+        raise DataError(
+            f"no dataset in {root} has such positions",
+            got=f"scheme {scheme}"
+            + (f", structure {structure.expression}" if structure else "")
+            + (f", order {order}" if order else ""),
+            allowed="tree(k), grid(n) or cyclic(n) if the data has it; seq or cyclic(n) along its linearisation",
+            fix="generate one: `ape gen tree-rotate --branching 3`, `ape gen ring-shift --ring 6`, …",
+        )
+    logger.info(f"no dataset in {root} that {scheme} can read: taking {task} at the sizes of preset {preset} {how}")
+    return _of_task(ExperimentOptions(preset=preset, scheme=scheme, task=task, order=order), root)
+
+
+def _manifests(root: StoragePath) -> Iterator[tuple[StoragePath, Manifest]]:
+    """The manifests in `root`, by the names of their folders. Logs a warning about each that cannot be read."""
+    paths = list[StoragePath](root.glob("*/manifest.json"))
+    for path in sorted(paths, key=lambda path: path.parent.name):
+        try:
+            yield path, read_manifest(path.parent)
+        except DataError as error:
+            logger.warning(f"left out: {path.parent.name}: {error.summary}")
+
+
+def _is_readable(scheme: str, data: Structure, chosen: Structure | None) -> bool:
+    with suppress(UnreadableError):
+        return bool(structure_for(scheme, data, chosen))
+    return False
 
 
 def default_tasks(only_ordered: bool) -> dict[str, str]:
@@ -224,17 +183,27 @@ def default_tasks(only_ordered: bool) -> dict[str, str]:
 
     Tasks declare this (`BaseTask.default_for`). With `only_ordered`, tasks without linearisations are left out.
     """
-    by_kind: dict[str, str] = {}
+    by_structure: dict[str, str] = {}
     for name in tasks.names():
         with suppress(ApeError):  # a plug-in's file may be broken
             task = tasks.load(name)
             if task.default_for and (task.ordered or not only_ordered):
-                by_kind.setdefault(task.default_for, name)
-    return {kind: by_kind[kind] for kind in dict.fromkeys([*_PREFERRED, *by_kind]) if kind in by_kind}
+                by_structure.setdefault(task.default_for, name)
+    tried = dict.fromkeys([*_PREFERRED, *by_structure])
+    return {structure: by_structure[structure] for structure in tried if structure in by_structure}
 
 
-def _readable(scheme: str, data: Structure, chosen: Structure | None) -> bool:
-    """Whether a scheme can read data of structure `data`, as structure `chosen` if that is given."""
-    with suppress(UnreadableError):
-        return bool(reading(scheme, data, chosen))
-    return False
+def preset_dataset(task: str, order: str | None, preset: str, root: StoragePath) -> Dataset:
+    """Open a task's dataset at the sizes of a preset. It is generated if it is missing."""
+    request = ExperimentOptions(preset=preset, scheme="none", task=task, order=order)
+    return datasets.generated(find_dataset(request, root))
+
+
+def note_unused(request: ExperimentOptions, folder: StoragePath) -> None:
+    """Log a note if `ape gen` wrote a dataset of the task beside the `folder` that this experiment uses."""
+    if request.task is None or request.data is not None or tasks.load(request.task).fixed_rows:
+        return
+    existing = folder.with_name(folder.name.removesuffix(f"-{request.preset}"))
+    if manifest_path(existing).exists():
+        logger.info(f"data: {folder}, at the sizes of preset {request.preset}; the existing {existing} is not used")
+        logger.info(f"to train on the existing dataset, use `data={existing}` in place of `task`")

@@ -20,7 +20,7 @@ from ape_cli.core.errors import UsageError, brief, pick, unknown
 from ape_cli.core.validation import Scalar, Whole
 from ape_cli.data import position_maps
 from ape_cli.experiment import file_errors, generalisation
-from ape_cli.experiment.generalisation import FurtherTests
+from ape_cli.experiment.generalisation import ExtraEvaluations
 from ape_cli.experiment.options import ExperimentOptions
 from ape_cli.runs.config import REPLACES
 from ape_cli.storage import files
@@ -76,7 +76,7 @@ class ExperimentFile(BaseModel):
         if "positions" in given and options.positions != self.positions:
             dropped |= set(position_maps.options(self.positions))
         dropped |= {REPLACES[name] for name in options.settings if name in REPLACES}
-        tests = FurtherTests(
+        tests = ExtraEvaluations(
             options.tests.generalise if "generalise" in given else generalisation.parse(self.generalise),
             options.tests.decode if "decode" in given else self.decode,
         )

@@ -21,10 +21,8 @@ from ape_cli.core.errors import ApeError, UsageError, brief, pick
 from ape_cli.core.ranges import whole_numbers
 from ape_cli.data import generation, overlap
 from ape_cli.data.loader import Dataset, Split
-from ape_cli.data.manifest import manifest_path, missing_shards, read_manifest
-from ape_cli.data.plan import DatasetInfo
-from ape_cli.experiment.datasets import ChosenDataset, generated
-from ape_cli.experiment.mapping import row_positions
+from ape_cli.experiment.datasets import generated, planned_dataset
+from ape_cli.experiment.reading import row_positions
 from ape_cli.runs.config import Config
 from ape_cli.runs.record import DECODINGS
 from ape_cli.storage.parquet import ROW_GROUP
@@ -41,7 +39,7 @@ _MOST_TOKENS = 2000  # mean tokens of a row; sizes with more are left out, becau
 
 
 @dataclass(frozen=True)
-class FurtherTests:
+class ExtraEvaluations:
     """What a run is evaluated on once it is trained, in addition to its test split with teacher forcing.
 
     generalise: the sizes of other test rows. True stands for `MULTIPLES` of the largest training size, False for none.
@@ -57,16 +55,16 @@ class FurtherTests:
         """Check the decoding."""
         pick("decoding", self.decode, DECODINGS)
 
-    def decodings(self, data: DatasetInfo) -> tuple[str, ...]:
+    def decodings(self, data: Dataset) -> tuple[str, ...]:
         """The decodings in which a run on the data is evaluated. Images have no greedy decoding."""
         both = self.decode != DECODINGS[0] and data.image is None
         return DECODINGS if both else DECODINGS[:1]
 
 
-NO_FURTHER_TESTS = FurtherTests()  # only the test split, with teacher forcing
+NO_EXTRA_EVALUATIONS = ExtraEvaluations()  # only the test split, with teacher forcing
 
 
-def check_decoding(data: DatasetInfo, decode: str) -> None:
+def check_decoding(data: Dataset, decode: str) -> None:
     """Check that the data can be decoded in this way.
 
     Raises `UsageError` for images, and for trees `RunError` if their task is missing here, and `DataError` if it does
@@ -77,13 +75,13 @@ def check_decoding(data: DatasetInfo, decode: str) -> None:
     if data.image is not None:
         what = "images have a single label, so greedy decoding does not apply"
         raise UsageError(what, got="`decode=greedy`", allowed="teacher", fix="leave `decode` out")
-    if has_open_positions(data.plan.structure, data.plan.tagged):
+    if has_open_positions(data.structure, data.plan.tagged):
         plugins.check_installed(tasks, "task", data.task)
-        unfolds(tasks.load(data.task), data.plan.structure, data.plan.tagged)
+        unfolds(tasks.load(data.task), data.structure, data.plan.tagged)
 
 
 def parse(sizes: bool | str | Sequence[int] | None) -> bool | tuple[int, ...]:
-    """The sizes of `FurtherTests` from an option or a file: `30,50-60`, a list, `auto` or true. None: no sizes.
+    """The sizes of `ExtraEvaluations` from an option or a file: `30,50-60`, a list, `auto` or true. None: no sizes.
 
     Raises `UsageError` if they are not valid.
 
@@ -92,13 +90,13 @@ def parse(sizes: bool | str | Sequence[int] | None) -> bool | tuple[int, ...]:
     """
     if sizes is None or isinstance(sizes, bool) or sizes == AUTO:
         return bool(sizes)
-    found = whole_numbers("generalise", sizes) if isinstance(sizes, str) else sizes
-    if not found or not all(type(size) is int and 0 <= size < 2**16 for size in found):
+    numbers = whole_numbers("generalise", sizes) if isinstance(sizes, str) else sizes
+    if not numbers or not all(type(size) is int and 0 <= size < 2**16 for size in numbers):
         allowed = f"sizes such as 30,50-60 (whole numbers), or {AUTO} for multiples of the largest training size"
         raise UsageError(
             "bad `generalise`", got=brief(sizes), allowed=allowed, fix="for example `generalise=30,50,100`"
         )
-    return tuple(sorted(set(found)))
+    return tuple(sorted(set(numbers)))
 
 
 def multiples(largest: int) -> list[int]:
@@ -110,8 +108,8 @@ def multiples(largest: int) -> list[int]:
     return list(dict.fromkeys(math.floor(factor * largest + 0.5) for factor in MULTIPLES))
 
 
-class OtherSizes:
-    """Finds and generates the test rows at other sizes. What belongs to the same data is looked at once.
+class LengthGeneralisation:
+    """Finds and generates the test rows at other sizes. What belongs to the same data is looked at and said once.
 
     `root` is the folder of datasets.
     """
@@ -119,15 +117,21 @@ class OtherSizes:
     def __init__(self, root: StoragePath) -> None:
         """Nothing is looked at yet."""
         self.root = root
-        self._chosen: dict[Any, tuple[ChosenDataset | None, str]] = {}
-        self._told: set[Any] = set()  # the keys of datasets whose overlap was counted
+        self._datasets: dict[Any, tuple[Dataset | None, str]] = {}  # and what is left out
+        self._told: set[Any] = set()  # the keys of datasets about which the user was told
 
-    def of(self, data: Dataset, generalise: bool | tuple[int, ...]) -> ChosenDataset | None:
-        """The dataset of other sizes for runs on `data`; None if no size can be drawn. Nothing is generated."""
-        return self._found(data, generalise)[0]
+    def of(self, data: Dataset, generalise: bool | tuple[int, ...]) -> tuple[Dataset | None, str]:
+        """The test rows for runs on `data`, None if no size can be drawn; and a message about what is left out.
+
+        Nothing is generated.
+        """
+        key = (data.fingerprint, generalise)
+        if key not in self._datasets:
+            self._datasets[key] = self._find(data, generalise)
+        return self._datasets[key]
 
     def opened(self, data: Dataset, generalise: bool | tuple[int, ...], config: Config) -> list[Dataset]:
-        """The dataset of `of`, open, for a run of a configuration; empty without one. It is generated if it is missing.
+        """The dataset of `of` for a run of a configuration; empty without one. It is generated if it is missing.
 
         What cannot be drawn is left out, with a message. Raises `DataError` if it cannot be generated or is damaged,
         and `UsageError` if the map of positions has none for a token.
@@ -135,30 +139,21 @@ class OtherSizes:
         if not generalise:
             return []
         key = (data.fingerprint, generalise)
-        chosen, left = self._found(data, generalise)
-        if left:
+        tells = key not in self._told
+        self._told.add(key)
+        other, left = self.of(data, generalise)
+        if left and tells:
             logger.warning(left)
-            self._chosen[key] = chosen, ""
-        if chosen is None:
+        if other is None:
             return []
-        other = generated(chosen)
-        drawn, split = row_positions(config), other.split("test")
-        if drawn is not None and isinstance(split, Split):
-            split.check_positions(drawn)
-        if key not in self._told:
-            self._told.add(key)
-            if line := overlap.between(data, other, "test").words(other.plan):
-                logger.warning(f"overlap of {other.name} with {data.name}: {line}")
+        positions, split = row_positions(config), generated(other).split("test")
+        if positions is not None and isinstance(split, Split):
+            split.check_positions(positions)
+        if tells and (line := overlap.between(data, other, "test").words(other.plan)):
+            logger.warning(f"overlap of {other.name} with {data.name}: {line}")
         return [other]
 
-    def _found(self, data: Dataset, generalise: bool | tuple[int, ...]) -> tuple[ChosenDataset | None, str]:
-        """The dataset, or None, and a message about what is left out."""
-        key = (data.fingerprint, generalise)
-        if key not in self._chosen:
-            self._chosen[key] = self._choose(data, generalise)
-        return self._chosen[key]
-
-    def _choose(self, data: Dataset, generalise: bool | tuple[int, ...]) -> tuple[ChosenDataset | None, str]:
+    def _find(self, data: Dataset, generalise: bool | tuple[int, ...]) -> tuple[Dataset | None, str]:
         try:
             task = _task(data)
         except ApeError as error:
@@ -166,10 +161,14 @@ class OtherSizes:
         drawn, reasons = _drawn(task, generalise, data.largest_size)
         left = "; ".join(f"{size}: {reason}" for size, reason in reasons.items())
         left = left and f"{data.name}: not evaluated at sizes that cannot be drawn or are too large: {left}"
-        return (_test_rows(_sized(task, drawn), data.plan.seed, self.root) if drawn else None), left
+        if not drawn:
+            return None, left
+        sized, rows = _sized(task, drawn), {"train": 0, "validation": 0, "test": ROWS}
+        plan = generation.plan(sized, seed=data.plan.seed, rows=rows, shard_rows=ROW_GROUP)
+        return planned_dataset(sized, plan, self.root / f"{sized.title}-test-{plan.digest[:8]}"), left
 
 
-def sizes_for(data: DatasetInfo, generalise: bool | tuple[int, ...]) -> set[int]:
+def sizes_for(data: Dataset, generalise: bool | tuple[int, ...]) -> set[int]:
     """The sizes of the other test rows of data that may be missing. Empty if there are none, or they are not known."""
     largest = max(data.parameters.get("sizes", (0,)))
     if isinstance(generalise, bool) and not largest:
@@ -187,7 +186,7 @@ def _drawn(task: BaseTask, generalise: bool | tuple[int, ...], largest: int) -> 
     return tuple(size for size in sizes if size not in reasons), reasons
 
 
-def _task(data: DatasetInfo) -> BaseTask:
+def _task(data: Dataset) -> BaseTask:
     """The task of a dataset. Raises `ApeError` if it has no sizes, or is not known here."""
     if "sizes" not in tasks.options_of(tasks.load(data.task)):
         raise UsageError(f"{data.task} has no sizes to choose from")
@@ -210,19 +209,3 @@ def _obstacle(task: BaseTask, size: int) -> str:
         return error.summary + (f", allowed: {error.allowed}" if error.allowed else "")
     tokens = max(sized.mean_tokens, sized.mean_target_tokens)
     return f"about {tokens:,.0f} tokens in a row, more than {_MOST_TOKENS:,}" if tokens > _MOST_TOKENS else ""
-
-
-def _test_rows(task: BaseTask, seed: int, root: StoragePath) -> ChosenDataset:
-    """The dataset of test rows of a task with sizes."""
-    plan = generation.plan(task, seed=seed, rows={"train": 0, "validation": 0, "test": ROWS}, shard_rows=ROW_GROUP)
-    folder = root / f"{task.title}-test-{plan.digest[:8]}"
-    manifest = read_manifest(folder) if manifest_path(folder).exists() else None
-    return ChosenDataset(
-        folder=folder,
-        plan=plan,
-        mean_size=task.mean_size,
-        mean_tokens=task.mean_tokens,
-        fingerprint=manifest.fingerprint if manifest else "",
-        missing=manifest is None or bool(missing_shards(folder, manifest)),
-        made_by=task,
-    )

@@ -13,9 +13,9 @@ from ape_cli import attention, position
 from ape_cli.core.errors import UsageError, brief
 from ape_cli.core.validation import first_error
 from ape_cli.data import position_maps
-from ape_cli.experiment.generalisation import NO_FURTHER_TESTS, FurtherTests
+from ape_cli.experiment.generalisation import NO_EXTRA_EVALUATIONS, ExtraEvaluations
 from ape_cli.runs.config import REPLACES, Config, read_config, resolve, settable
-from ape_cli.runs.record import Trained
+from ape_cli.runs.record import DatasetRecord
 from ape_cli.storage import files
 from ape_cli.storage.paths import StoragePath
 
@@ -45,9 +45,9 @@ class ExperimentOptions:
     task: str | None = None
     order: str | None = None
     sizes: str | None = None
-    recorded: Trained | None = None
+    recorded: DatasetRecord | None = None
     from_file: frozenset[str] = frozenset()
-    tests: FurtherTests = NO_FURTHER_TESTS
+    tests: ExtraEvaluations = NO_EXTRA_EVALUATIONS
 
     def config(self, kind: str) -> Config:
         """The configuration for data of a kind, `sequence` or `image`. Raises `UsageError` if it is not valid."""
@@ -79,7 +79,7 @@ class ExperimentOptions:
         settings = {key: value for key, value in self.settings.items() if key not in of_scheme}
         return replace(self, scheme=scheme, structure=None, positions=positions, settings=settings)
 
-    def over(self, config: Config, recorded: Trained | None, typed: Collection[str]) -> ExperimentOptions:
+    def over(self, config: Config, recorded: DatasetRecord | None, typed: Collection[str]) -> ExperimentOptions:
         """The configuration and the dataset of a file.
 
         The options whose names are in `typed`, and all settings, replace those of the file.
@@ -112,7 +112,7 @@ class ExperimentOptions:
         )
 
 
-def read_config_file(path: StoragePath) -> tuple[Config, Trained | None]:
+def read_config_file(path: StoragePath) -> tuple[Config, DatasetRecord | None]:
     """The configuration in a file, and the record of its dataset, or None if the file has none.
 
     The file is a JSON object that is a configuration, or that has one as `config` and perhaps a `dataset`.
@@ -124,7 +124,7 @@ def read_config_file(path: StoragePath) -> tuple[Config, Trained | None]:
         if not isinstance(fields, dict):
             raise ValueError(f"{brief(fields)} is no object")
         dataset = fields.get("dataset")
-        trained = None if dataset is None else Trained.model_validate_json(json.dumps(dataset))
+        trained = None if dataset is None else DatasetRecord.model_validate_json(json.dumps(dataset))
         return read_config(fields.get("config", fields)), trained
     except (OSError, ValueError, RecursionError) as error:
         got = first_error(error) if isinstance(error, ValidationError) else str(error)

@@ -1,4 +1,4 @@
-"""How a model reads a dataset: the structure of its positions, and images as tokens. Units: pixels."""
+"""How a model reads a dataset: the structure and the map of its positions, and images as tokens. Units: pixels."""
 
 from __future__ import annotations
 
@@ -6,18 +6,28 @@ from dataclasses import dataclass
 from typing import Any
 
 from ape_cli import position
+from ape_cli.core import own_parts
 from ape_cli.core.errors import DataError, UsageError
-from ape_cli.data import augmentation
+from ape_cli.data import augmentation, position_maps
+from ape_cli.data.position_maps import PositionMap, RowPositions
+from ape_cli.data.position_reading import PositionReading
+from ape_cli.position import Scheme
 from ape_cli.runs.config import Config, ImageConfig, preset
 from ape_cli.storage.sources import NOT_MIRRORED
 from ape_cli.structure import LinePlace, Seq, Structure, columns, factors_of
+
+_LEAVE = "leave `positions` out"
 
 
 class UnreadableError(DataError):
     """A scheme cannot read a dataset."""
 
 
-def reading(scheme: str, data: Structure, chosen: Structure | None = None) -> Structure:
+class MapError(UsageError):
+    """A map of positions does not fit a scheme or a model."""
+
+
+def structure_for(scheme: str, data: Structure, chosen: Structure | None = None) -> Structure:
     """The structure as which a scheme reads positions of data of structure `data`.
 
     This is `chosen` if it is given. Otherwise it is the data's own structure; or the linearisation, if the scheme
@@ -27,39 +37,111 @@ def reading(scheme: str, data: Structure, chosen: Structure | None = None) -> St
     Raises `UsageError` if the scheme cannot read `chosen`, and `UnreadableError` if the data has no such positions or
     none that the scheme can read.
     """
-    kind = position.load(scheme)
+    loaded = position.load(scheme)
     line = LinePlace() if data != Seq() and Seq() in factors_of(data) else Seq()
     if chosen is not None and line == Seq():
         chosen = chosen.algebra  # so that the same reading has one name
-    if chosen is not None and not kind.reads(chosen):
+    if chosen is not None and not loaded.reads(chosen):
         raise UsageError(
             f"scheme {scheme!r} cannot read positions of this structure",
             got=chosen,
-            allowed=", ".join(kind.structures),
+            allowed=", ".join(loaded.structures),
             fix="see `ape schemes`",
         )
-    candidates = [chosen] if chosen else [line] if kind.flat else [data, line, *factors_of(data)]
-    for candidate in filter(kind.reads, candidates):
-        if columns(candidate, data) is None:
-            raise UnreadableError(
-                f"this dataset has no positions of structure {candidate}",
-                got=f"structure {data}",
-                allowed=f"the factors of {data}, each once; line (seq) and cyclic(n) along its linearisation, each "
-                "once; products of these",
-                fix="choose another structure, or another dataset",
-            )
-        return candidate
-    raise UnreadableError(
-        f"scheme {scheme!r} cannot read this dataset",
-        got=f"structure {data}",
-        allowed=", ".join(kind.structures),
-        fix="choose a dataset of such a structure, or another scheme (`ape schemes`)",
-    )
+    candidates = [chosen] if chosen else [line] if loaded.flat else [data, line, *factors_of(data)]
+    structure = next(filter(loaded.reads, candidates), None)
+    if structure is None:
+        raise UnreadableError(
+            f"scheme {scheme!r} cannot read this dataset",
+            got=f"structure {data}",
+            allowed=", ".join(loaded.structures),
+            fix="choose a dataset of such a structure, or another scheme (`ape schemes`)",
+        )
+    if columns(structure, data) is None:
+        raise UnreadableError(
+            f"this dataset has no positions of structure {structure}",
+            got=f"structure {data}",
+            allowed=f"the factors of {data}, each once; line (seq) and cyclic(n) along its linearisation, each "
+            "once; products of these",
+            fix="choose another structure, or another dataset",
+        )
+    return structure
 
 
-def read_as(config: Config, data: Structure) -> Structure:
-    """The structure as which the scheme of a configuration reads data of structure `data`. Raises as `reading` does."""
-    return reading(config.scheme, data, config.structure)
+def position_reading(config: Config, data: Structure, *, tagged: bool = False) -> PositionReading:
+    """How the model of a configuration reads the positions of data of structure `data`.
+
+    `tagged`: whether the target has a tag for each token of the source. Raises the errors of `structure_for` and
+    `row_positions`, and `UsageError` if the map does not act on such positions.
+    """
+    structure, positions = structure_for(config.scheme, data, config.structure), row_positions(config)
+    return PositionReading.of(data, structure, tagged=tagged, decoder_only=config.is_joined, positions=positions)
+
+
+def row_positions(config: Config) -> RowPositions | None:
+    """The map of a configuration with the seed of its run. None for the plain one, so that it costs nothing.
+
+    Raises `UsageError` for options that are not valid, and `ApeError` for a user's own map that breaks a rule.
+    """
+    made = _checked_map(config)
+    return None if config.positions == position_maps.PLAIN else RowPositions(made, config.seed, config.is_joined)
+
+
+def _checked_map(config: Config) -> PositionMap:
+    made = position_maps.make(config.positions, **config.positions_options)
+    own_parts.check_once(made, position_maps.RULES, config.positions_options)
+    return made
+
+
+def check_map(config: Config, data: Structure, decay: float) -> None:
+    """Check that the map of a configuration fits its scheme and its model, for data of structure `data`.
+
+    `decay`: the locality bias. Raises `MapError`, with the reason, if it does not, `UnreadableError` if the positions
+    that are read have coordinates that no map acts on, and the errors of `row_positions`.
+    """
+    name, made = config.positions, _checked_map(config)
+    if name == position_maps.PLAIN:
+        return
+    what, got = f"positions={name} cannot be used here", f"scheme {config.scheme}"
+    if config.kind == "image":
+        reason = "the tokens of an image are not read along a line"
+        raise MapError(f"{what}: {reason}", got="a model for images", fix=_LEAVE)
+    if made.decoder_only and not config.is_joined:
+        raise MapError(
+            f"{what}: {made.decoder_only}", got="`model=encoder-decoder`", fix=f"`model=decoder`, or {_LEAVE}"
+        )
+    structure = structure_for(config.scheme, data, config.structure)
+    reads_positions = position.reads_positions(_scheme(config, structure, 20))
+    if decay == 1.0 and not reads_positions:
+        raise MapError(f"{what}: the scheme reads no positions, so it would have no effect", got=got, fix=_LEAVE)
+    # a scheme that reads no positions has a locality bias, which depends on differences too
+    if made.shifts and config.is_joined and (_scheme(config, structure, 1).relative or not reads_positions):
+        reason = "scores depend on differences of positions alone, so it would have no effect in a decoder-only model"
+        raise MapError(f"{what}: {reason}", got=got, fix=f"{_LEAVE}, or choose a scheme that refers to the origin")
+    if not PositionReading.of(data, structure).is_line:
+        reason = (
+            "it acts on the place of a token along the linearisation, and these positions are places in a structure"
+        )
+        fix = f"`structure=seq` reads the linearisation; or {_LEAVE}"
+        raise UnreadableError(f"{what}: {reason}", got=f"{got}, structure {structure}", fix=fix)
+
+
+def check_greatest(config: Config, structure: Structure, greatest: int) -> None:
+    """Check that a scheme takes the greatest position that the map gives, and is not made for a smaller size.
+
+    Raises `UsageError` if it does not.
+    """
+    if config.max_size is not None and config.max_size < greatest:
+        what = f"positions={config.positions} gives positions beyond the size that {config.scheme} is made for"
+        fix = "leave `max_size` out"
+        raise UsageError(what, got=f"max_size={config.max_size}", allowed=f"{greatest:,} or more", fix=fix)
+    position.check_reach(_scheme(config, structure, greatest), greatest)
+
+
+def _scheme(config: Config, structure: Structure, size: int) -> Scheme:
+    """The scheme of a configuration without a locality bias, for positions up to a size."""
+    sizes, algebra = (config.d_model, config.heads), structure.algebra
+    return position.make(config.scheme, *sizes, structure=algebra, max_size=size, decay=1.0, **config.scheme_options)
 
 
 @dataclass(frozen=True)

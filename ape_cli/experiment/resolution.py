@@ -1,4 +1,4 @@
-"""An experiment: a complete configuration, its dataset, and the structure as which positions are read."""
+"""An experiment: a complete configuration, its dataset, and how the model reads it."""
 
 from __future__ import annotations
 
@@ -16,14 +16,12 @@ from ape_cli.core.errors import UsageError
 from ape_cli.core.own_parts import check_once
 from ape_cli.core.vocabulary import SPLITS
 from ape_cli.data import augmentation, position_maps
-from ape_cli.data.loader import Dataset, Split
-from ape_cli.data.plan import DatasetInfo
-from ape_cli.experiment.choice import Datasets
-from ape_cli.experiment.datasets import ChosenDataset, generated
+from ape_cli.data.loader import BatchOptions, Dataset, Split, size_key
+from ape_cli.data.position_reading import PositionReading
+from ape_cli.experiment.datasets import generated
 from ape_cli.experiment.generalisation import check_decoding
-from ape_cli.experiment.mapping import check_reach, check_size, checked_map, row_positions
 from ape_cli.experiment.options import ExperimentOptions
-from ape_cli.experiment.reading import augmented, read_as, reading, tokenising
+from ape_cli.experiment.reading import augmented, check_greatest, check_map, position_reading, structure_for, tokenising
 from ape_cli.position import Scheme
 from ape_cli.runs.config import MODELS, Config, ImageConfig, SequenceConfig
 from ape_cli.structure import Structure, left_out
@@ -33,15 +31,18 @@ logger = logging.getLogger(__name__)
 
 @dataclass(frozen=True)
 class Experiment:
-    """What one run trains. `of`, `of_run` and `resolve` make one.
+    """What one run trains. `of` and `resolve` make one.
 
-    `read` is the structure as which the scheme reads the positions of `data`. `config` is complete, except that the
-    size of a bounded scheme may be missing as long as the dataset is.
+    `config` is complete, except that the size of a bounded scheme may be missing as long as the dataset is.
     """
 
     config: Config
-    data: ChosenDataset | Dataset
-    read: Structure
+    data: Dataset
+
+    @cached_property
+    def reading(self) -> PositionReading:
+        """How the model reads the positions of the dataset. Raises the errors of `position_reading`."""
+        return position_reading(self.config, self.data.structure, tagged=bool(self.data.plan.tagged))
 
     @cached_property
     def variant(self) -> dict[str, Any]:
@@ -55,14 +56,13 @@ class Experiment:
             seed=self.config.seed,
             model=getattr(self.config, "model", MODELS[0]),
         )
-        default = self.read if self.config.structure is None else None
-        complete_plain = complete(plain.config(self.config.kind), self.data, default).model_dump()
+        complete_plain = complete(plain.config(self.config.kind), self.data).model_dump()
         fields, options = self.config.model_dump(), {"scheme_options", "attention_options", "positions_options"}
         changed = {k: fields[k] for k, v in complete_plain.items() if k not in options and fields[k] != v}
         changed |= {"model": "decoder"} if self.config.is_joined else {}
         if self.config.positions != position_maps.PLAIN:
             unsized = self.config.model_copy(update={"max_size": None})
-            if complete(unsized, self.data, self.read).max_size == self.config.max_size:  # the map decided it
+            if _sized(unsized, self.data).max_size == self.config.max_size:  # the map decided it
                 changed.pop("max_size", None)
             changed |= self.config.positions_options
         if "d_ff_decoder" in changed:  # None stands for `d_ff`
@@ -72,12 +72,12 @@ class Experiment:
     @property
     def ambiguity(self) -> str | None:
         """Why tokens of a row can have equal positions: parts of a product are left out. None if they cannot."""
-        if not (missing := left_out(self.read, self.data.structure)):
+        structure = self.reading.structure
+        if not (missing := left_out(structure, self.data.structure)):
             return None
         left = ", ".join(factor.expression for factor in missing)
-        return (
-            f"{self.config.scheme} reads {self.read} of {self.data.structure}, without {left}: positions are not unique"
-        )
+        what = f"{self.config.scheme} reads {structure} of {self.data.structure}, without {left}"
+        return f"{what}: positions are not unique"
 
     @property
     def is_sized(self) -> bool:
@@ -91,60 +91,45 @@ class Experiment:
 
     @property
     def dataset(self) -> Dataset:
-        """The dataset, if it is open (`prepared`)."""
-        assert isinstance(self.data, Dataset)
+        """The dataset, which is there (`prepared`)."""
+        assert not self.data.missing
         return self.data
 
-    def feed(self, *, training: bool = False) -> dict[str, Any]:
-        """The arguments with which a split of the data makes its batches."""
+    def batch_options(self, *, training: bool = False) -> BatchOptions:
+        """How a split of the data makes the batches that the model reads."""
         if isinstance(self.config, ImageConfig):
-            return {"augment": augmentation.parse(self.config.augment or "none")} if training else {}
-        drawn = row_positions(self.config)
-        return {"structure": self.read, "joined": self.config.is_joined} | (
-            {} if drawn is None else {"positions": drawn}
-        )
+            return BatchOptions(augment=augmentation.parse(self.config.augment or "none") if training else ())
+        reading = self.reading
+        return BatchOptions(reading.structure, reading.decoder_only, reading.positions)
 
 
-def of(config: Config, data: ChosenDataset | Dataset) -> Experiment:
-    """The experiment of a configuration, which need not be complete, on a dataset.
+def of(config: Config, data: Dataset) -> Experiment:
+    """The experiment of a configuration, which need not be complete, on a dataset. Raises the errors of `complete`."""
+    return Experiment(complete(config, data), data)
 
-    Raises the errors of `reading.reading` and `complete`.
+
+def resolve(request: ExperimentOptions, data: Dataset) -> Experiment:
+    """The experiment that a request describes on its dataset (`datasets.find_dataset`). Nothing is generated.
+
+    Raises `ApeError` if options are not valid, do not fit together or do not fit the dataset.
     """
-    read = read_as(config, data.structure)
-    return Experiment(complete(config, data, read), data, read)
-
-
-def of_run(config: Config, data: Dataset) -> Experiment:
-    """The experiment of the complete configuration of a run, on a dataset that the run fits."""
-    return Experiment(config, data, read_as(config, data.structure))
-
-
-def resolve(options: ExperimentOptions, datasets: Datasets) -> Experiment:
-    """The experiment that options describe. Nothing is generated.
-
-    Raises `ApeError` if options are not valid or do not fit together, or if there is no such dataset.
-    """
-    data = datasets.of(options)
-    for decode in options.tests.decodings(data):
+    for decode in request.tests.decodings(data):
         check_decoding(data, decode)
-    return of(options.config(data.kind), data)
+    return of(request.config(data.kind), data)
 
 
 def prepared(experiment: Experiment) -> Experiment:
-    """The experiment with its dataset open. The dataset is generated if it is missing.
+    """The experiment with its dataset, which is generated if it is missing, and with the size of its scheme.
 
     Raises `DataError` if it cannot be generated, or is damaged, and `UsageError` if the map of positions has none for a
     token.
     """
-    assert isinstance(experiment.data, ChosenDataset)
     data = generated(experiment.data)
-    if (drawn := row_positions(experiment.config)) is not None:
+    if (positions := experiment.reading.positions) is not None:
         for split in map(data.split, SPLITS):
             assert isinstance(split, Split)
-            split.check_positions(drawn)
-    if experiment.is_sized:
-        return replace(experiment, data=data)
-    return replace(experiment, config=complete(experiment.config, data, experiment.read), data=data)
+            split.check_positions(positions)
+    return experiment if experiment.is_sized else replace(experiment, config=_sized(experiment.config, data))
 
 
 def locality(config: Config) -> float:
@@ -163,46 +148,60 @@ def locality(config: Config) -> float:
     return rate
 
 
-def complete(config: Config, data: DatasetInfo, read: Structure | None = None) -> Config:
+def complete(config: Config, data: Dataset) -> Config:
     """The configuration with the fields filled in that depend on scheme, attention and data.
 
-    `read` is the structure that is read, if it is known already. A bounded scheme is made for the largest size of
-    the training split, so that nothing that the model trains on is cut. (The preprint's appendix B takes the mean
-    of the distribution, and the published paper about the maximum, as here.) With a map of positions, it is made
-    for the greatest position that the map gives to these rows. The size is None if the training split does not
-    exist yet. A kind of attention that takes no locality bias gets none.
+    A bounded scheme is made for the largest size of the training split, so that nothing that the model trains on is
+    cut. (The preprint's appendix B takes the mean of the distribution, and the published paper about the maximum, as
+    here.) With a map of positions, it is made for the greatest position that the map gives to these rows. The size is
+    None if the training split does not exist yet, and no run tells it. A kind of attention that takes no locality bias
+    gets none.
 
     Raises `UsageError` if the configuration is for data of another kind, asks for a locality bias that the attention
-    does not take, or for a size although the scheme is not bounded; and the errors of `reading`.
+    does not take, or for a size although the scheme is not bounded; and the errors of `structure_for` and `check_map`.
     """
     if config.kind != data.kind:
         what = f"the configuration is for {config.kind}s"
         raise UsageError(what, got=f"data of {data.kind}s", fix="resolve it for the kind of the data")
-    scheme = position.load(config.scheme)
-    read = reading(config.scheme, data.structure, config.structure) if read is None else read
-    default = read if config.structure is None else reading(config.scheme, data.structure)
-    if config.max_size is not None and not scheme.bounded:
+    structure = structure_for(config.scheme, data.structure, config.structure)
+    is_default = config.structure is None or structure == structure_for(config.scheme, data.structure)
+    if config.max_size is not None and not position.load(config.scheme).bounded:
         raise UsageError(
             f"{config.scheme} is not bounded by a size", got=f"max_size={config.max_size}", fix="leave max_size out"
         )
     decay = locality(config)
-    fields: dict[str, Any] = {"structure": None if read == default else read, "decay": decay}
-    found = checked_map(config, data.structure, read, decay)
+    check_map(config, data.structure, decay)
+    fields: dict[str, Any] = {"structure": None if is_default else structure, "decay": decay}
     if isinstance(config, SequenceConfig):
         _check_effect(config)
-        mapped = config.positions != position_maps.PLAIN
-        unsized = mapped or (scheme.bounded and config.max_size is None)
-        largest = data.largest(read, joined=config.is_joined and not found.restarts) if unsized else None
-        size = None if largest is None else found.greatest(max(1, largest))
-        if mapped and size is not None:
-            check_size(config, size)
-            check_reach(config, read, size)
     else:
         assert isinstance(config, ImageConfig)
-        assert data.image is not None
-        size = math.prod(tokenising(config).grid(*data.image[:2]))  # refuses images that become a single token
         fields["augment"] = augmented(config, data.parameters)
-    return config.model_copy(update=fields | {"max_size": (config.max_size or size) if scheme.bounded else None})
+    return _sized(config.model_copy(update=fields), data)
+
+
+def _sized(config: Config, data: Dataset) -> Config:
+    """The configuration with the size of its scheme, if that is bounded, as `complete` describes it.
+
+    Raises `UsageError` if images become a single token, or if the scheme does not take the positions of a map.
+    """
+    bounded = position.load(config.scheme).bounded
+    if isinstance(config, ImageConfig):
+        assert data.image is not None
+        size: int | None = math.prod(tokenising(config).grid(*data.image[:2]))
+    else:
+        reading = position_reading(config, data.structure)
+        structure, positions, size = reading.structure, reading.positions, config.max_size
+        if positions is not None or (bounded and size is None):
+            if data.missing:
+                largest = data.recorded_sizes.get(size_key(structure, decoder_only=reading.continues))
+            else:
+                largest = data.largest(structure, decoder_only=reading.continues)
+            size = None if largest is None else max(1, largest)
+            if size is not None and positions is not None:
+                size = positions.kind.greatest(size)
+                check_greatest(config, structure, size)
+    return config.model_copy(update={"max_size": (config.max_size or size) if bounded else None})
 
 
 def _check_effect(config: SequenceConfig) -> None:

@@ -21,9 +21,9 @@ from ape_cli import attention, position
 from ape_cli.core import plugins, runtime
 from ape_cli.core.errors import ApeError, RunError, UsageError
 from ape_cli.data import position_maps
-from ape_cli.data.reading import Reading
+from ape_cli.data.position_reading import PositionReading
 from ape_cli.experiment import Experiment
-from ape_cli.experiment.reading import read_as, tokenising
+from ape_cli.experiment.reading import structure_for, tokenising
 from ape_cli.experiment.resolution import make_attention, make_scheme
 from ape_cli.models.decoder import DecoderOnly
 from ape_cli.models.image_classifier import Classifier
@@ -42,7 +42,7 @@ logger = logging.getLogger(__name__)
 
 def of_experiment(experiment: Experiment) -> Model:
     """The model of an experiment, with the weights of its seed."""
-    config, data, read = experiment.config, experiment.dataset, experiment.read
+    config, data, read = experiment.config, experiment.dataset, experiment.reading.structure
     if not isinstance(config, ImageConfig):
         return _of_sequences(config, data.structure, read, data.ids)
     moments = data.manifest.moments
@@ -60,7 +60,9 @@ def without_weights(config: Config, structure: Structure, ids: int, image: Size 
         return build(config, structure, ids)
     assert isinstance(config, ImageConfig)
     unknown = [0.0] * image[2], [1.0] * image[2]  # the moments are stored with the weights
-    return _classifier(config, structure, read_as(config, structure), ids, image, unknown)
+    return _classifier(
+        config, structure, structure_for(config.scheme, structure, config.structure), ids, image, unknown
+    )
 
 
 def build(config: Config, structure: Structure, ids: int) -> SequenceModel:
@@ -68,7 +70,7 @@ def build(config: Config, structure: Structure, ids: int) -> SequenceModel:
 
     `ids` is the number of token ids.
     """
-    return _of_sequences(config, structure, read_as(config, structure), ids)
+    return _of_sequences(config, structure, structure_for(config.scheme, structure, config.structure), ids)
 
 
 def _of_sequences(config: Config, structure: Structure, read: Structure, ids: int) -> SequenceModel:
@@ -82,7 +84,7 @@ def _of_sequences(config: Config, structure: Structure, read: Structure, ids: in
     }
     if config.model == "decoder":
         alike = position_maps.load(config.positions).restarts  # source and target have the same positions
-        sides = alike or not Reading.of(structure, read).is_line
+        sides = alike or not PositionReading.of(structure, read).is_line
         more |= _of_any_model(config, read, _weights(config, ids)) | {"d_ff": config.feed_forward_widths}
         return DecoderOnly(layers=encoder + decoder, sides=sides, **more)
     more |= _of_any_model(config, read, _weights(config, ids, decoder))
@@ -121,7 +123,7 @@ def _classifier(
     how = tokenising(config)
     rows, columns = how.grid(*image[:2])
     stored = np.stack(np.divmod(np.arange(rows * columns), columns), axis=-1)[None]  # [1, N, 2]
-    places = Reading.of(structure, read).places(stored, np.ones((1, rows * columns), dtype=bool))
+    places = PositionReading.of(structure, read).positions_of(stored, np.ones((1, rows * columns), dtype=bool))
     return Classifier(
         image=image,
         positions=torch.from_numpy(places),

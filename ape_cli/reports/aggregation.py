@@ -44,7 +44,7 @@ from ape_cli.reports.evaluations import (
     task_of,
 )
 from ape_cli.reports.layout import KEYS, label, mark
-from ape_cli.runs.record import Trained
+from ape_cli.runs.record import DatasetRecord
 from ape_cli.runs.registry import Registry
 
 _NAMES = ["trained_on", "dataset", "paper_size"]  # they may differ within one line: the first name counts
@@ -117,7 +117,7 @@ class Parts(NamedTuple):
     """The evaluations of a metric, part by part."""
 
     values: pl.DataFrame  # a line for each run, evaluated dataset and part (`read_parts`)
-    trained: dict[str, Trained]  # the description of the training data in run.json, by its fingerprint
+    trained: dict[str, DatasetRecord]  # the description of the training data in run.json, by its fingerprint
     drawn: distinct_rows.Rows  # the rows of each evaluated dataset
     bad: list[str]  # a line of text about each run that cannot be read
 

@@ -18,7 +18,7 @@ from ape_cli import tasks
 from ape_cli.core.errors import ApeError
 from ape_cli.runs.config import PRESETS, SIZE, TRAINING, Config
 from ape_cli.runs.listing import PARTS, code_version, configuration
-from ape_cli.runs.record import RunRecord, Trained, settings_text
+from ape_cli.runs.record import DatasetRecord, RunRecord, settings_text
 from ape_cli.runs.registry import Registry
 from ape_cli.runs.run import Run
 from ape_cli.structure import linearisation
@@ -181,7 +181,7 @@ def _description(record: RunRecord, choice: Choice | None, version: str = "") ->
     }
 
 
-def form_of(trained: Trained) -> str:
+def form_of(trained: DatasetRecord) -> str:
     """The form of a task's dataset, as the task names it: `branching 3, binarised`. Empty if the task is not known."""
     try:
         return tasks.load(trained.task).form(trained.parameters)
@@ -189,12 +189,12 @@ def form_of(trained: Trained) -> str:
         return ""
 
 
-def is_paper_size(config: Config, trained: Trained) -> bool:
+def is_paper_size(config: Config, trained: DatasetRecord) -> bool:
     """Whether a run has the size of a paper: that of preset `paper`, or of `neurips`."""
     return config.preset in ("paper", "neurips") and has_preset_size(config, trained)
 
 
-def has_preset_size(config: Config, trained: Trained) -> bool:
+def has_preset_size(config: Config, trained: DatasetRecord) -> bool:
     """Whether a run has the size of its preset: its model, its steps, and its data.
 
     The model is the encoder-decoder with the preset's widths and layers (`runs.config.SIZE`). Its steps follow from the
@@ -206,7 +206,7 @@ def has_preset_size(config: Config, trained: Trained) -> bool:
     return same and not config.is_joined and has_preset_data(config.preset, trained)
 
 
-def has_preset_data(preset: str, trained: Trained) -> bool:
+def has_preset_data(preset: str, trained: DatasetRecord) -> bool:
     """Whether a run's data has the rows and the sizes of its preset, in any form; or all images of CIFAR-10."""
     rows = trained.rows
     if trained.image:  # validation rows are held out of the images for training; equal images decide how many

@@ -30,7 +30,7 @@ from ape_cli.core.errors import ApeError
 from ape_cli.core.vocabulary import PAD
 from ape_cli.reports.descriptions import once, whole
 from ape_cli.reports.evaluations import COUNTS, EvaluationTables
-from ape_cli.runs.record import Trained
+from ape_cli.runs.record import DatasetRecord
 from ape_cli.runs.registry import Registry
 from ape_cli.tasks import BaseTask
 
@@ -68,7 +68,7 @@ def of_evaluations(registry: Registry, tables: EvaluationTables, chosen: pl.Data
 
 
 def _drawings(
-    lines: pl.DataFrame, trained: Mapping[str, Trained], counts: pl.DataFrame, split: str
+    lines: pl.DataFrame, trained: Mapping[str, DatasetRecord], counts: pl.DataFrame, split: str
 ) -> Iterable[Drawing]:
     """What the rows of a split of one dataset may be drawn from, without repetition.
 

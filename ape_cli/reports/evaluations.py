@@ -19,7 +19,7 @@ from ape_cli.core.vocabulary import SPLITS
 from ape_cli.reports import published
 from ape_cli.reports.builtin import is_image
 from ape_cli.reports.descriptions import described, once, read_settings
-from ape_cli.runs.record import DECODINGS, RunRecord, Trained
+from ape_cli.runs.record import DECODINGS, DatasetRecord, RunRecord
 from ape_cli.runs.registry import Registry
 from ape_cli.runs.run import Run
 from ape_cli.runs.tuning import validation
@@ -216,7 +216,7 @@ class EvaluationTables(NamedTuple):
     # a line for each: its `number`, `VALUES`, the metrics over all rows, `test_only`, `of_images`, and `plan` as JSON
     about: pl.DataFrame
     parts: dict[str, pl.DataFrame]  # by `size` and by `op`: a line for each number and part, with counts and metrics
-    trained: dict[str, Trained]  # the description of the training data in run.json, by its fingerprint
+    trained: dict[str, DatasetRecord]  # the description of the training data in run.json, by its fingerprint
     bad: list[str]  # a line of text about each run or evaluation that cannot be read
 
 
@@ -228,7 +228,7 @@ def evaluation_tables(registry: Registry, split: str | None = None) -> Evaluatio
 
 def _evaluation_tables(registry: Registry, split: str | None) -> EvaluationTables:
     """Read all evaluations."""
-    about, trained, bad = list[dict[str, Any]](), dict[str, Trained](), list[str]()
+    about, trained, bad = list[dict[str, Any]](), dict[str, DatasetRecord](), list[str]()
     schemas: dict[str, Any] = {"size": _PART | {"size": pl.Int64}, "op": _PART | {"op": pl.String}}
     parts: dict[str, dict[str, list[Any]]] = {part: {name: [] for name in of} for part, of in schemas.items()}
     for record, of, evaluation in evaluated(registry, bad, split):

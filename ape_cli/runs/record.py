@@ -36,8 +36,8 @@ _File = Annotated[
 _Model = TypeVar("_Model", bound=BaseModel)
 
 
-class TrainingData(BaseModel):
-    """The dataset that a model was trained on, wherever it lies."""
+class DatasetRecord(BaseModel):
+    """The dataset that a model was trained on. An exported model has neither its path nor its vocabulary here."""
 
     model_config = _CHECKED
 
@@ -54,13 +54,8 @@ class TrainingData(BaseModel):
     tagged: bool  # whether the targets are tags of the source
     largest: dict[str, int]  # the sizes that bounded schemes were made for, by the structure that is read
     rows: dict[_Split, _Rows] = Field(min_length=3)  # of each split
-
-
-class Trained(TrainingData):
-    """The dataset that a run was trained on, the path that it had then, and the names of its ids or classes."""
-
-    path: str
-    vocabulary: Many[str]
+    path: str = ""  # which it had then
+    vocabulary: Many[str] = Field(default_factory=list)  # the names of its ids or classes
 
 
 class TrainingResult(BaseModel):
@@ -86,7 +81,7 @@ class RunRecord(BaseModel):
     status: Literal["running", "stopped", "failed", "finished"]
     config: AnyConfig
     variant: dict[str, Any]  # the settings in which the run differs from its preset and scheme
-    dataset: Trained
+    dataset: DatasetRecord
     versions: dict[str, str]
     commit: str | None
     device: str
@@ -105,8 +100,10 @@ class RunRecord(BaseModel):
     )  # SHA-256 of each file, when finished (or in an object store, when ended)
 
     @model_validator(mode="after")
-    def _finished_with_a_result(self) -> Self:
-        """Check that a finished run has a result. Raises `ValueError` otherwise."""
+    def _check_parts(self) -> Self:
+        """Check what only some records have. Raises `ValueError` if it is missing here."""
+        if missing := {"path", "vocabulary"} - self.dataset.model_fields_set:
+            raise ValueError(f"dataset.{min(missing)}: missing")
         if self.status == "finished" and self.result is None:
             raise ValueError("the run is finished but has no result")
         return self

@@ -16,7 +16,7 @@ from ape_cli.core.validation import checked_name
 from ape_cli.runs import filters, listing, packing, record
 from ape_cli.runs.config import Config
 from ape_cli.runs.filters import Filter
-from ape_cli.runs.record import OwnCode, RunRecord, Trained, commit
+from ape_cli.runs.record import DatasetRecord, OwnCode, RunRecord, commit
 from ape_cli.runs.run import Run, now
 from ape_cli.storage import files
 from ape_cli.storage.paths import StoragePath, storage_path
@@ -25,7 +25,6 @@ if TYPE_CHECKING:  # imported lazily: listing stays fast, and training needs no 
     import polars as pl
 
     from ape_cli.data.loader import Dataset
-    from ape_cli.data.plan import DatasetInfo
 
 
 class Registry:
@@ -127,7 +126,7 @@ class Registry:
             raise UsageError(what, got=f"{name!r} in {self.folder}", fix=fix)
         raise unknown("run", name, names)
 
-    def run_for(self, config: Config, data: DatasetInfo) -> Run:
+    def run_for(self, config: Config, data: Dataset) -> Run:
         """The run of a resolved configuration on a dataset, whether it exists or not.
 
         Raises `ApeError` if the name of the task or of the scheme cannot be a part of a path.
@@ -160,7 +159,7 @@ def new_record(
     `processes` is the number of processes that train together. `own_files` has the digests of a user's own files.
     """
     plan, manifest, here = data.manifest.plan, data.manifest, dict(machine)
-    trained = Trained(
+    trained = DatasetRecord(
         name=data.name,
         path=str(data.folder),
         fingerprint=manifest.fingerprint,

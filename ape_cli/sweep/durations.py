@@ -22,13 +22,12 @@ from dataclasses import dataclass
 from typing import Any
 
 from ape_cli.core import runtime
-from ape_cli.data.plan import DatasetInfo
-from ape_cli.experiment.datasets import RecordedDatasets
+from ape_cli.data.loader import Dataset
 from ape_cli.experiment.reading import tokenising
 from ape_cli.models import speed
 from ape_cli.models.device import gpu_name
 from ape_cli.runs.config import Config, ImageConfig
-from ape_cli.runs.record import RunRecord, Trained
+from ape_cli.runs.record import DatasetRecord, RunRecord
 from ape_cli.runs.registry import Registry
 from ape_cli.training import setup
 
@@ -56,21 +55,21 @@ class PastRuns:
         `threads`: the number of CPU threads of a trial.
         """
         self.paces: dict[Any, list[float]] = {}  # seconds for each step, row and token
-        self.datasets = RecordedDatasets()
+        self.datasets: list[DatasetRecord] = []
         self.device, self.threads = device, threads
         self._here: list[RunRecord] = []  # finished runs on this machine
         self._speeds: dict[Any, float] = {}
         self._ratio: float | None = None
-        for _, known in registry.readable([]):
-            data, config = known.dataset, known.config
-            self.datasets.add(data)
-            if known.status == "finished" and known.device == device:
-                self._here += [known] if self._is_here(known) else []
-                work = known.outcome.steps * config.batch_size * data.mean_tokens
+        for _, record in registry.readable([]):
+            data, config = record.dataset, record.config
+            self.datasets.append(data)
+            if record.status == "finished" and record.device == device:
+                self._here += [record] if self._is_here(record) else []
+                work = record.outcome.steps * config.batch_size * data.mean_tokens
                 for key in _alike(config, data.task, data.order) if work else ():
-                    self.paces.setdefault(key, []).append(known.outcome.seconds / work)
+                    self.paces.setdefault(key, []).append(record.outcome.seconds / work)
 
-    def estimate(self, config: Config, data: DatasetInfo) -> Estimate | None:
+    def estimate(self, config: Config, data: Dataset) -> Estimate | None:
         """The estimate for a trial. None without similar runs if its kind of device is not on this machine."""
         steps = setup.steps_of(config, -(-data.plan.rows["train"] // config.batch_size))
         paces = next((self.paces[key] for key in _alike(config, data.task, data.order) if key in self.paces), None)
@@ -80,17 +79,17 @@ class PastRuns:
         if self.device == "cuda" and not gpu_name():
             return None
         if self._ratio is None:  # weighted by time, because a start-up distorts short runs
-            expected = sum(known.outcome.steps * self._step(known.config, known.dataset) for known in self._here)
-            self._ratio = sum(known.outcome.seconds for known in self._here) / expected if expected else 1.0
+            expected = sum(record.outcome.steps * self._step(record.config, record.dataset) for record in self._here)
+            self._ratio = sum(record.outcome.seconds for record in self._here) / expected if expected else 1.0
         return Estimate(self._ratio * steps * self._step(config, data), OTHERS if self._here else SIZE)
 
-    def _is_here(self, known: RunRecord) -> bool:
+    def _is_here(self, record: RunRecord) -> bool:
         """Whether a run was trained on a machine like this one."""
         if self.device == "cuda":
-            return bool(known.gpu) and known.gpu == gpu_name()
-        return (known.processor or {}).get("name") == runtime.processor_name()
+            return bool(record.gpu) and record.gpu == gpu_name()
+        return (record.processor or {}).get("name") == runtime.processor_name()
 
-    def _step(self, config: Config, data: DatasetInfo | Trained) -> float:
+    def _step(self, config: Config, data: Dataset | DatasetRecord) -> float:
         """The seconds of a step, from the size of the model."""
         key = config.d_model, max(config.feed_forward_widths), config.precision
         if key not in self._speeds:
@@ -99,7 +98,7 @@ class PastRuns:
         return _LAYER * len(config.feed_forward_widths) + work / (_EFFICIENCY * self._speeds[key] * 1e9)
 
 
-def multiplications(config: Config, data: DatasetInfo | Trained) -> float:
+def multiplications(config: Config, data: Dataset | DatasetRecord) -> float:
     """The multiplications of a forward pass for a row of mean size, without those of the vocabulary."""
     width, hidden = config.d_model, config.feed_forward_widths
 

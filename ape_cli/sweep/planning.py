@@ -9,17 +9,15 @@ import statistics
 from collections.abc import Iterable
 from dataclasses import dataclass, replace
 from functools import cached_property
+from typing import Any
 
 from ape_cli.attention import RoleError
 from ape_cli.core.errors import RunError
 from ape_cli.data.loader import Dataset
 from ape_cli.evaluation import evaluate
-from ape_cli.experiment import Experiment, ExperimentOptions, resolve
-from ape_cli.experiment.choice import Datasets
-from ape_cli.experiment.datasets import ChosenDataset
-from ape_cli.experiment.generalisation import NO_FURTHER_TESTS, FurtherTests, OtherSizes, sizes_for
-from ape_cli.experiment.mapping import MapError
-from ape_cli.experiment.reading import UnreadableError
+from ape_cli.experiment import Experiment, ExperimentOptions, find_dataset, resolve
+from ape_cli.experiment.generalisation import NO_EXTRA_EVALUATIONS, ExtraEvaluations, LengthGeneralisation, sizes_for
+from ape_cli.experiment.reading import MapError, UnreadableError
 from ape_cli.experiment.resolution import prepared
 from ape_cli.runs import record
 from ape_cli.runs.config import Config
@@ -45,7 +43,7 @@ class PlannedTrial:
     run: Run | None
     state: str
     past: PastRuns
-    tests: FurtherTests = NO_FURTHER_TESTS
+    tests: ExtraEvaluations = NO_EXTRA_EVALUATIONS
     others: tuple[Dataset, ...] = ()
     tuned: tuple[str, ...] = ()
 
@@ -65,7 +63,7 @@ class PlannedTrial:
         return self.experiment.config
 
     @property
-    def data(self) -> ChosenDataset | Dataset:
+    def data(self) -> Dataset:
         """The dataset of the experiment."""
         return self.experiment.data
 
@@ -90,50 +88,49 @@ class Planner:
     def __init__(self, registry: Registry, datasets: StoragePath, past: PastRuns | None = None) -> None:
         """Read the registered runs, unless `past` has done so."""
         self.registry, self.past = registry, past or PastRuns(registry)
-        self.chosen, self.sizes = Datasets(datasets, self.past.datasets), OtherSizes(datasets)
+        self.root, self.lengths = datasets, LengthGeneralisation(datasets)
+        self._datasets: dict[Any, Dataset] = {}
         self._planned: dict[str, PlannedTrial | str] = {}  # the trial, or why it is impossible
 
-    def trial(self, options: ExperimentOptions) -> PlannedTrial | None:
+    def trial(self, request: ExperimentOptions) -> PlannedTrial | None:
         """A trial with its state, or None if it is impossible.
 
         Raises `DataError` if a dataset is damaged or is not the one that is needed, and `UsageError` for unknown names
         and invalid values.
         """
-        found = self._found(options)
-        return None if isinstance(found, str) else found
+        trial = self._trial(request)
+        return None if isinstance(trial, str) else trial
 
-    def obstacle(self, options: ExperimentOptions) -> str:
+    def obstacle(self, request: ExperimentOptions) -> str:
         """Why a trial is impossible. Empty if it is possible."""
-        found = self._found(options)
-        return found if isinstance(found, str) else ""
+        trial = self._trial(request)
+        return trial if isinstance(trial, str) else ""
 
     @property
     def left(self) -> list[str]:
         """A line about each trial that is impossible."""
-        return list(dict.fromkeys(found for found in self._planned.values() if isinstance(found, str)))
+        return list(dict.fromkeys(reason for reason in self._planned.values() if isinstance(reason, str)))
 
-    def _found(self, options: ExperimentOptions) -> PlannedTrial | str:
+    def _trial(self, request: ExperimentOptions) -> PlannedTrial | str:
         """A trial, or why it is impossible. It is looked at once."""
-        if (key := repr(options)) not in self._planned:
-            self._planned[key] = self._plan(options)
+        if (key := repr(request)) not in self._planned:
+            data = find_dataset(request, self.root, self.past.datasets, self._datasets)
+            try:
+                experiment = resolve(request, data)
+            except (UnreadableError, RoleError, MapError) as error:
+                self._planned[key] = f"{request.scheme} on {data.folder.name}: {error.summary}"
+            else:
+                self._planned[key] = _planned(experiment, self.registry, self.past, request.tests, self.lengths)
         return self._planned[key]
-
-    def _plan(self, options: ExperimentOptions) -> PlannedTrial | str:
-        """Plan one trial."""
-        try:
-            experiment = resolve(options, self.chosen)
-        except (UnreadableError, RoleError, MapError) as error:
-            return f"{options.scheme} on {self.chosen.of(options).folder.name}: {error.summary}"
-        return _planned(experiment, self.registry, self.past, options.tests, self.sizes)
 
 
 def unique(items: Iterable[PlannedTrial]) -> list[PlannedTrial]:
     """The trials, each run once, even if its name is not known yet."""
-    found: dict[str, PlannedTrial] = {}
+    trials: dict[str, PlannedTrial] = {}
     for item in items:
         unnamed = f"{item.state} {item.tuned} {item.data.folder} {item.config.model_dump_json()}"
-        found.setdefault(item.run.name if item.run else unnamed, item)
-    return list(found.values())
+        trials.setdefault(item.run.name if item.run else unnamed, item)
+    return list(trials.values())
 
 
 def plan(
@@ -150,47 +147,45 @@ def plan(
 
 def per_task(items: list[PlannedTrial]) -> int:
     """The number of trials in a task of a cluster, so that a task takes a minute or two and there are at least 16."""
-    known = [item.seconds for item in items if item.seconds is not None]
-    usual = statistics.median_high(known) if known else _SHORT
+    seconds = [item.seconds for item in items if item.seconds is not None]
+    usual = statistics.median_high(seconds) if seconds else _SHORT
     return max(1, min(int(_SHORT / max(usual, 1.0)), len(items) // 16))
 
 
 def _planned(
-    experiment: Experiment, registry: Registry, past: PastRuns, tests: FurtherTests, sizes: OtherSizes
+    experiment: Experiment, registry: Registry, past: PastRuns, tests: ExtraEvaluations, lengths: LengthGeneralisation
 ) -> PlannedTrial:
     """Plan one trial."""
     run = registry.run_for(experiment.config, experiment.data) if experiment.is_named else None
-    state = "new" if run is None else _state(run, experiment.data, tests, sizes)
+    state = "new" if run is None else _state(run, experiment.data, tests, lengths)
     return PlannedTrial(experiment, run, state, past, tests)
 
 
-def _state(run: Run, data: ChosenDataset | Dataset, tests: FurtherTests, sizes: OtherSizes) -> str:
+def _state(run: Run, data: Dataset, tests: ExtraEvaluations, lengths: LengthGeneralisation) -> str:
     """The state of a run, as in `PlannedTrial`. A run whose files cannot be read is damaged."""
     if not run.exists():
         return "new"
     try:
         state = run.status
-        done = state != "finished" or (_is_tested(run, data, tests, sizes) and not run.has_leftovers())
+        done = state != "finished" or (_is_tested(run, data, tests, lengths) and not run.has_leftovers())
     except (RunError, OSError):
         return "damaged"
     # a run that was stopped before its evaluation, or before it was tidied, has to be resumed
     return state if done else "stopped"
 
 
-def _is_tested(run: Run, data: ChosenDataset | Dataset, tests: FurtherTests, sizes: OtherSizes) -> bool:
+def _is_tested(run: Run, data: Dataset, tests: ExtraEvaluations, lengths: LengthGeneralisation) -> bool:
     """Whether a finished run has all of its evaluations. Missing training data is not needed to tell."""
     if evaluate.missing(run, [data], tests):
         return False
     if not tests.generalise:
         return True
     if data.missing:
-        done = [one for one in run.evaluations()[0] if one.get("test_only")]
-        wanted = sizes_for(data, tests.generalise)
-        return all(
-            any(one["decode"] == decode and wanted <= {line["size"] for line in one["by_size"]} for one in done)
-            for decode in tests.decodings(data)
-        )
-    other = sizes.of(data if isinstance(data, Dataset) else data.opened, tests.generalise)
+        sizes = sizes_for(data, tests.generalise)
+        at_other_sizes = (evaluation for evaluation in run.evaluations()[0] if evaluation.get("test_only"))
+        done = {e["decode"] for e in at_other_sizes if sizes <= {metrics["size"] for metrics in e["by_size"]}}
+        return done >= set(tests.decodings(data))
+    other, _ = lengths.of(data, tests.generalise)
     return other is None or not (other.missing or evaluate.missing(run, [other], tests))
 
 
@@ -201,12 +196,12 @@ def prepare(items: list[PlannedTrial], registry: Registry, datasets: StoragePath
     to be the same run, one of them is dropped.
     """
     ready: dict[str, PlannedTrial] = {}
-    sizes = OtherSizes(datasets)
+    lengths = LengthGeneralisation(datasets)
     for item in items:
         now = item
         if item.state != "finished":
-            open_now, tests = prepared(item.experiment), item.tests
-            others = sizes.opened(open_now.dataset, tests.generalise, open_now.config)
-            now = replace(_planned(open_now, registry, item.past, tests, sizes), others=tuple(others))
+            experiment, tests = prepared(item.experiment), item.tests
+            others = lengths.opened(experiment.data, tests.generalise, experiment.config)
+            now = replace(_planned(experiment, registry, item.past, tests, lengths), others=tuple(others))
         ready.setdefault(now.name, now)
     return list(ready.values())

@@ -29,7 +29,7 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError
 from ape_cli.core.errors import UsageError, brief, pick, unknown
 from ape_cli.core.validation import Scalar, Whole
 from ape_cli.experiment import file_errors, generalisation
-from ape_cli.experiment.generalisation import FurtherTests
+from ape_cli.experiment.generalisation import ExtraEvaluations
 from ape_cli.storage import files
 from ape_cli.structure.linearisation import NAMES
 from ape_cli.sweep.tuned import TuneSpecification
@@ -74,9 +74,9 @@ class SweepSpecification(BaseModel):
     decode: str = Field("teacher", description="Decoding: teacher (only teacher forcing), or greedy (both).")
     tune: TuneSpecification | None = Field(None, description="Settings to choose by validation scores; see below.")
 
-    def tests(self) -> FurtherTests:
+    def tests(self) -> ExtraEvaluations:
         """The evaluations of the trials after training. Raises `UsageError` if they are not valid."""
-        return FurtherTests(generalisation.parse(self.generalise), self.decode)
+        return ExtraEvaluations(generalisation.parse(self.generalise), self.decode)
 
     @property
     def sizes_text(self) -> str | None:

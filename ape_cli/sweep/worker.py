@@ -20,12 +20,12 @@ from dataclasses import dataclass
 from functools import partial
 from typing import Any
 
-from ape_cli import experiment
 from ape_cli.core.errors import ApeError, BusyError, messages_to
 from ape_cli.core.executors import Job, JobContext
 from ape_cli.core.own_parts import explained
 from ape_cli.data.loader import open_dataset
-from ape_cli.experiment.generalisation import NO_FURTHER_TESTS, FurtherTests
+from ape_cli.experiment import Experiment
+from ape_cli.experiment.generalisation import NO_EXTRA_EVALUATIONS, ExtraEvaluations
 from ape_cli.models.device import choose_device, use_gpu
 from ape_cli.runs.config import Config
 from ape_cli.runs.registry import Registry, open_registry
@@ -52,7 +52,7 @@ class Work:
     device: str
     compiled: bool
     loggers: tuple[str, ...] = ()  # names of metric loggers
-    tests: FurtherTests = NO_FURTHER_TESTS
+    tests: ExtraEvaluations = NO_EXTRA_EVALUATIONS
     others: tuple[StoragePath, ...] = ()  # datasets of test rows at other sizes
 
 
@@ -125,7 +125,7 @@ def _train(context: JobContext, work: Work) -> dict[str, Any]:
 
     where = choose_device(work.device)
     use_gpu(where, context.number)
-    registry, planned = open_registry(work.results), experiment.of(work.config, open_dataset(work.data))
+    registry, planned = open_registry(work.results), Experiment(work.config, open_dataset(work.data))
     tests: dict[str, Any] = {"tests": work.tests, "others": [open_dataset(folder) for folder in work.others]}
     loggers: list[LoggerFactory] = [partial(_Progress, context), *map(load, work.loggers)]
     execution = Execution(where, work.compiled, context.stopping, loggers=loggers)

@@ -23,7 +23,6 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 
-from ape_cli import experiment
 from ape_cli.core.errors import RunError, UsageError
 from ape_cli.data.batches import WHOLE, Share
 from ape_cli.data.loader import open_dataset
@@ -119,7 +118,7 @@ class ProcessGroup:
         first = prepare() if self.first else None
         about = first and [first.config.model_dump(mode="json"), str(first.dataset.folder)]
         fields, folder = self.broadcast(lambda: about)
-        return first or experiment.of(read_config(fields), open_dataset(folder))
+        return first or Experiment(read_config(fields), open_dataset(folder))
 
     @contextmanager
     def initialised(self, device: torch.device) -> Iterator[None]:

@@ -9,15 +9,14 @@ from __future__ import annotations
 import itertools
 import math
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from fractions import Fraction
-from typing import Any
 
 import torch
 
 from ape_cli.core.errors import DataError, UsageError
 from ape_cli.data.batches import Batch, few_lengths
-from ape_cli.data.loader import ImageSplit, Split
+from ape_cli.data.loader import BatchOptions, ImageSplit, Split
 from ape_cli.experiment import Experiment
 from ape_cli.models.checkpoint import Schedule, TrainState
 from ape_cli.models.device import check_precision, tune
@@ -39,8 +38,8 @@ class Setup:
     train: Split | ImageSplit
     validation: Split | ImageSplit
     test: Split | ImageSplit | None  # only for images; its accuracy is recorded and decides nothing
-    training_options: dict[str, Any]  # options of batches for training
-    scoring_options: dict[str, Any]  # options of batches for scoring
+    training_options: BatchOptions
+    scoring_options: BatchOptions
     schedule: Schedule
     model: Model
     optimiser: torch.optim.Optimizer
@@ -78,7 +77,7 @@ class Setup:
                 epoch=epoch,
                 skip=done,
                 share=self.execution.group.share,
-                **self.training_options,
+                options=self.training_options,
             )
             for number, batch in enumerate(made, done + 1):
                 ready = batch.planned(planner(self.model.scheme)).pinned() if self.on_gpu else batch
@@ -100,9 +99,9 @@ def set_up(experiment: Experiment, execution: Execution) -> Setup:
     for split in (train, validation):
         if not split.rows:
             raise DataError(f"the {split.name} split is empty", got=data.name, fix="generate rows for it")
-    scoring, training = (experiment.feed(training=chosen) for chosen in (False, True))
+    scoring, training = (experiment.batch_options(training=chosen) for chosen in (False, True))
     if execution.device.type == "cuda" and config.kind == "sequence":
-        training["padding"] = few_lengths
+        training = replace(training, padding=few_lengths)
     test = data.split("test") if config.kind == "image" and data.manifest.plan.rows["test"] else None
     planned = schedule(config, train)
     model = of_experiment(experiment).to(execution.device)

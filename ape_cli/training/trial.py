@@ -19,7 +19,7 @@ from ape_cli.core.slow_steps import slow_step
 from ape_cli.data.loader import Dataset
 from ape_cli.evaluation import evaluate
 from ape_cli.experiment import Experiment
-from ape_cli.experiment.generalisation import NO_FURTHER_TESTS, FurtherTests
+from ape_cli.experiment.generalisation import NO_EXTRA_EVALUATIONS, ExtraEvaluations
 from ape_cli.models import factory
 from ape_cli.models.device import describe, processor
 from ape_cli.models.factory import own_files, warn_if_changed
@@ -53,7 +53,7 @@ def run_trial(
     *,
     existing: ExistingRun = ExistingRun.REFUSE,
     test: bool = True,
-    tests: FurtherTests = NO_FURTHER_TESTS,
+    tests: ExtraEvaluations = NO_EXTRA_EVALUATIONS,
     others: Sequence[Dataset] = (),
 ) -> Trial:
     """Train a run unless it is finished. Evaluate it on the test split unless that was done or `test` is False.
@@ -127,7 +127,7 @@ def _tidy(run: Run, remove: Callable[[], None]) -> None:
 
 
 def _evaluated(
-    run: Run, experiment: Experiment, execution: Execution, tests: FurtherTests, others: Sequence[Dataset]
+    run: Run, experiment: Experiment, execution: Execution, tests: ExtraEvaluations, others: Sequence[Dataset]
 ) -> list[dict[str, Any]]:
     """The evaluations on the test splits of the run's own dataset and of others. What is not stored yet is computed."""
     data = experiment.dataset

@@ -74,7 +74,7 @@ class Validator:
     def score(self, split: Split | ImageSplit) -> MetricSums:
         """The metric sums of a split over all ranks."""
         config, execution = self.setup.config, self.setup.execution
-        batches = split.batches(config.batch_size, share=execution.group.share, **self.setup.scoring_options)
+        batches = split.batches(config.batch_size, share=execution.group.share, options=self.setup.scoring_options)
         doing, mean = f"scoring the {split.name} split", split.manifest.mean_tokens
         with memory.explained(doing, config.batch_size, mean) as watched:
             sums = teacher_forced(self.setup.model, watched(batches), execution.device, config.precision)

@@ -104,8 +104,7 @@ def test_a_hostile_vocabulary(here: Path) -> None:
     ape("gen", "copy", "--n", "5", "--n-validation", "2", "--n-test", "2", "--out", "d")
     path = here / "d" / "manifest.json"
     known = json.loads(path.read_text())
-    from ape_cli.data.manifest import Shard, fingerprint
-    from ape_cli.data.plan import DatasetPlan
+    from ape_cli.data.manifest import DatasetPlan, Shard, fingerprint
 
     vocabulary = [*known["vocabulary"][:3], *(HOSTILE for _ in known["vocabulary"][3:])]
     shards = {split: [Shard.model_validate(part) for part in parts] for split, parts in known["shards"].items()}

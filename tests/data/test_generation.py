@@ -18,8 +18,7 @@ from ape_cli.core.executors.local import Local
 from ape_cli.core.vocabulary import SPLITS
 from ape_cli.data import generation, output_folder
 from ape_cli.data.generation import generate
-from ape_cli.data.manifest import read_manifest
-from ape_cli.data.plan import DatasetPlan
+from ape_cli.data.manifest import DatasetPlan, read_manifest
 from ape_cli.storage import files, locks, parquet, sequence_rows
 
 

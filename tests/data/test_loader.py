@@ -1,9 +1,11 @@
-"""Batches: the inputs and labels of the model, and that every row occurs once in an epoch."""
+"""Batches: the inputs and labels of the model, every row once in an epoch, whatever the division into files."""
 
 from __future__ import annotations
 
 import json
+from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
@@ -14,14 +16,29 @@ import torch
 from ape_cli import tasks
 from ape_cli.core.errors import DataError, UsageError
 from ape_cli.core.vocabulary import EOS, PAD, SOS
-from ape_cli.data import generation, windows
-from ape_cli.data.batches import SequenceBatch
-from ape_cli.data.loader import Dataset, open_dataset
+from ape_cli.data import generation, loader
+from ape_cli.data.batches import DecoderOnlyBatch, SequenceBatch, Share
+from ape_cli.data.loader import Dataset, ImageSplit, Split, open_dataset
 from ape_cli.storage import parquet
 from ape_cli.storage.sequence_rows import schema
+from ape_cli.storage.sources import ImageSource, LabelledImages
 from ape_cli.structure import Seq, Structure, Tree, parse_structure
+from ape_cli.tasks import images
 from ape_cli.tasks._rules import check_rows
 from tests.conftest import write
+
+ROWS = 53
+SHARDS = (1, 7, 16, 20, ROWS)  # rows of a shard
+BLOCK = 16
+EARLIER = [
+    [48, 51, 52, 49, 50],
+    [36, 41, 47, 39, 43, 42, 38, 32, 45, 35, 37, 40],
+    [46, 44, 34, 33],
+    [22, 31, 18, 20, 26, 29, 24, 28, 17, 30, 23, 19],
+    [16, 21, 25, 27],
+    [3, 13, 10, 2, 15, 7, 1, 4, 6, 0, 8, 12],
+    [9, 11, 5, 14],
+]
 
 
 def stored(data: Dataset, split: str = "train") -> dict[int, dict]:
@@ -161,39 +178,32 @@ def test_masks_are_of_what_they_mask(words: Dataset) -> None:
         assert batch.source_mask.sum(1).tolist() == lengths.tolist()
 
 
-@pytest.mark.parametrize("batch_size", [1, 7, 32, 1000])
-def test_every_row_once_an_epoch(trees: Dataset, batch_size: int) -> None:
-    split = trees.split("train")
-    for epoch in range(2):
-        batches = list(split.batches(batch_size, seed=3, epoch=epoch))
-        assert len(batches) == split.steps(batch_size)
-        assert sorted(np.concatenate([b.row for b in batches]).tolist()) == list(range(split.rows))
+def rows_of(batches: Iterator[SequenceBatch]) -> list[list[int]]:
+    return [batch.row.tolist() for batch in batches]
 
 
-def rows_of(batches: list[SequenceBatch]) -> list[list[int]]:
-    return [b.row.tolist() for b in batches]
-
-
-def test_order_is_a_function_of_seed_and_epoch(words: Dataset) -> None:
-    split = words.split("train")
-    first = rows_of(list(split.batches(16, seed=3, epoch=0)))
-    assert first == rows_of(list(words.split("train").batches(16, seed=3, epoch=0)))
-    assert first != rows_of(list(split.batches(16, seed=3, epoch=1)))
-    assert first != rows_of(list(split.batches(16, seed=4, epoch=0)))
-    for skip in (1, 5, 8):
-        assert rows_of(list(split.batches(16, seed=3, epoch=0, skip=skip))) == first[skip:]
+def test_every_row_once_an_epoch_in_an_order_of_seed_and_epoch(words: Dataset, trees: Dataset) -> None:
+    for split in (words.split("train"), trees.split("train")):
+        for batch_size in (1, 7, 32, 1000):
+            epochs = [rows_of(split.batches(batch_size, *which)) for which in ((3,), (4,))]
+            epochs.append(rows_of(split.batches(batch_size, 3, epoch=1)))
+            for epoch in epochs:
+                assert len(epoch) == split.steps(batch_size)
+                assert sorted(row for batch in epoch for row in batch) == list(range(split.rows))
+            assert epochs[0] == rows_of(split.batches(batch_size, 3, epoch=0))
+            assert batch_size == 1000 or len({str(epoch) for epoch in epochs}) == 3
 
 
 def test_windows_keep_memory_bounded_and_lose_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """With small windows an epoch still has all rows in shuffled order, and skipping batches is exact."""
     data = write(tmp_path / "copy", "copy", rows=(500, 10, 10))
-    monkeypatch.setattr(windows, "ROW_GROUP", 128)
+    monkeypatch.setattr(loader, "ROW_GROUP", 128)
     split = data.split("train")
-    batches = rows_of(list(split.batches(16, seed=3)))
+    batches = rows_of(split.batches(16, seed=3))
     assert len(batches) == split.steps(16)
     assert sorted(row for batch in batches for row in batch) == list(range(500))
     for skip in range(len(batches)):
-        assert rows_of(list(split.batches(16, seed=3, skip=skip))) == batches[skip:]
+        assert rows_of(split.batches(16, seed=3, skip=skip)) == batches[skip:]
     assert not split._kept  # a split of several windows keeps no rows in memory
 
 
@@ -310,6 +320,11 @@ def test_bad_arguments(words: Dataset) -> None:
         next(words.split("train").batches(0))
     with pytest.raises(UsageError, match="unknown split"):
         words.split("dev")
+    with pytest.raises(UsageError, match="only images are augmented"):
+        next(words.split("train").batches(4, 1, augment=("crop",)))
+    with pytest.warns(DeprecationWarning, match="decoder_only"):
+        batch = next(words.split("train").batches(4, joined=True))
+    assert isinstance(batch, DecoderOnlyBatch)
 
 
 def test_the_committed_sample_is_what_its_command_makes(tmp_path: Path) -> None:
@@ -331,3 +346,86 @@ def test_the_committed_sample_is_what_its_command_makes(tmp_path: Path) -> None:
                 shard.pop("sha256")
     assert json.dumps(made_again) == json.dumps(known)
     assert (tmp_path / "again" / "README.md").read_text() == (committed / "README.md").read_text()
+
+
+# Batches do not depend on how the rows of a split are divided into files and row groups.
+
+
+def written(folder: Path, task: tasks.BaseTask, shard_rows: int) -> Dataset:
+    rows = {"train": ROWS, "validation": 1, "test": 1}
+    generation.generate(task, generation.plan(task, seed=7, rows=rows, shard_rows=shard_rows), folder)
+    return open_dataset(folder)
+
+
+def epochs(split: Split | ImageSplit, share: Share = (0, 1), skip: int = 0) -> list[list[dict[str, Any]]]:
+    """The batches of several epochs, shuffled and in order."""
+    found = []
+    for seed, epoch in ((None, 0), (3, 0), (3, 1), (4, 0)):
+        batches = list(split.batches(6, seed, epoch=epoch, share=share, skip=skip))
+        assert len(batches) == split.steps(6, seed, epoch) - skip
+        found.append([{name: _listed(value) for name, value in vars(batch).items()} for batch in batches])
+    return found
+
+
+def _listed(value: Any) -> Any:
+    return value.tolist() if hasattr(value, "tolist") else value
+
+
+@pytest.fixture
+def blocks(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(loader, "ROW_GROUP", BLOCK)
+
+
+@pytest.mark.usefixtures("blocks")
+def test_batches_do_not_depend_on_shards(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Nor on row groups, which have five rows in the last dataset. Shares of a batch are the same too."""
+    task = tasks.make("tree-ops", depth_mean=3, depth_std=1)
+    data = [written(tmp_path / str(rows), task, rows) for rows in SHARDS]
+    monkeypatch.setattr(generation, "_GROUP_TOKENS", 5 * (task.mean_tokens + task.mean_target_tokens))
+    data.append(written(tmp_path / "small groups", task, ROWS))
+    splits = [each.split("train") for each in data]
+    assert len({each.fingerprint for each in data}) == 1
+    whole = epochs(splits[0])
+    assert all(sorted(row for batch in epoch for row in batch["row"]) == list(range(ROWS)) for epoch in whole)
+    assert len({str(epoch) for epoch in whole}) == len(whole)
+    for split in splits[1:]:
+        assert epochs(split) == whole
+        assert epochs(split, skip=4) == [epoch[4:] for epoch in whole]
+        assert split.table() == splits[0].table()
+    for share in ((0, 3), (2, 3)):
+        first, *others = (epochs(split, share) for split in splits)
+        assert all(other == first for other in others)
+
+
+@pytest.mark.usefixtures("blocks")
+def test_the_order_of_an_epoch_is_that_of_earlier_versions(tmp_path: Path) -> None:
+    """Rows of each batch, written down when an epoch followed the row groups: of full groups but for the last one."""
+    split = written(tmp_path, tasks.make("copy", length_mean=6, length_std=2), BLOCK).split("train")
+    assert [batch.row.tolist() for batch in split.batches(12, 3)] == EARLIER
+
+
+@pytest.mark.usefixtures("blocks")
+def test_batches_of_images_do_not_depend_on_shards(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Their windows have up to 37 rows, and so one or two blocks of 16."""
+    rng = np.random.default_rng(5)
+    whole = LabelledImages(
+        rng.integers(256, size=(ROWS + 30, 2, 3, 1)).astype(np.uint8), rng.integers(3, size=ROWS + 30)
+    )
+    found = ImageSource("noise", ["a", "b", "c"], {"train": whole})
+    monkeypatch.setattr(images, "open_source", lambda where, label: found)
+    monkeypatch.setattr(loader, "_IMAGE_WINDOW", 37 * 6)
+    task = tasks.make("images", source="noise")
+    first, *others = (epochs(written(tmp_path / str(rows), task, rows).split("train")) for rows in SHARDS)
+    assert all(other == first for other in others)
+    assert sorted(row for batch in first[1] for row in batch["row"]) == list(range(ROWS))
+
+
+@pytest.mark.usefixtures("blocks")
+def test_a_row_group_is_read_once_for_a_window(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Groups of 20, 20 and 13 rows: those that reach into two blocks are read for both of them."""
+    split = written(tmp_path, tasks.make("copy", length_mean=6, length_std=2), 20).split("train")
+    read: list[str] = []
+    real = loader.read_group
+    monkeypatch.setattr(loader, "read_group", lambda *given: read.append(str(given[2])) or real(*given))
+    list(split.batches(6))
+    assert read == [f"data/train-0000{shard}-of-00003.parquet" for shard in (0, 0, 1, 1, 2, 2)]

@@ -42,7 +42,7 @@ def test_few_lengths_change_nothing(name: str, scheme: str, request: pytest.Fixt
 
     def results(padding: Padding) -> tuple[list[int], list[Tensor]]:
         model: Any = factory.of_experiment(experiment.of(found, data)).double().eval()
-        batch = next(iter(split.batches(24, 5, padding=padding, **experiment.of(found, data).feed())))
+        batch = next(iter(split.batches(24, 5, padding=padding, options=experiment.of(found, data).batch_options())))
         scores = model(*batch.inputs)
         total = loss(scores.double(), batch.labels)
         total.backward()

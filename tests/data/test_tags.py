@@ -39,6 +39,7 @@ def test_the_decoder_reads_the_source(sums: Dataset) -> None:
     assert isinstance(split, Split)
     rows = {row["row"]: row for row in split.table().to_pylist()}
     for batch in split.batches(7):
+        assert batch.label_places is None  # every tag is asked for
         assert not {SOS, EOS} & set(batch.input_ids.flatten().tolist())
         assert batch.input_positions.tolist() == [list(range(1, batch.labels.shape[1] + 1))]
         assert (batch.source_ids == EOS).sum(1).tolist() == [1] * len(batch.row)
@@ -105,7 +106,7 @@ def test_only_tags_that_are_asked_for_are_scored(
     built = factory.of_experiment(setup).train()
     split = recall.split("test")
     assert isinstance(split, Split)
-    few = next(iter(split.batches(5, **setup.feed())))
+    few = next(iter(split.batches(5, options=setup.batch_options())))
     found = [evaluate.scores(built, setup, split, decode=decode) for decode in ("teacher", "greedy")]
     given = built(*few.inputs)
     loss(given, few.labels).backward()
@@ -113,7 +114,7 @@ def test_only_tags_that_are_asked_for_are_scored(
     built.zero_grad()
 
     monkeypatch.setattr(collation, "_asked", lambda tags, padding: None)
-    every = next(iter(split.batches(5, **setup.feed())))
+    every = next(iter(split.batches(5, options=setup.batch_options())))
     assert few.label_places is not None
     assert every.label_places is None
     assert every.labels.shape == every.input_ids.shape
@@ -130,12 +131,6 @@ def test_only_tags_that_are_asked_for_are_scored(
         whole = evaluate.scores(built, setup, split, decode=decode)
         assert metrics["overall"] == pytest.approx(whole["overall"])
         assert [one["rows"] for one in metrics["by_size"]] == [one["rows"] for one in whole["by_size"]]
-
-
-def test_tags_that_are_all_asked_for_have_no_places(sums: Dataset) -> None:
-    split = sums.split("test")
-    assert isinstance(split, Split)
-    assert all(batch.label_places is None for batch in split.batches(7))
 
 
 def test_tags_are_those_of_the_tokens(sums: Dataset) -> None:

@@ -14,7 +14,7 @@ from ape_cli.core.errors import DataError
 from ape_cli.core.vocabulary import EOS, PAD, SOS
 from ape_cli.data.batches import SequenceBatch
 from ape_cli.data.loader import Dataset, open_dataset
-from ape_cli.data.reading import Reading
+from ape_cli.data.position_reading import PositionReading
 from ape_cli.evaluation import decoding, evaluate
 from ape_cli.structure import Seq, Structure, Tree, parse_structure
 from tests.conftest import write
@@ -50,7 +50,9 @@ class Scripted(torch.nn.Module):
 def written(lines: list[list[int]], batch: SequenceBatch, task: tasks.Task, expression: str | None = None) -> list[int]:
     """Decodes `lines` and returns the number of correct labels of each row."""
     model = Scripted(torch.tensor(lines))
-    reading = Reading.of(parse_structure(task.structure), None if expression is None else parse_structure(expression))
+    reading = PositionReading.of(
+        parse_structure(task.structure), None if expression is None else parse_structure(expression)
+    )
     tally = decoding.greedy(model, [batch], CPU, "fp32", task, reading)
     return tally.columns()["correct"].tolist()
 
@@ -69,7 +71,7 @@ def test_sequences_end_with_eos() -> None:
     at, none = torch.arange(6)[None], torch.zeros(4, dtype=torch.int64).numpy()
     batch = SequenceBatch(labels, at, labels != PAD, labels, at, labels, none, none, none - 1)
     model = Scripted(torch.tensor(lines))
-    tally = decoding.greedy(model, [batch], CPU, "fp32", tasks.make("copy"), Reading.of(Seq(), None))
+    tally = decoding.greedy(model, [batch], CPU, "fp32", tasks.make("copy"), PositionReading.of(Seq(), None))
     assert tally.columns()["correct"].tolist() == [4, 3, 1, 3]
     assert tally.columns()["tokens"].tolist() == [4, 4, 4, 4]
     summary = evaluate.summarise(tally, "op", [], entropy=False)["overall"]
@@ -155,7 +157,7 @@ def check_places(data: Dataset, read: Structure) -> None:
     task = tasks.make(plan.task, plan.order, plan.source_order, **plan.parameters)
     for batch in data.split("test").batches(32, structure=read):
         model = Scripted(batch.labels)
-        tally = decoding.greedy(model, [batch], CPU, "fp32", task, Reading.of(plan.structure, read))
+        tally = decoding.greedy(model, [batch], CPU, "fp32", task, PositionReading.of(plan.structure, read))
         found = tally.columns()
         assert (found["correct"] == found["tokens"]).all()
         assert torch.equal(model.read * (model.read != SOS), batch.input_ids * (batch.input_ids != SOS))
@@ -224,4 +226,4 @@ def test_whole_answers_are_right_under_greedy_where_they_are_under_teacher_forci
 def test_trees_of_a_task_that_says_nothing_are_refused() -> None:
     task = tasks.make("copy")
     with pytest.raises(DataError, match="cannot unfold these trees"):
-        decoding.greedy(Scripted(torch.ones(1, 1).long()), [], CPU, "fp32", task, Reading.of(Tree(2), None))
+        decoding.greedy(Scripted(torch.ones(1, 1).long()), [], CPU, "fp32", task, PositionReading.of(Tree(2), None))

@@ -16,7 +16,7 @@ from ape_cli.data import generation
 from ape_cli.data.loader import Dataset, open_dataset
 from ape_cli.evaluation import evaluate, fit
 from ape_cli.evaluation.fit import fitting, pending
-from ape_cli.runs.record import TrainingData
+from ape_cli.runs.record import DatasetRecord
 from ape_cli.runs.registry import open_registry
 from ape_cli.runs.run import Run
 from tests.conftest import write
@@ -61,12 +61,12 @@ def test_no_result_depends_on_the_batch_size(trained: Run, words: Dataset, decod
         assert other == pytest.approx(found[0], rel=1e-5)
 
 
-def described(data: Dataset, **fields: Any) -> TrainingData:
+def described(data: Dataset, **fields: Any) -> DatasetRecord:
     """A dataset as a run records it that was trained on other rows of the same form."""
     rows = {"train": 1, "validation": 1, "test": 1}
     made = {"name": "own", "fingerprint": "0" * 64, "order": None, "structure": "seq", "seed": 1, "image": None}
     made |= {"mean_size": 1.0, "mean_tokens": 1.0, "tagged": bool(data.manifest.plan.tagged), "largest": {}}
-    return TrainingData(**(made | {"rows": rows, "parameters": data.parameters} | fields))
+    return DatasetRecord(**(made | {"rows": rows, "parameters": data.parameters} | fields))
 
 
 def test_longer_words_than_in_training(trained: Run, tmp_path: Path) -> None:

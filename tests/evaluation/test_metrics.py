@@ -13,7 +13,7 @@ from ape_cli.core.vocabulary import PAD
 from ape_cli.data.batches import SequenceBatch
 from ape_cli.data.loader import Dataset
 from ape_cli.evaluation import metrics
-from ape_cli.experiment.reading import reading
+from ape_cli.experiment.reading import structure_for
 from ape_cli.models import factory, transformer
 from tests.training.test_loop import CPU, tiny
 
@@ -50,7 +50,7 @@ def test_perplexity_from_the_probabilities_of_a_model(words: Dataset) -> None:
     """exp of the mean of -log p over all target tokens, each taken from the softmax by hand."""
     wanted = tiny("rope", words)
     model = factory.build(wanted, words.structure, words.ids).eval()
-    read = reading("rope", words.structure)
+    read = structure_for("rope", words.structure)
     surprises: list[float] = []
     for one in words.split("test").batches(7, structure=read):
         probabilities = transformer.forward(model, one, "fp32").detach().double().softmax(-1)
@@ -67,7 +67,7 @@ def test_perplexity_from_the_probabilities_of_a_model(words: Dataset) -> None:
 def test_scores_do_not_depend_on_the_batch_size(trees: Dataset, scheme: str) -> None:
     wanted = tiny(scheme, trees)
     model = factory.build(wanted, trees.structure, trees.ids)
-    read = reading(scheme, trees.structure)
+    read = structure_for(scheme, trees.structure)
     found = []
     for size in (1, 7, 40):
         batches = trees.split("test").batches(size, structure=read)

@@ -92,7 +92,7 @@ def test_what_is_written_is_what_teacher_forcing_predicts_after_it(
     for weight in made.decoder.parameters():
         weight.mul_(4.0)
     task, read = evaluate.how_to_write(found)
-    for batch in words.split("test").batches(16, **found.feed()):
+    for batch in words.split("test").batches(16, options=found.batch_options()):
         ((_, ids),) = written(made, [batch], CPU, "fp32", task, read)
         inputs = torch.cat([torch.full_like(ids[:, :1], SOS), ids[:, :-1]], dim=1)
         memory, source = made.encode(batch.source_ids, batch.source_positions, batch.source_mask)
@@ -124,7 +124,7 @@ def test_the_tree_unfolds_at_the_positions_of_the_batch(trees: Dataset, model: s
         return decode(ids, at, *rest, **named)
 
     made.decode = spy
-    batch = next(iter(trees.split("test").batches(40, **found.feed())))
+    batch = next(iter(trees.split("test").batches(40, options=found.batch_options())))
     task, read = evaluate.how_to_write(found)
     list(written(made, [batch], CPU, "fp32", task, read))
     assert seen
@@ -159,7 +159,7 @@ def test_attention_is_drawn_at_the_positions_of_the_row(short: Dataset, tmp_path
     assert (maps.weights == again.weights).all()
     model = of_experiment(found)
     load_weights(run, model)
-    batch = next(b for b in short.split("test").batches(16, **found.feed()) if 3 in b.row)
+    batch = next(b for b in short.split("test").batches(16, options=found.batch_options()) if 3 in b.row)
     i = batch.row.tolist().index(3)
     layer = model.eval().encoder[0]
     context = model.scheme.context(batch.source_positions, batch.source_mask)

@@ -9,7 +9,7 @@ import pytest
 
 from ape_cli.core.errors import UsageError
 from ape_cli.data.loader import open_dataset
-from ape_cli.experiment.generalisation import FurtherTests, OtherSizes, multiples, parse
+from ape_cli.experiment.generalisation import ExtraEvaluations, LengthGeneralisation, multiples, parse
 from ape_cli.runs.registry import open_registry
 from tests.conftest import ape
 
@@ -24,7 +24,7 @@ def test_bad_sizes(bad: str) -> None:
     with pytest.raises(UsageError):
         parse(bad)
     with pytest.raises(UsageError):
-        FurtherTests(decode="beam")
+        ExtraEvaluations(decode="beam")
 
 
 def test_train_again_evaluates_a_finished_run(here: Path) -> None:
@@ -55,7 +55,7 @@ def test_train_again_evaluates_a_finished_run(here: Path) -> None:
 def test_what_cannot_be_drawn_is_left_out(here: Path) -> None:
     ape("gen", "tree-copy", "--sizes", "1,2", "--n", "20", "--n-validation", "4", "--n-test", "4")
     data = open_dataset(next(Path("datasets").glob("tree-copy*")))
-    chosen, left = OtherSizes(Path("datasets"))._found(data, (3, 63))
+    chosen, left = LengthGeneralisation(Path("datasets")).of(data, (3, 63))
     assert chosen is not None
     assert chosen.plan.parameters["sizes"] == [3]
     assert "63: " in left

@@ -11,15 +11,12 @@ import torch
 from ape_cli import experiment, position
 from ape_cli.core.errors import UsageError
 from ape_cli.data import position_maps
-from ape_cli.data.loader import Dataset
+from ape_cli.data.loader import BatchOptions, Dataset
 from ape_cli.experiment import ExperimentOptions
 from ape_cli.experiment.reading import UnreadableError
 from ape_cli.runs import config
 from ape_cli.runs.config import Config
-from ape_cli.runs.registry import open_registry
 from ape_cli.sweep import specification
-from ape_cli.training import trial
-from ape_cli.training.execution import Execution
 from tests.conftest import ape, points_of, write
 
 CPU = torch.device("cpu")
@@ -39,11 +36,12 @@ def resolve(positions: str, scheme: str = "rope", **options: Any) -> Config:
 
 
 def test_options_reach_the_map(words: Dataset) -> None:
-    feed = experiment.of(resolve("randomised", maximum=99), words).feed()
-    assert feed["positions"].kind.maximum == 99
-    assert (feed["positions"].seed, feed["positions"].joined) == (42, False)
-    assert experiment.of(resolve("offset", model="decoder", scheme="learned"), words).feed()["positions"].joined
-    assert set(experiment.of(resolve("plain"), words).feed()) == {"structure", "joined"}
+    drawn = experiment.of(resolve("randomised", maximum=99), words).batch_options().positions
+    assert (drawn.kind.maximum, drawn.seed, drawn.joined) == (99, 42, False)
+    decoder = experiment.of(resolve("offset", model="decoder", scheme="learned"), words).batch_options()
+    assert decoder.decoder_only
+    assert decoder.positions.joined
+    assert experiment.of(resolve("plain"), words).batch_options() == BatchOptions(words.structure)
     for call, message in (
         (lambda: resolve("plain", maximum=3), "unknown setting"),
         (lambda: resolve("offset", positions_=3), "unknown setting"),
@@ -72,6 +70,8 @@ def test_options_reach_the_map(words: Dataset) -> None:
         ("coupled", {}, "in an encoder-decoder, positions always restart in the target"),
         ("offset", {"model": "decoder"}, "differences of positions alone, so it would have no effect"),
         ("offset", {"scheme": "alibi", "model": "decoder"}, "differences of positions alone"),
+        ("offset", {"scheme": "none", "model": "decoder", "decay": 0.9}, "differences of positions alone"),
+        ("randomised", {"scheme": "xpos", "model": "decoder", "maximum": 40_000}, "too far from the start for xpos"),
         ("randomised", {"scheme": "learned", "max_size": 50}, "beyond the size that learned is made for"),
         ("randomised", {"scheme": "relative", "max_size": 2047}, "beyond the size that relative is made for"),
         ("offset", {"scheme": "learned", "max_size": 50}, "beyond the size that learned is made for"),
@@ -123,7 +123,7 @@ def test_other_coordinates_are_refused(trees: Dataset, grids: Dataset, tmp_path:
 
 
 def test_a_bounded_scheme_is_made_for_the_greatest_position(words: Dataset) -> None:
-    one, both = (words.largest(words.structure, joined=joined) for joined in (False, True))
+    one, both = (words.largest(words.structure, decoder_only=joined) for joined in (False, True))
     for positions, model, size in (
         ("plain", "encoder-decoder", one),
         ("randomised", "encoder-decoder", 2048),
@@ -179,6 +179,7 @@ def test_a_sweep_has_maps(here: Path) -> None:
     assert out.count("positions=randomised") == 1
     assert "left out: orthogonal-tree on tree-copy" in error
     assert "places in a structure" in error
+    assert "2048" in ape("fields", "--positions", "randomised")[0]
 
 
 def test_a_configuration_file_brings_its_map(words: Dataset, tmp_path: Path) -> None:
@@ -192,29 +193,6 @@ def test_a_configuration_file_brings_its_map(words: Dataset, tmp_path: Path) -> 
     assert (plain.positions, plain.positions_options, plain.max_size) == ("plain", {}, None)
     bare = blank.over(chosen, None, ()).with_scheme("none").config("sequence")
     assert (bare.positions, bare.positions_options, bare.scheme) == ("plain", {}, "none")
-
-
-def test_fields_list_the_options_of_a_map(here: Path) -> None:
-    out, _ = ape("fields", "--positions", "randomised")
-    assert "maximum" in out
-    assert "2048" in out
-
-
-def test_runs_of_maps_have_rows_of_their_own(words: Dataset, tmp_path: Path) -> None:
-    for positions in ("plain", "randomised"):
-        trial.run_trial(experiment.of(resolve(positions), words), open_registry(tmp_path), Execution(CPU))
-    runs = open_registry(tmp_path).runs()
-    assert runs.height == 2
-
-
-def test_a_locality_bias_is_blind_to_an_offset_too(words: Dataset) -> None:
-    with pytest.raises(UsageError, match="differences of positions alone"):
-        experiment.of(resolve("offset", "none", model="decoder", decay=0.9), words)
-
-
-def test_positions_beyond_what_a_scheme_computes_are_refused_at_once(words: Dataset) -> None:
-    with pytest.raises(UsageError, match="too far from the start for xpos"):
-        experiment.of(resolve("randomised", "xpos", model="decoder", maximum=40_000), words)
 
 
 def test_options_of_another_model_are_refused(words: Dataset) -> None:

@@ -10,7 +10,7 @@ import pytest
 
 from ape_cli.data.loader import open_dataset
 from ape_cli.experiment import ExperimentOptions
-from ape_cli.experiment.choice import Datasets
+from ape_cli.experiment.choice import find_dataset
 from ape_cli.runs.registry import open_registry
 from ape_cli.sweep.durations import PastRuns
 from tests.conftest import ape, write
@@ -45,19 +45,20 @@ def test_runs_are_reported_without_their_dataset(gone: Path) -> None:
 def test_the_facts_are_those_of_the_dataset(gone: Path) -> None:
     """Each fact that decides the name of a run is the same, from the record of a run and from the manifest."""
     past = PastRuns(open_registry("results"))
-    datasets = Datasets(Path("datasets"), past.datasets)
-    known, there = (
-        datasets.of(ExperimentOptions(preset="tiny", scheme="none", data=Path(folder)))
+    gone, there = (
+        find_dataset(
+            ExperimentOptions(preset="tiny", scheme="none", data=Path(folder)), Path("datasets"), past.datasets
+        )
         for folder in ("datasets/mine", "moved")
     )
-    assert known.missing
+    assert gone.missing
     assert not there.missing
     left = {"folder", "missing", "manifest", "plan"}
-    assert {k: v for k, v in vars(known).items() if k not in left} == {
+    assert {k: v for k, v in vars(gone).items() if k not in left} == {
         k: v for k, v in vars(there).items() if k not in left
     }
-    assert known.plan.source_order == "breadth"
-    assert known.plan.model_dump(exclude={"shard_rows"}) == there.plan.model_dump(exclude={"shard_rows"})
+    assert gone.plan.source_order == "breadth"
+    assert gone.plan.model_dump(exclude={"shard_rows"}) == there.plan.model_dump(exclude={"shard_rows"})
 
 
 def test_times_are_estimated_from_runs_on_the_same_kind_of_device(gone: Path) -> None:

@@ -5,12 +5,14 @@ from __future__ import annotations
 import json
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from ape_cli.core.errors import UsageError
+from ape_cli.data.loader import Dataset
 from ape_cli.experiment import ExperimentOptions, of, resolve
-from ape_cli.experiment.choice import Datasets
+from ape_cli.experiment.choice import find_dataset
 from ape_cli.experiment.resolution import prepared
 from ape_cli.structure import parse_structure
 from tests.conftest import ape, write
@@ -21,9 +23,9 @@ TINY = ["--preset", "tiny", "--device", "cpu", "--set", "steps=4"]
 def test_a_missing_dataset_is_described_and_not_generated(tmp_path: Path) -> None:
     """A bounded scheme gets its size from the data, so it has none yet, and the run has no name."""
     options = ExperimentOptions(preset="tiny", scheme="tree", task="tree-copy", order="depth")
-    experiment = resolve(options, Datasets(tmp_path))
+    experiment = resolve(options, find_dataset(options, tmp_path))
     assert experiment.data.missing
-    assert experiment.read == parse_structure("tree(2)")
+    assert experiment.reading.structure == parse_structure("tree(2)")
     assert (experiment.config.max_size, experiment.is_named) == (None, False)
     assert list(tmp_path.iterdir()) == []
     ready = prepared(experiment)
@@ -42,20 +44,27 @@ def all_positions(folder: Path) -> list[int]:
 
 
 def test_a_dataset_of_several_experiments_is_opened_once(tmp_path: Path) -> None:
-    datasets = Datasets(tmp_path)
-    one, other = (
-        resolve(ExperimentOptions(preset="tiny", scheme=scheme, task="copy"), datasets) for scheme in ("rope", "alibi")
-    )
+    requests = [ExperimentOptions(preset="tiny", scheme=scheme, task="copy") for scheme in ("rope", "alibi")]
+    cache: dict[Any, Dataset] = {}
+    one, other = (resolve(request, find_dataset(request, tmp_path, cache=cache)) for request in requests)
     assert one.data is other.data
     assert prepared(one).data is prepared(other).data
 
 
 def test_the_variant_lists_what_differs_from_preset_and_scheme(tmp_path: Path) -> None:
+    """The width of the decoder is never None, so that the command in a model card trains the same model."""
     data = write(tmp_path / "data", "copy", rows=(24, 8, 8))
-    settings = {"dropout": 0.25, "base": 500.0, "decay": 0.9}
-    options = ExperimentOptions(preset="tiny", scheme="rope", settings=settings)
-    assert of(options.config("sequence"), data).variant == settings
-    assert of(ExperimentOptions(preset="tiny", scheme="rope").config("sequence"), data).variant == {}
+    several = {"dropout": 0.25, "base": 500.0, "decay": 0.9}
+    for preset, settings, variant in (
+        ("tiny", {}, {}),
+        ("tiny", several, several),
+        ("neurips", {}, {}),
+        ("neurips", {"d_ff": 512}, {"d_ff_decoder": 512}),
+        ("neurips", {"d_ff": 96}, {"d_ff": 96, "d_ff_decoder": 96}),
+        ("neurips", {"d_ff_decoder": 96}, {"d_ff_decoder": 96}),
+    ):
+        options = ExperimentOptions(preset=preset, scheme="rope", settings=settings)
+        assert of(options.config("sequence"), data).variant == variant, settings
 
 
 def test_a_dry_run_names_the_run_that_is_trained(here: Path) -> None:
@@ -71,19 +80,6 @@ def test_a_dry_run_names_the_run_that_is_trained(here: Path) -> None:
     printed = ape(*words, "--dry-run")[0]
     assert f"{name} (finished)" in printed
     assert "positions: tree(2), read as tree(2)" in printed
-
-
-def test_the_variant_names_the_width_that_the_decoder_has(tmp_path: Path) -> None:
-    """And never None, so that the command in a model card trains the same model."""
-    data = write(tmp_path / "data", "copy", rows=(24, 8, 8))
-    for settings, variant in (
-        ({}, {}),
-        ({"d_ff": 512}, {"d_ff_decoder": 512}),
-        ({"d_ff": 96}, {"d_ff": 96, "d_ff_decoder": 96}),
-        ({"d_ff_decoder": 96}, {"d_ff_decoder": 96}),
-    ):
-        options = ExperimentOptions(preset="neurips", scheme="rope", settings=settings)
-        assert of(options.config("sequence"), data).variant == variant, settings
 
 
 def test_a_width_without_layers_is_refused(tmp_path: Path) -> None:

@@ -6,17 +6,17 @@ from tests.mistakes._mistake import read
 
 MISTAKES = read("""
 a gap between a source and its target, as padding in the middle of a row
-  _joined  models/test_decoder.py::test_words_are_packed_without_a_gap
+  _without_gap  models/test_decoder.py::test_words_are_packed_without_a_gap
   - place, gap = np.arange(most), (source.shape[1] - lengths)[:, None]
   + place, gap = np.arange(most), (0 * lengths)[:, None]
 positions of the target that begin again
-  Reading.input_places  models/test_decoder.py::test_words_are_packed_without_a_gap
-  - return places
-  + return places - sources.reshape(-1, *[1] * (places.ndim - 1))
+  PositionReading.input_positions_of  models/test_decoder.py::test_words_are_packed_without_a_gap
+  - return positions
+  + return positions - sources.reshape(-1, *[1] * (positions.ndim - 1))
 SOS at the empty path of the line, although the line continues
-  Reading.input_places  models/test_decoder.py::test_trees_keep_their_places_and_their_line_continues
-  - places[:, 0, axis] = sources + 1
-  + places[:, 0, axis] = 0
+  PositionReading.input_positions_of  models/test_decoder.py::test_trees_keep_their_places_and_their_line_continues
+  - positions[:, 0, axis] = sources + 1
+  + positions[:, 0, axis] = 0
 the label after the right one predicted
   collate  models/test_decoder.py::test_words_are_packed_without_a_gap
   - lengths[:, None] + np.arange(target_length + closes)
@@ -42,9 +42,9 @@ a decoder-only model whose layers are all as wide as the encoder's
   - config.feed_forward_widths
   + config.d_ff
 batches for an encoder-decoder given to a decoder-only model
-  Experiment.feed  evaluation/test_decoding.py::test_greedy_agrees_with_teacher_forcing_where_all_is_right
-  - {"structure": self.read, "joined": self.config.is_joined}
-  + {"structure": self.read, "joined": False}
+  Experiment.batch_options  evaluation/test_decoding.py::test_greedy_agrees_with_teacher_forcing_where_all_is_right
+  - BatchOptions(reading.structure, reading.decoder_only, reading.positions)
+  + BatchOptions(reading.structure, False, reading.positions)
 layers whose own weights are all the same
   Scheme.attach  position/test_layers.py::test_each_layer_has_weights_of_its_own
   - 1 + len(self.layers)

@@ -93,9 +93,9 @@ each dataset normalised with its own moments
   - nn.Buffer(torch.tensor(values))
   + nn.Buffer(torch.tensor(values), persistent=False)
 images augmented when they are scored
-  Experiment.feed  training/test_image_runs.py::test_augmentation_is_of_training_alone_and_new_in_each_epoch
-  - {"augment": augmentation.parse(self.config.augment or "none")} if training else {}
-  + {"augment": augmentation.parse(self.config.augment or "none")} if not training else {}
+  Experiment.batch_options  training/test_image_runs.py::test_augmentation_is_of_training_alone_and_new_in_each_epoch
+  - augmentation.parse(self.config.augment or "none") if training else ()
+  + augmentation.parse(self.config.augment or "none") if not training else ()
 stochastic depth that changes the mean
   stochastic_depth  models/test_image_classifier.py::test_stochastic_depth
   - (kept / (1 - skip))

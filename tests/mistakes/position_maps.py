@@ -34,12 +34,12 @@ positions drawn from 0, which is that of SOS
   + rng.below(rng.bits(keys[:, None], np.arange(1, length + 1)), self.maximum)
 as many positions drawn as the answer has tokens, so that they tell its length
   collate  data/position_maps/test_randomised.py::test_a_position_does_not_tell_the_length_of_the_answer
-  - drawn.at(numbers, lengths, source_places, source_mask)
-  + drawn.at(numbers, lengths + count, source_places, source_mask)
+  - drawn.at(numbers, lengths, source_positions, source_mask)
+  + drawn.at(numbers, lengths + count, source_positions, source_mask)
 another draw of positions for the target than for the source
   collate  data/position_maps/test_contract.py::test_source_and_target_share_the_draw
-  - drawn.at(numbers, lengths, input_places, np.arange(inputs.shape[1]) < count[:, None])
-  + drawn.at(numbers + 1, lengths, input_places, np.arange(inputs.shape[1]) < count[:, None])
+  - drawn.at(numbers, lengths, input_positions, np.arange(inputs.shape[1]) < count[:, None])
+  + drawn.at(numbers + 1, lengths, input_positions, np.arange(inputs.shape[1]) < count[:, None])
 SOS of an encoder-decoder moved from the empty path
   RowPositions.at  data/position_maps/test_contract.py::test_source_and_target_share_the_draw
   - np.pad(drawn, ((0, 0), (1, 0)))
@@ -66,8 +66,8 @@ the same draw of positions in every epoch
   + 0 if self.epoch is None else 1
 the positions of the first epoch drawn again in evaluation
   Split._collate  data/position_maps/test_contract.py::test_training_draws_in_each_epoch_and_evaluation_once
-  - positions is None or seed is None
-  + positions is None
+  - reading if seed is None else reading.of_epoch(epoch)
+  + reading.of_epoch(epoch)
 a shift of positions that never reaches its maximum
   Offset.positions  data/position_maps/test_offset.py::test_every_shift_is_equally_likely
   - self.maximum + 1
@@ -85,15 +85,15 @@ the decoder-only model trained at places in place of the drawn positions
   - reading.is_line and drawn is None
   + reading.is_line
 a bounded scheme made for places in place of the positions of the map
-  complete  experiment/test_mapping.py::test_a_bounded_scheme_is_made_for_the_greatest_position
-  - found.greatest(max(1, largest))
-  + max(1, largest)
+  _sized  experiment/test_mapping.py::test_a_bounded_scheme_is_made_for_the_greatest_position
+  - positions.kind.greatest(size)
+  + size
 equal positions of source and target, and nothing that tells them apart
   _of_sequences  data/position_maps/test_coupled.py::test_a_vector_tells_the_sides_apart
-  - alike or not Reading.of(structure, read).is_line
-  + not Reading.of(structure, read).is_line
+  - alike or not PositionReading.of(structure, read).is_line
+  + not PositionReading.of(structure, read).is_line
 an exported model that reads words at places in place of the positions of its map
   TrainedModel._of_words  evaluation/test_position_maps.py::test_an_export_reads_the_positions_of_the_run
-  - collate(window, part, read, drawn=drawn)
-  + collate(window, part, read)
+  - collate(window, part, reading)
+  + collate(window, part, PositionReading.of(structure, reading.structure, decoder_only=reading.decoder_only))
 """)

@@ -127,12 +127,12 @@ a ring shifted backwards
   + before = (np.arange(n) + offset) % n
 EOS on grids and rings
   collate  data/test_loader.py::test_grids_and_rings_carry_no_eos
-  - closed = reading.own == Seq()
-  + closed = not any(isinstance(s, Tree) for s in reading.own.simple)
+  - closed = reading.data == Seq()
+  + closed = not any(isinstance(s, Tree) for s in reading.data.simple)
 the first row and column get the position of SOS
-  Reading.places  data/test_loader.py::test_positions_as_any_structure_that_the_data_has
-  - coordinates[..., c] + first
-  + coordinates[..., c]
+  PositionReading.positions_of  data/test_loader.py::test_positions_as_any_structure_that_the_data_has
+  - of_data[..., c] + first
+  + of_data[..., c]
 the sampled normal truncated instead of rounded
   normal  tasks/test_words.py::test_lengths_are_rounded_not_truncated
   - np.floor(mean + std * z + 0.5)
@@ -170,7 +170,7 @@ splits that share sources
   - _split_of(self.identity(part)) == split
   + np.ones(part.size.size, dtype=bool)
 a bounded scheme for the mean size instead of the largest
-  complete  training/test_loop.py::test_bounded_schemes_are_made_for_the_largest_size_of_training
+  _sized  training/test_loop.py::test_bounded_schemes_are_made_for_the_largest_size_of_training
   - max(1, largest)
   + max(1, round(data.mean_size))
 a bounded scheme for sources, although targets are longer

@@ -6,7 +6,7 @@ from tests.mistakes._mistake import read
 
 MISTAKES = read("""
 an order of batches that depends on how the rows are divided into files
-  Rows.__init__  data/test_windows.py::test_batches_do_not_depend_on_shards
+  Rows.__init__  data/test_loader.py::test_batches_do_not_depend_on_shards
   - [range(i, min(i + ROW_GROUP, self.rows)) for i in range(0, self.rows, ROW_GROUP)]
   + [range(end - rows, end) for end, rows in zip(self._ends, (rows for groups in sizes for rows in groups))]
 a pass that ends at a validation not counted

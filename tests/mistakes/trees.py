@@ -115,7 +115,7 @@ a right rotation of a tree, and not of the subtrees of its new root
   + np.full_like(top, _STAYS)
 the order of the target for sources that the published setup writes breadth first
   preset_plan  experiment/test_choice.py::test_the_published_setup_writes_sources_breadth_first
-  - chosen.linearisation(order) if kind.ordered else order
+  - chosen.linearisation(order) if task_class.ordered else order
   + order
 the rotation of a new dataset stored under another name than that of older datasets
   TreeRotate.parameters  tasks/test_tree_rotate.py::test_datasets_are_those_of_earlier_versions

@@ -12,7 +12,7 @@ from torch import Tensor
 from ape_cli import attention, experiment, position
 from ape_cli.core.errors import UsageError
 from ape_cli.core.vocabulary import EOS, PAD, SOS
-from ape_cli.data.batches import JoinedBatch
+from ape_cli.data.batches import DecoderOnlyBatch
 from ape_cli.data.loader import Split, open_dataset
 from ape_cli.models import factory
 from ape_cli.models.decoder import DecoderOnly
@@ -117,29 +117,29 @@ def test_only_the_target_is_predicted_and_it_sees_no_later_token() -> None:
     assert torch.equal(made(ids, at, place)[0, :2], before[0, :2])
 
 
-def joined(folder: Path, **options: Any) -> JoinedBatch:
+def joined(folder: Path, **options: Any) -> DecoderOnlyBatch:
     split = open_dataset(folder).split("train")
     assert isinstance(split, Split)
-    batch = next(iter(split.batches(64, joined=True, **options)))
-    assert isinstance(batch, JoinedBatch)
+    batch = next(iter(split.batches(64, decoder_only=True, **options)))
+    assert isinstance(batch, DecoderOnlyBatch)
     return batch
 
 
 def test_words_are_packed_without_a_gap(tmp_path: Path) -> None:
     write(tmp_path / "data", "reverse", length_mean=5, length_std=2)
     batch = joined(tmp_path / "data")
-    assert batch.joined_positions.tolist() == [list(range(1, batch.joined_ids.shape[1] + 1))]
+    assert batch.positions.tolist() == [list(range(1, batch.ids.shape[1] + 1))]
     for row in range(4):
         source = [i for i in batch.source_ids[row].tolist() if i != PAD]
         target = [i for i in batch.labels[row].tolist() if i != PAD]
         whole = [*source, SOS, *target[:-1]]
         assert source[-1] == target[-1] == EOS
-        assert batch.joined_ids[row].tolist() == whole + [PAD] * (batch.joined_ids.shape[1] - len(whole))
+        assert batch.ids[row].tolist() == whole + [PAD] * (batch.ids.shape[1] - len(whole))
         for m in range(len(target)):
-            place = int(batch.place[row, m])
+            place = int(batch.input_indices[row, m])
             assert place == len(source) + m
             assert int(batch.input_positions[row, m]) == place + 1  # the sequence continues
-    assert len({len([i for i in ids if i]) for ids in batch.joined_ids.tolist()}) > 1
+    assert len({len([i for i in ids if i]) for ids in batch.ids.tolist()}) > 1
 
 
 @pytest.mark.parametrize("structure", [None, "seq", "seq*tree(2)"])
@@ -151,7 +151,7 @@ def test_trees_keep_their_places_and_their_line_continues(tmp_path: Path, struct
         heap = batch.label_positions[row, :count].tolist()
         line, tree = list(range(1, 2 * count + 1)), [*heap, 0, *heap[:-1]]
         expected = {None: tree, "seq": line, "seq*tree(2)": [list(pair) for pair in zip(line, tree, strict=True)]}
-        at = batch.joined_positions[min(row, len(batch.joined_positions) - 1), : 2 * count]
+        at = batch.positions[min(row, len(batch.positions) - 1), : 2 * count]
         assert at.tolist() == expected[structure]
 
 
@@ -160,8 +160,8 @@ def test_tags_read_the_source_again(tmp_path: Path) -> None:
     batch = joined(tmp_path / "data")
     for row in range(4):
         source = [i for i in batch.source_ids[row].tolist() if i != PAD]
-        assert [i for i in batch.joined_ids[row].tolist() if i != PAD] == [*source, *source[:-1]]
-        places = batch.place[row][batch.label_mask[row]].tolist()
+        assert [i for i in batch.ids[row].tolist() if i != PAD] == [*source, *source[:-1]]
+        places = batch.input_indices[row][batch.label_mask[row]].tolist()
         assert places == list(range(len(source), len(source) + len(places)))
 
 
@@ -175,7 +175,7 @@ def test_shares_are_padded_alike(tmp_path: Path) -> None:
     made.embedding.data = torch.randn(30, D, dtype=torch.float64)
     scores = forward(made, whole, "fp32")
     for i, part in enumerate(parts):
-        assert part.joined_ids.shape[1] == whole.joined_ids.shape[1]
+        assert part.ids.shape[1] == whole.ids.shape[1]
         assert torch.allclose(forward(made, part, "fp32"), scores[i::2], atol=1e-12)
 
 

@@ -11,7 +11,7 @@ import torch
 from ape_cli import attention, experiment, position
 from ape_cli.core.errors import DataError, UsageError
 from ape_cli.data.loader import Dataset
-from ape_cli.experiment.reading import reading
+from ape_cli.experiment.reading import structure_for
 from ape_cli.models import factory
 from ape_cli.runs import config
 from ape_cli.runs.config import Config
@@ -31,16 +31,16 @@ def grid(axes: int) -> Grid:
 
 @pytest.mark.parametrize("own", [Seq(), Tree(2), grid(2), Cyclic(6)])
 def test_a_flat_scheme_reads_everything_along_its_linearisation(own: Structure) -> None:
-    assert reading("sinusoidal", own) == Seq()
+    assert structure_for("sinusoidal", own) == Seq()
 
 
 def test_a_structure_that_is_asked_for_is_read() -> None:
-    assert reading("sinusoidal", grid(2), grid(2)) == grid(2)
-    assert reading("sinusoidal", grid(3), parse_structure("seq*seq*seq")) == grid(3)
+    assert structure_for("sinusoidal", grid(2), grid(2)) == grid(2)
+    assert structure_for("sinusoidal", grid(3), parse_structure("seq*seq*seq")) == grid(3)
     with pytest.raises(DataError, match="no positions of structure grid"):
-        reading("sinusoidal", Tree(2), grid(2))
+        structure_for("sinusoidal", Tree(2), grid(2))
     with pytest.raises(UsageError, match="cannot read positions of this structure"):
-        reading("sinusoidal", Tree(2), Tree(2))
+        structure_for("sinusoidal", Tree(2), Tree(2))
 
 
 @pytest.mark.parametrize("structure", [None, "seq"])
@@ -79,7 +79,7 @@ def test_a_model_gets_rows_and_columns(grids: Dataset) -> None:
     """Check the path from stored positions, counted from 1, to the vectors that are added. SOS is at (0, 0)."""
     settled = experiment.complete(wanted("sinusoidal", "grid(2)"), grids)
     model = factory.build(settled, grids.structure, grids.ids)
-    read = reading("sinusoidal", grids.structure, settled.structure)
+    read = structure_for("sinusoidal", grids.structure, settled.structure)
     batch = next(grids.split("train").batches(8, structure=read))
     at, mask = batch.source_positions, batch.source_mask
     rows, columns = at[..., 0][mask], at[..., 1][mask]
@@ -109,11 +109,11 @@ def test_a_scheme_reads_a_product_or_a_factor_of_it() -> None:
         ("orthogonal", "line*tree(2)", "line*tree(2)"),
     ]:
         wanted_structure = None if structure is None else parse_structure(structure)
-        assert reading(scheme, own, wanted_structure).expression == expected, (scheme, structure)
-    assert reading("orthogonal-grid", parse_structure("grid(2)*seq")) == grid(2)
-    assert reading("rope", Tree(2), parse_structure("line")) == Seq()  # one name for one reading
+        assert structure_for(scheme, own, wanted_structure).expression == expected, (scheme, structure)
+    assert structure_for("orthogonal-grid", parse_structure("grid(2)*seq")) == grid(2)
+    assert structure_for("rope", Tree(2), parse_structure("line")) == Seq()  # one name for one reading
     with pytest.raises(DataError, match="the factors of seq\\*tree\\(2\\), each once"):
-        reading("orthogonal", own, Tree(3))
+        structure_for("orthogonal", own, Tree(3))
 
 
 @pytest.fixture(scope="module")

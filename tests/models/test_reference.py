@@ -18,7 +18,7 @@ from ape_cli import position, tasks
 from ape_cli.attention import AttentionContext
 from ape_cli.core.vocabulary import EOS, SOS
 from ape_cli.data.batches import SequenceBatch
-from ape_cli.data.reading import Reading
+from ape_cli.data.position_reading import PositionReading
 from ape_cli.evaluation import decoding
 from ape_cli.models.transformer import Transformer
 from ape_cli.structure import Seq
@@ -284,7 +284,7 @@ def test_greedy_writes_what_a_loop_by_hand_writes() -> None:
     batch = SequenceBatch(
         ids, torch.arange(1, 6)[None], ids != 0, labels, torch.arange(8)[None], labels, none, none, none
     )
-    reading = Reading.of(Seq(), None)
+    reading = PositionReading.of(Seq(), None)
     tally = decoding.greedy(made, [batch], torch.device("cpu"), "fp32", tasks.make("copy"), reading)
     assert tally.columns()["correct"].tolist() == [8]
 

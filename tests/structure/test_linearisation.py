@@ -13,7 +13,7 @@ from ape_cli.core.errors import DataError
 from ape_cli.data.loader import Dataset, open_dataset
 from ape_cli.evaluation import evaluate
 from ape_cli.experiment import ExperimentOptions
-from ape_cli.experiment.choice import Datasets
+from ape_cli.experiment.choice import find_dataset
 from ape_cli.reports import evaluations
 from ape_cli.runs import config
 from ape_cli.runs.registry import open_registry
@@ -148,5 +148,5 @@ def test_the_newest_dataset_is_chosen_by_its_whole_name(tmp_path: Path, caplog: 
     for order in wanted:
         tree_data(tmp_path / order, order)
     for order in wanted:
-        Datasets(tmp_path).of(ExperimentOptions(preset="tiny", scheme="rope", order=order))
+        find_dataset(ExperimentOptions(preset="tiny", scheme="rope", order=order), tmp_path)
         assert caplog.messages[-1].startswith(f"data: {tmp_path / order}, the newest")

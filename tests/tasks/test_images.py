@@ -24,8 +24,7 @@ from ape_cli.core.executors.local import Local
 from ape_cli.core.vocabulary import SPLITS
 from ape_cli.data import generation
 from ape_cli.data.loader import open_dataset
-from ape_cli.data.manifest import read_manifest
-from ape_cli.data.plan import DatasetPlan
+from ape_cli.data.manifest import DatasetPlan, read_manifest
 from ape_cli.storage import image_rows
 from ape_cli.storage.sources import ImageSource, LabelledImages
 from ape_cli.tasks import images

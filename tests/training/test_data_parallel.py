@@ -16,7 +16,7 @@ from ape_cli import experiment, position
 from ape_cli.core.errors import UsageError
 from ape_cli.core.vocabulary import PAD
 from ape_cli.data.loader import Dataset
-from ape_cli.experiment.reading import reading
+from ape_cli.experiment.reading import structure_for
 from ape_cli.models import checkpoint, factory, transformer
 from ape_cli.runs import config
 from ape_cli.runs.config import Config
@@ -89,7 +89,7 @@ def test_the_mean_of_the_ranks_gradients_is_that_of_the_whole_batch(
 ) -> None:
     """The average over three ranks, of which the third may have no row, compared with the batch in float64."""
     wanted = tiny(scheme, trees, batch_size=batch_size)
-    read = reading(scheme, trees.structure)
+    read = structure_for(scheme, trees.structure)
     batch = next(trees.split("train").batches(batch_size, seed, structure=read))
     assert len(set(batch.label_mask.sum(1).tolist())) > 1  # otherwise any count of labels would pass
     model = factory.build(wanted, trees.structure, trees.ids).double()

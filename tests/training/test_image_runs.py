@@ -15,7 +15,7 @@ import torch
 from ape_cli import experiment, position, tasks
 from ape_cli.core.errors import UsageError
 from ape_cli.data import generation
-from ape_cli.data.loader import Dataset, ImageSplit, open_dataset
+from ape_cli.data.loader import BatchOptions, Dataset, ImageSplit, open_dataset
 from ape_cli.evaluation import evaluate
 from ape_cli.models import factory
 from ape_cli.runs import config
@@ -172,8 +172,8 @@ def test_shares_are_the_batch(data: Dataset) -> None:
 
 def test_augmentation_is_of_training_alone_and_new_in_each_epoch(data: Dataset) -> None:
     settled = experiment.complete(wanted(augment="crop,flip"), data)
-    assert experiment.of(settled, data).feed() == {}
-    assert experiment.of(settled, data).feed(training=True) == {"augment": ("crop", "flip")}
+    assert experiment.of(settled, data).batch_options() == BatchOptions()
+    assert experiment.of(settled, data).batch_options(training=True) == BatchOptions(augment=("crop", "flip"))
     train = data.split("train")
     assert isinstance(train, ImageSplit)
 

@@ -19,7 +19,7 @@ import json
 import logging
 from typing import Any, Literal, TypeVar
 
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import BaseModel, ConfigDict, Field, field_serializer
 
 from ape_cli.core.errors import RunError, UsageError
 from ape_cli.core.validation import HEX, Many
@@ -30,7 +30,7 @@ from ape_cli.models.checkpoint import load_weights
 from ape_cli.models.transformer import Model
 from ape_cli.runs import record
 from ape_cli.runs.config import AnyConfig, Config
-from ape_cli.runs.record import Metrics, TrainingData, TrainingResult
+from ape_cli.runs.record import DatasetRecord, Metrics, TrainingResult
 from ape_cli.runs.run import Run
 from ape_cli.runs.run_files import WEIGHTS
 from ape_cli.storage import files
@@ -64,7 +64,7 @@ class Exported(BaseModel):
     run: str
     config: AnyConfig
     variant: dict[str, Any]
-    dataset: TrainingData
+    dataset: DatasetRecord
     result: TrainingResult
     scores: Many[Score]
     versions: dict[str, str]
@@ -72,6 +72,11 @@ class Exported(BaseModel):
     own_files: dict[str, str] = Field(default_factory=dict)  # as in run.json
     resumed_with: Many[dict[str, str]] = Field(default_factory=list)  # as in run.json
     files: dict[str, str]
+
+    @field_serializer("dataset")
+    def _without_path(self, data: DatasetRecord) -> dict[str, Any]:
+        """Leave out the path, which says nothing elsewhere, and the vocabulary, which has a file of its own."""
+        return data.model_dump(exclude={"path", "vocabulary"})
 
 
 class Vocabulary(BaseModel):
@@ -89,16 +94,14 @@ def export(run: Run, folder: StoragePath, *, overwrite: bool = False) -> dict[st
     """
     trained = check_finished(run)
     _check_room(folder, overwrite)
-    # a path of this machine says nothing elsewhere
-    data = TrainingData(**trained.dataset.model_dump(exclude={"path", "vocabulary"}))
     vocabulary = trained.dataset.vocabulary
-    model = model_of(trained.config, data, vocabulary)
+    model = model_of(trained.config, trained.dataset, vocabulary)
     load_weights(run, model)
     exported = Exported(
         run=run.name,
         config=trained.config,
         variant=trained.variant,
-        dataset=data,
+        dataset=trained.dataset,
         result=trained.outcome,
         scores=[Score(**{name: each[name] for name in Score.model_fields}) for each in run.evaluations()[0]],
         versions=trained.versions,
@@ -137,7 +140,7 @@ def _check_room(folder: StoragePath, overwrite: bool) -> None:
         raise UsageError("the folder is not empty", got=f"{folder}: {min(names - set(FILES), default=CONFIG)}", fix=fix)
 
 
-def model_of(config: Config, data: TrainingData, vocabulary: list[str]) -> Model:
+def model_of(config: Config, data: DatasetRecord, vocabulary: list[str]) -> Model:
     """The model of an export, before its weights are loaded. `data` is the dataset in config.json."""
     return factory.without_weights(config, parse_structure(data.structure), len(vocabulary), data.image)
 

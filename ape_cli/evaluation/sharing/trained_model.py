@@ -18,16 +18,14 @@ from ape_cli.data.batches import Batch, SequenceBatch
 from ape_cli.data.collation import Side, Window, collate
 from ape_cli.data.image_batches import ImageBatch
 from ape_cli.data.loader import Dataset, ImageSplit, Split
-from ape_cli.data.position_maps import RowPositions
-from ape_cli.data.reading import Reading
+from ape_cli.data.position_reading import PositionReading
 from ape_cli.evaluation import evaluate
 from ape_cli.evaluation.decoding import written
 from ape_cli.evaluation.fit import misfit
 from ape_cli.evaluation.sharing.exported import AGAIN, Exported, model_of, read_export
-from ape_cli.experiment import Experiment, of_run
+from ape_cli.experiment import Experiment
 from ape_cli.experiment.generalisation import check_decoding
-from ape_cli.experiment.mapping import row_positions
-from ape_cli.experiment.reading import read_as
+from ape_cli.experiment.reading import position_reading
 from ape_cli.models.checkpoint import put_weights
 from ape_cli.models.device import products, tune
 from ape_cli.models.factory import check_installed, check_unchanged
@@ -100,7 +98,7 @@ class TrainedModel:
 
         Raises `DataError` if the dataset does not fit the model.
         """
-        return iter(split.batches(batch_size, **self._experiment(split).feed()))
+        return iter(split.batches(batch_size, options=self._experiment(split).batch_options()))
 
     def predict(
         self,
@@ -135,8 +133,8 @@ class TrainedModel:
             return [name for batch in images for _, name in self._classes(batch)]
         if isinstance(rows, Split):
             experiment = self._experiment(rows)
-            task, read = evaluate.how_to_write(experiment)
-            return self._written(rows.batches(batch_size, **experiment.feed()), task, read)
+            task, reading = evaluate.how_to_write(experiment)
+            return self._written(rows.batches(batch_size, options=experiment.batch_options()), task, reading)
         return self._of_words(rows, max_tokens, batch_size)
 
     def evaluate(
@@ -157,7 +155,7 @@ class TrainedModel:
         data = Dataset(split.folder, split.manifest)
         if reason := misfit(self._trained, self.vocabulary, data):
             raise reason
-        return of_run(self.config, data)
+        return Experiment(self.config, data)
 
     def _of_words(self, rows: Sequence[str | Sequence[str]], max_tokens: int, batch_size: int) -> list[list[str]]:
         """The answers to sources of words, as `predict` describes them."""
@@ -168,17 +166,10 @@ class TrainedModel:
             raise UsageError("a list of texts has no positions", got=f"a model of structure {structure}", fix=fix)
         if isinstance(rows, str) or max_tokens < 1:
             raise UsageError("bad rows", allowed="a list of sources; max_tokens from 1", fix="predict([text])")
-        drawn = row_positions(self.config)
-        read = Reading.of(
-            structure,
-            read_as(self.config, structure),
-            tagged=data.tagged,
-            joined=self.config.is_joined,
-            drawn=drawn,
-        )
-        window = _window([self._ids(row) for row in rows], max_tokens, drawn, tagged=data.tagged)
-        batches = (collate(window, part, read, drawn=drawn) for part in window.batches(batch_size, None))
-        return self._written(batches, None, read)
+        reading = position_reading(self.config, structure, tagged=data.tagged)
+        window = _window([self._ids(row) for row in rows], max_tokens, reading)
+        batches = (collate(window, part, reading) for part in window.batches(batch_size, None))
+        return self._written(batches, None, reading)
 
     def _ids(self, row: str | Sequence[str]) -> np.ndarray:
         """The ids of the symbols of a source, uint16 [N]. Raises `UsageError` for an unknown symbol."""
@@ -189,14 +180,16 @@ class TrainedModel:
                 raise unknown("symbol", str(word), known)
         return np.array([known[word] for word in words], dtype=np.uint16)
 
-    def _written(self, batches: Iterable[SequenceBatch], task: BaseTask | None, read: Reading) -> list[list[str]]:
+    def _written(
+        self, batches: Iterable[SequenceBatch], task: BaseTask | None, reading: PositionReading
+    ) -> list[list[str]]:
         """What the model writes for each row, in the order of the rows."""
         assert isinstance(self.module, SequenceModel)
         answers: dict[int, list[str]] = {}
-        for batch, ids in written(self.module, batches, self.device, self.config.precision, task, read):
+        for batch, ids in written(self.module, batches, self.device, self.config.precision, task, reading):
             for n, row, mask in zip(batch.row, ids.cpu(), batch.label_mask.cpu(), strict=True):
                 answer = row[mask].tolist()
-                if read.own == Seq():
+                if reading.data == Seq():
                     answer = [i for i in answer[: answer.index(EOS) if EOS in answer else None] if i != PAD]
                 answers[int(n)] = [self.vocabulary[i] for i in answer]
         return [answers[n] for n in sorted(answers)]
@@ -217,7 +210,7 @@ class TrainedModel:
         return ((int(n), self.vocabulary[i]) for n, i in zip(batch.row, best, strict=True))
 
 
-def _window(ids: list[np.ndarray], max_tokens: int, drawn: RowPositions | None, *, tagged: bool) -> Window:
+def _window(ids: list[np.ndarray], max_tokens: int, reading: PositionReading) -> Window:
     """The window of sources, uint16 [N] each, whose answers have `max_tokens` places, or a place for each tag.
 
     They have fewer places if the map of positions has fewer.
@@ -229,10 +222,10 @@ def _window(ids: list[np.ndarray], max_tokens: int, drawn: RowPositions | None, 
 
     count = len(ids)
     size = np.array([len(row) for row in ids], dtype=np.int64)
-    room = None if drawn is None else drawn.room(size + 1)
+    room = None if reading.positions is None else reading.positions.room(size + 1)
     most = np.full(count, max_tokens) if room is None else np.minimum(room, max_tokens)
     answers = [np.full(tokens - 1, FIRST_SYMBOL, np.uint16) for tokens in most]  # `collate` adds the place of EOS
-    return Window(np.arange(count), size, np.full(count, -1), side(ids), side(ids if tagged else answers))
+    return Window(np.arange(count), size, np.full(count, -1), side(ids), side(ids if reading.tagged else answers))
 
 
 def _images(pixels: Tensor, first: int) -> ImageBatch:

@@ -32,7 +32,7 @@ from ape_cli.reports.line_plots import Panel, split
 from ape_cli.reports.plots import LINE_STYLES, Plot
 from ape_cli.reports.tables import Table, table
 from ape_cli.reports.views import Options, View
-from ape_cli.runs.record import Trained
+from ape_cli.runs.record import DatasetRecord
 from ape_cli.runs.registry import Registry
 
 Range = tuple[int, int]  # sizes, both ends included
@@ -137,13 +137,13 @@ def panels(sizes: Sizes) -> list[Panel]:
     return drawn_panels
 
 
-def seen_by(registry: Registry, values: pl.DataFrame, trained: Mapping[str, Trained]) -> dict[str, Seen | None]:
+def seen_by(registry: Registry, values: pl.DataFrame, trained: Mapping[str, DatasetRecord]) -> dict[str, Seen | None]:
     """The sizes in the training data of `values`, by its fingerprint. `trained` describes all training data."""
     fingerprints = values["trained_fingerprint"].unique(maintain_order=True)
     return {f: once(whole(registry), seen, trained[f], key=f) for f in fingerprints}
 
 
-def seen(trained: Trained) -> Seen | None:
+def seen(trained: DatasetRecord) -> Seen | None:
     """The sizes in a training split.
 
     Unless they are listed, the rows are drawn again. None if that takes too long, or if the task is not known here or

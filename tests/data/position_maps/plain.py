@@ -6,7 +6,7 @@ from typing import Any
 
 from ape_cli.core.vocabulary import PAD
 from ape_cli.data import position_maps
-from ape_cli.data.batches import JoinedBatch, SequenceBatch
+from ape_cli.data.batches import DecoderOnlyBatch, SequenceBatch
 from ape_cli.data.loader import Dataset, Split
 from ape_cli.data.position_maps import RowPositions
 
@@ -26,7 +26,7 @@ def batches(
     rows = data.split(split)
     assert isinstance(rows, Split)
     joined = found is not None and found.joined
-    return list(rows.batches(size, **({"positions": found, "joined": joined} | more)))
+    return list(rows.batches(size, **({"positions": found, "decoder_only": joined} | more)))
 
 
 Row = tuple[list[Any], list[Any], list[Any]]
@@ -41,7 +41,7 @@ def of_rows(found: list[SequenceBatch]) -> dict[int, Row]:
             read = batch.input_positions[min(i, len(batch.input_positions) - 1)].tolist()
             count, more = int(batch.source_mask[i].sum()), int((batch.labels[i] != PAD).sum())
             both: list[Any] = []
-            if isinstance(batch, JoinedBatch):
-                both = batch.joined_positions[min(i, len(batch.joined_positions) - 1)].tolist()[: count + more]
+            if isinstance(batch, DecoderOnlyBatch):
+                both = batch.positions[min(i, len(batch.positions) - 1)].tolist()[: count + more]
             rows[row] = source[:count], read[:more], both
     return rows

@@ -10,7 +10,7 @@ import pytest
 from ape_cli.core.errors import ApeError, UsageError
 from ape_cli.core.vocabulary import PAD
 from ape_cli.data import position_maps
-from ape_cli.data.batches import JoinedBatch, few_lengths
+from ape_cli.data.batches import DecoderOnlyBatch, few_lengths
 from ape_cli.data.loader import Dataset
 from ape_cli.data.position_maps import PositionMap
 from tests.conftest import write
@@ -56,13 +56,13 @@ def test_positions_rise_and_do_not_repeat(words: Dataset, name: str, joined: boo
 @pytest.mark.parametrize("name", NAMES)
 def test_the_decoder_only_model_reads_source_and_target_in_a_row(words: Dataset, name: str) -> None:
     for batch in batches(words, drawn(name, joined=True)):
-        assert isinstance(batch, JoinedBatch)
+        assert isinstance(batch, DecoderOnlyBatch)
         for row, (source, read, both) in of_rows([batch]).items():
             assert both == source + read
             i = batch.row.tolist().index(row)
-            at = batch.joined_positions[min(i, len(batch.joined_positions) - 1)].tolist()
+            at = batch.positions[min(i, len(batch.positions) - 1)].tolist()
             assert (at[len(both) :] == [0] * (len(at) - len(both))) or name == "plain"
-            assert batch.place[i][batch.labels[i] != PAD].tolist() == list(range(len(source), len(both)))
+            assert batch.input_indices[i][batch.labels[i] != PAD].tolist() == list(range(len(source), len(both)))
 
 
 @BOTH

@@ -24,7 +24,7 @@ def test_a_vector_tells_the_sides_apart(words: Dataset) -> None:
     def model(positions: str) -> DecoderOnly:
         chosen = config.resolve("tiny", "learned", position.options("learned"), model="decoder", positions=positions)
         wanted = experiment.complete(chosen, words)
-        assert wanted.max_size == words.largest(words.structure, joined=positions == "plain")
+        assert wanted.max_size == words.largest(words.structure, decoder_only=positions == "plain")
         made = factory.build(wanted, words.structure, words.ids)
         assert isinstance(made, DecoderOnly)
         return made

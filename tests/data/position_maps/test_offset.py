@@ -12,7 +12,7 @@ from tests.data.position_maps.plain import batches, drawn, of_rows
 
 def test_a_row_is_shifted_as_a_whole(words: Dataset) -> None:
     """By a number of its own from 0 to the maximum. SOS of an encoder-decoder stays at 0."""
-    plain = of_rows(batches(words, None, joined=True))
+    plain = of_rows(batches(words, None, decoder_only=True))
     alone = of_rows(batches(words, drawn("offset", maximum=9)))
     for row, (source, read, both) in of_rows(batches(words, drawn("offset", joined=True, maximum=9))).items():
         shift = source[0] - 1

@@ -18,7 +18,7 @@ def test_positions_are_places() -> None:
 def test_it_changes_nothing(words: Dataset) -> None:
     """Not even the single row of positions that all rows share without a map."""
     for joined in (False, True):
-        without = batches(words, None, joined=joined)
+        without = batches(words, None, decoder_only=joined)
         assert of_rows(batches(words, drawn("plain", joined=joined))) == of_rows(without)
         assert all(len(batch.source_positions) == 1 for batch in without)
         for batch in without:

@@ -163,12 +163,13 @@ def test_an_own_map_is_checked_once_where_it_is_used(words: Dataset, monkeypatch
     """By the training as by the evaluation. The check costs 15 milliseconds, so the next one is left out."""
     monkeypatch.setattr(plugins, "is_own", lambda cls: True)
     monkeypatch.setattr(own_parts, "_checked", set())
-    monkeypatch.setattr(position_maps, "load", lambda name: type("Mine", (_Table,), {"__module__": __name__}))
+    mine = type("Mine", (_Table,), {"__module__": __name__})
+    monkeypatch.setattr(position_maps, "load", lambda name: mine)
     chosen = config.resolve("tiny", "rope", position.options("rope"), positions="mine")
     wanted = experiment.complete(chosen, words)
     assert [kind.__name__ for kind, *_ in own_parts._checked].count("Mine") == 1
     monkeypatch.setattr(own_parts, "_checked", set())
     monkeypatch.setattr(_Table, "table", WRONG_TABLES["independent"][0])
-    for use in (lambda: experiment.complete(chosen, words), lambda: experiment.mapping.row_positions(wanted)):
+    for use in (lambda: experiment.complete(chosen, words), lambda: experiment.reading.row_positions(wanted)):
         with pytest.raises(ApeError, match="a row in a batch"):
             use()

@@ -32,7 +32,7 @@ def check_same_predictions(both: Both, data: Dataset) -> None:
     own = of_experiment(experiment.of(done.known.config, data))
     load_weights(done, own)
     own.eval()
-    for batch in data.split("test").batches(16, **experiment.of(done.known.config, data).feed()):
+    for batch in data.split("test").batches(16, options=experiment.of(done.known.config, data).batch_options()):
         with torch.no_grad():
             assert torch.equal(model.logits(batch), own(*batch.inputs))
     (stored,), _ = done.evaluations()

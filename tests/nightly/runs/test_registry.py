@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from ape_cli import experiment, tasks
-from ape_cli.data import generation, windows
+from ape_cli.data import generation, loader
 from ape_cli.data.loader import open_dataset
 from ape_cli.runs.registry import open_registry
 from ape_cli.training import trial
@@ -46,7 +46,7 @@ def test_resume_although_epochs_have_different_numbers_of_batches(
 
 def test_resume_on_a_copy_with_other_shards(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """The run has the same name there, and ends with the same weights."""
-    monkeypatch.setattr(windows, "ROW_GROUP", 100)
+    monkeypatch.setattr(loader, "ROW_GROUP", 100)
     task = tasks.make("reverse", length_mean=7, length_std=2)
     copies = []
     for shard_rows in (280, 33):

@@ -19,7 +19,7 @@ from ape_cli.core.errors import DataError, PlaceError, RunError
 from ape_cli.core.executors.local import Local
 from ape_cli.data import generation, manifest
 from ape_cli.data.loader import open_dataset
-from ape_cli.data.plan import DatasetPlan
+from ape_cli.data.manifest import DatasetPlan
 from ape_cli.runs.record import RunRecord
 from ape_cli.runs.registry import open_registry
 from ape_cli.runs.run import Run
