@@ -64,7 +64,7 @@ class RecentSums(BaseModel):
     training_seconds: float = 0.0
 
 
-class TrainState(BaseModel):
+class Progress(BaseModel):
     """The progress of a run. It is a JSON object in the stored state."""
 
     model_config = _CHECKED

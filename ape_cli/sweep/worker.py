@@ -121,7 +121,7 @@ class _Progress(MetricLogger):
 
 def _train(context: JobContext, work: Work) -> dict[str, Any]:
     """Train one run. Waits if another process has locked it. Raises `KeyboardInterrupt` if the sweep stops."""
-    from ape_cli.training.loop import Stopped
+    from ape_cli.training.trainer import Stopped
 
     where = choose_device(work.device)
     use_gpu(where, context.number)

@@ -18,7 +18,7 @@ batch means averaged without weights
   - return float(sum(c.sum() for c in self.correct) / max(1, sum(t.sum() for t in self.tokens)))
   + return float(np.mean([c.sum() / t.sum() for c, t in zip(self.correct, self.tokens)]))
 the best checkpoint chosen on the test set
-  set_up  training/test_loop.py::test_best_by_validation_and_the_test_split_is_never_read
+  Trainer.__init__  training/test_loop.py::test_best_by_validation_and_the_test_split_is_never_read
   - data.split("train"), data.split("validation")
   + data.split("train"), data.split("test")
 a warm-up of 1.25%
@@ -26,7 +26,7 @@ a warm-up of 1.25%
   - Field(0.05, ge=0, lt=1, description="Fraction of the steps that is linear warm-up.")
   + Field(0.0125, ge=0, lt=1, description="Fraction of the steps that is linear warm-up.")
 a schedule that is created and never stepped
-  TrainingStep.__call__  training/test_loop.py::test_the_optimiser_follows_the_schedule
+  Trainer.step  training/test_loop.py::test_the_optimiser_follows_the_schedule
   - group["lr"] = self.rate
   + pass
 results that depend on the batch size at evaluation
@@ -77,9 +77,9 @@ a depth-first tree unfolded breadth-first
   - task.order == "breadth"
   + task.order != ""
 the best weights of images chosen on the test set
-  Validator.scores  training/test_image_runs.py::test_the_test_split_is_recorded_and_chooses_nothing
-  - tally = self.score(self.setup.validation)
-  + tally = self.score(self.setup.test or self.setup.validation)
+  Trainer._validate  training/test_image_runs.py::test_the_test_split_is_recorded_and_chooses_nothing
+  - validation = self.score(self.validation)
+  + validation = self.score(self.test or self.validation)
 tokens placed column by column
   _classifier  training/test_image_runs.py::test_tokens_stand_row_by_row
   - np.divmod(np.arange(rows * columns), columns)
@@ -101,16 +101,16 @@ stochastic depth that changes the mean
   - (kept / (1 - skip))
   + kept
 each rank divides by the labels of its own rows
-  TrainingStep.__call__  training/test_data_parallel.py::test_the_mean_of_the_ranks_gradients_is_that_of_the_whole_batch
+  Trainer.step  training/test_data_parallel.py::test_the_mean_of_the_ranks_gradients_is_that_of_the_whole_batch
   - batch.counts
   + (int(batch.label_mask.sum()), int(batch.source_mask.sum()))
 gradients of ranks averaged, not summed
-  TrainingStep.update  training/test_data_parallel.py::test_the_mean_of_the_ranks_gradients_is_that_of_the_whole_batch
-  - (total / labels * self.setup.execution.group.size).backward()
+  Trainer.update  training/test_data_parallel.py::test_the_mean_of_the_ranks_gradients_is_that_of_the_whole_batch
+  - (total / labels * self.execution.group.size).backward()
   + (total / labels).backward()
 validation on only the first rank's share
-  Validator.score  nightly/training/test_data_parallel.py::test_two_ranks_come_to_what_one_process_comes_to
-  - execution.group.all_reduce_metrics(sums)
+  Trainer.score  nightly/training/test_data_parallel.py::test_two_ranks_come_to_what_one_process_comes_to
+  - group.all_reduce_metrics(sums)
   + sums
 an exported model that dropout disturbs
   TrainedModel.__init__  evaluation/sharing/test_exported.py::test_predictions_on_words_are_those_of_the_run

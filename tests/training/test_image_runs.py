@@ -24,8 +24,7 @@ from ape_cli.storage.sources import ImageSource, LabelledImages
 from ape_cli.tasks import images
 from ape_cli.training import trial
 from ape_cli.training.execution import Execution
-from ape_cli.training.loop import Loop
-from ape_cli.training.validation import Validator
+from ape_cli.training.trainer import Trainer
 
 CPU = torch.device("cpu")
 SIZES = {"d_model": 16, "d_ff": 16, "heads": 2, "steps": 6, "batch_size": 16, "validate_every_steps": 2}
@@ -99,14 +98,14 @@ def test_of_equal_validations_the_lower_loss_is_kept(
         left = iter([SimpleNamespace(token_accuracy=a, cross_entropy=b) for a, b in measured])
         last = []
 
-        def scored(validator: Validator, split: Any) -> Any:
+        def scored(trainer: Trainer, split: Any) -> Any:
             last[:] = [next(left)] if split.name == "validation" else last
             return last[0]
 
-        monkeypatch.setattr(Validator, "score", scored)
-        loop = Loop(experiment.of(wanted, found), None, Execution(CPU))
+        monkeypatch.setattr(Trainer, "score", scored)
+        loop = Trainer(experiment.of(wanted, found), None, Execution(CPU))
         best = loop.run().best_step
-        return best, [row["kept"] for row in loop.at.history] if "kept" in loop.at.history[0] else None
+        return best, [row["kept"] for row in loop.progress.history] if "kept" in loop.progress.history[0] else None
 
     assert kept(data, wanted(steps=6, validate_every_steps=1)) == (4, [True, True, False, True, False, False])
     text = config.resolve("tiny", "none", {}, settings={"steps": 6, "validate_every_steps": 1})

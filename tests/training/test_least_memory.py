@@ -20,7 +20,7 @@ from ape_cli.models.decoder import DecoderOnly
 from ape_cli.models.transformer import Transformer
 from ape_cli.runs.registry import Registry, open_registry
 from ape_cli.sweep import worker
-from ape_cli.training import least_memory, step, validation
+from ape_cli.training import least_memory, trainer
 from ape_cli.training.least_memory import least_bytes
 from tests.conftest import ape, write
 from tests.core.test_memory import CPU, GPU
@@ -95,24 +95,25 @@ def test_a_run_that_cannot_fit_is_refused_before_it_starts(
 
 
 def test_the_batches_are_those_that_are_trained_on(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Two steps need memory for two batches only, which may be shorter than the longest rows."""
+    """Two steps need memory for the larger of two batches, which may be shorter than the longest rows."""
     data = write(tmp_path / "data", "copy", length_mean=20, length_std=3)
     expected, seen = set[Any](), set[Any]()
-    least, update = least_memory.least_bytes, step.TrainingStep.update
+    least, update = least_memory.least_bytes, trainer.Trainer.update
 
     def noted(model: Any, shape: Any, *of: Any) -> int:
         expected.add(shape)
         return least(model, shape, *of)
 
-    def updated(self: step.TrainingStep, batch: Any, labels: Any) -> Any:
+    def updated(self: trainer.Trainer, batch: Any, labels: Any) -> Any:
         longest = int(batch.size.max())
         seen.add((len(batch.row), longest, longest))
         return update(self, batch, labels)
 
     monkeypatch.setattr(least_memory, "least_bytes", noted)
-    monkeypatch.setattr(step.TrainingStep, "update", updated)
+    monkeypatch.setattr(trainer.Trainer, "update", updated)
     ape(*command(data, tmp_path, "--set", "batch_size=8", "--no-eval", steps=2))
-    assert expected == seen
+    assert expected == {max(seen)}
+    assert len(seen) == 2
     assert max(seen)[1] < data.largest_size
 
 
@@ -121,17 +122,17 @@ def test_a_run_that_runs_out_of_memory_can_be_resumed(
     words: Dataset, tmp_path: Path, error: Exception, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The third step fails after two checkpoints: one message, the exit status 1, and the status `stopped`."""
-    update = step.TrainingStep.update
+    update = trainer.Trainer.update
 
-    def failing(self: step.TrainingStep, *of: Any) -> Any:
-        if self.setup.schedule.steps and len(done) == 2:
+    def failing(self: trainer.Trainer, *of: Any) -> Any:
+        if len(done) == 2:
             raise error
         done.append(of)
         return update(self, *of)
 
     done: list[Any] = []
     with monkeypatch.context() as patched:
-        patched.setattr(step.TrainingStep, "update", failing)
+        patched.setattr(trainer.Trainer, "update", failing)
         _, printed = ape(*command(words, tmp_path), code=1)
     assert "Traceback" not in printed
     assert printed.count("error:") == 1
@@ -151,7 +152,7 @@ def test_validation_and_evaluation_explain_errors_of_memory(
         raise RuntimeError(CPU)
 
     with monkeypatch.context() as patched:
-        patched.setattr(validation, "teacher_forced", fails)
+        patched.setattr(trainer, "teacher_forced", fails)
         _, printed = ape(*command(words, tmp_path), code=1)
     assert "scoring the validation split in batches of" in printed
     ape(*command(words, tmp_path, "--no-eval"))
@@ -172,7 +173,7 @@ def test_a_trial_of_a_sweep_explains_errors_of_memory(
     def fails(*_: Any) -> Any:
         raise torch.OutOfMemoryError(GPU)
 
-    monkeypatch.setattr(step.TrainingStep, "update", fails)
+    monkeypatch.setattr(trainer.Trainer, "update", fails)
     config = experiment.complete(resolve(steps=2), words)
     name = Registry(tmp_path).run_for(config, words).name
     context: Any = SimpleNamespace(number=0, stopping=lambda: False, report=lambda report: None)

@@ -22,11 +22,10 @@ from ape_cli.models.checkpoint import Schedule
 from ape_cli.runs import config
 from ape_cli.runs.config import Config
 from ape_cli.runs.record import TrainingResult
-from ape_cli.training import loop, validation
+from ape_cli.training import trainer
 from ape_cli.training.execution import Execution
-from ape_cli.training.loop import Loop, Stopped
-from ape_cli.training.setup import learning_rate
-from ape_cli.training.validation import Checkpointer
+from ape_cli.training.schedule import learning_rate
+from ape_cli.training.trainer import Stopped, Trainer
 
 CPU = torch.device("cpu")
 
@@ -39,7 +38,7 @@ def tiny(scheme: str, data: Dataset, **settings: Any) -> Config:
 
 
 def fit(wanted: Config, data: Dataset, store: Any, execution: Execution) -> TrainingResult:
-    return Loop(experiment.of(wanted, data), store, execution).run()
+    return Trainer(experiment.of(wanted, data), store, execution).run()
 
 
 class Memory:
@@ -77,7 +76,7 @@ def scored(monkeypatch: pytest.MonkeyPatch, accuracies: list[float]) -> None:
         def __init__(self, *args: Any) -> None:
             self.token_accuracy = next(left)
 
-    monkeypatch.setattr(validation, "teacher_forced", Tally)
+    monkeypatch.setattr(trainer, "teacher_forced", Tally)
 
 
 # The schedule
@@ -121,32 +120,32 @@ def test_the_optimiser_follows_the_schedule(words: Dataset) -> None:
 
 def test_every_field_reaches_what_it_is_for(words: Dataset) -> None:
     wanted = tiny("relative", words, beta1=0.8, beta2=0.97, weight_decay=0.3, d_ff=40, decay=0.7, heads=4, dropout=0.25)
-    running = Loop(experiment.of(wanted, words), Memory(), Execution(CPU))
-    (group,) = running.setup.optimiser.param_groups
+    running = Trainer(experiment.of(wanted, words), Memory(), Execution(CPU))
+    (group,) = running.optimiser.param_groups
     assert group["betas"] == (0.8, 0.97)
     assert group["weight_decay"] == 0.3
-    assert running.setup.model.encoder[0].ff.inner.out_features == 40
-    assert running.setup.model.scheme.shape.decay == 0.7
-    assert running.setup.model.scheme.shape.heads == running.setup.model.decoder[0].cross_attention.heads == 4
-    attention = running.setup.model.decoder[0].cross_attention.dropout
-    assert attention == running.setup.model.dropout.p == running.setup.model.encoder[0].ff.dropout == 0.25
+    assert running.model.encoder[0].ff.inner.out_features == 40
+    assert running.model.scheme.shape.decay == 0.7
+    assert running.model.scheme.shape.heads == running.model.decoder[0].cross_attention.heads == 4
+    attention = running.model.decoder[0].cross_attention.dropout
+    assert attention == running.model.dropout.p == running.model.encoder[0].ff.dropout == 0.25
     other = factory.build(wanted.model_copy(update={"seed": 4}), words.structure, words.ids)
-    assert not torch.equal(other.embedding, running.setup.model.embedding)
+    assert not torch.equal(other.embedding, running.model.embedding)
 
 
 def test_a_step_follows_the_mean_gradient_of_the_batch(words: Dataset) -> None:
     """The loss is a mean over real labels: a batch with every row twice gives the same gradient."""
     wanted = tiny("rope", words, dropout=0)
-    running = Loop(experiment.of(wanted, words), Memory(), Execution(CPU))
+    running = Trainer(experiment.of(wanted, words), Memory(), Execution(CPU))
     one = next(words.split("train").batches(8, seed=1))
     twice = SequenceBatch(
         **{k: torch.cat([v, v]) if torch.is_tensor(v) and len(v) > 1 else v for k, v in vars(one).items()}
     )
     gradients = []
     for found in (one, twice):
-        running._train_on(found)
-        gradients.append([p.grad.clone() for p in running.setup.model.parameters()])
-        running.setup.model.load_state_dict(factory.build(wanted, words.structure, words.ids).state_dict())
+        running.step(found)
+        gradients.append([p.grad.clone() for p in running.model.parameters()])
+        running.model.load_state_dict(factory.build(wanted, words.structure, words.ids).state_dict())
     for a, b in zip(*gradients, strict=True):
         assert torch.allclose(a, b, atol=1e-5)
 
@@ -232,7 +231,7 @@ def test_batches_ahead_are_the_same_batches(words: Dataset, trees: Dataset, monk
     wanted = tiny("rope", words)
     alone, beside = Memory(), Memory()
     fit(wanted, words, alone, Execution(CPU))
-    monkeypatch.setattr(loop, "_AHEAD", {"cpu": 3})
+    monkeypatch.setattr(trainer, "_AHEAD", {"cpu": 3})
     fit(wanted, words, beside, Execution(CPU))
     for name, value in weights(alone).items():
         assert torch.equal(value, weights(beside)[name]), name
@@ -240,7 +239,7 @@ def test_batches_ahead_are_the_same_batches(words: Dataset, trees: Dataset, monk
 
 
 def test_the_thread_ends_with_the_loop(words: Dataset, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(loop, "_AHEAD", {"cpu": 3})
+    monkeypatch.setattr(trainer, "_AHEAD", {"cpu": 3})
     before, threads = threading.active_count(), []
 
     def stop() -> bool:
@@ -271,10 +270,10 @@ def test_the_first_step_is_not_a_matter_of_the_learning_rate(
             return found  # type: ignore[no-any-return]
 
     for own, advice in ((True, r"gradients of scheme 'learned', and correct it"), (False, "use a smaller `lr_peak`")):
-        running = Loop(experiment.of(tiny("learned", words), words), Memory(), Execution(CPU))
-        running.setup.model.scheme.__class__ = Broken
+        running = Trainer(experiment.of(tiny("learned", words), words), Memory(), Execution(CPU))
+        running.model.scheme.__class__ = Broken
         parts = {"scheme 'learned'": Broken} if own else {}
-        monkeypatch.setattr("ape_cli.training.step.own_parts", lambda *names, parts=parts: parts)
+        monkeypatch.setattr("ape_cli.training.trainer.own_parts", lambda *names, parts=parts: parts)
         with pytest.raises(RunError, match=rf"step {1 if where == 'value' else 2} of 20") as caught:
             running.run()
         assert re.search(advice, str(caught.value))
@@ -286,16 +285,16 @@ def test_nothing_is_stored_that_is_no_number(
 ) -> None:
     """If weights become not finite at a step, the next loss or the attempt to store them shows it."""
     store = Memory()
-    running = Loop(experiment.of(tiny("rope", words), words), store, Execution(CPU))
-    monkeypatch.setattr(Checkpointer, "due", lambda self, validated: running.at.step == due)
+    running = Trainer(experiment.of(tiny("rope", words), words), store, Execution(CPU))
+    monkeypatch.setattr(Trainer, "due", lambda self, validated: running.progress.step == due)
 
     def poison(*args: Any) -> None:
-        if running.at.step == poisoned - 1:  # the step itself is counted after it
+        if running.progress.step == poisoned - 1:  # the step itself is counted after it
             with torch.no_grad():
-                running.setup.model.embedding[0, 0] = float("nan")
-                running.setup.model.embedding[5] = float("nan")
+                running.model.embedding[0, 0] = float("nan")
+                running.model.embedding[5] = float("nan")
 
-    running.setup.optimiser.register_step_post_hook(poison)
+    running.optimiser.register_step_post_hook(poison)
     with pytest.raises(RunError, match=rf"no longer a number[\s\S]*step {said} of 20"):
         running.run()
     assert store.state is None
@@ -305,16 +304,16 @@ def test_nothing_is_stored_that_is_no_number(
 
 def test_a_validation_whose_loss_is_not_finite(words: Dataset, monkeypatch: pytest.MonkeyPatch) -> None:
     """The weights and the training loss are finite. A history with such a row could not be read."""
-    store, score = Memory(), validation.teacher_forced
+    store, score = Memory(), trainer.teacher_forced
 
     def overflowing(*given: Any) -> metrics.MetricSums:
         found = score(*given)
         found.nats[0][0] = np.inf
         return found
 
-    monkeypatch.setattr(validation, "teacher_forced", overflowing)
+    monkeypatch.setattr(trainer, "teacher_forced", overflowing)
     with pytest.raises(RunError, match=r"no longer a number[\s\S]*step 5 of 20"):
-        Loop(experiment.of(tiny("rope", words), words), store, Execution(CPU)).run()
+        Trainer(experiment.of(tiny("rope", words), words), store, Execution(CPU)).run()
     assert store.state is None
 
 
@@ -358,5 +357,5 @@ def test_where_nothing_compiles_it_is_said(words: Dataset, monkeypatch: pytest.M
 
     monkeypatch.setattr(torch, "compile", broken)
     with pytest.raises(UsageError, match=r"torch\.compile does not work here") as error:
-        Loop(experiment.of(tiny("rope", words), words), Memory(), Execution(CPU, compiled=True))
+        Trainer(experiment.of(tiny("rope", words), words), Memory(), Execution(CPU, compiled=True))
     assert error.value.got == "no compiler"

@@ -16,9 +16,9 @@ from ape_cli.data.loader import Dataset
 from ape_cli.models.checkpoint import Schedule
 from ape_cli.runs import config
 from ape_cli.training.execution import Execution
-from ape_cli.training.loop import Loop, Stopped
 from ape_cli.training.process_group import SINGLE_PROCESS, ProcessGroup
-from ape_cli.training.setup import learning_rate, schedule
+from ape_cli.training.schedule import learning_rate, schedule
+from ape_cli.training.trainer import Stopped, Trainer
 from tests.conftest import uneven_windows, write
 from tests.training.test_data_parallel import Apart
 from tests.training.test_loop import CPU, Memory, fit, tiny
@@ -99,8 +99,8 @@ def epochs(count: int, data: Dataset, **settings: Any) -> config.Config:
 
 def rows_of(wanted: config.Config, data: Dataset, group: ProcessGroup = SINGLE_PROCESS) -> list[int]:
     """The rows of all steps of a run on one rank."""
-    running = Loop(experiment.of(wanted, data), None, Execution(CPU, group=group))
-    taken = itertools.islice(running.setup.batches(running.at), running.at.schedule.steps)
+    running = Trainer(experiment.of(wanted, data), None, Execution(CPU, group=group))
+    taken = itertools.islice(running.batches(), running.progress.schedule.steps)
     return [int(row) for *_, batch in taken if batch.label_mask.any() for row in batch.row]
 
 

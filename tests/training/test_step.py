@@ -13,12 +13,10 @@ import torch
 from ape_cli import experiment
 from ape_cli.data.loader import Dataset
 from ape_cli.runs.record import TrainingResult
-from ape_cli.training import step
+from ape_cli.training import trainer
 from ape_cli.training.execution import Execution
 from ape_cli.training.loggers import MetricLogger
-from ape_cli.training.loop import Loop, Stopped
-from ape_cli.training.step import TrainingStep
-from ape_cli.training.validation import Checkpointer, Validator
+from ape_cli.training.trainer import Stopped, Trainer
 from tests.training.test_loop import CPU, Memory, tiny
 from tests.training.test_setup import of_before
 
@@ -28,11 +26,11 @@ class Clock:
 
     def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
         self.now = 0.0
-        monkeypatch.setattr(step, "time", SimpleNamespace(perf_counter=lambda: self.now))
+        monkeypatch.setattr(trainer, "time", SimpleNamespace(perf_counter=lambda: self.now))
         for owner, name, seconds in (
-            (TrainingStep, "__call__", 2.0),
-            (Validator, "scores", 1000.0),
-            (Checkpointer, "save", 100.0),
+            (Trainer, "update", 2.0),
+            (Trainer, "score", 1000.0),
+            (Trainer, "save", 100.0),
         ):
             monkeypatch.setattr(owner, name, self.taking(seconds, getattr(owner, name)))
 
@@ -65,18 +63,18 @@ class Slow(MetricLogger):
 def test_the_speed_is_that_of_the_steps_alone(words: Dataset, monkeypatch: pytest.MonkeyPatch, every: int) -> None:
     """However often a run is validated, stored and logged, also if it was stopped; `seconds` has all of it."""
     clock, store, asked = Clock(monkeypatch), Memory(), itertools.count(1)
-    monkeypatch.setattr(Checkpointer, "due", lambda self, validated: self.meter.at.step % 3 == 0)
+    monkeypatch.setattr(Trainer, "due", lambda self, validated: self.progress.step % 3 == 0)
     logger, results = Slow(clock), list[TrainingResult]()
     for stop in (13, 0):
         clock.now += 1e6  # to start a process
         wanted = experiment.of(tiny("none", words, validate_every_steps=every), words)
-        running = Loop(wanted, store, Execution(CPU, stop=lambda: next(asked) == stop))  # noqa: B023
+        running = Trainer(wanted, store, Execution(CPU, stop=lambda: next(asked) == stop))  # noqa: B023
         clock.now += 500.0  # to open loggers
         try:
             results.append(running.run([logger]))
         except Stopped:
-            assert running.at.training_seconds == 26.0
-    (result,), at = results, running.at
+            assert running.progress.training_seconds == 26.0
+    (result,), at = results, running.progress
     assert at.training_seconds == 40.0  # 20 steps of two seconds
     assert result.tokens_per_second == at.tokens / 40.0
     recent = [line["tokens_per_second"] for line in logger.lines if "recent_loss" in line]
@@ -91,15 +89,15 @@ def test_the_speed_is_that_of_the_steps_alone(words: Dataset, monkeypatch: pytes
 def test_a_speed_that_began_before_it_was_told_apart(words: Dataset, monkeypatch: pytest.MonkeyPatch) -> None:
     """A state of version 0.2 has only the time of everything. It counts as training, and the rest is told apart."""
     clock, store, asked = Clock(monkeypatch), Memory(), itertools.count(1)
-    monkeypatch.setattr(Checkpointer, "due", lambda self, validated: False)
+    monkeypatch.setattr(Trainer, "due", lambda self, validated: False)
     wanted = experiment.of(tiny("none", words, validate_every_steps=5), words)
     with pytest.raises(Stopped):
-        Loop(wanted, store, Execution(CPU, stop=lambda: next(asked) == 10)).run()
+        Trainer(wanted, store, Execution(CPU, stop=lambda: next(asked) == 10)).run()
     of_before(store)
     assert store.state is not None
     before = store.state[1]["seconds"]
-    running = Loop(wanted, store, Execution(CPU))
-    assert running.run().tokens_per_second == running.at.tokens / (before + 20.0)
+    running = Trainer(wanted, store, Execution(CPU))
+    assert running.run().tokens_per_second == running.progress.tokens / (before + 20.0)
     assert before == 2020.0
     assert clock.now > 4000
 
@@ -113,7 +111,7 @@ def test_the_sums_of_a_stopped_run_go_on(words: Dataset) -> None:
         store, asked = Memory(), itertools.count(1)
         for _ in range(1 + len(stops)):
             torch.manual_seed(9)
-            running = Loop(
+            running = Trainer(
                 experiment.of(tiny("none", words), words),
                 store,
                 Execution(CPU, stop=lambda: next(asked) in stops),  # noqa: B023

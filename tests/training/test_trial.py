@@ -14,22 +14,21 @@ from ape_cli.core.errors import ApeError, DataError, RunError
 from ape_cli.data.loader import Dataset
 from ape_cli.runs.registry import open_registry
 from ape_cli.training.execution import ExistingRun
-from ape_cli.training.loop import Loop
-from ape_cli.training.step import DivergenceError
+from ape_cli.training.trainer import DivergenceError, Trainer
 from tests.runs.test_registry import run
 
 
 def breaks(monkeypatch: pytest.MonkeyPatch, error: BaseException, *, after: int) -> None:
     """Lets `error` happen after some steps, of which each stores a checkpoint."""
-    train_on = Loop._train_on
+    train_on = Trainer.step
 
-    def step(self: Loop, batch: Any) -> None:
+    def step(self: Trainer, batch: Any) -> None:
         if self.at.step == after:
             raise error
         train_on(self, batch)
 
-    monkeypatch.setattr(Loop, "_train_on", step)
-    monkeypatch.setattr("ape_cli.training.validation.Checkpointer.due", lambda self, validated: True)
+    monkeypatch.setattr(Trainer, "step", step)
+    monkeypatch.setattr("ape_cli.training.trainer.Trainer.due", lambda self, validated: True)
 
 
 @pytest.mark.parametrize(
