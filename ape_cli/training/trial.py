@@ -45,7 +45,7 @@ class Trial:
     others: list[dict[str, Any]] = field(default_factory=list)  # the further evaluations that were asked for
 
 
-class Action(Enum):
+class RunAction(Enum):
     """What a trial does with its run."""
 
     START = auto()
@@ -55,15 +55,15 @@ class Action(Enum):
 
 
 _ACTIONS = {  # by the status of the run, None if there is none, and by what the user allows
-    None: {"REFUSE": Action.START, "RESUME": Action.REFUSE, "RESUME_OR_START": Action.START},
-    "running": {"REFUSE": Action.REFUSE, "RESUME": Action.REFUSE, "RESUME_OR_START": Action.REFUSE},
-    "stopped": {"REFUSE": Action.REFUSE, "RESUME": Action.RESUME, "RESUME_OR_START": Action.RESUME},
-    "failed": {"REFUSE": Action.REFUSE, "RESUME": Action.RESUME, "RESUME_OR_START": Action.RESUME},
-    "finished": {"REFUSE": Action.SKIP, "RESUME": Action.SKIP, "RESUME_OR_START": Action.SKIP},
+    None: {"REFUSE": RunAction.START, "RESUME": RunAction.REFUSE, "RESUME_OR_START": RunAction.START},
+    "running": {"REFUSE": RunAction.REFUSE, "RESUME": RunAction.REFUSE, "RESUME_OR_START": RunAction.REFUSE},
+    "stopped": {"REFUSE": RunAction.REFUSE, "RESUME": RunAction.RESUME, "RESUME_OR_START": RunAction.RESUME},
+    "failed": {"REFUSE": RunAction.REFUSE, "RESUME": RunAction.RESUME, "RESUME_OR_START": RunAction.RESUME},
+    "finished": {"REFUSE": RunAction.SKIP, "RESUME": RunAction.SKIP, "RESUME_OR_START": RunAction.SKIP},
 }
 
 
-def decide(status: str | None, existing: ExistingRun, *, has_state: bool) -> Action:
+def decide(status: str | None, existing: ExistingRun, *, has_state: bool) -> RunAction:
     """What to do with a run of this status, which is None if there is no run.
 
     `existing` is what the user allows. `has_state` is whether the run has a checkpoint. An unfinished run without one
@@ -71,7 +71,7 @@ def decide(status: str | None, existing: ExistingRun, *, has_state: bool) -> Act
     """
     nothing_to_lose = status in ("stopped", "failed") and not has_state
     if existing is ExistingRun.OVERWRITE or (existing is ExistingRun.REFUSE and nothing_to_lose):
-        return Action.START
+        return RunAction.START
     return _ACTIONS[status][existing.name]
 
 
@@ -102,9 +102,9 @@ def run_trial(
     run, overwrite = registry.run_for(config, data), existing is ExistingRun.OVERWRITE
     status, has_state = group.broadcast(lambda: (None, False) if overwrite else _state(run))
     action = decide(status, existing, has_state=has_state)
-    if action is Action.REFUSE:
+    if action is RunAction.REFUSE:
         raise _refusal(run, status)
-    trained = action is not Action.SKIP
+    trained = action is not RunAction.SKIP
     if not group.first:
         if trained:
             with group.initialised(execution.device):
@@ -112,11 +112,11 @@ def run_trial(
         return Trial(run, trained, None)
     if trained and experiment.ambiguity:
         logger.warning(experiment.ambiguity)
-    if action is Action.START and status is not None:
+    if action is RunAction.START and status is not None:
         logger.info(f"{run.name} {status} before its first checkpoint, so it starts again")
-    if action is not Action.START:
+    if action is not RunAction.START:
         warn_if_changed(run.name, config, run.known.last_own_files)
-    if action is Action.SKIP:
+    if action is RunAction.SKIP:
         logger.info(f"{run.name} is trained already (`overwrite` trains it again)")
         _tidy(run, run.tidy)
     else:
@@ -125,7 +125,7 @@ def run_trial(
             is_local = isinstance(run.folder, Path)
             if is_local and not overwrite:
                 _check_unchanged(run, status)
-            if overwrite or (action is Action.START and is_local):
+            if overwrite or (action is RunAction.START and is_local):
                 _clear(run, experiment)
             trained = _train(run, experiment, action, execution)
     evaluations = _evaluations(run, experiment, execution, tests, others) if test else []
@@ -176,7 +176,7 @@ def _clear(run: Run, experiment: Experiment) -> None:
     run.clear()
 
 
-def _train(run: Run, experiment: Experiment, action: Action, execution: Execution) -> bool:
+def _train(run: Run, experiment: Experiment, action: RunAction, execution: Execution) -> bool:
     """Start a new run or resume an unfinished one, train it to its end, and keep its status up to date.
 
     Returns whether the result is kept, which it is unless another process has finished the run in an object store.
@@ -190,7 +190,7 @@ def _train(run: Run, experiment: Experiment, action: Action, execution: Executio
             logged = LoggedRun(run.name, config, run.logs, steps, tuple(progress.history), progress.step)
             with opened(execution.loggers, logged) as loggers:
                 code = own_files(config.scheme, config.attention, config.positions)
-                if action is Action.START:
+                if action is RunAction.START:
                     device, variant = describe(execution.device), experiment.variant
                     run.write_record(new_record(run, config, experiment.dataset, device, variant, group.size, code))
                 else:

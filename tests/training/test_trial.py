@@ -23,7 +23,7 @@ def breaks(monkeypatch: pytest.MonkeyPatch, error: BaseException, *, after: int)
     train_on = Trainer.step
 
     def step(self: Trainer, batch: Any) -> None:
-        if self.at.step == after:
+        if self.progress.step == after:
             raise error
         train_on(self, batch)
 
