@@ -25,7 +25,7 @@ from ape_cli.runs.config import Config
 from ape_cli.training.cuda_graphs import Replay
 from ape_cli.training.execution import Execution
 from ape_cli.training.trainer import Stopped, Trainer
-from tests.training.test_loop import Memory
+from tests.training.test_trainer import Memory
 
 pytestmark = [
     pytest.mark.cuda,

@@ -18,15 +18,15 @@ batch means averaged without weights
   - return float(sum(c.sum() for c in self.correct) / max(1, sum(t.sum() for t in self.tokens)))
   + return float(np.mean([c.sum() / t.sum() for c, t in zip(self.correct, self.tokens)]))
 the best checkpoint chosen on the test set
-  Trainer.__init__  training/test_loop.py::test_best_by_validation_and_the_test_split_is_never_read
+  Trainer.__init__  training/test_trainer.py::test_best_by_validation_and_the_test_split_is_never_read
   - data.split("train"), data.split("validation")
   + data.split("train"), data.split("test")
 a warm-up of 1.25%
-  Config.warmup  training/test_loop.py::test_learning_rate_of_the_paper
+  Config.warmup  training/test_schedule.py::test_learning_rate_of_the_paper
   - Field(0.05, ge=0, lt=1, description="Fraction of the steps that is linear warm-up.")
   + Field(0.0125, ge=0, lt=1, description="Fraction of the steps that is linear warm-up.")
 a schedule that is created and never stepped
-  Trainer.step  training/test_loop.py::test_the_optimiser_follows_the_schedule
+  Trainer.step  training/test_trainer.py::test_the_optimiser_follows_the_schedule
   - group["lr"] = self.rate
   + pass
 results that depend on the batch size at evaluation
@@ -37,7 +37,7 @@ the best weights' evaluation with dropout on
   teacher_forced  evaluation/test_metrics.py::test_scores_do_not_depend_on_the_batch_size
   - model.eval()
 dropout's stream not restored on resume
-  restore_streams  nightly/training/test_loop.py::test_a_stopped_run_ends_as_if_it_had_not_stopped
+  restore_streams  nightly/training/test_trainer.py::test_a_stopped_run_ends_as_if_it_had_not_stopped
   - torch.set_rng_state(tensors[cpu])
   + pass
 the locality bias missing from cross-attention

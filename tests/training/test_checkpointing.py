@@ -15,7 +15,7 @@ from ape_cli.storage import files
 from ape_cli.training.execution import Execution, ExistingRun
 from ape_cli.training.trainer import Trainer
 from tests.runs.test_registry import run
-from tests.training.test_loop import CPU, Memory, scored, tiny
+from tests.training.test_trainer import CPU, Memory, scored, tiny
 
 
 class Killed(BaseException):

@@ -19,7 +19,7 @@ from ape_cli.training.loggers.json_lines import JsonLines
 from ape_cli.training.trainer import Trainer
 from tests.conftest import ape
 from tests.training.test_checkpointing import Killed
-from tests.training.test_loop import CPU, Memory, tiny
+from tests.training.test_trainer import CPU, Memory, tiny
 
 
 def logged(folder: Path, step: int = 0) -> JsonLines:
