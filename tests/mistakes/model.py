@@ -54,20 +54,20 @@ the locality bias missing from the encoder
   + AttentionContext(**vars(AttentionContext.of(self.scheme, context, context)) | {'decays': None})
 positions off by one in greedy decoding
   _follow  models/test_reference.py::test_greedy_writes_what_a_loop_by_hand_writes
-  - pen.next(written, batch.input_positions[:, :m])
-  + pen.next(written, batch.input_positions[:, :m] + 1)
+  - writer.next(written, batch.input_positions[:, :m])
+  + writer.next(written, batch.input_positions[:, :m] + 1)
 a decoder with a kind of attention that mixes queries
   Transformer.__init__  evaluation/test_laws.py::test_every_law_of_an_attention_holds
   - behind = attention.make() if kind.mixes_queries else kind
   + behind = kind
 greedy decoding that uses the positions of the answer
   _unfold  evaluation/test_decoding.py::test_trees_by_hand
-  - place = np.where(m < budget, growth.next(), 0)
-  + place = nodes[:, m]
+  - node = np.where(m < budget, growth.next(), 0)
+  + node = expected[:, m]
 greedy decoding that goes on for as long as the longest answer of the batch
   _unfold  evaluation/test_decoding.py::test_a_row_does_not_depend_on_the_rows_beside_it
-  - place = np.where(m < budget, growth.next(), 0)
-  + place = growth.next()
+  - node = np.where(m < budget, growth.next(), 0)
+  + node = growth.next()
 a truncated subtree that gets its children again
   _Growth.__init__  evaluation/test_decoding.py::test_the_pointer_closes_its_node_in_truncate_alone
   - self.closing = task.closing(batch.op, pointer)

@@ -15,7 +15,7 @@ equally frequent labels of a table chosen by the highest id
   + descending=[True, True]
 stored baselines of another dataset taken for those of this one
   count_baselines  evaluation/test_count_baselines.py::test_a_file_that_is_damaged_or_of_other_data_is_written_again
-  - (known.fingerprint, list(known.counted)) == (data.fingerprint, list(_keys(data.plan)))
+  - (baselines.fingerprint, list(baselines.counted)) == (data.fingerprint, list(_keys(data.plan)))
   + list(known.counted) == list(_keys(data.plan))
 the standard deviation of a population instead of a sample
   over_seeds  reports/test_aggregation.py::test_mean_and_deviation_over_seeds
