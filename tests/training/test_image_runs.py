@@ -201,7 +201,7 @@ def test_tokens_stand_row_by_row(tmp_path: Path, monkeypatch: pytest.MonkeyPatch
     assert model.positions.tolist() == [grid if scheme == "orthogonal-grid" else [1, 2, 3, 4, 5, 6]]
 
 
-def test_settled_by_the_images(data: Dataset, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_settled_by_the_images(data: Dataset) -> None:
     pixels = {"convolution_size": 1, "pool_size": 1, "pool_stride": 1}
     assert experiment.complete(wanted("learned"), data).max_size == 9  # 6 x 6 pixels, 3 x 3 tokens
     assert experiment.complete(wanted("learned", **pixels), data).max_size == 36
@@ -212,10 +212,8 @@ def test_settled_by_the_images(data: Dataset, tmp_path: Path, monkeypatch: pytes
     assert experiment.complete(wanted(), data).augment == "none"
     digits = data.manifest.plan.model_copy(update={"parameters": {"source": "digits"}})
     upright = Dataset(data.folder, data.manifest.model_copy(update={"plan": digits}))
-    assert experiment.complete(paper, upright).augment == "crop"  # a mirrored digit is not a digit
-    assert (
-        experiment.complete(paper.model_copy(update={"augment": "flip"}), upright).augment == "flip"
-    )  # if it is asked for
+    assert experiment.complete(paper, upright).augment == "crop"  # a mirrored digit is not a digit, unless asked for
+    assert experiment.complete(paper.model_copy(update={"augment": "flip"}), upright).augment == "flip"
 
 
 def test_settings_of_the_other_model_are_refused(data: Dataset, words: Dataset) -> None:
