@@ -1,10 +1,10 @@
-"""Training with `training.loop.Loop`, compared with a loop by hand: the same transformer, optimiser and batches.
+"""Training with `training.trainer.Trainer`, compared with a loop by hand: the same transformer, optimiser and batches.
 
 The loop by hand has its batches in memory. The two sides take turns, a slice of steps each, and each slice is compared
 with the same steps of the other side.
 
-- `small` is a run with validation every 100 steps on both sides. `Loop` also reads the data, computes metrics, reports
-  progress, and stores weights and state.
+- `small` is a run with validation every 100 steps on both sides. `Trainer` also reads the data, computes metrics,
+  reports progress, and stores weights and state.
 - `paper` is steps without validation, which `paper` has every 785 steps.
 """
 
@@ -32,11 +32,11 @@ from ape_cli.runs import config
 from ape_cli.runs.config import Config
 from ape_cli.runs.run import Run
 from ape_cli.training.execution import Execution
-from ape_cli.training.loop import Loop
+from ape_cli.training.trainer import Trainer
 from benchmarks._measure import Row, pair_of
 from benchmarks._steps import sequences
 
-SUMMARY = "training with `none` by training.loop.Loop, compared with a loop by hand"
+SUMMARY = "training with `none` by training.trainer.Trainer, compared with a loop by hand"
 TASK = "reverse"
 
 
@@ -65,16 +65,16 @@ class _Plan:
 
 
 def _row(plan: _Plan, device: torch.device, folder: Path) -> Row:
-    """The ratio of `Loop` to the loop by hand."""
+    """The ratio of `Trainer` to the loop by hand."""
     data = preset_dataset(TASK, None, plan.preset, folder / "datasets")
     settings = {"steps": plan.total, "validate_every_steps": plan.steps} if plan.validates else {}
     chosen = experiment.complete(config.resolve(plan.preset, "none", {}, settings=settings), data)
     hand = _ByHand(chosen, data, plan, device)
     ours, theirs = _in_turn(chosen, data, plan, hand, device, Run(folder / plan.preset))
     pair = pair_of(ours, theirs)
-    milliseconds = {"Loop": ours, "by hand": theirs}
+    milliseconds = {"Trainer": ours, "by hand": theirs}
     absolute = {f"{name} ms/step": 1e3 * sum(taken) / plan.total for name, taken in milliseconds.items()}
-    what = f"Loop / by hand, {plan.preset}, {plan.total} steps, {torch.get_num_threads()} threads"
+    what = f"Trainer / by hand, {plan.preset}, {plan.total} steps, {torch.get_num_threads()} threads"
     return Row(what, sum(ours) / sum(theirs), plan.bar, low=pair.low, high=pair.high, absolute=absolute)
 
 
@@ -85,9 +85,9 @@ class _Enough(Exception):  # noqa: N818 - not an error
 def _in_turn(
     chosen: Config, data: Dataset, plan: _Plan, hand: _ByHand, device: torch.device, store: Run
 ) -> tuple[list[float], list[float]]:
-    """Measure both loops in turn. -> seconds of each slice, of `Loop` and by hand
+    """Measure both loops in turn. -> seconds of each slice, of `Trainer` and by hand
 
-    The turn of the loop by hand comes when `Loop` asks whether to stop.
+    The turn of the loop by hand comes when `Trainer` asks whether to stop.
     """
     ours: list[float] = []
     theirs: list[float] = []
@@ -104,7 +104,7 @@ def _in_turn(
             since = _now(device)
         return False
 
-    loop = Loop(experiment.of(chosen, data), store, Execution(device, stop=turn))
+    loop = Trainer(experiment.of(chosen, data), store, Execution(device, stop=turn))
     since = _now(device)
     with suppress(_Enough):
         loop.run()

@@ -134,7 +134,7 @@ def test_the_model_knows_no_scheme_by_name() -> None:
     from ape_cli import attention, position
 
     named = ["models/transformer", "evaluation/metrics", "data/collation", "data/loader"]
-    named += [f"training/{name}" for name in ("loop", "setup", "step", "validation")]
+    named += [f"training/{name}" for name in ("trainer", "schedule", "cuda_graphs")]
     ours = [PACKAGE / f"{name}.py" for name in named]
     for path in (*ours, *(PACKAGE / "attention").glob("[!_]*.py"), PACKAGE / "attention" / "_kind.py"):
         for scheme in set(position.names()) - {"none"}:  # `reduction="none"` does not name the scheme

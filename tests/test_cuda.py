@@ -22,10 +22,10 @@ from ape_cli.models.transformer import loss
 from ape_cli.position._grouped import Products, Stage, tiles
 from ape_cli.runs import config
 from ape_cli.runs.config import Config
+from ape_cli.training.cuda_graphs import Replay
 from ape_cli.training.execution import Execution
-from ape_cli.training.loop import Loop, Stopped
-from ape_cli.training.step import Replay
-from tests.training.test_loop import Memory
+from ape_cli.training.trainer import Stopped, Trainer
+from tests.training.test_trainer import Memory
 
 pytestmark = [
     pytest.mark.cuda,
@@ -134,41 +134,41 @@ class Steps:
     """A training loop on the GPU, with or without the recording of steps as CUDA graphs."""
 
     def __init__(self, found: Config, data: Dataset, records: bool = True) -> None:
-        self.loop = Loop(experiment.of(found, data), Memory(), Execution(GPU))
-        assert isinstance(self.loop.step.replay, Replay)
-        self.loop.step.replay.records &= records
+        self.loop = Trainer(experiment.of(found, data), Memory(), Execution(GPU))
+        assert isinstance(self.loop.replay, Replay)
+        self.loop.replay.records &= records
 
     def run(self) -> list[Tensor]:
         self.loop.run()
-        return [p.detach().clone() for p in self.loop.setup.model.parameters()]
+        return [p.detach().clone() for p in self.loop.model.parameters()]
 
 
 @pytest.mark.parametrize("scheme", position.names())
 def test_a_step_never_waits(scheme: str, data: Dataset) -> None:
-    loop = Loop(experiment.of(settled(scheme, data, dropout=0.1), data), Memory(), Execution(GPU))
-    loop.setup.model.train()
-    batches = [batch for (_, _, batch), _ in zip(loop.setup.batches(loop.at), range(3), strict=False)]
-    loop._train_on(batches[0])  # the first step loads libraries, which may synchronise
+    loop = Trainer(experiment.of(settled(scheme, data, dropout=0.1), data), Memory(), Execution(GPU))
+    loop.model.train()
+    batches = [batch for (_, _, batch), _ in zip(loop.batches(), range(3), strict=False)]
+    loop.step(batches[0])  # the first step loads libraries, which may synchronise
     torch.cuda.synchronize()
     torch.cuda.set_sync_debug_mode("error")
     try:
         for batch in batches:
             there = batch.to(GPU)
-            loop.step.update(there, loop.step.replay.labels if loop.step.replay else 1)
+            loop.update(there, loop.replay.labels if loop.replay else 1)
     finally:
         torch.cuda.set_sync_debug_mode("default")
 
 
 @pytest.mark.parametrize("kind", attention.names())
 def test_a_step_with_any_attention_never_waits(kind: str, words: Dataset) -> None:
-    loop = Loop(experiment.of(settled("rope", words, kind, dropout=0.1), words), Memory(), Execution(GPU))
-    loop.setup.model.train()
-    _, _, batch = next(iter(loop.setup.batches(loop.at)))
-    loop._train_on(batch)
+    loop = Trainer(experiment.of(settled("rope", words, kind, dropout=0.1), words), Memory(), Execution(GPU))
+    loop.model.train()
+    _, _, batch = next(iter(loop.batches()))
+    loop.step(batch)
     torch.cuda.synchronize()
     torch.cuda.set_sync_debug_mode("error")
     try:
-        loop.step.update(batch.to(GPU), 1)
+        loop.update(batch.to(GPU), 1)
     finally:
         torch.cuda.set_sync_debug_mode("default")
 
@@ -180,8 +180,8 @@ def test_recorded_steps_are_the_usual_ones(scheme: str, dropout: float, data: Da
     found = settled(scheme, data, dropout=dropout, steps=24, validate_every_steps=24)
     recorded = Steps(found, data)
     one, other = recorded.run(), Steps(found, data, records=False).run()
-    assert recorded.loop.step.replay is not None
-    assert recorded.loop.step.replay.recorded, "no shape came twice"
+    assert recorded.loop.replay is not None
+    assert recorded.loop.replay.recorded, "no shape came twice"
     for a, b in zip(one, other, strict=True):
         assert torch.allclose(a, b, rtol=1e-3, atol=2e-5)
 
@@ -191,19 +191,19 @@ def test_a_recording_survives_the_graphs_of_an_earlier_run(words: Dataset, monke
     found = settled("none", words, steps=24, validate_every_steps=24)
     earlier, later = Steps(found, words), Steps(found, words)
     earlier.run()
-    cycle: list[Any] = [earlier.loop.step.replay]
+    cycle: list[Any] = [earlier.loop.replay]
     cycle.append(cycle)
     held = [cycle]
     del earlier, cycle
-    assert later.loop.step.replay is not None
-    update = later.loop.step.replay.step
+    assert later.loop.replay is not None
+    update = later.loop.replay.step
 
     def dropping(*given: Any) -> Any:
         if torch.cuda.is_current_stream_capturing():
             held.clear()
         return update(*given)
 
-    monkeypatch.setattr(later.loop.step.replay, "step", dropping)
+    monkeypatch.setattr(later.loop.replay, "step", dropping)
     usual = gc.get_threshold()
     gc.set_threshold(1)
     try:
@@ -216,7 +216,7 @@ def test_a_recording_survives_the_graphs_of_an_earlier_run(words: Dataset, monke
 @pytest.mark.parametrize("scheme", ["none", "orthogonal-seq", "orthogonal-tree"])
 def test_a_resumed_run_ends_with_the_same_weights(scheme: str, data: Dataset) -> None:
     found = settled(scheme, data, dropout=0.1, steps=24, validate_every_steps=12)
-    straight = Loop(experiment.of(found, data), Memory(), Execution(GPU))
+    straight = Trainer(experiment.of(found, data), Memory(), Execution(GPU))
     straight.run()
     store, stopped = Memory(), 0
 
@@ -226,11 +226,11 @@ def test_a_resumed_run_ends_with_the_same_weights(scheme: str, data: Dataset) ->
         return stopped == 13
 
     with pytest.raises(Stopped):
-        Loop(experiment.of(found, data), store, Execution(GPU, stop=stop)).run()
-    resumed = Loop(experiment.of(found, data), store, Execution(GPU))
-    assert resumed.at.step == 13
+        Trainer(experiment.of(found, data), store, Execution(GPU, stop=stop)).run()
+    resumed = Trainer(experiment.of(found, data), store, Execution(GPU))
+    assert resumed.progress.step == 13
     resumed.run()
-    for a, b in zip(straight.setup.model.parameters(), resumed.setup.model.parameters(), strict=True):
+    for a, b in zip(straight.model.parameters(), resumed.model.parameters(), strict=True):
         assert torch.allclose(a, b, rtol=1e-3, atol=2e-5)
 
 

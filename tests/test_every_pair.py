@@ -24,7 +24,7 @@ from ape_cli.runs.registry import open_registry
 from ape_cli.storage.tensors import load_tensors
 from ape_cli.training import trial
 from ape_cli.training.execution import Execution, ExistingRun
-from ape_cli.training.loop import Stopped
+from ape_cli.training.trainer import Stopped
 from tests.conftest import write
 
 CPU = torch.device("cpu")

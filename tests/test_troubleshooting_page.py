@@ -54,7 +54,7 @@ def test_a_message_is_printed(start: str, here: Path, monkeypatch: pytest.Monkey
     if "a training step" in start:
         monkeypatch.setattr("ape_cli.training.least_memory.most_memory", lambda: 2**16)
     if "this machine" in start:
-        monkeypatch.setattr("ape_cli.training.step.TrainingStep.update", run_out)
+        monkeypatch.setattr("ape_cli.training.trainer.Trainer.update", run_out)
     (block,) = (block for block in BLOCKS if block.strip().startswith(start))
     *before, last = CAUSES[start]
     with ExitStack() as stack:

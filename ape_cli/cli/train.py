@@ -238,7 +238,7 @@ def _trained(
 ) -> Trial | None:
     """Train and evaluate as `tests` says. Returns the trial, or None if it was stopped."""
     from ape_cli.training import trial
-    from ape_cli.training.loop import Stopped
+    from ape_cli.training.trainer import Stopped
 
     try:
         return trial.run_trial(experiment, registry, execution, existing=existing, **tests)

@@ -50,10 +50,10 @@ def _of_control_groups(system: Path) -> Iterator[int]:
             top = system / "sys/fs/cgroup" / ("memory" if controllers else "")
             folder = top / path.lstrip("/")
             name = "memory.limit_in_bytes" if controllers else "memory.max"
-            for one in (folder, *folder.parents):
+            for group in (folder, *folder.parents):
                 with suppress(OSError, ValueError):  # it does not exist, or is `max`
-                    yield int((one / name).read_text())
-                if one == top:
+                    yield int((group / name).read_text())
+                if group == top:
                     break
 
 

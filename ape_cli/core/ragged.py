@@ -51,5 +51,3 @@ def take(offsets: I64, rows: I64) -> tuple[I64, I64]:
     """
     cut = offsets_of(np.diff(offsets)[rows])
     return ranges(offsets[rows], cut), cut
-
-

@@ -129,14 +129,14 @@ def processor_name() -> str:
 
 def amd_family() -> int:
     """The family of an AMD processor: 25 is Zen 3 and 4, 26 is Zen 5. 0 for others, and if the system does not tell."""
-    known = _entries()
-    return int(known.get("cpu family", 0)) if known.get("vendor_id") == "AuthenticAMD" else 0
+    entries = _entries()
+    return int(entries.get("cpu family", 0)) if entries.get("vendor_id") == "AuthenticAMD" else 0
 
 
 def has_instructions(*flags: str) -> bool:
     """Whether the processor has any of these instruction sets, by the names of Linux. False if it does not tell."""
-    known = f"{_entries().get('flags', '')} {_entries().get('Features', '')}"  # of x86 and of ARM
-    return not set(flags).isdisjoint(known.split())
+    available = f"{_entries().get('flags', '')} {_entries().get('Features', '')}"  # of x86 and of ARM
+    return not set(flags).isdisjoint(available.split())
 
 
 def is_launched() -> bool:

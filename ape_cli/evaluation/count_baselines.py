@@ -68,13 +68,13 @@ def count_baselines(data: Dataset, split: str) -> Baselines:
         with suppress(ApeError):  # the folder is read-only, or the other process takes too long
             lock.enter_context(held(path.with_name(f".{split}.lock"), BusyError("it is being counted"), _WAIT))
         with suppress(ApeError, OSError, ValueError):  # the file is missing or damaged
-            known = Baselines.model_validate(files.read_json(path))
-            if (known.fingerprint, list(known.counted)) == (data.fingerprint, list(_keys(data.plan))):
-                return known
-        known = _counted(data, split)
+            baselines = Baselines.model_validate(files.read_json(path))
+            if (baselines.fingerprint, list(baselines.counted)) == (data.fingerprint, list(_keys(data.plan))):
+                return baselines
+        baselines = _counted(data, split)
         with suppress(ApeError):
-            files.write_text(path, f"{known.model_dump_json(indent=2)}\n")
-        return known
+            files.write_text(path, f"{baselines.model_dump_json(indent=2)}\n")
+        return baselines
 
 
 def _keys(plan: DatasetPlan) -> dict[str, list[str]]:
@@ -95,13 +95,13 @@ def _counted(data: Dataset, split: str) -> Baselines:
         asked = _counts(scored)
         labels = [*asked[_USUAL]["count"], scored.rows * (plan.structure == Seq() and not plan.tagged)]  # the last: EOS
         by_count = {n: c.sort("count", "label", descending=[True, False]) for n, c in _counts(train, asked).items()}
-        tables = {name: each.unique(keys[name], keep="first").drop("count") for name, each in by_count.items()}
+        tables = {name: count.unique(keys[name], keep="first").drop("count") for name, count in by_count.items()}
         answers, symbol, wrong = by_count[_USUAL]["label"], pl.col("source_ids"), []
         if not plan.tagged:
             tables[_REPEATED] = asked["previous answer"].select("previous", label="previous").unique()
             most = symbol.filter(symbol.is_in(answers.to_list())).mode().min().fill_null(answers.min())
             sources = (pl.DataFrame(table).explode("source_ids") for table in scored.tables("row", "source_ids"))
-            tables[_OF_SOURCE] = pl.concat(each.group_by("row").agg(label=most) for each in sources)
+            tables[_OF_SOURCE] = pl.concat(source.group_by("row").agg(label=most) for source in sources)
         is_wrong = pl.col(*keys).fill_null(pl.lit(answers.first())) != pl.col("label")
         for places in _places(scored):
             guesses = places

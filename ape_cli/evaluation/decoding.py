@@ -81,111 +81,103 @@ def written(
                 predicted = model(*on_device.inputs).argmax(-1)
             elif grows:
                 assert isinstance(task, Trees)
-                predicted = _unfold(_Pen(model, on_device), on_device, task, reading)
+                predicted = _unfold(_Writer(model, on_device), on_device, task, reading)
             else:
-                predicted = _follow(_Pen(model, on_device), on_device, reading)
+                predicted = _follow(_Writer(model, on_device), on_device, reading)
         yield on_device, predicted
 
 
-class _Pen:
+class _Writer:
     """The model, together with the encoded sources of a batch."""
 
     def __init__(self, model: SequenceModel, batch: SequenceBatch) -> None:
-        """Encode the sources."""
-        self.model = model
+        self.model, self.past = model, model.past()
         self.memory, self.source = model.encode(batch.source_ids, batch.source_positions, batch.source_mask)
-        self.past = model.past()
 
-    def next(self, written: Tensor, at: Tensor) -> Tensor:
+    def next(self, written: Tensor, positions: Tensor) -> Tensor:
         """The best symbol after the last prefix. Each call has one token more than the one before.
 
-        written: int64 [B, m], SOS first; at: int64 [B or 1, m], its positions -> int64 [B]
+        written: int64 [B, m], SOS first; positions: int64 [B or 1, m] -> int64 [B]
         """
-        return self.model.decode(written, at, self.memory, self.source, past=self.past)[:, -1].argmax(-1)
+        scores = self.model.decode(written, positions, self.memory, self.source, past=self.past)
+        return scores[:, -1].argmax(-1)
 
 
-def _follow(pen: _Pen, batch: SequenceBatch, reading: PositionReading) -> Tensor:
+def _follow(writer: _Writer, batch: SequenceBatch, reading: PositionReading) -> Tensor:
     """Write symbols at places that are known beforehand. -> int64 [B, M], PAD after the end
 
     A sequence ends with EOS.
     """
-    written = batch.labels.new_full((len(batch.labels), 1), SOS)
-    ended = torch.zeros(len(written), dtype=torch.bool, device=written.device)
-    for m in range(1, batch.labels.shape[1] + 1):
-        chosen = pen.next(written, batch.input_positions[:, :m]).masked_fill(ended, PAD)
+    rows, length = batch.labels.shape
+    written = batch.labels.new_full((rows, 1), SOS)
+    ended = torch.zeros(rows, dtype=torch.bool, device=written.device)
+    for m in range(1, length + 1):
+        chosen = writer.next(written, batch.input_positions[:, :m]).masked_fill(ended, PAD)
         written = torch.cat([written, chosen[:, None]], dim=1)
         ended |= (chosen == EOS) & (reading.data == Seq())
         if ended.all():
             break
-    return functional.pad(written[:, 1:], (0, batch.labels.shape[1] + 1 - written.shape[1]), value=PAD)
+    return functional.pad(written[:, 1:], (0, length + 1 - written.shape[1]), value=PAD)
 
 
-def _unfold(pen: _Pen, batch: SequenceBatch, task: Trees, reading: PositionReading) -> Tensor:
-    """Write symbols at the places that earlier symbols open. -> int64 [B, M]
+def _unfold(writer: _Writer, batch: SequenceBatch, task: Trees, reading: PositionReading) -> Tensor:
+    """Write symbols at the nodes that earlier symbols open. -> int64 [B, M]
 
     The result has the symbol that was written at the node of each label, and PAD if none was written there.
     """
     assert batch.label_positions is not None
-    nodes, labels = batch.label_positions.cpu().numpy(), batch.labels
+    expected, labels = batch.label_positions.cpu().numpy(), batch.labels
     budget, sources = (mask.sum(1).cpu().numpy() for mask in (batch.label_mask, batch.source_mask))
-    growth = _Growth(task, batch, nodes.shape[1])
-    rows, most = nodes.shape
-    places, symbols = np.zeros((rows, most), dtype=np.int64), np.full((rows, most), PAD)
-    written = labels.new_full((rows, 1), SOS)
-    for m in range(most):
-        now = places[:, : m + 1]
+    growth = _Growth(task, batch, expected.shape[1])
+    nodes, symbols = np.zeros_like(expected), np.full_like(expected, PAD)
+    written = labels.new_full((len(labels), 1), SOS)
+    for m in range(expected.shape[1]):
         if reading.is_line:
-            at = batch.input_positions[:, : m + 1]
+            positions = batch.input_positions[:, : m + 1]
         else:
-            at = torch.from_numpy(reading.input_positions_of(now, now > 0, sources)).to(labels.device)
-        chosen = pen.next(written, at)
-        place = np.where(m < budget, growth.next(), 0)
-        places[:, m] = place
-        symbols[:, m] = np.where(place > 0, chosen.cpu().numpy(), PAD)
-        growth.write(place, symbols[:, m])
+            before = nodes[:, : m + 1]
+            positions = torch.from_numpy(reading.input_positions_of(before, before > 0, sources)).to(labels.device)
+        chosen = writer.next(written, positions).cpu().numpy()
+        node = np.where(m < budget, growth.next(), 0)
+        nodes[:, m], symbols[:, m] = node, np.where(node > 0, chosen, PAD)
+        growth.write(node, symbols[:, m])
         written = torch.cat([written, torch.from_numpy(symbols[:, m : m + 1]).to(labels.device)], dim=1)
-        if not place.any():
+        if not node.any():
             break
-    met = (nodes[:, :, None] == places[:, None, :]) & (nodes > 0)[:, :, None]  # [B, label, written]
-    answer = np.where(met.any(-1), np.take_along_axis(symbols, met.argmax(-1), axis=1), PAD)
+    same = (expected[:, :, None] == nodes[:, None, :]) & (expected > 0)[:, :, None]  # [B, label, written]
+    answer = np.where(same.any(-1), np.take_along_axis(symbols, same.argmax(-1), axis=1), PAD)
     return torch.from_numpy(answer).to(labels.device)
 
 
 class _Growth:
-    """The open places of each row's tree: a queue for breadth, a stack for depth.
+    """The open nodes of each row's tree: a queue for breadth, a stack for depth. The root is open at first.
 
-    Arguments: `task`, which says what a symbol opens; `batch`; `most`, the maximum number of symbols that are
-    written.
+    Arguments: `task`, which says what a symbol opens; `batch`; `maximum`, of symbols that are written.
     """
 
-    def __init__(self, task: Trees, batch: SequenceBatch, most: int) -> None:
-        """Open the root of each row's tree."""
+    def __init__(self, task: Trees, batch: SequenceBatch, maximum: int) -> None:
         self.task, self.first_in_first_out = task, task.order == "breadth"
-        rows = len(batch.labels)
-        source = batch.source_ids.cpu().numpy()
+        rows, source = len(batch.labels), batch.source_ids.cpu().numpy()
         pointer = source[:, 1] if source.shape[1] > 1 else np.full(rows, PAD)  # the index leaf, for tree-ops
         self.closing = task.closing(batch.op, pointer)
-        self.open = np.zeros((rows, 1 + most * task.branching), dtype=np.int64)
+        self.open = np.zeros((rows, 1 + maximum * task.branching), dtype=np.int64)
         self.open[:, 0] = 1  # the root
         self.head, self.tail = np.zeros(rows, dtype=np.int64), np.ones(rows, dtype=np.int64)
 
     def next(self) -> I64:
-        """The place of the next symbol, or 0 if no place is open. -> int64 [B]"""
-        at = self.head if self.first_in_first_out else self.tail - 1
-        place = np.take_along_axis(self.open, np.maximum(at, 0)[:, None], axis=1)[:, 0]
-        return np.where(self.head < self.tail, place, 0)
+        """The node of the next symbol, or 0 if no node is open. -> int64 [B]"""
+        index = self.head if self.first_in_first_out else self.tail - 1
+        node = np.take_along_axis(self.open, np.maximum(index, 0)[:, None], axis=1)[:, 0]
+        return np.where(self.head < self.tail, node, 0)
 
-    def write(self, place: I64, symbol: I64) -> None:
-        """Close the places that `next` returned, and open the places that follow from the symbols there.
-
-        int64 [B], int64 [B]
-        """
-        done = place > 0
+    def write(self, node: I64, symbol: I64) -> None:
+        """Close the nodes that `next` returned, and open those that follow from their symbols. int64 [B], int64 [B]"""
+        done = node > 0
         if self.first_in_first_out:
             self.head += done
         else:
             self.tail -= done
-        children = self.task.opens(place, symbol, self.closing)
+        children = self.task.opens(node, symbol, self.closing)
         for child in children.T if self.first_in_first_out else children.T[::-1]:
             rows = np.flatnonzero(child)
             self.open[rows, self.tail[rows]] = child[rows]

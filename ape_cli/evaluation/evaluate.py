@@ -63,9 +63,9 @@ def evaluate(
     if isinstance(data, Dataset):
         pick("decoding", decode, DECODINGS)
         data = Experiment(check_fits(run, data, data.split(split), decode).config, data)
-    known, part = run.known, data.dataset.split(split)
+    record, part = run.known, data.dataset.split(split)
     tune()
-    code, other = _code(known, data.dataset, decode)
+    code, other = _code(record, data.dataset, decode)
     model = of_experiment(data)
     load_weights(run, model)
     metrics = scores(model.to(device), data, part, decode=decode, batch_size=batch_size, stop=stop)
@@ -78,7 +78,7 @@ def evaluate(
         "rows": part.rows,
         **({} if data.dataset.plan.rows["train"] else {"test_only": True}),
         **({"own_files": code} if code else {}),
-        **_plan(data.dataset, known),
+        **_plan(data.dataset, record),
         **metrics,
     }
     if not all(map(math.isfinite, evaluation["overall"].values())):
@@ -88,17 +88,17 @@ def evaluate(
         what = f"the score of {run.name} is not stored: it is one of other code of {' and '.join(other)}"
         logger.warning(f"{what}; restore the file and evaluate again, or train again with `overwrite`")
     else:
-        run.save_evaluation(evaluation, known)
+        run.save_evaluation(evaluation, record)
     return evaluation
 
 
-def _code(known: RunRecord, data: Dataset, decode: str) -> tuple[dict[str, str], list[str]]:
+def _code(record: RunRecord, data: Dataset, decode: str) -> tuple[dict[str, str], list[str]]:
     """The digests of the own code that a score depends on, and the parts of which the run or the data had other code.
 
     The code of a task counts if it decides the places of an answer that is decoded.
     """
-    config = known.config
-    code, then = own_files(config.scheme, config.attention, config.positions), dict(known.last_own_files)
+    config, then = record.config, dict(record.last_own_files)
+    code = own_files(config.scheme, config.attention, config.positions)
     if decode == "greedy" and has_open_positions(data.plan.structure, data.plan.tagged):
         task = f"task {data.task!r}"
         code |= {task: digest} if (digest := plugins.digest(tasks.load(data.task))) else {}
@@ -106,10 +106,10 @@ def _code(known: RunRecord, data: Dataset, decode: str) -> tuple[dict[str, str],
     return code, [part for part, digest in then.items() if code.get(part) != digest]
 
 
-def _plan(data: Dataset, known: RunRecord) -> dict[str, Any]:
+def _plan(data: Dataset, record: RunRecord) -> dict[str, Any]:
     """The field `plan` of an evaluation, empty if the run.json has what reports need to draw the rows again."""
     plan = data.plan
-    if data.fingerprint == known.dataset.fingerprint and plan.code is None:
+    if data.fingerprint == record.dataset.fingerprint and plan.code is None:
         return {}
     return {"plan": {"parameters": plan.parameters, "seed": plan.seed} | ({"code": plan.code} if plan.code else {})}
 
@@ -207,13 +207,13 @@ def check_fits(run: Run, data: Dataset, part: Split | ImageSplit, decode: str = 
 
     Raises `DataError` or `UsageError` if it cannot.
     """
-    known = check_finished(run)
-    if reason := misfit(known.dataset, known.dataset.vocabulary, data):
+    record = check_finished(run)
+    if reason := misfit(record.dataset, record.dataset.vocabulary, data):
         raise reason
     check_decoding(data, decode)
     if not part.rows:
         raise DataError(f"the {part.name} split is empty", got=data.name, fix="generate rows for it")
-    return known
+    return record
 
 
 def summarise(tally: MetricSums, part: str, names: Sequence[str], *, entropy: bool) -> dict[str, Any]:

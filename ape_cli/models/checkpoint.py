@@ -64,7 +64,7 @@ class RecentSums(BaseModel):
     training_seconds: float = 0.0
 
 
-class TrainState(BaseModel):
+class Progress(BaseModel):
     """The progress of a run. It is a JSON object in the stored state."""
 
     model_config = _CHECKED
@@ -144,7 +144,7 @@ def unpack(tensors: Tensors, model: Model, optimiser: torch.optim.Optimizer) -> 
     Raises `RuntimeError` or `KeyError` if the tensors do not fit. A parameter that never had a gradient has no moments.
     """
     current, best = (
-        {k.removeprefix(kind): v for k, v in tensors.items() if k.startswith(kind)} for kind in ("model.", "best.")
+        {k.removeprefix(start): v for k, v in tensors.items() if k.startswith(start)} for start in ("model.", "best.")
     )
     model.load_state_dict(current)
     state = optimiser.state_dict()
@@ -159,10 +159,10 @@ def unpack(tensors: Tensors, model: Model, optimiser: torch.optim.Optimizer) -> 
 
 def streams(device: torch.device) -> Tensors:
     """The states of the generators that dropout draws from in this process, by name. uint8"""
-    found = {"rng.cpu": torch.get_rng_state()}
+    states = {"rng.cpu": torch.get_rng_state()}
     if device.type == "cuda":
-        found["rng.cuda"] = torch.cuda.get_rng_state(device)
-    return found
+        states["rng.cuda"] = torch.cuda.get_rng_state(device)
+    return states
 
 
 def of_rank(name: str, rank: int) -> str:

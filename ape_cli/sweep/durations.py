@@ -29,7 +29,7 @@ from ape_cli.models.device import gpu_name
 from ape_cli.runs.config import Config, ImageConfig
 from ape_cli.runs.record import DatasetRecord, RunRecord
 from ape_cli.runs.registry import Registry
-from ape_cli.training import setup
+from ape_cli.training import schedule
 
 SIMILAR, OTHERS, SIZE = "registered runs", "registered runs of other models", "the size of the model"
 
@@ -71,7 +71,7 @@ class PastRuns:
 
     def estimate(self, config: Config, data: Dataset) -> Estimate | None:
         """The estimate for a trial. None without similar runs if its kind of device is not on this machine."""
-        steps = setup.steps_of(config, -(-data.plan.rows["train"] // config.batch_size))
+        steps = schedule.steps_of(config, -(-data.plan.rows["train"] // config.batch_size))
         paces = next((self.paces[key] for key in _alike(config, data.task, data.order) if key in self.paces), None)
         if paces is not None:
             seconds = statistics.median_high(paces) * steps * config.batch_size * data.mean_tokens

@@ -14,15 +14,13 @@ import shutil
 import subprocess
 import tempfile
 import time
-import traceback
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 from typing import Any
 
 from ape_cli.core.errors import ApeError, BusyError, messages_to
-from ape_cli.core.executors import Job, JobContext
-from ape_cli.core.own_parts import explained
+from ape_cli.core.executors import Job, JobContext, failure
 from ape_cli.data.loader import open_dataset
 from ape_cli.experiment import Experiment
 from ape_cli.experiment.generalisation import NO_EXTRA_EVALUATIONS, ExtraEvaluations
@@ -82,12 +80,12 @@ def train_one(context: JobContext, work: Work) -> dict[str, Any]:
     with contextlib.suppress(OSError, ApeError):
         path.unlink(missing_ok=True)  # the log of an earlier failure
     try:
-        with contextlib.redirect_stdout(log), contextlib.redirect_stderr(log), messages_to(print), explained():
+        with contextlib.redirect_stdout(log), contextlib.redirect_stderr(log), messages_to(print):
             return _train(context, work)
     except KeyboardInterrupt:
         raise
     except BaseException as error:
-        log.write(f"{error}\n" if isinstance(error, ApeError) else traceback.format_exc())
+        log.write(f"{failure(error)}\n")
         with contextlib.suppress(OSError, ApeError):  # a full disk must not hide what went wrong
             files.write_text(path, log.getvalue().encode("utf-8", "backslashreplace").decode())
         raise
@@ -121,18 +119,18 @@ class _Progress(MetricLogger):
 
 def _train(context: JobContext, work: Work) -> dict[str, Any]:
     """Train one run. Waits if another process has locked it. Raises `KeyboardInterrupt` if the sweep stops."""
-    from ape_cli.training.loop import Stopped
+    from ape_cli.training.trainer import Stopped
 
-    where = choose_device(work.device)
-    use_gpu(where, context.number)
+    device = choose_device(work.device)
+    use_gpu(device, context.number)
     registry, planned = open_registry(work.results), Experiment(work.config, open_dataset(work.data))
-    tests: dict[str, Any] = {"tests": work.tests, "others": [open_dataset(folder) for folder in work.others]}
+    others = [open_dataset(folder) for folder in work.others]
     loggers: list[LoggerFactory] = [partial(_Progress, context), *map(load, work.loggers)]
-    execution = Execution(where, work.compiled, context.stopping, loggers=loggers)
-    since = time.monotonic()
+    execution = Execution(device, work.compiled, context.stopping, loggers=loggers)
+    existing, since = ExistingRun.RESUME_OR_START, time.monotonic()
     while True:
         try:
-            done = trial.run_trial(planned, registry, execution, existing=ExistingRun.RESUME_OR_START, **tests)
+            done = trial.run_trial(planned, registry, execution, existing=existing, tests=work.tests, others=others)
         except BusyError:
             if time.monotonic() - since > _LOCK_TIMEOUT:
                 return {"state": "elsewhere"}

@@ -20,21 +20,21 @@ import torch
 
 from ape_cli.core.errors import UsageError
 from ape_cli.core.memory import most_memory
-from ape_cli.core.rng import I64
-from ape_cli.data.collation import Window
-from ape_cli.data.loader import Split
-from ape_cli.models.checkpoint import TrainState
+from ape_cli.data.loader import ImageSplit, Split
+from ape_cli.models.checkpoint import Progress
 from ape_cli.models.transformer import Model
-from ape_cli.training.setup import Setup
+from ape_cli.runs.config import Config
 
 Shape = tuple[int, int, int]  # B, N, M
 
 
-def check_memory(setup: Setup, at: TrainState) -> None:
+def check_memory(
+    model: Model, config: Config, train: Split | ImageSplit, progress: Progress, device: torch.device, ranks: int
+) -> None:
     """Check that the next batches can fit into memory. Raises `UsageError` if one of them cannot."""
-    device, config = setup.execution.device, setup.config
     dtype = torch.bfloat16 if config.precision == "bf16" else torch.float32
-    need, shape = max((least_bytes(setup.model, shape, device, dtype), shape) for shape in _next_shapes(setup, at))
+    shapes = _largest(_next_shapes(config, train, progress, ranks))
+    need, shape = max((least_bytes(model, shape, device, dtype), shape) for shape in shapes)
     on_gpu = device.type == "cuda"
     there = torch.cuda.get_device_properties(device).total_memory if on_gpu else most_memory()
     if need <= there:
@@ -49,29 +49,35 @@ def check_memory(setup: Setup, at: TrainState) -> None:
     )
 
 
-def _next_shapes(setup: Setup, at: TrainState) -> set[Shape]:
+def _next_shapes(config: Config, train: Split | ImageSplit, progress: Progress, ranks: int) -> set[Shape]:
     """The shapes of the next batches, without padding and without EOS. Images have no tokens of their own."""
-    train, size = setup.train, setup.config.batch_size
-    _, ranks = setup.execution.group.share
     if not isinstance(train, Split):
-        return {(max(1, min(size, train.rows) // ranks), 0, 0)}
-    tagged = train.manifest.plan.tagged
-    batches = train.first_batches(size, setup.config.seed, epoch=at.epoch, skip=at.batch)
+        return {(max(1, min(config.batch_size, train.rows) // ranks), 0, 0)}
+    left = max(1, progress.schedule.steps - progress.step)
+    batches = train.first_batches(config.batch_size, config.seed, epoch=progress.epoch, skip=progress.batch)
+    in_window = list(itertools.islice(batches, left))  # they share a window
+    source, target = (side.length for side in (in_window[0][0].source, in_window[0][0].target))
+    target = source if train.manifest.plan.tagged else target
+    return {(max(1, rows.size // ranks), int(source[rows].max()), int(target[rows].max())) for _, rows in in_window}
 
-    def shape(window: Window, rows: I64) -> Shape:
-        source, target = window.source.length_of(rows), window.target.length_of(rows)
-        return max(1, rows.size // ranks), int(source.max()), int((source if tagged else target).max())
 
-    return {shape(*batch) for batch in itertools.islice(batches, max(1, at.schedule.steps - at.step))}
+def _largest(shapes: set[Shape]) -> list[Shape]:
+    """The shapes without those that another one exceeds in rows, source and target."""
+    largest: list[Shape] = []
+    for shape in sorted(shapes, reverse=True):
+        if not any(all(a <= b for a, b in zip(shape, other, strict=True)) for other in largest):
+            largest.append(shape)
+    return largest
 
 
 def least_bytes(model: Model, shape: Shape, device: torch.device, dtype: torch.dtype) -> int:
     """At least how many bytes a training step on a batch of this shape needs. `dtype` is that of queries and keys."""
     rows, source, target = shape
-    scheme, kept, beside = model.scheme, 0, 0
+    scheme, kept, largest_temporary = model.scheme, 0, 0
     width, number = scheme.shape.d_model, torch.empty((), device=device, dtype=dtype)
-    for layer, queries, keys, causal in model.attentions(source, target):
+    for layer, queries, keys, causal in list(model.attentions(source, target)):
         q, k = (number.expand(rows, layer.heads, count, width // layer.heads) for count in (queries, keys))
-        each, once = layer.kind.least_numbers(scheme, q, k, causal=causal, dropout=layer.dropout)
-        kept, beside = kept + each + 2 * rows * (queries + keys) * width, max(beside, once)
-    return (kept + beside) * number.element_size()
+        stored, temporary = layer.kind.least_numbers(scheme, q, k, causal=causal, dropout=layer.dropout)
+        kept += stored + 2 * rows * (queries + keys) * width
+        largest_temporary = max(largest_temporary, temporary)
+    return (kept + largest_temporary) * number.element_size()

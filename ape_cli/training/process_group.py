@@ -198,12 +198,12 @@ class DistributedGroup(ProcessGroup):
                 time.sleep(_POLL)
             return json.loads(self.store.get(key))
 
-    def meet(self, place: str) -> None:
-        """Wait until all ranks are at this place. Raises `RankFailedError` if one fails or does not come in time."""
+    def meet(self, point: str) -> None:
+        """Wait until all ranks are at this point. Raises `RankFailedError` if one fails or does not come in time."""
         with self._losing_store():
-            self.store.set(f"{place}/{self.rank}", "")
+            self.store.set(f"{point}/{self.rank}", "")
             missing, wait = list(range(self.size)), Wait()
-            while missing := [rank for rank in missing if not self.store.check([f"{place}/{rank}"])]:
+            while missing := [rank for rank in missing if not self.store.check([f"{point}/{rank}"])]:
                 self._check_others()
                 ranks = ", ".join(map(str, missing))
                 wait.a_moment(f"rank {ranks} of the {self.size} processes of this run")

@@ -1,7 +1,7 @@
 """A trial: from a configuration and a dataset to a run that is registered, trained and evaluated.
 
 `ape train` runs one trial, and a sweep runs many. A trial trains a run or resumes it, unless the run is finished
-already. Then it evaluates the run on the test split, and on test rows at other sizes if they are asked for.
+already (`decide`). Then it evaluates the run on the test split, and on test rows at other sizes if they are asked for.
 """
 
 from __future__ import annotations
@@ -9,6 +9,7 @@ from __future__ import annotations
 import logging
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
+from enum import Enum, auto
 from pathlib import Path
 from typing import Any
 
@@ -23,15 +24,13 @@ from ape_cli.experiment.generalisation import NO_EXTRA_EVALUATIONS, ExtraEvaluat
 from ape_cli.models import factory
 from ape_cli.models.device import describe, processor
 from ape_cli.models.factory import own_files, warn_if_changed
-from ape_cli.runs.config import Config
 from ape_cli.runs.registry import Registry, new_record
 from ape_cli.runs.run import Run
 from ape_cli.storage.object_store import RemotePath
 from ape_cli.training.execution import Execution, ExistingRun
 from ape_cli.training.loggers import LoggedRun, opened
-from ape_cli.training.loop import Loop, Stopped
 from ape_cli.training.process_group import RankFailedError
-from ape_cli.training.step import DivergenceError
+from ape_cli.training.trainer import DivergenceError, Stopped, Trainer
 
 logger = logging.getLogger(__name__)
 
@@ -44,6 +43,36 @@ class Trial:
     trained: bool  # by this trial, not before
     evaluation: dict[str, Any] | None  # on the test split, with teacher forcing
     others: list[dict[str, Any]] = field(default_factory=list)  # the further evaluations that were asked for
+
+
+class RunAction(Enum):
+    """What a trial does with its run."""
+
+    START = auto()
+    RESUME = auto()
+    SKIP = auto()  # the run is finished
+    REFUSE = auto()
+
+
+_ACTIONS = {  # by the status of the run, None if there is none, and by what the user allows
+    None: {"REFUSE": RunAction.START, "RESUME": RunAction.REFUSE, "RESUME_OR_START": RunAction.START},
+    "running": {"REFUSE": RunAction.REFUSE, "RESUME": RunAction.REFUSE, "RESUME_OR_START": RunAction.REFUSE},
+    "stopped": {"REFUSE": RunAction.REFUSE, "RESUME": RunAction.RESUME, "RESUME_OR_START": RunAction.RESUME},
+    "failed": {"REFUSE": RunAction.REFUSE, "RESUME": RunAction.RESUME, "RESUME_OR_START": RunAction.RESUME},
+    "finished": {"REFUSE": RunAction.SKIP, "RESUME": RunAction.SKIP, "RESUME_OR_START": RunAction.SKIP},
+}
+
+
+def decide(status: str | None, existing: ExistingRun, *, has_state: bool) -> RunAction:
+    """What to do with a run of this status, which is None if there is no run.
+
+    `existing` is what the user allows. `has_state` is whether the run has a checkpoint. An unfinished run without one
+    has nothing to lose, so it starts again where it would be refused.
+    """
+    nothing_to_lose = status in ("stopped", "failed") and not has_state
+    if existing is ExistingRun.OVERWRITE or (existing is ExistingRun.REFUSE and nothing_to_lose):
+        return RunAction.START
+    return _ACTIONS[status][existing.name]
 
 
 def run_trial(
@@ -69,98 +98,65 @@ def run_trial(
         BusyError: Another process trains the run.
         Stopped: `execution.stop` was true; the state is stored.
     """
-    config, data = experiment.config, experiment.dataset
-    run, group = registry.run_for(config, data), execution.group
-    again = existing is ExistingRun.OVERWRITE
-    status = group.broadcast(lambda: None if again else _status(run))
-    _check_existing(run, status, existing)
-    if group.first and status != "finished" and (reason := experiment.ambiguity):
-        logger.warning(reason)
-    new = status is None or (existing is ExistingRun.REFUSE and status != "finished")
-    if group.first and new and status is not None:
+    config, data, group = experiment.config, experiment.dataset, execution.group
+    run, overwrite = registry.run_for(config, data), existing is ExistingRun.OVERWRITE
+    status, has_state = group.broadcast(lambda: (None, False) if overwrite else _state(run))
+    action = decide(status, existing, has_state=has_state)
+    if action is RunAction.REFUSE:
+        raise _refusal(run, status)
+    trained = action is not RunAction.SKIP
+    if not group.first:
+        if trained:
+            with group.initialised(execution.device):
+                Trainer(experiment, None, execution).run()
+        return Trial(run, trained, None)
+    if trained and experiment.ambiguity:
+        logger.warning(experiment.ambiguity)
+    if action is RunAction.START and status is not None:
         logger.info(f"{run.name} {status} before its first checkpoint, so it starts again")
-    if group.first and (status == "finished" or not new):
+    if action is not RunAction.START:
         warn_if_changed(run.name, config, run.known.last_own_files)
-    trained = status != "finished"
-    if status == "finished":
+    if action is RunAction.SKIP:
         logger.info(f"{run.name} is trained already (`overwrite` trains it again)")
-        if group.first:
-            _tidy(run, run.tidy)
-    elif group.first:
-        with run.writing():
-            is_local = isinstance(run.folder, Path)
-            if is_local and not again:
-                _check_unchanged(run, status)
-            # in an object store, other processes may be training the run, each in a folder of its own
-            trained = _train(run, experiment, new, execution, clears=again or (new and is_local))
+        _tidy(run, run.tidy)
     else:
-        with group.initialised(execution.device):
-            Loop(experiment, None, execution).run()
-    done = _evaluated(run, experiment, execution, tests, others) if test and group.first else []
-    own = next((one for one in done if (one["fingerprint"], one["decode"]) == (data.fingerprint, "teacher")), None)
-    return Trial(run, trained, own, [one for one in done if one is not own])
+        with run.writing():
+            # in an object store, other processes may be training the run, each in a folder of its own
+            is_local = isinstance(run.folder, Path)
+            if is_local and not overwrite:
+                _check_unchanged(run, status)
+            if overwrite or (action is RunAction.START and is_local):
+                _clear(run, experiment)
+            trained = _train(run, experiment, action, execution)
+    evaluations = _evaluations(run, experiment, execution, tests, others) if test else []
+    own = next((e for e in evaluations if (e["fingerprint"], e["decode"]) == (data.fingerprint, "teacher")), None)
+    return Trial(run, trained, own, [evaluation for evaluation in evaluations if evaluation is not own])
 
 
-def _check_existing(run: Run, status: str | None, existing: ExistingRun) -> None:
-    """Check that `existing` allows to train a run of this status, which is None if there is no run.
+def _state(run: Run) -> tuple[str | None, bool]:
+    """The status of a run, and whether it is unfinished and has a checkpoint.
 
-    A run without a state has nothing to lose, so it may start again. Raises `UsageError` or `RunError` if
-    `existing` does not allow it.
-    """
-    if existing is ExistingRun.RESUME and status is None:
-        raise UsageError("there is no such run to resume", got=run.name, fix="leave `resume` out to start a new run")
-    if existing is not ExistingRun.REFUSE or status not in ("failed", "stopped") or not run.has_state():
-        return
-    what = "this run failed" if status == "failed" else "this run was started and is not finished"
-    fix = "continue it with `resume`, or start it again with `overwrite`"
-    raise RunError(what, got=f"{run.name}: {status}", fix=f"{fix}, or change settings" if status == "failed" else fix)
-
-
-def _tidy(run: Run, remove: Callable[[], None]) -> None:
-    """Remove what a finished run does not need; a warning says so if that is not possible."""
-    try:
-        remove()
-    except (ApeError, OSError) as error:  # for example, the folder is read-only; the run can be used all the same
-        logger.warning(
-            f"the state of {run.name} is no longer needed, and cannot be removed: {str(error).splitlines()[0]}"
-        )
-
-
-def _evaluated(
-    run: Run, experiment: Experiment, execution: Execution, tests: ExtraEvaluations, others: Sequence[Dataset]
-) -> list[dict[str, Any]]:
-    """The evaluations on the test splits of the run's own dataset and of others. What is not stored yet is computed."""
-    data = experiment.dataset
-    if not data.plan.rows["test"]:
-        logger.info(f"{data.name} has no test rows: nothing to evaluate")
-    found: dict[str, dict[str, Any]] = {}
-    for on, decode in evaluate.missing(run, [data, *others], tests):
-        how: dict[str, Any] = {"split": "test", "decode": decode, "device": execution.device, "stop": execution.stop}
-        if on is data:
-            with slow_step(f"evaluating on {data.plan.rows['test']:,} test rows, {decode} decoding"):
-                one = evaluate.evaluate(run, experiment, **how)
-        else:
-            logger.info(f"evaluating at other sizes: {on.name}, {decode} decoding")
-            one = evaluate.evaluate(run, on, batch_size=evaluate.rows_at_once(on.split("test")), **how)
-        found[evaluate.name_of(on, "test", decode)] = one
-    names = [evaluate.name_of(on, "test", decode) for on in (data, *others) for decode in tests.decodings(on)]
-    return [done for name in names if (done := found.get(name) or run.evaluation(name)) is not None]
-
-
-def _status(run: Run) -> str | None:
-    """The status of a run. None if there is no run, or only the rest of an interrupted start.
-
-    Raises `BusyError` if another process trains the run. In an object store, nobody knows that. There, a run whose end
-    was announced by a process that was killed is finished now.
+    The status is None if there is no run, or only the rest of an interrupted start. In an object store, nobody knows
+    whether another process trains a run. There, a run whose end was announced by a process that was killed is finished
+    now.
     """
     if not run.exists():
-        return None
+        return None, False
     status = run.status
     if status == "running" and isinstance(run.folder, RemotePath):
-        return "finished" if run.complete() else "stopped"
+        status = "finished" if run.complete() else "stopped"
+    return status, status in ("stopped", "failed") and run.has_state()
+
+
+def _refusal(run: Run, status: str | None) -> ApeError:
+    """The error for a run of this status that `decide` refuses."""
+    if status is None:
+        return UsageError("there is no such run to resume", got=run.name, fix="leave `resume` out to start a new run")
     if status == "running":
-        raise run.busy()
-    return status
+        return run.busy()
+    what = "this run failed" if status == "failed" else "this run was started and is not finished"
+    fix = "continue it with `resume`, or start it again with `overwrite`"
+    return RunError(what, got=f"{run.name}: {status}", fix=f"{fix}, or change settings" if status == "failed" else fix)
 
 
 def _check_unchanged(run: Run, status: str | None) -> None:
@@ -173,40 +169,36 @@ def _check_unchanged(run: Run, status: str | None) -> None:
         raise BusyError("another process trained this run in the meantime", got=f"{run.name}: {now}", fix="try again")
 
 
-def _train(
-    run: Run,
-    experiment: Experiment,
-    new: bool,
-    execution: Execution,
-    *,
-    clears: bool,
-) -> bool:
+def _clear(run: Run, experiment: Experiment) -> None:
+    """Remove the files of an earlier run. An error in the scheme leaves them as they are."""
+    if run.exists():
+        factory.of_experiment(experiment)
+    run.clear()
+
+
+def _train(run: Run, experiment: Experiment, action: RunAction, execution: Execution) -> bool:
     """Start a new run or resume an unfinished one, train it to its end, and keep its status up to date.
 
-    `clears`: whether the files of an earlier run are removed first. Returns whether the result is kept, which it is
-    unless another process has finished the run in an object store.
+    Returns whether the result is kept, which it is unless another process has finished the run in an object store.
     """
-    config, data = experiment.config, experiment.dataset
-    if clears:
-        if run.exists():
-            factory.of_experiment(experiment)  # an error in the scheme must leave the earlier run as it is
-        run.clear()
-    registered, group = False, execution.group
+    config, group, registered = experiment.config, execution.group, False
     try:
         with own_parts.explained(), group.initialised(execution.device):
             # errors of the configuration, the stored state or a logger are raised before the run is registered
-            loop = Loop(experiment, run, execution)
-            with opened(execution.loggers, _logged(run, config, loop)) as loggers:
+            trainer = Trainer(experiment, run, execution)
+            progress, steps = trainer.progress, trainer.progress.schedule.steps
+            logged = LoggedRun(run.name, config, run.logs, steps, tuple(progress.history), progress.step)
+            with opened(execution.loggers, logged) as loggers:
                 code = own_files(config.scheme, config.attention, config.positions)
-                if new:
-                    device = describe(execution.device)
-                    run.write_record(new_record(run, config, data, device, experiment.variant, group.size, code))
+                if action is RunAction.START:
+                    device, variant = describe(execution.device), experiment.variant
+                    run.write_record(new_record(run, config, experiment.dataset, device, variant, group.size, code))
                 else:
-                    _note_changes(run, config, execution)
+                    _note_changes(run, trainer)
                     run.resume(group.size, processor(), code)
                 registered = True
-                _note_training(run, config, loop, execution)
-                result = loop.run(loggers)
+                _note_training(run, trainer)
+                result = trainer.run(loggers)
     except BaseException as error:
         try:
             if registered:
@@ -214,7 +206,7 @@ def _train(
         except (ApeError, OSError) as second:  # for example, the disk is still full; the first error says more
             logger.warning(f"the status of {run.name} could not be stored: {str(second).splitlines()[0]}")
         raise
-    kept = run.finish(result, loop.checkpointer.best, loop.at.history)
+    kept = run.finish(result, trainer.best, progress.history)
     if not kept:
         logger.warning(f"{run.name} was finished elsewhere in the meantime: that run is kept, and this one discarded")
     _tidy(run, run.remove_state)
@@ -230,31 +222,63 @@ def _resumable(error: BaseException) -> bool:
     return isinstance(error, stops) and not isinstance(error, DivergenceError)
 
 
-def _logged(run: Run, config: Config, loop: Loop) -> LoggedRun:
-    """The description of the run for metric loggers."""
-    return LoggedRun(run.name, config, run.logs, loop.at.schedule.steps, tuple(loop.at.history), loop.at.step)
-
-
-def _note_training(run: Run, config: Config, loop: Loop, execution: Execution) -> None:
+def _note_training(run: Run, trainer: Trainer) -> None:
     """Log the start of the training: name, steps and device, and the size of a scheme that is bounded by it."""
+    config, device, processes = trainer.config, trainer.execution.device, trainer.execution.group.size
     beyond = position.load(config.scheme).beyond
     if beyond:
         logger.info(f"{config.scheme} has the size {config.max_size}: {beyond} (`max_size` changes the size)")
-    device, processes = execution.device, execution.group.size
     where = f"on {device}" if processes == 1 else f"in {processes} processes on {device.type}"
-    amount = f"{loop.at.schedule.steps:,} steps of up to {config.batch_size} rows, {loop.setup.epochs:.3g} epochs"
+    steps = trainer.progress.schedule.steps
+    amount = f"{steps:,} steps of up to {config.batch_size} rows, {trainer.epochs:.3g} epochs"
     logger.info(f"training {run.name}: {amount}, {where}")
 
 
-def _note_changes(run: Run, config: Config, execution: Execution) -> None:
+def _note_changes(run: Run, trainer: Trainer) -> None:
     """Log a message if the run resumes with other arithmetic, or with another number of processes."""
-    group, earlier, here = execution.group, run.known.last_processor, processor()
-    if execution.device.type == "cpu" and earlier and earlier != here:
-        then, now = (f"{one.get('products', 'an unknown library')} on {one.get('name')}" for one in (earlier, here))
+    execution, before, now = trainer.execution, run.known.last_processor, processor()
+    if execution.device.type == "cpu" and before and before != now:
+        old, new = (f"{cpu.get('products', 'an unknown library')} on {cpu.get('name')}" for cpu in (before, now))
         digits = "the last digits of its results will differ from those of a run without a stop"
-        logger.warning(f"the run was trained with {then} so far, and continues with {now}: {digits}")
-    before = run.known.processes
-    if before != group.size:
-        same = "the batches are the same" + (", the masks of dropout are not" if config.dropout else "")
-        processes = f"{before} process{'' if before == 1 else 'es'}"
-        logger.info(f"the run was trained in {processes} so far, and continues in {group.size}: {same}")
+        logger.warning(f"the run was trained with {old} so far, and continues with {new}: {digits}")
+    processes, size = run.known.processes, execution.group.size
+    if processes != size:
+        same = "the batches are the same" + (", the masks of dropout are not" if trainer.config.dropout else "")
+        earlier = f"{processes} process{'' if processes == 1 else 'es'}"
+        logger.info(f"the run was trained in {earlier} so far, and continues in {size}: {same}")
+
+
+def _tidy(run: Run, remove: Callable[[], None]) -> None:
+    """Remove what a finished run does not need; a warning says so if that is not possible."""
+    try:
+        remove()
+    except (ApeError, OSError) as error:  # for example, the folder is read-only; the run can be used all the same
+        reason = str(error).splitlines()[0]
+        logger.warning(f"the state of {run.name} is no longer needed, and cannot be removed: {reason}")
+
+
+def _evaluations(
+    run: Run, experiment: Experiment, execution: Execution, tests: ExtraEvaluations, others: Sequence[Dataset]
+) -> list[dict[str, Any]]:
+    """The evaluations on the test splits of the run's own dataset and of others. What is not stored yet is computed."""
+    data, device, stop = experiment.dataset, execution.device, execution.stop
+    own_rows = data.plan.rows["test"]
+    if not own_rows:
+        logger.info(f"{data.name} has no test rows: nothing to evaluate")
+    evaluations = []
+    for tested in (data, *others):
+        for decode in tests.decodings(tested):
+            evaluation = run.evaluation(evaluate.name_of(tested, "test", decode))
+            if evaluation is None and tested is data and own_rows:
+                with slow_step(f"evaluating on {own_rows:,} test rows, {decode} decoding"):
+                    evaluation = evaluate.evaluate(
+                        run, experiment, split="test", decode=decode, device=device, stop=stop
+                    )
+            elif evaluation is None and tested.plan.rows["test"]:
+                logger.info(f"evaluating at other sizes: {tested.name}, {decode} decoding")
+                rows = evaluate.rows_at_once(tested.split("test"))
+                evaluation = evaluate.evaluate(
+                    run, tested, split="test", decode=decode, device=device, batch_size=rows, stop=stop
+                )
+            evaluations += [] if evaluation is None else [evaluation]
+    return evaluations

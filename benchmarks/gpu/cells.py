@@ -20,7 +20,7 @@ from ape_cli.storage.paths import StoragePath
 from ape_cli.sweep import combinations, planning, specification
 from ape_cli.sweep.durations import PastRuns
 from ape_cli.sweep.planning import PlannedTrial
-from ape_cli.training import setup
+from ape_cli.training import schedule
 
 RESULTS = Path(__file__).parents[2] / "results"
 SWEEPS = ("table2-neurips", "table1-neurips", "table2-paper", "table1-paper")  # the most useful first
@@ -59,7 +59,7 @@ class Pace:
         The runs share one GPU, and one run keeps it busy.
         """
         own, data = item.config, item.data
-        steps = setup.steps_of(own, -(-data.plan.rows["train"] // own.batch_size))
+        steps = schedule.steps_of(own, -(-data.plan.rows["train"] // own.batch_size))
         width = own.d_model * statistics.fmean(own.feed_forward_widths) / (512 * 2048) * own.batch_size / 64
         step = self.step_ms + self.token_ms * data.mean_tokens * width
         left = steps - _done(item)

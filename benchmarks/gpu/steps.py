@@ -1,7 +1,7 @@
 """Stage 2: milliseconds of a training step, of one run and of several runs at a time.
 
 Each measurement is stored in `out`/steps.json as soon as it is made, and is not repeated. It trains with
-`training.loop.Loop`, as `ape train` does, on the data of the preset. The figure is the median of the last steps. The
+`training.trainer.Trainer`, as `ape train` does, on data of the preset. The figure is the median of the last steps. The
 clock is read after the device has finished its work.
 """
 
@@ -15,7 +15,7 @@ import subprocess
 import sys
 import time
 from collections.abc import Callable, Iterator
-from dataclasses import asdict, dataclass, replace
+from dataclasses import asdict, dataclass
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -30,7 +30,7 @@ from ape_cli.storage import files
 from ape_cli.storage.paths import storage_path
 from ape_cli.sweep.worker import shared_gpu
 from ape_cli.training.execution import Execution
-from ape_cli.training.loop import Loop, Stopped
+from ape_cli.training.trainer import Stopped, Trainer
 from benchmarks.gpu import extras
 from benchmarks.gpu.clock import Clock
 
@@ -133,15 +133,15 @@ def step_of(measure: Measure, preset: str, device: str, work: Path, steps: int, 
 
     if where.type == "cuda":
         torch.cuda.reset_peak_memory_stats()
-    loop = Loop(
+    loop = Trainer(
         experiment.of(chosen, data),
         _Forgetful(),
         Execution(where, compiled=measure.mode == "compiled", stop=stop),
     )
-    if loop.step.replay is not None:
-        loop.step.replay.records = measure.mode == "recorded"
+    if loop.replay is not None:
+        loop.replay.records = measure.mode == "recorded"
     # the measured steps include no validation
-    loop.setup = replace(loop.setup, schedule=loop.at.schedule.model_copy(update={"validate_every": steps + 1}))
+    loop.progress.schedule = loop.progress.schedule.model_copy(update={"validate_every": steps + 1})
     start = time.perf_counter()
     try:
         loop.run()
@@ -158,20 +158,20 @@ def step_of(measure: Measure, preset: str, device: str, work: Path, steps: int, 
     }
     if where.type == "cuda":
         found["peak_gb"] = torch.cuda.max_memory_allocated() / 1e9
-        found["shapes"] = float(len(loop.step.replay.seen)) if loop.step.replay else 0.0
+        found["shapes"] = float(len(loop.replay.seen)) if loop.replay else 0.0
         begun = time.perf_counter()
-        loop.validator.score(loop.setup.validation)
+        loop.score(loop.validation)
         found["validation_s"] = time.perf_counter() - begun
     return found
 
 
-def _tflop(loop: Loop) -> float:
+def _tflop(loop: Trainer) -> float:
     """TFLOP of the products of weights and tokens in a step, once forward and twice backward, without padding."""
-    plan, weights = loop.setup.train.manifest, {"encoder": 0, "decoder": 0}
-    for name, value in loop.setup.model.named_parameters():
+    plan, weights = loop.train.manifest, {"encoder": 0, "decoder": 0}
+    for name, value in loop.model.named_parameters():
         if (part := name.split(".")[0]) in weights and value.dim() == 2:
             weights[part] += value.numel()
-    config = loop.setup.config
+    config = loop.config
     tokens = plan.mean_tokens * (2 if config.is_joined else 1)  # a decoder-only model reads source and target
     return 6 * sum(weights.values()) * tokens * config.batch_size / 1e12
 

@@ -15,7 +15,7 @@ from ape_cli.data.loader import Dataset
 from ape_cli.evaluation import metrics
 from ape_cli.experiment.reading import structure_for
 from ape_cli.models import factory, transformer
-from tests.training.test_loop import CPU, tiny
+from tests.training.test_trainer import CPU, tiny
 
 
 def batch(labels: list[list[int]], sizes: list[int]) -> SequenceBatch:

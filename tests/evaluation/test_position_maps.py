@@ -25,7 +25,7 @@ from ape_cli.training import trial
 from ape_cli.training.execution import Execution
 from tests.conftest import ape, write
 from tests.experiment.test_mapping import resolve
-from tests.training.test_loop import check_resume
+from tests.training.test_trainer import check_resume
 
 CPU = torch.device("cpu")
 CASES = [

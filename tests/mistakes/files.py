@@ -54,8 +54,8 @@ a shard that is not compared with the digest in the manifest
   - shard not in self._verified
   + False
 the best weights missing in a checkpoint
-  Checkpointer.save  training/test_checkpointing.py::test_the_best_weights_survive_although_repeated_steps_differ
-  - self.best if at.best_step != at.step else None
+  Trainer.save  training/test_checkpointing.py::test_the_best_weights_survive_although_repeated_steps_differ
+  - self.best if progress.best_step != progress.step else None
   + None
 current weights in place of the best ones after a kill
   unpack  training/test_checkpointing.py::test_the_best_weights_survive_although_repeated_steps_differ

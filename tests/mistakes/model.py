@@ -18,15 +18,15 @@ batch means averaged without weights
   - return float(sum(c.sum() for c in self.correct) / max(1, sum(t.sum() for t in self.tokens)))
   + return float(np.mean([c.sum() / t.sum() for c, t in zip(self.correct, self.tokens)]))
 the best checkpoint chosen on the test set
-  set_up  training/test_loop.py::test_best_by_validation_and_the_test_split_is_never_read
+  Trainer.__init__  training/test_trainer.py::test_best_by_validation_and_the_test_split_is_never_read
   - data.split("train"), data.split("validation")
   + data.split("train"), data.split("test")
 a warm-up of 1.25%
-  Config.warmup  training/test_loop.py::test_learning_rate_of_the_paper
+  Config.warmup  training/test_schedule.py::test_learning_rate_of_the_paper
   - Field(0.05, ge=0, lt=1, description="Fraction of the steps that is linear warm-up.")
   + Field(0.0125, ge=0, lt=1, description="Fraction of the steps that is linear warm-up.")
 a schedule that is created and never stepped
-  TrainingStep.__call__  training/test_loop.py::test_the_optimiser_follows_the_schedule
+  Trainer.step  training/test_trainer.py::test_the_optimiser_follows_the_schedule
   - group["lr"] = self.rate
   + pass
 results that depend on the batch size at evaluation
@@ -37,7 +37,7 @@ the best weights' evaluation with dropout on
   teacher_forced  evaluation/test_metrics.py::test_scores_do_not_depend_on_the_batch_size
   - model.eval()
 dropout's stream not restored on resume
-  restore_streams  nightly/training/test_loop.py::test_a_stopped_run_ends_as_if_it_had_not_stopped
+  restore_streams  nightly/training/test_trainer.py::test_a_stopped_run_ends_as_if_it_had_not_stopped
   - torch.set_rng_state(tensors[cpu])
   + pass
 the locality bias missing from cross-attention
@@ -54,20 +54,20 @@ the locality bias missing from the encoder
   + AttentionContext(**vars(AttentionContext.of(self.scheme, context, context)) | {'decays': None})
 positions off by one in greedy decoding
   _follow  models/test_reference.py::test_greedy_writes_what_a_loop_by_hand_writes
-  - pen.next(written, batch.input_positions[:, :m])
-  + pen.next(written, batch.input_positions[:, :m] + 1)
+  - writer.next(written, batch.input_positions[:, :m])
+  + writer.next(written, batch.input_positions[:, :m] + 1)
 a decoder with a kind of attention that mixes queries
   Transformer.__init__  evaluation/test_laws.py::test_every_law_of_an_attention_holds
   - behind = attention.make() if kind.mixes_queries else kind
   + behind = kind
 greedy decoding that uses the positions of the answer
   _unfold  evaluation/test_decoding.py::test_trees_by_hand
-  - place = np.where(m < budget, growth.next(), 0)
-  + place = nodes[:, m]
+  - node = np.where(m < budget, growth.next(), 0)
+  + node = expected[:, m]
 greedy decoding that goes on for as long as the longest answer of the batch
   _unfold  evaluation/test_decoding.py::test_a_row_does_not_depend_on_the_rows_beside_it
-  - place = np.where(m < budget, growth.next(), 0)
-  + place = growth.next()
+  - node = np.where(m < budget, growth.next(), 0)
+  + node = growth.next()
 a truncated subtree that gets its children again
   _Growth.__init__  evaluation/test_decoding.py::test_the_pointer_closes_its_node_in_truncate_alone
   - self.closing = task.closing(batch.op, pointer)
@@ -77,9 +77,9 @@ a depth-first tree unfolded breadth-first
   - task.order == "breadth"
   + task.order != ""
 the best weights of images chosen on the test set
-  Validator.scores  training/test_image_runs.py::test_the_test_split_is_recorded_and_chooses_nothing
-  - tally = self.score(self.setup.validation)
-  + tally = self.score(self.setup.test or self.setup.validation)
+  Trainer._validate  training/test_image_runs.py::test_the_test_split_is_recorded_and_chooses_nothing
+  - validation = self.score(self.validation)
+  + validation = self.score(self.test or self.validation)
 tokens placed column by column
   _classifier  training/test_image_runs.py::test_tokens_stand_row_by_row
   - np.divmod(np.arange(rows * columns), columns)
@@ -101,16 +101,16 @@ stochastic depth that changes the mean
   - (kept / (1 - skip))
   + kept
 each rank divides by the labels of its own rows
-  TrainingStep.__call__  training/test_data_parallel.py::test_the_mean_of_the_ranks_gradients_is_that_of_the_whole_batch
+  Trainer.step  training/test_data_parallel.py::test_the_mean_of_the_ranks_gradients_is_that_of_the_whole_batch
   - batch.counts
   + (int(batch.label_mask.sum()), int(batch.source_mask.sum()))
 gradients of ranks averaged, not summed
-  TrainingStep.update  training/test_data_parallel.py::test_the_mean_of_the_ranks_gradients_is_that_of_the_whole_batch
-  - (total / labels * self.setup.execution.group.size).backward()
+  Trainer.update  training/test_data_parallel.py::test_the_mean_of_the_ranks_gradients_is_that_of_the_whole_batch
+  - (total / labels * self.execution.group.size).backward()
   + (total / labels).backward()
 validation on only the first rank's share
-  Validator.score  nightly/training/test_data_parallel.py::test_two_ranks_come_to_what_one_process_comes_to
-  - execution.group.all_reduce_metrics(sums)
+  Trainer.score  nightly/training/test_data_parallel.py::test_two_ranks_come_to_what_one_process_comes_to
+  - group.all_reduce_metrics(sums)
   + sums
 an exported model that dropout disturbs
   TrainedModel.__init__  evaluation/sharing/test_exported.py::test_predictions_on_words_are_those_of_the_run

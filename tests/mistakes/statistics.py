@@ -6,17 +6,17 @@ from tests.mistakes._mistake import read
 
 MISTAKES = read("""
 count baselines that are counted on the split that they are scored on
-  _counted  evaluation/test_count_baselines.py::test_tables_are_those_of_plain_python
+  _counted  evaluation/test_count_baselines.py::test_tables_of_each_split_are_those_of_plain_python
   - _counts(train, asked)
   + _counts(scored, asked)
 equally frequent labels of a table chosen by the highest id
-  _counted  evaluation/test_count_baselines.py::test_equally_frequent_labels_are_chosen_by_their_id
+  _counted  evaluation/test_count_baselines.py::test_tables_of_each_split_are_those_of_plain_python
   - descending=[True, False]
   + descending=[True, True]
 stored baselines of another dataset taken for those of this one
   count_baselines  evaluation/test_count_baselines.py::test_a_file_that_is_damaged_or_of_other_data_is_written_again
-  - (known.fingerprint, list(known.counted)) == (data.fingerprint, list(_keys(data.plan)))
-  + list(known.counted) == list(_keys(data.plan))
+  - (baselines.fingerprint, list(baselines.counted)) == (data.fingerprint, list(_keys(data.plan)))
+  + list(baselines.counted) == list(_keys(data.plan))
 the standard deviation of a population instead of a sample
   over_seeds  reports/test_aggregation.py::test_mean_and_deviation_over_seeds
   - score.std().alias

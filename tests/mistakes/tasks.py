@@ -170,7 +170,7 @@ splits that share sources
   - _split_of(self.identity(part)) == split
   + np.ones(part.size.size, dtype=bool)
 a bounded scheme for the mean size instead of the largest
-  _sized  training/test_loop.py::test_bounded_schemes_are_made_for_the_largest_size_of_training
+  _sized  training/test_trainer.py::test_bounded_schemes_are_made_for_the_largest_size_of_training
   - max(1, largest)
   + max(1, round(data.mean_size))
 a bounded scheme for sources, although targets are longer

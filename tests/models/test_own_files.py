@@ -20,7 +20,7 @@ from ape_cli.runs.record import OwnCode, own_code
 from ape_cli.runs.registry import open_registry
 from ape_cli.runs.run import Run
 from ape_cli.training.execution import ExistingRun
-from ape_cli.training.loop import Stopped
+from ape_cli.training.trainer import Stopped
 from tests.conftest import ape
 from tests.runs.test_registry import run as trial_of
 

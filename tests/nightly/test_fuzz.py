@@ -36,7 +36,7 @@ from ape_cli.storage import sources
 from ape_cli.storage.tree_sources import read_trees
 from ape_cli.training import trial
 from ape_cli.training.execution import Execution, ExistingRun
-from ape_cli.training.loop import Stopped
+from ape_cli.training.trainer import Stopped
 from tests.conftest import write
 from tests.nightly.limits import MOST_SECONDS
 from tests.storage.sources import formats

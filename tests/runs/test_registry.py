@@ -23,7 +23,7 @@ from ape_cli.storage import locks
 from ape_cli.storage.paths import StoragePath
 from ape_cli.training import trial
 from ape_cli.training.execution import Execution, ExistingRun
-from ape_cli.training.loop import Stopped
+from ape_cli.training.trainer import Stopped
 from tests.registered import vouch
 
 CPU = torch.device("cpu")

@@ -13,10 +13,9 @@ from ape_cli.data.loader import Dataset
 from ape_cli.runs.run import Run
 from ape_cli.storage import files
 from ape_cli.training.execution import Execution, ExistingRun
-from ape_cli.training.loop import Loop
-from ape_cli.training.validation import Checkpointer
+from ape_cli.training.trainer import Trainer
 from tests.runs.test_registry import run
-from tests.training.test_loop import CPU, Memory, scored, tiny
+from tests.training.test_trainer import CPU, Memory, scored, tiny
 
 
 class Killed(BaseException):
@@ -33,29 +32,29 @@ def test_the_best_weights_survive_although_repeated_steps_differ(
     """
     store = Memory()
     scored(monkeypatch, [0.9] if at_once else [0.9, 0.8])
-    running = Loop(experiment.of(tiny("rope", words), words), store, Execution(CPU))
+    running = Trainer(experiment.of(tiny("rope", words), words), store, Execution(CPU))
     known: dict[str, torch.Tensor] = {}
     last = 5 if at_once else 10
-    monkeypatch.setattr(Checkpointer, "due", lambda self, validated: running.at.step == last)
+    monkeypatch.setattr(Trainer, "due", lambda self, validated: running.progress.step == last)
 
     def keep(*args: Any) -> None:
-        if running.at.step == 4:  # the step is counted after it
-            known.update({name: value.clone() for name, value in running.setup.model.state_dict().items()})
-        if running.at.step == last:
+        if running.progress.step == 4:  # the step is counted after it
+            known.update({name: value.clone() for name, value in running.model.state_dict().items()})
+        if running.progress.step == last:
             raise Killed
 
-    running.setup.optimiser.register_step_post_hook(keep)
+    running.optimiser.register_step_post_hook(keep)
     with pytest.raises(Killed):
         running.run()
     assert store.state is not None
     assert any(name.startswith("best.") for name in store.state[0]) != at_once
 
     scored(monkeypatch, [0.3] * 4)
-    resumed = Loop(experiment.of(tiny("rope", words), words), store, Execution(CPU))
+    resumed = Trainer(experiment.of(tiny("rope", words), words), store, Execution(CPU))
     result = resumed.run()
     assert (result.best_step, result.best_accuracy) == (5, 0.9)
     for name, value in known.items():
-        assert torch.equal(resumed.checkpointer.best[name], value), name
+        assert torch.equal(resumed.best[name], value), name
 
 
 @pytest.mark.parametrize("writes", range(6))

@@ -22,8 +22,8 @@ from ape_cli.runs import config
 from ape_cli.runs.config import Config
 from ape_cli.training import execution, process_group
 from ape_cli.training.execution import Execution
-from ape_cli.training.loop import Loop
 from ape_cli.training.process_group import SINGLE_PROCESS, DistributedGroup, ProcessGroup, RankFailedError
+from ape_cli.training.trainer import Trainer
 
 CPU = torch.device("cpu")
 
@@ -98,10 +98,10 @@ def test_the_mean_of_the_ranks_gradients_is_that_of_the_whole_batch(
 
     total = [torch.zeros_like(p) for p in model.parameters()]
     for rank in range(3):
-        loop = Loop(experiment.of(wanted, trees), None, Execution(CPU, group=Apart(rank, 3)))
-        loop.setup.model.double()
-        loop._train_on(next(trees.split("train").batches(batch_size, seed, structure=read, share=(rank, 3))))
-        for added, p in zip(total, loop.setup.model.parameters(), strict=True):
+        loop = Trainer(experiment.of(wanted, trees), None, Execution(CPU, group=Apart(rank, 3)))
+        loop.model.double()
+        loop.step(next(trees.split("train").batches(batch_size, seed, structure=read, share=(rank, 3))))
+        for added, p in zip(total, loop.model.parameters(), strict=True):
             assert p.grad is not None
             added.add_(p.grad)
     for (name, p), added in zip(model.named_parameters(), total, strict=True):
@@ -117,8 +117,8 @@ def test_each_rank_drops_out_on_its_own(words: Dataset) -> None:
     batch = next(words.split("train").batches(8, seed=1))
 
     def drawn(world: ProcessGroup) -> torch.Tensor:
-        loop = Loop(experiment.of(wanted, words), None, Execution(CPU, group=world))
-        return transformer.forward(loop.setup.model.train(), batch, "fp32").detach()
+        loop = Trainer(experiment.of(wanted, words), None, Execution(CPU, group=world))
+        return transformer.forward(loop.model.train(), batch, "fp32").detach()
 
     alone, *others = (drawn(world) for world in (SINGLE_PROCESS, Apart(0, 3), Apart(1, 3), Apart(2, 3)))
     assert torch.equal(alone, others[0])

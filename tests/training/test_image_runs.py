@@ -24,8 +24,7 @@ from ape_cli.storage.sources import ImageSource, LabelledImages
 from ape_cli.tasks import images
 from ape_cli.training import trial
 from ape_cli.training.execution import Execution
-from ape_cli.training.loop import Loop
-from ape_cli.training.validation import Validator
+from ape_cli.training.trainer import Trainer
 
 CPU = torch.device("cpu")
 SIZES = {"d_model": 16, "d_ff": 16, "heads": 2, "steps": 6, "batch_size": 16, "validate_every_steps": 2}
@@ -99,14 +98,14 @@ def test_of_equal_validations_the_lower_loss_is_kept(
         left = iter([SimpleNamespace(token_accuracy=a, cross_entropy=b) for a, b in measured])
         last = []
 
-        def scored(validator: Validator, split: Any) -> Any:
+        def scored(trainer: Trainer, split: Any) -> Any:
             last[:] = [next(left)] if split.name == "validation" else last
             return last[0]
 
-        monkeypatch.setattr(Validator, "score", scored)
-        loop = Loop(experiment.of(wanted, found), None, Execution(CPU))
+        monkeypatch.setattr(Trainer, "score", scored)
+        loop = Trainer(experiment.of(wanted, found), None, Execution(CPU))
         best = loop.run().best_step
-        return best, [row["kept"] for row in loop.at.history] if "kept" in loop.at.history[0] else None
+        return best, [row["kept"] for row in loop.progress.history] if "kept" in loop.progress.history[0] else None
 
     assert kept(data, wanted(steps=6, validate_every_steps=1)) == (4, [True, True, False, True, False, False])
     text = config.resolve("tiny", "none", {}, settings={"steps": 6, "validate_every_steps": 1})
@@ -202,7 +201,7 @@ def test_tokens_stand_row_by_row(tmp_path: Path, monkeypatch: pytest.MonkeyPatch
     assert model.positions.tolist() == [grid if scheme == "orthogonal-grid" else [1, 2, 3, 4, 5, 6]]
 
 
-def test_settled_by_the_images(data: Dataset, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_settled_by_the_images(data: Dataset) -> None:
     pixels = {"convolution_size": 1, "pool_size": 1, "pool_stride": 1}
     assert experiment.complete(wanted("learned"), data).max_size == 9  # 6 x 6 pixels, 3 x 3 tokens
     assert experiment.complete(wanted("learned", **pixels), data).max_size == 36
@@ -213,10 +212,8 @@ def test_settled_by_the_images(data: Dataset, tmp_path: Path, monkeypatch: pytes
     assert experiment.complete(wanted(), data).augment == "none"
     digits = data.manifest.plan.model_copy(update={"parameters": {"source": "digits"}})
     upright = Dataset(data.folder, data.manifest.model_copy(update={"plan": digits}))
-    assert experiment.complete(paper, upright).augment == "crop"  # a mirrored digit is not a digit
-    assert (
-        experiment.complete(paper.model_copy(update={"augment": "flip"}), upright).augment == "flip"
-    )  # if it is asked for
+    assert experiment.complete(paper, upright).augment == "crop"  # a mirrored digit is not a digit, unless asked for
+    assert experiment.complete(paper.model_copy(update={"augment": "flip"}), upright).augment == "flip"
 
 
 def test_settings_of_the_other_model_are_refused(data: Dataset, words: Dataset) -> None:

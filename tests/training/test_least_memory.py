@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -20,7 +21,7 @@ from ape_cli.models.decoder import DecoderOnly
 from ape_cli.models.transformer import Transformer
 from ape_cli.runs.registry import Registry, open_registry
 from ape_cli.sweep import worker
-from ape_cli.training import least_memory, step, validation
+from ape_cli.training import least_memory, trainer
 from ape_cli.training.least_memory import least_bytes
 from tests.conftest import ape, write
 from tests.core.test_memory import CPU, GPU
@@ -31,6 +32,15 @@ TINY = ("--preset", "tiny", "--scheme", "none", "--device", "cpu", "--set", "val
 
 def command(data: Dataset, results: Path, *more: str, steps: int = 3) -> tuple[str, ...]:
     return "train", *TINY, f"--set=steps={steps}", "--data", str(data.folder), "--results", str(results), *more
+
+
+def raising(error: Exception) -> Callable[..., Any]:
+    """A function that raises an error, whatever it is called with."""
+
+    def fails(*_: Any, **__: Any) -> Any:
+        raise error
+
+    return fails
 
 
 def bytes_of(
@@ -76,44 +86,38 @@ def test_a_decoder_reads_source_and_target_as_one() -> None:
     assert found == 4 * (2 * 2 * 3 * 8 * (100 + 100) + plain)
 
 
-def test_a_run_that_cannot_fit_is_refused_before_it_starts(
-    words: Dataset, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """The message has the need and the batch, and nothing is registered. With as much memory as needed, it trains."""
-    asked: list[int] = []
-    least = least_memory.least_bytes
-    monkeypatch.setattr(least_memory, "least_bytes", lambda *of: asked.append(least(*of)) or asked[-1])
-    monkeypatch.setattr(least_memory, "most_memory", lambda: max(asked) - 1)
-    _, error = ape(*command(words, tmp_path), code=2)
-    assert "error: a training step needs more memory than this machine has" in error
-    assert " GiB or more for a batch of " in error
-    assert "source and" in error
-    assert "--set batch_size" in error
-    assert list(open_registry(tmp_path)) == []
-    monkeypatch.setattr(least_memory, "most_memory", lambda: max(asked))
-    ape(*command(words, tmp_path))
+def test_a_run_that_cannot_fit_is_refused_before_it_starts(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The message has the need and the batch, and nothing is registered. With as much memory as needed, it trains.
 
-
-def test_the_batches_are_those_that_are_trained_on(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Two steps need memory for two batches only, which may be shorter than the longest rows."""
+    Two steps need memory for the larger of two batches, which may be shorter than the longest rows.
+    """
     data = write(tmp_path / "data", "copy", length_mean=20, length_std=3)
-    expected, seen = set[Any](), set[Any]()
-    least, update = least_memory.least_bytes, step.TrainingStep.update
+    estimated, trained = dict[Any, int](), set[Any]()
+    least, update = least_memory.least_bytes, trainer.Trainer.update
 
     def noted(model: Any, shape: Any, *of: Any) -> int:
-        expected.add(shape)
-        return least(model, shape, *of)
+        estimated[shape] = least(model, shape, *of)
+        return estimated[shape]
 
-    def updated(self: step.TrainingStep, batch: Any, labels: Any) -> Any:
+    def updated(self: trainer.Trainer, batch: Any, labels: Any) -> Any:
         longest = int(batch.size.max())
-        seen.add((len(batch.row), longest, longest))
+        trained.add((len(batch.row), longest, longest))
         return update(self, batch, labels)
 
     monkeypatch.setattr(least_memory, "least_bytes", noted)
-    monkeypatch.setattr(step.TrainingStep, "update", updated)
-    ape(*command(data, tmp_path, "--set", "batch_size=8", "--no-eval", steps=2))
-    assert expected == seen
-    assert max(seen)[1] < data.largest_size
+    monkeypatch.setattr(trainer.Trainer, "update", updated)
+    monkeypatch.setattr(least_memory, "most_memory", lambda: max(estimated.values()) - 1)
+    words = command(data, tmp_path, "--set", "batch_size=8", "--no-eval", steps=2)
+    _, error = ape(*words, code=2)
+    assert "error: a training step needs more memory than this machine has" in error
+    assert " GiB or more for a batch of 8 rows of " in error
+    assert "--set batch_size" in error
+    assert list(open_registry(tmp_path)) == []
+    monkeypatch.setattr(least_memory, "most_memory", lambda: max(estimated.values()))
+    ape(*words)
+    assert set(estimated) == {max(trained)}
+    assert len(trained) == 2
+    assert max(trained)[1] < data.largest_size
 
 
 @pytest.mark.parametrize("error", [RuntimeError(CPU), torch.OutOfMemoryError(GPU), MemoryError()])
@@ -121,17 +125,17 @@ def test_a_run_that_runs_out_of_memory_can_be_resumed(
     words: Dataset, tmp_path: Path, error: Exception, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The third step fails after two checkpoints: one message, the exit status 1, and the status `stopped`."""
-    update = step.TrainingStep.update
+    update = trainer.Trainer.update
 
-    def failing(self: step.TrainingStep, *of: Any) -> Any:
-        if self.setup.schedule.steps and len(done) == 2:
+    def failing(self: trainer.Trainer, *of: Any) -> Any:
+        if len(done) == 2:
             raise error
         done.append(of)
         return update(self, *of)
 
     done: list[Any] = []
     with monkeypatch.context() as patched:
-        patched.setattr(step.TrainingStep, "update", failing)
+        patched.setattr(trainer.Trainer, "update", failing)
         _, printed = ape(*command(words, tmp_path), code=1)
     assert "Traceback" not in printed
     assert printed.count("error:") == 1
@@ -147,11 +151,9 @@ def test_a_run_that_runs_out_of_memory_can_be_resumed(
 def test_validation_and_evaluation_explain_errors_of_memory(
     words: Dataset, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    def fails(*_: Any) -> Any:
-        raise RuntimeError(CPU)
-
+    fails = raising(RuntimeError(CPU))
     with monkeypatch.context() as patched:
-        patched.setattr(validation, "teacher_forced", fails)
+        patched.setattr(trainer, "teacher_forced", fails)
         _, printed = ape(*command(words, tmp_path), code=1)
     assert "scoring the validation split in batches of" in printed
     ape(*command(words, tmp_path, "--no-eval"))
@@ -168,11 +170,7 @@ def test_a_trial_of_a_sweep_explains_errors_of_memory(
     words: Dataset, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The sweep shows the error, and its log has no traceback."""
-
-    def fails(*_: Any) -> Any:
-        raise torch.OutOfMemoryError(GPU)
-
-    monkeypatch.setattr(step.TrainingStep, "update", fails)
+    monkeypatch.setattr(trainer.Trainer, "update", raising(torch.OutOfMemoryError(GPU)))
     config = experiment.complete(resolve(steps=2), words)
     name = Registry(tmp_path).run_for(config, words).name
     context: Any = SimpleNamespace(number=0, stopping=lambda: False, report=lambda report: None)
@@ -182,24 +180,15 @@ def test_a_trial_of_a_sweep_explains_errors_of_memory(
     assert Registry(tmp_path).find(name).status == "stopped"
 
 
-def test_any_command_explains_errors_of_memory(here: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    def fails(*_: Any, **__: Any) -> Any:
-        raise MemoryError
-
-    monkeypatch.setattr(generation, "generate", fails)
-    _, printed = ape("gen", "copy", "--n", "9", "--out", "data", code=1)
-    assert "error: this machine has not enough memory" in printed
-    assert "fix:" in printed
-
-
 def test_rows_that_do_not_fit_into_memory_are_not_called_damaged(
     words: Dataset, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    def fails(*_: Any) -> Any:
-        raise pa.ArrowMemoryError("malloc of size 512 failed")
-
-    monkeypatch.setattr(pq.ParquetFile, "read_row_group", fails)
-    _, printed = ape(*command(words, tmp_path), code=1)
+    with monkeypatch.context() as patched:
+        patched.setattr(pq.ParquetFile, "read_row_group", raising(pa.ArrowMemoryError("malloc of size 512 failed")))
+        _, printed = ape(*command(words, tmp_path), code=1)
     assert "this machine has not enough memory" in printed
     assert "damaged" not in printed
     assert "generate it again" not in printed
+    monkeypatch.setattr(generation, "generate", raising(MemoryError()))  # in another command
+    _, printed = ape("gen", "copy", "--n", "9", "--out", str(tmp_path / "data"), code=1)
+    assert "error: this machine has not enough memory" in printed

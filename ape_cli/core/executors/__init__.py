@@ -94,16 +94,23 @@ def outcome(job: Job, number: int, send: Callable[[Event], Any], stopping: Calla
     """
     context = JobContext(number, lambda value: send(Event(job.key, "progress", value)), stopping)
     try:
-        with own_parts.explained():
-            return Event(job.key, "done", job.call(context, *job.args))
+        return Event(job.key, "done", job.call(context, *job.args))
     except KeyboardInterrupt:
         raise
-    except ApeError as error:
-        # an error class of a plug-in may be one that cannot be sent to another process
-        portable = error if type(error).__module__ == ApeError.__module__ else ApeError(Lines(error))
-        return Event(job.key, "failed", portable)
-    except BaseException:  # a failing job must not stop the others
-        return Event(job.key, "failed", RuntimeError(traceback.format_exc()))
+    except BaseException as error:  # a failing job must not stop the others
+        return Event(job.key, "failed", failure(error))
+
+
+def failure(error: BaseException) -> Exception:
+    """Why a job failed, as an exception that can be sent to another process.
+
+    It is a user error, also for an error in a user's own part, or a `RuntimeError` with a traceback.
+    """
+    explained = own_parts.explanation(error) or error
+    if not isinstance(explained, ApeError):
+        return RuntimeError("".join(traceback.format_exception(error)))
+    # an error class of a plug-in may be one that cannot be sent
+    return explained if type(explained).__module__ == ApeError.__module__ else ApeError(Lines(explained))
 
 
 def lost(job: Job, text: str, fix: str = "run the same command again to continue; use fewer `workers`") -> Event:

@@ -16,31 +16,29 @@ several short jobs can form one task.
 from __future__ import annotations
 
 import importlib.util
+import logging
 import os
+import re
+import secrets
+import signal
+import socket
 import time
 from collections import Counter, deque
-from collections.abc import Generator, Sequence
-from contextlib import suppress
+from collections.abc import Generator, Iterator, Sequence
+from contextlib import chdir, contextmanager, redirect_stdout, suppress
 from pathlib import Path
 from typing import Any, ClassVar
 
-from ape_cli.core.errors import UsageError, said
+from ape_cli.core.errors import ApeError, UsageError, said
 from ape_cli.core.executors import Event, Executor, Job, lost, outcome
-from ape_cli.core.executors._ray_cluster import (
-    REPEAT,
-    LostClusterError,
-    Pulse,
-    check_room,
-    host_and_port,
-    joined,
-    lost_cluster,
-    silent,
-)
 from ape_cli.core.extras import how_to_install
 
-_CHECK = 2.0  # seconds between two checks by a job whether to stop
+_CONNECT = 10.0  # seconds within which a cluster must accept a connection
+_CHECK = 2.0  # seconds between two checks of a cluster whether it still does, and of a job whether to stop
+_PATIENCE = 20.0  # seconds without a connection after which a cluster is lost; the head of a cluster can be restarted
 _POLL = 0.25  # seconds between two polls for events
 _STOP = 30.0  # seconds that running tasks have to save their state
+_REPEAT = "run the same command again to continue; what has finished is kept"
 
 
 class Ray(Executor):
@@ -71,7 +69,7 @@ class Ray(Executor):
         if gpus_per_trial > 1 and gpus_per_trial % 1:
             raise UsageError("bad `gpus_per_trial`", got=gpus_per_trial, allowed="a share of one, or whole ones")
         if address is not None and address != "auto":
-            host_and_port(address)
+            _host_and_port(address)
         self.slots, self.retries, self.address = workers, retries, address
         self.cpus, self.gpus, self.batch = cpus_per_trial, gpus_per_trial, trials_per_task
 
@@ -82,7 +80,7 @@ class Ray(Executor):
 
         Raises `ApeError` if the cluster cannot be joined or is lost, and `UsageError` if no node has room for a task.
         """
-        with silent(), joined(self.address) as ray:
+        with _silent(), _joined(self.address) as ray:
             here = ray.util.scheduling_strategies.NodeAffinitySchedulingStrategy(
                 ray.get_runtime_context().get_node_id(), soft=False
             )
@@ -90,8 +88,8 @@ class Ray(Executor):
             board = ray.remote(_Board).options(num_cpus=0, scheduling_strategy=here, max_restarts=-1).remote()
             # Ray itself would run a task that exceeds the memory again without end
             remote = ray.remote(_batch).options(num_cpus=self.cpus, num_gpus=self.gpus, max_retries=0)
-            check_room(ray, self.cpus, self.gpus)
-            pulse = Pulse(ray.get_runtime_context().gcs_address, self.address)
+            _check_room(ray, self.cpus, self.gpus)
+            pulse = _Pulse(ray.get_runtime_context().gcs_address, self.address)
             batches = _Batches([list(jobs[i : i + self.batch]) for i in range(0, len(jobs), self.batch)], self.retries)
             running: dict[Any, list[Job]] = {}
             ended: set[str] = set()  # keys of jobs; a task that is run again sends their events a second time
@@ -109,7 +107,7 @@ class Ray(Executor):
                         try:
                             events += ray.get(task)
                         except ray.exceptions.LocalRayletDiedError as error:
-                            raise lost_cluster(self.address, said(error)) from error
+                            raise _lost_cluster(self.address, said(error)) from error
                         except ray.exceptions.RayError as error:
                             events += batches.lost(ray, [job for job in batch if job.key not in ended], error)
                     for event in events:
@@ -117,7 +115,7 @@ class Ray(Executor):
                             if event.kind in ("done", "failed"):
                                 ended.add(event.key)
                             yield event
-            except LostClusterError:
+            except _LostClusterError:
                 raise
             except BaseException:
                 _cancel(ray, board, list(running))
@@ -162,7 +160,7 @@ class _Batches:
             maybe_another = is_memory and job.key not in self.suspects
             if is_error or (self.losses[job.key] > self.retries and not maybe_another):
                 why, times = said(error).partition(". ")[0], self.losses[job.key]
-                fix = "use nodes with more memory, or a smaller model or `batch_size`" if is_memory else REPEAT
+                fix = "use nodes with more memory, or a smaller model or `batch_size`" if is_memory else _REPEAT
                 return [lost(job, f"its task was lost, {times} time{'s' * (times > 1)}: {why}", fix)]
             if is_memory or job.key in self.suspects:
                 self.suspects.add(job.key)
@@ -243,3 +241,117 @@ def _batch(board: Any, jobs: list[Job], folder: str) -> list[Event]:
             break
         board.put.remote(ended[-1])
     return ended
+
+
+# The connection to a cluster
+
+
+@contextmanager
+def _joined(address: str | None) -> Iterator[Any]:
+    """Connect to the Ray cluster at `address`, or start one if it is None, and yield the module `ray`.
+
+    After the block the connection is closed, and a cluster that was started here is stopped.
+
+    Raises `ApeError` if the cluster cannot be joined or started, and `UsageError` for an invalid address.
+    """
+    os.environ.setdefault("RAY_USAGE_STATS_ENABLED", "0")
+    os.environ.setdefault("RAY_AUTH_MODE", "token")
+    if address is None and "RAY_AUTH_TOKEN_PATH" not in os.environ:
+        os.environ.setdefault("RAY_AUTH_TOKEN", secrets.token_hex(32))
+    if address is not None and address != "auto":  # Ray itself would try for minutes
+        try:
+            socket.create_connection(_host_and_port(address), timeout=_CONNECT).close()
+        except OSError as error:
+            raise _unreachable(address, str(error)) from error
+    import ray
+    import ray.util.scheduling_strategies
+
+    # a user's own schemes are on this path; relative entries refer to the folder where the command was started
+    path = os.pathsep.join(os.path.abspath(p) for p in os.environ.get("PYTHONPATH", "").split(os.pathsep) if p)  # noqa: PTH100
+    handlers = {number: signal.getsignal(number) for number in (signal.SIGINT, signal.SIGTERM)}
+    try:
+        # Ray puts the current folder on the path of its workers. The folder of this package is on the path anyway.
+        with chdir(Path(__file__).parents[3]):
+            ray.init(
+                address=address or "local",
+                runtime_env={"env_vars": {"PYTHONPATH": path}} if path else None,
+                logging_level=logging.ERROR,
+                log_to_driver=False,
+                include_dashboard=None if address else False,
+            )
+    except (ConnectionError, ray.exceptions.RayError, RuntimeError, ValueError, TimeoutError) as error:
+        raise _unreachable(address, str(error).strip().splitlines()[0]) from error
+    finally:
+        for number, handler in handlers.items():  # Ray replaces them by its own
+            signal.signal(number, handler or signal.SIG_DFL)
+    try:
+        yield ray
+    finally:
+        ray.shutdown()
+
+
+def _host_and_port(address: str) -> tuple[str, int]:
+    """Split an address HOST:PORT. Raises `UsageError` if it has another form."""
+    match = re.fullmatch(r"\[?([^@/]+?)\]?:(\d{1,5})", address)
+    if match is None:
+        shown = address.rpartition("@")[2]  # what stands before an @ may be a secret
+        raise UsageError("bad `address`", got=shown, allowed="HOST:PORT or auto", fix="as `ray start` printed it")
+    return match[1], int(match[2])
+
+
+def _check_room(ray: Any, cpus: float, gpus: float) -> None:
+    """Check that some node of the cluster has so many CPUs and GPUs, because Ray would wait forever otherwise.
+
+    Raises `UsageError` if no node has them.
+    """
+    nodes = [node["Resources"] for node in ray.nodes() if node["Alive"]]
+    if not any(node.get("CPU", 0) >= cpus and node.get("GPU", 0) >= gpus for node in nodes):
+        have = "; ".join(f"{node.get('CPU', 0):g} CPUs, {node.get('GPU', 0):g} GPUs" for node in nodes)
+        what, got = "no node of the Ray cluster has room for a trial", f"{cpus:g} CPUs, {gpus:g} GPUs"
+        raise UsageError(what, got=got, allowed=f"the resources of a node: {have}", fix="ask for less, or add a node")
+
+
+def _unreachable(address: str | None, reason: str) -> ApeError:
+    """The error for a cluster that cannot be joined or started."""
+    what, of = ("cannot join the Ray cluster", address) if address else ("cannot start Ray", "a cluster of our own")
+    fix = "give the address of `ray start --head`, and its token (RAY_AUTH_TOKEN or ~/.ray/auth_token)"
+    return ApeError(what, got=f"{of}: {reason}", fix=fix)
+
+
+class _LostClusterError(ApeError):
+    """The cluster was lost."""
+
+
+class _Pulse:
+    """Checks that the head of the cluster accepts connections. Ray ends this process a minute after it stops to."""
+
+    def __init__(self, head: str, address: str | None) -> None:
+        """`head` is HOST:PORT of the control store of the cluster, which the user calls `address`."""
+        self.head, self.address = _host_and_port(head), address
+        self.checked = self.answered = time.monotonic()
+
+    def check(self) -> None:
+        """Raise an `ApeError` if the head has not accepted a connection for `_PATIENCE` seconds."""
+        now = time.monotonic()
+        if now - self.checked < _CHECK:
+            return
+        self.checked = now
+        try:
+            socket.create_connection(self.head, timeout=_CHECK).close()
+            self.answered = now
+        except OSError as error:
+            if now - self.answered > _PATIENCE:
+                raise _lost_cluster(self.address, str(error)) from error
+
+
+def _lost_cluster(address: str | None, reason: str) -> _LostClusterError:
+    """The error for a cluster that was lost."""
+    fix = f"start the cluster again, and {_REPEAT}" if address else _REPEAT
+    return _LostClusterError("the Ray cluster was lost", got=f"{address or 'a cluster of our own'}: {reason}", fix=fix)
+
+
+@contextmanager
+def _silent() -> Iterator[None]:
+    """Within the block nothing is printed on stdout. Ray prints messages about its nodes and workers there."""
+    with Path(os.devnull).open("w") as nowhere, redirect_stdout(nowhere):
+        yield

@@ -84,10 +84,10 @@ def load(name: str) -> LoggerFactory:
     Raises `UsageError` for an unknown name and for a logger whose package is missing, and `ApeError` if the file of the
     logger cannot be imported.
     """
-    found = plugins.load(sys.modules[__name__], name, MetricLogger)  # type: ignore[type-abstract]
-    if how := how_to_get(found.needs, found.extra):
-        raise NeedsError(f"{found.needs} is not installed", got=f"`log={name}`", fix=how)
-    return found
+    logger = plugins.load(sys.modules[__name__], name, MetricLogger)  # type: ignore[type-abstract]
+    if fix := how_to_get(logger.needs, logger.extra):
+        raise NeedsError(f"{logger.needs} is not installed", got=f"`log={name}`", fix=fix)
+    return logger
 
 
 @contextmanager

@@ -25,22 +25,22 @@ _VALIDATION = {"epoch": 0, "loss": 2.5, "token_accuracy": 0.25, "lr": 1e-3, "sec
 _VALIDATION |= {"validation_loss": float("inf"), "validation_token_accuracy": 0.25, "kept": True}
 
 
-def _takes_all(kind: type[MetricLogger]) -> None:
+def _takes_all(logger_class: type[MetricLogger]) -> None:
     """It takes the metrics of a new run, of a resumed one, and of one that fails, and finite or infinite losses."""
     with tempfile.TemporaryDirectory() as folder:
-        _log(kind, Path(folder), 0)
-        _log(kind, Path(folder), 20)
-        _log(kind, Path(folder), 30, RunError("the loss is no longer finite"))
+        _log(logger_class, Path(folder), 0)
+        _log(logger_class, Path(folder), 20)
+        _log(logger_class, Path(folder), 30, RunError("the loss is no longer finite"))
 
 
-def _draws_nothing(kind: type[MetricLogger]) -> None:
+def _draws_nothing(logger_class: type[MetricLogger]) -> None:
     """It leaves the global random streams alone, from which dropout is drawn."""
     before = _streams()
     with tempfile.TemporaryDirectory() as folder:
-        _log(kind, Path(folder), 0)
+        _log(logger_class, Path(folder), 0)
     if _streams() != before:
         what, fix = "a global random stream that was drawn from or seeded", "use a generator of your own"
-        raise own_parts.returns(kind, "log", what, "no change", fix)
+        raise own_parts.returns(logger_class, "log", what, "no change", fix)
 
 
 RULES: dict[str, Callable[[type[MetricLogger]], None]] = {
@@ -54,12 +54,12 @@ def _streams() -> tuple[str, ...]:
     return repr(random.getstate()), repr(np.random.get_state(legacy=False)), repr(torch.get_rng_state().tolist())
 
 
-def _log(kind: type[MetricLogger], folder: Path, start: int, error: BaseException | None = None) -> None:
+def _log(logger_class: type[MetricLogger], folder: Path, start: int, error: BaseException | None = None) -> None:
     """Log a run that begins after the step `start`."""
     rows = [{"step": step, **_VALIDATION} for step in range(10, start + 1, 10)]
     run = LoggedRun("copy-rope-1", config.resolve("tiny", "rope", {}), folder, 40, rows, start)
-    with redirect_stdout(io.StringIO()), own_parts.explained(kind):
-        logger = kind(run)  # type: ignore[call-arg]
+    with redirect_stdout(io.StringIO()), own_parts.explained(logger_class):
+        logger = logger_class(run)  # type: ignore[call-arg]
         for step in range(start + 10, 41, 10):
             logger.log(step, dict(_VALIDATION))
             logger.log(step, dict(_RECENT))

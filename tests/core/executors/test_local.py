@@ -43,14 +43,6 @@ def die(context: JobContext, folder: str, times: int) -> str:
     return mark.name
 
 
-def wait_to_be_stopped(context: JobContext, folder: str) -> None:
-    (Path(folder) / "running").touch()
-    while not context.stopping():
-        time.sleep(0.02)
-    (Path(folder) / "stopped").touch()
-    raise KeyboardInterrupt
-
-
 def store_when_stopped(context: JobContext, folder: str) -> None:
     (Path(folder) / "part").write_text(str(os.getpid()))
     (Path(folder) / "part").rename(Path(folder) / "running")
@@ -102,17 +94,16 @@ def test_one_that_fails_does_not_stop_the_others() -> None:
     assert "break_down" in str(found["b"].value)
 
 
-def test_a_job_whose_process_is_killed_begins_again(tmp_path: Path) -> None:
-    events = work(Local(1, retries=2), Job("x", die, (str(tmp_path), 2)), Job("y", square, (2,)))
-    assert {key: e.value for key, e in ends(events).items()} == {"x": "2", "y": 4}
-    assert [e.kind for e in events if e.key == "x"] == ["started", "started", "started", "done"]
-
-
-def test_but_not_for_ever(tmp_path: Path) -> None:
-    found = ends(work(Local(1, retries=1), Job("x", die, (str(tmp_path), 9)), Job("y", square, (2,))))
-    assert found["y"].value == 4
-    said = "its process ended with signal SIGKILL (out of memory?), 2 times\n  got:     x\n"
-    assert str(found["x"].value).startswith(said)
+@pytest.mark.parametrize(("deaths", "retries"), [(2, 2), (9, 1)])
+def test_a_job_whose_process_is_killed_begins_again_but_not_for_ever(tmp_path: Path, deaths: int, retries: int) -> None:
+    events = work(Local(1, retries=retries), Job("x", die, (str(tmp_path), deaths)), Job("y", square, (2,)))
+    assert ends(events)["y"].value == 4
+    assert Counter(e.kind for e in events if e.key == "x")["started"] == retries + 1
+    if deaths == retries:
+        assert ends(events)["x"].value == "2"
+    else:
+        said = "its process ended with signal SIGKILL (out of memory?), 2 times\n  got:     x\n"
+        assert str(ends(events)["x"].value).startswith(said)
 
 
 def test_workers_have_numbers_and_share_the_cores() -> None:
@@ -120,18 +111,13 @@ def test_workers_have_numbers_and_share_the_cores() -> None:
     assert sorted(e.value for e in found.values()) == [(0, "3"), (1, "3")]
 
 
-def test_closing_asks_what_runs_to_stop(tmp_path: Path) -> None:
-    events = Local(1).work([Job("x", wait_to_be_stopped, (str(tmp_path),)), Job("y", square, (1,))])
-    assert next(events).kind == "started"
-    until((tmp_path / "running").exists)
-    events.close()
-    assert (tmp_path / "stopped").exists()
-
-
 def test_a_second_signal_in_a_moment_is_the_same_one(tmp_path: Path) -> None:
-    """A process group and then the parent may both signal a worker. What the worker stores meanwhile is complete."""
-    events = Local(1).work([Job("x", store_when_stopped, (str(tmp_path),))])
-    next(events)
+    """A process group and then the parent, by closing the iterator, may both ask a worker to stop.
+
+    What the worker stores meanwhile is complete.
+    """
+    events = Local(1).work([Job("x", store_when_stopped, (str(tmp_path),)), Job("y", square, (1,))])
+    assert next(events).kind == "started"
     until((tmp_path / "running").exists)
     os.kill(int((tmp_path / "running").read_text()), signal.SIGTERM)
     events.close()
@@ -166,7 +152,4 @@ def test_what_a_job_prints_is_not_among_the_results(tmp_path: Path) -> None:
 def test_bad_options(name: str, options: dict[str, Any], message: str) -> None:
     with pytest.raises(UsageError, match=message):
         executors.make(name, **options)
-
-
-def test_names() -> None:
     assert isinstance(executors.make("local", workers=3, address=None), Local)

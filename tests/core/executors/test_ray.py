@@ -15,7 +15,7 @@ from typing import Any
 import pytest
 
 from ape_cli.core.errors import ApeError
-from ape_cli.core.executors import Event, Job, JobContext, _ray_cluster, ray
+from ape_cli.core.executors import Event, Job, JobContext, ray
 
 
 class RayError(Exception):
@@ -116,7 +116,7 @@ def cluster(monkeypatch: pytest.MonkeyPatch) -> Cluster:
     def joined(address: str | None) -> Iterator[Cluster]:
         yield found
 
-    monkeypatch.setattr(ray, "joined", joined)
+    monkeypatch.setattr(ray, "_joined", joined)
     monkeypatch.setattr(ray.importlib.util, "find_spec", lambda name: found)
     return found
 
@@ -167,7 +167,7 @@ def test_a_lost_cluster_is_one_message(cluster: Cluster) -> None:
 
 def test_a_head_that_accepts_no_connections_is_lost_after_a_while(monkeypatch: pytest.MonkeyPatch) -> None:
     seconds = 0.0
-    monkeypatch.setattr(_ray_cluster.time, "monotonic", lambda: seconds)
+    monkeypatch.setattr(ray.time, "monotonic", lambda: seconds)
     answers = iter([True, False, False, True, *[False] * 20])
 
     def connect(address: tuple[str, int], timeout: float) -> Any:
@@ -176,8 +176,8 @@ def test_a_head_that_accepts_no_connections_is_lost_after_a_while(monkeypatch: p
             raise ConnectionRefusedError("refused")
         return SimpleNamespace(close=lambda: None)
 
-    monkeypatch.setattr(_ray_cluster.socket, "create_connection", connect)
-    pulse = _ray_cluster.Pulse("127.0.0.1:6379", "head:6379")
+    monkeypatch.setattr(ray.socket, "create_connection", connect)
+    pulse = ray._Pulse("127.0.0.1:6379", "head:6379")
     for seconds in range(2, 30, 2):  # the last answer is after 8 seconds  # noqa: B007 - the clock reads it
         pulse.check()
     seconds = 30.0

@@ -15,7 +15,7 @@ from ape_cli.runs.registry import open_registry
 from ape_cli.training import trial
 from ape_cli.training.execution import Execution
 from tests.attention.test_choice import ALL, CPU, resolve
-from tests.training.test_loop import check_resume
+from tests.training.test_trainer import check_resume
 
 
 def test_tables_tell_kinds_apart(words: Dataset, tmp_path: Path) -> None:

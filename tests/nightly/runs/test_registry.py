@@ -14,7 +14,7 @@ from ape_cli.data.loader import open_dataset
 from ape_cli.runs.registry import open_registry
 from ape_cli.training import trial
 from ape_cli.training.execution import Execution, ExistingRun
-from ape_cli.training.loop import Stopped
+from ape_cli.training.trainer import Stopped
 from tests.conftest import uneven_windows, write
 from tests.runs.test_registry import CPU, resolve, stopping_after
 

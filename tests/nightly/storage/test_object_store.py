@@ -28,7 +28,7 @@ from ape_cli.storage.object_store import ConflictError, RemotePath
 from ape_cli.storage.paths import StoragePath, storage_path
 from ape_cli.training import trial
 from ape_cli.training.execution import ExistingRun
-from ape_cli.training.loop import Stopped
+from ape_cli.training.trainer import Stopped
 from tests.conftest import ape
 from tests.data.test_generation import plan, snapshot
 from tests.data.test_overlap import FEW

@@ -261,8 +261,8 @@ def test_a_run_that_changes_between_the_look_and_the_lock(here: Path, monkeypatc
     words = ["sweep", "--schemes", "none", "--tasks", "copy", "--preset", "tiny", *SHORT, *ONE]
     ape(*words)
     (run,) = open_registry("results")
-    before, looks = run.read(), iter(["stopped", "finished"])
-    monkeypatch.setattr(trial, "_status", lambda run: next(looks))
+    before, looks = run.read(), iter([("stopped", True), ("finished", False)])
+    monkeypatch.setattr(trial, "_state", lambda run: next(looks))
     data, found = open_dataset("datasets/copy-tiny"), open_registry("results")
     arguments = (experiment.of(run.known.config, data), found, Execution(torch.device("cpu")))
     with pytest.raises(BusyError, match="another process trained this run in the meantime"):

@@ -17,7 +17,7 @@ from ape_cli.runs.registry import open_registry
 from ape_cli.storage.tensors import load_tensors
 from ape_cli.training import trial
 from ape_cli.training.execution import Execution, ExistingRun
-from ape_cli.training.loop import Stopped
+from ape_cli.training.trainer import Stopped
 from tests.conftest import ape
 from tests.models.test_image_classifier import SCHEMES
 from tests.training.test_image_runs import CPU, SIZES, run, wanted, write

@@ -72,22 +72,16 @@ def test_rows_of_60000_tokens_end_in_one_message(tmp_path: Path) -> None:
         resource.setrlimit(resource.RLIMIT_AS, (4 * 10**9, 4 * 10**9))
 
     def train(*words: str) -> tuple[int, str]:
-        command = [
-            sys.executable,
-            "-m",
-            "ape_cli",
-            "train",
-            "--data",
-            data,
-            "--preset",
-            "tiny",
-            "--device",
-            "cpu",
-            *words,
-        ]
+        command = [sys.executable, "-m", "ape_cli", "train", "--data", data, "--preset", "tiny", "--device", "cpu"]
         environment = os.environ | {"PYTHONPATH": str(interpreters.ROOT)}
         done = subprocess.run(
-            command, cwd=tmp_path, env=environment, capture_output=True, text=True, preexec_fn=limited, check=False
+            [*command, *words],
+            cwd=tmp_path,
+            env=environment,
+            capture_output=True,
+            text=True,
+            preexec_fn=limited,
+            check=False,
         )
         assert "Traceback" not in done.stderr
         assert done.stderr.count("error:") == 1

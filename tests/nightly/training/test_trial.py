@@ -57,14 +57,14 @@ def test_killed_after_the_run_was_finished(words: Dataset, tmp_path: Path, befor
 
 _STORED_OFTEN = """
 import os, runpy, signal
-from ape_cli.training import validation
-validation._SAVE_EVERY = 0.1
-real = validation.Checkpointer.due
+from ape_cli.training import trainer
+trainer._SAVE_EVERY = 0.1
+real = trainer.Trainer.due
 def due(self, validated):
-    if self.meter.at.step == 517:
+    if self.progress.step == 517:
         os.kill(os.getpid(), signal.SIGKILL)
     return real(self, validated)
-validation.Checkpointer.due = due
+trainer.Trainer.due = due
 runpy.run_module("ape_cli", run_name="__main__")
 """
 

@@ -21,7 +21,7 @@ from ape_cli.training import loggers, trial
 from ape_cli.training.execution import Execution, ExistingRun
 from ape_cli.training.loggers import LoggedRun, MetricLogger, is_validation
 from ape_cli.training.loggers._rules import RULES
-from ape_cli.training.loop import Stopped
+from ape_cli.training.trainer import Stopped
 from tests.conftest import ape
 
 CPU = torch.device("cpu")

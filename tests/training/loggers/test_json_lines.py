@@ -16,11 +16,10 @@ from ape_cli.runs import config
 from ape_cli.training.execution import Execution
 from ape_cli.training.loggers import LoggedRun, MetricLogger
 from ape_cli.training.loggers.json_lines import JsonLines
-from ape_cli.training.loop import Loop
-from ape_cli.training.validation import Checkpointer
+from ape_cli.training.trainer import Trainer
 from tests.conftest import ape
 from tests.training.test_checkpointing import Killed
-from tests.training.test_loop import CPU, Memory, tiny
+from tests.training.test_trainer import CPU, Memory, tiny
 
 
 def logged(folder: Path, step: int = 0) -> JsonLines:
@@ -59,16 +58,16 @@ def test_a_killed_run_has_logged_what_its_state_has_behind_it(
     With the lines of the resumed run, each step is in the log once, as in that of a run that was not killed.
     """
     chosen = experiment.of(tiny("none", words, steps=50, validate_every_steps=50), words)
-    monkeypatch.setattr(Checkpointer, "due", lambda self, validated: self.meter.at.step == 23)
+    monkeypatch.setattr(Trainer, "due", lambda self, validated: self.progress.step == 23)
 
     def lines(name: str, kill: int) -> list[dict[str, float]]:
         store, path = Memory(), tmp_path / name
-        running = Loop(chosen, store, Execution(CPU))
+        running = Trainer(chosen, store, Execution(CPU))
         with pytest.raises(Killed) if kill else nullcontext():
             running.run([logged(path), Ending(kill)])
         if kill:
-            running = Loop(chosen, store, Execution(CPU))
-            running.run([logged(path, running.at.step)])
+            running = Trainer(chosen, store, Execution(CPU))
+            running.run([logged(path, running.progress.step)])
         found = [json.loads(line) for line in (path / "metrics.jsonl").read_text().splitlines()]
         return [{k: v for k, v in line.items() if k not in ("seconds", "tokens_per_second")} for line in found]
 

@@ -1,11 +1,14 @@
-"""Training: the schedule, the best checkpoint, and resuming after a kill."""
+"""Training: the steps, their sums and times, the best weights, and resuming after a stop."""
 
 from __future__ import annotations
 
-import math
+import itertools
 import re
 import threading
+from collections.abc import Callable, Mapping
+from contextlib import suppress
 from copy import deepcopy
+from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
@@ -22,11 +25,11 @@ from ape_cli.models.checkpoint import Schedule
 from ape_cli.runs import config
 from ape_cli.runs.config import Config
 from ape_cli.runs.record import TrainingResult
-from ape_cli.training import loop, validation
+from ape_cli.training import trainer
 from ape_cli.training.execution import Execution
-from ape_cli.training.loop import Loop, Stopped
-from ape_cli.training.setup import learning_rate
-from ape_cli.training.validation import Checkpointer
+from ape_cli.training.loggers import MetricLogger
+from ape_cli.training.schedule import learning_rate
+from ape_cli.training.trainer import Stopped, Trainer
 
 CPU = torch.device("cpu")
 
@@ -39,7 +42,7 @@ def tiny(scheme: str, data: Dataset, **settings: Any) -> Config:
 
 
 def fit(wanted: Config, data: Dataset, store: Any, execution: Execution) -> TrainingResult:
-    return Loop(experiment.of(wanted, data), store, execution).run()
+    return Trainer(experiment.of(wanted, data), store, execution).run()
 
 
 class Memory:
@@ -67,6 +70,19 @@ class Memory:
         return {k.removeprefix(kind): v for k, v in self.state[0].items() if k.startswith(kind)}
 
 
+def stopping_at(*steps: int) -> Callable[[], bool]:
+    """A stop signal that is true after these calls of it, of which there is one after each step."""
+    asked = itertools.count(1)
+    return lambda: next(asked) in steps
+
+
+def of_before(store: Memory) -> None:
+    """Turns a state into one of version 0.2, which numbered epochs by their index and stored no schedule."""
+    assert store.state is not None
+    for name in ("schedule", "training_seconds", "recent"):
+        del store.state[1][name]
+
+
 def scored(monkeypatch: pytest.MonkeyPatch, accuracies: list[float]) -> None:
     """Lets validations have these token accuracies."""
     left = iter(accuracies)
@@ -77,25 +93,10 @@ def scored(monkeypatch: pytest.MonkeyPatch, accuracies: list[float]) -> None:
         def __init__(self, *args: Any) -> None:
             self.token_accuracy = next(left)
 
-    monkeypatch.setattr(validation, "teacher_forced", Tally)
+    monkeypatch.setattr(trainer, "teacher_forced", Tally)
 
 
-# The schedule
-
-
-def test_learning_rate_of_the_paper() -> None:
-    """1e-7 up to 5e-4 over 5% of 31,400 steps (not 1.25%), then a cosine to 1e-9."""
-    paper = config.resolve("paper", "rope", {})
-    planned = Schedule(steps=31_400, warmup=math.ceil(paper.warmup * 31_400), validate_every=0)
-    rates = np.array([learning_rate(s, planned, paper) for s in range(31_400)])
-    assert rates[0] == 1e-7
-    assert rates.argmax() == 1570 == 0.05 * 31_400
-    assert rates[1570] == 5e-4
-    assert np.isclose(rates[-1], 1e-9)
-    assert np.allclose(np.diff(rates[:1571]), (5e-4 - 1e-7) / 1570)
-    middle = 1570 + (31_399 - 1570) / 2
-    assert np.isclose(np.interp(middle, np.arange(31_400), rates), (5e-4 + 1e-9) / 2, rtol=1e-6)
-    assert (np.diff(rates[1570:]) < 0).all()
+# Steps
 
 
 def test_the_optimiser_follows_the_schedule(words: Dataset) -> None:
@@ -121,46 +122,34 @@ def test_the_optimiser_follows_the_schedule(words: Dataset) -> None:
 
 def test_every_field_reaches_what_it_is_for(words: Dataset) -> None:
     wanted = tiny("relative", words, beta1=0.8, beta2=0.97, weight_decay=0.3, d_ff=40, decay=0.7, heads=4, dropout=0.25)
-    running = Loop(experiment.of(wanted, words), Memory(), Execution(CPU))
-    (group,) = running.setup.optimiser.param_groups
+    running = Trainer(experiment.of(wanted, words), Memory(), Execution(CPU))
+    (group,) = running.optimiser.param_groups
     assert group["betas"] == (0.8, 0.97)
     assert group["weight_decay"] == 0.3
-    assert running.setup.model.encoder[0].ff.inner.out_features == 40
-    assert running.setup.model.scheme.shape.decay == 0.7
-    assert running.setup.model.scheme.shape.heads == running.setup.model.decoder[0].cross_attention.heads == 4
-    attention = running.setup.model.decoder[0].cross_attention.dropout
-    assert attention == running.setup.model.dropout.p == running.setup.model.encoder[0].ff.dropout == 0.25
+    assert running.model.encoder[0].ff.inner.out_features == 40
+    assert running.model.scheme.shape.decay == 0.7
+    assert running.model.scheme.shape.heads == running.model.decoder[0].cross_attention.heads == 4
+    attention = running.model.decoder[0].cross_attention.dropout
+    assert attention == running.model.dropout.p == running.model.encoder[0].ff.dropout == 0.25
     other = factory.build(wanted.model_copy(update={"seed": 4}), words.structure, words.ids)
-    assert not torch.equal(other.embedding, running.setup.model.embedding)
+    assert not torch.equal(other.embedding, running.model.embedding)
 
 
 def test_a_step_follows_the_mean_gradient_of_the_batch(words: Dataset) -> None:
     """The loss is a mean over real labels: a batch with every row twice gives the same gradient."""
     wanted = tiny("rope", words, dropout=0)
-    running = Loop(experiment.of(wanted, words), Memory(), Execution(CPU))
+    running = Trainer(experiment.of(wanted, words), Memory(), Execution(CPU))
     one = next(words.split("train").batches(8, seed=1))
     twice = SequenceBatch(
         **{k: torch.cat([v, v]) if torch.is_tensor(v) and len(v) > 1 else v for k, v in vars(one).items()}
     )
     gradients = []
     for found in (one, twice):
-        running._train_on(found)
-        gradients.append([p.grad.clone() for p in running.setup.model.parameters()])
-        running.setup.model.load_state_dict(factory.build(wanted, words.structure, words.ids).state_dict())
+        running.step(found)
+        gradients.append([p.grad.clone() for p in running.model.parameters()])
+        running.model.load_state_dict(factory.build(wanted, words.structure, words.ids).state_dict())
     for a, b in zip(*gradients, strict=True):
         assert torch.allclose(a, b, atol=1e-5)
-
-
-def test_the_paper_s_preset_is_the_paper_s() -> None:
-    """Table 4, appendix B, and what the authors' first release adds."""
-    paper = config.resolve("paper", "orthogonal-tree", {})
-    wanted = {
-        "d_model": 512, "d_ff": 2048, "heads": 8, "encoder_layers": 2, "decoder_layers": 2, "dropout": 0.15,
-        "lr_initial": 1e-7, "lr_peak": 5e-4, "lr_final": 1e-9, "warmup": 0.05, "weight_decay": 0.01,
-        "beta1": 0.9, "beta2": 0.999, "epochs": 200, "batch_size": 64, "validate_every_epochs": 5,
-    }  # fmt: skip
-    assert {k: getattr(paper, k) for k in wanted} == wanted
-    assert config.PRESETS["paper"].rows == {"train": 10_000, "validation": 1_000, "test": 1_000}
 
 
 # The best checkpoint
@@ -198,30 +187,21 @@ def check_resume(wanted: Config, data: Dataset) -> None:
     straight = fit(wanted, data, whole, Execution(CPU))
 
     torch.manual_seed(99)
-    store, seen = Memory(), 0
-    stops = {3, 4, 11, 17}
-
-    def stop() -> bool:
-        nonlocal seen
-        seen += 1
-        return seen in stops
-
-    for _ in range(len(stops)):
+    store, execution = Memory(), Execution(CPU, stop=stopping_at(3, 4, 11, 17))
+    for _ in range(4):
         with pytest.raises(Stopped):
-            fit(wanted, data, store, Execution(CPU, stop=stop))
+            fit(wanted, data, store, execution)
     torch.manual_seed(100)
-    result = fit(wanted, data, store, Execution(CPU, stop=stop))
+    result = fit(wanted, data, store, execution)
     assert result.steps == straight.steps == 20
     assert result.best_step == straight.best_step
-    for name, value in weights(whole).items():
-        assert torch.equal(value, weights(store)[name]), name
     assert whole.model is not None
     assert store.model is not None
-    for name, value in whole.model.items():
-        assert torch.equal(value, store.model[name]), name
-    timed = {"seconds"}
-    strip = [[{k: v for k, v in r.items() if k not in timed} for r in s.history] for s in (whole, store)]
-    assert strip[0] == strip[1]
+    for expected, resumed in ((weights(whole), weights(store)), (whole.model, store.model)):
+        for name, value in expected.items():
+            assert torch.equal(value, resumed[name]), name
+    histories = [[row | {"seconds": 0} for row in memory.history] for memory in (whole, store)]
+    assert histories[0] == histories[1]
 
 
 # Prefetching
@@ -232,7 +212,7 @@ def test_batches_ahead_are_the_same_batches(words: Dataset, trees: Dataset, monk
     wanted = tiny("rope", words)
     alone, beside = Memory(), Memory()
     fit(wanted, words, alone, Execution(CPU))
-    monkeypatch.setattr(loop, "_AHEAD", {"cpu": 3})
+    monkeypatch.setattr(trainer, "_AHEAD", {"cpu": 3})
     fit(wanted, words, beside, Execution(CPU))
     for name, value in weights(alone).items():
         assert torch.equal(value, weights(beside)[name]), name
@@ -240,7 +220,7 @@ def test_batches_ahead_are_the_same_batches(words: Dataset, trees: Dataset, monk
 
 
 def test_the_thread_ends_with_the_loop(words: Dataset, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(loop, "_AHEAD", {"cpu": 3})
+    monkeypatch.setattr(trainer, "_AHEAD", {"cpu": 3})
     before, threads = threading.active_count(), []
 
     def stop() -> bool:
@@ -251,6 +231,108 @@ def test_the_thread_ends_with_the_loop(words: Dataset, monkeypatch: pytest.Monke
         fit(tiny("rope", words), words, Memory(), Execution(CPU, stop=stop))
     assert threads == [1, 1, 1]
     assert threading.active_count() == before
+
+
+# Sums and time
+
+
+class Clock:
+    """A clock that moves only when something is done, by as many seconds as that takes here."""
+
+    def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        self.now = 0.0
+        monkeypatch.setattr(trainer, "time", SimpleNamespace(perf_counter=lambda: self.now))
+        for owner, name, seconds in (
+            (Trainer, "update", 2.0),
+            (Trainer, "score", 1000.0),
+            (Trainer, "save", 100.0),
+        ):
+            monkeypatch.setattr(owner, name, self.taking(seconds, getattr(owner, name)))
+
+    def taking(self, seconds: float, call: Any) -> Any:
+        def called(*given: Any) -> Any:
+            found = call(*given)
+            self.now += seconds
+            return found
+
+        return called
+
+
+class Slow(MetricLogger):
+    """A logger that takes ten seconds for each call, and keeps the metrics."""
+
+    def __init__(self, clock: Clock) -> None:
+        self.clock, self.lines = clock, list[dict[str, float]]()
+
+    def log(self, step: int, metrics: Mapping[str, float]) -> None:
+        self.clock.now += 10.0
+        self.lines.append(dict(metrics))
+
+    def flush(self) -> None:
+        self.clock.now += 10.0
+
+    def close(self) -> None: ...
+
+
+@pytest.mark.parametrize("every", [4, 7, 20])
+def test_the_speed_is_that_of_the_steps_alone(words: Dataset, monkeypatch: pytest.MonkeyPatch, every: int) -> None:
+    """However often a run is validated, stored and logged, also if it was stopped; `seconds` has all of it."""
+    clock, store = Clock(monkeypatch), Memory()
+    monkeypatch.setattr(Trainer, "due", lambda self, validated: self.progress.step % 3 == 0)
+    logger, results = Slow(clock), list[TrainingResult]()
+    execution = Execution(CPU, stop=stopping_at(13))
+    for _ in range(2):
+        clock.now += 1e6  # to start a process
+        wanted = experiment.of(tiny("none", words, validate_every_steps=every), words)
+        running = Trainer(wanted, store, execution)
+        clock.now += 500.0  # to open loggers
+        try:
+            results.append(running.run([logger]))
+        except Stopped:
+            assert running.progress.training_seconds == 26.0
+    (result,), at = results, running.progress
+    assert at.training_seconds == 40.0  # 20 steps of two seconds
+    assert result.tokens_per_second == at.tokens / 40.0
+    recent = [line["tokens_per_second"] for line in logger.lines if "recent_loss" in line]
+    assert len(recent) == 2
+    assert sum(recent) * 20.0 == pytest.approx(at.tokens)  # ten steps each
+    stored = len({3, 6, 9, 12, 13, 15, 18, 20})
+    validated = 20 // every + (every == 7)
+    others = 1000 * validated + 100 * (stored - 1) + 10 * (validated + len(recent) + stored) + 2 * 500
+    assert result.seconds == 40 + others  # a stored time cannot have the time of storing it
+
+
+def test_a_speed_that_began_before_it_was_told_apart(words: Dataset, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A state of version 0.2 has only the time of everything. It counts as training, and the rest is told apart."""
+    clock, store = Clock(monkeypatch), Memory()
+    monkeypatch.setattr(Trainer, "due", lambda self, validated: False)
+    wanted = experiment.of(tiny("none", words, validate_every_steps=5), words)
+    with pytest.raises(Stopped):
+        Trainer(wanted, store, Execution(CPU, stop=stopping_at(10))).run()
+    of_before(store)
+    assert store.state is not None
+    before = store.state[1]["seconds"]
+    running = Trainer(wanted, store, Execution(CPU))
+    assert running.run().tokens_per_second == running.progress.tokens / (before + 20.0)
+    assert before == 2020.0
+    assert clock.now > 4000
+
+
+def test_the_sums_of_a_stopped_run_go_on(words: Dataset) -> None:
+    """The recent metrics after a resume cover all steps since they were last logged, also those before it."""
+    lines: list[list[tuple[int, dict[str, float]]]] = []
+    for stops in ((), (13, 16)):
+        logged: list[tuple[int, dict[str, float]]] = []
+        log = lambda step, metrics, logged=logged: logged.append((step, dict(metrics)))  # noqa: E731
+        logger: Any = SimpleNamespace(log=log, flush=lambda: None)
+        store, execution = Memory(), Execution(CPU, stop=stopping_at(*stops))
+        for _ in range(1 + len(stops)):
+            torch.manual_seed(9)
+            with suppress(Stopped):
+                Trainer(experiment.of(tiny("none", words), words), store, execution).run([logger])
+        timed = {"seconds", "tokens_per_second"}
+        lines.append([(step, {k: v for k, v in metrics.items() if k not in timed}) for step, metrics in logged])
+    assert lines[0] == lines[1]
 
 
 # Failures
@@ -271,10 +353,10 @@ def test_the_first_step_is_not_a_matter_of_the_learning_rate(
             return found  # type: ignore[no-any-return]
 
     for own, advice in ((True, r"gradients of scheme 'learned', and correct it"), (False, "use a smaller `lr_peak`")):
-        running = Loop(experiment.of(tiny("learned", words), words), Memory(), Execution(CPU))
-        running.setup.model.scheme.__class__ = Broken
+        running = Trainer(experiment.of(tiny("learned", words), words), Memory(), Execution(CPU))
+        running.model.scheme.__class__ = Broken
         parts = {"scheme 'learned'": Broken} if own else {}
-        monkeypatch.setattr("ape_cli.training.step.own_parts", lambda *names, parts=parts: parts)
+        monkeypatch.setattr("ape_cli.training.trainer.own_parts", lambda *names, parts=parts: parts)
         with pytest.raises(RunError, match=rf"step {1 if where == 'value' else 2} of 20") as caught:
             running.run()
         assert re.search(advice, str(caught.value))
@@ -286,16 +368,16 @@ def test_nothing_is_stored_that_is_no_number(
 ) -> None:
     """If weights become not finite at a step, the next loss or the attempt to store them shows it."""
     store = Memory()
-    running = Loop(experiment.of(tiny("rope", words), words), store, Execution(CPU))
-    monkeypatch.setattr(Checkpointer, "due", lambda self, validated: running.at.step == due)
+    running = Trainer(experiment.of(tiny("rope", words), words), store, Execution(CPU))
+    monkeypatch.setattr(Trainer, "due", lambda self, validated: running.progress.step == due)
 
     def poison(*args: Any) -> None:
-        if running.at.step == poisoned - 1:  # the step itself is counted after it
+        if running.progress.step == poisoned - 1:  # the step itself is counted after it
             with torch.no_grad():
-                running.setup.model.embedding[0, 0] = float("nan")
-                running.setup.model.embedding[5] = float("nan")
+                running.model.embedding[0, 0] = float("nan")
+                running.model.embedding[5] = float("nan")
 
-    running.setup.optimiser.register_step_post_hook(poison)
+    running.optimiser.register_step_post_hook(poison)
     with pytest.raises(RunError, match=rf"no longer a number[\s\S]*step {said} of 20"):
         running.run()
     assert store.state is None
@@ -305,16 +387,16 @@ def test_nothing_is_stored_that_is_no_number(
 
 def test_a_validation_whose_loss_is_not_finite(words: Dataset, monkeypatch: pytest.MonkeyPatch) -> None:
     """The weights and the training loss are finite. A history with such a row could not be read."""
-    store, score = Memory(), validation.teacher_forced
+    store, score = Memory(), trainer.teacher_forced
 
     def overflowing(*given: Any) -> metrics.MetricSums:
         found = score(*given)
         found.nats[0][0] = np.inf
         return found
 
-    monkeypatch.setattr(validation, "teacher_forced", overflowing)
+    monkeypatch.setattr(trainer, "teacher_forced", overflowing)
     with pytest.raises(RunError, match=r"no longer a number[\s\S]*step 5 of 20"):
-        Loop(experiment.of(tiny("rope", words), words), store, Execution(CPU)).run()
+        Trainer(experiment.of(tiny("rope", words), words), store, Execution(CPU)).run()
     assert store.state is None
 
 
@@ -327,29 +409,22 @@ def test_bounded_schemes_are_made_for_the_largest_size_of_training(words: Datase
     nodes = max(len(nodes) for side in ("source_ids", "target_ids") for nodes in table[side].to_pylist())
     assert tiny("relative", trees).max_size == nodes > trees.manifest.mean_tokens
     assert tiny("rope", words).max_size is None
-    with pytest.raises(UsageError, match="not bounded"):
-        tiny("rope", words, max_size=5)
 
 
-def test_settings_without_an_effect_are_refused(words: Dataset) -> None:
-    with pytest.raises(UsageError, match="rope adds nothing to the embeddings"):
-        tiny("rope", words, positions_scale=0.5)
-    with pytest.raises(UsageError, match="no dropout to place"):
-        tiny("rope", words, dropout_places="branches", dropout=0.0)
-    assert tiny("sinusoidal", words, positions_scale=0.5).positions_scale == 0.5
-    assert tiny("rope", words, dropout_places="branches", dropout=0.1).dropout_places == "branches"
-
-
-def test_settings_are_checked() -> None:
-    assert config.resolve("small", "rope", {}, settings={"epochs": 3}).steps is None
+def test_settings_that_are_wrong_or_have_no_effect_are_refused(words: Dataset) -> None:
     for settings, message in [
+        ({"positions_scale": 0.5}, "rope adds nothing to the embeddings"),
+        ({"dropout_places": "branches", "dropout": 0.0}, "no dropout to place"),
         ({"d_model": "wide"}, "bad value of d_model"),
         ({"dropout": 1.0}, "bad value of dropout"),
         ({"lr_peak": float("nan")}, "bad value of lr_peak"),
         ({"epochs": 3, "steps": 5}, "exclude each other"),
+        ({"max_size": 5}, "not bounded"),
     ]:
         with pytest.raises(UsageError, match=message):
-            config.resolve("small", "rope", {}, settings=settings)
+            tiny("rope", words, **settings)
+    assert tiny("sinusoidal", words, positions_scale=0.5).positions_scale == 0.5
+    assert tiny("rope", words, dropout_places="branches", dropout=0.1).dropout_places == "branches"
 
 
 def test_where_nothing_compiles_it_is_said(words: Dataset, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -358,5 +433,5 @@ def test_where_nothing_compiles_it_is_said(words: Dataset, monkeypatch: pytest.M
 
     monkeypatch.setattr(torch, "compile", broken)
     with pytest.raises(UsageError, match=r"torch\.compile does not work here") as error:
-        Loop(experiment.of(tiny("rope", words), words), Memory(), Execution(CPU, compiled=True))
+        Trainer(experiment.of(tiny("rope", words), words), Memory(), Execution(CPU, compiled=True))
     assert error.value.got == "no compiler"

@@ -8,6 +8,7 @@ from decimal import Decimal
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 
 from ape_cli import experiment
@@ -16,12 +17,12 @@ from ape_cli.data.loader import Dataset
 from ape_cli.models.checkpoint import Schedule
 from ape_cli.runs import config
 from ape_cli.training.execution import Execution
-from ape_cli.training.loop import Loop, Stopped
 from ape_cli.training.process_group import SINGLE_PROCESS, ProcessGroup
-from ape_cli.training.setup import learning_rate, schedule
+from ape_cli.training.schedule import learning_rate, schedule
+from ape_cli.training.trainer import Stopped, Trainer
 from tests.conftest import uneven_windows, write
 from tests.training.test_data_parallel import Apart
-from tests.training.test_loop import CPU, Memory, fit, tiny
+from tests.training.test_trainer import CPU, Memory, fit, of_before, stopping_at, tiny
 
 
 class Rows:
@@ -38,12 +39,36 @@ def planned(preset: str = "tiny", rows: int = 10_000, **settings: Any) -> Schedu
     return schedule(config.resolve(preset, "rope", {}, settings=settings), Rows(rows))  # type: ignore[arg-type]
 
 
-# Numbers of steps
+# Numbers of steps, and learning rates
 
 
-def test_the_paper_s_schedule() -> None:
-    """200 epochs of 157 batches, and a warm-up of 5%. A validation follows every fifth epoch."""
-    assert planned("paper") == Schedule(steps=31_400, warmup=1570, validate_every=0)
+def test_learning_rate_of_the_paper() -> None:
+    """1e-7 up to 5e-4 over 5% of 31,400 steps (not 1.25%), then a cosine to 1e-9. There are 200 epochs of 157 batches,
+    and a validation follows every fifth epoch.
+    """
+    paper, found = config.resolve("paper", "rope", {}), planned("paper")
+    assert found == Schedule(steps=31_400, warmup=1570, validate_every=0)
+    rates = np.array([learning_rate(s, found, paper) for s in range(31_400)])
+    assert rates[0] == 1e-7
+    assert rates.argmax() == 1570 == 0.05 * 31_400
+    assert rates[1570] == 5e-4
+    assert np.isclose(rates[-1], 1e-9)
+    assert np.allclose(np.diff(rates[:1571]), (5e-4 - 1e-7) / 1570)
+    middle = 1570 + (31_399 - 1570) / 2
+    assert np.isclose(np.interp(middle, np.arange(31_400), rates), (5e-4 + 1e-9) / 2, rtol=1e-6)
+    assert (np.diff(rates[1570:]) < 0).all()
+
+
+def test_the_paper_s_preset_is_the_paper_s() -> None:
+    """Table 4, appendix B, and what the authors' first release adds."""
+    paper = config.resolve("paper", "orthogonal-tree", {})
+    wanted = {
+        "d_model": 512, "d_ff": 2048, "heads": 8, "encoder_layers": 2, "decoder_layers": 2, "dropout": 0.15,
+        "lr_initial": 1e-7, "lr_peak": 5e-4, "lr_final": 1e-9, "warmup": 0.05, "weight_decay": 0.01,
+        "beta1": 0.9, "beta2": 0.999, "epochs": 200, "batch_size": 64, "validate_every_epochs": 5,
+    }  # fmt: skip
+    assert {k: getattr(paper, k) for k in wanted} == wanted
+    assert config.PRESETS["paper"].rows == {"train": 10_000, "validation": 1_000, "test": 1_000}
 
 
 def test_the_published_paper_s_schedule() -> None:
@@ -58,17 +83,14 @@ def test_the_published_paper_s_schedule() -> None:
 def test_the_warm_up_is_the_smallest_whole_number_that_is_not_below_its_fraction() -> None:
     """In floating point, 0.07 * 100 is 7.000000000000001, and 0.1 * 30 is 3.0000000000000004 if it is added up."""
     assert planned(steps=100, warmup=0.07).warmup == 7
+    chosen = config.resolve("tiny", "rope", {}, settings={"steps": 100, "warmup": 0.07})
+    rates = [learning_rate(s, planned(steps=100, warmup=0.07), chosen) for s in range(100)]
+    assert rates.index(chosen.lr_peak) == rates.index(max(rates)) == 7
     assert planned(steps=101, warmup=0.07).warmup == 8
     for thousandths, steps in itertools.product(range(1000), (1, 20, 100, 800, 1000)):
         exact = math.ceil(Decimal(thousandths) * steps / 1000)
         assert planned(steps=steps, warmup=thousandths / 1000).warmup == exact, (thousandths, steps)
     assert planned(steps=10**12, warmup=1e-12, validate_every_steps=10**9).warmup == 1
-
-
-def test_the_rate_peaks_after_the_warm_up() -> None:
-    found = config.resolve("tiny", "rope", {}, settings={"steps": 100, "warmup": 0.07})
-    rates = [learning_rate(s, planned(steps=100, warmup=0.07), found) for s in range(100)]
-    assert rates.index(found.lr_peak) == rates.index(max(rates)) == 7
 
 
 def test_more_validations_than_a_state_can_hold() -> None:
@@ -99,8 +121,8 @@ def epochs(count: int, data: Dataset, **settings: Any) -> config.Config:
 
 def rows_of(wanted: config.Config, data: Dataset, group: ProcessGroup = SINGLE_PROCESS) -> list[int]:
     """The rows of all steps of a run on one rank."""
-    running = Loop(experiment.of(wanted, data), None, Execution(CPU, group=group))
-    taken = itertools.islice(running.setup.batches(running.at), running.at.schedule.steps)
+    running = Trainer(experiment.of(wanted, data), None, Execution(CPU, group=group))
+    taken = itertools.islice(running.batches(), running.progress.schedule.steps)
     return [int(row) for *_, batch in taken if batch.label_mask.any() for row in batch.row]
 
 
@@ -138,9 +160,9 @@ def test_a_run_that_stops_at_any_step_goes_on_with_the_next_batch(uneven: Datase
     wanted, whole = epochs(2, uneven), Memory()
     fit(wanted, uneven, whole, Execution(CPU))
     for stop in range(1, schedule(wanted, uneven.split("train")).steps):
-        store, asked = Memory(), itertools.count(1)
+        store = Memory()
         with pytest.raises(Stopped):
-            fit(wanted, uneven, store, Execution(CPU, stop=lambda: next(asked) == stop))  # noqa: B023
+            fit(wanted, uneven, store, Execution(CPU, stop=stopping_at(stop)))
         fit(wanted, uneven, store, Execution(CPU))
         assert [row | {"seconds": 0} for row in store.history] == [row | {"seconds": 0} for row in whole.history]
 
@@ -148,32 +170,22 @@ def test_a_run_that_stops_at_any_step_goes_on_with_the_next_batch(uneven: Datase
 # States of version 0.2 and earlier
 
 
-def of_before(store: Memory) -> None:
-    """Turns a state into one of version 0.2, which numbered epochs by their index and stored no schedule."""
-    assert store.state is not None
-    for name in ("schedule", "training_seconds", "recent"):
-        del store.state[1][name]
-
-
 def test_a_run_of_before_keeps_its_schedule(words: Dataset, uneven: Dataset) -> None:
     """Eight steps of warm-up, as many steps as it was begun with, and the validations of before."""
-    store, asked = Memory(), itertools.count(1)
+    store, execution = Memory(), Execution(CPU, stop=stopping_at(3, 10))
     wanted = tiny("none", words, steps=100, warmup=0.07, validate_every_steps=1)
     for _ in range(2):
         with pytest.raises(Stopped):
-            fit(wanted, words, store, Execution(CPU, stop=lambda: next(asked) in (3, 10)))
+            fit(wanted, words, store, execution)
         of_before(store)
-    rates = [row["lr"] for row in store.history]
-    assert rates[3:9] == [
-        *[1e-7 + (wanted.lr_peak - 1e-7) * step / 8 for step in range(3, 8)],
-        wanted.lr_peak,
-    ]
-    counts = [uneven.split("train").steps(100, 7, epoch) for epoch in range(3)]
-    each = uneven.split("train").steps(100)
-    assert sum(counts) != 3 * each
-    wanted, store, asked = epochs(3, uneven), Memory(), itertools.count(1)
+    expected = [*[1e-7 + (wanted.lr_peak - 1e-7) * step / 8 for step in range(3, 8)], wanted.lr_peak]
+    assert [row["lr"] for row in store.history][3:9] == expected
+    train = uneven.split("train")
+    per_epoch = train.steps(100)
+    assert train.steps(100, 7, epochs=3) != 3 * per_epoch
+    wanted, store = epochs(3, uneven), Memory()
     with pytest.raises(Stopped):
-        fit(wanted, uneven, store, Execution(CPU, stop=lambda: next(asked) == 2))
+        fit(wanted, uneven, store, Execution(CPU, stop=stopping_at(2)))
     of_before(store)
-    assert fit(wanted, uneven, store, Execution(CPU)).steps == 3 * each
-    assert [row["step"] for row in store.history] == [each, 2 * each, 3 * each]
+    assert fit(wanted, uneven, store, Execution(CPU)).steps == 3 * per_epoch
+    assert [row["step"] for row in store.history] == [per_epoch, 2 * per_epoch, 3 * per_epoch]

@@ -11,9 +11,9 @@ import torch
 from ape_cli import position
 from ape_cli.data.loader import Dataset
 from ape_cli.models import factory
-from ape_cli.training import setup
+from ape_cli.training import trainer
 from ape_cli.training.execution import Execution
-from tests.training.test_loop import CPU, Memory, check_resume, fit, tiny, weights
+from tests.training.test_trainer import CPU, Memory, check_resume, fit, tiny, weights
 
 
 @pytest.mark.parametrize("scheme", position.names())
@@ -30,7 +30,7 @@ def test_compiled_training_comes_to_the_same(words: Dataset, monkeypatch: pytest
 
     Without the last stage of compilation, the making of machine code, which would take half a minute.
     """
-    monkeypatch.setattr(setup, "compile_around", functools.partial(factory.compile_around, backend="aot_eager"))
+    monkeypatch.setattr(trainer, "compile_around", functools.partial(factory.compile_around, backend="aot_eager"))
     wanted = tiny("orthogonal-seq", words, steps=2, validate_every_steps=2, dropout=0.0)
     stores = Memory(), Memory()
     with warnings.catch_warnings():  # torch's warnings about itself
