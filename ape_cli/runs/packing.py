@@ -11,10 +11,14 @@ contradict each other are not joined.
 
 from __future__ import annotations
 
+import errno
+import io
+import os
 import re
 from collections.abc import Callable, Iterable
 from contextlib import suppress
 from dataclasses import dataclass
+from datetime import UTC, datetime
 from functools import cached_property, partial
 from pathlib import Path
 from typing import Any
@@ -35,6 +39,8 @@ _BYTES = 160 << 20  # the most that all files in a file of packed runs may have:
 _ROW = 64  # the most bytes of a row beside its path and content
 _PAGE = 32 << 20  # bytes; the content of one page is compressed together
 _PATIENCE = 60.0  # seconds; writing takes much less
+
+_NEVER = datetime.fromtimestamp(0, UTC)  # stands for the time of the last change
 
 Contents = dict[str, bytes]  # of files, by their paths, such as `runs/RUN/run.json`
 _Write = Callable[[str, bytes, Version | None], None]  # a file; the version is the one that it must have now
@@ -64,26 +70,48 @@ class Packed(Bucket):
                 raise DataError("two files have different copies of a run", got=got, fix=fix)
         return found
 
-    @cached_property
-    def store(self) -> Any:
-        """The obstore store. Raises `DataError` as `contents`."""
-        import obstore
-        from obstore.store import MemoryStore
+    def head(self, key: str) -> dict[str, Any]:
+        """The metadata of a file. Raises `DataError` as `contents`."""
+        return {"path": key, "size": len(self.read(key)), "last_modified": _NEVER, "e_tag": None, "version": None}
 
-        store = MemoryStore()
-        for path, content in self.contents.items():
-            obstore.put(store, path, content)
-        return store
+    def read(self, key: str, limit: int | None = None) -> bytes:
+        """The content of a file. Raises `DataError` as `contents`."""
+        if key not in self.contents:
+            raise FileNotFoundError(errno.ENOENT, os.strerror(errno.ENOENT), f"{self}/{key}")
+        return self.contents[key]
+
+    def opened(self, key: str) -> Any:
+        """A file for random access. Raises `DataError` as `contents`."""
+        return io.BytesIO(self.read(key))
+
+    def list_folder(self, key: str) -> tuple[list[str], list[Any]]:
+        """The folders in a folder, and its files. Raises `DataError` as `contents`."""
+        start = f"{key}/" if key else ""
+        inside = [path.removeprefix(start) for path in self.contents if path.startswith(start)]
+        folders = dict.fromkeys(start + name.partition("/")[0] for name in inside if "/" in name)
+        return list(folders), [self.head(start + name) for name in inside if "/" not in name]
+
+    def is_folder(self, key: str) -> bool:
+        """Whether there are files in a folder. Raises `DataError` as `contents`."""
+        return any(self.list_folder(key))
 
     @property
     def folder(self) -> RemotePath:
         """The folder of results."""
         return RemotePath(self, self.name)
 
-    def check_writable(self) -> None:
+    def put(self, key: str, local: Path, expected: Version | None = None) -> None:
         """Raises `PlaceError`."""
         fix = "make a folder of them: `ape runs --unpack FILE --results DIR`"
         raise PlaceError("results in one file can only be read", got=str(self), fix=fix)
+
+    def copy(self, key: str, target: str) -> None:
+        """Raises `PlaceError`."""
+        self.put(target, Path())
+
+    def delete(self, key: str) -> None:
+        """Raises `PlaceError`."""
+        self.put(key, Path())
 
 
 def packed(place: StoragePath) -> Packed | None:
