@@ -9,10 +9,8 @@ import threading
 from collections.abc import Callable
 from typing import Any
 
-import obstore
 import pytest
 import torch
-from obstore.store import MemoryStore
 
 from ape_cli.core.errors import ApeError
 from ape_cli.data.loader import Dataset
@@ -23,6 +21,7 @@ from ape_cli.storage.object_store import RemotePath
 from ape_cli.training.execution import ExistingRun
 from tests.runs import test_registry
 
+obstore = pytest.importorskip("obstore", reason="needs the extra `cloud`")
 REQUESTS = ("get", "put", "head", "copy", "delete", "list", "list_with_delimiter")
 
 
@@ -95,7 +94,7 @@ def record(words: Dataset, tmp_path_factory: pytest.TempPathFactory) -> RunRecor
 def in_memory() -> RemotePath:
     """A new object store."""
     bucket = Bucket("s3", "memory", "")
-    bucket.__dict__["store"] = bucket.__dict__["patient_store"] = MemoryStore()
+    bucket.__dict__["store"] = bucket.__dict__["patient_store"] = obstore.store.MemoryStore()
     return RemotePath(bucket, "memory/results")
 
 
