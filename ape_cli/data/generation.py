@@ -27,7 +27,7 @@ from ape_cli.data.card import card
 from ape_cli.data.manifest import Manifest, Shard, fingerprint, missing_shards, open_shard, write_manifest
 from ape_cli.data.overlap import Sources
 from ape_cli.data.plan import DatasetPlan, Piece, pieces_of
-from ape_cli.storage import files, locks, parquet
+from ape_cli.storage import files, parquet
 from ape_cli.storage.paths import StoragePath
 from ape_cli.structure import parse_structure
 from ape_cli.tasks import RULES, BaseTask, RowWriter
@@ -147,7 +147,7 @@ def _working_in(out: StoragePath) -> Iterator[None]:
     new = not out.exists()
     files.folder(out)
     try:
-        with locks.locked(out / output_folder.LOCK, busy):
+        with files.locked(out / output_folder.LOCK, busy):
             yield
     finally:
         if new:

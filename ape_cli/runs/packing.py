@@ -28,7 +28,7 @@ from ape_cli.runs import record
 from ape_cli.runs.record import RECORD, RunRecord
 from ape_cli.runs.run import Run
 from ape_cli.runs.run_files import WEIGHTS
-from ape_cli.storage import files, locks
+from ape_cli.storage import files
 from ape_cli.storage._bucket import Bucket
 from ape_cli.storage.object_store import RemotePath, Version
 from ape_cli.storage.paths import StoragePath
@@ -157,7 +157,7 @@ def pack(file: StoragePath, runs: Iterable[Run]) -> tuple[int, list[str]]:
         return len(set(map(_run, contents))), refused
 
     busy = BusyError("another process is writing this file", got=str(file), fix="run the same command again")
-    with locks.held(file.with_name(f".{file.name}.lock"), busy, _PATIENCE):
+    with files.held(file.with_name(f".{file.name}.lock"), busy, _PATIENCE):
         return files.updated(file, write)
 
 

@@ -41,7 +41,7 @@ from ape_cli.core.errors import BusyError, RunError
 from ape_cli.runs import record
 from ape_cli.runs.record import RECORD, RunRecord, TrainingResult, evaluation_name
 from ape_cli.runs.run_files import HISTORY, WEIGHTS, ListedFiles, write_history
-from ape_cli.storage import files, locks, tensors
+from ape_cli.storage import files, tensors
 from ape_cli.storage.object_store import ConflictError, RemotePath, Version
 from ape_cli.storage.paths import StoragePath
 from ape_cli.storage.tensors import Tensors
@@ -120,7 +120,7 @@ class Run(ListedFiles):
         A run is `stopped` if run.json says `running` but no process holds its lock. In an object store there are no
         locks, so such a run stays `running`.
         """
-        if known.status != "running" or isinstance(self.folder, RemotePath) or locks.is_locked(self.folder / LOCK):
+        if known.status != "running" or isinstance(self.folder, RemotePath) or files.is_locked(self.folder / LOCK):
             return known.status
         return "stopped"
 
@@ -144,7 +144,7 @@ class Run(ListedFiles):
             if files.is_link(folder):
                 raise RunError(f"{folder} is a symbolic link", fix="put a folder in its place, or remove the link")
         try:
-            with locks.locked(self.folder / LOCK, self.busy(), wait):
+            with files.locked(self.folder / LOCK, self.busy(), wait):
                 yield
         finally:
             if isinstance(self.folder, Path):

@@ -87,6 +87,10 @@ class RemotePath:
         """Whether the names of objects continue below this path."""
         return (self._listed or self._ask()) == _FOLDER
 
+    def is_symlink(self) -> bool:
+        """False."""
+        return False
+
     def stat(self) -> Stat:
         """Size and modification time. Raises `FileNotFoundError` if there is no object at this path."""
         return self._listed if isinstance(self._listed, Stat) else _stat(self.bucket.head(self.key))

@@ -20,7 +20,7 @@ from ape_cli.data import generation, output_folder
 from ape_cli.data.generation import generate
 from ape_cli.data.manifest import read_manifest
 from ape_cli.data.plan import DatasetPlan
-from ape_cli.storage import files, locks, parquet, sequence_rows
+from ape_cli.storage import files, parquet, sequence_rows
 
 
 def plan(task: Any, shard_rows: int = 100, **changes: Any) -> DatasetPlan:
@@ -224,7 +224,7 @@ def test_a_missing_shard_of_other_bytes(tmp_path: Path, task: Any, monkeypatch: 
 
 
 def test_two_writers_are_kept_apart(tmp_path: Path, task: Any) -> None:
-    with locks.locked(tmp_path / ".lock", BusyError("busy")), pytest.raises(BusyError, match="another process"):
+    with files.locked(tmp_path / ".lock", BusyError("busy")), pytest.raises(BusyError, match="another process"):
         generate(task, plan(task), tmp_path)
 
 

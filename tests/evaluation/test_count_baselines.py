@@ -284,7 +284,7 @@ def test_a_second_process_waits_for_the_first(made: Path, monkeypatch: pytest.Mo
 
 def test_one_that_takes_too_long_is_not_waited_for(made: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     from ape_cli.core.errors import BusyError
-    from ape_cli.storage.locks import locked
+    from ape_cli.storage.files import locked
 
     monkeypatch.setattr(f"{MODULE}._WAIT", 0.0)
     with locked(made / "baselines" / ".test.lock", BusyError("")):

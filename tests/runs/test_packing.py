@@ -14,7 +14,7 @@ import pytest
 from ape_cli.core.errors import DataError, PlaceError
 from ape_cli.runs import packing
 from ape_cli.runs.registry import open_registry
-from ape_cli.storage import locks
+from ape_cli.storage import files
 from tests.conftest import ape
 from tests.registered import edit, put_evaluation, vouch
 from tests.reports.test_aggregation import add
@@ -363,7 +363,7 @@ def test_only_one_process_at_a_time_changes_a_file(
     monkeypatch.setattr(packing, "_PATIENCE", 0.1)
     other = here / f".x.{'0' * 16}.tmp"
     other.touch()
-    with locks.held(here / ".a.parquet.lock", DataError("busy")):
+    with files.held(here / ".a.parquet.lock", DataError("busy")):
         assert "another process is writing this file" in ape("runs", "--pack", "a.parquet", code=1)[1]
     ape("runs", "--pack", "a.parquet")
     assert other.exists()
