@@ -26,6 +26,7 @@ from typing import Any
 from ape_cli.core.errors import BusyError, DataError, PlaceError, RunError
 from ape_cli.runs import record
 from ape_cli.runs.record import RECORD, RunRecord
+from ape_cli.runs.remote_run import run_in
 from ape_cli.runs.run import Run
 from ape_cli.runs.run_files import WEIGHTS
 from ape_cli.storage import files
@@ -173,7 +174,7 @@ def unpack(file: StoragePath, results: StoragePath) -> tuple[int, int, list[str]
     Raises `DataError` if the file cannot be read, and `ApeError` if a file cannot be written.
     """
     source = _of_files(file, file)
-    runs = [Run(source.folder / "runs" / name) for name in dict.fromkeys(map(_run, source.contents))]
+    runs = [run_in(source.folder / "runs" / name) for name in dict.fromkeys(map(_run, source.contents))]
     written, refused = _add(
         runs, results, lambda path, content, version: files.write_bytes(results / path, content, version)
     )
@@ -187,7 +188,7 @@ def _add(runs: Iterable[Run], to: StoragePath, write: _Write) -> tuple[int, list
     """
     written, refused = 0, list[str]()
     for run in runs:
-        there = Run(to / "runs" / run.name)
+        there = run_in(to / "runs" / run.name)
         try:
             with there.writing(_PATIENCE):
                 lacking = files.updated(there.folder / RECORD, partial(_join, there, run, write))

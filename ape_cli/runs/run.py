@@ -15,21 +15,14 @@ not list counts as absent. A kill loses nothing. While the run is trained, its s
 the best weights and the history included. At the end the weights and the history are written, then run.json lists them,
 and then the state is removed. An evaluation that run.json does not list yet is computed again.
 
-On a file system, only one process at a time writes a run (`locks.py`). In an object store, which has no locks, a run is
-written once: each process trains in a folder of its own, `state/ATTEMPT/`, which has the same files. A run is resumed
-from the newest attempt, and an unfinished run is described by its newest attempt.
-
-The first attempt to end is kept. Its process creates run.json in the folder of the run, which only one process can do.
-This run.json still says `running`, and lists the files in the folder of the attempt. Whoever finds it copies these
-files into the folder of the run, and then replaces exactly this version of run.json by that of the finished run. So it
-does not matter how many processes do this, in which order, or whether some of them are killed.
+Only one process at a time writes a run (`files.locked`). In an object store, which has no locks, a run is written once:
+`remote_run.py` describes how.
 """
 
 from __future__ import annotations
 
 import hashlib
 import json
-import secrets
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from datetime import UTC, datetime
@@ -42,7 +35,7 @@ from ape_cli.runs import record
 from ape_cli.runs.record import RECORD, RunRecord, TrainingResult, evaluation_name
 from ape_cli.runs.run_files import HISTORY, WEIGHTS, ListedFiles, write_history
 from ape_cli.storage import files, tensors
-from ape_cli.storage.object_store import ConflictError, RemotePath, Version
+from ape_cli.storage.object_store import Version
 from ape_cli.storage.paths import StoragePath
 from ape_cli.storage.tensors import Tensors
 
@@ -61,6 +54,8 @@ class Run(ListedFiles):
             print(run.name, run.read().result.best_accuracy)
     """
 
+    one_process = True  # at a time trains the run
+
     @property
     def logs(self) -> StoragePath:
         """The folder for files of metric loggers."""
@@ -69,19 +64,11 @@ class Run(ListedFiles):
     @cached_property
     def attempt(self) -> StoragePath:
         """The folder in which this process trains the run."""
-        if isinstance(self.folder, Path):
-            return self.folder
-        return self.folder / STATES / f"{datetime.now(UTC):%Y%m%dT%H%M%S}-{secrets.token_hex(4)}"
+        return self.folder
 
     def _attempts(self) -> Iterator[StoragePath]:
-        """The folders that may have files of the run: its own and, in an object store, its attempts, the newest first.
-
-        Nothing is listed before the attempts are asked for.
-        """
+        """The folders that may have files of the run, in the order in which they are read."""
         yield self.folder
-        if isinstance(self.folder, RemotePath):
-            names = [name for name, is_folder in files.entries(self.folder / STATES) if is_folder]
-            yield from (self.folder / STATES / name for name in reversed(names))
 
     # run.json
 
@@ -117,12 +104,21 @@ class Run(ListedFiles):
     def status_in(self, known: RunRecord) -> str:
         """The status, given the content of run.json.
 
-        A run is `stopped` if run.json says `running` but no process holds its lock. In an object store there are no
-        locks, so such a run stays `running`.
+        A run is `stopped` if run.json says `running` but no process holds its lock.
         """
-        if known.status != "running" or isinstance(self.folder, RemotePath) or files.is_locked(self.folder / LOCK):
-            return known.status
-        return "stopped"
+        unlocked = known.status == "running" and not files.is_locked(self.folder / LOCK)
+        return "stopped" if unlocked else known.status
+
+    def status_for_training(self) -> str | None:
+        """The status before a training. None if there is no run, or only the rest of an interrupted start.
+
+        Raises `BusyError` if another process trains the run.
+        """
+        if not self.exists():
+            return None
+        if (status := self.status) == "running":
+            raise self.busy()
+        return status
 
     def write_record(self, known: RunRecord) -> None:
         """Write the run.json of an unfinished run."""
@@ -141,15 +137,14 @@ class Run(ListedFiles):
         which could lead anywhere.
         """
         for folder in (self.folder, *(self.folder / name for name in (STATES, "eval", "logs"))):
-            if files.is_link(folder):
+            if folder.is_symlink():
                 raise RunError(f"{folder} is a symbolic link", fix="put a folder in its place, or remove the link")
         try:
             with files.locked(self.folder / LOCK, self.busy(), wait):
                 yield
         finally:
-            if isinstance(self.folder, Path):
-                with suppress(OSError):  # it is not empty
-                    self.folder.rmdir()
+            with suppress(OSError):  # it is not empty
+                self.folder.rmdir()
 
     def busy(self) -> BusyError:
         """The error that another process trains the run."""
@@ -187,7 +182,6 @@ class Run(ListedFiles):
         """Save the best weights, the history and the result, and set the status to `finished`. The state stays.
 
         Returns whether the run has this result. In an object store, another process may have finished it first.
-        Raises errors as `complete`.
         """
         best = {"run": self.name, "step": result.best_step, "validation_token_accuracy": result.best_accuracy}
         write: dict[str, Callable[[Path], None]] = {
@@ -198,51 +192,12 @@ class Run(ListedFiles):
         ended = self.known.model_copy(
             update={"status": "finished", "finished": now(), "result": result, "files": digests}
         )
-        if isinstance(self.folder, RemotePath):
-            listed = {f"{STATES}/{self.attempt.name}/{name}": digest for name, digest in digests.items()}
-            self.complete(ended.model_copy(update={"status": "running", "files": listed}))
-        else:
-            self.write_record(ended)
+        self._end(ended)
         return self.known.result == result
 
-    def complete(self, end: RunRecord | None = None) -> bool:
-        """Finish a run in an object store if an attempt has ended. Returns whether the run is finished.
-
-        `end` is the run.json with which this process ends the run, if no other process has done so. Each pass of the
-        loop takes the next step on condition that run.json is as this pass has read it.
-
-        Raises `ConflictError` if files of the attempt were removed, or if run.json changes all the time.
-        """
-        path = self.folder / RECORD
-        for _ in range(files.TRIES):
-            version, there, following = files.version(path), None, end
-            with suppress(FileNotFoundError):
-                there = self._read(self.folder)
-            if there is not None and there.status == "finished":
-                self.record = there
-                return True
-            if there is not None and there.files:
-                with suppress(FileNotFoundError):  # they are removed after the run is finished, and by `clear`
-                    following = self._collected(there)
-            if following is not None:
-                with suppress(ConflictError):  # another process has taken this step
-                    files.write_text(path, record.text(following), version)
-            elif version == files.version(path):
-                return False
-        raise ConflictError("files of this run are removed or changed meanwhile", got=str(self.folder), fix=self._again)
-
-    def _collected(self, ended: RunRecord) -> RunRecord:
-        """Copy the files of an attempt that has ended into the folder of the run. Returns the final run.json.
-
-        Raises `FileNotFoundError` if one of them was removed.
-        """
-        assert isinstance(self.folder, RemotePath)
-        digests = {}
-        for name, digest in ended.files.items():
-            source = self.folder / name
-            source.copy(self.folder / source.name)
-            digests[source.name] = digest
-        return ended.model_copy(update={"status": "finished", "files": digests})
+    def _end(self, ended: RunRecord) -> None:
+        """Write the run.json of a finished run, which lists the files in `attempt`."""
+        self.write_record(ended)
 
     def _write(self, folder: StoragePath, name: str, write: Callable[[Path], None]) -> str:
         """Write a file of the run. Returns its SHA-256."""
@@ -286,9 +241,8 @@ class Run(ListedFiles):
                 files.remove(self.folder / name)
 
     def never_started(self) -> bool:
-        """Whether the folder contains nothing but a lock, or in an object store nothing at all."""
-        names = [name for name, _ in files.entries(self.folder)]
-        return all(name == LOCK for name in names) and (bool(names) or isinstance(self.folder, RemotePath))
+        """Whether the folder contains nothing but a lock."""
+        return [name for name, _ in files.entries(self.folder)] == [LOCK]
 
     # Evaluations
 

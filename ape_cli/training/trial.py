@@ -9,7 +9,6 @@ from __future__ import annotations
 import logging
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
-from pathlib import Path
 from typing import Any
 
 from ape_cli import position
@@ -26,7 +25,6 @@ from ape_cli.models.factory import own_files, warn_if_changed
 from ape_cli.runs.config import Config
 from ape_cli.runs.registry import Registry, new_record
 from ape_cli.runs.run import Run
-from ape_cli.storage.object_store import RemotePath
 from ape_cli.training.execution import Execution, ExistingRun
 from ape_cli.training.loggers import LoggedRun, opened
 from ape_cli.training.loop import Loop, Stopped
@@ -72,7 +70,7 @@ def run_trial(
     config, data = experiment.config, experiment.dataset
     run, group = registry.run_for(config, data), execution.group
     again = existing is ExistingRun.OVERWRITE
-    status = group.broadcast(lambda: None if again else _status(run))
+    status = group.broadcast(lambda: None if again else run.status_for_training())
     _check_existing(run, status, existing)
     if group.first and status != "finished" and (reason := experiment.ambiguity):
         logger.warning(reason)
@@ -88,11 +86,10 @@ def run_trial(
             _tidy(run, run.tidy)
     elif group.first:
         with run.writing():
-            is_local = isinstance(run.folder, Path)
-            if is_local and not again:
+            if run.one_process and not again:
                 _check_unchanged(run, status)
             # in an object store, other processes may be training the run, each in a folder of its own
-            trained = _train(run, experiment, new, execution, clears=again or (new and is_local))
+            trained = _train(run, experiment, new, execution, clears=again or (new and run.one_process))
     else:
         with group.initialised(execution.device):
             Loop(experiment, None, execution).run()
@@ -145,22 +142,6 @@ def _evaluated(
         found[evaluate.name_of(on, "test", decode)] = one
     names = [evaluate.name_of(on, "test", decode) for on in (data, *others) for decode in tests.decodings(on)]
     return [done for name in names if (done := found.get(name) or run.evaluation(name)) is not None]
-
-
-def _status(run: Run) -> str | None:
-    """The status of a run. None if there is no run, or only the rest of an interrupted start.
-
-    Raises `BusyError` if another process trains the run. In an object store, nobody knows that. There, a run whose end
-    was announced by a process that was killed is finished now.
-    """
-    if not run.exists():
-        return None
-    status = run.status
-    if status == "running" and isinstance(run.folder, RemotePath):
-        return "finished" if run.complete() else "stopped"
-    if status == "running":
-        raise run.busy()
-    return status
 
 
 def _check_unchanged(run: Run, status: str | None) -> None:

@@ -42,11 +42,11 @@ the size of repeated values in a Parquet file not counted
   - (total := total + sum(map(len, found))) > most
   + False
 a finished run that replaces whatever run.json another process has written
-  Run.complete  runs/test_finishing.py::test_while_one_finishes_the_other_does_too
+  RemoteRun.complete  runs/test_finishing.py::test_while_one_finishes_the_other_does_too
   - files.write_text(path, record.text(following), version)
   + files.write_text(path, record.text(following))
 files of this attempt beside the run.json of the first one
-  Run._collected  runs/test_finishing.py::test_while_one_finishes_the_other_does_too
+  RemoteRun._collected  runs/test_finishing.py::test_while_one_finishes_the_other_does_too
   - source.copy(self.folder / source.name)
   + (self.attempt / source.name).copy(self.folder / source.name)
 a shard that is not compared with the digest in the manifest
