@@ -27,8 +27,7 @@ from ape_cli.core.errors import BusyError, DataError, PlaceError, RunError
 from ape_cli.runs import record
 from ape_cli.runs.record import RECORD, RunRecord
 from ape_cli.runs.remote_run import run_in
-from ape_cli.runs.run import Run
-from ape_cli.runs.run_files import WEIGHTS
+from ape_cli.runs.run import WEIGHTS, Run
 from ape_cli.storage import files
 from ape_cli.storage._bucket import Bucket
 from ape_cli.storage.object_store import RemotePath, Version
@@ -217,11 +216,10 @@ def _lacking(there: Run, run: Run) -> Contents:
     Raises `RunError` if the run is damaged, or if the copies contradict each other: their records differ in more than
     the files that they list, or a file differs; and `BusyError` if one of them is not finished.
     """
-    known, old = _finished(run), Contents()
-    try:
-        other = _finished(there)
-    except RunError:  # there is no copy, or its run.json is damaged
-        other = known
+    known, old, stored = _finished(run), Contents(), None
+    with suppress(RunError):  # there is no copy, or its run.json is damaged
+        stored = _finished(there)
+    other = stored or known
     listed = known.files | other.files
     if known.model_copy(update={"files": listed}) != other.model_copy(update={"files": other.files | known.files}):
         got, fix = f"{there.folder} and {run.folder}", "remove the wrong one, or keep them apart"
@@ -232,7 +230,7 @@ def _lacking(there: Run, run: Run) -> Contents:
             old[name] = there.content(name)
     whole = {name: listed[name] for name in sorted(listed) if name in {WEIGHTS, *old, *new}}
     joined, lacking = known.model_copy(update={"files": whole}), dict(new.items() - old.items())
-    if there.record != joined:
+    if stored != joined:
         lacking[RECORD] = files.read_bytes(run.folder / RECORD) if known == joined else record.text(joined).encode()
     return lacking
 

@@ -90,7 +90,7 @@ class RemoteRun(Run):
             with suppress(FileNotFoundError):
                 there = self._read(self.folder)
             if there is not None and there.status == "finished":
-                self.record = there
+                self._record = there
                 return True
             if there is not None and there.files:
                 with suppress(FileNotFoundError):  # they are removed after the run is finished, and by `clear`

@@ -28,23 +28,33 @@ from contextlib import contextmanager, suppress
 from datetime import UTC, datetime
 from functools import cached_property
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
+
+from pydantic import ValidationError
 
 from ape_cli.core.errors import BusyError, RunError
+from ape_cli.core.validation import first_error
 from ape_cli.runs import record
-from ape_cli.runs.record import RECORD, RunRecord, TrainingResult, evaluation_name
-from ape_cli.runs.run_files import HISTORY, WEIGHTS, ListedFiles, write_history
+from ape_cli.runs.record import EVALUATION, RECORD, RunRecord, TrainingResult, evaluation_name
 from ape_cli.storage import files, tensors
 from ape_cli.storage.object_store import Version
 from ape_cli.storage.paths import StoragePath
 from ape_cli.storage.tensors import Tensors
 
+if TYPE_CHECKING:  # imported lazily: training needs no polars
+    import polars as pl
+    import pyarrow as pa
+
+WEIGHTS, HISTORY = "model.safetensors", "history.parquet"
+_BYTES = {WEIGHTS: tensors.LARGEST, HISTORY: 16 << 20}  # the most bytes of a file
+_EVALUATION_BYTES = 8 << 20
+_AGAIN = "restore the file, or train the run again with `overwrite`"
 STATES, LOCK = "state", ".lock"
 STATE = f"{STATES}/state.safetensors"
 _PATIENCE = 60.0  # seconds; an update of run.json takes much less
 
 
-class Run(ListedFiles):
+class Run:
     """The folder of a run. `Registry.find` returns one.
 
     Methods that save a file raise `ApeError` if they cannot. To read the result of a run:
@@ -55,6 +65,16 @@ class Run(ListedFiles):
     """
 
     one_process = True  # at a time trains the run
+
+    def __init__(self, folder: StoragePath) -> None:
+        """Nothing is read; the folder need not exist."""
+        self.folder = folder
+        self._record: RunRecord | None = None  # as this process has read or written it last
+
+    @property
+    def name(self) -> str:
+        """The name of the run, which is the name of its folder."""
+        return self.folder.name
 
     @property
     def logs(self) -> StoragePath:
@@ -83,9 +103,14 @@ class Run(ListedFiles):
         """
         for folder in self._attempts():
             with suppress(FileNotFoundError):
-                self.record = self._read(folder)
-                return self.record
+                self._record = self._read(folder)
+                return self._record
         raise RunError("the run has no run.json", got=str(self.folder), fix=self._again)
+
+    @property
+    def known(self) -> RunRecord:
+        """The content of run.json, which is read only once. Raises `RunError` if it cannot be read."""
+        return self._record or self.read()
 
     def _read(self, folder: StoragePath) -> RunRecord:
         """The content of the run.json in a folder. Raises `FileNotFoundError` if it is missing, and `RunError`."""
@@ -122,7 +147,7 @@ class Run(ListedFiles):
 
     def write_record(self, known: RunRecord) -> None:
         """Write the run.json of an unfinished run."""
-        self.record = known
+        self._record = known
         files.write_text(self.attempt / RECORD, record.text(known))
 
     def update(self, **fields: Any) -> None:
@@ -244,7 +269,98 @@ class Run(ListedFiles):
         """Whether the folder contains nothing but a lock."""
         return [name for name, _ in files.entries(self.folder)] == [LOCK]
 
-    # Evaluations
+    # The files that run.json lists. Each is compared with its SHA-256 when it is read.
+
+    def content(self, name: str) -> bytes:
+        """The content of a file that run.json lists. Raises `RunError` if it is missing or was altered."""
+        path = self.folder / name
+        try:
+            content = files.read_bytes(path, _BYTES.get(name, _EVALUATION_BYTES))
+        except OSError as error:
+            fix = files.how_to_read(error, _AGAIN)
+            raise RunError(f"cannot read {path}", got=error.strerror, fix=fix) from error
+        if (digest := hashlib.sha256(content).hexdigest()) != self.known.files[name]:
+            raise _altered(path, digest, self.known.files[name])
+        return content
+
+    def problems(self) -> list[str]:
+        """A line of text about each file that run.json lists and that is missing or was altered.
+
+        The weights may be missing, because they are large and often removed.
+        """
+        lines = []
+        for name, listed in self.known.files.items():
+            path = self.folder / name
+            try:
+                if (digest := files.sha256(path)) != listed:
+                    lines.append(_altered(path, digest, listed).summary)
+            except OSError as error:
+                if not isinstance(error, FileNotFoundError) or name != WEIGHTS:
+                    lines.append(f"cannot read {path} ({error.strerror})")
+        return lines
+
+    def has_weights(self) -> bool:
+        """Whether the best weights of a finished run are here."""
+        return WEIGHTS in self.known.files and (self.folder / WEIGHTS).is_file()
+
+    def require_weights(self) -> None:
+        """Raises `RunError` if the best weights of a finished run are not here."""
+        if not self.has_weights():
+            raise RunError("the run has no weights", got=self.name, fix="train it again with `overwrite`")
+
+    def load_model(self) -> Tensors:
+        """The best weights of a finished run. Raises `RunError` if there are none, or if they were altered."""
+        self.require_weights()
+        return tensors.parse_tensors(self.content(WEIGHTS), self.folder / WEIGHTS)
+
+    def history(self) -> pl.DataFrame:
+        """The history of validations, one row each; an empty table if run.json lists none.
+
+        Raises `RunError` if the file is missing, was altered or cannot be read.
+        """
+        import polars as pl
+
+        return pl.DataFrame(self.history_table())
+
+    def history_table(self) -> pa.Table:
+        """The history as a table of PyArrow, for which Polars need not be installed. Raises `RunError` as `history`."""
+        import pyarrow as pa
+        import pyarrow.parquet as pq
+
+        if HISTORY not in self.known.files:
+            return pa.table({})
+        content = self.content(HISTORY)
+        try:
+            with pq.ParquetFile(pa.BufferReader(content)) as file:
+                return file.read()
+        except pa.ArrowException as error:
+            first = str(error).splitlines()[0]
+            raise RunError(f"cannot read {self.folder / HISTORY}", got=first, fix=_AGAIN) from error
+
+    def evaluation(self, name: str) -> dict[str, Any] | None:
+        """The evaluation in the file `name`, or None if run.json does not list it.
+
+        Raises `RunError` if the file is missing, was altered, or is no evaluation.
+        """
+        if name not in self.known.files:
+            return None
+        content = self.content(name)
+        try:
+            return dict(EVALUATION.validate_json(content))
+        except ValidationError as error:
+            fix = "remove it and run `ape eval`"
+            raise RunError(f"{self.folder / name} is damaged", got=first_error(error), fix=fix) from error
+
+    def evaluations(self) -> tuple[list[dict[str, Any]], list[str]]:
+        """All evaluations sorted by file name, and a line of text about each that cannot be used."""
+        good, bad = [], []
+        for name in sorted(name for name in self.known.files if name.startswith("eval/")):
+            try:
+                evaluation = self.evaluation(name)
+                good += [] if evaluation is None else [evaluation]
+            except RunError as error:
+                bad.append(error.summary)
+        return good, bad
 
     def save_evaluation(self, evaluation: dict[str, Any], evaluated: RunRecord) -> None:
         """Save an evaluation of the run `evaluated`, and list it in run.json.
@@ -261,8 +377,8 @@ class Run(ListedFiles):
                 fix = "evaluate it again with `ape eval` when it is finished"
                 raise RunError("the run was retrained during the evaluation", got=self.name, fix=fix)
             files.write_text(self.folder / name, text)
-            self.record = known.model_copy(update={"files": known.files | {name: digest}})
-            files.write_text(self.folder / RECORD, record.text(self.record), version)
+            self._record = known.model_copy(update={"files": known.files | {name: digest}})
+            files.write_text(self.folder / RECORD, record.text(self._record), version)
 
         with self.writing(_PATIENCE):
             files.updated(self.folder / RECORD, save)
@@ -271,3 +387,18 @@ class Run(ListedFiles):
 def now() -> str:
     """The current time in UTC, in ISO 8601 format, with a resolution of one second."""
     return datetime.now(UTC).isoformat(timespec="seconds")
+
+
+def _altered(path: StoragePath, digest: str, listed: str) -> RunError:
+    """The error for a file with another SHA-256 than run.json lists."""
+    got, allowed = f"sha256 {digest[:16]}…", f"sha256 {listed[:16]}… (run.json)"
+    return RunError(f"{path} was altered", got=got, allowed=allowed, fix=_AGAIN)
+
+
+def write_history(path: Path, rows: list[dict[str, Any]]) -> None:
+    """Write the history of validations, one row each, to a local file."""
+    import pyarrow as pa
+    import pyarrow.parquet as pq
+
+    # an absolute path, because pyarrow takes `a1:/x` for the address of a file system
+    pq.write_table(pa.Table.from_pylist(rows), path.absolute(), compression="zstd")

@@ -18,7 +18,7 @@ an overlap with the test rows of another dataset that is never counted
   - any(shard.shared for shards in data.manifest.shards.values() for shard in shards)
   + False
 a listed file not compared with run.json
-  ListedFiles.content  runs/test_integrity.py::test_a_changed_byte_is_noticed
+  Run.content  runs/test_integrity.py::test_a_changed_byte_is_noticed
   - (digest := hashlib.sha256(content).hexdigest()) != self.known.files[name]
   + not (digest := hashlib.sha256(content).hexdigest())
 the name of a run not compared with its configuration

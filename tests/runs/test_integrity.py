@@ -183,6 +183,6 @@ def test_the_dataset_of_a_run_is_not_what_it_was(where: Path, words: Dataset, tm
     """The path of the dataset in run.json is only read. A dataset with another fingerprint is refused."""
     found = first(where)
     data = found.read().dataset.model_copy(update={"fingerprint": "0" * 64})
-    found.record = found.read().model_copy(update={"dataset": data})
+    found._record = found.read().model_copy(update={"dataset": data})
     with pytest.raises(DataError, match="has changed since"):
         evaluate.own_dataset(found)

@@ -18,7 +18,6 @@ import json
 import warnings
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import pyarrow as pa
@@ -34,11 +33,8 @@ from ape_cli.storage.sources._source import MOST_CLASSES, ImageSource, LabelledI
 _AGAIN = "fetch it again"
 _AT_ONCE = 256  # encoded images that are in memory at once
 _FORMATS = ("PNG", "JPEG", "WEBP", "BMP", "GIF", "TIFF")  # none that runs a program, as EPS does
-_SCAN = b"\xff\xda"  # begins a scan of a JPEG; in its data, a zero follows each 255
-_TILE_WIDTH, _TILE_LENGTH = 322, 323  # tags of a TIFF
 _MOST_BYTES = 8 * 2**20  # of an encoded image
 _MOST_PIXELS = 2**25  # of an image
-_MOST_SCANS = 50  # passes over a progressive JPEG; usual ones have 10
 _GRAY, _COLOUR = ("L", "1"), ("RGB", "P", "CMYK")
 _NAMES = ("label", "labels", "class", "classes", "target", "category")  # usual names of a label column
 
@@ -231,7 +227,6 @@ class Canvas:
                 if size > half_memory():
                     got, allowed = f"{self.rows:,} images, {size:,} bytes", f"{half_memory():,} bytes"
                     raise DataError("the images are too large", got=got, allowed=allowed, fix="take fewer")
-                _check_work(image, encoded)
                 if image.has_transparency_data:
                     raise ValueError("transparency")
                 if image.mode not in (*_GRAY, *_COLOUR):
@@ -247,12 +242,3 @@ class Canvas:
             kind = "no image" if isinstance(error, UnidentifiedImageError) else str(error)
             allowed = f"{', '.join(_FORMATS)}, opaque, one frame, modes {', '.join((*_GRAY, *_COLOUR))}"
             raise DataError("an image cannot be used", got=f"{kind} ({place})", allowed=allowed) from error
-
-
-def _check_work(image: Any, encoded: bytes) -> None:
-    """Raise `ValueError` for a JPEG with too many scans, or a TIFF with tiles much larger than an image may be."""
-    if image.format == "JPEG" and encoded.count(_SCAN) > _MOST_SCANS:
-        raise ValueError(f"more than {_MOST_SCANS} scans")
-    tags = getattr(image, "tag_v2", {}) if image.format == "TIFF" else {}
-    if tags.get(_TILE_WIDTH, 0) * tags.get(_TILE_LENGTH, 0) > _MOST_PIXELS:
-        raise ValueError(f"a tile of more than {_MOST_PIXELS:,} pixels")

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import time
 from pathlib import Path
 
 import numpy as np
@@ -51,23 +50,3 @@ def test_a_source_that_is_a_pipe(tmp_path: Path) -> None:
     os.mkfifo(tmp_path / "x.tar.gz")
     with pytest.raises(DataError, match="it is no regular file"):
         sources.open_source(str(tmp_path / "x.tar.gz"))
-
-
-def scans(number: int) -> bytes:
-    """A progressive JPEG whose last scan is repeated."""
-    whole = formats.encoded(np.zeros((8, 8), np.uint8), "JPEG", progressive=True)
-    last = whole.rindex(b"\xff\xda")
-    return whole[:last] + whole[last:-2] * (number - whole.count(b"\xff\xda") + 1) + whole[-2:]
-
-
-def test_a_jpeg_with_many_scans(tmp_path: Path) -> None:
-    """Each scan decodes the whole image again."""
-    path = tmp_path / "x.parquet"
-    pq.write_table(pa.table({"image": [scans(50)], "label": [0]}), path)
-    assert len(sources.open_source(str(path)).splits["train"].labels) == 1
-    for number in (51, 100_000):
-        pq.write_table(pa.table({"image": [scans(number)], "label": [0]}), path)
-        start = time.perf_counter()
-        with pytest.raises(DataError, match="more than 50 scans"):
-            sources.open_source(str(path))
-        assert time.perf_counter() - start < 5
