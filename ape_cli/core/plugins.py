@@ -95,7 +95,11 @@ def load(package: ModuleType, name: str, base: type[T]) -> type[T]:
             got=f"{said(error)} ({_where(place)})",
             fix=f"{missing}correct the file, or remove it from the path",
         ) from error
-    defined: list[Any] = _classes(module, base) if not attribute else [getattr(module, attribute, None)]
+    if attribute:
+        defined: list[Any] = [getattr(module, attribute, None)]
+    else:  # the subclasses that the module defines itself, without those whose names begin with _
+        classes = dict.fromkeys(cls for _, cls in inspect.getmembers(module, inspect.isclass) if issubclass(cls, base))
+        defined = [c for c in classes if c.__module__ == module.__name__ and not c.__name__.startswith("_")]
     if not defined or not (isinstance(defined[0], type) and issubclass(defined[0], base)):
         what = f"the file of {kind} {name!r} does not define a subclass of {base.__name__}"
         fix = f"derive a class from {base.__name__} in it, or begin the name of a file of shared code with _"
@@ -123,13 +127,6 @@ def _synonyms(package: ModuleType) -> dict[str, str]:
         with suppress(ApeError):
             words |= dict.fromkeys(getattr(package.load(name), "synonyms", ()), name)
     return words
-
-
-def _classes(module: ModuleType, base: type[T]) -> list[type[T]]:
-    """The subclasses of `base` that a module defines itself, without those whose names begin with _."""
-    classes = dict.fromkeys(cls for _, cls in inspect.getmembers(module, inspect.isclass))
-    own = (cls for cls in classes if issubclass(cls, base) and cls.__module__ == module.__name__)
-    return [cls for cls in own if not cls.__name__.startswith("_")]
 
 
 def _places(package: str, folders: Iterable[str]) -> dict[str, Path | EntryPoint]:

@@ -129,7 +129,7 @@ class Bucket:
     def is_folder(self, key: str) -> bool:
         """Whether the names of objects continue below `key`."""
         with self._requests() as obstore:
-            page = next(iter(obstore.list(self.store, key or None)), [])
+            page: Any = next(iter(obstore.list(self.store, key or None)), [])
         return any(entry["path"] != key for entry in page)
 
     def put(self, key: str, local: Path, expected: Version | None = None) -> None:

@@ -16,7 +16,7 @@ import json
 import tomllib
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator
-from contextlib import contextmanager, suppress
+from contextlib import AbstractContextManager, contextmanager, suppress
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -36,8 +36,7 @@ T = TypeVar("T")
 U = TypeVar("U")
 
 
-@contextmanager
-def replacing(path: StoragePath, expected: Version | None = None) -> Iterator[Path]:
+def replacing(path: StoragePath, expected: Version | None = None) -> AbstractContextManager[Path]:
     """Yield a temporary path; at the end of the block, its file atomically replaces `path`.
 
     If the block raises an exception, the temporary file is removed and `path` is unchanged. `expected` is the version
@@ -45,20 +44,17 @@ def replacing(path: StoragePath, expected: Version | None = None) -> Iterator[Pa
 
     Raises `ApeError` if `path` is no regular file or cannot be written.
     """
-    with file_of(path).replacing(expected) as temporary:
-        yield temporary
+    return file_of(path).replacing(expected)
 
 
-@contextmanager
-def local(path: StoragePath) -> Iterator[Path]:
+def local(path: StoragePath) -> AbstractContextManager[Path]:
     """Yield a local file with the content of `path`.
 
     A local `path` is yielded itself. An object is downloaded to a temporary copy, which is removed after the block.
 
     Raises `ApeError` if this machine's disk fails.
     """
-    with file_of(path).local() as file:
-        yield file
+    return file_of(path).local()
 
 
 def updated(path: StoragePath, write: Callable[[Version | None], T]) -> T:
@@ -85,8 +81,7 @@ def write_text(path: StoragePath, text: str, expected: Version | None = None) ->
 
     Raises `ApeError` if `path` cannot be written.
     """
-    with replacing(path, expected) as temporary:
-        temporary.write_text(text, encoding="utf-8")
+    write_bytes(path, text.encode(), expected)
 
 
 def write_bytes(path: StoragePath, content: bytes, expected: Version | None = None) -> None:
@@ -229,14 +224,12 @@ def locked(path: StoragePath, busy: ApeError, wait: float = 0.1) -> Iterator[Non
         yield
 
 
-@contextmanager
-def held(path: StoragePath, busy: ApeError, wait: float = 0.1) -> Iterator[None]:
+def held(path: StoragePath, busy: ApeError, wait: float = 0.1) -> AbstractContextManager[None]:
     """Hold `path` as a lock during the block. Raises `busy` if another process holds it for `wait` seconds.
 
     In an object store, every process gets the lock. Raises `ApeError` if the lock file cannot be created.
     """
-    with file_of(path).held(busy, wait):
-        yield
+    return file_of(path).held(busy, wait)
 
 
 def is_locked(path: StoragePath) -> bool:

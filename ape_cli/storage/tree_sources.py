@@ -151,7 +151,10 @@ class _Reader:
             try:
                 if path != _shown(path):  # a manifest cannot store it
                     raise DataError("its name is not UTF-8 text", fix="rename it")
-                content = _content(self.listing.base / path)
+                try:
+                    content = files.read_bytes(self.listing.base / path, _FILE_BYTES)
+                except OSError as error:
+                    raise DataError(error.strerror or str(error), fix=remedy(error)) from error
                 if in_parquet:
                     trees = list(self._rows(path, content, column))
                 else:
@@ -284,14 +287,6 @@ def _reason(path: Path) -> str | None:
     except OSError as error:
         return f"a folder that cannot be read ({error.strerror})"
     return "a dataset of this program" if names >= {"manifest.json", "data"} else None
-
-
-def _content(path: Path) -> bytes:
-    """The bytes of a file of a source. Raises `DataError` if it is too large, is no regular file or cannot be read."""
-    try:
-        return files.read_bytes(path, _FILE_BYTES)
-    except OSError as error:
-        raise DataError(error.strerror or str(error), fix=remedy(error)) from error
 
 
 def _texts(content: bytes, column: str | None, mark: bytes) -> Iterator[bytes | None]:

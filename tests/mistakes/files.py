@@ -27,7 +27,7 @@ the name of a run not compared with its configuration
   + not expected
 evaluations in a file of packed runs replaced by those of a folder
   _lacking  runs/test_packing.py::test_evaluations_of_several_folders_are_joined
-  - other = _finished(there)
+  - other = stored or known
   + other = known
 a packed run added without a check
   _lacking  runs/test_packing.py::test_a_damaged_run_in_a_file_is_refused_by_name
@@ -78,7 +78,7 @@ dependents of CoNLL-U in the order of a traversal from the right
   - stack += [(child, placed) for child in reversed(below[number])]
   + stack += [(child, placed) for child in below[number]]
 the unlabelled pair of the Penn Treebank kept
-  _without_pair  storage/tree_formats/test_s_expr.py::test_the_penn_treebank
+  _sentences  storage/tree_formats/test_s_expr.py::test_the_penn_treebank
   - tree.kind[0] == "#list" and tree.parent.count(0) == 1 and tree.kind[1] != "#atom"
   + False
 a second root of a tree taken for a node

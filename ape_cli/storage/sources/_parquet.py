@@ -63,7 +63,13 @@ def read(path: Path, files: dict[str, list[Path]], label: str | None) -> ImageSo
             for split, parts in files.items()
         }
     labels = {split: np.concatenate([np.empty(0, np.int64), *parts]) for split, parts in rows.items()}
-    classes = names or sorted(texts) or _number_names(column.name, labels)
+    classes = names or sorted(texts)
+    if not classes:  # they are the numbers from 0 to the largest label
+        largest = max([0, *(int(numbers.max()) for numbers in labels.values() if len(numbers))])
+        if largest >= MOST_CLASSES:
+            got, allowed = largest, f"less than {MOST_CLASSES:,}"
+            raise DataError(f"the numbers of {column.name} are not labels", got=got, allowed=allowed)
+        classes = [str(number) for number in range(largest + 1)]
     if texts:
         place = {name: number for number, name in enumerate(classes)}
         sorted_number = np.array([place[name] for name in texts])
@@ -116,14 +122,6 @@ def _numbers(labels: pa.Array, texts: dict[str, int]) -> np.ndarray:
     used, places = np.unique(labels.indices.to_numpy(), return_inverse=True)
     numbers = [texts.setdefault(name, len(texts)) for name in labels.dictionary.take(pa.array(used)).to_pylist()]
     return np.array(numbers, np.int64)[places]
-
-
-def _number_names(column: str, labels: dict[str, np.ndarray]) -> list[str]:
-    """The names of classes that have none: the numbers from 0 to the largest label. Raises `DataError` if too large."""
-    largest = max([0, *(int(numbers.max()) for numbers in labels.values() if len(numbers))])
-    if largest >= MOST_CLASSES:
-        raise DataError(f"the numbers of {column} are not labels", got=largest, allowed=f"less than {MOST_CLASSES:,}")
-    return [str(number) for number in range(largest + 1)]
 
 
 def _columns(path: Path, schema: pa.Schema, label: str | None) -> tuple[pa.Field, pa.Field, list[str] | None]:
