@@ -14,7 +14,6 @@ from PIL import Image
 from ape_cli.core.errors import DataError
 from ape_cli.storage import sources
 from ape_cli.storage.sources import _parquet
-from tests.nightly.limits import ape
 from tests.storage.sources import formats
 
 TINY = formats.encoded(np.zeros((2, 2), np.uint8))
@@ -23,16 +22,6 @@ TINY = formats.encoded(np.zeros((2, 2), np.uint8))
 def again(value: bytes | str, rows: int) -> pa.Array:
     """A column that stores one value once."""
     return pa.DictionaryArray.from_arrays(pa.array(np.zeros(rows, np.int32)), pa.array([value]))
-
-
-def test_an_image_that_a_file_stores_once_and_names_often(tmp_path: Path) -> None:
-    """A file of a few kilobytes that would be 9 GiB."""
-    table = pa.table({"image": again(b"x" * (16 * 2**20), 600), "label": [0] * 600})
-    pq.write_table(table, tmp_path / "x.parquet", compression="zstd", store_schema=False)
-    assert (tmp_path / "x.parquet").stat().st_size < 10_000
-    outcome = ape("gen", "images", "--source", "x.parquet", where=tmp_path)
-    assert outcome.code == 1
-    assert "an image cannot be used" in outcome.err
 
 
 def test_images_that_do_not_fit_into_memory(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
