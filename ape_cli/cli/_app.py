@@ -22,7 +22,7 @@ from ape_cli.core.errors import ApeError, DataError, messages_to, suggestion
 from ape_cli.core.own_parts import explained
 from ape_cli.core.runtime import check_process, is_launched, version
 from ape_cli.core.slow_steps import slow_imports
-from ape_cli.storage.paths import RemotePath, StoragePath
+from ape_cli.storage.paths import StoragePath
 
 
 class _Group(TyperGroup):
@@ -263,8 +263,6 @@ def dataset_folder(data: StoragePath, datasets: StoragePath = DATASETS) -> Stora
 
     If neither exists, the argument is returned as it is.
     """
-    if isinstance(data, RemotePath):
-        return data
     named = datasets / str(data)
     return named if named.exists() and not data.exists() else data
 
@@ -287,8 +285,6 @@ def with_results(words: str, results: StoragePath) -> str:
 
 def existing_dataset(data: StoragePath, datasets: StoragePath = DATASETS) -> StoragePath:
     """`dataset_folder`, for a dataset that has to exist. Raises `DataError` that lists the datasets that do."""
-    if isinstance(data, RemotePath):
-        return data
     try:
         folder = dataset_folder(data, datasets)
         if folder.exists():

@@ -20,7 +20,7 @@ from ape_cli.core.errors import ApeError, RunError, UsageError
 from ape_cli.core.runtime import version
 from ape_cli.storage.paths import StoragePath
 
-_NEEDED = ("torch", "numpy", "pyarrow", "polars", "pydantic", "typer", "rich", "safetensors", "obstore")
+_NEEDED = ("torch", "numpy", "pyarrow", "polars", "pydantic", "typer", "rich", "safetensors")
 _GIB = 2**30
 
 

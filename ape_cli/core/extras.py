@@ -9,7 +9,8 @@ from pathlib import Path
 
 # The optional extras: the packages of each, and what it is for.
 EXTRAS = {
-    "aws": (("boto3",), "AWS profiles"),
+    "aws": (("boto3", "obstore"), "AWS profiles"),
+    "cloud": (("obstore",), "s3:// and gs:// addresses"),
     "conllu": (("conllu",), "CoNLL-U trees"),
     "hub": (("huggingface_hub",), "ape push"),
     "image": (("PIL", "sklearn"), "image data"),

@@ -4,7 +4,7 @@ A name is found in two ways:
 
 - A file in the folder of its package: `ape_cli/position/window.py` defines the scheme `window`. The folder may be
   anywhere on the Python path. The file's stem is the name, with `_` replaced by `-`. A file whose stem begins with `_`
-  holds shared code. A file whose stem is no name, as in `my scheme.py`, is left out with a message.
+  holds shared code. A file whose stem is no name, as in `my scheme.py`, is left out.
 - An entry point of an installed distribution, in the group of its package, for example `ape_cli.schemes`. Its name is
   the name, and its value is `module:Class`, or `module` if the module defines one class of the kind.
 
@@ -17,25 +17,22 @@ import hashlib
 import importlib
 import importlib.util
 import inspect
-import logging
 import pkgutil
 import re
 import sys
 import unicodedata
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from contextlib import suppress
-from functools import cache, lru_cache
+from functools import cached_property, lru_cache
 from importlib.metadata import EntryPoint, entry_points
 from pathlib import Path
 from types import ModuleType
-from typing import Any, TypeVar
+from typing import Any, ClassVar, TypeVar, get_args, get_origin, get_type_hints
 
-from ape_cli.core.errors import ApeError, RunError, UsageError, said, unknown
-from ape_cli.core.own_classes import check_class
+from ape_cli.core.errors import ApeError, RunError, UsageError, brief, said, unknown
 
 T = TypeVar("T")
 _ALLOWED = "ASCII letters, digits and underscores"  # hyphens are possible too
-logger = logging.getLogger(__name__)
 _STEM = re.compile(r"[A-Za-z0-9][A-Za-z0-9_-]*")  # names become parts of paths, and lists of names have commas
 
 # The group of entry points of each package that has one. Errors about unknown names mention it.
@@ -54,7 +51,6 @@ _LOADED: dict[type, str | None] = {}  # the digest of the file of each class tha
 
 def names(package: ModuleType) -> list[str]:
     """The names of all plug-ins of a package. Raises `UsageError` if two plug-ins have the same name."""
-    _note_misnamed(package)
     return sorted(_places(package.__name__, package.__path__))
 
 
@@ -79,7 +75,6 @@ def load(package: ModuleType, name: str, base: type[T]) -> type[T]:
     and `ApeError` if its module cannot be imported, or if its methods are missing or take other arguments than those
     of the base.
     """
-    _note_misnamed(package)
     kind: str = base.part_kind  # type: ignore[attr-defined]
     known = _places(package.__name__, package.__path__)
     if name not in known:
@@ -100,7 +95,11 @@ def load(package: ModuleType, name: str, base: type[T]) -> type[T]:
             got=f"{said(error)} ({_where(place)})",
             fix=f"{missing}correct the file, or remove it from the path",
         ) from error
-    defined: list[Any] = _classes(module, base) if not attribute else [getattr(module, attribute, None)]
+    if attribute:
+        defined: list[Any] = [getattr(module, attribute, None)]
+    else:  # the subclasses that the module defines itself, without those whose names begin with _
+        classes = dict.fromkeys(cls for _, cls in inspect.getmembers(module, inspect.isclass) if issubclass(cls, base))
+        defined = [c for c in classes if c.__module__ == module.__name__ and not c.__name__.startswith("_")]
     if not defined or not (isinstance(defined[0], type) and issubclass(defined[0], base)):
         what = f"the file of {kind} {name!r} does not define a subclass of {base.__name__}"
         fix = f"derive a class from {base.__name__} in it, or begin the name of a file of shared code with _"
@@ -117,7 +116,7 @@ def load(package: ModuleType, name: str, base: type[T]) -> type[T]:
         _NAMES[defined[0]] = name
     remember(defined[0])
     if is_own(defined[0]):
-        check_class(defined[0], f"{kind} {name!r}", is_own)
+        check_class(defined[0], f"{kind} {name!r}")
     return defined[0]
 
 
@@ -128,13 +127,6 @@ def _synonyms(package: ModuleType) -> dict[str, str]:
         with suppress(ApeError):
             words |= dict.fromkeys(getattr(package.load(name), "synonyms", ()), name)
     return words
-
-
-def _classes(module: ModuleType, base: type[T]) -> list[type[T]]:
-    """The subclasses of `base` that a module defines itself, without those whose names begin with _."""
-    classes = dict.fromkeys(cls for _, cls in inspect.getmembers(module, inspect.isclass))
-    own = (cls for cls in classes if issubclass(cls, base) and cls.__module__ == module.__name__)
-    return [cls for cls in own if not cls.__name__.startswith("_")]
 
 
 def _places(package: str, folders: Iterable[str]) -> dict[str, Path | EntryPoint]:
@@ -172,20 +164,6 @@ def _changed(folder: str) -> tuple[str, int]:
     with suppress(OSError):
         return folder, Path(folder).stat().st_mtime_ns
     return folder, 0
-
-
-def _note_misnamed(package: ModuleType) -> None:
-    """Log a message about each file in the folders of a package that would be a plug-in if its stem were a name."""
-    for folder in dict.fromkeys(Path(str(path)).resolve() for path in package.__path__):
-        for file in sorted(folder.glob("[!._]*.py")):
-            if not _STEM.fullmatch(file.stem):
-                _note(f"left out: {file}: its name may have only {_ALLOWED}; {_renamed(file)}")
-
-
-@cache
-def _note(line: str) -> None:
-    """Log a message once."""
-    logger.info(line)
 
 
 def _renamed(file: Path) -> str:
@@ -315,3 +293,75 @@ def by_file(file: str) -> type | None:
     """The user's own class that was loaded from a file; None if there is none. `file` is as tracebacks name it."""
     own = (cls for cls, code in _LOADED.items() if code is not None)
     return next((cls for cls in own if traced_file(cls) == file), None)
+
+
+def check_class(found: type, part: str) -> None:
+    """Check that a user's own class overrides methods, properties and attributes by ones of their kind.
+
+    A method must take the arguments of the one that it overrides, because `ape` calls it with them. `part`: the kind
+    and the name of the class, for messages. Raises `ApeError`.
+    """
+    for base in (base for base in found.__mro__ if is_own(base) and base is not object):
+        for name, own in vars(base).items():
+            parents = (vars(other) for other in base.__mro__[1:] if not is_own(other) and other is not object)
+            overridden = next((parent[name] for parent in parents if name in parent), None)
+            if not name.startswith("_") and (wrong := next(_wrong(base, name, own, overridden), None)):
+                what, got, allowed = wrong
+                code = getattr(inspect.unwrap(own), "__code__", None) if callable(own) else None
+                place = f" ({code.co_filename}, line {code.co_firstlineno})" if code else ""
+                raise ApeError(
+                    f"`{name}` of {part} {what}", got=f"{got}{place}", allowed=allowed, fix="correct the file"
+                )
+
+
+def _wrong(base: type, name: str, own: Any, overridden: Any) -> Iterator[tuple[str, str, str]]:
+    """What is wrong with an attribute of a class: the reason, what it is, and what is allowed."""
+    if inspect.isfunction(overridden):
+        method = getattr(base, name)
+        if not callable(method):
+            yield "is not a method", brief(own), f"`def {name}{_shown(inspect.signature(overridden))}`"
+            return
+        signature, wanted = inspect.signature(method), inspect.signature(overridden)
+        kinds = [parameter.kind for parameter in wanted.parameters.values()]
+        if inspect.Parameter.VAR_POSITIONAL in kinds or inspect.Parameter.VAR_KEYWORD in kinds:
+            return
+        named = [p.name for p in wanted.parameters.values() if p.kind is inspect.Parameter.KEYWORD_ONLY]
+        given = len(kinds) - len(named) - (not inspect.isfunction(own))  # a static method has no `self`
+        try:
+            signature.bind(*[None] * given, **dict.fromkeys(named))
+        except TypeError:
+            yield "takes other arguments", _shown(signature), _shown(wanted)
+    elif isinstance(overridden, property | cached_property) and inspect.isfunction(own):
+        yield "is a method", f"def {name}", "a property: write `@property` above it"
+    elif not hasattr(own, "__get__") and (hint := _hint(base, name, overridden)) is not None:
+        from pydantic import PydanticSchemaGenerationError, TypeAdapter, ValidationError  # slow to import
+
+        try:
+            TypeAdapter(hint).validate_python(own)
+        except PydanticSchemaGenerationError:  # a class that it does not know
+            return
+        except ValidationError:
+            yield "is something else", brief(own), hint.__name__ if isinstance(hint, type) else str(hint)
+
+
+def _hint(base: type, name: str, overridden: Any) -> Any:
+    """The type of a class attribute or a property; None for anything else."""
+    if isinstance(overridden, property | cached_property):
+        getter = overridden.fget if isinstance(overridden, property) else overridden.func
+        return get_type_hints(getter).get("return")
+    hint = next((h[name] for each in base.__mro__[1:] if name in (h := _hints(each))), None)
+    return get_args(hint)[0] if get_origin(hint) is ClassVar else None
+
+
+def _hints(base: type) -> dict[str, Any]:
+    """The types of the attributes of a class; none of one that names what only type checkers import."""
+    try:
+        return {name: hint for name, hint in get_type_hints(base).items() if name in base.__annotations__}
+    except (NameError, AttributeError):
+        return {}
+
+
+def _shown(signature: inspect.Signature) -> str:
+    """The names of arguments, without types."""
+    bare = [parameter.replace(annotation=inspect.Parameter.empty) for parameter in signature.parameters.values()]
+    return str(signature.replace(parameters=bare, return_annotation=inspect.Signature.empty))

@@ -36,7 +36,7 @@ from ape_cli.data.manifest import (
     write_manifest,
 )
 from ape_cli.data.overlap import Sources
-from ape_cli.storage import files, locks, parquet
+from ape_cli.storage import files, parquet
 from ape_cli.storage.paths import StoragePath
 from ape_cli.structure import parse_structure
 from ape_cli.tasks import RULES, BaseTask, RowWriter
@@ -151,7 +151,7 @@ def _working_in(out: StoragePath) -> Iterator[None]:
     new = not out.exists()
     files.folder(out)
     try:
-        with locks.locked(out / output_folder.LOCK, busy):
+        with files.locked(out / output_folder.LOCK, busy):
             yield
     finally:
         if new:

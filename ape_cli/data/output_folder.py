@@ -7,13 +7,11 @@ completed without any other file. Files that do not belong to a dataset are neve
 from __future__ import annotations
 
 import math
-import shutil
 
 from ape_cli.core.errors import ApeError, DataError
 from ape_cli.core.vocabulary import SPECIAL
 from ape_cli.data.manifest import DatasetPlan, Manifest, Shard, manifest_path, pieces_of, read_manifest, shard_files
 from ape_cli.storage import files
-from ape_cli.storage.object_store import RemotePath
 from ape_cli.storage.parquet import note_of, read_group, read_shard
 from ape_cli.storage.paths import StoragePath
 from ape_cli.tasks import BaseTask
@@ -47,7 +45,7 @@ def _plan_of(path: StoragePath, plan: DatasetPlan) -> str | None:
 
 def check_ours(out: StoragePath) -> None:
     """Check that the folder holds a dataset, a part of one, or nothing. Raises `DataError` otherwise."""
-    if files.is_link(out / "data"):
+    if (out / "data").is_symlink():
         got, fix = "data is a symbolic link", "remove the link, or choose another `out`"
         raise DataError(f"{out} cannot be written", got=got, allowed="a folder of its own", fix=fix)
     if manifest_path(out).exists() or shard_files(out):
@@ -116,11 +114,11 @@ def check_space(out: StoragePath, task: BaseTask, rows: int) -> None:
     vocabulary of V symbols has log2(V) bits. Words over the default vocabulary need 0.6 bytes, and trees more. An
     object store is not checked, because it has no limit.
     """
-    if isinstance(out, RemotePath):
+    if (free := files.free_bytes(out)) is None:
         return
     bits = min(4.0, math.log2(max(1, len(task.id_names) - len(SPECIAL))))
     need = rows * (task.mean_tokens + task.mean_target_tokens) * bits / 8
-    free = shutil.disk_usage(out).free + sum(path.stat().st_size for path in shard_files(out))
+    free += sum(path.stat().st_size for path in shard_files(out))
     if need > free:
         got, allowed = f"at least {files.size_text(need)} for {out}", files.size_text(free)
         raise ApeError("the dataset would not fit on the disk", got=got, allowed=allowed, fix="choose a smaller `n`")

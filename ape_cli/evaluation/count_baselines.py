@@ -34,7 +34,7 @@ from ape_cli.core.vocabulary import EOS, PAD, SOS
 from ape_cli.data.loader import Dataset, Split
 from ape_cli.data.manifest import DatasetPlan, Frozen
 from ape_cli.storage import files
-from ape_cli.storage.locks import held
+from ape_cli.storage.files import held
 from ape_cli.structure import Seq, Tree
 
 _ROWS = 4096  # that are counted at once, which bounds the memory

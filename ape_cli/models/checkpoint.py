@@ -21,8 +21,7 @@ from ape_cli.core.memory import ran_out
 from ape_cli.core.validation import Many
 from ape_cli.models.transformer import Model
 from ape_cli.position import Role, Scheme
-from ape_cli.runs.run import Run
-from ape_cli.runs.run_files import WEIGHTS
+from ape_cli.runs.run import WEIGHTS, Run
 from ape_cli.storage.paths import StoragePath
 from ape_cli.storage.tensors import AGAIN
 

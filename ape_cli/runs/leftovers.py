@@ -6,14 +6,13 @@ import shlex
 from collections.abc import Iterator, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
-from pathlib import Path
 
 from ape_cli.core.errors import ApeError
 from ape_cli.data.manifest import manifest_path, shard_files
 from ape_cli.runs.record import RECORD
 from ape_cli.runs.registry import Registry
 from ape_cli.runs.run import LOCK
-from ape_cli.storage import files, locks
+from ape_cli.storage import files
 from ape_cli.storage.paths import StoragePath
 
 
@@ -35,7 +34,7 @@ def of_runs(registry: Registry, results: Sequence[str] = (), datasets: Sequence[
         where = str(run.folder)
         try:
             if not run.exists():
-                if not locks.is_locked(run.folder / LOCK):
+                if not files.is_locked(run.folder / LOCK):
                     yield Leftover(where, "no run.json: a run that was never started", "remove the folder")
                 continue
             status = run.status
@@ -51,7 +50,7 @@ def of_runs(registry: Registry, results: Sequence[str] = (), datasets: Sequence[
         elif status == "finished" and run.has_leftovers():
             what = "the finished run has a lock or a state for resuming, which it does not need"
             yield Leftover(where, what, f"{shlex.join(words)} removes it")
-        if not locks.is_locked(run.folder / LOCK):
+        if not files.is_locked(run.folder / LOCK):
             yield from _of_files(run.folder)
 
 
@@ -61,16 +60,14 @@ def of_datasets(datasets: StoragePath) -> Iterator[Leftover]:
         folder = datasets / name
         if is_folder and not manifest_path(folder).exists() and shard_files(folder):
             yield Leftover(str(folder), "the dataset is not complete", "repeat its `ape gen` command, or remove it")
-        if is_folder and not locks.is_locked(folder / LOCK):
+        if is_folder and not files.is_locked(folder / LOCK):
             yield from _of_files(folder)
 
 
 def _of_files(folder: StoragePath) -> Iterator[Leftover]:
-    """Yield the temporary files in a local folder that is not locked, and in the folders in it."""
-    if not isinstance(folder, Path):
-        return
+    """Yield the temporary files in a folder that is not locked, and in the folders in it."""
     for place in (folder, *(folder / name for name, is_folder in files.entries(folder) if is_folder)):
         for path in (place / name for name, _ in files.entries(place) if files.is_temporary(name)):
             with suppress(FileNotFoundError):  # its writer has just renamed it
-                what = f"a temporary file of {path.lstat().st_size:,} bytes"
+                what = f"a temporary file of {path.stat().st_size:,} bytes"
                 yield Leftover(str(path), what, "the next command that writes removes it")

@@ -11,10 +11,14 @@ contradict each other are not joined.
 
 from __future__ import annotations
 
+import errno
+import io
+import os
 import re
 from collections.abc import Callable, Iterable
 from contextlib import suppress
 from dataclasses import dataclass
+from datetime import UTC, datetime
 from functools import cached_property, partial
 from pathlib import Path
 from typing import Any
@@ -22,9 +26,9 @@ from typing import Any
 from ape_cli.core.errors import BusyError, DataError, PlaceError, RunError
 from ape_cli.runs import record
 from ape_cli.runs.record import RECORD, RunRecord
-from ape_cli.runs.run import Run
-from ape_cli.runs.run_files import WEIGHTS
-from ape_cli.storage import files, locks
+from ape_cli.runs.remote_run import run_in
+from ape_cli.runs.run import WEIGHTS, Run
+from ape_cli.storage import files
 from ape_cli.storage._bucket import Bucket
 from ape_cli.storage.object_store import RemotePath, Version
 from ape_cli.storage.paths import StoragePath
@@ -35,6 +39,8 @@ _BYTES = 160 << 20  # the most that all files in a file of packed runs may have:
 _ROW = 64  # the most bytes of a row beside its path and content
 _PAGE = 32 << 20  # bytes; the content of one page is compressed together
 _PATIENCE = 60.0  # seconds; writing takes much less
+
+_NEVER = datetime.fromtimestamp(0, UTC)  # stands for the time of the last change
 
 Contents = dict[str, bytes]  # of files, by their paths, such as `runs/RUN/run.json`
 _Write = Callable[[str, bytes, Version | None], None]  # a file; the version is the one that it must have now
@@ -64,26 +70,48 @@ class Packed(Bucket):
                 raise DataError("two files have different copies of a run", got=got, fix=fix)
         return found
 
-    @cached_property
-    def store(self) -> Any:
-        """The obstore store. Raises `DataError` as `contents`."""
-        import obstore
-        from obstore.store import MemoryStore
+    def head(self, key: str) -> dict[str, Any]:
+        """The metadata of a file. Raises `DataError` as `contents`."""
+        return {"path": key, "size": len(self.read(key)), "last_modified": _NEVER, "e_tag": None, "version": None}
 
-        store = MemoryStore()
-        for path, content in self.contents.items():
-            obstore.put(store, path, content)
-        return store
+    def read(self, key: str, limit: int | None = None) -> bytes:
+        """The content of a file. Raises `DataError` as `contents`."""
+        if key not in self.contents:
+            raise FileNotFoundError(errno.ENOENT, os.strerror(errno.ENOENT), f"{self}/{key}")
+        return self.contents[key]
+
+    def opened(self, key: str) -> Any:
+        """A file for random access. Raises `DataError` as `contents`."""
+        return io.BytesIO(self.read(key))
+
+    def list_folder(self, key: str) -> tuple[list[str], list[Any]]:
+        """The folders in a folder, and its files. Raises `DataError` as `contents`."""
+        start = f"{key}/" if key else ""
+        inside = [path.removeprefix(start) for path in self.contents if path.startswith(start)]
+        folders = dict.fromkeys(start + name.partition("/")[0] for name in inside if "/" in name)
+        return list(folders), [self.head(start + name) for name in inside if "/" not in name]
+
+    def is_folder(self, key: str) -> bool:
+        """Whether there are files in a folder. Raises `DataError` as `contents`."""
+        return any(self.list_folder(key))
 
     @property
     def folder(self) -> RemotePath:
         """The folder of results."""
         return RemotePath(self, self.name)
 
-    def check_writable(self) -> None:
+    def put(self, key: str, local: Path, expected: Version | None = None) -> None:
         """Raises `PlaceError`."""
         fix = "make a folder of them: `ape runs --unpack FILE --results DIR`"
         raise PlaceError("results in one file can only be read", got=str(self), fix=fix)
+
+    def copy(self, key: str, target: str) -> None:
+        """Raises `PlaceError`."""
+        self.put(target, Path())
+
+    def delete(self, key: str) -> None:
+        """Raises `PlaceError`."""
+        self.put(key, Path())
 
 
 def packed(place: StoragePath) -> Packed | None:
@@ -129,7 +157,7 @@ def pack(file: StoragePath, runs: Iterable[Run]) -> tuple[int, list[str]]:
         return len(set(map(_run, contents))), refused
 
     busy = BusyError("another process is writing this file", got=str(file), fix="run the same command again")
-    with locks.held(file.with_name(f".{file.name}.lock"), busy, _PATIENCE):
+    with files.held(file.with_name(f".{file.name}.lock"), busy, _PATIENCE):
         return files.updated(file, write)
 
 
@@ -145,7 +173,7 @@ def unpack(file: StoragePath, results: StoragePath) -> tuple[int, int, list[str]
     Raises `DataError` if the file cannot be read, and `ApeError` if a file cannot be written.
     """
     source = _of_files(file, file)
-    runs = [Run(source.folder / "runs" / name) for name in dict.fromkeys(map(_run, source.contents))]
+    runs = [run_in(source.folder / "runs" / name) for name in dict.fromkeys(map(_run, source.contents))]
     written, refused = _add(
         runs, results, lambda path, content, version: files.write_bytes(results / path, content, version)
     )
@@ -159,7 +187,7 @@ def _add(runs: Iterable[Run], to: StoragePath, write: _Write) -> tuple[int, list
     """
     written, refused = 0, list[str]()
     for run in runs:
-        there = Run(to / "runs" / run.name)
+        there = run_in(to / "runs" / run.name)
         try:
             with there.writing(_PATIENCE):
                 lacking = files.updated(there.folder / RECORD, partial(_join, there, run, write))
@@ -188,11 +216,10 @@ def _lacking(there: Run, run: Run) -> Contents:
     Raises `RunError` if the run is damaged, or if the copies contradict each other: their records differ in more than
     the files that they list, or a file differs; and `BusyError` if one of them is not finished.
     """
-    known, old = _finished(run), Contents()
-    try:
-        other = _finished(there)
-    except RunError:  # there is no copy, or its run.json is damaged
-        other = known
+    known, old, stored = _finished(run), Contents(), None
+    with suppress(RunError):  # there is no copy, or its run.json is damaged
+        stored = _finished(there)
+    other = stored or known
     listed = known.files | other.files
     if known.model_copy(update={"files": listed}) != other.model_copy(update={"files": other.files | known.files}):
         got, fix = f"{there.folder} and {run.folder}", "remove the wrong one, or keep them apart"
@@ -203,7 +230,7 @@ def _lacking(there: Run, run: Run) -> Contents:
             old[name] = there.content(name)
     whole = {name: listed[name] for name in sorted(listed) if name in {WEIGHTS, *old, *new}}
     joined, lacking = known.model_copy(update={"files": whole}), dict(new.items() - old.items())
-    if there.record != joined:
+    if stored != joined:
         lacking[RECORD] = files.read_bytes(run.folder / RECORD) if known == joined else record.text(joined).encode()
     return lacking
 

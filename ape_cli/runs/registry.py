@@ -17,6 +17,7 @@ from ape_cli.runs import filters, listing, packing, record
 from ape_cli.runs.config import Config
 from ape_cli.runs.filters import Filter
 from ape_cli.runs.record import DatasetRecord, OwnCode, RunRecord, commit
+from ape_cli.runs.remote_run import run_in
 from ape_cli.runs.run import Run, now
 from ape_cli.storage import files
 from ape_cli.storage.paths import StoragePath, storage_path
@@ -72,7 +73,7 @@ class Registry:
             fix = files.how_to_read(error, "name another folder with `results`")
             raise RunError(f"cannot read {runs}", got=error.strerror, fix=fix) from error
         names = (name for name, is_folder in entries if is_folder and not name.startswith("."))
-        yield from (Run(runs / name) for name in names if self.names is None or name in self.names)
+        yield from (run_in(runs / name) for name in names if self.names is None or name in self.names)
 
     def readable(self, bad: list[str]) -> Iterator[tuple[Run, RunRecord]]:
         """Yield each selected run that can be read, with the content of its run.json.
@@ -117,7 +118,7 @@ class Registry:
         start = path.name if path.resolve().parent == (self.folder / "runs").resolve() else name
         alike = [start] if start in names else [n for n in names if n.startswith(start)]
         if len(alike) == 1:
-            return Run(self.folder / "runs" / alike[0])
+            return run_in(self.folder / "runs" / alike[0])
         if alike:
             what, fix = "several runs have names with this prefix", "give a longer prefix"
             raise UsageError(what, got=name, allowed=", ".join(alike), fix=fix)
@@ -132,7 +133,7 @@ class Registry:
         Raises `ApeError` if the name of the task or of the scheme cannot be a part of a path.
         """
         name = record.run_name(config, data.task, data.order, data.fingerprint)
-        return Run(self.folder / "runs" / checked_name("name of the run", name))
+        return run_in(self.folder / "runs" / checked_name("name of the run", name))
 
     def runs(self) -> pl.DataFrame:
         """A `polars.DataFrame` with one row per run. Runs that cannot be read are left out."""

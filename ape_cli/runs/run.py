@@ -15,43 +15,46 @@ not list counts as absent. A kill loses nothing. While the run is trained, its s
 the best weights and the history included. At the end the weights and the history are written, then run.json lists them,
 and then the state is removed. An evaluation that run.json does not list yet is computed again.
 
-On a file system, only one process at a time writes a run (`locks.py`). In an object store, which has no locks, a run is
-written once: each process trains in a folder of its own, `state/ATTEMPT/`, which has the same files. A run is resumed
-from the newest attempt, and an unfinished run is described by its newest attempt.
-
-The first attempt to end is kept. Its process creates run.json in the folder of the run, which only one process can do.
-This run.json still says `running`, and lists the files in the folder of the attempt. Whoever finds it copies these
-files into the folder of the run, and then replaces exactly this version of run.json by that of the finished run. So it
-does not matter how many processes do this, in which order, or whether some of them are killed.
+Only one process at a time writes a run (`files.locked`). In an object store, which has no locks, a run is written once:
+`remote_run.py` describes how.
 """
 
 from __future__ import annotations
 
 import hashlib
 import json
-import secrets
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from datetime import UTC, datetime
 from functools import cached_property
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
+
+from pydantic import ValidationError
 
 from ape_cli.core.errors import BusyError, RunError
+from ape_cli.core.validation import first_error
 from ape_cli.runs import record
-from ape_cli.runs.record import RECORD, RunRecord, TrainingResult, evaluation_name
-from ape_cli.runs.run_files import HISTORY, WEIGHTS, ListedFiles, write_history
-from ape_cli.storage import files, locks, tensors
-from ape_cli.storage.object_store import ConflictError, RemotePath, Version
+from ape_cli.runs.record import EVALUATION, RECORD, RunRecord, TrainingResult, evaluation_name
+from ape_cli.storage import files, tensors
+from ape_cli.storage.object_store import Version
 from ape_cli.storage.paths import StoragePath
 from ape_cli.storage.tensors import Tensors
 
+if TYPE_CHECKING:  # imported lazily: training needs no polars
+    import polars as pl
+    import pyarrow as pa
+
+WEIGHTS, HISTORY = "model.safetensors", "history.parquet"
+_BYTES = {WEIGHTS: tensors.LARGEST, HISTORY: 16 << 20}  # the most bytes of a file
+_EVALUATION_BYTES = 8 << 20
+_AGAIN = "restore the file, or train the run again with `overwrite`"
 STATES, LOCK = "state", ".lock"
 STATE = f"{STATES}/state.safetensors"
 _PATIENCE = 60.0  # seconds; an update of run.json takes much less
 
 
-class Run(ListedFiles):
+class Run:
     """The folder of a run. `Registry.find` returns one.
 
     Methods that save a file raise `ApeError` if they cannot. To read the result of a run:
@@ -61,6 +64,18 @@ class Run(ListedFiles):
             print(run.name, run.read().result.best_accuracy)
     """
 
+    one_process = True  # at a time trains the run
+
+    def __init__(self, folder: StoragePath) -> None:
+        """Nothing is read; the folder need not exist."""
+        self.folder = folder
+        self._record: RunRecord | None = None  # as this process has read or written it last
+
+    @property
+    def name(self) -> str:
+        """The name of the run, which is the name of its folder."""
+        return self.folder.name
+
     @property
     def logs(self) -> StoragePath:
         """The folder for files of metric loggers."""
@@ -69,19 +84,11 @@ class Run(ListedFiles):
     @cached_property
     def attempt(self) -> StoragePath:
         """The folder in which this process trains the run."""
-        if isinstance(self.folder, Path):
-            return self.folder
-        return self.folder / STATES / f"{datetime.now(UTC):%Y%m%dT%H%M%S}-{secrets.token_hex(4)}"
+        return self.folder
 
     def _attempts(self) -> Iterator[StoragePath]:
-        """The folders that may have files of the run: its own and, in an object store, its attempts, the newest first.
-
-        Nothing is listed before the attempts are asked for.
-        """
+        """The folders that may have files of the run, in the order in which they are read."""
         yield self.folder
-        if isinstance(self.folder, RemotePath):
-            names = [name for name, is_folder in files.entries(self.folder / STATES) if is_folder]
-            yield from (self.folder / STATES / name for name in reversed(names))
 
     # run.json
 
@@ -96,9 +103,14 @@ class Run(ListedFiles):
         """
         for folder in self._attempts():
             with suppress(FileNotFoundError):
-                self.record = self._read(folder)
-                return self.record
+                self._record = self._read(folder)
+                return self._record
         raise RunError("the run has no run.json", got=str(self.folder), fix=self._again)
+
+    @property
+    def known(self) -> RunRecord:
+        """The content of run.json, which is read only once. Raises `RunError` if it cannot be read."""
+        return self._record or self.read()
 
     def _read(self, folder: StoragePath) -> RunRecord:
         """The content of the run.json in a folder. Raises `FileNotFoundError` if it is missing, and `RunError`."""
@@ -117,16 +129,18 @@ class Run(ListedFiles):
     def status_in(self, known: RunRecord) -> str:
         """The status, given the content of run.json.
 
-        A run is `stopped` if run.json says `running` but no process holds its lock. In an object store there are no
-        locks, so such a run stays `running`.
+        A run is `stopped` if run.json says `running` but no process holds its lock.
         """
-        if known.status != "running" or isinstance(self.folder, RemotePath) or locks.is_locked(self.folder / LOCK):
-            return known.status
-        return "stopped"
+        unlocked = known.status == "running" and not files.is_locked(self.folder / LOCK)
+        return "stopped" if unlocked else known.status
+
+    def status_for_training(self) -> str | None:
+        """The status before a training. None if there is no run, or only the rest of an interrupted start."""
+        return self.status if self.exists() else None
 
     def write_record(self, known: RunRecord) -> None:
         """Write the run.json of an unfinished run."""
-        self.record = known
+        self._record = known
         files.write_text(self.attempt / RECORD, record.text(known))
 
     def update(self, **fields: Any) -> None:
@@ -141,15 +155,14 @@ class Run(ListedFiles):
         which could lead anywhere.
         """
         for folder in (self.folder, *(self.folder / name for name in (STATES, "eval", "logs"))):
-            if files.is_link(folder):
+            if folder.is_symlink():
                 raise RunError(f"{folder} is a symbolic link", fix="put a folder in its place, or remove the link")
         try:
-            with locks.locked(self.folder / LOCK, self.busy(), wait):
+            with files.locked(self.folder / LOCK, self.busy(), wait):
                 yield
         finally:
-            if isinstance(self.folder, Path):
-                with suppress(OSError):  # it is not empty
-                    self.folder.rmdir()
+            with suppress(OSError):  # it is not empty
+                self.folder.rmdir()
 
     def busy(self) -> BusyError:
         """The error that another process trains the run."""
@@ -187,7 +200,6 @@ class Run(ListedFiles):
         """Save the best weights, the history and the result, and set the status to `finished`. The state stays.
 
         Returns whether the run has this result. In an object store, another process may have finished it first.
-        Raises errors as `complete`.
         """
         best = {"run": self.name, "step": result.best_step, "validation_token_accuracy": result.best_accuracy}
         write: dict[str, Callable[[Path], None]] = {
@@ -198,51 +210,12 @@ class Run(ListedFiles):
         ended = self.known.model_copy(
             update={"status": "finished", "finished": now(), "result": result, "files": digests}
         )
-        if isinstance(self.folder, RemotePath):
-            listed = {f"{STATES}/{self.attempt.name}/{name}": digest for name, digest in digests.items()}
-            self.complete(ended.model_copy(update={"status": "running", "files": listed}))
-        else:
-            self.write_record(ended)
+        self._end(ended)
         return self.known.result == result
 
-    def complete(self, end: RunRecord | None = None) -> bool:
-        """Finish a run in an object store if an attempt has ended. Returns whether the run is finished.
-
-        `end` is the run.json with which this process ends the run, if no other process has done so. Each pass of the
-        loop takes the next step on condition that run.json is as this pass has read it.
-
-        Raises `ConflictError` if files of the attempt were removed, or if run.json changes all the time.
-        """
-        path = self.folder / RECORD
-        for _ in range(files.TRIES):
-            version, there, following = files.version(path), None, end
-            with suppress(FileNotFoundError):
-                there = self._read(self.folder)
-            if there is not None and there.status == "finished":
-                self.record = there
-                return True
-            if there is not None and there.files:
-                with suppress(FileNotFoundError):  # they are removed after the run is finished, and by `clear`
-                    following = self._collected(there)
-            if following is not None:
-                with suppress(ConflictError):  # another process has taken this step
-                    files.write_text(path, record.text(following), version)
-            elif version == files.version(path):
-                return False
-        raise ConflictError("files of this run are removed or changed meanwhile", got=str(self.folder), fix=self._again)
-
-    def _collected(self, ended: RunRecord) -> RunRecord:
-        """Copy the files of an attempt that has ended into the folder of the run. Returns the final run.json.
-
-        Raises `FileNotFoundError` if one of them was removed.
-        """
-        assert isinstance(self.folder, RemotePath)
-        digests = {}
-        for name, digest in ended.files.items():
-            source = self.folder / name
-            source.copy(self.folder / source.name)
-            digests[source.name] = digest
-        return ended.model_copy(update={"status": "finished", "files": digests})
+    def _end(self, ended: RunRecord) -> None:
+        """Write the run.json of a finished run, which lists the files in `attempt`."""
+        self.write_record(ended)
 
     def _write(self, folder: StoragePath, name: str, write: Callable[[Path], None]) -> str:
         """Write a file of the run. Returns its SHA-256."""
@@ -286,11 +259,101 @@ class Run(ListedFiles):
                 files.remove(self.folder / name)
 
     def never_started(self) -> bool:
-        """Whether the folder contains nothing but a lock, or in an object store nothing at all."""
-        names = [name for name, _ in files.entries(self.folder)]
-        return all(name == LOCK for name in names) and (bool(names) or isinstance(self.folder, RemotePath))
+        """Whether the folder contains nothing but a lock."""
+        return [name for name, _ in files.entries(self.folder)] == [LOCK]
 
-    # Evaluations
+    # The files that run.json lists. Each is compared with its SHA-256 when it is read.
+
+    def content(self, name: str) -> bytes:
+        """The content of a file that run.json lists. Raises `RunError` if it is missing or was altered."""
+        path = self.folder / name
+        try:
+            content = files.read_bytes(path, _BYTES.get(name, _EVALUATION_BYTES))
+        except OSError as error:
+            fix = files.how_to_read(error, _AGAIN)
+            raise RunError(f"cannot read {path}", got=error.strerror, fix=fix) from error
+        if (digest := hashlib.sha256(content).hexdigest()) != self.known.files[name]:
+            raise _altered(path, digest, self.known.files[name])
+        return content
+
+    def problems(self) -> list[str]:
+        """A line of text about each file that run.json lists and that is missing or was altered.
+
+        The weights may be missing, because they are large and often removed.
+        """
+        lines = []
+        for name, listed in self.known.files.items():
+            path = self.folder / name
+            try:
+                if (digest := files.sha256(path)) != listed:
+                    lines.append(_altered(path, digest, listed).summary)
+            except OSError as error:
+                if not isinstance(error, FileNotFoundError) or name != WEIGHTS:
+                    lines.append(f"cannot read {path} ({error.strerror})")
+        return lines
+
+    def has_weights(self) -> bool:
+        """Whether the best weights of a finished run are here."""
+        return WEIGHTS in self.known.files and (self.folder / WEIGHTS).is_file()
+
+    def require_weights(self) -> None:
+        """Raises `RunError` if the best weights of a finished run are not here."""
+        if not self.has_weights():
+            raise RunError("the run has no weights", got=self.name, fix="train it again with `overwrite`")
+
+    def load_model(self) -> Tensors:
+        """The best weights of a finished run. Raises `RunError` if there are none, or if they were altered."""
+        self.require_weights()
+        return tensors.parse_tensors(self.content(WEIGHTS), self.folder / WEIGHTS)
+
+    def history(self) -> pl.DataFrame:
+        """The history of validations, one row each; an empty table if run.json lists none.
+
+        Raises `RunError` if the file is missing, was altered or cannot be read.
+        """
+        import polars as pl
+
+        return pl.DataFrame(self.history_table())
+
+    def history_table(self) -> pa.Table:
+        """The history as a table of PyArrow, for which Polars need not be installed. Raises `RunError` as `history`."""
+        import pyarrow as pa
+        import pyarrow.parquet as pq
+
+        if HISTORY not in self.known.files:
+            return pa.table({})
+        content = self.content(HISTORY)
+        try:
+            with pq.ParquetFile(pa.BufferReader(content)) as file:
+                return file.read()
+        except pa.ArrowException as error:
+            first = str(error).splitlines()[0]
+            raise RunError(f"cannot read {self.folder / HISTORY}", got=first, fix=_AGAIN) from error
+
+    def evaluation(self, name: str) -> dict[str, Any] | None:
+        """The evaluation in the file `name`, or None if run.json does not list it.
+
+        Raises `RunError` if the file is missing, was altered, or is no evaluation.
+        """
+        if name not in self.known.files:
+            return None
+        content = self.content(name)
+        try:
+            return dict(EVALUATION.validate_json(content))
+        except ValidationError as error:
+            fix = "remove it and run `ape eval`"
+            raise RunError(f"{self.folder / name} is damaged", got=first_error(error), fix=fix) from error
+
+    def evaluations(self) -> tuple[list[dict[str, Any]], list[str]]:
+        """All evaluations sorted by file name, and a line of text about each that cannot be used."""
+        good, bad = [], []
+        for name in sorted(name for name in self.known.files if name.startswith("eval/")):
+            try:
+                evaluation = self.evaluation(name)
+                good += [] if evaluation is None else [evaluation]
+            except RunError as error:
+                bad.append(error.summary)
+        return good, bad
 
     def save_evaluation(self, evaluation: dict[str, Any], evaluated: RunRecord) -> None:
         """Save an evaluation of the run `evaluated`, and list it in run.json.
@@ -307,8 +370,8 @@ class Run(ListedFiles):
                 fix = "evaluate it again with `ape eval` when it is finished"
                 raise RunError("the run was retrained during the evaluation", got=self.name, fix=fix)
             files.write_text(self.folder / name, text)
-            self.record = known.model_copy(update={"files": known.files | {name: digest}})
-            files.write_text(self.folder / RECORD, record.text(self.record), version)
+            self._record = known.model_copy(update={"files": known.files | {name: digest}})
+            files.write_text(self.folder / RECORD, record.text(self._record), version)
 
         with self.writing(_PATIENCE):
             files.updated(self.folder / RECORD, save)
@@ -317,3 +380,18 @@ class Run(ListedFiles):
 def now() -> str:
     """The current time in UTC, in ISO 8601 format, with a resolution of one second."""
     return datetime.now(UTC).isoformat(timespec="seconds")
+
+
+def _altered(path: StoragePath, digest: str, listed: str) -> RunError:
+    """The error for a file with another SHA-256 than run.json lists."""
+    got, allowed = f"sha256 {digest[:16]}…", f"sha256 {listed[:16]}… (run.json)"
+    return RunError(f"{path} was altered", got=got, allowed=allowed, fix=_AGAIN)
+
+
+def write_history(path: Path, rows: list[dict[str, Any]]) -> None:
+    """Write the history of validations, one row each, to a local file."""
+    import pyarrow as pa
+    import pyarrow.parquet as pq
+
+    # an absolute path, because pyarrow takes `a1:/x` for the address of a file system
+    pq.write_table(pa.Table.from_pylist(rows), path.absolute(), compression="zstd")

@@ -1,21 +1,22 @@
 """Buckets of object stores: how they are connected, and how their errors are explained to the user.
 
-All requests go through obstore, the Python package of the Rust library object_store. It is imported at the first
-request, and repeats requests that got no answer.
+All requests go through obstore, the Python package of the Rust library object_store. It is an optional dependency (the
+extra `cloud`), is imported at the first request, and repeats requests that got no answer.
 """
 
 from __future__ import annotations
 
 import errno
+import io
 import os
 import re
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, fields
 from datetime import timedelta
 from functools import cached_property
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal, TypeAlias
 from urllib.parse import parse_qsl
 
 from ape_cli.core.errors import ApeError, PlaceError
@@ -35,9 +36,13 @@ OPTIONS = {"s3": _BOTH | {"region": ()}, "gs": _BOTH}  # option of an address ->
 _CONNECTING = timedelta(seconds=5)
 _SILENCE = timedelta(seconds=20)  # without any answer of the server, after which a request is given up
 _LONGEST = timedelta(minutes=10)  # of one request, with all data that it transfers
+_SMALL = 1 << 20  # bytes of a file whose upload is a small request
 _RETRIES = {"max_retries": 6, "retry_timeout": timedelta(seconds=15)}  # no request is repeated after this time
 _ASKED = re.compile(r"(https?://[^/?\s]+)\S* in (?:([\d.]+)s)?")  # of a message of obstore: the server, and the seconds
 _URL = re.compile(r"https?://[!-?A-~]+")  # without a name and a password
+
+# the version that an object has, for a conditional write; `create` if there is no object
+Version: TypeAlias = dict[str, Any] | Literal["create"]
 
 
 class ConflictError(ApeError):
@@ -70,7 +75,7 @@ class Bucket:
 
     def _connected(self, silence: timedelta) -> Any:
         """An obstore store. A request fails after `silence` without an answer, which includes the time to send it."""
-        with explained(self):
+        with self._requests():
             make, config = (_s3 if self.kind == "s3" else _gcs)(dict(parse_qsl(self.query)))
             client = {"allow_http": True, "connect_timeout": _CONNECTING, "read_timeout": silence, "timeout": _LONGEST}
             return make(self.name, client_options=client, retry_config=_RETRIES, **config)
@@ -83,49 +88,143 @@ class Bucket:
         """The address of the bucket, without options."""
         return f"{self.kind}://{self.name}"
 
-    def check_writable(self) -> None:
-        """Nothing: who may write is decided by the store."""
+    # Requests for the object `key`. Each raises `FileNotFoundError` if there is no such object, and `PlaceError` if the
+    # request fails.
+
+    def head(self, key: str) -> Any:
+        """The metadata of the object: `size`, `last_modified`, `e_tag` and `version`."""
+        with self._requests(key) as obstore:
+            return obstore.head(self.store, key)
+
+    def read(self, key: str, limit: int | None = None) -> bytes:
+        """The content of the object. Raises `OSError` if it has more than `limit` bytes."""
+        with self._requests(key) as obstore:
+            response = obstore.get(self.store, key)
+            if limit is not None and response.meta["size"] > limit:
+                raise OSError(errno.EINVAL, f"it has more than {limit:,} bytes", f"{self}/{key}")
+            return bytes(response.bytes())
+
+    def read_range(self, key: str, start: int, end: int, e_tag: str) -> bytes:
+        """The bytes from `start` to before `end`. Raises `ConflictError` if the object was replaced since."""
+        with self._requests(key) as obstore:
+            options = {"range": (start, end), "if_match": e_tag}
+            return bytes(obstore.get(self.store, key, options=options).bytes())
+
+    def opened(self, key: str) -> io.RawIOBase:
+        """The object for random access. Each read is a request for a range of bytes."""
+        return _Reader(self, key)
+
+    def download(self, key: str, local: Path) -> None:
+        """Write the content of the object to a local file."""
+        with self._requests(key) as obstore, local.open("wb") as file:
+            for chunk in obstore.get(self.store, key):
+                file.write(chunk)
+
+    def list_folder(self, key: str) -> tuple[list[str], list[Any]]:
+        """The keys of the folders in a folder, and the metadata of its objects, which also have a `path`."""
+        with self._requests() as obstore:
+            listing = obstore.list_with_delimiter(self.store, key or None)
+        return listing["common_prefixes"], listing["objects"]
+
+    def is_folder(self, key: str) -> bool:
+        """Whether the names of objects continue below `key`."""
+        with self._requests() as obstore:
+            page: Any = next(iter(obstore.list(self.store, key or None)), [])
+        return any(entry["path"] != key for entry in page)
+
+    def put(self, key: str, local: Path, expected: Version | None = None) -> None:
+        """Upload a local file, as `RemotePath.upload` describes."""
+        options: Any = {} if expected is None else {"mode": expected, "use_multipart": False}
+        store = self.store if local.stat().st_size <= _SMALL else self.patient_store
+        try:
+            with self._requests(key if isinstance(expected, dict) else "") as obstore:
+                obstore.put(store, key, local, **options)
+        except FileNotFoundError as error:
+            raise self._conflict() from error
+
+    def copy(self, key: str, target: str) -> None:
+        """Copy the object to the key `target`. The store does so itself."""
+        with self._requests(key) as obstore:
+            obstore.copy(self.patient_store, key, target)
+
+    def delete(self, key: str) -> None:
+        """Remove the object, which need not exist."""
+        with suppress(FileNotFoundError), self._requests(key) as obstore:  # Google's store raises it, S3 does not
+            obstore.delete(self.store, key)
+
+    @contextmanager
+    def _requests(self, key: str = "") -> Iterator[Any]:
+        """Yield the package obstore, and turn its errors into errors of ours.
+
+        A missing object, whose name is `key`, stays a `FileNotFoundError`. Without `key`, the bucket is missing.
+
+        Raises `ConflictError` if a condition of a write is not met, and `PlaceError` for any other error of obstore, or
+        if it is not installed.
+        """
+        try:
+            import obstore
+            from obstore.exceptions import AlreadyExistsError, BaseError, PreconditionError
+        except ImportError as error:
+            what = "addresses of object stores need the package obstore, which is not installed"
+            raise PlaceError(what, got=str(self), allowed="a local folder", fix=how_to_install("cloud")) from error
+        try:
+            yield obstore
+        except FileNotFoundError as error:
+            if not key:
+                raise self._failed("no such bucket") from error
+            raise FileNotFoundError(errno.ENOENT, os.strerror(errno.ENOENT), f"{self}/{key}") from error
+        except (AlreadyExistsError, PreconditionError) as error:
+            raise self._conflict() from error
+        except ApeError:
+            raise
+        except (BaseError, ValueError) as error:  # a ValueError is about the settings, or the name of the object
+            raise self._failed(str(error)) from error
+
+    def _conflict(self) -> ConflictError:
+        """The error that an object is not as a conditional write expects."""
+        return ConflictError("another process writes the same object", got=str(self), fix="run the same command again")
+
+    def _failed(self, message: str) -> PlaceError:
+        """The error for a request that failed with this message of obstore."""
+        line = message.splitlines()[0].rpartition(" - ")[2] if message else "no message"
+        code = re.search(r"<Code>(\w+)</Code>", message)
+        server = "?endpoint_override=http://HOST:PORT" + " or AWS_ENDPOINT_URL, AWS_REGION" * (self.kind == "s3")
+        got = f"{line.partition(': <')[0]}{f' ({code[1]})' if code else ''}"
+        if asked := _ASKED.search(message):
+            got = f"{asked[1]}: {got}{f', after {float(asked[2]):.0f} s' if asked[2] else ''}"
+        fix = f"check the network, the bucket, its server ({server}) and the credentials ({CREDENTIALS[self.kind]})"
+        return PlaceError(f"a request to {KINDS[self.kind]} failed at {self}", got=got, fix=fix)
 
 
-@contextmanager
-def explained(bucket: Bucket, key: str = "") -> Iterator[None]:
-    """Turn the errors of obstore in this block into errors of ours.
+class _Reader(io.RawIOBase):
+    """An object that is read by ranges of bytes. All of them are of the same version."""
 
-    A missing object, whose name is `key`, stays a `FileNotFoundError`. Without `key`, the bucket is missing.
+    def __init__(self, bucket: Bucket, key: str) -> None:
+        """Ask for the size and the version of the object. Raises `FileNotFoundError` if it does not exist."""
+        metadata = bucket.head(key)
+        self._bucket, self._key, self._offset = bucket, key, 0
+        self._size, self._e_tag = metadata["size"], metadata["e_tag"]
 
-    Raises `ConflictError` if a condition of a write is not met, and `PlaceError` for any other error of obstore.
-    """
-    from obstore.exceptions import AlreadyExistsError, BaseError, PreconditionError
+    def readable(self) -> bool:
+        return True
 
-    try:
-        yield
-    except FileNotFoundError as error:
-        if not key:
-            raise failed(bucket, "no such bucket") from error
-        raise FileNotFoundError(errno.ENOENT, os.strerror(errno.ENOENT), f"{bucket}/{key}") from error
-    except (AlreadyExistsError, PreconditionError) as error:
-        raise conflict(bucket) from error
-    except ApeError:
-        raise
-    except (BaseError, ValueError) as error:  # a ValueError is about the settings, or the name of the object
-        raise failed(bucket, str(error)) from error
+    def seekable(self) -> bool:
+        return True
 
+    def seek(self, offset: int, whence: int = os.SEEK_SET) -> int:
+        start = {os.SEEK_SET: 0, os.SEEK_CUR: self._offset, os.SEEK_END: self._size}[whence]
+        self._offset = max(0, offset + start)
+        return self._offset
 
-def conflict(bucket: Bucket) -> ConflictError:
-    """The error that an object is not as a conditional write expects."""
-    return ConflictError("another process writes the same object", got=str(bucket), fix="run the same command again")
-
-
-def failed(bucket: Bucket, message: str) -> PlaceError:
-    """The error for a request that failed with this message of obstore."""
-    line = message.splitlines()[0].rpartition(" - ")[2] if message else "no message"
-    code = re.search(r"<Code>(\w+)</Code>", message)
-    server = "?endpoint_override=http://HOST:PORT" + " or AWS_ENDPOINT_URL, AWS_REGION" * (bucket.kind == "s3")
-    got = f"{line.partition(': <')[0]}{f' ({code[1]})' if code else ''}"
-    if asked := _ASKED.search(message):
-        got = f"{asked[1]}: {got}{f', after {float(asked[2]):.0f} s' if asked[2] else ''}"
-    fix = f"check the network, the bucket, its server ({server}) and the credentials ({CREDENTIALS[bucket.kind]})"
-    return PlaceError(f"a request to {KINDS[bucket.kind]} failed at {bucket}", got=got, fix=fix)
+    def readinto(self, buffer: Any) -> int:
+        """Read all that fits into `buffer`, or all that is left. Raises an error if the object was replaced."""
+        end = min(self._offset + len(buffer), self._size)
+        if end <= self._offset:
+            return 0
+        data = self._bucket.read_range(self._key, self._offset, end, self._e_tag)
+        buffer[: len(data)] = memoryview(data)
+        self._offset += len(data)
+        return len(data)
 
 
 def _s3(options: dict[str, str]) -> tuple[Any, dict[str, Any]]:

@@ -3,7 +3,7 @@
 Each file is written as `.NAME.RANDOM.tmp` in its own folder, flushed to the disk, and then renamed. The leading dot
 hides the temporary file from Parquet readers. The temporary file is created exclusively: an existing file or link is
 never opened. If several processes write the same file, the last one to rename wins. A temporary file of a killed
-process is removed by the next process that locks its folder (`locks.py`), or that starts to write there an hour later.
+process is removed by the next process that locks its folder (`locked`), or that starts to write there an hour later.
 A file for an object store (`paths.py`) is first written on this machine and then uploaded as a whole.
 """
 
@@ -13,57 +13,30 @@ import errno
 import hashlib
 import io
 import json
-import os
-import re
-import secrets
-import shutil
-import stat
-import tempfile
-import time
 import tomllib
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator
-from contextlib import contextmanager, suppress
-from functools import lru_cache
+from contextlib import AbstractContextManager, contextmanager, suppress
 from pathlib import Path
 from typing import Any, TypeVar
 
 from pydantic_core import from_json
 
 from ape_cli.core.errors import ApeError, remedy
-from ape_cli.storage.object_store import ConflictError, RemotePath, Version
+from ape_cli.storage.file_systems import cannot_write, file_of, folder, is_temporary, too_large
+from ape_cli.storage.object_store import ConflictError, Version
 from ape_cli.storage.paths import StoragePath
+
+__all__ = ["cannot_write", "folder", "is_temporary", "too_large"]
 
 TOML_BYTES = 16 * 2**10  # the most that a TOML file may have; the parser's time can grow with the square of the size
 JSON_BYTES = 8 * 2**20  # the most that a JSON file may have, and any other small one
 TRIES = 20  # of an update in an object store; one fails only if another process has changed the object meanwhile
-_AT_ONCE = 16  # requests to an object store
-_LEFT = re.compile(r"\..+\.[0-9a-f]{16}\.tmp")  # the names of temporary files
-_OLD = 3600.0  # seconds after which a temporary file that nobody writes to is a leftover
 T = TypeVar("T")
 U = TypeVar("U")
 
 
-def folder(path: StoragePath) -> StoragePath:
-    """Create the folder `path` with its parents if necessary, and return it.
-
-    Raises `ApeError` if the folder cannot be created.
-    """
-    try:
-        path.mkdir(parents=True, exist_ok=True)
-    except OSError as error:
-        raise cannot_write(path, error) from error
-    return path
-
-
-def cannot_write(path: StoragePath | str, error: OSError) -> ApeError:
-    """The `ApeError` that says why `path` cannot be written, with the fix for this reason."""
-    fix = remedy(error, "choose a place that you may write to")
-    return ApeError(f"cannot write {path}", got=error.strerror or str(error), fix=fix)
-
-
-@contextmanager
-def replacing(path: StoragePath, expected: Version | None = None) -> Iterator[Path]:
+def replacing(path: StoragePath, expected: Version | None = None) -> AbstractContextManager[Path]:
     """Yield a temporary path; at the end of the block, its file atomically replaces `path`.
 
     If the block raises an exception, the temporary file is removed and `path` is unchanged. `expected` is the version
@@ -71,77 +44,17 @@ def replacing(path: StoragePath, expected: Version | None = None) -> Iterator[Pa
 
     Raises `ApeError` if `path` is no regular file or cannot be written.
     """
-    if isinstance(path, RemotePath):
-        with _elsewhere(path) as temporary:
-            yield temporary
-            path.upload(temporary, expected)
-        return
-    if not path.name or (path.exists() and not path.is_file()):
-        raise cannot_write(path, OSError(errno.EINVAL, "it is no regular file"))
-    folder(path.parent)
-    _remove_old(path.parent)
-    temporary = path.with_name(f".{path.name}.{secrets.token_hex(8)}.tmp")
-    try:
-        os.close(os.open(temporary, os.O_CREAT | os.O_EXCL | os.O_WRONLY | os.O_NOFOLLOW | os.O_CLOEXEC, 0o666))
-        mode = stat.S_IMODE(temporary.stat().st_mode)
-        yield temporary
-        temporary.chmod(mode)  # some libraries create files for their owner alone
-        with temporary.open("rb") as file:
-            os.fsync(file.fileno())
-        temporary.replace(path)
-    except OSError as error:
-        raise cannot_write(path, error) from error
-    finally:
-        with suppress(OSError):
-            temporary.unlink(missing_ok=True)
+    return file_of(path).replacing(expected)
 
 
-def remove_leftovers(place: Path, age: float = 0.0) -> None:
-    """Remove the temporary files from a folder to which nothing was written for `age` seconds."""
-    with suppress(OSError), os.scandir(place) as entries:
-        for entry in entries:
-            if is_temporary(entry.name) and time.time() - entry.stat(follow_symlinks=False).st_mtime >= age:
-                Path(entry.path).unlink()
-
-
-@lru_cache(maxsize=1024)
-def _remove_old(place: Path) -> None:
-    """Remove the old temporary files from a folder, once in the life of this process: listing a folder takes time."""
-    remove_leftovers(place, _OLD)
-
-
-def is_temporary(name: str) -> bool:
-    """Whether this is the name of a temporary file."""
-    return _LEFT.fullmatch(name) is not None
-
-
-@contextmanager
-def local(path: StoragePath) -> Iterator[Path]:
+def local(path: StoragePath) -> AbstractContextManager[Path]:
     """Yield a local file with the content of `path`.
 
     A local `path` is yielded itself. An object is downloaded to a temporary copy, which is removed after the block.
-    """
-    if isinstance(path, Path):
-        yield path
-        return
-    with _elsewhere(path) as copy:
-        path.download(copy)
-        yield copy
-
-
-@contextmanager
-def _elsewhere(path: RemotePath) -> Iterator[Path]:
-    """Yield a path on this machine for the content of an object. Its file is removed after the block.
 
     Raises `ApeError` if this machine's disk fails.
     """
-    try:
-        with tempfile.TemporaryDirectory(prefix="ape-") as place:
-            yield Path(place, path.name)
-    except FileNotFoundError:  # there is no such object
-        raise
-    except OSError as error:
-        raise cannot_write(error.filename or path, error) from error
+    return file_of(path).local()
 
 
 def updated(path: StoragePath, write: Callable[[Version | None], T]) -> T:
@@ -160,7 +73,7 @@ def updated(path: StoragePath, write: Callable[[Version | None], T]) -> T:
 
 def version(path: StoragePath) -> Version | None:
     """The version of an object, for a conditional write; None for a local file, which a lock protects."""
-    return path.version() if isinstance(path, RemotePath) else None
+    return file_of(path).version()
 
 
 def write_text(path: StoragePath, text: str, expected: Version | None = None) -> None:
@@ -168,8 +81,7 @@ def write_text(path: StoragePath, text: str, expected: Version | None = None) ->
 
     Raises `ApeError` if `path` cannot be written.
     """
-    with replacing(path, expected) as temporary:
-        temporary.write_text(text, encoding="utf-8")
+    write_bytes(path, text.encode(), expected)
 
 
 def write_bytes(path: StoragePath, content: bytes, expected: Version | None = None) -> None:
@@ -191,13 +103,7 @@ def write_json(path: StoragePath, value: Any) -> None:
 
 def opened(path: StoragePath) -> io.BufferedReader:
     """Open a file for reading. Raises `OSError` if it cannot be read, or is no regular file (a pipe would block)."""
-    if isinstance(path, RemotePath):
-        return path.open("rb")
-    handle = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)
-    if not stat.S_ISREG(os.fstat(handle).st_mode):
-        os.close(handle)
-        raise OSError(errno.EINVAL, "it is no regular file", str(path))
-    return os.fdopen(handle, "rb")
+    return file_of(path).opened()
 
 
 def read_bytes(path: StoragePath, limit: int = JSON_BYTES) -> bytes:
@@ -205,12 +111,7 @@ def read_bytes(path: StoragePath, limit: int = JSON_BYTES) -> bytes:
 
     Raises `OSError` if the file is larger, is no regular file (a pipe would block), or cannot be read.
     """
-    if isinstance(path, RemotePath):
-        return path.read_bytes(limit)
-    with opened(path) as file:
-        if os.fstat(file.fileno()).st_size > limit:
-            raise too_large(path, limit)
-        return file.read()
+    return file_of(path).read(limit)
 
 
 def read_json(path: StoragePath, limit: int = JSON_BYTES) -> Any:
@@ -244,11 +145,6 @@ def how_to_read(error: BaseException, otherwise: str | None) -> str | None:
     return remedy(error, "check the disk or the network, and run the same command again")
 
 
-def too_large(path: StoragePath, limit: int) -> OSError:
-    """The error for a file of more than `limit` bytes."""
-    return OSError(errno.EINVAL, f"it has more than {limit:,} bytes", str(path))
-
-
 def size_text(size: float) -> str:
     """A number of bytes in words.
 
@@ -270,19 +166,20 @@ def sha256(path: StoragePath) -> str:
 def each(do: Callable[[T], U], items: Iterable[T], where: StoragePath) -> Iterator[U]:
     """Yield `do(item)` for each item, in the order of the items.
 
-    If `where` is in an object store, where each request has a long latency, up to 16 calls run at once in threads.
+    If `where` is in an object store, where each request has a long latency, several calls run at once in threads.
     """
-    if not isinstance(where, RemotePath):
+    at_once = file_of(where).at_once
+    if at_once == 1:
         yield from map(do, items)
         return
     from concurrent.futures import Future, ThreadPoolExecutor
 
     waiting: deque[Future[U]] = deque()
-    pool = ThreadPoolExecutor(_AT_ONCE)
+    pool = ThreadPoolExecutor(at_once)
     try:
         for item in items:
             waiting.append(pool.submit(do, item))
-            if len(waiting) == 2 * _AT_ONCE:
+            if len(waiting) == 2 * at_once:
                 yield waiting.popleft().result()
         while waiting:
             yield waiting.popleft().result()
@@ -290,26 +187,17 @@ def each(do: Callable[[T], U], items: Iterable[T], where: StoragePath) -> Iterat
         pool.shutdown(cancel_futures=True)  # after an error, those that have not begun would fail in the same way
 
 
-def entries(place: StoragePath) -> list[tuple[str, bool]]:
+def entries(path: StoragePath) -> list[tuple[str, bool]]:
     """List a folder: pairs of a name and whether it is a folder, sorted; empty if there is no such folder.
 
     Raises `OSError` if it is no folder, or cannot be read.
     """
-    if isinstance(place, RemotePath):
-        return sorted((entry.name, entry.is_dir()) for entry in place.iterdir())
     try:
-        with os.scandir(place) as listing:
-            # `is_dir` of an entry raises an error for a link that leads to itself, and needs no call for the others
-            return sorted([(e.name, Path(e).is_dir() if e.is_symlink() else e.is_dir()) for e in listing])
+        return sorted((entry.name, entry.is_dir()) for entry in path.iterdir())
     except FileNotFoundError:
-        if os.path.lexists(place):  # a link that leads nowhere
+        if path.is_symlink():  # it leads nowhere
             raise
         return []
-
-
-def is_link(path: StoragePath) -> bool:
-    """Whether a path is a symbolic link. There are none in an object store."""
-    return isinstance(path, Path) and path.is_symlink()
 
 
 def remove(path: StoragePath) -> None:
@@ -317,11 +205,38 @@ def remove(path: StoragePath) -> None:
 
     Raises `OSError` if that is not possible.
     """
-    if isinstance(path, RemotePath):
+    if path.is_dir() and not path.is_symlink():
         for entry in path.iterdir():
             remove(entry)
-        path.unlink(missing_ok=True)
-    elif path.is_dir() and not is_link(path):
-        shutil.rmtree(path)
+        path.rmdir()
     else:
         path.unlink(missing_ok=True)
+
+
+@contextmanager
+def locked(path: StoragePath, busy: ApeError, wait: float = 0.1) -> Iterator[None]:
+    """Hold `path` as the lock of its folder during the block, as `held` does.
+
+    Temporary files in the folder, and in the folders in it, are of killed processes; they are removed.
+    """
+    with held(path, busy, wait):
+        file_of(path.parent).remove_leftovers()
+        yield
+
+
+def held(path: StoragePath, busy: ApeError, wait: float = 0.1) -> AbstractContextManager[None]:
+    """Hold `path` as a lock during the block. Raises `busy` if another process holds it for `wait` seconds.
+
+    In an object store, every process gets the lock. Raises `ApeError` if the lock file cannot be created.
+    """
+    return file_of(path).held(busy, wait)
+
+
+def is_locked(path: StoragePath) -> bool:
+    """Whether some process holds the lock `path` at this moment."""
+    return file_of(path).is_locked()
+
+
+def free_bytes(path: StoragePath) -> int | None:
+    """The free space for files in a folder. None in an object store, which has no limit."""
+    return file_of(path).free_bytes()

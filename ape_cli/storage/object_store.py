@@ -2,25 +2,20 @@
 
 from __future__ import annotations
 
-import errno
 import io
-import os
 from collections.abc import Iterator
 from contextlib import suppress
 from dataclasses import dataclass, field
 from fnmatch import fnmatch
 from pathlib import Path, PurePosixPath
-from typing import Any, Literal, NamedTuple, TypeAlias
+from typing import Any, NamedTuple
 
-from ape_cli.storage._bucket import Bucket, ConflictError, conflict, explained
+from ape_cli.storage._bucket import Bucket, ConflictError, Version
 
 __all__ = ["ConflictError", "RemotePath", "Stat", "Version"]
 
 _BUFFER = 8 << 20  # bytes per request when an object is read sequentially
-_SMALL = 1 << 20  # bytes of a file whose upload is a small request
 _FOLDER = "folder"  # stands for a folder where a file has a `Stat`
-# the version that an object has, for a conditional write; `create` if there is no object
-Version: TypeAlias = dict[str, Any] | Literal["create"]
 
 
 class Stat(NamedTuple):
@@ -92,9 +87,13 @@ class RemotePath:
         """Whether the names of objects continue below this path."""
         return (self._listed or self._ask()) == _FOLDER
 
+    def is_symlink(self) -> bool:
+        """False."""
+        return False
+
     def stat(self) -> Stat:
         """Size and modification time. Raises `FileNotFoundError` if there is no object at this path."""
-        return self._listed if isinstance(self._listed, Stat) else _stat(self._head())
+        return self._listed if isinstance(self._listed, Stat) else _stat(self.bucket.head(self.key))
 
     def iterdir(self) -> Iterator[RemotePath]:
         """List the folder; the result is empty if the folder does not exist.
@@ -102,12 +101,9 @@ class RemotePath:
         Other programs store an empty object `folder/` for a folder. It is left out. Each path remembers what the
         listing says about it, so `is_file`, `is_dir` and `stat` of it do not ask again.
         """
-        import obstore
-
-        with explained(self.bucket):
-            listing = obstore.list_with_delimiter(self.bucket.store, self.key or None)
-        entries: dict[str, Stat | str] = dict.fromkeys(listing["common_prefixes"], _FOLDER)
-        entries |= {entry["path"]: _stat(entry) for entry in listing["objects"] if entry["path"] != self.key}
+        folders, objects = self.bucket.list_folder(self.key)
+        entries: dict[str, Stat | str] = dict.fromkeys(folders, _FOLDER)
+        entries |= {entry["path"]: _stat(entry) for entry in objects if entry["path"] != self.key}
         return (RemotePath(self.bucket, f"{self.bucket.name}/{key}", entry) for key, entry in entries.items())
 
     def glob(self, pattern: str) -> Iterator[RemotePath]:
@@ -125,17 +121,11 @@ class RemotePath:
 
     def opened(self) -> io.RawIOBase:
         """Open the object for random access. Each read is a request for a range of bytes."""
-        return _Reader(self)
+        return self.bucket.opened(self.key)
 
     def read_bytes(self, limit: int | None = None) -> bytes:
         """The content of the object. Raises `OSError` if it has more than `limit` bytes."""
-        import obstore
-
-        with explained(self.bucket, self.key):
-            answer = obstore.get(self.bucket.store, self.key)
-            if limit is not None and answer.meta["size"] > limit:
-                raise OSError(errno.EINVAL, f"it has more than {limit:,} bytes", str(self))
-            return bytes(answer.bytes())
+        return self.bucket.read(self.key, limit)
 
     def read_text(self, encoding: str) -> str:
         """The content of the object, decoded with `encoding`."""
@@ -144,10 +134,10 @@ class RemotePath:
     def version(self) -> Version:
         """The version of the object, for a conditional upload."""
         try:
-            entry = self._head()
+            metadata = self.bucket.head(self.key)
         except FileNotFoundError:
             return "create"
-        return {name: entry[name] for name in ("e_tag", "version") if entry[name] is not None}
+        return {name: metadata[name] for name in ("e_tag", "version") if metadata[name] is not None}
 
     def upload(self, local: Path, expected: Version | None = None) -> None:
         """Upload a local file as this object. The object appears only when the upload is complete.
@@ -155,41 +145,19 @@ class RemotePath:
         With `expected`, the store carries out the upload only if the object has this version. Such an upload is one
         request, of at most 5 GiB on S3. Raises `ConflictError` if the object has another version, or was removed.
         """
-        import obstore
-
-        self.bucket.check_writable()
-        options: Any = {} if expected is None else {"mode": expected, "use_multipart": False}
-        store = self.bucket.store if local.stat().st_size <= _SMALL else self.bucket.patient_store
-        replaces = isinstance(expected, dict)
-        try:
-            with explained(self.bucket, self.key if replaces else ""):
-                obstore.put(store, self.key, local, **options)
-        except FileNotFoundError as error:
-            raise conflict(self.bucket) from error
+        self.bucket.put(self.key, local, expected)
 
     def copy(self, target: RemotePath) -> None:
-        """Copy the object within its bucket. The store does so itself. Raises `FileNotFoundError` if there is none."""
-        import obstore
-
-        target.bucket.check_writable()
-        with explained(self.bucket, self.key):
-            obstore.copy(self.bucket.patient_store, self.key, target.key)
+        """Copy the object within its bucket. Raises `FileNotFoundError` if there is none."""
+        self.bucket.copy(self.key, target.key)
 
     def download(self, local: Path) -> None:
         """Download the object to a local file."""
-        import obstore
-
-        with explained(self.bucket, self.key), local.open("wb") as file:
-            for chunk in obstore.get(self.bucket.store, self.key):
-                file.write(chunk)
+        self.bucket.download(self.key, local)
 
     def unlink(self, missing_ok: bool = True) -> None:
         """Remove the object. It need not exist."""
-        import obstore
-
-        self.bucket.check_writable()
-        with suppress(FileNotFoundError), explained(self.bucket, self.key):  # Google's store says so, S3 does not
-            obstore.delete(self.bucket.store, self.key)
+        self.bucket.delete(self.key)
 
     def mkdir(self, parents: bool = True, exist_ok: bool = True) -> None:
         """Do nothing: a folder exists as soon as there is an object in it."""
@@ -197,66 +165,14 @@ class RemotePath:
     def rmdir(self) -> None:
         """Do nothing: a folder disappears with its last object."""
 
-    def _head(self) -> Any:
-        """The metadata of the object. Raises `FileNotFoundError` if there is no such object."""
-        import obstore
-
-        with explained(self.bucket, self.key):
-            return obstore.head(self.bucket.store, self.key)
-
     def _ask(self) -> Stat | str | None:
         """What is at this path: an object, a folder, or None. Raises `PlaceError` if there is no such bucket."""
-        import obstore
-
         if self.key:
             with suppress(FileNotFoundError):
-                return _stat(self._head())
-        with explained(self.bucket):
-            page = next(iter(obstore.list(self.bucket.store, self.key or None)), [])
-        return _FOLDER if any(entry["path"] != self.key for entry in page) else None
+                return _stat(self.bucket.head(self.key))
+        return _FOLDER if self.bucket.is_folder(self.key) else None
 
 
-def _stat(entry: Any) -> Stat:
+def _stat(metadata: Any) -> Stat:
     """Size and modification time from the metadata of an object."""
-    return Stat(entry["size"], int(entry["last_modified"].timestamp() * 10**6) * 1000)
-
-
-class _Reader(io.RawIOBase):
-    """An object that is read by ranges of bytes. All of them are of the same version."""
-
-    def __init__(self, path: RemotePath) -> None:
-        """Ask for the size and the version of the object. Raises `FileNotFoundError` if it does not exist."""
-        self._path, self._at = path, 0
-        entry = path._head()
-        self._size, self._tag = entry["size"], entry["e_tag"]
-
-    def readable(self) -> bool:
-        """True."""
-        return True
-
-    def seekable(self) -> bool:
-        """True."""
-        return True
-
-    def seek(self, offset: int, whence: int = os.SEEK_SET) -> int:
-        """Set the position of the next read, in bytes from the start, the current position or the end."""
-        self._at = max(0, offset + {os.SEEK_SET: 0, os.SEEK_CUR: self._at, os.SEEK_END: self._size}[whence])
-        return self._at
-
-    def readinto(self, buffer: Any) -> int:
-        """Read the next bytes into `buffer`, and return their number: all that fit, or all that are left.
-
-        Raises an error if the request fails, or if the object was replaced since it was opened.
-        """
-        import obstore
-
-        end = min(self._at + len(buffer), self._size)
-        if end <= self._at:
-            return 0
-        options: Any = {"range": (self._at, end), "if_match": self._tag}
-        bucket, key = self._path.bucket, self._path.key
-        with explained(bucket, key):
-            data = obstore.get(bucket.store, key, options=options).bytes()
-        buffer[: len(data)] = memoryview(data)
-        self._at += len(data)
-        return len(data)
+    return Stat(metadata["size"], int(metadata["last_modified"].timestamp() * 10**6) * 1000)

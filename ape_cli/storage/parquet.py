@@ -121,7 +121,11 @@ def read_shard(path: StoragePath, schema: pa.Schema = SCHEMA, sha256: str | None
             raise files.too_large(path, _SHARD_BYTES)
         source = path.opened() if isinstance(path, RemotePath) else pa.OSFile(str(path))
         if sha256 is not None:
-            _check_digest(path, source, sha256)
+            digest = hashlib.file_digest(source, "sha256").hexdigest()
+            source.seek(0)
+            if digest != sha256:
+                what, got = f"a shard was altered or truncated: {path}", f"sha256 {digest[:16]}…"
+                raise DataError(what, got=got, allowed=f"sha256 {sha256[:16]}…", fix=_OVERWRITE)
         # pre_buffer reads the columns of a row group with few requests to the object store
         file = pq.ParquetFile(source, pre_buffer=isinstance(path, RemotePath))
         stored = file.schema_arrow
@@ -129,15 +133,6 @@ def read_shard(path: StoragePath, schema: pa.Schema = SCHEMA, sha256: str | None
         raise DataError(f"{path} has another schema", got=str(stored), fix="point to a folder that `ape gen` wrote")
     check_groups(file, path)
     return file
-
-
-def _check_digest(path: StoragePath, source: Any, expected: str) -> None:
-    """Compare the SHA-256 of an open file with the one in the manifest. Raises `DataError` if they differ."""
-    found = hashlib.file_digest(source, "sha256").hexdigest()
-    source.seek(0)
-    if found != expected:
-        got, allowed = (f"sha256 {each[:16]}…" for each in (found, expected))
-        raise DataError(f"a shard was altered or truncated: {path}", got=got, allowed=allowed, fix=_OVERWRITE)
 
 
 def read_group(file: pq.ParquetFile, number: int, name: str | StoragePath, columns: Sequence[str] = ()) -> pa.Table:

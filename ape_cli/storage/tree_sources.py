@@ -3,29 +3,62 @@
 A source is a file, a folder with everything below it, or a pattern such as `folder/**/*.py`. Parquet files have a
 column of texts, each of which is a document. Nothing is executed and nothing is written. Each file is read once, so
 that its digest is that of the bytes that were parsed.
+
+Symbolic links in a folder are never followed, so that no cycle is followed and nothing outside of the folder is read.
+Hidden files and folders, whose names begin with a dot, are left out.
 """
 
 from __future__ import annotations
 
 import codecs
 import hashlib
+import os
 import re
 import sys
 from collections import Counter
 from collections.abc import Iterable, Iterator
 from copy import copy
 from dataclasses import dataclass, field
-from pathlib import PurePosixPath
+from functools import cache
+from pathlib import Path, PurePosixPath
+
+import pyarrow as pa
+import pyarrow.parquet as pq
 
 from ape_cli.core import own_parts
-from ape_cli.core.errors import DataError, UsageError
-from ape_cli.storage import _tree_files, tree_formats
+from ape_cli.core.errors import DataError, UsageError, remedy, unknown
+from ape_cli.storage import files, tree_formats
+from ape_cli.storage.parquet import is_bytes, is_text, reading, values
+from ape_cli.storage.paths import local_path
 from ape_cli.storage.tree_formats import ParsedTree, TreeFormat, Unit
 
 _PARQUET = ".parquet"
+_WILD = frozenset("*?[")
+_FILE_BYTES = 256 * 2**20  # the most that a file may have
+_COLUMN_BYTES = 2**30  # the most that a row group of a Parquet file, and all of its texts, may have
 _MOST_FILES = 40_000
 _MOST_TREES, _MOST_NODES = 1_000_000, 20_000_000  # of a source
 _MOST_LEVELS = 1_000  # nodes from the root of a tree to a leaf
+
+
+@dataclass
+class TreeFiles:
+    """The files of a source. Paths are relative to its base, with slashes."""
+
+    base: Path  # the folder that the paths are relative to
+    name: str  # what the source may be called
+    paths: list[str] = field(default_factory=list)  # sorted; also special files, which `content` refuses
+    left_out: dict[str, str] = field(default_factory=dict)  # path of a file or a folder: the reason
+    chosen: bool = False  # whether the source names its suffix: a file, or a pattern such as `*.txt`
+
+    def counts(self) -> str:
+        """How many files there are, and with which suffixes, for a message.
+
+        >>> TreeFiles(Path("."), "x", ["a.txt", "b", "c.txt"], {"d": "a symbolic link"}).counts()
+        '3 files (.txt, without a suffix), 1 left out'
+        """
+        suffixes = sorted({PurePosixPath(path).suffix.lower() or "without a suffix" for path in self.paths})
+        return f"{len(self.paths):,} files ({', '.join(suffixes[:10])}), {len(self.left_out):,} left out"
 
 
 @dataclass
@@ -54,7 +87,7 @@ def read_trees(
     Raises `UsageError` if the request is invalid or the source too large, and `DataError` if there is no such source,
     if a file cannot be read, or if there is no tree.
     """
-    listing = _tree_files.find(where)
+    listing = _find(where)
     parquet = [path for path in listing.paths if PurePosixPath(path).suffix.lower() == _PARQUET]
     in_parquet = bool(parquet) and (column is not None or len(parquet) == len(listing.paths))
     if in_parquet:
@@ -74,7 +107,7 @@ def check_count(trees: int, nodes: int) -> None:
         raise UsageError("the source has too many trees", got=got, allowed=allowed, fix="take a part of it")
 
 
-def _plan(listing: _tree_files.TreeFiles, name: str | None, in_parquet: bool) -> dict[str, str]:
+def _plan(listing: TreeFiles, name: str | None, in_parquet: bool) -> dict[str, str]:
     """The files to read, each with the name of its format. Raises `UsageError` or `DataError` if there are none."""
     kind = tree_formats.load(name) if name else None
     known: dict[str, str | None] = {}  # suffix -> name
@@ -102,7 +135,7 @@ def _plan(listing: _tree_files.TreeFiles, name: str | None, in_parquet: bool) ->
 class _Reader:
     """Reads the files of a source into `source`, within the limits."""
 
-    def __init__(self, listing: _tree_files.TreeFiles, plan: dict[str, str], unit: str | None, skip_bad: bool) -> None:
+    def __init__(self, listing: TreeFiles, plan: dict[str, str], unit: str | None, skip_bad: bool) -> None:
         """Load the formats. Raises `UsageError` if one cannot be used, or does not have the unit."""
         self.listing, self.plan, self.skip_bad = listing, plan, skip_bad
         self.formats: dict[str, TreeFormat] = {name: tree_formats.load(name) for name in sorted(set(plan.values()))}
@@ -118,7 +151,10 @@ class _Reader:
             try:
                 if path != _shown(path):  # a manifest cannot store it
                     raise DataError("its name is not UTF-8 text", fix="rename it")
-                content = _tree_files.content(self.listing.base / path)
+                try:
+                    content = files.read_bytes(self.listing.base / path, _FILE_BYTES)
+                except OSError as error:
+                    raise DataError(error.strerror or str(error), fix=remedy(error)) from error
                 if in_parquet:
                     trees = list(self._rows(path, content, column))
                 else:
@@ -170,7 +206,7 @@ class _Reader:
     def _rows(self, path: str, content: bytes, column: str | None) -> Iterator[tuple[int, ParsedTree]]:
         """The trees of a Parquet file, each with the number of its row."""
         mark = codecs.BOM_UTF8 if self.formats[self.plan[path]].declares_encoding else b""
-        for row, text in enumerate(_tree_files.texts(content, column, mark)):
+        for row, text in enumerate(_texts(content, column, mark)):
             try:
                 if text is None:
                     raise DataError("null instead of text")
@@ -197,3 +233,89 @@ def _fit(name: str) -> str:
     ('My-trees-1', 'trees', 'trees')
     """
     return re.sub(r"[^A-Za-z0-9._-]+", "-", name).strip("-._")[:60].rstrip("-._") or "trees"
+
+
+def _find(where: str) -> TreeFiles:
+    """Find the files of a source. Nothing is opened.
+
+    Raises `UsageError` if no file can have this name, and `DataError` if there is no such file or folder.
+    """
+    if not where:
+        raise UsageError("the source of trees has no name", fix="name a file or a folder; . is the current folder")
+    path = local_path(where)
+    if path.is_dir():
+        return _matching(path, "**/*")
+    if os.path.lexists(path):
+        return TreeFiles(path.parent, path.stem, [path.name], chosen=True)
+    first = next((number for number, part in enumerate(path.parts) if _WILD & set(part)), None)
+    if first is None:
+        raise DataError("no such file, folder or pattern (as in 'folder/**/*.py')", got=path, fix="check its name")
+    pattern = "/".join(path.parts[first:])
+    return _matching(Path(*path.parts[:first]), f"{pattern}/*" if pattern.endswith("**") else pattern)
+
+
+def _matching(base: Path, pattern: str) -> TreeFiles:
+    """The files below a folder that a pattern matches. `**` stands for any number of folders."""
+    source = TreeFiles(base, base.resolve().name, chosen=bool(PurePosixPath(pattern).suffix.strip(".*?[]")))
+    reason = cache(_reason)
+    try:
+        matching = set(base.glob(pattern))
+    except (ValueError, OSError) as error:
+        raise UsageError("the files of the source cannot be listed", got=error, fix="correct its name") from error
+    for path in matching:
+        relative = path.relative_to(base)
+        if any(part.startswith(".") for part in relative.parts):
+            continue
+        chain = (*reversed(relative.parents[:-1]), relative)  # from the outermost folder to the file itself
+        left_out = next(((part.as_posix(), why) for part in chain if (why := reason(base / part))), None)
+        if left_out:
+            source.left_out |= [left_out]
+        elif not path.is_dir():
+            source.paths.append(relative.as_posix())
+    source.paths.sort()
+    return source
+
+
+def _reason(path: Path) -> str | None:
+    """Why a file or a folder is left out; None if it is not."""
+    if path.is_symlink():
+        return "a symbolic link, which is not followed"
+    if not path.is_dir():
+        return None
+    try:
+        names = {each.name for each in path.iterdir()}
+    except OSError as error:
+        return f"a folder that cannot be read ({error.strerror})"
+    return "a dataset of this program" if names >= {"manifest.json", "data"} else None
+
+
+def _texts(content: bytes, column: str | None, mark: bytes) -> Iterator[bytes | None]:
+    """The texts of a column of a Parquet file, row by row; None for a null. A column of bytes has files.
+
+    Strings are in UTF-8 after a `mark`. It may be a byte order mark, so that what they declare does not count.
+
+    `column` may be None if there is only one column of texts, or none, and only one of bytes. Equal texts are in memory
+    only once.
+
+    Raises `UsageError` if there is no such column, or if it is not clear which one is meant, and `DataError` if the
+    file cannot be read or is too large. The caller adds the name of the file.
+    """
+    with reading("not a complete Parquet file"):
+        schema = pq.read_schema(pa.BufferReader(content))
+    name = _chosen(schema, column)
+    mark = mark if is_text(schema.field(name).type) else b""
+    yield from (text and mark + text for (text,) in values(content, [name], _COLUMN_BYTES))
+
+
+def _chosen(schema: pa.Schema, column: str | None) -> str:
+    """The name of the column of texts. Raises `UsageError` if there is none, or if it is not clear which."""
+    names, others = ([field.name for field in schema if is_kind(field.type)] for is_kind in (is_text, is_bytes))
+    if column is not None:
+        if (names + others).count(column) != 1:
+            raise unknown("text column", column, names + others)
+        return column
+    names = names or others
+    if len(names) != 1:
+        what = "the text column is ambiguous; name it with `column`" if names else "the file has no text column"
+        raise UsageError(what, got=", ".join(schema.names), allowed=", ".join(names) or None)
+    return names[0]

@@ -10,7 +10,6 @@ import logging
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from enum import Enum, auto
-from pathlib import Path
 from typing import Any
 
 from ape_cli import position
@@ -26,7 +25,6 @@ from ape_cli.models.device import describe, processor
 from ape_cli.models.factory import own_files, warn_if_changed
 from ape_cli.runs.registry import Registry, new_record
 from ape_cli.runs.run import Run
-from ape_cli.storage.object_store import RemotePath
 from ape_cli.training.execution import Execution, ExistingRun
 from ape_cli.training.loggers import LoggedRun, opened
 from ape_cli.training.process_group import RankFailedError
@@ -122,10 +120,9 @@ def run_trial(
     else:
         with run.writing():
             # in an object store, other processes may be training the run, each in a folder of its own
-            is_local = isinstance(run.folder, Path)
-            if is_local and not overwrite:
+            if run.one_process and not overwrite:
                 _check_unchanged(run, status)
-            if overwrite or (action is RunAction.START and is_local):
+            if overwrite or (action is RunAction.START and run.one_process):
                 _clear(run, experiment)
             trained = _train(run, experiment, action, execution)
     evaluations = _evaluations(run, experiment, execution, tests, others) if test else []
@@ -136,15 +133,8 @@ def run_trial(
 def _state(run: Run) -> tuple[str | None, bool]:
     """The status of a run, and whether it is unfinished and has a checkpoint.
 
-    The status is None if there is no run, or only the rest of an interrupted start. In an object store, nobody knows
-    whether another process trains a run. There, a run whose end was announced by a process that was killed is finished
-    now.
     """
-    if not run.exists():
-        return None, False
-    status = run.status
-    if status == "running" and isinstance(run.folder, RemotePath):
-        status = "finished" if run.complete() else "stopped"
+    status = run.status_for_training()
     return status, status in ("stopped", "failed") and run.has_state()
 
 

@@ -1,8 +1,8 @@
 """`python -m benchmarks.gpu.wheels [FOLDER]`: download the packages that a GPU machine without a network lacks.
 
-The machine has torch, numpy, pyarrow and safetensors. Training also needs pydantic, the runs of record are read with
-obstore, and the command line needs typer. The versions are those that are installed here. The folder is ignored by git.
-The file `commit` in it has the value for APE_COMMIT on that machine.
+The machine has torch, numpy, pyarrow and safetensors. Training also needs pydantic, and the command line needs typer.
+The versions are those that are installed here. The folder is ignored by git. The file `commit` in it has the value for
+APE_COMMIT on that machine.
 """
 
 from __future__ import annotations
@@ -14,7 +14,6 @@ from pathlib import Path
 
 NAMES = [
     *("pydantic", "pydantic_core", "annotated-types", "typing-inspection"),
-    "obstore",
     *("typer", "annotated-doc", "shellingham"),
 ]
 LIMIT = 30 * 2**20  # bytes

@@ -9,7 +9,7 @@ import pytest
 
 from ape_cli.core.errors import BusyError, RunError
 from ape_cli.runs.registry import open_registry
-from ape_cli.storage import files, locks
+from ape_cli.storage import files
 from tests.conftest import ape
 from tests.reports.test_aggregation import add
 
@@ -50,7 +50,7 @@ def test_a_damaged_run_can_be_removed(two: list[str]) -> None:
 
 def test_a_run_that_is_being_trained_stays(two: list[str]) -> None:
     run = open_registry("results").find(two[0])
-    with locks.locked(run.folder / ".lock", BusyError("busy")), pytest.raises(BusyError, match="is training"):
+    with files.locked(run.folder / ".lock", BusyError("busy")), pytest.raises(BusyError, match="is training"):
         run.delete()
     assert (run.folder / "run.json").exists()
 

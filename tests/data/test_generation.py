@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import shutil
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -16,10 +17,10 @@ from ape_cli import tasks
 from ape_cli.core.errors import ApeError, BusyError, DataError, UsageError
 from ape_cli.core.executors.local import Local
 from ape_cli.core.vocabulary import SPLITS
-from ape_cli.data import generation, output_folder
+from ape_cli.data import generation
 from ape_cli.data.generation import generate
 from ape_cli.data.manifest import DatasetPlan, read_manifest
-from ape_cli.storage import files, locks, parquet, sequence_rows
+from ape_cli.storage import files, parquet, sequence_rows
 
 
 def plan(task: Any, shard_rows: int = 100, **changes: Any) -> DatasetPlan:
@@ -143,12 +144,12 @@ def test_a_full_disk_leaves_no_half_file(tmp_path: Path, task: Any, monkeypatch:
     def full(handle: int) -> None:
         raise OSError(28, "No space left on device")
 
-    monkeypatch.setattr(files.os, "fsync", full)
+    monkeypatch.setattr(os, "fsync", full)
     with pytest.raises(ApeError, match=r"cannot write[\s\S]*No space left"):
         generate(task, plan(task), tmp_path / "d")
     assert not list((tmp_path / "d").rglob("*.parquet"))
     assert not list((tmp_path / "d").rglob("*.tmp"))
-    monkeypatch.setattr(files.os, "fsync", real)
+    monkeypatch.setattr(os, "fsync", real)
     assert generate(task, plan(task), tmp_path / "d").written == 420
 
 
@@ -223,7 +224,7 @@ def test_a_missing_shard_of_other_bytes(tmp_path: Path, task: Any, monkeypatch: 
 
 
 def test_two_writers_are_kept_apart(tmp_path: Path, task: Any) -> None:
-    with locks.locked(tmp_path / ".lock", BusyError("busy")), pytest.raises(BusyError, match="another process"):
+    with files.locked(tmp_path / ".lock", BusyError("busy")), pytest.raises(BusyError, match="another process"):
         generate(task, plan(task), tmp_path)
 
 
@@ -252,9 +253,9 @@ def test_what_fits_is_not_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatc
     wanted = generation.plan(words, seed=7, rows={"train": 2000, "validation": 10, "test": 10}, shard_rows=5000)
     generate(words, wanted, tmp_path / "measured")
     size = sum(path.stat().st_size for path in (tmp_path / "measured").rglob("*.parquet"))
-    monkeypatch.setattr(output_folder.shutil, "disk_usage", lambda path: SimpleNamespace(free=size))
+    monkeypatch.setattr(shutil, "disk_usage", lambda path: SimpleNamespace(free=size))
     generate(words, wanted, tmp_path / "fits")
     if vocabulary == 20:
-        monkeypatch.setattr(output_folder.shutil, "disk_usage", lambda path: SimpleNamespace(free=size // 4))
+        monkeypatch.setattr(shutil, "disk_usage", lambda path: SimpleNamespace(free=size // 4))
         with pytest.raises(ApeError, match="would not fit"):
             generate(words, wanted, tmp_path / "does not fit")

@@ -18,7 +18,7 @@ from ape_cli import tasks
 from ape_cli.core.errors import BusyError
 from ape_cli.data.loader import Dataset, open_dataset
 from ape_cli.evaluation.count_baselines import Baselines, count_baselines
-from ape_cli.storage.locks import locked
+from ape_cli.storage.files import locked
 from ape_cli.structure import Seq, Tree
 from tests.conftest import ape, write
 

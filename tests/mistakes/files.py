@@ -18,7 +18,7 @@ an overlap with the test rows of another dataset that is never counted
   - any(shard.shared for shards in data.manifest.shards.values() for shard in shards)
   + False
 a listed file not compared with run.json
-  ListedFiles.content  runs/test_integrity.py::test_a_changed_byte_is_noticed
+  Run.content  runs/test_integrity.py::test_a_changed_byte_is_noticed
   - (digest := hashlib.sha256(content).hexdigest()) != self.known.files[name]
   + not (digest := hashlib.sha256(content).hexdigest())
 the name of a run not compared with its configuration
@@ -27,7 +27,7 @@ the name of a run not compared with its configuration
   + not expected
 evaluations in a file of packed runs replaced by those of a folder
   _lacking  runs/test_packing.py::test_evaluations_of_several_folders_are_joined
-  - other = _finished(there)
+  - other = stored or known
   + other = known
 a packed run added without a check
   _lacking  runs/test_packing.py::test_a_damaged_run_in_a_file_is_refused_by_name
@@ -42,11 +42,11 @@ the size of repeated values in a Parquet file not counted
   - (total := total + sum(map(len, found))) > most
   + False
 a finished run that replaces whatever run.json another process has written
-  Run.complete  runs/test_finishing.py::test_while_one_finishes_the_other_does_too
+  RemoteRun.complete  runs/test_finishing.py::test_while_one_finishes_the_other_does_too
   - files.write_text(path, record.text(following), version)
   + files.write_text(path, record.text(following))
 files of this attempt beside the run.json of the first one
-  Run._collected  runs/test_finishing.py::test_while_one_finishes_the_other_does_too
+  RemoteRun._collected  runs/test_finishing.py::test_while_one_finishes_the_other_does_too
   - source.copy(self.folder / source.name)
   + (self.attempt / source.name).copy(self.folder / source.name)
 a shard that is not compared with the digest in the manifest
@@ -78,7 +78,7 @@ dependents of CoNLL-U in the order of a traversal from the right
   - stack += [(child, placed) for child in reversed(below[number])]
   + stack += [(child, placed) for child in below[number]]
 the unlabelled pair of the Penn Treebank kept
-  _without_pair  storage/tree_formats/test_s_expr.py::test_the_penn_treebank
+  _sentences  storage/tree_formats/test_s_expr.py::test_the_penn_treebank
   - tree.kind[0] == "#list" and tree.parent.count(0) == 1 and tree.kind[1] != "#atom"
   + False
 a second root of a tree taken for a node

@@ -7,7 +7,7 @@ import random
 from pathlib import Path
 from typing import Any
 
-from ape_cli.runs.run_files import write_history
+from ape_cli.runs.run import write_history
 from tests.registered import edit, vouch
 from tests.reports.test_aggregation import add
 from tests.reports.test_distinct_rows import Data

@@ -12,7 +12,7 @@ from ape_cli.reports import document, palette
 from ape_cli.reports.tables import Cell
 from ape_cli.reports.views import Options, load
 from ape_cli.runs.registry import open_registry
-from ape_cli.runs.run_files import write_history
+from ape_cli.runs.run import write_history
 from tests.registered import edit, fingerprint_of, vouch
 from tests.reports.test_aggregation import add
 

@@ -14,7 +14,7 @@ from ape_cli.reports.page_figures import PageFigure, PageFigures
 from ape_cli.reports.palette import looks
 from ape_cli.reports.tables import Cell
 from ape_cli.reports.views.scores import Scores, dot_plot
-from ape_cli.runs.run_files import ListedFiles
+from ape_cli.runs.run import Run
 from tests.conftest import ape
 from tests.figures import panel, table
 from tests.reports.test_views import fill
@@ -106,13 +106,13 @@ def test_each_file_of_a_run_is_read_once_for_all_views(tmp_path: Path, monkeypat
     """A page has views of three metrics, and reads each evaluation and history once."""
     fill(tmp_path)
     read: list[str] = []
-    content = ListedFiles.content
+    content = Run.content
 
-    def counted(run: ListedFiles, name: str) -> bytes:
+    def counted(run: Run, name: str) -> bytes:
         read.append(f"{run.name}/{name}")
         return content(run, name)
 
-    monkeypatch.setattr(ListedFiles, "content", counted)
+    monkeypatch.setattr(Run, "content", counted)
     monkeypatch.setattr(plots, "missing", partial(str, "pip install matplotlib"))  # drawing is not tested
     ape("report", "--results", str(tmp_path), "--format", "html")
     assert len(read) == len(set(read)) > 12

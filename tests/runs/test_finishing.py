@@ -9,20 +9,20 @@ import threading
 from collections.abc import Callable
 from typing import Any
 
-import obstore
 import pytest
 import torch
-from obstore.store import MemoryStore
 
 from ape_cli.core.errors import ApeError
 from ape_cli.data.loader import Dataset
 from ape_cli.runs.record import RunRecord, TrainingResult
+from ape_cli.runs.remote_run import RemoteRun
 from ape_cli.runs.run import Run
 from ape_cli.storage._bucket import Bucket
 from ape_cli.storage.object_store import RemotePath
 from ape_cli.training.execution import ExistingRun
 from tests.runs import test_registry
 
+obstore = pytest.importorskip("obstore", reason="needs the extra `cloud`")
 REQUESTS = ("get", "put", "head", "copy", "delete", "list", "list_with_delimiter")
 
 
@@ -95,7 +95,7 @@ def record(words: Dataset, tmp_path_factory: pytest.TempPathFactory) -> RunRecor
 def in_memory() -> RemotePath:
     """A new object store."""
     bucket = Bucket("s3", "memory", "")
-    bucket.__dict__["store"] = bucket.__dict__["patient_store"] = MemoryStore()
+    bucket.__dict__["store"] = bucket.__dict__["patient_store"] = obstore.store.MemoryStore()
     return RemotePath(bucket, "memory/results")
 
 
@@ -105,7 +105,7 @@ def weights_of(number: int) -> dict[str, torch.Tensor]:
 
 def finishing(store: RemotePath, record: RunRecord, number: int) -> Process:
     """A process that has trained a run, with weights and a history that no other process has, and finishes it."""
-    run = Run(store / "runs" / record.run)
+    run = RemoteRun(store / "runs" / record.run)
     run.attempt  # noqa: B018 - the name of its folder
     run.write_record(record)
     result = TrainingResult(
@@ -122,7 +122,7 @@ def finishing(store: RemotePath, record: RunRecord, number: int) -> Process:
 
 def whose(store: RemotePath, record: RunRecord) -> int:
     """The process whose run is there, as its record, its weights and its history say, which are not damaged."""
-    run = Run(store / "runs" / record.run)
+    run = RemoteRun(store / "runs" / record.run)
     assert run.status == "finished"
     assert run.problems() == []
     seconds = run.read().outcome.seconds
@@ -217,8 +217,8 @@ def test_files_of_an_announced_end_that_are_missing(record: RunRecord) -> None:
     while not (store / "runs" / record.run / "run.json").exists():
         process.go(1)
     process.kill()
-    Run(store / "runs" / record.run).remove_state()
-    assert not Run(store / "runs" / record.run).complete()
+    RemoteRun(store / "runs" / record.run).remove_state()
+    assert not RemoteRun(store / "runs" / record.run).complete()
     again = finishing(store, record, 2)
     again.go()
     assert again.result is True

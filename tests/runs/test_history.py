@@ -4,14 +4,9 @@ from __future__ import annotations
 
 from pathlib import Path
 
-import polars as pl
 import pyarrow as pa
 import pyarrow.parquet as pq
-import pytest
 
-from ape_cli.core.errors import RunError
-from ape_cli.runs import run_files
-from ape_cli.runs.run import Run
 from tests.conftest import ape
 from tests.registered import vouch
 from tests.reports.test_curves import learning, put
@@ -38,11 +33,3 @@ def test_steps_of_any_whole_type_are_compared(tmp_path: Path) -> None:
     (panel,) = learning(tmp_path)
     assert panel.lines["x"].to_list() == [100, 200]
     assert panel.lines["seeds"].to_list() == [3, 3]
-
-
-def test_a_history_of_too_many_values(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    folder = put(tmp_path, "rope", [0.1, 0.5])
-    assert isinstance(Run(folder).history(), pl.DataFrame)
-    monkeypatch.setattr(run_files, "_VALUES", 10)
-    with pytest.raises(RunError, match="more than 10 values"):
-        Run(folder).history()

@@ -14,7 +14,7 @@ import pytest
 from ape_cli.core.errors import DataError, PlaceError
 from ape_cli.runs import packing
 from ape_cli.runs.registry import open_registry
-from ape_cli.storage import locks
+from ape_cli.storage import files
 from tests.conftest import ape
 from tests.registered import edit, put_evaluation, vouch
 from tests.reports.test_aggregation import add
@@ -275,37 +275,32 @@ def test_a_run_that_is_not_finished_in_the_folder_stays(two: list[Path], here: P
     assert everything(two[0]) == mine
 
 
-@pytest.mark.parametrize(
-    "row",
-    [
-        *((name, b"{}") for name in ("runs/../../x/run.json", "runs/x/model.safetensors", "/runs/x/run.json", "x", "")),
-        *(
-            (name, b"{}")
-            for name in ("runs/x/eval/../run.json", "runs/./run.json", "runs//run.json", "runs/x/./run.json")
-        ),
-        *(
-            (name, b"{}")
-            for name in ("runs/x\0y/run.json", "runs/x\ny/run.json", "runs/x/run.json\n", "runs/../run.json")
-        ),
-        (None, b"{}"),
-        ("runs/x/run.json", None),
-    ],
-)
-def test_no_other_files_are_read(row: tuple[str | None, bytes | None], two: list[Path], here: Path) -> None:
+def test_no_other_files_are_read(two: list[Path], here: Path) -> None:
     """One reader with one message serves `--unpack`, `--pack` and `--results`, and nothing is written."""
     ape("runs", "--pack", "good.parquet")
-    pack_rows("bad.parquet", *rows_of("good.parquet"), row)
-    before = (here / "bad.parquet").read_bytes()
-    commands = (
-        ["report", "--results", "bad.parquet"],
-        ["runs", "--unpack", "bad.parquet", "--results", "new"],
-        ["runs", "--pack", "bad.parquet"],
-    )
-    for words in commands:
-        err = ape(*words, code=1)[1]
-        assert "cannot read bad.parquet\n  got:     it does not contain packed runs" in err
-    assert not (here / "new").exists()
-    assert (here / "bad.parquet").read_bytes() == before
+    good = rows_of("good.parquet")
+    names = [
+        "runs/../../x/run.json",
+        "runs/x/model.safetensors",
+        "/runs/x/run.json",
+        "x",
+        "",
+        "runs/x/eval/../run.json",
+    ]
+    names += ["runs/./run.json", "runs//run.json", "runs/x/./run.json", "runs/x\0y/run.json", "runs/x\ny/run.json"]
+    names += ["runs/x/run.json\n", "runs/../run.json", "runs/x/eval/../run.json"]
+    for row in [*((name, b"{}") for name in names), (None, b"{}"), ("runs/x/run.json", None)]:
+        pack_rows("bad.parquet", *good, row)
+        before = (here / "bad.parquet").read_bytes()
+        for words in (
+            ["report", "--results", "bad.parquet"],
+            ["runs", "--unpack", "bad.parquet", "--results", "new"],
+            ["runs", "--pack", "bad.parquet"],
+        ):
+            err = ape(*words, code=1)[1]
+            assert "cannot read bad.parquet\n  got:     it does not contain packed runs" in err, row
+        assert not (here / "new").exists()
+        assert (here / "bad.parquet").read_bytes() == before
 
 
 def test_what_is_not_packed_is_refused(here: Path) -> None:
@@ -363,7 +358,7 @@ def test_only_one_process_at_a_time_changes_a_file(
     monkeypatch.setattr(packing, "_PATIENCE", 0.1)
     other = here / f".x.{'0' * 16}.tmp"
     other.touch()
-    with locks.held(here / ".a.parquet.lock", DataError("busy")):
+    with files.held(here / ".a.parquet.lock", DataError("busy")):
         assert "another process is writing this file" in ape("runs", "--pack", "a.parquet", code=1)[1]
     ape("runs", "--pack", "a.parquet")
     assert other.exists()

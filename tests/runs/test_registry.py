@@ -19,7 +19,7 @@ from ape_cli.models.checkpoint import load_weights
 from ape_cli.runs import config
 from ape_cli.runs.registry import Registry, open_registry
 from ape_cli.runs.run import Run
-from ape_cli.storage import locks
+from ape_cli.storage import files
 from ape_cli.storage.paths import StoragePath
 from ape_cli.training import trial
 from ape_cli.training.execution import Execution, ExistingRun
@@ -188,7 +188,7 @@ def test_a_run_whose_process_is_gone_counts_as_stopped(words: Dataset, tmp_path:
     done = run(words, tmp_path)
     done.run.update(status="running")
     assert done.run.status == "stopped"
-    with locks.locked(done.run.folder / ".lock", RunError("busy")):
+    with files.locked(done.run.folder / ".lock", RunError("busy")):
         assert done.run.status == "running"
         for options in ({}, {"existing": ExistingRun.RESUME}):
             with pytest.raises(BusyError, match="another process"):

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from ape_cli.core.errors import BusyError
-from ape_cli.storage import locks
+from ape_cli.storage import file_systems, files
 from tests.interpreters import started
 
 BUSY = BusyError("busy")
@@ -17,12 +17,12 @@ BUSY = BusyError("busy")
 
 def test_one_holder_at_a_time(tmp_path: Path) -> None:
     lock = tmp_path / "new" / ".lock"
-    with locks.locked(lock, BUSY):
-        assert locks.is_locked(lock)
-        with pytest.raises(BusyError), locks.locked(lock, BUSY):
+    with files.locked(lock, BUSY):
+        assert files.is_locked(lock)
+        with pytest.raises(BusyError), files.locked(lock, BUSY):
             pass
     assert not lock.exists()
-    assert not locks.is_locked(lock)
+    assert not files.is_locked(lock)
 
 
 def test_what_killed_processes_left_is_removed_under_the_lock(tmp_path: Path) -> None:
@@ -31,7 +31,7 @@ def test_what_killed_processes_left_is_removed_under_the_lock(tmp_path: Path) ->
     kept = [tmp_path / ".notes.tmp", tmp_path / "x.json"]
     for path in (*left, *kept):
         path.touch()
-    with locks.locked(tmp_path / ".lock", BUSY):
+    with files.locked(tmp_path / ".lock", BUSY):
         pass
     assert not any(path.exists() for path in left)
     assert all(path.exists() for path in kept)
@@ -43,9 +43,9 @@ def test_a_file_system_without_locks(tmp_path: Path, monkeypatch: pytest.MonkeyP
     def unsupported(handle: int, kind: int) -> None:
         raise OSError(errno.ENOLCK, os.strerror(errno.ENOLCK))
 
-    monkeypatch.setattr(locks.fcntl, "flock", unsupported)
-    with locks.locked(tmp_path / ".lock", BUSY), locks.locked(tmp_path / ".lock", BUSY):
-        assert not locks.is_locked(tmp_path / ".lock")
+    monkeypatch.setattr(file_systems.fcntl, "flock", unsupported)
+    with files.locked(tmp_path / ".lock", BUSY), files.locked(tmp_path / ".lock", BUSY):
+        assert not files.is_locked(tmp_path / ".lock")
 
 
 def test_many_processes_that_take_turns(tmp_path: Path) -> None:
@@ -54,11 +54,11 @@ def test_many_processes_that_take_turns(tmp_path: Path) -> None:
 import os, sys
 from pathlib import Path
 from ape_cli.core.errors import BusyError
-from ape_cli.storage import locks
+from ape_cli.storage import file_systems, files
 folder, had = Path(sys.argv[1]), 0
 while had < 200:
     try:
-        with locks.locked(folder / ".lock", BusyError("busy")):
+        with files.locked(folder / ".lock", BusyError("busy")):
             os.close(os.open(folder / "held", os.O_CREAT | os.O_EXCL))  # fails if two hold it
             (folder / "held").unlink()
             had += 1

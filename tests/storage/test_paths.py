@@ -4,23 +4,24 @@ from __future__ import annotations
 
 import pickle
 import socket
+import sys
 from pathlib import Path
 from typing import Any
 
 import pytest
-from obstore.store import GCSStore
 
 from ape_cli.core.errors import PlaceError, UsageError
 from ape_cli.storage.object_store import RemotePath
 from ape_cli.storage.paths import storage_path
 
+CLOUD = "needs the extra `cloud`"
+
 # Addresses
 
 
-@pytest.mark.parametrize("text", ["results", "/tmp/x", "../a b", "", "c:/x"])
-def test_what_is_no_address_is_a_folder(text: str) -> None:
-    assert storage_path(text) == Path(text)
-    assert storage_path(Path(text)) == Path(text)
+def test_what_is_no_address_is_a_folder() -> None:
+    for text in ("results", "/tmp/x", "../a b", "", "c:/x"):
+        assert storage_path(text) == storage_path(Path(text)) == Path(text)
 
 
 @pytest.mark.parametrize(
@@ -68,47 +69,47 @@ def test_an_address_that_is_none(text: str | Path, message: str) -> None:
         storage_path(text)
 
 
-def test_nothing_is_asked_before_something_is_needed() -> None:
-    """Otherwise the first line of `ape --help` would wait for obstore."""
-    found = storage_path("s3://bucket/x") / "y"
-    assert "store" not in vars(found.bucket)
+def test_without_obstore_only_a_request_fails(monkeypatch: pytest.MonkeyPatch) -> None:
+    """An address is parsed without it. Otherwise, the first line of `ape --help` would wait for it."""
+    monkeypatch.setitem(sys.modules, "obstore", None)
+    path = storage_path("s3://bucket/x") / "y"
+    assert "store" not in vars(path.bucket)
+    with pytest.raises(PlaceError, match=r"need the package obstore[\s\S]*s3://bucket[\s\S]*\[cloud\]'"):
+        path.exists()
 
 
 def test_which_store_an_address_is_of() -> None:
     """Google is not contacted here. The test only checks that the address reaches its client with its options."""
+    obstore = pytest.importorskip("obstore", reason=CLOUD)
     found = storage_path("gs://bucket/x?endpoint_override=http://127.0.0.1:1&anonymous=true")
     assert isinstance(found, RemotePath)
     store: Any = found.bucket.store
-    assert isinstance(store, GCSStore)
+    assert isinstance(store, obstore.store.GCSStore)
     assert store.config == {"bucket": "bucket", "base_url": "http://127.0.0.1:1", "skip_signature": "true"}
 
 
-def test_an_address_and_locks_do_not_depend_on_other_variables(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("AWS_SKIP_SIGNATURE", "true")
-    monkeypatch.setenv("AWS_CONDITIONAL_PUT", "disabled")
+@pytest.fixture
+def keys(monkeypatch: pytest.MonkeyPatch) -> None:
+    pytest.importorskip("obstore", reason=CLOUD)
     monkeypatch.setenv("AWS_ACCESS_KEY_ID", "key")
     monkeypatch.setenv("AWS_SECRET_ACCESS_KEY", "secret")
+
+
+def test_an_address_and_locks_do_not_depend_on_other_variables(keys: None, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("AWS_SKIP_SIGNATURE", "true")
+    monkeypatch.setenv("AWS_CONDITIONAL_PUT", "disabled")
     found = storage_path("s3://bucket/x?endpoint_override=http://127.0.0.1:1&anonymous=false")
     assert isinstance(found, RemotePath)
     config = found.bucket.store.config
     assert (config["skip_signature"], config["conditional_put"]) == ("false", "etag")
 
 
-@pytest.mark.parametrize("endpoint", ["http://me:pa ss/x@127.0.0.1:1", "ftp://h"])
-def test_a_server_that_is_no_url(monkeypatch: pytest.MonkeyPatch, endpoint: str, capfd: Any) -> None:
-    monkeypatch.setenv("AWS_ENDPOINT_URL", endpoint)
-    monkeypatch.setenv("AWS_ACCESS_KEY_ID", "key")
-    with pytest.raises(PlaceError, match="server is not a URL") as told:
-        storage_path("s3://bucket/x").exists()
-    assert endpoint not in str(told.value) + "".join(capfd.readouterr())
-
-
-# Messages for users
-
-
-def test_a_server_that_is_not_there(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("AWS_ACCESS_KEY_ID", "key")
-    monkeypatch.setenv("AWS_SECRET_ACCESS_KEY", "secret")
+def test_servers_that_are_no_url_or_not_there(keys: None, monkeypatch: pytest.MonkeyPatch, capfd: Any) -> None:
+    for endpoint in ("http://me:pa ss/x@127.0.0.1:1", "ftp://h"):
+        monkeypatch.setenv("AWS_ENDPOINT_URL", endpoint)
+        with pytest.raises(PlaceError, match="server is not a URL") as told:
+            storage_path("s3://bucket/x").exists()
+        assert endpoint not in str(told.value) + "".join(capfd.readouterr())
     with socket.socket() as free:
         free.bind(("127.0.0.1", 0))
         nobody = f"http://127.0.0.1:{free.getsockname()[1]}"

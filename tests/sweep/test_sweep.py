@@ -21,7 +21,7 @@ from ape_cli.core.executors import Event, JobContext
 from ape_cli.data.loader import Dataset, open_dataset
 from ape_cli.experiment.choice import preset_dataset
 from ape_cli.runs.registry import open_registry
-from ape_cli.storage import locks
+from ape_cli.storage import files
 from ape_cli.sweep import planning, specification, worker
 from tests.conftest import ape, points_of
 from tests.registered import edit
@@ -160,7 +160,7 @@ def test_a_run_that_another_process_holds(here: Path, monkeypatch: pytest.Monkey
     job = worker.job(item, open_registry("results"), "cpu", False)
     context = JobContext(0, reports.append, lambda: False)
     assert item.run is not None
-    with locks.locked(item.run.folder / ".lock", BusyError("busy")):
+    with files.locked(item.run.folder / ".lock", BusyError("busy")):
         assert job.call(context, *job.args) == {"state": "elsewhere"}
     assert {"waiting": True} in reports
     assert job.call(context, *job.args)["state"] == "finished"

@@ -31,8 +31,7 @@ from ape_cli.models.transformer import Model
 from ape_cli.runs import record
 from ape_cli.runs.config import AnyConfig, Config
 from ape_cli.runs.record import DatasetRecord, Metrics, TrainingResult
-from ape_cli.runs.run import Run
-from ape_cli.runs.run_files import WEIGHTS
+from ape_cli.runs.run import WEIGHTS, Run
 from ape_cli.storage import files
 from ape_cli.storage.paths import StoragePath, storage_path
 from ape_cli.storage.tensors import save_tensors

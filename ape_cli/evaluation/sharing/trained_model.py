@@ -31,7 +31,7 @@ from ape_cli.models.device import products, tune
 from ape_cli.models.factory import check_installed, check_unchanged
 from ape_cli.models.transformer import Model, SequenceModel, forward, to_device
 from ape_cli.runs.record import DECODINGS
-from ape_cli.runs.run_files import WEIGHTS
+from ape_cli.runs.run import WEIGHTS
 from ape_cli.storage.paths import StoragePath
 from ape_cli.storage.tensors import load_tensors
 from ape_cli.structure import Seq, parse_structure

@@ -18,7 +18,6 @@ import json
 import warnings
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import pyarrow as pa
@@ -34,11 +33,8 @@ from ape_cli.storage.sources._source import MOST_CLASSES, ImageSource, LabelledI
 _AGAIN = "fetch it again"
 _AT_ONCE = 256  # encoded images that are in memory at once
 _FORMATS = ("PNG", "JPEG", "WEBP", "BMP", "GIF", "TIFF")  # none that runs a program, as EPS does
-_SCAN = b"\xff\xda"  # begins a scan of a JPEG; in its data, a zero follows each 255
-_TILE_WIDTH, _TILE_LENGTH = 322, 323  # tags of a TIFF
 _MOST_BYTES = 8 * 2**20  # of an encoded image
 _MOST_PIXELS = 2**25  # of an image
-_MOST_SCANS = 50  # passes over a progressive JPEG; usual ones have 10
 _GRAY, _COLOUR = ("L", "1"), ("RGB", "P", "CMYK")
 _NAMES = ("label", "labels", "class", "classes", "target", "category")  # usual names of a label column
 
@@ -67,7 +63,13 @@ def read(path: Path, files: dict[str, list[Path]], label: str | None) -> ImageSo
             for split, parts in files.items()
         }
     labels = {split: np.concatenate([np.empty(0, np.int64), *parts]) for split, parts in rows.items()}
-    classes = names or sorted(texts) or _number_names(column.name, labels)
+    classes = names or sorted(texts)
+    if not classes:  # they are the numbers from 0 to the largest label
+        largest = max([0, *(int(numbers.max()) for numbers in labels.values() if len(numbers))])
+        if largest >= MOST_CLASSES:
+            got, allowed = largest, f"less than {MOST_CLASSES:,}"
+            raise DataError(f"the numbers of {column.name} are not labels", got=got, allowed=allowed)
+        classes = [str(number) for number in range(largest + 1)]
     if texts:
         place = {name: number for number, name in enumerate(classes)}
         sorted_number = np.array([place[name] for name in texts])
@@ -120,14 +122,6 @@ def _numbers(labels: pa.Array, texts: dict[str, int]) -> np.ndarray:
     used, places = np.unique(labels.indices.to_numpy(), return_inverse=True)
     numbers = [texts.setdefault(name, len(texts)) for name in labels.dictionary.take(pa.array(used)).to_pylist()]
     return np.array(numbers, np.int64)[places]
-
-
-def _number_names(column: str, labels: dict[str, np.ndarray]) -> list[str]:
-    """The names of classes that have none: the numbers from 0 to the largest label. Raises `DataError` if too large."""
-    largest = max([0, *(int(numbers.max()) for numbers in labels.values() if len(numbers))])
-    if largest >= MOST_CLASSES:
-        raise DataError(f"the numbers of {column} are not labels", got=largest, allowed=f"less than {MOST_CLASSES:,}")
-    return [str(number) for number in range(largest + 1)]
 
 
 def _columns(path: Path, schema: pa.Schema, label: str | None) -> tuple[pa.Field, pa.Field, list[str] | None]:
@@ -231,7 +225,6 @@ class Canvas:
                 if size > half_memory():
                     got, allowed = f"{self.rows:,} images, {size:,} bytes", f"{half_memory():,} bytes"
                     raise DataError("the images are too large", got=got, allowed=allowed, fix="take fewer")
-                _check_work(image, encoded)
                 if image.has_transparency_data:
                     raise ValueError("transparency")
                 if image.mode not in (*_GRAY, *_COLOUR):
@@ -247,12 +240,3 @@ class Canvas:
             kind = "no image" if isinstance(error, UnidentifiedImageError) else str(error)
             allowed = f"{', '.join(_FORMATS)}, opaque, one frame, modes {', '.join((*_GRAY, *_COLOUR))}"
             raise DataError("an image cannot be used", got=f"{kind} ({place})", allowed=allowed) from error
-
-
-def _check_work(image: Any, encoded: bytes) -> None:
-    """Raise `ValueError` for a JPEG with too many scans, or a TIFF with tiles much larger than an image may be."""
-    if image.format == "JPEG" and encoded.count(_SCAN) > _MOST_SCANS:
-        raise ValueError(f"more than {_MOST_SCANS} scans")
-    tags = getattr(image, "tag_v2", {}) if image.format == "TIFF" else {}
-    if tags.get(_TILE_WIDTH, 0) * tags.get(_TILE_LENGTH, 0) > _MOST_PIXELS:
-        raise ValueError(f"a tile of more than {_MOST_PIXELS:,} pixels")

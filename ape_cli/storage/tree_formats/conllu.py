@@ -32,14 +32,9 @@ class ConlluFormat(TreeFormat):
         sentences = _sentences(content)
         if unit == "sentence":
             return sentences
-        documents = _documents(sentences)
+        groups = groupby(sentences, lambda tree: tree.document)
+        documents = (joined("document", group, number) for number, group in groups)
         return documents if unit == "document" else iter([joined("file", documents)])
-
-
-def _documents(sentences: Iterable[ParsedTree]) -> Iterator[ParsedTree]:
-    """The documents that sentences form."""
-    for number, group in groupby(sentences, lambda tree: tree.document):
-        yield joined("document", group, number)
 
 
 class _Lines(io.BytesIO):

@@ -97,7 +97,8 @@ def _sentences(text: str, rules: str) -> Iterator[ParsedTree]:
                 raise damaged("a closing bracket without an opening one", line_at(text, part.start()))
             is_label = False
             if not lists:
-                yield _without_pair(tree) if rules == "penn" else tree
+                has_pair = tree.kind[0] == "#list" and tree.parent.count(0) == 1 and tree.kind[1] != "#atom"
+                yield tree.subtree(1, len(tree.parent) - 1) if rules == "penn" and has_pair else tree
                 tree = ParsedTree()
         elif is_label:
             tree.kind[-1] = tree.token[-1] = part[0]
@@ -146,10 +147,3 @@ def _pass_over(parts: Iterator[re.Match[str]], text: str, begin: re.Match[str]) 
         if depth < 0:
             break
     raise damaged("no expression follows `#;`", line_at(text, begin.start()))
-
-
-def _without_pair(tree: ParsedTree) -> ParsedTree:
-    """An expression without the unlabelled pair of brackets around a single one."""
-    if tree.kind[0] == "#list" and tree.parent.count(0) == 1 and tree.kind[1] != "#atom":
-        return tree.subtree(1, len(tree.parent) - 1)
-    return tree

@@ -105,17 +105,13 @@ def _language(name: str) -> Any:
 
 
 def _add(tree: ParsedTree, parent: int, node: Any, source: bytes) -> None:
-    """Add a node with the nodes below it that have a name."""
-    number = tree.add(parent, node.type, _token(node, source))
+    """Add a node with the nodes below it that have a name. Its token is the text of a leaf, or the operator."""
+    named = node.child_by_field_name("operator") if node.child_count else node
+    token = source[named.start_byte : named.end_byte].decode() if named is not None else None
+    number = tree.add(parent, node.type, token)
     for child in node.named_children:
         if not (child.is_extra and "comment" in child.type):
             _add(tree, number, child, source)
-
-
-def _token(node: Any, source: bytes) -> str | None:
-    """The text of a leaf, or the operator of an expression; None if there is none."""
-    named = node.child_by_field_name("operator") if node.child_count else node
-    return source[named.start_byte : named.end_byte].decode() or None if named is not None else None
 
 
 def _line_of_error(node: Any) -> int:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import os
 import shutil
 from pathlib import Path
@@ -27,14 +26,6 @@ def folder(tmp_path: Path) -> Path:
     for scheme in ("rope", "t5"):
         add(tmp_path, scheme, 0.5)
     return min((tmp_path / "runs").iterdir())
-
-
-def test_a_run_json_with_a_million_values(folder: Path, tmp_path: Path) -> None:
-    edit(folder / "run.json", resumed_on=[1] * MANY)
-    outcome = limited("runs", "--json", "--results", str(tmp_path))
-    assert (outcome.code, len(json.loads(outcome.out))) == (0, 1)
-    assert f"left out: {folder.name}: " in outcome.err
-    assert len(outcome.text) < 10_000
 
 
 def test_a_manifest_with_a_million_shards(words: Dataset, tmp_path: Path) -> None:

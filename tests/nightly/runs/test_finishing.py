@@ -6,7 +6,7 @@ import itertools
 from collections.abc import Iterator
 
 from ape_cli.runs.record import RunRecord
-from ape_cli.runs.run import Run
+from ape_cli.runs.remote_run import RemoteRun
 from ape_cli.storage.object_store import ConflictError
 from tests.runs.test_finishing import (
     Process,
@@ -40,7 +40,7 @@ def test_a_retraining_and_a_process_that_finishes_the_earlier_training(record: R
         store = in_memory()
         one = finishing(store, record, 1)
         one.go(before)
-        clearing = Process(Run(store / "runs" / record.run).clear)
+        clearing = Process(RemoteRun(store / "runs" / record.run).clear)
         clearing.go(between)
         one.go()
         clearing.go()

@@ -14,7 +14,6 @@ from ape_cli.runs.registry import open_registry
 from ape_cli.runs.run import Run
 from tests.conftest import ape
 from tests.interpreters import started
-from tests.nightly import limits
 from tests.nightly.store import at, serving
 from tests.registered import put_evaluation, vouch
 from tests.reports.test_aggregation import add
@@ -103,21 +102,3 @@ def test_a_process_ends_as_it_should_after_it_has_read_a_file(content: str, here
         process = started("-m", "ape_cli", "runs", "--unpack", "x.parquet", where=here)
         process.communicate(timeout=60)
         assert process.returncode == (0 if content == "nothing" else 1)
-
-
-def test_a_small_file_with_gigabytes(here: Path) -> None:
-    """30 rows of 200 MB, plain and by a dictionary. Each command is refused within the limits of `limits.ape`."""
-    paths = [f"runs/x/eval/{number}.json" for number in range(30)]
-    zeros = pa.array([bytes(200_000_000)], pa.binary())
-    shared = pa.DictionaryArray.from_arrays(pa.array([0] * 30, pa.int32()), zeros)
-    schema = pa.schema({"path": pa.string(), "content": pa.binary()})
-    with pq.ParquetWriter("plain.parquet", schema, compression="zstd", use_dictionary=False) as writer:
-        for path in paths:  # not all at once, which takes 6 GB here
-            writer.write_table(pa.table({"path": [path], "content": zeros}, schema))
-    pq.write_table(pa.table({"path": paths, "content": shared}), "shared.parquet", compression="zstd")
-    for name in ("plain", "shared"):
-        assert (here / f"{name}.parquet").stat().st_size < 1_000_000
-        for words in (("report", "--results", f"{name}.parquet"), ("runs", "--unpack", f"{name}.parquet")):
-            ended = limits.ape(*words, where=here)
-            assert ended.code == 1, ended.text
-            assert "the values are too large" in ended.err

@@ -17,7 +17,7 @@ from ape_cli.core.errors import BusyError, DataError
 from ape_cli.core.executors import JobContext
 from ape_cli.data.loader import open_dataset
 from ape_cli.runs.registry import open_registry
-from ape_cli.storage import locks
+from ape_cli.storage import files
 from ape_cli.sweep import planning, specification, worker
 from ape_cli.training import trial
 from ape_cli.training.execution import Execution, ExistingRun
@@ -58,7 +58,7 @@ def test_killed_or_stopped_and_started_again_nothing_is_trained_twice(
     done = {run.name: run.read().outcome for run in begun(here) if run.read().status == "finished"}
     assert 1 <= len(done) < 4
     locks_of = [run.folder / ".lock" for run in begun(here)]
-    until(lambda: not any(map(locks.is_locked, locks_of)))  # workers end with their parent
+    until(lambda: not any(map(files.is_locked, locks_of)))  # workers end with their parent
     out, _ = ape("sweep", *FOUR, "--workers", "1")
     assert f"4 finished; {4 - len(done)} trained now" in out
     assert {name: open_registry("results").find(name).read().outcome for name in done} == done
@@ -242,7 +242,7 @@ def test_a_run_of_another_process_is_waited_for_and_else_not_called_done(
     ape(*words)
     (run,) = open_registry("results")
     edit(Path(str(run.folder)) / "run.json", status="running")
-    with locks.locked(run.folder / ".lock", BusyError("busy")):
+    with files.locked(run.folder / ".lock", BusyError("busy")):
         plan = json.loads(ape(*words, "--dry-run", "--json")[0])
         assert [t["state"] for t in plan["trials"]] == ["running"]
         assert plan["to_do"] == 1
@@ -252,7 +252,7 @@ def test_a_run_of_another_process_is_waited_for_and_else_not_called_done(
     (item,), _ = planning.plan(point, found, Path("datasets"))
     job = worker.job(item, found, "cpu", False)
     assert item.run is not None
-    with locks.locked(item.run.folder / ".lock", BusyError("busy")), pytest.raises(KeyboardInterrupt):
+    with files.locked(item.run.folder / ".lock", BusyError("busy")), pytest.raises(KeyboardInterrupt):
         job.call(context, *job.args)  # told to stop, it does not continue to wait
 
 

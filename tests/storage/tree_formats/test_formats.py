@@ -145,15 +145,6 @@ def test_names() -> None:
     assert type(tree_formats.load("json-lines")).__name__ == "JsonLinesFormat"
 
 
-def test_units() -> None:
-    kind = tree_formats.load("python")
-    assert tree_formats.chosen_unit("python", kind, None) == "function"
-    assert tree_formats.chosen_unit("python", kind, "subtree") == "function"
-    assert tree_formats.chosen_unit("python", kind, "file") == "file"
-    with pytest.raises(UsageError, match=r"sentence\n  allowed: function, file, subtree"):
-        tree_formats.chosen_unit("python", kind, "sentence")
-
-
 @pytest.mark.parametrize("name", ["conllu", "html", "tree-sitter", "tree-sitter-javascript"])
 def test_a_missing_package_is_one_error(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(importlib.util, "find_spec", lambda *_: None)

@@ -138,7 +138,7 @@ def test_what_is_no_declaration_of_the_document(other: str) -> None:
     ],
 )
 def test_bad_documents(document: str | bytes, message: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    """With a thousandth of the nodes that are allowed. `tests/nightly` has a document with more than two million."""
+    """With a thousandth of the nodes that are allowed."""
     monkeypatch.setattr(_format, "_MOST_NODES", 2_000)
     with pytest.raises(DataError, match=message):
         parsed("html", document)

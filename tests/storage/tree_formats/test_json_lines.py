@@ -18,11 +18,8 @@ def test_each_line_is_a_document() -> None:
         ("number", "2", ()),
     ]
     assert [tree.document for tree in trees] == [0, 1, 2]
-
-
-def test_a_file_joins_its_documents() -> None:
-    (tree,) = parsed("json-lines", TEXT, "file")
-    assert nested(tree) == ("file", "file", tuple(nested(part) for part in parsed("json-lines", TEXT)))
+    (file,) = parsed("json-lines", TEXT, "file")
+    assert nested(file) == ("file", "file", tuple(map(nested, trees)))
 
 
 def test_a_bad_line_is_named() -> None:

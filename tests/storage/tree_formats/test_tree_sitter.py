@@ -2,13 +2,10 @@
 
 from __future__ import annotations
 
-from types import SimpleNamespace
-
 import pytest
 
 from ape_cli.core.errors import DataError, UsageError
 from ape_cli.storage import tree_formats
-from ape_cli.storage.tree_formats.tree_sitter import _line_of_error
 from tests.storage.tree_formats.reading import Nested, depths, flat, nested, parsed
 
 NAME = "tree-sitter-javascript"
@@ -94,15 +91,3 @@ def test_a_name_that_is_no_language_is_not_imported(name: str) -> None:
 def test_bad_programs(code: str | bytes, message: str) -> None:
     with pytest.raises(DataError, match=message):
         parsed(NAME, code)
-
-
-def test_the_line_of_a_missing_token_that_is_no_child() -> None:
-    """What tree-sitter-c finds in a file whose last line is `#define A 1`. `tests/nightly` parses such a file."""
-
-    def found(line: int, *children: SimpleNamespace, has_error: bool) -> SimpleNamespace:
-        flags = {"is_error": False, "is_missing": False, "has_error": has_error}
-        return SimpleNamespace(children=list(children), start_point=(line, 0), **flags)
-
-    words = [found(1, has_error=False) for _ in ("#define", "A", "1")]
-    root = found(0, found(0, has_error=False), found(1, *words, has_error=True), has_error=True)
-    assert _line_of_error(root) == 2

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import time
 from pathlib import Path
 
 import numpy as np
@@ -15,7 +14,6 @@ from PIL import Image
 from ape_cli.core.errors import DataError
 from ape_cli.storage import sources
 from ape_cli.storage.sources import _parquet
-from tests.nightly.limits import ape
 from tests.storage.sources import formats
 
 TINY = formats.encoded(np.zeros((2, 2), np.uint8))
@@ -24,16 +22,6 @@ TINY = formats.encoded(np.zeros((2, 2), np.uint8))
 def again(value: bytes | str, rows: int) -> pa.Array:
     """A column that stores one value once."""
     return pa.DictionaryArray.from_arrays(pa.array(np.zeros(rows, np.int32)), pa.array([value]))
-
-
-def test_an_image_that_a_file_stores_once_and_names_often(tmp_path: Path) -> None:
-    """A file of a few kilobytes that would be 9 GiB."""
-    table = pa.table({"image": again(b"x" * (16 * 2**20), 600), "label": [0] * 600})
-    pq.write_table(table, tmp_path / "x.parquet", compression="zstd", store_schema=False)
-    assert (tmp_path / "x.parquet").stat().st_size < 10_000
-    outcome = ape("gen", "images", "--source", "x.parquet", where=tmp_path)
-    assert outcome.code == 1
-    assert "an image cannot be used" in outcome.err
 
 
 def test_images_that_do_not_fit_into_memory(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -51,23 +39,3 @@ def test_a_source_that_is_a_pipe(tmp_path: Path) -> None:
     os.mkfifo(tmp_path / "x.tar.gz")
     with pytest.raises(DataError, match="it is no regular file"):
         sources.open_source(str(tmp_path / "x.tar.gz"))
-
-
-def scans(number: int) -> bytes:
-    """A progressive JPEG whose last scan is repeated."""
-    whole = formats.encoded(np.zeros((8, 8), np.uint8), "JPEG", progressive=True)
-    last = whole.rindex(b"\xff\xda")
-    return whole[:last] + whole[last:-2] * (number - whole.count(b"\xff\xda") + 1) + whole[-2:]
-
-
-def test_a_jpeg_with_many_scans(tmp_path: Path) -> None:
-    """Each scan decodes the whole image again."""
-    path = tmp_path / "x.parquet"
-    pq.write_table(pa.table({"image": [scans(50)], "label": [0]}), path)
-    assert len(sources.open_source(str(path)).splits["train"].labels) == 1
-    for number in (51, 100_000):
-        pq.write_table(pa.table({"image": [scans(number)], "label": [0]}), path)
-        start = time.perf_counter()
-        with pytest.raises(DataError, match="more than 50 scans"):
-            sources.open_source(str(path))
-        assert time.perf_counter() - start < 5

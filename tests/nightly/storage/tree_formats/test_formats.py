@@ -2,41 +2,14 @@
 
 from __future__ import annotations
 
-import tracemalloc
 from pathlib import Path
 
 import pytest
 
 from ape_cli.core.errors import DataError
-from ape_cli.storage import tree_formats
 from ape_cli.storage.tree_sources import read_trees
 from tests.interpreters import python
 from tests.nightly.core.test_plugins import distribution, put
-from tests.storage.tree_formats.reading import NEEDS, parsed
-
-
-@pytest.mark.parametrize("name", ["json-lines", "conllu"])
-def test_many_empty_lines_need_little_memory(name: str) -> None:
-    """A list of three million lines has 24 MB."""
-    if name in NEEDS:
-        pytest.importorskip(NEEDS[name])
-    kind, content = tree_formats.load(name), b"\n" * 3_000_000
-    list(kind.trees(b"", kind.units[0]))  # imports what it needs
-    tracemalloc.start()
-    try:
-        assert list(kind.trees(content, kind.units[0])) == []
-        assert tracemalloc.get_traced_memory()[1] < 20e6
-    finally:
-        tracemalloc.stop()
-
-
-@pytest.mark.parametrize(
-    ("name", "begin", "node", "end"), [("html", "<p>", "<br>", ""), ("xml", "<a>", "<b/>", "</a>")]
-)
-def test_a_document_with_too_many_nodes(name: str, begin: str, node: str, end: str) -> None:
-    with pytest.raises(DataError, match="more than 2,000,000 nodes"):
-        parsed(name, begin + node * 2_000_001 + end)
-
 
 FORMAT = """
 from ape_cli.storage.tree_formats import ParsedTree, TreeFormat
