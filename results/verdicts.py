@@ -16,7 +16,7 @@ def parts(folder: Path) -> dict[str, str]:
     """The tables of each source, a count of each verdict, and a list of sentences, from the files in a folder."""
     made = {}
     for name in published.names():
-        cells, _ = verdicts.read(open_registry(folder), published.load(name))
+        cells = verdicts.read(open_registry(folder), published.load(name))
         *tables, count = (replace(table, notes=[""]) for table in VerdictView().tables(cells))
         made[f"verdicts-{name}.md"] = rendering.markdown(tables).replace("\n\n\n", "\n\n")
         made[f"verdict-counts-{name}.md"] = rendering.markdown([count]).partition("\n\n")[2].strip() + "\n"

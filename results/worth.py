@@ -57,7 +57,7 @@ def scores(registry: Registry) -> Found:
     """The test score and the validation scores of the runs of preset small, by column, row and seed."""
     found: dict[tuple[str, Row], dict[int, tuple[float, Validation]]] = {}
     schemes = {side.scheme for pair in INGREDIENTS.values() for side in pair} | {scheme for _, scheme in TUNED.values()}
-    for run, about in registry.readable([]):
+    for run, about in registry.readable():
         config, data = about.config, about.dataset
         column = f"{data.task}/{data.order}" if data.order else data.task
         usual = config.preset == "small" and data.name == f"{column.replace('/', '-')}-small"

@@ -34,7 +34,7 @@ def cells() -> list[verdicts.Judged]:
 def finished() -> dict[tuple[str, str, str, str], list[str]]:
     """Returns the names of the finished runs of record by preset, column, scheme and settings."""
     found: dict[tuple[str, str, str, str], list[str]] = {}
-    for run, about in open_registry(RUNS).readable([]):
+    for run, about in open_registry(RUNS).readable():
         data = about.dataset
         usual = "mirror" not in data.parameters and "truncated" not in data.name
         if about.status == "finished" and usual:

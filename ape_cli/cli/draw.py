@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated, Any, ClassVar
 
 import typer
 
-from ape_cli.cli._app import command, existing_dataset, note_unreadable
+from ape_cli.cli._app import command, existing_dataset
 from ape_cli.cli.console import draw, note, say_names, shown
 from ape_cli.cli.options import MODEL, OUTPUT, PICTURE, PLACES, TRAINED, Folders, Place, flags_of, option, path
 from ape_cli.core import runtime
@@ -33,9 +33,7 @@ def _list_views(show: bool) -> None:
         return
     from ape_cli.reports import pictures
 
-    kinds, bad = pictures.every()
-    say_names((kind.name, kind.about) for kind in kinds)
-    note_unreadable(bad)
+    say_names((kind.name, kind.about) for kind in pictures.every())
     raise typer.Exit
 
 

@@ -139,11 +139,11 @@ def origin_of(registry: Registry, options: Options) -> Origin:
     Raises `UsageError` if SOURCE_DATE_EPOCH is not a number of seconds.
     """
     rows, tasks = [], set()
-    for run, record, of_run in described(registry, []):
+    for run, record, line, _ in described(registry):
         times = [time and time[:16].replace("T", " ") for time in (record.started, record.finished)]
         trained_by = record.versions.get("ape"), record.commit and _short(record.commit), record.device
         rows.append((run.name, [run.status_in(record), record.config.preset, *trained_by, *times]))
-        tasks.add(of_run["task"])
+        tasks.add(line["task"])
     columns = ["status", "preset", "ape", "commit", "device", "started", "finished"]
     chosen, sweep = str(registry.chosen), options.sweep
     facts = [

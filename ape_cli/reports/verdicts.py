@@ -34,15 +34,15 @@ import math
 import statistics
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, Literal
+from typing import Literal
 
 from pydantic import BaseModel, ConfigDict, ValidationError
 
 from ape_cli.core.errors import RunError, UsageError
 from ape_cli.core.perplexity import perplexity
 from ape_cli.reports import stats
-from ape_cli.reports.descriptions import described, has_preset_data, has_preset_size
-from ape_cli.reports.evaluations import METRICS, nothing_to_report, task_of
+from ape_cli.reports.descriptions import Described, described, has_preset_data, has_preset_size
+from ape_cli.reports.evaluations import METRICS, NothingToReportError, task_of
 from ape_cli.reports.published import LAST_DIGIT, NOT_HERE, Number, Published
 from ape_cli.runs.config import PRESETS
 from ape_cli.runs.record import RunRecord, evaluation_name
@@ -167,30 +167,30 @@ def file_of(source: Published) -> str:
     return f"verdicts-{source.name}.toml"
 
 
-def read(registry: Registry, source: Published) -> tuple[list[Judged], list[str]]:
-    """A verdict on each number of a source, in its order, and a line of text about each run that cannot be read.
+def read(registry: Registry, source: Published) -> list[Judged]:
+    """A verdict on each number of a source, in its order.
 
     Raises `UsageError` if runs are selected, if the file in the results folder is not valid, or if it names a cell that
     the source does not have; `RunError` if a run that it names is missing or has no score; and
     `ApeError` if there is no run.
     """
-    bad, content = list[str](), _content(registry, source)
+    content = _content(registry, source)
     if registry.names is not None or str(registry.chosen):
         got = f"a selection of runs: {str(registry.chosen) or 'a sweep'}"
         raise UsageError("verdicts are about all runs of a results folder", got=got, fix="leave it out")
     if content.runs is not None:
         registry = open_registry(registry.folder / content.runs)
-    found = list(described(registry, bad))
+    found = list(described(registry))
     entries = {(entry.scheme, column): entry for entry in content.verdict for column in entry.columns}
     known = {(number.row, number.column) for number in source.numbers}
     causes = {(entry.scheme, column) for entry in content.verdict for column in entry.cause}
     for scheme, column in (entries.keys() - known) | (causes - entries.keys()):
         what = f"{file_of(source)} names a cell that {source.called} or the entry does not have"
         raise UsageError(what, got=f"{scheme}, {column}", fix="correct the file")
-    runs = {run.name: (run, record) for run, record, _ in found}
+    runs = {run.name: (run, record) for run, record, _, _ in found}
     if not found:
         fix = "train one first: `ape train --scheme rope --task copy --preset medium`"
-        raise nothing_to_report("there is nothing to judge: no run", bad, got=str(registry.folder), fix=fix)
+        raise NothingToReportError("there is nothing to judge: no run", got=str(registry.folder), fix=fix)
     evidence = _evidence(found, source)
     cells = []
     for number in source.numbers:
@@ -202,7 +202,7 @@ def read(registry: Registry, source: Published) -> tuple[list[Judged], list[str]
         caused = scores([runs[name] for name in names], number)
         ours = scores(evidence.get((number.row, source.ours(number.column)[0]), []), number)
         cells.append(Judged(number, source, ours, caused, entry))
-    return cells, bad
+    return cells
 
 
 def _content(registry: Registry, source: Published) -> Entries:
@@ -216,13 +216,11 @@ def _content(registry: Registry, source: Published) -> Entries:
         raise UsageError(f"bad verdicts in {path}", got=str(error), fix="correct the file") from error
 
 
-def _evidence(
-    found: Sequence[tuple[Run, RunRecord, dict[str, Any]]], source: Published
-) -> dict[tuple[str, str], list[tuple[Run, RunRecord]]]:
+def _evidence(found: Sequence[Described], source: Published) -> dict[tuple[str, str], list[tuple[Run, RunRecord]]]:
     """The runs that verdicts rest on, by row and column of ours."""
     presets = source.presets or list(PRESETS)
     cells: dict[tuple[str, str], dict[tuple[int, str, str], list[tuple[Run, RunRecord]]]] = {}
-    for run, record, of in found:
+    for run, record, of, _ in found:
         own = not any(f"{name}=" in of["variant"] for name in source.free)  # verdicts are on runs without them
         usual = has_preset_data(of["preset"], record.dataset) or not source.presets
         if own and usual and of["preset"] in presets and run.status_in(record) == "finished":

@@ -61,7 +61,7 @@ class PastRuns:
         self._here: list[RunRecord] = []  # finished runs on this machine
         self._speeds: dict[Any, float] = {}
         self._ratio: float | None = None
-        for _, known in registry.readable([]):
+        for _, known in registry.readable():
             data, config = known.dataset, known.config
             self.datasets.add(data)
             if known.status == "finished" and known.device == device:

@@ -157,7 +157,7 @@ def _unseen(sweep: str, registry: Registry) -> list[Block]:
 def extraction(registry: Registry) -> Finding:
     """Scores on the rows of `tree-ops` that extract a subtree, with parts of the task and more steps."""
     found: dict[tuple[str, str, int | None], dict[str, Seeds]] = {}
-    for run, about in registry.readable([]):
+    for run, about in registry.readable():
         key = about.config.scheme, about.dataset.name, about.config.steps
         usual = about.variant.keys() <= {"steps"} and about.status == "finished"
         if usual and key in EXTRACTION.values():

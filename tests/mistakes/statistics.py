@@ -211,12 +211,12 @@ settings chosen by the score of the report instead of the validation score
   + score = Validation(run.evaluations()[0][0]["overall"]["token_accuracy"], 0.0)
 settings chosen by their best seed instead of their mean
   mean  reports/test_best_by.py::test_the_mean_chooses_and_not_the_best_seed
-  - fmean(one.accuracy for one in of)
-  + max(one.accuracy for one in of)
+  - fmean(run.accuracy for run in of_runs)
+  + max(run.accuracy for run in of_runs)
 settings with equal mean scores told apart by the rounding of their means
-  best  runs/test_tuning.py::test_means_that_differ_by_rounding_are_equal
-  - _equal(of.accuracy, highest)
-  + of.accuracy == highest
+  choose  runs/test_tuning.py::test_means_that_differ_by_rounding_are_equal
+  - _equal(score.accuracy, highest)
+  + score.accuracy == highest
 what the choice moved taken over unequal seeds
   _moved  reports/test_best_by.py::test_a_seed_that_only_one_setting_has_does_not_choose
   - moved = {split: fmean(of) for split, of in differences.items() if of}

@@ -63,6 +63,6 @@ def test_runs_of_before_the_name_of_the_rotation_are_read() -> None:
     """Their records have `mirror`. The trees of these runs are mirrored, mirrored at the root, or rotated."""
     runs = open_registry(Path(__file__).parents[2] / "results" / "record" / "rotations.parquet")
     found = {
-        (about.dataset.parameters.get("mirror"), descriptions.form_of(about.dataset)) for _, about in runs.readable([])
+        (about.dataset.parameters.get("mirror"), descriptions.form_of(about.dataset)) for _, about in runs.readable()
     }
     assert found == {(None, ""), ("root", "rotation root"), ("search-tree", "rotation right")}

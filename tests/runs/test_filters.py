@@ -78,7 +78,7 @@ def test_names_that_no_run_has_together(tmp_path: Path) -> None:
     test_curves.put(tmp_path, "tree", [0.5], task="c3", order="depth")
     chosen = Filter(("rope",), ("c3",))
     with pytest.raises(ApeError, match="matches all of these options") as caught:
-        list(open_registry(tmp_path).where(chosen).readable([]))
+        list(open_registry(tmp_path).where(chosen).readable())
     assert caught.value.got == "`scheme=rope` `task=c3`"
 
 

@@ -45,7 +45,7 @@ class VerdictView(View[list[Judged]]):
     title = "Verdicts"
     unused = ("metric", "decode", "split", "interval", "best_by", "plots", "axis", "counts")
 
-    def read(self, registry: Registry, options: Options) -> tuple[list[Judged], list[str]]:
+    def read(self, registry: Registry, options: Options) -> list[Judged]:
         """Judge the numbers of a source by the runs of a registry. Raises the errors of `verdicts.read`."""
         return verdicts.read(registry, published.load(options.against or "neurips"))
 
