@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
+from ape_cli.core.errors import left_out
 from ape_cli.reports import aggregation, descriptions, tables
 from ape_cli.reports.views import Options
 from ape_cli.runs.registry import Registry, open_registry
@@ -23,7 +24,8 @@ def trained_with(where: Path, digests: dict[str, str], scheme: str = "rope") -> 
 
 def rows(where: Path) -> tuple[dict[str, list[float]], list[str]]:
     """The rows of the only table, each with its scores (-1 for an empty cell), and the notes."""
-    found, bad = aggregation.lines(Registry(where), Options())
+    with left_out() as bad:
+        found = aggregation.lines(Registry(where), Options())
     assert not bad
     (table,) = tables.tables(found)
     scores = {

@@ -276,7 +276,7 @@ def test_damaged_evaluations_are_named(words: Dataset, tmp_path: Path) -> None:
             done.evaluation(f"eval/{path.name}")
         vouch(done.folder)
         done.read()
-    assert [r.name for r, _ in pending(open_registry(tmp_path), [], "test", "teacher")[0]] == [done.name]
+    assert [r.name for r, _ in pending(open_registry(tmp_path), [], "test", "teacher")] == [done.name]
     evaluate.evaluate(done, words, split="test", decode="teacher", device=CPU)
     assert len(done.evaluations()[0]) == 1
 
