@@ -6,9 +6,9 @@ import math
 from dataclasses import replace
 from pathlib import Path
 
-from ape_cli.reports import published, rendering, verdicts
-from ape_cli.reports.verdicts import Judged
-from ape_cli.reports.views.verdicts import VerdictView
+from ape_cli.reports import published, rendering
+from ape_cli.reports.views import verdicts
+from ape_cli.reports.views.verdicts import Judged, VerdictView
 from ape_cli.runs.registry import open_registry
 
 

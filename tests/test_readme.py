@@ -10,7 +10,8 @@ from typing import get_args
 import pytest
 
 from ape_cli import attention, position, tasks
-from ape_cli.reports import published, verdicts
+from ape_cli.reports import published
+from ape_cli.reports.views import verdicts
 from ape_cli.runs.registry import open_registry
 from tests.conftest import ape
 from tests.record import summary

@@ -13,6 +13,7 @@ import polars as pl
 import pytest
 from polars.testing import assert_frame_equal
 
+from ape_cli.core.errors import left_out
 from ape_cli.data import generation
 from ape_cli.evaluation.count_baselines import count_baselines
 from ape_cli.experiment.choice import preset_dataset
@@ -231,8 +232,8 @@ def test_the_table_of_shuffled_pixels_is_that_of_the_runs() -> None:
     "where", [RUNS, *sorted(RESULTS.glob("*/runs.parquet"))], ids=["sweeps", "generalise", "processors"]
 )
 def test_every_run_of_record_is_whole(where: Path) -> None:
-    bad: list[str] = []
-    runs = [found for found in open_registry(where).readable(bad) if found[1].status == "finished"]
+    with left_out() as bad:
+        runs = [pair for pair in open_registry(where).readable() if pair[1].status == "finished"]
     assert runs
     assert not bad
     for run, about in runs:

@@ -10,7 +10,8 @@ from typing import Any
 import pytest
 
 from ape_cli.core.errors import left_out
-from ape_cli.reports import published, verdicts
+from ape_cli.reports import published
+from ape_cli.reports.views import verdicts
 from ape_cli.runs.record import settings_text
 from ape_cli.runs.registry import open_registry
 from tests.record.scores import NUMBER, RESULTS, RUNS, evaluations, mean

@@ -69,7 +69,7 @@ def runs(
     \f
     Raises `UsageError` for an unknown column, a bad condition, or a file without the extension of packed runs.
     """
-    from ape_cli.runs import filters, selection
+    from ape_cli.runs import filters
     from ape_cli.runs.registry import open_registry
 
     if packing.unpack is not None:
@@ -83,8 +83,8 @@ def runs(
     registry, _ = sweep_runs(which.sweep, wanted, open_registry(folder.results))
     table = registry.runs()
     old = note_changed(registry.own_code.values())
-    chosen = selection.selected(table, listing.conditions or [])
-    chosen = selection.arranged(chosen, listing.sort or "run", descending=listing.descending)
+    chosen = filters.selected(table, listing.conditions or [])
+    chosen = filters.arranged(chosen, listing.sort or "run", descending=listing.descending)
     if packing.pack is not None:
         _pack(packing.pack, [*registry.only(chosen.filter(status="finished")["run"])], chosen.height, as_json)
     elif as_json:

@@ -171,7 +171,7 @@ def read(registry: Registry, view: View[Any], options: Options, note: str = "") 
 def _result(registry: Registry, tuned: Tuned | None, view: View[Any], options: Options) -> ViewResult:
     """The result of a view, of the chosen runs if settings were chosen."""
     runs = tuned.runs(replace(options, metric=view.metric or options.metric)) if tuned else registry
-    result = called(view, "read", lambda _: True, "a result", runs, options)
+    result = called(view, "read", lambda result: result is not None, "a result", runs, options)
     if plugins.is_own(type(view)) and isinstance(result, tuple) and len(result) == 2 and isinstance(result[1], list):
         what = "`View.read` returns the result only: a list of texts beside it is deprecated, use `logging`"
         warnings.warn(what, DeprecationWarning, stacklevel=2)

@@ -7,7 +7,8 @@ import math
 import statistics
 from typing import get_args
 
-from ape_cli.reports import published, verdicts
+from ape_cli.reports import published
+from ape_cli.reports.views import verdicts
 from ape_cli.runs.registry import open_registry
 from tests.record.paper_tasks import FLAT, TASKS, gains, mirrored, range_of
 from tests.record.scores import RESULTS, SCHEMES, evaluations, mean, preprint, scores

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from ape_cli.reports.svg import slim
+from ape_cli.reports.page_figures import slim
 
 SVG = """<svg>
 <g id="figure_1">

@@ -140,6 +140,18 @@ def test_a_page_goes_on_without_a_view_that_has_nothing_to_show(tmp_path: Path) 
     assert 'id="scores"' in made.text("score")
 
 
+def test_the_form_of_own_views_before_is_still_read(filled: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """`read` also returned a line of text about each run that cannot be read."""
+    view = ALL["scores"]
+    found = view.read(Registry(filled), asked(view)), ["one: is damaged"]
+    monkeypatch.setattr(type(view), "read", lambda self, registry, options: found)
+    monkeypatch.setattr(document.plugins, "is_own", lambda part: True)
+    with pytest.warns(DeprecationWarning, match="a list of texts beside it is deprecated"), left_out() as lines:
+        made = document.read(Registry(filled), view, asked(view))
+    assert (made.selected.result is found[0], lines) == (True, ["one: is damaged"])
+    assert made.notes == ["Left out, because they cannot be read or compared: one."]
+
+
 def test_text_in_a_cell_is_escaped() -> None:
     """LaTeX writes a number in mathematical mode, and any other text as text."""
     table = Table("Title", ["A note."], ["which"], [("a", ["50%_x|<b>"]), ("b", ["12"])], "")

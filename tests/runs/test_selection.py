@@ -10,7 +10,7 @@ import polars as pl
 import pytest
 
 from ape_cli.core.errors import UsageError
-from ape_cli.runs.selection import arranged, selected
+from ape_cli.runs.filters import arranged, selected
 
 ROWS = [
     {"run": "copy-rope-1", "steps": 800, "validation_token_accuracy": 0.75, "order": None, "verified": True},

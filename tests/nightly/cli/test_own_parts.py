@@ -38,7 +38,7 @@ from ape_cli.reports.views import View
 class Mine(View):
     unused = ("metric", "decode", "split", "interval", "against")
     def read(self, registry, options):
-        return registry.table()
+        return registry.runs()
     def frame(self, result):
         return result.select("run", "steps")
     def tables(self, result, *, interval=False):
@@ -152,9 +152,8 @@ def test_an_own_view_that_fails_is_named_and_the_others_stay(
     report = ["report", "--results", str(trained)]
     figure = "    caption = 'a figure'\n    def plot(self, result, options):\n"
     for old, new, message in [
-        ("registry.table()", "None", "`read` of view 'mine' returns something else"),
-        ("registry.table()", "registry.table()[0]", "`read` of view 'mine' returns something else"),
-        ("registry.table()", "1 / 0", "`read` of view 'mine' failed"),
+        ("registry.runs()", "None", "`read` of view 'mine' returns something else"),
+        ("registry.runs()", "1 / 0", "`read` of view 'mine' failed"),
         ("return [Table", "[Table", "`tables` of view 'mine' returns something else"),
         ('return [Table("Title", ["A note."], ["steps"], rows, "")]', "return rows", "`tables` of view 'mine' returns"),
         ('["3"]', "[3]", "`tables` of view 'mine' failed"),

@@ -11,8 +11,8 @@ import pytest
 from ape_cli.core import escaping
 from ape_cli.core.errors import ApeError, UsageError, left_out
 from ape_cli.reports import published, rendering
-from ape_cli.reports.verdicts import Judged, RunScores
 from ape_cli.reports.views import Options, verdicts
+from ape_cli.reports.views.verdicts import Judged, RunScores
 from ape_cli.runs import filters
 from ape_cli.runs.registry import Registry
 from tests.conftest import ape
