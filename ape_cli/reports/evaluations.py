@@ -33,41 +33,27 @@ Type = type[pl.DataType]
 # and `choice` is the setting that validation scores chose. Machine-readable output has all but those of `run` and
 # `layout`, in this order.
 COLUMNS: dict[str, tuple[Type, str]] = {
-    "task": (pl.String, "column"),
-    "order": (pl.String, "column"),
-    "scheme": (pl.String, "row"),
-    "variant": (pl.String, "row"),
-    "configuration": (pl.String, "row"),
-    "attention": (pl.String, "row"),
-    "preset": (pl.String, "column"),
-    "decode": (pl.String, "column"),
-    "split": (pl.String, "column"),
-    "metric": (pl.String, "column"),
-    "mean": (pl.Float64, "score"),
-    "std": (pl.Float64, "score"),
+    **dict.fromkeys(("task", "order"), (pl.String, "column")),
+    **dict.fromkeys(("scheme", "variant", "configuration", "attention"), (pl.String, "row")),
+    **dict.fromkeys(("preset", "decode", "split", "metric"), (pl.String, "column")),
+    **dict.fromkeys(("mean", "std"), (pl.Float64, "score")),
     "seeds": (pl.Int64, "score"),
     "best": (pl.Boolean, "score"),
-    "structure": (pl.String, "column"),
-    "form": (pl.String, "column"),
+    **dict.fromkeys(("structure", "form"), (pl.String, "column")),
     "trained_on": (pl.String, "name"),
     "trained_fingerprint": (pl.String, "column"),
     "dataset": (pl.String, "name"),
     "fingerprint": (pl.String, "column"),
     "paper_size": (pl.Boolean, "name"),
-    "low": (pl.Float64, "score"),
-    "high": (pl.Float64, "score"),
-    "seed": (pl.Int64, "run"),
-    "rows": (pl.Int64, "run"),
-    "tokens": (pl.Int64, "run"),
+    **dict.fromkeys(("low", "high"), (pl.Float64, "score")),
+    **dict.fromkeys(("seed", "rows", "tokens"), (pl.Int64, "run")),
     "value": (pl.Float64, "run"),
     "is_image": (pl.Boolean, "layout"),  # whether the task has images
-    "row": (pl.String, "layout"),  # the names of the row and the column
-    "column": (pl.String, "layout"),
+    **dict.fromkeys(("row", "column"), (pl.String, "layout")),  # the names of the row and the column
     "shared": (pl.String, "layout"),  # the settings that all rows of the table share
     "of_preset": (pl.String, "layout"),  # the preset for the title of a table, which is empty if all lines have one
     "rank": (pl.UInt32, "layout"),  # the position of a cell among all cells
-    "method": (pl.String, "layout"),  # the settings that are not of training, and those that are
-    "training": (pl.String, "layout"),
+    **dict.fromkeys(("method", "training"), (pl.String, "layout")),  # the settings without those of training, and those
     "tried": (pl.String, "layout"),  # of the choice: all settings, the number of seeds, and whether it is the preset's
     "tuning_seeds": (pl.Int64, "layout"),
     "is_default": (pl.Boolean, "layout"),
