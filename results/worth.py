@@ -14,7 +14,7 @@ from typing import NamedTuple
 from ape_cli.reports import stats
 from ape_cli.runs.record import evaluation_name, settings_text
 from ape_cli.runs.registry import Registry
-from ape_cli.runs.tuning import Validation, best, validation
+from ape_cli.runs.tuning import Validation, choose, validation
 
 COLUMNS = ("repeat", "tree-rotate/breadth", "c3/breadth-to-depth", "tree-ops/breadth-to-depth")
 RATES = ("lr_peak=0.0007", "", "lr_peak=0.006")  # of `tree` and `relative`; the preset has 0.002
@@ -74,7 +74,7 @@ def tuned(scheme: str, column: str, found: Found) -> Row | None:
     rows = {row: found.get((column, row), {}) for row in (Row(scheme, rate) for rate in RATES)}
     if not set.intersection(*(set(of) for of in rows.values())):
         return None
-    return best({row: {seed: score[1] for seed, score in of.items()} for row, of in rows.items()})
+    return choose({row: {seed: score[1] for seed, score in of.items()} for row, of in rows.items()}).setting
 
 
 class Worth(NamedTuple):

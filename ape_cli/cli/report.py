@@ -108,7 +108,9 @@ def report(
     from ape_cli.storage import files
 
     sweep = runs.sweep
-    chosen = choose(_view(scores), scores.by, scores.compare)
+    if scores.verdicts and scores.view not in (None, "verdicts"):
+        raise UsageError("one view at a time", got=f"--verdicts and --view {scores.view}", fix="leave one out")
+    chosen = choose("verdicts" if scores.verdicts else scores.view, scores.by, scores.compare)
     shown = published.load(scores.against).metrics if scores.against and "metric" not in chosen.unused else []
     shown = [Options.metric] if chosen.by == "epoch" and Options.metric in shown else shown  # those of images
     metric = scores.metric or (shown[0] if shown else Options.metric)
@@ -155,13 +157,6 @@ def report(
     else:
         files.write_text(form.to, document.text(scaled))
         note(f"written: {form.to}")
-
-
-def _view(scores: ScoreOptions) -> str | None:
-    """The name of the view, if `--view` or `--verdicts` selects it. Raises `UsageError` if they select two views."""
-    if scores.verdicts and scores.view not in (None, "verdicts"):
-        raise UsageError("one view at a time", got=f"--verdicts and --view {scores.view}", fix="leave one out")
-    return "verdicts" if scores.verdicts else scores.view
 
 
 def _style(form: FormatOptions, as_json: bool) -> str:

@@ -164,7 +164,9 @@ def latex(tables: list[Table], *, bold: bool = False) -> str:
     markup = replace(_LATEX, best=r"$\mathbf{%s}%s$") if bold else _LATEX
     for table in tables:
         captions = " ".join(table.captions(best="In bold" if bold else "Underlined"))
-        title, notes = (_latex_prose(text) for text in (table.title, captions))
+        title, notes = (  # code between backticks has a typewriter font
+            re.sub("`([^`]*)`", r"\\texttt{\1}", escaping.latex(text)) for text in (table.title, captions)
+        )
         stem = "tab:" + ("-".join(re.findall("[a-z0-9]+", table.title.lower())) or "table")
         for part, size, lines in _longtables(table, markup):
             numbered = itertools.chain([stem], (f"{stem}-{i}" for i in itertools.count(2)))
@@ -219,11 +221,6 @@ def _printed(cell: str) -> int:
     """
     signs = re.sub(r"\\(pm|times)", "±", cell)
     return len(re.sub(r"\\[a-z]+|[${}_ \\]", "", signs))
-
-
-def _latex_prose(text: str) -> str:
-    """A title or notes in LaTeX. Code between backticks has a typewriter font."""
-    return re.sub("`([^`]*)`", r"\\texttt{\1}", escaping.latex(text))
 
 
 def text(style: str, tables: list[Table], *, bold: bool = False) -> str:

@@ -160,7 +160,10 @@ def lines(of_runs: list[History], metric: str, against: str | None) -> pl.DataFr
     by_run = by_run.with_columns(pl.col("trained_on", "dataset").min().over("trained_fingerprint"))
     aggregated = over_seeds(by_run, [*COLUMN, "measure", "checkpoint", "is_end"], more)
     if against is not None:
-        columns = [_theirs(line) for line in aggregated.iter_rows(named=True)]
+        columns = [  # of the published table; there is none unless the score was chosen like those there
+            f"{task_of(line)} {line['checkpoint']}" if line["measure"] == BEST else ""
+            for line in aggregated.iter_rows(named=True)
+        ]
         aggregated = published.beside(aggregated, columns, against)
     labelled = label(aggregated, _settings(of_runs))
     which = pl.when("is_end").then(pl.lit("end")).otherwise(pl.lit("half"))
@@ -172,11 +175,6 @@ def lines(of_runs: list[History], metric: str, against: str | None) -> pl.DataFr
 def _settings(of_runs: list[History]) -> dict[RowKey, Settings]:
     """The settings of runs."""
     return {run.key: run.settings for run, _ in of_runs}
-
-
-def _theirs(line: dict[str, Any]) -> str:
-    """The name of a line's column in a published table. It is empty unless the score was chosen like those there."""
-    return f"{task_of(line)} {line['checkpoint']}" if line["measure"] == BEST else ""
 
 
 def checkpoints(record: RunRecord, history: pl.DataFrame) -> list[dict[str, Any]]:

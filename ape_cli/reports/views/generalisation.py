@@ -173,10 +173,8 @@ def _table(group: pl.DataFrame, interval: bool) -> Table:
     ]
     title, names = f"{first['column']} beyond the training {word}", ["unseen", f"up to {word} (at {ENOUGH:.0%})"]
     made = table(title, over_unseen(group), "column", [first["column"]], interval, names=names[:1], notes=notes)
-    up_to = {row: _reached(*reached.get(row, (None, False)), largest) for row, _ in made.rows}
+    up_to = dict.fromkeys((row for row, _ in made.rows), "—")  # for example `50 (5×), all`
+    for row, (size, is_largest) in reached.items():
+        if size is not None:
+            up_to[row] = f"{size} ({size / largest:.3g}×)" + ", all" * is_largest
     return replace(made, columns=names, rows=[(row, [*cells, up_to[row]]) for row, cells in made.rows])
-
-
-def _reached(size: int | None, everywhere: bool, largest: int) -> str:
-    """The largest size with enough exact match as text, for example `50 (5×), all`."""
-    return "—" if size is None else f"{size} ({size / largest:.3g}×)" + ", all" * everywhere

@@ -53,7 +53,7 @@ LINES: dict[str, type[pl.DataType]] = {
 }
 _CHOICE = ("tried", "tuning_seeds", "is_default", "setting", "trials", "moved")
 # further columns of lines, for tables (`layout.label`)
-_BEHIND = dict.fromkeys(("shared", "of_preset"), pl.String)
+_BEHIND: dict[str, type[pl.DataType]] = dict.fromkeys(("shared", "of_preset"), pl.String)
 _BEHIND |= {f"{name}_{side}": COLUMNS[name][0] for side in ("a", "b") for name in _CHOICE}
 _TABLE = ["preset", "a", "b"]  # these identify a table
 _ALL = "all tasks"
