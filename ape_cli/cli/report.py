@@ -22,7 +22,7 @@ from ape_cli.cli.options import (
     path,
 )
 from ape_cli.cli.sweep_runs import sweep_runs
-from ape_cli.core.errors import UsageError, pick
+from ape_cli.core.errors import UsageError, messages_to, pick
 from ape_cli.core.slow_steps import slow_step
 
 _ENDINGS = {".md": "markdown", ".tex": "latex", ".csv": "csv", ".json": "json", ".html": "html"}
@@ -34,7 +34,9 @@ def _list_views(show: bool) -> None:
         return
     from ape_cli.reports.views import every
 
-    say_names((view.name, view.about) for view in every())
+    with messages_to(note):  # options are read before the command prints messages
+        views = every()
+    say_names((view.name, view.about) for view in views)
     raise typer.Exit
 
 
