@@ -52,7 +52,7 @@ def scores(registry: Registry, preset: str) -> Scores:
     """The test scores of the finished runs of a preset on its own data."""
     rows = {row for pair in PAIRS.values() for row in pair}
     found: dict[tuple[str, str], dict[int, Mapping[str, float]]] = {}
-    for run, record, of in described(registry, []):
+    for run, record, of, _ in described(registry):
         key = task_of(of), published.load("neurips").row(of["scheme"], of["variant"])
         if of["preset"] != preset or key[0] not in COLUMNS[preset] or key[1] not in rows:
             continue

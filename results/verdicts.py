@@ -6,9 +6,9 @@ import math
 from dataclasses import replace
 from pathlib import Path
 
-from ape_cli.reports import published, rendering, verdicts
-from ape_cli.reports.verdicts import Judged
-from ape_cli.reports.views.verdicts import VerdictView
+from ape_cli.reports import published, rendering
+from ape_cli.reports.views import verdicts
+from ape_cli.reports.views.verdicts import Judged, VerdictView
 from ape_cli.runs.registry import open_registry
 
 
@@ -16,7 +16,7 @@ def parts(folder: Path) -> dict[str, str]:
     """The tables of each source, a count of each verdict, and a list of sentences, from the files in a folder."""
     made = {}
     for name in published.names():
-        cells, _ = verdicts.read(open_registry(folder), published.load(name))
+        cells = verdicts.read(open_registry(folder), published.load(name))
         *tables, count = (replace(table, notes=[""]) for table in VerdictView().tables(cells))
         made[f"verdicts-{name}.md"] = rendering.markdown(tables).replace("\n\n\n", "\n\n")
         made[f"verdict-counts-{name}.md"] = rendering.markdown([count]).partition("\n\n")[2].strip() + "\n"

@@ -14,7 +14,7 @@ from typing import NamedTuple
 from ape_cli.reports import stats
 from ape_cli.runs.record import evaluation_name, settings_text
 from ape_cli.runs.registry import Registry
-from ape_cli.runs.tuning import Validation, best, validation
+from ape_cli.runs.tuning import Validation, choose, validation
 
 COLUMNS = ("repeat", "tree-rotate/breadth", "c3/breadth-to-depth", "tree-ops/breadth-to-depth")
 RATES = ("lr_peak=0.0007", "", "lr_peak=0.006")  # of `tree` and `relative`; the preset has 0.002
@@ -57,7 +57,7 @@ def scores(registry: Registry) -> Found:
     """The test score and the validation scores of the runs of preset small, by column, row and seed."""
     found: dict[tuple[str, Row], dict[int, tuple[float, Validation]]] = {}
     schemes = {side.scheme for pair in INGREDIENTS.values() for side in pair} | {scheme for _, scheme in TUNED.values()}
-    for run, about in registry.readable([]):
+    for run, about in registry.readable():
         config, data = about.config, about.dataset
         column = f"{data.task}/{data.order}" if data.order else data.task
         usual = config.preset == "small" and data.name == f"{column.replace('/', '-')}-small"
@@ -74,7 +74,7 @@ def tuned(scheme: str, column: str, found: Found) -> Row | None:
     rows = {row: found.get((column, row), {}) for row in (Row(scheme, rate) for rate in RATES)}
     if not set.intersection(*(set(of) for of in rows.values())):
         return None
-    return best({row: {seed: score[1] for seed, score in of.items()} for row, of in rows.items()})
+    return choose({row: {seed: score[1] for seed, score in of.items()} for row, of in rows.items()}).setting
 
 
 class Worth(NamedTuple):

@@ -216,7 +216,7 @@ def test_extraction_is_drawn_when_its_runs_are_there() -> None:
     both = [of_op("no-op", 1.0, 1.0), of_op("extract", 0.5, 0.25), of_op("flip-extract", 0.1, 0.1)]
     runs = [fake_run(*usual, 42, both), fake_run(*usual, 43, [of_op("extract", 0.7, 0.35)])]
     runs.append(fake_run(*usual, 44, [of_op("extract", 0.9, 0.9)], decay=1))  # another row of table 2
-    registry: Any = SimpleNamespace(readable=lambda bad: runs)
+    registry: Any = SimpleNamespace(readable=lambda: runs)
     assert not sweeps.extraction(registry).cells
     flipped = "orthogonal-tree", "tree-ops-flip-extract", 800
     runs.append(fake_run(*flipped, 42, [of_op("flip-extract", 0.2, 0.1)]))

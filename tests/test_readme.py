@@ -10,7 +10,8 @@ from typing import get_args
 import pytest
 
 from ape_cli import attention, position, tasks
-from ape_cli.reports import published, verdicts
+from ape_cli.reports import published
+from ape_cli.reports.views import verdicts
 from ape_cli.runs.registry import open_registry
 from tests.conftest import ape
 from tests.record import summary
@@ -81,13 +82,13 @@ def test_the_finding_follows_from_the_runs() -> None:
 def test_what_was_reproduced_follows_from_the_tables() -> None:
     text = " ".join(TEXT.split())
     registry = open_registry(ROOT / "results")
-    told = Counter(cell.follows for cell in verdicts.read(registry, published.load("paper"))[0])
+    told = Counter(cell.follows for cell in verdicts.read(registry, published.load("paper")))
     same, why, cause_open, none = (told[word] for word in get_args(verdicts.Word))
     assert (
         f"of the {told.total()} numbers in its tables 1 to 3, {same} are reproduced, {why} differ for a likely" in text
     )
     assert f"{cause_open} differ for an open one, and {none} were not run" in text
-    cells = verdicts.read(registry, published.load("neurips"))[0]
+    cells = verdicts.read(registry, published.load("neurips"))
     told = Counter(cell.follows for cell in cells if cell.number.metric == "perplexity")
     same, why, cause_open, none = (told[word] for word in get_args(verdicts.Word))
     assert why == 0

@@ -13,6 +13,7 @@ import polars as pl
 import pytest
 from polars.testing import assert_frame_equal
 
+from ape_cli.core.errors import left_out
 from ape_cli.data import generation
 from ape_cli.evaluation.count_baselines import count_baselines
 from ape_cli.experiment.choice import preset_dataset
@@ -130,7 +131,7 @@ def test_the_summary_is_short() -> None:
 def small_datasets() -> dict[tuple[str, str | None, str | None], set[str]]:
     """The fingerprints of the datasets of the committed runs of preset `small`, by task, order and chosen sizes."""
     found: dict[tuple[str, str | None, str | None], set[str]] = {}
-    for _, about in open_registry(RUNS).readable([]):
+    for _, about in open_registry(RUNS).readable():
         if about.config.preset == "small":
             data = about.dataset
             sizes = ",".join(map(str, data.parameters.get("sizes", ()))) or None
@@ -177,7 +178,7 @@ def test_the_readme_quotes_runs_of_the_demo(tmp_path: Path, monkeypatch: pytest.
     """The README shows the table of the two runs that the demo in the Makefile trains, from the committed runs."""
     wanted = [("tree-rotate", s) for s in ("sinusoidal", "orthogonal-tree")]
     packing.unpack(RUNS / "table2.parquet", tmp_path / "all")
-    for run, about in open_registry(tmp_path / "all").readable([]):
+    for run, about in open_registry(tmp_path / "all").readable():
         config, data = about.config, about.dataset
         own = (config.preset, config.seed, about.variant) == ("small", 42, {})
         if own and data.order in (None, "breadth") and (data.task, config.scheme) in wanted:
@@ -218,7 +219,7 @@ def test_the_table_of_shuffled_pixels_is_that_of_the_runs() -> None:
         scheme: (own, other) for scheme, own, other in (row.strip("| ").split(" | ") for row in page[first : first + 5])
     }
     found = {}
-    for run, about in open_registry(RUNS).readable([]):
+    for run, about in open_registry(RUNS).readable():
         if about.dataset.task == "images" and about.config.convolution_size == 1:
             scores = {e["dataset"]: e["overall"]["token_accuracy"] for e in run.evaluations()[0]}
             own, other = scores["images-digits"], scores["images-digits-shuffled"]
@@ -231,8 +232,8 @@ def test_the_table_of_shuffled_pixels_is_that_of_the_runs() -> None:
     "where", [RUNS, *sorted(RESULTS.glob("*/runs.parquet"))], ids=["sweeps", "generalise", "processors"]
 )
 def test_every_run_of_record_is_whole(where: Path) -> None:
-    bad: list[str] = []
-    runs = [found for found in open_registry(where).readable(bad) if found[1].status == "finished"]
+    with left_out() as bad:
+        runs = [pair for pair in open_registry(where).readable() if pair[1].status == "finished"]
     assert runs
     assert not bad
     for run, about in runs:

@@ -131,7 +131,7 @@ def test_each_page_with_numbers_of_the_preprint_says_so() -> None:
 
 def test_the_settings_that_it_names_are_those_of_the_runs() -> None:
     """Checks the numbers that the test above accepts as settings."""
-    about = [about for _, about in open_registry(RUNS).readable([])]
+    about = [about for _, about in open_registry(RUNS).readable()]
     versions = {(a.device, ".".join(a.versions["torch"].split(".")[:2])) for a in about}
     assert versions == {("cpu", "2.13"), ("cuda", "2.11")}
     assert {a.config.dropout for a in about if a.config.preset == "paper"} == {0.15}

@@ -9,7 +9,9 @@ from typing import Any
 
 import pytest
 
-from ape_cli.reports import published, verdicts
+from ape_cli.core.errors import left_out
+from ape_cli.reports import published
+from ape_cli.reports.views import verdicts
 from ape_cli.runs.record import settings_text
 from ape_cli.runs.registry import open_registry
 from tests.record.scores import NUMBER, RESULTS, RUNS, evaluations, mean
@@ -19,7 +21,8 @@ SIZES = (("paper", "precision=tf32"), ("paper", ""), ("medium", ""))  # from the
 
 
 def judged(source: str) -> list[verdicts.Judged]:
-    cells, bad = verdicts.read(open_registry(RESULTS), published.load(source))
+    with left_out() as bad:
+        cells = verdicts.read(open_registry(RESULTS), published.load(source))
     assert bad == []
     return cells
 
@@ -34,7 +37,7 @@ def cells() -> list[verdicts.Judged]:
 def finished() -> dict[tuple[str, str, str, str], list[str]]:
     """Returns the names of the finished runs of record by preset, column, scheme and settings."""
     found: dict[tuple[str, str, str, str], list[str]] = {}
-    for run, about in open_registry(RUNS).readable([]):
+    for run, about in open_registry(RUNS).readable():
         data = about.dataset
         usual = "mirror" not in data.parameters and "truncated" not in data.name
         if about.status == "finished" and usual:

@@ -237,12 +237,6 @@ def root(
     """Options of `ape` itself."""
 
 
-def note_unreadable(bad: list[str]) -> None:
-    """Print a note for each thing that cannot be read and is left out."""
-    for line in bad:
-        note(f"left out: {line}")
-
-
 def note_changed(trained_with: Collection[OwnCode]) -> set[str]:
     """Print a note about each of the user's schemes whose code has changed since some of these runs were trained.
 

@@ -16,7 +16,7 @@ from ape_cli.cli._app import command, existing_dataset, folder_options
 from ape_cli.cli.console import answer, note, say, say_commands, user_error
 from ape_cli.cli.options import Folders, Json, Place, place
 from ape_cli.core import extras, runtime
-from ape_cli.core.errors import ApeError, RunError, UsageError
+from ape_cli.core.errors import ApeError, RunError, UsageError, left_out
 from ape_cli.core.runtime import version
 from ape_cli.storage.paths import StoragePath
 
@@ -111,7 +111,8 @@ def _content(folders: Folders) -> tuple[dict[str, int], list[dict[str, str]]]:
     from ape_cli.runs.registry import open_registry
 
     registry = open_registry(folders.results)
-    table, unreadable = registry.table()
+    with left_out() as unreadable:
+        table = registry.runs()
     counts = {f"runs {status}": count for status, count in sorted(table["status"].value_counts().iter_rows())}
     counts |= {"runs unreadable": len(unreadable)} if unreadable else {}
     words = folder_options(folders.results), folder_options(datasets=folders.datasets)

@@ -7,11 +7,11 @@ from typing import TYPE_CHECKING, Annotated, Any, ClassVar
 
 import typer
 
-from ape_cli.cli._app import command, existing_dataset, note_unreadable
+from ape_cli.cli._app import command, existing_dataset
 from ape_cli.cli.console import draw, note, say_names, shown
 from ape_cli.cli.options import MODEL, OUTPUT, PICTURE, PLACES, TRAINED, Folders, Place, flags_of, option, path
 from ape_cli.core import runtime
-from ape_cli.core.errors import UsageError, pick, unknown
+from ape_cli.core.errors import UsageError, messages_to, pick, unknown
 
 if TYPE_CHECKING:  # numpy and torch are imported by the command when it runs
     import numpy as np
@@ -33,9 +33,9 @@ def _list_views(show: bool) -> None:
         return
     from ape_cli.reports import pictures
 
-    kinds, bad = pictures.every()
+    with messages_to(note):  # options are read before the command prints messages
+        kinds = pictures.every()
     say_names((kind.name, kind.about) for kind in kinds)
-    note_unreadable(bad)
     raise typer.Exit
 
 

@@ -10,11 +10,11 @@ from typing import TYPE_CHECKING, Annotated, Any, ClassVar
 
 import typer
 
-from ape_cli.cli._app import as_typed, command, existing_dataset, note_unreadable, with_results
+from ape_cli.cli._app import as_typed, command, existing_dataset, with_results
 from ape_cli.cli.console import accuracy_of, answer, guessed, note, note_lines, print_table, say, scores_in_words
 from ape_cli.cli.options import DEVICE, EXECUTION, SCORES, THREADS, Folders, Json, Place, option, path
 from ape_cli.core import escaping, runtime
-from ape_cli.core.errors import ApeError, UsageError, pick
+from ape_cli.core.errors import ApeError, UsageError, left_out, pick
 from ape_cli.core.perplexity import perplexity, perplexity_text
 from ape_cli.core.slow_steps import slow_step
 
@@ -118,11 +118,11 @@ def _work(
     if names:
         named = {run.name: run for run in map(registry.find, names)}.values()
         return [(run, one) for run in named for one in (fit.fitting(run, data) if data else [None])]
-    work, bad = fit.pending(registry, data, split, decode)
-    note_unreadable(bad)
+    with left_out() as others:
+        work = fit.pending(registry, data, split, decode)
     if not work:
         left = "; runs on images have no greedy decoding" if decode == "greedy" else ""
-        which = "all other finished runs" if bad else "all finished runs that fit"
+        which = "all other finished runs" if others else "all finished runs that fit"
         note(f"nothing to evaluate: {which} have this evaluation, or there are none{left}")
     return work
 

@@ -9,7 +9,7 @@ from typing import ClassVar
 
 import typer
 
-from ape_cli.cli._app import command, note_changed, note_unreadable
+from ape_cli.cli._app import command, note_changed
 from ape_cli.cli.console import draw, note, say_names
 from ape_cli.cli.options import (
     FORMAT,
@@ -22,7 +22,7 @@ from ape_cli.cli.options import (
     path,
 )
 from ape_cli.cli.sweep_runs import sweep_runs
-from ape_cli.core.errors import ApeError, UsageError, pick
+from ape_cli.core.errors import UsageError, messages_to, pick
 from ape_cli.core.slow_steps import slow_step
 
 _ENDINGS = {".md": "markdown", ".tex": "latex", ".csv": "csv", ".json": "json", ".html": "html"}
@@ -34,9 +34,9 @@ def _list_views(show: bool) -> None:
         return
     from ape_cli.reports.views import every
 
-    views, bad = every()
+    with messages_to(note):  # options are read before the command prints messages
+        views = every()
     say_names((view.name, view.about) for view in views)
-    note_unreadable(bad)
     raise typer.Exit
 
 
@@ -110,7 +110,9 @@ def report(
     from ape_cli.storage import files
 
     sweep = runs.sweep
-    chosen = choose(_view(scores), scores.by, scores.compare)
+    if scores.verdicts and scores.view not in (None, "verdicts"):
+        raise UsageError("one view at a time", got=f"--verdicts and --view {scores.view}", fix="leave one out")
+    chosen = choose("verdicts" if scores.verdicts else scores.view, scores.by, scores.compare)
     shown = published.load(scores.against).metrics if scores.against and "metric" not in chosen.unused else []
     shown = [Options.metric] if chosen.by == "epoch" and Options.metric in shown else shown  # those of images
     metric = scores.metric or (shown[0] if shown else Options.metric)
@@ -137,16 +139,9 @@ def report(
         require()
     filtered = filters.make(runs.scheme, runs.task, runs.preset)
     registry, progress = sweep_runs(sweep, filtered, open_registry(folder.results), scores.best_by is not None)
-    try:
-        with slow_step(f"reading the runs in {folder.results}"):
-            document, bad = read(registry, chosen, options, progress)
-    except ApeError as error:  # what was left out may be the reason
-        note_unreadable(getattr(error, "__notes__", []))
-        raise
-    plots, notes = document.plots() if drawn else ({}, [])
-    for line in notes:
-        note(line)
-    note_unreadable(bad)
+    with slow_step(f"reading the runs in {folder.results}"):
+        document = read(registry, chosen, options, progress)
+    plots = document.plots() if drawn else {}
     note_changed(registry.own_code.values())
     if form.plots is not None:
         with slow_step("drawing the plots"):
@@ -164,13 +159,6 @@ def report(
     else:
         files.write_text(form.to, document.text(scaled))
         note(f"written: {form.to}")
-
-
-def _view(scores: ScoreOptions) -> str | None:
-    """The name of the view, if `--view` or `--verdicts` selects it. Raises `UsageError` if they select two views."""
-    if scores.verdicts and scores.view not in (None, "verdicts"):
-        raise UsageError("one view at a time", got=f"--verdicts and --view {scores.view}", fix="leave one out")
-    return "verdicts" if scores.verdicts else scores.view
 
 
 def _style(form: FormatOptions, as_json: bool) -> str:

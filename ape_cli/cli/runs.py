@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Annotated, Any, ClassVar
 
 import typer
 
-from ape_cli.cli._app import command, note_changed, note_unreadable, with_results
+from ape_cli.cli._app import command, note_changed, with_results
 from ape_cli.cli.console import answer, hint, note, print_table, say
 from ape_cli.cli.options import OTHER, OUTPUT, RUNS, Json, Place, ResultsFolder, RunFilter, flags_of, option, path
 from ape_cli.cli.sweep_runs import sweep_runs
@@ -69,7 +69,7 @@ def runs(
     \f
     Raises `UsageError` for an unknown column, a bad condition, or a file without the extension of packed runs.
     """
-    from ape_cli.runs import filters, selection
+    from ape_cli.runs import filters
     from ape_cli.runs.registry import open_registry
 
     if packing.unpack is not None:
@@ -81,11 +81,10 @@ def runs(
         raise UsageError("--pack prints no table", got=f"--pack with {given[0]}", fix="leave it out")
     wanted = filters.make(which.scheme, which.task, which.preset)
     registry, _ = sweep_runs(which.sweep, wanted, open_registry(folder.results))
-    table, bad = registry.table()
-    note_unreadable(bad)
+    table = registry.runs()
     old = note_changed(registry.own_code.values())
-    chosen = selection.selected(table, listing.conditions or [])
-    chosen = selection.arranged(chosen, listing.sort or "run", descending=listing.descending)
+    chosen = filters.selected(table, listing.conditions or [])
+    chosen = filters.arranged(chosen, listing.sort or "run", descending=listing.descending)
     if packing.pack is not None:
         _pack(packing.pack, [*registry.only(chosen.filter(status="finished")["run"])], chosen.height, as_json)
     elif as_json:

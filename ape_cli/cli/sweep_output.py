@@ -152,7 +152,7 @@ def _print_scores(runs: list[str], registry: Registry, selection: str) -> None:
 
     try:
         with slow_step("making the table of scores"):
-            scores, _ = document.read(registry.only(runs), load(DEFAULT), Options(own=True))
+            scores = document.read(registry.only(runs), load(DEFAULT), Options(own=True))
     except ApeError as error:  # a damaged run, for example; `ape report` says more
         note(f"no table of scores: {error.summary}")
         return

@@ -233,16 +233,19 @@ def pick(kind: str, name: str, allowed: Iterable[_Name]) -> _Name:
 
 
 class _Lines(logging.Handler):
-    """Passes each record to `write` as text."""
+    """Passes each record to `write` as text, and the same warning only once."""
 
-    def __init__(self, write: Callable[[str], None]) -> None:
-        """Handle records of level INFO and above."""
-        super().__init__(logging.INFO)
-        self.write = write
+    def __init__(self, write: Callable[[str], None], level: int = logging.INFO) -> None:
+        """Handle records of this level and above."""
+        super().__init__(level)
+        self.write, self.warned = write, set[str]()
 
     def emit(self, record: logging.LogRecord) -> None:
         """Write one record."""
-        self.write(self.format(record))
+        text = self.format(record)
+        if record.levelno < logging.WARNING or text not in self.warned:
+            self.warned.add(text)
+            self.write(text)
 
 
 @contextmanager
@@ -257,3 +260,22 @@ def messages_to(write: Callable[[str], None]) -> Iterator[None]:
     finally:
         logger.handlers, logger.propagate = handlers, propagate
         logger.setLevel(level)
+
+
+LEFT_OUT = "left out: "  # begins the warning about something that cannot be read, such as a damaged run
+
+
+@contextmanager
+def left_out() -> Iterator[list[str]]:
+    """A context that collects the warnings that begin with `LEFT_OUT`, without these words and each one once.
+
+    The warnings are still logged.
+    """
+    lines, logger = list[str](), logging.getLogger("ape_cli")
+    handler = _Lines(lambda text: lines.append(text.removeprefix(LEFT_OUT)), logging.WARNING)
+    handler.addFilter(lambda record: record.getMessage().startswith(LEFT_OUT))
+    logger.addHandler(handler)
+    try:
+        yield lines
+    finally:
+        logger.removeHandler(handler)

@@ -11,16 +11,18 @@ Every base class of parts has an attribute `part_kind`, the word for its kind in
 from __future__ import annotations
 
 import inspect
+import logging
 import traceback
 from collections.abc import Callable, Collection, Iterator, Mapping
 from contextlib import contextmanager
 from typing import Any, TypeVar
 
 from ape_cli.core import plugins
-from ape_cli.core.errors import ApeError, PartError, said
+from ape_cli.core.errors import LEFT_OUT, ApeError, PartError, said
 from ape_cli.core.memory import ran_out
 
 T = TypeVar("T")
+logger = logging.getLogger(__name__)
 _checked: set[tuple[Any, ...]] = set()  # the classes that were checked in this process, each with its settings
 
 
@@ -52,15 +54,15 @@ def called(part: Any, method: str, right: Callable[[Any], bool], allowed: str, *
     return found
 
 
-def every(load: Callable[[str], T], names: Collection[str]) -> tuple[list[T], list[str]]:
-    """All parts of a kind by their names, and a line of text about each one that cannot be loaded."""
-    parts, bad = list[T](), list[str]()
+def every(load: Callable[[str], T], names: Collection[str]) -> list[T]:
+    """All parts of a kind by their names, without those that cannot be loaded, about which it warns."""
+    parts = list[T]()
     for name in names:
         try:
             parts.append(load(name))
         except ApeError as error:  # a user's own file may be broken; the other parts still work
-            bad.append(f"{name}: {error.summary}")
-    return parts, bad
+            logger.warning(f"{LEFT_OUT}{name}: {error.summary}")
+    return parts
 
 
 @contextmanager

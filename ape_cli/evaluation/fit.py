@@ -5,17 +5,20 @@ The run has to be finished, and its task, structure, answers, image size and voc
 
 from __future__ import annotations
 
+import logging
 import shlex
 from collections.abc import Sequence
 from typing import Any
 
 from ape_cli import tasks
-from ape_cli.core.errors import ApeError, DataError, RunError, UsageError
+from ape_cli.core.errors import LEFT_OUT, ApeError, DataError, RunError, UsageError
 from ape_cli.data.loader import Dataset
 from ape_cli.models.factory import check_installed, warn_if_changed
 from ape_cli.runs.record import RECORD, DatasetRecord, RunRecord
 from ape_cli.runs.registry import Registry
 from ape_cli.runs.run import Run
+
+logger = logging.getLogger(__name__)
 
 
 def check_finished(run: Run) -> RunRecord:
@@ -89,19 +92,15 @@ def _text(value: Any) -> str:
     return " ".join(map(str, value)).strip() if isinstance(value, list) else str(value or "none")
 
 
-def pending(
-    registry: Registry, data: Sequence[Dataset], split: str, decode: str
-) -> tuple[list[tuple[Run, Dataset | None]], list[str]]:
-    """The evaluations that are still missing, and a line about each problem.
+def pending(registry: Registry, data: Sequence[Dataset], split: str, decode: str) -> list[tuple[Run, Dataset | None]]:
+    """The evaluations that are still missing: finished runs, each with every dataset of `data` that it fits.
 
-    The first list has finished runs, each with every dataset of `data` that it fits. If `data` is empty, None stands
-    for the run's own dataset. Runs on images are never decoded greedily. The second list has a line about each run
-    that cannot be read, one about the runs without weights, and one about those that fit none of the datasets.
+    If `data` is empty, None stands for the run's own dataset. Runs on images are never decoded greedily. Warnings name
+    each run that cannot be read, and count the runs without weights and those that fit none of the datasets.
     """
     missing: list[tuple[Run, Dataset | None]] = []
-    bad: list[str] = []
     weightless = unfit = 0
-    for run, known in registry.readable(bad):
+    for run, known in registry.readable():
         trained = known.dataset
         if run.status_in(known) != "finished" or (decode == "greedy" and trained.image):
             continue
@@ -118,11 +117,11 @@ def pending(
         else:
             missing += of_run
     if weightless:
-        bad.append(f"{_runs(weightless)} without weights, which only training again brings back")
+        logger.warning(f"{LEFT_OUT}{_runs(weightless)} without weights, which only training again brings back")
     if unfit:
         which = "this dataset" if len(data) == 1 else "these datasets"
-        bad.append(f"{_runs(unfit)} of another task, structure or vocabulary than {which}")
-    return missing, bad
+        logger.warning(f"{LEFT_OUT}{_runs(unfit)} of another task, structure or vocabulary than {which}")
+    return missing
 
 
 def _runs(number: int) -> str:

@@ -28,6 +28,7 @@ from typing import Any, NamedTuple
 import polars as pl
 
 from ape_cli.reports import distinct_rows, published, stats
+from ape_cli.reports.descriptions import RowKey, Settings
 from ape_cli.reports.evaluations import (
     CELL,
     COLUMN,
@@ -36,9 +37,11 @@ from ape_cli.reports.evaluations import (
     IS_SHARE,
     METRICS,
     VALUES,
+    NothingToReportError,
     Options,
+    Values,
+    columns,
     evaluation_tables,
-    nothing_to_report,
     scored,
     selected,
     task_of,
@@ -47,13 +50,11 @@ from ape_cli.reports.layout import KEYS, label, mark
 from ape_cli.runs.record import DatasetRecord
 from ape_cli.runs.registry import Registry
 
-_NAMES = ["trained_on", "dataset", "paper_size"]  # they may differ within one line: the first name counts
 
-
-def aggregate(values: pl.DataFrame) -> pl.DataFrame:
-    """The lines of a report, with the columns of `LINES` and `BEHIND`, and their places in the tables (`layout`)."""
-    more = [pl.col(*_NAMES).min(), pl.col("rows", "tokens").first()]
-    return mark(label(over_seeds(values, COLUMN, more), [*KEYS, "fingerprint"]))
+def aggregate(values: Values) -> pl.DataFrame:
+    """The lines of a report, with the columns of `LINES`, those of `over_seeds` and `layout`, `rows` and `tokens`."""
+    more = [pl.col(*columns("name")).min(), pl.col(*COUNTS).first()]  # the first name counts
+    return mark(label(over_seeds(values.frame, COLUMN, more), values.settings, [*KEYS, "fingerprint"]))
 
 
 def over_seeds(values: pl.DataFrame, column: list[str], more: Sequence[pl.Expr]) -> pl.DataFrame:
@@ -89,19 +90,19 @@ def over_seeds(values: pl.DataFrame, column: list[str], more: Sequence[pl.Expr])
     return lines.drop("middle", "spread")
 
 
-def lines(registry: Registry, options: Options) -> tuple[pl.DataFrame, list[str]]:
-    """The aggregated lines of the selected scores, and a line of text about each unreadable run.
+def lines(registry: Registry, options: Options) -> pl.DataFrame:
+    """The aggregated lines of the selected scores.
 
     `number` is the position of each line in the order of the registry. Raises `ApeError` if no evaluation is selected.
     """
-    values, bad = selected(registry, options)
+    values = selected(registry, options)
     key = [*COLUMN, *CELL]
-    numbers = values.select(key).unique(maintain_order=True).with_row_index("number")
+    numbers = values.frame.select(key).unique(maintain_order=True).with_row_index("number")
     aggregated = aggregate(values).join(numbers, on=key, nulls_equal=True, maintain_order="left")
     if options.against is not None:
-        columns = [task_of(line) for line in aggregated.iter_rows(named=True)]
-        aggregated = published.beside(aggregated, columns, options.against)
-    return aggregated, bad
+        tasks = [task_of(line) for line in aggregated.iter_rows(named=True)]
+        aggregated = published.beside(aggregated, tasks, options.against)
+    return aggregated
 
 
 OVER_ROWS = ("low_over_rows", "high_over_rows")
@@ -119,7 +120,7 @@ class Parts(NamedTuple):
     values: pl.DataFrame  # a line for each run, evaluated dataset and part (`read_parts`)
     trained: dict[str, DatasetRecord]  # the description of the training data in run.json, by its fingerprint
     drawn: distinct_rows.Rows  # the rows of each evaluated dataset
-    bad: list[str]  # a line of text about each run that cannot be read
+    settings: dict[RowKey, Settings]
 
 
 def read_parts(registry: Registry, part: str, options: Options) -> Parts:
@@ -130,9 +131,8 @@ def read_parts(registry: Registry, part: str, options: Options) -> Parts:
     `distinct` says, they count all. Raises `ApeError` if there are no such evaluations.
     """
     tables = evaluation_tables(registry, options.split)
-    about, parts, trained, bad = tables
     field = METRICS[options.metric].field
-    chosen = about.filter(
+    chosen = tables.about.filter(
         pl.col("decode") == options.decode,
         pl.col("split") == options.split,
         pl.col("fingerprint") == pl.col("trained_fingerprint") if options.own else pl.lit(True),
@@ -140,14 +140,14 @@ def read_parts(registry: Registry, part: str, options: Options) -> Parts:
         ~pl.col("of_images"),  # all images have one size
         pl.col(field).is_not_null(),
     )
-    values = parts[part].join(chosen.drop(*COUNTS, *FIELDS), on="number", maintain_order="left")
+    values = tables.parts[part].join(chosen.drop(*COUNTS, *FIELDS), on="number", maintain_order="left")
     if values.is_empty():
         what = f"no run was evaluated by {part} like this"
-        raise nothing_to_report(what, bad, got=options.choice(registry), fix=_FIX[part])
+        raise NothingToReportError(what, got=options.choice(registry), fix=_FIX[part])
     drawn = distinct_rows.of_evaluations(registry, tables, chosen.join(values, on="number", how="semi"), options.split)
     weight = pl.col(_WEIGHT.get(options.metric, "tokens")).alias("weight")
     values = values.with_columns(weight, metric=pl.lit(options.metric), value=field).select(*VALUES, part, "weight")
-    return Parts(distinct_rows.counted(values, part, drawn), trained, drawn, list(bad))
+    return Parts(distinct_rows.counted(values, part, drawn), tables.trained, drawn, tables.settings)
 
 
 def pool(values: pl.DataFrame, column: list[str], names: Sequence[str] = ("trained_on",)) -> pl.DataFrame:

@@ -2,25 +2,31 @@
 
 A row is a scheme with its kind of attention, map of positions, model and structure (`descriptions.ROW`). Everything
 else in which its runs differ, except for the seed, is a setting. In each column, the setting with the best mean
-validation accuracy is chosen (`runs.tuning.best`). Settings that all runs of a row in its table share name the row.
-Test scores are not read for the choice. They are read afterwards, to say what it moved.
+validation accuracy is chosen (`runs.tuning`). Settings that all runs of a row in its table share name the row. Test
+scores are not read for the choice. They are read afterwards, to say what it moved. `notes` says it below a table.
 """
 
 from __future__ import annotations
 
+import logging
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from statistics import fmean
 from typing import Any, NamedTuple
 
-from ape_cli.core.errors import RunError
+import polars as pl
+
+from ape_cli.core.errors import LEFT_OUT, RunError, left_out
 from ape_cli.core.perplexity import perplexity
 from ape_cli.reports.descriptions import ROW, Choice, ReportedRuns, described, row_settings
-from ape_cli.reports.evaluations import METRICS, Options, evaluated, nothing_to_report, task_of
+from ape_cli.reports.evaluations import METRICS, NothingToReportError, Options, evaluated, task_of
 from ape_cli.runs import filters, tuning
 from ape_cli.runs.config import Config
 from ape_cli.runs.record import settings_text
 from ape_cli.runs.registry import Registry
 from ape_cli.runs.tuning import Validation
+
+logger = logging.getLogger(__name__)
 
 
 @dataclass
@@ -33,7 +39,7 @@ class _Trial:
     runs: dict[int, str] = field(default_factory=dict)  # the name of the run of each seed
 
 
-class _Place(NamedTuple):
+class _Cell(NamedTuple):
     """A row in a column."""
 
     structure: str
@@ -41,15 +47,15 @@ class _Place(NamedTuple):
     order: str | None
     form: str
     preset: str
-    fingerprint: str
+    trained_fingerprint: str
     scheme: str
     row: str  # the settings that name the row
     code: str  # the version of own code
 
     @property
-    def row_of_table(self) -> _Place:
+    def row_of_table(self) -> _Cell:
         """What the columns of the row in one table share."""
-        return self._replace(task="", order=None, form="", fingerprint="")
+        return self._replace(task="", order=None, form="", trained_fingerprint="")
 
     def __str__(self) -> str:
         """The row and the column in words."""
@@ -60,42 +66,46 @@ class _Place(NamedTuple):
 class _Chosen(NamedTuple):
     """The chosen setting of a row in a column, and the preset's setting if it is among the trials."""
 
-    place: _Place
+    cell: _Cell
     trial: _Trial
     default: _Trial | None
     choice: Choice
 
 
 class Tuned:
-    """The runs of the chosen settings. Reading them needs all runs; `runs` then restricts reports to the chosen ones.
+    """The runs of the chosen settings. Reading them needs all runs; `runs` then restricts reports to the chosen."""
 
-    A line of text about each run that cannot be read is appended to `bad`.
-    """
-
-    def __init__(self, registry: Registry, bad: list[str]) -> None:
+    def __init__(self, registry: Registry) -> None:
         """Read the validation scores of all finished runs, and choose. What cannot be chosen is left out.
 
-        Raises `ApeError` if nothing can be chosen.
+        Raises `NothingToReportError` if nothing can be chosen.
         """
-        self.registry, self._bad, self._chosen = registry, bad, list[_Chosen]()
-        found = _trials(registry, bad)
-        of_rows: dict[_Place, list[dict[str, Any]]] = {}  # the settings of all trials of a row in a table
-        for place, trials in found.items():
-            of_rows.setdefault(place.row_of_table, []).extend(trial.setting for trial in trials.values())
-        for place, trials in found.items():
+        self.registry, self._chosen = registry, list[_Chosen]()
+        self._of_metric: dict[str, ReportedRuns] = {}
+        with left_out() as missing:
+            self._choose_all(_trials(registry))
+        if missing and not self._chosen:
+            fix = "train the settings of a row with the same seeds"
+            raise NothingToReportError(
+                "no setting can be chosen by validation scores", got=str(registry.folder), fix=fix
+            )
+
+    def _choose_all(self, cells: dict[_Cell, list[_Trial]]) -> None:
+        """Choose in each cell that has a seed in common."""
+        of_rows: dict[_Cell, list[dict[str, Any]]] = {}  # the settings of all trials of a row in a table
+        for cell, trials in cells.items():
+            of_rows.setdefault(cell.row_of_table, []).extend(trial.setting for trial in trials)
+        for cell, trials in cells.items():
+            first, *others = of_rows[cell.row_of_table]
+            shared = {key for key, value in first.items() if all(other.get(key) == value for other in others)}
             try:
-                self._chosen.append(_choose(place, trials, _shared(of_rows[place.row_of_table])))
-            except ValueError:
+                self._chosen.append(_choose(cell, trials, shared))
+            except ValueError as error:
                 seeds = "; ".join(
                     f"{settings_text(trial.setting) or 'the preset'}: {', '.join(map(str, sorted(trial.runs)))}"
-                    for trial in trials.values()
+                    for trial in trials
                 )
-                bad.append(f"{place}: its settings have no seed in common ({seeds})")
-        if bad and not self._chosen:
-            what = "no setting can be chosen by validation scores"
-            fix = "train the settings of a row with the same seeds"
-            raise nothing_to_report(what, bad, got=str(registry.folder), fix=fix)
-        self._of_metric: dict[str, ReportedRuns] = {}
+                logger.warning(f"{LEFT_OUT}{cell}: {str(error).replace('the', 'its', 1)} ({seeds})")
 
     def runs(self, options: Options) -> ReportedRuns:
         """The chosen runs, with what the choice moved the score that the options ask for."""
@@ -105,69 +115,60 @@ class Tuned:
 
     def _choices(self, options: Options) -> dict[str, Choice]:
         """The choice of each chosen run."""
-        needed = [trial for one in self._chosen for trial in (one.trial, one.default) if trial]
-        of_run = self._scores([name for trial in needed for name in trial.runs.values()], options)
-        found: dict[str, Choice] = {}
-        for one in self._chosen:
-            if not of_run.keys() & set(one.trial.runs.values()):
-                scores = f"{options.decode} scores on its {options.split} split"
-                self._bad.append(
-                    f"{one.place}: the chosen setting ({one.choice.setting or 'the only one'}) has no {scores}"
-                )
-            choice = one.choice._replace(moved=_moved(one, of_run, options))
-            found |= dict.fromkeys(one.trial.runs.values(), choice)
-        return found
+        needed = [trial for chosen in self._chosen for trial in (chosen.trial, chosen.default) if trial]
+        scores = self._scores([name for trial in needed for name in trial.runs.values()], options)
+        choices: dict[str, Choice] = {}
+        for chosen in self._chosen:
+            names = chosen.trial.runs.values()
+            if scores.keys().isdisjoint(names):
+                setting = chosen.choice.setting or "the only one"
+                lacking = f"the chosen setting ({setting}) has no {options.decode} scores on its {options.split} split"
+                logger.warning(f"{LEFT_OUT}{chosen.cell}: {lacking}")
+            choices |= dict.fromkeys(names, chosen.choice._replace(moved=_moved(chosen, scores, options)))
+        return choices
 
     def _scores(self, names: list[str], options: Options) -> dict[str, float]:
         """The value (`evaluations.Metric`) of each of these runs on its own data, if it has one."""
         field = METRICS[options.metric].field
         registry = self.registry.only(names).where(filters.ANY)
         return {
-            record.run: evaluation["overall"][field]
-            for record, of, evaluation in evaluated(registry, self._bad, options.split)
-            if (of["decode"], of["split"]) == (options.decode, options.split)
-            and of["fingerprint"] == of["trained_fingerprint"]
+            run.run.name: evaluation["overall"][field]
+            for run, evaluation in evaluated(registry, options.split)
+            if (evaluation["decode"], evaluation["split"]) == (options.decode, options.split)
+            and evaluation["fingerprint"] == run.record.dataset.fingerprint
             and evaluation["overall"].get(field) is not None
         }
 
 
-def _trials(registry: Registry, bad: list[str]) -> dict[_Place, dict[str, _Trial]]:
-    """The trials of each row and column, by what identifies their configuration."""
-    found: dict[_Place, dict[str, _Trial]] = {}
-    for run, record, of in described(registry, bad):
+def _trials(registry: Registry) -> dict[_Cell, list[_Trial]]:
+    """The trials of each row and column."""
+    cells: dict[_Cell, dict[str, _Trial]] = {}
+    for run, record, line, _ in described(registry):
         if run.status_in(record) != "finished":
             continue
         try:
             score = tuning.validation(run)
         except RunError as error:
-            bad.append(f"{run.name}: {error.summary}")
+            logger.warning(f"{LEFT_OUT}{run.name}: {error.summary}")
             continue
-        row, code = settings_text(row_settings(record)), of["configuration"].partition("-")[2]
-        column = of["structure"], of["task"], of["order"], of["form"], of["preset"], of["trained_fingerprint"]
+        names = {"row": settings_text(row_settings(record)), "code": line["configuration"].partition("-")[2]}
+        cell = _Cell(**{name: line[name] for name in _Cell._fields if name not in names}, **names)
         setting = {key: value for key, value in record.variant.items() if key not in ROW and value is not None}
-        trials = found.setdefault(_Place(*column, of["scheme"], row, code), {})
-        trial = trials.setdefault(of["configuration"], _Trial(record.config, setting))
-        trial.scores[of["seed"]], trial.runs[of["seed"]] = score, run.name
-    return found
+        trial = cells.setdefault(cell, {}).setdefault(line["configuration"], _Trial(record.config, setting))
+        trial.scores[line["seed"]], trial.runs[line["seed"]] = score, run.name
+    return {cell: list(trials.values()) for cell, trials in cells.items()}
 
 
-def _shared(settings: list[dict[str, Any]]) -> set[str]:
-    """The names of the settings that have one value in all trials; no value is None."""
-    return {key for key, value in settings[0].items() if all(one.get(key) == value for one in settings)}
-
-
-def _choose(place: _Place, trials: dict[str, _Trial], shared: set[str]) -> _Chosen:
+def _choose(cell: _Cell, trials: list[_Trial], shared: set[str]) -> _Chosen:
     """Choose a trial. `shared`: the settings that name the row. Raises `ValueError` without a seed in common."""
-    ordered = sorted(trials.values(), key=lambda trial: (bool(trial.setting), settings_text(trial.setting)))
-    scores = {number: trial.scores for number, trial in enumerate(ordered)}
-    chosen = ordered[tuning.best(scores)]
+    ordered = sorted(trials, key=lambda trial: (bool(trial.setting), settings_text(trial.setting)))
+    number, seeds, _ = tuning.choose({number: trial.scores for number, trial in enumerate(ordered)})
     varied = sorted({key for trial in ordered for key in trial.setting} - shared)
     default = next((trial for trial in ordered if not trial.setting.keys() - shared), None)
-    common = set.intersection(*(set(of) for of in scores.values()))
-    tried = {id(trial): _text(trial, varied) for trial in ordered}
-    text, is_default = tried[id(chosen)], chosen is default
-    choice = Choice(text, len(ordered), len(common), is_default, tuple(sorted(tried.values())), tuple(sorted(shared)))
-    return _Chosen(place, chosen, default, choice)
+    tried = [_text(trial, varied) for trial in ordered]
+    is_default = ordered[number] is default
+    choice = Choice(tried[number], len(ordered), len(seeds), is_default, tuple(sorted(tried)), tuple(sorted(shared)))
+    return _Chosen(cell, ordered[number], default, choice)
 
 
 def _text(trial: _Trial, varied: list[str]) -> str:
@@ -176,7 +177,7 @@ def _text(trial: _Trial, varied: list[str]) -> str:
     return settings_text({key: value for key, value in values.items() if value is not None})
 
 
-def _moved(chosen: _Chosen, of_run: dict[str, float], options: Options) -> dict[str, float]:
+def _moved(chosen: _Chosen, of_run: dict[str, float], options: Options) -> tuple[tuple[str, float], ...]:
     """What the choice moved the score: the mean difference over the seeds that both settings have.
 
     It is given for the split of the options and for validation, without what is not known. `of_run` has the scores on
@@ -184,13 +185,56 @@ def _moved(chosen: _Chosen, of_run: dict[str, float], options: Options) -> dict[
     """
     trial, default, metric = chosen.trial, chosen.default, METRICS[options.metric]
     if default is None:
-        return {}
+        return ()
     seeds = sorted(trial.runs.keys() & default.runs.keys())
-    chose = {"token_accuracy": "accuracy", "cross_entropy": "loss"}.get(metric.field)
+    stored_as = {"token_accuracy": "accuracy", "cross_entropy": "loss"}.get(metric.field)
     pairs = {options.split: [(of_run.get(trial.runs[seed]), of_run.get(default.runs[seed])) for seed in seeds]}
-    if chose:
-        stored = [(getattr(trial.scores[seed], chose), getattr(default.scores[seed], chose)) for seed in seeds]
+    if stored_as:
+        stored = [(getattr(trial.scores[seed], stored_as), getattr(default.scores[seed], stored_as)) for seed in seeds]
         pairs = {"validation": stored} | pairs
-    differences = {split: [a - b for a, b in of if a is not None and b is not None] for split, of in pairs.items()}
-    moved = {split: fmean(of) for split, of in differences.items() if of}
-    return {split: perplexity(value) if metric.exponential else value for split, value in moved.items()}
+    differences = {
+        split: [a - b for a, b in of_split if a is not None and b is not None] for split, of_split in pairs.items()
+    }
+    moved = {split: fmean(of_split) for split, of_split in differences.items() if of_split}
+    return tuple((split, perplexity(value) if metric.exponential else value) for split, value in moved.items())
+
+
+def notes(lines: pl.DataFrame, split: str, number: Callable[[float], str], change: str) -> list[str]:
+    """The notes on the chosen settings of a table: each row and column with its setting, and what the choice moved.
+
+    `lines` has the columns of the choice (`evaluations.COLUMNS`), `column` and `row`. `number` writes what the choice
+    moved on a split, and `change` says what this number is. There are no notes if nothing was chosen.
+    """
+    lines = lines.drop_nulls("setting").unique(["column", "row"], keep="last", maintain_order=True)
+    trials, seeds = set(lines["trials"]), set(lines["tuning_seeds"])
+    if not trials:
+        return []
+    if trials == {1}:
+        return ["There is one setting for each row, so nothing was chosen."]
+    rule = f"""Each cell uses the setting with the best mean validation accuracy ({_range(seeds, "seed")}, \
+{_range(trials, "setting")} tried). Test scores were not used."""
+    unequal = {"numbers of settings": trials, "settings": set(lines["tried"]), "seeds": seeds}
+    if differing := [what for what, values in unequal.items() if len(values) > 1]:
+        rule += f" The {differing[0]} differ, so the rows were not tuned equally."
+    cells: dict[str, dict[str, list[str]]] = {}  # the rows of each setting in each column
+    for line in lines.iter_rows(named=True):
+        more = [_range({line["trials"]}, "setting")] if len(trials) > 1 else []
+        more += [_range({line["tuning_seeds"]}, "seed")] if len(seeds) > 1 else []
+        more += [] if line["is_default"] or line["moved"] is None else [number(line["moved"])]
+        setting = line["setting"] or ("the only setting" if line["trials"] == 1 else "the preset's")
+        setting += " (the preset's)" * bool(line["setting"] and line["is_default"])
+        row = f"{line['row']} ({', '.join(more)})" if more else line["row"]
+        cells.setdefault(line["column"], {}).setdefault(setting, []).append(row)
+    listed = "; ".join(
+        f"{column}: " + ", ".join(f"{setting} for {', '.join(rows)}" for setting, rows in settings.items())
+        for column, settings in cells.items()
+    )
+    moved = f" (in brackets: {change}, on the {split} split of the training dataset, over the seeds that both have)"
+    is_moved = lines.filter(~pl.col("is_default"))["moved"].count() > 0
+    return [rule, f"Settings{moved * is_moved}: {listed}."]
+
+
+def _range(counts: set[int], what: str) -> str:
+    """Numbers of things as text: `3 seeds`, `1 to 3 seeds`."""
+    low, high = min(counts), max(counts)
+    return f"{low if low == high else f'{low} to {high}'} {what}{'s' * (high != 1)}"

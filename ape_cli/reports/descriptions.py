@@ -3,6 +3,9 @@
 Runs that differ in anything but the seed never share a row of a table. That includes the code of a user's own scheme,
 kind of attention or map of positions: runs that were trained with another version of it have a row of their own.
 
+The frames of a report have the columns of `evaluations.COLUMNS`. The settings of a run travel beside them, as records
+by the columns `configuration` and `variant` (`RowKey`).
+
 Several views of one report read the same `ReportedRuns`, which read and describe each run once. With
 `--best-by validation` they are restricted to the chosen runs. A row is then a scheme with its kind of attention, map of
 positions, model and structure (`ROW`), and the other settings are what was chosen (`Choice`).
@@ -10,22 +13,25 @@ positions, model and structure (`ROW`), and the other settings are what was chos
 
 from __future__ import annotations
 
-import json
-from collections.abc import Callable, Hashable, Iterator, Mapping
+import logging
+from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping
 from typing import Any, NamedTuple, TypeVar, cast
 
 from ape_cli import tasks
-from ape_cli.core.errors import ApeError
+from ape_cli.core.errors import LEFT_OUT, ApeError
 from ape_cli.runs.config import PRESETS, SIZE, TRAINING, Config
-from ape_cli.runs.listing import PARTS, code_version, configuration
+from ape_cli.runs.listing import CodeVersions, configuration
 from ape_cli.runs.record import DatasetRecord, RunRecord, settings_text
 from ape_cli.runs.registry import Registry
 from ape_cli.runs.run import Run
 from ape_cli.structure import linearisation
 
 CODE = "code "  # begins the part of a variant that names the version of own code; settings contain "="
-Result = TypeVar("Result")
 ROW = ("attention", "model", "positions", "structure")  # the settings that a row of a tuned table is named by
+Result = TypeVar("Result")
+Items = tuple[tuple[str, str], ...]  # names of settings, and each setting as text (`lr_peak=0.003`)
+RowKey = tuple[str, str]  # the configuration and the variant of a line
+logger = logging.getLogger(__name__)
 
 
 class Choice(NamedTuple):
@@ -38,35 +44,39 @@ class Choice(NamedTuple):
     tried: tuple[str, ...]  # the settings as text
     shared: tuple[str, ...]  # the names of the settings that all trials have, which name the row
     # the score on a split less that of the preset's setting, or the ratio of two perplexities; without those not known
-    moved: Mapping[str, float] = {}
+    moved: tuple[tuple[str, float], ...] = ()
 
 
 class Settings(NamedTuple):
-    """The settings of a run, each as text (`lr_peak=0.003`), by their names. Lines of reports have it as JSON."""
+    """The settings of a run."""
 
-    variant: dict[str, str]  # what differs from the preset and the scheme; also the version of own code, as `CODE`
-    training: dict[str, str]  # those of `TRAINING`; empty if they were chosen by validation scores
-    choice: Choice | None
-
-    def __str__(self) -> str:
-        """The settings as JSON."""
-        return json.dumps(self)
+    variant: Items = ()  # what differs from the preset and the scheme; also the version of own code, as `CODE`
+    training: Items = ()  # those of `TRAINING`; empty if they were chosen by validation scores
+    choice: Choice | None = None
 
     @property
-    def method(self) -> dict[str, str]:
+    def method(self) -> Items:
         """The variant without settings of training."""
-        return {key: item for key, item in self.variant.items() if key not in TRAINING}
+        return tuple(item for item in self.variant if item[0] not in TRAINING)
 
 
-def read_settings(text: str) -> Settings:
-    """The settings from their JSON."""
-    variant, training, choice = json.loads(text)
-    return Settings(variant, training, choice and Choice(*choice))
+class Described(NamedTuple):
+    """A run with its description for tables."""
+
+    run: Run
+    record: RunRecord
+    columns: dict[str, Any]
+    settings: Settings
+
+    @property
+    def key(self) -> RowKey:
+        """The key of the settings."""
+        return self.columns["configuration"], self.columns["variant"]
 
 
-def joined(items: Mapping[str, str]) -> str:
+def joined(items: Iterable[tuple[str, str]]) -> str:
     """Settings in one text, sorted by name, with the version of own code at the end."""
-    return ", ".join(items[key] for key in sorted(items, key=lambda key: (key == CODE, key)))
+    return ", ".join(text for _, text in sorted(items, key=lambda item: (item[0] == CODE, item[0])))
 
 
 class ReportedRuns(Registry):
@@ -98,26 +108,19 @@ def whole(registry: Registry) -> Registry:
     return registry.whole if isinstance(registry, ReportedRuns) else registry
 
 
-def described(registry: Registry, bad: list[str]) -> Iterator[tuple[Run, RunRecord, dict[str, Any]]]:
-    """Each readable run, its run.json, and its description for tables.
-
-    A line of text about each unreadable run is appended to `bad`. Only `ReportedRuns` keep the runs in memory.
-    """
+def described(registry: Registry) -> Iterable[Described]:
+    """Each readable run with its description. Only `ReportedRuns` keep the runs in memory."""
     if not isinstance(registry, ReportedRuns):
-        yield from _described(registry, bad)
-        return
-    found, lines = once(registry, _all_described, registry)
-    bad += lines
-    yield from found
+        return _described(registry)
+    return once(registry, _all_described, registry)
 
 
-def _all_described(registry: Registry) -> tuple[list[tuple[Run, RunRecord, dict[str, Any]]], list[str]]:
-    """All runs with their descriptions, and a line of text about each unreadable run."""
-    lines = list[str]()
-    return list(_described(registry, lines)), lines
+def _all_described(registry: Registry) -> list[Described]:
+    """All runs with their descriptions."""
+    return list(_described(registry))
 
 
-def _described(registry: Registry, bad: list[str]) -> Iterator[tuple[Run, RunRecord, dict[str, Any]]]:
+def _described(registry: Registry) -> Iterator[Described]:
     """Read and describe the runs.
 
     If the runs of a user's own scheme were trained with different versions of its code, their `variant` and their
@@ -125,23 +128,20 @@ def _described(registry: Registry, bad: list[str]) -> Iterator[tuple[Run, RunRec
     same holds for a kind of attention and a map of positions. Runs with own code come last.
     """
     choices = registry.choices if isinstance(registry, ReportedRuns) else {}
-    versions: dict[tuple[str, ...], set[str]] = {}  # of each combination of plug-ins: those of its own files
-    of_own_code: list[tuple[Run, RunRecord, str]] = []
-    for run, record in registry.readable(bad):
+    versions = CodeVersions()
+    of_own_code: list[tuple[Run, RunRecord]] = []
+    for run, record in registry.readable():
         try:
-            of_run = _description(record, choices.get(run.name))
+            description = _description(run, record, choices.get(run.name))
         except ApeError as error:  # the task of the run does not have its order
-            bad.append(f"{run.name}: {error.summary}")
+            logger.warning(f"{LEFT_OUT}{run.name}: {error.summary}")
             continue
-        version = code_version(record)
-        versions.setdefault(PARTS(record.config), set()).add(version)
-        if version:  # how many versions there are is known at the end
-            of_own_code.append((run, record, version))
+        if versions.add(record):  # how many versions there are is known at the end
+            of_own_code.append((run, record))
         else:
-            yield run, record, of_run
-    for run, record, version in of_own_code:
-        several = len(versions[PARTS(record.config)]) > 1 or record.resumed_with
-        yield run, record, _description(record, choices.get(run.name), version if several else "")
+            yield description
+    for run, record in of_own_code:
+        yield _description(run, record, choices.get(run.name), versions.told(record))
 
 
 def row_settings(record: RunRecord) -> dict[str, Any]:
@@ -149,21 +149,18 @@ def row_settings(record: RunRecord) -> dict[str, Any]:
     return {key: value for key, value in record.variant.items() if key in ROW}
 
 
-def _description(record: RunRecord, choice: Choice | None, version: str = "") -> dict[str, Any]:
+def _description(run: Run, record: RunRecord, choice: Choice | None, version: str = "") -> Described:
     """The description of a run. `version`: that of its own code, if its row names it.
 
     Raises `ApeError` if its task lacks its order.
     """
-    config, trained = record.config, record.dataset
-    named = record.variant
+    config, trained, named = record.config, record.dataset, record.variant
     if choice is not None:
         named = row_settings(record) | {key: named[key] for key in choice.shared}
-    variant = {key: settings_text({key: value}) for key, value in named.items()} | (
-        {CODE: CODE + version} if version else {}
-    )
+    variant = _texts(named) + (((CODE, CODE + version),) if version else ())
     fields = {} if choice else {key: getattr(config, key, None) for key in TRAINING}
-    training = {key: settings_text({key: value}) for key, value in fields.items() if value is not None}
-    return {
+    training = _texts({key: value for key, value in fields.items() if value is not None})
+    columns = {
         "task": trained.task,
         "order": trained.order,
         "scheme": config.scheme,
@@ -177,8 +174,13 @@ def _description(record: RunRecord, choice: Choice | None, version: str = "") ->
         "trained_on": trained.name,
         "trained_fingerprint": trained.fingerprint,
         "paper_size": is_paper_size(config, trained),
-        "settings": str(Settings(variant, training, choice)),
     }
+    return Described(run, record, columns, Settings(variant, training, choice))
+
+
+def _texts(settings: Mapping[str, Any]) -> Items:
+    """Settings, each as text."""
+    return tuple((key, settings_text({key: value})) for key, value in settings.items())
 
 
 def form_of(trained: DatasetRecord) -> str:
@@ -217,7 +219,7 @@ def has_preset_data(preset: str, trained: DatasetRecord) -> bool:
     options = kind.options_at(preset, PRESETS[preset].sizes)
     of_preset = tasks.make(trained.task, *linearisation.parse(trained.order), **options).parameters
     sizes, usual = (
-        {k: v for k, v in kind.recorded(of).items() if k not in kind.form_options}
-        for of in (trained.parameters, of_preset)
+        {k: v for k, v in kind.recorded(parameters).items() if k not in kind.form_options}
+        for parameters in (trained.parameters, of_preset)
     )
     return bool(sizes == usual and rows == PRESETS[preset].rows)

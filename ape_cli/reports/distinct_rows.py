@@ -16,7 +16,7 @@ Shapes: R rows.
 from __future__ import annotations
 
 import json
-from collections.abc import Collection, Iterable, Mapping
+from collections.abc import Collection, Iterable
 from dataclasses import replace
 from typing import Any, NamedTuple
 
@@ -30,7 +30,6 @@ from ape_cli.core.errors import ApeError
 from ape_cli.core.vocabulary import PAD
 from ape_cli.reports.descriptions import once, whole
 from ape_cli.reports.evaluations import COUNTS, EvaluationTables
-from ape_cli.runs.record import DatasetRecord
 from ape_cli.runs.registry import Registry
 from ape_cli.tasks import BaseTask
 
@@ -55,29 +54,31 @@ class Drawing(NamedTuple):
 
 def of_evaluations(registry: Registry, tables: EvaluationTables, chosen: pl.DataFrame, split: str) -> Rows:
     """The rows of all datasets in `chosen`, lines of `tables.about` about one split. They are drawn once a report."""
-    about = chosen.select("number", "fingerprint", "trained_fingerprint", "test_only", "plan")
+    about = chosen.select("number", "fingerprint", "trained_fingerprint", "test_only")
     recorded = tables.parts["size"].join(about, on="number").select("fingerprint", "size", *COUNTS).unique()
     of_data = recorded.sort("fingerprint", "size").partition_by("fingerprint", as_dict=True)
     lines = about.drop("number").unique(maintain_order=True).partition_by("fingerprint", as_dict=True)
-    found: Rows = {}
+    datasets: Rows = {}
     for key, counts in of_data.items():
-        drawings = _drawings(lines[key], tables.trained, counts, split)
+        drawings = _drawings(lines[key], tables, counts, split)
         again = (once(whole(registry), draw, drawing, key=drawing) for drawing in drawings)
-        found[str(key[0])] = next((rows for rows in again if rows is not None and _agrees(rows, counts)), None)
-    return found
+        datasets[str(key[0])] = next((rows for rows in again if rows is not None and _agrees(rows, counts)), None)
+    return datasets
 
 
-def _drawings(
-    lines: pl.DataFrame, trained: Mapping[str, DatasetRecord], counts: pl.DataFrame, split: str
-) -> Iterable[Drawing]:
+def _drawings(lines: pl.DataFrame, tables: EvaluationTables, counts: pl.DataFrame, split: str) -> Iterable[Drawing]:
     """What the rows of a split of one dataset may be drawn from, without repetition.
 
     `lines` are about its evaluations, and `counts` has its rows of each size.
     """
-    of = [(line, trained[line["trained_fingerprint"]]) for line in lines.iter_rows(named=True)]
-    told = [(run, json.loads(line["plan"]), ()) for line, run in of if line["plan"]]
-    own = [(data, vars(data), ()) for line, _ in of if (data := trained.get(line["fingerprint"]))]
-    usual = [(run, vars(run), tuple(counts["size"])) for line, run in of if line["test_only"]]
+    told, own, usual = list[Any](), list[Any](), list[Any]()
+    for fingerprint, trained_fingerprint, test_only in lines.rows():
+        trained = tables.trained[trained_fingerprint]
+        told += [(trained, plan, ()) for plan in tables.plans.get((trained_fingerprint, fingerprint), [])]
+        if data := tables.trained.get(fingerprint):
+            own.append((data, vars(data), ()))
+        if test_only:
+            usual.append((trained, vars(trained), tuple(counts["size"])))
     rows = int(counts["rows"].sum())
     return dict.fromkeys(
         Drawing(run.task, run.order, json.dumps(plan["parameters"]), sizes, plan["seed"], plan.get("code"), split, rows)

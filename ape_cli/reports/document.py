@@ -6,6 +6,8 @@ metric. The plots are those of the same views for the selected metric. A view th
 
 from __future__ import annotations
 
+import logging
+import warnings
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
@@ -14,13 +16,13 @@ from typing import Any
 import polars as pl
 
 from ape_cli.core import escaping, plugins
-from ape_cli.core.errors import ApeError, PartError
+from ape_cli.core.errors import LEFT_OUT, ApeError, PartError, left_out
 from ape_cli.core.own_parts import called
 from ape_cli.core.runtime import without_collection
 from ape_cli.reports import html_page, plots, published, rendering
 from ape_cli.reports.best_by import Tuned
 from ape_cli.reports.descriptions import ReportedRuns
-from ape_cli.reports.evaluations import METRICS
+from ape_cli.reports.evaluations import METRICS, NothingToReportError
 from ape_cli.reports.html_page import Origin, Section, anchor
 from ape_cli.reports.page_figures import PageFigures
 from ape_cli.reports.palette import looks
@@ -29,6 +31,7 @@ from ape_cli.reports.tables import Table
 from ape_cli.reports.views import DEFAULT, Options, View, every
 from ape_cli.runs.registry import Registry
 
+logger = logging.getLogger(__name__)
 _NAMED = 5  # names in a note; the lines on the terminal name every one
 
 
@@ -84,10 +87,13 @@ class Document:
         """The tables of the selected view."""
         return self.selected.tables(self.notes)
 
-    def plots(self) -> tuple[dict[str, Plot | None], list[str]]:
-        """The plots by the names of their files, and a note about each one that is not drawn."""
+    def plots(self) -> dict[str, Plot | None]:
+        """The plots by the names of their files. It warns of those that are not drawn."""
         figures = {anchor(part.view.title): part.plot for part in self.parts if part.view.caption}
-        return figures, [plot.note for plot in figures.values() if plot and plot.note]
+        for plot in figures.values():
+            if plot and plot.note:
+                logger.warning(plot.note)
+        return figures
 
     def text(self, axis: str) -> str:
         """The report in the selected format. `axis` is that of the figures on an HTML page, one of `plots.KINDS`."""
@@ -125,72 +131,78 @@ class Document:
 
 
 @without_collection()
-def read(registry: Registry, view: View[Any], options: Options, note: str = "") -> tuple[Document, list[str]]:
-    """Read the views of a report. Returns the report, and a line of text about each run or view that cannot be read.
-
-    `note` is one for the tables. Further notes name what was left out.
+def read(registry: Registry, view: View[Any], options: Options, note: str = "") -> Document:
+    """Read the views of a report. `note` is one for the tables. Another one names what was left out.
 
     Raises `ApeError` if the selected view has nothing to show.
     """
-    bad: list[str] = []
     registry = ReportedRuns(registry)
-    tuned = Tuned(registry, bad) if options.best_by else None
-
-    def result_of(view: View[Any], options: Options) -> ViewResult:
-        """The result of a view. Lines of text about what cannot be read are appended to `bad`."""
-        runs = tuned.runs(replace(options, metric=view.metric or options.metric)) if tuned else registry
-        result, unreadable = called(view, "read", _is_read, "a result, and a list of texts", runs, options)
-        bad.extend(unreadable)
-        return ViewResult(view, options, result)
-
-    def add(view: View[Any], options: Options, to: list[ViewResult]) -> None:
-        """Add the result of a view to a page, unless the view has nothing to show or fails."""
+    with left_out() as missing:
         try:
-            found = result_of(view, options)
-            if plugins.is_own(type(view)):  # it may fail here, where the other views go on without it
-                found.tables()
-                _ = found.plot
-            to.append(found)
-        except PartError as error:
-            bad.append(f"{view.name}: {error.summary}")
-        except ApeError as error:  # it has nothing to show
-            bad.extend(getattr(error, "__notes__", []))
-
-    selected, views = result_of(view, options), [view]
-    plotted = options.plots is not None and view.name == DEFAULT  # a view that was asked for is drawn alone
-    if view.on_page and (options.style == "html" or plotted):
-        each, unreadable = every()
-        bad += unreadable
-        views = [x for x in each if x.name == view.name or (x.on_page and (options.style == "html" or x.caption))]
-    origin, parts, others = None, list[ViewResult](), list[ViewResult]()
-    for other in views:
-        if other.name == view.name:
-            parts.append(selected)
-        else:
-            add(other, options, parts)
-    if options.style == "html":
-        origin = html_page.origin_of(tuned.runs(options) if tuned else registry, options)
-        for metric in origin.metrics(options.metric)[1:]:
-            has = options.against is not None and metric in published.load(options.against).metrics
-            of_metric = replace(options, metric=metric, against=options.against if has else None)
-            for other in (x for x in views if "metric" not in x.unused):
-                add(other, of_metric, others)
-    notes = [line for line in (note, left_out(bad)) if line]
-    return Document(selected, parts, others, notes, origin), list(dict.fromkeys(bad))
+            tuned = Tuned(registry) if options.best_by else None
+            selected = _result(registry, tuned, view, options)
+        except NothingToReportError as error:
+            if missing:
+                error.fix = f"restore or remove what was left out (`ape verify` checks every file); or {error.fix}"
+            raise
+        parts, others, origin = [selected], list[ViewResult](), None
+        plotted = options.plots is not None and view.name == DEFAULT  # a view that was asked for is drawn alone
+        views = [view]
+        if view.on_page and (options.style == "html" or plotted):
+            views = [
+                x for x in every() if x.name == view.name or (x.on_page and (options.style == "html" or x.caption))
+            ]
+            parts = [
+                part
+                for other in views
+                if (part := selected if other.name == view.name else _part(registry, tuned, other, options))
+            ]
+        if options.style == "html":
+            origin = html_page.origin_of(tuned.runs(options) if tuned else registry, options)
+            for metric in origin.metrics(options.metric)[1:]:
+                has = options.against is not None and metric in published.load(options.against).metrics
+                of_metric = replace(options, metric=metric, against=options.against if has else None)
+                metric_views = (other for other in views if "metric" not in other.unused)
+                others += [part for other in metric_views if (part := _part(registry, tuned, other, of_metric))]
+        notes = [line for line in (note, left_out_note(missing)) if line]
+        return Document(selected, parts, others, notes, origin)
 
 
-def _is_read(found: Any) -> bool:
-    """Whether something is a result of a view and lines of text."""
-    return isinstance(found, tuple) and len(found) == 2 and isinstance(found[1], list)
+def _result(registry: Registry, tuned: Tuned | None, view: View[Any], options: Options) -> ViewResult:
+    """The result of a view, of the chosen runs if settings were chosen."""
+    runs = tuned.runs(replace(options, metric=view.metric or options.metric)) if tuned else registry
+    result = called(view, "read", lambda result: result is not None, "a result", runs, options)
+    if plugins.is_own(type(view)) and isinstance(result, tuple) and len(result) == 2 and isinstance(result[1], list):
+        what = "`View.read` returns the result only: a list of texts beside it is deprecated, use `logging`"
+        warnings.warn(what, DeprecationWarning, stacklevel=2)
+        for line in result[1]:
+            logger.warning(LEFT_OUT + line)
+        result = result[0]
+    return ViewResult(view, options, result)
 
 
-def left_out(bad: Sequence[str]) -> str:
-    """A note that names what is damaged or left out. `bad` has a line about each; without any the note is empty.
+def _part(registry: Registry, tuned: Tuned | None, view: View[Any], options: Options) -> ViewResult | None:
+    """The result of a view for a page; None if the view has nothing to show or fails."""
+    try:
+        result = _result(registry, tuned, view, options)
+        if plugins.is_own(type(view)):  # it may fail here, where the other views go on without it
+            result.tables()
+            _ = result.plot
+        return result
+    except PartError as error:
+        logger.warning(f"{LEFT_OUT}{view.name}: {error.summary}")
+    except ApeError:  # it has nothing to show
+        pass
+    return None
 
-    >>> left_out(["copy-rope-1: run.json was altered", "copy-rope-2: run.json was altered"])
+
+def left_out_note(lines: Sequence[str]) -> str:
+    """A note that names what is damaged or left out. Each of `lines` is about one; without any, the note is empty.
+
+    >>> left_out_note(["copy-rope-1: run.json was altered", "copy-rope-2: run.json was altered"])
     'Left out, because they cannot be read or compared: copy-rope-1; copy-rope-2.'
     """
-    names = list(dict.fromkeys(line.partition(": ")[0] for line in bad))
+    names = list(dict.fromkeys(line.partition(": ")[0] for line in lines))
     more = f" and {len(names) - _NAMED} more" if len(names) > _NAMED else ""
     listed = "; ".join(names[:_NAMED]) + more
     return f"Left out, because they cannot be read or compared: {listed}." if names else ""

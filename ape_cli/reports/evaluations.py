@@ -1,4 +1,4 @@
-"""The metrics and the options of a report, and the scores that it selects.
+"""The metrics and the options of a report, the columns of its frames, and the scores that it selects.
 
 Scores are fractions, or nats for cross-entropy. A perplexity is the exponential of a cross-entropy, which evaluations
 store. Its `value` is this cross-entropy in nats, so that parts of the data are pooled and seeds are compared on the
@@ -7,72 +7,88 @@ logarithm. `scored` gives the perplexity.
 
 from __future__ import annotations
 
-import json
-from collections.abc import Iterable, Iterator
+import logging
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
 import polars as pl
 
-from ape_cli.core.errors import ApeError, RunError, pick
+from ape_cli.core.errors import LEFT_OUT, ApeError, RunError, pick
 from ape_cli.core.vocabulary import SPLITS
 from ape_cli.reports import published
 from ape_cli.reports.builtin import is_image
-from ape_cli.reports.descriptions import described, once, read_settings
-from ape_cli.runs.record import DECODINGS, DatasetRecord, RunRecord
+from ape_cli.reports.descriptions import Described, RowKey, Settings, described, once
+from ape_cli.runs.record import DECODINGS, DatasetRecord
 from ape_cli.runs.registry import Registry
 from ape_cli.runs.run import Run
 from ape_cli.runs.tuning import validation
 
-LINES: dict[str, type[pl.DataType]] = {
-    **dict.fromkeys(("task", "order", "scheme", "variant", "configuration", "attention", "preset"), pl.String),
-    **dict.fromkeys(("decode", "split", "metric"), pl.String),
-    **dict.fromkeys(("mean", "std"), pl.Float64),
-    "seeds": pl.Int64,
-    "best": pl.Boolean,
-    **dict.fromkeys(("structure", "form", "trained_on", "trained_fingerprint", "dataset", "fingerprint"), pl.String),
-    "paper_size": pl.Boolean,
-    **dict.fromkeys(("low", "high"), pl.Float64),
+logger = logging.getLogger(__name__)
+Type = type[pl.DataType]
+
+# Every column of the frames of a report: its type, and what it is for. Those of `column` identify a column of a table,
+# and those of `row` a row of it. `name` may differ within a cell. `run` are of the scores of single runs, `score` of
+# the means over them. The others follow from the settings of a line (`layout.label`): `layout` places it in the tables,
+# and `choice` is the setting that validation scores chose. Machine-readable output has all but those of `run` and
+# `layout`, in this order.
+COLUMNS: dict[str, tuple[Type, str]] = {
+    **dict.fromkeys(("task", "order"), (pl.String, "column")),
+    **dict.fromkeys(("scheme", "variant", "configuration", "attention"), (pl.String, "row")),
+    **dict.fromkeys(("preset", "decode", "split", "metric"), (pl.String, "column")),
+    **dict.fromkeys(("mean", "std"), (pl.Float64, "score")),
+    "seeds": (pl.Int64, "score"),
+    "best": (pl.Boolean, "score"),
+    **dict.fromkeys(("structure", "form"), (pl.String, "column")),
+    "trained_on": (pl.String, "name"),
+    "trained_fingerprint": (pl.String, "column"),
+    "dataset": (pl.String, "name"),
+    "fingerprint": (pl.String, "column"),
+    "paper_size": (pl.Boolean, "name"),
+    **dict.fromkeys(("low", "high"), (pl.Float64, "score")),
+    **dict.fromkeys(("seed", "rows", "tokens"), (pl.Int64, "run")),
+    "value": (pl.Float64, "run"),
+    "is_image": (pl.Boolean, "layout"),  # whether the task has images
+    **dict.fromkeys(("row", "column"), (pl.String, "layout")),  # the names of the row and the column
+    "shared": (pl.String, "layout"),  # the settings that all rows of the table share
+    "of_preset": (pl.String, "layout"),  # the preset for the title of a table, which is empty if all lines have one
+    "rank": (pl.UInt32, "layout"),  # the position of a cell among all cells
+    **dict.fromkeys(("method", "training"), (pl.String, "layout")),  # the settings without those of training, and those
+    "tried": (pl.String, "layout"),  # of the choice: all settings, the number of seeds, and whether it is the preset's
+    "tuning_seeds": (pl.Int64, "layout"),
+    "is_default": (pl.Boolean, "layout"),
+    "setting": (pl.String, "choice"),
+    "trials": (pl.Int64, "choice"),
+    "moved": (pl.Float64, "choice"),
 }
-CHOICE = {"setting": pl.String, "trials": pl.Int64, "moved": pl.Float64}  # further columns of chosen runs, of `Choice`
-# the columns of the scores of single runs
-VALUES = {k: v for k, v in LINES.items() if k not in ("mean", "std", "seeds", "best", "low", "high")}
-VALUES |= dict.fromkeys(("seed", "rows", "tokens"), pl.Int64) | {"value": pl.Float64}
-VALUES["settings"] = pl.Categorical  # as JSON (`descriptions.Settings`); all lines of a run have the same
-
-# what is behind a score: each seed with its value and its score, the numbers of evaluated rows and target tokens, which
-# all seeds share, the settings of the run, and whether schemes have several settings of training (`aggregation`). The
-# tables and the HTML page show them; they are not part of machine-readable output.
-BEHIND = ["by_seed", "rows", "tokens", "settings", "untuned"]
-
-# these identify a column of a table; together with CELL they identify a cell
-COLUMN = ["task", "order", "preset", "decode", "split", "metric", "structure", "form"]
-COLUMN += ["trained_fingerprint", "fingerprint"]
-CELL = ["configuration", "scheme", "variant", "attention", "settings"]
 
 
-def arrange(lines: pl.DataFrame, place: Iterable[str], last: Iterable[str] = ()) -> pl.DataFrame:
+def columns(*uses: str) -> dict[str, Type]:
+    """The columns of these uses, with their types."""
+    return {name: dtype for name, (dtype, use) in COLUMNS.items() if use in uses}
+
+
+LINES = columns("column", "row", "name", "score")
+VALUES = columns("column", "row", "name", "run")
+COLUMN, CELL = list(columns("column")), list(columns("row"))  # together they identify a cell
+PLACE = list(columns("layout", "choice"))
+COUNTS = ("rows", "tokens")
+
+
+def arrange(lines: pl.DataFrame, grouped: Iterable[str], last: Iterable[str] = ()) -> pl.DataFrame:
     """The columns for machine-readable output, in the order of `LINES`.
 
-    place: the columns that a view groups by, which are put before the mean. last: columns that are put at the end.
+    grouped: the columns that a view groups by, which are put before the mean. last: columns that are put at the end.
     """
     names = [name for name in LINES if name in lines.columns]
     mean = names.index("mean")
-    return lines.select(*names[:mean], *place, *names[mean:], *last, *chosen_columns(lines))
+    return lines.select(*names[:mean], *grouped, *names[mean:], *last, *chosen_columns(lines))
 
 
-def chosen_columns(lines: pl.DataFrame, side: str = "") -> list[pl.Series]:
-    """The columns of `CHOICE` for some lines. There are none if no setting was chosen.
-
-    `side` ends the names of these columns and of `settings`, if lines have several.
-    """
-    settings, splits = lines[f"settings{side}"], lines["split"]
-    choices = {text: text and read_settings(text).choice for text in settings.unique()}
-    if not any(choices.values()):
-        return []
-    chosen = [(choices[text], split) for text, split in zip(settings, splits, strict=True)]
-    values = [(None, None, None) if one is None else (one.setting, one.trials, one.moved.get(s)) for one, s in chosen]
-    return [pl.Series(key + side, of, CHOICE[key]) for key, of in zip(CHOICE, zip(*values, strict=True), strict=True)]
+def chosen_columns(lines: pl.DataFrame, side: str = "") -> list[str]:
+    """The columns of the choice, if one was made. `side` ends their names, if lines have several choices."""
+    names = [f"{name}{side}" for name in columns("choice")]
+    return names if lines[names[0]].count() else []
 
 
 class Metric(NamedTuple):
@@ -164,60 +180,63 @@ class Options:
         return f"metric {self.metric}, decode {self.decode}, split {self.split}" + (f", {chosen}" if chosen else "")
 
 
-def evaluated(
-    registry: Registry, bad: list[str], split: str | None = None
-) -> Iterator[tuple[RunRecord, dict[str, Any], dict[str, Any]]]:
-    """The run.json of each readable run, its description with that of an evaluation, and the evaluation.
+class Values(NamedTuple):
+    """Scores of single runs, and beside them the settings of these runs."""
 
-    `split`: the split that is wanted. For `validation`, a run without an evaluation of this split on its own data has
-    the scores that training stored. A line of text about each run or evaluation that cannot be read is appended to
-    `bad`.
-    """
-    for run, record, of_run in described(registry, bad):
-        evaluations, damaged = run.evaluations()
-        bad += [f"{run.name}: {line}" for line in damaged]
-        if split == "validation" and run.status_in(record) == "finished":
-            own = (record.dataset.fingerprint, split, "teacher")
-            if own not in {(one["fingerprint"], one["split"], one["decode"]) for one in evaluations}:
-                evaluations = [*evaluations, *_stored(run, record, bad)]
-        for evaluation in evaluations:
-            names = ("decode", "split", "dataset", "fingerprint")
-            yield record, of_run | {name: evaluation[name] for name in names}, evaluation
-
-
-def _stored(run: Run, record: RunRecord, bad: list[str]) -> list[dict[str, Any]]:
-    """The validation scores that training stored for the weights of a run, in the form of an evaluation.
-
-    Without a readable history there are none, and a line of text about the run is appended to `bad`.
-    """
-    try:
-        scores = validation(run)
-    except RunError as error:
-        bad.append(f"{run.name}: {error.summary}")
-        return []
-    data, rows = record.dataset, record.dataset.rows["validation"]
-    overall = {"token_accuracy": scores.accuracy, "cross_entropy": scores.loss, "rows": rows}
-    if data.image is not None:  # an image has one label
-        overall["exact_match"] = scores.accuracy
-    named = {"dataset": data.name, "fingerprint": data.fingerprint}
-    return [named | {"split": "validation", "decode": "teacher", "overall": overall}]
-
-
-COUNTS = ("rows", "tokens")
-_ABOUT = {name: kind for name, kind in VALUES.items() if name not in ("metric", "value")}
-_ABOUT |= dict.fromkeys(("test_only", "of_images"), pl.Boolean) | {"plan": pl.String}
-_OVERALL: dict[str, type[pl.DataType]] = dict.fromkeys(FIELDS, pl.Float64)
-_PART: dict[str, type[pl.DataType]] = {"number": pl.UInt32} | dict.fromkeys(COUNTS, pl.Int64) | _OVERALL
+    frame: pl.DataFrame  # a line for each run, evaluation and metric, with the columns of `VALUES`
+    settings: Mapping[RowKey, Settings]
 
 
 class EvaluationTables(NamedTuple):
     """All evaluations of a registry as tables, in the order in which they were read."""
 
-    # a line for each: its `number`, `VALUES`, the metrics over all rows, `test_only`, `of_images`, and `plan` as JSON
+    # a line for each: its `number`, `VALUES`, the metrics over all rows, `test_only` and `of_images`
     about: pl.DataFrame
     parts: dict[str, pl.DataFrame]  # by `size` and by `op`: a line for each number and part, with counts and metrics
     trained: dict[str, DatasetRecord]  # the description of the training data in run.json, by its fingerprint
-    bad: list[str]  # a line of text about each run or evaluation that cannot be read
+    settings: dict[RowKey, Settings]
+    plans: dict[tuple[str, str], list[dict[str, Any]]]  # what datasets were drawn from, by training and evaluated data
+
+
+_ABOUT = {name: dtype for name, dtype in VALUES.items() if name not in ("metric", "value")}
+_ABOUT |= dict.fromkeys(("test_only", "of_images"), pl.Boolean)
+_OVERALL: dict[str, Type] = dict.fromkeys(FIELDS, pl.Float64)
+_PART: dict[str, Type] = {"number": pl.UInt32} | dict.fromkeys(COUNTS, pl.Int64) | _OVERALL
+
+
+def evaluated(registry: Registry, split: str | None = None) -> Iterator[tuple[Described, dict[str, Any]]]:
+    """Each readable run with each of its evaluations. It warns of those that cannot be read.
+
+    `split`: the split that is wanted. For `validation`, a run without an evaluation of this split on its own data has
+    the scores that training stored.
+    """
+    for run in described(registry):
+        evaluations, damaged = run.run.evaluations()
+        for line in damaged:
+            logger.warning(f"{LEFT_OUT}{run.run.name}: {line}")
+        if split == "validation" and run.run.status_in(run.record) == "finished":
+            own = (run.record.dataset.fingerprint, split, "teacher")
+            if own not in {(each["fingerprint"], each["split"], each["decode"]) for each in evaluations}:
+                evaluations = [*evaluations, *_stored(run.run, run.record.dataset)]
+        for evaluation in evaluations:
+            yield run, evaluation
+
+
+def _stored(run: Run, data: DatasetRecord) -> list[dict[str, Any]]:
+    """The validation scores that training stored for the weights of a run, in the form of an evaluation.
+
+    Without a readable history there are none.
+    """
+    try:
+        scores = validation(run)
+    except RunError as error:
+        logger.warning(f"{LEFT_OUT}{run.name}: {error.summary}")
+        return []
+    overall = {"token_accuracy": scores.accuracy, "cross_entropy": scores.loss, "rows": data.rows["validation"]}
+    if data.image is not None:  # an image has one label
+        overall["exact_match"] = scores.accuracy
+    named = {"dataset": data.name, "fingerprint": data.fingerprint}
+    return [named | {"split": "validation", "decode": "teacher", "overall": overall}]
 
 
 def evaluation_tables(registry: Registry, split: str | None = None) -> EvaluationTables:
@@ -228,31 +247,34 @@ def evaluation_tables(registry: Registry, split: str | None = None) -> Evaluatio
 
 def _evaluation_tables(registry: Registry, split: str | None) -> EvaluationTables:
     """Read all evaluations."""
-    about, trained, bad = list[dict[str, Any]](), dict[str, DatasetRecord](), list[str]()
+    about, trained, settings = list[dict[str, Any]](), dict[str, DatasetRecord](), dict[RowKey, Settings]()
+    plans: dict[tuple[str, str], list[dict[str, Any]]] = {}
     schemas: dict[str, Any] = {"size": _PART | {"size": pl.Int64}, "op": _PART | {"op": pl.String}}
-    parts: dict[str, dict[str, list[Any]]] = {part: {name: [] for name in of} for part, of in schemas.items()}
-    for record, of, evaluation in evaluated(registry, bad, split):
-        trained[of["trained_fingerprint"]] = record.dataset
-        flags: dict[str, Any] = {"test_only": evaluation.get("test_only", False)}
-        flags |= {"of_images": record.dataset.image is not None}
-        flags |= {"plan": json.dumps(plan) if (plan := evaluation.get("plan")) else None}
-        for part, columns in parts.items():
+    parts: dict[str, dict[str, list[Any]]] = {part: {name: [] for name in schemas[part]} for part in schemas}
+    for run, evaluation in evaluated(registry, split):
+        trained[run.record.dataset.fingerprint] = run.record.dataset
+        settings[run.key] = run.settings
+        more: dict[str, Any] = {name: evaluation[name] for name in ("decode", "split", "dataset", "fingerprint")}
+        more |= {"test_only": evaluation.get("test_only", False), "of_images": run.record.dataset.image is not None}
+        if plan := evaluation.get("plan"):
+            of_data = plans.setdefault((run.record.dataset.fingerprint, evaluation["fingerprint"]), [])
+            of_data += [plan] if plan not in of_data else []
+        for part, lists in parts.items():
             lines = evaluation.get(f"by_{part}", [])
-            columns["number"] += [len(about)] * len(lines)
-            for name in columns.keys() - {"number"}:
-                columns[name] += [line.get(name) for line in lines]
-        about.append(of | evaluation["overall"] | flags)
-    described_by = pl.DataFrame(about, schema=_ABOUT | _OVERALL, orient="row").with_row_index("number")
-    return EvaluationTables(
-        described_by, {part: pl.DataFrame(columns, schemas[part]) for part, columns in parts.items()}, trained, bad
-    )
+            lists["number"] += [len(about)] * len(lines)
+            for name in lists.keys() - {"number"}:
+                lists[name] += [line.get(name) for line in lines]
+        about.append(run.columns | evaluation["overall"] | more)
+    frame = pl.DataFrame(about, schema=_ABOUT | _OVERALL, orient="row").with_row_index("number")
+    of_parts = {part: pl.DataFrame(lists, schemas[part]) for part, lists in parts.items()}
+    return EvaluationTables(frame, of_parts, trained, settings, plans)
 
 
-def scores(registry: Registry, split: str | None = None) -> tuple[pl.DataFrame, list[str]]:
-    """The scores, one line for each run, evaluation and metric, and a line of text about each unreadable run.
+def scores(registry: Registry, split: str | None = None) -> Values:
+    """The scores of all runs. `split` is as for `evaluated`.
 
-    `split` is as for `evaluated`. Evaluations on datasets that are only for tests at other sizes are left out, because
-    a mean over their sizes means little. Views by size show them.
+    Evaluations on datasets that are only for tests at other sizes are left out, because a mean over their sizes means
+    little. Views by size show them.
     """
     tables = evaluation_tables(registry, split)
     about = tables.about.filter(~pl.col("test_only"))
@@ -260,32 +282,23 @@ def scores(registry: Registry, split: str | None = None) -> tuple[pl.DataFrame, 
         about.with_columns(metric=pl.lit(name), value=metric.field).drop_nulls("value")
         for name, metric in METRICS.items()
     ]
-    return pl.concat(of_metric).sort("number", maintain_order=True).select(*VALUES), list(tables.bad)
+    return Values(pl.concat(of_metric).sort("number", maintain_order=True).select(*VALUES), tables.settings)
 
 
-def nothing_to_report(what: str, bad: list[str], *, got: str, fix: str, allowed: str | None = None) -> ApeError:
-    """The error that nothing is left to report.
+class NothingToReportError(ApeError):
+    """There is nothing to show. The reason may be what was left out."""
 
-    `bad` are lines of text about what was left out. They become notes of the exception (`__notes__`).
+
+def selected(registry: Registry, options: Options) -> Values:
+    """The scores for a metric, a decoding and a split.
+
+    Raises `NothingToReportError` if there is no such score, with a command that computes some.
     """
-    if bad:
-        fix = f"restore or remove what was left out (`ape verify` checks every file); or {fix}"
-    error = ApeError(what, got=got, allowed=allowed, fix=fix)
-    for line in bad:
-        error.add_note(line)
-    return error
-
-
-def selected(registry: Registry, options: Options) -> tuple[pl.DataFrame, list[str]]:
-    """The scores for a metric, a decoding and a split, and a line of text about each unreadable run.
-
-    Raises `ApeError` if there is no such score, with a command that computes some.
-    """
-    values, bad = scores(registry, options.split)
+    values, settings = scores(registry, options.split)
     if values.is_empty():
         got = f"{registry.folder}" + ("" if registry.folder.exists() else ", which does not exist")
         fix = "train one first: `ape train --scheme rope --task copy`; `results` names another folder"
-        raise nothing_to_report("there is nothing to report: no evaluated run", bad, got=got, fix=fix)
+        raise NothingToReportError("there is nothing to report: no evaluated run", got=got, fix=fix)
     chosen = values.filter(
         pl.col("metric") == options.metric,
         pl.col("decode") == options.decode,
@@ -299,11 +312,11 @@ def selected(registry: Registry, options: Options) -> tuple[pl.DataFrame, list[s
         if options.split == "validation":
             fix = f"""evaluate the runs: `ape eval --split validation --decode {options.decode}`; training stores only \
 teacher-forced token accuracy and cross-entropy"""
-        raise nothing_to_report("no evaluation matches the selection", bad, got=got, allowed=allowed, fix=fix)
-    return chosen, bad
+        raise NothingToReportError("no evaluation matches the selection", got=got, allowed=allowed, fix=fix)
+    return Values(chosen, settings)
 
 
-def task_of(line: dict[str, Any]) -> str:
+def task_of(line: Mapping[str, Any]) -> str:
     """The task of a line as a column of a table names it: `c3/breadth`, or `images/digits` with the source."""
     if is_image(line["task"]):
         return f"{line['task']}/{line['form']}"

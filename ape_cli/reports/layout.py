@@ -3,46 +3,54 @@
 Everything that is said about a table is decided for the lines that it shows. `label` gives each line its place, and
 `mark` then compares the lines of one column.
 
+A row is named by its scheme and by the settings in which it differs from its preset. What all rows of a table share is
+left out and stands in the caption; a single row keeps its settings. If a row of a scheme sets a setting of training
+(`runs.config.TRAINING`), the other rows of the scheme name their own value of it, which is the preset's:
+`rope (lr_peak=0.001)`.
+
 As in the preprint, every mean is underlined (`best`) that is at most one standard deviation worse than the best mean of
 its column. The best mean is that of all rows, whatever their numbers of seeds, and the deviation is that of its row. Of
 several rows with the best mean, the largest deviation counts. A row with one seed has no deviation. If it is the best,
 only the rows that equal it are underlined. Nothing is underlined in a column (`untuned`) in which a scheme has several
-settings of training (`runs.config.TRAINING`), because the best of them would be chosen on the scores that it shows. Nor
-is a single score of a column, because there is nothing to compare it with.
+settings of training, because the best of them would be chosen on the scores that it shows. Nor is a single score of a
+column, because there is nothing to compare it with.
 """
 
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Sequence
-from typing import Any
+from collections.abc import Mapping, Sequence
+from typing import Any, NamedTuple
 
 import polars as pl
 
-from ape_cli.reports import choices, stats
+from ape_cli.core.errors import UsageError, pick
+from ape_cli.reports import stats
 from ape_cli.reports.builtin import SCHEMES, TASKS, is_image, rank
-from ape_cli.reports.descriptions import joined, read_settings
-from ape_cli.reports.evaluations import CELL, IS_SHARE, task_of
+from ape_cli.reports.descriptions import CODE, RowKey, Settings, joined
+from ape_cli.reports.evaluations import CELL, COLUMN, COLUMNS, IS_SHARE, task_of
 from ape_cli.structure.linearisation import NAMES
 
 TABLE = ["is_image", "structure", "preset"]  # these identify a table of scores
 _DATA = ["task", "order", "trained_fingerprint", "fingerprint"]  # these identify a column of a table
-_COLUMN = [*TABLE, "column"]
-PLACE = ["is_image", "row", "column", "shared", "of_preset", "rank"]  # what `label` adds
+_PLACED = ["is_image", "row", "column", "shared", "of_preset", "rank"]
+_TOLD = ["method", "training", "tried", "tuning_seeds", "is_default", "setting", "trials", "moved"]
 
-# these identify a line of a plot: a row of the tables and its training data
-KEYS = ["task", "order", "preset", "structure", "form", "trained_fingerprint", *CELL]
+# these identify a row of the tables and its training data: a line of a plot
+DATA = [name for name in COLUMN if name not in ("decode", "split", "metric", "fingerprint")]
+KEYS = [*DATA, *CELL]
 
 
-def label(lines: pl.DataFrame, keys: Sequence[str] = KEYS, table: Sequence[str] = TABLE) -> pl.DataFrame:
-    """Add the place of each line, and sort the lines in the order of the tables.
+def label(
+    lines: pl.DataFrame,
+    settings: Mapping[RowKey, Settings],
+    keys: Sequence[str] = KEYS,
+    table: Sequence[str] = TABLE,
+) -> pl.DataFrame:
+    """Add the columns for `layout` and `choice` (`evaluations.COLUMNS`), and sort the lines in the order of the tables.
 
-    `is_image` is whether its task has images. `row` and `column` are their names, and `rank` is the position of a cell
-    among all cells. `shared` has the settings that all rows of the table share (`choices.row_names`), and `of_preset`
-    the preset for the title of a table, which is empty if all lines have one.
-
-    `keys` are the columns that identify a cell. If `fingerprint` is one of them, the evaluated data identify it too.
-    `table` are the columns that identify a table, in which names are unique.
+    `settings` are those of the lines. `keys` are the columns that identify a cell. If `fingerprint` is one of them, the
+    evaluated data identify it too. `table` are the columns that identify a table, in which names are unique.
     """
     several = lines["preset"].n_unique() > 1
     cells = lines.unique(keys, keep="first", maintain_order=True)
@@ -52,16 +60,30 @@ def label(lines: pl.DataFrame, keys: Sequence[str] = KEYS, table: Sequence[str] 
         is_image=pl.col("task").map_elements(is_image, pl.Boolean),
         of_preset=pl.format(", preset {}", "preset") if several else pl.lit(""),
     )
-    cells = pl.concat([_named(group) for group in cells.partition_by(*table, maintain_order=True)])
+    cells = pl.concat([_named(group, settings) for group in cells.partition_by(*table, maintain_order=True)])
     places = [(*(x[k] for k in TABLE), column_rank(x), row_rank(x)) for x in cells.iter_rows(named=True)]
     cells = cells[sorted(range(cells.height), key=places.__getitem__)].with_row_index("rank")
-    kept = cells.select(*keys, *PLACE)
-    return kept.join(lines, on=keys, nulls_equal=True, maintain_order="left_right")
+    placed = cells.select(*keys, *_PLACED).join(lines, on=keys, nulls_equal=True, maintain_order="left_right")
+    return placed.join(_told(placed, settings), on=["configuration", "variant", "split"], maintain_order="left")
+
+
+def _told(lines: pl.DataFrame, settings: Mapping[RowKey, Settings]) -> pl.DataFrame:
+    """The columns of `_TOLD` for each configuration, variant and split of some lines."""
+    rows = []
+    for configuration, variant, split in lines.select("configuration", "variant", "split").unique().rows():
+        row = settings[configuration, variant]
+        told: tuple[Any, ...] = (None,) * 6
+        if choice := row.choice:
+            tried = "; ".join(choice.tried)
+            told = tried, choice.seeds, choice.is_default, choice.setting, choice.trials, dict(choice.moved).get(split)
+        rows.append((configuration, variant, split, joined(row.method), joined(row.training), *told))
+    names = ("configuration", "variant", "split", *_TOLD)
+    return pl.DataFrame(rows, {name: COLUMNS[name][0] for name in names}, orient="row")
 
 
 def by_column(lines: pl.DataFrame) -> list[pl.DataFrame]:
     """The lines from `label` of each column of the tables."""
-    return lines.partition_by(_COLUMN, maintain_order=True)
+    return lines.partition_by([*TABLE, "column"], maintain_order=True)
 
 
 def mark(lines: pl.DataFrame, across: Sequence[str] = (), measures: Sequence[str] = ()) -> pl.DataFrame:
@@ -71,15 +93,10 @@ def mark(lines: pl.DataFrame, across: Sequence[str] = (), measures: Sequence[str
     of its own, or one for each value of `measures`, and `across` identifies the columns of this table; `untuned` is
     then decided for the table.
     """
-    table = [*_COLUMN, *measures]
-    settings = {text: read_settings(text) for text in lines["settings"].unique()}
-    texts, shown = pl.col("settings").cast(pl.String), [*table, "metric", *across]
-    method, training = (
-        texts.replace_strict({text: joined(getattr(of, name)) for text, of in settings.items()}, return_dtype=pl.String)
-        for name in ("method", "training")
-    )
+    table = [*TABLE, "column", *measures]
+    shown = [*table, "metric", *across]
     score = pl.when(IS_SHARE).then("mean").otherwise(-pl.col("mean"))
-    ranked = lines.with_columns(method=method, training=training, score=score)
+    ranked = lines.with_columns(score=score)
     several = pl.col("training").n_unique().over(*table, "scheme", "method") > 1
     ranked = ranked.with_columns(top=pl.col("score").max().over(shown), several=several)
     tied = pl.col("score") >= pl.col("top") - stats.ROUNDING
@@ -97,24 +114,40 @@ def row_rank(line: dict[str, Any]) -> tuple[int, str]:
 
 def column_rank(line: dict[str, Any]) -> tuple[int, int, str]:
     """The sort key of a column among the columns of its table. `line`: one of its lines, with names."""
-    place = len(TASKS) if line["form"] else rank(line["task"], TASKS)  # other forms of a task come last
+    of_task = len(TASKS) if line["form"] else rank(line["task"], TASKS)  # other forms of a task come last
     of_order = NAMES.index(line["order"]) if line["order"] in NAMES else 0
-    return place, of_order, line["column"]
+    return of_task, of_order, line["column"]
 
 
-def _named(cells: pl.DataFrame) -> pl.DataFrame:
+def _named(cells: pl.DataFrame, settings: Mapping[RowKey, Settings]) -> pl.DataFrame:
     """Add `row`, `column` and `shared` to the cells of one table."""
-    columns, (rows, shared) = _column_names(cells), choices.row_names(cells)
-    places = [
-        (rows[cell["scheme"], cell["settings"]], columns[tuple(cell[k] for k in _DATA)])
-        for cell in cells.iter_rows(named=True)
+    columns, (rows, shared) = _column_names(cells), row_names(cells, settings)
+    keys = cells.select("configuration", "variant").rows()
+    pairs = [
+        (rows[cell["scheme"], settings[key]], columns[tuple(cell[k] for k in _DATA)])
+        for cell, key in zip(cells.iter_rows(named=True), keys, strict=True)
     ]
-    several = Counter(places)  # if a preset or a scheme has changed, two configurations share a name
+    several = Counter(pairs)  # if a preset or a scheme has changed, two configurations share a name
     names = [
         (f"{row} #{configuration}" if several[row, column] > 1 else row, column)
-        for (row, column), configuration in zip(places, cells["configuration"], strict=True)
+        for (row, column), (configuration, _) in zip(pairs, keys, strict=True)
     ]
     return cells.hstack(pl.DataFrame(names, ["row", "column"], orient="row")).with_columns(shared=pl.lit(shared))
+
+
+def row_names(lines: pl.DataFrame, settings: Mapping[RowKey, Settings]) -> tuple[dict[tuple[str, Settings], str], str]:
+    """The name of each row of a table, by its scheme and settings, and the settings that all rows share as text."""
+    keys = lines.select("scheme", "configuration", "variant").unique(maintain_order=True).rows()
+    rows = list(dict.fromkeys((scheme, settings[configuration, variant]) for scheme, configuration, variant in keys))
+    shared = set.intersection(*(set(row.variant) for _, row in rows))
+    shared = {item for item in shared if item[0] != CODE and len(rows) > 1}
+    names = {}
+    for scheme, row in rows:
+        own = set(row.variant) - shared
+        of_others = {key for other, each in rows if other == scheme for key, _ in set(each.variant) - shared}
+        items = {key: text for key, text in row.training if key in of_others} | dict(own)
+        names[scheme, row] = f"{scheme} ({joined(items.items())})" if items else scheme
+    return names, joined(shared)
 
 
 def _column_names(cells: pl.DataFrame) -> dict[tuple[Any, ...], str]:
@@ -133,3 +166,50 @@ def _column_names(cells: pl.DataFrame) -> dict[tuple[Any, ...], str]:
         names[tuple(line[k] for k in _DATA)] = name
     alike = Counter(names.values())
     return {data: f"{name} {data[-1][:6]}" if alike[name] > 1 else name for data, name in names.items()}
+
+
+TableKey = tuple[bool, str, str]  # is_image, structure and preset
+
+
+def two_rows(a: str, b: str, lines: pl.DataFrame) -> dict[tuple[Any, ...], str]:
+    """The rows that a user calls `a` and `b`, of the lines from `layout.label`: the side of each table and row.
+
+    If both names are of one row in a table, the row is of the name that has its settings, and the table lacks the other
+    row. Raises `UsageError` if a row is unknown, or if both are the same everywhere.
+    """
+    rows = {"a": _called(a, lines), "b": _called(b, lines)}
+    for table in rows["a"].keys() & rows["b"].keys():
+        of_a, of_b = rows["a"][table], rows["b"][table]
+        if of_a.row == of_b.row:
+            for side, row, other in (("a", of_a, of_b), ("b", of_b, of_a)):
+                if row.exact <= other.exact:
+                    del rows[side][table]
+    if not rows["a"] or not rows["b"]:
+        raise UsageError("a row compared with itself", got=f"{a} and {b}", allowed="two different rows of the tables")
+    return {(*table, called.row): side for side, of_side in rows.items() for table, called in of_side.items()}
+
+
+class _Called(NamedTuple):
+    """The row of a table that a name is of, and how exactly it names it."""
+
+    exact: int  # 2: with its settings; 1: as its table does; 0: by the scheme of a single row
+    row: str
+
+
+def _called(name: str, lines: pl.DataFrame) -> dict[TableKey, _Called]:
+    """The row of a name, in each table that has it.
+
+    A row may be named as its table names it, with all of its settings, or by its scheme alone if no other row of its
+    table has this scheme. Raises `UsageError` if there is no such row.
+    """
+    called: dict[TableKey, _Called] = {}
+    for table, group in lines.partition_by("is_image", "structure", "preset", as_dict=True).items():
+        rows = group.select("row", "scheme", "variant").unique().rows()
+        wholes = [_Called(2, row) for row, scheme, variant in rows if name == f"{scheme} ({variant})"]
+        exact = wholes + [_Called(1, row) for row, _, _ in rows if name == row]
+        of_scheme = [_Called(0, row) for row, scheme, _ in rows if name == scheme]
+        if exact or len(of_scheme) == 1:
+            called[table] = max(exact or of_scheme)
+    if not called:
+        pick("row of the tables", name, lines["row"].unique())
+    return called

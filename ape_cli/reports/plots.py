@@ -21,15 +21,11 @@ from importlib.util import find_spec
 from typing import TYPE_CHECKING, Any, Literal, TypeAlias
 
 import numpy as np
-from markupsafe import Markup
 
-from ape_cli.core import escaping
 from ape_cli.core.errors import ApeError, UsageError, pick, said
 from ape_cli.core.extras import how_to_install
-from ape_cli.reports.builtin import ON_DARK
 from ape_cli.reports.evaluations import METRICS
-from ape_cli.reports.palette import INK, Looks, drawing, looks
-from ape_cli.reports.svg import slim
+from ape_cli.reports.palette import Looks, drawing, looks
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -94,7 +90,7 @@ def draw_figures(figures: Mapping[str, Plot | None], axis: str = "score") -> dic
 
 
 def encode(figure: Figure, kind: str) -> bytes:
-    """The content of a file in one of `FORMATS`, with a white background unless `inline` has made it transparent."""
+    """The content of a file in one of `FORMATS`, with a white background."""
     out = io.BytesIO()
     with drawing():
         figure.savefig(out, format=kind, metadata=_METADATA[kind], dpi=200)
@@ -112,28 +108,6 @@ def _with_classes(svg: str) -> str:
         svg = svg.replace(f' style="{style}"', f' class="s{number}"')
     sheet = "".join(f".s{number}{{{style}}}\n" for number, style in enumerate(styles))
     return svg.replace("</style>", f"\n{sheet}</style>", 1)
-
-
-def inline(figure: Figure, name: str, label: str = "") -> Markup:
-    """A figure as an SVG element for an HTML page, with the font and the text colour of the page and no background.
-
-    `name` is put before every id, so that one page can have several figures. `label` describes the figure to readers
-    who do not see it; without one they are not told of it. The figure stays transparent afterwards.
-    """
-    figure.patch.set_visible(False)
-    for axes in figure.axes:
-        axes.patch.set_visible(False)
-    svg = encode(figure, "svg").decode()
-    svg = svg[svg.index("<svg") :]
-    svg = re.sub(r"<metadata>.*?</metadata>\s*", "", svg, flags=re.S)
-    svg = re.sub(r' (?:xmlns(?::\w+)?|version)="[^"]*"', "", svg)
-    svg = re.sub(r'(class="|\n\.)(?=s\d+["{])', rf"\1{name}-", svg).replace("xlink:href", "href")
-    svg = slim(svg, name)
-    svg = re.sub(r"font-family: [^;\"}]*; ", "", svg).replace(INK, "currentColor")
-    for colour, on_dark in ON_DARK.items():
-        svg = svg.replace(colour, f"light-dark({colour}, {on_dark})")
-    said = f'role="img" aria-label="{escaping.html(label)}"' if label else 'aria-hidden="true"'
-    return Markup(svg.replace("<svg", f"<svg {said}", 1))
 
 
 def _shorter(tag: str) -> str:

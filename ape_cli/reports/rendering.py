@@ -13,7 +13,7 @@ from rich.text import Text
 
 from ape_cli.core import escaping
 from ape_cli.reports.tables import Cell, Table, is_number
-from ape_cli.reports.terminal import FRAME, WideTable, groups, heading
+from ape_cli.reports.terminal import FRAME, WideTable, groups, heading, part_of
 
 FORMATS = ("rich", "markdown", "latex", "csv", "json", "html")
 
@@ -145,54 +145,41 @@ def markdown(tables: list[Table]) -> str:
 
 _LATEX_HEAD = r"""% Tables by `ape report --format latex`. The preamble of the document needs:
 %   \usepackage{booktabs}
-%   \usepackage{graphicx}
+%   \usepackage{longtable}
+%   \setlength{\LTcapwidth}{\linewidth}
 % Names in a script that pdfLaTeX does not have need XeLaTeX or LuaLaTeX.
 """
-_SHRINK = r"\resizebox{\ifdim\width>\linewidth\linewidth\else\width\fi}{!}{%"
-_PAGE = 60  # lines of parts in one table environment
-_LINE = 64  # characters in a line of an article; a wider table is scaled to the line
-_MOST_CHARACTERS = 96  # a wider table is divided into parts below each other, because it could not be read
+_LINE = 64  # characters in a line of an article; a wider table has a smaller font
+_MOST_CHARACTERS = 90  # a wider table is divided into several with some of the columns, because it could not be read
 
 
 def latex(tables: list[Table], *, bold: bool = False) -> str:
-    """The tables as LaTeX table environments, each with a caption and a label. The best scores can be `bold`.
+    """The tables as LaTeX `longtable` environments, each with a caption and a label. The best scores can be `bold`.
 
     The first lines name the packages that the preamble needs. A label follows from the title of its table; tables with
-    the same title are numbered. A table with many columns has several parts below each other, each with the rows that
-    it has a score for. If they do not fit on a page, they are several tables.
+    the same title are numbered. A table with many columns is divided into several, each with the rows that it has a
+    score for.
     """
-    out, labels = [_LATEX_HEAD], list[str]()
+    out, labels = [_LATEX_HEAD], set[str]()
     markup = replace(_LATEX, best=r"$\mathbf{%s}%s$") if bold else _LATEX
     for table in tables:
         captions = " ".join(table.captions(best="In bold" if bold else "Underlined"))
-        title, notes = (_latex_prose(text) for text in (table.title, captions))
+        title, notes = (  # code between backticks has a typewriter font
+            re.sub("`([^`]*)`", r"\\texttt{\1}", escaping.latex(text)) for text in (table.title, captions)
+        )
         stem = "tab:" + ("-".join(re.findall("[a-z0-9]+", table.title.lower())) or "table")
-        parts = list(_tabulars(table, markup))
-        pages = groups([_height(part) for part in parts], _PAGE)
-        for number, page in enumerate(pages, 1):
-            caption = f"{title}, part {number} of {len(pages)}" if len(pages) > 1 else title
+        for part, size, lines in _longtables(table, markup):
             numbered = itertools.chain([stem], (f"{stem}-{i}" for i in itertools.count(2)))
-            labels.append(next(label for label in numbered if label not in labels))
-            out += [
-                "\\begin{table}",
-                "\\centering",
-                "\n\\par\\medskip\n".join(parts[i] for i in page),
-                f"\\caption[{{{caption}}}]{{{caption}. {notes}}}",
-                f"\\label{{{labels[-1]}}}",
-                "\\end{table}",
-                "",
-            ]
+            label = next(label for label in numbered if label not in labels)
+            labels.add(label)
+            caption = f"\\caption[{{{title}{part}}}]{{{title}{part}. {notes}}}\\label{{{label}}} \\\\"
+            out += [f"{{{size}\\begin{{longtable}}{lines[0]}", caption, *lines[1:], "\\end{longtable}}", ""]
+            notes = ""
     return "\n".join(out)
 
 
-def _height(part: str) -> int:
-    """The number of lines that a part of a table takes on a page. The names of columns may have several."""
-    cells = [line.removesuffix(" \\\\").split(" & ") for line in part.split("\n")]
-    return sum(1 + max(cell.count("\\\\") for cell in line) for line in cells)
-
-
-def _tabulars(table: Table, markup: Markup) -> Iterator[str]:
-    """The tabular environments of a table: one, or several if it has many columns."""
+def _longtables(table: Table, markup: Markup) -> Iterator[tuple[str, str, list[str]]]:
+    """The parts of a table: which columns a part has, its size of font, and its lines; the alignment is the first."""
     names = [heading(name, tight=True) for name in table.columns]
     head = [escaping.latex(table.head.capitalize()), *map(_stacked, names)]
     body = markup.rows(table)
@@ -201,7 +188,7 @@ def _tabulars(table: Table, markup: Markup) -> Iterator[str]:
         max(*map(len, name.split("\n")), *(_printed(row[number]) for row in (*body, *foot)))
         for number, name in enumerate([table.head, *names])
     )
-    room = max(_MOST_CHARACTERS - label, _MOST_CHARACTERS // 2)  # beside a very long name of a row, the table is shrunk
+    room = max(_MOST_CHARACTERS - label, _MOST_CHARACTERS // 2)
     for part in groups([width + FRAME for width in widths], room):
 
         def line(cells: Sequence[str], columns: Sequence[int] = part) -> str:
@@ -209,12 +196,11 @@ def _tabulars(table: Table, markup: Markup) -> Iterator[str]:
             return " & ".join([cells[0], *(cells[1 + i] for i in columns)]) + " \\\\"
 
         shown = [row for row in body if any(row[1 + i] != _LATEX.empty for i in part)] or body
-        wide = label + sum(widths[i] + FRAME for i in part) > _LINE
-        lines = [_SHRINK] if wide else []
-        lines += [f"\\begin{{tabular}}{{l{'r' * len(part)}}}", "\\toprule", line(head), "\\midrule", *map(line, shown)]
-        lines += ["\\midrule", *map(line, foot)] if foot else []
-        lines += ["\\bottomrule", "\\end{tabular}" + ("}" if wide else "")]
-        yield "\n".join(lines)
+        is_wide = label + sum(widths[i] + FRAME for i in part) > _LINE
+        top = ["\\toprule", line(head), "\\midrule"]  # on each page; the caption is above the first one
+        lines = [f"{{l{'r' * len(part)}}}", *top, "\\endfirsthead", *top, "\\endhead", "\\bottomrule", "\\endfoot"]
+        lines += [*map(line, shown), *(["\\midrule", *map(line, foot)] if foot else [])]
+        yield part_of(part, len(names)), "\\scriptsize\\setlength{\\tabcolsep}{3pt}" if is_wide else "", lines
 
 
 def _stacked(name: str) -> str:
@@ -235,11 +221,6 @@ def _printed(cell: str) -> int:
     """
     signs = re.sub(r"\\(pm|times)", "±", cell)
     return len(re.sub(r"\\[a-z]+|[${}_ \\]", "", signs))
-
-
-def _latex_prose(text: str) -> str:
-    """A title or notes in LaTeX. Code between backticks has a typewriter font."""
-    return re.sub("`([^`]*)`", r"\\texttt{\1}", escaping.latex(text))
 
 
 def text(style: str, tables: list[Table], *, bold: bool = False) -> str:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
@@ -11,7 +11,7 @@ from typing import Any
 import polars as pl
 
 from ape_cli.core.perplexity import perplexity_text
-from ape_cli.reports import choices, published
+from ape_cli.reports import best_by, published
 from ape_cli.reports.builtin import is_image
 from ape_cli.reports.descriptions import CODE
 from ape_cli.reports.evaluations import METRICS, measured
@@ -190,20 +190,20 @@ def _standing(lines: pl.DataFrame, interval: bool) -> list[str]:
     if untuned := lines.filter("untuned")["column"].unique(maintain_order=True).to_list():
         places = ("", "") if lines["untuned"].all() else (f" in {', '.join(untuned)}", " there")
         notes.append(_UNTUNED.format(*places))
-    notes += chosen_notes(lines, lines.select("column", "row", "settings").rows())
+    notes += chosen_notes(lines)
     if lines["variant"].str.contains(_OF_VERSION).any():
         notes.append(_VERSIONS)
     return notes
 
 
-def chosen_notes(group: pl.DataFrame, cells: Iterable[tuple[str, str, str]]) -> list[str]:
-    """The notes on the chosen settings of a table, given the column, the row and the settings of its cells."""
+def chosen_notes(group: pl.DataFrame) -> list[str]:
+    """The notes on the chosen settings of a table, given lines with the columns of the choice, `column` and `row`."""
     line = group.row(0, named=True)
     name, unit = measured(line["metric"], group["task"])
     change = f"the change in {name} from the preset's setting, in {'points' if unit == '%' else 'nats'}"
     if METRICS[line["metric"]].exponential:
         change = f"the ratio of {name} to that of the preset's setting"
-    return choices.notes(cells, line["split"], lambda moved: number(moved, unit, 2, "+"), change)
+    return best_by.notes(group, line["split"], lambda moved: number(moved, unit, 2, "+"), change)
 
 
 def _over(seeds: list[int], interval: bool, metric: str) -> str:

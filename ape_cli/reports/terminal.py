@@ -47,7 +47,7 @@ class WideTable:
         parts, label, heads = min(ways, key=lambda way: len(way[0]))  # of equally many groups, the first way
         for number, group in enumerate(parts):
             yield from [Text()] * (number > 0)
-            yield Text(self.title + _part(group, len(heads)), style="table.title")
+            yield Text(self.title + part_of(group, len(heads)), style="table.title")
             yield self._grid(group, label, heads)
 
     def _grid(self, group: Sequence[int], label: int, heads: Sequence[str]) -> Table:
@@ -64,10 +64,10 @@ class WideTable:
         return grid
 
 
-def _part(group: Sequence[int], columns: int) -> str:
+def part_of(group: Sequence[int], columns: int) -> str:
     """Which columns a group has, in words; empty if it has all.
 
-    >>> _part([0, 1], 3), _part([2], 3), _part([0], 1)
+    >>> part_of([0, 1], 3), part_of([2], 3), part_of([0], 1)
     (', columns 1 to 2 of 3', ', column 3 of 3', '')
     """
     if len(group) == columns:

@@ -8,14 +8,15 @@ run does not have is null. Test scores are those on the test split of the run's 
 from __future__ import annotations
 
 import json
+import logging
 import re
 from collections.abc import Iterable
 from operator import attrgetter
 from typing import TYPE_CHECKING, Any
 
-from ape_cli.core.errors import RunError
+from ape_cli.core.errors import LEFT_OUT, RunError
 from ape_cli.core.plugins import DIGITS
-from ape_cli.runs.config import KINDS, Config
+from ape_cli.runs.config import KINDS
 from ape_cli.runs.record import RunRecord, evaluation_name, settings_text
 from ape_cli.runs.run import Run
 from ape_cli.storage import files
@@ -38,6 +39,7 @@ _COLUMNS = {
 }
 _OPTIONS = ("scheme_options", "attention_options", "positions_options")
 _LARGEST = 2**63  # of a column of integers
+logger = logging.getLogger(__name__)
 
 PARTS = attrgetter("scheme", "attention", "positions")  # the parts of a configuration that can be a user's own
 
@@ -61,69 +63,74 @@ def configuration(record: RunRecord, version: str = "") -> str:
     return digest + (f"-{version}" if version else "")
 
 
-def table(runs: Iterable[tuple[Run, RunRecord]], bad: list[str], folder: StoragePath) -> pl.DataFrame:
-    """The table of runs, of which `folder` has the folders.
+class CodeVersions:
+    """The versions of their own code with which runs were trained: those of each combination of plug-ins."""
 
-    A line of text about each run with an evaluation that cannot be read is appended to `bad`.
-    """
+    def __init__(self) -> None:
+        """No run is known yet."""
+        self._versions: dict[tuple[str, ...], set[str]] = {}
+
+    def add(self, record: RunRecord) -> str:
+        """Add a run. Returns its version (`code_version`)."""
+        version = code_version(record)
+        self._versions.setdefault(PARTS(record.config), set()).add(version)
+        return version
+
+    def told(self, record: RunRecord) -> str:
+        """The version of a run if that tells it from others, which have all been added; otherwise empty."""
+        several = len(self._versions[PARTS(record.config)]) > 1
+        return code_version(record) if several or record.resumed_with else ""
+
+
+def table(runs: Iterable[tuple[Run, RunRecord]], folder: StoragePath) -> pl.DataFrame:
+    """The table of runs, of which `folder` has the folders. It warns of evaluations that cannot be read."""
     import polars as pl
 
-    def line(of: tuple[Run, RunRecord]) -> tuple[RunRecord, dict[str, Any]]:
-        run, known = of
-        return known, _line(run, known, bad)
-
-    found = list(files.each(line, runs, folder))
-    versions: dict[tuple[str, ...], set[str]] = {}
-    for known, _ in found:
-        versions.setdefault(PARTS(known.config), set()).add(code_version(known))
-    for known, of_run in found:
-        several = len(versions[PARTS(known.config)]) > 1 or known.resumed_with
-        of_run["configuration"] = configuration(known, code_version(known) if several else "")
-    lines = [of_run for _, of_run in found]
+    described = list(files.each(lambda run: (run[1], _line(*run)), runs, folder))
+    versions = CodeVersions()
+    for record, _ in described:
+        versions.add(record)
+    lines = [line | {"configuration": configuration(record, versions.told(record))} for record, line in described]
     fields = [name for kind in KINDS.values() for name in kind.model_fields if name not in _OPTIONS]
-    names = dict.fromkeys([*fields, *sorted({name for of_run in lines for name in of_run})])
+    names = dict.fromkeys([*fields, *sorted({name for line in lines for name in line})])
     main = pl.DataFrame([{name: x[name] for name in _COLUMNS} for x in lines], schema=_COLUMNS, orient="row")
     return main.with_columns(_column(name, [x.get(name) for x in lines]) for name in names if name not in _COLUMNS)
 
 
-def _line(run: Run, known: RunRecord, bad: list[str]) -> dict[str, Any]:
+def _line(run: Run, record: RunRecord) -> dict[str, Any]:
     """The line of a run, without its identity."""
-    config, data, result = known.config, known.dataset, known.result
-    return _settings(config) | {
+    config, data, result = record.config, record.dataset, record.result
+    fields = config.model_dump(mode="json")  # the settings: fields of the configuration, and the options that it sets
+    options = [fields.pop(name, {}) for name in _OPTIONS]
+    settings = {name: value for part in (*options, fields) for name, value in part.items()}
+    return settings | {
         "run": run.name,
         "task": data.task,
         "order": data.order,
         "scheme": config.scheme,
-        "variant": settings_text(known.variant),
+        "variant": settings_text(record.variant),
         "preset": config.preset,
         "seed": config.seed,
-        "status": run.status_in(known),
+        "status": run.status_in(record),
         "dataset": data.name,
         "parameters": result and result.parameters,
         "steps": result.steps if result else config.steps,
         "seconds": result and result.seconds,
         "validation_token_accuracy": result and result.best_accuracy,
-        "started": known.started,
-        "finished": known.finished,
-        **_test_scores(run, known, bad),
+        "started": record.started,
+        "finished": record.finished,
+        **_test_scores(run, record),
     }
 
 
-def _settings(config: Config) -> dict[str, Any]:
-    """The settings of a configuration: its fields and the options that it sets."""
-    fields = config.model_dump(mode="json")
-    options = [fields.pop(name, {}) for name in _OPTIONS]
-    return {name: value for of_part in (*options, fields) for name, value in of_part.items()}
-
-
-def _test_scores(run: Run, known: RunRecord, bad: list[str]) -> dict[str, float | None]:
+def _test_scores(run: Run, record: RunRecord) -> dict[str, float | None]:
     """The scores on the test split of the run's dataset, by the names of their columns."""
     scores: dict[str, float | None] = {}
     for decode, before in _TEST.items():
         try:
-            evaluation = run.evaluation(evaluation_name(known.dataset.fingerprint, "test", decode))
+            evaluation = run.evaluation(evaluation_name(record.dataset.fingerprint, "test", decode))
         except RunError as error:
-            bad.append(f"{run.name}: {error.summary}")
+            logger.warning(f"{LEFT_OUT}{run.name}: {error.summary}")
             evaluation = None
         overall = evaluation["overall"] if evaluation else {}
         scores |= {before + score: overall.get(score) for score in _SCORES}

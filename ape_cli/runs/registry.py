@@ -7,10 +7,12 @@ on the same data is always the same run.
 
 from __future__ import annotations
 
+import logging
+import warnings
 from collections.abc import Iterable, Iterator
 from typing import TYPE_CHECKING, Any
 
-from ape_cli.core.errors import RunError, UsageError, unknown
+from ape_cli.core.errors import LEFT_OUT, RunError, UsageError, left_out, unknown
 from ape_cli.core.runtime import version
 from ape_cli.core.validation import checked_name
 from ape_cli.runs import filters, listing, packing, record
@@ -26,6 +28,8 @@ if TYPE_CHECKING:  # imported lazily: listing stays fast, and training needs no 
     import polars as pl
 
     from ape_cli.data.loader import Dataset
+
+logger = logging.getLogger(__name__)
 
 
 class Registry:
@@ -75,35 +79,40 @@ class Registry:
         names = (name for name, is_folder in entries if is_folder and not name.startswith("."))
         yield from (run_in(runs / name) for name in names if self.names is None or name in self.names)
 
-    def readable(self, bad: list[str]) -> Iterator[tuple[Run, RunRecord]]:
+    def readable(self, bad: list[str] | None = None) -> Iterator[tuple[Run, RunRecord]]:
         """Yield each selected run that can be read, with the content of its run.json.
 
-        For a run that cannot be read, a line of text is appended to `bad`. Records are read one at a time, so memory
-        does not grow with their number. Runs that use your own code are added to `own_code`.
+        A run that cannot be read is left out with a warning of `logging`. Records are read one at a time, so memory
+        does not grow with their number. Runs that use your own code are added to `own_code`. The argument `bad` is
+        deprecated: a line of text about each run that is left out is appended to it.
 
         Raises `ApeError` after the last run if the filter selects none of several runs, or contains an unknown name.
         """
+        if bad is not None:
+            warnings.warn("`bad` is deprecated: `readable` logs a warning", DeprecationWarning, stacklevel=2)
 
         def read(run: Run) -> tuple[Run, RunRecord | None]:
             try:
                 return run, run.read()
             except RunError as error:
                 if not run.never_started():
-                    bad.append(f"{run.name}: {error.summary}")
+                    logger.warning(f"{LEFT_OUT}{run.name}: {error.summary}")
+                    if bad is not None:
+                        bad.append(f"{run.name}: {error.summary}")
                 return run, None
 
         kinds: set[filters.RunKind] = set()
-        for run, known in files.each(read, self, self.folder):
-            if known is None:
+        for run, run_record in files.each(read, self, self.folder):
+            if run_record is None:
                 continue
-            config, data = known.config, known.dataset
+            config, data = run_record.config, run_record.dataset
             of_data = data.task, data.order, data.parameters
             kind = filters.kind(config.scheme, config.preset, *of_data, image=data.image is not None)
             kinds.add(kind)
             if self.chosen.picks(kind):
-                if (code := record.own_code(known)) is not None:
+                if (code := record.own_code(run_record)) is not None:
                     self.own_code[run.name] = code
-                yield run, known
+                yield run, run_record
         self.chosen.check(kinds, str(self.folder))
 
     def find(self, name: str) -> Run:
@@ -136,13 +145,14 @@ class Registry:
         return run_in(self.folder / "runs" / checked_name("name of the run", name))
 
     def runs(self) -> pl.DataFrame:
-        """A `polars.DataFrame` with one row per run. Runs that cannot be read are left out."""
-        return self.table()[0]
+        """A `polars.DataFrame` with one row per run. Runs that cannot be read are left out with a warning."""
+        return listing.table(self.readable(), self.folder)
 
     def table(self) -> tuple[pl.DataFrame, list[str]]:
-        """A table with one row per run (`listing`), and a line of text about each run that cannot be read."""
-        bad = list[str]()
-        return listing.table(self.readable(bad), bad, self.folder), bad
+        """Deprecated: `runs`, and a line of text about each run that cannot be read."""
+        warnings.warn("`table` is deprecated: call `runs`", DeprecationWarning, stacklevel=2)
+        with left_out() as lines:
+            return self.runs(), lines
 
 
 def new_record(
@@ -199,6 +209,6 @@ def open_registry(folder: str | StoragePath) -> Registry:
 
     Raises `UsageError` for an invalid address.
     """
-    place = storage_path(folder)
-    packed = packing.packed(place)
-    return Registry(place if packed is None else packed.folder)
+    path = storage_path(folder)
+    packed = packing.packed(path)
+    return Registry(path if packed is None else packed.folder)

@@ -1,4 +1,4 @@
-"""The choice among settings by validation scores, which training has stored. The test split has no part in it."""
+"""The choice among settings by validation scores, for sweeps and for reports. The test split has no part in it."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import math
 from collections.abc import Hashable, Iterable, Mapping
 from functools import partial
 from statistics import fmean
-from typing import NamedTuple, TypeVar
+from typing import Generic, NamedTuple, TypeVar
 
 from ape_cli.core.errors import RunError
 from ape_cli.runs.run import Run
@@ -22,6 +22,14 @@ class Validation(NamedTuple):
     loss: float  # mean cross-entropy, nats a token or image
 
 
+class ChosenSetting(NamedTuple, Generic[Setting]):
+    """The setting with the best validation scores, and its mean scores over the seeds that all settings have."""
+
+    setting: Setting
+    seeds: list[int]
+    validation: Validation
+
+
 def validation(run: Run) -> Validation:
     """The validation scores of a finished run, from its history. Raises `RunError` if the history lacks them."""
     outcome = run.known.outcome
@@ -33,22 +41,23 @@ def validation(run: Run) -> Validation:
 
 def mean(scores: Iterable[Validation]) -> Validation:
     """The mean scores of several runs."""
-    of = list(scores)
-    return Validation(fmean(one.accuracy for one in of), fmean(one.loss for one in of))
+    of_runs = list(scores)
+    return Validation(fmean(run.accuracy for run in of_runs), fmean(run.loss for run in of_runs))
 
 
-def best(scores: Mapping[Setting, Mapping[int, Validation]]) -> Setting:
+def choose(scores: Mapping[Setting, Mapping[int, Validation]]) -> ChosenSetting[Setting]:
     """The setting with the highest mean accuracy; of equal ones, the one with the lowest mean loss, then the first.
 
     `scores` has the validation scores of each setting by seed. The means are over the seeds that all settings have, so
     that a setting with more seeds than the others has no advantage. Means that differ only by rounding are equal.
     Raises `ValueError` if there is no such seed.
     """
-    common = set.intersection(*(set(of) for of in scores.values()))
+    common = set.intersection(*(set(by_seed) for by_seed in scores.values()))
     if not common:
         raise ValueError("the settings have no seed in common")
-    means = {setting: mean(of[seed] for seed in common) for setting, of in scores.items()}
-    highest = max(of.accuracy for of in means.values())
-    tied = {setting: of.loss for setting, of in means.items() if _equal(of.accuracy, highest)}
+    means = {setting: mean(by_seed[seed] for seed in common) for setting, by_seed in scores.items()}
+    highest = max(score.accuracy for score in means.values())
+    tied = {setting: score.loss for setting, score in means.items() if _equal(score.accuracy, highest)}
     lowest = min(tied.values())
-    return next(setting for setting, loss in tied.items() if _equal(loss, lowest))
+    chosen = next(setting for setting, loss in tied.items() if _equal(loss, lowest))
+    return ChosenSetting(chosen, sorted(common), means[chosen])

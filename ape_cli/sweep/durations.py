@@ -60,7 +60,7 @@ class PastRuns:
         self._here: list[RunRecord] = []  # finished runs on this machine
         self._speeds: dict[Any, float] = {}
         self._ratio: float | None = None
-        for _, record in registry.readable([]):
+        for _, record in registry.readable():
             data, config = record.dataset, record.config
             self.datasets.append(data)
             if record.status == "finished" and record.device == device:

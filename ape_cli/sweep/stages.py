@@ -122,19 +122,16 @@ def _choice(group: TrialGroup, items: list[list[PlannedTrial]], planner: Planner
     if unfinished := [item for item in every if item.state != "finished"]:
         got = f"{len(unfinished)} of {len(every)} trials, the first is {unfinished[0].name}"
         raise RunError("no setting is chosen, because trials are not finished", got=got)
-    scores = {number: dict(_scores(of_setting)) for number, of_setting in enumerate(items)}
-    best = tuning.best(scores)
-    mean = tuning.mean(scores[best].values())
-    setting = group.settings[best]
+    chosen = tuning.choose(
+        {
+            number: {item.config.seed: tuning.validation(item.run) for item in of_setting if item.run}
+            for number, of_setting in enumerate(items)
+        }
+    )
+    setting = group.settings[chosen.setting]
     runs = [item for seed in group.of_grid if (item := planner.trial(group.point(setting, seed)))]
-    return GroupChoice(_name(group, items[best][0]), setting, len(items), group.seeds, mean, runs)
-
-
-def _scores(items: list[PlannedTrial]) -> Iterator[tuple[int, tuning.Validation]]:
-    """The validation scores of finished trials by seed."""
-    for item in items:
-        assert item.run is not None
-        yield item.config.seed, tuning.validation(item.run)
+    name = _name(group, items[chosen.setting][0])
+    return GroupChoice(name, setting, len(items), group.seeds, chosen.validation, runs)
 
 
 def _name(group: TrialGroup, item: PlannedTrial) -> str:

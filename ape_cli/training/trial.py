@@ -131,9 +131,7 @@ def run_trial(
 
 
 def _state(run: Run) -> tuple[str | None, bool]:
-    """The status of a run, and whether it is unfinished and has a checkpoint.
-
-    """
+    """The status of a run, and whether it is unfinished and has a checkpoint."""
     status = run.status_for_training()
     return status, status in ("stopped", "failed") and run.has_state()
 

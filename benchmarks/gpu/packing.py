@@ -14,7 +14,7 @@ def pack(results: Path, out: Path) -> list[str]:
     The path of a run's dataset is replaced by that in the usual folder. The runs have no other use on this machine.
     """
     done = []
-    for run, known in open_registry(results).readable([]):
+    for run, known in open_registry(results).readable():
         if known.status == "finished" and any(name.startswith("eval/") for name in known.files):
             usual = known.dataset.model_copy(update={"path": f"datasets/{Path(known.dataset.path).name}"})
             run.update(dataset=usual)

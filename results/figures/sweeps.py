@@ -7,7 +7,6 @@ from statistics import fmean
 
 from ape_cli.core.errors import ApeError
 from ape_cli.reports.best_by import Tuned
-from ape_cli.reports.descriptions import read_settings
 from ape_cli.reports.evaluations import Options
 from ape_cli.reports.views.generalisation import Generalisation, over_unseen
 from ape_cli.runs.record import evaluation_name
@@ -133,7 +132,7 @@ def _unseen(sweep: str, registry: Registry) -> list[Block]:
     """The blocks of a sweep: one for each model."""
     options = Options(metric="exact_match", best_by="validation")
     try:
-        lines, _ = Generalisation().read(Tuned(registry, []).runs(options), options)
+        lines = Generalisation().read(Tuned(registry).runs(options), options)
     except ApeError:  # no run is finished
         return []
     exact, found = lines.filter(metric="exact_match"), dict[str, dict[str, Row]]()
@@ -143,8 +142,8 @@ def _unseen(sweep: str, registry: Registry) -> list[Block]:
     for line in means.iter_rows(named=True):
         if len(line["by_seed"]) < most:  # only its learning rates were tried
             continue
-        settings = read_settings(line["settings"]).variant
-        model = f", {settings.get('model', 'encoder-decoder').removeprefix('model=')}" if sweep == "length" else ""
+        settings = dict(part.split("=") for part in line["variant"].split(", ") if part)
+        model = f", {settings.get('model', 'encoder-decoder')}" if sweep == "length" else ""
         rows = found.setdefault(f"{sweep} above {largest}{model}", {})
         name = line["scheme"] + ", randomised" * ("positions" in settings)
         row = rows.setdefault(name, Row(name, {}, line["scheme"]))
@@ -157,7 +156,7 @@ def _unseen(sweep: str, registry: Registry) -> list[Block]:
 def extraction(registry: Registry) -> Finding:
     """Scores on the rows of `tree-ops` that extract a subtree, with parts of the task and more steps."""
     found: dict[tuple[str, str, int | None], dict[str, Seeds]] = {}
-    for run, about in registry.readable([]):
+    for run, about in registry.readable():
         key = about.config.scheme, about.dataset.name, about.config.steps
         usual = about.variant.keys() <= {"steps"} and about.status == "finished"
         if usual and key in EXTRACTION.values():

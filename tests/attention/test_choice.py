@@ -154,7 +154,7 @@ def test_a_run_of_every_kind(words: Dataset, tmp_path: Path, kind: str) -> None:
     assert done.run.history()["step"].to_list() == [2, 4, 6, 8]
     assert 0 <= done.evaluation["overall"]["token_accuracy"] <= 1
     assert evaluate.evaluate(done.run, words, split="test", decode="greedy", device=CPU)["decode"] == "greedy"
-    (line,) = aggregation.lines(found, Options())[0].to_dicts()
+    (line,) = aggregation.lines(found, Options()).to_dicts()
     assert line["attention"] == kind
     assert (f"attention={kind}" in line["variant"]) == (kind != "dot")
     model = factory.build(done.run.known.config, words.structure, words.ids)

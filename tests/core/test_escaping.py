@@ -62,7 +62,7 @@ def hostile(tmp_path: Path) -> Path:
 @pytest.mark.parametrize("style", ["rich", "markdown", "latex", "csv", "json", "html"])
 def test_hostile_names_in_a_report(hostile: Path, style: str) -> None:
     """HTML takes 2 seconds, because the page has the plots of all views."""
-    made, _ = document.read(registry_of(hostile), choose(None, None, None), Options(style=style))
+    made = document.read(registry_of(hostile), choose(None, None, None), Options(style=style))
     out = made.text("score")
     assert not any(character in out for character in FORBIDDEN)
     if style == "markdown":
@@ -70,7 +70,7 @@ def test_hostile_names_in_a_report(hostile: Path, style: str) -> None:
         assert len({line.count("|") - line.count("\\|") for line in heads}) == 1  # no cell ends early
         assert "<script>" not in out
     if style == "latex":
-        assert out.count("\\end{tabular}") == 1
+        assert out.count("\\end{longtable}") == 1
     if style == "html":
         assert out.count("<script") == 1  # that of the page
     if style == "csv":

@@ -10,7 +10,7 @@ import pytest
 import torch
 
 from ape_cli import tasks
-from ape_cli.core.errors import DataError, RunError, UsageError
+from ape_cli.core.errors import DataError, RunError, UsageError, left_out
 from ape_cli.core.vocabulary import SPLITS
 from ape_cli.data import generation
 from ape_cli.data.loader import Dataset, open_dataset
@@ -104,7 +104,7 @@ def test_pending_runs(words: Dataset, trees: Dataset, tmp_path: Path) -> None:
     found = open_registry(tmp_path)
 
     def waiting(data: list[Dataset], decode: str = "teacher") -> list[tuple[str, str | None]]:
-        pairs = pending(found, data, "test", decode)[0]
+        pairs = pending(found, data, "test", decode)
         return [(r.name, None if d is None else d.name) for r, d in pairs]
 
     assert len(waiting([])) == 2
@@ -117,10 +117,12 @@ def test_pending_runs(words: Dataset, trees: Dataset, tmp_path: Path) -> None:
     shorter = write(tmp_path / "short", "reverse", length_mean=3)
     assert waiting([longer, words, shorter]) == [(one.name, "long"), (one.name, "short")]
     assert {name for name, _ in waiting([longer, trees])} == {r.name for r in found}
-    assert pending(found, [longer, trees], "test", "teacher")[1] == []
     assert fitting(one, [trees, words]) == [words]
     assert fitting(one, [trees]) == [trees]  # its evaluation raises the reason
-    left = pending(found, [longer], "test", "teacher")[1]
+    with left_out() as left:
+        pending(found, [longer, trees], "test", "teacher")
+        assert left == []
+        pending(found, [longer], "test", "teacher")
     assert left == ["1 finished run of another task, structure or vocabulary than this dataset"]
 
 
@@ -128,7 +130,8 @@ def test_runs_without_weights_are_counted_and_left_out(words: Dataset, tmp_path:
     """The repository has no weights of its committed runs. A run without weights is an error only if it is named."""
     (kept, gone) = (run(words, tmp_path, seed=seed, test=False).run for seed in (1, 2))
     (gone.folder / "model.safetensors").unlink()
-    found, bad = pending(open_registry(tmp_path), [], "test", "teacher")
+    with left_out() as bad:
+        found = pending(open_registry(tmp_path), [], "test", "teacher")
     assert [waiting.name for waiting, _ in found] == [kept.name]
     assert [line.split(" weights")[0] for line in bad] == ["1 finished run without"]
     with pytest.raises(RunError, match="no weights"):

@@ -167,15 +167,15 @@ the best test epoch presented as chosen on validation
   + measures[CHOSEN] = max(test)
 the best of the mean over seeds instead of the mean of each run's best
   lines  reports/views/test_by_epoch.py::test_the_best_is_that_of_each_run
-  - best(history, place["step"], metric)
-  + best(pl.concat(h for *_, h in of_runs).group_by("step").mean().sort("step"), place["step"], metric)
+  - best(history, checkpoint["step"], metric)
+  + best(pl.concat(h for _, h in of_runs).group_by("step").mean().sort("step"), checkpoint["step"], metric)
 unfinished runs in the means of learning curves
   histories  reports/test_curves.py::test_what_is_not_finished_has_no_curve
-  - run.status_in(record) != "finished"
+  - run.run.status_in(run.record) != "finished"
   + False
 seeds that were trained with different versions of a scheme's file are averaged
-  _described  reports/test_run_descriptions.py::test_seeds_of_two_versions_of_a_file_have_separate_rows
-  - len(versions[PARTS(record.config)]) > 1
+  CodeVersions.told  reports/test_run_descriptions.py::test_seeds_of_two_versions_of_a_file_have_separate_rows
+  - len(self._versions[PARTS(record.config)]) > 1
   + False
 a mean over rows instead of a mean over unseen sizes
   over_unseen  reports/views/test_generalisation.py::test_two_numbers_by_hand
@@ -211,14 +211,14 @@ settings chosen by the score of the report instead of the validation score
   + score = Validation(run.evaluations()[0][0]["overall"]["token_accuracy"], 0.0)
 settings chosen by their best seed instead of their mean
   mean  reports/test_best_by.py::test_the_mean_chooses_and_not_the_best_seed
-  - fmean(one.accuracy for one in of)
-  + max(one.accuracy for one in of)
+  - fmean(run.accuracy for run in of_runs)
+  + max(run.accuracy for run in of_runs)
 settings with equal mean scores told apart by the rounding of their means
-  best  runs/test_tuning.py::test_means_that_differ_by_rounding_are_equal
-  - _equal(of.accuracy, highest)
-  + of.accuracy == highest
+  choose  runs/test_tuning.py::test_means_that_differ_by_rounding_are_equal
+  - _equal(score.accuracy, highest)
+  + score.accuracy == highest
 what the choice moved taken over unequal seeds
   _moved  reports/test_best_by.py::test_a_seed_that_only_one_setting_has_does_not_choose
-  - moved = {split: fmean(of) for split, of in differences.items() if of}
+  - moved = {split: fmean(of_split) for split, of_split in differences.items() if of_split}
   + moved = {"test": fmean(of_run[run] for run in trial.runs.values()) - fmean(map(of_run.get, default.runs.values()))}
 """)

@@ -175,7 +175,7 @@ def of_limits() -> list[str]:
     apart = max(full.values()) - min(full.values())
     whole = [exact(rotated, s, TF32, "paper") for s in SCHEMES]
     ahead = mean(ops, "tree", TF32, "paper") - mean(ops, "orthogonal-tree", TF32, "paper")
-    about = [about for _, about in open_registry(RUNS).readable([])]
+    about = [about for _, about in open_registry(RUNS).readable()]
     rates = {(a.config.preset, a.config.lr_peak) for a in about if "lr_peak" not in a.variant}
     assert len(rates) == len(dict(rates)), "one learning rate for all encodings of a preset"
     counts = re.findall(r"results/(length|depth)\.md\).*?\| (\d+) of (\d+) \|", PAGES["README"])

@@ -45,7 +45,7 @@ def of_tasks() -> list[str]:
     second = [found[0] for found in evaluations()["small", "quadtree-expand", "orthogonal", ""].values()]
     deeper = {size: [line for one in second for line in one["by_size"] if line["size"] == size] for size in (2, 3)}
     assert not any(line["exact_match"] for line in deeper[3])
-    rising = [run for run, about in open_registry(RUNS).readable([]) if _is(about, "forest-rotate", "orthogonal-seq")]
+    rising = [run for run, about in open_registry(RUNS).readable() if _is(about, "forest-rotate", "orthogonal-seq")]
     assert [run.read().outcome.best_step for run in rising] == [800] * 3
     by_size = evaluations()["small", "quadtree-expand", "rope", ""][42][0]["by_size"]
     shallow = sum(line["rows"] for line in by_size if line["size"] <= 1) / sum(line["rows"] for line in by_size)

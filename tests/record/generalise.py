@@ -39,9 +39,9 @@ def deeper(column: str, scheme: str) -> list[float]:
 
 def trained_again() -> list[str]:
     """Which runs repeat the recorded losses, and how far the scores of the others are apart."""
-    recorded = {about.run: (run, about) for run, about in open_registry(RUNS).readable([])}
+    recorded = {about.run: (run, about) for run, about in open_registry(RUNS).readable()}
     same, apart = 0, []
-    for run, about in open_registry(AGAIN).readable([]):
+    for run, about in open_registry(AGAIN).readable():
         before, about_before = recorded[about.run]
         repeats = run.history()[COUNTED].equals(before.history()[COUNTED])
         assert repeats == ("AMD" not in (about_before.processor or {}).get("name", "")), about.run

@@ -68,7 +68,7 @@ def three(values: list[float], digits: int = 0) -> str:
 def best_rate(column: str, scheme: str) -> str:
     """Returns the learning rate, as settings, with the best mean validation accuracy over six seeds."""
     found: dict[str, list[float]] = {}
-    for _, about in open_registry(RUNS).readable([]):
+    for _, about in open_registry(RUNS).readable():
         config, data = about.config, about.dataset
         own = (config.preset, data.name, config.scheme) == ("small", f"{column.replace('/', '-')}-small", scheme)
         if own and set(about.variant) <= {"lr_peak"} and about.result:

@@ -35,7 +35,7 @@ def of_devices() -> list[str]:
     """Returns the fact about how many runs of smaller presets were trained on a GPU."""
     names = {
         (about.config.preset, run.name): (about.config.precision, about.gpu)
-        for run, about in open_registry(RUNS).readable([])
+        for run, about in open_registry(RUNS).readable()
         if about.config.preset != "paper" and about.device == "cuda"
     }
     assert set(names.values()) == {("fp32", "NVIDIA H200")}

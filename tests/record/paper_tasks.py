@@ -237,7 +237,7 @@ def of_the_paper_s_size() -> list[str]:
     wanted = ("paper", "sinusoidal", 42, "tree-rotate", "breadth")
     (run,) = (
         run
-        for run, about in open_registry(RUNS).readable([])
+        for run, about in open_registry(RUNS).readable()
         if (
             *(getattr(about.config, k) for k in ("preset", "scheme", "seed")),
             *(getattr(about.dataset, k) for k in ("task", "order")),

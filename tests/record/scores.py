@@ -38,7 +38,7 @@ def preprint(scheme: str, column: str) -> published.Number:
 def evaluations(where: Path = RUNS) -> dict[Key, dict[int, list[dict[str, Any]]]]:
     """Returns every teacher-forced evaluation on test rows, by key and seed. The run's own dataset comes first."""
     found: dict[Key, dict[int, list[dict[str, Any]]]] = {}
-    for run, about in open_registry(where).readable([]):
+    for run, about in open_registry(where).readable():
         config, data = about.config, about.dataset
         column = f"{data.task}/{data.order}" if data.order else data.task
         if (

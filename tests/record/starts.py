@@ -50,7 +50,7 @@ def of_starts() -> dict[str, list[str]]:
     worst = max(COLUMNS, key=lambda column: interval(column, from_rope[seq], seq)[0])
     assert worst == "tree-ops/breadth-to-depth"
     devices = Counter(
-        (about.config.scheme, about.device) for _, about in open_registry(RUNS / "init.parquet").readable([])
+        (about.config.scheme, about.device) for _, about in open_registry(RUNS / "init.parquet").readable()
     )
     assert {key: n for key, n in devices.items() if key[1] != "cpu"} == {("rope", "cuda"): 9}
     most = max(math.exp(interval(column, from_rope[tree], tree)[0]) for column in COLUMNS)

@@ -7,7 +7,8 @@ import math
 import statistics
 from typing import get_args
 
-from ape_cli.reports import published, verdicts
+from ape_cli.reports import published
+from ape_cli.reports.views import verdicts
 from ape_cli.runs.registry import open_registry
 from tests.record.paper_tasks import FLAT, TASKS, gains, mirrored, range_of
 from tests.record.scores import RESULTS, SCHEMES, evaluations, mean, preprint, scores
@@ -185,7 +186,7 @@ def of_the_verdicts() -> list[str]:
     """The number of each verdict."""
     registry, counts = open_registry(RESULTS), []
     for name in ("neurips", "paper"):
-        cells = [c for c in verdicts.read(registry, published.load(name))[0] if c.number.metric != "bleu"]
+        cells = [c for c in verdicts.read(registry, published.load(name)) if c.number.metric != "bleu"]
         found = [c.follows for c in cells if name == "paper" or c.number.metric == "perplexity"]
         counts.append([len(found), *(found.count(word) for word in get_args(verdicts.Word))])
     (of, same, why, cause_open, none), preprint_counts = counts

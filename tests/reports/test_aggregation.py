@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from ape_cli import tasks
-from ape_cli.core.errors import ApeError, UsageError
+from ape_cli.core.errors import ApeError, UsageError, left_out
 from ape_cli.reports import aggregation, tables
 from ape_cli.reports.views import Options
 from ape_cli.runs import config
@@ -115,11 +115,11 @@ def add(
 
 
 def lines(where: Path, **options: Any) -> list[dict[str, Any]]:
-    return aggregation.lines(Registry(where), Options(**options))[0].to_dicts()
+    return aggregation.lines(Registry(where), Options(**options)).to_dicts()
 
 
 def tables_of(where: Path, **options: Any) -> list[tables.Table]:
-    return tables.tables(aggregation.lines(Registry(where), Options(**options))[0])
+    return tables.tables(aggregation.lines(Registry(where), Options(**options)))
 
 
 def test_mean_and_deviation_over_seeds(tmp_path: Path) -> None:
@@ -222,7 +222,8 @@ def test_unreadable_runs_are_named_and_the_others_reported(tmp_path: Path) -> No
     damaged = next((tmp_path / "runs").glob("*none*/eval/*.json"))
     damaged.write_text(json.dumps({"overall": None}))
     (tmp_path / "runs" / "half").mkdir()
-    found, bad = aggregation.lines(Registry(tmp_path), Options())
+    with left_out() as bad:
+        found = aggregation.lines(Registry(tmp_path), Options())
     assert found["scheme"].to_list() == ["rope"]
     assert len(bad) == 2
     assert bad[0].startswith("half: ")

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from ape_cli.core.errors import ApeError, UsageError
+from ape_cli.core.errors import ApeError, UsageError, left_out
 from ape_cli.reports import document, palette
 from ape_cli.reports.tables import Cell
 from ape_cli.reports.views import Options, load
@@ -30,7 +30,7 @@ def trial(where: Path, scheme: str, seed: int, validation: float, test: float, l
 
 def result_of(where: Path, view: str = "scores", **options: Any) -> document.Document:
     chosen = Options(**{"best_by": "validation", **options})
-    return document.read(open_registry(str(where)), load(view), chosen)[0]
+    return document.read(open_registry(str(where)), load(view), chosen)
 
 
 def lines(where: Path, view: str = "scores", **options: Any) -> list[dict[str, Any]]:
@@ -137,7 +137,8 @@ def test_settings_without_a_common_seed_are_left_out(tmp_path: Path) -> None:
     trial(tmp_path, "rope", 1, 0.5, 0.5)
     trial(tmp_path, "rope", 2, 0.6, 0.5, variant=HIGH)
     trial(tmp_path, "none", 1, 0.5, 0.5)
-    found, bad = document.read(open_registry(str(tmp_path)), load("scores"), Options(best_by="validation"))
+    with left_out() as bad:
+        found = document.read(open_registry(str(tmp_path)), load("scores"), Options(best_by="validation"))
     assert [line["scheme"] for line in found.selected.view.frame(found.selected.result).to_dicts()] == ["none"]
     assert bad == [
         "rope on reverse, preset small: its settings have no seed in common (the preset: 1; lr_peak=0.003: 2)"
@@ -191,7 +192,8 @@ def test_a_chosen_setting_without_scores_is_named(sweep: Path) -> None:
         path.unlink()
     for folder in sweep.glob("runs/reverse-none-*"):
         vouch(folder)
-    found, bad = document.read(open_registry(str(sweep)), load("scores"), Options(best_by="validation"))
+    with left_out() as bad:
+        found = document.read(open_registry(str(sweep)), load("scores"), Options(best_by="validation"))
     assert [row for row, _ in found.tables[0].rows] == ["rope", "alibi"]
     assert bad == [
         "none on reverse, preset small: the chosen setting (the only one) has no teacher scores on its test split"
@@ -238,11 +240,10 @@ def test_a_scheme_is_one_row_whatever_settings_its_columns_tried(tmp_path: Path)
 def test_the_error_says_why_nothing_can_be_chosen(tmp_path: Path, view: str) -> None:
     trial(tmp_path, "rope", 1, 0.5, 0.9)
     trial(tmp_path, "rope", 2, 0.5, 0.9, variant=HIGH)
-    with pytest.raises(ApeError, match="no setting can be chosen") as error:
+    with left_out() as bad, pytest.raises(ApeError, match="no setting can be chosen") as error:
         result_of(tmp_path, view)
-    assert any(
-        "its settings have no seed in common (the preset: 1; lr_peak=0.003: 2)" in x for x in error.value.__notes__
-    )
+    assert any("its settings have no seed in common (the preset: 1; lr_peak=0.003: 2)" in line for line in bad)
+    assert str(error.value.fix).startswith("restore or remove what was left out")
 
 
 def test_each_change_is_on_the_split_of_its_table(tmp_path: Path) -> None:

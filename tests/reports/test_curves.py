@@ -9,6 +9,7 @@ from typing import Any
 import polars as pl
 import pytest
 
+from ape_cli.core.errors import left_out
 from ape_cli.reports.line_plots import Panel
 from ape_cli.reports.views import by_epoch
 from tests.conftest import registry_of
@@ -51,8 +52,8 @@ def put(
 
 
 def learning(where: Path, metric: str = "token_accuracy", preset: str | None = None) -> list[Panel]:
-    bad: list[str] = []
-    found = by_epoch.learning(list(by_epoch.histories(registry_of(where, preset), metric, bad)))
+    with left_out() as bad:
+        found = by_epoch.learning(list(by_epoch.histories(registry_of(where, preset), metric)), metric)
     assert bad == []
     return found
 

@@ -14,26 +14,19 @@ def plain(title: str, columns: int = 1) -> Table:
 
 
 def test_each_table_has_a_caption_and_a_label_of_its_own() -> None:
-    titles = [
-        "Tree tasks, token accuracy",
-        "c3/depth by size",
-        "Tree tasks: token accuracy",
-        "猫",
-        "Tree tasks, 2",
-        "木",
-    ]
-    text = rendering.latex([plain(title) for title in titles])
-    assert re.findall(r"\\label\{(.*)\}", text) == [
-        "tab:tree-tasks-token-accuracy",
-        "tab:c3-depth-by-size",
-        "tab:tree-tasks-token-accuracy-2",
-        "tab:table",
-        "tab:tree-tasks-2",
-        "tab:table-2",
-    ]
-    assert r"\caption[{c3/depth by size}]{c3/depth by size. See \texttt{ape eval}.}" in text
-    for table in text.split("\\begin{table}")[1:]:  # a label is the number of the caption before it
-        assert table.index("\\caption") < table.index("\\label") < table.index("\\end{table}")
+    labels = {
+        "Tree tasks, token accuracy": "tab:tree-tasks-token-accuracy",
+        "c3/depth by size": "tab:c3-depth-by-size",
+        "Tree tasks: token accuracy": "tab:tree-tasks-token-accuracy-2",
+        "猫": "tab:table",
+        "Tree tasks, 2": "tab:tree-tasks-2",
+        "木": "tab:table-2",
+        "50% of a_b [c]": "tab:50-of-a-b-c",
+    }
+    text = rendering.latex([plain(title) for title in labels])
+    assert re.findall(r"\\label\{(.*)\}", text) == list(labels.values())
+    assert r"\caption[{c3/depth by size}]{c3/depth by size. See \texttt{ape eval}.}\label{tab:c3" in text
+    assert r"\caption[{50\% of a\_b {[}c]}]{50\% of a\_b {[}c]. " in text
 
 
 def test_the_best_scores_are_underlined_or_bold() -> None:
@@ -48,27 +41,19 @@ def test_the_best_scores_are_underlined_or_bold() -> None:
     assert "nderlined" not in bold
 
 
-def test_a_wide_table_is_divided_into_parts_with_the_same_rows() -> None:
-    made = plain("a", 17)  # 8 or 9 characters and 3 between columns, in 96 beside the 6 of "Scheme"
-    (text,) = rendering.latex([made]).split("\\begin{table}")[1:]
-    parts = text.split("\\begin{tabular}")[1:]
-    assert [part[: part.index("\n")] for part in parts] == ["{lrrrrrrrr}", "{lrrrrrrr}", "{lrr}"]
-    heads = [re.findall(r"column (\d+)", part) for part in parts]
+def test_a_wide_table_is_divided_and_its_parts_have_the_rows_with_scores() -> None:
+    names = [f"column {i}" for i in range(17)]  # 8 or 9 characters and 3 between columns, in 90 beside the 6 of a row
+    rows = [(f"row {i}", ["1" if number < 7 or i else None for number in range(17)]) for i in range(20)]
+    text = rendering.latex([Table("a", ["All."], names, rows, "%", foot=[("rows", ["2"] * 17)])])
+    parts = text.split("\\begin{longtable}")[1:]
+    assert [part[: part.index("\n")] for part in parts] == ["{lrrrrrrr}", "{lrrrrrrr}", "{lrrr}"]
+    heads = [re.findall(r"column (\d+)", part[: part.index("endfirsthead")]) for part in parts]
     assert [int(number) for head in heads for number in head] == list(range(17))
-    assert all(part.count("rope & $1$ ") == 1 for part in parts)
-    assert text.count("\\caption[") == text.count("\\label") == 1
-    assert rendering.latex([plain("a", 8)]).count("\\begin{tabular}") == 1
-    assert rendering.latex([plain("a", 8)]).count("resizebox") == 1
-    assert "resizebox" not in rendering.latex([plain("a", 3)])
-    assert r"\caption[{50\% of a\_b {[}c]}]{50\% of a\_b {[}c]. " in rendering.latex([plain("50% of a_b [c]")])
-
-
-def test_a_table_that_is_too_long_for_a_page_is_several_tables() -> None:
-    names = [f"column {i}" for i in range(17)]
-    rows = [(f"row {i}", ["1" if number < 8 or i else None for number in range(17)]) for i in range(20)]
-    text = rendering.latex([Table("a", [], names, rows, "%")])
-    assert re.findall(r"\\label\{(.*)\}", text) == ["tab:a", "tab:a-2"]
-    assert re.findall(r"\\caption\[\{(.*?)\}\]", text) == ["a, part 1 of 2", "a, part 2 of 2"]
-    assert [part.count("\\begin{tabular}") for part in text.split("\\begin{table}")[1:]] == [2, 1]
-    assert text.count("row 0 &") == 1  # a part leaves out the rows without a score in it
-    assert text.count("row 19 &") == 3
+    assert [part.count("column 0") for part in parts] == [2, 0, 0]  # on the first page, and on those that follow
+    assert re.findall(r"\\caption\[\{(.*?)\}\]", text) == [
+        f"a, columns {of} of 17" for of in ("1 to 7", "8 to 14", "15 to 17")
+    ]
+    assert re.findall(r"\\label\{(.*)\}", text) == ["tab:a", "tab:a-2", "tab:a-3"]
+    assert (text.count("row 0 &"), text.count("row 19 &"), text.count("rows & 2 ")) == (1, 3, 3)
+    assert text.count("All.") == 1
+    assert [rendering.latex([plain("a", number)]).count("scriptsize") for number in (3, 7)] == [0, 1]

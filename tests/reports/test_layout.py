@@ -24,7 +24,7 @@ HIGH = {"lr_peak": 0.003}
 
 def tables(where: Path, view: str = "scores", **options: Any) -> list[Table]:
     made = load(view)
-    return made.tables(made.read(registry_of(where), Options(**options))[0])
+    return made.tables(made.read(registry_of(where), Options(**options)))
 
 
 def underlined(table: Table) -> dict[str, list[str]]:
@@ -70,7 +70,7 @@ def test_a_single_score_has_no_mark(tmp_path: Path) -> None:
     assert "Underlined: the best score of each column. A column with a single score has no mark." in table.captions()
     for task, rows in underlined(table).items():
         one = registry_of(tmp_path).where(filters.make(None, [task], None))
-        (alone,) = load("scores").tables(load("scores").read(one, Options())[0])
+        (alone,) = load("scores").tables(load("scores").read(one, Options()))
         assert underlined(alone) == {task: rows}
 
 
@@ -173,7 +173,7 @@ def test_a_dataset_has_one_name_in_a_report(tmp_path: Path) -> None:
     (table,) = tables(tmp_path, "by-size")
     assert "Evaluated on aaa, away." in table.notes
     made = load("by-size")
-    frame = made.frame(made.read(registry_of(tmp_path), Options())[0])
+    frame = made.frame(made.read(registry_of(tmp_path), Options()))
     assert set(frame.select("trained_on", "on").rows()) == {("aaa", "aaa, away")}
 
 

@@ -54,18 +54,18 @@ def put_parts(where: Path, part: str, of_data: dict[str, Parts], seed: int = 1, 
 
 
 def line_of(where: Path, **options: Any) -> dict[str, Any]:
-    (line,) = aggregation.lines(Registry(where), Options(**METRIC | options))[0].to_dicts()
+    (line,) = aggregation.lines(Registry(where), Options(**METRIC | options)).to_dicts()
     return line
 
 
 def tables_of(where: Path, view: str = "scores", *, interval: bool = False, **options: Any) -> list[Table]:
     shown = load(view)
-    return shown.tables(shown.read(Registry(where), Options(**METRIC | options))[0], interval=interval)
+    return shown.tables(shown.read(Registry(where), Options(**METRIC | options)), interval=interval)
 
 
 def compared(where: Path) -> list[dict[str, Any]]:
     view = paired.Paired()
-    return view.frame(view.read(Registry(where), Options("perplexity", compare=("rope", "none")))[0]).to_dicts()
+    return view.frame(view.read(Registry(where), Options("perplexity", compare=("rope", "none")))).to_dicts()
 
 
 def three(where: Path) -> None:
@@ -99,7 +99,7 @@ def test_the_interval_ends_at_1(tmp_path: Path) -> None:
 
 def test_smaller_is_better(tmp_path: Path) -> None:
     three(tmp_path)
-    lines, _ = aggregation.lines(Registry(tmp_path), Options(**METRIC))
+    lines = aggregation.lines(Registry(tmp_path), Options(**METRIC))
     assert dict(lines.select("scheme", "best").rows()) == {"rope": True, "none": False}
 
 
@@ -109,7 +109,7 @@ def test_nats_of_parts_are_added_before_the_exponential(tmp_path: Path) -> None:
     parts = {5: (0.1, 5, 10), 6: (3.0, 5, 90)}
     put_parts(tmp_path, "size", {"a": parts}, fingerprint=fingerprint_of("a"))
     assert line_of(tmp_path)["mean"] == pytest.approx(15.0292755)
-    sizes, _ = by_size.BySize().read(Registry(tmp_path), Options(**METRIC))
+    sizes = by_size.BySize().read(Registry(tmp_path), Options(**METRIC))
     assert by_size.pool(sizes)["mean"].to_list() == pytest.approx([math.exp(0.1), math.exp(3)])
     assert by_size.pool(sizes, most=1)["mean"].to_list() == pytest.approx([math.exp(0.1), math.exp(3)])  # 5 is seen
     (table,) = tables_of(tmp_path, "by-size")
@@ -118,7 +118,7 @@ def test_nats_of_parts_are_added_before_the_exponential(tmp_path: Path) -> None:
 
 def test_one_size_of_two_datasets_and_a_bin_of_two_sizes(tmp_path: Path) -> None:
     put_parts(tmp_path, "size", {"a": {6: (0.1, 5, 10), 7: (0.1, 1, 2)}, "b": {6: (3.0, 5, 90)}})
-    sizes, _ = by_size.BySize().read(Registry(tmp_path), Options(**METRIC))
+    sizes = by_size.BySize().read(Registry(tmp_path), Options(**METRIC))
     sizes = test_by_size.all_differ(sizes)
     pooled = by_size.pool(sizes).filter(first=6)
     assert pooled.select("mean", "least", "most").row(0) == pytest.approx([15.0292755] * 3)
@@ -130,7 +130,7 @@ def test_by_operator(tmp_path: Path) -> None:
     given = {"task": "tree-ops", "order": "breadth", "fingerprint": fingerprint_of("a")}
     for seed, nats in enumerate((1.0, 2.0), 1):
         put_parts(tmp_path, "op", {"a": {"extract": (nats, 5, 10), "no-op": (0.0, 5, 10)}}, seed, trained={}, **given)
-    found = by_operator.ByOperator().read(Registry(tmp_path), Options(**METRIC))[0]
+    found = by_operator.ByOperator().read(Registry(tmp_path), Options(**METRIC))
     means = dict(found.select("op", "mean").rows())
     assert means == pytest.approx({"extract": (math.e + math.e**2) / 2, "no-op": 1.0})
     assert found.select("least", "most").row(0) == pytest.approx([math.e, math.e**2])
@@ -141,10 +141,10 @@ def test_by_epoch_from_the_losses_of_the_history(tmp_path: Path) -> None:
     test_curves.put(tmp_path, "rope", [0.2, 0.8], 1)
     test_curves.put(tmp_path, "rope", [0.6, 0.4], 2)
     view = by_epoch.ByEpoch()
-    found, _ = view.read(Registry(tmp_path), Options(**METRIC))
+    found = view.read(Registry(tmp_path), Options(**METRIC))
     last = found.lines.filter(step=200).row(0, named=True)
     assert last["mean"] == pytest.approx((math.exp(0.4) + math.exp(0.8)) / 2)
-    (panel,) = by_epoch.learning(found.histories)
+    (panel,) = by_epoch.learning(found.histories, "perplexity")
     first = panel.lines.row(0, named=True)
     losses = [math.exp(1.6), math.exp(0.8)]
     assert [first[name] for name in ("mean", "least", "most")] == pytest.approx([sum(losses) / 2, losses[1], losses[0]])
@@ -306,7 +306,7 @@ def test_infinite_perplexities_on_the_page(tmp_path: Path) -> None:
 def test_infinite_perplexities_are_not_drawn(infinite: Path) -> None:
     for name in ("scores", "by-size", "by-epoch"):
         view, options = load(name), Options(**METRIC)
-        plot = view.plot(view.read(Registry(infinite), options)[0], options)
+        plot = view.plot(view.read(Registry(infinite), options), options)
         for figure in draw_figures({name: plot}).values():
             figure.savefig(io.BytesIO())
             (low, high) = figure.axes[0].get_xlim() if name == "scores" else figure.axes[0].get_ylim()
@@ -322,7 +322,7 @@ def test_no_value_of_a_report_is_a_perplexity_before_the_seeds(tmp_path: Path) -
     assert line["by_seed"] == [{"seed": 1, "value": 2.0, "score": pytest.approx(math.e**2)}]
     (cell,) = tables_of(tmp_path)[0].scores()
     assert cell.by_seed == ((1, pytest.approx(math.e**2)),)
-    frame = load("scores").frame(aggregation.lines(Registry(tmp_path), Options(**METRIC))[0])
+    frame = load("scores").frame(aggregation.lines(Registry(tmp_path), Options(**METRIC)))
     assert frame["mean"].to_list() == pytest.approx([math.e**2])
     assert isinstance(frame, pl.DataFrame)
     assert tables.number(frame["mean"][0], "", 2) == "7.39"

@@ -13,7 +13,7 @@ import polars as pl
 import pytest
 from matplotlib.collections import LineCollection, PolyCollection
 
-from ape_cli.reports import line_plots, plots
+from ape_cli.reports import line_plots, page_figures, plots
 from ape_cli.reports.line_plots import Panel
 from ape_cli.reports.palette import looks
 from ape_cli.reports.tables import Cell
@@ -203,7 +203,7 @@ def test_several_figures_stand_in_one_page() -> None:
     """Ids are unique, every reference is resolved, nothing is fetched, and neutral colours are those of the page."""
     perfect = panel(ROWS | {"tree": [1.0] * 3}, seen=(1, 2), few=[10.0])
     found = figures([TABLE], [perfect], [perfect], "token_accuracy", "error")
-    page = "".join(plots.inline(figure, name, f"{name}, a plot") for name, figure in found.items())
+    page = "".join(page_figures.inline(figure, name, f"{name}, a plot") for name, figure in found.items())
     ids = re.findall(r'\bid="([^"]+)"', page)
     assert len(ids) == len(set(ids)) > 30
     used = re.findall(r'href="#([^"]+)"', page) + re.findall(r"url\(#([^)]+)\)", page)

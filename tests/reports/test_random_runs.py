@@ -21,9 +21,7 @@ COMPARED = [("rope", "alibi"), ("rope", "rope (d_model=64)"), ("rope (lr_peak=0.
 def printed(where: Path, by: str | None = None, **options: Any) -> str:
     """The tables as `ape report --format markdown` prints them, without escapes. Empty if there is an error."""
     try:
-        shown, _ = document.read(
-            open_registry(str(where)), choose(None, by, options.get("compare")), Options(**options)
-        )
+        shown = document.read(open_registry(str(where)), choose(None, by, options.get("compare")), Options(**options))
     except ApeError:
         return ""
     return rendering.markdown(shown.tables).replace("\\", "")
@@ -51,7 +49,7 @@ def check_sizes(where: Path, seed: int) -> None:
     random_runs.make_sizes(where, seed)
     assert printed(where, by="size").split("\n") == slow_sizes.by_size(where).split("\n"), f"{seed}"
     view = load("by-size")
-    frame = view.frame(view.read(open_registry(str(where)), Options(metric="exact_match"))[0])
+    frame = view.frame(view.read(open_registry(str(where)), Options(metric="exact_match")))
     names = ("mean", "seeds", "rows", "tokens", "low_over_rows", "high_over_rows")
     found = {(x["scheme"], x["on"], x["size"]): tuple(x[n] for n in names) for x in frame.iter_rows(named=True)}
     expected = slow_sizes.lines(where)

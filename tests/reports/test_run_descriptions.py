@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
+from ape_cli.core.errors import left_out
 from ape_cli.reports import aggregation, descriptions, tables
 from ape_cli.reports.views import Options
 from ape_cli.runs.registry import Registry, open_registry
@@ -23,7 +24,8 @@ def trained_with(where: Path, digests: dict[str, str], scheme: str = "rope") -> 
 
 def rows(where: Path) -> tuple[dict[str, list[float]], list[str]]:
     """The rows of the only table, each with its scores (-1 for an empty cell), and the notes."""
-    found, bad = aggregation.lines(Registry(where), Options())
+    with left_out() as bad:
+        found = aggregation.lines(Registry(where), Options())
     assert not bad
     (table,) = tables.tables(found)
     scores = {
@@ -63,6 +65,6 @@ def test_runs_of_before_the_name_of_the_rotation_are_read() -> None:
     """Their records have `mirror`. The trees of these runs are mirrored, mirrored at the root, or rotated."""
     runs = open_registry(Path(__file__).parents[2] / "results" / "record" / "rotations.parquet")
     found = {
-        (about.dataset.parameters.get("mirror"), descriptions.form_of(about.dataset)) for _, about in runs.readable([])
+        (about.dataset.parameters.get("mirror"), descriptions.form_of(about.dataset)) for _, about in runs.readable()
     }
     assert found == {(None, ""), ("root", "rotation root"), ("search-tree", "rotation right")}

@@ -10,17 +10,18 @@ from typing import Any
 import polars as pl
 import pytest
 
-from ape_cli.reports import aggregation, descriptions, evaluations
+from ape_cli.reports import aggregation, evaluations
+from ape_cli.reports.descriptions import Settings
+from ape_cli.reports.evaluations import Values
 
 IMAGES = 359  # rows of a test split; a score is a number of them, so ties are common
 Column = dict[str, list[int]]  # scheme -> number of correct rows of each seed
 
 
 def frame(column: Column, metric: str = "token_accuracy", order: str | None = None) -> pl.DataFrame:
-    """One column of a table, in the form of a report's lines. Cross-entropy is the share of wrong rows."""
+    """One column of a table, as scores of single runs. Cross-entropy is the share of wrong rows."""
     same: dict[str, Any] = dict.fromkeys(("variant", "structure", "form", "trained_on", "dataset"), "")
     same |= {"task": "reverse", "order": order, "attention": "dot", "preset": "small", "decode": "teacher"}
-    same["settings"] = str(descriptions.Settings({}, {}, None))
     same |= {"split": "test", "metric": metric, "paper_size": False, "trained_fingerprint": "f", "fingerprint": "f"}
     found = [
         same
@@ -29,14 +30,15 @@ def frame(column: Column, metric: str = "token_accuracy", order: str | None = No
         for scheme, rights in column.items()
         for seed, right in enumerate(rights)
     ]
-    computed = ("mean", "std", "seeds", "best", "low", "high")
-    schema = {k: v for k, v in evaluations.LINES.items() if k not in computed}
-    counts = dict.fromkeys(("seed", "rows", "tokens"), pl.Int64)
-    return pl.DataFrame(found, schema=schema | {"value": pl.Float64, "settings": pl.String} | counts, orient="row")
+    return pl.DataFrame(found, schema=evaluations.VALUES, orient="row")
+
+
+def aggregate(values: pl.DataFrame) -> pl.DataFrame:
+    return aggregation.aggregate(Values(values, {(scheme, ""): Settings() for scheme in values["scheme"]}))
 
 
 def underlined(values: pl.DataFrame) -> set[str]:
-    return set(aggregation.aggregate(values).filter("best")["scheme"])
+    return set(aggregate(values).filter("best")["scheme"])
 
 
 def expected(column: Column) -> set[str]:
@@ -93,17 +95,17 @@ def test_no_order_of_the_runs_changes_an_underline(metric: str) -> None:
         ties += means.count(max(means)) > 1
     assert ties > 60
     values = pl.concat(parts)
-    first = aggregation.aggregate(values).sort("fingerprint", "scheme")
+    first = aggregate(values).sort("fingerprint", "scheme")
     assert set(first.filter("best").select("fingerprint", "scheme").rows()) == best
     for turn in range(20):
         shuffled = values.sample(fraction=1, shuffle=True, seed=turn)
-        assert aggregation.aggregate(shuffled).sort("fingerprint", "scheme").equals(first)
+        assert aggregate(shuffled).sort("fingerprint", "scheme").equals(first)
 
 
 def test_columns_are_judged_by_themselves() -> None:
     """Each column has its own best mean and its own deviation."""
     words = frame({"rope": [350, 352], "none": [340, 340]})
     trees = frame({"rope": [300], "none": [340]}, order="depth")
-    found = aggregation.aggregate(pl.concat([words, trees]))
+    found = aggregate(pl.concat([words, trees]))
     best = found.filter("best").select("order", "scheme").rows()
     assert sorted(best, key=str) == [("depth", "none"), (None, "rope")]

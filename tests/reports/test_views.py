@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from ape_cli.core.errors import ApeError
+from ape_cli.core.errors import ApeError, left_out
 from ape_cli.reports import document, html_page, rendering, views
 from ape_cli.reports.evaluations import METRICS
 from ape_cli.reports.html_page import anchor
@@ -80,7 +80,8 @@ def test_no_two_views_share_a_section_or_an_option() -> None:
     assert len(set(grouped)) == len(grouped)
     assert {"epoch", "op", "size"} <= set(grouped)
     assert sum(view.compares for view in ALL.values()) == 1
-    found, bad = views.every()
+    with left_out() as bad:
+        found = views.every()
     assert bad == []
     assert [view.name for view in found if view.name in OURS] == list(OURS)
 
@@ -94,7 +95,8 @@ def test_it_reads_tabulates_and_draws(filled: Path, name: str, metric: str) -> N
     if refused(view, options):
         assert name in ("generalisation", "verdicts") or (name, metric) == ("by-epoch", "exact_match")
         return
-    found, bad = view.read(registry, options)
+    with left_out() as bad:
+        found = view.read(registry, options)
     assert bad == []
     frame = view.frame(found)
     assert frame.height > 0
@@ -133,9 +135,21 @@ def test_without_runs_it_is_an_error_that_says_what_to_do(tmp_path: Path, name: 
 
 def test_a_page_goes_on_without_a_view_that_has_nothing_to_show(tmp_path: Path) -> None:
     add(tmp_path, "rope", 0.5)
-    made, _ = document.read(Registry(tmp_path), ALL[views.DEFAULT], Options(style="html"))
+    made = document.read(Registry(tmp_path), ALL[views.DEFAULT], Options(style="html"))
     assert {"scores"} <= {part.view.name for part in made.parts} <= set(ALL) - {"by-operator"}
     assert 'id="scores"' in made.text("score")
+
+
+def test_the_form_of_own_views_before_is_still_read(filled: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """`read` also returned a line of text about each run that cannot be read."""
+    view = ALL["scores"]
+    found = view.read(Registry(filled), asked(view)), ["one: is damaged"]
+    monkeypatch.setattr(type(view), "read", lambda self, registry, options: found)
+    monkeypatch.setattr(document.plugins, "is_own", lambda part: True)
+    with pytest.warns(DeprecationWarning, match="a list of texts beside it is deprecated"), left_out() as lines:
+        made = document.read(Registry(filled), view, asked(view))
+    assert (made.selected.result is found[0], lines) == (True, ["one: is damaged"])
+    assert made.notes == ["Left out, because they cannot be read or compared: one."]
 
 
 def test_text_in_a_cell_is_escaped() -> None:

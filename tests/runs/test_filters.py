@@ -45,7 +45,7 @@ def test_comparisons_and_curves_too(filled: Path) -> None:
     assert [line["column"] for line in found] == ["tree-copy/breadth", "tree-copy/depth", "c3/depth", "all tasks"]
     assert "did you mean 'rope'" in ape(*words[:-3], "ropes", *words[-2:], "--task", "c3", code=2)[1]
     chosen = open_registry(filled).where(filters.make(["alibi"], ["reverse"], ["tiny"]))
-    (panel,) = by_epoch.learning(list(by_epoch.histories(chosen, "token_accuracy", [])))
+    (panel,) = by_epoch.learning(list(by_epoch.histories(chosen, "token_accuracy")), "token_accuracy")
     assert (panel.title, panel.lines["row"].unique().to_list()) == ("reverse", ["alibi"])
 
 
@@ -78,7 +78,7 @@ def test_names_that_no_run_has_together(tmp_path: Path) -> None:
     test_curves.put(tmp_path, "tree", [0.5], task="c3", order="depth")
     chosen = Filter(("rope",), ("c3",))
     with pytest.raises(ApeError, match="matches all of these options") as caught:
-        list(open_registry(tmp_path).where(chosen).readable([]))
+        list(open_registry(tmp_path).where(chosen).readable())
     assert caught.value.got == "`scheme=rope` `task=c3`"
 
 

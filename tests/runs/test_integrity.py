@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from ape_cli.core.errors import DataError, RunError
+from ape_cli.core.errors import DataError, RunError, left_out
 from ape_cli.data.loader import Dataset
 from ape_cli.evaluation import evaluate
 from ape_cli.reports import aggregation
@@ -131,7 +131,8 @@ def test_what_has_not_the_form_is_left_out_and_named(where: Path, name: str, cha
     found = first(where)
     (path,) = (path for path in files_of(found) if name in (path.name, path.parent.name))
     edit(path, change)
-    lines, bad = aggregation.lines(open_registry(where), Options())
+    with left_out() as bad:
+        lines = aggregation.lines(open_registry(where), Options())
     assert lines["seeds"].to_list() == [1]
     (line,) = bad
     assert line.startswith(f"{found.name}: ")

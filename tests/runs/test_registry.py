@@ -10,7 +10,7 @@ import pytest
 import torch
 
 from ape_cli import experiment, position
-from ape_cli.core.errors import ApeError, BusyError, RunError, UsageError
+from ape_cli.core.errors import ApeError, BusyError, RunError, UsageError, left_out
 from ape_cli.data.loader import Dataset
 from ape_cli.evaluation import evaluate
 from ape_cli.evaluation.fit import pending
@@ -246,10 +246,15 @@ def test_half_written_runs_are_left_out_and_named(words: Dataset, tmp_path: Path
     for name in ("empty", "broken"):
         (tmp_path / "runs" / name).mkdir()
     (tmp_path / "runs" / "broken" / "run.json").write_text('{"version": 1, "config"')
+    with left_out() as lines:
+        assert [r.name for r, _ in open_registry(tmp_path).readable()] == [done.run.name]
+    assert [line.partition(":")[0] for line in lines] == ["broken", "empty"]
     bad: list[str] = []
-    assert [r.name for r, _ in open_registry(tmp_path).readable(bad)] == [done.run.name]
-    assert len(bad) == 2
-    assert open_registry(tmp_path).runs().height == 1
+    with pytest.warns(DeprecationWarning, match="`bad` is deprecated"):
+        assert len(list(open_registry(tmp_path).readable(bad))) == 1
+    with pytest.warns(DeprecationWarning, match="`table` is deprecated"):
+        table, again = open_registry(tmp_path).table()
+    assert (table.height, bad, again) == (1, lines, lines)
 
 
 def test_finding_runs(words: Dataset, tmp_path: Path) -> None:
@@ -276,7 +281,7 @@ def test_damaged_evaluations_are_named(words: Dataset, tmp_path: Path) -> None:
             done.evaluation(f"eval/{path.name}")
         vouch(done.folder)
         done.read()
-    assert [r.name for r, _ in pending(open_registry(tmp_path), [], "test", "teacher")[0]] == [done.name]
+    assert [r.name for r, _ in pending(open_registry(tmp_path), [], "test", "teacher")] == [done.name]
     evaluate.evaluate(done, words, split="test", decode="teacher", device=CPU)
     assert len(done.evaluations()[0]) == 1
 

@@ -4,12 +4,18 @@ from __future__ import annotations
 
 import pytest
 
-from ape_cli.runs.tuning import Validation, best, mean
+from ape_cli.runs.tuning import ChosenSetting, Validation, choose, mean
 
 V = Validation
 
 
+def best(scores: dict[str, dict[int, Validation]]) -> str:
+    return choose(scores).setting
+
+
 def test_the_highest_mean_over_seeds_wins() -> None:
+    scores = {"a": {1: V(0.5, 1.0), 2: V(0.75, 1.0)}, "b": {2: V(0.75, 3.0), 1: V(0.75, 2.0), 3: V(0.0, 0.0)}}
+    assert choose(scores) == ChosenSetting("b", [1, 2], V(0.75, 2.5))
     assert best({"a": {1: V(0.5, 1.0), 2: V(0.9, 1.0)}, "b": {1: V(0.8, 2.0), 2: V(0.7, 2.0)}}) == "b"
 
 

@@ -187,8 +187,8 @@ def load(name: str) -> PictureKind:
         return kind()
 
 
-def every() -> tuple[list[PictureKind], list[str]]:
-    """All kinds of pictures, and a line of text about each one that cannot be imported."""
+def every() -> list[PictureKind]:
+    """All kinds of pictures that can be imported."""
     return own_parts.every(load, names())
 
 

@@ -2,7 +2,7 @@
 
 A view reads the runs, makes tables of the result, and draws it:
 
-    read(registry, options)    -> the result, and a line of text about each run that cannot be read
+    read(registry, options)    -> the result
     frame(result)              -> the result as lines for programs (`--format csv`, `json`)
     tables(result, interval)   -> the result as tables for people
     plot(result, options)      -> the result as a figure, if the view has one
@@ -64,8 +64,8 @@ class View(ABC, Generic[Result]):
         return self.name.replace("-", " ").capitalize()
 
     @abstractmethod
-    def read(self, registry: Registry, options: Options) -> tuple[Result, list[str]]:
-        """The result of the view, and a line of text about each run that cannot be read.
+    def read(self, registry: Registry, options: Options) -> Result:
+        """The result of the view. A warning of `logging` that begins with `core.errors.LEFT_OUT` names what is missing.
 
         Raises `ApeError` if there is nothing to show. A page, and the plots of another view, then go without it.
         """
@@ -115,10 +115,9 @@ def load(name: str) -> View[Any]:
         return kind()
 
 
-def every() -> tuple[list[View[Any]], list[str]]:
-    """All views, in the order of the page, and a line of text about each one that cannot be imported."""
-    views, bad = own_parts.every(load, names())
-    return sorted(views, key=lambda view: (view.rank, view.name)), bad
+def every() -> list[View[Any]]:
+    """All views that can be imported, in the order of the page."""
+    return sorted(own_parts.every(load, names()), key=lambda view: (view.rank, view.name))
 
 
 def check(view: View[Any], options: Options) -> None:
@@ -133,7 +132,7 @@ def choose(name: str | None, by: str | None, compare: tuple[str, str] | None) ->
 
     Raises `UsageError` if there is no such view, or if two views are selected.
     """
-    views = every()[0] if by is not None or compare else []
+    views = every() if by is not None or compare else []
     if by is not None:
         of_group = {view.by: view for view in views if view.by}
         chosen = of_group[pick("grouping", by, of_group)]

@@ -20,6 +20,7 @@ a run trains.
 from __future__ import annotations
 
 import bisect
+import logging
 from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
@@ -27,18 +28,18 @@ from typing import Any
 import numpy as np
 import polars as pl
 
-from ape_cli.core.errors import RunError, UsageError
+from ape_cli.core.errors import LEFT_OUT, RunError, UsageError
 from ape_cli.reports import line_plots, published
 from ape_cli.reports.aggregation import over_seeds
-from ape_cli.reports.descriptions import described, once
+from ape_cli.reports.descriptions import Described, RowKey, Settings, described, once
 from ape_cli.reports.evaluations import (
     COLUMN,
     LINES,
     METRICS,
     VALUES,
+    NothingToReportError,
     arrange,
     measured,
-    nothing_to_report,
     scored,
     task_of,
 )
@@ -53,10 +54,10 @@ from ape_cli.runs.registry import Registry
 # metrics that are measured while a run trains, and their names in its history
 MEASURED = {"token_accuracy": "token_accuracy", "cross_entropy": "loss", "perplexity": "loss"}
 
-# a finished run: its description (`described`), its run.json, and its validations
-History = tuple[dict[str, Any], RunRecord, pl.DataFrame]
+History = tuple[Described, pl.DataFrame]  # a finished run and its validations
 
 
+logger = logging.getLogger(__name__)
 METRIC = "token_accuracy"  # the metric that chooses the weights; for images it is the top-1 accuracy
 VALIDATION, CHOSEN, BEST = "validation", "test, chosen on validation", "test, best by epoch"
 _CHOSEN = """The test {} at the step of the best validation accuracy until then. It was not chosen on the test set. At \
@@ -101,20 +102,19 @@ from the smallest to the largest score. {LINE_STYLES} A dotted line is the test 
             what = f"{name} is not measured while a run trains, so it has no scores by epoch"
             yield UsageError(what, got=f"`metric={options.metric}`", fix=f"choose {' or '.join(MEASURED)}")
 
-    def read(self, registry: Registry, options: Options) -> tuple[Epochs, list[str]]:
+    def read(self, registry: Registry, options: Options) -> Epochs:
         """Read the histories of the finished runs.
 
         Raises `ApeError` if there is no history, or if the metric is not measured while a run trains.
         """
-        bad: list[str] = []
-        of_runs = list(histories(registry, options.metric, bad)) if options.metric in MEASURED else []
+        of_runs = list(histories(registry, options.metric)) if options.metric in MEASURED else []
         at_checkpoints = lines(of_runs, options.metric, options.against)
         if at_checkpoints.is_empty():
             got = " ".join(filter(None, (str(registry.folder), str(registry.chosen))))
             fix = "train one first: `ape train --scheme orthogonal-grid --task images`"
             what = "there are no scores by epoch: no finished run has a history"
-            raise nothing_to_report(what, bad, got=got, fix=fix)
-        return Epochs(at_checkpoints, of_runs), bad
+            raise NothingToReportError(what, got=got, fix=fix)
+        return Epochs(at_checkpoints, of_runs)
 
     def frame(self, result: Epochs) -> pl.DataFrame:
         """The lines, with `checkpoint`, `step`, `epoch` (null if the schedule is in steps) and `measure`."""
@@ -133,7 +133,7 @@ from the smallest to the largest score. {LINE_STYLES} A dotted line is the test 
 
     def plot(self, result: Epochs, options: Options) -> Plot | None:
         """The learning curves, with one panel for each column of the tables: validation scores over steps."""
-        return line_plots.plot(learning(result.histories), options.metric, "validation ")
+        return line_plots.plot(learning(result.histories, options.metric), options.metric, "validation ")
 
 
 def lines(of_runs: list[History], metric: str, against: str | None) -> pl.DataFrame:
@@ -144,13 +144,15 @@ def lines(of_runs: list[History], metric: str, against: str | None) -> pl.DataFr
     another, its name says which: `@20 (end)` and `@20 (half)`.
     """
     values: list[dict[str, Any]] = []
-    for of_run, record, history in of_runs:
-        trained = {"dataset": of_run["trained_on"], "fingerprint": of_run["trained_fingerprint"]}
-        for place in checkpoints(record, history):
-            for measure, value in best(history, place["step"], metric).items():
+    for run, history in of_runs:
+        data = run.record.dataset
+        of_run = run.columns | {"dataset": data.name, "fingerprint": data.fingerprint}
+        of_run |= {"metric": metric, "decode": "teacher"}
+        for checkpoint in checkpoints(run.record, history):
+            for measure, value in best(history, checkpoint["step"], metric).items():
                 split = "validation" if measure == VALIDATION else "test"
-                of_score = {"metric": metric, "decode": "teacher", "split": split, "measure": measure, "value": value}
-                values.append(of_run | trained | place | of_score | {"rows": record.dataset.rows[split]})
+                of_score = {"split": split, "measure": measure, "value": value, "rows": data.rows[split]}
+                values.append(of_run | checkpoint | of_score)
     if not values:
         return pl.DataFrame()
     more = [pl.col("trained_on", "dataset", "paper_size", "step", "epoch", "rows", "tokens").min()]
@@ -158,17 +160,21 @@ def lines(of_runs: list[History], metric: str, against: str | None) -> pl.DataFr
     by_run = by_run.with_columns(pl.col("trained_on", "dataset").min().over("trained_fingerprint"))
     aggregated = over_seeds(by_run, [*COLUMN, "measure", "checkpoint", "is_end"], more)
     if against is not None:
-        columns = [_theirs(line) for line in aggregated.iter_rows(named=True)]
+        columns = [  # of the published table; there is none unless the score was chosen like those there
+            f"{task_of(line)} {line['checkpoint']}" if line["measure"] == BEST else ""
+            for line in aggregated.iter_rows(named=True)
+        ]
         aggregated = published.beside(aggregated, columns, against)
-    labelled, which = label(aggregated), pl.when("is_end").then(pl.lit("end")).otherwise(pl.lit("half"))
+    labelled = label(aggregated, _settings(of_runs))
+    which = pl.when("is_end").then(pl.lit("end")).otherwise(pl.lit("half"))
     is_both = pl.col("is_end").n_unique().over(*TABLE, "column", "checkpoint") > 1
-    checkpoint = pl.when(is_both).then(pl.format("{} ({})", "checkpoint", which)).otherwise("checkpoint")
-    return mark(labelled.with_columns(checkpoint=checkpoint), ["checkpoint"], ["measure"])
+    named = pl.when(is_both).then(pl.format("{} ({})", "checkpoint", which)).otherwise("checkpoint")
+    return mark(labelled.with_columns(checkpoint=named), ["checkpoint"], ["measure"])
 
 
-def _theirs(line: dict[str, Any]) -> str:
-    """The name of a line's column in a published table. It is empty unless the score was chosen like those there."""
-    return f"{task_of(line)} {line['checkpoint']}" if line["measure"] == BEST else ""
+def _settings(of_runs: list[History]) -> dict[RowKey, Settings]:
+    """The settings of runs."""
+    return {run.key: run.settings for run, _ in of_runs}
 
 
 def checkpoints(record: RunRecord, history: pl.DataFrame) -> list[dict[str, Any]]:
@@ -221,21 +227,22 @@ def _table(group: pl.DataFrame, interval: bool) -> Table:
     return table(title, group, "checkpoint", names, interval, notes=notes, end=end)
 
 
-def histories(registry: Registry, metric: str, bad: list[str]) -> Iterator[History]:
+def histories(registry: Registry, metric: str) -> Iterator[History]:
     """The history of each finished run, with the columns step, validation, test and kept.
 
-    test: null if the test split was not scored. kept: whether the weights were the best so far. A line of text about
-    each run without a readable history is appended to `bad`.
+    test: null if the test split was not scored. kept: whether the weights were the best so far. A run without a
+    readable history is left out with a warning.
     """
-    for run, record, of_run in described(registry, bad):
-        if run.status_in(record) != "finished":
+    for run in described(registry):
+        if run.run.status_in(run.record) != "finished":
             continue
         try:
-            history = _measured(once(registry, run.history), metric)
+            history = _measured(once(registry, run.run.history), metric)
         except (RunError, pl.exceptions.PolarsError):
-            bad.append(f"{run.name}: history.parquet is missing or damaged, so there is no learning curve")
+            what = "history.parquet is missing or damaged, so there is no learning curve"
+            logger.warning(f"{LEFT_OUT}{run.run.name}: {what}")
         else:
-            yield of_run | {"metric": metric}, record, history
+            yield run, history
 
 
 def _measured(history: pl.DataFrame, metric: str) -> pl.DataFrame:
@@ -249,16 +256,16 @@ def _measured(history: pl.DataFrame, metric: str) -> pl.DataFrame:
     return found if found["step"].is_sorted() else found.sort("step")
 
 
-def learning(of_runs: list[History]) -> list[Panel]:
+def learning(of_runs: list[History], metric: str) -> list[Panel]:
     """The panels of the learning curves of runs."""
     validation, test = pl.col("validation"), pl.col("test")
-    heights = np.repeat(np.arange(len(of_runs)), [history.height for _, _, history in of_runs])
-    runs = pl.DataFrame([run for run, _, _ in of_runs], VALUES)
+    heights = np.repeat(np.arange(len(of_runs)), [history.height for _, history in of_runs])
+    runs = pl.DataFrame([run.columns | {"metric": metric, "split": "validation"} for run, _ in of_runs], VALUES)
     over_seeds = (
-        pl.concat([history for _, _, history in of_runs])
+        pl.concat([history for _, history in of_runs])
         .hstack(runs[heights])
         .with_columns(scored(validation).alias("validation"), scored(test).alias("test"))
-        .group_by([*KEYS, "step"], maintain_order=True)
+        .group_by([*KEYS, "split", "step"], maintain_order=True)
         .agg(
             pl.col("trained_on").min(),
             validation.mean().alias("mean"),
@@ -269,4 +276,4 @@ def learning(of_runs: list[History]) -> list[Panel]:
         )
         .rename({"step": "x"})
     )
-    return [Panel(title, "steps", lines) for title, lines in split(label(over_seeds))]
+    return [Panel(title, "steps", lines) for title, lines in split(label(over_seeds, _settings(of_runs)))]

@@ -28,11 +28,11 @@ class ByOperator(View[pl.DataFrame]):
     rank = 20
     unused = ("against", "counts")
 
-    def read(self, registry: Registry, options: Options) -> tuple[pl.DataFrame, list[str]]:
+    def read(self, registry: Registry, options: Options) -> pl.DataFrame:
         """Read the evaluations by operator. Raises `ApeError` if there are none."""
         parts = aggregation.read_parts(registry, "op", options)
         pooled = aggregation.pool(parts.values, [*COLUMN, "op"], ["trained_on", "dataset"])
-        return mark(label(pooled, [*KEYS, "fingerprint"]), ["op"]), parts.bad
+        return mark(label(pooled, parts.settings, [*KEYS, "fingerprint"]), ["op"])
 
     def frame(self, result: pl.DataFrame) -> pl.DataFrame:
         """The lines, with the numbers of rows and tokens behind each."""

@@ -25,9 +25,9 @@ from ape_cli.core.errors import ApeError
 from ape_cli.core.ranges import span, spans, without_gaps
 from ape_cli.reports import aggregation, distinct_rows, line_plots
 from ape_cli.reports.builtin import size_words
-from ape_cli.reports.descriptions import once, whole
+from ape_cli.reports.descriptions import RowKey, Settings, once, whole
 from ape_cli.reports.evaluations import CELL, COUNTS, arrange
-from ape_cli.reports.layout import KEYS, by_column, label, mark
+from ape_cli.reports.layout import DATA, by_column, label, mark
 from ape_cli.reports.line_plots import Panel, split
 from ape_cli.reports.plots import LINE_STYLES, Plot
 from ape_cli.reports.tables import Table, table
@@ -59,7 +59,6 @@ class Seen(NamedTuple):
         return spans(self.listed) if self.listed else span(self.smallest, self.largest)
 
 
-_COLUMN = [key for key in KEYS if key not in CELL]  # the fields that all rows of a table share
 _COLUMNS, _POINTS = 10, 16  # the largest numbers of bins in a table and in a line of a plot
 _BLOCK = 8192  # rows that are drawn at a time
 _MOST_DRAWN = 5_000_000  # rows; drawing them takes seconds
@@ -70,12 +69,14 @@ class Sizes:
     """The scores by size, and the sizes in the training data.
 
     `values` are those of `aggregation.read_parts`, by `size`. `seen` has the sizes in training data, by its
-    fingerprint. It is None if the task is not known here. `drawn` has the rows of the evaluated datasets.
+    fingerprint. It is None if the task is not known here. `drawn` has the rows of the evaluated datasets, and
+    `settings` those of the runs.
     """
 
     values: pl.DataFrame
     seen: dict[str, Seen | None]
     drawn: distinct_rows.Rows
+    settings: Mapping[RowKey, Settings]
 
     @cached_property
     def apart(self) -> pl.DataFrame:
@@ -95,13 +96,13 @@ that only some runs were evaluated on has a plot of its own. The training split 
 band, or a bar at a single point, reaches from the smallest to the largest score over seeds. A hollow point has fewer
 than {line_plots.FEW} test rows and is not connected to its neighbours. {LINE_STYLES}"""
 
-    def read(self, registry: Registry, options: Options) -> tuple[Sizes, list[str]]:
+    def read(self, registry: Registry, options: Options) -> Sizes:
         """Read the evaluations by size, also those on other data, because `options.own` has no effect.
 
         Raises `ApeError` if there are none.
         """
         parts = aggregation.read_parts(registry, "size", replace(options, own=False))
-        return Sizes(parts.values, seen_by(registry, parts.values, parts.trained), parts.drawn), parts.bad
+        return Sizes(parts.values, seen_by(registry, parts.values, parts.trained), parts.drawn, parts.settings)
 
     def frame(self, result: Sizes) -> pl.DataFrame:
         """A line for each size. `on` has the names of the datasets of its table.
@@ -203,8 +204,8 @@ def pool(sizes: Sizes, most: int | None = None) -> pl.DataFrame:
     schema = {name: values.schema[name] for name in ("place", "size")}
     schema |= {"first": schema["size"], "last": schema["size"], "seen": pl.Boolean()}
     binned = values.join(pl.DataFrame(ends, schema, orient="row"), on=["place", "size"], maintain_order="left")
-    shared = [*_COLUMN, "decode", "split", "table", "on", "only", "evaluated", "runs", "seen", "last", "trained_on"]
-    pooled = label(aggregation.pool(binned, ["place", "metric", "first"], shared))
+    shared = [*DATA, "decode", "split", "table", "on", "only", "evaluated", "runs", "seen", "last", "trained_on"]
+    pooled = label(aggregation.pool(binned, ["place", "metric", "first"], shared), sizes.settings)
     alike = ["structure", "preset", "column"]
     several = pl.col("table").n_unique().over(alike) > 1
     pooled = pooled.sort(pl.col("rank").min().over(alike), "table", "rank", "first", maintain_order=True)
@@ -223,8 +224,8 @@ def apart(values: pl.DataFrame, drawn: distinct_rows.Rows) -> pl.DataFrame:
     """
     values = _named_once(values)
     assigned = list[tuple[Any, ...]]()
-    evaluations = values.unique([*_COLUMN, *CELL, "seed", "fingerprint"], keep="last", maintain_order=True)
-    for column, part in evaluations.partition_by(_COLUMN, maintain_order=True, as_dict=True).items():
+    evaluations = values.unique([*DATA, *CELL, "seed", "fingerprint"], keep="last", maintain_order=True)
+    for column, part in evaluations.partition_by(DATA, maintain_order=True, as_dict=True).items():
         runs = part.with_columns(id=pl.struct(*CELL, "seed").rank("dense"))
         total = runs["id"].n_unique()
         of_data = runs.group_by("fingerprint", maintain_order=True).agg("id", pl.col("dataset").last())
@@ -237,7 +238,7 @@ def apart(values: pl.DataFrame, drawn: distinct_rows.Rows) -> pl.DataFrame:
         for number, (_, on, count, names) in enumerate(tables):
             place = len(assigned)
             assigned += [(*column, fingerprint, place, number, on, count, total) for fingerprint in names]
-    keys = [*_COLUMN, "fingerprint"]
+    keys = [*DATA, "fingerprint"]
     schema = {name: values.schema[name] for name in keys} | dict.fromkeys(("place", "table"), pl.Int64())
     schema |= {"on": pl.String(), "evaluated": pl.Int64(), "runs": pl.Int64()}
     places = pl.DataFrame(assigned, schema, orient="row")
@@ -254,7 +255,7 @@ def _named_once(values: pl.DataFrame) -> pl.DataFrame:
     copies = pl.concat(values.select(fingerprint=key, name=name) for key, name in data.items())
     names = dict(copies.group_by("fingerprint").agg(pl.col("name").min()).iter_rows())
     named = values.with_columns(pl.col(key).replace_strict(names).alias(name) for key, name in data.items())
-    is_alike = pl.col("fingerprint").n_unique().over(*_COLUMN, "dataset") > 1
+    is_alike = pl.col("fingerprint").n_unique().over(*DATA, "dataset") > 1
     longer = pl.format("{} {}", "dataset", pl.col("fingerprint").str.head(6))
     return named.with_columns(dataset=pl.when(is_alike).then(longer).otherwise("dataset"))
 

@@ -29,8 +29,8 @@ import polars as pl
 from ape_cli.core.errors import ApeError
 from ape_cli.reports import aggregation, distinct_rows, line_plots, stats
 from ape_cli.reports.builtin import size_words
-from ape_cli.reports.evaluations import CELL, COUNTS, Options, arrange, measured
-from ape_cli.reports.layout import KEYS, PLACE, by_column, mark
+from ape_cli.reports.evaluations import CELL, COUNTS, PLACE, Options, arrange, measured
+from ape_cli.reports.layout import DATA, by_column, mark
 from ape_cli.reports.line_plots import FEW, Panel, split
 from ape_cli.reports.plots import LINE_STYLES, Plot
 from ape_cli.reports.tables import Table, table
@@ -62,25 +62,24 @@ split holds the sizes in the shaded area. A band, or a wide bar at a single poin
 test rows, the same models. It is known for exact match only. Sizes with fewer than {FEW} test rows are left out.
 {_FORCING} {LINE_STYLES}"""
 
-    def read(self, registry: Registry, options: Options) -> tuple[pl.DataFrame, list[str]]:
+    def read(self, registry: Registry, options: Options) -> pl.DataFrame:
         """Read the evaluations by size, also those on other data. Raises `ApeError` if no size is beyond training."""
-        found, bad = list[pl.DataFrame](), list[str]()
+        of_metrics = [
+            aggregation.read_parts(registry, "size", replace(options, metric=metric, own=False)) for metric in _METRICS
+        ]
         seen: dict[str, by_size.Seen | None] = {}
         drawn: distinct_rows.Rows = {}
-        for metric in _METRICS:
-            parts = aggregation.read_parts(registry, "size", replace(options, metric=metric, own=False))
-            found.append(parts.values)
-            bad += [line for line in parts.bad if line not in bad]
+        for parts in of_metrics:
             seen |= by_size.seen_by(registry, parts.values, parts.trained)
             drawn |= parts.drawn
-        lines = _beyond(Sizes(pl.concat(found), seen, drawn))
+        lines = _beyond(Sizes(pl.concat(parts.values for parts in of_metrics), seen, drawn, of_metrics[0].settings))
         if lines.is_empty():
             raise ApeError(
                 f"no run was evaluated with {FEW} test rows of a size above those of its training data",
                 got=replace(options, metric=_METRICS[0]).choice(registry),
                 fix="`ape train … --generalise`, also for runs that are finished, evaluates at other sizes",
             )
-        return lines, bad
+        return lines
 
     def frame(self, result: pl.DataFrame) -> pl.DataFrame:
         """A line for each metric and size. `low` to `high` is the interval over seeds."""
@@ -129,7 +128,7 @@ def over_unseen(lines: pl.DataFrame) -> pl.DataFrame:
     The score of a run is the plain mean of its scores at the counted sizes above the largest training size.
     """
     unseen = lines.filter(pl.col("counted") & (pl.col("size") > pl.col("largest")))
-    column = [key for key in KEYS if key not in CELL] + ["metric", "decode", "split"]
+    column = [*DATA, "metric", "decode", "split"]
     values = unseen.select(*column, *CELL, *PLACE, *COUNTS, "by_seed").explode("by_seed").unnest("by_seed")
     by_run = values.group_by([*column, *CELL, *PLACE, "seed"], maintain_order=True).agg(
         pl.col("value").mean(), pl.col(*COUNTS).sum()
@@ -174,10 +173,8 @@ def _table(group: pl.DataFrame, interval: bool) -> Table:
     ]
     title, names = f"{first['column']} beyond the training {word}", ["unseen", f"up to {word} (at {ENOUGH:.0%})"]
     made = table(title, over_unseen(group), "column", [first["column"]], interval, names=names[:1], notes=notes)
-    up_to = {row: _reached(*reached.get(row, (None, False)), largest) for row, _ in made.rows}
+    up_to = dict.fromkeys((row for row, _ in made.rows), "—")  # for example `50 (5×), all`
+    for row, (size, is_largest) in reached.items():
+        if size is not None:
+            up_to[row] = f"{size} ({size / largest:.3g}×)" + ", all" * is_largest
     return replace(made, columns=names, rows=[(row, [*cells, up_to[row]]) for row, cells in made.rows])
-
-
-def _reached(size: int | None, everywhere: bool, largest: int) -> str:
-    """The largest size with enough exact match as text, for example `50 (5×), all`."""
-    return "—" if size is None else f"{size} ({size / largest:.3g}×)" + ", all" * everywhere

@@ -23,21 +23,22 @@ Units: fractions, or nats for cross-entropy. p-values are not corrected for the 
 
 from __future__ import annotations
 
+import logging
 import statistics
 from collections.abc import Iterator
 from typing import Any
 
 import polars as pl
 
-from ape_cli.core.errors import ApeError
+from ape_cli.core.errors import LEFT_OUT, ApeError
 from ape_cli.reports import aggregation, evaluations, stats
-from ape_cli.reports.choices import two_rows
-from ape_cli.reports.evaluations import COLUMN, METRICS, chosen_columns, scored
-from ape_cli.reports.layout import KEYS, PLACE, TABLE, label
+from ape_cli.reports.evaluations import COLUMN, COLUMNS, METRICS, PLACE, Values, chosen_columns, scored
+from ape_cli.reports.layout import KEYS, TABLE, label, two_rows
 from ape_cli.reports.tables import Table, chosen_notes, number, settings
 from ape_cli.reports.views import Options, View
 from ape_cli.runs.registry import Registry
 
+logger = logging.getLogger(__name__)
 LINES: dict[str, type[pl.DataType]] = {
     **dict.fromkeys(("a", "b"), pl.String),
     "over": pl.String,  # the kind of pair: "seeds", or "tasks" in the line over all tasks
@@ -50,8 +51,10 @@ LINES: dict[str, type[pl.DataType]] = {
     **dict.fromkeys(("column", "structure", "form"), pl.String),
     **dict.fromkeys(("trained_on", "trained_fingerprint", "dataset", "fingerprint"), pl.String),
 }
+_CHOICE = ("tried", "tuning_seeds", "is_default", "setting", "trials", "moved")
 # further columns of lines, for tables (`layout.label`)
-_BEHIND: dict[str, type[pl.DataType]] = dict.fromkeys(("settings_a", "settings_b", "shared", "of_preset"), pl.String)
+_BEHIND: dict[str, type[pl.DataType]] = dict.fromkeys(("shared", "of_preset"), pl.String)
+_BEHIND |= {f"{name}_{side}": COLUMNS[name][0] for side in ("a", "b") for name in _CHOICE}
 _TABLE = ["preset", "a", "b"]  # these identify a table
 _ALL = "all tasks"
 _OF_DIFFERENCES = [
@@ -75,22 +78,21 @@ class Paired(View[pl.DataFrame]):
     title = "Scores"
     unused = ("interval", "against", "plots", "axis", "counts")  # the tables always have the interval
 
-    def read(self, registry: Registry, options: Options) -> tuple[pl.DataFrame, list[str]]:
-        """Read the scores and pair them. Also returns a line of text for each column without a pair.
+    def read(self, registry: Registry, options: Options) -> pl.DataFrame:
+        """Read the scores and pair them. It warns of each column without a pair.
 
         Raises `ApeError` if there is no score or no pair.
         """
-        values, bad = evaluations.selected(registry, options)
         assert options.compare, "`rejects` asks for two rows"
-        paired, alone = lines(values, *options.compare)
-        return paired, bad + alone
+        return lines(evaluations.selected(registry, options), *options.compare)
 
     def frame(self, result: pl.DataFrame) -> pl.DataFrame:
         """The lines of `read`, with the chosen settings of both rows if there are any.
 
         For perplexities, `difference` is called `ratio`, and there is no deviation.
         """
-        shown = result.drop(_BEHIND).with_columns(*chosen_columns(result, "_a"), *chosen_columns(result, "_b"))
+        chosen = [*chosen_columns(result, "_a"), *chosen_columns(result, "_b")]
+        shown = result.select(*LINES, *chosen)
         return shown.rename({"difference": "ratio"}).drop("std") if _is_ratio(result) else shown
 
     def tables(self, result: pl.DataFrame, *, interval: bool = False) -> list[Table]:
@@ -98,10 +100,8 @@ class Paired(View[pl.DataFrame]):
         return [_table(group) for group in result.partition_by(_TABLE, maintain_order=True)]
 
 
-def lines(values: pl.DataFrame, a: str, b: str) -> tuple[pl.DataFrame, list[str]]:
-    """Pair scores (`evaluations.selected`).
-
-    Returns lines of `LINES`, and a line of text for each column without a pair.
+def lines(values: Values, a: str, b: str) -> pl.DataFrame:
+    """Pair scores (`evaluations.selected`). Returns lines of `LINES`, and warns of each column without a pair.
 
     `a` and `b` are names of rows in the tables, for example `rope` or `rope (decay=0.98)`. Raises `UsageError` if a row
     is unknown or if both are the same, and `ApeError` if there is no pair.
@@ -110,7 +110,7 @@ def lines(values: pl.DataFrame, a: str, b: str) -> tuple[pl.DataFrame, list[str]
     rows = two_rows(a, b, of_tables)
     sides = [rows.get((*(line[k] for k in TABLE), line["row"])) for line in of_tables.iter_rows(named=True)]
     both = of_tables.with_columns(side=pl.Series(sides, dtype=pl.String)).drop_nulls("side").select(pl.exclude(PLACE))
-    both = label(both, [*KEYS, "fingerprint"], ["preset"])
+    both = label(both, values.settings, [*KEYS, "fingerprint"], ["preset"])
     columns: dict[tuple[Any, ...], dict[str, dict[str, Any]]] = {}  # the lines of the two rows in each column
     for line in both.sort("preset", "rank").iter_rows(named=True):
         columns.setdefault(tuple(line[k] for k in COLUMN), {})[line["side"]] = line
@@ -127,16 +127,18 @@ def lines(values: pl.DataFrame, a: str, b: str) -> tuple[pl.DataFrame, list[str]
             continue
         own = {"over": "seeds", "only_a": _words(only[0]), "only_b": _words(only[1])}
         own |= {side: of_side[side]["row"] for side in ("a", "b")}
-        own |= {f"settings_{side}": of_side[side]["settings"] for side in ("a", "b")}
+        own |= {f"{name}_{side}": of_side[side][name] for side in ("a", "b") for name in _CHOICE}
         paired.append(line | own | _paired([(ours[seed], theirs[seed]) for seed in seeds], line["metric"]))
     if not paired:
         fix = "train both with the same `seed` on the same data, and evaluate both in the same way"
         raise ApeError(f"{a} and {b} have no pairs to compare", got="\n           ".join(alone), fix=fix)
-    found = pl.DataFrame(paired, schema=LINES | _BEHIND, orient="row")
-    tables = found.partition_by(_TABLE, maintain_order=True)
+    for text in alone:
+        logger.warning(LEFT_OUT + text)
+    pairs = pl.DataFrame(paired, schema=LINES | _BEHIND, orient="row")
+    tables = pairs.partition_by(_TABLE, maintain_order=True)
     over_tasks = [line for table in tables for line in _over_tasks(table.rows(named=True))]
-    found = pl.concat([found, pl.DataFrame(over_tasks, schema=LINES | _BEHIND, orient="row")])
-    return found.with_columns(scored(pl.col("mean_a", "mean_b", "difference", "low", "high"))), alone
+    pairs = pl.concat([pairs, pl.DataFrame(over_tasks, schema=LINES | _BEHIND, orient="row")])
+    return pairs.with_columns(scored(pl.col("mean_a", "mean_b", "difference", "low", "high")))
 
 
 def _is_ratio(found: pl.DataFrame) -> bool:
@@ -209,8 +211,11 @@ def _table(group: pl.DataFrame) -> Table:
         "p: two-sided p-value of an exact sign-flip test, not corrected for the number of lines.",
         "Least p: the smallest p-value for this number of pairs. It is below 0.05 from six pairs on.",
     ]
-    sides = [group.select("column", s, f"settings_{s}").drop_nulls().rows() for s in ("a", "b")]
-    notes[1:1] = chosen_notes(group, [cell for side in sides for cell in side])
+    sides = [
+        group.with_columns(row=pl.col(side), **{name: pl.col(f"{name}_{side}") for name in _CHOICE})
+        for side in ("a", "b")
+    ]
+    notes[1:1] = chosen_notes(pl.concat(sides))
     if _ALL in group["column"]:
         notes.append("All tasks: a pair is a task, with the mean of its lines. Tasks are assumed to be independent.")
         if (group["fingerprint"] != group["trained_fingerprint"]).any():

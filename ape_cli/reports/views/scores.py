@@ -40,7 +40,7 @@ class Scores(View[pl.DataFrame]):
     caption = f"""These are the scores of the tables below. A thick bar shows one standard deviation over seeds to
 either side. A thin line leads from the axis to each dot. {LINE_STYLES}"""
 
-    def read(self, registry: Registry, options: Options) -> tuple[pl.DataFrame, list[str]]:
+    def read(self, registry: Registry, options: Options) -> pl.DataFrame:
         """Read the aggregated lines, with published numbers if `--against` names some.
 
         Raises `ApeError` if there are no scores.

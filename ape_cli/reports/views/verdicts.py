@@ -1,22 +1,269 @@
 """Verdicts on each published number of a source: `ape report --against NAME --verdicts`.
 
-`verdicts.py` in the folder above has the rule from which they follow, and the runs that they rest on.
+A verdict says whether our runs reproduce a number.
+
+A verdict rests on the finished runs of its cell: the same row, with all other settings at their defaults, in the first
+column of ours that the source names, on the test split of their own data. The runs are those of the first preset in the
+`presets` of the source that has any, on the data of that preset; of a source without presets, those of the largest.
+
+The rule was fixed before the numbers were looked at. Scores are compared on a scale: accuracies as they are, and
+perplexities by their logarithm, which is the cross-entropy. On this scale, the margin of a cell is twice the larger of
+two standard deviations over seeds, that of the source and that of the runs, plus half of the last digit of the source's
+value. The source's spread is at least half of its last digit; its deviation follows from a 95% interval and the number
+of seeds. Scores by epoch are not judged, and count as not run.
+
+- *reproduced*: the means of the runs and of the source differ by at most the margin.
+- *differs, and why*: they differ by more, and runs of the same preset with a suspected cause leave at most twice the
+  source's deviation, or a tenth of the difference.
+- *differs, cause open*: they differ by more, and no runs explain it.
+- *not run*: there are no runs.
+
+`verdicts-NAME.toml` in a results folder has what was found out about the cells of the source NAME:
+
+    runs = "record"                 # the folder of the runs, relative to this file (default: the results folder)
+
+    [[verdict]]
+    scheme = "rope"                 # the row
+    columns = ["copy"]              # of the source
+    verdict = "reproduced"          # the verdict that the sentence explains
+    sentence = "..."                # for an open cause, what has been excluded
+    cause = { copy = ["copy-none-42-0a1b2c3d"] }       # runs with the suspected cause, if there is one
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Sequence
+import statistics
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Literal
 
 import polars as pl
+from pydantic import BaseModel, ConfigDict, ValidationError
 
-from ape_cli.reports import published, verdicts
-from ape_cli.reports.evaluations import METRICS, measured
-from ape_cli.reports.published import LAST_DIGIT, Number
-from ape_cli.reports.tables import Table, number
-from ape_cli.reports.verdicts import Judged, Word
+from ape_cli.core.errors import RunError, UsageError
+from ape_cli.core.perplexity import perplexity
+from ape_cli.reports import published, stats
+from ape_cli.reports.descriptions import Described, described, has_preset_data, has_preset_size
+from ape_cli.reports.evaluations import METRICS, NothingToReportError, measured, task_of
+from ape_cli.reports.published import LAST_DIGIT, NOT_HERE, Number, Published
+from ape_cli.reports.tables import Table
+from ape_cli.reports.tables import number as number_text
 from ape_cli.reports.views import Options, View
-from ape_cli.runs.registry import Registry
+from ape_cli.runs.config import PRESETS
+from ape_cli.runs.record import RunRecord, evaluation_name
+from ape_cli.runs.registry import Registry, open_registry
+from ape_cli.runs.run import Run
+from ape_cli.storage import files
+
+DEVIATIONS = 2  # the standard deviations by which means may differ
+EXPLAINED = 0.1  # the share of a difference that a cause may leave
+
+Word = Literal["reproduced", "differs, and why", "differs, cause open", "not run"]
+
+
+class Entry(BaseModel):
+    """What was found out about some cells of one row, as the file has it."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid", strict=True)
+
+    scheme: str
+    columns: list[str]
+    verdict: Word
+    sentence: str
+    cause: dict[str, list[str]] = {}
+
+
+class Entries(BaseModel):
+    """The content of the file."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid", strict=True)
+
+    runs: str | None = None
+    verdict: list[Entry] = []
+
+
+@dataclass(frozen=True)
+class RunScores:
+    """The scores of some runs of one preset, by their names."""
+
+    preset: str
+    by_run: Mapping[str, float]
+    preset_size: bool = True  # whether all runs have the size of their preset
+
+    @property
+    def mean(self) -> float:
+        """The mean over runs."""
+        return statistics.fmean(self.by_run.values())
+
+    @property
+    def std(self) -> float | None:
+        """The standard deviation over runs. None for a single run, or if a perplexity is infinite."""
+        return _deviation(list(self.by_run.values()))
+
+
+@dataclass(frozen=True)
+class Judged:
+    """A published number, with the scores of our runs. Differences and margins are on the scale of the rule."""
+
+    number: Number
+    source: Published
+    ours: RunScores | None
+    caused: RunScores | None = None  # of the runs with the suspected cause
+    entry: Entry | None = None
+
+    def scaled(self, score: float) -> float:
+        """A score on the scale of the rule."""
+        return math.log(score) if METRICS[self.number.metric].exponential else score
+
+    def near(self, distance: float) -> float:
+        """A small difference from the published value, on the scale of the rule: a relative one for perplexities."""
+        return distance / self.number.value if METRICS[self.number.metric].exponential else distance
+
+    @property
+    def own_size(self) -> bool:
+        """Whether our runs have the size of the published ones."""
+        return self.ours is not None and self.ours.preset_size and self.ours.preset in self.source.presets[:1]
+
+    @property
+    def deviation(self) -> float:
+        """The standard deviation of the source."""
+        return self.near(self.source.deviation(self.number))
+
+    @property
+    def difference(self) -> float | None:
+        """Our mean minus the published one."""
+        return None if self.ours is None else self.scaled(self.ours.mean) - self.scaled(self.number.value)
+
+    @property
+    def left(self) -> float | None:
+        """What the cause leaves of the difference."""
+        return None if self.caused is None else self.scaled(self.caused.mean) - self.scaled(self.number.value)
+
+    @property
+    def margin(self) -> float | None:
+        """The largest difference of a number that is reproduced."""
+        if self.ours is None:
+            return None
+        scores = [self.scaled(score) for score in self.ours.by_run.values()]
+        digit = self.near(LAST_DIGIT[self.number.metric])
+        return DEVIATIONS * max(self.deviation, _deviation(scores) or 0.0) + digit / 2
+
+    @property
+    def follows(self) -> Word:
+        """The verdict that follows from the scores."""
+        if self.difference is None or self.margin is None:
+            return "not run"
+        if abs(self.difference) <= self.margin + stats.ROUNDING:
+            return "reproduced"
+        same_size = self.ours and self.caused and self.ours.preset == self.caused.preset
+        most = max(DEVIATIONS * self.deviation, EXPLAINED * abs(self.difference))
+        if same_size and self.left is not None and abs(self.left) <= most + stats.ROUNDING:
+            return "differs, and why"
+        return "differs, cause open"
+
+
+def _deviation(values: Sequence[float]) -> float | None:
+    """The sample standard deviation of finite values, or None."""
+    return statistics.stdev(values) if len(values) > 1 and all(map(math.isfinite, values)) else None
+
+
+def file_of(source: Published) -> str:
+    """The name of the file about a source."""
+    return f"verdicts-{source.name}.toml"
+
+
+def read(registry: Registry, source: Published) -> list[Judged]:
+    """A verdict on each number of a source, in its order.
+
+    Raises `UsageError` if runs are selected, if the file in the results folder is not valid, or if it names a cell that
+    the source does not have; `RunError` if a run that it names is missing or has no score; and
+    `ApeError` if there is no run.
+    """
+    content = _content(registry, source)
+    if registry.names is not None or str(registry.chosen):
+        got = f"a selection of runs: {str(registry.chosen) or 'a sweep'}"
+        raise UsageError("verdicts are about all runs of a results folder", got=got, fix="leave it out")
+    if content.runs is not None:
+        registry = open_registry(registry.folder / content.runs)
+    found = list(described(registry))
+    entries = {(entry.scheme, column): entry for entry in content.verdict for column in entry.columns}
+    known = {(number.row, number.column) for number in source.numbers}
+    causes = {(entry.scheme, column) for entry in content.verdict for column in entry.cause}
+    for scheme, column in (entries.keys() - known) | (causes - entries.keys()):
+        what = f"{file_of(source)} names a cell that {source.called} or the entry does not have"
+        raise UsageError(what, got=f"{scheme}, {column}", fix="correct the file")
+    runs = {run.name: (run, record) for run, record, _, _ in found}
+    if not found:
+        fix = "train one first: `ape train --scheme rope --task copy --preset medium`"
+        raise NothingToReportError("there is nothing to judge: no run", got=str(registry.folder), fix=fix)
+    evidence = _evidence(found, source)
+    cells = []
+    for number in source.numbers:
+        entry = entries.get((number.row, number.column))
+        names = entry.cause.get(number.column, []) if entry else []
+        missing = next((name for name in names if name not in runs), None)
+        if missing is not None:
+            raise RunError("a run of the verdicts is missing", got=missing, fix=f"correct {file_of(source)}")
+        caused = scores([runs[name] for name in names], number)
+        ours = scores(evidence.get((number.row, source.ours(number.column)[0]), []), number)
+        cells.append(Judged(number, source, ours, caused, entry))
+    return cells
+
+
+def _content(registry: Registry, source: Published) -> Entries:
+    """The content of the file about a source, which may be missing. Raises `UsageError` if it is not valid."""
+    path = registry.folder / file_of(source)
+    try:
+        return Entries.model_validate(files.read_toml(path))
+    except FileNotFoundError:
+        return Entries()
+    except (OSError, ValidationError, ValueError) as error:
+        raise UsageError(f"bad verdicts in {path}", got=str(error), fix="correct the file") from error
+
+
+def _evidence(found: Sequence[Described], source: Published) -> dict[tuple[str, str], list[tuple[Run, RunRecord]]]:
+    """The runs that verdicts rest on, by row and column of ours."""
+    presets = source.presets or list(PRESETS)
+    cells: dict[tuple[str, str], dict[tuple[int, str, str], list[tuple[Run, RunRecord]]]] = {}
+    for run, record, of, _ in found:
+        own = not any(f"{name}=" in of["variant"] for name in source.free)  # verdicts are on runs without them
+        usual = has_preset_data(of["preset"], record.dataset) or not source.presets
+        if own and usual and of["preset"] in presets and run.status_in(record) == "finished":
+            rank = presets.index(of["preset"]), of["variant"], of["trained_fingerprint"]
+            cell = cells.setdefault((source.row(of["scheme"], of["variant"]), task_of(of)), {})
+            cell.setdefault(rank, []).append((run, record))
+    chosen = {}
+    for key, of_rank in cells.items():
+        best = min(of_rank, key=lambda rank: (rank[0], -len(of_rank[rank]), rank))
+        chosen[key] = sorted(of_rank[best], key=lambda pair: pair[0].name)
+    return chosen
+
+
+def scores(runs: Sequence[tuple[Run, RunRecord]], number: Number) -> RunScores | None:
+    """The scores of runs by the metric of a number, on the test split of their own data; None without runs.
+
+    Raises `RunError` if a run has no such score, or if the runs have several presets.
+    """
+    found = {run.name: score for run, record in runs if (score := _score(run, record, number)) is not None}
+    presets = {record.config.preset for _, record in runs}
+    if len(presets) > 1:
+        names = ", ".join(run.name for run, _ in runs)
+        raise RunError("the runs of a verdict have several presets", got=names, fix="name those of one")
+    preset_size = all(has_preset_size(record.config, record.dataset) for _, record in runs)
+    return RunScores(presets.pop(), found, preset_size) if found else None
+
+
+def _score(run: Run, record: RunRecord, number: Number) -> float | None:
+    """The test score of a run by the metric of a number. Raises `RunError` if it was not evaluated."""
+    if number.metric in NOT_HERE:
+        return None
+    own = run.evaluation(evaluation_name(record.dataset.fingerprint, "test", "teacher"))
+    if own is None:
+        raise RunError("a run of the verdicts has no test score", got=run.name, fix=f"`ape eval {run.name}`")
+    value = float(own["overall"][METRICS[number.metric].field])
+    return perplexity(value) if METRICS[number.metric].exponential else value
+
 
 MARKS: dict[Word, str] = {"reproduced": "=", "differs, and why": "≠", "differs, cause open": "?", "not run": "—"}
 _RULE = """=: reproduced: the means differ by at most {times} times the larger standard deviation over seeds, ours \
@@ -45,9 +292,9 @@ class VerdictView(View[list[Judged]]):
     title = "Verdicts"
     unused = ("metric", "decode", "split", "interval", "best_by", "plots", "axis", "counts")
 
-    def read(self, registry: Registry, options: Options) -> tuple[list[Judged], list[str]]:
-        """Judge the numbers of a source by the runs of a registry. Raises the errors of `verdicts.read`."""
-        return verdicts.read(registry, published.load(options.against or "neurips"))
+    def read(self, registry: Registry, options: Options) -> list[Judged]:
+        """Judge the numbers of a source by the runs of a registry. Raises the errors of `read`."""
+        return read(registry, published.load(options.against or "neurips"))
 
     def frame(self, result: list[Judged]) -> pl.DataFrame:
         """A line for each cell. `left` is what the cause leaves of the difference.
@@ -121,7 +368,7 @@ def _table(name: str, cells: Sequence[Judged]) -> Table:
 
 
 def _rule(cells: Sequence[Judged]) -> str:
-    """The rule of `verdicts.py`, with its numbers for the source and the metrics of these cells."""
+    """The rule of this module, with its numbers for the source and the metrics of these cells."""
     source, numbers = cells[0].source, {c.number.metric: c.number for c in cells if c.number.metric in METRICS}
 
     def amounts(of: Callable[[Number], float]) -> str:
@@ -133,11 +380,11 @@ def _rule(cells: Sequence[Judged]) -> str:
         return " or ".join(found)
 
     return _RULE.format(
-        times=verdicts.DEVIATIONS,
+        times=DEVIATIONS,
         digit=amounts(lambda one: LAST_DIGIT[one.metric] / 2),
-        least=amounts(lambda one: verdicts.DEVIATIONS * source.deviation(one._replace(spread=None))),
+        least=amounts(lambda one: DEVIATIONS * source.deviation(one._replace(spread=None))),
         interval=_INTERVAL.format(source.seeds) * (source.spread == "interval"),
-        explained=verdicts.EXPLAINED,
+        explained=EXPLAINED,
     )
 
 
@@ -147,7 +394,7 @@ def mark(cell: Judged) -> str:
     if cell.ours is None or cell.difference is None:
         return sign
     of = METRICS[cell.number.metric]
-    text = f"×{math.exp(cell.difference):.2f}" if of.exponential else number(cell.difference, of.units[0], 2, "+")
+    text = f"×{math.exp(cell.difference):.2f}" if of.exponential else number_text(cell.difference, of.units[0], 2, "+")
     return f"{sign} {text}" + "*" * cell.own_size
 
 

@@ -25,7 +25,7 @@ def test_tables_tell_kinds_apart(words: Dataset, tmp_path: Path) -> None:
             "tiny", "rope", {}, attention=kind, attention_options=attention.options(kind), settings=settings
         )
         trial.run_trial(experiment.of(wanted, words), found, Execution(CPU))
-    lines = aggregation.lines(found, Options())[0]
+    lines = aggregation.lines(found, Options())
     (shown,) = tables.tables(lines)
     assert [row for row, _ in shown.rows] == [
         "rope",

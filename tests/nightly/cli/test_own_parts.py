@@ -12,6 +12,7 @@ import pytest
 
 from ape_cli import tasks
 from ape_cli.core import executors
+from ape_cli.core.errors import left_out
 from ape_cli.reports import pictures, views
 from ape_cli.reports.document import read
 from ape_cli.reports.views import Options
@@ -37,7 +38,7 @@ from ape_cli.reports.views import View
 class Mine(View):
     unused = ("metric", "decode", "split", "interval", "against")
     def read(self, registry, options):
-        return registry.table()
+        return registry.runs()
     def frame(self, result):
         return result.select("run", "steps")
     def tables(self, result, *, interval=False):
@@ -151,9 +152,8 @@ def test_an_own_view_that_fails_is_named_and_the_others_stay(
     report = ["report", "--results", str(trained)]
     figure = "    caption = 'a figure'\n    def plot(self, result, options):\n"
     for old, new, message in [
-        ("registry.table()", "None", "`read` of view 'mine' returns something else"),
-        ("registry.table()", "registry.table()[0]", "`read` of view 'mine' returns something else"),
-        ("registry.table()", "1 / 0", "`read` of view 'mine' failed"),
+        ("registry.runs()", "None", "`read` of view 'mine' returns something else"),
+        ("registry.runs()", "1 / 0", "`read` of view 'mine' failed"),
         ("return [Table", "[Table", "`tables` of view 'mine' returns something else"),
         ('return [Table("Title", ["A note."], ["steps"], rows, "")]', "return rows", "`tables` of view 'mine' returns"),
         ('["3"]', "[3]", "`tables` of view 'mine' failed"),
@@ -169,7 +169,8 @@ def test_an_own_view_that_fails_is_named_and_the_others_stay(
         if "plot" not in message:
             assert message in ape(*report, "--view", "mine", code=1)[1]
         if "unused" not in old:
-            page, bad = read(open_registry(trained), views.load("scores"), Options(style="html"))
+            with left_out() as bad:
+                page = read(open_registry(trained), views.load("scores"), Options(style="html"))
             assert [line for line in bad if line.startswith(f"mine: {message}")]
             assert {part.view.name for part in page.parts} >= {"scores", "by-size"}
     monkeypatch.setattr("ape_cli.reports.plots.missing", lambda: "no matplotlib")  # drawing takes seconds

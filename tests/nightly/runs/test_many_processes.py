@@ -16,7 +16,7 @@ from pathlib import Path
 
 import torch
 from ape_cli import experiment, position, tasks
-from ape_cli.core.errors import BusyError
+from ape_cli.core.errors import BusyError, left_out
 from ape_cli.data import generation
 from ape_cli.data.loader import open_dataset
 from ape_cli.evaluation import evaluate
@@ -54,7 +54,8 @@ def work(number):
     planned = experiment.of(chosen, data)
     run = patiently(lambda: trial.run_trial(planned, registry, execution, existing=ExistingRun.REFUSE)).run
     evaluate.evaluate(run, data, split="validation", decode="teacher", device=execution.device)
-    made, bad = document.read(registry, load("scores"), Options(style="markdown"))
+    with left_out() as bad:
+        made = document.read(registry, load("scores"), Options(style="markdown"))
     files.write_text(here / "report.md", made.text("score"))
     evaluations, damaged = run.evaluations()
     assert not damaged, damaged

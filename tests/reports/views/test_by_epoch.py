@@ -14,7 +14,7 @@ import pytest
 import torch
 
 from ape_cli import experiment, position
-from ape_cli.core.errors import ApeError
+from ape_cli.core.errors import ApeError, left_out
 from ape_cli.experiment.choice import preset_dataset
 from ape_cli.reports import rendering
 from ape_cli.reports.tables import Table
@@ -67,7 +67,8 @@ def put(
 
 
 def lines(where: Path, preset: str | None = None, against: str | None = None) -> pl.DataFrame:
-    found, bad = VIEW.read(registry_of(where, preset), Options(against=against))
+    with left_out() as bad:
+        found = VIEW.read(registry_of(where, preset), Options(against=against))
     assert bad == []
     return found.lines
 
@@ -78,7 +79,7 @@ def means(found: pl.DataFrame) -> dict[tuple[str, str], float]:
 
 def tables(where: Path, **options: Any) -> list[Table]:
     registry = registry_of(where, options.pop("preset", None))
-    return VIEW.tables(VIEW.read(registry, Options(**options))[0])
+    return VIEW.tables(VIEW.read(registry, Options(**options)))
 
 
 def test_a_checkpoint_by_hand(tmp_path: Path) -> None:
@@ -102,7 +103,7 @@ def test_cross_entropy_by_hand(tmp_path: Path) -> None:
     """A loss is 2 - 2 accuracy. The lowest one counts on validation and test. The weights are the same as before."""
     put(tmp_path, "rope", V, T)
     put(tmp_path, "none", V[::-1], T)
-    whole, _ = VIEW.read(Registry(tmp_path), Options("cross_entropy"))
+    whole = VIEW.read(Registry(tmp_path), Options("cross_entropy"))
     found = whole.lines
     assert set(found["metric"]) == {"cross_entropy"}
     accuracy = means(lines(tmp_path).filter(scheme="rope"))
@@ -255,7 +256,8 @@ def test_what_is_not_finished_or_has_no_history_is_left_out(tmp_path: Path) -> N
         lines(tmp_path)
     (put(tmp_path, "rope", V, T) / "history.parquet").unlink()
     put(tmp_path, "alibi", V, T)
-    found, bad = VIEW.read(Registry(tmp_path), Options())
+    with left_out() as bad:
+        found = VIEW.read(Registry(tmp_path), Options())
     assert set(found.lines["scheme"]) == {"alibi"}
     assert len(bad) == 1
 

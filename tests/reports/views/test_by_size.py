@@ -71,7 +71,7 @@ VIEW = by_size.BySize()
 
 
 def read(where: Path, preset: str | None = None, **options: Any) -> by_size.Sizes:
-    return VIEW.read(registry_of(where, preset), Options(**options))[0]
+    return VIEW.read(registry_of(where, preset), Options(**options))
 
 
 def all_differ(sizes: by_size.Sizes) -> by_size.Sizes:

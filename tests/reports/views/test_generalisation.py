@@ -19,7 +19,7 @@ DATA: dict[str, Any] = {"task": "copy", "name": "copy"}  # all training rows hav
 
 def table_of(where: Path) -> dict[str, list[Any]]:
     """The cells of the only table, by row."""
-    (table,) = VIEW.tables(VIEW.read(registry_of(where), Options())[0])
+    (table,) = VIEW.tables(VIEW.read(registry_of(where), Options()))
     return dict(table.rows)
 
 
@@ -52,7 +52,7 @@ def test_a_mean_that_rounding_puts_below_the_threshold_reaches_it(tmp_path: Path
 def test_two_kinds_of_intervals(tmp_path: Path) -> None:
     for seed, correct in ((1, 20), (2, 30)):
         put(tmp_path, "rope", {"far": {5: (40, 40), 10: (correct, 40)}}, seed, **DATA)
-    frame = VIEW.frame(VIEW.read(registry_of(tmp_path), Options())[0])
+    frame = VIEW.frame(VIEW.read(registry_of(tmp_path), Options()))
     exact, tokens = (frame.filter(metric=metric, size=10).row(0, named=True) for metric in generalisation._METRICS)
     assert (exact["mean"], exact["multiple"]) == (0.625, 2.0)
     half = 12.706 * (0.25 / 2**0.5) / 2**0.5  # the t of one degree of freedom
@@ -70,7 +70,7 @@ def test_nothing_beyond_training_is_an_error(tmp_path: Path) -> None:
 
 def test_the_caption_names_teacher_forcing(tmp_path: Path) -> None:
     put(tmp_path, "rope", {"far": {5: (40, 40), 10: (20, 40)}}, 1, **DATA)
-    result = VIEW.read(registry_of(tmp_path), Options())[0]
+    result = VIEW.read(registry_of(tmp_path), Options())
     assert any("token accuracy is misleadingly high" in note for note in VIEW.tables(result)[0].notes)
     plot = VIEW.plot(result, Options())
     assert plot is not None

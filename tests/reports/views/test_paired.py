@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from ape_cli.core.errors import ApeError, UsageError
+from ape_cli.core.errors import ApeError, UsageError, left_out
 from ape_cli.reports import aggregation, rendering, tables
 from ape_cli.reports.views import Options, paired
 from ape_cli.runs.registry import Registry
@@ -23,7 +23,8 @@ VIEW = paired.Paired()
 
 
 def compared(where: Path, a: str = A, b: str = B, **options: Any) -> tuple[list[dict[str, Any]], list[str]]:
-    found, alone = VIEW.read(Registry(where), Options(**options, compare=(a, b)))
+    with left_out() as alone:
+        found = VIEW.read(Registry(where), Options(**options, compare=(a, b)))
     return found.to_dicts(), alone
 
 
@@ -138,7 +139,7 @@ def test_presets_and_other_data_stand_apart(tmp_path: Path) -> None:
     assert whole == {"small": pytest.approx(0.1), "tiny": pytest.approx(0.2)}
     (other,) = (line for line in found if line["column"] == "reverse on longer")
     assert other["difference"] == pytest.approx(-0.8)
-    (small, tiny) = VIEW.tables(VIEW.read(Registry(tmp_path), Options(compare=(A, B)))[0])
+    (small, tiny) = VIEW.tables(VIEW.read(Registry(tmp_path), Options(compare=(A, B))))
     assert [row for row, _ in small.rows] == ["copy", "reverse", "reverse on longer", "all tasks"]
     assert [row for row, _ in tiny.rows] == ["copy", "reverse", "all tasks"]
 
@@ -148,7 +149,7 @@ def test_runs_are_named_as_rows_of_the_tables(tmp_path: Path) -> None:
     add(tmp_path, "rope", 0.8, 1, steps=400)
     add(tmp_path, "rope", 0.9, 1)
     add(tmp_path, "rope", 0.6, 1, variant={"decay": 0.98})
-    (shown,) = tables.tables(aggregation.lines(Registry(tmp_path), Options())[0])
+    (shown,) = tables.tables(aggregation.lines(Registry(tmp_path), Options()))
     scores = {row: cells[0].mean for row, cells in shown.rows if isinstance(cells[0], tables.Cell)}
     assert len(scores) == 3
     for name, mean in scores.items():
@@ -173,7 +174,7 @@ WIDE = {"d_model": 64}
 
 
 def made(where: Path, a: str = A, b: str = B) -> list[tables.Table]:
-    return VIEW.tables(VIEW.read(Registry(where), Options(compare=(a, b)))[0])
+    return VIEW.tables(VIEW.read(Registry(where), Options(compare=(a, b))))
 
 
 def test_equal_means_of_tasks_are_equal(tmp_path: Path) -> None:
@@ -225,7 +226,7 @@ def test_an_interval_ends_where_a_difference_can_be(tmp_path: Path, metric: str,
     fill(tmp_path, {1: 1.0, 2: 0.5}, {1: 0.0, 2: 0.5})
     (line,), _ = compared(tmp_path, *((A, B) if metric == "token_accuracy" else (B, A)), metric=metric)
     assert (line["low"], line["high"]) == pytest.approx(ends, abs=1e-4)
-    (table,) = VIEW.tables(VIEW.read(Registry(tmp_path), Options(metric=metric, compare=(A, B)))[0])
+    (table,) = VIEW.tables(VIEW.read(Registry(tmp_path), Options(metric=metric, compare=(A, B))))
     assert any("cut off at ±100 points" in note for note in table.notes) == (metric == "token_accuracy")
 
 
@@ -281,7 +282,7 @@ def test_more_pairs_than_signs_are_flipped_have_no_p(tmp_path: Path) -> None:
     assert line["p"] is None
     # the variance of ranks 0 to n - 1: n (n + 1) / 12
     assert line["std"] == pytest.approx(0.0001 * math.sqrt(41 * 42 / 12))
-    found = VIEW.read(Registry(tmp_path), Options(compare=(A, B)))[0]
+    found = VIEW.read(Registry(tmp_path), Options(compare=(A, B)))
     assert "| 41 | — |" in rendering.markdown(VIEW.tables(found))
 
 

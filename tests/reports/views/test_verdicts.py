@@ -9,10 +9,10 @@ from pathlib import Path
 import pytest
 
 from ape_cli.core import escaping
-from ape_cli.core.errors import ApeError, UsageError
+from ape_cli.core.errors import ApeError, UsageError, left_out
 from ape_cli.reports import published, rendering
-from ape_cli.reports.verdicts import Judged, RunScores
 from ape_cli.reports.views import Options, verdicts
+from ape_cli.reports.views.verdicts import Judged, RunScores
 from ape_cli.runs import filters
 from ape_cli.runs.registry import Registry
 from tests.conftest import ape
@@ -30,7 +30,7 @@ sentence = "As it was."
 SIZE = {"task": "copy", "name": "copy", "preset": "medium", "full_size": True}
 
 
-def read(where: Path, against: str = "paper") -> tuple[list[Judged], list[str]]:
+def read(where: Path, against: str = "paper") -> list[Judged]:
     return VIEW.read(Registry(where), Options(against=against))
 
 
@@ -43,7 +43,8 @@ def test_values_by_hand(tmp_path: Path) -> None:
     add(tmp_path, "rope", 0.5, **SIZE | {"full_size": False, "given": {"length_mean": 9}, "fingerprint": "a" * 64})
     add(tmp_path, "rope", 0.5, **SIZE, variant={"decay": 0.5})
     (tmp_path / "verdicts-paper.toml").write_text(ENTRY)
-    result, bad = read(tmp_path)
+    with left_out() as bad:
+        result = read(tmp_path)
     (line,) = (line for line in VIEW.frame(result).to_dicts() if line["preset"])
     numbers = ("mean", "std", "paper_mean", "paper_spread", "difference", "margin")
     expected = (0.999, 0.00141421, 0.9999, 0.0, -0.0009, 0.00287843)
@@ -67,7 +68,7 @@ def test_a_source_of_one_s_own_needs_no_file_of_verdicts(tmp_path: Path) -> None
     source.write_text(f'title = "Doe"\n[[table]]\nname = "Table 1"\nnumbers = [{numbers}]\n')
     for seed in (1, 2):
         add(tmp_path, "rope", 1.0, seed, task="copy", name="copy")
-    result, _ = read(tmp_path, str(source))
+    result = read(tmp_path, str(source))
     (rope, alibi) = result
     assert rope.ours is not None
     overall = {run.name: run.evaluations()[0][0]["overall"] for run in Registry(tmp_path)}
@@ -109,7 +110,7 @@ def test_runs_cannot_be_selected(tmp_path: Path) -> None:
 def test_the_sentence_on_another_verdict_is_left_out(tmp_path: Path) -> None:
     add(tmp_path, "rope", 0.5, **SIZE)
     (tmp_path / "verdicts-paper.toml").write_text(ENTRY)
-    result, _ = read(tmp_path)
+    result = read(tmp_path)
     assert VIEW.tables(result)[0].notes[1:] == []
 
 
@@ -128,7 +129,7 @@ def test_the_mark_of_the_published_size_is_on_runs_of_that_size(tmp_path: Path) 
     source.write_text(f'title = "Doe"\npresets = ["paper"]\n[[table]]\nname = "Table 1"\nnumbers = [{numbers}]\n')
     for variant in rows.values():
         add(tmp_path, "rope", 0.5, variant=variant, **size)
-    result, _ = read(tmp_path, str(source))
+    result = read(tmp_path, str(source))
     assert [verdicts.mark(cell) for cell in result] == ["= +0.00*", "= +0.00", "= +0.00*"]
     legend = VIEW.tables(result)[0].notes[0]
     assert legend.endswith("*: runs of the published size. All other runs have preset paper.")
@@ -159,7 +160,7 @@ def test_the_legend_has_the_whole_rule(tmp_path: Path, fields: str, numbers: str
     source = tmp_path / "doe.toml"
     source.write_text(f'title = "Doe"\n{fields}\n[[table]]\nname = "Table 1"\nnumbers = [{numbers}]\n')
     add(tmp_path, "rope", 0.5, **SIZE)
-    assert told in VIEW.tables(read(tmp_path, str(source))[0])[0].notes[0]
+    assert told in VIEW.tables(read(tmp_path, str(source)))[0].notes[0]
 
 
 def test_runs_of_two_sizes(tmp_path: Path) -> None:
@@ -182,7 +183,7 @@ def test_three_tables_fit_a_hundred_columns(monkeypatch: pytest.MonkeyPatch) -> 
 
 
 def test_markdown_has_every_sentence() -> None:
-    result, _ = read(ROOT / "results")
+    result = read(ROOT / "results")
     text = rendering.text("markdown", VIEW.tables(result))
     assert text.count("### ") == 4
     assert all(escaping.markdown_prose(cell.entry.sentence) in text for cell in result if cell.entry)
