@@ -15,7 +15,7 @@ from ape_cli.core.perplexity import perplexity, perplexity_text
 
 if TYPE_CHECKING:
     from ape_cli.data.loader import Dataset
-    from ape_cli.experiment import Experiment, ExperimentOptions
+    from ape_cli.experiment import Experiment, ExperimentSpec
     from ape_cli.experiment.generalisation import FurtherTests
     from ape_cli.runs.record import RunRecord
     from ape_cli.runs.registry import Registry
@@ -89,10 +89,10 @@ class Comparison:
     constant_guess: float = 0.0
     counted: dict[str, dict[str, float]] = field(default_factory=dict)
     none: float | None = None
-    missing: tuple[ExperimentOptions, ...] = ()
+    missing: tuple[ExperimentSpec, ...] = ()
 
 
-def compared(data: Dataset, registry: Registry, options: ExperimentOptions) -> Comparison:
+def compared(data: Dataset, registry: Registry, options: ExperimentSpec) -> Comparison:
     """What the test score of a run with these options is compared with."""
     from ape_cli.evaluation.count_baselines import count_baselines
     from ape_cli.evaluation.evaluate import name_of

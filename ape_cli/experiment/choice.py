@@ -17,8 +17,8 @@ from ape_cli.data.loader import Dataset, open_dataset
 from ape_cli.data.manifest import Manifest, manifest_path, missing_shards, read_manifest
 from ape_cli.data.plan import DatasetPlan
 from ape_cli.experiment.datasets import ChosenDataset, RecordedDatasets, check_fingerprint, generated, preset_plan
-from ape_cli.experiment.options import ExperimentOptions
 from ape_cli.experiment.reading import UnreadableError, reading
+from ape_cli.experiment.spec import ExperimentSpec
 from ape_cli.runs.record import Trained
 from ape_cli.storage.parquet import ROW_GROUP
 from ape_cli.storage.paths import StoragePath
@@ -40,7 +40,7 @@ class Datasets:
         self.root, self.recorded = root, recorded or RecordedDatasets()
         self._chosen: dict[Any, ChosenDataset] = {}
 
-    def of(self, options: ExperimentOptions) -> ChosenDataset:
+    def of(self, options: ExperimentSpec) -> ChosenDataset:
         """The dataset of an experiment. Nothing is generated.
 
         Raises `DataError` if it is damaged, is not the one that is needed, or if none can be read by the scheme.
@@ -78,7 +78,7 @@ class Datasets:
             open_dataset(folder)  # says which shards are missing: it is not known how to generate them
         return chosen
 
-    def _of_task(self, options: ExperimentOptions) -> ChosenDataset:
+    def _of_task(self, options: ExperimentSpec) -> ChosenDataset:
         """The dataset of a task at the sizes of a preset. Raises `DataError` if its folder holds another dataset."""
         assert options.task is not None
         task, plan, folder = preset_plan(options.task, options.order, options.preset, self.root, options.sizes)
@@ -95,7 +95,7 @@ class Datasets:
             )
         return self._existing(folder, manifest, task)
 
-    def _of_file(self, options: ExperimentOptions) -> ChosenDataset:
+    def _of_file(self, options: ExperimentSpec) -> ChosenDataset:
         """The dataset that a configuration file recorded: `root`/NAME, or else the recorded folder, or else generated.
 
         Raises `UsageError` if the options name an order, and `DataError` if `root`/NAME is another dataset, or if it
@@ -119,7 +119,7 @@ class Datasets:
         check_fingerprint(chosen, folder, record.fingerprint)
         return chosen
 
-    def _newest(self, options: ExperimentOptions) -> ChosenDataset:
+    def _newest(self, options: ExperimentSpec) -> ChosenDataset:
         """The newest dataset in `root` that the scheme can read, or its default task's at the sizes of the preset.
 
         Raises `DataError` if there is no such dataset, and no default task with such positions.
@@ -151,7 +151,7 @@ class Datasets:
             )
         preset = options.preset
         logger.info(f"no dataset in {root} that {scheme} can read: taking {task} at the sizes of preset {preset} {how}")
-        return self._of_task(ExperimentOptions(preset=preset, scheme=scheme, task=task, order=order))
+        return self._of_task(ExperimentSpec(preset=preset, scheme=scheme, task=task, order=order))
 
     def _manifests(self) -> Iterator[tuple[StoragePath, Manifest]]:
         """The manifests in `root`, by the names of their folders. Logs a warning about each that cannot be read."""
@@ -192,11 +192,11 @@ class Datasets:
 
 def preset_dataset(task: str, order: str | None, preset: str, root: StoragePath) -> Dataset:
     """Open a task's dataset at the sizes of a preset. It is generated if it is missing."""
-    options = ExperimentOptions(preset=preset, scheme="none", task=task, order=order)
+    options = ExperimentSpec(preset=preset, scheme="none", task=task, order=order)
     return generated(Datasets(root).of(options))
 
 
-def note_unused(options: ExperimentOptions, folder: StoragePath) -> None:
+def note_unused(options: ExperimentSpec, folder: StoragePath) -> None:
     """Log a note if `ape gen` wrote a dataset of the task beside the `folder` that this experiment uses."""
     if options.task is None or options.data is not None or tasks.load(options.task).fixed_rows:
         return

@@ -22,8 +22,8 @@ from ape_cli.experiment.choice import Datasets
 from ape_cli.experiment.datasets import ChosenDataset, generated
 from ape_cli.experiment.generalisation import check_decoding
 from ape_cli.experiment.mapping import check_reach, check_size, checked_map, row_positions
-from ape_cli.experiment.options import ExperimentOptions
 from ape_cli.experiment.reading import augmented, read_as, reading, tokenising
+from ape_cli.experiment.spec import ExperimentSpec
 from ape_cli.position import Scheme
 from ape_cli.runs.config import MODELS, Config, ImageConfig, SequenceConfig
 from ape_cli.structure import Structure, left_out
@@ -49,7 +49,7 @@ class Experiment:
 
         The kind of attention is among them, and so is the locality bias that it turned off.
         """
-        plain = ExperimentOptions(
+        plain = ExperimentSpec(
             preset=self.config.preset,
             scheme=self.config.scheme,
             seed=self.config.seed,
@@ -119,7 +119,7 @@ def of_run(config: Config, data: Dataset) -> Experiment:
     return Experiment(config, data, read_as(config, data.structure))
 
 
-def resolve(options: ExperimentOptions, datasets: Datasets) -> Experiment:
+def resolve(options: ExperimentSpec, datasets: Datasets) -> Experiment:
     """The experiment that options describe. Nothing is generated.
 
     Raises `ApeError` if options are not valid or do not fit together, or if there is no such dataset.

@@ -14,7 +14,7 @@ from ape_cli.attention import RoleError
 from ape_cli.core.errors import RunError
 from ape_cli.data.loader import Dataset
 from ape_cli.evaluation import evaluate
-from ape_cli.experiment import Experiment, ExperimentOptions, resolve
+from ape_cli.experiment import Experiment, ExperimentSpec, resolve
 from ape_cli.experiment.choice import Datasets
 from ape_cli.experiment.datasets import ChosenDataset
 from ape_cli.experiment.generalisation import NO_FURTHER_TESTS, FurtherTests, OtherSizes, sizes_for
@@ -93,7 +93,7 @@ class Planner:
         self.chosen, self.sizes = Datasets(datasets, self.past.datasets), OtherSizes(datasets)
         self._planned: dict[str, PlannedTrial | str] = {}  # the trial, or why it is impossible
 
-    def trial(self, options: ExperimentOptions) -> PlannedTrial | None:
+    def trial(self, options: ExperimentSpec) -> PlannedTrial | None:
         """A trial with its state, or None if it is impossible.
 
         Raises `DataError` if a dataset is damaged or is not the one that is needed, and `UsageError` for unknown names
@@ -102,7 +102,7 @@ class Planner:
         found = self._found(options)
         return None if isinstance(found, str) else found
 
-    def obstacle(self, options: ExperimentOptions) -> str:
+    def obstacle(self, options: ExperimentSpec) -> str:
         """Why a trial is impossible. Empty if it is possible."""
         found = self._found(options)
         return found if isinstance(found, str) else ""
@@ -112,13 +112,13 @@ class Planner:
         """A line about each trial that is impossible."""
         return list(dict.fromkeys(found for found in self._planned.values() if isinstance(found, str)))
 
-    def _found(self, options: ExperimentOptions) -> PlannedTrial | str:
+    def _found(self, options: ExperimentSpec) -> PlannedTrial | str:
         """A trial, or why it is impossible. It is looked at once."""
         if (key := repr(options)) not in self._planned:
             self._planned[key] = self._plan(options)
         return self._planned[key]
 
-    def _plan(self, options: ExperimentOptions) -> PlannedTrial | str:
+    def _plan(self, options: ExperimentSpec) -> PlannedTrial | str:
         """Plan one trial."""
         try:
             experiment = resolve(options, self.chosen)
@@ -137,7 +137,7 @@ def unique(items: Iterable[PlannedTrial]) -> list[PlannedTrial]:
 
 
 def plan(
-    trials: Iterable[ExperimentOptions], registry: Registry, datasets: StoragePath, past: PastRuns | None = None
+    trials: Iterable[ExperimentSpec], registry: Registry, datasets: StoragePath, past: PastRuns | None = None
 ) -> tuple[list[PlannedTrial], list[str]]:
     """The trials of a grid with their states, each run once, and a line about each trial that is impossible.
 

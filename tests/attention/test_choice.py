@@ -13,11 +13,11 @@ from ape_cli.attention import Attention, AttentionContext
 from ape_cli.core.errors import UsageError
 from ape_cli.data.loader import Dataset
 from ape_cli.evaluation import evaluate
+from ape_cli.experiment import ExperimentSpec
 from ape_cli.models import factory
 from ape_cli.models.transformer import Transformer
 from ape_cli.reports import aggregation
 from ape_cli.reports.views import Options
-from ape_cli.runs import config
 from ape_cli.runs.config import Config
 from ape_cli.runs.registry import open_registry
 from ape_cli.training import trial
@@ -29,8 +29,7 @@ ALL = attention.names()
 
 def resolve(kind: str, scheme: str = "rope", **settings: Any) -> Config:
     chosen = {"steps": 20, "validate_every_steps": 5, "dropout": 0.1} | settings
-    own, of_kind = position.options(scheme), attention.options(kind)
-    return config.resolve("tiny", scheme, own, attention=kind, attention_options=of_kind, seed=3, settings=chosen)
+    return ExperimentSpec(preset="tiny", scheme=scheme, attention=kind, seed=3, set=chosen).config("sequence")
 
 
 # Configurations ----------------------------------------------------------------------------------
@@ -54,7 +53,7 @@ def test_settings_reach_the_kind(words: Dataset) -> None:
         "settings": {"clusters": 3},
     }
     with pytest.raises(UsageError, match="an option of rope and of attention clustered"):
-        config.resolve("tiny", "rope", {"clusters": 1}, **both)
+        ExperimentSpec(preset="tiny", scheme="rope", **both).config("sequence")
 
 
 # Refusals ----------------------------------------------------------------------------------------

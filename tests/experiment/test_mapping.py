@@ -10,9 +10,8 @@ import torch
 
 from ape_cli import experiment, position
 from ape_cli.core.errors import UsageError
-from ape_cli.data import position_maps
 from ape_cli.data.loader import Dataset
-from ape_cli.experiment import ExperimentOptions
+from ape_cli.experiment import ExperimentSpec
 from ape_cli.experiment.reading import UnreadableError
 from ape_cli.runs import config
 from ape_cli.runs.config import Config
@@ -27,15 +26,13 @@ CPU = torch.device("cpu")
 
 def resolve(positions: str, scheme: str = "rope", **options: Any) -> Config:
     named = {name: options.pop(name) for name in ("model", "structure", "kind", "attention") if name in options}
-    return config.resolve(
-        "tiny",
-        scheme,
-        position.options(scheme),
+    return ExperimentSpec(
+        preset="tiny",
+        scheme=scheme,
         positions=positions,
-        positions_options=position_maps.options(positions),
-        settings={"steps": 4, "validate_every_steps": 2} | options,
+        set={"steps": 4, "validate_every_steps": 2} | options,
         **named,
-    )
+    ).config("sequence")
 
 
 def test_options_reach_the_map(words: Dataset) -> None:
@@ -52,14 +49,7 @@ def test_options_reach_the_map(words: Dataset) -> None:
         with pytest.raises(UsageError, match=message):
             experiment.of(call(), words)
     with pytest.raises(UsageError, match="an option of rope and of positions offset"):
-        config.resolve(
-            "tiny",
-            "rope",
-            {"maximum": 1},
-            positions="offset",
-            positions_options={"maximum": 1},
-            settings={"maximum": 2},
-        )
+        ExperimentSpec(preset="tiny", scheme="rope", positions="offset", set={"maximum": 2}).config("sequence")
 
 
 @pytest.mark.parametrize(
@@ -184,10 +174,10 @@ def test_a_sweep_has_maps(here: Path) -> None:
 def test_a_configuration_file_brings_its_map(words: Dataset, tmp_path: Path) -> None:
     """Unless the command line names another. Then options and the size of a bounded scheme are not taken over."""
     chosen = experiment.of(resolve("randomised", "learned", maximum=99), words).config
-    blank = ExperimentOptions(preset="small", scheme="", settings={"steps": 2})
+    blank = ExperimentSpec(preset="small", scheme="", set={"steps": 2})
     taken = blank.over(chosen, None, ()).config("sequence")
     assert (taken.positions, taken.positions_options, taken.max_size) == ("randomised", {"maximum": 99}, 99)
-    other = ExperimentOptions(preset="small", scheme="", positions="plain", settings={"steps": 2})
+    other = ExperimentSpec(preset="small", scheme="", positions="plain", set={"steps": 2})
     plain = other.over(chosen, None, ("positions",)).config("sequence")
     assert (plain.positions, plain.positions_options, plain.max_size) == ("plain", {}, None)
     bare = blank.over(chosen, None, ()).with_scheme("none").config("sequence")

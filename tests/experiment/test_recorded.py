@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from ape_cli.data.loader import open_dataset
-from ape_cli.experiment import ExperimentOptions
+from ape_cli.experiment import ExperimentSpec
 from ape_cli.experiment.choice import Datasets
 from ape_cli.runs.registry import open_registry
 from ape_cli.sweep.durations import PastRuns
@@ -47,7 +47,7 @@ def test_the_facts_are_those_of_the_dataset(gone: Path) -> None:
     past = PastRuns(open_registry("results"))
     datasets = Datasets(Path("datasets"), past.datasets)
     known, there = (
-        datasets.of(ExperimentOptions(preset="tiny", scheme="none", data=Path(folder)))
+        datasets.of(ExperimentSpec(preset="tiny", scheme="none", data=Path(folder)))
         for folder in ("datasets/mine", "moved")
     )
     assert known.missing

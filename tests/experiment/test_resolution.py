@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from ape_cli.core.errors import UsageError
-from ape_cli.experiment import ExperimentOptions, of, resolve
+from ape_cli.experiment import ExperimentSpec, of, resolve
 from ape_cli.experiment.choice import Datasets
 from ape_cli.experiment.resolution import prepared
 from ape_cli.structure import parse_structure
@@ -20,7 +20,7 @@ TINY = ["--preset", "tiny", "--device", "cpu", "--set", "steps=4"]
 
 def test_a_missing_dataset_is_described_and_not_generated(tmp_path: Path) -> None:
     """A bounded scheme gets its size from the data, so it has none yet, and the run has no name."""
-    options = ExperimentOptions(preset="tiny", scheme="tree", task="tree-copy", order="depth")
+    options = ExperimentSpec(preset="tiny", scheme="tree", task="tree-copy", order="depth")
     experiment = resolve(options, Datasets(tmp_path))
     assert experiment.data.missing
     assert experiment.read == parse_structure("tree(2)")
@@ -44,7 +44,7 @@ def all_positions(folder: Path) -> list[int]:
 def test_a_dataset_of_several_experiments_is_opened_once(tmp_path: Path) -> None:
     datasets = Datasets(tmp_path)
     one, other = (
-        resolve(ExperimentOptions(preset="tiny", scheme=scheme, task="copy"), datasets) for scheme in ("rope", "alibi")
+        resolve(ExperimentSpec(preset="tiny", scheme=scheme, task="copy"), datasets) for scheme in ("rope", "alibi")
     )
     assert one.data is other.data
     assert prepared(one).data is prepared(other).data
@@ -53,9 +53,9 @@ def test_a_dataset_of_several_experiments_is_opened_once(tmp_path: Path) -> None
 def test_the_variant_lists_what_differs_from_preset_and_scheme(tmp_path: Path) -> None:
     data = write(tmp_path / "data", "copy", rows=(24, 8, 8))
     settings = {"dropout": 0.25, "base": 500.0, "decay": 0.9}
-    options = ExperimentOptions(preset="tiny", scheme="rope", settings=settings)
+    options = ExperimentSpec(preset="tiny", scheme="rope", set=settings)
     assert of(options.config("sequence"), data).variant == settings
-    assert of(ExperimentOptions(preset="tiny", scheme="rope").config("sequence"), data).variant == {}
+    assert of(ExperimentSpec(preset="tiny", scheme="rope").config("sequence"), data).variant == {}
 
 
 def test_a_dry_run_names_the_run_that_is_trained(here: Path) -> None:
@@ -82,14 +82,14 @@ def test_the_variant_names_the_width_that_the_decoder_has(tmp_path: Path) -> Non
         ({"d_ff": 96}, {"d_ff": 96, "d_ff_decoder": 96}),
         ({"d_ff_decoder": 96}, {"d_ff_decoder": 96}),
     ):
-        options = ExperimentOptions(preset="neurips", scheme="rope", settings=settings)
+        options = ExperimentSpec(preset="neurips", scheme="rope", set=settings)
         assert of(options.config("sequence"), data).variant == variant, settings
 
 
 def test_a_width_without_layers_is_refused(tmp_path: Path) -> None:
     data = write(tmp_path / "data", "copy", rows=(24, 8, 8))
     for model in ("encoder-decoder", "decoder"):
-        options = ExperimentOptions(preset="neurips", scheme="rope", model=model, settings={"encoder_layers": 0})
+        options = ExperimentSpec(preset="neurips", scheme="rope", model=model, set={"encoder_layers": 0})
         with pytest.raises(UsageError, match=r"d_ff has no effect without encoder layers[\s\S]*d_ff=1024"):
             of(options.config("sequence"), data)
         options = replace(options, settings={"encoder_layers": 0, "d_ff": 1024})

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from ape_cli.experiment import ExperimentOptions, resolve
+from ape_cli.experiment import ExperimentSpec, resolve
 from ape_cli.experiment.choice import Datasets
 from ape_cli.models import speed
 from ape_cli.runs.config import PRESETS
@@ -28,7 +28,7 @@ def one_gflops(monkeypatch: pytest.MonkeyPatch) -> None:
 
 def counted(task: str, **options: Any) -> float:
     """The multiplications of a row, for the preset tiny."""
-    found = resolve(ExperimentOptions(preset="tiny", scheme="none", task=task, **options), Datasets(Path("datasets")))
+    found = resolve(ExperimentSpec(preset="tiny", scheme="none", task=task, **options), Datasets(Path("datasets")))
     return durations.multiplications(found.config, found.data)
 
 
@@ -94,5 +94,5 @@ def test_runs_of_other_models_correct_it(here: Path) -> None:
 def test_without_the_gpu_of_a_cluster_the_time_is_unknown(here: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("torch.cuda.device_count", lambda: 0)
     found = durations.PastRuns(open_registry("results"), "cuda")
-    known = resolve(ExperimentOptions(preset="tiny", scheme="none", task="copy"), Datasets(Path("datasets")))
+    known = resolve(ExperimentSpec(preset="tiny", scheme="none", task="copy"), Datasets(Path("datasets")))
     assert found.estimate(known.config, known.data) is None

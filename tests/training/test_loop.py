@@ -17,6 +17,7 @@ from ape_cli.core.errors import RunError, UsageError
 from ape_cli.data.batches import SequenceBatch
 from ape_cli.data.loader import Dataset
 from ape_cli.evaluation import metrics
+from ape_cli.experiment import ExperimentSpec
 from ape_cli.models import factory
 from ape_cli.models.checkpoint import Schedule
 from ape_cli.runs import config
@@ -34,7 +35,7 @@ CPU = torch.device("cpu")
 def tiny(scheme: str, data: Dataset, **settings: Any) -> Config:
     chosen = {"steps": 20, "validate_every_steps": 5, "dropout": 0.1} | settings
     options: dict[str, Any] = {"model": "decoder"} if position.load(scheme).causal_only else {}
-    found = config.resolve("tiny", scheme, position.options(scheme), seed=3, settings=chosen, **options)
+    found = ExperimentSpec(preset="tiny", scheme=scheme, seed=3, set=chosen, **options).config("sequence")
     return experiment.complete(found, data)
 
 
@@ -85,7 +86,7 @@ def scored(monkeypatch: pytest.MonkeyPatch, accuracies: list[float]) -> None:
 
 def test_learning_rate_of_the_paper() -> None:
     """1e-7 up to 5e-4 over 5% of 31,400 steps (not 1.25%), then a cosine to 1e-9."""
-    paper = config.resolve("paper", "rope", {})
+    paper = ExperimentSpec(preset="paper", scheme="rope").config("sequence")
     planned = Schedule(steps=31_400, warmup=math.ceil(paper.warmup * 31_400), validate_every=0)
     rates = np.array([learning_rate(s, planned, paper) for s in range(31_400)])
     assert rates[0] == 1e-7
@@ -153,7 +154,7 @@ def test_a_step_follows_the_mean_gradient_of_the_batch(words: Dataset) -> None:
 
 def test_the_paper_s_preset_is_the_paper_s() -> None:
     """Table 4, appendix B, and what the authors' first release adds."""
-    paper = config.resolve("paper", "orthogonal-tree", {})
+    paper = ExperimentSpec(preset="paper", scheme="orthogonal-tree").config("sequence")
     wanted = {
         "d_model": 512, "d_ff": 2048, "heads": 8, "encoder_layers": 2, "decoder_layers": 2, "dropout": 0.15,
         "lr_initial": 1e-7, "lr_peak": 5e-4, "lr_final": 1e-9, "warmup": 0.05, "weight_decay": 0.01,
@@ -341,7 +342,7 @@ def test_settings_without_an_effect_are_refused(words: Dataset) -> None:
 
 
 def test_settings_are_checked() -> None:
-    assert config.resolve("small", "rope", {}, settings={"epochs": 3}).steps is None
+    assert ExperimentSpec(preset="small", scheme="rope", set={"epochs": 3}).config("sequence").steps is None
     for settings, message in [
         ({"d_model": "wide"}, "bad value of d_model"),
         ({"dropout": 1.0}, "bad value of dropout"),
@@ -349,7 +350,7 @@ def test_settings_are_checked() -> None:
         ({"epochs": 3, "steps": 5}, "exclude each other"),
     ]:
         with pytest.raises(UsageError, match=message):
-            config.resolve("small", "rope", {}, settings=settings)
+            ExperimentSpec(preset="small", scheme="rope", set=settings).config("sequence")
 
 
 def test_where_nothing_compiles_it_is_said(words: Dataset, monkeypatch: pytest.MonkeyPatch) -> None:

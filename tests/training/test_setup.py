@@ -13,6 +13,7 @@ import pytest
 from ape_cli import experiment
 from ape_cli.core.errors import UsageError
 from ape_cli.data.loader import Dataset
+from ape_cli.experiment import ExperimentSpec
 from ape_cli.models.checkpoint import Schedule
 from ape_cli.runs import config
 from ape_cli.training.execution import Execution
@@ -35,7 +36,7 @@ class Rows:
 
 
 def planned(preset: str = "tiny", rows: int = 10_000, **settings: Any) -> Schedule:
-    return schedule(config.resolve(preset, "rope", {}, settings=settings), Rows(rows))  # type: ignore[arg-type]
+    return schedule(ExperimentSpec(preset=preset, scheme="rope", set=settings).config("sequence"), Rows(rows))  # type: ignore[arg-type]
 
 
 # Numbers of steps
@@ -66,7 +67,7 @@ def test_the_warm_up_is_the_smallest_whole_number_that_is_not_below_its_fraction
 
 
 def test_the_rate_peaks_after_the_warm_up() -> None:
-    found = config.resolve("tiny", "rope", {}, settings={"steps": 100, "warmup": 0.07})
+    found = ExperimentSpec(preset="tiny", scheme="rope", set={"steps": 100, "warmup": 0.07}).config("sequence")
     rates = [learning_rate(s, planned(steps=100, warmup=0.07), found) for s in range(100)]
     assert rates.index(found.lr_peak) == rates.index(max(rates)) == 7
 
@@ -94,7 +95,9 @@ def epochs(count: int, data: Dataset, **settings: Any) -> config.Config:
     """A run of whole epochs with the seed 7, whose first epochs have 4, 5, 5 and 4 batches of the uneven rows."""
     chosen = {"epochs": count, "batch_size": 100, "dropout": 0.0}
     chosen |= settings or {"validate_every_epochs": 1}
-    return experiment.complete(config.resolve("tiny", "none", {}, seed=7, settings=chosen), data)
+    return experiment.complete(
+        ExperimentSpec(preset="tiny", scheme="none", seed=7, set=chosen).config("sequence"), data
+    )
 
 
 def rows_of(wanted: config.Config, data: Dataset, group: ProcessGroup = SINGLE_PROCESS) -> list[int]:
