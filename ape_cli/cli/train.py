@@ -127,7 +127,7 @@ def train(
 def _given(request: RequestOptions, precision: str | None) -> ExperimentSpec:
     """The fields that the command line gives. Raises `UsageError` if one of them is not valid."""
     from ape_cli.experiment.spec import ExperimentSpec
-    from ape_cli.experiment.spec_files import validated
+    from ape_cli.experiment.spec_files import fields_of, validated
     from ape_cli.runs.config import parse_settings
     from ape_cli.structure import linearisation
 
@@ -136,8 +136,7 @@ def _given(request: RequestOptions, precision: str | None) -> ExperimentSpec:
         options["order"] = linearisation.name(*linearisation.checked(request.order, request.source_order))
     if request.no_eval:  # also if a file asks for more
         options |= {name: ExperimentSpec.model_fields[name].default for name in ("generalise", "decode")}
-    names = {field.alias or name for name, field in ExperimentSpec.model_fields.items()}
-    fields = {name: value for name, value in options.items() if name in names and value is not None}
+    fields = {name: options[name] for name in fields_of(ExperimentSpec) if options.get(name) is not None}
     return validated(ExperimentSpec, fields, "an experiment")
 
 

@@ -183,7 +183,10 @@ def complete(config: Config, data: DatasetInfo, read: Structure | None = None) -
     default = read if config.structure is None else reading(config.scheme, data.structure)
     if config.max_size is not None and not scheme.bounded:
         raise UsageError(
-            f"{config.scheme} is not bounded by a size", got=f"max_size={config.max_size}", fix="leave max_size out"
+            f"{config.scheme} is not bounded by a size",
+            got=f"max_size={config.max_size}",
+            fix="leave max_size out",
+            field="max_size",
         )
     decay = locality(config)
     fields: dict[str, Any] = {"structure": None if read == default else read, "decay": decay}

@@ -15,7 +15,7 @@ from pydantic_core import to_jsonable_python
 from ape_cli import attention, position
 from ape_cli.core import part_options
 from ape_cli.core.errors import UsageError, about, brief, pick, unknown
-from ape_cli.core.validation import Scalar, Whole
+from ape_cli.core.validation import Whole
 from ape_cli.data import position_maps
 from ape_cli.experiment import generalisation
 from ape_cli.experiment.generalisation import FurtherTests
@@ -24,7 +24,7 @@ from ape_cli.runs.record import Trained
 from ape_cli.storage.paths import StoragePath, storage_path
 
 PRECISIONS = ["fp32", "tf32", "bf16"]
-_PARTS: dict[str, Callable[[str], Mapping[str, Any]]] = {  # fields that name a part, and the options of such a part
+_PARTS: dict[str, Callable[[str], dict[str, Any]]] = {  # fields that name a part, and the options of such a part
     "scheme": position.options,
     "attention": attention.options,
     "positions": position_maps.options,
@@ -88,19 +88,19 @@ class ExperimentSpec(BaseModel):
         frozen=True, extra="forbid", strict=True, allow_inf_nan=False, arbitrary_types_allowed=True
     )
 
-    scheme: str = Field("", examples=["rope"])
-    task: str | None = Field(None, examples=["copy"])
+    scheme: str = Field(default="", examples=["rope"])
+    task: str | None = Field(default=None, examples=["copy"])
     sizes: Sizes = None
-    data: Annotated[StoragePath | None, BeforeValidator(_path)] = Field(None, examples=["copy-small"])
-    order: str | None = Field(None, examples=["depth"])
+    data: Annotated[StoragePath | None, BeforeValidator(_path)] = Field(default=None, examples=["copy-small"])
+    order: str | None = Field(default=None, examples=["depth"])
     seed: Whole = 42
-    structure: str | None = Field(None, examples=["seq*tree(2)"])
+    structure: str | None = Field(default=None, examples=["seq*tree(2)"])
     attention: str = "dot"
     positions: str = position_maps.PLAIN
     model: str = MODELS[0]
-    preset: str = Field(default_preset("cpu"), examples=["small"])
+    preset: str = Field(default_factory=lambda: default_preset("cpu"), examples=["small"])
     precision: str = PRECISIONS[0]
-    settings: dict[str, Scalar | list[Any]] = Field({}, alias="set", examples=[{"lr_peak": 1e-3}])
+    settings: Mapping[str, Any] = Field(default={}, alias="set", examples=[{"lr_peak": 1e-3}])
     generalise: Generalise = False
     decode: str = "teacher"
     recorded: Trained | None = None
@@ -125,8 +125,8 @@ class ExperimentSpec(BaseModel):
 
     def with_scheme(self, scheme: str) -> ExperimentSpec:
         """The same model with another scheme. The scheme `none` has no positions, so their map is left out too."""
-        fields = {"scheme": scheme} | ({"positions": position_maps.PLAIN} if scheme == "none" else {})
-        return merge(self, ExperimentSpec(**fields))
+        positions = position_maps.PLAIN if scheme == "none" else self.positions
+        return merge(self, ExperimentSpec(scheme=scheme, positions=positions))
 
     def config(self, modality: str) -> Config:
         """The configuration for data of a modality, `sequence` or `image`, which also decides the model.
@@ -139,6 +139,8 @@ class ExperimentSpec(BaseModel):
             if first in fields and second in fields:
                 what = f"{first} and {second} exclude each other"
                 raise UsageError(what, got="both", allowed="one of them", fix="set one only", field=first)
+        fields["structure"] = self.structure  # an expression is parsed by the field
+        fields["precision"] = pick("precision", self.precision, PRECISIONS)
         pick("model", self.model, MODELS)
         if modality == "sequence":
             fields["model"] = self.model
@@ -150,13 +152,11 @@ class ExperimentSpec(BaseModel):
                 preset=self.preset,
                 scheme=self.scheme,
                 scheme_options=options["scheme"],
-                structure=self.structure,  # an expression is parsed by the field
                 attention=self.attention,
                 attention_options=options["attention"],
                 positions=self.positions,
                 positions_options=options["positions"],
                 seed=self.seed,
-                precision=pick("precision", self.precision, PRECISIONS),
                 **fields,
             )
         except ValidationError as error:
@@ -165,7 +165,7 @@ class ExperimentSpec(BaseModel):
     def _by_part(self, modality: str) -> tuple[dict[str, Any], dict[str, dict[str, Any]]]:
         """The settings that are fields of the configuration, and those that are options of each part, checked."""
         fields: dict[str, Any] = {}
-        options: dict[str, Mapping[str, Any]] = {}
+        options: dict[str, dict[str, Any]] = {}
         for part, options_of in _PARTS.items():
             with about(part):
                 options[part] = options_of(getattr(self, part))
@@ -211,6 +211,19 @@ def _bad_value(error: ValidationError, of_preset: Mapping[str, Any]) -> UsageErr
     return UsageError(f"bad value of {field}", got=brief(first.get("input")), allowed=allowed, fix=fix, field=field)
 
 
+def of_config(config: Config, recorded: Trained | None = None) -> ExperimentSpec:
+    """The experiment of a configuration, on the dataset that its run recorded."""
+    settings = {name: value for name in settable(config.kind) if (value := getattr(config, name)) is not None}
+    return ExperimentSpec(
+        **{name: getattr(config, name) for name in ("preset", "scheme", "attention", "positions", "seed", "precision")},
+        model=getattr(config, "model", MODELS[0]),
+        structure=None if config.structure is None else config.structure.expression,
+        set=settings | config.scheme_options | config.attention_options | config.positions_options,
+        recorded=recorded,
+        derived=frozenset({"max_size", "decay"} & settings.keys()),
+    )
+
+
 Layer = TypeVar("Layer", bound=BaseModel)
 
 
@@ -247,10 +260,11 @@ def _under(below: Layer, above: Layer) -> Layer:
             continue
         before, after = (_names(getattr(layer, field)) for layer in (below, above))
         kept = {name for other in before & after for name in options_of(other)}
-        for replaced in before - after:
-            gone = {*options_of(replaced), *(["max_size"] if part == "scheme" else [])} - kept
-            settings = {key: value for key, value in settings.items() if key not in gone}
+        gone = {name for other in before - after for name in options_of(other)} - kept
+        settings = {key: value for key, value in settings.items() if key not in gone}
         if part == "scheme" and before - after:
+            if not before & after:
+                settings.pop("max_size", None)
             lower = {key: value for key, value in lower.items() if key not in ("structure", "structures")}
     fields = overlaid(lower, upper)
     if isinstance(below, ExperimentSpec) and below.derived:

@@ -15,11 +15,12 @@ from contextlib import contextmanager
 from typing import Any, TypeVar
 
 from pydantic import BaseModel, ValidationError
+from pydantic.fields import FieldInfo
 
 from ape_cli.core.errors import DataError, UsageError, brief, pick, unknown
 from ape_cli.core.validation import first_error
-from ape_cli.experiment.spec import ExperimentSpec
-from ape_cli.runs.config import read_config, settable
+from ape_cli.experiment.spec import ExperimentSpec, of_config
+from ape_cli.runs.config import read_config
 from ape_cli.runs.record import Trained
 from ape_cli.storage import files
 from ape_cli.storage.paths import StoragePath
@@ -76,22 +77,14 @@ def _read_run(path: StoragePath) -> ExperimentSpec:
             allowed="the run.json of a run, a JSON object with the fields of a configuration, or FILE.toml",
             fix="name another file",
         ) from error
-    settings = {name: value for name in settable(config.kind) if (value := getattr(config, name)) is not None}
-    return ExperimentSpec(
-        **{name: getattr(config, name) for name in ("preset", "scheme", "attention", "positions", "seed", "precision")},
-        **({"model": config.model} if config.is_joined else {}),
-        structure=None if config.structure is None else config.structure.expression,
-        set=settings | config.scheme_options | config.attention_options | config.positions_options,
-        recorded=recorded,
-        derived=frozenset({"max_size", "decay"} & settings.keys()),
-    )
+    return of_config(config, recorded)
 
 
 def validated(
     model: type[Fields], fields: dict[str, Any], what: str, synonyms: Mapping[str, str] | None = None
 ) -> Fields:
     """The fields of a table in a TOML file, called `what`. Raises `UsageError` that names the invalid field."""
-    names = {field.alias or name: name for name, field in model.model_fields.items() if name not in _NOT_IN_FILES}
+    names = fields_of(model)
     for key in fields:
         if key not in names:
             raise unknown(f"field of {what}", key, names, synonyms=synonyms, field=key)
@@ -103,7 +96,7 @@ def validated(
         if isinstance(cause, UsageError):  # of a field's own check: it says more
             raise cause from error
         key, *inner = map(str, first["loc"])
-        field = model.model_fields[names[key]]
+        field = names[key]
         allowed = first["msg"].removeprefix("Input should be ")
         if key == "set":
             allowed = "a number, true, false, text, or a list of these" if inner else "a table"
@@ -115,6 +108,11 @@ def validated(
             fix=f"for example {key} = {toml(example)}",
             field=inner[0] if key == "set" and inner else key,
         ) from error
+
+
+def fields_of(model: type[BaseModel]) -> dict[str, FieldInfo]:
+    """The fields of a table, by the names that they have in a file."""
+    return {field.alias or name: field for name, field in model.model_fields.items() if name not in _NOT_IN_FILES}
 
 
 def toml(value: Any) -> str:

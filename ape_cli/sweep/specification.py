@@ -24,6 +24,7 @@ or a subset of them (`combinations.settings_of`):
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -43,17 +44,17 @@ class TuneSpec(BaseModel):
 
     model_config = _STRICT
 
-    settings: dict[str, Annotated[list[Scalar], Field(min_length=1)]] = Field(
-        {},
+    settings: Mapping[str, Annotated[list[Scalar], Field(min_length=1)]] = Field(
+        default={},
         alias="set",
         description="Settings and the values that are tried. All combinations are. Required.",
         examples=[{"lr_peak": [1e-3, 3e-3]}],
     )
     trials: int | None = Field(
-        None, gt=0, description="Only this many random combinations. Default: all.", examples=[4]
+        default=None, gt=0, description="Only this many random combinations. Default: all.", examples=[4]
     )
     seeds: list[Whole] | None = Field(
-        None,
+        default=None,
         min_length=1,
         description="Seeds of the search. Others train only the chosen setting. Default: all.",
         examples=[[42]],
@@ -71,23 +72,25 @@ class SweepSpec(BaseModel):
     model_config = _STRICT
 
     schemes: list[str] = Field(
-        [], description="Positional encodings (`ape schemes` lists them). Required.", examples=[["rope"]]
+        default=[], description="Positional encodings (`ape schemes` lists them). Required.", examples=[["rope"]]
     )
     tasks: list[str] = Field(
-        [],
+        default=[],
         description="Tasks. Their datasets are generated. Required, except with `data`.",
         examples=[["copy", "reverse"]],
     )
     sizes: Sizes = Field(
-        None, description='Sizes of the datasets of `tasks`, such as `"1-20,30"`. Default: those of the preset.'
+        default=None, description='Sizes of the datasets of `tasks`, such as `"1-20,30"`. Default: those of the preset.'
     )
     data: list[str] = Field(
-        [], description="Existing datasets: folders, or names in `--datasets`.", examples=[["copy-small"]]
+        default=[], description="Existing datasets: folders, or names in `--datasets`.", examples=[["copy-small"]]
     )
-    orders: list[str] = Field(["breadth"], min_length=1, description=f"Node orders of trees: {', '.join(NAMES)}.")
+    orders: list[str] = Field(
+        default=["breadth"], min_length=1, description=f"Node orders of trees: {', '.join(NAMES)}."
+    )
     seeds: list[Whole] = _several("seed", "Seeds for weights, batch order and dropout.")
     structures: list[str] = Field(
-        [],
+        default=[],
         description='Structures that positions are read as, such as `"seq*tree(2)"`. Default: that of the scheme.',
         examples=[["seq*tree(2)"]],
     )
@@ -95,29 +98,30 @@ class SweepSpec(BaseModel):
     positions: list[str] = _several("positions", "Maps of positions: plain, randomised, offset, coupled.")
     models: list[str] = _several("model", "Models: encoder-decoder, decoder.")
     preset: str | None = Field(
-        None,
+        default=None,
         description="Preset: paper, neurips, medium, small or tiny. Default: paper on a GPU, else small.",
         examples=["small"],
     )
     precision: str = Field(
-        ExperimentSpec.model_fields["precision"].default, description="Precision: fp32, tf32 (only on GPUs) or bf16."
+        default=ExperimentSpec.model_fields["precision"].default,
+        description="Precision: fp32, tf32 (only on GPUs) or bf16.",
     )
-    settings: dict[str, Scalar | list[Scalar]] = Field(
-        {},
+    settings: Mapping[str, Scalar | list[Scalar]] = Field(
+        default={},
         alias="set",
         description="Settings (`ape fields` lists them). Each value of a list is a trial of its own.",
         examples=[{"lr_peak": [1e-3, 3e-3]}],
     )
     generalise: Generalise = Field(
-        False,
+        default=False,
         description="Sizes of further test rows, such as `[30, 50]`. `true`: 1 to 5 times the largest training size.",
     )
     decode: str = Field(
-        ExperimentSpec.model_fields["decode"].default,
+        default=ExperimentSpec.model_fields["decode"].default,
         description="Decoding: teacher (only teacher forcing), or greedy (both).",
     )
     tune: TuneSpec | None = Field(
-        None,
+        default=None,
         description="Settings to choose by validation scores; see below.",
         examples=[{"set": {"lr_peak": [1e-3, 3e-3]}}],
     )

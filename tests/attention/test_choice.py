@@ -13,7 +13,7 @@ from ape_cli.attention import Attention, AttentionContext
 from ape_cli.core.errors import UsageError
 from ape_cli.data.loader import Dataset
 from ape_cli.evaluation import evaluate
-from ape_cli.experiment import ExperimentSpec
+from ape_cli.experiment import ExperimentSpec, spec
 from ape_cli.models import factory
 from ape_cli.models.transformer import Transformer
 from ape_cli.reports import aggregation
@@ -35,7 +35,7 @@ def resolve(kind: str, scheme: str = "rope", **settings: Any) -> Config:
 # Configurations ----------------------------------------------------------------------------------
 
 
-def test_settings_reach_the_kind(words: Dataset) -> None:
+def test_settings_reach_the_kind(words: Dataset, monkeypatch: pytest.MonkeyPatch) -> None:
     model = factory.build(experiment.complete(resolve("clustered", clusters=5), words), words.structure, words.ids)
     kind = model.encoder[0].self_attention.kind
     assert (kind.clusters, kind.iterations) == (5, 5)
@@ -47,13 +47,9 @@ def test_settings_reach_the_kind(words: Dataset) -> None:
     ]:
         with pytest.raises(UsageError, match=message):
             call()
-    both: dict[str, Any] = {
-        "attention": "clustered",
-        "attention_options": {"clusters": 16},
-        "settings": {"clusters": 3},
-    }
-    with pytest.raises(UsageError, match="an option of rope and of attention clustered"):
-        ExperimentSpec(preset="tiny", scheme="rope", **both).config("sequence")
+    monkeypatch.setitem(spec._PARTS, "scheme", lambda name: {"clusters": 1})
+    with pytest.raises(UsageError, match="an option of scheme rope and of attention clustered"):
+        resolve("clustered", clusters=3)
 
 
 # Refusals ----------------------------------------------------------------------------------------

@@ -129,11 +129,7 @@ def test_an_option_with_the_name_of_a_setting_is_refused(write: Any, folder: str
     write(folder, f"from {package.__name__} import {base}\n\n\n{text}")
     field = {"position": "scheme", "attention": "attention", "data/position_maps": "positions"}[folder]
     with pytest.raises(UsageError, match="mine-own has a name that is taken") as caught:
-        ExperimentSpec(
-            preset="tiny",
-            **{"scheme": "rope", "scheme_options": {}}
-            | {field: "mine-own", f"{field}_options": package.options("mine-own")},
-        ).config("sequence")
+        ExperimentSpec(preset="tiny", **{"scheme": "rope"} | {field: "mine-own"}).config("sequence")
     assert caught.value.got == name
     if folder == "data/position_maps":
         return

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -92,5 +91,5 @@ def test_a_width_without_layers_is_refused(tmp_path: Path) -> None:
         options = ExperimentSpec(preset="neurips", scheme="rope", model=model, set={"encoder_layers": 0})
         with pytest.raises(UsageError, match=r"d_ff has no effect without encoder layers[\s\S]*d_ff=1024"):
             of(options.config("sequence"), data)
-        options = replace(options, settings={"encoder_layers": 0, "d_ff": 1024})
+        options = options.model_copy(update={"settings": {"encoder_layers": 0, "d_ff": 1024}})
         assert of(options.config("sequence"), data).config.d_ff == 1024

@@ -95,7 +95,7 @@ def test_a_dataset_of_own_trees_is_found_where_it_was(here: Path) -> None:
     shutil.rmtree("datasets")
     refused = ape("train", *of_file, "--overwrite", "--device", "cpu", code=1)[1]
     assert "cannot be generated again" in refused
-    assert "--data" in refused
+    assert "`data`" in refused
 
 
 def test_what_is_no_configuration_is_refused(here: Path) -> None:
@@ -196,7 +196,7 @@ def test_an_error_names_the_line_of_its_field(here: Path) -> None:
             4,
             "bad set of an experiment | got 5 | allowed a table | fix for example set = { lr_peak = 0.001 }",
         ),
-        ("set = { d_model = nan }", 4, "bad set.d_model of an experiment"),
+        ("set = { d_model = nan }", 4, "bad value of d_model"),
         ("set = { decay = [1, 0.9] }", 4, "bad value of decay"),
     ):
         told = refused("e.toml", EXPERIMENT + text)

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from ape_cli.data import position_maps
-from ape_cli.experiment import ExperimentSpec
+from ape_cli.experiment import ExperimentSpec, spec
 from ape_cli.runs.config import PRESETS, parse_settings, read_config
 
 OFFSET = position_maps.options("offset")
@@ -84,7 +84,9 @@ def test_equal_values_have_one_name() -> None:
         assert len(digests) == 1, typed
 
 
-def test_a_nested_zero_has_no_sign() -> None:
+def test_a_nested_zero_has_no_sign(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(spec._PARTS, "scheme", lambda name: {"rates": None})
+
     def digest(value: Any) -> str:
         return ExperimentSpec(preset="tiny", scheme="own", set={"rates": value}).config("sequence").digest(FINGERPRINT)
 
