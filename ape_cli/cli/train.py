@@ -150,9 +150,9 @@ def _merged(
     with located(file, given, whole=True):
         asked = given if file is None else merge(read(file), given)
         spec = merge(ExperimentSpec(preset=default_preset(device)), asked)
+        spec.check()
         if spec.data is not None:
             spec = spec.model_copy(update={"data": existing_dataset(spec.data, datasets)})
-        spec.check()
     return spec, "preset" not in asked.model_fields_set
 
 

@@ -160,7 +160,8 @@ class ExperimentSpec(BaseModel):
                 **fields,
             )
         except ValidationError as error:
-            raise _bad_value(error, preset(self.preset).of(modality)) from error
+            defaults = {name: field.default for name, field in KINDS[modality].model_fields.items()}
+            raise _bad_value(error, defaults | preset(self.preset).of(modality)) from error
 
     def _by_part(self, modality: str) -> tuple[dict[str, Any], dict[str, dict[str, Any]]]:
         """The settings that are fields of the configuration, and those that are options of each part, checked."""
@@ -199,15 +200,15 @@ def _no_setting(key: str, value: Any, modality: str, known: set[str]) -> UsageEr
     return unknown("setting", key, known, synonyms=_SYNONYMS, field=key)
 
 
-def _bad_value(error: ValidationError, of_preset: Mapping[str, Any]) -> UsageError:
-    """The error for a value that a configuration does not take. `of_preset` has values that it does take."""
+def _bad_value(error: ValidationError, valid: Mapping[str, Any]) -> UsageError:
+    """The error for a value that a configuration does not take. `valid` has values that it does take."""
     first = error.errors()[0]
     cause, field = first.get("ctx", {}).get("error"), str(first["loc"][0])
     if isinstance(cause, UsageError):  # of a structure's expression: it says more
         cause.field = field
         return cause
     allowed = first["msg"].removeprefix("Input should be ")
-    fix = f"for example `{field}={of_preset[field]}`" if field in of_preset else f"`{field}=VALUE`"
+    fix = f"`{field}=VALUE`" if valid[field] is None else f"for example `{field}={valid[field]}`"
     return UsageError(f"bad value of {field}", got=brief(first.get("input")), allowed=allowed, fix=fix, field=field)
 
 
