@@ -89,7 +89,7 @@ class ExperimentSpec(BaseModel):
     )
 
     scheme: str = Field(default="", examples=["rope"])
-    task: str | None = Field(default=None, examples=["copy"])
+    task: str | None = None
     sizes: Sizes = None
     data: Annotated[StoragePath | None, BeforeValidator(_path)] = Field(default=None, examples=["copy-small"])
     order: str | None = Field(default=None, examples=["depth"])

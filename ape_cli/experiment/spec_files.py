@@ -105,7 +105,7 @@ def validated(
             f"bad {'.'.join([key, *inner[:1]])} of {what}",
             got=brief(first.get("input")),
             allowed=allowed,
-            fix=f"for example {key} = {toml(example)}",
+            fix=f"for example {key} = {toml(example)}" if example else f"leave {key} out",
             field=inner[0] if key == "set" and inner else key,
         ) from error
 

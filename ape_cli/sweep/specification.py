@@ -77,7 +77,6 @@ class SweepSpec(BaseModel):
     tasks: list[str] = Field(
         default=[],
         description="Tasks. Their datasets are generated. Required, except with `data`.",
-        examples=[["copy", "reverse"]],
     )
     sizes: Sizes = Field(
         default=None, description='Sizes of the datasets of `tasks`, such as `"1-20,30"`. Default: those of the preset.'

@@ -184,7 +184,6 @@ def test_an_error_names_the_line_of_its_field(here: Path) -> None:
         ('structure = "sq"', 4, "bad structure"),
         ('positions = "x"', 4, "unknown position map"),
         ('model = "decodr"', 4, "did you mean 'decoder'?"),
-        ('data = "none"', 4, "no such dataset"),
         ("[tune]", 4, "[tune] belongs to a sweep"),
         ("set = { lr_peak = 1e-3, dropout = 2 }", 4, "got 2 | allowed less than 1 | fix for example `dropout=0.0`"),
         ("[set]\nlr_peak = 1e-3\nlr = 3", 6, "did you mean 'lr_peak'?"),
@@ -204,6 +203,7 @@ def test_an_error_names_the_line_of_its_field(here: Path) -> None:
         assert message in told, (text, told)
     for text, message in (
         ('scheme = "rop"\ntask = "copy"', "e.toml, line 1: unknown scheme"),
+        ('scheme = "rope"\ndata = "none"', "e.toml, line 2: no such dataset"),
         ('scheme = "rope"\nsizes = [3]', "e.toml, line 2: `sizes` needs a task"),
         ('scheme = "rope"\ntask = "copy"\ndata = "."', "e.toml, line 3: `data` already names a dataset"),
         ('scheme = "t5"\ntask = "copy"\nattention = "linear"', "e.toml, line 3: "),

@@ -47,9 +47,7 @@ def test_multiplications_are_counted_by_hand(here: Path) -> None:
     assert counted("copy", set={"encoder_layers": 3}) == 4 * layer + between
     wider = {"d_ff_decoder": 3 * 64}
     assert counted("copy", set=wider) == 2 * layer + between + 2 * hidden
-    assert (
-        counted("copy", model="decoder", set=wider) == 2 * (2 * projections + 2 * hidden + 4 * scores) + 4 * hidden
-    )
+    assert counted("copy", model="decoder", set=wider) == 2 * (2 * projections + 2 * hidden + 4 * scores) + 4 * hidden
     # 8 x 8 pixels of one channel, a convolution of 3 x 3, and 16 tokens
     assert counted("images") == 64 * 9 * 32 + 16 * (4 * 32 * 32 + 2 * 32 * 64) + 2 * 16 * 16 * 32
 

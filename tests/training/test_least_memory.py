@@ -88,7 +88,7 @@ def test_a_run_that_cannot_fit_is_refused_before_it_starts(
     assert "error: a training step needs more memory than this machine has" in error
     assert " GiB or more for a batch of " in error
     assert "source and" in error
-    assert "--set batch_size" in error
+    assert "`batch_size`" in error
     assert list(open_registry(tmp_path)) == []
     monkeypatch.setattr(least_memory, "most_memory", lambda: max(asked))
     ape(*command(words, tmp_path))
