@@ -135,16 +135,6 @@ def cut(text: str, most: int) -> str:
     return text if len(text) <= most else f"{text[:most]}…"
 
 
-@contextmanager
-def about(field: str) -> Iterator[None]:
-    """Errors of users in the block are about this field."""
-    try:
-        yield
-    except ApeError as error:
-        error.field = field
-        raise
-
-
 class UsageError(ApeError, ValueError):
     """The command line, or an argument of the Python interface, is invalid. Nothing was started."""
 

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from ape_cli import tasks
-from ape_cli.core.errors import ApeError, DataError, UsageError, about
+from ape_cli.core.errors import ApeError, DataError, UsageError
 from ape_cli.core.validation import checked_name
 from ape_cli.data import generation
 from ape_cli.data.loader import Dataset, open_dataset
@@ -125,8 +125,7 @@ class Datasets:
         Raises `DataError` if there is no such dataset, and no default task with such positions.
         """
         scheme, order, root = options.scheme, options.order, self.root
-        with about("structure"):
-            structure = None if options.structure is None else parse_structure(options.structure)
+        structure = None if options.structure is None else parse_structure(options.structure)
         readable = [
             (path.parent, manifest)
             for path, manifest in self._manifests()

@@ -14,7 +14,7 @@ from pydantic_core import to_jsonable_python
 
 from ape_cli import attention, position
 from ape_cli.core import part_options
-from ape_cli.core.errors import UsageError, about, brief, pick, unknown
+from ape_cli.core.errors import UsageError, brief, pick, unknown
 from ape_cli.core.validation import Whole
 from ape_cli.data import position_maps
 from ape_cli.experiment import generalisation
@@ -168,8 +168,11 @@ class ExperimentSpec(BaseModel):
         fields: dict[str, Any] = {}
         options: dict[str, dict[str, Any]] = {}
         for part, options_of in _PARTS.items():
-            with about(part):
+            try:
                 options[part] = options_of(getattr(self, part))
+            except UsageError as error:
+                error.field = part
+                raise
         check_names(f"positions {self.positions}", options["positions"])
         chosen: dict[str, dict[str, Any]] = {part: {} for part in _PARTS}
         known = settable(modality)
@@ -205,7 +208,6 @@ def _bad_value(error: ValidationError, valid: Mapping[str, Any]) -> UsageError:
     first = error.errors()[0]
     cause, field = first.get("ctx", {}).get("error"), str(first["loc"][0])
     if isinstance(cause, UsageError):  # of a structure's expression: it says more
-        cause.field = field
         return cause
     allowed = first["msg"].removeprefix("Input should be ")
     fix = f"`{field}=VALUE`" if valid[field] is None else f"for example `{field}={valid[field]}`"
@@ -260,11 +262,15 @@ def _under(below: Layer, above: Layer) -> Layer:
         if field not in upper:
             continue
         before, after = (_names(getattr(layer, field)) for layer in (below, above))
-        kept = {name for other in before & after for name in options_of(other)}
-        gone = {name for other in before - after for name in options_of(other)} - kept
+        if not (replaced := before - after):
+            continue
+        kept = before & after
+        gone = {key for name in replaced for key in options_of(name)} - {
+            key for name in kept for key in options_of(name)
+        }
         settings = {key: value for key, value in settings.items() if key not in gone}
-        if part == "scheme" and before - after:
-            if not before & after:
+        if part == "scheme":
+            if not kept:
                 settings.pop("max_size", None)
             lower = {key: value for key, value in lower.items() if key not in ("structure", "structures")}
     fields = overlaid(lower, upper)
