@@ -68,48 +68,48 @@ def expanded(function: Callable[..., None]) -> Callable[..., None]:
     hints = get_type_hints(function, include_extras=True)
     groups: dict[str, Any] = {name: hint for name, hint in hints.items() if is_dataclass(hint)}
     parameters: list[inspect.Parameter] = []
-    for one in inspect.signature(function).parameters.values():
-        if one.name in groups:
-            parameters += _parameters(groups[one.name])
+    for parameter in inspect.signature(function).parameters.values():
+        if parameter.name in groups:
+            parameters += _parameters(groups[parameter.name])
         else:
-            parameters.append(one.replace(annotation=hints[one.name], kind=one.KEYWORD_ONLY))
+            parameters.append(parameter.replace(annotation=hints[parameter.name], kind=parameter.KEYWORD_ONLY))
 
     @functools.wraps(function)
     def run(**values: Any) -> None:
         for name, group in groups.items():
-            values[name] = group(**{each.name: values.pop(each.name) for each in fields(group)})
+            values[name] = group(**{item.name: values.pop(item.name) for item in fields(group)})
         function(**values)
 
     run.__signature__ = inspect.Signature(parameters)  # type: ignore[attr-defined]
-    run.__annotations__ = {one.name: one.annotation for one in parameters}
+    run.__annotations__ = {parameter.name: parameter.annotation for parameter in parameters}
     return run
 
 
 def _parameters(group: Any) -> list[inspect.Parameter]:
     """The parameters of a function for the fields of a dataclass."""
     parameters, hints = [], get_type_hints(group)
-    for each in fields(group):
-        settings = dict(each.metadata)
+    for item in fields(group):
+        settings = dict(item.metadata)
         flags = settings.pop("flags")
-        if hints[each.name] is bool:
-            flags = flags or (flag(each.name),)  # without --no-…
+        if hints[item.name] is bool:
+            flags = flags or (flag(item.name),)  # without --no-…
         settings["rich_help_panel"] = settings["rich_help_panel"] or group.PANEL
-        kind: Any = hints[each.name]
+        kind: Any = hints[item.name]
         annotation = Annotated[kind, typer.Option(*flags, **settings)]
         parameters.append(
-            inspect.Parameter(each.name, inspect.Parameter.KEYWORD_ONLY, default=each.default, annotation=annotation)
+            inspect.Parameter(item.name, inspect.Parameter.KEYWORD_ONLY, default=item.default, annotation=annotation)
         )
     return parameters
 
 
-def _flag(each: Field[Any]) -> str:
+def _flag(item: Field[Any]) -> str:
     """The flag of a field."""
-    return str(each.metadata["flags"][-1]) if each.metadata["flags"] else flag(each.name)
+    return str(item.metadata["flags"][-1]) if item.metadata["flags"] else flag(item.name)
 
 
 def flags_of(options: Any) -> list[str]:
     """The flags of the options that are not at their defaults."""
-    return [_flag(each) for each in fields(options) if getattr(options, each.name) != each.default]
+    return [_flag(item) for item in fields(options) if getattr(options, item.name) != item.default]
 
 
 def flag(name: str) -> str:
@@ -131,13 +131,13 @@ def repeated(ctx: typer.Context, **changes: Any) -> str:
     """The command with the options that were given, some of them replaced. None leaves an option out."""
     words, bare = ["ape", str(ctx.info_name)], getattr(ctx.command, "BARE", {}).items()
     values = {name: ctx.params[name] for name in typed(ctx)} | changes
-    for one in ctx.command.params:
-        value = values.get(str(one.name))
-        if value is True or (one.opts[-1], value) in bare:
-            words.append(one.opts[-1])
+    for parameter in ctx.command.params:
+        value = values.get(str(parameter.name))
+        if value is True or (parameter.opts[-1], value) in bare:
+            words.append(parameter.opts[-1])
         elif value is not None and value is not False:
-            for each in value if isinstance(value, list) else [value]:
-                words += [one.opts[-1], str(each)]
+            for text in value if isinstance(value, list) else [value]:
+                words += [parameter.opts[-1], str(text)]
     return shlex.join(words)
 
 

@@ -236,12 +236,12 @@ def _planned(
     first, step = share
     groups = combinations.groups(grids, usual, lambda name: dataset_folder(storage_path(name), datasets))
     by_group = any(group.tuned for group in groups)
-    found = stages.plan(groups[first - 1 :: step] if by_group else groups, registry, datasets, past())
-    if not found.first:
+    planned = stages.plan(groups[first - 1 :: step] if by_group else groups, registry, datasets, past())
+    if not planned.first:
         fix = f"a shard from 1 to {len(groups)}" if by_group and first > len(groups) else ""
         fix = fix or "choose schemes that can read the data"
-        raise UsageError("the sweep has no trials", got="; ".join(found.left) or f"--shard {first}/{step}", fix=fix)
-    return found if by_group else replace(found, first=found.first[first - 1 :: step])
+        raise UsageError("the sweep has no trials", got="; ".join(planned.left) or f"--shard {first}/{step}", fix=fix)
+    return planned if by_group else replace(planned, first=planned.first[first - 1 :: step])
 
 
 def _engine(execution: SweepExecution, items: list[PlannedTrial], local_gpu: bool) -> Executor:

@@ -175,10 +175,10 @@ class ExperimentSpec(BaseModel):
                 raise
         check_names(f"positions {self.positions}", options["positions"])
         chosen: dict[str, dict[str, Any]] = {part: {} for part in _PARTS}
-        known = settable(modality)
+        allowed = settable(modality)
         for key, given in self.settings.items():
             value, parts = part_options.unsigned(given), [part for part in _PARTS if key in options[part]]
-            if key in known:
+            if key in allowed:
                 fields[key] = value
             elif len(parts) > 1:
                 what = f"{key} is an option of {' and of '.join(f'{part} {getattr(self, part)}' for part in parts)}"
@@ -190,17 +190,17 @@ class ExperimentSpec(BaseModel):
                 fix = f"it is an option: `{key}`"
                 raise UsageError(f"{key} is not a setting", got=f"{key}={value}", fix=fix, field=key)
             else:
-                raise _no_setting(key, value, modality, {*known}.union(*options.values()))
+                raise _no_setting(key, value, modality, {*allowed}.union(*options.values()))
         return fields, chosen
 
 
-def _no_setting(key: str, value: Any, modality: str, known: set[str]) -> UsageError:
+def _no_setting(key: str, value: Any, modality: str, allowed: set[str]) -> UsageError:
     """The error for a setting that does not exist for this modality."""
     for other, model in KINDS.items():
         if key in model.model_fields:
             what, got = f"{key} is a setting of the model for {other}s", f"{key}={value}, for {modality}s"
             return UsageError(what, got=got, fix="leave it out, or choose other data", field=key)
-    return unknown("setting", key, known, synonyms=_SYNONYMS, field=key)
+    return unknown("setting", key, allowed, synonyms=_SYNONYMS, field=key)
 
 
 def _bad_value(error: ValidationError, valid: Mapping[str, Any]) -> UsageError:

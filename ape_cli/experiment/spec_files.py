@@ -142,9 +142,9 @@ def located(path: StoragePath | None, *above: BaseModel, whole: bool = False) ->
         lines = _lines(path, error.field) if error.field else []
         if not lines and not whole:
             raise
-        place = f"{path}, line {lines[0]}" if len(lines) == 1 else path
+        location = f"{path}, line {lines[0]}" if len(lines) == 1 else path
         located = type(error)(
-            f"{place}: {error.what}", got=error.got, allowed=error.allowed, fix=error.fix, field=error.field
+            f"{location}: {error.what}", got=error.got, allowed=error.allowed, fix=error.fix, field=error.field
         )
         raise located from error
 

@@ -66,7 +66,7 @@ def groups(
     if ordered and not any(tasks.load(task).ordered for grid in ordered for task in grid.tasks):
         got = f"orders {', '.join(ordered[0].orders)}"
         raise UsageError("no task of the sweep has an order", got=got, fix="leave it out", field="order")
-    found: list[TrialGroup] = []
+    all_groups: list[TrialGroup] = []
     bases_of = [_few(_bases(grid, preset, folder)) for grid in grids]
     for grid, bases in zip(grids, bases_of, strict=True):
         alike = [base for other, of in zip(grids, bases_of, strict=True) if other.tune == grid.tune for base in of]
@@ -80,20 +80,20 @@ def groups(
                 "seeds of [tune] are not among `seeds`", got=got, allowed=str(every), fix=fix, field="seeds"
             )
         later = [seed for seed in every if seed not in seeds]
-        found += [TrialGroup(base, settings, seeds, later, every) for base in bases]
-    return found
+        all_groups += [TrialGroup(base, settings, seeds, later, every) for base in bases]
+    return all_groups
 
 
-def first_stage(found: list[TrialGroup]) -> list[ExperimentSpec]:
+def first_stage(all_groups: list[TrialGroup]) -> list[ExperimentSpec]:
     """The trials of groups, without those of settings that have to be chosen first.
 
     Those of the first seed come first, so that an interrupted sweep leaves complete tables. Raises `UsageError` if
     there are too many.
     """
-    with_seeds = [(group, set(group.seeds)) for group in found]
+    with_seeds = [(group, set(group.seeds)) for group in all_groups]
     trials = (
         group.point(setting, seed)
-        for seed in dict.fromkeys(seed for group in found for seed in group.seeds)
+        for seed in dict.fromkeys(seed for group in all_groups for seed in group.seeds)
         for group, seeds in with_seeds
         if seed in seeds
         for setting in group.settings
@@ -111,13 +111,13 @@ def _few(trials: Iterator[ExperimentSpec]) -> list[ExperimentSpec]:
 
 def _defaults(tune: TuneSpec, bases: list[ExperimentSpec]) -> list[dict[str, Any]]:
     """The default settings of all trials of a grid. Nothing is known about the kind of data of existing datasets."""
-    found: dict[str, dict[str, Any]] = {}
+    settings: dict[str, dict[str, Any]] = {}
     for base in bases:
         for kind in ("sequence", "image") if base.task is None else (tasks.load(base.task).kind,):
             with suppress(UsageError):  # what is not valid is reported when it is planned
                 setting = default_setting(base, kind, tune.settings)
-                found[repr(setting)] = setting
-    return list(found.values())
+                settings[repr(setting)] = setting
+    return list(settings.values())
 
 
 def _bases(grid: SweepSpec, preset: str, folder: Callable[[str], StoragePath]) -> Iterator[ExperimentSpec]:
@@ -193,6 +193,6 @@ def default_setting(base: ExperimentSpec, kind: str, keys: Iterable[str]) -> dic
     the options are not valid.
     """
     config = base.config(kind)
-    known = position_maps.options(base.positions) | attention.options(base.attention) | position.options(base.scheme)
-    known |= config.model_dump() | {"decay": locality(config)}
-    return {key: known[key] for key in keys if known.get(key) is not None}
+    defaults = position_maps.options(base.positions) | attention.options(base.attention) | position.options(base.scheme)
+    defaults |= config.model_dump() | {"decay": locality(config)}
+    return {key: defaults[key] for key in keys if defaults.get(key) is not None}
