@@ -14,6 +14,7 @@ from ape_cli.data.batches import SequenceBatch
 from ape_cli.data.collation import Window
 from ape_cli.data.loader import Dataset, Split
 from ape_cli.data.position_reading import PositionReading
+from ape_cli.experiment import ExperimentSpec
 from ape_cli.models import factory
 from ape_cli.models.transformer import SequenceModel, loss
 from ape_cli.runs import config
@@ -107,9 +108,9 @@ class Step:
         self.shape, self.device = shape, torch.device(device)
         made = sized(task, shape.preset)
         settings = {"decay": decay} | ({} if dropout is None else {"dropout": dropout})
-        settled = config.resolve(
-            shape.preset, scheme, position.options(scheme), structure=expression, model=model, settings=settings
-        )
+        settled = ExperimentSpec(
+            preset=shape.preset, scheme=scheme, structure=expression, model=model, set=settings
+        ).config("sequence")
         batches = batches_of(task, shape, expression, model)
         if position.load(scheme).bounded:
             read = parse_structure(expression)

@@ -20,8 +20,8 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional
 
-from ape_cli import position
 from ape_cli.data.batches import SequenceBatch
+from ape_cli.experiment import ExperimentSpec
 from ape_cli.models import factory
 from ape_cli.models.device import tune
 from ape_cli.models.transformer import loss
@@ -77,7 +77,7 @@ def measure() -> Iterator[Row]:
 
 def _rows(shape: Shape, p: float) -> Iterator[Row]:
     made = sized("reverse", shape.preset)
-    chosen = config.resolve(shape.preset, "none", position.options("none"), settings={"dropout": p})
+    chosen = ExperimentSpec(preset=shape.preset, scheme="none", set={"dropout": p}).config("sequence")
     torch.manual_seed(1)
     model = factory.build(chosen, parse_structure(made.structure), len(made.id_names))
     (batch,) = batches_of("reverse", shape, "seq")

@@ -20,14 +20,14 @@ from typing import Any
 
 import torch
 
-from ape_cli import experiment, position
+from ape_cli import experiment
 from ape_cli.data.batches import SequenceBatch
 from ape_cli.data.loader import Dataset
+from ape_cli.experiment import ExperimentSpec
 from ape_cli.experiment.choice import preset_dataset
 from ape_cli.models import factory
 from ape_cli.models.device import tune
 from ape_cli.models.transformer import Transformer
-from ape_cli.runs import config
 from benchmarks._measure import Row, pair_of, paired
 from benchmarks._members import Folded, Joined, Singles, Vmapped, Way
 from benchmarks._steps import Shape, sequences
@@ -218,7 +218,7 @@ def _data(shape: Shape, task: str, root: Path) -> Dataset:
 
 def _members(shape: Shape, scheme: str, data: Dataset) -> list[Transformer]:
     """The models of a configuration for each seed, without dropout."""
-    plain = config.resolve(shape.preset, scheme, position.options(scheme), settings={"dropout": 0.0})
+    plain = ExperimentSpec(preset=shape.preset, scheme=scheme, set={"dropout": 0.0}).config("sequence")
     settled = [experiment.complete(plain.model_copy(update={"seed": seed}), data) for seed in _SEEDS]
     built = [factory.build(each, data.structure, data.ids) for each in settled]
     return [model for model in built if isinstance(model, Transformer)]

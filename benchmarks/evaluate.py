@@ -19,10 +19,10 @@ from ape_cli.data import generation
 from ape_cli.data.batches import SequenceBatch
 from ape_cli.data.loader import open_dataset
 from ape_cli.evaluation import evaluate
+from ape_cli.experiment import ExperimentSpec
 from ape_cli.models import factory
 from ape_cli.models.device import choose_device
 from ape_cli.models.transformer import SequenceModel
-from ape_cli.runs import config
 from ape_cli.runs.registry import open_registry
 from ape_cli.training import trial
 from ape_cli.training.execution import Execution
@@ -42,7 +42,7 @@ def measure() -> Iterator[Row]:
         made, rows = tasks.make("reverse", None, **_SIZES), {"train": 64, "validation": 64, "test": ROWS}
         generation.generate(made, generation.plan(made, seed=1, rows=rows, shard_rows=ROWS), at / "data")
         data, results = open_dataset(at / "data"), at / "results"
-        chosen = config.resolve("small", "none", {}, settings={"steps": 1})
+        chosen = ExperimentSpec(preset="small", scheme="none", set={"steps": 1}).config("sequence")
         run = trial.run_trial(experiment.of(chosen, data), open_registry(results), Execution(device), test=False).run
         model = factory.build(run.known.config, data.structure, data.ids).to(device).eval()
         batches = [batch.to(device) for batch in sequences(data, "test").batches(BATCH)]

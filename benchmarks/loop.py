@@ -24,11 +24,11 @@ from torch import Tensor
 from ape_cli import experiment
 from ape_cli.data.batches import SequenceBatch
 from ape_cli.data.loader import Dataset
+from ape_cli.experiment import ExperimentSpec
 from ape_cli.experiment.choice import preset_dataset
 from ape_cli.models import factory
 from ape_cli.models.device import choose_device
 from ape_cli.models.transformer import loss
-from ape_cli.runs import config
 from ape_cli.runs.config import Config
 from ape_cli.runs.run import Run
 from ape_cli.training.execution import Execution
@@ -68,7 +68,9 @@ def _row(plan: _Plan, device: torch.device, folder: Path) -> Row:
     """The ratio of `Trainer` to the loop by hand."""
     data = preset_dataset(TASK, None, plan.preset, folder / "datasets")
     settings = {"steps": plan.total, "validate_every_steps": plan.steps} if plan.validates else {}
-    chosen = experiment.complete(config.resolve(plan.preset, "none", {}, settings=settings), data)
+    chosen = experiment.complete(
+        ExperimentSpec(preset=plan.preset, scheme="none", set=settings).config("sequence"), data
+    )
     hand = _ByHand(chosen, data, plan, device)
     ours, theirs = _in_turn(chosen, data, plan, hand, device, Run(folder / plan.preset))
     pair = pair_of(ours, theirs)

@@ -19,6 +19,7 @@ import torch
 from ape_cli import experiment, tasks
 from ape_cli.data import generation
 from ape_cli.data.loader import open_dataset
+from ape_cli.experiment import ExperimentSpec
 from ape_cli.runs import config
 from ape_cli.runs.registry import open_registry
 from ape_cli.training import trial
@@ -87,7 +88,7 @@ def _trained(task: str, scheme: str, work: Path) -> tuple[dict, dict[str, dict]]
     folder = work / task
     made, rows = tasks.make(task), {"train": 100, "validation": 20, "test": 1000}
     generation.generate(made, generation.plan(made, seed=1, rows=rows, shard_rows=1000), folder)
-    chosen = config.resolve("tiny", scheme, {}, settings={"steps": 1})
+    chosen = ExperimentSpec(preset="tiny", scheme=scheme, set={"steps": 1}).config("sequence")
     found = trial.run_trial(
         experiment.of(chosen, open_dataset(folder)), open_registry(work / "few"), Execution(torch.device("cpu"))
     )

@@ -87,7 +87,7 @@ def registered(where: str) -> tuple[Registry, PastRuns]:
 @cache
 def planned(sweep: str) -> stages.Stages:
     """The trials of a sweep. Raises `DataError` if its dataset is not available."""
-    grids = [specification.check(fields) for fields in specification.read(RESULTS / f"{sweep}.toml")]
+    grids = specification.read(RESULTS / f"{sweep}.toml")
     groups = combinations.groups(grids, "small", lambda name: ROOT / name)
     registry, past = registered(source(sweep))
     return stages.plan(groups, registry, ROOT / "datasets", past)

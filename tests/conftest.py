@@ -26,7 +26,7 @@ from ape_cli.cli import app
 from ape_cli.core.executors import local
 from ape_cli.data import generation, loader
 from ape_cli.data.loader import Dataset, open_dataset
-from ape_cli.experiment import ExperimentOptions
+from ape_cli.experiment import ExperimentSpec
 from ape_cli.runs import filters
 from ape_cli.runs.registry import Registry
 from ape_cli.sweep import combinations, specification
@@ -96,7 +96,7 @@ def uneven_windows(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(loader.Rows, "_room", 130)
 
 
-def points_of(grids: list[specification.SweepSpecification], preset: str, *folder: Any) -> list[ExperimentOptions]:
+def points_of(grids: list[specification.SweepSpec], preset: str, *folder: Any) -> list[ExperimentSpec]:
     """Returns the trials of grids. `folder`: the function that maps the name of a dataset to its folder."""
     return combinations.first_stage(combinations.groups(grids, preset, *folder))
 

@@ -16,11 +16,11 @@ from torch import Tensor
 from ape_cli import attention, experiment, position
 from ape_cli.data.batches import SequenceBatch, few_lengths
 from ape_cli.data.loader import Dataset, Split
+from ape_cli.experiment import ExperimentSpec
 from ape_cli.models import factory, transformer
 from ape_cli.models.device import PRECISIONS, products
 from ape_cli.models.transformer import loss
 from ape_cli.position._grouped import Products, Stage, tiles
-from ape_cli.runs import config
 from ape_cli.runs.config import Config
 from ape_cli.training.cuda_graphs import Replay
 from ape_cli.training.execution import Execution
@@ -38,17 +38,14 @@ NEAR_GRADIENT = {"fp32": 1e-4, "tf32": 2e-2, "bf16": 2e-1}
 
 def settled(scheme: str, data: Dataset, kind: str = "dot", **settings: Any) -> Config:
     chosen = {"d_model": 64, "steps": 12, "validate_every_steps": 6} | settings
-    options = attention.options(kind)
-    found = config.resolve(
-        "tiny",
-        scheme,
-        position.options(scheme),
+    found = ExperimentSpec(
+        preset="tiny",
+        scheme=scheme,
         attention=kind,
-        attention_options=options,
         model="decoder" if position.load(scheme).causal_only else "encoder-decoder",
         seed=3,
-        settings=chosen,
-    )
+        set=chosen,
+    ).config("sequence")
     return experiment.complete(found, data)
 
 

@@ -18,6 +18,7 @@ from ape_cli import experiment, position, tasks
 from ape_cli.core.errors import DataError, UsageError
 from ape_cli.data.loader import Dataset
 from ape_cli.evaluation import evaluate
+from ape_cli.experiment import ExperimentSpec
 from ape_cli.experiment.reading import structure_for
 from ape_cli.runs import config
 from ape_cli.runs.registry import open_registry
@@ -67,7 +68,7 @@ def wanted(scheme: str, found: Dataset, **options: Any) -> config.Config:
     """A tiny configuration of the model for this data: decoder-only, if the scheme does not act elsewhere."""
     if position.load(scheme).causal_only and found.image is None:
         options["model"] = "decoder"
-    return config.resolve("tiny", scheme, position.options(scheme), kind=found.kind, settings=SIZES, **options)
+    return ExperimentSpec(preset="tiny", scheme=scheme, set=SIZES, **options).config(found.kind)
 
 
 def reads(scheme: str, found: Dataset) -> bool:

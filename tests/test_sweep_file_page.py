@@ -6,9 +6,9 @@ import json
 import re
 from pathlib import Path
 
-from ape_cli.experiment.experiment_file import ExperimentFile
-from ape_cli.sweep.specification import SweepSpecification
-from ape_cli.sweep.tuned import TuneSpecification
+from ape_cli.experiment.spec import ExperimentSpec
+from ape_cli.experiment.spec_files import fields_of
+from ape_cli.sweep.specification import SweepSpec, TuneSpec
 from tests.conftest import ape
 from tests.test_docs import PAGES
 
@@ -34,9 +34,9 @@ def test_the_example_is_an_experiment(here: Path) -> None:
 
 
 def test_every_field_is_described() -> None:
-    for model in (SweepSpecification, TuneSpecification):
+    for model in (SweepSpec, TuneSpec):
         for name, field in model.model_fields.items():
             assert field.description, name
             assert f"| {field.description.replace('|', chr(92) + '|')} |" in PAGE, name
-    for name in ExperimentFile.model_fields:
+    for name in fields_of(ExperimentSpec):
         assert f"| `{name}` |" in PAGE.split("## A single experiment")[1], name

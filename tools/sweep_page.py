@@ -7,13 +7,19 @@ import types
 from typing import Any, Union, get_args, get_origin, get_type_hints
 
 from pydantic import BaseModel
+from pydantic_core import PydanticUndefined
 
-from ape_cli.experiment.experiment_file import ExperimentFile
-from ape_cli.sweep.specification import SweepSpecification
-from ape_cli.sweep.tuned import TuneSpecification
+from ape_cli.experiment.spec import ExperimentSpec
+from ape_cli.experiment.spec_files import fields_of
+from ape_cli.sweep.specification import SweepSpec, TuneSpec
 from tools.markdown_text import page, table
 
 WORDS = {str: "text", bool: "true, false", int: "integer"}
+PARSED = {  # the types of values that a file gives in another form
+    "sizes": "text or list of integers",
+    "generalise": "true, false, text or list of integers",
+    "data": "text",
+}
 INTRODUCTION = """
 A sweep file lists what `ape sweep FILE.toml` trains: every combination of the values is a trial.
 [Run many trials](../guides/sweeps.md) shows how to use one. It is a TOML file of at most 16 KiB:
@@ -73,8 +79,8 @@ The fields mean the same as the options of `ape train`, which replace them. `sch
 
 def sweep_page() -> dict[str, str]:
     """The page, with the fields of each table."""
-    parts = [INTRODUCTION, FIELDS, _fields(SweepSpecification), GRIDS, TUNE, _fields(TuneSpecification)]
-    rows = [[f"`{name}`", words, default] for name, words, default, _ in _rows(ExperimentFile)]
+    parts = [INTRODUCTION, FIELDS, _fields(SweepSpec), GRIDS, TUNE, _fields(TuneSpec)]
+    rows = [[f"`{name}`", words, default] for name, words, default, _ in _rows(ExperimentSpec)]
     return {"sweep-file.md": page("Sweep files", *parts, EXPERIMENT, table(["field", "type", "default"], rows))}
 
 
@@ -86,11 +92,11 @@ def _fields(model: type[BaseModel]) -> str:
 
 def _rows(model: type[BaseModel]) -> list[tuple[str, str, str, str]]:
     """The name, the type, the default and the meaning of each field of a model."""
-    hints, rows = get_type_hints(model), []
-    for name, field in model.model_fields.items():
-        given = not field.is_required() and field.default not in (None, [], {})
-        default = f"`{json.dumps(field.default)}`" if given else "required" if field.is_required() else ""
-        rows.append((name, words_of(hints[name]), default, field.description or ""))
+    hints, rows = {"set": dict, **get_type_hints(model)}, []
+    for name, field in fields_of(model).items():
+        parsed = name in PARSED and field.annotation != list[str]
+        default = f"`{json.dumps(field.default)}`" if field.default not in (None, "", [], {}, PydanticUndefined) else ""
+        rows.append((name, PARSED[name] if parsed else words_of(hints[name]), default, field.description or ""))
     return rows
 
 

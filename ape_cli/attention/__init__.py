@@ -282,7 +282,8 @@ def check(kind: AttentionKind, scheme: type[Scheme], decay: float) -> None:
                 what = f"the {'scores' if scheme.overrides('logits') else 'bias'} of scheme {plugins.name_of(scheme)}"
                 fix = "another `attention`, or another scheme (`ape schemes`)"
             allowed = f"with {', '.join(name for name in names() if not getattr(load(name), claim))}"
-            raise UsageError(f"attention {kind.name} cannot take {what}: {reason}", allowed=allowed, fix=fix)
+            what = f"attention {kind.name} cannot take {what}: {reason}"
+            raise UsageError(what, allowed=allowed, fix=fix, field="attention")
 
 
 class RoleError(UsageError):

@@ -15,7 +15,7 @@ from typer.core import TyperCommand, TyperGroup
 
 from ape_cli.cli import completion
 from ape_cli.cli.console import hint, note, tell
-from ape_cli.cli.flags import FOLDERS, in_flags, with_flags, with_folders
+from ape_cli.cli.folders import FOLDERS, with_folders
 from ape_cli.cli.options import DATASETS, OTHER, OUTPUT, PANELS, RESULTS, expanded, flag, typed
 from ape_cli.core import memory
 from ape_cli.core.errors import ApeError, DataError, messages_to, suggestion
@@ -161,7 +161,7 @@ class Command(TyperCommand):
         """Run the command. SIGTERM and SIGHUP are handled like Ctrl-C. Afterwards, signals are handled as before."""
 
         def message(line: str) -> None:
-            note(in_flags(with_folders(line, _typed_folders(ctx)), self.get_params(ctx)) if "`" in line else line)
+            note(with_folders(line, _typed_folders(ctx)))
 
         try:
             with on_stop(signal.default_int_handler), messages_to(message), slow_imports(hint), explained():
@@ -181,8 +181,10 @@ class Command(TyperCommand):
 
 
 def as_typed(error: ApeError, ctx: Any) -> ApeError:
-    """The error of a function as the command that was typed shows it: with its flags and its folders."""
-    return with_flags(error, ctx.command.get_params(ctx), _typed_folders(ctx))
+    """The error of a function, whose fix names the folders of the command that was typed."""
+    if error.fix is not None:
+        error.fix = with_folders(error.fix, _typed_folders(ctx))
+    return error
 
 
 def _typed_folders(ctx: Any) -> dict[str, str]:
@@ -291,4 +293,5 @@ def existing_dataset(data: StoragePath, datasets: StoragePath = DATASETS) -> Sto
         got=str(data),
         allowed=f"a folder, or one of those in {datasets}: {', '.join(names) or 'none'}",
         fix=suggestion(str(data), names, "generate one with `ape gen TASK --out DIR`"),
+        field="data",
     )

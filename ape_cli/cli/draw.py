@@ -184,6 +184,7 @@ def of_scheme(name: str, options: SchemeOptions, where: Places) -> Material:
     """The scores of a scheme with initial weights. Raises `UsageError` for an unknown setting."""
     from ape_cli import position
     from ape_cli.evaluation.position_scores import initial_scheme
+    from ape_cli.experiment import ExperimentSpec
     from ape_cli.reports.pictures import Material
     from ape_cli.runs import config
     from ape_cli.structure import Tree, example
@@ -196,7 +197,8 @@ def of_scheme(name: str, options: SchemeOptions, where: Places) -> Material:
         if key == "max_size" and not cls.bounded:
             raise UsageError(f"{name} is not bounded by a size", got=f"{key}={value}", fix="leave max_size out")
     every = settings | {"heads": options.heads}
-    chosen = config.resolve(_PRESET, name, defaults, structure=options.structure, seed=seed, settings=every)
+    spec = ExperimentSpec(preset=_PRESET, scheme=name, structure=options.structure, seed=seed, set=every)
+    chosen = spec.config("sequence")
     structure = example(cls.structures[0]) if chosen.structure is None else chosen.structure.algebra
     at, node = places_of(where, structure)
     scheme = initial_scheme(

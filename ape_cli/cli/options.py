@@ -68,48 +68,48 @@ def expanded(function: Callable[..., None]) -> Callable[..., None]:
     hints = get_type_hints(function, include_extras=True)
     groups: dict[str, Any] = {name: hint for name, hint in hints.items() if is_dataclass(hint)}
     parameters: list[inspect.Parameter] = []
-    for one in inspect.signature(function).parameters.values():
-        if one.name in groups:
-            parameters += _parameters(groups[one.name])
+    for parameter in inspect.signature(function).parameters.values():
+        if parameter.name in groups:
+            parameters += _parameters(groups[parameter.name])
         else:
-            parameters.append(one.replace(annotation=hints[one.name], kind=one.KEYWORD_ONLY))
+            parameters.append(parameter.replace(annotation=hints[parameter.name], kind=parameter.KEYWORD_ONLY))
 
     @functools.wraps(function)
     def run(**values: Any) -> None:
         for name, group in groups.items():
-            values[name] = group(**{each.name: values.pop(each.name) for each in fields(group)})
+            values[name] = group(**{item.name: values.pop(item.name) for item in fields(group)})
         function(**values)
 
     run.__signature__ = inspect.Signature(parameters)  # type: ignore[attr-defined]
-    run.__annotations__ = {one.name: one.annotation for one in parameters}
+    run.__annotations__ = {parameter.name: parameter.annotation for parameter in parameters}
     return run
 
 
 def _parameters(group: Any) -> list[inspect.Parameter]:
     """The parameters of a function for the fields of a dataclass."""
     parameters, hints = [], get_type_hints(group)
-    for each in fields(group):
-        settings = dict(each.metadata)
+    for item in fields(group):
+        settings = dict(item.metadata)
         flags = settings.pop("flags")
-        if hints[each.name] is bool:
-            flags = flags or (flag(each.name),)  # without --no-…
+        if hints[item.name] is bool:
+            flags = flags or (flag(item.name),)  # without --no-…
         settings["rich_help_panel"] = settings["rich_help_panel"] or group.PANEL
-        kind: Any = hints[each.name]
+        kind: Any = hints[item.name]
         annotation = Annotated[kind, typer.Option(*flags, **settings)]
         parameters.append(
-            inspect.Parameter(each.name, inspect.Parameter.KEYWORD_ONLY, default=each.default, annotation=annotation)
+            inspect.Parameter(item.name, inspect.Parameter.KEYWORD_ONLY, default=item.default, annotation=annotation)
         )
     return parameters
 
 
-def _flag(each: Field[Any]) -> str:
+def _flag(item: Field[Any]) -> str:
     """The flag of a field."""
-    return str(each.metadata["flags"][-1]) if each.metadata["flags"] else flag(each.name)
+    return str(item.metadata["flags"][-1]) if item.metadata["flags"] else flag(item.name)
 
 
 def flags_of(options: Any) -> list[str]:
     """The flags of the options that are not at their defaults."""
-    return [_flag(each) for each in fields(options) if getattr(options, each.name) != each.default]
+    return [_flag(item) for item in fields(options) if getattr(options, item.name) != item.default]
 
 
 def flag(name: str) -> str:
@@ -131,13 +131,13 @@ def repeated(ctx: typer.Context, **changes: Any) -> str:
     """The command with the options that were given, some of them replaced. None leaves an option out."""
     words, bare = ["ape", str(ctx.info_name)], getattr(ctx.command, "BARE", {}).items()
     values = {name: ctx.params[name] for name in typed(ctx)} | changes
-    for one in ctx.command.params:
-        value = values.get(str(one.name))
-        if value is True or (one.opts[-1], value) in bare:
-            words.append(one.opts[-1])
+    for parameter in ctx.command.params:
+        value = values.get(str(parameter.name))
+        if value is True or (parameter.opts[-1], value) in bare:
+            words.append(parameter.opts[-1])
         elif value is not None and value is not False:
-            for each in value if isinstance(value, list) else [value]:
-                words += [one.opts[-1], str(each)]
+            for text in value if isinstance(value, list) else [value]:
+                words += [parameter.opts[-1], str(text)]
     return shlex.join(words)
 
 
@@ -170,68 +170,52 @@ class Folders(DatasetsFolder, ResultsFolder):
     """Where runs and datasets are."""
 
 
-@dataclass(frozen=True)
-class ModelOptions:
-    """What is trained."""
-
-    PANEL: ClassVar = MODEL
-    scheme: str | None = option("Positional encoding (`ape schemes` lists them). Required without --config.")
-    structure: str | None = option("Structure that positions are read as, such as seq*tree(2).")
-    attention: str = option("Kind of attention (`ape attentions` lists them).", default="dot")
-    positions: str = option(
-        "Map of positions: plain, randomised, offset or coupled. Drawn again in each training epoch, and once per row "
-        "for validation and evaluation.",
-        default="plain",
-    )
-    model: str = option("Model: encoder-decoder, or decoder (decoder-only).", default="encoder-decoder")
-
-
 SIZES = """Sizes of the data (lengths, depths, sides, digits) instead of those of the preset, such as 1-20,30. The \
 rows of the preset are divided evenly."""
-
-
-@dataclass(frozen=True)
-class DataOptions:
-    """On which data a model is trained."""
-
-    PANEL: ClassVar = DATA
-    data: Place | None = path("Dataset: a folder, a name in --datasets, s3://… or gs://…")
-    task: str | None = option("Task. Its dataset is generated with the sizes of the preset.")
-    sizes: str | None = option(SIZES)
-    order: str | None = option("Node order of trees: breadth or depth.")
-    source_order: str | None = option("Node order of source trees. Default: that of the preset, or else --order.")
-
-
-@dataclass(frozen=True)
-class TrainingOptions:
-    """How a model is trained."""
-
-    PANEL: ClassVar = TRAINING
-    preset: str | None = option("Preset: paper, neurips, medium, small or tiny. Default: paper on a GPU, else small.")
-    seed: int = option("Seed for weights, batch order and dropout.", default=42)
-    file: Place | None = path(
-        "run.json of a run, or FILE.toml with the fields of an experiment. Other options override its fields.",
-        "--config",
-        metavar="FILE",
-    )
-    settings: list[str] | None = option(
-        "Set a field of the configuration (`ape fields` lists them); may be repeated.", "--set", metavar="KEY=VALUE"
-    )
-    no_eval: bool = option("Skip the evaluation on the test split.", default=False)
-
-
+PRESET = "Preset: paper, neurips, medium, small or tiny. Default: paper on a GPU, else small."
+PRECISION = "Precision: fp32, tf32 (only on GPUs) or bf16."
 GENERALISE = """Also evaluate at other sizes, such as 30,50 or 30-40, with 1,000 test rows each. Without SIZES: 1, \
 1.25, 1.5, 2, 3 and 5 times the largest training size (for trees, depth)."""
 DECODE = "Decoding: teacher (only teacher forcing), or greedy (both)."
 
 
 @dataclass(frozen=True)
-class FurtherTestOptions:
-    """On what a trained run is evaluated."""
+class RequestOptions:
+    """The fields of an experiment that the command line gives (`ExperimentSpec`), and the file with the others."""
 
-    PANEL: ClassVar = SCORES
-    generalise: str | None = option(GENERALISE, metavar="[SIZES]")
-    decode: str = option(DECODE, default="teacher")
+    PANEL: ClassVar = MODEL
+    scheme: str | None = option("Positional encoding (`ape schemes` lists them). Required without --config.")
+    structure: str | None = option("Structure that positions are read as, such as seq*tree(2).")
+    attention: str | None = option("Kind of attention (`ape attentions` lists them). Default: dot.")
+    positions: str | None = option(
+        "Map of positions: plain, randomised, offset or coupled. Drawn again in each training epoch, and once per row "
+        "for validation and evaluation. Default: plain."
+    )
+    model: str | None = option("Model: encoder-decoder, or decoder (decoder-only). Default: encoder-decoder.")
+    data: Place | None = path("Dataset: a folder, a name in --datasets, s3://… or gs://…", panel=DATA)
+    task: str | None = option("Task. Its dataset is generated with the sizes of the preset.", panel=DATA)
+    sizes: str | None = option(SIZES, panel=DATA)
+    order: str | None = option("Node order of trees: breadth or depth.", panel=DATA)
+    source_order: str | None = option(
+        "Node order of source trees. Default: that of the preset, or else --order.", panel=DATA
+    )
+    preset: str | None = option(PRESET, panel=TRAINING)
+    seed: int | None = option("Seed for weights, batch order and dropout. Default: 42.", panel=TRAINING)
+    file: Place | None = path(
+        "run.json of a run, or FILE.toml with the fields of an experiment. Other options override its fields.",
+        "--config",
+        metavar="FILE",
+        panel=TRAINING,
+    )
+    settings: list[str] | None = option(
+        "Set a field of the configuration (`ape fields` lists them); may be repeated.",
+        "--set",
+        metavar="KEY=VALUE",
+        panel=TRAINING,
+    )
+    no_eval: bool = option("Skip the evaluation on the test split.", default=False, panel=TRAINING)
+    generalise: str | None = option(GENERALISE, metavar="[SIZES]", panel=SCORES)
+    decode: str | None = option(f"{DECODE} Default: teacher.", panel=SCORES)
 
 
 @dataclass(frozen=True)

@@ -7,13 +7,26 @@ from contextlib import closing
 from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, ClassVar
+from typing import TYPE_CHECKING, Annotated, ClassVar
 
 import typer
 
 from ape_cli.cli._app import command, dataset_folder, note_changed
 from ape_cli.cli.console import note
-from ape_cli.cli.options import DECODE, GENERALISE, GRID, SCORES, SIZES, ExecutionOptions, Folders, Json, here, option
+from ape_cli.cli.options import (
+    DECODE,
+    GENERALISE,
+    GRID,
+    PRECISION,
+    PRESET,
+    SCORES,
+    SIZES,
+    ExecutionOptions,
+    Folders,
+    Json,
+    here,
+    option,
+)
 from ape_cli.cli.sweep_output import print_end, print_plan
 from ape_cli.cli.sweep_table import trials, watching
 from ape_cli.core import runtime
@@ -27,7 +40,7 @@ if TYPE_CHECKING:
     from ape_cli.storage.paths import StoragePath
     from ape_cli.sweep.durations import PastRuns
     from ape_cli.sweep.planning import PlannedTrial
-    from ape_cli.sweep.specification import SweepSpecification
+    from ape_cli.sweep.specification import SweepSpec
     from ape_cli.sweep.stages import Stages
 
 
@@ -46,8 +59,8 @@ class GridOptions:
     attentions: str | None = option("Kinds of attention.")
     positions: str | None = option("Maps of positions: plain,randomised,offset,coupled.")
     models: str | None = option("Models: encoder-decoder,decoder.")
-    preset: str | None = option("Preset: paper, neurips, medium, small or tiny. Default: paper on a GPU, else small.")
-    precision: str | None = option("Precision: fp32, tf32 (only on GPUs) or bf16.")
+    preset: str | None = option(PRESET)
+    precision: str | None = option(PRECISION)
     settings: list[str] | None = option(
         "Values of a configuration field, one trial each; may be repeated.", "--set", metavar="KEY=V,V"
     )
@@ -62,28 +75,26 @@ class GridOptions:
         "tune: seeds of the search. The other --seeds train only the chosen setting. Default: all."
     )
 
-    def fields(self) -> dict[str, Any]:
-        """The options that are given, as fields of a grid. Raises `UsageError` if one is not valid."""
+    def spec(self) -> SweepSpec:
+        """The fields of a grid that are given. Raises `UsageError` if one is not valid."""
         from ape_cli.core.ranges import whole_numbers
         from ape_cli.runs.config import parse_values
+        from ape_cli.sweep.specification import layer
 
         lists = ("schemes", "tasks", "orders", "structures", "attentions", "positions", "models")
-        fields: dict[str, Any] = {key: _list(text) for key in lists if (text := getattr(self, key)) is not None}
-        if self.data:
-            fields |= {"data": self.data} | ({} if self.tasks else {"tasks": []})
-        elif self.tasks:
-            fields["data"] = []
-        more: dict[str, Any] = {
-            name: getattr(self, name) for name in ("preset", "precision", "sizes", "generalise", "decode")
+        tune = {
+            "set": parse_values(self.tune or [], "tune") or None,
+            "trials": self.trials,
+            "seeds": None if self.tune_seeds is None else whole_numbers("tune_seeds", self.tune_seeds),
         }
-        more |= {
+        fields = {name: _list(text) for name in lists if (text := getattr(self, name)) is not None} | {
+            "data": self.data or None,
             "seeds": None if self.seeds is None else whole_numbers("seeds", self.seeds),
             "set": parse_values(self.settings or []) or None,
+            "tune": {name: value for name, value in tune.items() if value is not None} or None,
         }
-        seeds = None if self.tune_seeds is None else whole_numbers("tune_seeds", self.tune_seeds)
-        tune = {"set": parse_values(self.tune or [], "tune") or None, "trials": self.trials, "seeds": seeds}
-        more["tune"] = {key: value for key, value in tune.items() if value is not None} or None
-        return fields | {key: value for key, value in more.items() if value is not None}
+        fields |= {name: getattr(self, name) for name in ("preset", "precision", "sizes", "generalise", "decode")}
+        return layer({name: value for name, value in fields.items() if value is not None})
 
 
 @dataclass(frozen=True)
@@ -124,17 +135,17 @@ def sweep(
     Raises `UsageError` if options are not valid, or if the grid has no trials.
     """
     runtime.share_cores()
+    from ape_cli.experiment.spec import default_preset
+    from ape_cli.experiment.spec_files import located
     from ape_cli.models.device import check_precision, choose_device, remark
     from ape_cli.runs import record
     from ape_cli.runs.registry import open_registry
     from ape_cli.sweep import durations, planning, specification
     from ape_cli.training import loggers
 
-    options = grid.fields()
-    in_file = specification.located(file, options)
-    with in_file(whole=True):
-        files = specification.read(file) if file else [{}]
-        grids = [specification.check(specification.over(fields, options)) for fields in files]
+    options = grid.spec()
+    with located(file, options, whole=True):
+        grids = specification.read(file, options)
     # each node of a cluster chooses its own device
     where = choose_device(execution.device if execution.engine == "local" else "auto")
     pick("device", execution.device, ["auto", "cpu", "cuda"])
@@ -142,12 +153,12 @@ def sweep(
         loggers.load(name)
     registry = open_registry(folders.results)
     kind = "cuda" if execution.gpus_per_trial else where.type
-    usual = "paper" if kind == "cuda" else "small"
-    if any(one.preset is None for one in grids):
+    usual = default_preset(kind)
+    if any(spec.preset is None for spec in grids):
         note(f"preset: {usual}; --preset chooses another")
     past = partial(durations.PastRuns, registry, kind, execution.threads or 1)
     planned = partial(_planned, grids, usual, registry, folders.datasets, past, _shard(execution.share))
-    with in_file():
+    with located(file, options):
         stages = planned()
     for line in stages.left:
         note(f"left out: {line}")
@@ -159,13 +170,13 @@ def sweep(
         print_plan(stages.trials, engine.slots, as_json, old)
         return
     if execution.engine == "local":
-        with in_file():
-            for one in grids:
-                check_precision(one.precision, where)
+        with located(file, options):
+            for spec in grids:
+                check_precision(spec.precision, where)
         items = stages.first
-        for known in sorted({remark(item.config.precision, where, item.config.d_model) for item in items} - {""}):
-            note(known)
-    tuned = any(one.tune for one in grids)
+        for line in sorted({remark(item.config.precision, where, item.config.d_model) for item in items} - {""}):
+            note(line)
+    tuned = any(spec.tune for spec in grids)
     items, lines = _train(stages.first, execution, registry, folders.datasets, local_gpu, tuning=tuned)
     if tuned:
         stages = planned()
@@ -209,7 +220,7 @@ def _train(
 
 
 def _planned(
-    grids: list[SweepSpecification],
+    grids: list[SweepSpec],
     usual: str,
     registry: Registry,
     datasets: StoragePath,
@@ -225,12 +236,12 @@ def _planned(
     first, step = share
     groups = combinations.groups(grids, usual, lambda name: dataset_folder(storage_path(name), datasets))
     by_group = any(group.tuned for group in groups)
-    found = stages.plan(groups[first - 1 :: step] if by_group else groups, registry, datasets, past())
-    if not found.first:
+    planned = stages.plan(groups[first - 1 :: step] if by_group else groups, registry, datasets, past())
+    if not planned.first:
         fix = f"a shard from 1 to {len(groups)}" if by_group and first > len(groups) else ""
         fix = fix or "choose schemes that can read the data"
-        raise UsageError("the sweep has no trials", got="; ".join(found.left) or f"--shard {first}/{step}", fix=fix)
-    return found if by_group else replace(found, first=found.first[first - 1 :: step])
+        raise UsageError("the sweep has no trials", got="; ".join(planned.left) or f"--shard {first}/{step}", fix=fix)
+    return planned if by_group else replace(planned, first=planned.first[first - 1 :: step])
 
 
 def _engine(execution: SweepExecution, items: list[PlannedTrial], local_gpu: bool) -> Executor:

@@ -24,9 +24,9 @@ _TAIL = 12  # number of lines of a failed trial's log that are printed
 def print_plan(items: list[PlannedTrial], slots: int | None, as_json: bool, old: Collection[str] = ()) -> None:
     """Print what a sweep would do, for --dry-run. `old`: names of runs with older code than the present one."""
     todo = [item for item in items if item.state != "finished"]
-    known = [item.seconds for item in todo if item.seconds is not None]
+    estimates = [item.seconds for item in todo if item.seconds is not None]
     at_once = min(slots, max(1, len(todo))) if slots else None
-    total = sum(known) / at_once if at_once and len(known) == len(todo) else None
+    total = sum(estimates) / at_once if at_once and len(estimates) == len(todo) else None
     later = sum(item.state == "open" for item in items)
     lines = [
         {
@@ -52,7 +52,7 @@ def print_plan(items: list[PlannedTrial], slots: int | None, as_json: bool, old:
         rows.append([item.name, item.variant, what, f"{item.data.folder}{missing}", took])
     print_table(["run", "set", "to do", "dataset", "about"], rows)
     guess = "time unknown" if total is None else f"about {_clock(total)}, estimated from {_basis(todo)}"
-    if len(known) < len(todo):
+    if len(estimates) < len(todo):
         guess += ", as no registered run has the same model and this machine has no GPU"
     many = f"{at_once} at once" if at_once else "as many at once as there is room for"
     say(f"{trials(len(items))}, {len(todo)} to do, {many}: {guess if todo else 'nothing to do'}")
@@ -70,8 +70,8 @@ def _basis(items: list[PlannedTrial]) -> str:
     """What the estimates of trials rest on, the least sure one, and how sure it is."""
     from ape_cli.sweep.durations import OTHERS, SIMILAR, SIZE
 
-    found = {item.estimate.basis for item in items if item.estimate}
-    basis = next((basis for basis in (SIZE, OTHERS) if basis in found), SIMILAR)
+    bases = {item.estimate.basis for item in items if item.estimate}
+    basis = next((basis for basis in (SIZE, OTHERS) if basis in bases), SIMILAR)
     return basis if basis == SIMILAR else f"{basis} (usually within a factor of 3)"
 
 
@@ -95,8 +95,8 @@ def print_end(
         ends.append({"run": item.name, "state": line.state, "trained": bool(line.result.get("trained"))})
         ends[-1] |= {"error": line.error} if line.error else {}
     if as_json:
-        answer({"trials": ends} | ({} if choices is None else {"chosen": [_told(choice) for choice in choices]}))
-    for line in (one for one in lines.values() if one.state == "failed"):
+        answer({"trials": ends} | ({} if choices is None else {"chosen": [_as_json(choice) for choice in choices]}))
+    for line in (line for line in lines.values() if line.state == "failed"):
         path = worker.log_of(registry.folder, line.item.name)
         log = path.read_text(encoding="utf-8") if path.exists() else line.error
         note("")
@@ -115,7 +115,7 @@ def print_end(
         say(f"{trials(len(ends))}: {', '.join(f'{n} {s}' for s, n in count.items())}; {trained} trained now")
 
 
-def _told(choice: GroupChoice) -> dict[str, Any]:
+def _as_json(choice: GroupChoice) -> dict[str, Any]:
     """A choice for a program."""
     return {
         "group": choice.group,

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import itertools
 import shlex
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -29,17 +28,18 @@ def sweep_runs(file: Path | None, chosen: Filter, registry: Registry, tuned: boo
     """
     if file is None:
         return registry.where(chosen), ""
+    from ape_cli.experiment.spec import default_preset
+    from ape_cli.experiment.spec_files import located
     from ape_cli.models.device import choose_device
     from ape_cli.runs import filters
     from ape_cli.sweep import combinations, specification, stages
+    from ape_cli.sweep.specification import SweepSpec
 
-    presets: list[dict[str, str]] = [{"preset": preset} for preset in chosen.presets] or [{}]
-    in_file = specification.located(file, presets[0])
-    with in_file(whole=True):
-        fields = itertools.product(presets, specification.read(file))
-        grids = [specification.check(specification.over(of_file, preset)) for preset, of_file in fields]
-    usual = "paper" if choose_device("auto").type == "cuda" else "small"
-    with in_file():
+    layers = [SweepSpec(preset=preset) for preset in chosen.presets] or [SweepSpec()]
+    with located(file, layers[0], whole=True):
+        grids = [grid for layer in layers for grid in specification.read(file, layer)]
+    usual = default_preset(choose_device("auto").type)
+    with located(file, layers[0]):
         groups = combinations.groups(grids, usual, lambda name: dataset_folder(storage_path(name)))
         planned = stages.plan(groups, registry, DATASETS)
     every = planned.trials

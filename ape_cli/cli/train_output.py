@@ -15,7 +15,7 @@ from ape_cli.core.perplexity import perplexity, perplexity_text
 
 if TYPE_CHECKING:
     from ape_cli.data.loader import Dataset
-    from ape_cli.experiment import Experiment, ExperimentOptions
+    from ape_cli.experiment import Experiment, ExperimentSpec
     from ape_cli.experiment.generalisation import ExtraEvaluations
     from ape_cli.runs.record import RunRecord
     from ape_cli.runs.registry import Registry
@@ -88,10 +88,10 @@ class Comparison:
     constant_guess: float = 0.0
     counted: dict[str, dict[str, float]] = field(default_factory=dict)
     none: float | None = None
-    missing: tuple[ExperimentOptions, ...] = ()
+    missing: tuple[ExperimentSpec, ...] = ()
 
 
-def compared(data: Dataset, registry: Registry, options: ExperimentOptions) -> Comparison:
+def compared(data: Dataset, registry: Registry, options: ExperimentSpec) -> Comparison:
     """What the test score of a run with these options is compared with."""
     from ape_cli.evaluation.count_baselines import count_baselines
     from ape_cli.evaluation.evaluate import name_of
@@ -134,7 +134,7 @@ def print_trained(
     for other in done.others:
         say(f"  {_at_sizes(other)}")
     say(f"compare its test {accuracy} with")
-    for score, whose in _beside(done.run.known, comparison):
+    for score, whose in _compared_with(done.run.known, comparison):
         say(f"  {score:7.2%}  {whose}", indent=11)
     if line := _published(done.run.known, test["overall"]["cross_entropy"]):
         say(line)
@@ -145,28 +145,28 @@ def print_trained(
         note(f"`{report}` shows all scores side by side")
 
 
-def _beside(known: RunRecord, comparison: Comparison) -> Iterator[tuple[float, str]]:
+def _compared_with(record: RunRecord, comparison: Comparison) -> Iterator[tuple[float, str]]:
     """The scores to compare a run with, and whose they are."""
-    config = known.config
+    config = record.config
     yield comparison.constant_guess, f"always the most frequent {'class' if config.kind == 'image' else 'symbol'}"
     if comparison.counted:
-        scores = {name: each["token_accuracy"] for name, each in comparison.counted.items()}
+        scores = {name: score["token_accuracy"] for name, score in comparison.counted.items()}
         best = max(scores, key=lambda name: scores[name])
         yield scores[best], f"the best simple rule ({best})"
     if comparison.none is not None and config.scheme != "none":
         yield comparison.none, "the same model without positions (scheme none)"
 
 
-def _published(known: RunRecord, cross_entropy: float) -> str:
+def _published(record: RunRecord, cross_entropy: float) -> str:
     """The perplexity of a run beside the published one of its scheme, task and order; empty if there is none."""
     from ape_cli.reports import published
     from ape_cli.reports.descriptions import form_of
     from ape_cli.reports.evaluations import task_of
     from ape_cli.runs.record import settings_text
 
-    config, data, source = known.config, known.dataset, published.load("neurips")
+    config, data, source = record.config, record.dataset, published.load("neurips")
     column = task_of({"task": data.task, "order": data.order, "form": form_of(data)})
-    number = source.number(config.scheme, settings_text(known.variant), column, "perplexity")
+    number = source.number(config.scheme, settings_text(record.variant), column, "perplexity")
     if number is None:
         return ""
     ours = f"its test perplexity is {perplexity_text(perplexity(cross_entropy))}"

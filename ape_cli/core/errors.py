@@ -1,7 +1,7 @@
 """User errors and messages. An error says what is wrong, what was given (got), what is allowed, and how to fix it.
 
-Messages name options as in Python, in backquotes: "bad `threads`", "leave `decode` out", "`device=cuda`". The command
-line shows them as flags: "leave --decode out" (`cli/options.py`).
+Messages name options and fields as they are, in backquotes: "bad `threads`", "leave `decode` out", "`device=cuda`". A
+reader meets the same word in --decode, in `decode = ` of a file, and in `decode=` of a function.
 
 Everything that a user can cause is an `ApeError`, which the command line prints without a traceback. An
 `AssertionError`, or any other exception, is a bug of this program and keeps its traceback.
@@ -47,15 +47,24 @@ class ApeError(Exception):
     """Base class of user errors.
 
     `what` says what is wrong, `got` what was given, `allowed` what would be valid, and `fix` what to do. The message
-    has one line for each that is given. The command line exits with the status `exit_code`.
+    has one line for each that is given. `field` is the option, field or setting that the error is about; a reader of a
+    file finds its line by it. The command line exits with the status `exit_code`.
     """
 
     exit_code = 1
 
-    def __init__(self, what: str, *, got: object = None, allowed: object = None, fix: str | None = None) -> None:
+    def __init__(
+        self,
+        what: str,
+        *,
+        got: object = None,
+        allowed: object = None,
+        fix: str | None = None,
+        field: str | None = None,
+    ) -> None:
         """Store the parts."""
         super().__init__(what)
-        self.what, self.got, self.allowed, self.fix = what, got, allowed, fix
+        self.what, self.got, self.allowed, self.fix, self.field = what, got, allowed, fix, field
 
     def __str__(self) -> str:
         """The message: a line for each part."""
@@ -72,7 +81,7 @@ class ApeError(Exception):
 
     def __reduce__(self) -> tuple[Any, ...]:
         """Pickle the parts, from which the other process builds the message again."""
-        return partial(type(self), got=self.got, allowed=self.allowed, fix=self.fix), (self.what,)
+        return partial(type(self), got=self.got, allowed=self.allowed, fix=self.fix, field=self.field), (self.what,)
 
 
 class PartError(ApeError):
@@ -161,11 +170,12 @@ def unknown(
     allowed: Iterable[str],
     searched: Iterable[str] = (),
     synonyms: Mapping[str, str] | None = None,
+    field: str | None = None,
 ) -> UsageError:
     """The error for an unknown `kind` called `name`, with the nearest match and the full list.
 
     `searched` are the places where the names come from, if a user can add to them. `synonyms` are other words for
-    names.
+    names. `field` is the field that the error is about, if it is not called `kind`.
 
     >>> print(unknown("task", "tree-cpoy", ["copy", "tree-copy"]))
     unknown task
@@ -181,6 +191,7 @@ def unknown(
         allowed=_listed(name, names),
         fix=suggestion(name, names, "choose one from the list", synonyms)
         + (f" (searched: {places}; PYTHONPATH adds folders with ape_cli in them)" if places else ""),
+        field=field or kind,
     )
 
 
@@ -221,14 +232,14 @@ def _plain(name: str) -> str:
     return name.casefold().replace("-", "").replace("_", "")
 
 
-def pick(kind: str, name: str, allowed: Iterable[_Name]) -> _Name:
-    """Return the element of `allowed` that is called `name`.
+def pick(kind: str, name: str, allowed: Iterable[_Name], field: str | None = None) -> _Name:
+    """Return the element of `allowed` that is called `name`. `field` is where it stands, if that is not called `kind`.
 
     Raises `UsageError` (see `unknown`) if there is none.
     """
     names = {str(other): other for other in allowed}
     if name not in names:
-        raise unknown(kind, name, names)
+        raise unknown(kind, name, names, field=field)
     return names[name]
 
 

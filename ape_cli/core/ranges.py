@@ -22,7 +22,8 @@ def whole_numbers(name: str, text: str) -> list[int]:
         digits = all(word.isdecimal() and len(word) < 20 for word in (first, last))
         if not digits or not 0 <= int(last) - int(first) < _MOST:
             allowed = f"whole numbers, and ranges from the lower to the higher, of at most {_MOST:,} numbers"
-            raise UsageError(f"bad `{name}`", got=brief(text), allowed=allowed, fix="for example 42,43, or 42-44")
+            fix = "for example 42,43, or 42-44"
+            raise UsageError(f"bad `{name}`", got=brief(text), allowed=allowed, fix=fix, field=name)
         numbers += range(int(first), int(last) + 1)
     return list(dict.fromkeys(numbers))
 

@@ -278,7 +278,7 @@ def read_manifest(folder: StoragePath) -> Manifest:
             what = "the folder is not a dataset: it has no manifest.json"
         else:
             what = "no such dataset"
-        raise DataError(what, got=str(folder), fix=how) from None
+        raise DataError(what, got=str(folder), fix=how, field="data") from None
     except OSError as error:
         raise DataError(f"cannot read {path}", got=error.strerror, fix=files.how_to_read(error, how)) from error
     except ValidationError as error:

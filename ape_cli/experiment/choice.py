@@ -15,8 +15,8 @@ from ape_cli.data import generation
 from ape_cli.data.loader import Dataset, open_dataset
 from ape_cli.data.manifest import DatasetPlan, Manifest, manifest_path, read_manifest
 from ape_cli.experiment import datasets
-from ape_cli.experiment.options import ExperimentOptions
 from ape_cli.experiment.reading import UnreadableError, structure_for
+from ape_cli.experiment.spec import ExperimentSpec
 from ape_cli.runs.record import DatasetRecord
 from ape_cli.storage.parquet import ROW_GROUP
 from ape_cli.storage.paths import StoragePath
@@ -27,7 +27,7 @@ _PREFERRED = ["seq", "tree(k)", "grid(n)", "cyclic(n)"]  # structures whose defa
 
 
 def find_dataset(
-    request: ExperimentOptions,
+    request: ExperimentSpec,
     root: StoragePath,
     records: Sequence[DatasetRecord] = (),
     cache: dict[Any, Dataset] | None = None,
@@ -75,7 +75,7 @@ def _in_folder(folder: StoragePath, records: Sequence[DatasetRecord]) -> Dataset
     return data
 
 
-def _of_task(request: ExperimentOptions, root: StoragePath, records: Sequence[DatasetRecord] = ()) -> Dataset:
+def _of_task(request: ExperimentSpec, root: StoragePath, records: Sequence[DatasetRecord] = ()) -> Dataset:
     """The dataset of a task at the sizes of a preset. Raises `DataError` if its folder holds another dataset."""
     assert request.task is not None
     task, plan, folder = datasets.preset_plan(request.task, request.order, request.preset, root, request.sizes)
@@ -95,7 +95,7 @@ def _of_task(request: ExperimentOptions, root: StoragePath, records: Sequence[Da
     return datasets.existing(folder, manifest, task)
 
 
-def _of_record(request: ExperimentOptions, record: DatasetRecord, root: StoragePath) -> Dataset:
+def _of_record(request: ExperimentSpec, record: DatasetRecord, root: StoragePath) -> Dataset:
     """The dataset that a configuration file recorded: `root`/NAME, or else the recorded folder, or else generated.
 
     Raises `UsageError` if the request names an order, and `DataError` if `root`/NAME is another dataset, or if it
@@ -128,7 +128,7 @@ def _of_record(request: ExperimentOptions, record: DatasetRecord, root: StorageP
     return data
 
 
-def _newest(request: ExperimentOptions, root: StoragePath) -> Dataset:
+def _newest(request: ExperimentSpec, root: StoragePath) -> Dataset:
     """The newest dataset in `root` that the scheme can read, or its default task's at the sizes of the preset.
 
     Raises `DataError` if there is no such dataset, and no default task with such positions.
@@ -159,7 +159,7 @@ def _newest(request: ExperimentOptions, root: StoragePath) -> Dataset:
             fix="generate one: `ape gen tree-rotate --branching 3`, `ape gen ring-shift --ring 6`, …",
         )
     logger.info(f"no dataset in {root} that {scheme} can read: taking {task} at the sizes of preset {preset} {how}")
-    return _of_task(ExperimentOptions(preset=preset, scheme=scheme, task=task, order=order), root)
+    return _of_task(ExperimentSpec(preset=preset, scheme=scheme, task=task, order=order), root)
 
 
 def _manifests(root: StoragePath) -> Iterator[tuple[StoragePath, Manifest]]:
@@ -195,11 +195,11 @@ def default_tasks(only_ordered: bool) -> dict[str, str]:
 
 def preset_dataset(task: str, order: str | None, preset: str, root: StoragePath) -> Dataset:
     """Open a task's dataset at the sizes of a preset. It is generated if it is missing."""
-    request = ExperimentOptions(preset=preset, scheme="none", task=task, order=order)
+    request = ExperimentSpec(preset=preset, scheme="none", task=task, order=order)
     return datasets.generated(find_dataset(request, root))
 
 
-def note_unused(request: ExperimentOptions, folder: StoragePath) -> None:
+def note_unused(request: ExperimentSpec, folder: StoragePath) -> None:
     """Log a note if `ape gen` wrote a dataset of the task beside the `folder` that this experiment uses."""
     if request.task is None or request.data is not None or tasks.load(request.task).fixed_rows:
         return

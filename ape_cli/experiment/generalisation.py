@@ -53,7 +53,7 @@ class ExtraEvaluations:
 
     def __post_init__(self) -> None:
         """Check the decoding."""
-        pick("decoding", self.decode, DECODINGS)
+        pick("decoding", self.decode, DECODINGS, field="decode")
 
     def decodings(self, data: Dataset) -> tuple[str, ...]:
         """The decodings in which a run on the data is evaluated. Images have no greedy decoding."""
@@ -94,7 +94,11 @@ def parse(sizes: bool | str | Sequence[int] | None) -> bool | tuple[int, ...]:
     if not numbers or not all(type(size) is int and 0 <= size < 2**16 for size in numbers):
         allowed = f"sizes such as 30,50-60 (whole numbers), or {AUTO} for multiples of the largest training size"
         raise UsageError(
-            "bad `generalise`", got=brief(sizes), allowed=allowed, fix="for example `generalise=30,50,100`"
+            "bad `generalise`",
+            got=brief(sizes),
+            allowed=allowed,
+            fix="for example `generalise=30,50,100`",
+            field="generalise",
         )
     return tuple(sorted(set(numbers)))
 

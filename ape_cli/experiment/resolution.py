@@ -20,8 +20,8 @@ from ape_cli.data.loader import BatchOptions, Dataset, Split, size_key
 from ape_cli.data.position_reading import PositionReading
 from ape_cli.experiment.datasets import generated
 from ape_cli.experiment.generalisation import check_decoding
-from ape_cli.experiment.options import ExperimentOptions
 from ape_cli.experiment.reading import augmented, check_greatest, check_map, position_reading, structure_for, tokenising
+from ape_cli.experiment.spec import ExperimentSpec
 from ape_cli.position import Scheme
 from ape_cli.runs.config import MODELS, Config, ImageConfig, SequenceConfig
 from ape_cli.structure import Structure, left_out
@@ -50,7 +50,7 @@ class Experiment:
 
         The kind of attention is among them, and so is the locality bias that it turned off.
         """
-        plain = ExperimentOptions(
+        plain = ExperimentSpec(
             preset=self.config.preset,
             scheme=self.config.scheme,
             seed=self.config.seed,
@@ -108,7 +108,7 @@ def of(config: Config, data: Dataset) -> Experiment:
     return Experiment(complete(config, data), data)
 
 
-def resolve(request: ExperimentOptions, data: Dataset) -> Experiment:
+def resolve(request: ExperimentSpec, data: Dataset) -> Experiment:
     """The experiment that a request describes on its dataset (`datasets.find_dataset`). Nothing is generated.
 
     Raises `ApeError` if options are not valid, do not fit together or do not fit the dataset.
@@ -167,7 +167,10 @@ def complete(config: Config, data: Dataset) -> Config:
     is_default = config.structure is None or structure == structure_for(config.scheme, data.structure)
     if config.max_size is not None and not position.load(config.scheme).bounded:
         raise UsageError(
-            f"{config.scheme} is not bounded by a size", got=f"max_size={config.max_size}", fix="leave max_size out"
+            f"{config.scheme} is not bounded by a size",
+            got=f"max_size={config.max_size}",
+            fix="leave max_size out",
+            field="max_size",
         )
     decay = locality(config)
     check_map(config, data.structure, decay)

@@ -116,7 +116,8 @@ def parse_structure(expression: str | Structure) -> Structure:
             raise ValueError(f"it has {structure.width} factors, and the most is 16")
     except (ValueError, SyntaxError, MemoryError, RecursionError) as error:
         why = f": {error}" if type(error) is ValueError else ""
-        raise UsageError(f"bad structure{why}", got=brief(expression), allowed=_ALLOWED, fix="correct it") from None
+        what = f"bad structure{why}"
+        raise UsageError(what, got=brief(expression), allowed=_ALLOWED, fix="correct it", field="structure") from None
     return structure
 
 

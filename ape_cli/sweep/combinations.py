@@ -1,22 +1,34 @@
-"""The trials of a sweep: every combination of the values of its grids, in groups of which each is tuned."""
+"""The trials of a sweep: every combination of the values of its grids, in groups of which each is tuned.
+
+The settings that are tried are all combinations of the tuned values, or a subset. It is the same for all schemes, tasks
+and machines, and has the default setting of each scheme, if that is a combination of the values, so that the effect of
+tuning can be measured.
+"""
 
 from __future__ import annotations
 
 import itertools
-from collections.abc import Callable, Iterator
+import math
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import suppress
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Any
 
-from ape_cli import tasks
-from ape_cli.core.errors import UsageError
-from ape_cli.experiment import ExperimentOptions
+import numpy as np
+
+from ape_cli import attention, position, tasks
+from ape_cli.core import rng
+from ape_cli.core.errors import UsageError, brief
+from ape_cli.data import position_maps
+from ape_cli.experiment import ExperimentSpec
+from ape_cli.experiment.resolution import locality
 from ape_cli.runs import config
 from ape_cli.storage.paths import StoragePath, storage_path
-from ape_cli.sweep.specification import SweepSpecification
-from ape_cli.sweep.tuned import TuneSpecification, default_setting, settings_of
+from ape_cli.sweep.specification import SweepSpec, TuneSpec
 
 _MOST_TRIALS = 10_000
+_MOST_COMBINATIONS = 10_000
+_SEED = 0  # of the subset of the combinations
 
 
 @dataclass(frozen=True)
@@ -26,7 +38,7 @@ class TrialGroup:
     `seeds` are those of all settings. `later` are the seeds of the setting that is chosen, if these are others.
     """
 
-    base: ExperimentOptions
+    base: ExperimentSpec
     settings: list[dict[str, Any]]
     seeds: list[int]
     later: list[int]
@@ -37,13 +49,13 @@ class TrialGroup:
         """Whether a setting is chosen."""
         return self.settings != [{}]
 
-    def point(self, setting: dict[str, Any], seed: int) -> ExperimentOptions:
+    def point(self, setting: dict[str, Any], seed: int) -> ExperimentSpec:
         """One trial."""
-        return replace(self.base, seed=seed, settings={**self.base.settings, **setting})
+        return self.base.model_copy(update={"seed": seed, "settings": {**self.base.settings, **setting}})
 
 
 def groups(
-    grids: list[SweepSpecification], preset: str, folder: Callable[[str], StoragePath] = storage_path
+    grids: list[SweepSpec], preset: str, folder: Callable[[str], StoragePath] = storage_path
 ) -> list[TrialGroup]:
     """The groups of trials of all grids.
 
@@ -53,8 +65,8 @@ def groups(
     ordered = [grid for grid in grids if "orders" in grid.model_fields_set]
     if ordered and not any(tasks.load(task).ordered for grid in ordered for task in grid.tasks):
         got = f"orders {', '.join(ordered[0].orders)}"
-        raise UsageError("no task of the sweep has an order", got=got, fix="leave it out")
-    found: list[TrialGroup] = []
+        raise UsageError("no task of the sweep has an order", got=got, fix="leave it out", field="order")
+    all_groups: list[TrialGroup] = []
     bases_of = [_few(_bases(grid, preset, folder)) for grid in grids]
     for grid, bases in zip(grids, bases_of, strict=True):
         alike = [base for other, of in zip(grids, bases_of, strict=True) if other.tune == grid.tune for base in of]
@@ -64,22 +76,24 @@ def groups(
         if foreign := [seed for seed in seeds if seed not in every]:
             fix = "tune with some of the seeds of the grid"
             got = ", ".join(map(str, foreign))
-            raise UsageError("seeds of [tune] are not among `seeds`", got=got, allowed=str(every), fix=fix)
+            raise UsageError(
+                "seeds of [tune] are not among `seeds`", got=got, allowed=str(every), fix=fix, field="seeds"
+            )
         later = [seed for seed in every if seed not in seeds]
-        found += [TrialGroup(base, settings, seeds, later, every) for base in bases]
-    return found
+        all_groups += [TrialGroup(base, settings, seeds, later, every) for base in bases]
+    return all_groups
 
 
-def first_stage(found: list[TrialGroup]) -> list[ExperimentOptions]:
+def first_stage(all_groups: list[TrialGroup]) -> list[ExperimentSpec]:
     """The trials of groups, without those of settings that have to be chosen first.
 
     Those of the first seed come first, so that an interrupted sweep leaves complete tables. Raises `UsageError` if
     there are too many.
     """
-    with_seeds = [(group, set(group.seeds)) for group in found]
+    with_seeds = [(group, set(group.seeds)) for group in all_groups]
     trials = (
         group.point(setting, seed)
-        for seed in dict.fromkeys(seed for group in found for seed in group.seeds)
+        for seed in dict.fromkeys(seed for group in all_groups for seed in group.seeds)
         for group, seeds in with_seeds
         if seed in seeds
         for setting in group.settings
@@ -87,7 +101,7 @@ def first_stage(found: list[TrialGroup]) -> list[ExperimentOptions]:
     return list({repr(point): point for point in _few(trials)}.values())
 
 
-def _few(trials: Iterator[ExperimentOptions]) -> list[ExperimentOptions]:
+def _few(trials: Iterator[ExperimentSpec]) -> list[ExperimentSpec]:
     """A list of trials. Raises `UsageError` if there are too many."""
     first = list(itertools.islice(trials, _MOST_TRIALS + 1))
     if len(first) > _MOST_TRIALS:
@@ -95,42 +109,90 @@ def _few(trials: Iterator[ExperimentOptions]) -> list[ExperimentOptions]:
     return first
 
 
-def _defaults(tune: TuneSpecification, bases: list[ExperimentOptions]) -> list[dict[str, Any]]:
+def _defaults(tune: TuneSpec, bases: list[ExperimentSpec]) -> list[dict[str, Any]]:
     """The default settings of all trials of a grid. Nothing is known about the kind of data of existing datasets."""
-    found: dict[str, dict[str, Any]] = {}
+    settings: dict[str, dict[str, Any]] = {}
     for base in bases:
         for kind in ("sequence", "image") if base.task is None else (tasks.load(base.task).modality,):
             with suppress(UsageError):  # what is not valid is reported when it is planned
-                setting = default_setting(base, kind, tune.set)
-                found[repr(setting)] = setting
-    return list(found.values())
+                setting = default_setting(base, kind, tune.settings)
+                settings[repr(setting)] = setting
+    return list(settings.values())
 
 
-def _bases(grid: SweepSpecification, preset: str, folder: Callable[[str], StoragePath]) -> Iterator[ExperimentOptions]:
+def _bases(grid: SweepSpec, preset: str, folder: Callable[[str], StoragePath]) -> Iterator[ExperimentSpec]:
     """All trials of one grid without seeds and tuned settings. Raises `UsageError` if a setting has no values."""
-    places: list[dict[str, Any]] = [{"data": folder(data)} for data in grid.data]
     named = preset if grid.preset is None else grid.preset
     linearised = [config.preset(named).linearisation(order) for order in grid.orders]  # several may be the same
+    datasets: list[dict[str, Any]] = [{"data": folder(data)} for data in grid.data]
     for task in grid.tasks:
         orders: list[str | None] = [*dict.fromkeys(linearised)] if tasks.load(task).ordered else [None]
-        places += [{"task": task, "order": order} for order in orders]
-    lists = [value if isinstance(value, list) else [value] for value in grid.set.values()]
-    if not all(lists):
-        raise UsageError("a setting has no values", got=str(grid.set), fix="leave it out, or give one")
+        datasets += [{"task": task, "order": order, "sizes": grid.sizes} for order in orders]
+    lists = [value if isinstance(value, list) else [value] for value in grid.settings.values()]
+    if [] in lists:
+        got = brief(grid.settings)
+        raise UsageError("a setting has no values", got=got, fix="leave it out, or give one", field="set")
     structures: list[str | None] = [*grid.structures] or [None]
-    for place, scheme, structure, attention, positions, model, *values in itertools.product(
-        places, grid.schemes, structures, grid.attentions, grid.positions, grid.models, *lists
+    for dataset, scheme, structure, attention_type, positions, model, *values in itertools.product(
+        datasets, grid.schemes, structures, grid.attentions, grid.positions, grid.models, *lists
     ):
-        yield ExperimentOptions(
+        yield ExperimentSpec(
             preset=named,
             scheme=scheme,
             structure=structure,
-            attention=attention,
+            attention=attention_type,
             positions=positions,
             model=model,
             precision=grid.precision,
-            settings=dict(zip(grid.set, values, strict=True)),
-            sizes=grid.sizes_text if "task" in place else None,
-            tests=grid.tests(),
-            **place,
+            set=dict(zip(grid.settings, values, strict=True)),
+            generalise=grid.generalise,
+            decode=grid.decode,
+            **dataset,
         )
+
+
+def settings_of(tune: TuneSpec, defaults: Iterable[dict[str, Any]]) -> list[dict[str, Any]]:
+    """The settings that are tried, in the order of the combinations. `defaults`: settings that a subset must have.
+
+    Raises `UsageError` if a value is repeated, if there are too many combinations, or if the number of trials does not
+    fit them.
+    """
+    for key, values in tune.settings.items():
+        if len(set(values)) < len(values):
+            raise UsageError(
+                f"a value of {key} is repeated in what is tuned", got=str(values), fix="write it once", field=key
+            )
+    count = math.prod(map(len, tune.settings.values()))
+    if count > _MOST_COMBINATIONS:
+        allowed = f"{_MOST_COMBINATIONS:,} combinations of values"
+        raise UsageError(
+            "too many values to tune", got=f"{count:,} combinations", allowed=allowed, fix="leave some out"
+        )
+    every = [dict(zip(tune.settings, values, strict=True)) for values in itertools.product(*tune.settings.values())]
+    if tune.trials is None:
+        return every
+    if tune.trials > count:
+        what = "there are more trials than combinations of the tuned values"
+        raise UsageError(
+            what, got=f"trials {tune.trials}", allowed=f"1 to {count}", fix="leave `trials` out", field="trials"
+        )
+    kept = {index for index, setting in enumerate(every) if setting in [*defaults]} if tune.trials < count else set()
+    if len(kept) > tune.trials:
+        what = "there are fewer trials than default settings of the schemes"
+        fix = f"`trials={len(kept)}`, or tune these schemes in separate sweeps"
+        raise UsageError(what, got=f"trials {tune.trials}, {len(kept)} default settings", fix=fix, field="trials")
+    shuffled = np.argsort(rng.rows(_SEED, "tune", np.arange(count)), kind="stable").tolist()
+    others = [index for index in shuffled if index not in kept]
+    return [every[index] for index in sorted([*kept, *others[: tune.trials - len(kept)]])]
+
+
+def default_setting(base: ExperimentSpec, kind: str, keys: Iterable[str]) -> dict[str, Any]:
+    """The default values of settings, for options without them and a kind of data.
+
+    Settings that do not exist, or whose default depends on the data (`max_size`), are left out. Raises `UsageError` if
+    the options are not valid.
+    """
+    config = base.config(kind)
+    defaults = position_maps.options(base.positions) | attention.options(base.attention) | position.options(base.scheme)
+    defaults |= config.model_dump() | {"decay": locality(config)}
+    return {key: defaults[key] for key in keys if defaults.get(key) is not None}

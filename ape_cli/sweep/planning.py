@@ -15,7 +15,7 @@ from ape_cli.attention import RoleError
 from ape_cli.core.errors import RunError
 from ape_cli.data.loader import Dataset
 from ape_cli.evaluation import evaluate
-from ape_cli.experiment import Experiment, ExperimentOptions, find_dataset, resolve
+from ape_cli.experiment import Experiment, ExperimentSpec, find_dataset, resolve
 from ape_cli.experiment.generalisation import NO_EXTRA_EVALUATIONS, ExtraEvaluations, LengthGeneralisation, sizes_for
 from ape_cli.experiment.reading import MapError, UnreadableError
 from ape_cli.experiment.resolution import prepared
@@ -92,7 +92,7 @@ class Planner:
         self._datasets: dict[Any, Dataset] = {}
         self._planned: dict[str, PlannedTrial | str] = {}  # the trial, or why it is impossible
 
-    def trial(self, request: ExperimentOptions) -> PlannedTrial | None:
+    def trial(self, request: ExperimentSpec) -> PlannedTrial | None:
         """A trial with its state, or None if it is impossible.
 
         Raises `DataError` if a dataset is damaged or is not the one that is needed, and `UsageError` for unknown names
@@ -101,7 +101,7 @@ class Planner:
         trial = self._trial(request)
         return None if isinstance(trial, str) else trial
 
-    def obstacle(self, request: ExperimentOptions) -> str:
+    def obstacle(self, request: ExperimentSpec) -> str:
         """Why a trial is impossible. Empty if it is possible."""
         trial = self._trial(request)
         return trial if isinstance(trial, str) else ""
@@ -111,7 +111,7 @@ class Planner:
         """A line about each trial that is impossible."""
         return list(dict.fromkeys(reason for reason in self._planned.values() if isinstance(reason, str)))
 
-    def _trial(self, request: ExperimentOptions) -> PlannedTrial | str:
+    def _trial(self, request: ExperimentSpec) -> PlannedTrial | str:
         """A trial, or why it is impossible. It is looked at once."""
         if (key := repr(request)) not in self._planned:
             data = find_dataset(request, self.root, self.past.datasets, self._datasets)
@@ -134,7 +134,7 @@ def unique(items: Iterable[PlannedTrial]) -> list[PlannedTrial]:
 
 
 def plan(
-    trials: Iterable[ExperimentOptions], registry: Registry, datasets: StoragePath, past: PastRuns | None = None
+    trials: Iterable[ExperimentSpec], registry: Registry, datasets: StoragePath, past: PastRuns | None = None
 ) -> tuple[list[PlannedTrial], list[str]]:
     """The trials of a grid with their states, each run once, and a line about each trial that is impossible.
 

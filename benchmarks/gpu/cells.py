@@ -34,9 +34,9 @@ def items(
     `preset`: instead of that of the sweeps. The fingerprint of a dataset that is not generated yet is that of a run in
     `recorded`, if one used it.
     """
-    given = {"precision": precision} | ({} if preset is None else {"preset": preset})
-    read = (fields for sweep in SWEEPS for fields in specification.read(RESULTS / f"{sweep}.toml"))
-    groups = combinations.groups([specification.check(fields | given) for fields in read], "paper")
+    given = specification.layer({"precision": precision} | ({} if preset is None else {"preset": preset}))
+    grids = [grid for sweep in SWEEPS for grid in specification.read(RESULTS / f"{sweep}.toml", given)]
+    groups = combinations.groups(grids, "paper")
     found, bad = planning.plan(combinations.first_stage(groups), registry, datasets, PastRuns(recorded))
     assert not bad, bad
     return found

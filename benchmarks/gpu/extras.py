@@ -15,13 +15,13 @@ from pathlib import Path
 
 import torch
 
-from ape_cli import attention, position
+from ape_cli import attention
 from ape_cli.data.batches import SequenceBatch
+from ape_cli.experiment import ExperimentSpec
 from ape_cli.experiment.resolution import locality
 from ape_cli.models import factory, transformer
 from ape_cli.models.device import PRECISIONS, products
 from ape_cli.models.transformer import loss
-from ape_cli.runs import config
 from ape_cli.structure import Seq
 
 SCHEMES = ("none", "rope", "alibi", "orthogonal-seq")
@@ -39,7 +39,7 @@ def growth(scheme: str, length: int, preset: str, device: str, backend: str | No
     """
     where, name = torch.device(device), "tf32" if device == "cuda" else "fp32"
     # schemes with a maximum size need a value, but no model of this length is trained
-    chosen = config.resolve(preset, scheme, position.options(scheme), settings={"dropout": 0.0})
+    chosen = ExperimentSpec(preset=preset, scheme=scheme, set={"dropout": 0.0}).config("sequence")
     chosen = chosen.model_copy(update={"decay": locality(chosen), "max_size": length})
     model = factory.build(chosen, Seq(), 23).to(where)
     ids = torch.randint(3, 23, (1, length), generator=torch.Generator().manual_seed(1))

@@ -22,10 +22,10 @@ from typing import Any
 
 import torch
 
-from ape_cli import experiment, position
+from ape_cli import experiment
 from ape_cli.data.loader import Dataset
+from ape_cli.experiment import ExperimentSpec
 from ape_cli.experiment.choice import preset_dataset
-from ape_cli.runs import config
 from ape_cli.storage import files
 from ape_cli.storage.paths import storage_path
 from ape_cli.sweep.worker import shared_gpu
@@ -117,8 +117,9 @@ def step_of(measure: Measure, preset: str, device: str, work: Path, steps: int, 
     where = torch.device(device)
     apart = 10 if where.type == "cuda" else 1  # steps between two readings of the clock
     data = _data(measure, preset, work)
-    options = position.options(measure.scheme)
-    chosen = config.resolve(preset, measure.scheme, options, precision=measure.precision, model=measure.model)
+    chosen = ExperimentSpec(
+        preset=preset, scheme=measure.scheme, precision=measure.precision, model=measure.model
+    ).config("sequence")
     times: list[float] = []
 
     def stop() -> bool:

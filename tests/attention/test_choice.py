@@ -13,11 +13,11 @@ from ape_cli.attention import Attention, AttentionContext
 from ape_cli.core.errors import UsageError
 from ape_cli.data.loader import Dataset
 from ape_cli.evaluation import evaluate
+from ape_cli.experiment import ExperimentSpec, spec
 from ape_cli.models import factory
 from ape_cli.models.transformer import Transformer
 from ape_cli.reports import aggregation
 from ape_cli.reports.views import Options
-from ape_cli.runs import config
 from ape_cli.runs.config import Config
 from ape_cli.runs.registry import open_registry
 from ape_cli.training import trial
@@ -29,14 +29,13 @@ ALL = attention.names()
 
 def resolve(kind: str, scheme: str = "rope", **settings: Any) -> Config:
     chosen = {"steps": 20, "validate_every_steps": 5, "dropout": 0.1} | settings
-    own, of_kind = position.options(scheme), attention.options(kind)
-    return config.resolve("tiny", scheme, own, attention=kind, attention_options=of_kind, seed=3, settings=chosen)
+    return ExperimentSpec(preset="tiny", scheme=scheme, attention=kind, seed=3, set=chosen).config("sequence")
 
 
 # Configurations ----------------------------------------------------------------------------------
 
 
-def test_settings_reach_the_kind(words: Dataset) -> None:
+def test_settings_reach_the_kind(words: Dataset, monkeypatch: pytest.MonkeyPatch) -> None:
     model = factory.build(experiment.complete(resolve("clustered", clusters=5), words), words.structure, words.ids)
     kind = model.encoder[0].self_attention.kind
     assert (kind.clusters, kind.iterations) == (5, 5)
@@ -48,13 +47,9 @@ def test_settings_reach_the_kind(words: Dataset) -> None:
     ]:
         with pytest.raises(UsageError, match=message):
             call()
-    both: dict[str, Any] = {
-        "attention": "clustered",
-        "attention_options": {"clusters": 16},
-        "settings": {"clusters": 3},
-    }
-    with pytest.raises(UsageError, match="an option of rope and of attention clustered"):
-        config.resolve("tiny", "rope", {"clusters": 1}, **both)
+    monkeypatch.setitem(spec._PARTS, "scheme", lambda name: {"clusters": 1})
+    with pytest.raises(UsageError, match="an option of scheme rope and of attention clustered"):
+        resolve("clustered", clusters=3)
 
 
 # Refusals ----------------------------------------------------------------------------------------

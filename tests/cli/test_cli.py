@@ -26,7 +26,7 @@ def test_the_user_s_own_three_lines(here: Path) -> None:
     assert "datasets/tree-ops-breadth" in out
     out, err = ape("train", "--scheme", "orthogonal-tree", "--preset", "tiny")
     assert "datasets/tree-ops-breadth, the newest that orthogonal-tree can read" in err
-    assert "--data DIR or --task TASK chooses another" in err
+    assert "`data=DIR` or `task=TASK` chooses another" in err
     assert "test token accuracy" in out
     out, _ = ape("report", "--format", "markdown")
     assert "| orthogonal-tree | " in out
@@ -59,7 +59,7 @@ def test_gen_again_and_otherwise(here: Path) -> None:
     assert json.loads(ape(*words, "--workers", "2", "--json")[0])["fingerprint"] == first["fingerprint"]
     _, err = ape(*words, "--seed", "43", code=1)
     assert "seed 42 there, 43 now" in err
-    assert "--overwrite" in err
+    assert "`overwrite`" in err
     again = ape(*words, "--seed", "43", "--overwrite")[0]
     assert "160 rows written (100 train, 30 validation, 30 test)" in again
 
@@ -104,7 +104,7 @@ def test_an_existing_dataset_that_a_task_does_not_use(here: Path) -> None:
     _, err = ape(*words, "--task", "tree-copy")
     assert "data: datasets/tree-copy-breadth-tiny, at the sizes of preset tiny" in err
     assert "the existing datasets/tree-copy-breadth is not used" in err
-    assert "--data datasets/tree-copy-breadth in place of --task" in err
+    assert "`data=datasets/tree-copy-breadth` in place of `task`" in err
     _, err = ape(*words, "--data", "datasets/tree-copy-breadth")
     assert "is not used" not in err
 
@@ -169,11 +169,11 @@ def test_grids_and_rings_train(here: Path) -> None:
         (["train", "--scheme", "rope", "--preset", "huge"], 2, "medium, neurips, paper, small, tiny"),
         (["train", "--scheme", "rope", "--set", "d_modl=5"], 2, "did you mean 'd_model'"),
         (["train", "--scheme", "rope", "--set", "d_model"], 2, "KEY=VALUE"),
-        (["train", "--scheme", "rope", "--set", "seed=3"], 2, "it is an option: --seed"),
-        (["train", "--scheme", "rope", "--data", "x", "--task", "copy"], 2, "--data already names a dataset"),
+        (["train", "--scheme", "rope", "--set", "seed=3"], 2, "it is an option: `seed`"),
+        (["train", "--scheme", "rope", "--data", "x", "--task", "copy"], 2, "`data` already names a dataset"),
         (["train", "--scheme", "rope", "--device", "tpu"], 2, "auto, cpu, cuda"),
         (["train", "--scheme", "rope", "--resume", "--task", "copy", "--preset", "tiny"], 2, "no such run"),
-        (["train", "--scheme", "rope", "--seed", "-1"], 2, "--seed VALUE"),
+        (["train", "--scheme", "rope", "--seed", "-1"], 2, "`seed=42`"),
         (["train", "--scheme", "rope", "--set", "steps=3", "--set", "steps=5"], 2, "set twice"),
         (["train"], 2, "--scheme"),
         (["eval", "nothing"], 2, "unknown run"),
@@ -182,12 +182,12 @@ def test_grids_and_rings_train(here: Path) -> None:
         (["report", "--format", "word"], 2, "unknown format"),
         (["report", "--out", "table.pdf"], 2, "--format"),
         (["report", "--by", "length"], 2, "unknown grouping"),
-        (["report", "--by", "size", "--against", "paper"], 2, "by-size does not use --against"),
+        (["report", "--by", "size", "--against", "paper"], 2, "by-size does not use `against`"),
         (["report", "--by", "epoch", "--metric", "exact_match"], 2, "not measured while a run trains"),
         (["report", "--plot-format", "png"], 2, "--plot-format needs --plots"),
         (["report", "--plots", "p", "--plot-format", "gif"], 2, "pdf, png, svg"),
         (["report", "--json", "--format", "csv"], 2, "one format at a time"),
-        (["report", "--axis", "error"], 2, "add --plots DIR or --format html"),
+        (["report", "--axis", "error"], 2, "add `plots=DIR` or `format=html`"),
         (["report", "--axis", "error", "--plots", "p", "--metric", "cross_entropy"], 2, "has no error"),
         (["reprot"], 2, "report"),
         (["train", "--scheme", "rope", "--data", ""], 2, "is empty; . is the current folder"),

@@ -17,6 +17,7 @@ from ape_cli import attention, position, tasks
 from ape_cli.cli import app, completion
 from ape_cli.core import vocabulary
 from ape_cli.data import position_maps
+from ape_cli.experiment import ExperimentSpec
 from ape_cli.models import device
 from ape_cli.reports import evaluations, pictures, plots, rendering, views
 from ape_cli.runs import config
@@ -82,7 +83,7 @@ def test_closed_lists_are_those_that_commands_accept() -> None:
     for name in completion.PAIRS:
         assert linearisation.parse(name)
     for name in completion.MODELS:
-        assert config.resolve("tiny", "none", {}, model=name)
+        assert ExperimentSpec(preset="tiny", scheme="none", model=name).config("sequence")
     for name in completion.DEVICES[:2]:
         assert device.choose_device(name)
 

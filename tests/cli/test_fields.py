@@ -9,6 +9,7 @@ import pytest
 
 from ape_cli import attention, position
 from ape_cli.core.errors import UsageError
+from ape_cli.experiment import ExperimentSpec
 from ape_cli.runs import config
 from tests.conftest import ape
 
@@ -22,9 +23,9 @@ def test_every_field_can_be_set_and_no_other(scheme: str) -> None:
     fields = listed("--scheme", scheme)
 
     def resolve(key: str, value: Any) -> config.Config:
-        return config.resolve("small", scheme, position.options(scheme), settings={key: value})
+        return ExperimentSpec(preset="small", scheme=scheme, set={key: value}).config("sequence")
 
-    run = config.resolve("small", scheme, position.options(scheme))
+    run = ExperimentSpec(preset="small", scheme=scheme).config("sequence")
     for key, line in fields.items():
         if line["value"] is not None:
             changed = resolve(key, line["value"])

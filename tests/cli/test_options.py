@@ -1,4 +1,4 @@
-"""Options as dataclasses, and errors from below the command line, which it shows with flags."""
+"""Options as dataclasses, and messages from below the command line."""
 
 from __future__ import annotations
 
@@ -6,14 +6,12 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated, Any, ClassVar
 
-import pytest
 import typer
 from typer.testing import CliRunner
 
 from ape_cli import cli
-from ape_cli.cli.flags import FOLDERS, with_flags, with_folders
+from ape_cli.cli.folders import FOLDERS, with_folders
 from ape_cli.cli.options import Place, expanded, flags_of, option, path
-from ape_cli.core.errors import UsageError
 from tests.conftest import ape
 
 
@@ -47,34 +45,11 @@ def test_a_dataclass_stands_for_its_fields() -> None:
     assert groups == dict.fromkeys(vars(shared), "A group") | {"count": "Another group"}
 
 
-@pytest.mark.parametrize(
-    ("text", "shown"),
-    [
-        ("leave `source_order` out", "leave --source-order out"),
-        ("bad source_order", "bad --source-order"),
-        ("`dry_run=yes` of 'source_order' and source_order=1", "--dry-run yes of 'source_order' and source_order=1"),
-        ("a smaller `lr_peak`, or `max_size=5`", "a smaller --set lr_peak, or --set max_size=5"),
-        ("see `ape schemes`, `count` or `other`", "see `ape schemes`, --count or `other`"),
-    ],
-)
-def test_names_of_options_are_shown_as_flags(text: str, shown: str) -> None:
-    def function(shared: Shared) -> None: ...
-
-    app = typer.Typer()
-    app.command()(expanded(function))
-    error = with_flags(UsageError(text, got="source_order", fix=text), typer.main.get_command(app).params)
-    assert isinstance(error, UsageError)
-    assert (error.what, error.got, error.fix) == (shown, "source_order", shown)
-
-
-def test_an_error_from_below_has_the_flags_of_the_command() -> None:
+def test_an_error_from_below_names_options_as_they_are() -> None:
     words = ("train", "--scheme", "rope", "--task", "copy")
-    assert "error: bad --threads\n" in ape(*words, "--threads", "0", code=2)[1]
+    assert "error: bad `threads`\n" in ape(*words, "--threads", "0", code=2)[1]
     told = ape(*words, "--precision", "tf32", "--device", "cpu", code=2)[1]
-    assert "got:     --precision tf32 on cpu\n" in told
-    assert "fix:     --precision fp32\n" in told
-    told = ape("gen", "tree-copy", "--order", "breadth-to-depth", code=2)[1]
-    assert "fix:     --order depth and --source-order breadth\n" in told
+    assert "got:     `precision=tf32` on cpu\n" in told
 
 
 def test_proposed_commands_name_the_folders_that_were_typed() -> None:

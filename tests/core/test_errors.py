@@ -14,6 +14,7 @@ from ape_cli import position
 from ape_cli.cli.console import user_error
 from ape_cli.core import runtime
 from ape_cli.core.errors import ApeError, nearest
+from ape_cli.experiment import spec
 from ape_cli.runs import config
 from ape_cli.storage import files, parquet, tensors
 from tests.conftest import ape, write
@@ -50,8 +51,8 @@ def test_words_of_other_programs_are_understood(here: Path) -> None:
 
 def test_synonyms_of_settings_are_words_for_settings() -> None:
     fields = config.SequenceConfig.model_fields
-    assert set(config._SYNONYMS.values()) <= set(fields)
-    assert not set(config._SYNONYMS) & set(fields)
+    assert set(spec._SYNONYMS.values()) <= set(fields)
+    assert not set(spec._SYNONYMS) & set(fields)
 
 
 @pytest.mark.parametrize("words", [["train", "--scheme", "rope", "--data"], ["eval", "--data"], ["show"]], ids=str)

@@ -12,6 +12,7 @@ import pytest
 from ape_cli import attention, position
 from ape_cli.core.errors import UsageError
 from ape_cli.data import position_maps
+from ape_cli.experiment import ExperimentSpec
 from ape_cli.runs import config
 from ape_cli.runs.config import parse_settings, parse_values
 
@@ -59,7 +60,7 @@ def write(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Any]:
 
 
 def resolve(scheme: str = "rope", **settings: Any) -> config.Config:
-    return config.resolve("tiny", scheme, position.options(scheme), settings=settings)
+    return ExperimentSpec(preset="tiny", scheme=scheme, set=settings).config("sequence")
 
 
 @pytest.mark.parametrize(
@@ -128,11 +129,7 @@ def test_an_option_with_the_name_of_a_setting_is_refused(write: Any, folder: str
     write(folder, f"from {package.__name__} import {base}\n\n\n{text}")
     field = {"position": "scheme", "attention": "attention", "data/position_maps": "positions"}[folder]
     with pytest.raises(UsageError, match="mine-own has a name that is taken") as caught:
-        config.resolve(
-            "tiny",
-            **{"scheme": "rope", "scheme_options": {}}
-            | {field: "mine-own", f"{field}_options": package.options("mine-own")},
-        )
+        ExperimentSpec(preset="tiny", **{"scheme": "rope"} | {field: "mine-own"}).config("sequence")
     assert caught.value.got == name
     if folder == "data/position_maps":
         return

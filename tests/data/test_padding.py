@@ -9,12 +9,12 @@ import pytest
 import torch
 from torch import Tensor
 
-from ape_cli import experiment, position
+from ape_cli import experiment
 from ape_cli.data.batches import Padding, exact_length, few_lengths
 from ape_cli.data.loader import Dataset, Split
+from ape_cli.experiment import ExperimentSpec
 from ape_cli.models import factory
 from ape_cli.models.transformer import loss
-from ape_cli.runs import config
 
 
 def test_lengths_are_few_and_not_much_longer() -> None:
@@ -36,7 +36,7 @@ def test_lengths_are_few_and_not_much_longer() -> None:
 def test_few_lengths_change_nothing(name: str, scheme: str, request: pytest.FixtureRequest) -> None:
     """Scores and gradients agree to 1e-12 in float64. The lengths of sequences include EOS."""
     data: Dataset = request.getfixturevalue(name)
-    found = experiment.complete(config.resolve("tiny", scheme, position.options(scheme), seed=3), data)
+    found = experiment.complete(ExperimentSpec(preset="tiny", scheme=scheme, seed=3).config("sequence"), data)
     split = data.split("train")
     assert isinstance(split, Split)
 

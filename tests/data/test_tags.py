@@ -8,7 +8,7 @@ import pyarrow as pa
 import pytest
 import torch
 
-from ape_cli import experiment, position, tasks
+from ape_cli import experiment, tasks
 from ape_cli.core.errors import DataError, UsageError
 from ape_cli.core.vocabulary import EOS, PAD, SOS
 from ape_cli.data import collation, generation
@@ -17,6 +17,7 @@ from ape_cli.data.loader import Dataset, Split
 from ape_cli.evaluation import evaluate
 from ape_cli.evaluation.attention_maps import attention_maps
 from ape_cli.evaluation.fit import misfit
+from ape_cli.experiment import ExperimentSpec
 from ape_cli.models import factory
 from ape_cli.models.transformer import loss
 from ape_cli.runs import config
@@ -55,7 +56,7 @@ def test_the_decoder_reads_the_source(sums: Dataset) -> None:
 
 def test_other_answers_change_no_score(sums: Dataset) -> None:
     """The scores of the model are a function of the source alone, and symbol i has no influence before its tag."""
-    settled = experiment.complete(config.resolve("tiny", "rope", position.options("rope")), sums)
+    settled = experiment.complete(ExperimentSpec(preset="tiny", scheme="rope").config("sequence"), sums)
     model = factory.of_experiment(experiment.of(settled, sums)).eval()
     split = sums.split("test")
     assert isinstance(split, Split)
@@ -101,7 +102,7 @@ def test_only_tags_that_are_asked_for_are_scored(
     recall: Dataset, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, model: str
 ) -> None:
     """The scores are those of the full output, in training too, and so are sums and metrics."""
-    settled = experiment.complete(config.resolve("tiny", "rope", position.options("rope"), model=model), recall)
+    settled = experiment.complete(ExperimentSpec(preset="tiny", scheme="rope", model=model).config("sequence"), recall)
     setup = experiment.of(settled, recall)
     built = factory.of_experiment(setup).train()
     split = recall.split("test")

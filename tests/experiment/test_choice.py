@@ -12,7 +12,7 @@ from ape_cli import position
 from ape_cli.core.errors import DataError, UsageError
 from ape_cli.data import generation
 from ape_cli.data.loader import open_dataset
-from ape_cli.experiment import ExperimentOptions, resolve
+from ape_cli.experiment import ExperimentSpec, resolve
 from ape_cli.experiment.choice import find_dataset, preset_dataset
 from ape_cli.experiment.datasets import preset_plan
 from ape_cli.experiment.resolution import prepared
@@ -49,7 +49,7 @@ def test_without_data_a_scheme_gets_a_task_that_it_reads(
     caplog.set_level("INFO", "ape_cli")
     kind = type("Kind", (Scheme,), {"structures": structures})
     monkeypatch.setattr(position, "load", lambda name: kind)
-    request = ExperimentOptions(preset="tiny", scheme="kind", structure=wanted, order=order)
+    request = ExperimentSpec(preset="tiny", scheme="kind", structure=wanted, order=order)
     chosen = find_dataset(request, tmp_path)
     assert (chosen.kind, chosen.task, chosen.missing) == ("sequence", task, True)
     assert order in (None, chosen.order)
@@ -63,14 +63,14 @@ def test_a_damaged_dataset_is_named_before_another_is_taken(tmp_path: Path, capl
         write(tmp_path / name, "reverse", rows=(24, 8, 8))
     path = tmp_path / "newer" / "manifest.json"
     path.write_text(path.read_text()[:-20])
-    find_dataset(ExperimentOptions(preset="tiny", scheme="rope"), tmp_path)
+    find_dataset(ExperimentSpec(preset="tiny", scheme="rope"), tmp_path)
     assert caplog.messages[0].startswith("left out: newer: ")
     assert f"data: {tmp_path / 'older'}, the newest" in caplog.messages[1]
 
 
 def test_without_data_of_a_structure_it_says_how_to_make_some(tmp_path: Path) -> None:
     with pytest.raises(DataError, match=r"no dataset[\s\S]*tree\(3\)[\s\S]*--branching 3"):
-        find_dataset(ExperimentOptions(preset="tiny", scheme="orthogonal", structure="tree(3)"), tmp_path)
+        find_dataset(ExperimentSpec(preset="tiny", scheme="orthogonal", structure="tree(3)"), tmp_path)
 
 
 @pytest.mark.parametrize(
@@ -103,7 +103,7 @@ def test_chosen_sizes_replace_those_of_the_preset_and_share_its_rows(tmp_path: P
 
 def test_learned_has_a_vector_for_each_position_of_the_longest_word(tmp_path: Path) -> None:
     """And not only for those of a word of mean length, whose last vector the longer half would share."""
-    request = ExperimentOptions(preset="tiny", scheme="learned", task="copy", sizes="1-40")
+    request = ExperimentSpec(preset="tiny", scheme="learned", task="copy", sizes="1-40")
     experiment = prepared(resolve(request, find_dataset(request, tmp_path)))
     data = experiment.dataset
     scheme = factory.build(experiment.config, data.structure, data.ids).scheme

@@ -10,9 +10,8 @@ import torch
 
 from ape_cli import experiment, position
 from ape_cli.core.errors import UsageError
-from ape_cli.data import position_maps
 from ape_cli.data.loader import BatchOptions, Dataset
-from ape_cli.experiment import ExperimentOptions
+from ape_cli.experiment import ExperimentSpec, spec
 from ape_cli.experiment.reading import UnreadableError
 from ape_cli.runs import config
 from ape_cli.runs.config import Config
@@ -23,19 +22,18 @@ CPU = torch.device("cpu")
 
 
 def resolve(positions: str, scheme: str = "rope", **options: Any) -> Config:
-    named = {name: options.pop(name) for name in ("model", "structure", "kind", "attention") if name in options}
-    return config.resolve(
-        "tiny",
-        scheme,
-        position.options(scheme),
+    modality = options.pop("modality", "sequence")
+    named = {name: options.pop(name) for name in ("model", "structure", "attention") if name in options}
+    return ExperimentSpec(
+        preset="tiny",
+        scheme=scheme,
         positions=positions,
-        positions_options=position_maps.options(positions),
-        settings={"steps": 4, "validate_every_steps": 2} | options,
+        set={"steps": 4, "validate_every_steps": 2} | options,
         **named,
-    )
+    ).config(modality)
 
 
-def test_options_reach_the_map(words: Dataset) -> None:
+def test_options_reach_the_map(words: Dataset, monkeypatch: pytest.MonkeyPatch) -> None:
     drawn = experiment.of(resolve("randomised", maximum=99), words).batch_options().positions
     assert (drawn.kind.maximum, drawn.seed, drawn.joined) == (99, 42, False)
     decoder = experiment.of(resolve("offset", model="decoder", scheme="learned"), words).batch_options()
@@ -49,15 +47,9 @@ def test_options_reach_the_map(words: Dataset) -> None:
     ):
         with pytest.raises(UsageError, match=message):
             experiment.of(call(), words)
-    with pytest.raises(UsageError, match="an option of rope and of positions offset"):
-        config.resolve(
-            "tiny",
-            "rope",
-            {"maximum": 1},
-            positions="offset",
-            positions_options={"maximum": 1},
-            settings={"maximum": 2},
-        )
+    monkeypatch.setitem(spec._PARTS, "scheme", lambda name: {"maximum": 1})
+    with pytest.raises(UsageError, match="an option of scheme rope and of positions offset"):
+        ExperimentSpec(preset="tiny", scheme="rope", positions="offset", set={"maximum": 2}).config("sequence")
 
 
 @pytest.mark.parametrize(
@@ -119,7 +111,7 @@ def test_other_coordinates_are_refused(trees: Dataset, grids: Dataset, tmp_path:
             experiment.of(resolve("randomised", scheme, **more), data)
     pictures = write(tmp_path / "digits", "images", source="digits")
     with pytest.raises(UsageError, match="the tokens of an image are not read along a line"):
-        experiment.of(resolve("offset", kind="image", steps=4), pictures)
+        experiment.of(resolve("offset", modality="image", steps=4), pictures)
 
 
 def test_a_bounded_scheme_is_made_for_the_greatest_position(words: Dataset) -> None:
@@ -162,7 +154,7 @@ def test_rows_are_checked_before_anything_is_written(here: Path) -> None:
     """The dataset of the task has answers of twice the length."""
     words = ("train", "--scheme", "rope", "--positions", "randomised", "--task", "repeat", "--preset", "tiny")
     _, error = ape(*words, code=2)
-    assert "--set answer=2" in error
+    assert "`answer=2`" in error
     assert not (here / "results").exists()
     ape(*words, "--set", "answer=2", "--set", "steps=1")
     assert (here / "results").exists()
@@ -185,13 +177,12 @@ def test_a_sweep_has_maps(here: Path) -> None:
 def test_a_configuration_file_brings_its_map(words: Dataset, tmp_path: Path) -> None:
     """Unless the command line names another. Then options and the size of a bounded scheme are not taken over."""
     chosen = experiment.of(resolve("randomised", "learned", maximum=99), words).config
-    blank = ExperimentOptions(preset="small", scheme="", settings={"steps": 2})
-    taken = blank.over(chosen, None, ()).config("sequence")
+    run, steps = spec.of_config(chosen), ExperimentSpec(set={"steps": 2})
+    taken = spec.merge(run, steps).config("sequence")
     assert (taken.positions, taken.positions_options, taken.max_size) == ("randomised", {"maximum": 99}, 99)
-    other = ExperimentOptions(preset="small", scheme="", positions="plain", settings={"steps": 2})
-    plain = other.over(chosen, None, ("positions",)).config("sequence")
+    plain = spec.merge(run, ExperimentSpec(positions="plain", set={"steps": 2})).config("sequence")
     assert (plain.positions, plain.positions_options, plain.max_size) == ("plain", {}, None)
-    bare = blank.over(chosen, None, ()).with_scheme("none").config("sequence")
+    bare = spec.merge(run, steps).with_scheme("none").config("sequence")
     assert (bare.positions, bare.positions_options, bare.scheme) == ("plain", {}, "none")
 
 

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from ape_cli.data.loader import open_dataset
-from ape_cli.experiment import ExperimentOptions
+from ape_cli.experiment import ExperimentSpec
 from ape_cli.experiment.choice import find_dataset
 from ape_cli.runs.registry import open_registry
 from ape_cli.sweep.durations import PastRuns
@@ -46,9 +46,7 @@ def test_the_facts_are_those_of_the_dataset(gone: Path) -> None:
     """Each fact that decides the name of a run is the same, from the record of a run and from the manifest."""
     past = PastRuns(open_registry("results"))
     gone, there = (
-        find_dataset(
-            ExperimentOptions(preset="tiny", scheme="none", data=Path(folder)), Path("datasets"), past.datasets
-        )
+        find_dataset(ExperimentSpec(preset="tiny", scheme="none", data=Path(folder)), Path("datasets"), past.datasets)
         for folder in ("datasets/mine", "moved")
     )
     assert gone.missing

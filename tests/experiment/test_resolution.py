@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -11,7 +10,7 @@ import pytest
 
 from ape_cli.core.errors import UsageError
 from ape_cli.data.loader import Dataset
-from ape_cli.experiment import ExperimentOptions, of, resolve
+from ape_cli.experiment import ExperimentSpec, of, resolve
 from ape_cli.experiment.choice import find_dataset
 from ape_cli.experiment.resolution import prepared
 from ape_cli.structure import parse_structure
@@ -22,7 +21,7 @@ TINY = ["--preset", "tiny", "--device", "cpu", "--set", "steps=4"]
 
 def test_a_missing_dataset_is_described_and_not_generated(tmp_path: Path) -> None:
     """A bounded scheme gets its size from the data, so it has none yet, and the run has no name."""
-    options = ExperimentOptions(preset="tiny", scheme="tree", task="tree-copy", order="depth")
+    options = ExperimentSpec(preset="tiny", scheme="tree", task="tree-copy", order="depth")
     experiment = resolve(options, find_dataset(options, tmp_path))
     assert experiment.data.missing
     assert experiment.reading.structure == parse_structure("tree(2)")
@@ -44,7 +43,7 @@ def all_positions(folder: Path) -> list[int]:
 
 
 def test_a_dataset_of_several_experiments_is_opened_once(tmp_path: Path) -> None:
-    requests = [ExperimentOptions(preset="tiny", scheme=scheme, task="copy") for scheme in ("rope", "alibi")]
+    requests = [ExperimentSpec(preset="tiny", scheme=scheme, task="copy") for scheme in ("rope", "alibi")]
     cache: dict[Any, Dataset] = {}
     one, other = (resolve(request, find_dataset(request, tmp_path, cache=cache)) for request in requests)
     assert one.data is other.data
@@ -63,7 +62,7 @@ def test_the_variant_lists_what_differs_from_preset_and_scheme(tmp_path: Path) -
         ("neurips", {"d_ff": 96}, {"d_ff": 96, "d_ff_decoder": 96}),
         ("neurips", {"d_ff_decoder": 96}, {"d_ff_decoder": 96}),
     ):
-        options = ExperimentOptions(preset=preset, scheme="rope", settings=settings)
+        options = ExperimentSpec(preset=preset, scheme="rope", set=settings)
         assert of(options.config("sequence"), data).variant == variant, settings
 
 
@@ -85,8 +84,8 @@ def test_a_dry_run_names_the_run_that_is_trained(here: Path) -> None:
 def test_a_width_without_layers_is_refused(tmp_path: Path) -> None:
     data = write(tmp_path / "data", "copy", rows=(24, 8, 8))
     for model in ("encoder-decoder", "decoder"):
-        options = ExperimentOptions(preset="neurips", scheme="rope", model=model, settings={"encoder_layers": 0})
+        options = ExperimentSpec(preset="neurips", scheme="rope", model=model, set={"encoder_layers": 0})
         with pytest.raises(UsageError, match=r"d_ff has no effect without encoder layers[\s\S]*d_ff=1024"):
             of(options.config("sequence"), data)
-        options = replace(options, settings={"encoder_layers": 0, "d_ff": 1024})
+        options = options.model_copy(update={"settings": {"encoder_layers": 0, "d_ff": 1024}})
         assert of(options.config("sequence"), data).config.d_ff == 1024

@@ -22,7 +22,7 @@ a setting chosen before all of them are trained
   - item.state != "finished"
   + not item.run
 a subset of settings without the default
-  settings_of  sweep/test_tuned.py::test_a_subset_is_the_same_for_all_has_the_defaults_and_grows
+  settings_of  sweep/test_combinations.py::test_a_subset_is_the_same_for_all_has_the_defaults_and_grows
   - setting in [*defaults]
   + False
 """)

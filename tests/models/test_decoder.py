@@ -14,6 +14,7 @@ from ape_cli.core.errors import UsageError
 from ape_cli.core.vocabulary import EOS, PAD, SOS
 from ape_cli.data.batches import DecoderOnlyBatch
 from ape_cli.data.loader import Split, open_dataset
+from ape_cli.experiment import ExperimentSpec
 from ape_cli.models import factory
 from ape_cli.models.decoder import DecoderOnly
 from ape_cli.models.transformer import Transformer, forward
@@ -193,14 +194,13 @@ def test_a_configuration_decides_the_model(tmp_path: Path) -> None:
         (trees, "orthogonal-tree", None, True),
         (trees, "orthogonal", "seq*tree(2)", True),
     ):
-        chosen = config.resolve(
-            "tiny",
-            scheme,
-            {},
+        chosen = ExperimentSpec(
+            preset="tiny",
+            scheme=scheme,
             structure=structure,
             model="decoder",
-            settings={"encoder_layers": 1, "decoder_layers": 2},
-        )
+            set={"encoder_layers": 1, "decoder_layers": 2},
+        ).config("sequence")
         made = factory.of_experiment(experiment.of(chosen, data))
         assert isinstance(made, DecoderOnly)
         assert len(made.decoder) == 3
@@ -210,22 +210,24 @@ def test_a_configuration_decides_the_model(tmp_path: Path) -> None:
     longest = max(int(batch.label_mask.sum(1).add(batch.source_mask.sum(1)).max()) for batch in split.batches(1000))
     sizes = {}
     for model in config.MODELS:
-        found = experiment.complete(config.resolve("tiny", "learned", {}, model=model), words)
+        found = experiment.complete(
+            ExperimentSpec(preset="tiny", scheme="learned", model=model).config("sequence"), words
+        )
         sizes[model] = found.max_size
         same = found.digest("0" * 64) == found.digest("0" * 64, without=("model",))
         assert same == (model == "encoder-decoder")  # the field was added after the first runs
     assert sizes["decoder"] == longest
     with pytest.raises(UsageError, match="unknown model"):
-        config.resolve("tiny", "rope", {}, model="encoder")
+        ExperimentSpec(preset="tiny", scheme="rope", model="encoder").config("sequence")
     with pytest.raises(UsageError, match="no target sequence"):
-        config.resolve("tiny", "rope", {}, kind="image", model="decoder")
+        ExperimentSpec(preset="tiny", scheme="rope", model="decoder").config("image")
 
 
 def test_schemes_of_causal_attention_are_refused_elsewhere(tmp_path: Path) -> None:
     """Before anything is written, and by the modules themselves."""
     data = write(tmp_path / "words", "reverse")
     with pytest.raises(UsageError, match="xpos acts only in causal attention: scores of keys ahead") as caught:
-        experiment.complete(config.resolve("tiny", "xpos", {}), data)
+        experiment.complete(ExperimentSpec(preset="tiny", scheme="xpos").config("sequence"), data)
     assert "model=decoder" in str(caught.value.fix)
     scheme = position.make("xpos", D, H)
     for layers in (0, 1):

@@ -11,9 +11,9 @@ import torch
 from ape_cli import attention, experiment, position
 from ape_cli.core.errors import DataError, UsageError
 from ape_cli.data.loader import Dataset
+from ape_cli.experiment import ExperimentSpec
 from ape_cli.experiment.reading import structure_for
 from ape_cli.models import factory
-from ape_cli.runs import config
 from ape_cli.runs.config import Config
 from ape_cli.runs.registry import open_registry
 from ape_cli.storage.paths import StoragePath
@@ -22,7 +22,7 @@ from tests.conftest import write
 
 
 def wanted(scheme: str, structure: str | None = None, **settings: object) -> Config:
-    return config.resolve("tiny", scheme, position.options(scheme), structure=structure, settings=settings)
+    return ExperimentSpec(preset="tiny", scheme=scheme, structure=structure, set=settings).config("sequence")
 
 
 def grid(axes: int) -> Grid:

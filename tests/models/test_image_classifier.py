@@ -12,10 +12,10 @@ from torch.nn import functional
 
 from ape_cli import attention, position
 from ape_cli.core.errors import UsageError
+from ape_cli.experiment import ExperimentSpec
 from ape_cli.models import layers
 from ape_cli.models.image_classifier import Classifier, Tokenising
 from ape_cli.models.transformer import loss
-from ape_cli.runs import config
 
 TABLE_5 = Tokenising(3, 1, 3, 2)
 PIXELS = Tokenising(1, 1, 1, 1)  # each pixel is a token
@@ -224,7 +224,7 @@ def test_even_sizes_and_a_single_token_are_refused(how: Tokenising, size: int, m
 
 
 def test_the_paper_s_table_5() -> None:
-    ours = config.resolve("paper", "none", {}, kind="image").model_dump()
+    ours = ExperimentSpec(preset="paper", scheme="none").config("image").model_dump()
     assert (ours["convolution_size"], ours["convolution_stride"]) == (3, 1)
     assert (ours["d_model"], ours["d_ff"], ours["encoder_layers"], ours["heads"]) == (256, 512, 7, 4)
     assert (ours["attention_dropout"], ours["stochastic_depth"], ours["weight_decay"]) == (0.1, 0.1, 0.03)

@@ -7,9 +7,9 @@ import torch
 
 from ape_cli import position
 from ape_cli.attention import Attention
+from ape_cli.experiment import ExperimentSpec
 from ape_cli.models import factory, layers, transformer
 from ape_cli.models.transformer import loss
-from ape_cli.runs.config import resolve
 from ape_cli.structure import Seq
 
 
@@ -107,7 +107,7 @@ def test_parameters_are_those_of_the_published_paper() -> None:
     attend, norm = 4 * (d * d + d), 2 * d
     encoder = 2 * (attend + (2 * d * 512 + 512 + d) + 2 * norm) + norm
     decoder = 2 * (2 * attend + (2 * d * 1024 + 1024 + d) + 3 * norm) + norm
-    made = factory.build(resolve("neurips", "rope", {}), Seq(), ids)
+    made = factory.build(ExperimentSpec(preset="neurips", scheme="rope").config("sequence"), Seq(), ids)
     assert sum(p.numel() for p in made.parameters()) == encoder + decoder + ids * d == 9_478_656
 
 
@@ -117,7 +117,9 @@ def test_each_layer_has_its_own_width(model: str, stacks: list[str]) -> None:
 
     def shapes(**settings: int) -> dict[str, tuple[int, ...]]:
         settings = {"d_model": 16, "heads": 2, "encoder_layers": 1, "decoder_layers": 2} | settings
-        made = factory.build(resolve("tiny", "rope", {}, model=model, settings=settings), Seq(), 9)
+        made = factory.build(
+            ExperimentSpec(preset="tiny", scheme="rope", model=model, set=settings).config("sequence"), Seq(), 9
+        )
         return {name: tuple(weight.shape) for name, weight in made.state_dict().items()}
 
     found, alike = shapes(d_ff=24, d_ff_decoder=40), shapes(d_ff=24)

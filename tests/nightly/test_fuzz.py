@@ -25,12 +25,12 @@ import torch
 from typer.testing import CliRunner
 
 import ape_cli
-from ape_cli import experiment, position
+from ape_cli import experiment
 from ape_cli.cli import app
 from ape_cli.core.errors import ApeError
 from ape_cli.data.loader import open_dataset
 from ape_cli.evaluation.sharing.exported import export
-from ape_cli.runs import config
+from ape_cli.experiment import ExperimentSpec
 from ape_cli.runs.registry import open_registry
 from ape_cli.storage import sources
 from ape_cli.storage.tree_sources import read_trees
@@ -72,7 +72,7 @@ def ape(*words: str) -> tuple[str, str]:
 def train(where: Path, stop: Callable[[], bool] = lambda: False) -> trial.Trial:
     """Trains a tiny run in `where`/results on the dataset `where`/data, or continues one that was stopped."""
     settings = {"steps": 4, "validate_every_steps": 2, "d_model": 8, "d_ff": 8}
-    wanted = config.resolve("tiny", "rope", position.options("rope"), seed=1, settings=settings)
+    wanted = ExperimentSpec(preset="tiny", scheme="rope", seed=1, set=settings).config("sequence")
     execution = Execution(torch.device("cpu"), stop=stop)
     setup = experiment.of(wanted, open_dataset(where / "data"))
     registry = open_registry(where / "results")

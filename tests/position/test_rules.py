@@ -13,11 +13,10 @@ from ape_cli import position
 from ape_cli.core import own_parts
 from ape_cli.core.errors import ApeError
 from ape_cli.evaluation import laws
-from ape_cli.experiment import resolution
+from ape_cli.experiment import ExperimentSpec, resolution
 from ape_cli.models import factory
 from ape_cli.models.transformer import Transformer
 from ape_cli.position import Context, FastScheme, Scheme, Shape
-from ape_cli.runs.config import resolve
 from ape_cli.structure import Seq
 
 
@@ -208,7 +207,7 @@ def test_a_hook_that_fails_far_from_the_start_is_named(monkeypatch: pytest.Monke
 
 
 def test_a_model_checks_its_scheme(monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture) -> None:
-    config = resolve("tiny", "rope", {}, kind="sequence").model_copy(update={"decay": 1.0})
+    config = ExperimentSpec(preset="tiny", scheme="rope").config("sequence").model_copy(update={"decay": 1.0})
     monkeypatch.setattr(position, "load", lambda name: changed("embed", lambda self, x, at: x[:1]))
     with pytest.raises(ApeError, match="returns the wrong shape"):
         factory.build(config, Seq(), ids=9)

@@ -12,6 +12,7 @@ import pytest
 
 from ape_cli import tasks
 from ape_cli.core.errors import ApeError, UsageError, left_out
+from ape_cli.experiment import ExperimentSpec
 from ape_cli.reports import aggregation, tables
 from ape_cli.reports.views import Options
 from ape_cli.runs import config
@@ -49,8 +50,10 @@ def add(
         parameters = tasks.make(task, order).parameters if full_size else given or {}
     variant, kind = variant or {}, "image" if source else "sequence"
     settings = variant | ({"steps": steps} if steps and "epochs" not in variant else {})
-    own = {name: None for name in variant if name not in config.KINDS[kind].model_fields}  # options of the scheme
-    settled = config.resolve(preset, scheme, own, kind=kind, seed=seed, settings=settings)
+    options = {name: value for name, value in settings.items() if name not in config.KINDS[kind].model_fields}
+    fields = {name: value for name, value in settings.items() if name not in options}
+    settled = ExperimentSpec(preset=preset, scheme=scheme, seed=seed, set=fields).config(kind)
+    settled = settled.model_copy(update={"scheme_options": options})  # also those that the scheme does not have
     parts = [task, order, scheme, str(seed), settled.digest(fingerprint)]
     name_of_run = "-".join(part for part in parts if part)
     folder = where / "runs" / name_of_run

@@ -8,8 +8,8 @@ from typing import Any
 import pytest
 
 from ape_cli.data import position_maps
-from ape_cli.position import options
-from ape_cli.runs.config import PRESETS, parse_settings, read_config, resolve
+from ape_cli.experiment import ExperimentSpec, spec
+from ape_cli.runs.config import PRESETS, parse_settings, read_config
 
 OFFSET = position_maps.options("offset")
 FINGERPRINT = "0" * 63 + "1"
@@ -76,17 +76,19 @@ def test_equal_values_have_one_name() -> None:
         ({"maximum": 9}, "maximum=9"),
     ):
         digests = {
-            resolve(
-                "tiny", "rope", options("rope"), positions="offset", positions_options=OFFSET, settings=settings
-            ).digest(FINGERPRINT)
+            ExperimentSpec(preset="tiny", scheme="rope", positions="offset", set=settings)
+            .config("sequence")
+            .digest(FINGERPRINT)
             for settings in (kept, parse_settings([typed]))
         }
         assert len(digests) == 1, typed
 
 
-def test_a_nested_zero_has_no_sign() -> None:
+def test_a_nested_zero_has_no_sign(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(spec._PARTS, "scheme", lambda name: {"rates": None})
+
     def digest(value: Any) -> str:
-        return resolve("tiny", "own", {"rates": None}, settings={"rates": value}).digest(FINGERPRINT)
+        return ExperimentSpec(preset="tiny", scheme="own", set={"rates": value}).config("sequence").digest(FINGERPRINT)
 
     assert digest([0.5, [-0.0]]) == digest([0.5, [0.0]]) != digest([0.5, [1.0]])
 
@@ -102,7 +104,8 @@ def test_the_width_of_the_decoder_counts_only_if_it_differs() -> None:
     """So runs of before this field keep their names, and a model has one name however its widths are written."""
     wide = {"d_ff_decoder": 2 * TINY.fields["d_ff"]}
     plain, same, wider = (
-        resolve("tiny", "rope", {}, settings=settings) for settings in ({}, {"d_ff_decoder": TINY.fields["d_ff"]}, wide)
+        ExperimentSpec(preset="tiny", scheme="rope", set=settings).config("sequence")
+        for settings in ({}, {"d_ff_decoder": TINY.fields["d_ff"]}, wide)
     )
     assert plain == same
     assert plain.digest(FINGERPRINT) == "f057f10f" != wider.digest(FINGERPRINT)
@@ -118,4 +121,7 @@ def test_a_width_replaces_that_of_the_decoder_in_the_preset() -> None:
         ({"d_ff": 96, "d_ff_decoder": 1024}, [96, 96, 1024, 1024]),
         ({"d_ff_decoder": 96}, [512, 512, 96, 96]),
     ):
-        assert resolve("neurips", "rope", {}, settings=settings).feed_forward_widths == widths, settings
+        assert (
+            ExperimentSpec(preset="neurips", scheme="rope", set=settings).config("sequence").feed_forward_widths
+            == widths
+        ), settings

@@ -52,11 +52,11 @@ def test_comparisons_and_curves_too(filled: Path) -> None:
 @pytest.mark.parametrize(
     ("words", "message"),
     [
-        (["--scheme", "ropee"], "has scheme 'ropee'\n  got:     --scheme ropee\n  allowed: alibi, none, rope\n"),
+        (["--scheme", "ropee"], "has scheme 'ropee'\n  got:     `scheme=ropee`\n  allowed: alibi, none, rope\n"),
         (["--scheme", "rope", "--scheme", "tree"], "has scheme 'tree'"),
         (["--task", "tree-copy/deep"], "did you mean 'tree-copy/depth'"),
         (["--task", "reverse/depth"], "c3, c3/depth, reverse, tree-copy, tree-copy/breadth, tree-copy/depth"),
-        (["--preset", "paper"], "has preset 'paper'\n  got:     --preset paper\n  allowed: small, tiny\n"),
+        (["--preset", "paper"], "has preset 'paper'\n  got:     `preset=paper`\n  allowed: small, tiny\n"),
     ],
 )
 def test_a_name_that_no_run_has_is_an_error(filled: Path, words: list[str], message: str) -> None:
@@ -109,6 +109,6 @@ def test_a_sweep_without_finished_runs_is_named(here: Path) -> None:
     assert "4 runs, none finished in results" in err
     assert "fix:     `ape sweep mine.toml` trains them\n" in err
     err = ape("report", "--sweep", "mine.toml", "--preset", "tiny", "--scheme", "rope", code=1)[1]
-    assert "2 runs with --scheme rope --preset tiny" in err
+    assert "2 runs with `scheme=rope` `preset=tiny`" in err
     err = ape("report", "--sweep", "mine.toml", "--task", "tree-copi", code=1)[1]
     assert "no run in the sweep mine.toml has task 'tree-copi'" in err

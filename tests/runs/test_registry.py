@@ -9,11 +9,12 @@ from typing import Any
 import pytest
 import torch
 
-from ape_cli import experiment, position
+from ape_cli import experiment
 from ape_cli.core.errors import ApeError, BusyError, RunError, UsageError, left_out
 from ape_cli.data.loader import Dataset
 from ape_cli.evaluation import evaluate
 from ape_cli.evaluation.fit import pending
+from ape_cli.experiment import ExperimentSpec
 from ape_cli.models import device, factory
 from ape_cli.models.checkpoint import load_weights
 from ape_cli.runs import config
@@ -31,7 +32,7 @@ CPU = torch.device("cpu")
 
 def resolve(scheme: str = "rope", seed: int = 1, model: str = "encoder-decoder", **settings: Any) -> config.Config:
     chosen = {"steps": 4, "validate_every_steps": 2} | settings
-    return config.resolve("tiny", scheme, position.options(scheme), seed=seed, model=model, settings=chosen)
+    return ExperimentSpec(preset="tiny", scheme=scheme, seed=seed, model=model, set=chosen).config("sequence")
 
 
 def run(data: Dataset, where: StoragePath, **options: Any) -> trial.Trial:

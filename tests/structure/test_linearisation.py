@@ -8,14 +8,13 @@ from pathlib import Path
 import pytest
 import torch
 
-from ape_cli import experiment, position
+from ape_cli import experiment
 from ape_cli.core.errors import DataError
 from ape_cli.data.loader import Dataset, open_dataset
 from ape_cli.evaluation import evaluate
-from ape_cli.experiment import ExperimentOptions
+from ape_cli.experiment import ExperimentSpec
 from ape_cli.experiment.choice import find_dataset
 from ape_cli.reports import evaluations
-from ape_cli.runs import config
 from ape_cli.runs.registry import open_registry
 from ape_cli.structure import linearisation
 from ape_cli.sweep import planning, specification
@@ -130,7 +129,7 @@ def test_runs_sweeps_and_reports_use_its_name(here: Path) -> None:
 def test_runs_are_not_asked_about_another_linearisation(tmp_path: Path, mixed: Dataset) -> None:
     """A scheme that never saw sources in this order would only seem to fail."""
     settings = {"steps": 2, "batch_size": 8, "validate_every_steps": 2}
-    made = config.resolve("tiny", "rope", position.options("rope"), settings=settings)
+    made = ExperimentSpec(preset="tiny", scheme="rope", set=settings).config("sequence")
     done = trial.run_trial(experiment.of(made, mixed), open_registry(tmp_path), Execution(CPU)).run
     same = tree_data(tmp_path / "same", "depth")
     with pytest.raises(DataError, match="another task or order") as error:
@@ -148,5 +147,5 @@ def test_the_newest_dataset_is_chosen_by_its_whole_name(tmp_path: Path, caplog: 
     for order in wanted:
         tree_data(tmp_path / order, order)
     for order in wanted:
-        find_dataset(ExperimentOptions(preset="tiny", scheme="rope", order=order), tmp_path)
+        find_dataset(ExperimentSpec(preset="tiny", scheme="rope", order=order), tmp_path)
         assert caplog.messages[-1].startswith(f"data: {tmp_path / order}, the newest")

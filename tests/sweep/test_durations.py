@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from ape_cli.experiment import ExperimentOptions, resolve
+from ape_cli.experiment import ExperimentSpec, resolve
 from ape_cli.experiment.choice import find_dataset
 from ape_cli.models import speed
 from ape_cli.runs.config import PRESETS
@@ -28,7 +28,7 @@ def one_gflops(monkeypatch: pytest.MonkeyPatch) -> None:
 
 def counted(task: str, **options: Any) -> float:
     """The multiplications of a row, for the preset tiny."""
-    request = ExperimentOptions(preset="tiny", scheme="none", task=task, **options)
+    request = ExperimentSpec(preset="tiny", scheme="none", task=task, **options)
     found = resolve(request, find_dataset(request, Path("datasets")))
     return durations.multiplications(found.config, found.data)
 
@@ -45,12 +45,10 @@ def test_multiplications_are_counted_by_hand(here: Path) -> None:
     layer, between = projections + hidden + scores, projections + scores
     assert counted("copy") == 2 * layer + between
     assert counted("copy", model="decoder") == 2 * (2 * projections + 2 * hidden + 4 * scores)
-    assert counted("copy", settings={"encoder_layers": 3}) == 4 * layer + between
+    assert counted("copy", set={"encoder_layers": 3}) == 4 * layer + between
     wider = {"d_ff_decoder": 3 * 64}
-    assert counted("copy", settings=wider) == 2 * layer + between + 2 * hidden
-    assert (
-        counted("copy", model="decoder", settings=wider) == 2 * (2 * projections + 2 * hidden + 4 * scores) + 4 * hidden
-    )
+    assert counted("copy", set=wider) == 2 * layer + between + 2 * hidden
+    assert counted("copy", model="decoder", set=wider) == 2 * (2 * projections + 2 * hidden + 4 * scores) + 4 * hidden
     # 8 x 8 pixels of one channel, a convolution of 3 x 3, and 16 tokens
     assert counted("images") == 64 * 9 * 32 + 16 * (4 * 32 * 32 + 2 * 32 * 64) + 2 * 16 * 16 * 32
 
@@ -95,6 +93,6 @@ def test_runs_of_other_models_correct_it(here: Path) -> None:
 def test_without_the_gpu_of_a_cluster_the_time_is_unknown(here: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("torch.cuda.device_count", lambda: 0)
     found = durations.PastRuns(open_registry("results"), "cuda")
-    request = ExperimentOptions(preset="tiny", scheme="none", task="copy")
+    request = ExperimentSpec(preset="tiny", scheme="none", task="copy")
     known = resolve(request, find_dataset(request, Path("datasets")))
     assert found.estimate(known.config, known.data) is None

@@ -12,13 +12,13 @@ import torch
 from torch.distributed import HashStore
 from torch.nn import functional
 
-from ape_cli import experiment, position
+from ape_cli import experiment
 from ape_cli.core.errors import UsageError
 from ape_cli.core.vocabulary import PAD
 from ape_cli.data.loader import Dataset
+from ape_cli.experiment import ExperimentSpec
 from ape_cli.experiment.reading import structure_for
 from ape_cli.models import checkpoint, factory, transformer
-from ape_cli.runs import config
 from ape_cli.runs.config import Config
 from ape_cli.training import execution, process_group
 from ape_cli.training.execution import Execution
@@ -39,7 +39,7 @@ class Apart(DistributedGroup):
 
 
 def tiny(scheme: str, data: Dataset, **settings: Any) -> Config:
-    found = config.resolve("tiny", scheme, position.options(scheme), seed=3, settings={"dropout": 0.0} | settings)
+    found = ExperimentSpec(preset="tiny", scheme=scheme, seed=3, set={"dropout": 0.0} | settings).config("sequence")
     return experiment.complete(found, data)
 
 

@@ -12,11 +12,12 @@ import polars as pl
 import pytest
 import torch
 
-from ape_cli import experiment, position, tasks
+from ape_cli import experiment, tasks
 from ape_cli.core.errors import UsageError
 from ape_cli.data import generation
 from ape_cli.data.loader import BatchOptions, Dataset, ImageSplit, open_dataset
 from ape_cli.evaluation import evaluate
+from ape_cli.experiment import ExperimentSpec
 from ape_cli.models import factory
 from ape_cli.runs import config
 from ape_cli.runs.registry import open_registry
@@ -56,8 +57,7 @@ def data(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Dataset:
 
 
 def wanted(scheme: str = "orthogonal-grid", **settings: Any) -> config.Config:
-    own = position.options(scheme)
-    return config.resolve("tiny", scheme, own, kind="image", seed=1, settings=SIZES | settings)
+    return ExperimentSpec(preset="tiny", scheme=scheme, seed=1, set=SIZES | settings).config("image")
 
 
 def run(data: Dataset, where: Path, scheme: str = "orthogonal-grid", **settings: Any) -> trial.Trial:
@@ -108,7 +108,7 @@ def test_of_equal_validations_the_lower_loss_is_kept(
         return best, [row["kept"] for row in loop.progress.history] if "kept" in loop.progress.history[0] else None
 
     assert kept(data, wanted(steps=6, validate_every_steps=1)) == (4, [True, True, False, True, False, False])
-    text = config.resolve("tiny", "none", {}, settings={"steps": 6, "validate_every_steps": 1})
+    text = ExperimentSpec(preset="tiny", scheme="none", set={"steps": 6, "validate_every_steps": 1}).config("sequence")
     assert kept(words, text) == (2, None)
 
 
@@ -206,7 +206,7 @@ def test_settled_by_the_images(data: Dataset) -> None:
     assert experiment.complete(wanted("learned"), data).max_size == 9  # 6 x 6 pixels, 3 x 3 tokens
     assert experiment.complete(wanted("learned", **pixels), data).max_size == 36
     assert experiment.complete(wanted("orthogonal-grid"), data).decay == 0.98
-    paper = config.resolve("paper", "none", {}, kind="image")
+    paper = ExperimentSpec(preset="paper", scheme="none").config("image")
     assert experiment.complete(paper, data).augment == "crop,flip,autoaugment"
     assert experiment.complete(wanted(augment="flip,crop"), data).augment == "crop,flip"
     assert experiment.complete(wanted(), data).augment == "none"
@@ -219,11 +219,17 @@ def test_settled_by_the_images(data: Dataset) -> None:
 def test_settings_of_the_other_model_are_refused(data: Dataset, words: Dataset) -> None:
     for call, message in (
         (lambda: wanted(decoder_layers=2), "setting of the model for sequences"),
-        (lambda: config.resolve("tiny", "rope", {}, settings={"pool_stride": 1}), "setting of the model for images"),
+        (
+            lambda: ExperimentSpec(preset="tiny", scheme="rope", set={"pool_stride": 1}).config("sequence"),
+            "setting of the model for images",
+        ),
         (lambda: wanted(encoder_layers=0), "bad value of encoder_layers"),
         (lambda: experiment.complete(wanted(augment="crop,flop"), data), "unknown"),
         (lambda: experiment.complete(wanted(pool_stride=6), data), "single token"),
-        (lambda: experiment.complete(config.resolve("tiny", "rope", {}), data), "for sequences"),
+        (
+            lambda: experiment.complete(ExperimentSpec(preset="tiny", scheme="rope").config("sequence"), data),
+            "for sequences",
+        ),
         (lambda: experiment.complete(wanted("rope"), words), "for images"),
     ):
         with pytest.raises(UsageError, match=message):

@@ -14,6 +14,7 @@ import pytest
 from ape_cli import experiment
 from ape_cli.core.errors import UsageError
 from ape_cli.data.loader import Dataset
+from ape_cli.experiment import ExperimentSpec
 from ape_cli.models.checkpoint import Schedule
 from ape_cli.runs import config
 from ape_cli.training.execution import Execution
@@ -36,7 +37,7 @@ class Rows:
 
 
 def planned(preset: str = "tiny", rows: int = 10_000, **settings: Any) -> Schedule:
-    return schedule(config.resolve(preset, "rope", {}, settings=settings), Rows(rows))  # type: ignore[arg-type]
+    return schedule(ExperimentSpec(preset=preset, scheme="rope", set=settings).config("sequence"), Rows(rows))  # type: ignore[arg-type]
 
 
 # Numbers of steps, and learning rates
@@ -46,7 +47,7 @@ def test_learning_rate_of_the_paper() -> None:
     """1e-7 up to 5e-4 over 5% of 31,400 steps (not 1.25%), then a cosine to 1e-9. There are 200 epochs of 157 batches,
     and a validation follows every fifth epoch.
     """
-    paper, found = config.resolve("paper", "rope", {}), planned("paper")
+    paper, found = ExperimentSpec(preset="paper", scheme="rope").config("sequence"), planned("paper")
     assert found == Schedule(steps=31_400, warmup=1570, validate_every=0)
     rates = np.array([learning_rate(s, found, paper) for s in range(31_400)])
     assert rates[0] == 1e-7
@@ -61,7 +62,7 @@ def test_learning_rate_of_the_paper() -> None:
 
 def test_the_paper_s_preset_is_the_paper_s() -> None:
     """Table 4, appendix B, and what the authors' first release adds."""
-    paper = config.resolve("paper", "orthogonal-tree", {})
+    paper = ExperimentSpec(preset="paper", scheme="orthogonal-tree").config("sequence")
     wanted = {
         "d_model": 512, "d_ff": 2048, "heads": 8, "encoder_layers": 2, "decoder_layers": 2, "dropout": 0.15,
         "lr_initial": 1e-7, "lr_peak": 5e-4, "lr_final": 1e-9, "warmup": 0.05, "weight_decay": 0.01,
@@ -83,7 +84,7 @@ def test_the_published_paper_s_schedule() -> None:
 def test_the_warm_up_is_the_smallest_whole_number_that_is_not_below_its_fraction() -> None:
     """In floating point, 0.07 * 100 is 7.000000000000001, and 0.1 * 30 is 3.0000000000000004 if it is added up."""
     assert planned(steps=100, warmup=0.07).warmup == 7
-    chosen = config.resolve("tiny", "rope", {}, settings={"steps": 100, "warmup": 0.07})
+    chosen = ExperimentSpec(preset="tiny", scheme="rope", set={"steps": 100, "warmup": 0.07}).config("sequence")
     rates = [learning_rate(s, planned(steps=100, warmup=0.07), chosen) for s in range(100)]
     assert rates.index(chosen.lr_peak) == rates.index(max(rates)) == 7
     assert planned(steps=101, warmup=0.07).warmup == 8
@@ -116,7 +117,9 @@ def epochs(count: int, data: Dataset, **settings: Any) -> config.Config:
     """A run of whole epochs with the seed 7, whose first epochs have 4, 5, 5 and 4 batches of the uneven rows."""
     chosen = {"epochs": count, "batch_size": 100, "dropout": 0.0}
     chosen |= settings or {"validate_every_epochs": 1}
-    return experiment.complete(config.resolve("tiny", "none", {}, seed=7, settings=chosen), data)
+    return experiment.complete(
+        ExperimentSpec(preset="tiny", scheme="none", seed=7, set=chosen).config("sequence"), data
+    )
 
 
 def rows_of(wanted: config.Config, data: Dataset, group: ProcessGroup = SINGLE_PROCESS) -> list[int]:

@@ -20,9 +20,9 @@ from ape_cli.core.errors import RunError, UsageError
 from ape_cli.data.batches import SequenceBatch
 from ape_cli.data.loader import Dataset
 from ape_cli.evaluation import metrics
+from ape_cli.experiment import ExperimentSpec
 from ape_cli.models import factory
 from ape_cli.models.checkpoint import Schedule
-from ape_cli.runs import config
 from ape_cli.runs.config import Config
 from ape_cli.runs.record import TrainingResult
 from ape_cli.training import trainer
@@ -37,7 +37,7 @@ CPU = torch.device("cpu")
 def tiny(scheme: str, data: Dataset, **settings: Any) -> Config:
     chosen = {"steps": 20, "validate_every_steps": 5, "dropout": 0.1} | settings
     options: dict[str, Any] = {"model": "decoder"} if position.load(scheme).causal_only else {}
-    found = config.resolve("tiny", scheme, position.options(scheme), seed=3, settings=chosen, **options)
+    found = ExperimentSpec(preset="tiny", scheme=scheme, seed=3, set=chosen, **options).config("sequence")
     return experiment.complete(found, data)
 
 

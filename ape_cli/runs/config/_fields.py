@@ -78,7 +78,7 @@ class Config(BaseModel):
     preset: str
     scheme: str
     scheme_options: dict[str, Any] = {}
-    structure: StructureField | None = None  # structure of positions; None: `models.settling.reading` decides
+    structure: StructureField | None = None  # structure of positions; None: what the scheme reads of the data
     seed: int = Field(42, ge=0, lt=2**63)
 
     d_model: int = Field(gt=0, le=16_384, description="Width of the model: number of channels of a token.")
@@ -192,9 +192,9 @@ class ImageConfig(Config):
     augment: str | None = Field(None, description="Augmentation: crop, flip and autoaugment, or none.")
 
 
-def _kind(found: Any) -> str:
+def _kind(value: Any) -> str:
     """The kind of a configuration or of a JSON value, by its fields. What has none is refused as a sequence's."""
-    fields = vars(found) if isinstance(found, BaseModel) else found
+    fields = vars(value) if isinstance(value, BaseModel) else value
     return "image" if isinstance(fields, dict) and "convolution_size" in fields else "sequence"
 
 

@@ -40,11 +40,11 @@ class Preset:
 
     def of(self, kind: str) -> dict[str, Any]:
         """The settings for a kind of data. Raises `UsageError` if the preset has none."""
-        found = self.images if kind == "image" else self.fields
-        if found is None:
+        settings = self.images if kind == "image" else self.fields
+        if settings is None:
             allowed = ", ".join(name for name, other in PRESETS.items() if other.images is not None)
             raise UsageError("this preset has no settings for images", allowed=allowed, fix="choose one")
-        return found
+        return settings
 
     def linearisation(self, order: str | None) -> str | None:
         """The linearisation of trees, given that of the target, or of both sides as SOURCE-to-TARGET.

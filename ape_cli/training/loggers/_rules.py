@@ -17,7 +17,7 @@ import torch
 
 from ape_cli.core import own_parts
 from ape_cli.core.errors import RunError
-from ape_cli.runs import config
+from ape_cli.experiment import ExperimentSpec
 from ape_cli.training.loggers import LoggedRun, MetricLogger
 
 _RECENT = {"recent_loss": 2.5, "recent_token_accuracy": 0.25, "tokens_per_second": 1e4}
@@ -57,7 +57,9 @@ def _streams() -> tuple[str, ...]:
 def _log(logger_class: type[MetricLogger], folder: Path, start: int, error: BaseException | None = None) -> None:
     """Log a run that begins after the step `start`."""
     rows = [{"step": step, **_VALIDATION} for step in range(10, start + 1, 10)]
-    run = LoggedRun("copy-rope-1", config.resolve("tiny", "rope", {}), folder, 40, rows, start)
+    run = LoggedRun(
+        "copy-rope-1", ExperimentSpec(preset="tiny", scheme="rope").config("sequence"), folder, 40, rows, start
+    )
     with redirect_stdout(io.StringIO()), own_parts.explained(logger_class):
         logger = logger_class(run)  # type: ignore[call-arg]
         for step in range(start + 10, 41, 10):

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from ape_cli import experiment, position
+from ape_cli import experiment
 from ape_cli.data.loader import Dataset
+from ape_cli.experiment import ExperimentSpec
 from ape_cli.models import factory
 from ape_cli.models.decoder import DecoderOnly
-from ape_cli.runs import config
 from tests.data.position_maps.plain import batches, drawn, of_rows
 
 
@@ -22,7 +22,9 @@ def test_a_vector_tells_the_sides_apart(words: Dataset) -> None:
     """And a bounded scheme is made for the longer of the two sides."""
 
     def model(positions: str) -> DecoderOnly:
-        chosen = config.resolve("tiny", "learned", position.options("learned"), model="decoder", positions=positions)
+        chosen = ExperimentSpec(preset="tiny", scheme="learned", model="decoder", positions=positions).config(
+            "sequence"
+        )
         wanted = experiment.complete(chosen, words)
         assert wanted.max_size == words.largest(words.structure, decoder_only=positions == "plain")
         made = factory.build(wanted, words.structure, words.ids)

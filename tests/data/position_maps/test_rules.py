@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from ape_cli import experiment, position
+from ape_cli import experiment
 from ape_cli.core import own_parts, plugins, rng
 from ape_cli.core.errors import ApeError, UsageError
 from ape_cli.data import position_maps
@@ -16,7 +16,7 @@ from ape_cli.data.loader import Dataset
 from ape_cli.data.position_maps import PositionMap, RowPositions
 from ape_cli.data.position_maps._rules import RULES
 from ape_cli.data.position_maps.plain import Plain
-from ape_cli.runs import config
+from ape_cli.experiment import ExperimentSpec
 from tests.data.position_maps.plain import NAMES
 
 OPTIONS: dict[str, list[dict[str, Any]]] = {
@@ -165,7 +165,7 @@ def test_an_own_map_is_checked_once_where_it_is_used(words: Dataset, monkeypatch
     monkeypatch.setattr(own_parts, "_checked", set())
     mine = type("Mine", (_Table,), {"__module__": __name__})
     monkeypatch.setattr(position_maps, "load", lambda name: mine)
-    chosen = config.resolve("tiny", "rope", position.options("rope"), positions="mine")
+    chosen = ExperimentSpec(preset="tiny", scheme="rope", positions="mine").config("sequence")
     wanted = experiment.complete(chosen, words)
     assert [kind.__name__ for kind, *_ in own_parts._checked].count("Mine") == 1
     monkeypatch.setattr(own_parts, "_checked", set())

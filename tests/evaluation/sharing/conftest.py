@@ -8,11 +8,11 @@ import pytest
 import torch
 
 import ape_cli
-from ape_cli import experiment, position
+from ape_cli import experiment
 from ape_cli.data.loader import Dataset
 from ape_cli.evaluation.sharing import exported
 from ape_cli.evaluation.sharing.trained_model import TrainedModel
-from ape_cli.runs import config
+from ape_cli.experiment import ExperimentSpec
 from ape_cli.runs.registry import open_registry
 from ape_cli.runs.run import Run
 from ape_cli.training import trial
@@ -49,7 +49,7 @@ def pictures(tmp_path_factory: pytest.TempPathFactory) -> Dataset:
 @pytest.fixture(scope="session")
 def of_pictures(pictures: Dataset, tmp_path_factory: pytest.TempPathFactory) -> Both:
     where = tmp_path_factory.mktemp("pictures")
-    chosen = config.resolve("tiny", "rope", position.options("rope"), kind="image", settings={"steps": 2})
+    chosen = ExperimentSpec(preset="tiny", scheme="rope", set={"steps": 2}).config("image")
     done = trial.run_trial(experiment.of(chosen, pictures), open_registry(where / "results"), Execution(CPU)).run
     exported.export(done, where / "out")
     return done, ape_cli.load(where / "out")

@@ -105,7 +105,7 @@ def test_the_command_exports_once(of_words: Both, tmp_path: Path) -> None:
     assert f"{done.name}: exported to" in ape(*words)[0]
     assert sorted(path.name for path in out.iterdir()) == sorted(exported.FILES)
     first = {path.name: path.read_bytes() for path in out.iterdir()}
-    assert "add --overwrite" in ape(*words, code=2)[1]
+    assert "add `overwrite`" in ape(*words, code=2)[1]
     assert json.loads(ape(*words, "--overwrite", "--json")[0])["scores"] == model.about["scores"]
     assert {path.name: path.read_bytes() for path in out.iterdir()} == first
     (out / "mine.txt").write_text("x")

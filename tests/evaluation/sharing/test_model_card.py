@@ -8,11 +8,10 @@ import shlex
 import pytest
 from markdown_it import MarkdownIt  # a dependency of rich
 
-from ape_cli import attention, position
 from ape_cli.core.vocabulary import FIRST_SYMBOL
 from ape_cli.data.loader import Dataset
 from ape_cli.evaluation.sharing.model_card import model_card, train_command
-from ape_cli.experiment import complete, of
+from ape_cli.experiment import ExperimentSpec, complete, of
 from ape_cli.runs import config
 from tests.evaluation.sharing.conftest import Both
 
@@ -33,16 +32,13 @@ def test_the_command_of_the_card_trains_the_same_configuration(words: tuple[str,
     def resolved(words: list[str]) -> config.Config:
         pairs = list(zip(words[::2], words[1::2], strict=True))
         given = {k.removeprefix("--"): v for k, v in pairs if k in ("--structure", "--precision", "--attention")}
-        kind = given.get("attention", "dot")
-        found = config.resolve(
-            next(v for k, v in pairs if k == "--preset"),
-            "rope",
-            position.options("rope"),
-            attention_options=attention.options(kind),
+        found = ExperimentSpec(
+            preset=next(v for k, v in pairs if k == "--preset"),
+            scheme="rope",
             seed=int(dict(pairs).get("--seed", 42)),
-            settings=config.parse_settings([v for k, v in pairs if k == "--set"]),
+            set=config.parse_settings([v for k, v in pairs if k == "--set"]),
             **given,
-        )
+        ).config("sequence")
         return complete(found, trees)
 
     chosen = resolved(["--preset", "tiny", *words])

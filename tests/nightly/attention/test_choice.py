@@ -6,11 +6,11 @@ from pathlib import Path
 
 import pytest
 
-from ape_cli import attention, experiment
+from ape_cli import experiment
 from ape_cli.data.loader import Dataset
+from ape_cli.experiment import ExperimentSpec
 from ape_cli.reports import aggregation, tables
 from ape_cli.reports.views import Options
-from ape_cli.runs import config
 from ape_cli.runs.registry import open_registry
 from ape_cli.training import trial
 from ape_cli.training.execution import Execution
@@ -21,9 +21,7 @@ from tests.training.test_trainer import check_resume
 def test_tables_tell_kinds_apart(words: Dataset, tmp_path: Path) -> None:
     found = open_registry(tmp_path)
     for kind, settings in (("dot", {}), ("linear", {}), ("clustered", {}), ("clustered", {"clusters": 3})):
-        wanted = config.resolve(
-            "tiny", "rope", {}, attention=kind, attention_options=attention.options(kind), settings=settings
-        )
+        wanted = ExperimentSpec(preset="tiny", scheme="rope", attention=kind, set=settings).config("sequence")
         trial.run_trial(experiment.of(wanted, words), found, Execution(CPU))
     lines = aggregation.lines(found, Options())
     (shown,) = tables.tables(lines)

@@ -10,8 +10,8 @@ import pytest
 
 from ape_cli import tasks
 from ape_cli.core.errors import UsageError
+from ape_cli.experiment import ExperimentSpec
 from ape_cli.reports import descriptions, published, rendering
-from ape_cli.runs import config
 from ape_cli.runs.config import PRESETS
 from tests.conftest import ape
 from tests.reports.test_aggregation import add, lines, tables_of
@@ -246,7 +246,10 @@ def test_another_size_has_no_difference(tmp_path: Path) -> None:
 def test_tasks_with_rows_of_their_own_have_no_size_of_the_paper() -> None:
     """Whether a run has the paper's size is asked without reading the source of its data."""
     rows = {"train": 10_000, "validation": 1_000, "test": 1_000}
-    options, of_paper = {"source": "json", "task": "copy", "labels": "kind"}, config.resolve("paper", "rope", {})
+    options, of_paper = (
+        {"source": "json", "task": "copy", "labels": "kind"},
+        ExperimentSpec(preset="paper", scheme="rope").config("sequence"),
+    )
     trained = SimpleNamespace(task="trees", order="depth", rows=rows, parameters=options, image=None)
     assert not descriptions.is_paper_size(of_paper, trained)
     own = tasks.make("copy")
@@ -263,8 +266,7 @@ def test_a_run_has_the_paper_s_size_only_with_its_model_and_steps(preset: str, k
     trained = SimpleNamespace(task=task, order=None, rows=rows, parameters=parameters, image=[1] * (kind == "image"))
 
     def whole(settings: dict[str, Any], **options: Any) -> bool:
-        own = {"learned": False}
-        found = config.resolve(preset, "rope", own, kind=kind, settings=settings, **options)
+        found = ExperimentSpec(preset=preset, scheme="rope", set=settings, **options).config(kind)
         return descriptions.is_paper_size(found, trained)
 
     of_method = [{}, {"lr_peak": 0.01}, {"dropout": 0.4}, {"warmup": 0.1}, {"max_size": 7}, {"decay": 0.5}]

@@ -13,14 +13,14 @@ import polars as pl
 import pytest
 import torch
 
-from ape_cli import experiment, position
+from ape_cli import experiment
 from ape_cli.core.errors import ApeError, left_out
+from ape_cli.experiment import ExperimentSpec
 from ape_cli.experiment.choice import preset_dataset
 from ape_cli.reports import rendering
 from ape_cli.reports.tables import Table
 from ape_cli.reports.views import Options, by_epoch
 from ape_cli.reports.views.by_epoch import BEST, CHOSEN, VALIDATION
-from ape_cli.runs import config
 from ape_cli.runs.registry import Registry, open_registry
 from ape_cli.training import trial
 from ape_cli.training.execution import Execution
@@ -164,11 +164,9 @@ def test_what_was_chosen_on_validation_is_never_better_than_the_best(tmp_path: P
 def test_at_the_end_it_is_the_evaluation_of_the_weights_that_were_kept(tmp_path: Path) -> None:
     """For a trained run, the same weights give the same number, and the best by epoch is another one."""
     data = preset_dataset("images", None, "tiny", tmp_path / "data")
-    chosen = config.resolve(
-        *("tiny", "sinusoidal", position.options("sinusoidal")),
-        kind="image",
-        settings={"steps": 12, "validate_every_steps": 1, "lr_peak": 0.02},
-    )
+    chosen = ExperimentSpec(
+        preset="tiny", scheme="sinusoidal", set={"steps": 12, "validate_every_steps": 1, "lr_peak": 0.02}
+    ).config("image")
     runs = open_registry(tmp_path / "results")
     done = trial.run_trial(experiment.of(chosen, data), runs, Execution(torch.device("cpu")))
     assert done.evaluation is not None
@@ -267,7 +265,7 @@ def test_the_first_half_of_the_epochs_may_have_more_steps(tmp_path: Path, monkey
     conftest.uneven_windows(monkeypatch)
     data = conftest.write(tmp_path / "data", "reverse", rows=(280, 40, 8))
     settings = {"epochs": 2, "batch_size": 100, "validate_every_epochs": 1}
-    chosen = config.resolve("tiny", "none", {}, seed=8, settings=settings)
+    chosen = ExperimentSpec(preset="tiny", scheme="none", seed=8, set=settings).config("sequence")
     runs = open_registry(tmp_path / "results")
     trained = trial.run_trial(experiment.of(chosen, data), runs, Execution(torch.device("cpu"))).run.history()
     assert trained["step"].to_list() == [5, 9]

@@ -288,7 +288,7 @@ def test_more_pairs_than_signs_are_flipped_have_no_p(tmp_path: Path) -> None:
 
 def test_bad_usage(filled: Path) -> None:
     for words, code, message in (
-        (["--compare", A, B, "--against", "paper"], 2, "the view paired does not use --against"),
+        (["--compare", A, B, "--against", "paper"], 2, "the view paired does not use `against`"),
         (["--against", "paper", "--metric", "cross_entropy"], 2, "there are no such published scores"),
         (["--compare", A, B, "--preset", "tiny"], 1, "has preset 'tiny'"),
     ):

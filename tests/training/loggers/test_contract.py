@@ -11,11 +11,11 @@ from typing import Any
 import pytest
 import torch
 
-from ape_cli import experiment, position
+from ape_cli import experiment
 from ape_cli.core import plugins
 from ape_cli.core.errors import RunError, UsageError
 from ape_cli.data.loader import Dataset
-from ape_cli.runs import config
+from ape_cli.experiment import ExperimentSpec
 from ape_cli.runs.registry import open_registry
 from ape_cli.training import loggers, trial
 from ape_cli.training.execution import Execution, ExistingRun
@@ -50,7 +50,7 @@ class Recorder(MetricLogger):
 def train(data: Dataset, where: Path, existing: ExistingRun = ExistingRun.REFUSE, **given: Any) -> list[Recorder]:
     """Train 25 steps with two loggers; a validation at every tenth step."""
     settings = {"steps": 25, "validate_every_steps": 10} | given.pop("settings", {})
-    chosen = config.resolve("tiny", "rope", position.options("rope"), settings=settings)
+    chosen = ExperimentSpec(preset="tiny", scheme="rope", set=settings).config("sequence")
     made: list[Recorder] = []
 
     def make(run: LoggedRun) -> Recorder:
@@ -114,7 +114,7 @@ def test_each_logger_has_copies_of_its_own(words: Dataset, tmp_path: Path) -> No
 
     asked = iter(range(100))
     settings = {"steps": 25, "validate_every_steps": 10, "base": 50.0}
-    chosen = config.resolve("tiny", "rope", position.options("rope"), settings=settings)
+    chosen = ExperimentSpec(preset="tiny", scheme="rope", set=settings).config("sequence")
     for existing, stop in ((ExistingRun.REFUSE, lambda: next(asked) == 13), (ExistingRun.RESUME, lambda: False)):
         given.clear()
         how = Execution(CPU, loggers=[Changes, Changes], stop=stop)

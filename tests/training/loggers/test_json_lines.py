@@ -12,7 +12,7 @@ import pytest
 from ape_cli import experiment
 from ape_cli.core.errors import RunError
 from ape_cli.data.loader import Dataset
-from ape_cli.runs import config
+from ape_cli.experiment import ExperimentSpec
 from ape_cli.training.execution import Execution
 from ape_cli.training.loggers import LoggedRun, MetricLogger
 from ape_cli.training.loggers.json_lines import JsonLines
@@ -23,7 +23,9 @@ from tests.training.test_trainer import CPU, Memory, tiny
 
 
 def logged(folder: Path, step: int = 0) -> JsonLines:
-    return JsonLines(LoggedRun("run", config.resolve("tiny", "rope", {}), folder, 100, (), step))
+    return JsonLines(
+        LoggedRun("run", ExperimentSpec(preset="tiny", scheme="rope").config("sequence"), folder, 100, (), step)
+    )
 
 
 def test_a_line_for_each_call(tmp_path: Path) -> None:

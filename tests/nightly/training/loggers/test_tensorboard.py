@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from ape_cli.core.errors import UsageError
-from ape_cli.runs import config
+from ape_cli.experiment import ExperimentSpec
 from ape_cli.runs.registry import open_registry
 from ape_cli.storage.paths import storage_path
 from ape_cli.training.loggers import LoggedRun
@@ -41,7 +41,9 @@ def test_a_run_as_tensorboard_reads_it(here: Path) -> None:
 
 def test_a_resumed_run_hides_what_was_logged_after_its_stored_state(tmp_path: Path) -> None:
     for begin, steps, value in ((0, (10, 20, 30), 1.0), (20, (30, 40), 2.0)):
-        logger = TensorBoard(LoggedRun("run", config.resolve("tiny", "rope", {}), tmp_path, 40, (), begin))
+        logger = TensorBoard(
+            LoggedRun("run", ExperimentSpec(preset="tiny", scheme="rope").config("sequence"), tmp_path, 40, (), begin)
+        )
         for step in steps:
             logger.log(step, {"recent_loss": value})
         logger.close()
@@ -49,6 +51,8 @@ def test_a_resumed_run_hides_what_was_logged_after_its_stored_state(tmp_path: Pa
 
 
 def test_an_object_store_is_refused() -> None:
-    run = LoggedRun("run", config.resolve("tiny", "rope", {}), storage_path("s3://bucket/logs"), 40, ())
+    run = LoggedRun(
+        "run", ExperimentSpec(preset="tiny", scheme="rope").config("sequence"), storage_path("s3://bucket/logs"), 40, ()
+    )
     with pytest.raises(UsageError, match=r"object store[\s\S]*json-lines"):
         TensorBoard(run)

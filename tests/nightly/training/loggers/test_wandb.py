@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 
 from ape_cli.core.errors import RunError
-from ape_cli.runs import config
+from ape_cli.experiment import ExperimentSpec
 from ape_cli.runs.registry import open_registry
 from ape_cli.training.loggers import LoggedRun, opened
 from ape_cli.training.loggers.wandb import WeightsAndBiases
@@ -97,7 +97,7 @@ def test_every_metric_is_logged(here: Path) -> None:
 
 
 def test_a_failed_run_is_marked_as_failed(tmp_path: Path) -> None:
-    run = LoggedRun("run", config.resolve("tiny", "rope", {}), tmp_path, 40, ())
+    run = LoggedRun("run", ExperimentSpec(preset="tiny", scheme="rope").config("sequence"), tmp_path, 40, ())
     with pytest.raises(ZeroDivisionError), opened([WeightsAndBiases], run):
         raise ZeroDivisionError
     assert ended(tmp_path) == 1
@@ -107,7 +107,9 @@ def test_a_resumed_run_continues_its_run(tmp_path: Path, monkeypatch: pytest.Mon
     monkeypatch.setenv("WANDB_PROJECT", "mine")
     ids = []
     for step in (0, 20, 0):
-        logger = WeightsAndBiases(LoggedRun("run", config.resolve("tiny", "rope", {}), tmp_path, 40, (), step))
+        logger = WeightsAndBiases(
+            LoggedRun("run", ExperimentSpec(preset="tiny", scheme="rope").config("sequence"), tmp_path, 40, (), step)
+        )
         ids.append(logger.run.id)
         assert logger.run.project == "mine"
         logger.log(step + 10, {"recent_loss": 1.0})
@@ -121,4 +123,6 @@ def test_what_it_says_is_an_error_of_ours(tmp_path: Path, monkeypatch: pytest.Mo
 
     monkeypatch.setattr(wandb, "init", refuse)
     with pytest.raises(RunError, match=r"No API key configured[\s\S]*wandb login"):
-        WeightsAndBiases(LoggedRun("run", config.resolve("tiny", "rope", {}), tmp_path, 40, ()))
+        WeightsAndBiases(
+            LoggedRun("run", ExperimentSpec(preset="tiny", scheme="rope").config("sequence"), tmp_path, 40, ())
+        )

@@ -59,11 +59,11 @@ def test_the_subset_is_these() -> None:
     ("tune", "message"),
     [
         ({"trials": 2}, "`tune` names no setting"),
-        ({"set": {"lr_peak": []}}, "bad tune.set.lr_peak"),
-        ({"set": {"lr_peak": 1e-3}}, "bad tune.set.lr_peak"),
+        ({"set": {"lr_peak": []}}, r"bad set.lr_peak of \[tune\]"),
+        ({"set": {"lr_peak": 1e-3}}, r"bad set.lr_peak of \[tune\]"),
         ({"set": {"lr_peak": [1e-3, 1e-3]}}, "repeated"),
         ({"set": {"lr_peak": [1e-3, 3e-3]}, "trials": 3}, "more trials than combinations"),
-        ({"set": {"lr_peak": [1e-3, 3e-3]}, "trials": 0}, "bad tune.trials"),
+        ({"set": {"lr_peak": [1e-3, 3e-3]}, "trials": 0}, r"bad trials of \[tune\]"),
         ({"set": {"decay": [1, 0.98, 0.9], "lr_peak": [1e-3, 3e-3, 1e-2]}, "trials": 1}, "default settings"),
         ({"set": {"steps": [1, 2]}}, "steps is both set and tuned"),
         ({"sets": {"steps": [1, 2]}}, "unknown field of"),
@@ -73,12 +73,3 @@ def test_the_subset_is_these() -> None:
 def test_what_is_wrong_is_said(tune: dict[str, Any], message: str) -> None:
     with pytest.raises(UsageError, match=message):
         groups(tune, set={"steps": 5})
-
-
-def test_tables_are_merged_key_by_key() -> None:
-    below = {"tune": {"set": {"lr_peak": [1], "decay": [1]}, "trials": 2, "seeds": [1]}}
-    above = {"tune": {"set": {"lr_peak": [2]}, "trials": 1}}
-    tune = specification.over(below, above)["tune"]
-    assert tune == {"set": {"lr_peak": [2], "decay": [1]}, "trials": 1, "seeds": [1]}
-    with pytest.raises(UsageError, match="`tune` is not a table"):
-        specification.over({"tune": 3}, {})

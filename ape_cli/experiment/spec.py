@@ -1,0 +1,290 @@
+"""What a user asks for: the fields of one experiment, how layers of them are merged, and the configuration they give.
+
+A TOML file has these fields (`experiment/files.py`), the options of `ape train` are a part of them, a `run.json` gives
+them, and a sweep lists several values of each (`sweep/specification.py`).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import Annotated, Any, TypeVar
+
+from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, ValidationError
+from pydantic_core import to_jsonable_python
+
+from ape_cli import attention, position
+from ape_cli.core import part_options
+from ape_cli.core.errors import UsageError, brief, pick, unknown
+from ape_cli.core.validation import Whole
+from ape_cli.data import position_maps
+from ape_cli.experiment import generalisation
+from ape_cli.experiment.generalisation import ExtraEvaluations
+from ape_cli.runs.config import KINDS, MODELS, Config, check_names, preset, settable
+from ape_cli.runs.record import DatasetRecord
+from ape_cli.storage.paths import StoragePath, storage_path
+
+PRECISIONS = ["fp32", "tf32", "bf16"]
+_PARTS: dict[str, Callable[[str], dict[str, Any]]] = {  # fields that name a part, and the options of such a part
+    "scheme": position.options,
+    "attention": attention.options,
+    "positions": position_maps.options,
+}
+_SHAPING = (*_PARTS, "structure", "model")  # the fields on which settings in `derived` depend
+_REPLACES = {  # a field or setting, and those of the layers below that it replaces
+    "data": ("task", "tasks", "order", "orders", "sizes", "recorded"),
+    "task": ("data", "recorded"),
+    "tasks": ("data",),
+    "epochs": ("steps",),
+    "steps": ("epochs",),
+    "validate_every_epochs": ("validate_every_steps",),
+    "validate_every_steps": ("validate_every_epochs",),
+    "d_ff": ("d_ff_decoder",),
+}
+_SYNONYMS = {  # words of other programs, which error messages understand
+    "lr": "lr_peak",
+    "learning_rate": "lr_peak",
+    "layers": "encoder_layers",
+    "hidden_size": "d_model",
+    "ffn_dim": "d_ff",
+    "num_heads": "heads",
+    "max_steps": "steps",
+    "max_len": "max_size",
+}
+
+
+def default_preset(device: str) -> str:
+    """The preset of experiments that name none, on a type of device."""
+    return "paper" if device == "cuda" else "small"
+
+
+def _size_text(sizes: Any) -> Any:
+    """Sizes as text, also those of a list. Raises `UsageError` for other values."""
+    if isinstance(sizes, list) and all(type(size) is int for size in sizes):
+        return ",".join(map(str, sizes))
+    if not isinstance(sizes, str | None):
+        allowed = "a list such as [1, 2, 30], or text such as 1-20,30"
+        raise UsageError("bad `sizes`", got=brief(sizes), allowed=allowed, fix="`sizes=10,20`", field="sizes")
+    return sizes
+
+
+def _path(text: Any) -> Any:
+    return storage_path(text) if isinstance(text, str) else text
+
+
+Sizes = Annotated[str | None, BeforeValidator(_size_text)]  # a file may also list them
+Generalise = Annotated[bool | tuple[int, ...], BeforeValidator(generalisation.parse)]  # a file may give text or a list
+
+
+class ExperimentSpec(BaseModel):
+    """The fields of one experiment. A part of them is a layer: `model_fields_set` are those that it gives.
+
+    The dataset is `data`; or that of `task` (with its linearisation `order`) at the sizes of the preset, or at `sizes`;
+    or `recorded`, that of a run; or else the newest one that the scheme can read. `settings`, which a file calls `set`,
+    maps fields of the configuration, and options of the scheme, of the attention or of the map of positions, to values.
+    Of these, `derived` were not asked for: a run recorded what followed from its parts.
+    """
+
+    model_config = ConfigDict(
+        frozen=True, extra="forbid", strict=True, allow_inf_nan=False, arbitrary_types_allowed=True
+    )
+
+    scheme: str = Field(default="", examples=["rope"])
+    task: str | None = None
+    sizes: Sizes = None
+    data: Annotated[StoragePath | None, BeforeValidator(_path)] = Field(default=None, examples=["copy-small"])
+    order: str | None = Field(default=None, examples=["depth"])
+    seed: Whole = 42
+    structure: str | None = Field(default=None, examples=["seq*tree(2)"])
+    attention: str = "dot"
+    positions: str = position_maps.PLAIN
+    model: str = MODELS[0]
+    preset: str = Field(default_factory=lambda: default_preset("cpu"), examples=["small"])
+    precision: str = PRECISIONS[0]
+    settings: Mapping[str, Any] = Field(default={}, alias="set", examples=[{"lr_peak": 1e-3}])
+    generalise: Generalise = False
+    decode: str = "teacher"
+    recorded: DatasetRecord | None = None
+    derived: frozenset[str] = frozenset()
+
+    @property
+    def tests(self) -> ExtraEvaluations:
+        """The evaluations after training. Raises `UsageError` for an unknown decoding."""
+        return ExtraEvaluations(self.generalise, self.decode)
+
+    def check(self) -> None:
+        """Raise `UsageError` if no scheme is named, or if fields do not fit together."""
+        if not self.scheme:
+            fix = "for example `scheme=rope`; `ape schemes` lists all"
+            raise UsageError("no scheme is named", got="neither an option nor a field", fix=fix, field="scheme")
+        if self.data is not None and (self.task is not None or self.order is not None):
+            what, got = "`data` already names a dataset", "`data` with a task or an order"
+            raise UsageError(what, got=got, fix="use one of them", field="data")
+        if self.sizes is not None and self.task is None:
+            fix = "name one with `task`"
+            raise UsageError("`sizes` needs a task", got=f"sizes {self.sizes}", fix=fix, field="sizes")
+
+    def with_scheme(self, scheme: str) -> ExperimentSpec:
+        """The same model with another scheme. The scheme `none` has no positions, so their map is left out too."""
+        positions = position_maps.PLAIN if scheme == "none" else self.positions
+        return merge(self, ExperimentSpec(scheme=scheme, positions=positions))
+
+    def config(self, modality: str) -> Config:
+        """The configuration for data of a modality, `sequence` or `image`, which also decides the model.
+
+        Raises `UsageError` if a name is unknown, a value is invalid, or two settings exclude each other.
+        """
+        settings, options = self._by_part(modality)
+        fields = overlaid(preset(self.preset).of(modality), settings)
+        for first, second in (("epochs", "steps"), ("validate_every_epochs", "validate_every_steps")):
+            if first in fields and second in fields:
+                what = f"{first} and {second} exclude each other"
+                raise UsageError(what, got="both", allowed="one of them", fix="set one only", field=first)
+        fields["structure"] = self.structure  # an expression is parsed by the field
+        fields["precision"] = pick("precision", self.precision, PRECISIONS)
+        pick("model", self.model, MODELS)
+        if modality == "sequence":
+            fields["model"] = self.model
+        elif self.model != MODELS[0]:
+            what, got = "images have no target sequence for a decoder to write", f"`model={self.model}`, for images"
+            raise UsageError(what, got=got, fix="leave `model` out, or choose other data", field="model")
+        try:
+            return KINDS[modality](
+                preset=self.preset,
+                scheme=self.scheme,
+                scheme_options=options["scheme"],
+                attention=self.attention,
+                attention_options=options["attention"],
+                positions=self.positions,
+                positions_options=options["positions"],
+                seed=self.seed,
+                **fields,
+            )
+        except ValidationError as error:
+            defaults = {name: field.default for name, field in KINDS[modality].model_fields.items()}
+            raise _bad_value(error, defaults | preset(self.preset).of(modality)) from error
+
+    def _by_part(self, modality: str) -> tuple[dict[str, Any], dict[str, dict[str, Any]]]:
+        """The settings that are fields of the configuration, and those that are options of each part, checked."""
+        fields: dict[str, Any] = {}
+        options: dict[str, dict[str, Any]] = {}
+        for part, options_of in _PARTS.items():
+            try:
+                options[part] = options_of(getattr(self, part))
+            except UsageError as error:
+                error.field = part
+                raise
+        check_names(f"positions {self.positions}", options["positions"])
+        chosen: dict[str, dict[str, Any]] = {part: {} for part in _PARTS}
+        allowed = settable(modality)
+        for key, given in self.settings.items():
+            value, parts = part_options.unsigned(given), [part for part in _PARTS if key in options[part]]
+            if key in allowed:
+                fields[key] = value
+            elif len(parts) > 1:
+                what = f"{key} is an option of {' and of '.join(f'{part} {getattr(self, part)}' for part in parts)}"
+                raise UsageError(what, got=f"{key}={value}", fix="rename it in one of the files", field=key)
+            elif parts:
+                value = part_options.checked(key, value, options[parts[0]])
+                chosen[parts[0]][key] = to_jsonable_python(value)
+            elif key in ExperimentSpec.model_fields or key == "device":
+                fix = f"it is an option: `{key}`"
+                raise UsageError(f"{key} is not a setting", got=f"{key}={value}", fix=fix, field=key)
+            else:
+                raise _no_setting(key, value, modality, {*allowed}.union(*options.values()))
+        return fields, chosen
+
+
+def _no_setting(key: str, value: Any, modality: str, allowed: set[str]) -> UsageError:
+    """The error for a setting that does not exist for this modality."""
+    for other, model in KINDS.items():
+        if key in model.model_fields:
+            what, got = f"{key} is a setting of the model for {other}s", f"{key}={value}, for {modality}s"
+            return UsageError(what, got=got, fix="leave it out, or choose other data", field=key)
+    return unknown("setting", key, allowed, synonyms=_SYNONYMS, field=key)
+
+
+def _bad_value(error: ValidationError, valid: Mapping[str, Any]) -> UsageError:
+    """The error for a value that a configuration does not take. `valid` has values that it does take."""
+    first = error.errors()[0]
+    cause, field = first.get("ctx", {}).get("error"), str(first["loc"][0])
+    if isinstance(cause, UsageError):  # of a structure's expression: it says more
+        return cause
+    allowed = first["msg"].removeprefix("Input should be ")
+    fix = f"`{field}=VALUE`" if valid[field] is None else f"for example `{field}={valid[field]}`"
+    return UsageError(f"bad value of {field}", got=brief(first.get("input")), allowed=allowed, fix=fix, field=field)
+
+
+def of_config(config: Config, recorded: DatasetRecord | None = None) -> ExperimentSpec:
+    """The experiment of a configuration, on the dataset that its run recorded."""
+    settings = {name: value for name in settable(config.kind) if (value := getattr(config, name)) is not None}
+    return ExperimentSpec(
+        **{name: getattr(config, name) for name in ("preset", "scheme", "attention", "positions", "seed", "precision")},
+        model=getattr(config, "model", MODELS[0]),
+        structure=None if config.structure is None else config.structure.expression,
+        set=settings | config.scheme_options | config.attention_options | config.positions_options,
+        recorded=recorded,
+        derived=frozenset({"max_size", "decay"} & settings.keys()),
+    )
+
+
+Layer = TypeVar("Layer", bound=BaseModel)
+
+
+def merge(*layers: Layer) -> Layer:
+    """The fields of all layers: what a layer gives replaces what the layers to its left give.
+
+    The same holds for each setting. A field or setting also replaces those that it excludes, such as `steps` and
+    `epochs`. Where a layer names another scheme, attention or map of positions, the settings of the replaced one go,
+    and with them the structure that a replaced scheme reads. The layers of a sweep name several of each.
+    """
+    merged = layers[0]
+    for layer in layers[1:]:
+        merged = _under(merged, layer)
+    return merged
+
+
+def overlaid(below: Mapping[str, Any], above: Mapping[str, Any]) -> dict[str, Any]:
+    """The fields or settings of both. Those of `above` replace the same ones of `below`, and those that they exclude.
+
+    >>> overlaid({"steps": 800, "heads": 4}, {"epochs": 3})
+    {'heads': 4, 'epochs': 3}
+    """
+    replaced = {name for key in above for name in _REPLACES.get(key, ())}
+    return {key: value for key, value in below.items() if key not in replaced} | dict(above)
+
+
+def _under(below: Layer, above: Layer) -> Layer:
+    """Two layers as one."""
+    lower, upper = ({name: getattr(layer, name) for name in layer.model_fields_set} for layer in (below, above))
+    settings, new = dict(lower.get("settings", {})), upper.get("settings", {})
+    for part, options_of in _PARTS.items():
+        field = part if part in type(below).model_fields else f"{part}s"  # a sweep lists several
+        if field not in upper:
+            continue
+        before, after = (_names(getattr(layer, field)) for layer in (below, above))
+        if not (replaced := before - after):
+            continue
+        kept = before & after
+        gone = {key for name in replaced for key in options_of(name)} - {
+            key for name in kept for key in options_of(name)
+        }
+        settings = {key: value for key, value in settings.items() if key not in gone}
+        if part == "scheme":
+            if not kept:
+                settings.pop("max_size", None)
+            lower = {key: value for key, value in lower.items() if key not in ("structure", "structures")}
+    fields = overlaid(lower, upper)
+    if isinstance(below, ExperimentSpec) and below.derived:
+        mapped = position_maps.options(fields.get("positions", position_maps.PLAIN)).keys() & new.keys()
+        if mapped or any(name in upper and upper[name] != getattr(below, name) for name in _SHAPING):
+            settings = {key: value for key, value in settings.items() if key not in below.derived}
+        fields["derived"] = below.derived & settings.keys() - new.keys()
+    fields["settings"] = overlaid(settings, new)
+    if lower.get("tune") and upper.get("tune"):
+        fields["tune"] = merge(lower["tune"], upper["tune"])
+    return type(below).model_construct().model_copy(update=fields)
+
+
+def _names(value: str | list[str]) -> set[str]:
+    """The names in a field that is one name or several."""
+    return {value} - {""} if isinstance(value, str) else set(value)
