@@ -37,7 +37,7 @@ MEMBERS: dict[str, dict[str, Any]] = {  # of each page: what it describes, by na
         "load": attention.load,
         "logits": attention.logits,
         "use_backend": attention.use_backend,
-        "AttentionKind": attention.AttentionKind,
+        "AttentionType": attention.AttentionType,
         "AttentionContext": attention.AttentionContext,
         "Attention": attention.Attention,
     },
@@ -75,12 +75,12 @@ METHODS = {  # of classes that also have methods for this package's own use: tho
     "BaseTask": ["sample", "structure", "id_names", "mean_size", "options"],
     "Task": ["draw", "answer", "symbols", "store", "identity"],
     "Scheme": ["context", "embed", "rotate", "bias", "decay", "layer", "logits", "attach", "reads", "properties"],
-    "AttentionKind": ["attend"],
+    "AttentionType": ["attend"],
     "AttentionContext": ["of", "mask", "penalty"],
     "Attention": ["forward", "weights"],
     "Encoding": ["at"],
 }
-FIELDS = ("Scheme", "Context", "Link", "Shape", "AttentionKind", "AttentionContext", "BaseTask", "Tokens", "Source")
+FIELDS = ("Scheme", "Context", "Link", "Shape", "AttentionType", "AttentionContext", "BaseTask", "Tokens", "Source")
 FIELDS += ("SequenceBatch",)  # classes whose fields are described by the comments beside them
 
 

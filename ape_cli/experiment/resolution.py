@@ -11,7 +11,7 @@ from typing import Any
 import torch
 
 from ape_cli import attention, position
-from ape_cli.attention import AttentionKind
+from ape_cli.attention import AttentionType
 from ape_cli.core.errors import UsageError
 from ape_cli.core.own_parts import check_once
 from ape_cli.core.vocabulary import SPLITS
@@ -250,7 +250,7 @@ def make_scheme(config: Config, read: Structure, generator: torch.Generator | No
     return scheme
 
 
-def make_attention(config: Config) -> AttentionKind:
+def make_attention(config: Config) -> AttentionType:
     """The kind of attention of a configuration. Raises `ApeError` for a user's own kind that breaks a rule."""
     kind = attention.make(config.attention, **config.attention_options)
     with torch.random.fork_rng(devices=[]):

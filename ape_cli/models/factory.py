@@ -33,7 +33,7 @@ from ape_cli.runs.record import OwnCode
 from ape_cli.storage.image_rows import Size
 from ape_cli.structure import Structure
 
-_HOOKS = ("context", "embed", "frame", "rotate", "rotate_in_frame", "bias", "decay", "logits")
+_HOOKS = ("context", "embed", "basis", "rotate", "rotate_in_basis", "bias", "decay", "logits")
 # the packages of the plug-ins that a model needs, by the field of the configuration that names one
 PARTS: dict[str, Any] = {"scheme": position, "attention": attention, "positions": position_maps}
 _WORDS = {"positions": "position map"}  # for a field, if it is not the field's name
@@ -144,10 +144,10 @@ def _of_any_model(config: Config, read: Structure, weights: int) -> dict[str, An
     generator = torch.Generator().manual_seed(config.seed)
     scheme = make_scheme(config, read, generator)
     with position.global_seed(generator):
-        kind = make_attention(config)
+        attention_type = make_attention(config)
     return {
         "scheme": scheme,
-        "kind": kind,
+        "attention_type": attention_type,
         "d_ff": config.d_ff,
         "dropout": config.dropout,
         "generator": generator,

@@ -5,7 +5,7 @@ each layer for its backward pass, as float32, or as bfloat16 with `precision=bf1
 
 - queries, keys, values and results of each attention;
 - scores and weights of pairs of tokens, as far as the kind of attention has them in memory
-  (`AttentionKind.least_numbers`).
+  (`AttentionType.least_numbers`).
 
 Weights, the optimiser, feed-forward networks, dropout and everything else are not counted.
 
@@ -72,6 +72,6 @@ def least_bytes(model: Model, shape: Shape, device: torch.device, dtype: torch.d
     width, number = scheme.shape.d_model, torch.empty((), device=device, dtype=dtype)
     for layer, queries, keys, causal in model.attentions(source, target):
         q, k = (number.expand(rows, layer.heads, count, width // layer.heads) for count in (queries, keys))
-        each, once = layer.kind.least_numbers(scheme, q, k, causal=causal, dropout=layer.dropout)
+        each, once = layer.attention_type.least_numbers(scheme, q, k, causal=causal, dropout=layer.dropout)
         kept, beside = kept + each + 2 * rows * (queries + keys) * width, max(beside, once)
     return (kept + beside) * number.element_size()

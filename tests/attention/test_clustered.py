@@ -18,7 +18,7 @@ NAMES = ["none", "rope", "orthogonal-tree"]
 
 
 def mixed(
-    kind: attention.AttentionKind, name: str, q: Tensor, k: Tensor, v: Tensor, mask: Tensor | None = None
+    kind: attention.AttentionType, name: str, q: Tensor, k: Tensor, v: Tensor, mask: Tensor | None = None
 ) -> Tensor:
     scheme = scheme_of(name, "clustered")
     at = scheme.context(torch.arange(1, q.shape[2] + 1).expand(len(q), -1), mask)

@@ -23,7 +23,7 @@ from ape_cli.training import loggers
 from ape_cli.training.loggers import MetricLogger
 
 BASES = {
-    attention: attention.AttentionKind,
+    attention: attention.AttentionType,
     executors: executors.Executor,
     loggers: MetricLogger,
     pictures: PictureKind,
@@ -77,7 +77,7 @@ def test_the_parts_of_ape_would_be_accepted() -> None:
         (Task, "answer", lambda self: None, "takes other arguments"),
         (Scheme, "rotate", lambda self, x: None, "takes other arguments"),
         (Scheme, "bias", staticmethod(lambda q: None), "takes other arguments"),
-        (attention.AttentionKind, "attend", lambda self: None, "takes other arguments"),
+        (attention.AttentionType, "attend", lambda self: None, "takes other arguments"),
         (Task, "structure", lambda self: "seq", r"is a method[\s\S]*@property"),
         (Task, "mean_tokens", None, "float"),
         (View, "title", None, "str"),

@@ -33,7 +33,7 @@ class Mine(Scheme):
 """
 PARTS = {
     "position": (position, "Scheme"),
-    "attention": (attention, "AttentionKind"),
+    "attention": (attention, "AttentionType"),
     "data/position_maps": (position_maps, "PositionMap"),
 }
 

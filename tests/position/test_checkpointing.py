@@ -8,12 +8,12 @@ from functools import partial
 
 import pytest
 import torch
+from ape_cli.models.layers import Layer
 from torch import Tensor, nn
 from torch.utils.checkpoint import CheckpointPolicy, checkpoint, create_selective_checkpoint_contexts
 
 from ape_cli import attention, position
 from ape_cli.attention import AttentionContext
-from ape_cli.models.layers import Layer
 from ape_cli.position import Context, FastScheme, Scheme, Shape, Side
 from ape_cli.position._rotation import Rotations, rotate_pairs
 from ape_cli.structure import Seq

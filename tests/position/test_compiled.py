@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import pytest
 import torch
+from ape_cli.position._unplanned import Unplanned, exponentials
 
 from ape_cli import attention, position
 from ape_cli.evaluation.laws._subjects import examples
 from ape_cli.position._branches import Branches
 from ape_cli.position._operators import random_orthogonal
-from ape_cli.position._unplanned import Unplanned, exponentials
 from tests.position.compiled import compare
 from tests.position.test_contract import make
 

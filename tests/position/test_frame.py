@@ -85,7 +85,7 @@ def test_schemes_without_one() -> None:
 # In attention
 
 
-def layer(kind: attention.AttentionKind, scheme: Orthogonal) -> Attention:
+def layer(kind: attention.AttentionType, scheme: Orthogonal) -> Attention:
     """Weights and biases as after training: none of them is 0."""
     made = Attention(scheme, 0.0, kind).double()
     with torch.no_grad():
@@ -94,7 +94,7 @@ def layer(kind: attention.AttentionKind, scheme: Orthogonal) -> Attention:
     return made
 
 
-def run(kind: attention.AttentionKind, scheme: Orthogonal, contexts: tuple[Context, Context]) -> dict[str, Tensor]:
+def run(kind: attention.AttentionType, scheme: Orthogonal, contexts: tuple[Context, Context]) -> dict[str, Tensor]:
     """The output, and the gradients of inputs, projections and generators."""
     made = layer(kind, scheme)
     before = {name: value.clone() for name, value in made.state_dict().items()}

@@ -14,7 +14,7 @@ from __future__ import annotations
 import torch
 from torch import Tensor
 
-from ape_cli.attention import AttentionContext, AttentionKind
+from ape_cli.attention import AttentionContext, AttentionType
 from ape_cli.evaluation.laws import model
 from ape_cli.evaluation.laws._subjects import D_MODEL, DEEP, FAR, HEADS, greatest, make, paths, vectors
 from ape_cli.position._operators import random_orthogonal
@@ -22,7 +22,7 @@ from ape_cli.position._operators import random_orthogonal
 _K, _M, _N = D_MODEL // HEADS, 20, 23
 
 
-def _attend(kind: AttentionKind, dtype: torch.dtype, q: Tensor, k: Tensor, v: Tensor) -> Tensor:
+def _attend(kind: AttentionType, dtype: torch.dtype, q: Tensor, k: Tensor, v: Tensor) -> Tensor:
     """Attention without positions, masks or dropout. [1, H, M, K], [1, H, N, K], [1, H, N, K] -> [1, H, M, K]"""
     scheme = make("none", "seq", dtype)
     at, of = (scheme.context(torch.arange(x.shape[2])[None]) for x in (q, k))
@@ -37,7 +37,7 @@ def _qkv(dtype: torch.dtype) -> tuple[Tensor, Tensor, Tensor]:
     return 1.5 * vectors(dtype, _M, 1), 1.5 * vectors(dtype, _N, 2), vectors(dtype, _N, 3)
 
 
-def permutation(kind: AttentionKind, dtype: torch.dtype, decay: float = 1.0) -> Tensor:
+def permutation(kind: AttentionType, dtype: torch.dtype, decay: float = 1.0) -> Tensor:
     """Att(t Q, s K, s V) = t Att(Q, K, V), where t permutes queries, and s permutes keys and values.
 
     Returns a scalar, shape [].
@@ -47,7 +47,7 @@ def permutation(kind: AttentionKind, dtype: torch.dtype, decay: float = 1.0) -> 
     return greatest(_attend(kind, dtype, q[:, :, t], k[:, :, s], v[:, :, s]) - _attend(kind, dtype, q, k, v)[:, :, t])
 
 
-def rotation(kind: AttentionKind, dtype: torch.dtype, decay: float = 1.0) -> Tensor:
+def rotation(kind: AttentionType, dtype: torch.dtype, decay: float = 1.0) -> Tensor:
     """Att(Q g, K g, V) = Att(Q, K, V), where g is orthogonal.
 
     Returns a scalar, shape [].
@@ -56,7 +56,7 @@ def rotation(kind: AttentionKind, dtype: torch.dtype, decay: float = 1.0) -> Ten
     return greatest(_attend(kind, dtype, q @ g, k @ g, v) - _attend(kind, dtype, q, k, v))
 
 
-def values(kind: AttentionKind, dtype: torch.dtype, decay: float = 1.0) -> Tensor:
+def values(kind: AttentionType, dtype: torch.dtype, decay: float = 1.0) -> Tensor:
     """Att(Q, K, V h) = Att(Q, K, V) h, where h is invertible.
 
     Returns a scalar, shape [].
@@ -66,7 +66,7 @@ def values(kind: AttentionKind, dtype: torch.dtype, decay: float = 1.0) -> Tenso
     return greatest(_attend(kind, dtype, q, k, v @ h) - _attend(kind, dtype, q, k, v) @ h)
 
 
-def relative(kind: AttentionKind, dtype: torch.dtype, decay: float = 1.0) -> Tensor:
+def relative(kind: AttentionType, dtype: torch.dtype, decay: float = 1.0) -> Tensor:
     """With an orthogonal encoding, nothing changes if all paths get the same prefix, far along sequences and trees.
 
     Returns a scalar, shape [].
@@ -88,7 +88,7 @@ def relative(kind: AttentionKind, dtype: torch.dtype, decay: float = 1.0) -> Ten
     return torch.stack(errors).max()
 
 
-def causality(kind: AttentionKind, dtype: torch.dtype, decay: float = 1.0) -> Tensor:
+def causality(kind: AttentionType, dtype: torch.dtype, decay: float = 1.0) -> Tensor:
     """Tokens after t and their positions change no score up to t, also with dropout; tested with 70 tokens.
 
     Returns a scalar, shape [].
@@ -96,7 +96,7 @@ def causality(kind: AttentionKind, dtype: torch.dtype, decay: float = 1.0) -> Te
     return model.causality(make("orthogonal-tree", "tree(2)", dtype, decay=decay), dtype, kind, count=70)
 
 
-def stepwise(kind: AttentionKind, dtype: torch.dtype, decay: float = 1.0) -> Tensor:
+def stepwise(kind: AttentionType, dtype: torch.dtype, decay: float = 1.0) -> Tensor:
     """A target that is decoded token by token has the scores of all its tokens at once.
 
     Returns a scalar, shape [].
@@ -104,7 +104,7 @@ def stepwise(kind: AttentionKind, dtype: torch.dtype, decay: float = 1.0) -> Ten
     return model.stepwise(make("orthogonal-tree", "tree(2)", dtype, decay=decay), dtype, kind)
 
 
-def independence(kind: AttentionKind, dtype: torch.dtype, decay: float = 1.0) -> Tensor:
+def independence(kind: AttentionType, dtype: torch.dtype, decay: float = 1.0) -> Tensor:
     """The scores of a row are the same alone, beside rows with larger positions, and with padding.
 
     Returns a scalar, shape [].

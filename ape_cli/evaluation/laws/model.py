@@ -13,20 +13,20 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from ape_cli.attention import AttentionKind
+from ape_cli.attention import AttentionType
 from ape_cli.evaluation.laws._subjects import HEADS, converted, greatest, rows
 from ape_cli.models.decoder import DecoderOnly
 from ape_cli.models.transformer import SequenceModel, Transformer
 from ape_cli.position import Scheme
 
 
-def small(scheme: Scheme, dtype: torch.dtype, kind: AttentionKind | None = None, dropout: float = 0.0) -> Transformer:
+def small(scheme: Scheme, dtype: torch.dtype, kind: AttentionType | None = None, dropout: float = 0.0) -> Transformer:
     """An encoder-decoder with two encoder and two decoder layers."""
     return converted(Transformer(scheme, encoder_layers=2, decoder_layers=2, **_sizes(kind, dropout)), dtype)
 
 
 def models(
-    scheme: Scheme, dtype: torch.dtype, kind: AttentionKind | None = None, dropout: float = 0.0
+    scheme: Scheme, dtype: torch.dtype, kind: AttentionType | None = None, dropout: float = 0.0
 ) -> list[SequenceModel]:
     """The small models in which the scheme and the kind of attention can act. Their decoders have two layers."""
     nets: list[SequenceModel] = [] if scheme.causal_only else [small(scheme, dtype, kind, dropout)]
@@ -35,9 +35,15 @@ def models(
     return nets
 
 
-def _sizes(kind: AttentionKind | None, dropout: float) -> dict[str, Any]:
+def _sizes(kind: AttentionType | None, dropout: float) -> dict[str, Any]:
     """The arguments that both models have."""
-    return {"ids": 100, "d_ff": 48, "dropout": dropout, "kind": kind, "generator": torch.Generator().manual_seed(8)}
+    return {
+        "ids": 100,
+        "d_ff": 48,
+        "dropout": dropout,
+        "attention_type": kind,
+        "generator": torch.Generator().manual_seed(8),
+    }
 
 
 def sample(scheme: Scheme, count: int = 9) -> tuple[Tensor, Tensor]:
@@ -53,7 +59,7 @@ def scores(net: SequenceModel, ids: Tensor, at: Tensor, mask: Tensor, target: Te
 
 
 def equivariance(
-    scheme: Scheme, dtype: torch.dtype, kind: AttentionKind | None = None, count: int = 9
+    scheme: Scheme, dtype: torch.dtype, kind: AttentionType | None = None, count: int = 9
 ) -> Tensor | None:
     """If tokens are permuted together with their positions, the encoder's output is permuted, and nothing else changes.
 
@@ -66,7 +72,7 @@ def equivariance(
     return greatest(net.encode(ids[:, order], at[:, order], mask)[0] - net.encode(ids, at, mask)[0][:, order])
 
 
-def causality(scheme: Scheme, dtype: torch.dtype, kind: AttentionKind | None = None, count: int = 9) -> Tensor:
+def causality(scheme: Scheme, dtype: torch.dtype, kind: AttentionType | None = None, count: int = 9) -> Tensor:
     """Tokens after t and their positions change no score up to t, also with dropout.
 
     Returns a scalar, shape [].
@@ -91,7 +97,7 @@ def causality(scheme: Scheme, dtype: torch.dtype, kind: AttentionKind | None = N
     return torch.stack(errors).max()
 
 
-def stepwise(scheme: Scheme, dtype: torch.dtype, kind: AttentionKind | None = None, count: int = 9) -> Tensor:
+def stepwise(scheme: Scheme, dtype: torch.dtype, kind: AttentionType | None = None, count: int = 9) -> Tensor:
     """A target that is decoded token by token has the scores of all its tokens at once.
 
     Returns a scalar, shape [].
@@ -108,7 +114,7 @@ def stepwise(scheme: Scheme, dtype: torch.dtype, kind: AttentionKind | None = No
     return torch.stack(errors).max()
 
 
-def independence(scheme: Scheme, dtype: torch.dtype, kind: AttentionKind | None = None, count: int = 9) -> Tensor:
+def independence(scheme: Scheme, dtype: torch.dtype, kind: AttentionType | None = None, count: int = 9) -> Tensor:
     """The scores of a row are the same alone, beside rows with larger positions, and with padding.
 
     Returns a scalar, shape [].
