@@ -18,7 +18,7 @@ ids.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -77,12 +77,10 @@ class DecoderOnly(SequenceModel):
             nn.init.normal_(self.sides, generator=generator)  # as large as the scaled embeddings
         initialise(self.decoder, generator)
 
-    def attentions(self, source: int, target: int) -> Iterator[tuple[Attention, int, int, bool]]:
+    def attentions(self, source: int, target: int) -> list[tuple[Attention, int, int, bool]]:
         """One of each layer, over a source or a target at least."""
         count = max(source, target)
-        for layer in self.decoder:
-            assert isinstance(layer, Layer)
-            yield layer.self_attention, count, count, True
+        return [(layer.self_attention, count, count, True) for layer in self.decoder if isinstance(layer, Layer)]
 
     def encode(self, ids: Tensor, positions: Tensor, mask: Tensor) -> tuple[Tensor, Context]:
         """The embedded source, [B, N, D], which no layer has read yet, and its context."""

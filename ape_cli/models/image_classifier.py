@@ -14,8 +14,6 @@ position.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-
 import torch
 from torch import Tensor, nn
 from torch.nn import functional
@@ -107,12 +105,10 @@ class Classifier(Model):
         for part in (self.encoder, self.pool, self.head):
             initialise(part, generator)
 
-    def attentions(self, source: int, target: int) -> Iterator[tuple[Attention, int, int, bool]]:
+    def attentions(self, source: int, target: int) -> list[tuple[Attention, int, int, bool]]:
         """One of each layer, over the tokens of an image; the arguments have no effect."""
         count = self.positions.shape[1]
-        for layer in self.encoder:
-            assert isinstance(layer, Layer)
-            yield layer.self_attention, count, count, False
+        return [(layer.self_attention, count, count, False) for layer in self.encoder if isinstance(layer, Layer)]
 
     def tokens(self, pixels: Tensor) -> Tensor:
         """The tokens of images, before positions are added. uint8 [B, H, W, C] -> [B, N, D]"""

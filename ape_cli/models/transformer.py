@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import math
 from abc import ABC, abstractmethod
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
 from itertools import repeat
 from typing import Any, ClassVar
@@ -169,8 +169,8 @@ class Model(nn.Module, ABC):
         self.scheme = scheme
 
     @abstractmethod
-    def attentions(self, source: int, target: int) -> Iterator[tuple[Attention, int, int, bool]]:
-        """Yield each attention, with its numbers of queries and of keys, and whether it is causal.
+    def attentions(self, source: int, target: int) -> list[tuple[Attention, int, int, bool]]:
+        """Each attention, with its numbers of queries and of keys, and whether it is causal.
 
         `source` and `target` are the numbers of tokens of the longest row of a batch.
         """
@@ -313,15 +313,16 @@ class Transformer(SequenceModel):
         for stack in (self.encoder, self.decoder):
             initialise(stack, generator)
 
-    def attentions(self, source: int, target: int) -> Iterator[tuple[Attention, int, int, bool]]:
+    def attentions(self, source: int, target: int) -> list[tuple[Attention, int, int, bool]]:
         """Those of the encoder, and two of each layer of the decoder."""
-        for layer in self.encoder:
-            assert isinstance(layer, Layer)
-            yield layer.self_attention, source, source, False
-        for layer in self.decoder:
-            assert isinstance(layer, Layer)
-            yield layer.self_attention, target, target, True
-            yield layer.cross_attention, target, source, False
+        encoder, decoder = (
+            [layer for layer in stack if isinstance(layer, Layer)] for stack in (self.encoder, self.decoder)
+        )
+        return [
+            *((layer.self_attention, source, source, False) for layer in encoder),
+            *((layer.self_attention, target, target, True) for layer in decoder),
+            *((layer.cross_attention, target, source, False) for layer in decoder),
+        ]
 
     def encode(
         self, ids: Tensor, positions: Tensor, mask: Tensor, plan: PositionPlan | None = None

@@ -266,7 +266,7 @@ class Unplanned(Products):
     Arguments: `which`, int64 [S, T], the operator of each vector in each stage, 0 for none; the others: see `Products`.
     """
 
-    def __init__(self, which: Tensor, table: Tensor, rows: int, reach: int) -> None:
+    def __init__(self, which: Tensor, table: Tensor, rows: int = 1, reach: int = 0) -> None:
         """Keep them."""
         super().__init__([], table, rows, reach)
         self.which = which

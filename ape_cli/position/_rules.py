@@ -234,7 +234,7 @@ def _calls(scheme: Scheme, rows: int, seed: int = 1, *, learned: bool = False) -
         return torch.randn([sizes[axis] for axis in axes], generator=generator, requires_grad=learned)
 
     source = _called(scheme, "context", _positions(scheme, rows, _N), _mask())
-    target = _called(scheme, "context", _positions(scheme, rows, _M), causal=True, beside=source)
+    target = _called(scheme, "context", _positions(scheme, rows, _M), None, True, source)
     for at, letter, side in ((source, "N", "key"), (target, "M", "query")):
         embedded = _called(scheme, "embed", drawn(f"B{letter}D"), at)
         yield _Call("embed", embedded, f"B {letter} D", sizes, _TOKENS)

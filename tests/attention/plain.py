@@ -41,7 +41,7 @@ def net(kind: str, scheme: Scheme, dropout: float = 0.0, layers: int = 1) -> Tra
         encoder_layers=layers,
         decoder_layers=layers,
         dropout=dropout,
-        kind=kind_of(kind),
+        attention_type=kind_of(kind),
         generator=torch.Generator().manual_seed(4),
     ).double()
 

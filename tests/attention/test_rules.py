@@ -10,6 +10,7 @@ import torch
 from torch import Tensor
 
 from ape_cli import attention
+from ape_cli.attention import _kind
 from ape_cli.attention import AttentionContext, AttentionType
 from ape_cli.core import own_parts
 from ape_cli.core.errors import ApeError
@@ -103,7 +104,7 @@ WRONG: list[tuple[str, dict[str, Any]]] = [
     ("result", {"ended": lambda self, found, context: found.float()}),
     ("result", {"ended": lambda self, found, context: found.transpose(1, 2)}),
     ("gradients", {"ended": lambda self, found, context: context.zero_empty(found.detach())}),
-    ("operators", {"takes_frame": True, "scores": lambda self, s, q, k, at: framed_twice(s, q, k, at)}),
+    ("operators", {"takes_basis": True, "scores": lambda self, s, q, k, at: framed_twice(s, q, k, at)}),
     ("result", {"scores": lambda self, scheme, q, k, context: 1 / 0}),
     ("bias", {"scores": only_in_the_encoder(without_bias)}),
     ("decay", {"scores": only_in_the_encoder(without_decay)}),
@@ -131,8 +132,9 @@ def kind(monkeypatch: pytest.MonkeyPatch) -> Callable[[dict[str, Any]], Attentio
     def make(changes: dict[str, Any]) -> AttentionType:
         found: Any = type("Changed", (Plain,), changes | {"__module__": __name__})
         load = attention.load
-        monkeypatch.setattr(attention, "load", lambda name: found if name == "mine" else load(name))
-        monkeypatch.setattr(attention, "names", lambda: ["dot", "mine"])
+        for module in (attention, _kind):
+            monkeypatch.setattr(module, "load", lambda name: found if name == "mine" else load(name))
+            monkeypatch.setattr(module, "names", lambda: ["dot", "mine"])
         return attention.make("mine")
 
     return make

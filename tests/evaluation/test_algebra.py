@@ -23,7 +23,7 @@ from ape_cli.evaluation.algebra.relations import relations
 from ape_cli.evaluation.algebra.relations._relation import ConfiguredScheme, Relation, planes
 from ape_cli.evaluation.algebra.spectrum import spectrum_of
 from ape_cli.evaluation.laws._subjects import make
-from ape_cli.position import Context, Link, Role, Scheme, Side
+from ape_cli.position import AttentionPair, Context, Role, Scheme, Side
 from ape_cli.position._operators import exponential, skew, skew_of
 from ape_cli.position._powers import Ring
 from ape_cli.position.alibi import Alibi
@@ -314,7 +314,7 @@ class Products(Scheme):
     def layer(self, role: Role, index: int) -> nn.Module:
         return nn.Linear(32, 4 * 9)
 
-    def logits(self, q: Tensor, k: Tensor, content: Tensor | None, link: Link) -> Tensor:
+    def logits(self, q: Tensor, k: Tensor, content: Tensor | None, link: AttentionPair) -> Tensor:
         assert content is not None
         b, n = content.shape[:2]
         values = content.unflatten(-1, (4, 9)).transpose(1, 2)  # [B, H, N, 9]

@@ -22,7 +22,7 @@ both sides contracted with the same transpose (sequences)
   +     rotations = Rotations(-rotations.angle)
   + return rotate_pairs(x, rotations) if self.interleaved else rotate_halves(x, rotations)
 both sides contracted with the same transpose (trees)
-  Orthogonal.rotate_in_frame  evaluation/test_laws.py::test_every_law_that_is_claimed_holds
+  Orthogonal.rotate_in_basis  evaluation/test_laws.py::test_every_law_that_is_claimed_holds
   - return self.operators.act_on(x, context.state) if self.side in ("both", side) else x
   + from dataclasses import replace
   + from ape_cli.position._grouped import Products
@@ -103,7 +103,7 @@ all factors of a product read the same coordinate
   - [part.prepare(positions[..., i], plans[i], others[i]) for i, part in enumerate(self._each())]
   + [part.prepare(positions[..., 0], plans[i], others[i]) for i, part in enumerate(self._each())]
 the absolute variant on both sides
-  Orthogonal.rotate_in_frame  position/test_algebra.py::test_the_absolute_variant_turns_one_side
+  Orthogonal.rotate_in_basis  position/test_algebra.py::test_the_absolute_variant_turns_one_side
   - self.side in ("both", side)
   + self.side
 a child of a ternary tree with the parent of a binary one

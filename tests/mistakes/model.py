@@ -46,8 +46,8 @@ the locality bias missing from cross-attention
   + AttentionContext(**vars(AttentionContext.of(self.scheme, new, source)) | {'decays': None})
 greedy decoding that keeps keys, and computes the last token at the position of the first
   Transformer.decode  evaluation/test_laws.py::test_every_law_that_is_claimed_holds
-  - new = self.scheme.context(positions[:, begin:], causal=True, beside=source)
-  + new = self.scheme.context(positions[:, : positions.shape[1] - begin], causal=True, beside=source)
+  - new = self.scheme.context(positions[:, begin:], causal=True, shared_with=source)
+  + new = self.scheme.context(positions[:, : positions.shape[1] - begin], causal=True, shared_with=source)
 the locality bias missing from the encoder
   Transformer.encode  models/test_reference.py::test_the_model_is_the_plain_one
   - AttentionContext.of(self.scheme, context, context)

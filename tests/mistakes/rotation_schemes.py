@@ -137,7 +137,7 @@ LieRE with exponentials in float32, wrong at far positions
   - torch.tensordot(places.double(), skew(free.double()), dims=1)
   + torch.tensordot(places.to(free.dtype), skew(free), dims=1)
 blocks taken across heads
-  Lie.rotate_in_frame  position/test_lie.py::test_against_an_exponential_for_each_token
+  Lie.rotate_in_basis  position/test_lie.py::test_against_an_exponential_for_each_token
   - rotated.unflatten(1, (x.shape[1], -1)).transpose(2, 3)
   + rotated.unflatten(1, (-1, x.shape[1])).transpose(1, 2).transpose(2, 3)
 operators of an encoder's positions given to other positions of the decoder

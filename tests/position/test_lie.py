@@ -80,7 +80,7 @@ def test_a_decoder_takes_the_operators_of_its_encoder() -> None:
         first = scheme.context(source)
         found = []
         for beside in (first, None):
-            context = scheme.context(target, causal=True, beside=beside)
+            context = scheme.context(target, causal=True, shared_with=beside)
             rotated = scheme.rotate(x, context, "key")
             found.append(
                 [rotated, *torch.autograd.grad((rotated * weights).sum(), [x, scheme.free], retain_graph=True)]

@@ -134,7 +134,7 @@ def test_operators_keep_the_precision_of_the_parameters() -> None:
     scheme = make("orthogonal-tree")
     with torch.autocast("cpu", torch.bfloat16):
         many = torch.full((1, 2**13), 2**7)  # so many that the table has paths of 7 steps
-        operators = scheme.context(many).state.products.table.detach()
+        operators = scheme.context(many).state.table.detach()
     assert len(operators) == 2**8 - 1
     assert operators.dtype == torch.float32
     assert (operators @ operators.mT - torch.eye(operators.shape[-1])).abs().max() < 1e-4
