@@ -146,6 +146,6 @@ operators of an encoder's positions given to other positions of the decoder
   + which[count:]
 positions that differ in one coordinate taken for the same
   _distinct  position/test_lie.py::test_there_is_one_operator_for_each_distinct_position
-  - which * len(found) + number
+  - which * len(distinct) + number
   + which + number
 """)
