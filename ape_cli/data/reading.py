@@ -53,7 +53,7 @@ class Reading:
             )
         # the positions of a sequence are those along the line, where EOS has a position too
         taken = tuple(LINE if own == Seq() else column for column in indices)
-        return cls(own, wanted, taken, tagged, joined, restarts=drawn is not None and drawn.kind.restarts)
+        return cls(own, wanted, taken, tagged, joined, restarts=drawn is not None and drawn.sampler.restarts)
 
     @property
     def is_line(self) -> bool:

@@ -6,7 +6,7 @@ from ape_cli import position
 from ape_cli.core import own_parts
 from ape_cli.core.errors import UsageError
 from ape_cli.data import position_maps
-from ape_cli.data.position_maps import PositionMap, RowPositions
+from ape_cli.data.position_maps import PositionSampler, RowPositions
 from ape_cli.data.reading import Reading
 from ape_cli.experiment.reading import UnreadableError
 from ape_cli.position import Scheme
@@ -30,7 +30,7 @@ def row_positions(config: Config) -> RowPositions | None:
     return None if config.positions == position_maps.PLAIN else RowPositions(found, config.seed, config.is_joined)
 
 
-def checked_map(config: Config, data: Structure, read: Structure, decay: float) -> PositionMap:
+def checked_map(config: Config, data: Structure, read: Structure, decay: float) -> PositionSampler:
     """The map of a configuration for data of structure `data`, whose positions are read as `read`.
 
     `decay`: the locality bias. Raises `UsageError`, with the reason, if the map does not fit the scheme or the model,
@@ -62,7 +62,7 @@ def checked_map(config: Config, data: Structure, read: Structure, decay: float) 
     return found
 
 
-def _made(config: Config) -> PositionMap:
+def _made(config: Config) -> PositionSampler:
     """The map of a configuration. A user's own one is checked. Raises the errors of `row_positions`."""
     found = position_maps.make(config.positions, **config.positions_options)
     own_parts.check_once(found, position_maps.RULES, config.positions_options)

@@ -10,8 +10,7 @@ import torch
 from torch import Tensor
 
 from ape_cli import attention
-from ape_cli.attention import _kind
-from ape_cli.attention import AttentionContext, AttentionType
+from ape_cli.attention import AttentionContext, AttentionType, _kind
 from ape_cli.core import own_parts
 from ape_cli.core.errors import ApeError
 from ape_cli.evaluation import laws

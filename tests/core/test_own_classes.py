@@ -11,7 +11,7 @@ from ape_cli.core import executors, plugins
 from ape_cli.core.errors import ApeError
 from ape_cli.core.own_classes import check_class
 from ape_cli.data import position_maps
-from ape_cli.data.position_maps import PositionMap
+from ape_cli.data.position_maps import PositionSampler
 from ape_cli.position import Scheme
 from ape_cli.reports import pictures, views
 from ape_cli.reports.pictures import PictureKind
@@ -28,7 +28,7 @@ BASES = {
     loggers: MetricLogger,
     pictures: PictureKind,
     position: Scheme,
-    position_maps: PositionMap,
+    position_maps: PositionSampler,
     tasks: tasks.BaseTask,
     tree_formats: TreeFormat,
     views: View,
@@ -71,9 +71,9 @@ def test_the_parts_of_ape_would_be_accepted() -> None:
         (View, "read", lambda self, registry: None, "takes other arguments"),
         (PictureKind, "panels", lambda self: None, "takes other arguments"),
         (TreeFormat, "trees", lambda self, content: None, "takes other arguments"),
-        (PositionMap, "positions", lambda self, keys, most: None, "takes other arguments"),
-        (PositionMap, "capacity", lambda self, sources: None, r"\(self, sources, \*, joined\)"),
-        (PositionMap, "capacity", lambda self, sources, *, both: None, "takes other arguments"),
+        (PositionSampler, "positions", lambda self, keys, most: None, "takes other arguments"),
+        (PositionSampler, "capacity", lambda self, sources: None, r"\(self, sources, \*, joined\)"),
+        (PositionSampler, "capacity", lambda self, sources, *, both: None, "takes other arguments"),
         (Task, "answer", lambda self: None, "takes other arguments"),
         (Scheme, "rotate", lambda self, x: None, "takes other arguments"),
         (Scheme, "bias", staticmethod(lambda q: None), "takes other arguments"),
@@ -85,7 +85,7 @@ def test_the_parts_of_ape_would_be_accepted() -> None:
         (View, "rank", "first", "int"),
         (PictureKind, "needs", "nothing", "scheme.*training"),
         (MetricLogger, "needs", 3, r"str \| None"),
-        (PositionMap, "shifts", "perhaps", "bool"),
+        (PositionSampler, "shifts", "perhaps", "bool"),
         (TreeFormat, "suffixes", ".txt", "tuple"),
     ],
 )
@@ -101,7 +101,7 @@ def test_other_ways_to_write_the_same_are_accepted() -> None:
         (MetricLogger, {"log": staticmethod(lambda step, metrics: None), "more": 3}),
         (MetricLogger, {"__init__": lambda self: None}),  # the constructor is not that of the base
         (
-            PositionMap,
+            PositionSampler,
             {"capacity": lambda self, sources, joined: None, "positions": lambda self, keys, counts, most, up=1: 1},
         ),
         (Task, {"structure": "seq", "mean_size": 5, "mean_tokens": property(lambda self: 5.0), "summary": "a task"}),

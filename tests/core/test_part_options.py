@@ -34,7 +34,7 @@ class Mine(Scheme):
 PARTS = {
     "position": (position, "Scheme"),
     "attention": (attention, "AttentionType"),
-    "data/position_maps": (position_maps, "PositionMap"),
+    "data/position_maps": (position_maps, "PositionSampler"),
 }
 
 

@@ -40,7 +40,7 @@ def resolve(positions: str, scheme: str = "rope", **options: Any) -> Config:
 
 def test_options_reach_the_map(words: Dataset) -> None:
     feed = experiment.of(resolve("randomised", maximum=99), words).feed()
-    assert feed["positions"].kind.maximum == 99
+    assert feed["positions"].sampler.maximum == 99
     assert (feed["positions"].seed, feed["positions"].joined) == (42, False)
     assert experiment.of(resolve("offset", model="decoder", scheme="learned"), words).feed()["positions"].joined
     assert set(experiment.of(resolve("plain"), words).feed()) == {"structure", "joined"}

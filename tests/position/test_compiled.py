@@ -9,8 +9,8 @@ from ape_cli import attention, position
 from ape_cli.evaluation.laws._subjects import examples
 from ape_cli.position._branches import Branches
 from ape_cli.position._grouped import Unplanned
-from ape_cli.position.lie import exponentials
 from ape_cli.position._operators import random_orthogonal
+from ape_cli.position.lie import exponentials
 from tests.position.compiled import compare
 from tests.position.test_contract import make
 

@@ -10,9 +10,9 @@ import torch
 from torch import Tensor
 from torch.nn import functional
 
+from ape_cli.attention._layers import affine, matmul
 from ape_cli.core import runtime
 from ape_cli.position import _matmul
-from ape_cli.attention._layers import affine, matmul
 from ape_cli.position._grouped import _bmm
 from ape_cli.position._matmul import RULES, Rule
 
