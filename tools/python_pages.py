@@ -27,7 +27,7 @@ MEMBERS: dict[str, dict[str, Any]] = {  # of each page: what it describes, by na
         "load": position.load,
         "Scheme": position.Scheme,
         "Context": position.Context,
-        "Link": position.Link,
+        "AttentionPair": position.AttentionPair,
         "Shape": position.Shape,
     },
     "attention": {
@@ -80,8 +80,8 @@ METHODS = {  # of classes that also have methods for this package's own use: tho
     "Attention": ["forward", "weights"],
     "Encoding": ["at"],
 }
-FIELDS = ("Scheme", "Context", "Link", "Shape", "AttentionType", "AttentionContext", "BaseTask", "Tokens", "Source")
-FIELDS += ("SequenceBatch",)  # classes whose fields are described by the comments beside them
+FIELDS = ("Scheme", "Context", "AttentionPair", "Shape", "AttentionType", "AttentionContext", "BaseTask", "Tokens")
+FIELDS += ("Source", "SequenceBatch")  # classes whose fields are described by the comments beside them
 
 
 def python_pages() -> dict[str, str]:

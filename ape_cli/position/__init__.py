@@ -108,7 +108,7 @@ def options(name: str) -> dict[str, Any]:
     >>> position.options("rope")
     {'base': 10000.0, 'learned': False, 'interleaved': True, 'partial': 1.0, 'scaling': None}
     """
-    return _options(load(name))
+    return _options(load(name))  # type: ignore[arg-type] # the types of torch leave out its hash
 
 
 @cache
