@@ -130,13 +130,8 @@ def drop_relu(x: Tensor, p: float, training: bool = True) -> Tensor:
     return dropped
 
 
-class Dropout(nn.Module):
+class Dropout(nn.Dropout):
     """`drop` as a layer, with probability `p`."""
-
-    def __init__(self, p: float) -> None:
-        """Keep the probability."""
-        super().__init__()
-        self.p = p
 
     def forward(self, x: Tensor) -> Tensor:
         """Apply dropout in training mode. Floating point [...] -> the same"""

@@ -57,14 +57,7 @@ class DecoderOnly(SequenceModel):
         generator: torch.Generator | None = None,
     ) -> None:
         """Create the layers and draw their weights."""
-        super().__init__(
-            scheme,
-            attention_type,
-            ids=ids,
-            dropout=dropout,
-            branches_only=branches_only,
-            positions_scale=positions_scale,
-        )
+        super().__init__(scheme, attention_type, ids, dropout, branches_only, positions_scale)
         attention.check_without_encoder(self.attention_type)
         d = scheme.shape.d_model
         self.sides = nn.Parameter(torch.empty(2, d)) if sides else None  # of the source and of the target

@@ -190,7 +190,6 @@ class SequenceModel(Model):
         self,
         scheme: Scheme,
         attention_type: AttentionType | None,
-        *,
         ids: int,
         dropout: float,
         branches_only: bool,
@@ -293,14 +292,7 @@ class Transformer(SequenceModel):
         generator: torch.Generator | None = None,
     ) -> None:
         """Create the layers and draw their weights."""
-        super().__init__(
-            scheme,
-            attention_type,
-            ids=ids,
-            dropout=dropout,
-            branches_only=branches_only,
-            positions_scale=positions_scale,
-        )
+        super().__init__(scheme, attention_type, ids, dropout, branches_only, positions_scale)
         d, chosen = scheme.shape.d_model, self.attention_type
         if not encoder_layers:
             attention.check_without_encoder(chosen)
