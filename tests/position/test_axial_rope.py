@@ -76,18 +76,3 @@ def test_each_axis_turns_its_own_channels() -> None:
         changed = (scheme.rotate(x, scheme.context(at), "key") - here).flatten() != 0
         assert changed[share].all()
         assert int(changed.sum()) == share.stop - share.start
-
-
-def test_positions_may_be_real() -> None:
-    """Halved positions, as in a finer grid that is squeezed into the sides that are known, are turned by half."""
-    scheme, x, at = make(), draw(1, 1, 12, 8), places(3, 4)
-    half = scheme.context(at.float() / 2)
-    twice = scheme.rotate(scheme.rotate(x, half, "key"), half, "key")
-    assert torch.allclose(twice, scheme.rotate(x, scheme.context(at), "key"), atol=1e-14)
-
-
-def test_bad_options_are_refused() -> None:
-    with pytest.raises(UsageError, match="bad base"):
-        make(base=1.0)
-    with pytest.raises(UsageError, match=r"too narrow for grid\(3\)[\s\S]*4 channels[\s\S]*at least 6"):
-        make(4, structure="grid(3)")

@@ -125,12 +125,6 @@ def test_signs_of_c_and_of_the_threshold_do_not_matter() -> None:
     assert torch.isfinite(terms(scheme, [3, 40], [0, 20])).all()
 
 
-def test_bad_options() -> None:
-    for name, value in (("width", 0), ("threshold", 0.0), ("c", -0.1)):
-        with pytest.raises(UsageError, match=rf"bad {name}[\s\S]*above 0"):
-            make(**{name: value})
-
-
 def test_positions_may_be_interpolated() -> None:
     """Positions between whole steps get the terms of their distances."""
     scheme = make(threshold=4.0)

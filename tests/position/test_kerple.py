@@ -127,8 +127,3 @@ def test_positions_may_be_interpolated(kind: str) -> None:
     found = scheme.bias(torch.zeros(1, 1, 3, 8, dtype=torch.float64), context, context)[0, 0, 0]
     expected = [0.0, math.log(1.5), math.log(2.5)] if kind == "log" else [0.0, 0.5, 1.5]
     assert torch.allclose(found, -2 * torch.tensor(expected, dtype=torch.float64))
-
-
-def test_bad_kind() -> None:
-    with pytest.raises(UsageError, match=r"kind[\s\S]*'power'"):
-        make("powr")

@@ -174,9 +174,3 @@ def test_far_positions_keep_their_digits_in_float32() -> None:
     at, x = torch.tensor([[9_999, 10_000]]), draw(1, H, 2, K)
     one, other = (s.rotate(x.to(d), s.context(at), "key") for s, d in ((exact, x.dtype), (single, torch.float32)))
     assert torch.allclose(one, other.double(), atol=1e-6)
-
-
-@pytest.mark.parametrize("block", [-2, 1, 3, 6, 16])
-def test_bad_blocks_are_refused(block: int) -> None:
-    with pytest.raises(UsageError, match=r"bad block[\s\S]*0, or an even number that divides the 8 channels"):
-        make(block=block)

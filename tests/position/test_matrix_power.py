@@ -99,18 +99,3 @@ def test_learned_starts_at_the_given_angles() -> None:
     m = q @ r @ q.T
     expected = torch.linalg.matrix_power(m, 7) @ torch.tensor([0, 1, 0, 1], dtype=torch.float64)
     assert torch.allclose(table(scheme, [7])[0], expected, atol=1e-7)  # the angles are float32 parameters
-
-
-def test_mistakes_are_explained() -> None:
-    eye = torch.eye(4)
-    for options, message in [
-        ({"matrix": 2 * eye}, "not orthogonal"),
-        ({"matrix": torch.eye(3)}, "bad matrix"),
-        ({"point": torch.ones(3)}, "bad point"),
-        ({"matrix": eye, "base": 5.0}, "no base"),
-        ({"matrix": eye, "learned": True}, "given matrix is not learned"),
-        ({"point": torch.ones(4), "multiplicative": True}, "no evaluation point"),
-        ({"base": 0.5}, "bad base"),
-    ]:
-        with pytest.raises(UsageError, match=message):
-            make(4, **options)

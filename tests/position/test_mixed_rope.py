@@ -104,15 +104,6 @@ class _Turn(torch.nn.Module):
         return self.scheme.rotate(x, self.scheme.context(at), "query")
 
 
-def test_positions_may_be_real() -> None:
-    """Midway between two places is half of the turn from one to the other."""
-    scheme, x = make(), draw(1, 2, 1, 8)
-    ends = [scheme.rotate(x, scheme.context(torch.tensor([[at]])), "key") for at in ([2, 7], [4, 10])]
-    middle = scheme.rotate(x, scheme.context(torch.tensor([[[3.0, 8.5]]])), "key")
-    one, half, other = (torch.view_as_complex(v.view(2, 4, 2)) for v in (ends[0], middle, ends[1]))
-    assert torch.allclose((half / one) ** 2, other / one, atol=1e-12)
-
-
 def test_scores_depend_on_the_offset_alone() -> None:
     """The opposite of `lie`, whose generators do not commute."""
     scheme, q, k = make(), draw(1, 2, 12, 8), draw(1, 2, 12, 8, seed=2)
@@ -122,10 +113,3 @@ def test_scores_depend_on_the_offset_alone() -> None:
         found.append(attention.logits(scheme, q, k, context, context))
     assert torch.allclose(found[0], found[1], atol=1e-12)
     assert torch.allclose(found[0], found[2], atol=1e-12)
-
-
-def test_bad_options_are_refused() -> None:
-    with pytest.raises(UsageError, match="bad base"):
-        make(base=0.5)
-    with pytest.raises(UsageError, match=r"too narrow for grid\(3\)"):
-        make(8, 2, "grid(3)")

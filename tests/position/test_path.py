@@ -169,12 +169,6 @@ def test_long_paths_do_not_grow_in_float32() -> None:
     assert float((through_path(q.float(), k.float(), v.float()).tril() - exact).abs().max()) < 1e-4
 
 
-def test_a_bad_rank_is_refused() -> None:
-    for rank in (-1, 513):
-        with pytest.raises(UsageError, match="bad rank"):
-            position.make("path", rank=rank)
-
-
 def test_its_options() -> None:
     assert position.options("path") == {"rank": 0}
     for width, rank in ((512, 32), (16, 16)):
