@@ -82,7 +82,7 @@ partial RoPE that turns the last channels
   - torch.cat([self.rotate(x[..., : self.turned], context, side), x[..., self.turned :]], dim=-1)
   + torch.cat([x[..., : -self.turned], self.rotate(x[..., -self.turned :], context, side)], dim=-1)
 a share of channels rounded without a word
-  _part  position/test_rope.py::test_bad_shares_are_refused
+  _part  position/test_contract.py::test_bad_options_are_refused
   - part < 2 or part % 2 or abs(part - channels * share) > 1e-6
   + part < 2 or part % 2
 axial RoPE with columns before rows
@@ -102,7 +102,7 @@ axial RoPE with the base of texts
   - self.base, self.shares = base, shares(shape.structure, shape.head_dim)
   + self.base, self.shares = 10_000.0, shares(shape.structure, shape.head_dim)
 real positions that are rounded down
-  AxialRope.rotations  position/test_axial_rope.py::test_positions_may_be_real
+  AxialRope.rotations  position/test_contract.py::test_half_a_turn_twice_is_a_whole_one
   - context.positions
   + context.positions.long()
 mixed RoPE with one frame for all heads

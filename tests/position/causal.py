@@ -9,12 +9,10 @@ from collections.abc import Callable
 from dataclasses import replace
 from typing import Any
 
-import pytest
 import torch
 
 from ape_cli import position
-from ape_cli.attention import Attention, AttentionContext, KVCache, make, names
-from ape_cli.core.errors import UsageError
+from ape_cli.attention import Attention, AttentionContext, KVCache
 from ape_cli.position import AttentionPair, Scheme
 
 B, N, H, K = 2, 75, 2, 8  # more tokens than two blocks
@@ -148,14 +146,3 @@ def check_gradients(name: str) -> None:
         return scores(scheme, q, k, content_of(scheme, x))
 
     assert torch.autograd.gradcheck(found, (q, k, x, *scheme.parameters()))
-
-
-def check_it_is_refused_elsewhere(name: str) -> None:
-    """It is refused in an encoder, between decoder and encoder, and with other kinds of attention."""
-    scheme = scheme_of(name)
-    for role in ("encoder", "cross"):
-        with pytest.raises(UsageError, match="acts only in causal attention"):
-            Attention(scheme, 0.0, role=role)  # type: ignore[arg-type]
-    for kind in set(names()) - {"dot"}:
-        with pytest.raises(UsageError, match="cannot take"):
-            Attention(scheme, 0.0, make(kind), "decoder")

@@ -8,7 +8,6 @@ import pytest
 import torch
 
 from ape_cli import attention, position
-from ape_cli.core.errors import UsageError
 from ape_cli.position.fire import Fire
 from tests.position.golden import GOLDEN
 

@@ -8,7 +8,6 @@ import pytest
 import torch
 
 from ape_cli import attention, position
-from ape_cli.core.errors import UsageError
 from ape_cli.position.kerple import Kerple
 from tests.position.golden import GOLDEN
 
@@ -84,16 +83,6 @@ def test_it_is_a_kernel(kind: str) -> None:
     gram = terms(drawn, at, at, (False, False))
     centre = torch.eye(7, dtype=torch.float64) - 1 / 7
     assert torch.linalg.eigvalsh(centre @ gram @ centre).min().item() > -1e-9
-
-
-def test_power_of_one_is_alibi() -> None:
-    """With r2 = 1 and the slopes as r1."""
-    alibi = position.make("alibi", d_model=32, heads=4)
-    context = alibi.context(torch.tensor([[0, 1, 5, 20]]))
-    expected = alibi.bias(torch.zeros(1, 4, 4, 8, dtype=torch.float64), context, context)
-    scheme = with_coefficients("power", [1 / 4, 1 / 16, 1 / 64, 1 / 256], [1.0] * 4)
-    assert expected is not None
-    assert torch.allclose(terms(scheme, [0, 1, 5, 20], [0, 1, 5, 20]), expected[0], atol=1e-12)
 
 
 def test_coefficients_start_as_in_the_release() -> None:

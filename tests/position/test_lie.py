@@ -7,11 +7,10 @@ import torch
 from torch import Tensor
 
 from ape_cli import attention, position
-from ape_cli.core.errors import UsageError
 from ape_cli.evaluation.laws import operators
 from ape_cli.evaluation.laws._subjects import make as subject
 from ape_cli.position import _grouped, planner
-from ape_cli.position._operators import skew, skew_of
+from ape_cli.position._operators import skew
 from ape_cli.position.lie import Lie
 from tests.position.golden import GOLDEN
 from tests.position.test_axial_rope import draw, places
@@ -126,26 +125,6 @@ def test_scores_on_a_grid_depend_on_both_places() -> None:
 
     assert not torch.allclose(score([0, 0], [1, 2]), score([3, 1], [4, 3]), atol=1e-2)
     assert torch.allclose(score([0, 0], [1, 2]), score([3, 6], [4, 8]), atol=1e-12)
-
-
-def test_on_one_axis_it_is_learned_rope_in_another_basis() -> None:
-    """The scores are those of `orthogonal-seq` with the angles and planes of the generator."""
-    scheme, other = make("seq"), position.make("orthogonal-seq", H * K, H, decay=1.0).double()
-    at, q, k = torch.tensor([[0, 1, 5, 300]]), draw(1, H, 4, K), draw(1, H, 4, K, seed=2)
-    with torch.no_grad():
-        angles, planes = other.operators.unit(), other.operators.planes()  # type: ignore[operator, union-attr]
-        scheme.free.copy_(skew_of(angles, planes)[None] / 2)
-    one, same = (attention.logits(s, q, k, s.context(at), s.context(at.flip(1))) for s in (scheme, other))
-    assert torch.allclose(one, same, atol=1e-11)
-
-
-def test_blocks_of_two_channels_are_mixed_rope() -> None:
-    scheme, mixed = make(block=2), position.make("mixed-rope", H * K, H).double()
-    x, at = draw(B, H, N, K), own_places()
-    with torch.no_grad():  # the generator [[0, -f], [f, 0]] turns by f
-        mixed.frequencies.copy_(skew(scheme.free)[..., 1, 0].unflatten(1, (H, -1)))  # type: ignore[operator, union-attr]
-    one, other = (s.rotate(x, s.context(at), "query") for s in (scheme, mixed))
-    assert torch.allclose(one, other, atol=1e-12)
 
 
 def test_it_starts_near_the_identity_and_generators_do_not_commute() -> None:

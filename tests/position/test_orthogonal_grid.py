@@ -9,7 +9,6 @@ import torch
 from torch import Tensor
 
 from ape_cli import position
-from ape_cli.core.errors import UsageError
 from ape_cli.models.transformer import Transformer
 from ape_cli.position.orthogonal_grid import OrthogonalGrid
 from tests.models.contract import check_padding

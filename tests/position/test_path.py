@@ -9,7 +9,6 @@ import torch
 from torch.nn import functional
 
 from ape_cli import position
-from ape_cli.core.errors import UsageError
 from ape_cli.position.path import Householder, Path, through_path
 from tests.position import causal
 from tests.position.golden import GOLDEN
@@ -121,11 +120,6 @@ def test_scores_compose_at_any_token_between() -> None:
     assert torch.allclose(between(i, middle) @ between(middle, j), between(i, j), atol=1e-12)
 
 
-def test_beta_of_zero_is_no_encoding() -> None:
-    q, k = causal.qk()
-    assert torch.allclose(through_path(q, k, torch.zeros_like(k)).tril(), (q @ k.mT).tril())
-
-
 def test_the_same_w_everywhere_decays_one_direction() -> None:
     """H = I - beta w w' multiplies w by 1 - beta, and keeps what is orthogonal to w."""
     (q, k), beta = causal.qk(), 0.3
@@ -185,7 +179,6 @@ def test_its_options() -> None:
         causal.check_padding_in_front,
         causal.check_nothing_ahead_is_seen,
         causal.check_gradients,
-        causal.check_it_is_refused_elsewhere,
         lambda name: causal.check_autocast(name, worst=0.1),
     ],
 )

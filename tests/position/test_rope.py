@@ -8,7 +8,6 @@ import pytest
 import torch
 
 from ape_cli import attention, position
-from ape_cli.core.errors import UsageError
 from tests.position.golden import GOLDEN
 
 
@@ -34,14 +33,6 @@ def test_both_pairings_of_other_implementations(pairing: str) -> None:
     context = scheme.context(torch.tensor([given["positions"]]))
     for side in ("query", "key"):
         assert torch.allclose(scheme.rotate(x[None, None], context, side)[0, 0], expected, atol=1e-12)
-
-
-def test_the_pairings_differ_by_the_order_of_channels_alone() -> None:
-    one, other = (position.make("rope", d_model=8, heads=1, interleaved=x) for x in (True, False))
-    order = [0, 4, 1, 5, 2, 6, 3, 7]  # in this order, the pairs (i, i + 4) are adjacent
-    x, at = torch.randn(1, 1, 5, 8, dtype=torch.float64), torch.tensor([[0, 1, 2, 9, 300]])
-    adjacent = one.rotate(x[..., order], one.context(at), "query")
-    assert torch.allclose(other.rotate(x, other.context(at), "query")[..., order], adjacent)
 
 
 def test_learned_angles_start_at_the_fixed_ones_in_each_head() -> None:

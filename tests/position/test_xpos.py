@@ -122,6 +122,13 @@ def test_gradients_by_differences() -> None:
         assert torch.autograd.gradcheck(lambda x: scheme.rotate(x, context, side), draw(2, 1, 3, 4).requires_grad_())  # noqa: B023
 
 
+def test_it_is_refused_where_keys_may_be_ahead() -> None:
+    for role in ("encoder", "cross"):
+        with pytest.raises(UsageError, match=r"only in causal attention: scores of keys ahead"):
+            attention.check_role(Xpos, role)
+    attention.check_role(Xpos, "decoder")
+
+
 def test_float16_is_refused() -> None:
     scheme = position.make("xpos", 16, 2)
     with pytest.raises(UsageError, match="float16"):
