@@ -173,7 +173,7 @@ class _Together(nn.Module):
         for layer in self.encoder:
             x = layer(x, self.scheme, link)
         memory = self.encoder_norm(x)
-        target = self.scheme.context(joined.input_positions, causal=True, beside=source)
+        target = self.scheme.context(joined.input_positions, causal=True, shared_with=source)
         x, link = self._embed(joined.input_ids, target), AttentionContext.of(self.scheme, target, target)
         cross = AttentionContext.of(self.scheme, target, source)
         for layer in self.decoder:
@@ -220,7 +220,7 @@ class _Attentions(nn.Module):
 
     def __init__(self, members: Sequence[Attention]) -> None:
         super().__init__()
-        self.heads, self.kind = members[0].heads, members[0].kind
+        self.heads, self.attention_type = members[0].heads, members[0].attention_type
         self.query, self.key = _together([m.query for m in members]), _together([m.key for m in members])
         self.value, self.out = _together([m.value for m in members]), _together([m.out for m in members])
 
@@ -230,7 +230,7 @@ class _Attentions(nn.Module):
             layer(read).unflatten(-1, (self.heads, -1)).transpose(1, 2)
             for layer, read in ((self.query, x), (self.key, memory), (self.value, memory))
         )
-        return self.out(self.kind.attend(scheme, q, k, v, link, 0.0).transpose(1, 2).flatten(-2))
+        return self.out(self.attention_type.attend(scheme, q, k, v, link, 0.0).transpose(1, 2).flatten(-2))
 
 
 _OF: dict[type[nn.Module], Any] = {nn.Linear: _Linears, nn.LayerNorm: _Norms, Attention: _Attentions}

@@ -89,7 +89,7 @@ def _rows(shape: Shape, p: float) -> Iterator[Row]:
         with ExitStack() as stack:
             for where in ("_layers.drop", "_kind.drop"):
                 stack.enter_context(mock.patch(f"ape_cli.attention.{where}", functional.dropout))
-            stack.enter_context(mock.patch("ape_cli.models.layers.drop_relu", _torchs_after_relu))
+            stack.enter_context(mock.patch("ape_cli.models.transformer.drop_relu", _torchs_after_relu))
             return ours()
 
     others = {"nn.Transformer": theirs} | ({"torch's dropout": torchs} if p else {})

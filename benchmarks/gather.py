@@ -26,8 +26,8 @@ SUMMARY = "time of one operator gathered per token, divided by that of orthogona
 class Gathered(Branches):
     """The operators of `tree(k)`, gathered for each token."""
 
-    def prepare(self, positions: Tensor, plan: Any = None, beside: Any = None) -> Any:
-        """The operator of each token. int64 [B, N] -> [B, N, H, K, K]"""
+    def prepare(self, positions: Tensor, plan: Any = None, shared_with: Any = None) -> Any:
+        """What applies the operator of each token, [B, N, H, K, K]. int64 [B, N]"""
         paths, which = torch.unique(positions.clamp(min=1), return_inverse=True)
         w, tree = self.generators(), self.tree
         operators = []
@@ -38,11 +38,20 @@ class Gathered(Branches):
                 operator = w[tree.branch(at)] @ operator
                 at = tree.ancestor(at, 1)
             operators.append(operator)
-        return torch.stack(operators)[which]  # [B, N, H, K, K]
+        return _Gathered(torch.stack(operators)[which])
 
-    def act_on(self, x: Tensor, state: Any) -> Tensor:
+
+class _Gathered:
+    """An operator for each token, [B, N, H, K, K]."""
+
+    basis = None
+
+    def __init__(self, operators: Tensor) -> None:
+        self.operators = operators
+
+    def __call__(self, x: Tensor) -> Tensor:
         """Apply the operators. [B, H, N, K] -> the same"""
-        return (state @ x.transpose(1, 2)[..., None])[..., 0].transpose(1, 2)
+        return (self.operators @ x.transpose(1, 2)[..., None])[..., 0].transpose(1, 2)
 
 
 def measure() -> Iterator[Row]:

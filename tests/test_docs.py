@@ -155,6 +155,6 @@ def test_every_public_name_of_a_page_is_described() -> None:
         text = PAGES[f"docs/reference/python/{name}.md"]
         assert ">>> " in text or name == "load", name  # `tests/nightly/test_docs.py` runs the example of `load`
         assert "\n## " in text, name
-    for name in ("Scheme", "Context", "Link"):
+    for name in ("Scheme", "Context", "AttentionPair"):
         section = PAGES["docs/reference/python/position.md"].split(f"\n## {name}\n")[1].split("\n## ")[0]
         assert "```pycon" in section, name

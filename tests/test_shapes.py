@@ -54,9 +54,9 @@ def attended(
 ) -> tuple[Float[Tensor, "B M D"], Scores, Queries, Scores]:
     """The output and the weights of a layer, what its kind computes of its heads, and the scheme's logits."""
     asks, answers = (scheme.context(torch.arange(1, tokens.shape[1] + 1)[None]) for tokens in (x, y))
-    link = AttentionContext.of(scheme, asks, answers)
-    of_heads = layer.kind.attend(scheme, q, k, v, link, 0.0), attention.logits(scheme, q, k, asks, answers)
-    return layer(x, y, scheme, link), layer.weights(x, y, scheme, link), *of_heads
+    pair = AttentionContext.of(scheme, asks, answers)
+    of_heads = layer.attention_type.attend(scheme, q, k, v, pair, 0.0), attention.logits(scheme, q, k, asks, answers)
+    return layer(x, y, scheme, pair), layer.weights(x, y, scheme, pair), *of_heads
 
 
 @shaped

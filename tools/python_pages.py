@@ -27,7 +27,7 @@ MEMBERS: dict[str, dict[str, Any]] = {  # of each page: what it describes, by na
         "load": position.load,
         "Scheme": position.Scheme,
         "Context": position.Context,
-        "Link": position.Link,
+        "AttentionPair": position.AttentionPair,
         "Shape": position.Shape,
     },
     "attention": {
@@ -37,7 +37,7 @@ MEMBERS: dict[str, dict[str, Any]] = {  # of each page: what it describes, by na
         "load": attention.load,
         "logits": attention.logits,
         "use_backend": attention.use_backend,
-        "AttentionKind": attention.AttentionKind,
+        "AttentionType": attention.AttentionType,
         "AttentionContext": attention.AttentionContext,
         "Attention": attention.Attention,
     },
@@ -76,13 +76,13 @@ METHODS = {  # of classes that also have methods for this package's own use: tho
     "Tokens": [],
     "Task": ["draw", "target", "symbols", "store", "identity"],
     "Scheme": ["context", "embed", "rotate", "bias", "decay", "layer", "logits", "attach", "reads", "properties"],
-    "AttentionKind": ["attend"],
+    "AttentionType": ["attend"],
     "AttentionContext": ["of", "mask", "penalty"],
     "Attention": ["forward", "weights"],
     "Encoding": ["at"],
 }
-FIELDS = ("Scheme", "Context", "Link", "Shape", "AttentionKind", "AttentionContext", "BaseTask", "Tokens", "Source")
-FIELDS += ("SequenceBatch",)  # classes whose fields are described by the comments beside them
+FIELDS = ("Scheme", "Context", "AttentionPair", "Shape", "AttentionType", "AttentionContext", "BaseTask", "Tokens")
+FIELDS += ("Source", "SequenceBatch")  # classes whose fields are described by the comments beside them
 
 
 def python_pages() -> dict[str, str]:

@@ -17,7 +17,7 @@ from abc import abstractmethod
 import torch
 from torch import Tensor
 
-from ape_cli.attention import AttentionContext, AttentionKind, adjusted, average
+from ape_cli.attention import AttentionContext, AttentionType, adjusted, average
 from ape_cli.position import Scheme
 from ape_cli.position._rotation import wide
 
@@ -42,7 +42,7 @@ def in_units(scheme: Scheme, q: Tensor, k: Tensor, context: AttentionContext, un
     )
 
 
-class Kernel(AttentionKind):
+class Kernel(AttentionType):
     """Base class of the kernels, which define their scores and the unit in which they measure distances."""
 
     cost = "M N K differences, slower than a product; on a GPU its gradient briefly needs memory for M N K numbers"

@@ -1,45 +1,31 @@
-"""The base class of kinds of attention, who attends to whom, and the functions that kinds share.
+"""The base class of kinds of attention, who attends to whom, and which kinds there are.
 
 The docstring of `ape_cli.attention` explains what a kind receives, and the shape letters.
 """
 
 from __future__ import annotations
 
-import threading
+import sys
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable
 from copy import copy
 from dataclasses import dataclass, replace
-from functools import partial
+from functools import cache, partial
 from typing import Any, ClassVar
 
 import torch
 from torch import Tensor
 
-from ape_cli.attention._layers import drop
-from ape_cli.core import plugins
+from ape_cli.core import part_options, plugins, renamed
 from ape_cli.core.errors import UsageError
-from ape_cli.position import Context, FastScheme, Link, Scheme
+from ape_cli.position import AttentionPair, Context, Role, Scheme
 from ape_cli.position._context import lazy, reads_values
-from ape_cli.position._matmul import matmul
-
-_LONG_BF16 = 1024  # queries from which on the scores of bfloat16 are not stored
-BACKENDS = ("plain", "fused")
-
-
-class _Requested(threading.local):
-    """The backend that this thread requests, None for the fastest. A compiled function can read it."""
-
-    backend: str | None = None
-
-
-_requested = _Requested()
+from ape_cli.runs.config import check_names
 
 
 @dataclass(frozen=True)
-class AttentionContext(Link):
-    """Who attends to whom: a `Link` with masks and the locality bias. All layers of a stack share it.
+class AttentionContext(AttentionPair):
+    """Who attends to whom: an `AttentionPair` with masks and the locality bias. All layers of a stack share it.
 
     >>> import torch
     >>> from ape_cli import attention, position
@@ -54,7 +40,7 @@ class AttentionContext(Link):
     queries: Tensor | None = None  # bool [B, M], True for tokens; None if all are tokens
     causal: bool = False  # whether query m sees only the keys up to m
     first: int = 0  # index of the first query among all queries
-    framed: bool = False  # whether queries and keys are already in the frame of the scheme
+    in_its_basis: bool = False  # whether queries and keys are already in the basis of the scheme
     fills: bool = False  # whether queries without visible keys are shown all keys (see `filled`)
     content: Tensor | None = None  # [B, N, ...], output of the scheme's module for the keys, in a single layer
 
@@ -70,16 +56,16 @@ class AttentionContext(Link):
         return None if self.decays is None else self.decays()
 
     @lazy
-    def in_frame(self) -> AttentionContext:
-        """The same context, for queries and keys whose projections have taken in the scheme's frame."""
-        return replace(self, framed=True)
+    def in_basis(self) -> AttentionContext:
+        """The same context, for queries and keys whose projections have taken in the scheme's basis."""
+        return replace(self, in_its_basis=True)
 
     def with_content(self, content: Tensor) -> AttentionContext:
         """The same context for one layer, whose module of the scheme returned `content` for the keys: [B, N, ...]."""
         self.filled.penalty  # noqa: B018 # computed here, so that the layers share it
-        one = copy(self)
-        object.__setattr__(one, "content", content)
-        return one
+        of_layer = copy(self)
+        object.__setattr__(of_layer, "content", content)
+        return of_layer
 
     def part(self, begin: int, end: int) -> AttentionContext:
         """The same for the queries from `begin` to `end`, and the keys that they may see.
@@ -89,7 +75,6 @@ class AttentionContext(Link):
         seen = end if self.causal else self.k_context.positions.shape[1]
 
         def decays() -> Tensor | None:
-            """The rows and columns of the locality bias."""
             whole = self.decay
             return None if whole is None else whole[:, :, begin:end, :seen]
 
@@ -112,9 +97,9 @@ class AttentionContext(Link):
         """
         mask = None if self.keys is None else self.keys[:, None, None, :]
         if self.causal:
-            at = self.k_context.positions
-            count = self.q_context.positions.shape[1], at.shape[1]
-            before = torch.ones(count, dtype=torch.bool, device=at.device).tril(self.first)[None, None]
+            positions = self.k_context.positions
+            count = self.q_context.positions.shape[1], positions.shape[1]
+            before = torch.ones(count, dtype=torch.bool, device=positions.device).tril(self.first)[None, None]
             mask = before if mask is None else before & mask
         return mask | self.empty if self.fills and mask is not None and self.empty is not None else mask
 
@@ -145,7 +130,7 @@ class AttentionContext(Link):
 
     @lazy
     def _filled(self) -> AttentionContext:
-        """`filled`, kept for all layers. It is another object, because one that refers to itself is released late."""
+        # another object, because one that refers to itself is released late
         return replace(self, fills=True)
 
     def zero_empty(self, x: Tensor) -> Tensor:
@@ -163,7 +148,7 @@ class AttentionContext(Link):
         return torch.zeros(self.mask.shape, device=self.mask.device).masked_fill_(~self.mask, float("-inf"))
 
 
-class AttentionKind(ABC):
+class AttentionType(ABC):
     """Base class of kinds of attention. A subclass overrides `attend`, and gives a reason for what it does not support.
 
     >>> import torch
@@ -182,8 +167,8 @@ class AttentionKind(ABC):
     # why it does not support `logits` of a scheme, or the bias of a scheme that is `dot_only`; empty if it does
     refuses_content: ClassVar[str] = "it is a term of the dot product's expansion"
 
-    # whether it uses only rotated queries and keys, so that projections can absorb the frame of the scheme
-    takes_frame: ClassVar[bool] = False
+    # whether it uses only rotated queries and keys, so that projections can absorb the basis of the scheme
+    takes_basis: ClassVar[bool] = False
     # whether it would look ahead in a decoder; the decoder then uses the default kind
     mixes_queries: ClassVar[bool] = False
 
@@ -197,6 +182,11 @@ class AttentionKind(ABC):
     about: ClassVar[str]  # a description in one line
     cost: ClassVar[str]  # the cost, for tables
     source: ClassVar[str]  # the publication
+
+    def __init_subclass__(cls) -> None:
+        """Accept the old name of an attribute."""
+        super().__init_subclass__()
+        renamed.members(cls, {"takes_frame": "takes_basis"})
 
     @property
     def name(self) -> str:
@@ -238,125 +228,81 @@ class AttentionKind(ABC):
         return 0, 0
 
 
-def logits(
-    scheme: Scheme, q: Tensor, k: Tensor, q_context: Context, k_context: Context, content: Tensor | None = None
-) -> Tensor:
-    """The logits of the attention `dot` before mask and softmax: (q k) / √K, times decay, plus bias.
+def names() -> list[str]:
+    """The names of all kinds: of the files in `ape_cli/attention/`, here and in folders on the Python path."""
+    return plugins.names(sys.modules["ape_cli.attention"])
 
-    q: [B, H, M, K], k: [B, H, N, K], unrotated -> [B, H, M, N]. content: [B, N, ...], the output of the scheme's module
-    of this layer for the keys; None for a scheme without modules.
+
+@cache
+def load(name: str) -> type[AttentionType]:
+    """The class of a kind. Raises `UsageError` for an unknown name, and `ApeError` if its file cannot be imported."""
+    return plugins.load(sys.modules["ape_cli.attention"], name, AttentionType)  # type: ignore[type-abstract]
+
+
+def options(name: str) -> dict[str, Any]:
+    """The options of a kind and their defaults.
+
+    >>> from ape_cli import attention
+    >>> attention.options("clustered")
+    {'clusters': 16, 'iterations': 5}
     """
-    context = AttentionContext.of(scheme, q_context, k_context)
-    return scores_of(scheme, q, k, context if content is None else replace(context, content=content))
+    return _options(load(name))
 
 
-def scores_of(scheme: Scheme, q: Tensor, k: Tensor, context: AttentionContext) -> Tensor:
-    """`logits` in a given context. q: [B, H, M, K], k: [B, H, N, K], unrotated -> [B, H, M, N]"""
-    scores = scheme.logits(q, k, context.content, context)
-    if scores is None:
-        scores = scaled(*rotated(scheme, q, k, context))
-    return adjusted(scores, scheme.bias(q, context.q_context, context.k_context), context)
+@cache
+def _options(cls: type[AttentionType]) -> part_options.PartOptions:
+    options = part_options.options(cls)
+    check_names(f"attention {plugins.name_of(cls)}", options)
+    return options
 
 
-def scaled(q: Tensor, k: Tensor) -> Tensor:
-    """(q k) / √K. [B, H, M, K], [B, H, N, K] -> [B, H, M, N]"""
-    return matmul(q * q.shape[-1] ** -0.5, k.mT)
+def make(name: str = "dot", **settings: Any) -> AttentionType:
+    """Create a kind by name, with its options. Raises `UsageError` for an unknown name or option."""
+    chosen = part_options.settings(f"attention {name}", settings, options(name))
+    made = load(name)(**chosen)
+    vars(made)["_made_with"] = chosen  # also in a frozen dataclass
+    return made
 
 
-def rotated(scheme: Scheme, q: Tensor, k: Tensor, context: AttentionContext) -> tuple[Tensor, Tensor]:
-    """Rotated queries and keys. [B, H, M, K], [B, H, N, K] -> the same"""
-    rotate = scheme.rotate_in_frame if context.framed and isinstance(scheme, FastScheme) else scheme.rotate
-    return rotate(q, context.q_context, "query"), rotate(k, context.k_context, "key")
+def check(attention_type: AttentionType, scheme: type[Scheme], decay: float) -> None:
+    """Check that a kind can take a scheme and a locality bias. `decay`: the locality bias c.
 
-
-def adjusted(scores: Tensor, bias: Tensor | None, context: AttentionContext) -> Tensor:
-    """Scores, times decay, plus the scheme's bias, which broadcasts to them. [B, H, M, N] -> the same"""
-    if context.decay is not None:
-        scores = scores * context.decay.to(scores.dtype)
-    return scores if bias is None else scores + bias.to(scores.dtype)
-
-
-def additive(bias: Tensor | None, context: AttentionContext, dtype: torch.dtype) -> Tensor | None:
-    """The mask of torch's `scaled_dot_product_attention`: the scheme's bias, which is added, and who may attend.
-
-    Broadcasts to [B, H, M, N]. It is bool (True: may attend) if there is no bias, and None if nothing is hidden either.
-    A bias gets the dtype of the queries: on a CPU, torch 2.13 takes a float32 mask beside float64 queries without an
-    error, and from 8 keys on the result is wrong.
+    Raises `UsageError`, with the reason, if it cannot.
     """
-    if bias is None:
-        return context.mask
-    bias = bias.to(dtype)
-    return bias if context.penalty is None else bias + context.penalty.to(dtype)
+    for claim, applies in (
+        ("refuses_bias", scheme.bias is not Scheme.bias),
+        ("refuses_content", scheme.dot_only or scheme.overrides("logits")),
+        ("refuses_decay", decay != 1.0),
+    ):
+        if applies and (reason := getattr(attention_type, claim)):
+            if claim == "refuses_decay":
+                what, fix = f"the locality bias decay={decay:g}", "another `attention`, or `decay=1`"
+            else:
+                what = f"the {'scores' if scheme.overrides('logits') else 'bias'} of scheme {plugins.name_of(scheme)}"
+                fix = "another `attention`, or another scheme (`ape schemes`)"
+            allowed = f"with {', '.join(name for name in names() if not getattr(load(name), claim))}"
+            what = f"attention {attention_type.name} cannot take {what}: {reason}"
+            raise UsageError(what, allowed=allowed, fix=fix, field="attention")
 
 
-def average(scores: Tensor, v: Tensor, context: AttentionContext, dropout: float) -> Tensor:
-    """The mean of values, weighted by the softmax over keys of the scores. [B, H, M, N], [B, H, N, K] -> [B, H, M, K]
+class RoleError(UsageError):
+    """A scheme or a kind of attention does not act in a part of the model."""
 
-    Keys that are hidden get no weight. A query that may attend to no key gets 0.
+
+def check_role(scheme: type[Scheme], role: Role, *, images: bool = False) -> None:
+    """Check that a scheme acts in an attention of this role. Raises `RoleError`, with the reason, if it does not.
+
+    `images`: whether the model is for images, which have no decoder.
     """
-    penalty = context.filled.penalty
-    if penalty is not None:
-        scores = scores + penalty.to(scores.dtype)
-    # Dropout acts on the weights after the softmax, so it cannot bring back a masked place.
-    weights = drop(torch.softmax(scores, dim=-1), dropout)
-    return context.zero_empty(matmul(weights.to(v.dtype), v))
+    if scheme.causal_only and role != "decoder":
+        where = "between decoder and encoder" if role == "cross" else "in an encoder"
+        what = f"scheme {plugins.name_of(scheme)} acts only in causal attention: {scheme.causal_only}"
+        fix = f"{'' if images else '`model=decoder`, or '}another scheme (`ape schemes`)"
+        raise RoleError(what, got=f"attention {where}", fix=fix)
 
 
-@contextmanager
-def use_backend(name: str) -> Iterator[None]:
-    """Within this context, compute softmax attention with the backend `plain` or `fused`.
-
-    Results are equal up to rounding. A compiled function keeps the backend of its first call. Raises `UsageError` for
-    an unknown name. Attention raises `UsageError` if the backend cannot compute it.
-
-    >>> import torch
-    >>> from ape_cli import attention, position
-    >>> scheme = position.make("none", d_model=4, heads=1)
-    >>> context = scheme.context(torch.tensor([[1, 2, 3]]))
-    >>> at = attention.AttentionContext.of(scheme, context, context)
-    >>> q, k, v = torch.randn(3, 1, 1, 3, 4)
-    >>> results = []
-    >>> for name in ("plain", "fused"):
-    ...     with attention.use_backend(name):
-    ...         results.append(attention.make("dot").attend(scheme, q, k, v, at, dropout=0.0))
-    >>> torch.allclose(*results, atol=1e-5)
-    True
-    """
-    if name not in BACKENDS:
-        raise UsageError("unknown attention backend", got=repr(name), allowed=", ".join(BACKENDS), fix="choose one")
-    before, _requested.backend = _requested.backend, name
-    try:
-        yield
-    finally:
-        _requested.backend = before
-
-
-def require_plain(reason: str) -> None:
-    """Raise `UsageError`, with the reason, if the fused backend is requested."""
-    if _requested.backend == "fused":
-        raise UsageError(f"backend fused cannot compute this attention: {reason}", fix="use plain")
-
-
-def backend(q: Tensor, bias: Tensor | None, decay: Tensor | None, dropout: float) -> str:
-    """The backend for queries [B, H, M, K], a bias [B or 1, H or 1, M, N] and a locality bias [B or 1, 1, M, N].
-
-    | backend | what it is | when it is chosen |
-    |---|---|---|
-    | `plain` | products and a softmax | with a locality bias; on a CPU also with dropout, learned bias or bfloat16 |
-    | `fused` | torch's `scaled_dot_product_attention` | everything else |
-
-    `fused` cannot multiply scores, which a locality bias needs. On a CPU its fused kernel has neither dropout nor a
-    gradient for a bias, and torch then takes a slower path of its own. In bfloat16 it is several times as slow there
-    as products and a softmax, which are chosen below 1,024 queries, where scores need little memory.
-
-    Raises `UsageError` if the requested backend cannot compute this.
-    """
-    requested = _requested.backend
-    if decay is not None:
-        require_plain("it has no locality bias")
-    if requested is not None:
-        return requested
-    learned = bias is not None and bias.requires_grad
-    on_cpu = q.device.type == "cpu"
-    slow = dropout > 0 or learned or (q.dtype == torch.bfloat16 and q.shape[-2] < _LONG_BF16)
-    return "plain" if decay is not None or (on_cpu and slow) else "fused"
+def check_without_encoder(attention_type: AttentionType) -> None:
+    """Check that a kind of attention acts in a model without an encoder. Raises `RoleError` if it does not."""
+    if attention_type.mixes_queries:
+        what = f"attention {attention_type.name} acts only in an encoder, and this model has none"
+        raise RoleError(what, fix="`model=encoder-decoder` with encoder layers, or another `attention`")

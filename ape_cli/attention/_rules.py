@@ -13,7 +13,7 @@ import torch
 from torch import Tensor, nn
 
 from ape_cli import position
-from ape_cli.attention._kind import AttentionContext, AttentionKind
+from ape_cli.attention._kind import AttentionContext, AttentionType
 from ape_cli.core import own_parts, plugins
 from ape_cli.core.errors import ApeError
 from ape_cli.position import FastScheme, Scheme
@@ -23,7 +23,7 @@ _LEAST = 1e-4  # the smallest difference that counts as an effect
 _LINE = "`attention.scores_of(scheme, q, k, context)` has all terms"
 
 
-def result(kind: AttentionKind) -> None:
+def result(kind: AttentionType) -> None:
     """The result has the shape of the queries and the dtype of the values, and is finite."""
     for dtype in (torch.float32, torch.bfloat16):
         scheme = _scheme("none")
@@ -36,7 +36,7 @@ def result(kind: AttentionKind) -> None:
             raise own_parts.returns(kind, "attend", "numbers that are not finite", "finite numbers")
 
 
-def padding(kind: AttentionKind) -> None:
+def padding(kind: AttentionType) -> None:
     """Hidden keys have no effect, and a query that may attend to no key gets 0."""
     mask = torch.ones(_B, _N, dtype=torch.bool)
     mask[0, 5:], mask[1] = False, False
@@ -52,7 +52,7 @@ def padding(kind: AttentionKind) -> None:
         raise _broken(kind, "attends to keys that `context.mask` hides", fix)
 
 
-def later_keys(kind: AttentionKind) -> None:
+def later_keys(kind: AttentionType) -> None:
     """In a decoder, later keys have no effect. A kind that `mixes_queries` does not act there."""
     if kind.mixes_queries:
         return
@@ -64,7 +64,7 @@ def later_keys(kind: AttentionKind) -> None:
         raise _broken(kind, "attends to later keys in a decoder", "apply `context.mask`")
 
 
-def other_tokens(kind: AttentionKind) -> None:
+def other_tokens(kind: AttentionType) -> None:
     """The result of a query does not depend on other rows, nor on other queries unless the kind `mixes_queries`."""
     scheme, (q, k, v) = _scheme("none"), _vectors()
     context = _context(scheme)
@@ -78,42 +78,42 @@ def other_tokens(kind: AttentionKind) -> None:
         raise _broken(kind, "gives a query another result for other queries", "set `mixes_queries = True`")
 
 
-def operators(kind: AttentionKind) -> None:
+def operators(kind: AttentionType) -> None:
     """The operators of a scheme have an effect, the same in and out of the scheme's frame."""
     _has_effect(kind, "the operators", "rope", "rotate queries and keys: `attention.rotated`")
     scheme, (q, k, v) = _scheme("orthogonal-seq"), _vectors()
     context = _context(scheme)
     assert isinstance(scheme, FastScheme)
-    frames = scheme.frame(context.q_context), scheme.frame(context.k_context)
-    if kind.takes_frame and frames[0] is not None and frames[1] is not None:
-        framed = kind.attend(scheme, q @ frames[0], k @ frames[1], v, context.in_frame, 0.0)
+    q_basis, k_basis = scheme.basis(context.q_context), scheme.basis(context.k_context)
+    if kind.takes_basis and q_basis is not None and k_basis is not None:
+        framed = kind.attend(scheme, q @ q_basis, k @ k_basis, v, context.in_basis, 0.0)
         if not _near(framed, kind.attend(scheme, q, k, v, context, 0.0)):
-            fix = "rotate with `attention.rotated(scheme, q, k, context)`, or set `takes_frame = False`"
+            fix = "rotate with `attention.rotated(scheme, q, k, context)`, or set `takes_basis = False`"
             raise _broken(kind, "has another result in the frame of a scheme", fix)
 
 
-def bias(kind: AttentionKind) -> None:
+def bias(kind: AttentionType) -> None:
     """The bias of a scheme has an effect, or the kind sets `refuses_bias`."""
     if not kind.refuses_bias:
         fix = f"add `scheme.bias(q, …)` to the scores ({_LINE}), or give the reason in `refuses_bias`"
         _has_effect(kind, "the bias", "alibi", fix)
 
 
-def decay(kind: AttentionKind) -> None:
+def decay(kind: AttentionType) -> None:
     """The locality bias has an effect, or the kind sets `refuses_decay`."""
     if not kind.refuses_decay:
         fix = f"multiply the scores by `context.decay` ({_LINE}), or give the reason in `refuses_decay`"
         _has_effect(kind, "the locality bias", "none", fix, decay=0.5)
 
 
-def content(kind: AttentionKind) -> None:
+def content(kind: AttentionType) -> None:
     """Scores of a scheme's own replace the product, or the kind sets `refuses_content`."""
     if not kind.refuses_content:
         fix = f"take `scheme.logits` ({_LINE}), or give the reason in `refuses_content`"
         _has_effect(kind, "the scores", "forget", fix)
 
 
-def dropout(kind: AttentionKind) -> None:
+def dropout(kind: AttentionType) -> None:
     """Dropout has an effect if there is any, and only then, or `lacks` has "dropout"."""
     scheme, (q, k, v) = _scheme("none"), _vectors()
     rates = (0.0, 0.0, 0.5, 0.5)
@@ -125,7 +125,7 @@ def dropout(kind: AttentionKind) -> None:
         raise _broken(kind, "applies no dropout", fix)
 
 
-def gradients(kind: AttentionKind) -> None:
+def gradients(kind: AttentionType) -> None:
     """Values, queries and keys get a gradient, the last two unless `lacks` has "gradient"."""
     scheme, (q, k, v) = _scheme("none"), (x.requires_grad_() for x in _vectors())
     with torch.enable_grad():
@@ -138,7 +138,7 @@ def gradients(kind: AttentionKind) -> None:
             raise _broken(kind, f"gives the {name} no gradient", fix)
 
 
-def constant(kind: AttentionKind) -> None:
+def constant(kind: AttentionType) -> None:
     """It has no parameters, and made twice with the same options and seed, it gives the same results."""
     if isinstance(kind, nn.Module) or any(isinstance(x, nn.Module | nn.Parameter) for x in vars(kind).values()):
         what = "has parameters or modules, which would neither be trained nor stored"
@@ -152,7 +152,7 @@ def constant(kind: AttentionKind) -> None:
         raise _broken(kind, "has other results when it is made again", "draw from torch's global generator alone")
 
 
-RULES: dict[str, Callable[[AttentionKind], None]] = {
+RULES: dict[str, Callable[[AttentionType], None]] = {
     "result": result,
     "padding": padding,
     "later keys": later_keys,
@@ -188,7 +188,7 @@ def _context(
     return AttentionContext.of(scheme, q_context, scheme.context(torch.arange(1, _N + 1)[None], mask, causal=causal))
 
 
-def _has_effect(kind: AttentionKind, what: str, name: str, fix: str, decay: float = 1.0) -> None:
+def _has_effect(kind: AttentionType, what: str, name: str, fix: str, decay: float = 1.0) -> None:
     """Check that a scheme changes the result of `none` wherever it acts. Raises `ApeError` if it does not.
 
     `what` of the scheme makes the difference. It acts in the encoder and between decoder and encoder, with and without
@@ -216,6 +216,6 @@ def _near(x: Tensor, y: Tensor) -> bool:
     return torch.allclose(x, y, rtol=1e-4, atol=1e-5)
 
 
-def _broken(kind: AttentionKind, what: str, fix: str) -> ApeError:
+def _broken(kind: AttentionType, what: str, fix: str) -> ApeError:
     """The error for a kind that breaks a rule."""
     return ApeError(f"attention {kind.name!r} {what}", got=own_parts.line_of(kind, "attend").strip(" ()"), fix=fix)

@@ -22,14 +22,14 @@ import torch
 from torch import Tensor
 from torch.nn import functional
 
-from ape_cli.attention import AttentionContext, AttentionKind
+from ape_cli.attention import AttentionContext, AttentionType
 from ape_cli.attention._kernels import distances
 from ape_cli.core.errors import UsageError
 from ape_cli.position import Scheme
 from ape_cli.position._rotation import wide
 
 
-class Clustered(AttentionKind):
+class Clustered(AttentionType):
     """Attention of the centroids of clustered queries.
 
     Arguments: `clusters`, the number of clusters in each row and head; `iterations`, of k-means. Raises `UsageError`

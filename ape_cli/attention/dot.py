@@ -14,39 +14,46 @@ Shapes: B batch, H heads, M queries, N keys, K channels of a head.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import threading
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import replace
 
-from torch import Tensor, cat
+import torch
+from torch import Tensor
 from torch.nn import functional
 from torch.utils.checkpoint import checkpoint
 
-from ape_cli.attention import (
-    AttentionContext,
-    AttentionKind,
-    additive,
-    adjusted,
-    average,
-    backend,
-    require_plain,
-    rotated,
-    scaled,
-    scores_of,
-)
-from ape_cli.position import Scheme
+from ape_cli.attention._kind import AttentionContext, AttentionType
+from ape_cli.attention._layers import drop, matmul
+from ape_cli.core.errors import UsageError
+from ape_cli.position import Context, FastScheme, Scheme
 
 _LONG = 2**20  # number of pairs of a query and a key from which on blocks are faster
 _LONG_FUSED = 2**22  # the same number if torch's kernel takes the bias
 _AT_ONCE = 2**20  # scores of a block, over all rows and heads: 4 MB
 _AT_LEAST = 64  # minimum number of queries in a block
 
-Answer = Callable[[Tensor, Tensor, Tensor, Tensor, AttentionContext], Tensor]
+_LONG_BF16 = 1024  # queries from which on the scores of bfloat16 are not stored
+BACKENDS = ("plain", "fused")
 
 
-class Dot(AttentionKind):
+class _Requested(threading.local):
+    """The backend that this thread requests, None for the fastest. A compiled function can read it."""
+
+    backend: str | None = None
+
+
+_requested = _Requested()
+
+Attended = Callable[[Tensor, Tensor, Tensor, Tensor, AttentionContext], Tensor]
+
+
+class Dot(AttentionType):
     """Scaled dot-product attention."""
 
     refuses_content = ""
-    takes_frame = True
+    takes_basis = True
     about = "softmax of (q k) / sqrt(K)"
     cost = "M N K products"
     source = "Vaswani et al. 2017, section 3.2.1"
@@ -58,32 +65,32 @@ class Dot(AttentionKind):
 
         Raises `UsageError` if the requested backend cannot compute it.
         """
-        if scheme.overrides("logits"):
-            return of_content(scheme, q, k, v, context, dropout)
+        if type(scheme).logits is not Scheme.logits:
+            return _of_content(scheme, q, k, v, context, dropout)
         rotated_q, rotated_k = rotated(scheme, q, k, context)
+        biased, whole_decay = type(scheme).bias is not Scheme.bias, context.decay
 
-        def answer(q: Tensor, rotated_q: Tensor, rotated_k: Tensor, v: Tensor, context: AttentionContext) -> Tensor:
-            """The result for some of the queries, which `context` describes.
-
-            `q` is unrotated, as `Scheme.bias` needs it.
-            """
-            bias = scheme.bias(q, context.q_context, context.k_context)
-            chosen = backend(rotated_q, bias, context.decay, dropout)
-            if chosen == "plain":
-                return average(adjusted(scaled(rotated_q, rotated_k), bias, context), v, context, dropout)
-            mask = additive(bias, context.filled, rotated_q.dtype)
+        def attended(q: Tensor, rotated_q: Tensor, rotated_k: Tensor, v: Tensor, part: AttentionContext) -> Tensor:
+            """The result for some of the queries, which `part` describes. `q` is unrotated, as the bias needs it."""
+            bias = scheme.bias(q, part.q_context, part.k_context) if biased else None
+            decay = whole_decay if part is context else part.decay
+            if backend(rotated_q, bias, decay, dropout) == "plain":
+                scores = _adjusted(scaled(rotated_q, rotated_k), bias, decay)
+                return average(scores, v, part, dropout)
+            mask = additive(bias, part.filled, rotated_q.dtype)
             fused = functional.scaled_dot_product_attention
-            return context.zero_empty(fused(rotated_q, rotated_k, v, attn_mask=mask, dropout_p=dropout))
+            return part.zero_empty(fused(rotated_q, rotated_k, v, attn_mask=mask, dropout_p=dropout))
 
-        if in_blocks(scheme, q, k, context):
-            return each_block(answer, q, rotated_q, rotated_k, v, context, rng=dropout > 0)
-        return answer(q, rotated_q, rotated_k, v, context)
+        if in_blocks(scheme, q, k, context, decays=whole_decay is not None):
+            return each_block(attended, q, rotated_q, rotated_k, v, context, rng=dropout > 0)
+        return attended(q, rotated_q, rotated_k, v, context)
 
     def least_numbers(self, scheme: Scheme, q: Tensor, k: Tensor, *, causal: bool, dropout: float) -> tuple[int, int]:
         """All weights are kept, or those of a block are needed at a time, or torch's kernel keeps its mask."""
         queries, keys = q.shape[-2], k.shape[-2]
         pairs, rows = queries * keys, q.shape[:-2].numel()  # of all heads
-        decays, biased, own = scheme.shape.decay != 1.0, scheme.overrides("bias"), scheme.overrides("logits")
+        decays, biased = scheme.shape.decay != 1.0, type(scheme).bias is not Scheme.bias
+        own = type(scheme).logits is not Scheme.logits
         hidden = pairs + pairs // 4 if causal else 0  # the penalty, and the mask, whose elements have a byte
         beside = pairs if decays else 0
         if _content_in_blocks(q, k) if own else _in_blocks(scheme, q, k, decays=decays):
@@ -96,37 +103,37 @@ class Dot(AttentionKind):
         return pairs if biased or causal else 0, pairs // 4 if causal else 0
 
 
-def of_content(scheme: Scheme, q: Tensor, k: Tensor, v: Tensor, context: AttentionContext, dropout: float) -> Tensor:
+def _of_content(scheme: Scheme, q: Tensor, k: Tensor, v: Tensor, context: AttentionContext, dropout: float) -> Tensor:
     """The mean of values, weighted by the softmax of the scheme's own scores. [B, H, M or N, K] -> [B, H, M, K]
 
     Raises `UsageError` if torch's fused kernel is requested, which computes products alone.
     """
     require_plain("the scores of the scheme are its own")
 
-    def answer(q: Tensor, _: Tensor, k: Tensor, v: Tensor, context: AttentionContext) -> Tensor:
-        """The result for some of the queries, which `context` describes."""
-        return average(scores_of(scheme, q, k, context), v, context, dropout)
+    def attended(q: Tensor, _: Tensor, k: Tensor, v: Tensor, part: AttentionContext) -> Tensor:
+        return average(scores_of(scheme, q, k, part), v, part, dropout)
 
     if _content_in_blocks(q, k) and context.q_context.prepare is None:
-        return each_block(answer, q, q, k, v, context, rng=dropout > 0)
-    return answer(q, q, k, v, context)
+        return each_block(attended, q, q, k, v, context, rng=dropout > 0)
+    return attended(q, q, k, v, context)
 
 
-def in_blocks(scheme: Scheme, q: Tensor, k: Tensor, context: AttentionContext) -> bool:
+def in_blocks(scheme: Scheme, q: Tensor, k: Tensor, context: AttentionContext, *, decays: bool) -> bool:
     """Whether blocks are faster, because many scores or biases would have to be stored. q, k: [B, H, ., K]
 
-    The thresholds were measured on a CPU, so blocks are not used on other devices.
+    `decays`: whether there is a locality bias. The thresholds were measured on a CPU, so blocks are not used on other
+    devices.
     """
     has_state = context.q_context.prepare is not None or context.k_context.prepare is not None
-    if scheme.overrides("bias") and has_state:
+    if type(scheme).bias is not Scheme.bias and has_state:
         return False  # the context of a part has no state
-    return _in_blocks(scheme, q, k, decays=context.decay is not None)
+    return _in_blocks(scheme, q, k, decays=decays)
 
 
 def _in_blocks(scheme: Scheme, q: Tensor, k: Tensor, *, decays: bool) -> bool:
-    """`in_blocks` for contexts without a state. `decays`: whether there is a locality bias."""
-    pairs = q.shape[-2] * k.shape[-2]
-    if pairs < _LONG or q.device.type != "cpu" or not (scheme.overrides("bias") or decays):
+    """`in_blocks` for contexts without a state."""
+    pairs, biased = q.shape[-2] * k.shape[-2], type(scheme).bias is not Scheme.bias
+    if pairs < _LONG or q.device.type != "cpu" or not (biased or decays):
         return False
     fused = not decays and not any(True for _ in scheme.parameters())
     return pairs >= _LONG_FUSED or not fused
@@ -143,20 +150,149 @@ def _block(q: Tensor, k: Tensor) -> int:
 
 
 def each_block(
-    answer: Answer, q: Tensor, rotated_q: Tensor, rotated_k: Tensor, v: Tensor, context: AttentionContext, rng: bool
+    attended: Attended, q: Tensor, rotated_q: Tensor, rotated_k: Tensor, v: Tensor, context: AttentionContext, rng: bool
 ) -> Tensor:
-    """Call `answer(q, rotated_q, rotated_k, v, context)` for each block of q and rotated_q. -> [B, H, M, K]
+    """Call `attended(q, rotated_q, rotated_k, v, context)` for each block of q and rotated_q. -> [B, H, M, K]
 
-    `rng`: whether `answer` draws random numbers, which then have to be the same when it is computed again.
+    `rng`: whether `attended` draws random numbers, which then have to be the same when it is computed again.
     """
     count, size = q.shape[-2], _block(q, rotated_k)
 
     def block(begin: int, q: Tensor, rotated_q: Tensor) -> Tensor:
-        """The answer of the block of queries that starts at `begin`."""
         # made anew in each pass, so that nothing that is kept in its contexts is reused
         part = context.part(begin, begin + q.shape[-2])
         seen = slice(part.k_context.positions.shape[1])
-        return answer(q, rotated_q, rotated_k[:, :, seen], v[:, :, seen], part)
+        return attended(q, rotated_q, rotated_k[:, :, seen], v[:, :, seen], part)
 
     parts = zip(range(0, count, size), q.split(size, dim=-2), rotated_q.split(size, dim=-2), strict=True)
-    return cat([checkpoint(block, *of, use_reentrant=False, preserve_rng_state=rng) for of in parts], dim=-2)
+    return torch.cat([checkpoint(block, *of, use_reentrant=False, preserve_rng_state=rng) for of in parts], dim=-2)
+
+
+def logits(
+    scheme: Scheme, q: Tensor, k: Tensor, q_context: Context, k_context: Context, content: Tensor | None = None
+) -> Tensor:
+    """The logits of the attention `dot` before mask and softmax: (q k) / √K, times decay, plus bias.
+
+    q: [B, H, M, K], k: [B, H, N, K], unrotated -> [B, H, M, N]. content: [B, N, ...], the output of the scheme's module
+    of this layer for the keys; None for a scheme without modules.
+    """
+    context = AttentionContext.of(scheme, q_context, k_context)
+    return scores_of(scheme, q, k, context if content is None else replace(context, content=content))
+
+
+def scores_of(scheme: Scheme, q: Tensor, k: Tensor, context: AttentionContext) -> Tensor:
+    """`logits` in a given context. q: [B, H, M, K], k: [B, H, N, K], unrotated -> [B, H, M, N]"""
+    scores = scheme.logits(q, k, context.content, context)
+    if scores is None:
+        scores = scaled(*rotated(scheme, q, k, context))
+    return adjusted(scores, scheme.bias(q, context.q_context, context.k_context), context)
+
+
+def scaled(q: Tensor, k: Tensor) -> Tensor:
+    """(q k) / √K. [B, H, M, K], [B, H, N, K] -> [B, H, M, N]"""
+    return matmul(q * q.shape[-1] ** -0.5, k.mT)
+
+
+def rotated(scheme: Scheme, q: Tensor, k: Tensor, context: AttentionContext) -> tuple[Tensor, Tensor]:
+    """Rotated queries and keys. [B, H, M, K], [B, H, N, K] -> the same"""
+    rotate = scheme.rotate_in_basis if context.in_its_basis and isinstance(scheme, FastScheme) else scheme.rotate
+    return rotate(q, context.q_context, "query"), rotate(k, context.k_context, "key")
+
+
+def adjusted(scores: Tensor, bias: Tensor | None, context: AttentionContext) -> Tensor:
+    """Scores, times decay, plus the scheme's bias, which broadcasts to them. [B, H, M, N] -> the same"""
+    return _adjusted(scores, bias, context.decay)
+
+
+def _adjusted(scores: Tensor, bias: Tensor | None, decay: Tensor | None) -> Tensor:
+    if decay is not None:
+        scores = scores * decay.to(scores.dtype)
+    return scores if bias is None else scores + bias.to(scores.dtype)
+
+
+def additive(bias: Tensor | None, context: AttentionContext, dtype: torch.dtype) -> Tensor | None:
+    """The mask of torch's `scaled_dot_product_attention`: the scheme's bias, which is added, and who may attend.
+
+    Broadcasts to [B, H, M, N]. It is bool (True: may attend) if there is no bias, and None if nothing is hidden either.
+    A bias gets the dtype of the queries: on a CPU, torch 2.13 takes a float32 mask beside float64 queries without an
+    error, and from 8 keys on the result is wrong.
+    """
+    if bias is None:
+        return context.mask
+    bias = bias.to(dtype)
+    return bias if context.penalty is None else bias + context.penalty.to(dtype)
+
+
+def average(scores: Tensor, v: Tensor, context: AttentionContext, dropout: float) -> Tensor:
+    """The mean of values, weighted by the softmax over keys of the scores. [B, H, M, N], [B, H, N, K] -> [B, H, M, K]
+
+    Keys that are hidden get no weight. A query that may attend to no key gets 0.
+    """
+    empty = context.empty
+    penalty = (context if empty is None else context.filled).penalty
+    if penalty is not None:
+        scores = scores + penalty.to(scores.dtype)
+    # dropout acts on the weights after the softmax, so it cannot bring back a hidden key
+    weights = drop(torch.softmax(scores, dim=-1), dropout)
+    result = matmul(weights.to(v.dtype), v)
+    return result if empty is None else result.masked_fill(empty, 0.0)
+
+
+@contextmanager
+def use_backend(name: str) -> Iterator[None]:
+    """Within this context, compute softmax attention with the backend `plain` or `fused`.
+
+    Results are equal up to rounding. A compiled function keeps the backend of its first call. Raises `UsageError` for
+    an unknown name. Attention raises `UsageError` if the backend cannot compute it.
+
+    >>> import torch
+    >>> from ape_cli import attention, position
+    >>> scheme = position.make("none", d_model=4, heads=1)
+    >>> context = scheme.context(torch.tensor([[1, 2, 3]]))
+    >>> pair = attention.AttentionContext.of(scheme, context, context)
+    >>> q, k, v = torch.randn(3, 1, 1, 3, 4)
+    >>> results = []
+    >>> for name in ("plain", "fused"):
+    ...     with attention.use_backend(name):
+    ...         results.append(attention.make("dot").attend(scheme, q, k, v, pair, dropout=0.0))
+    >>> torch.allclose(*results, atol=1e-5)
+    True
+    """
+    if name not in BACKENDS:
+        raise UsageError("unknown attention backend", got=repr(name), allowed=", ".join(BACKENDS), fix="choose one")
+    before, _requested.backend = _requested.backend, name
+    try:
+        yield
+    finally:
+        _requested.backend = before
+
+
+def require_plain(reason: str) -> None:
+    """Raise `UsageError`, with the reason, if the fused backend is requested."""
+    if _requested.backend == "fused":
+        raise UsageError(f"backend fused cannot compute this attention: {reason}", fix="use plain")
+
+
+def backend(q: Tensor, bias: Tensor | None, decay: Tensor | None, dropout: float) -> str:
+    """The backend for queries [B, H, M, K], a bias [B or 1, H or 1, M, N] and a locality bias [B or 1, 1, M, N].
+
+    | backend | what it is | when it is chosen |
+    |---|---|---|
+    | `plain` | products and a softmax | with a locality bias; on a CPU also with dropout, learned bias or bfloat16 |
+    | `fused` | torch's `scaled_dot_product_attention` | everything else |
+
+    `fused` cannot multiply scores, which a locality bias needs. On a CPU its fused kernel has neither dropout nor a
+    gradient for a bias, and torch then takes a slower path of its own. In bfloat16 it is several times as slow there
+    as products and a softmax, which are chosen below 1,024 queries, where scores need little memory.
+
+    Raises `UsageError` if the requested backend cannot compute this.
+    """
+    requested = _requested.backend
+    if decay is not None:
+        require_plain("it has no locality bias")
+    if requested is not None:
+        return requested
+    learned = bias is not None and bias.requires_grad
+    on_cpu = q.device.type == "cpu"
+    slow = dropout > 0 or learned or (q.dtype == torch.bfloat16 and q.shape[-2] < _LONG_BF16)
+    return "plain" if decay is not None or (on_cpu and slow) else "fused"

@@ -19,7 +19,7 @@ import torch
 from torch import Tensor
 from torch.nn import functional
 
-from ape_cli.attention import AttentionContext, AttentionKind
+from ape_cli.attention import AttentionContext, AttentionType
 from ape_cli.position import Scheme
 from ape_cli.position._rotation import wide
 
@@ -31,7 +31,7 @@ def phi(x: Tensor) -> Tensor:
     return x.clamp(max=0.0).exp() + functional.relu(x)
 
 
-class Linear(AttentionKind):
+class Linear(AttentionType):
     """Attention with a product of positive features."""
 
     refuses_bias = "it has no logits of single queries and keys to add it to"

@@ -14,14 +14,14 @@ from __future__ import annotations
 
 from torch import Tensor
 
-from ape_cli.attention import AttentionContext, AttentionKind
+from ape_cli.attention import AttentionContext, AttentionType
 from ape_cli.attention._kernels import in_units
 from ape_cli.attention._layers import drop
 from ape_cli.attention.squared_euclidean import scores
 from ape_cli.position import Scheme
 
 
-class SoftmaxFree(AttentionKind):
+class SoftmaxFree(AttentionType):
     """Attention with a Gaussian of the distance as the weight."""
 
     refuses_bias = "it has no logits of single queries and keys to add it to"

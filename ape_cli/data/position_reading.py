@@ -70,7 +70,7 @@ class PositionReading:
     @property
     def continues(self) -> bool:
         """Whether positions along the linearisation continue from the source to the target."""
-        return self.decoder_only and not (self.positions is not None and self.positions.kind.restarts)
+        return self.decoder_only and not (self.positions is not None and self.positions.sampler.restarts)
 
     def positions_of(self, stored: I64 | None, mask: np.ndarray, before: I64 | None = None) -> I64:
         """The positions of tokens, int64 [B or 1, L] or [B or 1, L, C].

@@ -9,7 +9,7 @@ from ape_cli import position
 from ape_cli.core import own_parts
 from ape_cli.core.errors import DataError, UsageError
 from ape_cli.data import augmentation, position_maps
-from ape_cli.data.position_maps import PositionMap, RowPositions
+from ape_cli.data.position_maps import PositionSampler, RowPositions
 from ape_cli.data.position_reading import PositionReading
 from ape_cli.position import Scheme
 from ape_cli.runs.config import Config, ImageConfig, preset
@@ -87,7 +87,7 @@ def row_positions(config: Config) -> RowPositions | None:
     return None if config.positions == position_maps.PLAIN else RowPositions(made, config.seed, config.is_joined)
 
 
-def _checked_map(config: Config) -> PositionMap:
+def _checked_map(config: Config) -> PositionSampler:
     made = position_maps.make(config.positions, **config.positions_options)
     own_parts.check_once(made, position_maps.RULES, config.positions_options)
     return made

@@ -11,7 +11,7 @@ from typing import Any
 import torch
 
 from ape_cli import attention, position
-from ape_cli.attention import AttentionKind
+from ape_cli.attention import AttentionType
 from ape_cli.core.errors import UsageError
 from ape_cli.core.own_parts import check_once
 from ape_cli.core.vocabulary import SPLITS
@@ -202,7 +202,7 @@ def _sized(config: Config, data: Dataset) -> Config:
                 largest = data.largest(structure, decoder_only=reading.continues)
             size = None if largest is None else max(1, largest)
             if size is not None and positions is not None:
-                size = positions.kind.greatest(size)
+                size = positions.sampler.greatest(size)
                 check_greatest(config, structure, size)
     return config.model_copy(update={"max_size": (config.max_size or size) if bounded else None})
 
@@ -252,7 +252,7 @@ def make_scheme(config: Config, read: Structure, generator: torch.Generator | No
     return scheme
 
 
-def make_attention(config: Config) -> AttentionKind:
+def make_attention(config: Config) -> AttentionType:
     """The kind of attention of a configuration. Raises `ApeError` for a user's own kind that breaks a rule."""
     kind = attention.make(config.attention, **config.attention_options)
     with torch.random.fork_rng(devices=[]):

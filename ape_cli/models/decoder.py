@@ -18,7 +18,7 @@ ids.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -26,10 +26,9 @@ import torch
 from torch import Tensor, nn
 
 from ape_cli import attention
-from ape_cli.attention import Attention, AttentionContext, AttentionKind, Past
+from ape_cli.attention import Attention, AttentionContext, AttentionType, KVCache
 from ape_cli.data.position_plan import PositionPlan
-from ape_cli.models.layers import Layer, initialise
-from ape_cli.models.transformer import SequenceModel, taken
+from ape_cli.models.transformer import Layer, SequenceModel, initialise, taken
 from ape_cli.position import Context, Scheme
 
 
@@ -38,7 +37,7 @@ class DecoderOnly(SequenceModel):
 
     Arguments: `ids`, the number of token ids; `d_ff`, inner channels of the feed-forward, of all `layers` or of each;
     `sides`, whether a learned vector tells source and target apart; `dropout`, `branches_only`, `positions_scale`,
-    `kind` and `generator`, as for `Transformer`.
+    `attention_type` and `generator`, as for `Transformer`.
 
     Raises `UsageError` if the kind of attention cannot take the scheme, or mixes queries, so that it would look ahead.
     """
@@ -54,36 +53,27 @@ class DecoderOnly(SequenceModel):
         dropout: float,
         branches_only: bool = False,
         positions_scale: float = 1.0,
-        kind: AttentionKind | None = None,
+        attention_type: AttentionType | None = None,
         generator: torch.Generator | None = None,
     ) -> None:
         """Create the layers and draw their weights."""
-        super().__init__(
-            scheme,
-            kind,
-            ids=ids,
-            dropout=dropout,
-            branches_only=branches_only,
-            positions_scale=positions_scale,
-        )
-        attention.check_without_encoder(self.kind)
+        super().__init__(scheme, attention_type, ids, dropout, branches_only, positions_scale)
+        attention.check_without_encoder(self.attention_type)
         d = scheme.shape.d_model
         self.sides = nn.Parameter(torch.empty(2, d)) if sides else None  # of the source and of the target
         widths = [d_ff] * layers if isinstance(d_ff, int) else d_ff
         assert len(widths) == layers
-        self.decoder = self._stack(widths, self.kind, "decoder", dropout=dropout)
+        self.decoder = self._stack(widths, self.attention_type, "decoder", dropout=dropout)
         self.decoder_norm = nn.LayerNorm(d)
         self._draw_embeddings(generator)
         if self.sides is not None:
             nn.init.normal_(self.sides, generator=generator)  # as large as the scaled embeddings
         initialise(self.decoder, generator)
 
-    def attentions(self, source: int, target: int) -> Iterator[tuple[Attention, int, int, bool]]:
+    def attentions(self, source: int, target: int) -> list[tuple[Attention, int, int, bool]]:
         """One of each layer, over a source or a target at least."""
         count = max(source, target)
-        for layer in self.decoder:
-            assert isinstance(layer, Layer)
-            yield layer.self_attention, count, count, True
+        return [(layer.self_attention, count, count, True) for layer in self.decoder if isinstance(layer, Layer)]
 
     def encode(self, ids: Tensor, positions: Tensor, mask: Tensor) -> tuple[Tensor, Context]:
         """The embedded source, [B, N, D], which no layer has read yet, and its context."""
@@ -96,14 +86,14 @@ class DecoderOnly(SequenceModel):
         positions: Tensor,
         memory: Tensor,
         source: Context,
-        past: list[Past] | None = None,
+        past: list[KVCache] | None = None,
     ) -> Tensor:
         """The scores of the next token after each prefix, [B, M, V] (see `SequenceModel.decode`)."""
         rows, most = memory.shape[:2]
         assert source.mask is not None
         lengths = source.mask.sum(1)
         begin = past[0].count - most if past and past[0].count else 0
-        new = self.scheme.context(positions[:, begin:], causal=True, beside=source)
+        new = self.scheme.context(positions[:, begin:], None, True, source)
         x = self.embed(ids[:, begin:], new, None if self.sides is None else self.sides[1])
         one, other = (at.expand(rows, *at.shape[1:]) for at in (source.positions, positions))
         if begin:
@@ -111,22 +101,22 @@ class DecoderOnly(SequenceModel):
             keys = self.scheme.context(
                 _joined(one, other, lengths, to_end=True),
                 _joined(source.mask, torch.ones_like(ids, dtype=torch.bool), lengths, to_end=True),
-                causal=True,
-                beside=source,
+                True,
+                source,
             )
             # the last token sees all of them
             context = replace(AttentionContext.of(self.scheme, new, keys), causal=False)
             return self._scores(self._layers(x, context, past))
-        context = self._causal(self.scheme.context(_joined(one, other, lengths), causal=True, beside=source))
+        context = self._causal(self.scheme.context(_joined(one, other, lengths), None, True, source))
         x = self._layers(_joined(memory, x, lengths), context, past)
         for kept in past or ():
             kept.move_to_end(lengths + ids.shape[1])
         place = lengths[:, None] + torch.arange(ids.shape[1], device=ids.device)
         return self._scores(taken(x, place))
 
-    def past(self) -> list[Past]:
+    def past(self) -> list[KVCache]:
         """What `decode` keeps of tokens, for each layer."""
-        return [Past() for _ in self.decoder]
+        return [KVCache() for _ in self.decoder]
 
     def forward(
         self,
@@ -154,7 +144,7 @@ class DecoderOnly(SequenceModel):
         """The context of causal attention among tokens."""
         return AttentionContext.of(self.scheme, context, context)
 
-    def _layers(self, x: Tensor, context: AttentionContext, past: list[Past] | None = None) -> Tensor:
+    def _layers(self, x: Tensor, context: AttentionContext, past: list[KVCache] | None = None) -> Tensor:
         """The result of all layers. x: [B, L, D] -> the same"""
         kept: list[Any] = list(past) if past else [None] * len(self.decoder)
         for layer, one in zip(self.decoder, kept, strict=True):

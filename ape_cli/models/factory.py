@@ -33,7 +33,7 @@ from ape_cli.runs.record import OwnCode
 from ape_cli.storage.image_rows import Size
 from ape_cli.structure import Structure
 
-_HOOKS = ("context", "embed", "frame", "rotate", "rotate_in_frame", "bias", "decay", "logits")
+_HOOKS = ("context", "embed", "basis", "rotate", "rotate_in_basis", "bias", "decay", "logits")
 # the packages of the plug-ins that a model needs, by the field of the configuration that names one
 PARTS: dict[str, Any] = {"scheme": position, "attention": attention, "positions": position_maps}
 _WORDS = {"positions": "position map"}  # for a field, if it is not the field's name
@@ -100,17 +100,6 @@ def _weights(config: Config, rows: int, crossing: int = 0) -> int:
     return width * (rows + 4 * width * (len(hidden) + crossing) + 2 * sum(hidden))
 
 
-def _check_memory(weights: int) -> None:
-    """Check that weights, gradients and the optimiser's moments can fit into memory, before anything is allocated.
-
-    Raises `UsageError` if they do not.
-    """
-    need = 4 * 4 * weights  # four numbers of four bytes for each
-    if need > 2 * runtime.half_memory():
-        what = f"the model needs {need / 2**30:,.0f} GiB or more, more than this machine's memory"
-        raise UsageError(what, fix="choose a smaller d_model, d_ff, or number of layers")
-
-
 def _classifier(
     config: ImageConfig,
     structure: Structure,
@@ -142,18 +131,16 @@ def _of_any_model(config: Config, read: Structure, weights: int) -> dict[str, An
 
     Raises `UsageError` if the `weights`, a lower limit of their number, do not fit into memory.
     """
-    _check_memory(weights)
+    need = 4 * 4 * weights  # for each, four bytes of the weight, its gradient and the moments of the optimiser
+    if need > 2 * runtime.half_memory():
+        what = f"the model needs {need / 2**30:,.0f} GiB or more, more than this machine's memory"
+        raise UsageError(what, fix="choose a smaller d_model, d_ff, or number of layers")
     generator = torch.Generator().manual_seed(config.seed)
     scheme = make_scheme(config, read, generator)
     with position.global_seed(generator):
-        kind = make_attention(config)
-    return {
-        "scheme": scheme,
-        "kind": kind,
-        "d_ff": config.d_ff,
-        "dropout": config.dropout,
-        "generator": generator,
-    }
+        attention_type = make_attention(config)
+    shared = {"d_ff": config.d_ff, "dropout": config.dropout, "generator": generator}
+    return {"scheme": scheme, "attention_type": attention_type, **shared}
 
 
 def compile_around(model: Model, backend: str = "inductor") -> None:
@@ -165,10 +152,7 @@ def compile_around(model: Model, backend: str = "inductor") -> None:
     try:
         torch.compile(lambda x: x + 1, backend=backend)(torch.zeros(2))
     except Exception as error:  # the error types of torch are not public
-        got, fix = (
-            str(error).strip().splitlines()[0],
-            "leave `compile` out; it needs a C++ compiler, or Triton",
-        )
+        got, fix = str(error).strip().splitlines()[0], "leave `compile` out; it needs a C++ compiler, or Triton"
         raise UsageError("torch.compile does not work here", got=got, fix=fix) from error
     for hook in _HOOKS:
         if hasattr(model.scheme, hook):

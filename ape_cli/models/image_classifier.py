@@ -14,17 +14,14 @@ position.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-
 import torch
 from torch import Tensor, nn
 from torch.nn import functional
 
-from ape_cli.attention import Attention, AttentionContext, AttentionKind
+from ape_cli.attention import Attention, AttentionContext, AttentionType
 from ape_cli.attention._layers import Dropout
 from ape_cli.experiment.reading import Tokenising
-from ape_cli.models.layers import Layer, initialise
-from ape_cli.models.transformer import Model
+from ape_cli.models.transformer import Layer, Model, initialise
 from ape_cli.position import Scheme
 
 
@@ -52,7 +49,7 @@ class Classifier(Model):
     """A transformer encoder that reads images and scores their classes.
 
     Arguments:
-    - `scheme`: the positional encoding; `kind`: the kind of attention, None for the default;
+    - `scheme`: the positional encoding; `attention_type`, None for the default;
     - `image`: height, width and channels; `classes`: the number of classes;
     - `positions`: int64 [1, N] or [1, N, C'], the positions of the tokens, as the scheme reads them;
     - `moments`: mean and standard deviation of each channel of the training images, as fractions of 255. They are
@@ -80,18 +77,18 @@ class Classifier(Model):
         dropout: float,
         attention_dropout: float,
         stochastic_depth: float,
-        kind: AttentionKind | None = None,
+        attention_type: AttentionType | None = None,
         generator: torch.Generator | None = None,
     ) -> None:
         """Create the layers and draw their weights."""
-        super().__init__(scheme, kind)
+        super().__init__(scheme, attention_type)
         d = scheme.shape.d_model
         self.tokeniser = Tokeniser(image[2], d, tokenising)
         self.dropout = Dropout(dropout)
         self.encoder = nn.ModuleList(
             Layer(
                 scheme,
-                self.kind,
+                self.attention_type,
                 d_ff=d_ff,
                 dropout=dropout,
                 activation=functional.gelu,
@@ -108,12 +105,10 @@ class Classifier(Model):
         for part in (self.encoder, self.pool, self.head):
             initialise(part, generator)
 
-    def attentions(self, source: int, target: int) -> Iterator[tuple[Attention, int, int, bool]]:
+    def attentions(self, source: int, target: int) -> list[tuple[Attention, int, int, bool]]:
         """One of each layer, over the tokens of an image; the arguments have no effect."""
         count = self.positions.shape[1]
-        for layer in self.encoder:
-            assert isinstance(layer, Layer)
-            yield layer.self_attention, count, count, False
+        return [(layer.self_attention, count, count, False) for layer in self.encoder if isinstance(layer, Layer)]
 
     def tokens(self, pixels: Tensor) -> Tensor:
         """The tokens of images, before positions are added. uint8 [B, H, W, C] -> [B, N, D]"""

@@ -12,8 +12,9 @@ from functools import partial
 
 import torch
 
+from ape_cli.attention._layers import affine, matmul
 from ape_cli.models.device import PRECISIONS, forward_pass, multiplies_bfloat16, products
-from ape_cli.position._matmul import affine, matmul, rule, usual_library
+from ape_cli.position._matmul import rule, usual_library
 
 _SECONDS = 0.3  # for each product and precision
 _SECONDS_OF_LAYER, _TOKENS = 0.03, 1024  # for a layer that is measured alone

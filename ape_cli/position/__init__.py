@@ -8,7 +8,7 @@ asks which scheme it holds:
     bias(q, q_context, k_context)  -> [B|1, H|1, M, N]      a term of the logits
     decay(q_context, k_context)    -> [B|1, 1, M, N]        a factor of the logits
     layer(role, index)             -> a module              parameters of a single layer
-    logits(q, k, content, link)    -> [B, H, M, N]          scores that depend on content
+    logits(q, k, content, pair)    -> [B, H, M, N]          scores that depend on content
 
 The logits of attention are (q k) / √K, or the result of `logits`, times decay, plus bias, plus mask. Decay and bias
 therefore come after the scaling. The last four hooks may return None if there is nothing to apply.
@@ -43,14 +43,13 @@ from __future__ import annotations
 import pkgutil
 import sys
 from functools import cache
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import torch
 
-from ape_cli.core import own_parts, part_options, plugins
+from ape_cli.core import own_parts, part_options, plugins, renamed
 from ape_cli.core.errors import UsageError
-from ape_cli.position._context import Context, Link
-from ape_cli.position._fast_scheme import FastScheme, planner
+from ape_cli.position._context import AttentionPair, Context
 from ape_cli.position._rules import (
     RULES,
     check_hooks,
@@ -59,15 +58,15 @@ from ape_cli.position._rules import (
     reads_positions,
     without_hooks,
 )
-from ape_cli.position._scheme import Properties, Role, Scheme, Shape, Side, global_seed
+from ape_cli.position._scheme import FastScheme, Properties, Role, Scheme, Shape, Side, global_seed, planner
 from ape_cli.runs.config import check_names
 from ape_cli.structure import Structure, example, parse_structure
 
 __all__ = [
     "RULES",
+    "AttentionPair",
     "Context",
     "FastScheme",
-    "Link",
     "Properties",
     "Role",
     "Scheme",
@@ -86,6 +85,9 @@ __all__ = [
 ]
 
 __path__ = pkgutil.extend_path(__path__, __name__)  # folders ape_cli/position elsewhere on the path add files
+
+if not TYPE_CHECKING:
+    __getattr__ = renamed.attributes(__name__, {"Link": "AttentionPair"})
 
 
 def names() -> list[str]:
@@ -106,9 +108,14 @@ def options(name: str) -> dict[str, Any]:
     >>> position.options("rope")
     {'base': 10000.0, 'learned': False, 'interleaved': True, 'partial': 1.0, 'scaling': None}
     """
-    found = part_options.options(load(name), skip=1)
-    check_names(f"scheme {name}", found)
-    return found
+    return _options(load(name))  # type: ignore[arg-type] # the types of torch leave out its hash
+
+
+@cache
+def _options(cls: type[Scheme]) -> part_options.PartOptions:
+    options = part_options.options(cls, skip=1)
+    check_names(f"scheme {plugins.name_of(cls)}", options)
+    return options
 
 
 def make(

@@ -18,7 +18,6 @@ of which A take part in a stage. Rows [T * H, m * K] are those of `_grouped.py`.
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -28,7 +27,7 @@ from torch import Tensor, nn
 from ape_cli.core.rng import I64
 from ape_cli.data.position_plan import PositionPlan
 from ape_cli.position import _grouped
-from ape_cli.position._grouped import Products, Stage, tiles
+from ape_cli.position._grouped import Products, Stage, Unplanned, tiles
 from ape_cli.position._operators import (
     ROPE_BASE,
     Interpretation,
@@ -39,20 +38,10 @@ from ape_cli.position._operators import (
     skew_of,
     start_angles,
 )
-from ape_cli.position._rotation import frequencies, wide
-from ape_cli.position._unplanned import Unplanned
+from ape_cli.position._rotation import frequencies
 from ape_cli.structure import Structure, Tree
 
 _SHARE = 32  # minimum number of vectors for each operator of the table, on average
-
-
-@dataclass(frozen=True)
-class _State:
-    """What a forward pass keeps for a set of positions."""
-
-    products: Products  # without stages if all positions are the root
-    reach: int  # steps of the longest path in the table
-    rows: int  # rows of the positions: B, or 1 if all rows share them
 
 
 class Branches(Interpretation):
@@ -76,11 +65,12 @@ class Branches(Interpretation):
 
     def generators(self) -> Tensor:
         """W of each branch and head. -> float32 or wider [branch, H, K, K]"""
-        return self._exact_generators().to(wide(self.free).dtype)
+        return exponential(skew(exact(self.free))).to(self._dtype)
 
-    def _exact_generators(self) -> Tensor:
-        """W in the precision in which products of generators are computed. -> [branch, H, K, K]"""
-        return exponential(skew(exact(self.free)))
+    @property
+    def _dtype(self) -> torch.dtype:
+        """The dtype of operators: float32 or wider."""
+        return torch.promote_types(self.free.dtype, torch.float32)
 
     def table(self, reach: int) -> Tensor:
         """The operators of all paths of up to `reach` steps, by heap index from 1 on. -> float32 or wider [P, H, K, K]
@@ -88,24 +78,23 @@ class Branches(Interpretation):
         Neither parameters of 16 bits nor autocast round them, because their products would not stay orthogonal.
         """
         with torch.autocast(self.free.device.type, enabled=False):
-            w = self._exact_generators()
+            w = exponential(skew(exact(self.free)))
             identity = torch.eye(self.channels, dtype=w.dtype, device=w.device)
             levels = [identity.expand(1, self.heads, -1, -1)]
             for _ in range(reach):
                 above = levels[-1].transpose(0, 1).flatten(1, 2)  # [H, n K, K]
                 below = (above @ w).unflatten(2, (-1, self.channels))  # [k, H, n, K, K]
                 levels.append(below.permute(2, 0, 1, 3, 4).flatten(0, 1))  # [n k, H, K, K]
-            return torch.cat(levels).to(wide(self.free).dtype)
+            return torch.cat(levels).to(self._dtype)
 
-    def plan(self, positions: Tensor, beside: PositionPlan | None = None) -> PositionPlan:
+    def plan(self, positions: Tensor, shared_with: PositionPlan | None = None) -> PositionPlan:
         """The plan of positions: four tensors for each stage, those of a `Stage` in which all rows take part.
 
-        positions: int64 [B or 1, N] on the CPU
-
-        `sizes` of the plan holds the number of steps of the longest path in the table.
+        positions: int64 [B or 1, N] on the CPU. `sizes` of the plan holds the number of steps of the longest path in
+        the table.
         """
         heap = np.maximum(positions.numpy().ravel(), 1)
-        reach = beside.sizes[0] if beside else self._tiled_reach(heap.size)
+        reach = shared_with.sizes[0] if shared_with else self._tiled_reach(heap.size)
         operators = self.tree.level_start(reach + 1) - 1
         tensors: list[Tensor] = []
         for on, which in self._pieces(heap, self.tree.level(heap), reach):
@@ -115,38 +104,33 @@ class Branches(Interpretation):
             tensors += [stage.take, stage.place, stage.empty, stage.operator]
         return PositionPlan(tensors=tuple(tensors), sizes=(reach,))
 
-    def prepare(self, positions: Tensor, plan: PositionPlan | None = None, beside: _State | None = None) -> _State:
-        """The state of positions, int64 [B or 1, N]. Without a plan they are read back to the host from a GPU.
+    def prepare(
+        self, positions: Tensor, plan: PositionPlan | None = None, shared_with: Products | None = None
+    ) -> Products:
+        """The operators of positions, int64 [B or 1, N]. Without a plan they are read back to the host from a GPU.
 
-        A compiled function reads them when it runs (see `_unplanned.py`).
+        A compiled function reads them when it runs (see `Unplanned`).
         """
+        rows = positions.shape[0]
         if plan:
             (reach,), tensors = plan.sizes, iter(plan.tensors)
             stages = [
                 Stage(take, place, empty, operator, ((len(operator), _grouped.TILE),))
                 for take, place, empty, operator in zip(tensors, tensors, tensors, tensors, strict=True)
             ]
-            return self._state(stages, reach, positions, beside)
-        if torch.compiler.is_compiling():
-            reach = beside.reach if beside else self._tiled_reach(positions.numel())
-            products = Unplanned(self._numbers(positions.flatten(), reach), self._shared(reach, beside))
-            return _State(products, reach, positions.shape[0])
-        heap = np.maximum(positions.detach().cpu().numpy().ravel(), 1)
-        depth = self.tree.level(heap)
-        reach = beside.reach if beside else self._reach(heap.size, int(depth.max(initial=0)))
-        stages = []
-        for on, which in self._pieces(heap, depth, reach):
-            below = which > 0  # the root and SOS take no part
-            stages.append(Stage.of_some(on[below], which[below], self.heads, positions.device))
-        return self._state(stages, reach, positions, beside)
-
-    def _state(self, stages: list[Stage], reach: int, positions: Tensor, beside: _State | None) -> _State:
-        """The state of positions, int64 [B or 1, N], with the table of `beside` or a new one."""
-        return _State(Products(stages, self._shared(reach, beside)), reach, positions.shape[0])
-
-    def _shared(self, reach: int, beside: _State | None) -> Tensor:
-        """The table of `beside`, or a new one. -> [P, H, K, K]"""
-        return beside.products.table if beside else self.table(reach)
+        elif torch.compiler.is_compiling():
+            reach = shared_with.reach if shared_with else self._tiled_reach(positions.numel())
+            table = shared_with.table if shared_with else self.table(reach)
+            return Unplanned(self._numbers(positions.flatten(), reach), table, rows, reach)
+        else:
+            heap = np.maximum(positions.detach().cpu().numpy().ravel(), 1)
+            depth = self.tree.level(heap)
+            reach = shared_with.reach if shared_with else self._reach(heap.size, int(depth.max(initial=0)))
+            stages = []
+            for on, which in self._pieces(heap, depth, reach):
+                below = which > 0  # the root and SOS take no part
+                stages.append(Stage.of_some(on[below], which[below], self.heads, positions.device))
+        return Products(stages, shared_with.table if shared_with else self.table(reach), rows, reach)
 
     def _numbers(self, heap: Tensor, reach: int) -> Tensor:
         """The operator of each piece of each path, 0 where there is none, the last piece first. int64 [T] -> [S, T]
@@ -199,10 +183,3 @@ class Branches(Interpretation):
         while reach < deepest and _SHARE * self.tree.level_start(reach + 2) <= vectors:
             reach += 1
         return reach
-
-    def act_on(self, x: Tensor, state: _State) -> Tensor:
-        """The operator of each position applied to the vectors there. [B, H, N, K] -> the same"""
-        return state.products.of_tokens(x, state.rows)
-
-
-KINDS: dict[type[Structure], type[Interpretation]] = {Tree: Branches}

@@ -47,11 +47,9 @@ class _Reads:
 
 
 class _Kept(NamedTuple):
-    """A value, with the context that it must keep alive, and the number of reads when it was computed."""
-
     value: Any
-    held: Context | None
-    reads: int
+    held: Context | None  # kept alive, so that its id is not used again
+    reads: int  # `_Reads.count` when the value was computed
 
 
 @dataclass(frozen=True)
@@ -102,7 +100,7 @@ class Context:
         if kept is None or kept.reads != _Reads.count:
             with kept_apart():
                 value = compute(self, other)
-            # Keep `other` alive, so that its id is not used again. A reference to `self` would never be released.
+            # a reference to `self` would never be released
             kept = self._pairs[key] = _Kept(value, None if other is self else other, _Reads.count)
         return kept.value
 
@@ -161,31 +159,25 @@ def kept_apart() -> Iterator[None]:
     allowed = torch._C._autograd._saved_tensors_hooks_get_disabled_error_message() is None  # not within torch.func
     with (
         _disable_current_modes() if selective else nullcontext(),
-        saved_tensors_hooks(_as_it_is, _count) if allowed else nullcontext(),
+        saved_tensors_hooks(lambda x: x, _count_read) if allowed else nullcontext(),
     ):
         yield
 
 
-def _as_it_is(x: Tensor) -> Tensor:
-    """The same tensor."""
-    return x
-
-
-def _count(x: Tensor) -> Tensor:
-    """The same tensor, of which a backward pass now makes use."""
+def _count_read(x: Tensor) -> Tensor:
     _Reads.count += 1
     return x
 
 
 @dataclass(frozen=True)
-class Link:
+class AttentionPair:
     """The positions on both sides of an attention. In causal self-attention, the M queries are the last M of N keys.
 
     >>> import torch
     >>> from ape_cli import position
     >>> scheme = position.make("none", d_model=4, heads=1)
     >>> context = scheme.context(torch.tensor([[1, 2, 3]]), torch.tensor([[True, True, False]]), causal=True)
-    >>> position.Link(context, context).mask[0, 0].int()  # the third token is padding
+    >>> position.AttentionPair(context, context).mask[0, 0].int()  # the third token is padding
     tensor([[1, 0, 0],
             [1, 1, 0],
             [1, 1, 0]], dtype=torch.int32)

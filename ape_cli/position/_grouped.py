@@ -12,12 +12,13 @@ that are left are empty. There are two ways of cutting vectors into tiles:
 
 Shapes: T vectors for each head, K channels, H heads, P operators, n tiles, and m copies of the vectors, which have the
 same positions (rows of a batch that share their positions). A row holds the m copies of one vector, m * K numbers. The
-row of vector t and head h has the index t * H + h. In a stage, A vectors take part.
+row of vector t and head h has the index t * H + h. In a stage, A vectors take part, and there are S stages.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
+from contextlib import nullcontext
 from dataclasses import dataclass
 from typing import Any
 
@@ -27,9 +28,8 @@ from torch import Tensor
 from torch.autograd.function import once_differentiable
 
 from ape_cli.core.rng import I64
+from ape_cli.position import _matmul
 from ape_cli.position._context import kept_apart
-from ape_cli.position._matmul import bmm
-from ape_cli.position._rotation import wide
 
 TILE = 32  # places in a tile of fixed size
 _FULL = 0.75  # minimum share of filled places of an operator in its group
@@ -84,8 +84,8 @@ class Stage:
         _, first, count = np.unique(which[order], return_index=True, return_counts=True)
         rank = np.empty_like(which)  # of each vector, among those of its operator
         rank[order] = np.arange(which.size) - np.repeat(first, count)
-        known, at = np.unique(operator, return_index=True)
-        tile = at[np.searchsorted(known, which)]
+        used, first_tile = np.unique(operator, return_index=True)
+        tile = first_tile[np.searchsorted(used, which)]
         tile += rank // size[tile]
         start = (np.cumsum(size) - size) * heads
         place = ((start[tile] + rank % size[tile])[:, None] + size[tile][:, None] * np.arange(heads)).ravel()
@@ -111,23 +111,39 @@ class Stage:
 
 
 class Products:
-    """The operators of a forward pass, applied stage by stage.
+    """The operators of some positions, applied stage by stage.
 
-    Arguments: `stages`, in the order in which they act, on the device of the operators; `table`, [P, H, K, K].
+    Arguments: `stages`, in the order in which they act, on the device of the operators; `table`, [P, H, K, K]; `rows`,
+    the number of rows of the positions, B, or 1 if all rows share them; `reach`, the number of steps of the longest
+    path in a table of paths.
     """
 
-    def __init__(self, stages: list[Stage], table: Tensor) -> None:
-        """Keep both."""
-        self.stages, self.table = stages, table
+    basis = None  # the identity
+
+    def __init__(self, stages: list[Stage], table: Tensor, rows: int = 1, reach: int = 0) -> None:
+        """Keep them."""
+        self.stages, self.table, self.rows, self.reach = stages, table, rows, reach
         self._cast: dict[tuple[torch.dtype, bool], list[tuple[Tensor, ...]]] = {}
 
     def __call__(self, x: Tensor) -> Tensor:
-        """Multiply each vector from the left by its operators. float32 or float64 [T * H, m * K] -> the same"""
+        """Apply the operators to the vectors of tokens. [B, H, N, K] -> the same
+
+        Vectors of 16 bits are multiplied in float32, because rounding errors would add up from stage to stage.
+        """
+        b, h, n, k = x.shape
+        rows, copies = self.rows, b // max(self.rows, 1)
+        wide = x.to(torch.promote_types(x.dtype, torch.float32))
+        flat = wide.reshape(copies, rows, h, n, k).permute(1, 3, 2, 0, 4).reshape(rows * n * h, copies * k)
         with torch.autocast(x.device.type, enabled=False):  # autocast would change the dtype
-            if torch.compiler.is_compiling():
-                return self._written_out(x)
-            out: Tensor = _Multiply.apply(x, self.table, self) if self.stages else x
-            return out
+            product = self.of_rows(flat).view(rows, n, h, copies, k)
+        return product.permute(3, 0, 2, 1, 4).reshape(b, h, n, k).to(x.dtype)
+
+    def of_rows(self, x: Tensor) -> Tensor:
+        """Multiply each vector from the left by its operators. float32 or float64 [T * H, m * K] -> the same"""
+        if torch.compiler.is_compiling():
+            return self._written_out(x)
+        out: Tensor = _Multiply.apply(x, self.table, self) if self.stages else x
+        return out
 
     def _written_out(self, x: Tensor) -> Tensor:
         """`_Multiply` in operations whose gradients a compiler knows. [T * H, m * K] -> the same"""
@@ -138,18 +154,6 @@ class Products:
             x = _moved(x, torch.cat(out), stage)
         return x
 
-    def of_tokens(self, x: Tensor, rows: int) -> Tensor:
-        """Apply the operators to the vectors of tokens. [B, H, N, K] -> the same
-
-        `rows`: the number of rows of their positions, B, or 1 if all rows share them. Vectors of 16 bits are multiplied
-        in float32, because rounding errors would add up from stage to stage.
-        """
-        b, h, n, k = x.shape
-        copies = b // max(rows, 1)
-        flat = wide(x).reshape(copies, rows, h, n, k).permute(1, 3, 2, 0, 4).reshape(rows * n * h, copies * k)
-        rotated = self(flat).view(rows, n, h, copies, k)
-        return rotated.permute(3, 0, 2, 1, 4).reshape(b, h, n, k).to(x.dtype)
-
     def operators(self, index: int, dtype: torch.dtype, transposed: bool) -> tuple[Tensor, ...]:
         """The operators of a stage in a dtype, or their transposes, without a gradient. -> [n * H, K, K] each group
 
@@ -158,13 +162,11 @@ class Products:
         key = dtype, transposed
         if key not in self._cast:
             with kept_apart():
-                self._cast[key] = [self._chosen(i, *key) for i in range(len(self.stages))]
+                table = self.table.detach()
+                chosen = [table.index_select(0, stage.operator).to(dtype) for stage in self.stages]
+                chosen = [c.mT.contiguous() for c in chosen] if transposed else chosen
+                self._cast[key] = [self.by_group(i, c) for i, c in enumerate(chosen)]
         return self._cast[key][index]
-
-    def _chosen(self, index: int, dtype: torch.dtype, transposed: bool) -> tuple[Tensor, ...]:
-        """`operators`, computed."""
-        chosen = self.table.detach().index_select(0, self.stages[index].operator).to(dtype)
-        return self.by_group(index, chosen.mT.contiguous() if transposed else chosen)
 
     def by_group(self, index: int, operators: Tensor) -> tuple[Tensor, ...]:
         """Cut the operators of a stage into its groups. [n, H, K, K] -> [n * H, K, K] each"""
@@ -203,9 +205,9 @@ def multiplied(x: Tensor, products: Products) -> tuple[Tensor, list[Tensor]]:
     for i, stage in enumerate(products.stages):
         here = x.index_select(0, stage.take)
         out = torch.empty_like(here)
-        each = products.vectors(i, here), products.operators(i, x.dtype, True), products.vectors(i, out)
-        for v, w, o in zip(*each, strict=True):
-            bmm(v, w, o)
+        groups = products.vectors(i, here), products.operators(i, x.dtype, True), products.vectors(i, out)
+        for v, w, o in zip(*groups, strict=True):
+            _bmm(v, w, o)
         x = _moved(x, out, stage)
         taken.append(here)
     return x, taken
@@ -222,14 +224,21 @@ def gradients(grad: Tensor, taken: Sequence[Tensor], products: Products) -> tupl
         there = grad.index_select(0, stage.take).index_fill_(0, stage.empty, 0.0)
         back = torch.empty_like(there)
         of_operators = of_table.new_empty(stage.operator.numel(), *of_table.shape[1:])
-        rows = (products.vectors(i, each) for each in (there, taken[i], back))
+        rows = (products.vectors(i, tensor) for tensor in (there, taken[i], back))
         operators = products.operators(i, grad.dtype, False), products.by_group(i, of_operators)
         for g, v, o, w, of_w in zip(*rows, *operators, strict=True):
-            bmm(g.mT, v, of_w)
-            bmm(g, w, o)
+            _bmm(g.mT, v, of_w)
+            _bmm(g, w, o)
         _add_up(of_table, stage.operator, of_operators)
         grad = _moved(grad, back, stage)
     return grad, of_table.to(products.table.dtype)
+
+
+def _bmm(a: Tensor, b: Tensor, out: Tensor) -> None:
+    """`torch.bmm`, by the faster library. [n, M, K], [n, K, N] -> `out`, [n, M, N]"""
+    faster = a.device.type == "cpu" and a.numel() * b.shape[-1] >= _matmul.rule().operators
+    with _matmul.by_onednn() if faster else nullcontext():
+        torch.bmm(a, b, out=out)
 
 
 def _moved(x: Tensor, out: Tensor, stage: Stage) -> Tensor:
@@ -248,3 +257,58 @@ def _add_up(table: Tensor, operator: Tensor, parts: Tensor) -> None:
         return
     spread = torch.arange(len(table), device=table.device)[:, None] == operator  # bool [P, n]
     table += (spread.to(parts.dtype) @ parts.flatten(1)).view_as(table)
+
+
+class Unplanned(Products):
+    """The operators of a compiled function, grouped anew in each layer because they depend on values of positions.
+
+    A compiler does not look into the operations of torch's own that group them, so one graph serves all positions.
+    Arguments: `which`, int64 [S, T], the operator of each vector in each stage, 0 for none; the others: see `Products`.
+    """
+
+    def __init__(self, which: Tensor, table: Tensor, rows: int = 1, reach: int = 0) -> None:
+        """Keep them."""
+        super().__init__([], table, rows, reach)
+        self.which = which
+
+    def of_rows(self, x: Tensor) -> Tensor:
+        """Multiply each vector from the left by its operators. float32 or float64 [T * H, m * K] -> the same"""
+        out: Tensor = _multiply(x, self.table, self.which)
+        return out
+
+
+@torch.library.custom_op("ape::multiply", mutates_args=())
+def _multiply(x: Tensor, table: Tensor, which: Tensor) -> Tensor:
+    """Apply the stages in order. [T * H, m * K], [P, H, K, K], int64 [S, T] -> [T * H, m * K]"""
+    out, taken = multiplied(x.contiguous(), _planned(table, which))
+    return out if taken else x.clone(memory_format=torch.contiguous_format)
+
+
+@torch.library.custom_op("ape::multiply_backward", mutates_args=())
+def _multiply_backward(grad: Tensor, x: Tensor, table: Tensor, which: Tensor) -> tuple[Tensor, Tensor]:
+    """The gradients of the rows and of the operators. The stages are applied again."""
+    products = _planned(table, which)
+    of_rows, of_table = gradients(grad.contiguous(), multiplied(x, products)[1], products)
+    return of_rows if products.stages else grad.clone(memory_format=torch.contiguous_format), of_table
+
+
+def _planned(table: Tensor, which: Tensor) -> Products:
+    """The products, with a stage for each row of `which` that names an operator. [P, H, K, K], int64 [S, T]"""
+    stages = []
+    for numbers in which.cpu().numpy():
+        on = np.flatnonzero(numbers)
+        if on.size:
+            stages.append(Stage.of_some(on, numbers[on], table.shape[1], table.device))
+    return Products(stages, table)
+
+
+_multiply.register_fake(lambda x, table, which: torch.empty_like(x, memory_format=torch.contiguous_format))
+_multiply.register_autograd(
+    lambda ctx, grad: (*_multiply_backward(grad, *ctx.saved_tensors), None),
+    setup_context=lambda ctx, inputs, output: ctx.save_for_backward(*inputs),
+)
+_multiply_backward.register_fake(
+    lambda grad, x, table, which: tuple(
+        torch.empty_like(t, memory_format=torch.contiguous_format) for t in (grad, table)
+    )
+)

@@ -1,4 +1,4 @@
-"""Products of matrices in float32, by the library that computes them faster on this machine's CPU.
+"""Which library multiplies float32 matrices faster on this machine's CPU: PyTorch's own, or oneDNN.
 
 PyTorch multiplies with MKL. On an AMD processor, MKL uses AVX2 even if the processor has AVX-512. oneDNN uses AVX-512
 there. Family 25 executes it in two halves, and gains little. Small products are slower in oneDNN, because a call costs
@@ -29,21 +29,18 @@ everywhere, and a test compares it with float64.
 The choice depends on the processor and on the size of the product, so a run is the same each time on one machine.
 `run.json` has the rule. Another rule acts like another processor: numbers are added in another order.
 
-Shapes: T rows (tokens of all rows of a batch), I channels of the input, O channels of the output.
+The products are computed in `attention/_layers.py` and `_grouped.py`.
 """
 
 from __future__ import annotations
 
 import math
 from collections.abc import Iterator
-from contextlib import contextmanager, nullcontext
+from contextlib import contextmanager
 from dataclasses import asdict, dataclass
 from functools import cache
-from typing import Any
 
 import torch
-from torch import Tensor
-from torch.nn import functional
 
 from ape_cli.core import runtime
 
@@ -87,37 +84,6 @@ def rule() -> Rule:
     return RULES.get(runtime.amd_family(), Rule()) if can_choose else Rule()
 
 
-def affine(x: Tensor, weight: Tensor, bias: Tensor | None = None) -> Tensor:
-    """x W' + b. [..., I], [O, I], [O] -> [..., O]"""
-    faster = _is_float32(x, weight) and x.numel() * weight.shape[0] >= rule().linear and x.is_contiguous()
-    out: Tensor = (_Linear.apply if faster else functional.linear)(x, weight, bias)
-    return out
-
-
-def matmul(a: Tensor, b: Tensor) -> Tensor:
-    """The product of two batches of matrices, as attention needs it. [..., M, K], [..., K, N] -> [..., M, N]"""
-    faster = _is_float32(a, b) and a.numel() * b.shape[-1] >= rule().attention and a.shape[:-2] == b.shape[:-2]
-    out: Tensor = _Batched.apply(a, b) if faster else a @ b
-    return out
-
-
-def bmm(a: Tensor, b: Tensor, out: Tensor) -> None:
-    """Write the products of vectors and operators to `out`, without gradients. [n, M, K], [n, K, N], [n, M, N]"""
-    faster = a.device.type == "cpu" and a.numel() * b.shape[-1] >= rule().operators
-    with by_onednn() if faster else nullcontext():
-        torch.bmm(a, b, out=out)
-
-
-def _is_float32(a: Tensor, b: Tensor) -> bool:
-    """Whether a product of two tensors is computed in float32 on a CPU, and not compiled."""
-    return (
-        a.device.type == "cpu"
-        and a.dtype == b.dtype == torch.float32
-        and not torch.is_autocast_enabled("cpu")
-        and not torch.compiler.is_compiling()
-    )
-
-
 @contextmanager
 def by_onednn() -> Iterator[None]:
     """Compute products with oneDNN within this context."""
@@ -128,48 +94,3 @@ def by_onednn() -> Iterator[None]:
         yield
     finally:
         products.fp32_precision = before
-
-
-class _Linear(torch.autograd.Function):
-    """A linear layer by oneDNN, forward and backward."""
-
-    @staticmethod
-    def forward(ctx: Any, x: Tensor, weight: Tensor, bias: Tensor | None) -> Tensor:
-        """x W' + b. [..., I], [O, I], [O] -> [..., O]"""
-        ctx.save_for_backward(x, weight)
-        with by_onednn():
-            return functional.linear(x, weight, bias)
-
-    @staticmethod
-    def backward(ctx: Any, grad: Tensor) -> tuple[Tensor | None, ...]:
-        """The gradients of the input, the weight and the bias. [..., O] -> [..., I], [O, I], [O]"""
-        x, weight = ctx.saved_tensors
-        rows = grad.reshape(-1, grad.shape[-1])  # [T, O]
-        of_x = of_weight = of_bias = None
-        with by_onednn():
-            if ctx.needs_input_grad[0]:
-                of_x = (rows @ weight).view(x.shape)
-            if ctx.needs_input_grad[1]:
-                of_weight = rows.mT @ x.flatten(0, -2)
-        if ctx.needs_input_grad[2]:
-            of_bias = rows.sum(0)
-        return of_x, of_weight, of_bias
-
-
-class _Batched(torch.autograd.Function):
-    """Products of two batches of matrices by oneDNN, forward and backward."""
-
-    @staticmethod
-    def forward(ctx: Any, a: Tensor, b: Tensor) -> Tensor:
-        """A B. [..., M, K], [..., K, N] -> [..., M, N]"""
-        ctx.save_for_backward(a, b)
-        with by_onednn():
-            return a @ b
-
-    @staticmethod
-    def backward(ctx: Any, grad: Tensor) -> tuple[Tensor | None, ...]:
-        """The gradients of both. [..., M, N] -> [..., M, K], [..., K, N]"""
-        a, b = ctx.saved_tensors
-        first, second = ctx.needs_input_grad
-        with by_onednn():
-            return grad @ b.mT if first else None, a.mT @ grad if second else None

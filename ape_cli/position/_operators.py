@@ -21,7 +21,8 @@ from __future__ import annotations
 import math
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
-from typing import Any
+from dataclasses import dataclass
+from typing import Any, Protocol
 
 import torch
 from torch import Tensor, nn
@@ -29,44 +30,44 @@ from torch import Tensor, nn
 from ape_cli.core.errors import UsageError
 from ape_cli.data.position_plan import PositionPlan
 from ape_cli.position._context import reads_values
-from ape_cli.position._rotation import wide
 
 ROPE_BASE = 10_000.0  # of RoPE's frequencies
 _HALVINGS = 16  # number of halvings where it cannot depend on values
+
+
+class Operators(Protocol):
+    """The operators of some positions, which the layers of a forward pass share."""
+
+    @property
+    def basis(self) -> Tensor | None:
+        """A basis F, common to all positions, in which the operators are simpler. -> [H, K, K], or None for I"""
+
+    def __call__(self, x: Tensor) -> Tensor:
+        """Apply the operator of each token's position, within the basis. [B, H, N, K] -> the same
+
+        The argument `x` is given in the basis (as x F), and the result is in the basis too. The map back from the
+        basis, F' from the left, is not applied: it is common to all positions and cancels in the scores.
+        """
 
 
 class Interpretation(nn.Module, ABC):
     """Base class of the operators for the paths of one structure."""
 
     @abstractmethod
-    def prepare(self, positions: Tensor, plan: PositionPlan | None = None, beside: Any = None) -> Any:
-        """Compute what the layers of a forward pass share.
+    def prepare(self, positions: Tensor, plan: PositionPlan | None = None, shared_with: Any = None) -> Operators:
+        """The operators of positions, int64 [B or 1, N], or [B or 1, N, C] for a product.
 
-        positions: int64 [B or 1, N], or [B or 1, N, C] for a product.
-
-        `plan`: of these positions, or None. `beside`: the result for other positions of the same forward pass, or
+        `plan`: of these positions, or None. `shared_with`: the result for other positions of the same forward pass, or
         None. The parts that depend on the parameters alone are taken from it.
         """
 
-    def plan(self, positions: Tensor, beside: PositionPlan | None = None) -> PositionPlan:
+    def plan(self, positions: Tensor, shared_with: PositionPlan | None = None) -> PositionPlan:
         """Compute on the host what depends on the values of positions (see `data/position_plan.py`).
 
-        positions: int64 [B or 1, N] or [B or 1, N, C] on the CPU. `beside`: the plan of other positions of the same
-        forward pass, or None.
+        positions: int64 [B or 1, N] or [B or 1, N, C] on the CPU. `shared_with`: the plan of other positions of the
+        same forward pass, or None.
         """
         return PositionPlan()
-
-    def frame(self, state: Any) -> Tensor | None:
-        """A basis F, common to all positions, in which the operators are simpler. -> [H, K, K], or None for I"""
-        return None
-
-    @abstractmethod
-    def act_on(self, x: Tensor, state: Any) -> Tensor:
-        """Apply the operator of each token's position, within the basis of `frame`. [B, H, N, K] -> the same
-
-        The argument `x` is given in the basis (as x F), and the result is in the basis too. The map back from the
-        basis, F' from the left, is not applied: it is common to all positions and cancels in the scores.
-        """
 
     @abstractmethod
     def generators(self) -> Tensor:
@@ -90,44 +91,53 @@ class ProductInterpretation(Interpretation):
         super().__init__()
         self.parts, self.shares = nn.ModuleList(parts), shares
 
+    def factors(self) -> list[Interpretation]:
+        """The parts, with their type."""
+        return [part for part in self.parts if isinstance(part, Interpretation)]
+
     def generators(self) -> Tensor:
         """Raises `UsageError`, because each factor has its own generators, [generator, H, K, K]."""
         raise UsageError("the factors of a product have generators of their own: ask each of `parts`")
 
     def start_as_rope(self) -> None:
         """Set the generators of each factor, by the frequencies of its share of the channels."""
-        for part in self._each():
+        for part in self.factors():
             part.start_as_rope()
 
-    def _each(self) -> list[Interpretation]:
-        """The parts, with their type."""
-        return [part for part in self.parts if isinstance(part, Interpretation)]
+
+@dataclass(frozen=True)
+class Blocks:
+    """The operators of all factors of a product, each on its share of the channels."""
+
+    factors: list[Operators]
+    shares: list[int]
+
+    @property
+    def basis(self) -> Tensor | None:
+        """The factors' bases as the blocks of one matrix. -> [H, K, K], None for the identity"""
+        return blocks([factor.basis for factor in self.factors], self.shares)
+
+    def __call__(self, x: Tensor) -> Tensor:
+        """Each factor's operators applied to its share of the channels. [B, H, N, K] -> the same"""
+        split = zip(self.factors, x.split(self.shares, dim=-1), strict=True)
+        return torch.cat([factor(share) for factor, share in split], dim=-1)
 
 
 class DirectSum(ProductInterpretation):
-    """A product of factors of any kind, which are applied one after the other."""
+    """A product of factors of any structure, which are applied one after the other."""
 
-    def prepare(
-        self, positions: Tensor, plan: PositionPlan | None = None, beside: list[Any] | None = None
-    ) -> list[Any]:
-        """One state for each factor. positions: int64 [B or 1, N, C]"""
+    def prepare(self, positions: Tensor, plan: PositionPlan | None = None, shared_with: Blocks | None = None) -> Blocks:
+        """The operators of each factor. positions: int64 [B or 1, N, C]"""
         plans = plan.parts if plan else [None] * len(self.parts)
-        others = beside or [None] * len(self.parts)
-        return [part.prepare(positions[..., i], plans[i], others[i]) for i, part in enumerate(self._each())]
+        others = shared_with.factors if shared_with else [None] * len(self.parts)
+        factors = [part.prepare(positions[..., i], plans[i], others[i]) for i, part in enumerate(self.factors())]
+        return Blocks(factors, self.shares)
 
-    def plan(self, positions: Tensor, beside: PositionPlan | None = None) -> PositionPlan:
+    def plan(self, positions: Tensor, shared_with: PositionPlan | None = None) -> PositionPlan:
         """A plan with one part for each factor. positions: int64 [B or 1, N, C] on the CPU"""
-        others = beside.parts if beside else [None] * len(self.parts)
-        return PositionPlan(parts=tuple(part.plan(positions[..., i], others[i]) for i, part in enumerate(self._each())))
-
-    def frame(self, state: list[Any]) -> Tensor | None:
-        """The factors' bases as the blocks of one matrix. -> [H, K, K], None for the identity"""
-        return blocks([part.frame(s) for part, s in zip(self._each(), state, strict=True)], self.shares)
-
-    def act_on(self, x: Tensor, state: list[Any]) -> Tensor:
-        """Each factor's operators applied to its share of the channels. [B, H, N, K] -> the same"""
-        split = zip(self._each(), x.split(self.shares, dim=-1), state, strict=True)
-        return torch.cat([part.act_on(share, s) for part, share, s in split], dim=-1)
+        others = shared_with.parts if shared_with else [None] * len(self.parts)
+        parts = (part.plan(positions[..., i], others[i]) for i, part in enumerate(self.factors()))
+        return PositionPlan(parts=tuple(parts))
 
 
 def blocks(parts: Sequence[Tensor | None], shares: list[int]) -> Tensor | None:
@@ -138,13 +148,11 @@ def blocks(parts: Sequence[Tensor | None], shares: list[int]) -> Tensor | None:
     some = next((part for part in parts if part is not None), None)
     if some is None:
         return None
-    width, at, rows = sum(shares), 0, []
+    width, before, rows = sum(shares), 0, []
     for part, share in zip(parts, shares, strict=True):
-        block = (
-            torch.eye(share, dtype=some.dtype, device=some.device).expand(len(some), -1, -1) if part is None else part
-        )
-        rows.append(nn.functional.pad(block, (at, width - at - share)))
-        at += share
+        identity = torch.eye(share, dtype=some.dtype, device=some.device).expand(len(some), -1, -1)
+        rows.append(nn.functional.pad(identity if part is None else part, (before, width - before - share)))
+        before += share
     return torch.cat(rows, dim=1)
 
 
@@ -212,7 +220,7 @@ def exact(x: Tensor) -> Tensor:
     [...] -> the same. Products of operators that are made in 16 bits do not stay orthogonal. On CUDA a product of
     float32 matrices may be rounded to TF32.
     """
-    return x.double() if x.is_cuda else wide(x)
+    return x.double() if x.is_cuda else x.to(torch.promote_types(x.dtype, torch.float32))
 
 
 def _taylor(s: Tensor, halvings: int) -> Tensor:

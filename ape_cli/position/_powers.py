@@ -4,7 +4,7 @@ Source: Algebraic Positional Encodings, sections 3.1, 3.4.2 and 4.2, appendix A.
 
 $W = \exp(S)$ with $S$ skew-symmetric is stored in spectral form (appendix A): $S = Q T Q^\top$ with
 $Q = \exp(A - A^\top)$ and angles $t$, so $W^p = Q R(p t) Q^\top$ with $R$ a rotation of channel pairs. This is exact
-for any $p$ and needs no repeated multiplication. $Q$ is the frame of all positions. The $Q$ on the right can be
+for any $p$ and needs no repeated multiplication. $Q$ is the basis of all positions. The $Q$ on the right can be
 absorbed by the projections of queries and keys. The $Q$ on the left is common to all positions and is not applied.
 
 On `seq` the angles are learned. They start near the identity, or at RoPE's frequencies with $Q = I$. On `cyclic(n)`
@@ -19,6 +19,7 @@ Shapes: B batch, H heads, N tokens, K channels of a head. Angles are in radians.
 from __future__ import annotations
 
 import math
+from dataclasses import dataclass
 
 import torch
 from torch import Tensor, nn
@@ -36,9 +37,19 @@ from ape_cli.position._operators import (
     start_angles,
 )
 from ape_cli.position._rotation import Rotations, circle, frequencies, rotate_pairs, wide
-from ape_cli.structure import Cyclic, Seq, Structure
+from ape_cli.structure import Cyclic, Structure
 
-State = tuple[Tensor | None, Rotations]  # Q [H, K, K] or None, and the rotations by the angles p t [B or 1, H, N, K/2]
+
+@dataclass(frozen=True)
+class Rotated:
+    """The operators of some positions: rotations of channel pairs in a basis."""
+
+    basis: Tensor | None  # Q [H, K, K], None for the identity
+    rotations: Rotations  # by the angles p t [B or 1, H, N, K/2]
+
+    def __call__(self, x: Tensor) -> Tensor:
+        """R(p t) x. [B, H, N, K] -> the same"""
+        return rotate_pairs(x, self.rotations)
 
 
 class Powers(Interpretation):
@@ -97,40 +108,25 @@ class Powers(Interpretation):
         angle, value = (x.index_select(0, which.flatten()).unflatten(0, which.shape) for x in (table, circle(table)))
         return angle.transpose(1, 2), value.transpose(1, 2)
 
-    def prepare(self, positions: Tensor, plan: PositionPlan | None = None, beside: State | None = None) -> State:
-        """Q and the rotations of positions.
-
-        positions: int64 [B or 1, N]. `beside`: a state whose Q is shared, or None.
-        """
-        return (beside[0] if beside else self.planes()), Rotations(*self.rotations(positions))
-
-    def frame(self, state: State) -> Tensor | None:
-        """Q. -> [H, K, K], None for the identity"""
-        return state[0]
-
-    def act_on(self, x: Tensor, state: State) -> Tensor:
-        """R(p t) x. [B, H, N, K] -> the same"""
-        return rotate_pairs(x, state[1])
+    def prepare(
+        self, positions: Tensor, plan: PositionPlan | None = None, shared_with: Rotated | None = None
+    ) -> Rotated:
+        """Q and the rotations of positions, int64 [B or 1, N]. Q is that of `shared_with`, if it is given."""
+        return Rotated(shared_with.basis if shared_with else self.planes(), Rotations(*self.rotations(positions)))
 
 
 class Joint(ProductInterpretation):
     """A product whose factors are all `seq` or `cyclic(n)`: a single rotation serves all of them."""
 
-    def prepare(self, positions: Tensor, plan: PositionPlan | None = None, beside: State | None = None) -> State:
+    def prepare(
+        self, positions: Tensor, plan: PositionPlan | None = None, shared_with: Rotated | None = None
+    ) -> Rotated:
         """The block-diagonal Q and the rotations of positions. positions: int64 [B or 1, N, C], for C factors"""
         parts = [part for part in self.parts if isinstance(part, Powers)]
-        each = (part.rotations(positions[..., i]) for i, part in enumerate(parts))
-        angle, value = (torch.cat(x, dim=3) for x in zip(*each, strict=True))
-        frame = beside[0] if beside else blocks([part.planes() for part in parts], self.shares)
-        return frame, Rotations(angle, value)
-
-    def frame(self, state: State) -> Tensor | None:
-        """Q, with the factors' bases as its blocks. -> [H, K, K], None for the identity"""
-        return state[0]
-
-    def act_on(self, x: Tensor, state: State) -> Tensor:
-        """R(p t) x for all factors. [B, H, N, K] -> the same"""
-        return rotate_pairs(x, state[1])
+        rotations = (part.rotations(positions[..., i]) for i, part in enumerate(parts))
+        angle, value = (torch.cat(x, dim=3) for x in zip(*rotations, strict=True))
+        basis = shared_with.basis if shared_with else blocks([part.planes() for part in parts], self.shares)
+        return Rotated(basis, Rotations(angle, value))
 
 
 class Ring(Powers):
@@ -161,6 +157,3 @@ class Ring(Powers):
         """
         step = (positions[:, None, :, None] % self.order) * self.multiples(positions.device) % self.order
         return (step.double() * (2 * math.pi / self.order)).expand(-1, self.heads, -1, -1)
-
-
-KINDS: dict[type[Structure], type[Interpretation]] = {Seq: Powers, Cyclic: Ring}

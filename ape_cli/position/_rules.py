@@ -20,7 +20,7 @@ from torch.nn import functional
 
 from ape_cli.core import own_parts, plugins
 from ape_cli.core.errors import ApeError, said
-from ape_cli.position._context import Link
+from ape_cli.position._context import AttentionPair
 from ape_cli.position._scheme import Homomorphism, Scheme, Shape, global_seed, unstored, values_lost
 from ape_cli.structure import Cyclic, Structure, Tree
 
@@ -93,7 +93,7 @@ def reads_positions(scheme: Scheme) -> bool:
     with torch.no_grad(), own_parts.explained():
         content = scheme.layers[key](x) if key in scheme.layers else None
         at = (scheme.context(torch.tensor([places]), causal=True) for places in ([1, 2, 3, 4, 5], [2, 3, 7, 11, 13]))
-        one, other = (scheme.logits(q, k, content, Link(here, here)) for here in at)
+        one, other = (scheme.logits(q, k, content, AttentionPair(here, here)) for here in at)
     return one is not None and other is not None and not torch.equal(one, other)
 
 
@@ -234,7 +234,7 @@ def _calls(scheme: Scheme, rows: int, seed: int = 1, *, learned: bool = False) -
         return torch.randn([sizes[axis] for axis in axes], generator=generator, requires_grad=learned)
 
     source = _called(scheme, "context", _positions(scheme, rows, _N), _mask())
-    target = _called(scheme, "context", _positions(scheme, rows, _M), causal=True, beside=source)
+    target = _called(scheme, "context", _positions(scheme, rows, _M), None, True, source)
     for at, letter, side in ((source, "N", "key"), (target, "M", "query")):
         embedded = _called(scheme, "embed", drawn(f"B{letter}D"), at)
         yield _Call("embed", embedded, f"B {letter} D", sizes, _TOKENS)
@@ -251,7 +251,7 @@ def _calls(scheme: Scheme, rows: int, seed: int = 1, *, learned: bool = False) -
             content = scheme.layers[key](tokens) if key in scheme.layers else None
         except (Exception, SystemExit) as error:
             raise own_parts.failed(scheme, "layer", error) from error
-        scores = _called(scheme, "logits", queries, keys, content, Link(q_at, k_at))
+        scores = _called(scheme, "logits", queries, keys, content, AttentionPair(q_at, k_at))
         yield _Call("logits", scores, "B H M N", here, _AXES)
 
 

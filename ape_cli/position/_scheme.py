@@ -1,21 +1,25 @@
 """The base class of positional encoding schemes. `ape_cli.position` explains the hooks and the shape letters.
 
-`Scheme` defines the hooks that determine the scores. `FastScheme` adds methods that only improve speed.
+`Scheme` defines the hooks that determine the scores. `FastScheme` adds methods that only improve speed: work that the
+layers share, plans on the host, and a basis that projections take in.
+
+L channels of a result.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, ClassVar, Literal, Self
 
 import torch
 from torch import Tensor, nn
 
+from ape_cli.core import renamed
 from ape_cli.core.errors import UsageError
-from ape_cli.data.position_plan import PositionPlan
-from ape_cli.position._context import Context, Link, reads_values
+from ape_cli.data.position_plan import Planner, PositionPlan, run_of
+from ape_cli.position._context import AttentionPair, Context, reads_values
 from ape_cli.structure import Structure, matches
 
 Side = Literal["query", "key"]
@@ -137,8 +141,10 @@ class Scheme(nn.Module):
         positions: Tensor,
         mask: Tensor | None = None,
         causal: bool = False,
-        beside: Context | None = None,
+        shared_with: Context | None = None,
         plan: PositionPlan | None = None,
+        *,
+        beside: Context | None = None,
     ) -> Context:
         """Prepare positions for the hooks.
 
@@ -146,9 +152,10 @@ class Scheme(nn.Module):
           are allowed if the scheme sets `real_positions`.
         - `mask`: bool [B, N], True for tokens; None if all are tokens.
         - `causal`: whether each position sees only itself and earlier ones, as in a decoder.
-        - `beside`: a context of the same forward pass, with which work on the parameters is shared.
+        - `shared_with`: a context of the same forward pass, with which work on the parameters is shared.
         - `plan`: the plan of these positions, computed ahead of time (see `planner`). Without it, schemes that need one
           stall a GPU.
+        - `beside`: the old name of `shared_with`.
 
         Raises `UsageError` for a wrong dtype or shape and, on a CPU outside of a compiled function, for negative
         positions.
@@ -205,12 +212,12 @@ class Scheme(nn.Module):
         """
         return None
 
-    def logits(self, q: Tensor, k: Tensor, content: Tensor | None, link: Link) -> Tensor | None:
+    def logits(self, q: Tensor, k: Tensor, content: Tensor | None, pair: AttentionPair) -> Tensor | None:
         """The hook for scores that depend on content. They replace (q k) / √K, so they include the scaling.
 
         - `q`: [B, H, M, K] and `k`: [B, H, N, K], both unrotated.
         - `content`: [B, N, ...], the output of the module from `layer` for the keys; None without a module.
-        - `link`: the contexts of queries and keys, and the mask. In causal self-attention, the M queries are the last
+        - `pair`: the contexts of queries and keys, and the mask. In causal self-attention, the M queries are the last
           M of the N keys.
 
         -> [B, H, M, N], or None for the product of rotated queries and keys. Decay, bias and mask come afterwards.
@@ -278,6 +285,106 @@ class Scheme(nn.Module):
     def overrides(cls, hook: str) -> bool:
         """Whether this scheme overrides a hook."""
         return getattr(cls, hook) is not getattr(Scheme, hook)
+
+
+class FastScheme(Scheme):
+    """Base class of schemes whose operators are worth some care. Its methods change speed and not scores.
+
+    The operators of positions are prepared once for a forward pass. What depends on the parameters alone is shared with
+    other positions (`shared_with`), and what depends on the values of positions is planned on the host. The part of an
+    operator that is the same at all positions, its basis F, can be taken into the projections of queries and keys.
+    """
+
+    def __init_subclass__(cls) -> None:
+        """Accept the old names of methods."""
+        super().__init_subclass__()
+        renamed.members(cls, {"frame": "basis", "rotate_in_frame": "rotate_in_basis"})
+
+    def plan(self, positions: Tensor, shared_with: PositionPlan | None = None) -> PositionPlan:
+        """What has to be computed on the host, from the values of positions.
+
+        positions: int64 [B or 1, N] or [B or 1, N, C], on the CPU. `shared_with`: the plan of other positions of the
+        same forward pass, or None.
+        """
+        return PositionPlan()
+
+    def prepare(self, positions: Tensor, plan: PositionPlan | None, shared_with: Any) -> Any:
+        """The state of a context. positions: int64 [B or 1, N], or [B or 1, N, C]
+
+        `plan`: of these positions, or None. `shared_with`: the state of other positions of the same forward pass, or
+        None.
+        """
+        raise NotImplementedError
+
+    def basis(self, context: Context) -> Tensor | None:
+        """The basis F. -> [H, K, K], None for the identity
+
+        With it, rotate(x) = rotate_in_basis(x F). An attention that takes F into its projections, once for all
+        tokens, gives `bias` queries in the basis.
+        """
+        return None
+
+    def rotate_in_basis(self, x: Tensor, context: Context, side: Side) -> Tensor:
+        """`rotate`, for vectors that are in the basis already. [B, H, N, K] -> the same"""
+        raise NotImplementedError
+
+    def context(
+        self,
+        positions: Tensor,
+        mask: Tensor | None = None,
+        causal: bool = False,
+        shared_with: Context | None = None,
+        plan: PositionPlan | None = None,
+        *,
+        beside: Context | None = None,
+    ) -> Context:
+        """Prepare positions for the hooks (see `Scheme.context`), with the state of the operators.
+
+        positions: int64 [B or 1, N], or [B or 1, N, C]. mask: bool [B, N]
+        """
+        if beside is not None:
+            renamed.warn_about("the argument beside", "shared_with")
+        other = shared_with or beside
+
+        def prepare(_: Context, __: Context) -> Any:
+            return self.prepare(positions, plan, other.state if other else None)
+
+        context = super().context(positions, mask, causal, plan=plan)
+        if torch.compiler.is_compiling():
+            state = prepare(context, context)
+            return replace(context, prepare=lambda *_: state)
+        context = replace(context, prepare=prepare)
+        context.state  # noqa: B018 # computed here, before the layers need it
+        return context
+
+    def rotate(self, x: Tensor, context: Context, side: Side) -> Tensor:
+        """The operator of each position applied to the vectors there, up to the basis. [B, H, N, K] -> the same
+
+        The result stays in the basis, which cancels in the scores.
+        """
+        basis = self.basis(context)
+        return self.rotate_in_basis(x if basis is None else by_head(x, basis.to(x.dtype)), context, side)
+
+
+def by_head(x: Tensor, matrices: Tensor) -> Tensor:
+    """Multiply each head's vectors by the head's own matrix. [B, H, N, K], [H, K, L] -> [B, H, N, L]
+
+    `x @ matrices` would copy the matrices for each row of the batch. This is one batched product over the heads.
+    """
+    b, h, n, _ = x.shape
+    product = torch.bmm(x.transpose(0, 1).reshape(h, b * n, x.shape[-1]), matrices)
+    return product.view(h, b, n, matrices.shape[-1]).transpose(0, 1)
+
+
+def planner(scheme: Scheme) -> Planner:
+    """The function that plans positions for a scheme on the host, before a batch is sent to a GPU."""
+
+    def plan(positions: Tensor, shared_with: PositionPlan | None = None) -> PositionPlan:
+        """The plan of positions, int64 [B or 1, N] or [B or 1, N, C] on the CPU, with the first of a shared run."""
+        planned = scheme.plan(positions, shared_with) if isinstance(scheme, FastScheme) else PositionPlan()
+        return replace(planned, first=run_of(positions))
+
+    return plan
 
 
 def unstored(module: nn.Module) -> dict[str, Tensor]:

@@ -34,7 +34,7 @@ from torch import Tensor, nn
 from torch.autograd.function import once_differentiable
 from torch.nn import functional
 
-from ape_cli.position import Link, Scheme, Shape
+from ape_cli.position import AttentionPair, Scheme, Shape
 from ape_cli.position._rotation import wide
 
 _START = 0.02  # standard deviation of the vectors at the start
@@ -61,7 +61,7 @@ class Contextual(Scheme):
         start = torch.randn(shape.max_size + 1, shape.head_dim, generator=shape.generator)
         self.vectors = nn.Parameter(_START * start)  # [P, K]
 
-    def logits(self, q: Tensor, k: Tensor, content: Tensor | None, link: Link) -> Tensor:
+    def logits(self, q: Tensor, k: Tensor, content: Tensor | None, pair: AttentionPair) -> Tensor:
         """(q k + q e[p]) / sqrt(K), in the dtype of the queries. q: [B, H, M, K], k: [B, H, N, K] -> [B, H, M, N]"""
         rows = len(q)
         if q.device.type == "cpu":

@@ -25,7 +25,7 @@ from __future__ import annotations
 from torch import Tensor, nn
 from torch.nn import functional
 
-from ape_cli.position import Link, Role, Scheme
+from ape_cli.position import AttentionPair, Role, Scheme
 from ape_cli.position._rotation import wide
 
 _START = 0.02  # standard deviation of the weights at the start
@@ -65,7 +65,7 @@ class Forget(Scheme):
         """The gates of a layer."""
         return Gates(self.shape.d_model, self.shape.heads)
 
-    def logits(self, q: Tensor, k: Tensor, content: Tensor | None, link: Link) -> Tensor:
+    def logits(self, q: Tensor, k: Tensor, content: Tensor | None, pair: AttentionPair) -> Tensor:
         """(q k) / sqrt(K) + d, in the dtype of the queries.
 
         q: [B, H, M, K], k: [B, H, N, K]; content: the log-gates of the keys, [B, N, H] -> [B, H, M, N]

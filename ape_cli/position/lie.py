@@ -46,7 +46,6 @@ from ape_cli.position import Context, FastScheme, Shape, Side, _grouped
 from ape_cli.position._grouped import Products, Stage, tiles
 from ape_cli.position._operators import combined, exponential, random_orthogonal, skew_of, start_angles
 from ape_cli.position._rotation import wide
-from ape_cli.position._unplanned import exponentials
 
 
 @dataclass(frozen=True)
@@ -97,7 +96,7 @@ class Lie(FastScheme):
         with torch.autocast(self.free.device.type, enabled=False):
             return exponential(combined(self.free, places)).to(wide(self.free).dtype)
 
-    def plan(self, positions: Tensor, beside: PositionPlan | None = None) -> PositionPlan:
+    def plan(self, positions: Tensor, shared_with: PositionPlan | None = None) -> PositionPlan:
         """The distinct positions, and the four tensors of a `Stage` in which all tokens take part.
 
         positions: int64 or floating point [B or 1, N] or [B or 1, N, C] on the CPU. The number of distinct positions is
@@ -111,11 +110,11 @@ class Lie(FastScheme):
         stage = Stage.of(which.numpy(), *tiles(which.numpy(), len(places)), self.free.shape[1])
         return PositionPlan(tensors=(places, stage.take, stage.place, stage.empty, stage.operator))
 
-    def prepare(self, positions: Tensor, plan: PositionPlan | None, beside: _State | None) -> _State:
+    def prepare(self, positions: Tensor, plan: PositionPlan | None, shared_with: _State | None) -> _State:
         """The operators of positions, int64 or floating point [B or 1, N] or [B or 1, N, C].
 
         Without a plan, positions that differ between rows are read back to the host from a GPU. A compiled function has
-        an operator for each token (see `_unplanned.py`).
+        an operator for each token.
         """
         if len(positions) == 1:
             places = _coordinates(positions)
@@ -128,44 +127,44 @@ class Lie(FastScheme):
             places = _coordinates(positions)
             return _State(exponentials(self.free, places), places, None)
         else:
-            places, which, table = self._table(_coordinates(positions), beside)
+            places, which, table = self._table(_coordinates(positions), shared_with)
             stage = Stage.of_some(np.arange(which.size), which, self.free.shape[1], positions.device)
-        return _State(table, places, Products([stage], table))
+        return _State(table, places, Products([stage], table, len(positions)))
 
-    def _table(self, places: Tensor, beside: _State | None) -> tuple[Tensor, I64, Tensor]:
+    def _table(self, places: Tensor, shared_with: _State | None) -> tuple[Tensor, I64, Tensor]:
         """The distinct positions, the number of each position among them, and their operators.
 
-        [T, C] -> [P, C], int64 [T], [P, G, b, b]. Operators of `beside` are taken from it, and come first.
+        [T, C] -> [P, C], int64 [T], [P, G, b, b]. Operators of `shared_with` are taken from it, and come first.
         """
-        if beside is None:
+        if shared_with is None:
             distinct, which = _distinct(places.cpu())
             there = distinct.to(places.device)
             return there, which.numpy(), self.operators(there)
-        count = len(beside.places)
-        distinct, which = _distinct(torch.cat([beside.places, places]).cpu())
+        count = len(shared_with.places)
+        distinct, which = _distinct(torch.cat([shared_with.places, places]).cpu())
         new = torch.ones(len(distinct), dtype=torch.bool)
         new[which[:count]] = False
         number = torch.empty_like(new, dtype=torch.int64)
         number[which[:count]] = torch.arange(count)
         number[new] = torch.arange(count, count + int(new.sum()))
         added = distinct[new].to(places.device)
-        table = torch.cat([beside.table, self.operators(added)]) if len(added) else beside.table
-        return torch.cat([beside.places, added]), number[which[count:]].numpy(), table
+        table = torch.cat([shared_with.table, self.operators(added)]) if len(added) else shared_with.table
+        return torch.cat([shared_with.places, added]), number[which[count:]].numpy(), table
 
-    def rotate_in_frame(self, x: Tensor, context: Context, side: Side) -> Tensor:
+    def rotate_in_basis(self, x: Tensor, context: Context, side: Side) -> Tensor:
         """The operator of each position applied to the vectors there. [B, H, N, K] -> the same"""
         state: _State = context.state
         blocks = x.unflatten(-1, (-1, self.block)).transpose(2, 3).flatten(1, 2)  # [B, G, N, b]
         if state.products is None:
             blocks = wide(blocks)
-            each = state.table.to(blocks.dtype).unflatten(0, (-1, x.shape[2])).transpose(1, 2)  # [B or 1, G, N, b, b]
+            table = state.table.to(blocks.dtype).unflatten(0, (-1, x.shape[2])).transpose(1, 2)  # [B or 1, G, N, b, b]
             with torch.autocast(x.device.type, enabled=False):  # autocast would change the dtype
-                if len(each) == 1:
-                    rotated = (each[0] @ blocks.permute(1, 2, 3, 0)).permute(3, 0, 1, 2)  # [G, N, b, B] -> [B, G, N, b]
+                if len(table) == 1:  # [G, N, b, B] -> [B, G, N, b]
+                    rotated = (table[0] @ blocks.permute(1, 2, 3, 0)).permute(3, 0, 1, 2)
                 else:
-                    rotated = (each @ blocks[..., None])[..., 0]
+                    rotated = (table @ blocks[..., None])[..., 0]
         else:
-            rotated = state.products.of_tokens(blocks, len(x))
+            rotated = state.products(blocks)
         return rotated.unflatten(1, (x.shape[1], -1)).transpose(2, 3).flatten(-2).to(x.dtype)
 
 
@@ -178,8 +177,43 @@ def _distinct(places: Tensor) -> tuple[Tensor, Tensor]:
     """The distinct ones of some positions, and the number of each position among them. [T, C] -> [P, C], int64 [T]"""
     which = torch.zeros(len(places), dtype=torch.int64)
     for coordinate in places.unbind(-1):  # one number for each position: faster than a search for distinct rows
-        found, number = coordinate.unique(return_inverse=True)
-        which = (which * len(found) + number).unique(return_inverse=True)[1]
+        distinct, number = coordinate.unique(return_inverse=True)
+        which = (which * len(distinct) + number).unique(return_inverse=True)[1]
     first = torch.empty(int(which.max()) + 1 if len(which) else 0, dtype=torch.int64)
     first[which] = torch.arange(len(places))
     return places[first], which
+
+
+@torch.library.custom_op("ape::exponentials", mutates_args=())
+def exponentials(free: Tensor, places: Tensor) -> Tensor:
+    """The exponential of `combined` generators at each place, computed once for places that are equal.
+
+    [C, G, K, K], int64 or floating point [T, C] -> float32 or wider [T, G, K, K]
+    """
+    distinct, which = places.unique(dim=0, return_inverse=True)
+    return exponential(combined(free, distinct)).to(wide(free).dtype).index_select(0, which)
+
+
+@torch.library.custom_op("ape::exponentials_backward", mutates_args=())
+def _exponentials_backward(grad: Tensor, free: Tensor, places: Tensor) -> Tensor:
+    """The gradient of the generators, as `free`.
+
+    That of an exponential is the upper right block of the exponential of [[S', G], [0, S']], with G the gradient of its
+    result (Van Loan 1978, IEEE Transactions on Automatic Control 23(3)).
+    """
+    distinct, which = places.unique(dim=0, return_inverse=True)
+    s = combined(free, distinct)
+    g, k = torch.zeros_like(s).index_add_(0, which, grad.double()), s.shape[-1]
+    both = torch.cat([torch.cat([s.mT, g], -1), torch.cat([torch.zeros_like(s), s.mT], -1)], -2)
+    of_skew = torch.tensordot(distinct.double().T, torch.linalg.matrix_exp(both)[..., :k, k:], dims=1)
+    return (of_skew - of_skew.mT).to(free.dtype)
+
+
+exponentials.register_fake(lambda free, places: wide(free).new_empty(len(places), *free.shape[1:]))
+exponentials.register_autograd(
+    lambda ctx, grad: (_exponentials_backward(grad, *ctx.saved_tensors), None),
+    setup_context=lambda ctx, inputs, output: ctx.save_for_backward(*inputs),
+)
+_exponentials_backward.register_fake(
+    lambda grad, free, places: torch.empty_like(free, memory_format=torch.contiguous_format)
+)

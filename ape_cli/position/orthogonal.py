@@ -35,9 +35,13 @@ from torch import Tensor
 
 from ape_cli.core.errors import UsageError, pick
 from ape_cli.data.position_plan import PositionPlan
-from ape_cli.position import Context, FastScheme, Shape, Side, _branches, _powers
-from ape_cli.position._operators import DirectSum, Interpretation
-from ape_cli.structure import Cyclic, Structure, Tree
+from ape_cli.position import Context, FastScheme, Shape, Side
+from ape_cli.position._branches import Branches
+from ape_cli.position._operators import DirectSum, Interpretation, Operators
+from ape_cli.position._powers import Joint, Powers, Ring
+from ape_cli.structure import Cyclic, Seq, Structure, Tree
+
+_INTERPRETATIONS: dict[type[Structure], type[Branches | Powers]] = {Seq: Powers, Cyclic: Ring, Tree: Branches}
 
 
 class Orthogonal(FastScheme):
@@ -67,7 +71,7 @@ class Orthogonal(FastScheme):
         super().__init__(shape)
         self.side = pick("side", side, ["both", "query", "key"])
         self.relative = side == "both"
-        self.operators = self.draw_operators(shape)
+        self.operators = interpret(shape.structure, shape.head_dim, shape.heads, shape.generator)
         if pick("init", init, ["identity", "rope"]) == "rope":
             simple = shape.structure.simple
             if all(isinstance(factor, Cyclic) for factor in simple):
@@ -76,10 +80,6 @@ class Orthogonal(FastScheme):
             self.operators.start_as_rope()
             self.unique = not any(isinstance(factor, Tree) for factor in simple)  # at the start, branches are alike
 
-    def draw_operators(self, shape: Shape) -> Interpretation:
-        """The operators of the structure, which a subclass may replace. Raises `UsageError` if a head is too narrow."""
-        return interpret(shape.structure, shape.head_dim, shape.heads, shape.generator)
-
     def generators(self) -> Tensor:
         """The generators of a simple structure as matrices. -> [generator, H, K, K]
 
@@ -87,24 +87,26 @@ class Orthogonal(FastScheme):
         """
         return self.operators.generators()
 
-    def plan(self, positions: Tensor, beside: PositionPlan | None = None) -> PositionPlan:
+    def plan(self, positions: Tensor, shared_with: PositionPlan | None = None) -> PositionPlan:
         """The operators' plan of positions, int64 [B or 1, N] or [B or 1, N, C] on the CPU."""
-        return self.operators.plan(positions, beside)
+        return self.operators.plan(positions, shared_with)
 
-    def prepare(self, positions: Tensor, plan: PositionPlan | None, beside: Any) -> Any:
-        """The state of the operators for positions, int64 [B or 1, N] or [B or 1, N, C]."""
-        return self.operators.prepare(positions, plan, beside)
+    def prepare(self, positions: Tensor, plan: PositionPlan | None, shared_with: Any) -> Operators:
+        """The operators of positions, int64 [B or 1, N] or [B or 1, N, C]."""
+        return self.operators.prepare(positions, plan, shared_with)
 
-    def frame(self, context: Context) -> Tensor | None:
+    def basis(self, context: Context) -> Tensor | None:
         """The basis that is common to all positions. -> [H, K, K], None for the identity"""
-        return self.operators.frame(context.state)
+        operators: Operators = context.state
+        return operators.basis
 
-    def rotate_in_frame(self, x: Tensor, context: Context, side: Side) -> Tensor:
-        """The operator of each position applied to the vectors there, in the basis of `frame`. [B, H, N, K] -> the same
+    def rotate_in_basis(self, x: Tensor, context: Context, side: Side) -> Tensor:
+        """The operator of each position applied to the vectors there, in the basis of `basis`. [B, H, N, K] -> the same
 
         The vectors are returned unchanged if the operators do not act on this side.
         """
-        return self.operators.act_on(x, context.state) if self.side in ("both", side) else x
+        operators: Operators = context.state
+        return operators(x) if self.side in ("both", side) else x
 
 
 def interpret(structure: Structure, channels: int, heads: int, generator: torch.Generator | None) -> Interpretation:
@@ -114,12 +116,11 @@ def interpret(structure: Structure, channels: int, heads: int, generator: torch.
     """
     simple = structure.simple
     if len(simple) == 1:
-        kinds = _powers.KINDS | _branches.KINDS
-        return kinds[type(simple[0])](simple[0], channels, heads, generator)
-    each = shares(structure, channels)
-    parts = [interpret(s, k, heads, generator) for s, k in zip(simple, each, strict=True)]
-    joint = all(isinstance(part, _powers.Powers) for part in parts)
-    return (_powers.Joint if joint else DirectSum)(parts, each)
+        return _INTERPRETATIONS[type(simple[0])](simple[0], channels, heads, generator)
+    widths = shares(structure, channels)
+    parts = [interpret(factor, width, heads, generator) for factor, width in zip(simple, widths, strict=True)]
+    joint = all(isinstance(part, Powers) for part in parts)
+    return (Joint if joint else DirectSum)(parts, widths)
 
 
 def shares(structure: Structure, channels: int) -> list[int]:

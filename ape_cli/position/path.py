@@ -40,7 +40,7 @@ from torch import Tensor, nn
 from torch.nn import functional
 
 from ape_cli.core.errors import UsageError
-from ape_cli.position import Link, Role, Scheme, Shape
+from ape_cli.position import AttentionPair, Role, Scheme, Shape
 from ape_cli.position._rotation import wide
 
 _START = 0.02  # standard deviation of the weights of beta at the start
@@ -103,7 +103,7 @@ class Path(Scheme):
         """The vectors of a layer."""
         return Householder(self.shape.d_model, self.shape.heads, self.rank)
 
-    def logits(self, q: Tensor, k: Tensor, content: Tensor | None, link: Link) -> Tensor:
+    def logits(self, q: Tensor, k: Tensor, content: Tensor | None, pair: AttentionPair) -> Tensor:
         """q H ... H k / sqrt(K), in the dtype of the queries.
 
         q: [B, H, M, K], k: [B, H, N, K]; content: v of the keys, [B, N, H, K] -> [B, H, M, N]

@@ -11,8 +11,25 @@ $p \cdot \text{base}^{-2i/K}$ with base 10000, before the scaling by $1/\sqrt{K}
   arXiv:2204.06745, section 2.1.1: a quarter). The first channels are rotated, $K$ in the formula is their number, and
   the others carry no position.
 - `scaling` changes the frequencies for longer contexts, as in Llama 3.1: `{"rope_type": "llama3", "factor": 8.0, …}`.
-  `_rope_scaling.py` has the formulas of `linear`, `llama3` and `yarn`. A `yarn` also multiplies scores by a constant,
-  so its operators are rotations only up to this factor, and it claims no `homomorphism`.
+  A `yarn` also multiplies scores by a constant, so its operators are rotations only up to this factor, and it claims no
+  `homomorphism`.
+
+With a scaling, each frequency $\theta$, in radians for each step, is divided by the factor $s$, kept, or something in
+between:
+$\theta' = \gamma \theta + (1 - \gamma) \theta / s$, with a share $\gamma$ for each channel pair $i$. $L$ is
+`original_max_position_embeddings`, the context length before, and a pair makes $r = L \theta / 2 \pi$ turns within it.
+
+- `linear`: $\gamma = 0$. Source: Chen et al. 2023, arXiv:2306.15595, section 2.3.
+- `llama3`: $\gamma$ rises linearly with the turns $r$, from 0 at `low_freq_factor` to 1 at `high_freq_factor`. Source:
+  the release of Llama 3.1. It is "NTK-by-parts" of Peng et al. 2023, arXiv:2309.00071, section 3.2.
+- `yarn`: $\gamma$ falls linearly with the index $i$, from 1 at the pair that makes `beta_fast` turns to 0 at the one
+  that makes `beta_slow`. With `truncate` both indices are rounded to whole ones, away from each other. Rotated vectors
+  are multiplied by `attention_factor`, so scores by its square. By default it is $0.1 \ln s + 1$, or with `mscale` $m$
+  and `mscale_all_dim` $a$, $(0.1 m \ln s + 1) / (0.1 a \ln s + 1)$. Source: the same paper,
+  section 3.4. Deviation: the paper's $\gamma$ is linear in $r$. Its release, and models that use it, take $i$.
+
+The names are those of `rope_parameters` in `transformers`. Types whose frequencies depend on the length of the text
+(`dynamic`, `longrope`) are left out, because positions alone determine a rotation here.
 
 Angles are computed from the given positions; nothing is cached between forward passes.
 
@@ -21,6 +38,8 @@ Shapes: B batch, H heads, N tokens, K channels of a head, of which R are rotated
 
 from __future__ import annotations
 
+import math
+from dataclasses import MISSING, dataclass, fields
 from typing import Any, ClassVar
 
 import torch
@@ -28,7 +47,6 @@ from torch import Tensor, nn
 
 from ape_cli.core.errors import UsageError
 from ape_cli.position import Context, Scheme, Shape, Side
-from ape_cli.position._rope_scaling import scaling_of
 from ape_cli.position._rotation import Rotations, check_base, circle, frequencies, rotate_halves, rotate_pairs
 from ape_cli.position._scheme import Homomorphism
 
@@ -106,3 +124,108 @@ def _part(channels: int, share: float) -> int:
         allowed = f"a share of the {channels} channels of a head that is an even number, such as {2 / channels:g} or 1"
         raise UsageError("bad partial", got=share, allowed=allowed, fix="GPT-NeoX uses 0.25")
     return part
+
+
+@dataclass(frozen=True)
+class LinearScaling:
+    """All frequencies are divided by the factor."""
+
+    factor: float  # s
+
+    @property
+    def magnitude(self) -> float:
+        """The number by which rotated vectors are multiplied."""
+        return 1.0
+
+    def kept(self, step: Tensor, base: float) -> Tensor:
+        """The share gamma of each frequency that is kept. float64 [K/2], in radians for each step -> the same"""
+        return torch.zeros_like(step)
+
+    def scaled(self, step: Tensor, base: float) -> Tensor:
+        """The scaled frequencies, from those of RoPE with this base. float64 [K/2] -> the same"""
+        gamma = self.kept(step, base)
+        return step * (gamma + (1 - gamma) / self.factor)
+
+
+@dataclass(frozen=True)
+class Llama3Scaling(LinearScaling):
+    """Frequencies with many turns in the original context are kept, and those with few are divided."""
+
+    low_freq_factor: float
+    high_freq_factor: float
+    original_max_position_embeddings: float  # L
+
+    def __post_init__(self) -> None:
+        """Raises `UsageError` if the two ends are in the wrong order."""
+        if self.high_freq_factor <= self.low_freq_factor:
+            got = f"low_freq_factor {self.low_freq_factor:g}, high_freq_factor {self.high_freq_factor:g}"
+            raise UsageError("bad scaling of rope", got=got, allowed="high_freq_factor above low_freq_factor")
+
+    def kept(self, step: Tensor, base: float) -> Tensor:
+        """Gamma rises with the number of turns. float64 [K/2] -> the same"""
+        turns = self.original_max_position_embeddings * step / (2 * math.pi)
+        return ((turns - self.low_freq_factor) / (self.high_freq_factor - self.low_freq_factor)).clamp(0, 1)
+
+
+@dataclass(frozen=True)
+class YarnScaling(LinearScaling):
+    """Frequencies of the first pairs are kept, and those of the last are divided."""
+
+    original_max_position_embeddings: float  # L
+    beta_fast: float = 32.0
+    beta_slow: float = 1.0
+    attention_factor: float | None = None
+    mscale: float | None = None
+    mscale_all_dim: float | None = None
+    truncate: bool = True
+
+    @property
+    def magnitude(self) -> float:
+        """The attention factor, which is given or follows from the factor."""
+        if self.attention_factor is not None:
+            return self.attention_factor
+        over, under = (self.mscale, self.mscale_all_dim) if self.mscale and self.mscale_all_dim else (1.0, 0.0)
+        growth = 0.1 * math.log(max(self.factor, 1.0))
+        return (over * growth + 1.0) / (under * growth + 1.0)
+
+    def kept(self, step: Tensor, base: float) -> Tensor:
+        """Gamma falls with the index of the pair. float64 [K/2] -> the same"""
+        channels = 2 * len(step)
+        # base^(-2i/K) L / 2 pi turns = beta, solved for i
+        first, last = (
+            channels * math.log(self.original_max_position_embeddings / (2 * math.pi * turns)) / (2 * math.log(base))
+            for turns in (self.beta_fast, self.beta_slow)
+        )
+        if self.truncate:
+            first, last = math.floor(first), math.ceil(last)
+        first, last = max(first, 0), min(last, channels - 1)  # the release's limits
+        index = torch.arange(len(step), dtype=step.dtype, device=step.device)
+        return 1 - ((index - first) / ((last - first) or 0.001)).clamp(0, 1)
+
+
+SCALINGS: dict[str, type[LinearScaling]] = {"linear": LinearScaling, "llama3": Llama3Scaling, "yarn": YarnScaling}
+
+
+def scaling_of(given: dict[str, Any]) -> LinearScaling:
+    """The scaling that a dictionary describes: its `rope_type`, and the fields of that type.
+
+    Raises `UsageError` for an unknown type, for a field that is missing or unknown, and for a bad value.
+    """
+    what = "bad scaling of rope"
+    scaling = SCALINGS.get(given.get("rope_type", "")) if isinstance(given, dict) else None
+    if scaling is None:
+        allowed = f"a dictionary with a `rope_type`: {', '.join(SCALINGS)}"
+        raise UsageError(what, got=given, allowed=allowed, fix="choose one of these, or a scheme other than rope")
+    values = {name: value for name, value in given.items() if name != "rope_type"}
+    defaults = {field.name: field.default for field in fields(scaling)}
+    missing = [name for name, default in defaults.items() if default is MISSING and name not in values]
+    if missing or not values.keys() <= defaults.keys():
+        without = f", without {' and '.join(missing)}" if missing else ""
+        allowed = f"for {given['rope_type']}: {', '.join(defaults)}"
+        raise UsageError(what, got=f"{', '.join(values) or 'no field'}{without}", allowed=allowed)
+    for name, value in values.items():
+        number = isinstance(value, int | float) and not isinstance(value, bool) and 0 < value < math.inf
+        if not (isinstance(value, bool) if name == "truncate" else number):
+            allowed = "true or false" if name == "truncate" else "a number above 0"
+            raise UsageError(what, got=f"{name}={value!r}", allowed=allowed)
+    return scaling(**values)

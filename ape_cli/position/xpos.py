@@ -89,14 +89,16 @@ class Xpos(Scheme):
         positions: Tensor,
         mask: Tensor | None = None,
         causal: bool = False,
-        beside: Context | None = None,
+        shared_with: Context | None = None,
         plan: PositionPlan | None = None,
+        *,
+        beside: Context | None = None,
     ) -> Context:
         """Prepare positions for the hooks (see `Scheme.context`).
 
         Raises `UsageError` on a CPU if the factors of a position would be too large for float32.
         """
-        context = super().context(positions, mask, causal, beside, plan)
+        context = super().context(positions, mask, causal, shared_with, plan, beside=beside)
         if reads_values(positions) and positions.numel():
             farthest, allowed = positions.max().item(), int(-_MOST / float(self.rates()[0]))
             if farthest > allowed:

@@ -5,7 +5,7 @@ each layer for its backward pass, as float32, or as bfloat16 with `precision=bf1
 
 - queries, keys, values and results of each attention;
 - scores and weights of pairs of tokens, as far as the kind of attention has them in memory
-  (`AttentionKind.least_numbers`).
+  (`AttentionType.least_numbers`).
 
 Weights, the optimiser, feed-forward networks, dropout and everything else are not counted.
 
@@ -77,7 +77,7 @@ def least_bytes(model: Model, shape: Shape, device: torch.device, dtype: torch.d
     width, number = scheme.shape.d_model, torch.empty((), device=device, dtype=dtype)
     for layer, queries, keys, causal in list(model.attentions(source, target)):
         q, k = (number.expand(rows, layer.heads, count, width // layer.heads) for count in (queries, keys))
-        stored, temporary = layer.kind.least_numbers(scheme, q, k, causal=causal, dropout=layer.dropout)
+        stored, temporary = layer.attention_type.least_numbers(scheme, q, k, causal=causal, dropout=layer.dropout)
         kept += stored + 2 * rows * (queries + keys) * width
         largest_temporary = max(largest_temporary, temporary)
     return (kept + largest_temporary) * number.element_size()

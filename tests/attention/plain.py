@@ -13,7 +13,7 @@ import torch
 from torch import Tensor
 
 from ape_cli import attention, position
-from ape_cli.attention import AttentionContext, AttentionKind
+from ape_cli.attention import AttentionContext, AttentionType
 from ape_cli.models.transformer import Transformer
 from ape_cli.position import Scheme
 
@@ -23,7 +23,7 @@ D, H, K = 16, 2, 8
 OPTIONS: dict[str, dict[str, Any]] = {"clustered": {"clusters": 3, "iterations": 2}}  # fewer than queries
 
 
-def kind_of(name: str) -> AttentionKind:
+def kind_of(name: str) -> AttentionType:
     return attention.make(name, **OPTIONS.get(name, {}))
 
 
@@ -41,7 +41,7 @@ def net(kind: str, scheme: Scheme, dropout: float = 0.0, layers: int = 1) -> Tra
         encoder_layers=layers,
         decoder_layers=layers,
         dropout=dropout,
-        kind=kind_of(kind),
+        attention_type=kind_of(kind),
         generator=torch.Generator().manual_seed(4),
     ).double()
 

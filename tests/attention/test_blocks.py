@@ -38,7 +38,7 @@ def link_of(scheme: Scheme, who: str) -> tuple[AttentionContext, int]:
         line = torch.stack([line // 4, line % 4], dim=-1)  # a grid that is read row by row
     if who == "another sequence":
         source = scheme.context(line[None, 1:], mask)
-        return AttentionContext.of(scheme, scheme.context(line[None, :8], causal=True, beside=source), source), 8
+        return AttentionContext.of(scheme, scheme.context(line[None, :8], causal=True, shared_with=source), source), 8
     here = scheme.context(line[None, 1:], mask if "keys" in who else None, causal="causal" in who)
     return AttentionContext.of(scheme, here, here), N
 

@@ -37,7 +37,7 @@ def resolve(kind: str, scheme: str = "rope", **settings: Any) -> Config:
 
 def test_settings_reach_the_kind(words: Dataset, monkeypatch: pytest.MonkeyPatch) -> None:
     model = factory.build(experiment.complete(resolve("clustered", clusters=5), words), words.structure, words.ids)
-    kind = model.encoder[0].self_attention.kind
+    kind = model.encoder[0].self_attention.attention_type
     assert (kind.clusters, kind.iterations) == (5, 5)
     for call, message in [
         (lambda: resolve("clustered", cluster=5), r"unknown setting[\s\S]*did you mean 'clusters'"),
@@ -74,7 +74,7 @@ def test_what_makes_no_sense_is_refused(words: Dataset, kind: str, scheme: str, 
     sizes: dict[str, Any] = {"ids": 9, "d_ff": 8, "encoder_layers": 1, "decoder_layers": 1, "dropout": 0.0}
     for call in (
         lambda: experiment.complete(resolve(kind, scheme, decay=decay), words),
-        lambda: Transformer(made, kind=own, **sizes),
+        lambda: Transformer(made, attention_type=own, **sizes),
         lambda: Attention(made, 0.0, own),
     ):
         with pytest.raises(UsageError, match=rf"attention {kind} cannot take[\s\S]*{reason}[\s\S]*allowed: .*dot"):
@@ -153,4 +153,4 @@ def test_a_run_of_every_kind(words: Dataset, tmp_path: Path, kind: str) -> None:
     assert line["attention"] == kind
     assert (f"attention={kind}" in line["variant"]) == (kind != "dot")
     model = factory.build(done.run.known.config, words.structure, words.ids)
-    assert model.encoder[0].self_attention.kind.name == kind
+    assert model.encoder[0].self_attention.attention_type.name == kind

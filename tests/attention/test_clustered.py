@@ -18,7 +18,7 @@ NAMES = ["none", "rope", "orthogonal-tree"]
 
 
 def mixed(
-    kind: attention.AttentionKind, name: str, q: Tensor, k: Tensor, v: Tensor, mask: Tensor | None = None
+    kind: attention.AttentionType, name: str, q: Tensor, k: Tensor, v: Tensor, mask: Tensor | None = None
 ) -> Tensor:
     scheme = scheme_of(name, "clustered")
     at = scheme.context(torch.arange(1, q.shape[2] + 1).expand(len(q), -1), mask)
@@ -99,9 +99,9 @@ def test_clusters_that_are_far_apart_are_found() -> None:
 
 def test_it_acts_in_the_encoder_alone() -> None:
     made = net("clustered", scheme_of("rope"), layers=2)
-    assert [layer.self_attention.kind.name for layer in made.encoder] == ["clustered"] * 2
-    assert [layer.self_attention.kind.name for layer in made.decoder] == ["dot"] * 2
-    assert [layer.cross_attention.kind.name for layer in made.decoder] == ["dot"] * 2
+    assert [layer.self_attention.attention_type.name for layer in made.encoder] == ["clustered"] * 2
+    assert [layer.self_attention.attention_type.name for layer in made.decoder] == ["dot"] * 2
+    assert [layer.cross_attention.attention_type.name for layer in made.decoder] == ["dot"] * 2
     scheme = scheme_of("rope")
     at = scheme.context(torch.arange(4)[None], causal=True)
     with pytest.raises(AssertionError, match="look ahead"):

@@ -10,14 +10,14 @@ import torch
 from torch import Tensor
 
 from ape_cli import attention
-from ape_cli.attention import AttentionContext, AttentionKind
+from ape_cli.attention import AttentionContext, AttentionType, _kind
 from ape_cli.core import own_parts
 from ape_cli.core.errors import ApeError
 from ape_cli.evaluation import laws
 from ape_cli.position import Scheme
 
 
-class Plain(AttentionKind):
+class Plain(AttentionType):
     """The dot product, written out. Each method is a step that a test replaces."""
 
     refuses_content = ""
@@ -103,7 +103,7 @@ WRONG: list[tuple[str, dict[str, Any]]] = [
     ("result", {"ended": lambda self, found, context: found.float()}),
     ("result", {"ended": lambda self, found, context: found.transpose(1, 2)}),
     ("gradients", {"ended": lambda self, found, context: context.zero_empty(found.detach())}),
-    ("operators", {"takes_frame": True, "scores": lambda self, s, q, k, at: framed_twice(s, q, k, at)}),
+    ("operators", {"takes_basis": True, "scores": lambda self, s, q, k, at: framed_twice(s, q, k, at)}),
     ("result", {"scores": lambda self, scheme, q, k, context: 1 / 0}),
     ("bias", {"scores": only_in_the_encoder(without_bias)}),
     ("decay", {"scores": only_in_the_encoder(without_decay)}),
@@ -125,27 +125,28 @@ def framed_twice(scheme: Scheme, q: Tensor, k: Tensor, context: AttentionContext
 
 
 @pytest.fixture
-def kind(monkeypatch: pytest.MonkeyPatch) -> Callable[[dict[str, Any]], AttentionKind]:
+def kind(monkeypatch: pytest.MonkeyPatch) -> Callable[[dict[str, Any]], AttentionType]:
     """A kind called `mine`, with other methods."""
 
-    def make(changes: dict[str, Any]) -> AttentionKind:
+    def make(changes: dict[str, Any]) -> AttentionType:
         found: Any = type("Changed", (Plain,), changes | {"__module__": __name__})
         load = attention.load
-        monkeypatch.setattr(attention, "load", lambda name: found if name == "mine" else load(name))
-        monkeypatch.setattr(attention, "names", lambda: ["dot", "mine"])
+        for module in (attention, _kind):
+            monkeypatch.setattr(module, "load", lambda name: found if name == "mine" else load(name))
+            monkeypatch.setattr(module, "names", lambda: ["dot", "mine"])
         return attention.make("mine")
 
     return make
 
 
-def test_a_kind_that_is_right_keeps_all_rules(kind: Callable[[dict[str, Any]], AttentionKind]) -> None:
+def test_a_kind_that_is_right_keeps_all_rules(kind: Callable[[dict[str, Any]], AttentionType]) -> None:
     own_parts.check_once(kind({}), attention.RULES)
     assert all(found.holds for found in laws.check("mine"))
 
 
 @pytest.mark.parametrize(("rule", "changes"), WRONG, ids=[f"{i}-{rule}" for i, (rule, _) in enumerate(WRONG)])
 def test_each_rule_finds_what_breaks_it(
-    kind: Callable[[dict[str, Any]], AttentionKind], rule: str, changes: dict[str, Any]
+    kind: Callable[[dict[str, Any]], AttentionType], rule: str, changes: dict[str, Any]
 ) -> None:
     made = kind(changes)
     with pytest.raises(ApeError):
@@ -154,7 +155,7 @@ def test_each_rule_finds_what_breaks_it(
 
 
 @pytest.mark.parametrize("claim", ["refuses_bias", "refuses_decay", "refuses_content"])
-def test_what_is_refused_need_not_act(kind: Callable[[dict[str, Any]], AttentionKind], claim: str) -> None:
+def test_what_is_refused_need_not_act(kind: Callable[[dict[str, Any]], AttentionType], claim: str) -> None:
     left_out = {
         "refuses_bias": without_bias, "refuses_decay": without_decay, "refuses_content": without_own_scores
     }  # fmt: skip

@@ -11,7 +11,7 @@ from ape_cli.core import executors, plugins
 from ape_cli.core.errors import ApeError
 from ape_cli.core.plugins import check_class
 from ape_cli.data import position_maps
-from ape_cli.data.position_maps import PositionMap
+from ape_cli.data.position_maps import PositionSampler
 from ape_cli.position import Scheme
 from ape_cli.reports import pictures, views
 from ape_cli.reports.pictures import PictureKind
@@ -23,12 +23,12 @@ from ape_cli.training import loggers
 from ape_cli.training.loggers import MetricLogger
 
 BASES = {
-    attention: attention.AttentionKind,
+    attention: attention.AttentionType,
     executors: executors.Executor,
     loggers: MetricLogger,
     pictures: PictureKind,
     position: Scheme,
-    position_maps: PositionMap,
+    position_maps: PositionSampler,
     tasks: tasks.BaseTask,
     tree_formats: TreeFormat,
     views: View,
@@ -69,8 +69,8 @@ def test_the_parts_of_ape_would_be_accepted(monkeypatch: pytest.MonkeyPatch) -> 
         (MetricLogger, "close", lambda: None, "takes other arguments"),
         (MetricLogger, "close", 3, r"is not a method[\s\S]*`def close\(self\)`"),
         (View, "tables", lambda self, result: None, r"allowed: \(self, result, \*, interval=False\)"),
-        (PositionMap, "capacity", lambda self, sources: None, r"\(self, sources, \*, joined\)"),
-        (PositionMap, "capacity", lambda self, sources, *, both: None, "takes other arguments"),
+        (PositionSampler, "capacity", lambda self, sources: None, r"\(self, sources, \*, joined\)"),
+        (PositionSampler, "capacity", lambda self, sources, *, both: None, "takes other arguments"),
         (Scheme, "bias", staticmethod(lambda q: None), "takes other arguments"),
         (Task, "structure", lambda self: "seq", r"is a method[\s\S]*@property"),
         (Task, "mean_tokens", None, "float"),
@@ -92,7 +92,7 @@ def test_other_ways_to_write_the_same_are_accepted() -> None:
         (MetricLogger, {"log": staticmethod(lambda step, metrics: None), "more": 3}),
         (MetricLogger, {"__init__": lambda self: None}),  # the constructor is not that of the base
         (
-            PositionMap,
+            PositionSampler,
             {"capacity": lambda self, sources, joined: None, "positions": lambda self, keys, counts, most, up=1: 1},
         ),
         (Task, {"structure": "seq", "mean_size": 5, "mean_tokens": property(lambda self: 5.0), "summary": "a task"}),

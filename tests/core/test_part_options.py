@@ -34,8 +34,8 @@ class Mine(Scheme):
 """
 PARTS = {
     "position": (position, "Scheme"),
-    "attention": (attention, "AttentionKind"),
-    "data/position_maps": (position_maps, "PositionMap"),
+    "attention": (attention, "AttentionType"),
+    "data/position_maps": (position_maps, "PositionSampler"),
 }
 
 

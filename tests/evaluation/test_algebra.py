@@ -18,7 +18,7 @@ from ape_cli.evaluation.algebra import CONTENT, RELATIONS
 from ape_cli.evaluation.algebra.action import FORM, LIMIT, PRODUCT, action_of, generators, on_content
 from ape_cli.evaluation.algebra.spectrum import spectrum_of
 from ape_cli.evaluation.laws._subjects import make
-from ape_cli.position import Context, Link, Role, Scheme, Side
+from ape_cli.position import AttentionPair, Context, Role, Scheme, Side
 from ape_cli.position._powers import Ring
 from ape_cli.position.alibi import Alibi
 from ape_cli.position.rope import Rope
@@ -293,7 +293,7 @@ class Products(Scheme):
     def layer(self, role: Role, index: int) -> nn.Module:
         return nn.Linear(32, 4 * 9)
 
-    def logits(self, q: Tensor, k: Tensor, content: Tensor | None, link: Link) -> Tensor:
+    def logits(self, q: Tensor, k: Tensor, content: Tensor | None, link: AttentionPair) -> Tensor:
         assert content is not None
         b, n = content.shape[:2]
         values = content.unflatten(-1, (4, 9)).transpose(1, 2)  # [B, H, N, 9]

@@ -63,11 +63,11 @@ a learned bias with which queries see padding and later keys
   + penalty is not None and context.decay is not None
 queries without visible keys that get the mean of padding
   average  attention/test_empty_rows.py::test_every_kind
-  - return context.zero_empty(matmul(weights.to(v.dtype), v))
-  + return matmul(weights.to(v.dtype), v)
+  - return result if empty is None else result.masked_fill(empty, 0.0)
+  + return result
 queries without visible keys whose softmax is NaN
   average  attention/test_empty_rows.py::test_every_kind
-  - penalty = context.filled.penalty
+  - penalty = (context if empty is None else context.filled).penalty
   + penalty = context.penalty
 a sum of no features as the divisor of linear attention
   Linear.attend  attention/test_empty_rows.py::test_every_kind

@@ -30,7 +30,7 @@ padding before a source that is attended to
   - replace(AttentionContext.of(self.scheme, new, keys), causal=False)
   + replace(AttentionContext.of(self.scheme, new, keys), causal=False, keys=None)
 kept keys moved to another place than their positions
-  Past.move_to_end  models/test_decoder.py::test_the_model_is_the_plain_one
+  KVCache.move_to_end  models/test_decoder.py::test_the_model_is_the_plain_one
   - lengths[:, None]
   + lengths[:, None] + 1
 layers of the decoder alone
@@ -50,7 +50,7 @@ layers whose own weights are all the same
   - 1 + len(self.layers)
   + 1
 the content of earlier tokens forgotten when a token is added
-  Past.extended_content  position/test_layers.py::test_tokens_one_by_one_have_the_content_of_all
+  KVCache.extended_content  position/test_layers.py::test_tokens_one_by_one_have_the_content_of_all
   - self._content = content if self._content is None else torch.cat([self._content, content], dim=1)
   + self._content = content
 a scheme that is loaded alone without the weights of its layers

@@ -22,14 +22,12 @@ both sides contracted with the same transpose (sequences)
   +     rotations = Rotations(-rotations.angle)
   + return rotate_pairs(x, rotations) if self.interleaved else rotate_halves(x, rotations)
 both sides contracted with the same transpose (trees)
-  Orthogonal.rotate_in_frame  evaluation/test_laws.py::test_every_law_that_is_claimed_holds
-  - return self.operators.act_on(x, context.state) if self.side in ("both", side) else x
-  + from dataclasses import replace
+  Orthogonal.rotate_in_basis  evaluation/test_laws.py::test_every_law_that_is_claimed_holds
+  - return operators(x) if self.side in ("both", side) else x
   + from ape_cli.position._grouped import Products
-  + state = context.state
-  + if side == 'key' and hasattr(state, 'products'):
-  +     state = replace(state, products=Products(state.products.stages, state.products.table.mT))
-  + return self.operators.act_on(x, state)
+  + if side == 'key' and isinstance(operators, Products):
+  +     operators = Products(operators.stages, operators.table.mT, operators.rows)
+  + return operators(x)
 tree paths off by one: SOS at the root's place
   Branches.prepare  position/test_orthogonal.py::test_tree_operators_follow_the_path_from_the_root
   - heap = np.maximum(positions.detach().cpu().numpy().ravel(), 1)
@@ -39,9 +37,9 @@ the path composed from the leaf up instead of from the root down
   - below = (above @ w).unflatten(2, (-1, self.channels))
   + below = w[:, :, None] @ above.unflatten(1, (-1, self.channels))
 one set of generators used for all heads
-  Branches._exact_generators  evaluation/test_laws.py::test_every_law_that_is_claimed_holds
-  - return exponential(skew(exact(self.free)))
-  + return exponential(skew(exact(self.free)))[:, :1].expand(-1, self.heads, -1, -1)
+  Branches.table  evaluation/test_laws.py::test_every_law_that_is_claimed_holds
+  - w = exponential(skew(exact(self.free)))
+  + w = exponential(skew(exact(self.free)))[:, :1].expand(-1, self.heads, -1, -1)
 all branches initialised in one basis: left and right commute
   Branches.__init__  position/test_orthogonal.py::test_branches_do_not_commute
   - basis = random_orthogonal((k, heads, channels, channels), generator)
@@ -100,10 +98,10 @@ a ring that does not close, because its angles do not divide a full turn
   + 2 * math.pi / (self.order + 1)
 all factors of a product read the same coordinate
   DirectSum.prepare  position/test_algebra.py::test_a_sequence_of_trees
-  - [part.prepare(positions[..., i], plans[i], others[i]) for i, part in enumerate(self._each())]
-  + [part.prepare(positions[..., 0], plans[i], others[i]) for i, part in enumerate(self._each())]
+  - [part.prepare(positions[..., i], plans[i], others[i]) for i, part in enumerate(self.factors())]
+  + [part.prepare(positions[..., 0], plans[i], others[i]) for i, part in enumerate(self.factors())]
 the absolute variant on both sides
-  Orthogonal.rotate_in_frame  position/test_algebra.py::test_the_absolute_variant_turns_one_side
+  Orthogonal.rotate_in_basis  position/test_algebra.py::test_the_absolute_variant_turns_one_side
   - self.side in ("both", side)
   + self.side
 a child of a ternary tree with the parent of a binary one
@@ -168,11 +166,11 @@ the pieces of a path in the wrong order: the first steps act first
   + self._number(heap[on], depth[on], reach * (np.maximum(depth[on] - 1, 0) // reach) - above, reach)
 operators made in the 16 bits of the weights
   exact  position/test_half.py::test_operators_keep_lengths_at_every_depth
-  - x.double() if x.is_cuda else wide(x)
+  - x.double() if x.is_cuda else x.to(torch.promote_types(x.dtype, torch.float32))
   + x
 vectors rounded to 16 bits after each step of a path
-  Products.of_tokens  position/test_half.py::test_operators_keep_lengths_at_every_depth
-  - wide(x).reshape(copies, rows, h, n, k)
+  Products.__call__  position/test_half.py::test_operators_keep_lengths_at_every_depth
+  - wide.reshape(copies, rows, h, n, k)
   + x.reshape(copies, rows, h, n, k)
 products of operators rounded by autocast
   exponential  position/test_half.py::test_autocast_rounds_no_operators
@@ -198,14 +196,14 @@ a result of one pair of contexts given to another pair
   Context.cached  position/test_context.py::test_a_pair_s_own
   - key = compute, id(other), _phase()
   + key = compute, _phase()
-the frame in the projection of one side only
+the basis in the projection of one side only
   Attention._projected  position/test_frame.py::test_projections_in_the_frame_change_nothing
-  - [(self.key, k_frame), (self.value, None)]
-  + [(self.key, None), (self.value, None)]
-the frame's transpose in the projections
-  Attention._framed  position/test_frame.py::test_projections_in_the_frame_change_nothing
-  - basis = frame.mT.to(weight.dtype)
-  + basis = frame.to(weight.dtype)
+  - query, key, value = (self.query, q_basis), (self.key, k_basis), (self.value, None)
+  + query, key, value = (self.query, q_basis), (self.key, None), (self.value, None)
+the transpose of the basis in the projections
+  Attention._project  position/test_frame.py::test_projections_in_the_frame_change_nothing
+  - transposed = basis.mT.to(weight.dtype)
+  + transposed = basis.to(weight.dtype)
 a bias in float32 is given to torch beside float64 queries, and the result is wrong
   additive  attention/test_backend.py::test_a_bias_of_another_dtype_is_added_as_it_is
   - bias.to(dtype)

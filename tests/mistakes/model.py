@@ -46,8 +46,8 @@ the locality bias missing from cross-attention
   + AttentionContext(**vars(AttentionContext.of(self.scheme, new, source)) | {'decays': None})
 greedy decoding that keeps keys, and computes the last token at the position of the first
   Transformer.decode  evaluation/test_laws.py::test_every_law_that_is_claimed_holds
-  - new = self.scheme.context(positions[:, begin:], causal=True, beside=source)
-  + new = self.scheme.context(positions[:, : positions.shape[1] - begin], causal=True, beside=source)
+  - new = self.scheme.context(positions[:, begin:], None, True, source)
+  + new = self.scheme.context(positions[:, : positions.shape[1] - begin], None, True, source)
 the locality bias missing from the encoder
   Transformer.encode  models/test_reference.py::test_the_model_is_the_plain_one
   - AttentionContext.of(self.scheme, context, context)
@@ -58,8 +58,8 @@ positions off by one in greedy decoding
   + writer.next(written, batch.input_positions[:, :m] + 1)
 a decoder with a kind of attention that mixes queries
   Transformer.__init__  evaluation/test_laws.py::test_every_law_of_an_attention_holds
-  - behind = attention.make() if kind.mixes_queries else kind
-  + behind = kind
+  - behind = attention.make() if chosen.mixes_queries else chosen
+  + behind = chosen
 greedy decoding that uses the positions of the answer
   _unfold  evaluation/test_decoding.py::test_trees_by_hand
   - node = np.where(m < budget, growth.next(), 0)

@@ -46,8 +46,8 @@ SOS of an encoder-decoder moved from the empty path
   + np.pad(drawn, ((0, 0), (1, 0)), constant_values=1)
 positions beyond the greatest, for which a bounded scheme would take others
   RowPositions.at  data/position_maps/test_rules.py::test_positions_out_of_range_are_refused_wherever_they_are_read
-  - (flat > 0) & ((found < 1) | (found > greatest))
-  + (flat > 0) & (found < 1)
+  - (flat > 0) & ((positions < 1) | (positions > greatest))
+  + (flat > 0) & (positions < 1)
 sources beyond the capacity of a map, whose positions have no meaning
   RowPositions.check  data/position_maps/test_rules.py::test_a_source_beyond_the_capacity_is_refused
   - np.maximum(read - 1, sources)

@@ -82,7 +82,7 @@ partial RoPE that turns the last channels
   - torch.cat([self.rotate(x[..., : self.turned], context, side), x[..., self.turned :]], dim=-1)
   + torch.cat([x[..., : -self.turned], self.rotate(x[..., -self.turned :], context, side)], dim=-1)
 a share of channels rounded without a word
-  _part  position/test_rope.py::test_bad_shares_are_refused
+  _part  position/test_contract.py::test_bad_options_are_refused
   - part < 2 or part % 2 or abs(part - channels * share) > 1e-6
   + part < 2 or part % 2
 axial RoPE with columns before rows
@@ -102,7 +102,7 @@ axial RoPE with the base of texts
   - self.base, self.shares = base, shares(shape.structure, shape.head_dim)
   + self.base, self.shares = 10_000.0, shares(shape.structure, shape.head_dim)
 real positions that are rounded down
-  AxialRope.rotations  position/test_axial_rope.py::test_positions_may_be_real
+  AxialRope.rotations  position/test_contract.py::test_half_a_turn_twice_is_a_whole_one
   - context.positions
   + context.positions.long()
 mixed RoPE with one frame for all heads
@@ -137,7 +137,7 @@ LieRE with exponentials in float32, wrong at far positions
   - torch.tensordot(places.double(), skew(free.double()), dims=1)
   + torch.tensordot(places.to(free.dtype), skew(free), dims=1)
 blocks taken across heads
-  Lie.rotate_in_frame  position/test_lie.py::test_against_an_exponential_for_each_token
+  Lie.rotate_in_basis  position/test_lie.py::test_against_an_exponential_for_each_token
   - rotated.unflatten(1, (x.shape[1], -1)).transpose(2, 3)
   + rotated.unflatten(1, (-1, x.shape[1])).transpose(1, 2).transpose(2, 3)
 operators of an encoder's positions given to other positions of the decoder
@@ -146,6 +146,6 @@ operators of an encoder's positions given to other positions of the decoder
   + which[count:]
 positions that differ in one coordinate taken for the same
   _distinct  position/test_lie.py::test_there_is_one_operator_for_each_distinct_position
-  - which * len(found) + number
+  - which * len(distinct) + number
   + which + number
 """)

@@ -42,7 +42,7 @@ def net(name: str, decay: float = 1.0, kind: str = "dot", **options: Any) -> Dec
         layers=3,
         sides=sides,
         dropout=0.0,
-        kind=attention.make(kind),
+        attention_type=attention.make(kind),
         generator=generator,
     ).double()
 

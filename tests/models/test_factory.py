@@ -176,7 +176,7 @@ def test_random_parts_of_an_attention_follow_from_the_seed(monkeypatch: pytest.M
     drawn = []
     right = attention.make
 
-    def make(*given: Any, **options: Any) -> attention.AttentionKind:
+    def make(*given: Any, **options: Any) -> attention.AttentionType:
         drawn.append(torch.rand(1).item())
         return right(*given, **options)
 

@@ -13,7 +13,7 @@ from torch.nn import functional
 from ape_cli import attention, position
 from ape_cli.core.errors import UsageError
 from ape_cli.experiment import ExperimentSpec
-from ape_cli.models import layers
+from ape_cli.models import transformer
 from ape_cli.models.image_classifier import Classifier, Tokenising
 from ape_cli.models.transformer import loss
 
@@ -165,11 +165,11 @@ def test_tokens_and_positions_have_one_scale(name: str) -> None:
 def test_stochastic_depth() -> None:
     ones = torch.ones(20_000, 2, 3)
     torch.manual_seed(3)
-    found = layers.stochastic_depth(ones, 0.2)
+    found = transformer.stochastic_depth(ones, 0.2)
     assert set(found.unique().tolist()) == {0.0, 1.25}  # zero, or scaled so that the mean stays the same
     assert torch.equal(found, found[:, :1, :1].expand_as(found))  # a row is dropped as a whole or not at all
     assert abs(float((found[:, 0, 0] == 0).double().mean()) - 0.2) < 5 * math.sqrt(0.2 * 0.8 / 20_000)
-    assert torch.equal(layers.stochastic_depth(ones, 0.0), ones)
+    assert torch.equal(transformer.stochastic_depth(ones, 0.0), ones)
 
 
 def test_stochastic_depth_grows_over_the_layers_and_is_for_training() -> None:

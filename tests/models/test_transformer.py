@@ -8,7 +8,7 @@ import torch
 from ape_cli import position
 from ape_cli.attention import Attention
 from ape_cli.experiment import ExperimentSpec
-from ape_cli.models import factory, layers, transformer
+from ape_cli.models import factory, transformer
 from ape_cli.models.transformer import loss
 from ape_cli.structure import Seq
 
@@ -82,7 +82,7 @@ def test_rows_of_a_table_are_added_up_by_a_product() -> None:
     """The path for GPUs has the same gradient as torch's own embedding."""
     table = torch.randn(7, 5, dtype=torch.float64, requires_grad=True)
     ids = torch.randint(0, 7, (3, 11))
-    found = layers._Lookup.apply(ids, table)
+    found = transformer._Lookup.apply(ids, table)
     weights = torch.randn_like(found)
     expected = torch.nn.functional.embedding(ids, table)
     assert torch.equal(found, expected)

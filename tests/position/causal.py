@@ -9,13 +9,11 @@ from collections.abc import Callable
 from dataclasses import replace
 from typing import Any
 
-import pytest
 import torch
 
 from ape_cli import position
-from ape_cli.attention import Attention, AttentionContext, Past, make, names
-from ape_cli.core.errors import UsageError
-from ape_cli.position import Link, Scheme
+from ape_cli.attention import Attention, AttentionContext, KVCache
+from ape_cli.position import AttentionPair, Scheme
 
 B, N, H, K = 2, 75, 2, 8  # more tokens than two blocks
 D = H * K
@@ -47,10 +45,10 @@ def content_of(scheme: Scheme, x: torch.Tensor) -> torch.Tensor | None:
     return scheme.layers["decoder_0"](x) if "decoder_0" in scheme.layers else None
 
 
-def link_of(scheme: Scheme, count: int) -> Link:
+def link_of(scheme: Scheme, count: int) -> AttentionPair:
     """All of `count` tokens attend to each other."""
     at = scheme.context(torch.arange(count)[None], causal=True)
-    return Link(at, at)
+    return AttentionPair(at, at)
 
 
 def scores(scheme: Scheme, q: torch.Tensor, k: torch.Tensor, content: torch.Tensor | None) -> torch.Tensor:
@@ -88,7 +86,7 @@ def check_tokens_one_by_one(name: str) -> None:
     """A decoder that adds tokens one by one, after some at once, computes what it computes for all at once."""
     scheme, x = scheme_of(name), tokens()
     attention = attention_of(scheme)
-    past, found, begin = Past(), [], 0
+    past, found, begin = KVCache(), [], 0
     for end in (40, *range(41, N + 1)):
         every, new = (scheme.context(torch.arange(a, end)[None], causal=True) for a in (0, begin))
         context = replace(AttentionContext.of(scheme, new, every), causal=begin == 0)
@@ -148,14 +146,3 @@ def check_gradients(name: str) -> None:
         return scores(scheme, q, k, content_of(scheme, x))
 
     assert torch.autograd.gradcheck(found, (q, k, x, *scheme.parameters()))
-
-
-def check_it_is_refused_elsewhere(name: str) -> None:
-    """It is refused in an encoder, between decoder and encoder, and with other kinds of attention."""
-    scheme = scheme_of(name)
-    for role in ("encoder", "cross"):
-        with pytest.raises(UsageError, match="acts only in causal attention"):
-            Attention(scheme, 0.0, role=role)  # type: ignore[arg-type]
-    for kind in set(names()) - {"dot"}:
-        with pytest.raises(UsageError, match="cannot take"):
-            Attention(scheme, 0.0, make(kind), "decoder")

@@ -88,16 +88,6 @@ def test_a_benzene_ring_by_hand() -> None:
         assert torch.allclose(found, expected, atol=1e-9)
 
 
-@pytest.mark.parametrize("name", ["orthogonal-seq", "orthogonal-tree", "orthogonal-grid"])
-def test_the_short_names_are_the_general_scheme(name: str) -> None:
-    expression = structure.example(position.load(name).structures[0]).expression
-    short, general = make(expression, name), make(expression)
-    at = structure.parse_structure(expression)
-    where = torch.randint(1, 9, (1, 5, at.width) if at.width > 1 else (1, 5))
-    x = torch.randn(1, H, 5, K, dtype=torch.float64)
-    assert torch.equal(short.rotate(x, short.context(where), "key"), general.rotate(x, general.context(where), "key"))
-
-
 @pytest.mark.parametrize("side", ["query", "key"])
 @pytest.mark.parametrize("expression", ["seq", "tree(2)", "seq*tree(2)"])
 def test_the_absolute_variant_turns_one_side(side: str, expression: str) -> None:

@@ -4,14 +4,11 @@ from __future__ import annotations
 
 import math
 
-import pytest
 import torch
 from torch import Tensor
 
-from ape_cli import attention, position
-from ape_cli.core.errors import UsageError
+from ape_cli import position
 from ape_cli.position import Scheme
-from ape_cli.position._rotation import frequencies
 from tests.position.golden import GOLDEN
 
 
@@ -47,25 +44,6 @@ def test_values_of_another_implementation() -> None:
         assert torch.allclose(found, expected, rtol=0, atol=2e-7)
 
 
-@pytest.mark.parametrize(("d_model", "structure"), [(16, "grid(2)"), (40, "grid(3)"), (28, "grid(2)")])
-def test_it_is_orthogonal_grid_with_other_generators(d_model: int, structure: str) -> None:
-    """The scores are equal if each axis of `orthogonal-grid` has these angles, and the channel pairs as its planes."""
-    ours, other, start = (
-        position.make(name, d_model, 2, structure=structure, decay=1.0).double()
-        for name in ("axial-rope", "orthogonal-grid", "orthogonal-grid")
-    )
-    with torch.no_grad():
-        for part, share in zip(other.operators.parts, other.operators.shares, strict=True):  # type: ignore[union-attr, arg-type]
-            part.angles.copy_(frequencies(share, 100.0).expand_as(part.angles))  # type: ignore[operator, union-attr]
-            if part.basis is not None:
-                part.basis.zero_()  # type: ignore[operator, union-attr]
-    at = torch.randint(0, 50, (2, 9, ours.structure.width), generator=torch.Generator().manual_seed(3))
-    q, k = draw(2, 2, 9, d_model // 2), draw(2, 2, 9, d_model // 2, seed=2)
-    one, same, unset = (attention.logits(s, q, k, s.context(at), s.context(at.flip(1))) for s in (ours, other, start))
-    assert torch.allclose(one, same, rtol=0, atol=1e-12)
-    assert not torch.allclose(one, unset, atol=0.1)
-
-
 def test_each_axis_turns_its_own_channels() -> None:
     """A step along an axis changes its share of the channels and no other, also if the shares are uneven."""
     scheme, x = make(20, structure="grid(3)"), draw(1, 1, 1, 20)
@@ -76,18 +54,3 @@ def test_each_axis_turns_its_own_channels() -> None:
         changed = (scheme.rotate(x, scheme.context(at), "key") - here).flatten() != 0
         assert changed[share].all()
         assert int(changed.sum()) == share.stop - share.start
-
-
-def test_positions_may_be_real() -> None:
-    """Halved positions, as in a finer grid that is squeezed into the sides that are known, are turned by half."""
-    scheme, x, at = make(), draw(1, 1, 12, 8), places(3, 4)
-    half = scheme.context(at.float() / 2)
-    twice = scheme.rotate(scheme.rotate(x, half, "key"), half, "key")
-    assert torch.allclose(twice, scheme.rotate(x, scheme.context(at), "key"), atol=1e-14)
-
-
-def test_bad_options_are_refused() -> None:
-    with pytest.raises(UsageError, match="bad base"):
-        make(base=1.0)
-    with pytest.raises(UsageError, match=r"too narrow for grid\(3\)[\s\S]*4 channels[\s\S]*at least 6"):
-        make(4, structure="grid(3)")

@@ -13,7 +13,7 @@ from torch.utils.checkpoint import CheckpointPolicy, checkpoint, create_selectiv
 
 from ape_cli import attention, position
 from ape_cli.attention import AttentionContext
-from ape_cli.models.layers import Layer
+from ape_cli.models.transformer import Layer
 from ape_cli.position import Context, FastScheme, Scheme, Shape, Side
 from ape_cli.position._rotation import Rotations, rotate_pairs
 from ape_cli.structure import Seq
@@ -33,7 +33,7 @@ class Own(FastScheme):
     def prepare(self, positions: Tensor, plan: object, beside: Rotations | None) -> Rotations:
         return Rotations((positions[:, None, :, None] * self.angles.exp()).double())
 
-    def rotate_in_frame(self, x: Tensor, context: Context, side: Side) -> Tensor:
+    def rotate_in_basis(self, x: Tensor, context: Context, side: Side) -> Tensor:
         return rotate_pairs(x, context.state)
 
     def bias(self, q: Tensor, q_context: Context, k_context: Context) -> Tensor:
@@ -77,7 +77,7 @@ class Net:
         width = self.scheme.structure.width
         at = at if width == 1 else torch.stack([at] * width, -1)
         source = self.scheme.context(at[:, :-1])
-        here = self.scheme.context(at, causal=True, beside=source)
+        here = self.scheme.context(at, causal=True, shared_with=source)
         between = AttentionContext.of(self.scheme, here, source) if self.crosses else None
         return here, AttentionContext.of(self.scheme, here, here), between
 

@@ -8,8 +8,9 @@ import torch
 from ape_cli import attention, position
 from ape_cli.evaluation.laws._subjects import examples
 from ape_cli.position._branches import Branches
+from ape_cli.position._grouped import Unplanned
 from ape_cli.position._operators import random_orthogonal
-from ape_cli.position._unplanned import Unplanned, exponentials
+from ape_cli.position.lie import exponentials
 from tests.position.compiled import compare
 from tests.position.test_contract import make
 
@@ -66,8 +67,8 @@ def test_operations_keep_the_rules_of_torch() -> None:
     x = torch.randn(10, 8, generator=draws, dtype=torch.float64, requires_grad=True)
     table = torch.randn(4, 2, 4, 4, generator=draws, dtype=torch.float64, requires_grad=True)
     torch.library.opcheck(torch.ops.ape.multiply.default, (x, table, which))
-    assert torch.autograd.gradcheck(lambda x, table: Unplanned(which, table)(x), (x, table))
-    assert torch.autograd.gradcheck(Unplanned(0 * which, table.detach()), x)
+    assert torch.autograd.gradcheck(lambda x, table: Unplanned(which, table).of_rows(x), (x, table))
+    assert torch.autograd.gradcheck(Unplanned(0 * which, table.detach()).of_rows, x)
     free = torch.randn(2, 3, 4, 4, generator=draws, dtype=torch.float64, requires_grad=True)
     places = torch.tensor([[1, 2], [0, 0], [1, 2], [3, 1]])
     torch.library.opcheck(torch.ops.ape.exponentials.default, (free, places))

@@ -10,7 +10,7 @@ import torch
 
 from ape_cli import attention, position
 from ape_cli.models.transformer import Transformer
-from ape_cli.position import Context, Link
+from ape_cli.position import AttentionPair, Context
 
 SHARED = {"relative": "vectors", "transformer-xl": "projected", "t5": "terms", "alibi": "penalty"}
 IDS = torch.tensor([[5, 6, 7, 8, 9], [3, 4, 9, 8, 7]])
@@ -127,8 +127,8 @@ def test_the_mask_of_a_link_is_that_of_attention(causal: bool, padded: bool) -> 
     scheme = position.make("none", 4, 1)
     tokens = torch.tensor([[True, True, True, False]]) if padded else None
     whole = scheme.context(torch.arange(1, 5)[None], tokens, causal=causal)
-    made, link = attention.AttentionContext.of(scheme, whole, whole), Link(whole, whole)
-    for expected, got in ((made.mask, link.mask), (made.part(2, 4).mask, Link(whole.part(2, 4), whole).mask)):
+    made, link = attention.AttentionContext.of(scheme, whole, whole), AttentionPair(whole, whole)
+    for expected, got in ((made.mask, link.mask), (made.part(2, 4).mask, AttentionPair(whole.part(2, 4), whole).mask)):
         if not causal and not padded:
             assert expected is None
             assert got is None

@@ -98,7 +98,6 @@ def test_vectors_start_small_and_are_shared_by_heads() -> None:
         causal.check_padding_in_front,
         causal.check_nothing_ahead_is_seen,
         causal.check_gradients,
-        causal.check_it_is_refused_elsewhere,
         lambda name: causal.check_autocast(name, worst=0.05),
     ],
 )

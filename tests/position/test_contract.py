@@ -277,3 +277,45 @@ def test_mistakes_are_explained() -> None:
     for call, message in cases:
         with pytest.raises(UsageError, match=message):
             call()
+
+
+BAD_OPTIONS: dict[str, list[tuple[dict[str, Any], str]]] = {
+    "axial-rope": [({"base": 1.0}, "bad base"), ({"structure": "grid(5)"}, r"too narrow for grid\(5\)[\s\S]*least 10")],
+    "mixed-rope": [({"base": 0.5}, "bad base"), ({"structure": "grid(5)"}, r"too narrow for grid\(5\)")],
+    "fire": [({name: bad}, rf"bad {name}[\s\S]*above") for name, bad in (("width", 0), ("threshold", 0.0), ("c", -1))],
+    "kerple": [({"kind": "powr"}, r"kind[\s\S]*'power'")],
+    "lie": [({"block": block}, r"bad block[\s\S]*that divides the 8 channels") for block in (-2, 1, 3, 6, 16)],
+    "orthogonal-grid": [
+        ({"distance": "euclidian"}, r"unknown distance[\s\S]*did you mean 'euclidean'"),
+        ({"distance": "euclidean", "decay": 1.0}, r"no effect without a locality bias[\s\S]*decay=0\.98"),
+    ],
+    "path": [({"rank": rank}, "bad rank") for rank in (-1, 9)],
+    "rope": [({"partial": share}, r"bad partial[\s\S]*8 channels") for share in (0.0, -0.5, 1.5, 0.3, 1 / 8, 3 / 8)],
+    "xpos": [({name: value}, f"bad {name}") for name, value in (("base", 1.0), ("scale_base", 0.0), ("gamma", -1.0))],
+    "matrix-power": [
+        ({"matrix": 2 * torch.eye(8)}, "not orthogonal"),
+        ({"matrix": torch.eye(3)}, "bad matrix"),
+        ({"point": torch.ones(3)}, "bad point"),
+        ({"matrix": torch.eye(8), "base": 5.0}, "no base"),
+        ({"matrix": torch.eye(8), "learned": True}, "given matrix is not learned"),
+        ({"point": torch.ones(8), "multiplicative": True}, "no evaluation point"),
+        ({"base": 0.5}, "bad base"),
+    ],
+}
+
+
+@pytest.mark.parametrize("name", BAD_OPTIONS)
+def test_bad_options_are_refused(name: str) -> None:
+    for options, message in BAD_OPTIONS[name]:
+        with pytest.raises(UsageError, match=message):
+            position.make(name, d_model=8, heads=1, **options)
+
+
+@pytest.mark.parametrize("name", ["rope", "axial-rope", "mixed-rope", "lie"])
+def test_half_a_turn_twice_is_a_whole_one(name: str) -> None:
+    """Positions may be real, as in interpolation. On one line through the origin, the generators of `lie` commute."""
+    scheme = position.make(name, 16, 2, generator=torch.Generator().manual_seed(3)).double()
+    at = torch.randint(1, 30, (2, 5, scheme.structure.width), generator=torch.Generator().manual_seed(1)).squeeze(-1)
+    x, half = torch.randn(2, 2, 5, 8, dtype=torch.float64), scheme.context(at.double() / 2)
+    twice = scheme.rotate(scheme.rotate(x, half, "key"), half, "key")
+    assert torch.allclose(twice, scheme.rotate(x, scheme.context(at), "key"), atol=1e-12)

@@ -8,7 +8,6 @@ import pytest
 import torch
 
 from ape_cli import attention, position
-from ape_cli.core.errors import UsageError
 from ape_cli.position.fire import Fire
 from tests.position.golden import GOLDEN
 
@@ -123,12 +122,6 @@ def test_signs_of_c_and_of_the_threshold_do_not_matter() -> None:
     with torch.no_grad():
         scheme.c.zero_()
     assert torch.isfinite(terms(scheme, [3, 40], [0, 20])).all()
-
-
-def test_bad_options() -> None:
-    for name, value in (("width", 0), ("threshold", 0.0), ("c", -0.1)):
-        with pytest.raises(UsageError, match=rf"bad {name}[\s\S]*above 0"):
-            make(**{name: value})
 
 
 def test_positions_may_be_interpolated() -> None:

@@ -29,7 +29,7 @@ SCHEMES: dict[str, tuple[str, str, dict[str, Any]]] = {
 
 
 class WithoutFrame(Dot):
-    takes_frame = False
+    takes_basis = False
 
 
 def make(name: str, decay: float = 1.0) -> Orthogonal:
@@ -55,18 +55,18 @@ def test_a_rotation_is_a_turn_in_the_frame(name: str, side: position.Side) -> No
     """rotate(x) = turn(x F), where F is orthogonal, is not the identity, and is the same at all positions."""
     scheme = make(name)
     here, there = (scheme.context(places(scheme, 2, 5, seed)) for seed in (1, 2))
-    frame = scheme.frame(here)
+    frame = scheme.basis(here)
     assert frame is not None
     assert frame.shape == (H, K, K)
     identity = torch.eye(K, dtype=torch.float64).expand(H, K, K)
     assert torch.allclose(frame @ frame.mT, identity, atol=1e-12)
     assert (frame - frame.mT).abs().max() > 0.1, "a transpose would not be noticed"
-    other = scheme.frame(there)
+    other = scheme.basis(there)
     assert other is not None
     assert torch.equal(frame, other)
     x = draw(2, H, 5, K)
     framed = torch.einsum("bhni,hij->bhnj", x, frame)
-    assert torch.allclose(scheme.rotate(x, here, side), scheme.rotate_in_frame(framed, here, side), atol=1e-12)
+    assert torch.allclose(scheme.rotate(x, here, side), scheme.rotate_in_basis(framed, here, side), atol=1e-12)
 
 
 def test_schemes_without_one() -> None:
@@ -76,16 +76,16 @@ def test_schemes_without_one() -> None:
         shape = (1, 3, scheme.structure.width) if scheme.structure.width > 1 else (1, 3)
         context = scheme.context(torch.ones(shape, dtype=torch.int64))
         framed = name in ("orthogonal", "orthogonal-seq", "orthogonal-grid")
-        assert (isinstance(scheme, FastScheme) and scheme.frame(context) is not None) == framed, name
+        assert (isinstance(scheme, FastScheme) and scheme.basis(context) is not None) == framed, name
         if isinstance(scheme, FastScheme) and not framed:
             x = torch.randn(1, H, 3, K)
-            assert torch.equal(scheme.rotate_in_frame(x, context, "query"), scheme.rotate(x, context, "query"))
+            assert torch.equal(scheme.rotate_in_basis(x, context, "query"), scheme.rotate(x, context, "query"))
 
 
 # In attention
 
 
-def layer(kind: attention.AttentionKind, scheme: Orthogonal) -> Attention:
+def layer(kind: attention.AttentionType, scheme: Orthogonal) -> Attention:
     """Weights and biases as after training: none of them is 0."""
     made = Attention(scheme, 0.0, kind).double()
     with torch.no_grad():
@@ -94,7 +94,7 @@ def layer(kind: attention.AttentionKind, scheme: Orthogonal) -> Attention:
     return made
 
 
-def run(kind: attention.AttentionKind, scheme: Orthogonal, contexts: tuple[Context, Context]) -> dict[str, Tensor]:
+def run(kind: attention.AttentionType, scheme: Orthogonal, contexts: tuple[Context, Context]) -> dict[str, Tensor]:
     """The output, and the gradients of inputs, projections and generators."""
     made = layer(kind, scheme)
     before = {name: value.clone() for name, value in made.state_dict().items()}
@@ -132,7 +132,7 @@ def check_projections(name: str, decay: float, rows: int) -> None:
     for kind in (Dot(), WithoutFrame()):
         scheme = make(name, decay)
         source = scheme.context(places(scheme, rows, 7, 2))
-        contexts = scheme.context(places(scheme, rows, 5, 1), beside=source), source
+        contexts = scheme.context(places(scheme, rows, 5, 1), shared_with=source), source
         found.append(run(kind, scheme, contexts))
         assert torch.allclose(found[-1]["output"], plainly(scheme, contexts), atol=1e-6 if decay < 1 else 1e-12)
     for label, value in found[0].items():
@@ -148,7 +148,7 @@ def test_frames_within_autocast(name: str) -> None:
     contexts = []
     for scheme in (exact, rough):
         source = scheme.context(places(scheme, 2, 7, 2))
-        contexts.append((scheme.context(places(scheme, 2, 5, 1), beside=source), source))
+        contexts.append((scheme.context(places(scheme, 2, 5, 1), shared_with=source), source))
     made = layer(Dot(), rough).float()
     with torch.autocast("cpu", torch.bfloat16):
         out = made(

@@ -37,7 +37,7 @@ def grouped(which: list[list[int]], fixed: bool, operators: Tensor, x: Tensor) -
             stages.append(Stage.of(met, *tiles(met, len(operators)), H))
         else:
             stages.append(Stage.of_some(on, met[on], H, x.device))
-    return Products(stages, operators)(x)
+    return Products(stages, operators).of_rows(x)
 
 
 def one_by_one(which: list[list[int]], operators: Tensor, x: Tensor) -> Tensor:
@@ -170,8 +170,8 @@ def test_every_reach_is_the_product_along_the_path(name: str, monkeypatch: pytes
         with_reach(monkeypatch, at.numel(), branching, reach)
         context = scheme.context(at)
         assert context.state.reach == max(1, min(reach, deepest))
-        assert len(context.state.products.stages) == -(-deepest // context.state.reach)
-        for one, other in zip(results(scheme, x, scheme.rotate_in_frame(x, context, "query")), expected, strict=True):
+        assert len(context.state.stages) == -(-deepest // context.state.reach)
+        for one, other in zip(results(scheme, x, scheme.rotate_in_basis(x, context, "query")), expected, strict=True):
             assert torch.allclose(one, other, rtol=1e-12, atol=1e-11), reach
 
 
@@ -190,8 +190,8 @@ def test_autocast_keeps_the_dtypes(given: torch.dtype, monkeypatch: pytest.Monke
     x = draw(3, H, at.shape[1], K).to(given).requires_grad_()
     with torch.autocast("cpu", torch.bfloat16):
         context = scheme.context(at)
-        turned = scheme.rotate_in_frame(x, context, "key")
-    assert context.state.products.table.dtype == torch.float32
+        turned = scheme.rotate_in_basis(x, context, "key")
+    assert context.state.table.dtype == torch.float32
     assert turned.dtype == given
     turned.float().pow(3).sum().backward()
     assert x.grad is not None
@@ -217,11 +217,11 @@ def test_a_deeper_decoder_beside_its_encoder(encoder: Tensor, share: int, monkey
     scheme, deeper = make(), mixed(2)
     x = draw(3, H, deeper.shape[1], K).requires_grad_()
     source = scheme.context(encoder)
-    beside, alone = scheme.context(deeper, causal=True, beside=source), scheme.context(deeper, causal=True)
-    assert beside.state.products.table is source.state.products.table
-    assert alone.state.products.table is not source.state.products.table
+    beside, alone = scheme.context(deeper, causal=True, shared_with=source), scheme.context(deeper, causal=True)
+    assert beside.state.table is source.state.table
+    assert alone.state.table is not source.state.table
     assert (alone.state.reach > source.state.reach) == (share == 0)
-    found, expected = (results(scheme, x, scheme.rotate_in_frame(x, c, "query")) for c in (beside, alone))
+    found, expected = (results(scheme, x, scheme.rotate_in_basis(x, c, "query")) for c in (beside, alone))
     for one, other in zip(found, expected, strict=True):
         assert torch.allclose(one, other, rtol=0, atol=1e-12)
     assert torch.allclose(found[0], path_by_path(scheme, x, deeper), rtol=0, atol=1e-12)
@@ -233,7 +233,7 @@ def test_generators_are_made_once_for_both(monkeypatch: pytest.MonkeyPatch) -> N
     monkeypatch.setattr(_branches, "exponential", lambda s: (calls.append(s.shape), exponential(s))[1])
     scheme = make()
     source = scheme.context(mixed(2))
-    scheme.context(mixed(2, count=9), causal=True, beside=source)
+    scheme.context(mixed(2, count=9), causal=True, shared_with=source)
     assert len(calls) == 1
     scheme.context(mixed(2))
     assert len(calls) == 2, "nothing is kept from one forward pass to the next"
@@ -250,14 +250,14 @@ def test_frames_are_shared_beside(expression: str) -> None:
         for n in (5, 7)
     )
     source = scheme.context(at)
-    beside, alone = scheme.context(to, beside=source), scheme.context(to)
+    beside, alone = scheme.context(to, shared_with=source), scheme.context(to)
     x = draw(2, H, 7, 8).requires_grad_()
     found, expected = (results(scheme, x, scheme.rotate(x, c, "key")) for c in (beside, alone))
     for one, other in zip(found, expected, strict=True):
         assert torch.allclose(one, other, rtol=0, atol=1e-12)
-    first, second = (c.state[0] for c in (source, beside))
+    first, second = source.state, beside.state
     if expression == "seq*tree(2)":
-        assert second[0] is first[0]  # the context of the sequence
-        assert beside.state[1].products.table is source.state[1].products.table
+        assert second.factors[0].basis is first.factors[0].basis  # the context of the sequence
+        assert beside.state.factors[1].table is source.state.factors[1].table
     else:
-        assert second is first
+        assert second.basis is first.basis

@@ -129,9 +129,9 @@ def test_autocast_rounds_no_operators(expression: str, dtype: torch.dtype) -> No
     scheme = make("orthogonal", expression)
     assert isinstance(scheme, Orthogonal)
     at = far(expression)
-    plain = scheme.frame(scheme.context(at))
+    plain = scheme.basis(scheme.context(at))
     with torch.autocast("cpu", dtype):
-        found = scheme.frame(scheme.context(at))
+        found = scheme.basis(scheme.context(at))
         rounded = hooks(scheme, at, dtype)
     assert (plain is None) == (found is None)
     assert plain is None or found is None or torch.equal(plain, found)

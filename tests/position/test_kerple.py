@@ -8,7 +8,6 @@ import pytest
 import torch
 
 from ape_cli import attention, position
-from ape_cli.core.errors import UsageError
 from ape_cli.position.kerple import Kerple
 from tests.position.golden import GOLDEN
 
@@ -86,16 +85,6 @@ def test_it_is_a_kernel(kind: str) -> None:
     assert torch.linalg.eigvalsh(centre @ gram @ centre).min().item() > -1e-9
 
 
-def test_power_of_one_is_alibi() -> None:
-    """With r2 = 1 and the slopes as r1."""
-    alibi = position.make("alibi", d_model=32, heads=4)
-    context = alibi.context(torch.tensor([[0, 1, 5, 20]]))
-    expected = alibi.bias(torch.zeros(1, 4, 4, 8, dtype=torch.float64), context, context)
-    scheme = with_coefficients("power", [1 / 4, 1 / 16, 1 / 64, 1 / 256], [1.0] * 4)
-    assert expected is not None
-    assert torch.allclose(terms(scheme, [0, 1, 5, 20], [0, 1, 5, 20]), expected[0], atol=1e-12)
-
-
 def test_coefficients_start_as_in_the_release() -> None:
     """They are uniform draws: below 2 and 1 for log, below 1 and 2 for power. No draw is below 0.01."""
     for kind, bounds in (("log", (2.0, 1.0)), ("power", (1.0, 2.0))):
@@ -127,8 +116,3 @@ def test_positions_may_be_interpolated(kind: str) -> None:
     found = scheme.bias(torch.zeros(1, 1, 3, 8, dtype=torch.float64), context, context)[0, 0, 0]
     expected = [0.0, math.log(1.5), math.log(2.5)] if kind == "log" else [0.0, 0.5, 1.5]
     assert torch.allclose(found, -2 * torch.tensor(expected, dtype=torch.float64))
-
-
-def test_bad_kind() -> None:
-    with pytest.raises(UsageError, match=r"kind[\s\S]*'power'"):
-        make("powr")

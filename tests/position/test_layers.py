@@ -16,7 +16,7 @@ from ape_cli.evaluation.laws import model
 from ape_cli.models.checkpoint import load_scheme
 from ape_cli.models.decoder import DecoderOnly
 from ape_cli.models.transformer import Transformer
-from ape_cli.position import Link, Role, Scheme, Shape
+from ape_cli.position import AttentionPair, Role, Scheme, Shape
 
 WIDTH, HEADS = 16, 2
 
@@ -42,7 +42,7 @@ class Gated(Scheme):
         self.roles.append((role, index))
         return Gate(self.shape)
 
-    def logits(self, q: Tensor, k: Tensor, content: Tensor | None, link: Link) -> Tensor:
+    def logits(self, q: Tensor, k: Tensor, content: Tensor | None, link: AttentionPair) -> Tensor:
         assert content is not None
         total = content.cumsum(1).transpose(1, 2)  # [B, H, N]
         return q @ k.mT * q.shape[-1] ** -0.5 + total[:, :, -q.shape[2] :, None] - total[:, :, None]

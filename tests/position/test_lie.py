@@ -7,11 +7,10 @@ import torch
 from torch import Tensor
 
 from ape_cli import attention, position
-from ape_cli.core.errors import UsageError
 from ape_cli.evaluation.laws import scheme as laws
 from ape_cli.evaluation.laws._subjects import make as subject
 from ape_cli.position import _grouped, planner
-from ape_cli.position._operators import skew, skew_of
+from ape_cli.position._operators import skew
 from ape_cli.position.lie import Lie
 from tests.position.golden import GOLDEN
 from tests.position.test_axial_rope import draw, places
@@ -80,7 +79,7 @@ def test_a_decoder_takes_the_operators_of_its_encoder() -> None:
         first = scheme.context(source)
         found = []
         for beside in (first, None):
-            context = scheme.context(target, causal=True, beside=beside)
+            context = scheme.context(target, causal=True, shared_with=beside)
             rotated = scheme.rotate(x, context, "key")
             found.append(
                 [rotated, *torch.autograd.grad((rotated * weights).sum(), [x, scheme.free], retain_graph=True)]
@@ -128,26 +127,6 @@ def test_scores_on_a_grid_depend_on_both_places() -> None:
     assert torch.allclose(score([0, 0], [1, 2]), score([3, 6], [4, 8]), atol=1e-12)
 
 
-def test_on_one_axis_it_is_learned_rope_in_another_basis() -> None:
-    """The scores are those of `orthogonal-seq` with the angles and planes of the generator."""
-    scheme, other = make("seq"), position.make("orthogonal-seq", H * K, H, decay=1.0).double()
-    at, q, k = torch.tensor([[0, 1, 5, 300]]), draw(1, H, 4, K), draw(1, H, 4, K, seed=2)
-    with torch.no_grad():
-        angles, planes = other.operators.unit(), other.operators.planes()  # type: ignore[operator, union-attr]
-        scheme.free.copy_(skew_of(angles, planes)[None] / 2)
-    one, same = (attention.logits(s, q, k, s.context(at), s.context(at.flip(1))) for s in (scheme, other))
-    assert torch.allclose(one, same, atol=1e-11)
-
-
-def test_blocks_of_two_channels_are_mixed_rope() -> None:
-    scheme, mixed = make(block=2), position.make("mixed-rope", H * K, H).double()
-    x, at = draw(B, H, N, K), own_places()
-    with torch.no_grad():  # the generator [[0, -f], [f, 0]] turns by f
-        mixed.frequencies.copy_(skew(scheme.free)[..., 1, 0].unflatten(1, (H, -1)))  # type: ignore[operator, union-attr]
-    one, other = (s.rotate(x, s.context(at), "query") for s in (scheme, mixed))
-    assert torch.allclose(one, other, atol=1e-12)
-
-
 def test_it_starts_near_the_identity_and_generators_do_not_commute() -> None:
     scheme = make(d_model=64)
     step = [scheme.operators(torch.tensor([at])) for at in ([1, 0], [0, 1])]
@@ -174,9 +153,3 @@ def test_far_positions_keep_their_digits_in_float32() -> None:
     at, x = torch.tensor([[9_999, 10_000]]), draw(1, H, 2, K)
     one, other = (s.rotate(x.to(d), s.context(at), "key") for s, d in ((exact, x.dtype), (single, torch.float32)))
     assert torch.allclose(one, other.double(), atol=1e-6)
-
-
-@pytest.mark.parametrize("block", [-2, 1, 3, 6, 16])
-def test_bad_blocks_are_refused(block: int) -> None:
-    with pytest.raises(UsageError, match=r"bad block[\s\S]*0, or an even number that divides the 8 channels"):
-        make(block=block)

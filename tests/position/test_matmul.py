@@ -10,9 +10,11 @@ import torch
 from torch import Tensor
 from torch.nn import functional
 
+from ape_cli.attention._layers import affine, matmul
 from ape_cli.core import runtime
 from ape_cli.position import _matmul
-from ape_cli.position._matmul import RULES, Rule, affine, bmm, matmul
+from ape_cli.position._grouped import _bmm
+from ape_cli.position._matmul import RULES, Rule
 
 NEVER, ALWAYS = Rule(), Rule(0, 0, 0)
 LAYERS = [(3, 5, 7), (256, 128, 128), (1_280, 128, 23), (4_096, 512, 128)]  # rows, input and output channels
@@ -79,7 +81,7 @@ def test_products_of_operators_are_computed_in_float32(library: Rule, size: tupl
     count, m, k, n = size
     a, b = (x.detach() for x in drawn((count, m, k), (count, k, n)))
     out = a.new_empty(count, m, n)
-    bmm(a, b, out)
+    _bmm(a, b, out)
     exact = a.double() @ b.double()
     assert (out - exact).norm() < 2e-6 * exact.norm()
 
@@ -117,9 +119,9 @@ def test_the_number_of_multiplications_decides(monkeypatch: pytest.MonkeyPatch) 
         return len(used)
 
     assert count(lambda: affine(x, weight)) == count(lambda: matmul(x, other)) == 1
-    assert count(lambda: bmm(x, torch.ones(2, 4, 4), out)) == 1
+    assert count(lambda: _bmm(x, torch.ones(2, 4, 4), out)) == 1
     assert count(lambda: affine(x[:, :2], weight)) == count(lambda: matmul(x[:, :2], other)) == 0
-    assert count(lambda: bmm(x[:, :2], torch.ones(2, 4, 4), out[:, :2])) == 0
+    assert count(lambda: _bmm(x[:, :2], torch.ones(2, 4, 4), out[:, :2])) == 0
     with torch.autocast("cpu", torch.bfloat16):
         assert count(lambda: affine(x, weight)) == count(lambda: matmul(x, other)) == 0
     double = x.double(), weight.double(), other.double()

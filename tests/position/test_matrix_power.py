@@ -9,7 +9,6 @@ import pytest
 import torch
 
 from ape_cli import position
-from ape_cli.core.errors import UsageError
 from ape_cli.position._operators import random_orthogonal
 from ape_cli.position.matrix_power import MatrixPower
 
@@ -49,12 +48,6 @@ def test_the_general_table_of_the_notes() -> None:
             assert math.isclose(found[j, 2 * k], math.sin(j * theta**k), abs_tol=1e-12)
             assert math.isclose(found[j, 2 * k + 1], math.cos(j * theta**k), abs_tol=1e-12)
         row = m @ row
-
-
-def test_the_sinusoidal_table_is_one_instance() -> None:
-    at = [0, 1, 2, 50, 10_000]
-    sinusoidal = position.make("sinusoidal", d_model=32, heads=1)
-    assert torch.allclose(table(make(32), at), table(sinusoidal, at), atol=1e-12)
 
 
 def test_any_given_matrix_and_point() -> None:
@@ -99,18 +92,3 @@ def test_learned_starts_at_the_given_angles() -> None:
     m = q @ r @ q.T
     expected = torch.linalg.matrix_power(m, 7) @ torch.tensor([0, 1, 0, 1], dtype=torch.float64)
     assert torch.allclose(table(scheme, [7])[0], expected, atol=1e-7)  # the angles are float32 parameters
-
-
-def test_mistakes_are_explained() -> None:
-    eye = torch.eye(4)
-    for options, message in [
-        ({"matrix": 2 * eye}, "not orthogonal"),
-        ({"matrix": torch.eye(3)}, "bad matrix"),
-        ({"point": torch.ones(3)}, "bad point"),
-        ({"matrix": eye, "base": 5.0}, "no base"),
-        ({"matrix": eye, "learned": True}, "given matrix is not learned"),
-        ({"point": torch.ones(4), "multiplicative": True}, "no evaluation point"),
-        ({"base": 0.5}, "bad base"),
-    ]:
-        with pytest.raises(UsageError, match=message):
-            make(4, **options)

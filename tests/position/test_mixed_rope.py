@@ -4,12 +4,10 @@ from __future__ import annotations
 
 import math
 
-import pytest
 import torch
 from torch import Tensor
 
-from ape_cli import attention, position
-from ape_cli.core.errors import UsageError
+from ape_cli import position
 from ape_cli.position._rotation import frequencies
 from ape_cli.position.mixed_rope import MixedRope
 from tests.position.golden import GOLDEN
@@ -73,17 +71,6 @@ def test_each_angle_is_a_sum_over_axes() -> None:
                     assert math.isclose(float(found[b, h, n, 2 * t + 1]), turned.imag, rel_tol=1e-12, abs_tol=1e-12)
 
 
-def test_without_a_turn_it_is_axial_rope() -> None:
-    scheme, axial = make(base=100.0), position.make("axial-rope", 16, 2)
-    with torch.no_grad():
-        for axis in range(2):
-            scheme.frequencies[axis] = 0
-            scheme.frequencies[axis, :, 2 * axis : 2 * axis + 2] = frequencies(4, 100.0)
-    x, at = draw(1, 2, 12, 8), places(3, 4) * 5
-    one, other = (s.rotate(x, s.context(at), "key") for s in (scheme, axial))
-    assert torch.allclose(one, other, atol=1e-13)
-
-
 def test_gradients_by_differences() -> None:
     """Of vectors, and of the frequencies of each axis, head and pair."""
     scheme, at = make(8, 2), torch.tensor([[[0, 0], [1, 2], [3, 1]]])
@@ -102,30 +89,3 @@ class _Turn(torch.nn.Module):
 
     def forward(self, x: Tensor, at: Tensor) -> Tensor:
         return self.scheme.rotate(x, self.scheme.context(at), "query")
-
-
-def test_positions_may_be_real() -> None:
-    """Midway between two places is half of the turn from one to the other."""
-    scheme, x = make(), draw(1, 2, 1, 8)
-    ends = [scheme.rotate(x, scheme.context(torch.tensor([[at]])), "key") for at in ([2, 7], [4, 10])]
-    middle = scheme.rotate(x, scheme.context(torch.tensor([[[3.0, 8.5]]])), "key")
-    one, half, other = (torch.view_as_complex(v.view(2, 4, 2)) for v in (ends[0], middle, ends[1]))
-    assert torch.allclose((half / one) ** 2, other / one, atol=1e-12)
-
-
-def test_scores_depend_on_the_offset_alone() -> None:
-    """The opposite of `lie`, whose generators do not commute."""
-    scheme, q, k = make(), draw(1, 2, 12, 8), draw(1, 2, 12, 8, seed=2)
-    found = []
-    for shift in ([0, 0], [30, 0], [7, 400]):
-        context = scheme.context(places(3, 4) + torch.tensor(shift))
-        found.append(attention.logits(scheme, q, k, context, context))
-    assert torch.allclose(found[0], found[1], atol=1e-12)
-    assert torch.allclose(found[0], found[2], atol=1e-12)
-
-
-def test_bad_options_are_refused() -> None:
-    with pytest.raises(UsageError, match="bad base"):
-        make(base=0.5)
-    with pytest.raises(UsageError, match=r"too narrow for grid\(3\)"):
-        make(8, 2, "grid(3)")

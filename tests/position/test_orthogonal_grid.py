@@ -9,7 +9,6 @@ import torch
 from torch import Tensor
 
 from ape_cli import position
-from ape_cli.core.errors import UsageError
 from ape_cli.models.transformer import Transformer
 from ape_cli.position.orthogonal_grid import OrthogonalGrid
 from tests.models.contract import check_padding
@@ -84,10 +83,3 @@ def test_neither_the_batch_nor_padding_moves_a_pair() -> None:
     # a small grid in a batch with a large one
     at = torch.stack([places(11, 2, seed=1) % 4 + 1, places(11, 2, seed=2) * 9 + 1])
     check_padding(net, ids, at)
-
-
-def test_what_makes_no_sense_is_refused() -> None:
-    with pytest.raises(UsageError, match=r"unknown distance[\s\S]*did you mean 'euclidean'"):
-        make("euclidian")
-    with pytest.raises(UsageError, match=r"no effect without a locality bias[\s\S]*decay=1[\s\S]*decay=0\.98"):
-        make("euclidean", decay=1.0)

@@ -9,7 +9,6 @@ import torch
 from torch.nn import functional
 
 from ape_cli import position
-from ape_cli.core.errors import UsageError
 from ape_cli.position.path import Householder, Path, through_path
 from tests.position import causal
 from tests.position.golden import GOLDEN
@@ -121,11 +120,6 @@ def test_scores_compose_at_any_token_between() -> None:
     assert torch.allclose(between(i, middle) @ between(middle, j), between(i, j), atol=1e-12)
 
 
-def test_beta_of_zero_is_no_encoding() -> None:
-    q, k = causal.qk()
-    assert torch.allclose(through_path(q, k, torch.zeros_like(k)).tril(), (q @ k.mT).tril())
-
-
 def test_the_same_w_everywhere_decays_one_direction() -> None:
     """H = I - beta w w' multiplies w by 1 - beta, and keeps what is orthogonal to w."""
     (q, k), beta = causal.qk(), 0.3
@@ -169,12 +163,6 @@ def test_long_paths_do_not_grow_in_float32() -> None:
     assert float((through_path(q.float(), k.float(), v.float()).tril() - exact).abs().max()) < 1e-4
 
 
-def test_a_bad_rank_is_refused() -> None:
-    for rank in (-1, 513):
-        with pytest.raises(UsageError, match="bad rank"):
-            position.make("path", rank=rank)
-
-
 def test_its_options() -> None:
     assert position.options("path") == {"rank": 0}
     for width, rank in ((512, 32), (16, 16)):
@@ -191,7 +179,6 @@ def test_its_options() -> None:
         causal.check_padding_in_front,
         causal.check_nothing_ahead_is_seen,
         causal.check_gradients,
-        causal.check_it_is_refused_elsewhere,
         lambda name: causal.check_autocast(name, worst=0.1),
     ],
 )

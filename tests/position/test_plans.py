@@ -29,8 +29,8 @@ def test_tiles_are_the_product_along_the_path(name: str) -> None:
     scheme = make(branching)
     x = draw(batch, H, at.shape[1], K).requires_grad_()
     context = scheme.context(at, plan=planner(scheme)(at))
-    found = results(scheme, x, scheme.rotate_in_frame(x, context, "query"))
-    for other in (path_by_path(scheme, x, at), scheme.rotate_in_frame(x, scheme.context(at), "query")):
+    found = results(scheme, x, scheme.rotate_in_basis(x, context, "query"))
+    for other in (path_by_path(scheme, x, at), scheme.rotate_in_basis(x, scheme.context(at), "query")):
         for one, expected in zip(found, results(scheme, x, other), strict=True):
             assert torch.allclose(one, expected, rtol=1e-12, atol=1e-11)
 
@@ -55,11 +55,11 @@ def test_a_decoder_takes_its_encoders_table() -> None:
     beside = planner(scheme)(target, plan)
     assert beside.sizes == plan.sizes != planner(scheme)(target).sizes
     first = scheme.context(source, plan=plan)
-    second = scheme.context(target, causal=True, beside=first, plan=beside)
-    assert second.state.products.table is first.state.products.table
+    second = scheme.context(target, causal=True, shared_with=first, plan=beside)
+    assert second.state.table is first.state.table
     x = draw(3, H, 40, K).requires_grad_()
     found, expected = (
-        results(scheme, x, scheme.rotate_in_frame(x, c, "key")) for c in (second, scheme.context(target))
+        results(scheme, x, scheme.rotate_in_basis(x, c, "key")) for c in (second, scheme.context(target))
     )
     for one, other in zip(found, expected, strict=True):
         assert torch.allclose(one, other, rtol=0, atol=1e-11)
@@ -82,7 +82,7 @@ def test_a_plan_changes_nothing(name: str) -> None:
             (scheme.context(at), None),
             (scheme.context(at, plan=plan), planner(scheme)(at, plan)),
         ):
-            other = scheme.context(at, causal=True, beside=source, plan=target)
+            other = scheme.context(at, causal=True, shared_with=source, plan=target)
             hooks: list[Tensor | None] = [scheme.embed(x, source), scheme.rotate(q, other, "query")]
             hooks += [
                 scheme.bias(q, other, source),

@@ -8,7 +8,6 @@ import pytest
 import torch
 
 from ape_cli import attention, position
-from ape_cli.core.errors import UsageError
 from tests.position.golden import GOLDEN
 
 
@@ -34,14 +33,6 @@ def test_both_pairings_of_other_implementations(pairing: str) -> None:
     context = scheme.context(torch.tensor([given["positions"]]))
     for side in ("query", "key"):
         assert torch.allclose(scheme.rotate(x[None, None], context, side)[0, 0], expected, atol=1e-12)
-
-
-def test_the_pairings_differ_by_the_order_of_channels_alone() -> None:
-    one, other = (position.make("rope", d_model=8, heads=1, interleaved=x) for x in (True, False))
-    order = [0, 4, 1, 5, 2, 6, 3, 7]  # in this order, the pairs (i, i + 4) are adjacent
-    x, at = torch.randn(1, 1, 5, 8, dtype=torch.float64), torch.tensor([[0, 1, 2, 9, 300]])
-    adjacent = one.rotate(x[..., order], one.context(at), "query")
-    assert torch.allclose(other.rotate(x, other.context(at), "query")[..., order], adjacent)
 
 
 def test_learned_angles_start_at_the_fixed_ones_in_each_head() -> None:
@@ -108,13 +99,6 @@ def test_partial_learns_angles_of_its_channels_alone() -> None:
     assert (scheme.angles.grad.abs() > 0).all()
 
 
-@pytest.mark.parametrize("share", [0.0, -0.5, 1.5, 0.3, 1 / 8, 3 / 8])
-def test_bad_shares_are_refused(share: float) -> None:
-    """Of 8 channels: none, more than all, a fraction of a channel, and odd numbers of channels."""
-    with pytest.raises(UsageError, match=r"bad partial[\s\S]*8 channels[\s\S]*0\.25 or 1"):
-        position.make("rope", 8, 1, partial=share)
-
-
 def test_the_default_is_the_rope_of_before() -> None:
     """Without `partial`, weights and results do not change in a single bit, and configurations do not name it."""
     fixed, learned = (position.make("rope", 16, 2, learned=x) for x in (False, True))
@@ -124,11 +108,3 @@ def test_the_default_is_the_rope_of_before() -> None:
     turn = torch.complex(angle.cos(), angle.sin()).to(torch.complex64)
     expected = torch.view_as_real(torch.view_as_complex(x.unflatten(-1, (4, 2))) * turn).flatten(-2)
     assert torch.equal(fixed.rotate(x, fixed.context(at), "query"), expected)
-
-
-def test_positions_may_be_real() -> None:
-    """Positions halved, as in interpolation, are turned by halved angles."""
-    scheme, x = position.make("rope", d_model=8, heads=1), torch.randn(1, 1, 3, 8, dtype=torch.float64)
-    half = scheme.context(torch.tensor([[0.5, 1.0, 2.5]]))
-    twice = scheme.rotate(scheme.rotate(x, half, "key"), half, "key")
-    assert torch.allclose(twice, scheme.rotate(x, scheme.context(torch.tensor([[1, 2, 5]])), "key"), atol=1e-14)

@@ -5,7 +5,6 @@ from __future__ import annotations
 import torch
 
 from ape_cli import attention, position
-from ape_cli.models.decoder import DecoderOnly
 from ape_cli.position.shear import Shear
 from tests.position.golden import GOLDEN
 
@@ -95,20 +94,3 @@ def test_the_sign_is_that_of_the_offset() -> None:
     offset = torch.tensor([[0, 1, 5], [-1, 0, 4], [-5, -4, 0]])
     assert torch.equal(found[0], torch.stack([offset / 16, offset / 256]))
     assert "ahead" in scheme.causal_only
-
-
-def test_a_decoder_with_it_is_one_with_alibi() -> None:
-    """All logits are the same, with the same weights, teacher-forced and token by token."""
-    ids = torch.randint(3, 20, (2, 9), generator=torch.Generator().manual_seed(1))
-    at, mask, place = torch.arange(1, 10)[None], torch.ones(2, 4, dtype=torch.bool), torch.arange(4, 9).expand(2, -1)
-    found = []
-    for name in ("shear", "alibi"):
-        scheme = position.make(name, 32, H)
-        generator = torch.Generator().manual_seed(2)
-        net = DecoderOnly(scheme, ids=20, d_ff=48, layers=2, sides=False, dropout=0.0, generator=generator).double()
-        memory, source = net.encode(ids[:, :4], at[:, :4], mask)
-        past = net.past()
-        steps = [net.decode(ids[:, 4 : 5 + t], at[:, 4 : 5 + t], memory, source, past)[:, -1] for t in range(5)]
-        found += [net(ids, at, place), torch.stack(steps, dim=1)]
-    assert found[0].std() > 0.1
-    assert all(torch.allclose(found[0], other, atol=1e-12) for other in found[1:])

@@ -122,12 +122,6 @@ def test_gradients_by_differences() -> None:
         assert torch.autograd.gradcheck(lambda x: scheme.rotate(x, context, side), draw(2, 1, 3, 4).requires_grad_())  # noqa: B023
 
 
-def test_bad_options_are_refused() -> None:
-    for name, value in (("base", 1.0), ("scale_base", 0.0), ("gamma", 0.0), ("gamma", -1.0)):
-        with pytest.raises(UsageError, match=f"bad {name}"):
-            make(**{name: value})
-
-
 def test_it_is_refused_where_keys_may_be_ahead() -> None:
     for role in ("encoder", "cross"):
         with pytest.raises(UsageError, match=r"only in causal attention: scores of keys ahead"):

@@ -49,7 +49,7 @@ def bytes_of(
     """The estimate for batches of 3 rows, and a model of width 8 with 2 heads, and 1 layer on each side."""
     made = position.make(scheme, d_model=8, heads=2, **more)
     sizes: dict[str, Any] = {"encoder_layers": 1, "decoder_layers": 1, "d_ff": 8, "ids": 9, "dropout": dropout}
-    model = Transformer(made, kind=attention.make(kind), **sizes)
+    model = Transformer(made, attention_type=attention.make(kind), **sizes)
     return least_bytes(model, (3, n, m), torch.device("cpu"), torch.float32)
 
 

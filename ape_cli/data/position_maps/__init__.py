@@ -18,15 +18,18 @@ from __future__ import annotations
 import pkgutil
 import sys
 from functools import cache
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-from ape_cli.core import own_parts, part_options, plugins
-from ape_cli.data.position_maps._position_map import PositionMap, RowPositions
+from ape_cli.core import own_parts, part_options, plugins, renamed
 from ape_cli.data.position_maps._rules import RULES
+from ape_cli.data.position_maps._sampler import PositionSampler, RowPositions
 
-__all__ = ["PLAIN", "RULES", "PositionMap", "RowPositions", "load", "make", "names", "options"]
+__all__ = ["PLAIN", "RULES", "PositionSampler", "RowPositions", "load", "make", "names", "options"]
 
 __path__ = pkgutil.extend_path(__path__, __name__)  # so that maps in another ape_cli/data/position_maps are found
+
+if not TYPE_CHECKING:
+    __getattr__ = renamed.attributes(__name__, {"PositionMap": "PositionSampler"})
 
 PLAIN = "plain"  # the map that changes nothing
 
@@ -41,21 +44,26 @@ def names() -> list[str]:
 
 
 @cache
-def load(name: str) -> type[PositionMap]:
+def load(name: str) -> type[PositionSampler]:
     """The class of a map. Raises `UsageError` for an unknown name, and `ApeError` if its file cannot be imported."""
-    return plugins.load(sys.modules[__name__], name, PositionMap)  # type: ignore[type-abstract]
+    return plugins.load(sys.modules[__name__], name, PositionSampler)  # type: ignore[type-abstract]
 
 
 def options(name: str) -> dict[str, Any]:
     """The options of a map, with their defaults."""
-    return part_options.options(load(name))
+    return _options(load(name))
 
 
-def make(name: str, **settings: Any) -> PositionMap:
+@cache
+def _options(cls: type[PositionSampler]) -> part_options.PartOptions:
+    return part_options.options(cls)
+
+
+def make(name: str, **settings: Any) -> PositionSampler:
     """Create a map by its name, with its options. Raises `UsageError` for names and options that are not valid."""
-    kind = load(name)
-    chosen = part_options.settings(f"positions {name}", settings, options(name))
-    with own_parts.explained(kind):
-        found = kind(**chosen)
-    vars(found)["_made_with"] = chosen  # also in a frozen dataclass
-    return found
+    cls = load(name)
+    chosen = part_options.settings(f"positions {name}", settings, _options(cls))
+    with own_parts.explained(cls):
+        sampler = cls(**chosen)
+    vars(sampler)["_made_with"] = chosen  # also in a frozen dataclass
+    return sampler

@@ -19,12 +19,12 @@ import numpy as np
 from ape_cli.core import rng
 from ape_cli.core.errors import UsageError
 from ape_cli.core.rng import I64, U64
-from ape_cli.data.position_maps import PositionMap
+from ape_cli.data.position_maps import PositionSampler
 
 _MOST = 1_000_000
 
 
-class Offset(PositionMap):
+class Offset(PositionSampler):
     """The places of a row, shifted by a random number. `maximum`: the greatest shift.
 
     Raises `UsageError` for a `maximum` out of range.

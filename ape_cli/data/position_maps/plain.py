@@ -11,10 +11,10 @@ from __future__ import annotations
 import numpy as np
 
 from ape_cli.core.rng import I64, U64
-from ape_cli.data.position_maps import PositionMap
+from ape_cli.data.position_maps import PositionSampler
 
 
-class Plain(PositionMap):
+class Plain(PositionSampler):
     """The position of a token is its place."""
 
     about = "the place itself (the default)"

@@ -26,12 +26,12 @@ import numpy as np
 from ape_cli.core import rng
 from ape_cli.core.errors import UsageError
 from ape_cli.core.rng import I64, U64
-from ape_cli.data.position_maps import PositionMap
+from ape_cli.data.position_maps import PositionSampler
 
 _MOST = 65_536  # positions: a draw of nearly all of them takes time and memory in proportion
 
 
-class Randomised(PositionMap):
+class Randomised(PositionSampler):
     """An ordered draw without repetition.
 
     Arguments: `maximum`, the greatest position; `answer`, for how many tokens of an answer positions are drawn, in

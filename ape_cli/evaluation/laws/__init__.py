@@ -53,7 +53,7 @@ LAWS: dict[str, Callable[[Scheme, torch.dtype], Tensor | None]] = {
     "independence": model.independence,
     "gradients": model.dead_parameters,
 }
-OF_ATTENTION: dict[str, Callable[[attention.AttentionKind, torch.dtype, float], Tensor]] = {
+OF_ATTENTION: dict[str, Callable[[attention.AttentionType, torch.dtype, float], Tensor]] = {
     "permutation": mixing.permutation,
     "rotation": mixing.rotation,
     "values": mixing.values,
@@ -163,7 +163,7 @@ def check_scheme(name: str) -> Iterator[Finding]:
 def check_attention(name: str) -> Iterator[Finding]:
     """Apply the rules for kinds of attention to a kind, and measure every law that it claims if it keeps them."""
 
-    def made() -> attention.AttentionKind:
+    def made() -> attention.AttentionType:
         """The kind. It has no parameters, so its precision is that of its inputs."""
         with position.global_seed(torch.Generator().manual_seed(3)):
             return attention.make(name)
@@ -243,7 +243,7 @@ def claims(scheme: Scheme, law: str) -> bool:
     return law not in CLAIMS or bool(getattr(scheme, CLAIMS[law]))
 
 
-def _of_kind(kind: attention.AttentionKind, law: str, dtype: torch.dtype) -> Iterator[Tensor]:
+def _of_kind(kind: attention.AttentionType, law: str, dtype: torch.dtype) -> Iterator[Tensor]:
     """Measure a law of a kind of attention with each locality bias that it takes."""
     for decay in () if law in kind.lacks else (1.0,) if kind.refuses_decay else _DECAYS.get(law, (1.0,)):
         yield OF_ATTENTION[law](kind, dtype, decay)

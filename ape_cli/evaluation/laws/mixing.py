@@ -14,7 +14,7 @@ from __future__ import annotations
 import torch
 from torch import Tensor
 
-from ape_cli.attention import AttentionContext, AttentionKind
+from ape_cli.attention import AttentionContext, AttentionType
 from ape_cli.evaluation.laws import model
 from ape_cli.evaluation.laws._subjects import D_MODEL, DEEP, FAR, HEADS, greatest, make, paths, vectors
 from ape_cli.position._operators import random_orthogonal
@@ -22,7 +22,7 @@ from ape_cli.position._operators import random_orthogonal
 _K, _M, _N = D_MODEL // HEADS, 20, 23
 
 
-def _attend(attention_type: AttentionKind, dtype: torch.dtype, q: Tensor, k: Tensor, v: Tensor) -> Tensor:
+def _attend(attention_type: AttentionType, dtype: torch.dtype, q: Tensor, k: Tensor, v: Tensor) -> Tensor:
     """Attention without positions, masks or dropout. [1, H, M, K], [1, H, N, K], [1, H, N, K] -> [1, H, M, K]"""
     scheme = make("none", "seq", dtype)
     at, of = (scheme.context(torch.arange(x.shape[2])[None]) for x in (q, k))
@@ -37,7 +37,7 @@ def _qkv(dtype: torch.dtype) -> tuple[Tensor, Tensor, Tensor]:
     return 1.5 * vectors(dtype, _M, 1), 1.5 * vectors(dtype, _N, 2), vectors(dtype, _N, 3)
 
 
-def permutation(attention_type: AttentionKind, dtype: torch.dtype, decay: float = 1.0) -> Tensor:
+def permutation(attention_type: AttentionType, dtype: torch.dtype, decay: float = 1.0) -> Tensor:
     """Att(t Q, s K, s V) = t Att(Q, K, V), where t permutes queries, and s permutes keys and values.
 
     Returns a scalar, shape [].
@@ -50,7 +50,7 @@ def permutation(attention_type: AttentionKind, dtype: torch.dtype, decay: float 
     )
 
 
-def rotation(attention_type: AttentionKind, dtype: torch.dtype, decay: float = 1.0) -> Tensor:
+def rotation(attention_type: AttentionType, dtype: torch.dtype, decay: float = 1.0) -> Tensor:
     """Att(Q g, K g, V) = Att(Q, K, V), where g is orthogonal.
 
     Returns a scalar, shape [].
@@ -59,7 +59,7 @@ def rotation(attention_type: AttentionKind, dtype: torch.dtype, decay: float = 1
     return greatest(_attend(attention_type, dtype, q @ g, k @ g, v) - _attend(attention_type, dtype, q, k, v))
 
 
-def values(attention_type: AttentionKind, dtype: torch.dtype, decay: float = 1.0) -> Tensor:
+def values(attention_type: AttentionType, dtype: torch.dtype, decay: float = 1.0) -> Tensor:
     """Att(Q, K, V h) = Att(Q, K, V) h, where h is invertible.
 
     Returns a scalar, shape [].
@@ -69,7 +69,7 @@ def values(attention_type: AttentionKind, dtype: torch.dtype, decay: float = 1.0
     return greatest(_attend(attention_type, dtype, q, k, v @ h) - _attend(attention_type, dtype, q, k, v) @ h)
 
 
-def relative(attention_type: AttentionKind, dtype: torch.dtype, decay: float = 1.0) -> Tensor:
+def relative(attention_type: AttentionType, dtype: torch.dtype, decay: float = 1.0) -> Tensor:
     """With an orthogonal encoding, nothing changes if all paths get the same prefix, far along sequences and trees.
 
     Returns a scalar, shape [].
@@ -93,7 +93,7 @@ def relative(attention_type: AttentionKind, dtype: torch.dtype, decay: float = 1
     return torch.stack(errors).max()
 
 
-def causality(attention_type: AttentionKind, dtype: torch.dtype, decay: float = 1.0) -> Tensor:
+def causality(attention_type: AttentionType, dtype: torch.dtype, decay: float = 1.0) -> Tensor:
     """Tokens after t and their positions change no score up to t, also with dropout; tested with 70 tokens.
 
     Returns a scalar, shape [].
@@ -101,7 +101,7 @@ def causality(attention_type: AttentionKind, dtype: torch.dtype, decay: float = 
     return model.causality(make("orthogonal-tree", "tree(2)", dtype, decay=decay), dtype, attention_type, count=70)
 
 
-def stepwise(attention_type: AttentionKind, dtype: torch.dtype, decay: float = 1.0) -> Tensor:
+def stepwise(attention_type: AttentionType, dtype: torch.dtype, decay: float = 1.0) -> Tensor:
     """A target that is decoded token by token has the scores of all its tokens at once.
 
     Returns a scalar, shape [].
@@ -109,7 +109,7 @@ def stepwise(attention_type: AttentionKind, dtype: torch.dtype, decay: float = 1
     return model.stepwise(make("orthogonal-tree", "tree(2)", dtype, decay=decay), dtype, attention_type)
 
 
-def independence(attention_type: AttentionKind, dtype: torch.dtype, decay: float = 1.0) -> Tensor:
+def independence(attention_type: AttentionType, dtype: torch.dtype, decay: float = 1.0) -> Tensor:
     """The scores of a row are the same alone, beside rows with larger positions, and with padding.
 
     Returns a scalar, shape [].

@@ -13,7 +13,7 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from ape_cli.attention import AttentionKind
+from ape_cli.attention import AttentionType
 from ape_cli.evaluation.laws._subjects import HEADS, converted, greatest, rows
 from ape_cli.models.decoder import DecoderOnly
 from ape_cli.models.transformer import SequenceModel, Transformer
@@ -21,14 +21,14 @@ from ape_cli.position import Scheme
 
 
 def small(
-    scheme: Scheme, dtype: torch.dtype, attention_type: AttentionKind | None = None, dropout: float = 0.0
+    scheme: Scheme, dtype: torch.dtype, attention_type: AttentionType | None = None, dropout: float = 0.0
 ) -> Transformer:
     """An encoder-decoder with two encoder and two decoder layers."""
     return converted(Transformer(scheme, encoder_layers=2, decoder_layers=2, **_sizes(attention_type, dropout)), dtype)
 
 
 def models(
-    scheme: Scheme, dtype: torch.dtype, attention_type: AttentionKind | None = None, dropout: float = 0.0
+    scheme: Scheme, dtype: torch.dtype, attention_type: AttentionType | None = None, dropout: float = 0.0
 ) -> list[SequenceModel]:
     """The small models in which the scheme and the kind of attention can act. Their decoders have two layers."""
     nets: list[SequenceModel] = [] if scheme.causal_only else [small(scheme, dtype, attention_type, dropout)]
@@ -37,13 +37,13 @@ def models(
     return nets
 
 
-def _sizes(attention_type: AttentionKind | None, dropout: float) -> dict[str, Any]:
+def _sizes(attention_type: AttentionType | None, dropout: float) -> dict[str, Any]:
     """The arguments that both models have."""
     return {
         "ids": 100,
         "d_ff": 48,
         "dropout": dropout,
-        "kind": attention_type,
+        "attention_type": attention_type,
         "generator": torch.Generator().manual_seed(8),
     }
 
@@ -61,7 +61,7 @@ def scores(net: SequenceModel, ids: Tensor, at: Tensor, mask: Tensor, target: Te
 
 
 def equivariance(
-    scheme: Scheme, dtype: torch.dtype, attention_type: AttentionKind | None = None, count: int = 9
+    scheme: Scheme, dtype: torch.dtype, attention_type: AttentionType | None = None, count: int = 9
 ) -> Tensor | None:
     """If tokens are permuted together with their positions, the encoder's output is permuted, and nothing else changes.
 
@@ -75,7 +75,7 @@ def equivariance(
 
 
 def causality(
-    scheme: Scheme, dtype: torch.dtype, attention_type: AttentionKind | None = None, count: int = 9
+    scheme: Scheme, dtype: torch.dtype, attention_type: AttentionType | None = None, count: int = 9
 ) -> Tensor:
     """Tokens after t and their positions change no score up to t, also with dropout.
 
@@ -101,7 +101,7 @@ def causality(
     return torch.stack(errors).max()
 
 
-def stepwise(scheme: Scheme, dtype: torch.dtype, attention_type: AttentionKind | None = None, count: int = 9) -> Tensor:
+def stepwise(scheme: Scheme, dtype: torch.dtype, attention_type: AttentionType | None = None, count: int = 9) -> Tensor:
     """A target that is decoded token by token has the scores of all its tokens at once.
 
     Returns a scalar, shape [].
@@ -119,7 +119,7 @@ def stepwise(scheme: Scheme, dtype: torch.dtype, attention_type: AttentionKind |
 
 
 def independence(
-    scheme: Scheme, dtype: torch.dtype, attention_type: AttentionKind | None = None, count: int = 9
+    scheme: Scheme, dtype: torch.dtype, attention_type: AttentionType | None = None, count: int = 9
 ) -> Tensor:
     """The scores of a row are the same alone, beside rows with larger positions, and with padding.
 

@@ -11,7 +11,7 @@ from typing import Any
 from torch import Tensor, nn
 
 from ape_cli.models.adapters._encoding import Encoded, Encoding, attend, refuse_cache, split_heads
-from ape_cli.position._rope_scaling import KINDS
+from ape_cli.position.rope import SCALINGS
 
 
 def sizes(config: Any) -> tuple[int, int, int]:
@@ -29,8 +29,8 @@ def own_options(config: Any) -> dict[str, Any]:
     given = {name: value for name, value in config.rope_parameters.items() if value is not None}
     scaling, kind = None, given.get("rope_type", "default")
     if kind != "default":
-        known = {field.name for field in fields(KINDS[kind])} if kind in KINDS else set()
-        scaling = {"rope_type": kind} | {name: value for name, value in given.items() if name in known}
+        read = {field.name for field in fields(SCALINGS[kind])} if kind in SCALINGS else set()
+        scaling = {"rope_type": kind} | {name: value for name, value in given.items() if name in read}
         if kind == "yarn" and "factor" not in scaling:
             scaling["factor"] = config.max_position_embeddings / scaling["original_max_position_embeddings"]
     return {"interleaved": False, "base": float(given["rope_theta"]), "scaling": scaling}
@@ -73,12 +73,7 @@ class _LlamaAttention(nn.Module):
     def __init__(self, old: Any) -> None:
         """Take the projections of the layer's attention."""
         super().__init__()
-        self.q_proj, self.k_proj, self.v_proj, self.o_proj = (
-            old.q_proj,
-            old.k_proj,
-            old.v_proj,
-            old.o_proj,
-        )
+        self.q_proj, self.k_proj, self.v_proj, self.o_proj = old.q_proj, old.k_proj, old.v_proj, old.o_proj
         self.train(old.training)
         self.heads, self.groups = old.config.num_attention_heads, old.num_key_value_groups
         self.scale, self.dropout = old.scaling * old.head_dim**0.5, old.attention_dropout

@@ -50,7 +50,7 @@ def _encode(stack: Any, arguments: tuple[Any, ...], named: dict[str, Any]) -> Ar
     if memory is not None:
         source = encoding.scheme.context(_places(encoding, memory, 1))
     at = _places(encoding, tokens, 0 if stack.is_decoder else 1, target=stack.is_decoder)
-    positions = encoding.scheme.context(at, causal=stack.is_decoder, beside=source)
+    positions = encoding.scheme.context(at, None, stack.is_decoder, source)
     return arguments, named | {"encoded": Encoded(encoding.scheme, positions, source)}
 
 

@@ -11,7 +11,7 @@ Shapes: B batch, H heads, M queries, N keys, K channels of a head, D channels of
 
 from __future__ import annotations
 
-from typing import Any, Protocol
+from typing import Any
 
 import torch
 
@@ -20,19 +20,6 @@ from ape_cli.core.errors import UsageError, pick
 from ape_cli.models.adapters import _llama, _t5
 from ape_cli.models.adapters._encoding import Encoding
 from ape_cli.structure import Structure
-
-
-class Family(Protocol):
-    """The functions that the module of a family of models defines, for type checkers."""
-
-    def sizes(self, config: Any) -> tuple[int, int, int]:
-        """Width, heads and channels of a head."""
-
-    def own_options(self, config: Any) -> dict[str, Any]:
-        """The options with which a scheme of this package is the model's own encoding."""
-
-    def install(self, model: Any, encoding: Encoding) -> None:
-        """Put an encoding into a model."""
 
 
 def use_scheme(
@@ -71,7 +58,7 @@ def use_scheme(
         model = LlamaForCausalLM(LlamaConfig(hidden_size=64, num_attention_heads=4, num_hidden_layers=2))
         encoding = adapters.use_scheme(model, "alibi")
     """
-    families: dict[str, Family] = {"llama": _llama, "t5": _t5}
+    families: dict[str, Any] = {"llama": _llama, "t5": _t5}  # modules with the same functions
     kind = str(getattr(getattr(model, "config", None), "model_type", type(model).__name__))
     family = families[pick("kind of model", kind, families)]
     width, heads, head_dim = family.sizes(model.config)

@@ -12,7 +12,7 @@ from ape_cli.core.vocabulary import PAD
 from ape_cli.data import position_maps
 from ape_cli.data.batches import DecoderOnlyBatch, few_lengths
 from ape_cli.data.loader import Dataset
-from ape_cli.data.position_maps import PositionMap
+from ape_cli.data.position_maps import PositionSampler
 from tests.conftest import write
 from tests.data.position_maps.plain import NAMES, batches, drawn, of_rows
 
@@ -133,7 +133,7 @@ def test_unknown_names_and_options() -> None:
 
 
 def test_an_own_map_that_fails_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
-    class Broken(PositionMap):
+    class Broken(PositionSampler):
         def __init__(self) -> None:
             raise ZeroDivisionError("a bug")
 

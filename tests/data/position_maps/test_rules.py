@@ -13,7 +13,7 @@ from ape_cli.core import own_parts, plugins, rng
 from ape_cli.core.errors import ApeError, UsageError
 from ape_cli.data import position_maps
 from ape_cli.data.loader import Dataset
-from ape_cli.data.position_maps import PositionMap, RowPositions
+from ape_cli.data.position_maps import PositionSampler, RowPositions
 from ape_cli.data.position_maps._rules import RULES
 from ape_cli.data.position_maps.plain import Plain
 from ape_cli.experiment import ExperimentSpec
@@ -50,7 +50,7 @@ class _Table(Plain):
         return places
 
 
-def table(formula: Any) -> PositionMap:
+def table(formula: Any) -> PositionSampler:
     """A user's own map with this formula."""
     return type("Mine", (_Table,), {"table": formula, "__module__": __name__})()
 
@@ -100,7 +100,7 @@ def test_a_mistake_in_positions_breaks_a_rule(rule: str) -> None:
 
 
 def test_a_mistake_in_another_method_breaks_a_rule() -> None:
-    def own(**methods: Any) -> PositionMap:
+    def own(**methods: Any) -> PositionSampler:
         return type("Mine", (Plain,), {**methods, "__module__": __name__})()
 
     for rule, method, wrong in [
@@ -143,7 +143,7 @@ def test_positions_out_of_range_are_refused_wherever_they_are_read() -> None:
 
     found = RowPositions(Steep(), 0)
     for rule in RULES.values():
-        rule(found.kind)
+        rule(found.sampler)
     mask = np.ones((2, 300), dtype=bool)
     with pytest.raises(ApeError, match=r"`positions` of position map[\s\S]*position 324 of 300 places[\s\S]*1 to 300"):
         found.at(np.arange(2), np.array([300, 300]), np.arange(1, 301)[None], mask)

@@ -75,9 +75,8 @@ def test_models(name: str, expression: str, kind: type[SequenceModel]) -> None:
 def test_kinds_of_attention(kind: str) -> None:
     for name, expression in (("rope", "seq"), ("orthogonal-tree", "tree(2)")):
         scheme = make(name, expression, decay=1.0)
-        net = Transformer(
-            scheme, ids=20, d_ff=48, encoder_layers=1, decoder_layers=1, dropout=0.0, kind=attention.make(kind)
-        ).double()
+        sizes = {"ids": 20, "d_ff": 48, "encoder_layers": 1, "decoder_layers": 1, "dropout": 0.0}
+        net = Transformer(scheme, attention_type=attention.make(kind), **sizes).double()
         same(net, torch.compile(net, backend="eager", fullgraph=True, dynamic=False), *inputs(net, expression, 6))
 
 

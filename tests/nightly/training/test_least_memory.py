@@ -24,7 +24,7 @@ rows, count = int(rows), int(count)
 torch.set_num_threads(1)
 made = position.make(scheme, d_model=32, heads=4, **({} if decay == "1" else {"decay": float(decay)}))
 sizes = {"ids": 9, "d_ff": 32, "encoder_layers": 2, "decoder_layers": 2, "dropout": float(dropout)}
-model = Transformer(made, kind=attention.make(kind), **sizes)
+model = Transformer(made, attention_type=attention.make(kind), **sizes)
 def status(name):
     return 1024 * int(re.search(rf"{name}:\\s*(\\d+) kB", Path("/proc/self/status").read_text())[1])
 def step(count):

@@ -79,7 +79,7 @@ def t5_by_hand(model: Any, scheme: Scheme, source: Tensor, target: Tensor, place
         return own.o(ours(scheme, q, heads(own.k(memory)), heads(own.v(memory)), query, key))
 
     from_ = scheme.context(places[0])
-    to = scheme.context(places[1], causal=True, beside=from_)
+    to = scheme.context(places[1], causal=True, shared_with=from_)
     x = scheme.embed(model.shared(source), from_)
     for block in model.encoder.block:
         normed = block.layer[0].layer_norm(x)

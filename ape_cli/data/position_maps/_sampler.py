@@ -22,7 +22,7 @@ from ape_cli.core.errors import UsageError
 from ape_cli.core.rng import I64, U64
 
 
-class PositionMap(ABC):
+class PositionSampler(ABC):
     """Base class of maps. The arguments of a subclass are its options."""
 
     part_kind: ClassVar[str] = "position map"  # for messages
@@ -76,7 +76,7 @@ class RowPositions:
     evaluation.
     """
 
-    kind: PositionMap
+    sampler: PositionSampler
     seed: int
     joined: bool = False
     epoch: int | None = None
@@ -86,9 +86,9 @@ class RowPositions:
         return replace(self, epoch=epoch)
 
     def counts(self, sources: I64) -> I64 | None:
-        """`PositionMap.capacity` of some rows. Raises `ApeError` if the map returns something else."""
-        counts = self.kind.capacity(sources, joined=self.joined)
-        return None if counts is None else _int64(self.kind, "capacity", counts, sources.shape)
+        """`PositionSampler.capacity` of some rows. Raises `ApeError` if the map returns something else."""
+        counts = self.sampler.capacity(sources, joined=self.joined)
+        return None if counts is None else _int64(self.sampler, "capacity", counts, sources.shape)
 
     def room(self, sources: I64) -> I64 | None:
         """The number of tokens that the decoder may read in each row, int64 [B], if it is limited; None otherwise.
@@ -111,7 +111,7 @@ class RowPositions:
             needed = read + sources if self.joined else np.maximum(read - 1, sources)
             if (needed > counts).any():
                 worst = np.argmax(needed / np.maximum(counts, 1))
-                raise self.kind.too_long(int(rows[worst]), int(sources[worst]), int(read[worst]) - (not self.joined))
+                raise self.sampler.too_long(int(rows[worst]), int(sources[worst]), int(read[worst]) - (not self.joined))
 
     def at(self, rows: I64, sources: I64, places: I64, mask: np.ndarray) -> I64:
         """The positions of tokens.
@@ -122,19 +122,19 @@ class RowPositions:
         """
         shape = (*mask.shape, *places.shape[2:])
         places = np.where(mask.reshape(mask.shape + (1,) * (places.ndim - 2)), places, 0)
-        most, kind = int(places.max(initial=0)), self.kind
+        most, sampler = int(places.max(initial=0)), self.sampler
         counts = self.counts(sources)
         counts = np.full_like(sources, most) if counts is None else counts
-        drawn = _int64(kind, "positions", kind.positions(self._keys(rows), counts, most), (len(rows), most))
+        drawn = _int64(sampler, "positions", sampler.positions(self._keys(rows), counts, most), (len(rows), most))
         table = np.pad(drawn, ((0, 0), (1, 0)))
         flat = places.reshape(len(rows), math.prod(shape[1:]))
-        found = np.take_along_axis(table, flat, axis=1)
-        greatest = kind.greatest(most) if most else 0
-        wrong = found[(flat > 0) & ((found < 1) | (found > greatest))]
+        positions = np.take_along_axis(table, flat, axis=1)
+        greatest = sampler.greatest(most) if most else 0
+        wrong = positions[(flat > 0) & ((positions < 1) | (positions > greatest))]
         if wrong.size:
             allowed = f"1 to {greatest} (`greatest`)"
-            raise own_parts.returns(kind, "positions", f"position {wrong[0]} of {most} places", allowed)
-        return found.reshape(shape)
+            raise own_parts.returns(sampler, "positions", f"position {wrong[0]} of {most} places", allowed)
+        return positions.reshape(shape)
 
     def _keys(self, rows: I64) -> U64:
         """The random stream of each row. int64 [B] -> uint64 [B]"""
@@ -142,9 +142,9 @@ class RowPositions:
         return rng.bits(rng.rows(self.seed, "position", rows), np.array(draw))
 
 
-def _int64(kind: PositionMap, method: str, found: Any, shape: tuple[int, ...]) -> I64:
+def _int64(sampler: PositionSampler, method: str, result: Any, shape: tuple[int, ...]) -> I64:
     """What a method of a map returned. Raises `ApeError` if it is not int64 of this shape."""
-    if not isinstance(found, np.ndarray) or found.dtype != np.int64 or found.shape != shape:
-        got = f"{found.dtype} {list(found.shape)}" if isinstance(found, np.ndarray) else found
-        raise own_parts.returns(kind, method, got, f"int64 {list(shape)}")
-    return found
+    if not isinstance(result, np.ndarray) or result.dtype != np.int64 or result.shape != shape:
+        got = f"{result.dtype} {list(result.shape)}" if isinstance(result, np.ndarray) else result
+        raise own_parts.returns(sampler, method, got, f"int64 {list(shape)}")
+    return result
