@@ -57,13 +57,13 @@ pytest: install
 durations: install
 	$(PYTEST) --durations 30
 
-# Inserts each known mistake into a copy of the code, and checks that its test fails. It takes about eight minutes.
+# Inserts each known mistake into a copy of the code, and checks that its test fails. It takes about seven minutes.
 mistakes: $(VENV)/.dev
 	$(BIN)/python -m tests.mistakes
 
 # Makes small changes to the modules that pyproject.toml lists under `tool.mutmut`, and prints those that no test notices.
 # `make mutants ONLY='ape_cli.structure.trees*'` changes one of these modules. `.venv/bin/mutmut show NAME` prints a
-# change. All of them take about half an hour on 2 cores.
+# change. All of them take hours on 2 cores, and one module takes minutes.
 mutants: $(VENV)/.dev
 	PATH="$(abspath $(BIN)):$$PATH" $(BIN)/mutmut run $(ONLY)
 	$(BIN)/mutmut results | sed "/caught by type check/d"
