@@ -12,27 +12,31 @@ from results.claims import Cell
 from results.numbers import AGAIN, Scores, evaluations, runs
 
 
-def _of_sizes(sweep: str) -> Iterator[tuple[PlannedTrial, dict[int, float]]]:
-    """The finished trials with chosen settings, each with its exact match by size on the test set of other sizes."""
+def chosen_by_size(sweep: str) -> Iterator[tuple[PlannedTrial, list[dict[int, float]]]]:
+    """The first trial of each cell whose runs are all finished, and its exact match by size, for each seed.
+
+    The setting of a cell is the one that validation scores choose. The test set is that of other sizes.
+    """
     for choice in plans.planned(sweep).choices:
-        for item in choice.runs:
-            if item.run and item.state == "finished":
-                (own,) = (e for e in item.run.evaluations()[0] if e.get("test_only") and e["decode"] == "teacher")
-                yield item, {line["size"]: 100 * line["exact_match"] for line in own["by_size"]}
+        if all(item.state == "finished" for item in choice.runs):
+            own = [
+                next(e for e in item.run.evaluations()[0] if e.get("test_only") and e["decode"] == "teacher")
+                for item in choice.runs
+                if item.run
+            ]
+            lines = [{line["size"]: 100 * line["exact_match"] for line in of["by_size"]} for of in own]
+            yield choice.runs[0], lines
 
 
 @cache
-def _by_depth() -> dict[tuple[str, str], dict[int, dict[int, float]]]:
-    found: dict[tuple[str, str], dict[int, dict[int, float]]] = {}
-    for item, by_size in _of_sizes("depth"):
-        found.setdefault((item.data.task, item.config.scheme), {})[item.config.seed] = by_size
-    return found
+def _by_depth() -> dict[tuple[str, str], list[dict[int, float]]]:
+    return {(item.data.task, item.config.scheme): lines for item, lines in chosen_by_size("depth")}
 
 
 def tuned_depth(task: str, scheme: str, *depths: int) -> Scores:
     """The mean exact match over depths in the sweep `depth`; by default over those above training."""
     sizes = depths or (6, 7, 8, 9)
-    return Scores({seed: fmean(of[size] for size in sizes) for seed, of in _by_depth()[task, scheme].items()})
+    return Scores(enumerate((fmean(of[size] for size in sizes) for of in _by_depth()[task, scheme]), 42))
 
 
 def depth_schemes(*but: str) -> list[str]:
