@@ -84,8 +84,8 @@ kill: $(VENV)/.dev
 bench: install
 	$(BIN)/python -m benchmarks $(ONLY)
 
-# Makes the tables and plots of record from the committed runs, and fills results/README.md and the pages in
-# docs/results/. It trains nothing.
+# Makes the tables and plots of record from the committed runs, and renders the pages from results/pages/. It trains
+# nothing.
 record: install
 	$(BIN)/python results/record.py
 
