@@ -57,13 +57,13 @@ pytest: install
 durations: install
 	$(PYTEST) --durations 30
 
-# Inserts each known mistake into a copy of the code, and checks that its test fails. It takes about eight minutes.
+# Inserts each known mistake into a copy of the code, and checks that its test fails. It takes about seven minutes.
 mistakes: $(VENV)/.dev
 	$(BIN)/python -m tests.mistakes
 
 # Makes small changes to the modules that pyproject.toml lists under `tool.mutmut`, and prints those that no test notices.
 # `make mutants ONLY='ape_cli.structure.trees*'` changes one of these modules. `.venv/bin/mutmut show NAME` prints a
-# change. All of them take about half an hour on 2 cores.
+# change. All of them take hours on 2 cores, and one module takes minutes.
 mutants: $(VENV)/.dev
 	PATH="$(abspath $(BIN)):$$PATH" $(BIN)/mutmut run $(ONLY)
 	$(BIN)/mutmut results | sed "/caught by type check/d"
@@ -84,8 +84,8 @@ kill: $(VENV)/.dev
 bench: install
 	$(BIN)/python -m benchmarks $(ONLY)
 
-# Makes the tables and plots of record from the committed runs, and fills results/README.md and the pages in
-# docs/results/. It trains nothing.
+# Makes the tables and plots of record from the committed runs, and renders the pages from results/pages/. It trains
+# nothing.
 record: install
 	$(BIN)/python results/record.py
 

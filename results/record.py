@@ -7,62 +7,31 @@ it changes no file. A sweep with finished runs has a page in `docs/results`. `re
 
 from __future__ import annotations
 
-import itertools
-import json
-import os
 import re
-import statistics
-import subprocess
-import sys
 from concurrent.futures import ThreadPoolExecutor
-from functools import cache
 from pathlib import Path
 
 import polars as pl
 
-from ape_cli.core.errors import DataError
-from ape_cli.runs.registry import Registry, open_registry
-from ape_cli.sweep import combinations, specification, stages
-from ape_cli.sweep.durations import PastRuns
-from results import claims, figures, first_picture, starts, verdicts, worth
-from results.figures.scores import SCHEMES, TASKS, Scores
+from ape_cli.runs.registry import open_registry
+from results import claims, figures, first_picture, queries, starts, verdicts, worth
+from results.numbers import SCHEMES, TREE_TASKS
+from results.plans import ABOUT, AGAIN, RESULTS, ROOT, RUNS, begun, planned, run, source, standing
+from results.queries.answers import floor_table
+from results.queries.costs import cost_tables
+from results.queries.tables import same_order
 
-ROOT = Path(__file__).resolve().parents[1]
-RESULTS = ROOT / "results"
-RUNS = RESULTS / "record"  # the finished runs of each sweep, in one file each
-AGAIN = {"generalise": "results/generalise/runs.parquet"}  # a sweep that trains runs of others again, apart from them
-# folders of schemes and tasks that only new processes find, by the sweep that needs them
-OWN = {"causes": "causes", "extraction": "ingredients", "ingredients": "ingredients", "init": "init"}
 README = RESULTS / "README.md"
 SITE = ROOT / "docs" / "results.md"
 PAGES = SITE.with_suffix("")  # the folder of the sweeps' pages and plots
+TEMPLATES = RESULTS / "pages"  # the texts of the pages, with queries in place of numbers
+ELSEWHERE = {"README.md": README, "paper.md": ROOT / "docs" / "explanation" / "paper.md"}  # not in PAGES
+IN_PLACE = (
+    ROOT / "README.md",
+    ROOT / "docs" / "explanation" / "cost.md",
+    ROOT / "docs" / "explanation" / "tasks.md",
+)
 FINDINGS = PAGES / "plots" / "findings"  # the figures of results/README.md
-ABOUT = {  # the sweeps in the order of the page
-    "table2-neurips": "the published paper, trees (GPU)",
-    "table1-neurips": "the published paper, words (GPU)",
-    "table2-paper": "the preprint's table 2 (GPU)",
-    "table1-paper": "the preprint's table 1 (GPU)",
-    "neurips-medium": "rows of the published paper, a quarter as wide",
-    "table1-medium": "the preprint's table 1, a quarter as wide",
-    "table2-medium": "the preprint's table 2, a quarter as wide",
-    "table1": "the preprint's table 1 at preset `small`, with `none` as a control",
-    "table2": "the preprint's table 2 at preset `small`, with `breadth-to-depth`",
-    "rotations": "three forms of `tree-rotate`",
-    "first-release": "settings of the authors' first release, one by one",
-    "causes": "suspected causes of the preprint's numbers",
-    "ablation-locality": "the locality bias on and off",
-    "ingredients": "what each ingredient of the orthogonal schemes is worth",
-    "init": "does starting from RoPE help?",
-    "extraction": "parts of `tree-ops`: why is extraction not learned?",
-    "tasks": "tasks of other papers and composite structures",
-    "length": "words of 1 to 40 symbols, evaluated at up to 200, tuned",
-    "depth": "trees of depth 1 to 5, evaluated at up to 9, tuned",
-    "generalise": "tables 1 and 2 at larger sizes",
-    "trees": "functions of Python's standard library: copied, mirrored, with masked labels",
-    "digits": "the preprint's table 3, on scikit-learn's digits",
-    "pixels": "the control: each pixel a token, pixels shuffled",
-    "table3": "the preprint's table 3, on CIFAR-10 (GPU)",
-}
 SIZES = ("table1", "table2", "ablation-locality", *AGAIN)
 EPOCHS = ("digits", "pixels")
 # sweeps without published numbers: with intervals, and also with exact match
@@ -70,45 +39,6 @@ OURS = ("ingredients", "init", "extraction", "tasks", "trees")
 PUBLISHED = ("table1-medium", "table2-medium")  # also compared with the published paper, by perplexity
 TUNED = ("length", "depth")  # sweeps whose settings are chosen by validation scores
 BEYOND = (*AGAIN, *TUNED)  # shown beyond the training sizes
-
-
-def source(sweep: str) -> str:
-    """Where the runs of a sweep are."""
-    return AGAIN.get(sweep, "results/record")
-
-
-@cache
-def registered(where: str) -> tuple[Registry, PastRuns]:
-    """The runs of `source`, which are read once for all of their sweeps."""
-    registry = open_registry(ROOT / where)
-    return registry, PastRuns(registry)
-
-
-@cache
-def planned(sweep: str) -> stages.Stages:
-    """The trials of a sweep. Raises `DataError` if its dataset is not available."""
-    grids = specification.read(RESULTS / f"{sweep}.toml")
-    groups = combinations.groups(grids, "small", lambda name: ROOT / name)
-    registry, past = registered(source(sweep))
-    return stages.plan(groups, registry, ROOT / "datasets", past)
-
-
-def standing(sweep: str) -> tuple[int, int]:
-    """The number of finished runs of a sweep, and of all its runs; 0 and 0 if its dataset is not available."""
-    if sweep in OWN:
-        plan = run(["sweep", f"results/{sweep}.toml", "--results", source(sweep), "--dry-run", "--json"])
-        trials = json.loads(plan)["trials"]
-        return sum(trial["state"] == "finished" for trial in trials), len(trials)
-    try:
-        items = planned(sweep).trials
-    except DataError:
-        return 0, 0
-    return sum(item.state == "finished" for item in items), len(items)
-
-
-def begun() -> dict[str, tuple[int, int]]:
-    """The sweeps that have finished runs, each with the numbers of `standing`."""
-    return {sweep: count for sweep in ABOUT if (count := standing(sweep))[0]}
 
 
 def selection(sweep: str) -> list[str]:
@@ -156,34 +86,15 @@ def printed(words: list[str]) -> str:
     return run(["report", *words])
 
 
-def environment() -> dict[str, str]:
-    """The environment of a process that finds the schemes and tasks of `OWN`."""
-    return os.environ | {"PYTHONPATH": os.pathsep.join(str(RESULTS / name) for name in sorted(set(OWN.values())))}
-
-
-def run(words: list[str]) -> str:
-    """The output of an `ape` command. Ends the program if the command fails."""
-    command = [sys.executable, "-m", "ape_cli", *words]
-    done = subprocess.run(command, cwd=ROOT, env=environment(), capture_output=True, text=True, check=False)
-    if done.returncode:
-        raise SystemExit(f"{' '.join(command)}\n{done.stderr}")
-    return done.stdout
-
-
 def linearisation() -> str:
-    """The table of what a flat scheme gains if source and target are written in the same order.
-
-    A gain is the token accuracy in `depth` minus that in `breadth-to-depth`, in points, at preset small. The table has
-    the mean and the standard deviation over the seeds that both have. These seeds share their trees, row by row.
-    """
-    scores = Scores(open_registry(RUNS))
-    gains: dict[tuple[str, str], list[float]] = {}
-    for scheme, task in itertools.product(SCHEMES, TASKS):
-        same, mixed = (scores.seeds(f"{task}-{order}-small", scheme) for order in ("depth", "breadth-to-depth"))
-        gains[scheme, task] = [same[seed] - mixed[seed] for seed in sorted(same.keys() & mixed.keys())]
+    """The table of what a scheme gains if source and target are written in the same order, with deviations."""
+    gains = {(scheme, task): same_order(task, scheme) for scheme in SCHEMES for task in TREE_TASKS}
     most = max(map(len, gains.values()))
-    lines = [f"| scheme | {' | '.join(TASKS)} |", f"|---|{'---:|' * len(TASKS)}"]
-    lines += [f"| {scheme} | {' | '.join(_gain(gains[scheme, task], most) for task in TASKS)} |" for scheme in SCHEMES]
+    lines = [f"| scheme | {' | '.join(TREE_TASKS)} |", f"|---|{'---:|' * len(TREE_TASKS)}"]
+    for scheme in SCHEMES:
+        row = [gains[scheme, task] for task in TREE_TASKS]
+        cells = [f"{of:+.2f} ±{of.std:.1f}" + f" ×{len(of)}" * (len(of) != most) for of in row]
+        lines.append(f"| {scheme} | {' | '.join(cells)} |")
     return "\n".join(lines) + "\n"
 
 
@@ -198,14 +109,6 @@ def computed() -> dict[str, str]:
         "trees-floors.md": floors("trees", "token_accuracy"),
         **verdicts.parts(RESULTS),
     }
-
-
-def _gain(of: list[float], most: int) -> str:
-    """The cell of the gains with each seed, with the number of seeds if that is not `most`; empty without seeds."""
-    if not of:
-        return ""
-    spread = f" ±{statistics.stdev(of):.1f}" if len(of) > 1 else ""
-    return f"{statistics.fmean(of):+.2f}{spread}" + f" ×{len(of)}" * (len(of) != most)
 
 
 def floors(sweep: str, metric: str) -> str:
@@ -246,9 +149,17 @@ def filled(page: str, parts: dict[str, str]) -> str:
 
 
 def pages(made: dict[str, str], counts: dict[str, tuple[int, int]]) -> dict[Path, str]:
-    """The pages of results with their generated parts: the tables, and the list of sweeps."""
-    parts = made | {"sweeps": sweeps(counts)}
-    found = {path: filled(path.read_text(encoding="utf-8"), parts) for path in [README, *sorted(PAGES.glob("*.md"))]}
+    """The pages with their generated parts.
+
+    A page of results follows from its template. The pages of `IN_PLACE` keep their text, and only their parts change.
+    """
+    snippets = {path.stem: queries.render(path.read_text("utf-8")) for path in (TEMPLATES / "parts").iterdir()}
+    parts = made | snippets | cost_tables() | {"sweeps": sweeps(counts), "floors": floor_table()}
+    found = {path: filled(path.read_text(encoding="utf-8"), parts) for path in IN_PLACE}
+    for path in sorted(TEMPLATES.glob("*.md")):
+        note = f"\n<!-- `make record` writes this page from {path.relative_to(ROOT).as_posix()}. -->\n"
+        text = filled(queries.render(path.read_text(encoding="utf-8")), parts) + note
+        found[ELSEWHERE.get(path.name, PAGES / path.name)] = text
     return found | {SITE: found[README].replace("](../docs/", "](")}
 
 

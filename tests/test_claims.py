@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from results import claims, record
+from results import claims, plans
 from results.claims import Cell, Pair, Score, verdict
 
 COLUMNS = (("copy", "decoder"), ("reverse", "decoder"))
@@ -81,7 +81,7 @@ def test_each_comparison_has_to_hold() -> None:
 
 def test_every_cell_of_a_claim_is_in_the_sweep() -> None:
     """And the sweep evaluates it at the largest training size and beyond."""
-    stages = record.planned("length")
+    stages = plans.planned("length")
     swept = {
         Cell(item.config.scheme, item.config.positions, item.data.task, getattr(item.config, "model", claims.MODELS[1]))
         for item in stages.trials

@@ -18,12 +18,10 @@ from ape_cli.runs.record import evaluation_name
 from ape_cli.runs.registry import open_registry
 from results import figures, record, worth
 from results.figures import sweeps
+from results.numbers import FLAT, RUNS, SCHEMES, TREE_TASKS, Preset, evaluations, medium, paper, preprint, small
+from results.queries.sizes import chosen_by_size
+from results.queries.tables import bias, same_order
 from tests.figures import text_lines
-from tests.record.beyond import other_sizes
-from tests.record.ingredients import extracted
-from tests.record.paper_tasks import FLAT, TASKS, gains, mirrored
-from tests.record.scores import RUNS, SCHEMES, evaluations, mean, preprint, scores
-from tests.record.summary import TF32, best_beside, exact
 
 METRICS = ("token_accuracy", "exact_match")
 
@@ -44,7 +42,7 @@ def rows(name: str) -> dict[str, list[list[str]]]:
     return found
 
 
-def plain(*values: float) -> list[list[str]]:
+def plain(*values: Any) -> list[list[str]]:
     return [[f"{value:.2f}" for value in values]]
 
 
@@ -52,61 +50,59 @@ def signed(*values: float) -> list[list[str]]:
     return [[f"{round(value, 2) + 0:+.2f}" for value in values]]
 
 
-def test_sinusoidal() -> None:
-    columns = ("tree-rotate/breadth", "copy")
+def test_scores() -> None:
+    rotated, copied = "tree-rotate/breadth", "copy"
     assert rows("sinusoidal") == {
-        "sinusoidal, in the preprint": plain(*(100 * preprint("sinusoidal", column).value for column in columns)),
-        "none, medium": plain(*(mean(column, "none", preset="medium") for column in columns)),
-        "sinusoidal, medium": plain(*(mean(column, "sinusoidal", preset="medium") for column in columns)),
-        "sinusoidal, the preprint’s size": plain(mean(columns[0], "sinusoidal", TF32, "paper")),
+        "sinusoidal, in the preprint": plain(*(preprint(column, "sinusoidal") for column in (rotated, copied))),
+        "none, medium": plain(medium(rotated, "none"), medium(copied, "none")),
+        "sinusoidal, medium": plain(medium(rotated, "sinusoidal"), medium(copied, "sinusoidal")),
+        "sinusoidal, the preprint’s size": plain(paper(rotated, "sinusoidal")),
+    }
+    assert rows("order") == {s: signed(*(same_order(task, s).mean for task in TREE_TASKS)) for s in SCHEMES}
+    bound = {scheme: plain(paper.exact(rotated, scheme)) for scheme in SCHEMES}
+    bound["tree (max_size=7)"] = plain(paper.exact(rotated, "tree", "max_size=7"))
+    assert rows("bound") == bound
+    assert any("one seed, so there is no interval" in line[0] for line in lines("bound"))
+    settings = {"sinusoidal": ["", "structure=grid(2)"], "orthogonal-grid": ["", "distance=euclidean"]}
+    assert rows("images") == {
+        f"{scheme} ({changed})" if changed else scheme: plain(small("images", scheme, changed))
+        for scheme in ("none", "sinusoidal", "learned", "orthogonal-seq", "orthogonal-grid")
+        for changed in settings.get(scheme, [""])
     }
 
 
-def test_order() -> None:
-    assert rows("order") == {scheme: signed(*(mirrored(task, scheme) for task in TASKS)) for scheme in SCHEMES}
+def test_metric() -> None:
+    """The rows are in the order of token accuracy, which is not that of exact match."""
+    shown = rows("metric")
+    assert shown == {s: plain(*(small("tree-ops/breadth", s, "", metric) for metric in METRICS)) for s in SCHEMES}
+    tokens, whole = zip(*([float(cell) for cell in found[0]] for found in shown.values()), strict=True)
+    assert list(tokens) == sorted(tokens, reverse=True)
+    assert list(whole) != sorted(whole, reverse=True)
 
 
-def by_seed(preset: str, column: str, scheme: str, variant: str, metric: str) -> dict[int, float]:
-    runs = evaluations()[preset, column, scheme, variant]
-    return {seed: 100 * own[0]["overall"][metric] for seed, own in runs.items()}
-
-
-def lead(column: str, own: str, among: Iterable[str], preset: str, metric: str, variants: Iterable[str]) -> float:
+def lead(preset: Preset, column: str, own: str, others: Iterable[str], metric: str, changed: str = "") -> float:
     """The mean difference, by seed, between a scheme and the row of others with the best mean."""
-    found = {
-        (scheme, variant): by_seed(preset, column, scheme, variant, metric)
-        for of, at, scheme, variant in evaluations()
-        if (of, at) == (preset, column) and variant in variants and scheme in {own, *among}
-    }
-    (ours,) = (found.pop(row) for row in list(found) if row[0] == own)
-    best = max(found.values(), key=lambda of: fmean(of.values()))
-    return fmean(ours[seed] - best[seed] for seed in ours.keys() & best.keys())
+    best = max((preset(column, scheme, changed, metric) for scheme in others), key=float)
+    return (preset(column, own, changed, metric) - best).mean
 
 
 def test_structure() -> None:
-    shown = rows("structure")
-    for task in TASKS:
-        column = f"{task}/breadth-to-depth"
-        given: tuple[Any, ...] = ("medium", METRICS[0], ("",))
-        leads = [lead(column, "orthogonal-tree", among, *given) for among in ((*FLAT, "tree", "none"), FLAT)]
-        assert shown.pop(column) == signed(*leads)
-    for what, variants in (("copy", ("",)), ("rotate", ("",)), ("mask", ("steps=3000",))):
+    shown, tree = rows("structure"), "orthogonal-tree"
+    for column in (f"{task}/breadth-to-depth" for task in TREE_TASKS):
+        others = [medium.schemes(column) - {tree}, FLAT]
+        assert shown.pop(column) == signed(*(lead(medium, column, tree, among, METRICS[0]) for among in others))
+    for what, changed in (("copy", ""), ("rotate", ""), ("mask", "steps=3000")):
         for labels in ("token", "anonymous"):
-            column, given = f"trees-stdlib-{what}-{labels}-depth", ("small", METRICS[0], variants)
-            leads = [lead(column, "orthogonal-tree", among, *given) for among in ((*FLAT, "tree"), FLAT)]
+            column = f"trees-stdlib-{what}-{labels}-depth"
+            leads = [lead(small, column, tree, among, METRICS[0], changed) for among in ((*FLAT, "tree"), FLAT)]
             steps = ", 3,000 steps" * (what == "mask")
             assert shown.pop(f"{what}, {labels} labels{steps}") == signed(*leads)
-    for column, own in {
-        **dict.fromkeys(("forest-reverse/depth", "forest-rotate/depth"), "orthogonal"),
-        **dict.fromkeys(("word-grid-rotate", "quadtree-expand"), "orthogonal"),
-        **dict.fromkeys(("box-rotate", "grid-path"), "orthogonal-grid"),
-    }.items():
-        gap = exact(column, own) - best_beside(column, own, METRICS[1])
+    composite = ("forest-reverse/depth", "forest-rotate/depth", "word-grid-rotate", "quadtree-expand")
+    for column in (*composite, "box-rotate", "grid-path"):
+        own = "orthogonal" if column in composite else "orthogonal-grid"
+        gap = small.exact(column, own).mean - small.best_other(column, own)
         assert shown.pop(column) == signed(gap, gap)
     assert not shown
-
-
-def test_structure_names_the_other_row() -> None:
     (line,) = (line for line in lines("structure") if line[0] == "rotate, anonymous labels")
     assert [cell.partition(" ")[2] for cell in line[1:]] == ["(tree)", "(sinusoidal)"]
 
@@ -115,69 +111,32 @@ def test_ingredients() -> None:
     """All rows but the tuned ones, in which validation scores choose a learning rate."""
     shown = {label: found[0] for label, found in rows("ingredients").items()}
     for name, pair in worth.INGREDIENTS.items():
-        found = []
-        for column in worth.COLUMNS:
-            sides = [("small", column, *side) for side in pair]
-            if all(side in evaluations() for side in sides):
-                ours, theirs = (by_seed(*side, METRICS[0]) for side in sides)
-                if common := ours.keys() & theirs.keys():
-                    found.append(signed(fmean(ours[seed] - theirs[seed] for seed in common))[0][0])
-        assert shown.pop(name.replace("`", ""), []) == found
+        columns = [c for c in worth.COLUMNS if all(("small", c, *side) in evaluations() for side in pair)]
+        differences = [small(column, *pair[0]) - small(column, *pair[1]) for column in columns]
+        assert shown.pop(name.replace("`", ""), []) == [signed(of.mean)[0][0] for of in differences if of]
     assert shown.keys() <= {name.replace("`", "") for name in worth.TUNED}
 
 
 def test_locality() -> None:
     shown = rows("locality")
     words, trees = ("reverse", "repeat"), ("tree-rotate/depth", "c3/breadth", "tree-ops/breadth")
-    for columns, scheme in (
-        (words, "none"),
-        (words, "orthogonal-seq"),
-        (trees, "orthogonal-seq"),
-        (trees, "orthogonal-tree"),
-    ):
+    cells = (words, "none"), (words, "orthogonal-seq"), (trees, "orthogonal-seq"), (trees, "orthogonal-tree")
+    for columns, scheme in cells:
         without, biased = (shown[f"{scheme}, {which}"].pop(0) for which in ("no bias", "bias"))
         for column, low, high in zip(columns, without, biased, strict=True):
-            assert float(high) - float(low) == pytest.approx(fmean(gains(column, scheme)), abs=0.011)
-            variant = "decay=1" if scheme.startswith("orthogonal") else "decay=0.98"
-            given = high if scheme == "none" else low
-            assert given == f"{fmean(scores(column, scheme, variant)[:3]):.2f}"
+            assert float(high) - float(low) == pytest.approx(bias(column, scheme).mean, abs=0.011)
+            changed, given = ("decay=0.98", high) if scheme == "none" else ("decay=1", low)
+            assert given == f"{small(column, scheme, changed).three}"
     assert not any(shown.values())
-
-
-def test_metric() -> None:
-    """The rows are in the order of token accuracy, which is not that of exact match."""
-    column, shown = "tree-ops/breadth", rows("metric")
-    assert shown == {scheme: plain(*(mean(column, scheme, metric=m) for m in METRICS)) for scheme in SCHEMES}
-    tokens, whole = zip(*([float(cell) for cell in found[0]] for found in shown.values()), strict=True)
-    assert list(tokens) == sorted(tokens, reverse=True)
-    assert list(whole) != sorted(whole, reverse=True)
-
-
-def test_bound() -> None:
-    found = {scheme: exact("tree-rotate/breadth", scheme, TF32, "paper") for scheme in SCHEMES}
-    found["tree (max_size=7)"] = exact("tree-rotate/breadth", "tree", f"max_size=7, {TF32}", "paper")
-    assert rows("bound") == {row: plain(score) for row, score in found.items()}
-    assert any("one seed, so there is no interval" in line[0] for line in lines("bound"))
-
-
-def test_images() -> None:
-    variants = {"sinusoidal": ["", "structure=grid(2)"], "orthogonal-grid": ["", "distance=euclidean"]}
-    assert rows("images") == {
-        f"{scheme} ({variant})" if variant else scheme: plain(mean("images", scheme, variant))
-        for scheme in ("none", "sinusoidal", "learned", "orthogonal-seq", "orthogonal-grid")
-        for variant in variants.get(scheme, [""])
-    }
 
 
 def unseen(sweep: str, largest: int, model: str = "encoder-decoder") -> dict[str, list[str]]:
     """The mean over sizes and over three seeds, by row, of the cells whose runs are all finished."""
     found: dict[str, list[str]] = {}
-    for choice in record.planned(sweep).choices:
-        config = choice.runs[0].config
-        if config.model == model and all(item.state == "finished" for item in choice.runs):
-            means = [
-                fmean(score for size, score in other_sizes(item).items() if size > largest) for item in choice.runs
-            ]
+    for item, by_seed in chosen_by_size(sweep):
+        config = item.config
+        if config.model == model:
+            means = [fmean(score for size, score in of.items() if size > largest) for of in by_seed]
             assert len(means) == 3
             name = config.scheme + ", randomised" * (config.positions == "randomised")
             found.setdefault(name, []).append(f"{fmean(means) + 1e-9:.2f}")
@@ -238,8 +197,8 @@ def test_extraction() -> None:
         ("… 3,200 steps", "tree-ops-extract-inner", "steps=3200"),
         ("… 3,200 steps, 4 times the rows", "tree-ops-extract-inner-80000", "steps=3200"),
     ):
-        tokens, whole = (extracted(data, "extract", steps, metric=metric) for metric in METRICS)
-        assert shown[label] == plain(tokens, whole)
+        scores = [small.by("op", "extract", data, "orthogonal-tree", steps, metric) for metric in METRICS]
+        assert shown[label] == plain(*scores)
 
 
 def test_a_figure_without_runs_is_left_out() -> None:

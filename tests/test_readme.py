@@ -3,18 +3,12 @@
 from __future__ import annotations
 
 import re
-from collections import Counter
 from pathlib import Path
-from typing import get_args
 
 import pytest
 
 from ape_cli import attention, position, tasks
-from ape_cli.reports import published
-from ape_cli.reports.views import verdicts
-from ape_cli.runs.registry import open_registry
 from tests.conftest import ape
-from tests.record import summary
 
 ROOT = Path(__file__).parents[1]
 TEXT = (ROOT / "README.md").read_text(encoding="utf-8")
@@ -69,36 +63,3 @@ def test_the_citation_has_the_newest_release() -> None:
     assert version == re.findall(r"version = \{(.*)\}", code("bibtex")) == re.findall(r"tag `v(.*?)`", TEXT)
     for name in re.findall(r"family-names: (.*)", citation):
         assert name in code("bibtex")
-
-
-def test_the_finding_follows_from_the_runs() -> None:
-    """The sentences of results/README.md have the same numbers (`tests/test_results_page.py`)."""
-    (lead,) = (re.search(r"by \d+ to \d+ points", fact) for fact in summary.of_leads())
-    assert lead is not None
-    assert f"leads the best encoding of sequences {lead[0]} on trees of depth 7" in " ".join(TEXT.split())
-    assert "results/README.md#in-ten-sentences" in TEXT
-
-
-def test_what_was_reproduced_follows_from_the_tables() -> None:
-    text = " ".join(TEXT.split())
-    registry = open_registry(ROOT / "results")
-    told = Counter(cell.follows for cell in verdicts.read(registry, published.load("paper")))
-    same, why, cause_open, none = (told[word] for word in get_args(verdicts.Word))
-    assert (
-        f"of the {told.total()} numbers in its tables 1 to 3, {same} are reproduced, {why} differ for a likely" in text
-    )
-    assert f"{cause_open} differ for an open one, and {none} were not run" in text
-    cells = verdicts.read(registry, published.load("neurips"))
-    told = Counter(cell.follows for cell in cells if cell.number.metric == "perplexity")
-    same, why, cause_open, none = (told[word] for word in get_args(verdicts.Word))
-    assert why == 0
-    assert (
-        f"of the {told.total()} perplexities in its tables 2a and 2b, {same} are reproduced, {cause_open} differ"
-        in text
-    )
-    assert f"and {none} were not run" in text
-    assert all(cell.ours is None or cell.ours.preset != "neurips" for cell in cells), "there are runs of its size"
-    page = (ROOT / "results" / "README.md").read_text(encoding="utf-8")
-    counts = [re.search(rf"`table{number}-paper`.*?\| (\d+) of (\d+) \|", page) for number in (1, 2)]
-    done, planned = (sum(int(count[group]) for count in counts if count) for group in (1, 2))
-    assert f"only {done} of the {planned} runs at the preprint's size" in text

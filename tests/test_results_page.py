@@ -1,127 +1,114 @@
-"""Each number in the text of the pages of results is in a committed table or follows from the committed runs.
+"""The pages of results are what their templates and the committed runs give, and each other number has a source.
 
-The pages are results/README.md and those in docs/results. A fact is a phrase with numbers that are computed here. Its
-page has to contain it word for word.
+`tests/test_results_words.py` checks what they say in words.
 """
 
 from __future__ import annotations
 
-import math
 import re
+from pathlib import Path
 
 import pytest
 
 from ape_cli.reports import published
-from ape_cli.runs.registry import open_registry
-from tests.record import advice, beyond, field_tasks, generalise, ingredients, medium, paper_tasks, starts, summary
-from tests.record.scores import (
-    NUMBER,
-    PAGES,
-    RESULTS,
-    RUNS,
-    best_by_epoch,
-    evaluations,
-    guessing,
-    other_processors,
-    scores,
-)
+from results import plans, queries, record
+from tests import forks
+from tests.conftest import ROOT
 
-# The text of each page without its tables, which another test compares.
+NUMBER = re.compile(r"(?<![\w.])\d+\.\d+(?!\w|\.\d)")
+TEMPLATES = {path.stem: path.read_text(encoding="utf-8") for path in record.TEMPLATES.rglob("*.md")}
+PAGES = {
+    path.stem: path.read_text(encoding="utf-8")
+    for path in [record.README, *sorted(record.PAGES.glob("*.md")), record.ELSEWHERE["paper.md"]]
+}
 PROSE = {page: re.sub(r"<!-- (\S+) -->\n.*?<!-- end -->", "", text, flags=re.S) for page, text in PAGES.items()}
 
 
 @pytest.fixture(scope="module")
-def found() -> dict[str, list[str]]:
-    """The phrases that each page must contain."""
-    by_op = evaluations()["small", "tree-ops/breadth", "rope", ""][42][0]["by_op"]
-    copied = sum(o["tokens"] for o in by_op if o["op"] in ("truncate", "no-op")) / sum(o["tokens"] for o in by_op)
-    seeds = scores("c3/breadth", "tree")[:3]
-    images = [round(359 * scores("images", s, v)[0] / 100) for s, v in PIXELS]
-    (right,) = (round(359 * float(score) / 100) for score in paper_tasks.shuffled("learned", "pool_size=1"))
-    above_chance = sum(math.comb(359, k) * 9 ** (359 - k) for k in range(right, 360)) / 10**359
-    low, high = best_by_epoch()
-    of_ingredients = ingredients.of_the_ingredients()
-    return {
-        "README": [
-            *other_processors(),
-            *paper_tasks.of_bounds(),
-            *medium.of_devices(),
-            f"{copied:.0%} of the target tokens",
-            *summary.of_the_summary(),
-            *starts.of_starts()["README"],
-            *of_ingredients["README"],
-            *ingredients.of_extraction(),
-            *ingredients.of_long_training(),
-            *beyond.of_both(),
-            *generalise.of_different_orders(),
-        ],
-        "depth": beyond.of_depth(),
-        "generalise": generalise.of_larger_sizes(),
-        "length": [*beyond.of_length(), *beyond.with_randomised()],
-        "table1": [
-            f"right for about {guessing(100, 10):.0%} of the tokens at the preprint's lengths",
-            f"and for about {guessing(20, 2):.0%} at ours",
-            *paper_tasks.of_words(),
-        ],
-        "table2": [
-            f"{copied:.0%} of its target tokens",
-            *paper_tasks.of_trees(),
-            *medium.of_the_size_of_trees(),
-        ],
-        "ablation-locality": [f"differ by {max(seeds) - min(seeds):.1f} points", *paper_tasks.of_the_bias()],
-        "digits": [f"one test image is {100 / 359:.2f} points", f"{low:.1f} to {high:.1f} points above"],
-        "pixels": [
-            f"{images[1] - images[0]} of 359 images",
-            f"({right} of 359 images; a one-sided binomial test against one in ten gives p = {above_chance:.3f})",
-        ],
-        "table1-medium": medium.of_words(),
-        "table2-medium": medium.of_trees(),
-        "rotations": medium.of_rotations(),
-        "first-release": medium.of_the_first_release(),
-        "causes": medium.of_causes(),
-        "ingredients": of_ingredients["ingredients"],
-        "init": starts.of_starts()["init"],
-        "extraction": [*ingredients.of_extraction(), *ingredients.of_parts()],
-        "tasks": field_tasks.of_tasks(),
-        "trees": field_tasks.of_natural_trees(),
-        "table2-paper": paper_tasks.of_the_paper_s_size(),
-        "which-encoding": advice.of_the_advice(),
-    }
+def counts() -> dict[str, tuple[int, int]]:
+    """The numbers of finished runs and of all runs, for each sweep that has finished runs.
+
+    It takes 4 seconds to read every committed run, in this process and in those that find the schemes of `plans.OWN`.
+    """
+
+    def forked(words: list[str]) -> str:
+        done = forks.run(words, ROOT, plans.environment())
+        assert done.returncode == 0, done.stderr
+        return done.stdout
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(plans, "run", forked)
+        return plans.begun()
 
 
-_PIXEL = "batch_size=32, convolution_size=1, pool_size=1, pool_stride=1"
-PIXELS = [("orthogonal-seq", _PIXEL), ("orthogonal-grid", _PIXEL)]
+def test_the_pages_are_those_of_the_runs(counts: dict[str, tuple[int, int]]) -> None:
+    """If this fails, run `make record`, and look at what has changed. It takes 20 seconds to evaluate all queries."""
+    made = {path.name: path.read_text(encoding="utf-8") for path in (record.RESULTS / "tables").iterdir()}
+    computed = record.computed()
+    assert {name: made[name] for name in computed} == computed
+    assert set(made) == {*record.views(list(counts)), *computed}
+    for path, page in record.pages(made, counts).items():
+        assert path.read_text(encoding="utf-8") == page, path
+    assert {path.name for path in (record.PAGES / "plots").iterdir()} == {*counts, "table1-error", "findings"}
 
 
-def test_each_page_says_what_follows_from_the_runs(found: dict[str, list[str]]) -> None:
-    assert sum(map(len, found.values())) > 110
-    texts = {page: " ".join(text.split()) for page, text in PROSE.items()}
-    missing = [(page, phrase) for page, phrases in found.items() for phrase in phrases if phrase not in texts[page]]
-    assert missing == []
+def test_each_sweep_has_a_page(counts: dict[str, tuple[int, int]]) -> None:
+    """The README and the navigation link to it, and it links to its plots. Three more give verdicts and advice."""
+    more = {"verdicts", "verdicts-preprint", "which-encoding"}
+    assert {path.stem for path in record.PAGES.glob("*.md")} == {*counts, *more}
+    navigation = (ROOT / "zensical.toml").read_text(encoding="utf-8")
+    for sweep in counts:
+        assert f'"results/{sweep}.md"' in navigation
+        assert f"](../docs/results/{sweep}.md)" in PAGES["README"]
+        for plot in (record.PAGES / "plots" / sweep).iterdir():
+            assert f"](plots/{sweep}/{plot.name})" in PAGES[sweep]
+    sweeps = {path.stem for path in record.RESULTS.glob("*.toml")} - {"verdicts-neurips", "verdicts-paper"}
+    assert set(plans.ABOUT) == sweeps
+    assert not [name for name in record.views(list(counts)) if name.split(".")[0] in sweeps - set(counts)]
 
 
-def test_every_decimal_number_has_a_source(found: dict[str, list[str]]) -> None:
-    """The source is a committed table, a published table, a fact or a setting. Text in backquotes is skipped."""
-    tables = "".join(path.read_text(encoding="utf-8") for path in (RESULTS / "tables").glob("*.md"))
-    theirs = {f"{100 * number.value:.2f}" for number in published.load("paper").numbers}
-    theirs |= {f"{number.value:.2f}" for number in published.load("neurips").numbers}
-    facts = " ".join(phrase for phrases in found.values() for phrase in phrases)
-    known = {*NUMBER.findall(tables), *theirs, *NUMBER.findall(facts)}
-    known |= paper_tasks.shuffled()
-    known |= {"2.13", "2.11", "0.15"}  # versions of PyTorch and the preprint's dropout
+def test_each_table_and_figure_is_on_a_page_or_named_there() -> None:
+    text = "".join(PAGES.values())
+    tables = [path.name for path in (record.RESULTS / "tables").glob("*.md")]
+    assert [name for name in tables if f"<!-- {name} -->" not in text and f"`results/tables/{name}`" not in text] == []
+    figures = [path.name for path in record.FINDINGS.iterdir()]
+    assert [name for name in figures if f"](../docs/results/plots/findings/{name})" not in PAGES["README"]] == []
+
+
+def test_numbers_in_a_template_are_published_or_settings() -> None:
+    """All others are queries. Text in backquotes is skipped, and the page about the paper quotes its code."""
+    known = {f"{100 * number.value:.2f}" for number in published.load("paper").numbers}
+    known |= {f"{number.value:.2f}" for number in published.load("neurips").numbers}
+    known |= {f"{100 * number.spread:.1f}" for number in published.load("paper").numbers if number.spread}
+    known |= {"2.13", "2.11", "0.15", "0.98", "1.5"}  # versions of PyTorch, settings of the preprint and of a test set
     known |= {"0.002"}  # how much a permuted source changes a logit of the authors' code; measured with that code
+    known |= {"4.3", "0.00"}  # a section of the preprint, and published intervals
     known |= {"3.11"}  # the Python whose standard library the natural trees are from
-    known |= {"0.98", "1.5"}  # the preprint's locality bias and the standard deviation of a test set
-    asked = {page: set(NUMBER.findall(re.sub(r"`[^`]*`", "", text))) for page, text in PROSE.items()}
-    assert sum(map(len, asked.values())) > 250
-    assert sorted((page, number) for page, numbers in asked.items() for number in numbers - known) == []
+    known |= {"68.9", "59.8"}  # two ways to guess in `flip-flop`: see tests/tasks/test_flip_flop.py
+    found = {
+        (page, number)
+        for page, text in TEMPLATES.items()
+        for number in NUMBER.findall(re.sub(r"`[^`]*`", "", queries.QUERY.sub("", text)))
+        if page != "paper" and number not in known
+    }
+    assert found == set()
+    assert sum(len(queries.QUERY.findall(text)) for text in TEMPLATES.values()) > 400
+
+
+def test_a_query_is_an_expression_with_a_format() -> None:
+    assert (
+        queries.render("{{1 / 3}} and {{1 / 3:.1f}} of {{3}}, {{span(x for x in (2, 1))}}")
+        == "0.33 and 0.3 of 3, 1 to 2"
+    )
+    with pytest.raises(NameError, match="unknown"):
+        queries.render("{{unknown}}")
 
 
 def test_each_page_with_numbers_of_the_preprint_says_so() -> None:
     """Such a page also says that the published version has other ones, and links to the verdicts or the sources."""
     compared = {page for page, text in PAGES.items() if "In brackets: " in text or "preprint" in PROSE[page]}
     assert len(compared) > 10
-    for page in compared - {"README", "verdicts", "verdicts-preprint"}:  # they have their own words
+    for page in compared - {"README", "verdicts", "verdicts-preprint", "paper"}:  # they have their own words
         text = " ".join(PROSE[page].split())
         assert "`arXiv:2312.16045v1`" in text, page
         assert "The paper as published" in text or "the paper as published" in text, page
@@ -129,17 +116,26 @@ def test_each_page_with_numbers_of_the_preprint_says_so() -> None:
         assert not re.findall(r"\b(?:in|above|below|than) the paper(?! as published)\b|\bthe paper's\b", text), page
 
 
-def test_the_settings_that_it_names_are_those_of_the_runs() -> None:
-    """Checks the numbers that the test above accepts as settings."""
-    about = [about for _, about in open_registry(RUNS).readable()]
-    versions = {(a.device, ".".join(a.versions["torch"].split(".")[:2])) for a in about}
-    assert versions == {("cpu", "2.13"), ("cuda", "2.11")}
-    assert {a.config.dropout for a in about if a.config.preset == "paper"} == {0.15}
-    assert {a.gpu for a in about if a.config.preset == "paper"} == {
-        "NVIDIA H100 80GB HBM3",
-        "NVIDIA H200",
-    }
-    sources = {a.dataset.parameters["sha256"] for a in about if a.dataset.task == "trees"}
-    assert len(sources) == 1, "all natural trees are from the same files"
-    biases = {a.config.decay for a in about if a.config.scheme == "orthogonal-tree" and not a.variant}
-    assert biases == {0.98}
+def test_summary_and_advice_are_short() -> None:
+    assert len(PAGES["README"].splitlines()) <= 250
+    assert len(PAGES["README"].split()) <= 2_500
+    advice = [line for line in PAGES["which-encoding"].splitlines() if not line.startswith("|")]
+    assert len(" ".join(advice).split()) <= 620
+
+
+def test_each_piece_of_advice_links_to_its_evidence() -> None:
+    rows = [line.strip("| ").split(" | ") for line in PAGES["which-encoding"].splitlines() if line.startswith("|")][2:]
+    assert [row[0] for row in rows] == ["**sequence**", "**tree**", "**grid**", "**product of structures**"]
+    for cell in (cell for _, *cells in rows for cell in cells):
+        links = re.findall(r"\]\(([^)#]+)#([^)]+)\)", cell)
+        assert links, cell
+        assert len(links) == cell.count("](")
+        for path, anchor in links:
+            assert anchor in anchors(record.PAGES / path), (path, anchor)
+
+
+def anchors(page: Path) -> set[str]:
+    """The anchors of the headings of a page, as the site makes them."""
+    text = re.sub(r"```.*?```", "", page.read_text(encoding="utf-8"), flags=re.S)
+    headings = re.findall(r"^#+ (.*)$", text, flags=re.M)
+    return {re.sub(r"[\s-]+", "-", re.sub(r"[^\w\s-]", "", heading).strip().lower()) for heading in headings}

@@ -14,7 +14,9 @@ from ape_cli.reports import published
 from ape_cli.reports.views import verdicts
 from ape_cli.runs.record import settings_text
 from ape_cli.runs.registry import open_registry
-from tests.record.scores import NUMBER, RESULTS, RUNS, evaluations, mean
+from results.numbers import Preset, evaluations, medium, runs
+from results.plans import RESULTS
+from tests.test_results_page import NUMBER
 
 HIGH = ("tree-copy", "tree-rotate")  # where interleaved powers leave the scores high
 SIZES = (("paper", "precision=tf32"), ("paper", ""), ("medium", ""))  # from the largest, with the settings of its runs
@@ -37,7 +39,7 @@ def cells() -> list[verdicts.Judged]:
 def finished() -> dict[tuple[str, str, str, str], list[str]]:
     """Returns the names of the finished runs of record by preset, column, scheme and settings."""
     found: dict[tuple[str, str, str, str], list[str]] = {}
-    for run, about in open_registry(RUNS).readable():
+    for run, about in runs():
         data = about.dataset
         usual = "mirror" not in data.parameters and "truncated" not in data.name
         if about.status == "finished" and usual:
@@ -90,7 +92,7 @@ def test_each_number_of_a_sentence_is_a_score_of_its_scheme_on_its_task(cells: l
         own |= {number for cell in group for number in _related(cell)}
         bounds = re.findall(r"[Ww]ithin (\S+) points", sentence)
         own |= {bound for bound in bounds if _bounds(float(bound) / 100, group)}
-        own |= {f"{mean(f'{task}/breadth', 'tree-interleaved', preset='medium'):.2f}" for task in HIGH}
+        own |= {f"{medium(f'{task}/breadth', 'tree-interleaved')}" for task in HIGH}
         asked = set(NUMBER.findall(re.sub(r"±\S+", "", sentence))) - {"85.46"}  # the paper's own
         seen += len(asked)
         wrong += [(number, sentence) for number in asked - own]
@@ -102,7 +104,7 @@ def _related(cell: verdicts.Judged) -> set[str]:
     """Returns the mean scores of all forms of its scheme on all forms of its task, at these two sizes."""
     task = cell.number.column.split("/")[0]
     return {
-        f"{mean(column, scheme, variant, preset):.2f}"
+        f"{Preset(preset)(column, scheme, variant)}"
         for preset, column, scheme, variant in evaluations()
         if preset in ("paper", "medium") and column.startswith(task) and scheme.startswith((cell.number.row, "none"))
     }

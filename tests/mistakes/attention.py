@@ -145,8 +145,4 @@ a decoder whose positions are those of an encoder
   _Positions.forward  nightly/models/adapters/test_hugging_face.py::test_a_llama_with_each_scheme
   - causal=True
   + causal=False
-the estimate of memory counts all queries where they are computed in blocks
-  Dot.least_numbers  training/test_least_memory.py::test_blocks_need_less_than_all_scores
-  - size = min(queries, _block(q, k))
-  + size = queries
 """)

@@ -1,4 +1,4 @@
-"""Mistakes in models, training and decoding."""
+"""Mistakes in the formulas of models: layers, decoding, masks, losses and the learning rate."""
 
 from __future__ import annotations
 
@@ -25,10 +25,6 @@ a warm-up of 1.25%
   Config.warmup  training/test_schedule.py::test_learning_rate_of_the_paper
   - Field(0.05, ge=0, lt=1, description="Fraction of the steps that is linear warm-up.")
   + Field(0.0125, ge=0, lt=1, description="Fraction of the steps that is linear warm-up.")
-a schedule that is created and never stepped
-  Trainer.step  training/test_trainer.py::test_the_optimiser_follows_the_schedule
-  - group["lr"] = self.rate
-  + pass
 results that depend on the batch size at evaluation
   MetricSums.add  evaluation/test_metrics.py::test_scores_do_not_depend_on_the_batch_size
   - self.nats.append((nats.double() * mask).sum(1).cpu().numpy())
@@ -36,10 +32,6 @@ results that depend on the batch size at evaluation
 the best weights' evaluation with dropout on
   teacher_forced  evaluation/test_metrics.py::test_scores_do_not_depend_on_the_batch_size
   - model.eval()
-dropout's stream not restored on resume
-  restore_streams  nightly/training/test_trainer.py::test_a_stopped_run_ends_as_if_it_had_not_stopped
-  - torch.set_rng_state(tensors[cpu])
-  + pass
 the locality bias missing from cross-attention
   Transformer.decode  models/test_reference.py::test_the_model_is_the_plain_one
   - AttentionContext.of(self.scheme, new, source)
@@ -88,14 +80,6 @@ rows and columns of pixels exchanged
   Classifier.tokens  models/test_image_classifier.py::test_against_one_written_again
   - x.permute(0, 3, 1, 2)
   + x.permute(0, 3, 2, 1)
-each dataset normalised with its own moments
-  Classifier.__init__  training/test_image_runs.py::test_another_dataset_is_brought_to_the_scale_of_training
-  - nn.Buffer(torch.tensor(values))
-  + nn.Buffer(torch.tensor(values), persistent=False)
-images augmented when they are scored
-  Experiment.batch_options  training/test_image_runs.py::test_augmentation_is_of_training_alone_and_new_in_each_epoch
-  - augmentation.parse(self.config.augment or "none") if training else ()
-  + augmentation.parse(self.config.augment or "none") if not training else ()
 stochastic depth that changes the mean
   stochastic_depth  models/test_image_classifier.py::test_stochastic_depth
   - (kept / (1 - skip))
@@ -108,12 +92,44 @@ gradients of ranks averaged, not summed
   Trainer.update  training/test_data_parallel.py::test_the_mean_of_the_ranks_gradients_is_that_of_the_whole_batch
   - (total / labels * self.execution.group.size).backward()
   + (total / labels).backward()
-validation on only the first rank's share
-  Trainer.score  nightly/training/test_data_parallel.py::test_two_ranks_come_to_what_one_process_comes_to
-  - group.all_reduce_metrics(sums)
-  + sums
-an exported model that dropout disturbs
-  TrainedModel.__init__  evaluation/sharing/test_exported.py::test_predictions_on_words_are_those_of_the_run
-  - module.eval()
-  + module.train()
+an additional step of warm-up by the rounding of a product
+  schedule  training/test_schedule.py::test_the_warm_up_is_the_smallest_whole_number_that_is_not_below_its_fraction
+  - math.ceil(Fraction(str(config.warmup)) * steps)
+  + math.ceil(config.warmup * steps)
+a gap between a source and its target, as padding in the middle of a row
+  _without_gap  models/test_decoder.py::test_words_are_packed_without_a_gap
+  - place, gap = np.arange(most), (source.shape[1] - lengths)[:, None]
+  + place, gap = np.arange(most), (0 * lengths)[:, None]
+positions of the target that begin again
+  PositionReading.input_positions_of  models/test_decoder.py::test_words_are_packed_without_a_gap
+  - return positions
+  + return positions - sources.reshape(-1, *[1] * (positions.ndim - 1))
+SOS at the empty path of the line, although the line continues
+  PositionReading.input_positions_of  models/test_decoder.py::test_trees_keep_their_places_and_their_line_continues
+  - positions[:, 0, axis] = sources + 1
+  + positions[:, 0, axis] = 0
+the label after the right one predicted
+  collate  models/test_decoder.py::test_words_are_packed_without_a_gap
+  - lengths[:, None] + np.arange(target_length + closes)
+  + lengths[:, None] + 1 + np.arange(target_length + closes)
+the vector of the source added to the target
+  DecoderOnly.decode  models/test_decoder.py::test_the_model_is_the_plain_one
+  - self.sides[1]
+  + self.sides[0]
+padding before a source that is attended to
+  DecoderOnly.decode  models/test_decoder.py::test_the_model_is_the_plain_one
+  - replace(AttentionContext.of(self.scheme, new, keys), causal=False)
+  + replace(AttentionContext.of(self.scheme, new, keys), causal=False, keys=None)
+kept keys moved to another place than their positions
+  KVCache.move_to_end  models/test_decoder.py::test_the_model_is_the_plain_one
+  - lengths[:, None]
+  + lengths[:, None] + 1
+layers whose own weights are all the same
+  Scheme.attach  position/test_layers.py::test_each_layer_has_weights_of_its_own
+  - 1 + len(self.layers)
+  + 1
+the content of earlier tokens forgotten when a token is added
+  KVCache.extended_content  position/test_layers.py::test_tokens_one_by_one_have_the_content_of_all
+  - self._content = content if self._content is None else torch.cat([self._content, content], dim=1)
+  + self._content = content
 """)

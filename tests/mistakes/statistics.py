@@ -13,10 +13,6 @@ equally frequent labels of a table chosen by the highest id
   _counted  evaluation/test_count_baselines.py::test_tables_of_each_split_are_those_of_plain_python
   - descending=[True, False]
   + descending=[True, True]
-stored baselines of another dataset taken for those of this one
-  count_baselines  evaluation/test_count_baselines.py::test_a_file_that_is_damaged_or_of_other_data_is_written_again
-  - (baselines.fingerprint, list(baselines.counted)) == (data.fingerprint, list(_keys(data.plan)))
-  + list(baselines.counted) == list(_keys(data.plan))
 the standard deviation of a population instead of a sample
   over_seeds  reports/test_aggregation.py::test_mean_and_deviation_over_seeds
   - score.std().alias
@@ -121,10 +117,6 @@ rows that were drawn again taken for those that were evaluated
   _agrees  reports/test_distinct_rows.py::test_rows_that_cannot_be_drawn_again
   - _counts(rows, "size").equals(recorded.select("size", *COUNTS))
   + True
-rows of changed code taken for those that were evaluated
-  draw  reports/test_distinct_rows.py::test_an_own_task
-  - drawing.code not in (None, plugins.digest(kind))
-  + False
 a mean of the perplexities of sizes
   pool  reports/test_perplexity.py::test_one_size_of_two_datasets_and_a_bin_of_two_sizes
   - (value * weight).sum() / weight.sum()
@@ -221,4 +213,20 @@ what the choice moved taken over unequal seeds
   _moved  reports/test_best_by.py::test_a_seed_that_only_one_setting_has_does_not_choose
   - moved = {split: fmean(of_split) for split, of_split in differences.items() if of_split}
   + moved = {"test": fmean(of_run[run] for run in trial.runs.values()) - fmean(map(of_run.get, default.runs.values()))}
+an overlap that counts a row only if its source is in training exactly once
+  _count  data/test_overlap.py::test_the_overlap_is_that_of_the_rows
+  - np.searchsorted(seen, keys, "right") > np.searchsorted(seen, keys)
+  + np.searchsorted(seen, keys, "right") == np.searchsorted(seen, keys) + 1
+sources compared by their symbols, without positions
+  _sides  data/test_overlap.py::test_sources_are_symbols_and_positions_in_order
+  - rng.content(starts, where, ids.values.to_numpy())
+  + rng.content(starts, ragged.indices_of(starts), ids.values.to_numpy())
+a setting chosen by its test scores
+  _choice  sweep/test_stages.py::test_no_test_score_changes_what_is_chosen
+  - tuning.validation(item.run)
+  + tuning.Validation(item.run.evaluations()[0][0]["overall"]["token_accuracy"], 0.0)
+a setting chosen by its mean over all seeds, although the chosen one has more
+  choose  runs/test_tuning.py::test_a_seed_that_only_one_setting_has_does_not_count
+  - mean(by_seed[seed] for seed in common)
+  + mean(by_seed.values())
 """)

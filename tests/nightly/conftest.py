@@ -12,9 +12,9 @@ import pytest
 
 from tests.test_every_pair import of_tasks
 from tests.test_gallery import gallery
-from tests.test_results import counts, views
+from tests.test_results_page import counts
 
-__all__ = ["counts", "gallery", "of_tasks", "views"]
+__all__ = ["counts", "gallery", "of_tasks"]
 
 
 @pytest.fixture(scope="session")

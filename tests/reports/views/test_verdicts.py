@@ -15,8 +15,7 @@ from ape_cli.reports.views import Options, verdicts
 from ape_cli.reports.views.verdicts import Judged, RunScores
 from ape_cli.runs import filters
 from ape_cli.runs.registry import Registry
-from tests.conftest import ape
-from tests.record.scores import ROOT
+from tests.conftest import ROOT, ape
 from tests.reports.test_aggregation import add
 
 VIEW = verdicts.VerdictView()

@@ -1,0 +1,61 @@
+"""What a training step costs relative to `none`, from the benchmarks of record."""
+
+from __future__ import annotations
+
+import json
+from functools import cache
+from typing import Any
+
+from results.plans import ROOT
+
+SHAPES = ("paper, d=512, batch 64", "paper, d=512, batch 16", "small, d=128, batch 64")
+READS = {"tree": "tree(2)", "orthogonal-tree": "tree(2)", "orthogonal-grid": "grid(2)", "orthogonal": "seq*tree(2)"}
+
+
+@cache
+def _benchmarks(name: str) -> Any:
+    return json.loads((ROOT / "benchmarks" / "results" / f"{name}.json").read_text(encoding="utf-8"))
+
+
+def on_a_cpu(benchmark: str, scheme: str, shape: str, bias: bool) -> float:
+    """The time (`step`) or peak memory (`step_memory`) of a step relative to `none`."""
+    what = f"{scheme} on {READS.get(scheme, 'seq')}; {shape}" + ", locality bias 0.98" * bias
+    (value,) = (r["value"] for r in _benchmarks("cpu-2")["benchmarks"][benchmark]["rows"] if r["what"] == what)
+    return float(value)
+
+
+def on_a_gpu(scheme: str, column: str) -> float | None:
+    """The time of a recorded step at the preprint's size on an H200, or None if it was not measured."""
+    rows = _benchmarks("h200")["rows"]
+    own, none = (rows.get(f"{name} on {column}, tf32, recorded, 1 at a time") for name in (scheme, "none"))
+    return float(own["ms"] / none["ms"]) if own else None
+
+
+def costs(benchmark: str, *schemes: str) -> str:
+    """The costs of a step on a CPU at preset small, and in brackets at the preprint's size."""
+    pairs = [[on_a_cpu(benchmark, s, SHAPES[n], "orthogonal" in s) for n in (2, 0)] for s in schemes]
+    return ", ".join(f"`{s}` {ours:.2f} ({full:.2f})" for s, (ours, full) in zip(schemes, pairs, strict=True))
+
+
+CPU_ROWS = (
+    *("sinusoidal", "learned", "alibi", "t5", "rope", "relative", "transformer-xl", "tree"),
+    *("orthogonal-seq", "orthogonal-grid", "orthogonal-tree", "orthogonal"),
+)
+GPU_ROWS = tuple(scheme for scheme in CPU_ROWS if scheme not in ("learned", "orthogonal-grid", "orthogonal"))
+
+
+def cost_tables() -> dict[str, str]:
+    """The tables of docs/explanation/cost.md: on a CPU, with the locality bias in brackets, and on a GPU."""
+    tables = {"cost-gpu": ["| | words (`reverse`) | trees (`tree-rotate`) |", "|---|---:|---:|"]}
+    for scheme in GPU_ROWS:
+        ratios = [on_a_gpu(scheme, column) for column in ("reverse", "tree-rotate/breadth")]
+        cells = ["—" if ratio is None else f"{ratio:.2f}" for ratio in ratios]
+        tables["cost-gpu"].append(f"| `{scheme}` | {' | '.join(cells)} |")
+    for benchmark in ("step", "step_memory"):
+        lines = ["| | preprint's size, batch 64 | batch 16 | `small`, width 128 |", "|---|---:|---:|---:|"]
+        for scheme in CPU_ROWS:
+            pairs = [[on_a_cpu(benchmark, scheme, shape, bias) for bias in (False, True)] for shape in SHAPES]
+            name = f"`{scheme}`" + ", sequences of trees" * (scheme == "orthogonal")
+            lines.append(f"| {name} | {' | '.join(f'{plain:.2f} ({biased:.2f})' for plain, biased in pairs)} |")
+        tables[f"cost-{benchmark}"] = lines
+    return {name: "\n".join(lines) for name, lines in tables.items()}

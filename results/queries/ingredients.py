@@ -1,0 +1,63 @@
+"""What the ingredients of the orthogonal schemes are worth, and their starts.
+
+A row is a scheme and its settings, as `small(column, *row)` takes it.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable
+from statistics import fmean
+
+from ape_cli.runs.record import settings_text
+from ape_cli.runs.registry import open_registry
+from results import worth
+from results.numbers import ORDERS, TREE_TASKS, Scores, runs, small
+from results.plans import RUNS
+
+
+def gains(ours: tuple[str, str], theirs: tuple[str, str], columns: Iterable[str], metric: str = "") -> list[Scores]:
+    """What the first row is ahead of the second in each column, by seed."""
+    metric = metric or "token_accuracy"
+    return [small(column, *ours, metric) - small(column, *theirs, metric) for column in columns]
+
+
+INGREDIENT_TREES = ("tree-rotate/breadth", "c3/breadth-to-depth", "tree-ops/breadth-to-depth")
+SEQ, TREE = ("orthogonal-seq", ""), ("orthogonal-tree", "")
+COMMUTING, ONE_GENERATOR = ("orthogonal-tree-commuting", ""), ("orthogonal-tree-one-generator", "")
+ROPE, SPREAD = ("rope", ""), ("rope-spread", "")
+LEARNED_ROPE, LEARNED_SPREAD = ("rope", "learned=True"), ("rope-spread", "learned=True")
+SEQ_FROM_ROPE, TREE_FROM_ROPE = ("orthogonal-seq", "init=rope"), ("orthogonal-tree", "init=rope")
+
+
+def tuned(scheme: str, column: str) -> tuple[str, str]:
+    """The row of a scheme with the learning rate of the best mean validation accuracy over six seeds."""
+    found: dict[str, list[float]] = {}
+    for _, about in runs():
+        config, data = about.config, about.dataset
+        own = (config.preset, data.name, config.scheme) == ("small", f"{column.replace('/', '-')}-small", scheme)
+        if own and set(about.variant) <= {"lr_peak"} and about.result:
+            found.setdefault(settings_text(about.variant), []).append(about.result.best_accuracy)
+    assert {len(of) for of in found.values()} == {6}
+    assert len(found) == 3
+    return scheme, max(found, key=lambda settings: fmean(found[settings]))
+
+
+def intervals() -> int:
+    """The number of intervals in the table of the ingredients."""
+    return len(worth.cells(worth.scores(open_registry(RUNS))))
+
+
+STARTS = [f"{task}/{order}" for task in TREE_TASKS[1:] for order in ORDERS[::2]]
+
+
+def started(ours: tuple[str, str], theirs: tuple[str, str]) -> tuple[int, int]:
+    """In how many columns of `init` the perplexity of the first row is clearly better than the second's, and worse."""
+    found = [small.nats(column, *ours) - small.nats(column, *theirs) for column in STARTS]
+    clear = [of.mean > 0 for of in found if of.is_clear]
+    return clear.count(False), clear.count(True)
+
+
+def ratio(column: str, ours: tuple[str, str], theirs: tuple[str, str]) -> float:
+    """The perplexity of the first row divided by that of the second: the geometric mean over seeds."""
+    return math.exp((small.nats(column, *ours) - small.nats(column, *theirs)).mean)
