@@ -44,7 +44,7 @@ def measure() -> Iterator[Row]:
         data, results = open_dataset(at / "data"), at / "results"
         chosen = ExperimentSpec(preset="small", scheme="none", set={"steps": 1}).config("sequence")
         run = trial.run_trial(experiment.of(chosen, data), open_registry(results), Execution(device), test=False).run
-        model = factory.build(run.known.config, data.structure, data.ids).to(device).eval()
+        model = factory.build(run.record.config, data.structure, data.ids).to(device).eval()
         batches = [batch.to(device) for batch in sequences(data, "test").batches(BATCH)]
 
         def ours() -> None:

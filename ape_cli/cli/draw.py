@@ -234,7 +234,7 @@ def of_run(run: Run, where: Places, *, before: bool) -> Material:
     from ape_cli.reports.pictures import Material
     from ape_cli.structure import parse_structure
 
-    config, structure = run.known.config, parse_structure(run.known.dataset.structure)
+    config, structure = run.record.config, parse_structure(run.record.dataset.structure)
     read = structure_for(config.scheme, structure, config.structure)
     initial, trained = make_scheme(config, read), make_scheme(config, read)
     if before and not initial.properties.learnable:

@@ -92,7 +92,7 @@ def evaluate(
             continue
         done.append(result)
         on.setdefault(against.fingerprint, against)
-        pairs.setdefault((run.known.dataset.fingerprint, against.fingerprint), (run, against))
+        pairs.setdefault((run.record.dataset.fingerprint, against.fingerprint), (run, against))
         if not as_json:
             _print_evaluation(result, run, against) if len(work) == 1 else _print_scores(result)
     for run, against in pairs.values():
@@ -135,7 +135,7 @@ def _note_overlap(run: Run, data: Dataset, split: str) -> None:
     from ape_cli.data import overlap
     from ape_cli.evaluation.evaluate import own_dataset
 
-    if split == "train" and run.known.dataset.fingerprint == data.fingerprint:
+    if split == "train" and run.record.dataset.fingerprint == data.fingerprint:
         return
     with suppress(ApeError):
         trained = own_dataset(run)

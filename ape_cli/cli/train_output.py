@@ -117,7 +117,7 @@ def print_trained(
 
     `commands` train the models to compare with that have no run. `results`: the folder of the runs.
     """
-    config, result, test = done.run.known.config, done.run.known.outcome, done.evaluation
+    config, result, test = done.run.record.config, done.run.record.outcome, done.evaluation
     if as_json:
         lines = {"run": done.run.name, "trained": done.trained, **result.model_dump()}
         baselines = comparison and {key: getattr(comparison, key) for key in ("constant_guess", "counted", "none")}
@@ -134,9 +134,9 @@ def print_trained(
     for other in done.others:
         say(f"  {_at_sizes(other)}")
     say(f"compare its test {accuracy} with")
-    for score, whose in _compared_with(done.run.known, comparison):
+    for score, whose in _compared_with(done.run.record, comparison):
         say(f"  {score:7.2%}  {whose}", indent=11)
-    if line := _published(done.run.known, test["overall"]["cross_entropy"]):
+    if line := _published(done.run.record, test["overall"]["cross_entropy"]):
         say(line)
     report = with_results("report", results)
     if commands:

@@ -63,7 +63,7 @@ def evaluate(
     if isinstance(data, Dataset):
         pick("decoding", decode, DECODINGS)
         data = Experiment(check_fits(run, data, data.split(split), decode).config, data)
-    record, part = run.known, data.dataset.split(split)
+    record, part = run.record, data.dataset.split(split)
     tune()
     code, other = _code(record, data.dataset, decode)
     model = of_experiment(data)
@@ -168,7 +168,7 @@ def own_dataset(run: Run) -> Dataset:
 
     Raises `DataError` if the dataset has changed since.
     """
-    trained = run.known.dataset
+    trained = run.record.dataset
     data = open_dataset(trained.path)
     if data.manifest.fingerprint != trained.fingerprint:
         got = f"{trained.path}: fingerprint {data.manifest.fingerprint[:12]}…, not {trained.fingerprint[:12]}…"

@@ -26,7 +26,7 @@ def check_finished(run: Run) -> RunRecord:
 
     Raises `UsageError` if the run is not finished, and `RunError` if its own scheme is missing here.
     """
-    known = run.known
+    known = run.record
     status = run.status_in(known)
     if status != "finished":
         resume = f"`ape train --config {shlex.quote(str(run.folder / RECORD))} --resume`"
@@ -132,7 +132,7 @@ def _runs(number: int) -> str:
 def fitting(run: Run, data: Sequence[Dataset]) -> Sequence[Dataset]:
     """The datasets that fit a run. If none fits, all are returned, and `evaluate` raises an error that says why."""
     try:
-        trained = run.known.dataset
+        trained = run.record.dataset
     except RunError:
         return data
     return [d for d in data if not misfit(trained, trained.vocabulary, d)] or data

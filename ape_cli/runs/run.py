@@ -108,7 +108,7 @@ class Run:
         raise RunError("the run has no run.json", got=str(self.folder), fix=self._again)
 
     @property
-    def known(self) -> RunRecord:
+    def record(self) -> RunRecord:
         """The content of run.json, which is read only once. Raises `RunError` if it cannot be read."""
         return self._record or self.read()
 
@@ -145,7 +145,7 @@ class Run:
 
     def update(self, **fields: Any) -> None:
         """Set fields of the run.json of an unfinished run."""
-        self.write_record(self.known.model_copy(update=fields))
+        self.write_record(self.record.model_copy(update=fields))
 
     @contextmanager
     def writing(self, wait: float = 0.1) -> Iterator[None]:
@@ -176,7 +176,7 @@ class Run:
         `processor` describes the processor of this machine, and `own_files` has the digests of a user's own files. If
         they differ from the last ones, they are appended to `resumed_on` and `resumed_with`.
         """
-        known = self.known
+        known = self.record
         resumed_on = known.resumed_on if processor == known.last_processor else [*known.resumed_on, processor]
         resumed_with = known.resumed_with if own_files == known.last_own_files else [*known.resumed_with, own_files]
         self.update(status="running", processes=processes, resumed_on=resumed_on, resumed_with=resumed_with)
@@ -207,11 +207,11 @@ class Run:
             HISTORY: lambda path: write_history(path, history),
         }
         digests = {name: self._write(self.attempt, name, write[name]) for name in write}
-        ended = self.known.model_copy(
+        ended = self.record.model_copy(
             update={"status": "finished", "finished": now(), "result": result, "files": digests}
         )
         self._end(ended)
-        return self.known.result == result
+        return self.record.result == result
 
     def _end(self, ended: RunRecord) -> None:
         """Write the run.json of a finished run, which lists the files in `attempt`."""
@@ -272,8 +272,8 @@ class Run:
         except OSError as error:
             fix = files.how_to_read(error, _AGAIN)
             raise RunError(f"cannot read {path}", got=error.strerror, fix=fix) from error
-        if (digest := hashlib.sha256(content).hexdigest()) != self.known.files[name]:
-            raise _altered(path, digest, self.known.files[name])
+        if (digest := hashlib.sha256(content).hexdigest()) != self.record.files[name]:
+            raise _altered(path, digest, self.record.files[name])
         return content
 
     def problems(self) -> list[str]:
@@ -282,7 +282,7 @@ class Run:
         The weights may be missing, because they are large and often removed.
         """
         lines = []
-        for name, listed in self.known.files.items():
+        for name, listed in self.record.files.items():
             path = self.folder / name
             try:
                 if (digest := files.sha256(path)) != listed:
@@ -294,7 +294,7 @@ class Run:
 
     def has_weights(self) -> bool:
         """Whether the best weights of a finished run are here."""
-        return WEIGHTS in self.known.files and (self.folder / WEIGHTS).is_file()
+        return WEIGHTS in self.record.files and (self.folder / WEIGHTS).is_file()
 
     def require_weights(self) -> None:
         """Raises `RunError` if the best weights of a finished run are not here."""
@@ -320,7 +320,7 @@ class Run:
         import pyarrow as pa
         import pyarrow.parquet as pq
 
-        if HISTORY not in self.known.files:
+        if HISTORY not in self.record.files:
             return pa.table({})
         content = self.content(HISTORY)
         try:
@@ -335,7 +335,7 @@ class Run:
 
         Raises `RunError` if the file is missing, was altered, or is no evaluation.
         """
-        if name not in self.known.files:
+        if name not in self.record.files:
             return None
         content = self.content(name)
         try:
@@ -347,7 +347,7 @@ class Run:
     def evaluations(self) -> tuple[list[dict[str, Any]], list[str]]:
         """All evaluations sorted by file name, and a line of text about each that cannot be used."""
         good, bad = [], []
-        for name in sorted(name for name in self.known.files if name.startswith("eval/")):
+        for name in sorted(name for name in self.record.files if name.startswith("eval/")):
             try:
                 evaluation = self.evaluation(name)
                 good += [] if evaluation is None else [evaluation]

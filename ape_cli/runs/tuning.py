@@ -32,7 +32,7 @@ class ChosenSetting(NamedTuple, Generic[Setting]):
 
 def validation(run: Run) -> Validation:
     """The validation scores of a finished run, from its history. Raises `RunError` if the history lacks them."""
-    outcome = run.known.outcome
+    outcome = run.record.outcome
     kept = [row for row in run.history_table().to_pylist() if row.get("step") == outcome.best_step]
     if not kept:
         raise RunError("the run has no validation scores", got=run.name, fix="train it to its end")

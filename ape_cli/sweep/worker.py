@@ -141,7 +141,7 @@ def _train(context: JobContext, work: Work) -> dict[str, Any]:
         except Stopped:
             raise KeyboardInterrupt from None
         else:
-            seconds = done.run.known.outcome.seconds
+            seconds = done.run.record.outcome.seconds
             test = done.evaluation["overall"]["token_accuracy"] if done.evaluation else None
             return {"state": "finished", "trained": done.trained, "seconds": seconds, "test": test}
 

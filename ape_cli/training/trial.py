@@ -113,7 +113,7 @@ def run_trial(
     if action is RunAction.START and status is not None:
         logger.info(f"{run.name} {status} before its first checkpoint, so it starts again")
     if action is not RunAction.START:
-        warn_if_changed(run.name, config, run.known.last_own_files)
+        warn_if_changed(run.name, config, run.record.last_own_files)
     if action is RunAction.SKIP:
         logger.info(f"{run.name} is trained already (`overwrite` trains it again)")
         _tidy(run, run.tidy)
@@ -224,12 +224,12 @@ def _note_training(run: Run, trainer: Trainer) -> None:
 
 def _note_changes(run: Run, trainer: Trainer) -> None:
     """Log a message if the run resumes with other arithmetic, or with another number of processes."""
-    execution, before, now = trainer.execution, run.known.last_processor, processor()
+    execution, before, now = trainer.execution, run.record.last_processor, processor()
     if execution.device.type == "cpu" and before and before != now:
         old, new = (f"{cpu.get('products', 'an unknown library')} on {cpu.get('name')}" for cpu in (before, now))
         digits = "the last digits of its results will differ from those of a run without a stop"
         logger.warning(f"the run was trained with {old} so far, and continues with {new}: {digits}")
-    processes, size = run.known.processes, execution.group.size
+    processes, size = run.record.processes, execution.group.size
     if processes != size:
         same = "the batches are the same" + (", the masks of dropout are not" if trainer.config.dropout else "")
         earlier = f"{processes} process{'' if processes == 1 else 'es'}"

@@ -152,5 +152,5 @@ def test_a_run_of_every_kind(words: Dataset, tmp_path: Path, kind: str) -> None:
     (line,) = aggregation.lines(found, Options()).to_dicts()
     assert line["attention"] == kind
     assert (f"attention={kind}" in line["variant"]) == (kind != "dot")
-    model = factory.build(done.run.known.config, words.structure, words.ids)
+    model = factory.build(done.run.record.config, words.structure, words.ids)
     assert model.encoder[0].self_attention.attention_type.name == kind

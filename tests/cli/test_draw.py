@@ -124,7 +124,7 @@ def test_before_and_after_training(run: Run, words: Dataset) -> None:
     """Before: the model as it is built from the seed. After: the tensors of the run's file."""
     before, after = of_run(run, Places(length=8), before=True).subjects
     assert (before.name, after.name) == ("before training", "after training")
-    scheme = of_experiment(experiment.of(run.known.config, words)).scheme
+    scheme = of_experiment(experiment.of(run.record.config, words)).scheme
     np.testing.assert_allclose(before.scores, position_scores(scheme, before.places)[0], atol=1e-9)
     stored, *_ = load_tensors(run.folder / "model.safetensors")
     with torch.no_grad():

@@ -76,7 +76,7 @@ def test_other_answers_change_no_score(sums: Dataset) -> None:
 
 def test_greedy_decoding_writes_what_teacher_forcing_scores(sums: Dataset, tmp_path: Path) -> None:
     done, trained = exported_and_loaded(sums, tmp_path)
-    setup = experiment.of(done.known.config, sums)
+    setup = experiment.of(done.record.config, sums)
     teacher, greedy = (
         evaluate.scores(trained.module, setup, sums.split("test"), decode=decode)["overall"]
         for decode in ("teacher", "greedy")

@@ -30,7 +30,7 @@ def test_weights_by_hand(run: Run, words: Dataset) -> None:
     """In the first layer of the encoder, they are the softmax of q k / sqrt(K) of the embedded source."""
     found = attention_maps(run, words, "test", 5, "encoder")
     batch = next(b for b in words.split("test").batches(1) if b.row.tolist() == [5])
-    model = of_experiment(experiment.of(run.known.config, words)).eval()
+    model = of_experiment(experiment.of(run.record.config, words)).eval()
     load_weights(run, model)
     with torch.no_grad():
         layer = model.encoder[0]

@@ -207,7 +207,7 @@ def test_a_failed_run_says_so(words: Dataset, tmp_path: Path) -> None:
 
 
 def load(run: Run, data: Dataset) -> None:
-    load_weights(run, factory.build(run.known.config, data.structure, data.ids))
+    load_weights(run, factory.build(run.record.config, data.structure, data.ids))
 
 
 def test_weights_that_are_not_ours(words: Dataset, tmp_path: Path) -> None:

@@ -29,10 +29,10 @@ from tests.evaluation.sharing.conftest import Both
 def check_same_predictions(both: Both, data: Dataset) -> None:
     """Logits are equal bit for bit to those of the run's own weights, and so are the scores of the run."""
     done, model = both
-    own = of_experiment(experiment.of(done.known.config, data))
+    own = of_experiment(experiment.of(done.record.config, data))
     load_weights(done, own)
     own.eval()
-    for batch in data.split("test").batches(16, options=experiment.of(done.known.config, data).batch_options()):
+    for batch in data.split("test").batches(16, options=experiment.of(done.record.config, data).batch_options()):
         with torch.no_grad():
             assert torch.equal(model.logits(batch), own(*batch.inputs))
     (stored,), _ = done.evaluations()

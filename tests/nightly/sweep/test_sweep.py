@@ -264,7 +264,7 @@ def test_a_run_that_changes_between_the_look_and_the_lock(here: Path, monkeypatc
     before, looks = run.read(), iter([("stopped", True), ("finished", False)])
     monkeypatch.setattr(trial, "_state", lambda run: next(looks))
     data, found = open_dataset("datasets/copy-tiny"), open_registry("results")
-    arguments = (experiment.of(run.known.config, data), found, Execution(torch.device("cpu")))
+    arguments = (experiment.of(run.record.config, data), found, Execution(torch.device("cpu")))
     with pytest.raises(BusyError, match="another process trained this run in the meantime"):
         trial.run_trial(*arguments, existing=ExistingRun.RESUME_OR_START)
     assert not trial.run_trial(*arguments, existing=ExistingRun.RESUME_OR_START).trained

@@ -53,7 +53,7 @@ def test_train_and_sweep_log_every_metric(tmp_path: Path) -> None:
     configs = {name: json.loads(text) for name, text in rows(database, "run_name, config", "configs")}
     metrics = rows(database, "run_name, step, metrics", "metrics")
     runs = list(open_registry(tmp_path / "results"))
-    assert {run.name: run.known.config.scheme for run in runs} == {name: c["scheme"] for name, c in configs.items()}
+    assert {run.name: run.record.config.scheme for run in runs} == {name: c["scheme"] for name, c in configs.items()}
     assert len(runs) == 2
     for run in runs:
         found = [(step, json.loads(text)) for name, step, text in metrics if name == run.name]
